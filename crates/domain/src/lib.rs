@@ -1,1 +1,24 @@
-//! .
+//! The pure decisions of Holdfast: who may reserve what, and what follows.
+//!
+//! [`decide()`] takes the state before a frame and the frame's commands, and returns [`effects::Effects`] as data.
+//! Nothing here reads a clock, draws a random number, does IO or waits: time, ids and options come in with the
+//! frame, so the same frame gives the same effects, live and on replay.
+
+pub mod codes;
+pub mod command;
+mod decide;
+mod digest;
+pub mod effects;
+mod expiry;
+pub mod ids;
+pub mod money;
+mod overlay;
+pub mod participants;
+pub mod planted;
+pub mod positions;
+pub mod records;
+pub mod transfers;
+pub mod view;
+
+pub use decide::{FrameInput, decide};
+pub use digest::RULES_VERSION;

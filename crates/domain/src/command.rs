@@ -1,0 +1,160 @@
+//! Commands: what a record asks for, with everything that can be computed from its bytes alone.
+
+use sha2::{Digest, Sha256};
+
+use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
+use crate::money::Amount;
+use crate::participants::Name;
+
+/// One record of the log, parsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Reserve the payer's position for a transfer.
+    Prepare(Prepare),
+    /// Settle it.
+    Fulfil(Fulfil),
+    /// Release it, because the payee said so.
+    Abort(Abort),
+    /// Release what ran out. The hub itself logs this; no client may.
+    Expire(Expire),
+    /// Participants, limits and funds.
+    Admin(Admin),
+}
+
+impl Command {
+    /// The transfer that the command is about, if it is about one.
+    #[must_use]
+    pub const fn transfer(&self) -> Option<TransferId> {
+        match self {
+            Command::Prepare(prepare) => Some(prepare.id),
+            Command::Fulfil(fulfil) => Some(fulfil.id),
+            Command::Abort(abort) => Some(abort.id),
+            Command::Expire(_) | Command::Admin(_) => None,
+        }
+    }
+}
+
+/// A payer asks to reserve `amount` on its position for a payee.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepare {
+    /// Who sent it.
+    pub source: ParticipantId,
+    /// The transfer's id, chosen by the payer.
+    pub id: TransferId,
+    /// Whose position is reserved.
+    pub payer: ParticipantId,
+    /// Who may fulfil or abort.
+    pub payee: ParticipantId,
+    /// How much.
+    pub amount: Amount,
+    /// After this instant it can only expire.
+    pub expiration: Millis,
+    /// In which currency.
+    pub currency: Currency,
+    /// SHA-256 of the fulfilment that settles it.
+    pub condition: [u8; 32],
+    /// SHA-256 over all that makes this the same request when it comes again.
+    pub hash: [u8; 32],
+    /// Opaque bytes that are kept in the log and handed on unread.
+    pub tail: Vec<u8>,
+}
+
+impl Prepare {
+    /// This prepare with the hash that a binary record without a tail gets.
+    #[must_use]
+    pub fn hashed(mut self) -> Prepare {
+        self.hash = crate::records::hash_without_tail(&self);
+        self
+    }
+}
+
+/// The two ways to fulfil: `commit`, or `reserve`, after which the payee waits to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "said above")]
+pub enum FulfilAction {
+    Commit,
+    Reserve,
+}
+
+/// A payee shows the preimage of the condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fulfil {
+    /// Who sent it.
+    pub source: ParticipantId,
+    /// Which transfer.
+    pub id: TransferId,
+    /// Whether the payee wants to be told of the outcome.
+    pub action: FulfilAction,
+    /// The preimage.
+    pub fulfilment: [u8; 32],
+    /// SHA-256 of the preimage, computed where the record is parsed so that the one deciding thread need not.
+    pub digest: [u8; 32],
+}
+
+impl Fulfil {
+    /// A fulfil with its digest.
+    #[must_use]
+    pub fn new(source: ParticipantId, id: TransferId, action: FulfilAction, fulfilment: [u8; 32]) -> Fulfil {
+        Fulfil { source, id, action, fulfilment, digest: Sha256::digest(fulfilment).into() }
+    }
+}
+
+/// A payee refuses a transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Abort {
+    /// Who sent it.
+    pub source: ParticipantId,
+    /// Which transfer.
+    pub id: TransferId,
+    /// The payee's reason, a code of four digits.
+    pub code: u16,
+    /// Tells a repeat from another abort.
+    pub digest: [u8; 32],
+    /// Opaque bytes that are kept in the log and handed on unread.
+    pub tail: Vec<u8>,
+}
+
+impl Abort {
+    /// An abort with its digest.
+    #[must_use]
+    pub fn new(source: ParticipantId, id: TransferId, code: u16, tail: Vec<u8>) -> Abort {
+        let digest = Sha256::new().chain_update(code.to_le_bytes()).chain_update(&tail).finalize().into();
+        Abort { source, id, code, digest, tail }
+    }
+}
+
+/// End the holds that have run out by the frame's time, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expire {
+    /// At most so many.
+    pub holds_max: u32,
+}
+
+/// What the operator of the hub may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields carry the names of the admin API")]
+pub enum Admin {
+    /// A participant, or a further currency for one that exists. Makes its position and settlement accounts.
+    CreateParticipant { name: Name, currency: Currency },
+    /// Inactive participants take part in no new transfer.
+    SetParticipantActive { participant: ParticipantId, active: bool },
+    /// The same for one position account.
+    SetAccountActive { account: AccountId, active: bool },
+    /// The first limit and position; activates both accounts.
+    InitialPositionAndLimits {
+        participant: ParticipantId,
+        currency: Currency,
+        net_debit_cap: Amount,
+        initial_position: Amount,
+    },
+    /// Another net debit cap, also below what is in use.
+    SetLimit { participant: ParticipantId, currency: Currency, net_debit_cap: Amount, alarm_percentage: u16 },
+    /// Funds arrive for a participant: its settlement account falls.
+    FundsIn { id: TransferId, account: AccountId, currency: Currency, amount: Amount },
+    /// Funds are to leave: tested and taken at once.
+    FundsOutReserve { id: TransferId, account: AccountId, currency: Currency, amount: Amount },
+    /// They have left.
+    FundsOutCommit { id: TransferId, account: AccountId },
+    /// They come back.
+    FundsOutAbort { id: TransferId, account: AccountId },
+}

@@ -1,0 +1,190 @@
+//! `decide`: the one function through which everything that changes state passes.
+//!
+//! A frame is cut into sub-batches wherever a command must see what an earlier one of the same frame did: at a
+//! second command for the same transfer, and around every command that changes accounts or ends holds. Within a
+//! sub-batch all transfers go through one position step together.
+
+use std::ops::Range;
+
+use crate::command::Command;
+use crate::effects::{Effects, Outcome};
+use crate::expiry::expire;
+use crate::ids::{AccountId, Millis, TransferId, TransferNo};
+use crate::overlay::Overlay;
+use crate::participants::{AccountKind, decide_admin};
+use crate::positions::{Message, MessageResult, PositionAccount, PositionAccounts, PrepareOrder, process};
+use crate::transfers::{Reason, abort, fulfil, prepare};
+use crate::view::View;
+
+/// A frame as the decision sees it: commands, and all that the hub stamped on them.
+#[derive(Debug, Clone, Copy)]
+pub struct FrameInput<'a> {
+    /// The frame's time.
+    pub time: Millis,
+    /// The order of prepares in force when the frame was closed.
+    pub order: PrepareOrder,
+    /// The commands in the order of the log.
+    pub commands: &'a [Command],
+}
+
+/// Decides a whole frame against the state before it.
+pub fn decide(view: &impl View, frame: &FrameInput<'_>) -> Effects {
+    let mut effects = Effects::default();
+    reserve_room(&mut effects, frame.commands.len());
+    let batches = sub_batches(frame.commands);
+    if let [whole] = batches.as_slice() {
+        decide_sub_batch(view, frame, whole.clone(), &mut effects);
+        effects.close_section();
+        return effects;
+    }
+    let mut overlay = Overlay::over(view);
+    for batch in batches {
+        decide_sub_batch(&overlay, frame, batch, &mut effects);
+        effects.close_section();
+        effects.apply_last(frame.time, &mut overlay);
+    }
+    effects
+}
+
+fn reserve_room(effects: &mut Effects, commands: usize) {
+    effects.transfers.reserve(commands);
+    effects.state_changes.reserve(2 * commands);
+    effects.position_changes.reserve(commands);
+    effects.notifications.reserve(commands);
+    effects.outcomes.reserve(commands);
+}
+
+/// Where the frame is cut. A transfer's second command begins a new sub-batch; admin and expiry stand alone.
+fn sub_batches(commands: &[Command]) -> Vec<Range<usize>> {
+    let earlier = earlier_commands(commands);
+    let mut batches = Vec::with_capacity(1);
+    let mut start = 0;
+    let stands_alone = |command: &Command| command.transfer().is_none();
+    for (at, command) in commands.iter().enumerate() {
+        let after_lone = at > start && stands_alone(&commands[at - 1]);
+        let sees_earlier =
+            earlier.get(at).is_some_and(|earlier| earlier.is_some_and(|earlier| earlier >= start));
+        if at > start && (after_lone || stands_alone(command) || sees_earlier) {
+            batches.push(start..at);
+            start = at;
+        }
+    }
+    if start < commands.len() {
+        batches.push(start..commands.len());
+    }
+    batches
+}
+
+/// For each command the place of the last one before it with the same transfer. Empty if no transfer occurs
+/// twice, which is nearly always.
+fn earlier_commands(commands: &[Command]) -> Vec<Option<usize>> {
+    let mut places: Vec<(TransferId, usize)> =
+        commands.iter().enumerate().filter_map(|(at, command)| Some((command.transfer()?, at))).collect();
+    places.sort_unstable();
+    if places.windows(2).all(|pair| pair[0].0 != pair[1].0) {
+        return Vec::new();
+    }
+    let mut earlier = vec![None; commands.len()];
+    for pair in places.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+        earlier[pair[1].1] = Some(pair[0].1);
+    }
+    earlier
+}
+
+fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize>, effects: &mut Effects) {
+    let commands = &frame.commands[batch];
+    match commands {
+        [Command::Admin(admin)] => {
+            let outcome = decide_admin(view, admin, effects);
+            effects.outcomes.push(outcome);
+        }
+        [Command::Expire(command)] => {
+            let (ended, messages) = expire(view, frame.time, *command, effects);
+            process(&Limits(view), frame.order, &messages, effects);
+            effects.outcomes.push(Outcome::done(ended, crate::money::Balance::ZERO));
+        }
+        _ => decide_transfers(view, frame.time, frame.order, commands, effects),
+    }
+}
+
+/// The transfers step for each command, then one position step for all that passed it.
+fn decide_transfers(
+    view: &impl View,
+    now: Millis,
+    order: PrepareOrder,
+    commands: &[Command],
+    effects: &mut Effects,
+) {
+    let first_outcome = effects.outcomes.len();
+    let mut messages: Vec<Message> = Vec::with_capacity(commands.len());
+    let mut waiting: Vec<usize> = Vec::with_capacity(commands.len());
+    let mut next = view.next_transfer();
+    for command in commands {
+        let new_before = effects.transfers.len();
+        let step = match command {
+            Command::Prepare(command) => prepare(view, now, next, command, effects),
+            Command::Fulfil(command) => fulfil(view, now, command, effects),
+            Command::Abort(command) => abort(view, now, command, effects),
+            Command::Expire(_) | Command::Admin(_) => unreachable!("they stand alone in their sub-batch"),
+        };
+        if effects.transfers.len() > new_before {
+            next = TransferNo(next.0 + 1);
+        }
+        match step {
+            Ok(message) => {
+                waiting.push(effects.outcomes.len());
+                messages.push(message);
+                effects.outcomes.push(PENDING);
+            }
+            Err(outcome) => effects.outcomes.push(outcome),
+        }
+    }
+    let results = process(&Limits(view), order, &messages, effects);
+    for ((at, message), result) in waiting.into_iter().zip(&messages).zip(results) {
+        let refusal = match &commands[at - first_outcome] {
+            Command::Abort(command) => {
+                crate::transfers::Code::of_payee(command.code).map(|code| (code, None))
+            }
+            Command::Fulfil(_) if message.action == crate::positions::Action::Abort => {
+                Some((crate::codes::ErrorCode::ValidationError.into(), Some(Reason::WrongFulfilment)))
+            }
+            _ => None,
+        };
+        effects.outcomes[at] = outcome_of(message, result, refusal);
+    }
+}
+
+/// Stands in the list until the position step has spoken.
+const PENDING: Outcome =
+    Outcome { state: None, code: None, reason: None, subject: 0, value: crate::money::Balance::ZERO };
+
+fn outcome_of(
+    message: &Message,
+    result: MessageResult,
+    refusal: Option<(crate::transfers::Code, Option<Reason>)>,
+) -> Outcome {
+    Outcome {
+        state: Some(result.state),
+        code: result.code.or(refusal.map(|(code, _)| code)),
+        reason: refusal.and_then(|(_, reason)| reason),
+        subject: message.transfer.0,
+        value: result.value,
+    }
+}
+
+/// The accounts of a view, as the position step wants them.
+struct Limits<'a, V>(&'a V);
+
+impl<V: View> PositionAccounts for Limits<'_, V> {
+    fn position_account(&self, id: AccountId) -> Option<PositionAccount> {
+        let account = self.0.account(id).filter(|account| account.kind == AccountKind::Position)?;
+        let settlement = self.0.account(account.settlement())?;
+        Some(PositionAccount {
+            value: account.value,
+            reserved: account.reserved,
+            settlement: settlement.value,
+            net_debit_cap: account.net_debit_cap,
+            alarm_percentage: account.alarm_percentage,
+        })
+    }
+}

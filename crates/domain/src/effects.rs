@@ -1,0 +1,328 @@
+//! Effects: what a decision does, as data. The store applies them, the hub answers from them, tests compare them.
+
+use crate::codes::ErrorCode;
+use crate::ids::{AccountId, TransferNo};
+use crate::money::{Amount, Balance};
+use crate::participants::{Account, FundsMovement, Participant};
+use crate::transfers::{Code, Completion, Reason, Transfer, TransferState};
+
+/// Everything that the commands of one frame do, each list in the order of processing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Participants made or changed: whole rows.
+    pub participants: Vec<Participant>,
+    /// Accounts made or changed by the operator: whole rows.
+    pub accounts: Vec<Account>,
+    /// Movements of funds made or changed: whole rows.
+    pub funds: Vec<FundsMovement>,
+    /// Transfers seen for the first time.
+    pub transfers: Vec<Transfer>,
+    /// Rows of the append-only history.
+    pub state_changes: Vec<StateChange>,
+    /// Fulfils and aborts that were accepted.
+    pub completions: Vec<CompletionRow>,
+    /// What happened to positions, with the running value.
+    pub position_changes: Vec<PositionChange>,
+    /// Who is to be told what.
+    pub notifications: Vec<Notification>,
+    /// Positions that passed their alarm percentage.
+    pub alarms: Vec<LimitAlarm>,
+    /// Messages that fitted nowhere.
+    pub dead_letters: Vec<DeadLetter>,
+    /// One answer per command, in the order of the frame.
+    pub outcomes: Vec<Outcome>,
+    /// Where each sub-batch of the frame ends in the lists above.
+    pub(crate) sections: Vec<Section>,
+}
+
+/// The lengths of the row lists at the end of a sub-batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Section {
+    participants: usize,
+    accounts: usize,
+    funds: usize,
+    transfers: usize,
+    state_changes: usize,
+    completions: usize,
+    position_changes: usize,
+}
+
+/// A row of a transfer's history. Its time is the frame's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateChange {
+    /// Which transfer.
+    pub transfer: TransferNo,
+    /// The state it moved to.
+    pub state: TransferState,
+    /// The error that it carries, if any.
+    pub code: Option<Code>,
+    /// The error in particular.
+    pub reason: Option<Reason>,
+}
+
+impl StateChange {
+    pub(crate) const fn to(transfer: TransferNo, state: TransferState) -> StateChange {
+        StateChange { transfer, state, code: None, reason: None }
+    }
+
+    pub(crate) fn with(self, code: ErrorCode) -> StateChange {
+        StateChange { code: Some(code.into()), ..self }
+    }
+
+    pub(crate) const fn because(self, reason: Reason) -> StateChange {
+        StateChange { reason: Some(reason), ..self }
+    }
+}
+
+/// The accepted fulfil or abort of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompletionRow {
+    /// Which transfer.
+    pub transfer: TransferNo,
+    /// What it took.
+    pub completion: Completion,
+}
+
+/// A row of `participantPositionChange`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PositionChange {
+    /// The position account.
+    pub account: AccountId,
+    /// The transfer that caused it.
+    pub transfer: TransferNo,
+    /// By how much it changed.
+    pub change: Amount,
+    /// What it stood at afterwards.
+    pub value: Balance,
+}
+
+/// One side of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "said above")]
+pub enum Party {
+    Payer = 1,
+    Payee = 2,
+}
+
+/// What a notification tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum NotificationKind {
+    /// A prepare was reserved: the payee gets it.
+    Prepared = 1,
+    /// The transfer is committed.
+    Committed = 2,
+    /// The payee gave up the transfer, or could not show the preimage.
+    Aborted = 3,
+    /// It ran out.
+    Expired = 4,
+    /// The message was refused.
+    Refused = 5,
+}
+
+/// Somebody is to be told something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Notification {
+    /// About which transfer.
+    pub transfer: TransferNo,
+    /// Who is told.
+    pub to: Party,
+    /// What.
+    pub kind: NotificationKind,
+    /// With which error.
+    pub code: Option<Code>,
+}
+
+/// A position passed the alarm percentage of its cap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitAlarm {
+    /// Whose.
+    pub account: AccountId,
+    /// What it stands at.
+    pub value: Balance,
+    /// The cap.
+    pub net_debit_cap: Amount,
+}
+
+/// A message of the position step that fits nowhere; it stops nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Which transfer.
+    pub transfer: TransferNo,
+    /// What was to be done.
+    pub action: crate::positions::Action,
+    /// Why it was not.
+    pub reason: DeadLetterReason,
+}
+
+/// Why a message became a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadLetterReason {
+    /// There is no such account.
+    UnknownAccount(AccountId),
+    /// The transfer is in a state that the action does not fit.
+    WrongState(TransferState),
+}
+
+/// The answer to one command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Where the transfer stands now; `None` if there is none.
+    pub state: Option<TransferState>,
+    /// The error; `None` if all went well.
+    pub code: Option<Code>,
+    /// The error in particular.
+    pub reason: Option<Reason>,
+    /// The number of what the command was about: a transfer, participant (its position account in the upper
+    /// half), account, or how many holds an expiry ended.
+    pub subject: u64,
+    /// What the account touched last stands at.
+    pub value: Balance,
+}
+
+impl Outcome {
+    pub(crate) fn refused(code: ErrorCode) -> Outcome {
+        Outcome { state: None, code: Some(code.into()), reason: None, subject: 0, value: Balance::ZERO }
+    }
+
+    pub(crate) const fn because(self, reason: Reason) -> Outcome {
+        Outcome { reason: Some(reason), ..self }
+    }
+
+    pub(crate) const fn done(subject: u64, value: Balance) -> Outcome {
+        Outcome { state: None, code: None, reason: None, subject, value }
+    }
+
+    /// The stored answer of a transfer.
+    pub(crate) fn of_transfer(row: &Transfer) -> Outcome {
+        Outcome {
+            state: Some(row.state),
+            code: row.code,
+            reason: row.reason,
+            subject: row.no.0,
+            value: row.final_value.or(row.reserved_value).unwrap_or_default(),
+        }
+    }
+}
+
+/// Rows that effects can be written to: live memory, or the overlay inside a frame.
+pub trait Rows {
+    /// A participant was made or changed.
+    fn put_participant(&mut self, row: &Participant);
+    /// An account was made or changed.
+    fn put_account(&mut self, row: &Account);
+    /// A movement of funds was made or changed.
+    fn put_funds(&mut self, row: &FundsMovement);
+    /// A transfer was seen for the first time.
+    fn add_transfer(&mut self, row: &Transfer);
+    /// The transfer of that number, to be changed.
+    fn transfer_mut(&mut self, no: TransferNo) -> &mut Transfer;
+    /// The account of that number, to be changed.
+    fn account_mut(&mut self, id: AccountId) -> &mut Account;
+    /// The transfer may expire from now on.
+    fn hold_opened(&mut self, no: TransferNo);
+    /// The transfer can no longer expire.
+    fn hold_closed(&mut self, no: TransferNo);
+}
+
+impl Effects {
+    /// Empties the lists and keeps their memory.
+    pub fn clear(&mut self) {
+        self.participants.clear();
+        self.accounts.clear();
+        self.funds.clear();
+        self.transfers.clear();
+        self.state_changes.clear();
+        self.completions.clear();
+        self.position_changes.clear();
+        self.notifications.clear();
+        self.alarms.clear();
+        self.dead_letters.clear();
+        self.outcomes.clear();
+        self.sections.clear();
+    }
+
+    fn lengths(&self) -> Section {
+        Section {
+            participants: self.participants.len(),
+            accounts: self.accounts.len(),
+            funds: self.funds.len(),
+            transfers: self.transfers.len(),
+            state_changes: self.state_changes.len(),
+            completions: self.completions.len(),
+            position_changes: self.position_changes.len(),
+        }
+    }
+
+    pub(crate) fn close_section(&mut self) {
+        self.sections.push(self.lengths());
+    }
+
+    /// Writes every row of the frame that was decided at `now`, sub-batch by sub-batch.
+    pub fn apply(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
+        let mut from = Section::default();
+        for to in &self.sections {
+            self.apply_between(from, *to, now, rows);
+            from = *to;
+        }
+        debug_assert_eq!(from, self.lengths(), "every row belongs to a section");
+    }
+
+    /// Writes the rows of the last sub-batch alone.
+    pub(crate) fn apply_last(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
+        let last = self.sections.len().checked_sub(1).expect("a section was closed");
+        let from = last.checked_sub(1).map_or_else(Section::default, |before| self.sections[before]);
+        self.apply_between(from, self.sections[last], now, rows);
+    }
+
+    fn apply_between(&self, from: Section, to: Section, now: crate::ids::Millis, rows: &mut impl Rows) {
+        self.participants[from.participants..to.participants]
+            .iter()
+            .for_each(|row| rows.put_participant(row));
+        self.accounts[from.accounts..to.accounts].iter().for_each(|row| rows.put_account(row));
+        self.funds[from.funds..to.funds].iter().for_each(|row| rows.put_funds(row));
+        self.transfers[from.transfers..to.transfers].iter().for_each(|row| rows.add_transfer(row));
+        for change in &self.state_changes[from.state_changes..to.state_changes] {
+            change.apply(now, rows);
+        }
+        for row in &self.completions[from.completions..to.completions] {
+            rows.transfer_mut(row.transfer).completion = Some(row.completion);
+        }
+        for row in &self.position_changes[from.position_changes..to.position_changes] {
+            rows.account_mut(row.account).value = row.value;
+            let transfer = rows.transfer_mut(row.transfer);
+            if row.change > Amount::ZERO {
+                transfer.reserved_value = Some(row.value);
+            } else {
+                transfer.final_value = Some(row.value);
+            }
+        }
+    }
+}
+
+impl StateChange {
+    fn apply(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
+        let transfer = rows.transfer_mut(self.transfer);
+        let before = transfer.state;
+        // A new row carries its first state already.
+        let first = matches!(self.state, TransferState::ReceivedPrepare | TransferState::Invalid);
+        assert!(
+            if first { before == self.state } else { self.state.may_follow(Some(before)) },
+            "transfer {}: {before} cannot become {}",
+            transfer.id,
+            self.state
+        );
+        transfer.state = self.state;
+        transfer.changed_at = now;
+        if self.code.is_some() {
+            transfer.code = self.code;
+            transfer.reason = self.reason;
+        }
+        if self.state.may_expire() && (first || !before.may_expire()) {
+            rows.hold_opened(self.transfer);
+        } else if !self.state.may_expire() && before.may_expire() && !first {
+            rows.hold_closed(self.transfer);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What the operator's commands do. Each is decided alone, between the transfers before and after it.
+
+use super::{
+    ALARM_PERCENTAGE_DEFAULT, Account, AccountKind, CURRENCIES_MAX, FundsMovement, FundsState, Name,
+    Participant,
+};
+use crate::codes::ErrorCode;
+use crate::command::Admin;
+use crate::effects::{Effects, Outcome};
+use crate::ids::{AccountId, Currency, ParticipantId, TransferId};
+use crate::money::{AMOUNT_LIMIT, Amount, Balance};
+use crate::view::View;
+
+/// Decides one admin command and pushes its rows; the outcome names the participant, account or value it changed.
+pub fn decide_admin(view: &impl View, admin: &Admin, effects: &mut Effects) -> Outcome {
+    match *admin {
+        Admin::CreateParticipant { name, currency } => create_participant(view, name, currency, effects),
+        Admin::SetParticipantActive { participant, active } => match view.participant(participant) {
+            None => Outcome::refused(ErrorCode::IdNotFound),
+            Some(row) => {
+                effects.participants.push(Participant { active, ..row.clone() });
+                Outcome::done(u64::from(participant.0), Balance::ZERO)
+            }
+        },
+        Admin::SetAccountActive { account, active } => match view.account(account) {
+            Some(row) if row.kind == AccountKind::Position => {
+                effects.accounts.push(Account { active, ..*row });
+                Outcome::done(u64::from(account.0), row.value)
+            }
+            _ => Outcome::refused(ErrorCode::IdNotFound),
+        },
+        Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position } => {
+            match position_account(view, participant, currency) {
+                Err(code) => Outcome::refused(code),
+                Ok(row) if row.net_debit_cap.is_some() => Outcome::refused(ErrorCode::InternalServerError),
+                Ok(_) if !is_cap(net_debit_cap) || !is_position(initial_position) => {
+                    Outcome::refused(ErrorCode::ValidationError)
+                }
+                Ok(row) => initial_position_and_limits(view, row, net_debit_cap, initial_position, effects),
+            }
+        }
+        Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage } => {
+            match position_account(view, participant, currency) {
+                Err(code) => Outcome::refused(code),
+                Ok(row) if row.net_debit_cap.is_none() => Outcome::refused(ErrorCode::InternalServerError),
+                Ok(_) if !is_cap(net_debit_cap) || alarm_percentage > 100 => {
+                    Outcome::refused(ErrorCode::ValidationError)
+                }
+                Ok(row) => {
+                    let net_debit_cap = Some(net_debit_cap);
+                    effects.accounts.push(Account { net_debit_cap, alarm_percentage, ..*row });
+                    Outcome::done(u64::from(row.id.0), row.value)
+                }
+            }
+        }
+        Admin::FundsIn { id, account, currency, amount } => {
+            move_funds(view, FundsState::ReceivedIn, id, account, currency, amount, effects)
+        }
+        Admin::FundsOutReserve { id, account, currency, amount } => {
+            move_funds(view, FundsState::OutReserved, id, account, currency, amount, effects)
+        }
+        Admin::FundsOutCommit { id, account } => {
+            end_funds_out(view, FundsState::OutCommitted, id, account, effects)
+        }
+        Admin::FundsOutAbort { id, account } => {
+            end_funds_out(view, FundsState::OutAborted, id, account, effects)
+        }
+    }
+}
+
+fn is_cap(cap: Amount) -> bool {
+    (Amount::ZERO..AMOUNT_LIMIT).contains(&cap)
+}
+
+fn is_position(position: Amount) -> bool {
+    (Amount(-AMOUNT_LIMIT.0)..AMOUNT_LIMIT).contains(&position)
+}
+
+fn position_account(
+    view: &impl View,
+    participant: ParticipantId,
+    currency: Currency,
+) -> Result<&Account, ErrorCode> {
+    view.participant(participant)
+        .and_then(|row| row.position_account(currency))
+        .and_then(|account| view.account(account))
+        .ok_or(ErrorCode::IdNotFound)
+}
+
+fn create_participant(view: &impl View, name: Name, currency: Currency, effects: &mut Effects) -> Outcome {
+    let mut row = match view.participant_named(name) {
+        Some(known) => known.clone(),
+        None => Participant { id: view.next_participant(), name, active: true, accounts: Vec::new() },
+    };
+    if row.position_account(currency).is_some() || row.accounts.len() >= CURRENCIES_MAX {
+        return Outcome::refused(ErrorCode::ClientError);
+    }
+    let id = view.next_account();
+    let account = |id, kind| Account {
+        id,
+        participant: row.id,
+        currency,
+        kind,
+        active: false,
+        value: Balance::ZERO,
+        reserved: Balance::ZERO,
+        net_debit_cap: None,
+        alarm_percentage: ALARM_PERCENTAGE_DEFAULT,
+    };
+    effects.accounts.push(account(id, AccountKind::Position));
+    effects.accounts.push(account(AccountId(id.0 + 1), AccountKind::Settlement));
+    row.accounts.push((currency, id));
+    let subject = u64::from(row.id.0) | u64::from(id.0) << 32;
+    effects.participants.push(row);
+    Outcome::done(subject, Balance::ZERO)
+}
+
+fn initial_position_and_limits(
+    view: &impl View,
+    position: &Account,
+    net_debit_cap: Amount,
+    initial_position: Amount,
+    effects: &mut Effects,
+) -> Outcome {
+    let value = initial_position.wide();
+    let settlement = view.account(position.settlement()).expect("both accounts are made together");
+    effects.accounts.push(Account { active: true, value, net_debit_cap: Some(net_debit_cap), ..*position });
+    effects.accounts.push(Account { active: true, ..*settlement });
+    Outcome::done(u64::from(position.id.0), value)
+}
+
+/// Funds in lower the settlement account. Funds out are taken at once, and only what no position stands on.
+fn move_funds(
+    view: &impl View,
+    state: FundsState,
+    id: TransferId,
+    account: AccountId,
+    currency: Currency,
+    amount: Amount,
+    effects: &mut Effects,
+) -> Outcome {
+    let Some(row) = view.account(account).filter(|row| row.kind == AccountKind::Settlement) else {
+        return Outcome::refused(ErrorCode::IdNotFound);
+    };
+    if let Some(known) = view.funds(id) {
+        let incoming = known.state == FundsState::ReceivedIn;
+        let same = known.account == account
+            && known.amount == amount
+            && row.currency == currency
+            && incoming == (state == FundsState::ReceivedIn);
+        return if same {
+            Outcome::done(u64::from(account.0), row.value)
+        } else {
+            Outcome::refused(ErrorCode::ModifiedRequest)
+        };
+    }
+    if row.currency != currency || !row.active {
+        return Outcome::refused(ErrorCode::InternalServerError);
+    }
+    if amount <= Amount::ZERO || amount >= AMOUNT_LIMIT {
+        return Outcome::refused(ErrorCode::ValidationError);
+    }
+    let value = match state {
+        FundsState::ReceivedIn => row.value.minus(amount),
+        _ => row.value.plus(amount),
+    };
+    if state == FundsState::OutReserved {
+        let position = view.account(AccountId(account.0 - 1)).expect("both accounts are made together");
+        let used = position.value.add(position.reserved).max(Balance::ZERO);
+        if value.negated() < used {
+            return Outcome::refused(ErrorCode::PayerInsufficientLiquidity);
+        }
+    }
+    effects.accounts.push(Account { value, ..*row });
+    effects.funds.push(FundsMovement { id, account, amount, state });
+    Outcome::done(u64::from(account.0), value)
+}
+
+fn end_funds_out(
+    view: &impl View,
+    state: FundsState,
+    id: TransferId,
+    account: AccountId,
+    effects: &mut Effects,
+) -> Outcome {
+    let (Some(movement), Some(row)) =
+        (view.funds(id).filter(|row| row.account == account), view.account(account))
+    else {
+        return Outcome::refused(ErrorCode::TransferIdNotFound);
+    };
+    if movement.state == state {
+        return Outcome::done(u64::from(account.0), row.value);
+    }
+    if movement.state != FundsState::OutReserved {
+        return Outcome::refused(ErrorCode::InternalServerError);
+    }
+    let mut value = row.value;
+    if state == FundsState::OutAborted {
+        value = value.minus(movement.amount);
+        effects.accounts.push(Account { value, ..*row });
+    }
+    effects.funds.push(FundsMovement { state, ..*movement });
+    Outcome::done(u64::from(account.0), value)
+}

@@ -1,0 +1,86 @@
+//! The position step: messages in bins by account, credits before debits, no limit ever broken.
+//!
+//! [`process`] takes the messages of a whole batch. It divides them by account and then by action, works through
+//! each bin against a running position, and pushes what happened to the [`Effects`](crate::effects::Effects).
+
+mod bins;
+mod processor;
+
+pub use processor::{PositionAccount, PositionAccounts, process};
+
+use crate::ids::{AccountId, TransferNo};
+use crate::money::{Amount, Balance};
+use crate::transfers::{Code, TransferState};
+
+/// What a message does to a position. The order is that of processing inside a bin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Action {
+    /// Settle: the payee's position falls.
+    Commit = 0,
+    /// Settle, and tell the payee too.
+    Reserve = 1,
+    /// Release: the payer's position falls.
+    Abort = 2,
+    /// Release what ran out.
+    TimeoutReserved = 3,
+    /// Reserve: the payer's position rises.
+    Prepare = 4,
+}
+
+impl Action {
+    /// Every action in the order of processing.
+    pub const ALL: [Action; 5] =
+        [Action::Commit, Action::Reserve, Action::Abort, Action::TimeoutReserved, Action::Prepare];
+
+    /// The name that messages carry.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Action::Commit => "commit",
+            Action::Reserve => "reserve",
+            Action::Abort => "abort",
+            Action::TimeoutReserved => "timeout-reserved",
+            Action::Prepare => "prepare",
+        }
+    }
+}
+
+/// In which order the prepares of a bin are tried.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum PrepareOrder {
+    /// As they came.
+    #[default]
+    Arrival,
+    /// Smallest amount first, so that more of them fit; ties as they came.
+    Smallest,
+}
+
+/// One message of the position step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// The account it changes: the payer's, for a fulfil the payee's.
+    pub account: AccountId,
+    /// The transfer it is about.
+    pub transfer: TransferNo,
+    /// What to do.
+    pub action: Action,
+    /// The transfer's amount.
+    pub amount: Amount,
+    /// The transfer's state before the batch.
+    pub state: TransferState,
+}
+
+/// What became of one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageResult {
+    /// The transfer's state after it.
+    pub state: TransferState,
+    /// The error, if it was refused or ran out.
+    pub code: Option<Code>,
+    /// What the account stands at after it.
+    pub value: Balance,
+}

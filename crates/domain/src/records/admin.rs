@@ -1,0 +1,126 @@
+//! Participants, limits and funds on the wire.
+
+use super::codec::{Cursor, Writer, bad, only_flags};
+use super::{Kind, RecordError};
+use crate::command::{Admin, Command};
+use crate::ids::{AccountId, HUB, ParticipantId, TransferId};
+use crate::participants::Name;
+
+const FLAG_ACTIVE: u8 = 1;
+
+pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<Command, RecordError> {
+    let (flags, source) = cursor.header();
+    let with_active = matches!(kind, Kind::SetParticipantActive | Kind::SetAccountActive);
+    only_flags(flags, if with_active { FLAG_ACTIVE } else { 0 })?;
+    if source != HUB {
+        return Err(bad("source", "must be 0: only the hub's operator sends this kind"));
+    }
+    let active = flags & FLAG_ACTIVE != 0;
+    let admin = match kind {
+        Kind::CreateParticipant => {
+            let name = Name::from_padded(cursor.array())
+                .ok_or_else(|| bad("name", "is not 2 to 30 letters, digits or -._ padded with zeros"))?;
+            let currency = cursor.currency()?;
+            cursor.zeros(20)?;
+            Admin::CreateParticipant { name, currency }
+        }
+        Kind::SetParticipantActive => {
+            let participant = ParticipantId(cursor.u32());
+            cursor.zeros(52)?;
+            Admin::SetParticipantActive { participant, active }
+        }
+        Kind::SetAccountActive => {
+            let account = AccountId(cursor.u32());
+            cursor.zeros(52)?;
+            Admin::SetAccountActive { account, active }
+        }
+        Kind::InitialPositionAndLimits => {
+            let participant = ParticipantId(cursor.u32());
+            let currency = cursor.currency()?;
+            let net_debit_cap = cursor.amount();
+            let initial_position = cursor.amount();
+            cursor.zeros(32)?;
+            Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position }
+        }
+        Kind::SetLimit => {
+            let participant = ParticipantId(cursor.u32());
+            let currency = cursor.currency()?;
+            let net_debit_cap = cursor.amount();
+            let alarm_percentage = cursor.u16();
+            cursor.zeros(38)?;
+            Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage }
+        }
+        Kind::FundsIn | Kind::FundsOutReserve => {
+            let id = TransferId(cursor.u128());
+            let account = AccountId(cursor.u32());
+            let currency = cursor.currency()?;
+            let amount = cursor.amount();
+            cursor.zeros(24)?;
+            match kind {
+                Kind::FundsIn => Admin::FundsIn { id, account, currency, amount },
+                _ => Admin::FundsOutReserve { id, account, currency, amount },
+            }
+        }
+        Kind::FundsOutCommit | Kind::FundsOutAbort => {
+            let id = TransferId(cursor.u128());
+            let account = AccountId(cursor.u32());
+            cursor.zeros(36)?;
+            match kind {
+                Kind::FundsOutCommit => Admin::FundsOutCommit { id, account },
+                _ => Admin::FundsOutAbort { id, account },
+            }
+        }
+        Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::Expire => {
+            unreachable!("read by their own functions")
+        }
+    };
+    Ok(Command::Admin(admin))
+}
+
+pub(super) fn write(admin: &Admin, out: &mut Vec<u8>) {
+    let open = |out, kind, active: bool| Writer::new(out, kind, u8::from(active) * FLAG_ACTIVE, HUB);
+    match *admin {
+        Admin::CreateParticipant { name, currency } => {
+            open(out, Kind::CreateParticipant, false).put(&name.padded()).currency(currency)
+        }
+        Admin::SetParticipantActive { participant, active } => {
+            open(out, Kind::SetParticipantActive, active).put(&participant.0.to_le_bytes())
+        }
+        Admin::SetAccountActive { account, active } => {
+            open(out, Kind::SetAccountActive, active).put(&account.0.to_le_bytes())
+        }
+        Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position } => {
+            open(out, Kind::InitialPositionAndLimits, false)
+                .put(&participant.0.to_le_bytes())
+                .currency(currency)
+                .put(&net_debit_cap.0.to_le_bytes())
+                .put(&initial_position.0.to_le_bytes())
+        }
+        Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage } => {
+            open(out, Kind::SetLimit, false)
+                .put(&participant.0.to_le_bytes())
+                .currency(currency)
+                .put(&net_debit_cap.0.to_le_bytes())
+                .put(&alarm_percentage.to_le_bytes())
+        }
+        Admin::FundsIn { id, account, currency, amount } => {
+            movement(open(out, Kind::FundsIn, false), id, account)
+                .currency(currency)
+                .put(&amount.0.to_le_bytes())
+        }
+        Admin::FundsOutReserve { id, account, currency, amount } => {
+            movement(open(out, Kind::FundsOutReserve, false), id, account)
+                .currency(currency)
+                .put(&amount.0.to_le_bytes())
+        }
+        Admin::FundsOutCommit { id, account } => {
+            movement(open(out, Kind::FundsOutCommit, false), id, account)
+        }
+        Admin::FundsOutAbort { id, account } => movement(open(out, Kind::FundsOutAbort, false), id, account),
+    }
+    .finish();
+}
+
+fn movement(writer: Writer<'_>, id: TransferId, account: AccountId) -> Writer<'_> {
+    writer.put(&id.0.to_le_bytes()).put(&account.0.to_le_bytes())
+}

@@ -1,0 +1,206 @@
+//! The records of the log and of `/hub/batch`: every command in a fixed layout of 64-byte units.
+//!
+//! All numbers are little-endian. Every record opens with the same eight bytes:
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 0 | kind |
+//! | 1 | flags (meaning depends on the kind; unused bits are zero) |
+//! | 2..4 | length of the whole record in units of 64 bytes |
+//! | 4..8 | source: the participant on whose behalf it was sent (0 = the hub or its operator) |
+//!
+//! `docs/batch.md` has the layouts byte by byte; `tests/it/golden_records.rs` keeps them from changing.
+
+mod admin;
+mod codec;
+mod transfer;
+
+pub(crate) use transfer::hash_without_tail;
+
+use crate::command::Command;
+use codec::Cursor;
+
+/// Bytes in one unit of record length.
+pub const UNIT: usize = 64;
+/// Bytes of a prepare record without a tail.
+pub const PREPARE_LEN: usize = 2 * UNIT;
+/// Where a prepare keeps the SHA-256 that tells a repeat from a modified request.
+pub const PREPARE_HASH: std::ops::Range<usize> = 96..128;
+/// The longest record: what a u16 of units can say.
+pub const RECORD_BYTES_MAX: usize = u16::MAX as usize * UNIT;
+
+/// What a record says. The numbers are written to disk: they are never given a second meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "each kind is documented at its command")]
+pub enum Kind {
+    Prepare = 1,
+    Fulfil = 2,
+    Abort = 3,
+    Expire = 4,
+    CreateParticipant = 16,
+    SetParticipantActive = 17,
+    SetAccountActive = 18,
+    InitialPositionAndLimits = 19,
+    SetLimit = 20,
+    FundsIn = 21,
+    FundsOutReserve = 22,
+    FundsOutCommit = 23,
+    FundsOutAbort = 24,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 13] = [
+        Kind::Prepare,
+        Kind::Fulfil,
+        Kind::Abort,
+        Kind::Expire,
+        Kind::CreateParticipant,
+        Kind::SetParticipantActive,
+        Kind::SetAccountActive,
+        Kind::InitialPositionAndLimits,
+        Kind::SetLimit,
+        Kind::FundsIn,
+        Kind::FundsOutReserve,
+        Kind::FundsOutCommit,
+        Kind::FundsOutAbort,
+    ];
+
+    fn from_number(number: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// The length in units that the fixed part of this kind has.
+    #[must_use]
+    pub const fn fixed_units(self) -> usize {
+        match self {
+            Kind::Prepare => 2,
+            _ => 1,
+        }
+    }
+
+    /// Whether bytes of any length may follow the fixed part.
+    const fn may_have_tail(self) -> bool {
+        matches!(self, Kind::Prepare | Kind::Abort)
+    }
+}
+
+/// Why bytes are not a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// The bytes end before the record does.
+    #[error("the record is cut short: {have} bytes where {need} are needed")]
+    CutShort {
+        /// Bytes that are there.
+        have: usize,
+        /// Bytes that the record needs.
+        need: usize,
+    },
+    /// No such kind.
+    #[error("{0} is not a kind of record")]
+    UnknownKind(u8),
+    /// A length that the kind cannot have.
+    #[error("a {kind:?} record cannot have a length of {units} units of {UNIT} bytes")]
+    WrongLength {
+        /// The record's kind.
+        kind: Kind,
+        /// The length it claims.
+        units: usize,
+    },
+    /// A field holds what it must not.
+    #[error("{field} {why}")]
+    BadField {
+        /// The field's name, as the docs have it.
+        field: &'static str,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+/// Reads the record that `bytes` begins with: the command and its length in bytes.
+///
+/// # Errors
+/// Says what is wrong with the bytes; nothing is read past the end that they claim.
+pub fn read(bytes: &[u8]) -> Result<(Command, usize), RecordError> {
+    let (kind, length) = frame_of(bytes)?;
+    let mut cursor = Cursor::new(&bytes[..length]);
+    let command = match kind {
+        Kind::Prepare => transfer::read_prepare(&mut cursor).map(Command::Prepare),
+        Kind::Fulfil => transfer::read_fulfil(&mut cursor).map(Command::Fulfil),
+        Kind::Abort => transfer::read_abort(&mut cursor).map(Command::Abort),
+        Kind::Expire => transfer::read_expire(&mut cursor).map(Command::Expire),
+        _ => admin::read(kind, &mut cursor),
+    }?;
+    Ok((command, length))
+}
+
+/// Reads every record of a frame's payload.
+///
+/// # Errors
+/// The first bad record, with its index.
+pub fn read_all(payload: &[u8]) -> Result<Vec<Command>, (usize, RecordError)> {
+    let mut commands = Vec::with_capacity(payload.len() / UNIT);
+    let mut rest = payload;
+    while !rest.is_empty() {
+        let (command, length) = read(rest).map_err(|error| (commands.len(), error))?;
+        commands.push(command);
+        rest = &rest[length..];
+    }
+    Ok(commands)
+}
+
+/// Takes the record that a client's batch body begins with, as [`read`], but more strictly: it may have no tail
+/// and must leave the hash to us. Its hash is filled into `bytes`, which then are what the log keeps.
+///
+/// # Errors
+/// As [`read`]; also for kinds that no client may send.
+pub fn seal(bytes: &mut [u8]) -> Result<(Command, usize), RecordError> {
+    let (kind, length) = frame_of(bytes)?;
+    if length != kind.fixed_units() * UNIT {
+        return Err(RecordError::WrongLength { kind, units: length / UNIT });
+    }
+    match kind {
+        Kind::Expire => return Err(RecordError::UnknownKind(kind as u8)),
+        Kind::Prepare => {
+            if bytes[PREPARE_HASH].iter().any(|byte| *byte != 0) {
+                return Err(RecordError::BadField {
+                    field: "hash",
+                    why: "must be zero: the hub fills it in",
+                });
+            }
+            let hash = transfer::payload_hash(&bytes[..PREPARE_LEN], &[0; 32], &[0; 32]);
+            bytes[PREPARE_HASH].copy_from_slice(&hash);
+        }
+        _ => {}
+    }
+    read(bytes)
+}
+
+/// Appends the record of `command` to `out`; for a prepare with the hash that the command carries.
+pub fn write(command: &Command, out: &mut Vec<u8>) {
+    match command {
+        Command::Prepare(prepare) => transfer::write_prepare(prepare, out),
+        Command::Fulfil(fulfil) => transfer::write_fulfil(fulfil, out),
+        Command::Abort(abort) => transfer::write_abort(abort, out),
+        Command::Expire(expire) => transfer::write_expire(*expire, out),
+        Command::Admin(admin) => admin::write(admin, out),
+    }
+}
+
+fn frame_of(bytes: &[u8]) -> Result<(Kind, usize), RecordError> {
+    if bytes.len() < UNIT {
+        return Err(RecordError::CutShort { have: bytes.len(), need: UNIT });
+    }
+    let kind = Kind::from_number(bytes[0]).ok_or(RecordError::UnknownKind(bytes[0]))?;
+    let units = usize::from(u16::from_le_bytes([bytes[2], bytes[3]]));
+    let fits = if kind.may_have_tail() { units >= kind.fixed_units() } else { units == kind.fixed_units() };
+    if !fits {
+        return Err(RecordError::WrongLength { kind, units });
+    }
+    let length = units * UNIT;
+    if bytes.len() < length {
+        return Err(RecordError::CutShort { have: bytes.len(), need: length });
+    }
+    Ok((kind, length))
+}

@@ -1,0 +1,128 @@
+//! Prepare, fulfil, abort and expire on the wire.
+
+use sha2::{Digest, Sha256};
+
+use super::codec::{Cursor, Writer, bad, only_flags};
+use super::{Kind, PREPARE_HASH, RecordError};
+use crate::command::{Abort, Expire, Fulfil, FulfilAction, Prepare};
+use crate::ids::{ParticipantId, TransferId};
+
+const FLAG_RESERVE: u8 = 1;
+
+/// The fields of a prepare that a repeat must have in common with the first: id, parties, amount, expiration,
+/// currency and condition as they lie in the record, without header and tail.
+const HASHED_FIELDS: std::ops::Range<usize> = 8..52;
+const CONDITION: std::ops::Range<usize> = 64..96;
+
+/// SHA-256 over what makes a prepare the same request, and the digests of ILP packet and extensions.
+pub(super) fn payload_hash(record: &[u8], ilp_packet: &[u8; 32], extensions: &[u8; 32]) -> [u8; 32] {
+    let mut input = [0; 140];
+    input[..44].copy_from_slice(&record[HASHED_FIELDS]);
+    input[44..76].copy_from_slice(&record[CONDITION]);
+    input[76..108].copy_from_slice(ilp_packet);
+    input[108..].copy_from_slice(extensions);
+    Sha256::digest(input).into()
+}
+
+pub(super) fn read_prepare(cursor: &mut Cursor<'_>) -> Result<Prepare, RecordError> {
+    let (flags, source) = cursor.header();
+    only_flags(flags, 0)?;
+    let id = TransferId(cursor.u128());
+    let payer = ParticipantId(cursor.u32());
+    let payee = ParticipantId(cursor.u32());
+    let amount = cursor.amount();
+    let expiration = cursor.i64();
+    let currency = cursor.currency()?;
+    cursor.zeros(4)?;
+    let tail_length = cursor.u32();
+    cursor.zeros(4)?;
+    let condition = cursor.array();
+    let hash = cursor.array();
+    let tail = cursor.tail(tail_length)?.to_vec();
+    Ok(Prepare { source, id, payer, payee, amount, expiration, currency, condition, hash, tail })
+}
+
+pub(super) fn write_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
+    let tail_length = u32::try_from(prepare.tail.len()).expect("the edge bounds what a record may carry");
+    Writer::new(out, Kind::Prepare, 0, prepare.source)
+        .put(&prepare.id.0.to_le_bytes())
+        .put(&prepare.payer.0.to_le_bytes())
+        .put(&prepare.payee.0.to_le_bytes())
+        .put(&prepare.amount.0.to_le_bytes())
+        .put(&prepare.expiration.to_le_bytes())
+        .currency(prepare.currency)
+        .put(&[0; 4])
+        .put(&tail_length.to_le_bytes())
+        .put(&[0; 4])
+        .put(&prepare.condition)
+        .put(&prepare.hash)
+        .put(&prepare.tail)
+        .finish();
+}
+
+/// The hash that [`super::seal`] would fill in for this prepare.
+pub(crate) fn hash_without_tail(prepare: &Prepare) -> [u8; 32] {
+    let mut record = Vec::with_capacity(PREPARE_HASH.end);
+    write_prepare(&Prepare { tail: Vec::new(), ..prepare.clone() }, &mut record);
+    payload_hash(&record, &[0; 32], &[0; 32])
+}
+
+pub(super) fn read_fulfil(cursor: &mut Cursor<'_>) -> Result<Fulfil, RecordError> {
+    let (flags, source) = cursor.header();
+    only_flags(flags, FLAG_RESERVE)?;
+    let action = if flags & FLAG_RESERVE == 0 { FulfilAction::Commit } else { FulfilAction::Reserve };
+    let id = TransferId(cursor.u128());
+    let fulfilment = cursor.array();
+    cursor.zeros(8)?;
+    Ok(Fulfil::new(source, id, action, fulfilment))
+}
+
+pub(super) fn write_fulfil(fulfil: &Fulfil, out: &mut Vec<u8>) {
+    let flags = match fulfil.action {
+        FulfilAction::Commit => 0,
+        FulfilAction::Reserve => FLAG_RESERVE,
+    };
+    Writer::new(out, Kind::Fulfil, flags, fulfil.source)
+        .put(&fulfil.id.0.to_le_bytes())
+        .put(&fulfil.fulfilment)
+        .finish();
+}
+
+pub(super) fn read_abort(cursor: &mut Cursor<'_>) -> Result<Abort, RecordError> {
+    let (flags, source) = cursor.header();
+    only_flags(flags, 0)?;
+    let id = TransferId(cursor.u128());
+    let code = cursor.u16();
+    if !(1000..=9999).contains(&code) {
+        return Err(bad("error code", "is not of four digits"));
+    }
+    cursor.zeros(2)?;
+    let tail_length = cursor.u32();
+    cursor.zeros(32)?;
+    let tail = cursor.tail(tail_length)?.to_vec();
+    Ok(Abort::new(source, id, code, tail))
+}
+
+pub(super) fn write_abort(abort: &Abort, out: &mut Vec<u8>) {
+    let tail_length = u32::try_from(abort.tail.len()).expect("the edge bounds what a record may carry");
+    Writer::new(out, Kind::Abort, 0, abort.source)
+        .put(&abort.id.0.to_le_bytes())
+        .put(&abort.code.to_le_bytes())
+        .put(&[0; 2])
+        .put(&tail_length.to_le_bytes())
+        .pad_to(1)
+        .put(&abort.tail)
+        .finish();
+}
+
+pub(super) fn read_expire(cursor: &mut Cursor<'_>) -> Result<Expire, RecordError> {
+    let (flags, _) = cursor.header();
+    only_flags(flags, 0)?;
+    let holds_max = cursor.u32();
+    cursor.zeros(52)?;
+    Ok(Expire { holds_max })
+}
+
+pub(super) fn write_expire(expire: Expire, out: &mut Vec<u8>) {
+    Writer::new(out, Kind::Expire, 0, crate::ids::HUB).put(&expire.holds_max.to_le_bytes()).finish();
+}

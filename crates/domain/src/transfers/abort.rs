@@ -1,0 +1,27 @@
+//! Abort: the payee refuses, under the same tests as a fulfil.
+
+use super::fulfil::{in_time, may_complete};
+use super::{Code, Completion, CompletionKind, TransferState};
+use crate::codes::ErrorCode;
+use crate::command::Abort;
+use crate::effects::{CompletionRow, Effects, Outcome, StateChange};
+use crate::ids::Millis;
+use crate::positions::{Action, Message};
+use crate::view::View;
+
+/// Either the position step goes on with the message, or the outcome is known already.
+pub(crate) fn abort(
+    view: &impl View,
+    now: Millis,
+    abort: &Abort,
+    effects: &mut Effects,
+) -> Result<Message, Outcome> {
+    let known = view.transfer(abort.id).ok_or_else(|| Outcome::refused(ErrorCode::TransferIdNotFound))?;
+    let completion = Completion { kind: CompletionKind::Abort, digest: abort.digest };
+    may_complete(known, abort.source, completion)?;
+    in_time(known, now)?;
+    let received = StateChange::to(known.no, TransferState::ReceivedError);
+    effects.state_changes.push(StateChange { code: Code::of_payee(abort.code), ..received });
+    effects.completions.push(CompletionRow { transfer: known.no, completion });
+    Ok(known.release(Action::Abort, TransferState::ReceivedError))
+}

@@ -1,0 +1,85 @@
+//! Fulfil, before the position step: is it the payee, the right preimage, the right state, and in time?
+
+use super::{Completion, CompletionKind, Reason, Transfer, TransferState};
+use crate::codes::ErrorCode;
+use crate::command::{Fulfil, FulfilAction};
+use crate::effects::{CompletionRow, Effects, Outcome, StateChange};
+use crate::ids::Millis;
+use crate::positions::{Action, Message};
+use crate::view::View;
+
+/// Either the position step goes on with the message, or the outcome is known already.
+pub(crate) fn fulfil(
+    view: &impl View,
+    now: Millis,
+    fulfil: &Fulfil,
+    effects: &mut Effects,
+) -> Result<Message, Outcome> {
+    let known = view.transfer(fulfil.id).ok_or_else(|| Outcome::refused(ErrorCode::TransferIdNotFound))?;
+    let (kind, action) = match fulfil.action {
+        FulfilAction::Commit => (CompletionKind::Commit, Action::Commit),
+        FulfilAction::Reserve => (CompletionKind::Reserve, Action::Reserve),
+    };
+    let completion = Completion { kind, digest: fulfil.fulfilment };
+    may_complete(known, fulfil.source, completion)?;
+    if fulfil.digest != known.condition {
+        let wrong = StateChange::to(known.no, TransferState::ReceivedError);
+        effects.state_changes.push(wrong.with(ErrorCode::ValidationError).because(Reason::WrongFulfilment));
+        effects.completions.push(CompletionRow { transfer: known.no, completion });
+        return Ok(known.release(Action::Abort, TransferState::ReceivedError));
+    }
+    in_time(known, now)?;
+    effects.state_changes.push(StateChange::to(known.no, TransferState::ReceivedFulfil));
+    effects.completions.push(CompletionRow { transfer: known.no, completion });
+    Ok(Message {
+        account: known.payee_account.expect("a RESERVED transfer has both accounts"),
+        transfer: known.no,
+        action,
+        amount: known.amount,
+        state: TransferState::ReceivedFulfil,
+    })
+}
+
+/// What fulfil and abort must both pass: right party, not a repeat, RESERVED.
+pub(super) fn may_complete(
+    known: &Transfer,
+    source: crate::ids::ParticipantId,
+    completion: Completion,
+) -> Result<(), Outcome> {
+    let refused =
+        |code: ErrorCode, reason| Outcome { code: Some(code.into()), reason, ..Outcome::of_transfer(known) };
+    if source != known.payee {
+        return Err(refused(ErrorCode::ValidationError, Some(Reason::WrongSource)));
+    }
+    match known.completion {
+        Some(first) if first == completion => Err(Outcome::of_transfer(known)),
+        Some(_) => Err(refused(ErrorCode::ModifiedRequest, None)),
+        None if known.state == TransferState::Reserved => Ok(()),
+        None => Err(refused(ErrorCode::ValidationError, Some(Reason::NotReserved))),
+    }
+}
+
+/// From its expiration on a transfer can only expire, also before the scan has come by.
+pub(super) fn in_time(known: &Transfer, now: Millis) -> Result<(), Outcome> {
+    if known.expiration > now {
+        return Ok(());
+    }
+    Err(Outcome {
+        code: Some(ErrorCode::TransferExpired.into()),
+        reason: None,
+        ..Outcome::of_transfer(known)
+    })
+}
+
+impl Transfer {
+    /// The message that gives the payer its position back.
+    pub(crate) fn release(&self, action: Action, state: TransferState) -> Message {
+        Message {
+            account: self.payer_account.expect("a RESERVED transfer has both accounts"),
+            transfer: self.no,
+            action,
+            amount: self.amount,
+            state,
+        }
+    }
+}

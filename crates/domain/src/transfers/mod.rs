@@ -1,0 +1,179 @@
+//! Transfers: what is known of one, and the steps before its position is touched.
+
+mod abort;
+mod fulfil;
+mod prepare;
+mod state;
+
+pub(crate) use abort::abort;
+pub(crate) use fulfil::fulfil;
+pub(crate) use prepare::prepare;
+pub use state::TransferState;
+
+use crate::codes::ErrorCode;
+use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
+use crate::money::{Amount, Balance};
+
+/// Everything known of a transfer. Its history follows from the last state and two times, since the inner
+/// hops of a step share the time of their frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// Its number in order of arrival.
+    pub no: TransferNo,
+    /// Its id.
+    pub id: TransferId,
+    /// Who pays.
+    pub payer: ParticipantId,
+    /// Who is paid.
+    pub payee: ParticipantId,
+    /// The payer's position account; `None` only if INVALID.
+    pub payer_account: Option<AccountId>,
+    /// The payee's position account; `None` only if INVALID.
+    pub payee_account: Option<AccountId>,
+    /// In which currency.
+    pub currency: Currency,
+    /// How much.
+    pub amount: Amount,
+    /// When it runs out.
+    pub expiration: Millis,
+    /// SHA-256 of the fulfilment.
+    pub condition: [u8; 32],
+    /// Tells a repeated prepare from a modified one.
+    pub hash: [u8; 32],
+    /// Where it stands.
+    pub state: TransferState,
+    /// Why it did not commit: one of our codes, or the payee's.
+    pub code: Option<Code>,
+    /// What exactly was refused; `None` where the code says it all.
+    pub reason: Option<Reason>,
+    /// The fulfil or abort that was accepted.
+    pub completion: Option<Completion>,
+    /// When the prepare was decided.
+    pub prepared_at: Millis,
+    /// When the last state was reached.
+    pub changed_at: Millis,
+    /// The payer's position after the reservation.
+    pub reserved_value: Option<Balance>,
+    /// The position of the account that the last step changed, after it.
+    pub final_value: Option<Balance>,
+}
+
+impl Transfer {
+    /// The append-only history with its times.
+    #[must_use]
+    pub fn history(&self) -> Vec<(TransferState, Millis)> {
+        use TransferState as S;
+        let first = (S::ReceivedPrepare, self.prepared_at);
+        let reserved = (S::Reserved, self.prepared_at);
+        let last = (self.state, self.changed_at);
+        let between = |step| vec![first, reserved, (step, self.changed_at), last];
+        match self.state {
+            S::ReceivedPrepare | S::Invalid => vec![(self.state, self.prepared_at)],
+            S::Reserved | S::AbortedRejected | S::ExpiredPrepared => vec![first, last],
+            S::ReceivedFulfil | S::ReceivedError | S::ReservedTimeout => vec![first, reserved, last],
+            S::Committed => between(S::ReceivedFulfil),
+            S::AbortedError => between(S::ReceivedError),
+            S::ExpiredReserved => between(S::ReservedTimeout),
+        }
+    }
+
+    /// The position changes it made: account, change and running value.
+    #[must_use]
+    pub fn position_changes(&self) -> Vec<(AccountId, Amount, Balance)> {
+        let back = Amount(-self.amount.0);
+        let ended_on = match self.state {
+            TransferState::Committed => self.payee_account,
+            _ => self.payer_account,
+        };
+        let reserve = self.payer_account.zip(self.reserved_value).map(|(on, value)| (on, self.amount, value));
+        let end = ended_on.zip(self.final_value).map(|(on, value)| (on, back, value));
+        reserve.into_iter().chain(end).collect()
+    }
+}
+
+/// An error code as it is kept and answered: ours, or one of four digits that a payee gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Code(std::num::NonZeroU16);
+
+impl Code {
+    /// A payee's code of four digits.
+    #[must_use]
+    pub fn of_payee(number: u16) -> Option<Code> {
+        std::num::NonZeroU16::new(number).map(Code)
+    }
+
+    /// The digits.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl From<ErrorCode> for Code {
+    fn from(code: ErrorCode) -> Code {
+        Code(std::num::NonZeroU16::new(code.number()).expect("no code is zero"))
+    }
+}
+
+/// What a 3100 means in particular.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "text() says each of them")]
+pub enum Reason {
+    AmountNotPositive = 1,
+    AmountTooLarge = 2,
+    PayerUnknown = 3,
+    PayerInactive = 4,
+    PayeeUnknown = 5,
+    PayeeInactive = 6,
+    ExpirationPast = 7,
+    PayerIsPayee = 8,
+    PayerAccountMissing = 9,
+    PayerAccountInactive = 10,
+    PayeeAccountMissing = 11,
+    WrongFulfilment = 12,
+    WrongSource = 13,
+    NotReserved = 14,
+}
+
+impl Reason {
+    /// The reason in words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Reason::AmountNotPositive => "the amount must be more than zero",
+            Reason::AmountTooLarge => "the amount has more than 18 digits",
+            Reason::PayerUnknown => "there is no such payer",
+            Reason::PayerInactive => "the payer is inactive",
+            Reason::PayeeUnknown => "there is no such payee",
+            Reason::PayeeInactive => "the payee is inactive",
+            Reason::ExpirationPast => "the expiration is already in the past",
+            Reason::PayerIsPayee => "payer and payee are the same",
+            Reason::PayerAccountMissing => "the payer has no position account in this currency",
+            Reason::PayerAccountInactive => "the payer's position account is inactive",
+            Reason::PayeeAccountMissing => "the payee has no position account in this currency",
+            Reason::WrongFulfilment => "the fulfilment does not match the condition",
+            Reason::WrongSource => "the sender is not the party who may do this",
+            Reason::NotReserved => "the transfer is not RESERVED",
+        }
+    }
+}
+
+/// The fulfil or abort that a transfer took, kept to tell a repeat from another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// Which of the three it was.
+    pub kind: CompletionKind,
+    /// The fulfilment itself, or the abort's digest.
+    pub digest: [u8; 32],
+}
+
+/// The ways in which a payee ends a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "said above")]
+pub enum CompletionKind {
+    Commit = 1,
+    Reserve = 2,
+    Abort = 3,
+}

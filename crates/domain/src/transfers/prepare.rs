@@ -1,0 +1,119 @@
+//! Prepare, before the position step: is it new, is it the same again, and does it follow the rules?
+
+use super::{Reason, Transfer, TransferState};
+use crate::codes::ErrorCode;
+use crate::command::Prepare;
+use crate::effects::{Effects, Notification, NotificationKind, Outcome, Party, StateChange};
+use crate::ids::{AccountId, Millis, TransferNo};
+use crate::money::{AMOUNT_LIMIT, Amount};
+use crate::positions::{Action, Message};
+use crate::transfers::Code;
+use crate::view::View;
+
+/// Either the position step goes on with the message, or the outcome is known already.
+pub(crate) fn prepare(
+    view: &impl View,
+    now: Millis,
+    no: TransferNo,
+    prepare: &Prepare,
+    effects: &mut Effects,
+) -> Result<Message, Outcome> {
+    if prepare.source != prepare.payer {
+        return Err(Outcome::refused(ErrorCode::ValidationError).because(Reason::WrongSource));
+    }
+    if let Some(known) = view.transfer(prepare.id) {
+        return Err(repeat(known, prepare));
+    }
+    let mut row = Transfer {
+        no,
+        id: prepare.id,
+        payer: prepare.payer,
+        payee: prepare.payee,
+        payer_account: None,
+        payee_account: None,
+        currency: prepare.currency,
+        amount: prepare.amount,
+        expiration: prepare.expiration,
+        condition: prepare.condition,
+        hash: prepare.hash,
+        state: TransferState::ReceivedPrepare,
+        code: None,
+        reason: None,
+        completion: None,
+        prepared_at: now,
+        changed_at: now,
+        reserved_value: None,
+        final_value: None,
+    };
+    match validate(view, now, prepare) {
+        Ok((payer_account, payee_account)) => {
+            row.payer_account = Some(payer_account);
+            row.payee_account = Some(payee_account);
+            effects.transfers.push(row);
+            effects.state_changes.push(StateChange::to(no, TransferState::ReceivedPrepare));
+            Ok(Message {
+                account: payer_account,
+                transfer: no,
+                action: Action::Prepare,
+                amount: prepare.amount,
+                state: TransferState::ReceivedPrepare,
+            })
+        }
+        Err(reason) => {
+            row.state = TransferState::Invalid;
+            row.code = Some(Code::from(ErrorCode::ValidationError));
+            row.reason = Some(reason);
+            let outcome = Outcome::of_transfer(&row);
+            effects.transfers.push(row);
+            let invalid = StateChange::to(no, TransferState::Invalid);
+            effects.state_changes.push(invalid.with(ErrorCode::ValidationError).because(reason));
+            effects.notifications.push(Notification {
+                transfer: no,
+                to: Party::Payer,
+                kind: NotificationKind::Refused,
+                code: Some(ErrorCode::ValidationError.into()),
+            });
+            Err(outcome)
+        }
+    }
+}
+
+fn repeat(known: &Transfer, prepare: &Prepare) -> Outcome {
+    let outcome = Outcome::of_transfer(known);
+    if known.hash == prepare.hash {
+        outcome
+    } else {
+        Outcome { code: Some(ErrorCode::ModifiedRequest.into()), reason: None, ..outcome }
+    }
+}
+
+/// The rules in the order of the peer system; the first one broken is the reason.
+fn validate(view: &impl View, now: Millis, prepare: &Prepare) -> Result<(AccountId, AccountId), Reason> {
+    if prepare.amount >= AMOUNT_LIMIT {
+        return Err(Reason::AmountTooLarge);
+    }
+    if prepare.amount <= Amount::ZERO {
+        return Err(Reason::AmountNotPositive);
+    }
+    let payer = view.participant(prepare.payer).ok_or(Reason::PayerUnknown)?;
+    if !payer.active {
+        return Err(Reason::PayerInactive);
+    }
+    let payee = view.participant(prepare.payee).ok_or(Reason::PayeeUnknown)?;
+    if !payee.active {
+        return Err(Reason::PayeeInactive);
+    }
+    if prepare.expiration <= now {
+        return Err(Reason::ExpirationPast);
+    }
+    if prepare.payer == prepare.payee {
+        return Err(Reason::PayerIsPayee);
+    }
+    let payer_account = payer.position_account(prepare.currency).ok_or(Reason::PayerAccountMissing)?;
+    if !view.account(payer_account).is_some_and(|account| account.active) {
+        return Err(Reason::PayerAccountInactive);
+    }
+    // Once it is fulfilled the payee's position step cannot be refused, so the account must be there by now.
+    let payee_account = payee.position_account(prepare.currency).ok_or(Reason::PayeeAccountMissing)?;
+    Ok((payer_account, payee_account))
+}
