@@ -165,7 +165,7 @@ fn outcome_of(
 ) -> Outcome {
     Outcome {
         state: Some(result.state),
-        code: result.code.or(refusal.map(|(code, _)| code)),
+        code: result.code.or_else(|| refusal.map(|(code, _)| code)),
         reason: refusal.and_then(|(_, reason)| reason),
         subject: message.transfer.0,
         value: result.value,

@@ -4,7 +4,7 @@
 //! rules is noticed at the first frame where it matters. The commands themselves are in the frame and are not
 //! repeated.
 
-use crate::effects::{Effects, Outcome, PositionChange, StateChange};
+use crate::effects::{DeadLetterReason, Effects, Outcome, PositionChange, StateChange};
 
 /// Which rules these are. Raised whenever a change makes an old frame decide differently.
 pub const RULES_VERSION: u32 = 1;
@@ -31,6 +31,7 @@ impl Effects {
             out.extend_from_slice(&row.id.0.to_le_bytes());
             out.extend_from_slice(&row.name.padded());
             out.push(u8::from(row.active));
+            out.extend_from_slice(&(row.accounts.len() as u64).to_le_bytes());
             for (currency, account) in &row.accounts {
                 out.extend_from_slice(&currency.letters());
                 out.extend_from_slice(&account.0.to_le_bytes());
@@ -63,13 +64,17 @@ impl Effects {
         for row in &self.notifications {
             out.extend_from_slice(&row.transfer.0.to_le_bytes());
             out.extend_from_slice(&[row.to as u8, row.kind as u8]);
+            out.extend_from_slice(&row.code.map_or(0, |code| code.number()).to_le_bytes());
         }
         for row in &self.alarms {
             out.extend_from_slice(&row.account.0.to_le_bytes());
+            out.extend_from_slice(&row.value.0.to_le_bytes());
+            out.extend_from_slice(&row.net_debit_cap.0.to_le_bytes());
         }
         for row in &self.dead_letters {
             out.extend_from_slice(&row.transfer.0.to_le_bytes());
             out.push(row.action as u8);
+            row.reason.write(out);
         }
         self.outcomes.iter().for_each(|row| row.write(out));
     }
@@ -83,6 +88,18 @@ impl StateChange {
         bytes[9..11].copy_from_slice(&self.code.map_or(0, |code| code.number()).to_le_bytes());
         bytes[11] = self.reason.map_or(0, |reason| reason as u8);
         out.extend_from_slice(&bytes);
+    }
+}
+
+impl DeadLetterReason {
+    /// A tag, and what the reason names.
+    fn write(self, out: &mut Vec<u8>) {
+        let (tag, named) = match self {
+            DeadLetterReason::UnknownAccount(account) => (1, account.0),
+            DeadLetterReason::WrongState(state) => (2, u32::from(state.number())),
+        };
+        out.push(tag);
+        out.extend_from_slice(&named.to_le_bytes());
     }
 }
 

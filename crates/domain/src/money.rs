@@ -4,6 +4,7 @@
 //! number of transfers that a log can hold reaches its bounds, so a settled position step cannot overflow.
 
 use std::fmt;
+use std::ops::Add;
 use std::str::FromStr;
 
 /// Decimal places kept of every amount, as `decimal(18,4)` in the systems Holdfast replaces.
@@ -68,16 +69,18 @@ impl Balance {
         Balance(self.0.checked_sub(i128::from(amount.0)).expect("a balance outgrew 128 bits"))
     }
 
-    /// The sum of two balances.
-    #[must_use]
-    pub fn add(self, other: Balance) -> Balance {
-        Balance(self.0.checked_add(other.0).expect("a balance outgrew 128 bits"))
-    }
-
     /// The balance with its sign turned.
     #[must_use]
     pub fn negated(self) -> Balance {
         Balance(self.0.checked_neg().expect("a balance outgrew 128 bits"))
+    }
+}
+
+impl Add for Balance {
+    type Output = Balance;
+    /// The sum of two balances, checked like [`Balance::plus`].
+    fn add(self, other: Balance) -> Balance {
+        Balance(self.0.checked_add(other.0).expect("a balance outgrew 128 bits"))
     }
 }
 

@@ -1,1 +1,39 @@
-//! .
+//! The running system on the embedded profile.
+//!
+//! The way of a command: an edge parses and hashes it on its own thread and submits it to the [`Intake`]. The one
+//! [`Writer`] thread takes whatever waits, closes it into a frame, hands the frame to the [`Journal`] and decides it
+//! while the journal writes and syncs. When the frame is durable its answers go out; meanwhile the next frame has
+//! gathered in the intake.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `limits` | every bound, with its name and default |
+//! | `intake` | the bounded queue in front of the writer |
+//! | `writer` | one turn: take, stamp, close, decide, hand over |
+//! | `core` | state, offsets and audit chain; the same code live and on replay |
+//! | `chain` | the running hash |
+//! | `journal` | append, sync, release the answers |
+//! | `clock` | wall and monotonic time, and when not to believe them |
+//! | `replay` | from the log back to the state |
+//! | `hub` | threads, start and stop, the handle that edges hold |
+
+mod chain;
+pub mod clock;
+mod core;
+mod health;
+mod hub;
+mod intake;
+mod journal;
+pub mod limits;
+mod meters;
+mod replay;
+mod writer;
+
+pub use chain::Chain;
+pub use core::{Core, Counts, frame_options, prepare_order};
+pub use health::{Health, Status};
+pub use hub::{Hub, HubHandle, OpenError, Opened, log_folder};
+pub use intake::{Answer, Intake, Query, Refusal, Submission};
+pub use journal::Journal;
+pub use replay::{ReplayError, replay, replay_with};
+pub use writer::{Turn, Writer};

@@ -1,1 +1,53 @@
-//! .
+//! The log: what was appended here is durable, in order, and can be read again from any offset.
+//!
+//! A **record** is a run of bytes the log does not look into. Records travel in **frames**: one frame is one
+//! group commit, one decision batch, one fdatasync. Every record has an **offset**; a frame holds the offsets
+//! `base_offset .. base_offset + count`. Frames lie in **segment** files of a fixed size that are filled with
+//! zeros before their first use.
+//!
+//! The way of a frame: [`FrameBuf`] collects records, [`Log::append`] seals and writes it, [`Tail`] wakes those
+//! who follow, [`Reader`] gives it back. [`SegmentLog::open`] decides after a crash what is the log and what is
+//! a torn tail. The bytes are written down in `docs/log-format.md`.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `frame` | the bytes of a frame, built and checked |
+//! | `segment` | the bytes of a segment header, file names, zero-filling |
+//! | `blocks` | big sequential reads of a segment, and the search for what follows damage |
+//! | `walk` | all frames of a directory in order, and the verdict at the end |
+//! | `segment_log` | the writer: open, append, rotate |
+//! | `spare` | the next segment, zero-filled ahead of need |
+//! | `read` | readers beside a running writer |
+//! | `segment_reader` | readers of a directory whose writer is elsewhere or gone |
+//! | `tail` | following without polling |
+//! | `fs`, `simfs` | the file system, and a simulated one that crashes |
+//! | `conformance` | what every log must do, as tests over the trait |
+
+mod blocks;
+pub mod conformance;
+mod error;
+mod frame;
+pub mod fs;
+#[doc(hidden)]
+pub mod fuzzing;
+mod log;
+mod read;
+mod segment;
+mod segment_log;
+mod segment_reader;
+pub mod simfs;
+mod spare;
+mod tail;
+mod walk;
+
+pub use error::LogError;
+pub use frame::{BLOCK, FRAME_HEADER, FRAME_PAYLOAD_MAX, Frame, FrameBuf, FrameFault, FrameHeader, LogId};
+pub use fs::{File, FileSystem, RealFs};
+pub use fuzzing::fuzz_read_segment;
+pub use log::{FrameSource, Frames, Log, ReadLog, Reader};
+pub use segment::{SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MIN};
+pub use segment_log::{OpenReport, SegmentLog, SegmentOptions, TornTail};
+pub use segment_reader::SegmentReader;
+pub use simfs::SimFs;
+pub use spare::SparePreparer;
+pub use tail::Tail;

@@ -166,7 +166,7 @@ fn move_funds(
     };
     if state == FundsState::OutReserved {
         let position = view.account(AccountId(account.0 - 1)).expect("both accounts are made together");
-        let used = position.value.add(position.reserved).max(Balance::ZERO);
+        let used = (position.value + position.reserved).max(Balance::ZERO);
         if value.negated() < used {
             return Outcome::refused(ErrorCode::PayerInsufficientLiquidity);
         }

@@ -1,6 +1,6 @@
 //! Dividing a batch: which messages are repeats, and in which order the others are processed.
 
-use super::{Action, Message, PrepareOrder};
+use super::{Action, BATCH_MESSAGES_MAX, Message, PrepareOrder};
 use crate::ids::TransferNo;
 use crate::transfers::TransferState;
 
@@ -30,8 +30,8 @@ pub(super) struct RunningTransfer {
 }
 
 pub(super) fn divide(messages: &[Message], order: PrepareOrder) -> Division {
-    let count = Index::try_from(messages.len()).ok().filter(|count| *count < 1 << 28);
-    let count = count.expect("a batch has fewer than 2^28 messages") as usize;
+    let count = messages.len();
+    assert!(count <= BATCH_MESSAGES_MAX, "a batch of {count} messages is too large");
     let mut running = Vec::with_capacity(count);
     let mut entry_of = Vec::with_capacity(count);
     let mut repeats = Vec::new();

@@ -12,6 +12,9 @@ use crate::ids::{AccountId, TransferNo};
 use crate::money::{Amount, Balance};
 use crate::transfers::{Code, TransferState};
 
+/// The most messages that one batch may have: their indexes share a sort key with account and action.
+pub const BATCH_MESSAGES_MAX: usize = (1 << 28) - 1;
+
 /// What a message does to a position. The order is that of processing inside a bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]

@@ -190,7 +190,7 @@ impl Bin<'_> {
             }
             let amount = self.messages[index as usize].amount;
             let counted = if planted::forgotten_running_position() { at_start } else { value };
-            let used = counted.add(account.reserved);
+            let used = counted + account.reserved;
             let would_use = used.plus(amount);
             let refusal = if would_use > cover {
                 Some(ErrorCode::PayerInsufficientLiquidity)

@@ -1,6 +1,6 @@
 //! Participants, limits and funds on the wire.
 
-use super::codec::{Cursor, Writer, bad, only_flags};
+use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
 use super::{Kind, RecordError};
 use crate::command::{Admin, Command};
 use crate::ids::{AccountId, HUB, ParticipantId, TransferId};
@@ -12,9 +12,7 @@ pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<Command, Recor
     let (flags, source) = cursor.header();
     let with_active = matches!(kind, Kind::SetParticipantActive | Kind::SetAccountActive);
     only_flags(flags, if with_active { FLAG_ACTIVE } else { 0 })?;
-    if source != HUB {
-        return Err(bad("source", "must be 0: only the hub's operator sends this kind"));
-    }
+    from_hub(source)?;
     let active = flags & FLAG_ACTIVE != 0;
     let admin = match kind {
         Kind::CreateParticipant => {

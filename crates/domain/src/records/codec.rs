@@ -1,7 +1,7 @@
 //! Reading and writing little-endian fields one after another.
 
 use super::{Kind, RecordError, UNIT};
-use crate::ids::{Currency, ParticipantId};
+use crate::ids::{Currency, HUB, ParticipantId};
 use crate::money::Amount;
 
 /// Walks over the bytes of one whole record. Its length was tested before, so the fixed fields are there.
@@ -89,6 +89,11 @@ pub(super) const fn bad(field: &'static str, why: &'static str) -> RecordError {
 /// Refuses flags other than `allowed`.
 pub(super) fn only_flags(flags: u8, allowed: u8) -> Result<(), RecordError> {
     if flags & !allowed == 0 { Ok(()) } else { Err(bad("flags", "hold a bit that this kind does not have")) }
+}
+
+/// Refuses a record of the hub or its operator that came on behalf of a participant.
+pub(super) fn from_hub(source: ParticipantId) -> Result<(), RecordError> {
+    if source == HUB { Ok(()) } else { Err(bad("source", "must be 0: only the hub sends this kind")) }
 }
 
 /// Appends one record: header first, then fields, and zeros up to the end of its last unit.

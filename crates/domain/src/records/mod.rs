@@ -100,6 +100,9 @@ pub enum RecordError {
     /// No such kind.
     #[error("{0} is not a kind of record")]
     UnknownKind(u8),
+    /// A kind that only the hub itself writes.
+    #[error("a {0:?} record is the hub's own: a batch may hold prepares, fulfils and aborts")]
+    NotForClients(Kind),
     /// A length that the kind cannot have.
     #[error("a {kind:?} record cannot have a length of {units} units of {UNIT} bytes")]
     WrongLength {
@@ -157,22 +160,18 @@ pub fn read_all(payload: &[u8]) -> Result<Vec<Command>, (usize, RecordError)> {
 /// As [`read`]; also for kinds that no client may send.
 pub fn seal(bytes: &mut [u8]) -> Result<(Command, usize), RecordError> {
     let (kind, length) = frame_of(bytes)?;
+    if !matches!(kind, Kind::Prepare | Kind::Fulfil | Kind::Abort) {
+        return Err(RecordError::NotForClients(kind));
+    }
     if length != kind.fixed_units() * UNIT {
         return Err(RecordError::WrongLength { kind, units: length / UNIT });
     }
-    match kind {
-        Kind::Expire => return Err(RecordError::UnknownKind(kind as u8)),
-        Kind::Prepare => {
-            if bytes[PREPARE_HASH].iter().any(|byte| *byte != 0) {
-                return Err(RecordError::BadField {
-                    field: "hash",
-                    why: "must be zero: the hub fills it in",
-                });
-            }
-            let hash = transfer::payload_hash(&bytes[..PREPARE_LEN], &[0; 32], &[0; 32]);
-            bytes[PREPARE_HASH].copy_from_slice(&hash);
+    if kind == Kind::Prepare {
+        if bytes[PREPARE_HASH].iter().any(|byte| *byte != 0) {
+            return Err(codec::bad("hash", "must be zero: the hub fills it in"));
         }
-        _ => {}
+        let hash = transfer::payload_hash(&bytes[..PREPARE_LEN], &[0; 32], &[0; 32]);
+        bytes[PREPARE_HASH].copy_from_slice(&hash);
     }
     read(bytes)
 }

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::codec::{Cursor, Writer, bad, only_flags};
+use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
 use super::{Kind, PREPARE_HASH, RecordError};
 use crate::command::{Abort, Expire, Fulfil, FulfilAction, Prepare};
 use crate::ids::{ParticipantId, TransferId};
@@ -116,8 +116,9 @@ pub(super) fn write_abort(abort: &Abort, out: &mut Vec<u8>) {
 }
 
 pub(super) fn read_expire(cursor: &mut Cursor<'_>) -> Result<Expire, RecordError> {
-    let (flags, _) = cursor.header();
+    let (flags, source) = cursor.header();
     only_flags(flags, 0)?;
+    from_hub(source)?;
     let holds_max = cursor.u32();
     cursor.zeros(52)?;
     Ok(Expire { holds_max })

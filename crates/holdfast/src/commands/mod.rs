@@ -1,0 +1,60 @@
+//! The command line. Each command has a file of its own that holds its arguments and what it does; adding one
+//! is a module, a variant of [`Command`] and a line in [`Command::run`].
+//!
+//! Exit codes: 0 done, 1 failed, 2 what was asked for makes no sense (a bad option, a bad file), as clap has it.
+
+mod dry_run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Reserves value, moves it exactly once, and gives it back on time.
+#[derive(Debug, Parser)]
+#[command(name = "holdfast", version)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    DryRun(dry_run::DryRun),
+}
+
+impl Command {
+    fn run(self) -> anyhow::Result<()> {
+        match self {
+            Command::DryRun(command) => command.run(),
+        }
+    }
+}
+
+/// Does what the command line asks for and says how it ended.
+pub(crate) fn run() -> ExitCode {
+    match CommandLine::parse().command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("holdfast: {error:#}");
+            ExitCode::from(if error.is::<BadInput>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// The user's own input is at fault, so trying again without changing it is of no use: exit code 2.
+#[derive(Debug)]
+struct BadInput(anyhow::Error);
+
+impl From<anyhow::Error> for BadInput {
+    fn from(reason: anyhow::Error) -> BadInput {
+        BadInput(reason)
+    }
+}
+
+impl std::fmt::Display for BadInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}

@@ -1,0 +1,162 @@
+//! Time. This is the only place where the wall clock is read; everywhere else time comes in with the frame.
+//!
+//! A wall clock that jumps would expire holds that have not run out, or keep those that have. So it is compared
+//! with the monotonic clock, and a jump is not taken over before it is gone or an operator confirms it.
+
+use std::time::{Duration, Instant};
+
+use holdfast_domain::ids::Millis;
+
+/// Both clocks at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Milliseconds since 1970 by the wall clock.
+    pub wall: Millis,
+    /// Milliseconds by a clock that nobody sets.
+    pub monotonic: Millis,
+}
+
+/// Where readings come from.
+pub trait Clock: Send + Sync {
+    /// Both clocks now.
+    fn read(&self) -> Reading;
+}
+
+/// The clocks of the machine.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    started: Instant,
+}
+
+impl SystemClock {
+    /// The clocks of the machine; the monotonic one counts from here.
+    #[must_use]
+    pub fn new() -> SystemClock {
+        SystemClock { started: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> SystemClock {
+        SystemClock::new()
+    }
+}
+
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}
+
+impl Clock for SystemClock {
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    fn read(&self) -> Reading {
+        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Reading { wall: since_epoch.map_or(0, millis), monotonic: millis(self.started.elapsed()) }
+    }
+}
+
+/// Why the wall clock is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ClockFault {
+    /// It moved against the monotonic clock.
+    #[error("the wall clock moved {moved_ms} ms against the monotonic clock; set it right or confirm it")]
+    Jumped {
+        /// By how much, forward above zero.
+        moved_ms: Millis,
+    },
+    /// It stands before the last frame.
+    #[error("the wall clock stands {behind_ms} ms before the last frame of the log; set it right or confirm it")]
+    BehindLog {
+        /// By how much.
+        behind_ms: Millis,
+    },
+}
+
+/// Watches the wall clock from frame to frame.
+#[derive(Debug)]
+pub struct ClockGuard {
+    jump_max: Millis,
+    trusted: Option<Reading>,
+    last_frame: Millis,
+    fault: Option<ClockFault>,
+}
+
+impl ClockGuard {
+    /// A guard for a log whose last frame was stamped `last_frame` (0: none yet).
+    #[must_use]
+    pub const fn new(jump_max: Millis, last_frame: Millis) -> ClockGuard {
+        ClockGuard { jump_max, trusted: None, last_frame, fault: None }
+    }
+
+    /// The time for a frame closed now: never before the last frame's.
+    ///
+    /// # Errors
+    /// Says why the wall clock is not believed. It is asked again each time, so a clock that comes back heals.
+    pub fn frame_time(&mut self, now: Reading) -> Result<Millis, ClockFault> {
+        self.fault = self.find_fault(now);
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        self.trusted = Some(now);
+        self.last_frame = self.last_frame.max(now.wall);
+        Ok(self.last_frame)
+    }
+
+    fn find_fault(&self, now: Reading) -> Option<ClockFault> {
+        if let Some(trusted) = self.trusted {
+            let moved_ms = (now.wall - trusted.wall) - (now.monotonic - trusted.monotonic);
+            return (moved_ms.abs() > self.jump_max).then_some(ClockFault::Jumped { moved_ms });
+        }
+        let behind_ms = self.last_frame - now.wall;
+        (behind_ms > self.jump_max).then_some(ClockFault::BehindLog { behind_ms })
+    }
+
+    /// An operator says that the wall clock is right as it stands.
+    pub const fn confirm(&mut self, now: Reading) {
+        self.trusted = Some(now);
+        self.fault = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(wall: Millis, monotonic: Millis) -> Reading {
+        Reading { wall, monotonic }
+    }
+
+    #[test]
+    fn time_never_goes_back_and_small_steps_are_taken() {
+        let mut guard = ClockGuard::new(10_000, 0);
+        assert_eq!(guard.frame_time(at(1_000_000, 0)), Ok(1_000_000));
+        assert_eq!(guard.frame_time(at(995_000, 10)), Ok(1_000_000));
+        assert_eq!(guard.frame_time(at(1_000_500, 20)), Ok(1_000_500));
+    }
+
+    #[test]
+    fn a_jump_is_refused_until_it_is_gone_or_confirmed() {
+        let mut guard = ClockGuard::new(10_000, 0);
+        guard.frame_time(at(1_000_000, 0)).unwrap();
+        let jump = Err(ClockFault::Jumped { moved_ms: 3_600_000 });
+        assert_eq!(guard.frame_time(at(4_600_100, 100)), jump);
+        assert_eq!(guard.frame_time(at(1_000_200, 200)), Ok(1_000_200), "the clock came back");
+        assert_eq!(guard.frame_time(at(4_600_300, 300)), Err(ClockFault::Jumped { moved_ms: 3_600_000 }));
+        guard.confirm(at(4_600_400, 400));
+        assert_eq!(guard.frame_time(at(4_600_500, 500)), Ok(4_600_500));
+        assert_eq!(guard.frame_time(at(3_600_500, 600)), Err(ClockFault::Jumped { moved_ms: -1_000_100 }));
+    }
+
+    #[test]
+    fn a_long_idle_time_is_not_a_jump() {
+        let mut guard = ClockGuard::new(10_000, 0);
+        guard.frame_time(at(1_000_000, 0)).unwrap();
+        assert_eq!(guard.frame_time(at(90_000_000, 89_000_000)), Ok(90_000_000));
+    }
+
+    #[test]
+    fn a_clock_far_behind_the_log_is_refused_at_start() {
+        let mut guard = ClockGuard::new(10_000, 1_000_000);
+        assert_eq!(guard.frame_time(at(900_000, 0)), Err(ClockFault::BehindLog { behind_ms: 100_000 }));
+        assert_eq!(guard.frame_time(at(995_000, 10)), Ok(1_000_000));
+    }
+}

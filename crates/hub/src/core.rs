@@ -1,0 +1,143 @@
+//! State, offsets and audit chain, moved forward frame by frame. Live and replayed frames pass through the same
+//! function with the same bounds, so a replay gives the same answers.
+
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::Millis;
+use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::transfers::TransferState;
+use holdfast_domain::{FrameInput, RULES_VERSION, decide};
+use holdfast_log::FrameHeader;
+use holdfast_store::Store;
+
+use crate::chain::Chain;
+
+const OPTION_SMALLEST_FIRST: u32 = 1;
+
+/// The bits under which a frame carries its processing options.
+#[must_use]
+pub const fn frame_options(order: PrepareOrder) -> u32 {
+    match order {
+        PrepareOrder::Arrival => 0,
+        PrepareOrder::Smallest => OPTION_SMALLEST_FIRST,
+    }
+}
+
+/// The order of prepares that a frame was closed under.
+#[must_use]
+pub const fn prepare_order(options: u32) -> PrepareOrder {
+    if options & OPTION_SMALLEST_FIRST == 0 { PrepareOrder::Arrival } else { PrepareOrder::Smallest }
+}
+
+/// What has happened since the log began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Frames.
+    pub frames: u64,
+    /// Records.
+    pub records: u64,
+    /// Transfers that ever reached each state, by the state's number.
+    pub reached: [u64; 12],
+    /// Dead letters of the position step.
+    pub dead_letters: u64,
+    /// Limit alarms.
+    pub alarms: u64,
+}
+
+impl Counts {
+    /// How many transfers ever reached that state.
+    #[must_use]
+    pub const fn reached(&self, state: TransferState) -> u64 {
+        self.reached[state.number() as usize]
+    }
+
+    fn add(&mut self, header: &FrameHeader, effects: &Effects) {
+        self.frames += 1;
+        self.records += u64::from(header.count);
+        self.dead_letters += effects.dead_letters.len() as u64;
+        self.alarms += effects.alarms.len() as u64;
+        for change in &effects.state_changes {
+            self.reached[usize::from(change.state.number())] += 1;
+        }
+    }
+}
+
+/// The state after a whole number of frames.
+pub struct Core<S> {
+    store: S,
+    chain: Chain,
+    end: u64,
+    last_time: Millis,
+    counts: Counts,
+}
+
+impl<S: Store> Core<S> {
+    /// The state before the first frame.
+    #[must_use]
+    pub fn new(store: S) -> Core<S> {
+        Core { store, chain: Chain::default(), end: 0, last_time: 0, counts: Counts::default() }
+    }
+
+    /// The rows.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub(crate) const fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// The offset after the last record decided.
+    pub const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The time of the last frame.
+    pub const fn last_time(&self) -> Millis {
+        self.last_time
+    }
+
+    /// The running hash.
+    pub const fn chain(&self) -> [u8; 32] {
+        self.chain.hash()
+    }
+
+    /// What has happened so far.
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The header of a frame that follows on.
+    #[must_use]
+    pub fn next_header(&self, count: u32, time: Millis, order: PrepareOrder) -> FrameHeader {
+        FrameHeader {
+            base_offset: self.end,
+            count,
+            time_ms: time,
+            options: frame_options(order),
+            rules_version: RULES_VERSION,
+            running_hash: self.chain.hash(),
+        }
+    }
+
+    /// Decides the frame, applies it and moves the chain on. `payload` is the frame's payload in pieces.
+    pub fn advance<'a>(
+        &mut self,
+        header: &FrameHeader,
+        commands: &[Command],
+        payload: impl Iterator<Item = &'a [u8]>,
+    ) -> Effects {
+        assert_eq!(header.base_offset, self.end, "frames follow on one another");
+        assert_eq!(header.count as usize, commands.len(), "a frame's count is that of its records");
+        self.store.sort_due(header.time_ms);
+        let order = prepare_order(header.options);
+        let effects = decide(&self.store, &FrameInput { time: header.time_ms, order, commands });
+        assert_eq!(effects.outcomes.len(), commands.len(), "every command has its answer");
+        self.store.apply(&effects, header.time_ms);
+        self.chain.advance(header, payload, &effects);
+        self.end = header.end_offset();
+        self.last_time = self.last_time.max(header.time_ms);
+        self.counts.add(header, &effects);
+        effects
+    }
+}

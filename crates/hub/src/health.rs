@@ -1,0 +1,49 @@
+//! Whether the hub can be used, and if not, why.
+
+use std::sync::Mutex;
+
+use crate::clock::ClockFault;
+
+/// What stands in the way, if anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// Commands are taken.
+    Ready,
+    /// The wall clock is not believed: commands are refused, reads go on.
+    ClockSuspect(ClockFault),
+    /// The log failed: nothing is taken or shown any more.
+    Stopped(String),
+    /// The hub was asked to end.
+    ShuttingDown,
+}
+
+/// The status, shared between the threads.
+#[derive(Debug)]
+pub struct Health(Mutex<Status>);
+
+impl Default for Health {
+    fn default() -> Health {
+        Health(Mutex::new(Status::Ready))
+    }
+}
+
+impl Health {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Status> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The status now.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.lock().clone()
+    }
+
+    /// A stop is for good: nothing follows on it.
+    pub(crate) fn set(&self, status: Status) {
+        let mut now = self.lock();
+        if !matches!(*now, Status::Stopped(_)) && *now != status {
+            tracing::info!(?status, "the hub's status changed");
+            *now = status;
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Start and stop: opening a data directory, the threads, and the handle that the edges hold.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use holdfast_log::{FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, Tail};
+use holdfast_store::MemoryStore;
+
+use crate::clock::Clock;
+use crate::core::Core;
+use crate::health::{Health, Status};
+use crate::intake::{Intake, Query, Refusal, Submission};
+use crate::journal::Journal;
+use crate::limits::HubOptions;
+use crate::replay::{ReplayError, replay};
+use crate::writer::Writer;
+
+/// The folder of the log inside a data directory.
+const LOG_FOLDER: &str = "log";
+
+/// Why a hub did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The log cannot be opened.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The log cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A thread cannot be started.
+    #[error("a thread cannot be started")]
+    Thread(#[source] std::io::Error),
+}
+
+/// A data directory, opened and replayed, before any thread runs.
+pub struct Opened {
+    log: SegmentLog,
+    core: Core<MemoryStore>,
+    /// What was found in the log.
+    pub report: OpenReport,
+    /// How long reading and replaying took.
+    pub took: Duration,
+}
+
+impl Opened {
+    /// Opens the log in `data` (made if there is none) and replays it.
+    ///
+    /// # Errors
+    /// If the log is damaged, in use, or was decided under other rules.
+    pub fn open(
+        fs: Arc<dyn FileSystem>,
+        data: &Path,
+        segments: SegmentOptions,
+        new_log_id: LogId,
+    ) -> Result<Opened, OpenError> {
+        let started = Instant::now();
+        let (log, report) = SegmentLog::open(fs, &log_folder(data), segments, new_log_id)?;
+        let mut core = Core::new(MemoryStore::new(id_key(log.log_id())));
+        replay(log.read_from(0)?, &mut core)?;
+        Ok(Opened { log, core, report, took: started.elapsed() })
+    }
+
+    /// The log and the state it leads to, for those who drive the loop themselves.
+    #[must_use]
+    pub fn into_parts(self) -> (SegmentLog, Core<MemoryStore>) {
+        (self.log, self.core)
+    }
+}
+
+/// Where the log of a data directory lies.
+#[must_use]
+pub fn log_folder(data: &Path) -> PathBuf {
+    data.join(LOG_FOLDER)
+}
+
+/// The key under which ids are hashed: clients never see the log's id.
+fn id_key(log_id: LogId) -> u64 {
+    let digest = blake3::hash(&log_id.0);
+    u64::from_le_bytes(*digest.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+}
+
+/// What the edges hold: submit, ask, look at the health.
+pub struct HubHandle<S = MemoryStore> {
+    intake: Arc<Intake<S>>,
+    health: Arc<Health>,
+    reader: Reader,
+    tail: Tail,
+}
+
+impl<S> Clone for HubHandle<S> {
+    fn clone(&self) -> HubHandle<S> {
+        HubHandle {
+            intake: Arc::clone(&self.intake),
+            health: Arc::clone(&self.health),
+            reader: Arc::clone(&self.reader),
+            tail: self.tail.clone(),
+        }
+    }
+}
+
+impl<S> HubHandle<S> {
+    /// Puts commands in line; the answer is called when they are durable.
+    ///
+    /// # Errors
+    /// If they were not taken; the answer is not called then.
+    pub fn submit(&self, submission: Submission) -> Result<(), Refusal> {
+        self.intake.submit(submission)
+    }
+
+    /// Asks about the state; the question runs between two frames, on what is durable.
+    ///
+    /// # Errors
+    /// If it was not taken. A question dropped without being run means that the hub has stopped.
+    pub fn ask(&self, query: Query<S>) -> Result<(), Refusal> {
+        self.intake.ask(query)
+    }
+
+    /// Whether commands are taken, and if not, why.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.health.status()
+    }
+
+    /// An operator says that the wall clock is right as it stands.
+    pub fn confirm_clock(&self) {
+        self.intake.confirm_clock();
+    }
+
+    /// Reads the log beside the writer.
+    #[must_use]
+    pub fn log(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Follows the end of the log.
+    #[must_use]
+    pub const fn tail(&self) -> &Tail {
+        &self.tail
+    }
+}
+
+/// A running hub. Ends when dropped, after all that was taken is answered.
+pub struct Hub {
+    handle: HubHandle,
+    writer: Option<JoinHandle<()>>,
+    spare: Option<JoinHandle<()>>,
+}
+
+impl Hub {
+    /// Starts the threads of an opened directory.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn start(opened: Opened, clock: Arc<dyn Clock>, options: HubOptions) -> Result<Hub, OpenError> {
+        let Opened { log, core, .. } = opened;
+        let preparer = log.spare_preparer();
+        let spare = thread("spare segment", move || preparer.run())?;
+        let intake = Arc::new(Intake::new(options));
+        let health = Arc::new(Health::default());
+        let (reader, tail) = (log.reader(), log.tail());
+        let journal = Journal::threaded(Box::new(log), &intake, &health).map_err(OpenError::Thread)?;
+        let writer = Writer::new(core, Arc::clone(&intake), journal, clock, Arc::clone(&health), options);
+        let alarm = StopAlarm { intake: Arc::clone(&intake), health: Arc::clone(&health) };
+        let writer = thread("writer", move || {
+            let alarm = alarm;
+            writer.run();
+            std::mem::forget(alarm);
+        })?;
+        let handle = HubHandle { intake, health, reader, tail };
+        Ok(Hub { handle, writer: Some(writer), spare: Some(spare) })
+    }
+
+    /// A handle for an edge.
+    #[must_use]
+    pub fn handle(&self) -> HubHandle {
+        self.handle.clone()
+    }
+
+    /// Takes nothing more, works off what waits, and ends the threads.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(OpenError::Thread)
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.handle.health.set(Status::ShuttingDown);
+        self.handle.intake.close("the hub is shutting down");
+        for thread in [self.writer.take(), self.spare.take()].into_iter().flatten() {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the hub panicked");
+            }
+        }
+    }
+}
+
+/// Rings if the writer's thread dies: a hub whose state is in doubt takes and shows nothing.
+struct StopAlarm<S> {
+    intake: Arc<Intake<S>>,
+    health: Arc<Health>,
+}
+
+impl<S> Drop for StopAlarm<S> {
+    fn drop(&mut self) {
+        let reason = "the writer stopped on a broken invariant; see the log of this process and restart it";
+        self.health.set(Status::Stopped(reason.to_owned()));
+        self.intake.abandon(reason);
+    }
+}

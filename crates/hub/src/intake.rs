@@ -1,0 +1,218 @@
+//! The bounded queue in front of the writer. What does not fit is refused at once; nothing ever grows.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Outcome;
+
+use crate::clock::ClockFault;
+use crate::core::Core;
+use crate::limits::HubOptions;
+use crate::meters::Meters;
+
+/// Why commands were not taken. Nothing of them was stored, except after [`Refusal::Unknown`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too much is waiting.
+    #[error("the hub is busy; try again after a moment")]
+    Busy,
+    /// More records than one submission may carry.
+    #[error("{0} records are too many for one request")]
+    TooMany(usize),
+    /// The wall clock is not believed.
+    #[error("no commands are taken: {0}")]
+    Clock(ClockFault),
+    /// The hub is ending or has stopped.
+    #[error("no commands are taken: {0}")]
+    Closed(String),
+    /// The log failed while the commands were being written: they may or may not be found after a restart.
+    #[error("the outcome is unknown: {0}. Repeat with the same ids")]
+    Unknown(String),
+}
+
+/// Called once with the outcomes, one per command, when they are durable; or with the refusal.
+pub type Answer = Box<dyn FnOnce(Result<Vec<Outcome>, Refusal>) + Send>;
+
+/// Commands of one caller that travel together: parsed, hashed and as bytes for the log.
+pub struct Submission {
+    /// The records as the log keeps them.
+    pub bytes: Vec<u8>,
+    /// The same records, parsed.
+    pub commands: Vec<Command>,
+    /// Who waits for the outcomes.
+    pub answer: Answer,
+}
+
+/// A question about the state, answered between two frames when all that it sees is durable.
+pub type Query<S> = Box<dyn FnOnce(&Core<S>) + Send>;
+
+/// What the writer found waiting.
+pub(crate) struct Waiting<S> {
+    pub(crate) submissions: Vec<Submission>,
+    pub(crate) queries: Vec<Query<S>>,
+    pub(crate) confirm_clock: bool,
+}
+
+struct State<S> {
+    submissions: VecDeque<Submission>,
+    queries: Vec<Query<S>>,
+    records: usize,
+    bytes: usize,
+    /// A frame is being written: the next one is closed when it is durable, with all that has come by then.
+    journal_busy: bool,
+    confirm_clock: bool,
+    closed: Option<String>,
+}
+
+/// The queue.
+pub struct Intake<S> {
+    state: Mutex<State<S>>,
+    changed: Condvar,
+    options: HubOptions,
+    meters: Meters,
+}
+
+impl<S> Intake<S> {
+    /// An empty queue with these bounds.
+    #[must_use]
+    pub fn new(options: HubOptions) -> Intake<S> {
+        let state = State {
+            submissions: VecDeque::new(),
+            queries: Vec::new(),
+            records: 0,
+            bytes: 0,
+            journal_busy: false,
+            confirm_clock: false,
+            closed: None,
+        };
+        Intake { state: Mutex::new(state), changed: Condvar::new(), options, meters: Meters::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts commands in line.
+    ///
+    /// # Errors
+    /// The refusal, given back with the answer that was not called.
+    pub fn submit(&self, submission: Submission) -> Result<(), Refusal> {
+        let count = submission.commands.len();
+        if count > crate::limits::BATCH_RECORDS_MAX {
+            return Err(Refusal::TooMany(count));
+        }
+        let mut state = self.lock();
+        if let Some(reason) = &state.closed {
+            return Err(Refusal::Closed(reason.clone()));
+        }
+        let full = state.records + count > self.options.intake_records_max
+            || state.bytes + submission.bytes.len() > self.options.intake_bytes_max
+            || state.submissions.len() >= self.options.intake_items_max;
+        if full {
+            self.meters.refused_busy.increment(1);
+            return Err(Refusal::Busy);
+        }
+        state.records += count;
+        state.bytes += submission.bytes.len();
+        state.submissions.push_back(submission);
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Puts a question in line.
+    ///
+    /// # Errors
+    /// When too many wait, or the hub has stopped.
+    pub fn ask(&self, query: Query<S>) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        if let Some(reason) = &state.closed {
+            return Err(Refusal::Closed(reason.clone()));
+        }
+        if state.queries.len() >= self.options.intake_items_max {
+            return Err(Refusal::Busy);
+        }
+        state.queries.push(query);
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Tells the writer that an operator believes the wall clock.
+    pub fn confirm_clock(&self) {
+        self.lock().confirm_clock = true;
+        self.changed.notify_all();
+    }
+
+    /// Takes nothing more. What waits is still worked off unless the log has failed.
+    pub fn close(&self, reason: &str) {
+        self.lock().closed.get_or_insert_with(|| reason.to_owned());
+        self.changed.notify_all();
+    }
+
+    /// Closes, and refuses what waits: nobody will come for it.
+    pub(crate) fn abandon(&self, reason: &str) {
+        self.close(reason);
+        let Waiting { submissions, queries, .. } = self.take_all();
+        drop(queries);
+        let refusal = Refusal::Closed(reason.to_owned());
+        submissions.into_iter().for_each(|submission| (submission.answer)(Err(refusal.clone())));
+    }
+
+    fn take_all(&self) -> Waiting<S> {
+        let mut state = self.lock();
+        (state.records, state.bytes) = (0, 0);
+        let submissions = std::mem::take(&mut state.submissions).into();
+        Waiting { submissions, queries: std::mem::take(&mut state.queries), confirm_clock: false }
+    }
+
+    pub(crate) fn set_journal_busy(&self, busy: bool) {
+        self.lock().journal_busy = busy;
+        if !busy {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until there is something to do and the journal is free, or `patience` has passed. `false`: closed
+    /// and empty.
+    pub(crate) fn wait(&self, patience: Option<Duration>) -> bool {
+        let idle = |state: &mut State<S>| {
+            state.journal_busy
+                || (state.submissions.is_empty()
+                    && state.queries.is_empty()
+                    && !state.confirm_clock
+                    && state.closed.is_none())
+        };
+        let state = self.lock();
+        let state = match patience {
+            None => self.changed.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner),
+            Some(patience) => {
+                let waited = self.changed.wait_timeout_while(state, patience, idle);
+                let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                // Time is up, but a frame may still be on its way to the disk.
+                self.changed.wait_while(state, |state| state.journal_busy).unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        state.closed.is_none() || !state.submissions.is_empty() || !state.queries.is_empty()
+    }
+
+    /// Takes all questions, and submissions up to the size of a frame.
+    pub(crate) fn take(&self) -> Waiting<S> {
+        let mut state = self.lock();
+        let mut submissions = Vec::with_capacity(state.submissions.len().min(1024));
+        let mut bytes = 0;
+        while let Some(next) = state.submissions.front() {
+            if bytes > 0 && bytes + next.bytes.len() > self.options.frame_bytes_max {
+                break;
+            }
+            bytes += next.bytes.len();
+            state.records -= next.commands.len();
+            submissions.extend(state.submissions.pop_front());
+        }
+        state.bytes -= bytes;
+        let confirm_clock = std::mem::take(&mut state.confirm_clock);
+        Waiting { submissions, queries: std::mem::take(&mut state.queries), confirm_clock }
+    }
+}

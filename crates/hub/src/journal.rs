@@ -1,0 +1,163 @@
+//! The journal: appends a frame, makes it durable, then lets its answers go.
+//!
+//! [`Journal::inline`] does so on the caller's thread, which is what the simulator drives. [`Journal::threaded`]
+//! does so on a thread of its own, so that the writer decides a frame while it is being synced.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::planted;
+use holdfast_log::{FrameBuf, FrameHeader, Log};
+
+use crate::health::{Health, Status};
+use crate::intake::{Answer, Intake, Refusal};
+use crate::meters::{Meters, Stage};
+
+/// Answers that wait for their frame.
+pub(crate) type Answers = Vec<(Answer, Vec<Outcome>)>;
+
+/// Where frames become durable.
+pub struct Journal(Kind);
+
+enum Kind {
+    Inline { desk: Box<Desk>, pending: Option<(FrameBuf, FrameHeader)> },
+    Threaded { jobs: Option<SyncSender<Job>>, thread: Option<JoinHandle<()>>, begin: Box<dyn Fn() + Send> },
+}
+
+enum Job {
+    Frame(FrameBuf, FrameHeader),
+    Answers(Answers),
+}
+
+/// The log, and those who must know when it fails.
+struct Desk {
+    log: Box<dyn Log>,
+    health: Arc<Health>,
+    close: Box<dyn Fn(&str) + Send>,
+    meters: Meters,
+}
+
+impl Desk {
+    fn append(&mut self, mut frame: FrameBuf, header: &FrameHeader) -> Result<(), String> {
+        let started = Instant::now();
+        let appended = self.log.append(&mut frame, header);
+        self.meters.spent(Stage::Append, started.elapsed());
+        appended.map_err(|error| {
+            let reason = error.to_string();
+            tracing::error!(%reason, offset = header.base_offset, "the log failed; no command is taken any more");
+            self.health.set(Status::Stopped(reason.clone()));
+            (self.close)(&reason);
+            reason
+        })
+    }
+
+    fn release(&self, answers: Answers, durable: &Result<(), String>) {
+        let started = Instant::now();
+        for (answer, outcomes) in answers {
+            answer(match durable {
+                Ok(()) => Ok(outcomes),
+                Err(reason) => Err(Refusal::Unknown(reason.clone())),
+            });
+        }
+        self.meters.spent(Stage::Answer, started.elapsed());
+    }
+}
+
+impl Journal {
+    /// A journal that works on the caller's thread.
+    pub fn inline<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Journal {
+        Journal(Kind::Inline { desk: Box::new(Desk::new(log, intake, health)), pending: None })
+    }
+
+    /// A journal with a thread of its own.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn threaded<S: 'static>(
+        log: Box<dyn Log>,
+        intake: &Arc<Intake<S>>,
+        health: &Arc<Health>,
+    ) -> std::io::Result<Journal> {
+        let (jobs, inbox) = sync_channel(2);
+        let desk = Desk::new(log, intake, health);
+        let done = Arc::clone(intake);
+        let thread = std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || work(desk, &inbox, &|| done.set_journal_busy(false)))?;
+        let busy = Arc::clone(intake);
+        let begin = Box::new(move || busy.set_journal_busy(true));
+        Ok(Journal(Kind::Threaded { jobs: Some(jobs), thread: Some(thread), begin }))
+    }
+
+    /// Begins to write a frame.
+    pub(crate) fn begin(&mut self, frame: FrameBuf, header: &FrameHeader) {
+        match &mut self.0 {
+            Kind::Inline { pending, .. } => *pending = Some((frame, header.clone())),
+            Kind::Threaded { jobs, begin, .. } => {
+                begin();
+                send(jobs.as_ref(), Job::Frame(frame, header.clone()));
+            }
+        }
+    }
+
+    /// Hands over the answers of the frame that was begun; they go out when it is durable. `false`: the log has
+    /// failed.
+    pub(crate) fn finish(&mut self, answers: Answers) -> bool {
+        match &mut self.0 {
+            Kind::Inline { desk, pending } => {
+                let (frame, header) = pending.take().expect("a frame was begun");
+                if planted::answer_before_sync() {
+                    desk.release(answers, &Ok(()));
+                    return desk.append(frame, &header).is_ok();
+                }
+                let durable = desk.append(frame, &header);
+                desk.release(answers, &durable);
+                durable.is_ok()
+            }
+            Kind::Threaded { jobs, .. } => {
+                send(jobs.as_ref(), Job::Answers(answers));
+                true
+            }
+        }
+    }
+}
+
+fn send(jobs: Option<&SyncSender<Job>>, job: Job) {
+    jobs.expect("the journal is open").send(job).expect("the journal's thread lives as long as the writer");
+}
+
+fn work(mut desk: Desk, inbox: &Receiver<Job>, done: &dyn Fn()) {
+    let mut durable = Ok(());
+    for job in inbox {
+        match job {
+            Job::Frame(frame, header) => durable = desk.append(frame, &header),
+            Job::Answers(answers) => {
+                desk.release(answers, &durable);
+                done();
+            }
+        }
+    }
+}
+
+impl Desk {
+    fn new<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Desk {
+        let intake = Arc::clone(intake);
+        let close = Box::new(move |reason: &str| intake.close(reason));
+        Desk { log, health: Arc::clone(health), close, meters: Meters::default() }
+    }
+}
+
+impl Drop for Journal {
+    /// Waits until what was begun is done.
+    fn drop(&mut self) {
+        if let Kind::Threaded { jobs, thread, .. } = &mut self.0 {
+            drop(jobs.take());
+            if thread.take().is_some_and(|thread| thread.join().is_err()) {
+                tracing::error!("the journal's thread panicked");
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Every bound of the hub, with its name, unit and default.
+
+use holdfast_domain::ids::Millis;
+use holdfast_domain::positions::PrepareOrder;
+
+/// Records that one submission may carry.
+pub const BATCH_RECORDS_MAX: usize = 8_192;
+/// Payload at which a frame is closed, in bytes. One submission may pass it; it is then a frame of its own.
+pub const FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Records that may wait in front of the writer; more are refused as busy.
+pub const INTAKE_RECORDS_MAX: usize = 131_072;
+/// Bytes of records that may wait in front of the writer.
+pub const INTAKE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Submissions and queries that may wait in front of the writer.
+pub const INTAKE_ITEMS_MAX: usize = 16_384;
+/// Holds that one expiry record ends at most, so that mass expiry leaves room for payments.
+pub const EXPIRY_HOLDS_MAX: u32 = 4_096;
+/// How far the wall clock may move against the monotonic one between two frames.
+pub const CLOCK_JUMP_MAX: Millis = 10_000;
+/// What a refused caller is told to wait.
+pub const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// The bounds and options that can be configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HubOptions {
+    /// In which order the prepares of a bin are tried (`position.order`).
+    pub position_order: PrepareOrder,
+    /// See [`FRAME_BYTES_MAX`].
+    pub frame_bytes_max: usize,
+    /// See [`INTAKE_RECORDS_MAX`].
+    pub intake_records_max: usize,
+    /// See [`INTAKE_BYTES_MAX`].
+    pub intake_bytes_max: usize,
+    /// See [`INTAKE_ITEMS_MAX`].
+    pub intake_items_max: usize,
+    /// See [`EXPIRY_HOLDS_MAX`].
+    pub expiry_holds_max: u32,
+    /// See [`CLOCK_JUMP_MAX`] (`clock.jump_max`).
+    pub clock_jump_max: Millis,
+}
+
+impl Default for HubOptions {
+    fn default() -> HubOptions {
+        HubOptions {
+            position_order: PrepareOrder::Arrival,
+            frame_bytes_max: FRAME_BYTES_MAX,
+            intake_records_max: INTAKE_RECORDS_MAX,
+            intake_bytes_max: INTAKE_BYTES_MAX,
+            intake_items_max: INTAKE_ITEMS_MAX,
+            expiry_holds_max: EXPIRY_HOLDS_MAX,
+            clock_jump_max: CLOCK_JUMP_MAX,
+        }
+    }
+}

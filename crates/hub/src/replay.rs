@@ -1,0 +1,80 @@
+//! From the log back to the state: every frame decided again, every link of the chain compared.
+
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Effects;
+use holdfast_domain::{RULES_VERSION, records};
+use holdfast_log::{Frame, Frames, LogError};
+use holdfast_store::Store;
+
+use crate::core::Core;
+
+/// Why a log cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A frame does not begin where the one before it ended.
+    #[error("the log has no frame at offset {expected}: the next one begins at {found}. Restore the data directory from a backup")]
+    Gap {
+        /// Where a frame was expected.
+        expected: u64,
+        /// Where the next one begins.
+        found: u64,
+    },
+    /// A frame holds bytes that are no record.
+    #[error("record {index} of the frame at offset {offset} cannot be read: {error}. This log was written by another version of Holdfast (frame rules {written}, ours {RULES_VERSION}); start the version that wrote it")]
+    BadRecord {
+        /// The frame's base offset.
+        offset: u64,
+        /// Which of its records.
+        index: usize,
+        /// Rules version of the frame.
+        written: u32,
+        /// What is wrong with it.
+        error: records::RecordError,
+    },
+    /// The replay decided something else than the log says was decided.
+    #[error("the audit chain breaks at offset {offset}: the frame there was written after other decisions than this program makes (frame rules {written}, ours {RULES_VERSION}). Either the log was changed, or the version that wrote it must be started instead")]
+    ChainBroken {
+        /// Base offset of the first frame whose hash does not fit.
+        offset: u64,
+        /// Rules version of that frame.
+        written: u32,
+    },
+}
+
+/// Replays every frame into `core`.
+///
+/// # Errors
+/// The first frame that cannot be read, parsed or matched to the chain.
+pub fn replay<S: Store>(frames: Frames, core: &mut Core<S>) -> Result<(), ReplayError> {
+    replay_with(frames, core, |_, _, _, _| {})
+}
+
+/// As [`replay`], showing each frame with its commands and effects right after it was applied.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_with<S: Store>(
+    mut frames: Frames,
+    core: &mut Core<S>,
+    mut show: impl FnMut(&Frame, &[Command], &Effects, &Core<S>),
+) -> Result<(), ReplayError> {
+    let mut frame = Frame::default();
+    while frames.next_into(&mut frame)? {
+        let offset = frame.header.base_offset;
+        let written = frame.header.rules_version;
+        if offset != core.end() {
+            return Err(ReplayError::Gap { expected: core.end(), found: offset });
+        }
+        if frame.header.running_hash != core.chain() {
+            return Err(ReplayError::ChainBroken { offset, written });
+        }
+        let commands = records::read_all(&frame.payload)
+            .map_err(|(index, error)| ReplayError::BadRecord { offset, index, written, error })?;
+        let effects = core.advance(&frame.header, &commands, std::iter::once(frame.payload.as_slice()));
+        show(&frame, &commands, &effects, core);
+    }
+    Ok(())
+}

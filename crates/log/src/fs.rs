@@ -1,0 +1,166 @@
+//! The little of a file system that a log needs, so that tests can crash it.
+//!
+//! The contract is the one a disk gives, not more: what was written is durable after [`File::sync_data`]; a name
+//! that was created, renamed or removed is durable after [`FileSystem::sync_dir`] of its directory. A failed sync
+//! is never repeated: the kernel may have dropped the dirty pages and would answer `Ok` the second time.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Holds a directory for one process; dropping it lets go.
+pub type DirLock = Box<dyn Send + Sync>;
+
+/// Directories and names.
+pub trait FileSystem: Send + Sync {
+    /// Creates a directory and its parents. Durable when it returns.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// The names of the files in a directory, sorted.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Whether a file is there.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Opens a file for reading and writing.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Opens a file for reading; works on a read-only medium.
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Creates a file that must not exist yet, for reading and writing.
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Renames a file within its directory, replacing the target.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names of a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Takes a directory for this process, or fails with [`io::ErrorKind::WouldBlock`] if another has it.
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock>;
+}
+
+/// An open file.
+#[allow(
+    clippy::len_without_is_empty,
+    reason = "a file's length is a question to the system, emptiness is not"
+)]
+pub trait File: Send + Sync {
+    /// Reads some bytes at a position; 0 at the end of the file.
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize>;
+    /// Writes all of `data` at a position.
+    fn write_at(&self, data: &[u8], position: u64) -> io::Result<()>;
+    /// Makes contents and length durable.
+    fn sync_data(&self) -> io::Result<()>;
+    /// The length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Cuts or extends (with zeros) to a length.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Forgets cached contents that are not waiting to be written, so that the next read shows the medium. After
+    /// a failed sync the cache can hold bytes that the disk does not.
+    fn drop_cache(&self) -> io::Result<()>;
+    /// Reads until `buf` is full or the file ends; returns the bytes read.
+    fn read_full_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buf.len() {
+            match self.read_at(&mut buf[filled..], position + filled as u64) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// The operating system's files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealFs;
+
+impl FileSystem for RealFs {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = dir.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
+        if let Some(parent) = parent {
+            self.create_dir_all(parent)?;
+        }
+        match fs::create_dir(dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        parent.map_or(Ok(()), |parent| self.sync_dir(parent))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            // A name that is not UTF-8 is none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(RealFile(fs::File::options().read(true).write(true).open(path)?)))
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(RealFile(fs::File::open(path)?)))
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(RealFile(fs::File::options().read(true).write(true).create_new(true).open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::File::open(dir)?.sync_all()
+    }
+
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
+        let handle = fs::File::open(dir)?;
+        rustix::fs::flock(&handle, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Box::new(handle))
+    }
+}
+
+struct RealFile(fs::File);
+
+impl File for RealFile {
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        FileExt::read_at(&self.0, buf, position)
+    }
+
+    fn write_at(&self, data: &[u8], position: u64) -> io::Result<()> {
+        self.0.write_all_at(data, position)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        // Not std's sync_data: that repeats the call when a signal interrupts it.
+        Ok(rustix::fs::fdatasync(&self.0)?)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn drop_cache(&self) -> io::Result<()> {
+        Ok(rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed)?)
+    }
+}

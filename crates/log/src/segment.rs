@@ -1,0 +1,183 @@
+//! A segment file: its name, its header block, and how it comes to be.
+//!
+//! A segment is made under a temporary name: zeros over its whole length, synced; the header, synced; the rename;
+//! the directory, synced. So a file with a segment's name always has a whole header and a zeroed body.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::LogError;
+use crate::frame::{BLOCK, BLOCK_U64, LogId, array_at, u16_at, u32_at, u64_at};
+use crate::fs::{File, FileSystem};
+
+/// Segment size unless configured, in bytes.
+pub const SEGMENT_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
+/// The smallest segment: its header and one block.
+pub const SEGMENT_BYTES_MIN: u64 = 2 * BLOCK_U64;
+
+/// The segment format this code writes, and the latest it reads.
+pub(crate) const SEGMENT_VERSION: u16 = 1;
+/// The spare that is prepared ahead.
+pub(crate) const SPARE_NAME: &str = "spare.tmp";
+/// A segment that the appender prepares itself.
+pub(crate) const INLINE_NAME: &str = "next.tmp";
+
+const MAGIC: [u8; 8] = *b"HOLDFSEG";
+const CREATED_BY: std::ops::Range<usize> = 48..80;
+const CRC: usize = BLOCK - 4;
+/// Zeros are written in pieces of this size...
+const ZERO_CHUNK: usize = 1024 * 1024;
+/// ...and synced after this many bytes, so that the appender's own sync never waits behind a whole segment.
+const ZERO_SYNC_BYTES: u64 = 4 * 1024 * 1024;
+
+static ZEROS: [u8; ZERO_CHUNK] = [0; ZERO_CHUNK];
+
+/// The file name of the segment that begins at `base_offset`.
+pub(crate) fn file_name(base_offset: u64) -> String {
+    format!("{base_offset:020}.seg")
+}
+
+/// The base offset in a segment's file name, if it is one.
+pub(crate) fn parse_file_name(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".seg")?;
+    (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
+}
+
+/// A segment as listed: not yet looked into.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentFile {
+    pub base: u64,
+    pub path: PathBuf,
+}
+
+/// All segments of a directory by base offset.
+pub(crate) fn list(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<SegmentFile>, LogError> {
+    let names = fs.list(dir).map_err(LogError::io("list", dir))?;
+    // Twenty digits: the order of the names is the order of the offsets.
+    Ok(names
+        .iter()
+        .filter_map(|name| Some(SegmentFile { base: parse_file_name(name)?, path: dir.join(name) }))
+        .collect())
+}
+
+/// What the first block of a segment says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub log_id: LogId,
+    pub base_offset: u64,
+    /// Length of the file as created; a shorter file has lost something.
+    pub length: u64,
+    pub created_by: String,
+}
+
+impl SegmentHeader {
+    pub fn encode(&self) -> [u8; BLOCK] {
+        let mut block = [0; BLOCK];
+        block[0..8].copy_from_slice(&MAGIC);
+        block[8..10].copy_from_slice(&SEGMENT_VERSION.to_le_bytes());
+        block[16..32].copy_from_slice(&self.log_id.0);
+        block[32..40].copy_from_slice(&self.base_offset.to_le_bytes());
+        block[40..48].copy_from_slice(&self.length.to_le_bytes());
+        let name = &self.created_by.as_bytes()[..self.created_by.len().min(CREATED_BY.len())];
+        block[CREATED_BY][..name.len()].copy_from_slice(name);
+        let crc = crc32c::crc32c(&block[..CRC]);
+        block[CRC..].copy_from_slice(&crc.to_le_bytes());
+        block
+    }
+}
+
+/// Reads and checks a segment's header against its name and length.
+pub(crate) fn read_header(file: &dyn File, segment: &SegmentFile) -> Result<SegmentHeader, LogError> {
+    let corrupt = |found: String| LogError::Corrupt {
+        file: segment.path.clone(),
+        position: 0,
+        offset: segment.base,
+        found,
+    };
+    let mut block = [0; BLOCK];
+    let read = file.read_full_at(&mut block, 0).map_err(LogError::io("read", &segment.path))?;
+    if read < BLOCK || block[0..8] != MAGIC {
+        return Err(corrupt("the file does not begin with a segment header".into()));
+    }
+    if crc32c::crc32c(&block[..CRC]) != u32_at(&block, CRC) {
+        return Err(corrupt("the segment header fails its checksum".into()));
+    }
+    let version = u16_at(&block, 8);
+    if version != SEGMENT_VERSION {
+        return Err(LogError::UnsupportedVersion {
+            file: segment.path.clone(),
+            found: version,
+            known: SEGMENT_VERSION,
+        });
+    }
+    let created_by = String::from_utf8_lossy(&block[CREATED_BY]).trim_end_matches('\0').to_owned();
+    let header = SegmentHeader {
+        log_id: LogId(array_at(&block, 16)),
+        base_offset: u64_at(&block, 32),
+        length: u64_at(&block, 40),
+        created_by,
+    };
+    if header.base_offset != segment.base {
+        return Err(corrupt(format!("its header says offset {}, its name another", header.base_offset)));
+    }
+    let len = file.len().map_err(LogError::io("measure", &segment.path))?;
+    if len < header.length || header.length < BLOCK_U64 || !header.length.is_multiple_of(BLOCK_U64) {
+        return Err(corrupt(format!("the file has {len} bytes and was made with {}", header.length)));
+    }
+    Ok(header)
+}
+
+/// Creates a file of zeros under a temporary name, replacing a leftover of that name. Written, not only
+/// allocated: overwriting written blocks needs no metadata and halves the cost of every later sync. `None` when
+/// `cancelled` says so between two chunks; the leftover is removed at the next open.
+pub(crate) fn zero_file(
+    fs: &dyn FileSystem,
+    path: &Path,
+    bytes: u64,
+    cancelled: impl Fn() -> bool,
+) -> Result<Option<Arc<dyn File>>, LogError> {
+    if fs.exists(path).map_err(LogError::io("look for", path))? {
+        fs.remove(path).map_err(LogError::io("remove", path))?;
+    }
+    let file = fs.create_new(path).map_err(LogError::io("create", path))?;
+    let (mut position, mut synced) = (0, 0);
+    while position < bytes {
+        if cancelled() {
+            return Ok(None);
+        }
+        let chunk = usize::try_from(bytes - position).map_or(ZERO_CHUNK, |left| left.min(ZERO_CHUNK));
+        file.write_at(&ZEROS[..chunk], position).map_err(LogError::io("write", path))?;
+        position += chunk as u64;
+        if position == bytes || position - synced >= ZERO_SYNC_BYTES {
+            file.sync_data().map_err(LogError::io("sync", path))?;
+            synced = position;
+        }
+    }
+    Ok(Some(file))
+}
+
+/// Writes the header into a zeroed temporary file and gives it its name. Durable when it returns.
+pub(crate) fn install(
+    fs: &dyn FileSystem,
+    file: &dyn File,
+    temporary: &Path,
+    dir: &Path,
+    header: &SegmentHeader,
+) -> Result<SegmentFile, LogError> {
+    file.write_at(&header.encode(), 0).map_err(LogError::io("write", temporary))?;
+    file.sync_data().map_err(LogError::io("sync", temporary))?;
+    let path = dir.join(file_name(header.base_offset));
+    fs.rename(temporary, &path).map_err(LogError::io("rename", temporary))?;
+    fs.sync_dir(dir).map_err(LogError::io("sync", dir))?;
+    Ok(SegmentFile { base: header.base_offset, path })
+}
+
+/// Overwrites a range with zeros. The caller syncs.
+pub(crate) fn zero_range(file: &dyn File, mut position: u64, end: u64) -> std::io::Result<()> {
+    while position < end {
+        let chunk = usize::try_from(end - position).map_or(ZERO_CHUNK, |left| left.min(ZERO_CHUNK));
+        file.write_at(&ZEROS[..chunk], position)?;
+        position += chunk as u64;
+    }
+    Ok(())
+}

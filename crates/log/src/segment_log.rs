@@ -1,0 +1,347 @@
+//! The writer: opens a directory, appends frames, rotates segments.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+
+use crate::LogError;
+use crate::frame::{BLOCK_U64, FRAME_PAYLOAD_MAX, FrameBuf, FrameHeader, LogId};
+use crate::fs::{DirLock, File, FileSystem};
+use crate::log::{Log, Reader};
+use crate::read::{Index, SharedReader};
+use crate::segment::{
+    self, INLINE_NAME, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MIN, SPARE_NAME, SegmentFile, SegmentHeader,
+};
+use crate::spare::SparePreparer;
+use crate::tail::Tail;
+use crate::walk::{Ending, Walk};
+
+/// How segments are made.
+#[derive(Clone, Debug)]
+pub struct SegmentOptions {
+    /// Size of a segment file in bytes, rounded up to blocks. A larger frame gets a larger segment.
+    pub segment_bytes: u64,
+    /// Who writes, for the segment header (at most 32 bytes are kept).
+    pub created_by: String,
+}
+
+impl Default for SegmentOptions {
+    fn default() -> Self {
+        let created_by = concat!("holdfast ", env!("CARGO_PKG_VERSION")).to_owned();
+        Self { segment_bytes: SEGMENT_BYTES_DEFAULT, created_by }
+    }
+}
+
+/// What was found in a log directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenReport {
+    /// Frames in the log.
+    pub frames: u64,
+    /// First offset.
+    pub start: u64,
+    /// Offset after the last record.
+    pub end: u64,
+    /// Segment files.
+    pub segments: usize,
+    /// An unfinished write at the end, if there was one.
+    pub torn_tail: Option<TornTail>,
+}
+
+/// An unfinished write at the end of the log: a crash came before its sync returned, so it was never
+/// acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    /// The last segment.
+    pub file: PathBuf,
+    /// Where the log ends in it, in bytes.
+    pub position: u64,
+    /// The offset at which the log ends.
+    pub offset: u64,
+    /// Bytes, in whole blocks, from there to the last one that was not zero.
+    pub bytes: u64,
+    /// What was wrong.
+    pub reason: String,
+}
+
+impl TornTail {
+    pub(crate) fn of(ending: &Ending) -> Option<Self> {
+        let (_, dirty_end) = ending.dirty?;
+        let reason = match ending.fault {
+            Some(fault) => fault.to_string(),
+            None => "the beginning of the frame was not written".to_owned(),
+        };
+        Some(Self {
+            file: ending.file.clone(),
+            position: ending.position,
+            offset: ending.offset,
+            bytes: dirty_end - ending.position,
+            reason,
+        })
+    }
+}
+
+/// A log on segment files in one directory. One per directory: it holds a lock on it.
+pub struct SegmentLog {
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
+    options: SegmentOptions,
+    log_id: LogId,
+    end: u64,
+    active: Active,
+    index: Arc<RwLock<Index>>,
+    tail: Tail,
+    spare: SparePreparer,
+    /// The first failure, if there was one.
+    stopped: Option<String>,
+    _lock: DirLock,
+}
+
+/// The segment that is written.
+struct Active {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    /// Where the next frame goes.
+    position: u64,
+    length: u64,
+}
+
+impl SegmentLog {
+    /// Opens the log in `dir`, or creates it with `new_log_id` if there is none. Reads and checks every frame;
+    /// cuts a torn tail and says so in the report; refuses damage.
+    pub fn open(
+        fs: Arc<dyn FileSystem>,
+        dir: &Path,
+        options: SegmentOptions,
+        new_log_id: LogId,
+    ) -> Result<(SegmentLog, OpenReport), LogError> {
+        let segment_bytes = options.segment_bytes.max(SEGMENT_BYTES_MIN).next_multiple_of(BLOCK_U64);
+        let options = SegmentOptions { segment_bytes, ..options };
+        fs.create_dir_all(dir).map_err(LogError::io("create", dir))?;
+        let lock = fs.lock_dir(dir).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => LogError::Locked { dir: dir.to_owned() },
+            _ => LogError::io("lock", dir)(error),
+        })?;
+        remove_leftovers(&*fs, dir)?;
+        let segments = segment::list(&*fs, dir)?;
+        match segments.last() {
+            None => create_first(&*fs, dir, &options, new_log_id)?,
+            Some(last) => settle(&*fs, dir, last)?,
+        }
+
+        let mut walk = Walk::start(Arc::clone(&fs), dir, None)?;
+        let mut index = Index::default();
+        let (mut frames, mut indexed) = (0, 0);
+        loop {
+            let met = walk.advance()?;
+            let reached = met.as_ref().map_or_else(|| walk.segments().len(), |met| met.segment + 1);
+            for segment in &walk.segments()[indexed..reached] {
+                index.add_segment(segment);
+            }
+            indexed = reached;
+            let Some(met) = met else { break };
+            index.add_frame(&met.header, met.position, met.padded_len);
+            frames += 1;
+        }
+        let Some(ending) = walk.ending().cloned() else {
+            return Err(LogError::NoLog { dir: dir.to_owned() });
+        };
+        let torn_tail = TornTail::of(&ending);
+        let file = fs.open(&ending.file).map_err(LogError::io("open", &ending.file))?;
+        if let Some((from, to)) = ending.dirty {
+            segment::zero_range(&*file, from, to).map_err(LogError::io("write", &ending.file))?;
+            file.sync_data().map_err(LogError::io("sync", &ending.file))?;
+        }
+        let report = OpenReport {
+            frames,
+            start: index.start(),
+            end: ending.offset,
+            segments: walk.segments().len(),
+            torn_tail,
+        };
+        let log = SegmentLog {
+            log_id: walk.log_id(),
+            end: ending.offset,
+            active: Active { file, path: ending.file, position: ending.position, length: ending.length },
+            index: Arc::new(RwLock::new(index)),
+            tail: Tail::new(ending.offset),
+            spare: SparePreparer::new(Arc::clone(&fs), dir, options.segment_bytes),
+            stopped: None,
+            _lock: lock,
+            dir: dir.to_owned(),
+            options,
+            fs,
+        };
+        Ok((log, report))
+    }
+
+    /// The handle that prepares spare segments; run it on a thread of its own.
+    pub fn spare_preparer(&self) -> SparePreparer {
+        self.spare.clone()
+    }
+
+    /// Removes the segments that hold nothing at or after `offset`, oldest first, and returns how many. Whole
+    /// segments only, never the last. A failure stops the log.
+    pub fn remove_before(&mut self, offset: u64) -> Result<usize, LogError> {
+        self.check_running()?;
+        let files = write(&self.index).take_before(offset);
+        let removed = files.iter().try_for_each(|path| {
+            // One by one: a crash in between must not leave a hole.
+            self.fs.remove(path).map_err(LogError::io("remove", path))?;
+            self.fs.sync_dir(&self.dir).map_err(LogError::io("sync", &self.dir))
+        });
+        removed.map(|()| files.len()).map_err(|error| self.stop(error))
+    }
+
+    fn check_running(&self) -> Result<(), LogError> {
+        match &self.stopped {
+            None => Ok(()),
+            Some(cause) => Err(LogError::Stopped { cause: cause.clone() }),
+        }
+    }
+
+    /// Remembers the first failure and lets nobody wait for more.
+    fn stop(&mut self, error: LogError) -> LogError {
+        let cause = error.one_line();
+        tracing::error!(cause, "the log stopped");
+        self.stopped = Some(cause);
+        self.tail.close();
+        error
+    }
+
+    /// Writes a sealed frame, into a new segment if it does not fit.
+    fn write(&mut self, frame: &FrameBuf, header: &FrameHeader) -> Result<(), LogError> {
+        let bytes = frame.padded();
+        let padded_len = bytes.len() as u64;
+        if padded_len > self.active.length - self.active.position {
+            self.rotate(padded_len)?;
+        }
+        let Active { file, path, position, .. } = &mut self.active;
+        file.write_at(bytes, *position).map_err(LogError::io("write", path))?;
+        file.sync_data().map_err(LogError::io("sync", path))?;
+        write(&self.index).add_frame(header, *position, padded_len);
+        *position += padded_len;
+        Ok(())
+    }
+
+    /// Begins a new segment at the end of the log with room for `room` bytes.
+    fn rotate(&mut self, room: u64) -> Result<(), LogError> {
+        let length = self.options.segment_bytes.max(BLOCK_U64 + room);
+        let (file, temporary) = match self.spare.take(length) {
+            Some(spare) => spare,
+            None => {
+                let temporary = self.dir.join(INLINE_NAME);
+                (make_zeros(&*self.fs, &temporary, length)?, temporary)
+            }
+        };
+        let header = SegmentHeader {
+            log_id: self.log_id,
+            base_offset: self.end,
+            length,
+            created_by: self.options.created_by.clone(),
+        };
+        let segment = segment::install(&*self.fs, &*file, &temporary, &self.dir, &header)?;
+        write(&self.index).add_segment(&segment);
+        self.active = Active { file, path: segment.path, position: BLOCK_U64, length };
+        self.spare.want();
+        Ok(())
+    }
+}
+
+impl Log for SegmentLog {
+    fn log_id(&self) -> LogId {
+        self.log_id
+    }
+
+    fn start(&self) -> u64 {
+        self.index.read().unwrap_or_else(PoisonError::into_inner).start()
+    }
+
+    fn end(&self) -> u64 {
+        self.end
+    }
+
+    fn append(&mut self, frame: &mut FrameBuf, header: &FrameHeader) -> Result<(), LogError> {
+        self.check_running()?;
+        if header.base_offset != self.end {
+            return Err(LogError::WrongOffset { expected: self.end, found: header.base_offset });
+        }
+        if header.count == 0 || header.base_offset.checked_add(u64::from(header.count)).is_none() {
+            return Err(LogError::BadCount { offset: header.base_offset, count: header.count });
+        }
+        if frame.payload_len() > FRAME_PAYLOAD_MAX {
+            return Err(LogError::FrameTooLarge { bytes: frame.payload_len() });
+        }
+        frame.seal(header, &self.log_id);
+        if let Err(error) = self.write(frame, header) {
+            return Err(self.stop(error));
+        }
+        self.end = header.end_offset();
+        self.tail.advance(self.end);
+        Ok(())
+    }
+
+    fn reader(&self) -> Reader {
+        Arc::new(SharedReader {
+            fs: Arc::clone(&self.fs),
+            log_id: self.log_id,
+            index: Arc::clone(&self.index),
+        })
+    }
+
+    fn tail(&self) -> Tail {
+        self.tail.clone()
+    }
+}
+
+impl Drop for SegmentLog {
+    fn drop(&mut self) {
+        self.tail.close();
+        self.spare.close();
+    }
+}
+
+/// Removes what an earlier process left half-made.
+fn remove_leftovers(fs: &dyn FileSystem, dir: &Path) -> Result<(), LogError> {
+    for name in [SPARE_NAME, INLINE_NAME] {
+        let path = dir.join(name);
+        if fs.exists(&path).map_err(LogError::io("look for", &path))? {
+            fs.remove(&path).map_err(LogError::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+fn make_zeros(fs: &dyn FileSystem, path: &Path, bytes: u64) -> Result<Arc<dyn File>, LogError> {
+    segment::zero_file(fs, path, bytes, || false)?.ok_or_else(|| LogError::Io {
+        op: "create",
+        path: path.to_owned(),
+        source: io::ErrorKind::Interrupted.into(),
+    })
+}
+
+fn create_first(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    options: &SegmentOptions,
+    log_id: LogId,
+) -> Result<(), LogError> {
+    let temporary = dir.join(INLINE_NAME);
+    let file = make_zeros(fs, &temporary, options.segment_bytes)?;
+    let created_by = options.created_by.clone();
+    let header = SegmentHeader { log_id, base_offset: 0, length: options.segment_bytes, created_by };
+    segment::install(fs, &*file, &temporary, dir, &header).map(|_| ())
+}
+
+/// Makes the medium and what is about to be read agree. After kill -9 the cache can hold a frame, and the
+/// directory a name, that were never synced; after a failed sync the cache can hold a frame that the disk never
+/// got. The first must become durable before anything is built on it, the second must not be believed.
+fn settle(fs: &dyn FileSystem, dir: &Path, last: &SegmentFile) -> Result<(), LogError> {
+    fs.sync_dir(dir).map_err(LogError::io("sync", dir))?;
+    let file = fs.open(&last.path).map_err(LogError::io("open", &last.path))?;
+    file.sync_data().map_err(LogError::io("sync", &last.path))?;
+    file.drop_cache().map_err(LogError::io("drop the cache of", &last.path))
+}
+
+fn write(index: &RwLock<Index>) -> RwLockWriteGuard<'_, Index> {
+    index.write().unwrap_or_else(PoisonError::into_inner)
+}

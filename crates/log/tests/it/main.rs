@@ -1,0 +1,14 @@
+//! The promises of the segment log, one module each.
+
+mod conforms;
+mod corruption_in_the_middle;
+mod crash_at_every_sync;
+mod fsync_error_stops;
+mod golden;
+mod mutated_bytes;
+mod read_only;
+mod rotation;
+mod sim_file_system;
+mod spare;
+mod support;
+mod torn_tail;

@@ -1,0 +1,55 @@
+//! What the tests share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use holdfast_log::conformance::{append_samples, read_all};
+use holdfast_log::{
+    FileSystem, Frame, LogError, LogId, OpenReport, SegmentLog, SegmentOptions, SegmentReader, SimFs,
+};
+
+pub const DIR: &str = "/data/log";
+pub const LOG_ID: LogId = LogId(*b"test log id 0001");
+/// Header and 7 blocks.
+pub const SMALL_SEGMENT: u64 = 32 * 1024;
+
+pub fn dir() -> &'static Path {
+    Path::new(DIR)
+}
+
+pub fn segment_path(base: u64) -> PathBuf {
+    dir().join(format!("{base:020}.seg"))
+}
+
+pub fn options() -> SegmentOptions {
+    SegmentOptions { segment_bytes: SMALL_SEGMENT, created_by: "test".into() }
+}
+
+pub fn open(fs: &SimFs) -> Result<(SegmentLog, OpenReport), LogError> {
+    SegmentLog::open(Arc::new(fs.clone()), dir(), options(), LOG_ID)
+}
+
+pub fn reader(fs: &SimFs) -> Result<SegmentReader, LogError> {
+    let fs: Arc<dyn FileSystem> = Arc::new(fs.clone());
+    SegmentReader::open(fs, dir())
+}
+
+/// Every frame a reader sees without changing anything.
+pub fn read_only(fs: &SimFs) -> Result<Vec<Frame>, LogError> {
+    reader(fs)?.frames(0)?.collect()
+}
+
+/// A closed log with these frames.
+pub fn written(shapes: &[(u32, usize)]) -> (SimFs, Vec<Frame>) {
+    let fs = SimFs::new(1);
+    let (mut log, _) = open(&fs).expect("create");
+    let frames = append_samples(&mut log, shapes);
+    assert_eq!(read_all(&log, 0), frames);
+    (fs, frames)
+}
+
+/// All files of the log and their bytes.
+pub fn snapshot(fs: &SimFs) -> Vec<(String, Vec<u8>)> {
+    let names = fs.list(dir()).expect("list");
+    names.into_iter().map(|name| (name.clone(), fs.contents(&dir().join(&name)).expect("read"))).collect()
+}
