@@ -95,10 +95,10 @@ impl Journal {
     /// Begins to write a frame.
     pub(crate) fn begin(&mut self, frame: FrameBuf, header: &FrameHeader) {
         match &mut self.0 {
-            Kind::Inline { pending, .. } => *pending = Some((frame, header.clone())),
+            Kind::Inline { pending, .. } => *pending = Some((frame, *header)),
             Kind::Threaded { jobs, begin, .. } => {
                 begin();
-                send(jobs.as_ref(), Job::Frame(frame, header.clone()));
+                send(jobs.as_ref(), Job::Frame(frame, *header));
             }
         }
     }

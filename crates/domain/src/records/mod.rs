@@ -12,6 +12,7 @@
 //! `docs/batch.md` has the layouts byte by byte; `tests/it/golden_records.rs` keeps them from changing.
 
 mod admin;
+pub mod batch;
 mod codec;
 mod transfer;
 

@@ -33,16 +33,24 @@ impl DryRun {
     }
 
     fn answer(&self) -> anyhow::Result<String> {
-        let text = read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
+        let name = match is_standard_input(&self.file) {
+            true => "standard input".to_owned(),
+            false => self.file.display().to_string(),
+        };
+        let text = read(&self.file).with_context(|| format!("cannot read {name}"))?;
         match self.kind {
             Kind::Position => dry_run::position(&text),
         }
-        .with_context(|| format!("{} is not a case to run", self.file.display()))
+        .with_context(|| format!("{name} is not a case to run"))
     }
 }
 
+fn is_standard_input(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
 fn read(file: &Path) -> std::io::Result<String> {
-    if file.as_os_str() != "-" {
+    if !is_standard_input(file) {
         return std::fs::read_to_string(file);
     }
     let mut text = String::new();
