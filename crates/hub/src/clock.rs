@@ -64,7 +64,9 @@ pub enum ClockFault {
         moved_ms: Millis,
     },
     /// It stands before the last frame.
-    #[error("the wall clock stands {behind_ms} ms before the last frame of the log; set it right or confirm it")]
+    #[error(
+        "the wall clock stands {behind_ms} ms before the last frame of the log; set it right or confirm it"
+    )]
     BehindLog {
         /// By how much.
         behind_ms: Millis,

@@ -192,7 +192,9 @@ impl<S> Intake<S> {
                 let waited = self.changed.wait_timeout_while(state, patience, idle);
                 let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
                 // Time is up, but a frame may still be on its way to the disk.
-                self.changed.wait_while(state, |state| state.journal_busy).unwrap_or_else(PoisonError::into_inner)
+                self.changed
+                    .wait_while(state, |state| state.journal_busy)
+                    .unwrap_or_else(PoisonError::into_inner)
             }
         };
         state.closed.is_none() || !state.submissions.is_empty() || !state.queries.is_empty()

@@ -15,7 +15,9 @@ pub enum ReplayError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// A frame does not begin where the one before it ended.
-    #[error("the log has no frame at offset {expected}: the next one begins at {found}. Restore the data directory from a backup")]
+    #[error(
+        "the log has no frame at offset {expected}: the next one begins at {found}. Restore the data directory from a backup"
+    )]
     Gap {
         /// Where a frame was expected.
         expected: u64,
@@ -23,7 +25,9 @@ pub enum ReplayError {
         found: u64,
     },
     /// A frame holds bytes that are no record.
-    #[error("record {index} of the frame at offset {offset} cannot be read: {error}. This log was written by another version of Holdfast (frame rules {written}, ours {RULES_VERSION}); start the version that wrote it")]
+    #[error(
+        "record {index} of the frame at offset {offset} cannot be read: {error}. This log was written by another version of Holdfast (frame rules {written}, ours {RULES_VERSION}); start the version that wrote it"
+    )]
     BadRecord {
         /// The frame's base offset.
         offset: u64,
@@ -35,7 +39,9 @@ pub enum ReplayError {
         error: records::RecordError,
     },
     /// The replay decided something else than the log says was decided.
-    #[error("the audit chain breaks at offset {offset}: the frame there was written after other decisions than this program makes (frame rules {written}, ours {RULES_VERSION}). Either the log was changed, or the version that wrote it must be started instead")]
+    #[error(
+        "the audit chain breaks at offset {offset}: the frame there was written after other decisions than this program makes (frame rules {written}, ours {RULES_VERSION}). Either the log was changed, or the version that wrote it must be started instead"
+    )]
     ChainBroken {
         /// Base offset of the first frame whose hash does not fit.
         offset: u64,

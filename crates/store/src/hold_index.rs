@@ -55,7 +55,8 @@ impl HoldIndex {
             self.places.push(u32::MAX);
         }
         let bucket = self.far.entry(bucket_of(expiration)).or_default();
-        *self.places.get_mut(no.0).expect("just made") = u32::try_from(bucket.len()).expect("fewer than 2^32 holds");
+        *self.places.get_mut(no.0).expect("just made") =
+            u32::try_from(bucket.len()).expect("fewer than 2^32 holds");
         bucket.push((expiration, no));
         self.len += 1;
     }

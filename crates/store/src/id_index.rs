@@ -39,7 +39,12 @@ impl IdIndex {
     }
 
     /// Adds an id that is not there yet.
-    pub(crate) fn insert(&mut self, id: TransferId, no: TransferNo, id_of: impl Fn(TransferNo) -> TransferId) {
+    pub(crate) fn insert(
+        &mut self,
+        id: TransferId,
+        no: TransferNo,
+        id_of: impl Fn(TransferNo) -> TransferId,
+    ) {
         let hash = self.hash(id);
         let key = &self.key;
         self.shards[Self::shard_of(hash)].insert_unique(hash, no, |no| key.hash_one(id_of(*no).0));

@@ -118,7 +118,9 @@ impl Rows for MemoryStore {
     }
 
     fn account_mut(&mut self, id: AccountId) -> &mut Account {
-        place(id.0).and_then(|place| self.accounts.get_mut(place)).expect("a change names an account that exists")
+        place(id.0)
+            .and_then(|place| self.accounts.get_mut(place))
+            .expect("a change names an account that exists")
     }
 
     fn hold_opened(&mut self, no: TransferNo) {

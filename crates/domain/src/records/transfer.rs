@@ -8,6 +8,8 @@ use crate::command::{Abort, Expire, Fulfil, FulfilAction, Prepare};
 use crate::ids::{ParticipantId, TransferId};
 
 const FLAG_RESERVE: u8 = 1;
+/// The last millisecond of the year 9999: later times cannot be written in four digits.
+const EXPIRATION_MAX: i64 = 253_402_300_799_999;
 
 /// The fields of a prepare that a repeat must have in common with the first: id, parties, amount, expiration,
 /// currency and condition as they lie in the record, without header and tail.
@@ -32,6 +34,9 @@ pub(super) fn read_prepare(cursor: &mut Cursor<'_>) -> Result<Prepare, RecordErr
     let payee = ParticipantId(cursor.u32());
     let amount = cursor.amount();
     let expiration = cursor.i64();
+    if !(0..=EXPIRATION_MAX).contains(&expiration) {
+        return Err(bad("expiration", "is not between the years 1970 and 9999"));
+    }
     let currency = cursor.currency()?;
     cursor.zeros(4)?;
     let tail_length = cursor.u32();

@@ -4,10 +4,12 @@
 //! Exit codes: 0 done, 1 failed, 2 what was asked for makes no sense (a bad option, a bad file), as clap has it.
 
 mod dry_run;
+mod serve;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use holdfast_domain::positions::PrepareOrder;
 
 /// Reserves value, moves it exactly once, and gives it back on time.
 #[derive(Debug, Parser)]
@@ -19,12 +21,14 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Serve),
     DryRun(dry_run::DryRun),
 }
 
 impl Command {
     fn run(self) -> anyhow::Result<()> {
         match self {
+            Command::Serve(command) => command.run(),
             Command::DryRun(command) => command.run(),
         }
     }
@@ -37,6 +41,24 @@ pub(crate) fn run() -> ExitCode {
         Err(error) => {
             eprintln!("holdfast: {error:#}");
             ExitCode::from(if error.is::<BadInput>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// `position.order` on the command line.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum PositionOrder {
+    /// As they came
+    Arrival,
+    /// Smallest amount first
+    Smallest,
+}
+
+impl From<PositionOrder> for PrepareOrder {
+    fn from(order: PositionOrder) -> PrepareOrder {
+        match order {
+            PositionOrder::Arrival => PrepareOrder::Arrival,
+            PositionOrder::Smallest => PrepareOrder::Smallest,
         }
     }
 }

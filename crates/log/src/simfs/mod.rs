@@ -42,6 +42,8 @@ struct State {
     seed: u64,
     inodes: BTreeMap<InodeId, Inode>,
     next_inode: InodeId,
+    /// Open handles per inode: a removed file lives as long as somebody has it open.
+    handles: BTreeMap<InodeId, usize>,
     dirs: BTreeSet<PathBuf>,
     live: BTreeMap<PathBuf, InodeId>,
     durable: BTreeMap<PathBuf, InodeId>,
@@ -182,6 +184,7 @@ impl SimFs {
     }
 
     fn handle(&self, inode: InodeId) -> Arc<dyn File> {
+        *self.lock().handles.entry(inode).or_default() += 1;
         Arc::new(SimFile { fs: self.clone(), inode })
     }
 }
@@ -196,6 +199,14 @@ impl State {
     fn inode_of(&mut self, path: &Path) -> io::Result<&mut Inode> {
         let id = self.live.get(path).ok_or_else(not_found)?;
         self.inodes.get_mut(id).ok_or_else(not_found)
+    }
+
+    /// Frees the files that no name and no handle reaches any more.
+    fn free_unreachable(&mut self) {
+        let State { inodes, handles, live, durable, pending, .. } = self;
+        let named: BTreeSet<InodeId> = live.values().chain(durable.values()).copied().collect();
+        let pends = |id: &InodeId| pending.iter().any(|c| matches!(c, NameChange::Set(_, set) if set == id));
+        inodes.retain(|id, _| named.contains(id) || handles.contains_key(id) || pends(id));
     }
 
     fn change(&mut self, change: NameChange) {
@@ -294,6 +305,7 @@ impl FileSystem for SimFs {
         for change in here {
             change.apply(&mut state.durable);
         }
+        state.free_unreachable();
         Ok(())
     }
 
@@ -320,6 +332,18 @@ impl Drop for SimLock {
 struct SimFile {
     fs: SimFs,
     inode: InodeId,
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        let mut state = self.fs.lock();
+        if let Some(count) = state.handles.get_mut(&self.inode) {
+            *count -= 1;
+            if *count == 0 {
+                state.handles.remove(&self.inode);
+            }
+        }
+    }
 }
 
 impl SimFile {

@@ -56,7 +56,24 @@ fn a_restart_does_not_believe_the_cache() {
     assert_eq!(read_all(&log, 0), frames);
 }
 
-/// kill -9: the cache has the frame, the medium not yet. A restart may keep it, but must make it durable first.
+/// kill -9: the cache has the frame, the medium not yet. A restart may keep it, but whoever sees it must not lose
+/// it again.
+#[test]
+fn a_frame_kept_at_restart_is_durable_before_anyone_sees_it() {
+    let fs = SimFs::new(1);
+    let (mut log, _) = open(&fs).expect("create");
+    fs.freeze_at_sync(1);
+    append(&mut log, &sample_frame(0, 1, 9000)).expect_err("frozen");
+    drop(log);
+    fs.freeze_at_sync(u64::MAX);
+    let (_log, report) = open(&fs).expect("restart");
+    assert_eq!(report.end, 1, "the cache had all of it");
+    for seed in 0..20 {
+        assert_eq!(open(&fs.crash(seed)).expect("open").1.end, 1, "seed {seed}");
+    }
+}
+
+/// The same with a rotation in flight: the new segment's name must be durable before it is built upon.
 #[test]
 fn a_restart_makes_durable_what_it_keeps() {
     for freeze in 1..=4 {

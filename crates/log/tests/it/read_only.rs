@@ -1,9 +1,16 @@
 //! Reading a directory that another process writes: never a change, never an error, every durable frame.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use holdfast_log::conformance::{append_samples, sample_frame};
-use holdfast_log::{BLOCK, FileSystem, FrameBuf, Log, LogError, RealFs, SegmentLog, SegmentReader, SimFs};
+use holdfast_log::fs::DirLock;
+use holdfast_log::{
+    BLOCK, File, FileSystem, Frame, FrameBuf, Log, LogError, RealFs, SegmentLog, SegmentOptions,
+    SegmentReader, SimFs,
+};
 
 use crate::support::{LOG_ID, dir, open, options, read_only, reader, segment_path, snapshot, written};
 
@@ -84,4 +91,107 @@ fn a_thread_reads_along_on_real_files() {
     append_samples(&mut log, &shapes);
     drop(log);
     assert!(reading.join().expect("no panic") <= 150);
+}
+
+/// A file that lets the writer act just before the reader's n-th read of frames.
+struct Racing {
+    inner: Arc<dyn File>,
+    reads_left: AtomicUsize,
+    act: Box<dyn Fn() + Send + Sync>,
+}
+
+impl File for Racing {
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        if position >= BLOCK as u64 && self.reads_left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            (self.act)();
+        }
+        self.inner.read_at(buf, position)
+    }
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        panic!("a reader writes")
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        panic!("a reader syncs")
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        panic!("a reader cuts")
+    }
+    fn drop_cache(&self) -> io::Result<()> {
+        panic!("a reader drops the writer's cache")
+    }
+}
+
+/// A file system on which every change panics, and the opened segment is [`Racing`].
+struct RacingFs {
+    sim: SimFs,
+    reads: usize,
+    second: Frame,
+}
+
+impl FileSystem for RacingFs {
+    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
+        panic!("a reader creates")
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.sim.list(dir)
+    }
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.sim.exists(path)
+    }
+    fn open(&self, _: &Path) -> io::Result<Arc<dyn File>> {
+        panic!("a reader opens for writing")
+    }
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let inner = self.sim.open_read(path)?;
+        let (writer, second) = (Arc::clone(&inner), self.second.clone());
+        let whole = sealed(&sample_frame(0, 1, 80_000));
+        let act = move || {
+            writer.write_at(&whole, BLOCK as u64).expect("the first frame is finished");
+            writer.write_at(&sealed(&second), 21 * BLOCK as u64).expect("the second follows");
+        };
+        Ok(Arc::new(Racing { inner, reads_left: AtomicUsize::new(self.reads), act: Box::new(act) }))
+    }
+    fn create_new(&self, _: &Path) -> io::Result<Arc<dyn File>> {
+        panic!("a reader creates")
+    }
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        panic!("a reader renames")
+    }
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        panic!("a reader removes")
+    }
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        panic!("a reader syncs")
+    }
+    fn lock_dir(&self, _: &Path) -> io::Result<DirLock> {
+        panic!("a reader locks")
+    }
+}
+
+fn sealed(frame: &Frame) -> Vec<u8> {
+    let mut buf = FrameBuf::new();
+    buf.push(&frame.payload);
+    buf.seal(&frame.header, &LOG_ID);
+    buf.bytes().to_vec()
+}
+
+/// The reader has read half of a frame in the writing; before its next read the writer finishes that frame and
+/// writes another. The half it holds now looks like damage that a sound frame follows.
+#[test]
+fn a_writer_that_goes_on_in_the_middle_of_a_read_is_not_damage() {
+    let (first, second) = (sample_frame(0, 1, 80_000), sample_frame(1, 1, 100));
+    for reads in 1..4 {
+        let sim = SimFs::new(1);
+        let larger = SegmentOptions { segment_bytes: 256 * 1024, ..options() };
+        drop(SegmentLog::open(Arc::new(sim.clone()), dir(), larger, LOG_ID).expect("create"));
+        let file = sim.open(&segment_path(0)).expect("open");
+        file.write_at(&sealed(&first)[..30_000], BLOCK as u64).expect("write");
+        let fs = Arc::new(RacingFs { sim, reads, second: second.clone() });
+        let mut frames = SegmentReader::open(fs, dir()).expect("open").frames(0).expect("frames");
+        let found: Vec<_> = (0..3).filter_map(|_| frames.next_frame().expect("not damage")).collect();
+        assert_eq!(found, [first.clone(), second.clone()], "the writer acts before read {reads}");
+    }
 }

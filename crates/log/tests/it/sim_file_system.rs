@@ -99,3 +99,15 @@ fn lengths_and_zeros() {
     let bytes = fs.crash(9).contents(&path("f")).expect("read");
     assert_eq!(bytes.iter().map(|&b| usize::from(b)).sum::<usize>(), 500);
 }
+
+#[test]
+fn a_removed_file_lives_as_long_as_it_is_open() {
+    let fs = with_file(b"still here");
+    let file = fs.open(&path("f")).expect("open");
+    fs.remove(&path("f")).expect("remove");
+    fs.sync_dir(Path::new(DIR)).expect("sync");
+    let mut buf = [0; 10];
+    assert_eq!(file.read_at(&mut buf, 0).expect("read"), 10);
+    assert_eq!(&buf, b"still here");
+    assert!(fs.open(&path("f")).is_err());
+}

@@ -61,6 +61,7 @@ fn a_failed_spare_does_not_stop_the_log() {
     log.spare_preparer().prepare_if_wanted().expect_err("the sync failed");
     assert!(!log.spare_preparer().prepare_if_wanted().expect("not tried again before it is needed"));
     let frames = append_samples(&mut log, &[(1, 28_000), (1, 28_000)]);
+    assert!(log.spare_preparer().prepare_if_wanted().expect("the half-made one is not in the way"));
     drop(log);
     assert_eq!(read_all(&open(&fs.crash(1)).expect("open").0, 0), frames);
 }

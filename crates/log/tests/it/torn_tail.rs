@@ -1,9 +1,9 @@
 //! An unfinished write at the end was never acknowledged: it is cut, zeroed and reported.
 
 use holdfast_log::conformance::{append, append_samples, read_all, sample_frame};
-use holdfast_log::{BLOCK, FileSystem, Log, SimFs};
+use holdfast_log::{BLOCK, FileSystem, Frame, FrameBuf, Log, LogId, SimFs};
 
-use crate::support::{open, read_only, reader, segment_path, snapshot, written};
+use crate::support::{LOG_ID, open, read_only, reader, segment_path, snapshot, written};
 
 /// Three blocks of frame after one block of frame, where some sectors of the second never arrived.
 fn torn(missing_sectors: &[u64]) -> SimFs {
@@ -86,23 +86,62 @@ fn a_read_only_look_reports_it_and_changes_nothing() {
 /// for one, a torn tail would look like damage and the server would not start.
 #[test]
 fn frames_forged_by_a_client_are_not_taken_for_frames() {
-    let forged = |log_id| {
-        let mut buf = holdfast_log::FrameBuf::new();
+    let forged = |offset, log_id| {
+        let mut buf = FrameBuf::new();
         buf.push(b"forged");
-        buf.seal(&sample_frame(9, 1, 0).header, &log_id);
+        buf.seal(&sample_frame(offset, 1, 0).header, &log_id);
         // So that the forgery falls on the start of a block.
         let mut payload = vec![1; BLOCK - 96];
         payload.extend_from_slice(buf.bytes());
         payload.resize(3 * BLOCK, 1);
-        let fs = SimFs::new(1);
-        let (mut log, _) = open(&fs).expect("create");
-        append(&mut log, &holdfast_log::Frame { payload, ..sample_frame(0, 1, 0) }).expect("append");
+        let (fs, _) = written(&[(1, 10)]);
+        let (mut log, _) = open(&fs).expect("open");
+        append(&mut log, &Frame { payload, ..sample_frame(1, 1, 0) }).expect("append");
         drop(log);
-        fs.flip_byte(&segment_path(0), BLOCK as u64 + 100, 1);
+        fs.flip_byte(&segment_path(0), 2 * BLOCK as u64 + 100, 1);
         fs
     };
-    let report = open(&forged(holdfast_log::LogId([0; 16]))).expect("open").1;
-    assert_eq!(report.torn_tail.expect("a torn tail").offset, 0);
-    // The forgery is good enough to work if the id were known.
-    assert!(open(&forged(crate::support::LOG_ID)).is_err());
+    let report = open(&forged(9, LogId([0; 16]))).expect("open").1;
+    assert_eq!(report.torn_tail.expect("a torn tail").offset, 1);
+    // The forgery is good enough to work if the id were known...
+    assert!(open(&forged(9, LOG_ID)).is_err());
+    // ...but not as a copy of what the log already holds.
+    assert_eq!(open(&forged(0, LOG_ID)).expect("open").1.end, 1);
+}
+
+/// Right checksums do not make a frame of fields that no release writes.
+#[test]
+fn a_header_that_says_what_no_release_writes_is_not_a_frame() {
+    let with = |at: usize, bytes: &[u8]| {
+        let mut buf = FrameBuf::new();
+        buf.push(b"payload");
+        buf.seal(&sample_frame(0, 1, 0).header, &LOG_ID);
+        let mut frame = buf.bytes().to_vec();
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+        let crc = crc32c::crc32c(&[&LOG_ID.0[..], &frame[..88]].concat());
+        frame[88..92].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32c::crc32c(&[&LOG_ID.0[..], &frame[..92], &frame[96..]].concat());
+        frame[92..96].copy_from_slice(&crc.to_le_bytes());
+        let (fs, _) = written(&[]);
+        let file = fs.open(&segment_path(0)).expect("open");
+        file.write_at(&frame, BLOCK as u64).expect("write");
+        open(&fs).expect("open").1
+    };
+    assert_eq!(with(24, &[9]).frames, 1, "another time is fine: the checksums are right");
+    let past_end = 28_672_u32.to_le_bytes();
+    let cases: [(usize, &[u8]); 8] = [
+        (4, &[2, 0]),
+        (6, &[95, 0]),
+        (16, &[0; 4]),
+        (8, &[0xff; 8]),
+        (20, &[0xff; 4]),
+        (20, &past_end),
+        (72, &[1]),
+        (87, &[1]),
+    ];
+    for (at, bytes) in cases {
+        let report = with(at, bytes);
+        assert_eq!((report.frames, report.end), (0, 0), "byte {at}");
+        assert!(report.torn_tail.is_some());
+    }
 }

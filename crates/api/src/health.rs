@@ -1,0 +1,62 @@
+//! `/health`, `/metrics`, and the operator's word on the clock.
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use holdfast_hub::Status;
+use holdfast_hub::clock::{Clock, SystemClock};
+use serde_json::json;
+
+use crate::{Edge, times};
+
+/// When this process began to serve.
+pub(crate) struct Started {
+    wall: String,
+    since: Instant,
+}
+
+impl Started {
+    pub(crate) fn now() -> Started {
+        Started { wall: times::format(SystemClock::new().read().wall), since: Instant::now() }
+    }
+}
+
+/// 200 when commands are taken, else 503, with each part and its reason.
+pub(crate) async fn health(State(edge): State<Edge>) -> Response {
+    let status = edge.hub.status();
+    let (log, clock, process) = match &status {
+        Status::Ready => (None, None, None),
+        Status::ClockSuspect(fault) => (None, Some(fault.to_string()), None),
+        Status::Stopped(reason) => (Some(reason.clone()), None, None),
+        Status::ShuttingDown => (None, None, Some("shutting down".to_owned())),
+    };
+    let part = |name: &str, fault: Option<String>| match fault {
+        None => json!({"name": name, "status": "OK"}),
+        Some(reason) => json!({"name": name, "status": "DOWN", "reason": reason}),
+    };
+    let ready = status == Status::Ready;
+    let body = json!({
+        "status": if ready { "OK" } else { "DOWN" },
+        "uptime": edge.started.since.elapsed().as_secs(),
+        "startTime": edge.started.wall,
+        "versionNumber": env!("CARGO_PKG_VERSION"),
+        "services": [part("log", log), part("clock", clock), part("process", process)],
+    });
+    let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(body)).into_response()
+}
+
+/// Prometheus text.
+pub(crate) async fn metrics(State(edge): State<Edge>) -> Response {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], edge.metrics.render()).into_response()
+}
+
+/// An operator says that the wall clock is right as it stands.
+pub(crate) async fn confirm_clock(State(edge): State<Edge>) -> StatusCode {
+    edge.hub.confirm_clock();
+    StatusCode::ACCEPTED
+}

@@ -1,0 +1,21 @@
+//! The bounds of the edge.
+
+use std::time::Duration;
+
+use holdfast_domain::records::{PREPARE_LEN, batch};
+use holdfast_hub::limits::BATCH_RECORDS_MAX;
+
+/// Connections served at once; more wait in the kernel's queue until one ends.
+pub const CONNECTIONS_MAX: usize = 1_024;
+/// How long a client may take to send the head of a request.
+pub const HEAD_READ_MAX: Duration = Duration::from_secs(15);
+/// How long a client may take to send a body.
+pub const BODY_READ_MAX: Duration = Duration::from_secs(30);
+/// How long a caller waits for its answer; then the outcome is unknown to it (504).
+pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+/// How long open requests may go on after the server was asked to end.
+pub const SHUTDOWN_WAIT_MAX: Duration = Duration::from_secs(10);
+/// The largest body of a batch, in bytes.
+pub const BATCH_BODY_MAX: usize = batch::HEADER_LEN + BATCH_RECORDS_MAX * PREPARE_LEN;
+/// Rows in one page of a view, where the caller does not ask for fewer.
+pub const PAGE_ROWS_MAX: usize = 1_000;

@@ -1,0 +1,63 @@
+//! `GET /hub/holds?before=&after=&limit=`: open holds, the next to run out first.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use holdfast_domain::ids::{Millis, TransferNo};
+use holdfast_store::Store;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{ask, summary};
+use crate::Edge;
+use crate::error::ApiError;
+use crate::limits::PAGE_ROWS_MAX;
+use crate::times;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filter {
+    /// Only holds that run out before this instant.
+    before: Option<String>,
+    /// The `next` of the page before.
+    after: Option<String>,
+    /// Rows of the page.
+    limit: Option<usize>,
+}
+
+pub(crate) async fn holds(
+    State(edge): State<Edge>,
+    filter: Result<Query<Filter>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Query(filter) = filter.map_err(|error| ApiError::Malformed(error.body_text()))?;
+    let before = match filter.before.as_deref() {
+        None => Millis::MAX,
+        Some(text) => times::parse(text).ok_or_else(|| {
+            ApiError::Malformed(format!("before: '{text}' is not a time such as 2026-11-15T08:24:36.000Z"))
+        })?,
+    };
+    let after = match filter.after.as_deref() {
+        None => None,
+        Some(text) => Some(read_cursor(text).ok_or_else(|| {
+            ApiError::Malformed(format!("after: '{text}' is not the 'next' of an earlier page"))
+        })?),
+    };
+    let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);
+    let page = ask(&edge, move |core| {
+        let store = core.store();
+        let rows = store.holds(before, after, limit);
+        let next =
+            rows.last().filter(|_| rows.len() == limit).map(|row| write_cursor(row.expiration, row.no));
+        let holds: Vec<Value> = rows.iter().map(|row| Value::Object(summary(store, row))).collect();
+        json!({"holds": holds, "next": next})
+    });
+    page.await.map(Json)
+}
+
+fn write_cursor(expiration: Millis, no: TransferNo) -> String {
+    format!("{expiration}-{}", no.0)
+}
+
+fn read_cursor(text: &str) -> Option<(Millis, TransferNo)> {
+    let (expiration, no) = text.split_once('-')?;
+    Some((expiration.parse().ok()?, TransferNo(no.parse().ok()?)))
+}

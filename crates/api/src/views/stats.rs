@@ -1,0 +1,44 @@
+//! `GET /hub/stats`: what the hub has done since its log began, and what it holds now.
+
+use axum::Json;
+use axum::extract::State;
+use holdfast_domain::transfers::TransferState;
+use holdfast_domain::view::View;
+use holdfast_store::Store;
+use serde_json::{Map, Value, json};
+
+use super::ask;
+use crate::error::ApiError;
+use crate::{Edge, times};
+
+pub(crate) async fn stats(State(edge): State<Edge>) -> Result<Json<Value>, ApiError> {
+    let answer = ask(&edge, |core| {
+        let (store, counts) = (core.store(), core.counts());
+        let reached: Map<String, Value> = TransferState::ALL
+            .into_iter()
+            .map(|state| (state.name().to_owned(), json!(counts.reached(state))))
+            .collect();
+        json!({
+            "transfers": store.next_transfer().0,
+            "openHolds": store.open_holds(),
+            "nextExpiration": store.next_expiration().map(times::format),
+            "reachedState": reached,
+            "participants": store.participants().len(),
+            "accounts": store.accounts().len(),
+            "deadLetters": counts.dead_letters,
+            "limitAlarms": counts.alarms,
+            "log": {
+                "frames": counts.frames,
+                "records": counts.records,
+                "end": core.end(),
+                "lastTime": times::format(core.last_time()),
+                "chain": hex(&core.chain()),
+            },
+        })
+    });
+    answer.await.map(Json)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
