@@ -1,2 +1,71 @@
-//! Chores.
-fn main() {}
+//! Every chore of development: `cargo xtask test`, `cargo xtask ci`, `cargo xtask soak`.
+//!
+//! No dependencies, so that it builds in a second on a bare machine.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// kill -9 rounds of a soak; CI does five.
+const SOAK_KILLS: &str = "50";
+/// Simulator seeds of a soak; CI does ten thousand.
+const SOAK_SEEDS: &str = "0..100000";
+
+const USAGE: &str = "cargo xtask <chore>
+
+  test   all tests, and the faults planted for the simulator
+  ci     format, clippy with warnings denied, then all of test
+  soak   what takes long: many kills of the real binary, many simulator seeds";
+
+fn main() -> ExitCode {
+    let chore = env::args().nth(1);
+    let done = match chore.as_deref() {
+        Some("test") => test(),
+        Some("ci") => format().and_then(|()| clippy()).and_then(|()| test()),
+        Some("soak") => soak(),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn format() -> Result<(), String> {
+    cargo(&["fmt", "--all", "--check"], &[])
+}
+
+fn clippy() -> Result<(), String> {
+    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"];
+    cargo(&lints, &[])
+}
+
+fn test() -> Result<(), String> {
+    cargo(&["test", "--workspace", "--locked"], &[])?;
+    // Planted faults change what the pure crates decide, so they are built apart from everything that is shipped.
+    cargo(&["test", "--package", "holdfast-sim", "--features", "planted-bugs", "--locked", "planted"], &[])
+}
+
+fn soak() -> Result<(), String> {
+    let kills = ["test", "--release", "--package", "holdfast", "--locked", "kill_nine", "--", "--nocapture"];
+    cargo(&kills, &[("HOLDFAST_KILLS", SOAK_KILLS)])?;
+    cargo(&["run", "--release", "--package", "holdfast-sim", "--locked", "--", "--seeds", SOAK_SEEDS], &[])
+}
+
+/// Runs cargo at the root of the workspace and says what it does and how long it took.
+fn cargo(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
+    let shown = format!("cargo {}", arguments.join(" "));
+    eprintln!("xtask: {shown}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in the workspace")?;
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let started = Instant::now();
+    let status =
+        Command::new(program).args(arguments).envs(variables.iter().copied()).current_dir(root).status();
+    let status = status.map_err(|error| format!("xtask: {shown} cannot be started: {error}"))?;
+    eprintln!("xtask: {shown} took {} s", started.elapsed().as_secs());
+    if status.success() { Ok(()) } else { Err(format!("xtask: {shown} failed")) }
+}

@@ -1,7 +1,7 @@
 //! Refusals at the edge, in the standard's form: a status and `{"errorInformation":{…}}`.
 
 use axum::Json;
-use axum::http::header::{ALLOW, RETRY_AFTER};
+use axum::http::header::RETRY_AFTER;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use holdfast_hub::Refusal;
@@ -85,8 +85,5 @@ pub(crate) async fn unknown_path(uri: Uri) -> Response {
 /// 405 for a path that has other verbs. axum fills in `Allow`.
 pub(crate) async fn wrong_verb(method: Method, uri: Uri) -> Response {
     let detail = format!("{method} is not possible on {}; see the Allow header", uri.path());
-    let mut response =
-        (StatusCode::METHOD_NOT_ALLOWED, body("3000", "Generic client error", &detail)).into_response();
-    response.headers_mut().remove(ALLOW);
-    response
+    (StatusCode::METHOD_NOT_ALLOWED, body("3000", "Generic client error", &detail)).into_response()
 }

@@ -2,6 +2,7 @@
 
 mod commands;
 mod dry_run;
+mod log_view;
 
 use std::process::ExitCode;
 

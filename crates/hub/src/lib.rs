@@ -15,8 +15,10 @@
 //! | `journal` | append, sync, release the answers |
 //! | `clock` | wall and monotonic time, and when not to believe them |
 //! | `replay` | from the log back to the state |
+//! | `audit` | the books recomputed from their rows, independently of the decisions |
 //! | `hub` | threads, start and stop, the handle that edges hold |
 
+pub mod audit;
 mod chain;
 pub mod clock;
 mod core;

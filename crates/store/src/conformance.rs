@@ -1,1 +1,205 @@
-//! Placeholder.
+//! What every store must do, as functions over the trait. A backend calls [`run_all`] with a way to make an empty
+//! store.
+
+use holdfast_domain::command::{Admin, Command, Expire, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::{AccountId, Currency, HUB, Millis, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::money::{Amount, Balance};
+use holdfast_domain::participants::Name;
+use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::transfers::TransferState;
+use holdfast_domain::{FrameInput, decide};
+use sha2::{Digest, Sha256};
+
+use crate::Store;
+
+const PAYER: ParticipantId = ParticipantId(1);
+const PAYEE: ParticipantId = ParticipantId(2);
+const PAYER_POSITION: AccountId = AccountId(1);
+const PAYEE_POSITION: AccountId = AccountId(3);
+const FUNDS: i64 = 10_000;
+
+/// Runs every test of the suite.
+pub fn run_all<S: Store>(empty: impl Fn() -> S) {
+    an_empty_store_has_nothing(&empty());
+    participants_are_found_by_number_and_name(&mut empty());
+    a_transfer_is_found_by_id_and_number(&mut empty());
+    holds_come_in_the_order_they_run_out(&mut empty());
+    a_hold_that_ended_is_no_longer_due(&mut empty());
+    sorting_what_is_due_changes_no_answer(&mut empty());
+    many_transfers_keep_their_numbers(&mut empty());
+    sums_are_conserved(&mut empty());
+}
+
+/// Decides a frame and applies it, as the loop does.
+fn frame<S: Store>(store: &mut S, time: Millis, commands: &[Command]) -> Effects {
+    let effects = decide(store, &FrameInput { time, order: PrepareOrder::Arrival, commands });
+    store.apply(&effects, time);
+    effects
+}
+
+fn currency() -> Currency {
+    "USD".parse().expect("a currency")
+}
+
+fn fulfilment(id: u128) -> [u8; 32] {
+    Sha256::digest(id.to_le_bytes()).into()
+}
+
+fn prepare(id: u128, amount: i64, expiration: Millis) -> Command {
+    let prepare = Prepare {
+        source: PAYER,
+        id: TransferId(id),
+        payer: PAYER,
+        payee: PAYEE,
+        amount: Amount(amount),
+        expiration,
+        currency: currency(),
+        condition: Sha256::digest(fulfilment(id)).into(),
+        hash: [0; 32],
+        tail: Vec::new(),
+    };
+    Command::Prepare(prepare.hashed())
+}
+
+fn fulfil(id: u128) -> Command {
+    Command::Fulfil(Fulfil::new(PAYEE, TransferId(id), FulfilAction::Commit, fulfilment(id)))
+}
+
+/// Two participants with a limit, the payer with funds.
+fn open_for_business<S: Store>(store: &mut S) {
+    let name = |text| Name::new(text).expect("a name");
+    let limit = |participant| Admin::InitialPositionAndLimits {
+        participant,
+        currency: currency(),
+        net_debit_cap: Amount(FUNDS),
+        initial_position: Amount::ZERO,
+    };
+    let commands = [
+        Admin::CreateParticipant { name: name("payer"), currency: currency() },
+        Admin::CreateParticipant { name: name("payee"), currency: currency() },
+        limit(PAYER),
+        limit(PAYEE),
+        Admin::FundsIn {
+            id: TransferId(u128::MAX),
+            account: AccountId(2),
+            currency: currency(),
+            amount: Amount(FUNDS),
+        },
+    ]
+    .map(Command::Admin);
+    let effects = frame(store, 1, &commands);
+    assert!(effects.outcomes.iter().all(|outcome| outcome.code.is_none()), "{:?}", effects.outcomes);
+}
+
+fn an_empty_store_has_nothing(store: &impl Store) {
+    assert_eq!(store.next_transfer(), TransferNo(0));
+    assert_eq!((store.next_participant(), store.next_account()), (ParticipantId(1), AccountId(1)));
+    assert!(store.transfer(TransferId(1)).is_none() && store.transfer_numbered(TransferNo(0)).is_none());
+    assert!(store.participant(HUB).is_none() && store.account(AccountId(0)).is_none());
+    assert_eq!((store.open_holds(), store.next_expiration()), (0, None));
+    assert!(store.due(Millis::MAX, 10).is_empty() && store.conserved_sums().is_empty());
+}
+
+fn participants_are_found_by_number_and_name(store: &mut impl Store) {
+    open_for_business(store);
+    let by_name = store.participant_named(Name::new("PAYER").expect("a name")).expect("found without case");
+    assert_eq!(by_name.id, PAYER);
+    assert_eq!(store.participant(PAYEE).map(|row| row.name.as_str()), Some("payee"));
+    assert_eq!(by_name.position_account(currency()), Some(PAYER_POSITION));
+    assert_eq!(store.account(PAYEE_POSITION).map(|row| row.participant), Some(PAYEE));
+    assert_eq!((store.participants().len(), store.accounts().len()), (2, 4));
+    assert_eq!(store.funds(TransferId(u128::MAX)).map(|row| row.amount), Some(Amount(FUNDS)));
+}
+
+fn a_transfer_is_found_by_id_and_number(store: &mut impl Store) {
+    open_for_business(store);
+    frame(store, 10, &[prepare(7, 100, 1_000), prepare(8, 200, 1_000)]);
+    let row = store.transfer(TransferId(8)).expect("by id");
+    assert_eq!(
+        (row.no, row.state, row.reserved_value),
+        (TransferNo(1), TransferState::Reserved, Some(Balance(300)))
+    );
+    assert_eq!(store.transfer_numbered(TransferNo(0)).map(|row| row.id), Some(TransferId(7)));
+    assert_eq!(store.account(PAYER_POSITION).map(|row| row.value), Some(Balance(300)));
+    frame(store, 20, &[fulfil(8)]);
+    let row = store.transfer(TransferId(8)).expect("by id");
+    assert_eq!(
+        (row.state, row.changed_at, row.final_value),
+        (TransferState::Committed, 20, Some(Balance(-200)))
+    );
+    assert_eq!(store.transfers_from(TransferNo(1), 10).len(), 1);
+}
+
+fn holds_come_in_the_order_they_run_out(store: &mut impl Store) {
+    open_for_business(store);
+    let expirations = [9_000, 3_000, 500_000, 3_000, 70];
+    let prepares: Vec<Command> = (1..).zip(expirations).map(|(id, at)| prepare(id, 1, at)).collect();
+    frame(store, 10, &prepares);
+    let due = |store: &dyn Fn(Millis, usize) -> Vec<TransferNo>, before, max| {
+        store(before, max).into_iter().map(|no| no.0).collect::<Vec<_>>()
+    };
+    let ask = |before, max| store.due(before, max);
+    assert_eq!(due(&ask, Millis::MAX, 10), [4, 1, 3, 0, 2]);
+    assert_eq!(due(&ask, Millis::MAX, 2), [4, 1]);
+    assert_eq!(due(&ask, 3_000, 10), [4], "a hold is due after its expiration, not at it");
+    assert_eq!(due(&ask, 3_001, 10), [4, 1, 3]);
+    let page: Vec<u64> =
+        store.holds(Millis::MAX, Some((3_000, TransferNo(1))), 2).iter().map(|row| row.no.0).collect();
+    assert_eq!(page, [3, 0]);
+    assert_eq!(store.open_holds(), 5);
+    assert!(store.next_expiration().is_some_and(|at| at <= 70));
+}
+
+fn a_hold_that_ended_is_no_longer_due(store: &mut impl Store) {
+    open_for_business(store);
+    frame(store, 10, &[prepare(1, 5, 100), prepare(2, 5, 100), prepare(3, 5, 100)]);
+    frame(store, 20, &[fulfil(2)]);
+    assert_eq!(store.due(101, 10), [TransferNo(0), TransferNo(2)]);
+    let effects = frame(store, 101, &[Command::Expire(Expire { holds_max: 1 })]);
+    assert_eq!(effects.outcomes[0].subject, 1);
+    assert_eq!(store.transfer(TransferId(1)).map(|row| row.state), Some(TransferState::ExpiredReserved));
+    frame(store, 102, &[Command::Expire(Expire { holds_max: 10 })]);
+    assert_eq!((store.open_holds(), store.next_expiration()), (0, None));
+    assert_eq!(store.account(PAYER_POSITION).map(|row| row.value), Some(Balance(5)));
+}
+
+fn sorting_what_is_due_changes_no_answer(store: &mut impl Store) {
+    open_for_business(store);
+    let prepares: Vec<Command> = (1..40).map(|id| prepare(id, 1, 5_000 - 70 * id as i64)).collect();
+    frame(store, 10, &prepares);
+    let before: Vec<_> = store.due(4_000, 100);
+    store.sort_due(3_500);
+    assert_eq!(store.due(4_000, 100), before);
+    frame(store, 20, &[prepare(100, 1, 3_000)]);
+    store.sort_due(3_500);
+    assert!(store.due(4_000, 100).contains(&TransferNo(39)), "a late hold takes its place");
+    assert_eq!(store.next_expiration(), Some(5_000 - 70 * 39));
+}
+
+fn many_transfers_keep_their_numbers(store: &mut impl Store) {
+    open_for_business(store);
+    for chunk in 0..10_u128 {
+        let prepares: Vec<Command> =
+            (0..1_000).map(|id| prepare(1 + chunk * 1_000 + id, 1, 1_000_000)).collect();
+        frame(store, 10, &prepares);
+    }
+    for id in [1_u128, 4_096, 4_097, 9_999, 10_000] {
+        let row = store.transfer(TransferId(id)).expect("every id is found");
+        assert_eq!(u128::from(row.no.0) + 1, id);
+    }
+    assert!(store.transfer(TransferId(10_001)).is_none());
+}
+
+fn sums_are_conserved(store: &mut impl Store) {
+    open_for_business(store);
+    let opening = vec![(currency(), Balance(-i128::from(FUNDS)))];
+    assert_eq!(store.conserved_sums(), opening);
+    frame(store, 10, &[prepare(1, 40, 100), prepare(2, 50, 100), prepare(3, FUNDS, 100)]);
+    frame(store, 20, &[fulfil(1)]);
+    assert_eq!(store.conserved_sums(), opening);
+    frame(store, 101, &[Command::Expire(Expire { holds_max: 10 })]);
+    assert_eq!(store.conserved_sums(), opening);
+    let values: Vec<i128> = store.accounts().iter().map(|row| row.value.0).collect();
+    assert_eq!(values, [40, -i128::from(FUNDS), -40, 0]);
+}

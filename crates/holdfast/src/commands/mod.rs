@@ -4,7 +4,9 @@
 //! Exit codes: 0 done, 1 failed, 2 what was asked for makes no sense (a bad option, a bad file), as clap has it.
 
 mod dry_run;
+mod log;
 mod serve;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,8 @@ struct CommandLine {
 enum Command {
     Serve(serve::Serve),
     DryRun(dry_run::DryRun),
+    Log(log::Log),
+    Verify(verify::Verify),
 }
 
 impl Command {
@@ -30,6 +34,8 @@ impl Command {
         match self {
             Command::Serve(command) => command.run(),
             Command::DryRun(command) => command.run(),
+            Command::Log(command) => command.run(),
+            Command::Verify(command) => command.run(),
         }
     }
 }
@@ -43,6 +49,16 @@ pub(crate) fn run() -> ExitCode {
             ExitCode::from(if error.is::<BadInput>() { 2 } else { 1 })
         }
     }
+}
+
+/// `--output`: who reads the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
 }
 
 /// `position.order` on the command line.

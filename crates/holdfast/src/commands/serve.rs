@@ -38,7 +38,8 @@ impl Serve {
         );
         tracing_subscriber::fmt()
             .with_env_filter(
-                tracing_subscriber::EnvFilter::try_from_env("HOLDFAST_TRACE").unwrap_or_else(|_| "info".into()),
+                tracing_subscriber::EnvFilter::try_from_env("HOLDFAST_TRACE")
+                    .unwrap_or_else(|_| "info".into()),
             )
             .with_writer(std::io::stderr)
             .init();
@@ -52,13 +53,9 @@ impl Serve {
         let listener = TcpListener::bind(self.listen)
             .await
             .with_context(|| format!("cannot listen on {}: is another hub running there?", self.listen))?;
-        let opened = Opened::open(
-            Arc::new(RealFs),
-            &self.data,
-            SegmentOptions::default(),
-            LogId(rand::random()),
-        )
-        .with_context(|| format!("cannot open the data in {}", self.data.display()))?;
+        let opened =
+            Opened::open(Arc::new(RealFs), &self.data, SegmentOptions::default(), LogId(rand::random()))
+                .with_context(|| format!("cannot open the data in {}", self.data.display()))?;
         let (report, took) = (opened.report.clone(), opened.took);
         if let Some(torn) = &report.torn_tail {
             tracing::warn!(
@@ -70,7 +67,11 @@ impl Serve {
         let hub = Hub::start(opened, Arc::new(SystemClock::new()), options)?;
         let data = std::path::absolute(&self.data).unwrap_or(self.data);
         let mut out = std::io::stdout().lock();
-        writeln!(out, "holdfast {}, embedded profile: one process, no replication", env!("CARGO_PKG_VERSION"))?;
+        writeln!(
+            out,
+            "holdfast {}, embedded profile: one process, no replication",
+            env!("CARGO_PKG_VERSION")
+        )?;
         writeln!(
             out,
             "data in {} ({} records in {} frames, read in {} ms)",

@@ -63,7 +63,8 @@ fn every_scenario_comes_out_as_written() {
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
         if output.status.code() != Some(0) || answer != file["expect"] {
             let stderr = String::from_utf8_lossy(&output.stderr);
-            wrong.push(format!("{name}: {}\n  was {answer}\n  not {}\n{stderr}", file["why"], file["expect"]));
+            wrong
+                .push(format!("{name}: {}\n  was {answer}\n  not {}\n{stderr}", file["why"], file["expect"]));
         }
     }
     assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), scenarios.len(), wrong.join("\n"));

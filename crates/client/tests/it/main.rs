@@ -1,0 +1,6 @@
+//! The client against a hub that misbehaves on command.
+
+mod coalescing;
+mod deadlines;
+mod hub;
+mod retries;

@@ -1,0 +1,357 @@
+//! The bytes of every kind of record. They lie in logs and come from clients, so they may never change: a test
+//! here that has to be edited means that old logs can no longer be read.
+//!
+//! Each golden record is written out field by field, as `docs/batch.md` describes them.
+
+use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
+use holdfast_domain::money::Amount;
+use holdfast_domain::participants::Name;
+use holdfast_domain::records::{self, Kind, RecordError, UNIT};
+
+use crate::world::usd;
+
+const ID: TransferId = TransferId(0x1011_1213_1415_1617_1819_1a1b_1c1d_1e1f);
+const ID_HEX: &str = "1f1e1d1c1b1a19181716151413121110";
+/// SHA-256 over the fields of [`prepare`] and 64 zero bytes, computed outside this program.
+const SEALED_HASH: &str = "6748fc59256c9da5be4ab8f67e9a88d1ef34f4b8b150a7413cd5033a506a0aaa";
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    digits
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
+}
+
+/// The fields, then zeros up to the end of the record.
+fn record(fields: &[&str], units: usize) -> Vec<u8> {
+    let mut bytes = bytes_of(&fields.concat());
+    assert!(bytes.len() <= units * UNIT);
+    bytes.resize(units * UNIT, 0);
+    bytes
+}
+
+fn prepare() -> Prepare {
+    Prepare {
+        source: ParticipantId(1),
+        id: ID,
+        payer: ParticipantId(1),
+        payee: ParticipantId(2),
+        amount: Amount(123_400),
+        expiration: 1_700_000_000_000,
+        currency: usd(),
+        condition: [0xc0; 32],
+        hash: [0xaa; 32],
+        tail: Vec::new(),
+    }
+}
+
+/// Kind to currency of [`prepare`], with the given length in units.
+fn prepare_head(units: &str) -> String {
+    ["01 00", units, "01000000", ID_HEX, "01000000 02000000 08e2010000000000 0068e5cf8b010000 55534400"].concat()
+}
+
+/// Every kind of record: its name, the command, its bytes.
+fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
+    let condition = "c0".repeat(32);
+    let hash = "aa".repeat(32);
+    let fulfilment = "f0".repeat(32);
+    let fulfil = |action| Command::Fulfil(Fulfil::new(ParticipantId(2), ID, action, [0xf0; 32]));
+    let abort = |tail: &[u8]| Command::Abort(Abort::new(ParticipantId(2), ID, 5104, tail.to_vec()));
+    let (participant, account, id) = (ParticipantId(7), AccountId(14), ID);
+    let (currency, amount) = (usd(), Amount(123_400));
+    let admin = |name, admin, fields: &[&str]| (name, Command::Admin(admin), record(fields, 1));
+    vec![
+        (
+            "prepare",
+            Command::Prepare(prepare()),
+            record(&[&prepare_head("0200"), "00000000 00000000 00000000", &condition, &hash], 2),
+        ),
+        (
+            "prepare with a tail of five bytes",
+            Command::Prepare(Prepare { tail: b"hello".to_vec(), ..prepare() }),
+            record(&[&prepare_head("0300"), "00000000 05000000 00000000", &condition, &hash, "68656c6c6f"], 3),
+        ),
+        (
+            "prepare with a tail of exactly one unit",
+            Command::Prepare(Prepare { tail: vec![0xee; 64], ..prepare() }),
+            record(
+                &[&prepare_head("0300"), "00000000 40000000 00000000", &condition, &hash, &"ee".repeat(64)],
+                3,
+            ),
+        ),
+        (
+            "fulfil by commit",
+            fulfil(FulfilAction::Commit),
+            record(&["02 00 0100 02000000", ID_HEX, &fulfilment], 1),
+        ),
+        (
+            "fulfil by reserve",
+            fulfil(FulfilAction::Reserve),
+            record(&["02 01 0100 02000000", ID_HEX, &fulfilment], 1),
+        ),
+        ("abort", abort(b""), record(&["03 00 0100 02000000", ID_HEX, "f013 0000 00000000"], 1)),
+        (
+            "abort with a tail",
+            abort(b"no"),
+            record(&["03 00 0200 02000000", ID_HEX, "f013 0000 02000000", &"00".repeat(32), "6e6f"], 2),
+        ),
+        (
+            "expire",
+            Command::Expire(Expire { holds_max: 0x0102_0304 }),
+            record(&["04 00 0100 00000000 04030201"], 1),
+        ),
+        admin(
+            "create participant",
+            Admin::CreateParticipant { name: Name::new("payer-fsp").unwrap(), currency },
+            &["10 00 0100 00000000", "70617965722d667370", &"00".repeat(23), "55534400"],
+        ),
+        admin(
+            "set participant active",
+            Admin::SetParticipantActive { participant, active: true },
+            &["11 01 0100 00000000 07000000"],
+        ),
+        admin(
+            "set participant inactive",
+            Admin::SetParticipantActive { participant, active: false },
+            &["11 00 0100 00000000 07000000"],
+        ),
+        admin(
+            "set account active",
+            Admin::SetAccountActive { account, active: true },
+            &["12 01 0100 00000000 0e000000"],
+        ),
+        admin(
+            "initial position and limits",
+            Admin::InitialPositionAndLimits {
+                participant,
+                currency,
+                net_debit_cap: amount,
+                initial_position: Amount(-70_000),
+            },
+            &["13 00 0100 00000000 07000000 55534400 08e2010000000000 90eefeffffffffff"],
+        ),
+        admin(
+            "set limit",
+            Admin::SetLimit { participant, currency, net_debit_cap: amount, alarm_percentage: 80 },
+            &["14 00 0100 00000000 07000000 55534400 08e2010000000000 5000"],
+        ),
+        admin(
+            "funds in",
+            Admin::FundsIn { id, account, currency, amount },
+            &["15 00 0100 00000000", ID_HEX, "0e000000 55534400 08e2010000000000"],
+        ),
+        admin(
+            "funds out reserve",
+            Admin::FundsOutReserve { id, account, currency, amount },
+            &["16 00 0100 00000000", ID_HEX, "0e000000 55534400 08e2010000000000"],
+        ),
+        admin(
+            "funds out commit",
+            Admin::FundsOutCommit { id, account },
+            &["17 00 0100 00000000", ID_HEX, "0e000000"],
+        ),
+        admin(
+            "funds out abort",
+            Admin::FundsOutAbort { id, account },
+            &["18 00 0100 00000000", ID_HEX, "0e000000"],
+        ),
+    ]
+}
+
+fn named(name: &str) -> Vec<u8> {
+    golden().into_iter().find(|(of, ..)| *of == name).unwrap_or_else(|| panic!("no {name}")).2
+}
+
+fn bad(field: &'static str, why: &'static str) -> RecordError {
+    RecordError::BadField { field, why }
+}
+
+#[test]
+fn every_kind_is_written_and_read_as_it_always_was() {
+    let golden = golden();
+    for (name, command, bytes) in &golden {
+        let mut written = Vec::new();
+        records::write(command, &mut written);
+        assert_eq!(&written, bytes, "{name}");
+        assert_eq!(records::read(bytes), Ok((command.clone(), bytes.len())), "{name}");
+    }
+    for kind in Kind::ALL {
+        assert!(golden.iter().any(|(.., bytes)| bytes[0] == kind as u8), "{kind:?} has no golden record");
+    }
+    let payload: Vec<u8> = golden.iter().flat_map(|(.., bytes)| bytes.clone()).collect();
+    let commands: Vec<Command> = golden.into_iter().map(|(_, command, _)| command).collect();
+    assert_eq!(records::read_all(&payload), Ok(commands));
+}
+
+#[test]
+fn a_bad_record_in_a_payload_is_named_by_its_index() {
+    let mut payload = [named("fulfil by commit"), named("abort"), named("expire")].concat();
+    payload[2 * UNIT] = 99;
+    assert_eq!(records::read_all(&payload), Err((2, RecordError::UnknownKind(99))));
+    assert_eq!(records::read_all(&[]), Ok(Vec::new()));
+}
+
+#[test]
+fn kinds_that_do_not_exist_are_refused() {
+    for kind in (0..=u8::MAX).filter(|kind| Kind::ALL.iter().all(|known| *known as u8 != *kind)) {
+        let mut bytes = named("expire");
+        bytes[0] = kind;
+        assert_eq!(records::read(&bytes), Err(RecordError::UnknownKind(kind)));
+    }
+}
+
+#[test]
+fn lengths_that_do_not_fit_are_refused() {
+    for (name, _, bytes) in golden() {
+        for have in [0, 1, UNIT - 1, bytes.len() - 1] {
+            let need = if have < UNIT { UNIT } else { bytes.len() };
+            assert_eq!(records::read(&bytes[..have]), Err(RecordError::CutShort { have, need }), "{name}");
+        }
+        let mut none = bytes.clone();
+        none[2] = 0;
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == bytes[0]).unwrap();
+        assert_eq!(records::read(&none), Err(RecordError::WrongLength { kind, units: 0 }), "{name}");
+        let mut longer = bytes.clone();
+        longer[2] += 1;
+        longer.extend_from_slice(&[0; UNIT]);
+        let units = usize::from(longer[2]);
+        let refusal = match kind {
+            Kind::Prepare | Kind::Abort => bad("tail length", "does not fit the record's length"),
+            _ => RecordError::WrongLength { kind, units },
+        };
+        assert_eq!(records::read(&longer), Err(refusal), "{name}");
+    }
+    let mut half = named("prepare");
+    half[2] = 1;
+    assert_eq!(records::read(&half), Err(RecordError::WrongLength { kind: Kind::Prepare, units: 1 }));
+}
+
+#[test]
+fn flags_without_a_meaning_are_refused() {
+    for (name, _, bytes) in golden() {
+        let allowed = if matches!(bytes[0], 2 | 17 | 18) { 1 } else { 0 };
+        for bit in (0..8).map(|bit| 1_u8 << bit).filter(|bit| bit & allowed == 0) {
+            let mut bytes = bytes.clone();
+            bytes[1] |= bit;
+            let refusal = bad("flags", "hold a bit that this kind does not have");
+            assert_eq!(records::read(&bytes), Err(refusal), "{name} with bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn only_the_hub_may_be_the_source_of_what_is_its_own() {
+    for (name, _, mut bytes) in golden().into_iter().filter(|(.., bytes)| bytes[0] > 3) {
+        bytes[4] = 1;
+        let refusal = bad("source", "must be 0: only the hub sends this kind");
+        assert_eq!(records::read(&bytes), Err(refusal), "{name}");
+    }
+}
+
+#[test]
+fn reserved_bytes_must_be_zero() {
+    let reserved = [
+        ("prepare", vec![52..56, 60..64]),
+        ("fulfil by commit", vec![56..64]),
+        ("abort", vec![26..28, 32..64]),
+        ("expire", vec![12..64]),
+        ("create participant", vec![44..64]),
+        ("set participant active", vec![12..64]),
+        ("set account active", vec![12..64]),
+        ("initial position and limits", vec![32..64]),
+        ("set limit", vec![26..64]),
+        ("funds in", vec![40..64]),
+        ("funds out reserve", vec![40..64]),
+        ("funds out commit", vec![28..64]),
+        ("funds out abort", vec![28..64]),
+    ];
+    assert_eq!(reserved.len(), Kind::ALL.len());
+    for (name, ranges) in reserved {
+        for place in ranges.into_iter().flatten() {
+            let mut bytes = named(name);
+            bytes[place] = 1;
+            assert_eq!(records::read(&bytes), Err(bad("reserved bytes", "must be zero")), "{name} at {place}");
+        }
+    }
+}
+
+#[test]
+fn fields_that_hold_no_value_of_theirs_are_refused() {
+    let currency = bad("currency", "is not three capital letters followed by a zero byte");
+    let code = bad("error code", "is not of four digits");
+    let name = bad("name", "is not 2 to 30 letters, digits or -._ padded with zeros");
+    let expiration = bad("expiration", "is not between the years 1970 and 9999");
+    let tail = bad("tail length", "does not fit the record's length");
+    let padding = bad("padding", "must be zero");
+    let cases: [(&str, usize, &[u8], &RecordError); 19] = [
+        ("prepare", 48, b"usd\0", &currency),
+        ("prepare", 48, b"US\0\0", &currency),
+        ("prepare", 48, b"USDX", &currency),
+        ("prepare", 40, &(-1_i64).to_le_bytes(), &expiration),
+        ("prepare", 40, &253_402_300_800_000_i64.to_le_bytes(), &expiration),
+        ("prepare", 56, &[1], &tail),
+        ("prepare with a tail of five bytes", 56, &[0], &tail),
+        ("prepare with a tail of five bytes", 56, &[65], &tail),
+        ("prepare with a tail of five bytes", 56, &[255; 4], &tail),
+        ("prepare with a tail of five bytes", 56, &[4], &padding),
+        ("prepare with a tail of five bytes", 133, &[1], &padding),
+        ("abort", 24, &[0, 0], &code),
+        ("abort", 24, &999_u16.to_le_bytes(), &code),
+        ("abort", 24, &10_000_u16.to_le_bytes(), &code),
+        ("abort with a tail", 127, &[1], &padding),
+        ("create participant", 8, &[0], &name),
+        ("create participant", 20, b"x", &name),
+        ("create participant", 40, b"usd\0", &currency),
+        ("initial position and limits", 12, b"us1\0", &currency),
+    ];
+    for (name, place, field, refusal) in cases {
+        let mut bytes = named(name);
+        bytes[place..place + field.len()].copy_from_slice(field);
+        assert_eq!(records::read(&bytes).as_ref(), Err(refusal), "{name} with {field:?} at {place}");
+    }
+}
+
+#[test]
+fn the_last_millisecond_of_9999_is_an_expiration() {
+    let mut bytes = named("prepare");
+    bytes[40..48].copy_from_slice(&253_402_300_799_999_i64.to_le_bytes());
+    assert!(records::read(&bytes).is_ok());
+}
+
+#[test]
+fn sealing_fills_in_the_hash_and_nothing_else() {
+    let mut bytes = named("prepare");
+    bytes[records::PREPARE_HASH].fill(0);
+    let (command, length) = records::seal(&mut bytes).unwrap();
+    let hash: [u8; 32] = bytes_of(SEALED_HASH).try_into().unwrap();
+    let sealed = Prepare { hash, ..prepare() };
+    assert_eq!(command, Command::Prepare(sealed.clone()));
+    assert_eq!(prepare().hashed(), sealed, "a client of the library gets the same hash");
+    assert_eq!(length, records::PREPARE_LEN);
+    let mut expected = named("prepare");
+    expected[records::PREPARE_HASH].copy_from_slice(&hash);
+    assert_eq!(bytes, expected);
+
+    for name in ["fulfil by commit", "fulfil by reserve", "abort"] {
+        let before = named(name);
+        let mut bytes = before.clone();
+        assert_eq!(records::seal(&mut bytes), records::read(&before), "{name}");
+        assert_eq!(bytes, before, "{name}");
+    }
+}
+
+#[test]
+fn sealing_takes_only_what_a_client_may_send() {
+    assert_eq!(records::seal(&mut named("prepare")), Err(bad("hash", "must be zero: the hub fills it in")));
+    for name in ["prepare with a tail of five bytes", "abort with a tail"] {
+        let refused = records::seal(&mut named(name));
+        assert!(matches!(refused, Err(RecordError::WrongLength { .. })), "{name}: {refused:?}");
+    }
+    for (name, _, mut bytes) in golden().into_iter().filter(|(.., bytes)| bytes[0] > 3) {
+        let refused = records::seal(&mut bytes);
+        assert!(matches!(refused, Err(RecordError::NotForClients(_))), "{name}: {refused:?}");
+    }
+    assert!(records::seal(&mut []).is_err());
+}

@@ -1,0 +1,99 @@
+//! The simplest store there is: every row in a map, written by effects and read by decisions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_domain::effects::Rows;
+use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
+use holdfast_domain::transfers::Transfer;
+use holdfast_domain::view::View;
+
+/// All rows, and the index of what may expire.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    pub transfers: BTreeMap<TransferNo, Transfer>,
+    pub participants: BTreeMap<ParticipantId, Participant>,
+    pub accounts: BTreeMap<AccountId, Account>,
+    pub funds: BTreeMap<TransferId, FundsMovement>,
+    pub holds: BTreeSet<(Millis, TransferNo)>,
+}
+
+impl View for Memory {
+    fn transfer(&self, id: TransferId) -> Option<&Transfer> {
+        self.transfers.values().find(|row| row.id == id)
+    }
+
+    fn transfer_numbered(&self, no: TransferNo) -> Option<&Transfer> {
+        self.transfers.get(&no)
+    }
+
+    fn next_transfer(&self) -> TransferNo {
+        TransferNo(self.transfers.len() as u64)
+    }
+
+    fn participant(&self, id: ParticipantId) -> Option<&Participant> {
+        self.participants.get(&id)
+    }
+
+    fn participant_named(&self, name: Name) -> Option<&Participant> {
+        self.participants.values().find(|row| row.name.as_str().eq_ignore_ascii_case(name.as_str()))
+    }
+
+    fn next_participant(&self) -> ParticipantId {
+        ParticipantId(self.participants.last_key_value().map_or(1, |(last, _)| last.0 + 1))
+    }
+
+    fn account(&self, id: AccountId) -> Option<&Account> {
+        self.accounts.get(&id)
+    }
+
+    fn next_account(&self) -> AccountId {
+        AccountId(self.accounts.last_key_value().map_or(1, |(last, _)| last.0 + 1))
+    }
+
+    fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
+        self.funds.get(&id)
+    }
+
+    fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
+        self.holds.iter().filter(|(expiration, _)| *expiration < now).take(max).map(|(_, no)| *no).collect()
+    }
+}
+
+impl Rows for Memory {
+    fn put_participant(&mut self, row: &Participant) {
+        self.participants.insert(row.id, row.clone());
+    }
+
+    fn put_account(&mut self, row: &Account) {
+        self.accounts.insert(row.id, *row);
+    }
+
+    fn put_funds(&mut self, row: &FundsMovement) {
+        self.funds.insert(row.id, *row);
+    }
+
+    fn add_transfer(&mut self, row: &Transfer) {
+        assert_eq!(row.no, self.next_transfer(), "numbers are dense");
+        assert!(self.transfer(row.id).is_none(), "a transfer is added once");
+        self.transfers.insert(row.no, row.clone());
+    }
+
+    fn transfer_mut(&mut self, no: TransferNo) -> &mut Transfer {
+        self.transfers.get_mut(&no).expect("a change names a transfer that exists")
+    }
+
+    fn account_mut(&mut self, id: AccountId) -> &mut Account {
+        self.accounts.get_mut(&id).expect("a change names an account that exists")
+    }
+
+    fn hold_opened(&mut self, no: TransferNo) {
+        let expiration = self.transfers[&no].expiration;
+        assert!(self.holds.insert((expiration, no)), "a hold is opened once");
+    }
+
+    fn hold_closed(&mut self, no: TransferNo) {
+        let expiration = self.transfers[&no].expiration;
+        assert!(self.holds.remove(&(expiration, no)), "a hold is closed once");
+    }
+}

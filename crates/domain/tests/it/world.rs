@@ -1,0 +1,259 @@
+//! A small scheme to decide in: three participants with funds and limits, and short words for commands and rows.
+//!
+//! Amounts are raw (1 = 0.0001). Transfer number `n` has the id `n` and the fulfilment of 32 bytes `n`.
+
+use holdfast_domain::codes::ErrorCode;
+use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::effects::{
+    CompletionRow, DeadLetter, Effects, LimitAlarm, Notification, NotificationKind, Outcome, Party,
+    PositionChange, StateChange,
+};
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::money::{Amount, Balance};
+use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
+use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
+use holdfast_domain::{FrameInput, decide};
+
+use crate::memory::Memory;
+
+pub const PAYER: ParticipantId = ParticipantId(1);
+pub const PAYEE: ParticipantId = ParticipantId(2);
+pub const OTHER: ParticipantId = ParticipantId(3);
+pub const PAYER_POSITION: AccountId = AccountId(1);
+pub const PAYER_SETTLEMENT: AccountId = AccountId(2);
+pub const PAYEE_POSITION: AccountId = AccountId(3);
+pub const PAYEE_SETTLEMENT: AccountId = AccountId(4);
+/// The time of frames that do not say another.
+pub const NOW: Millis = 1_000_000;
+/// When prepares run out that do not say another time.
+pub const EXPIRATION: Millis = NOW + 10_000;
+
+pub fn usd() -> Currency {
+    "USD".parse().unwrap()
+}
+
+/// The scheme, and the clock of its frames.
+pub struct World {
+    pub memory: Memory,
+    pub now: Millis,
+    pub order: PrepareOrder,
+}
+
+impl World {
+    /// The payer with this cap and these funds, payee and another with plenty. No alarm goes off.
+    pub fn with(payer_cap: i64, payer_funds: i64) -> World {
+        let mut world = World { memory: Memory::default(), now: NOW, order: PrepareOrder::Arrival };
+        for (name, participant, cap, funds) in [
+            ("payer", PAYER, payer_cap, payer_funds),
+            ("payee", PAYEE, 1_000_000, 1_000_000),
+            ("other", OTHER, 1_000_000, 1_000_000),
+        ] {
+            let settlement = AccountId(participant.0 * 2);
+            let effects = world.frame(&[
+                create(name, usd()),
+                initial(participant, cap, 0),
+                set_limit(participant, cap, 100),
+                funds_in(1000 + u128::from(participant.0), settlement, funds),
+            ]);
+            assert!(effects.outcomes.iter().all(|outcome| outcome.code.is_none()), "{effects:?}");
+        }
+        world
+    }
+
+    /// A scheme in which no limit is near.
+    pub fn roomy() -> World {
+        World::with(1_000_000, 1_000_000)
+    }
+
+    /// Decides the commands as one frame and keeps what it does.
+    pub fn frame(&mut self, commands: &[Command]) -> Effects {
+        let effects = self.decided(commands);
+        effects.apply(self.now, &mut self.memory);
+        effects
+    }
+
+    /// Decides without keeping anything.
+    pub fn decided(&self, commands: &[Command]) -> Effects {
+        decide(&self.memory, &FrameInput { time: self.now, order: self.order, commands })
+    }
+
+    pub fn transfer(&self, no: u64) -> &Transfer {
+        &self.memory.transfers[&TransferNo(no)]
+    }
+
+    pub fn value(&self, account: AccountId) -> i128 {
+        self.memory.accounts[&account].value.0
+    }
+}
+
+/// Every list of effects that tests compare; of new transfers their ids.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    pub participants: Vec<Participant>,
+    pub accounts: Vec<Account>,
+    pub funds: Vec<FundsMovement>,
+    pub transfers: Vec<TransferId>,
+    pub state_changes: Vec<StateChange>,
+    pub completions: Vec<CompletionRow>,
+    pub position_changes: Vec<PositionChange>,
+    pub notifications: Vec<Notification>,
+    pub alarms: Vec<LimitAlarm>,
+    pub dead_letters: Vec<DeadLetter>,
+    pub outcomes: Vec<Outcome>,
+}
+
+impl From<Effects> for Lists {
+    fn from(effects: Effects) -> Lists {
+        Lists {
+            participants: effects.participants,
+            accounts: effects.accounts,
+            funds: effects.funds,
+            transfers: effects.transfers.iter().map(|row| row.id).collect(),
+            state_changes: effects.state_changes,
+            completions: effects.completions,
+            position_changes: effects.position_changes,
+            notifications: effects.notifications,
+            alarms: effects.alarms,
+            dead_letters: effects.dead_letters,
+            outcomes: effects.outcomes,
+        }
+    }
+}
+
+/// The effects are exactly these; lists that are not named are empty.
+#[track_caller]
+pub fn assert_effects(effects: Effects, expected: Lists) {
+    assert_eq!(Lists::from(effects), expected);
+}
+
+// Commands.
+
+pub fn fulfilment(n: u8) -> [u8; 32] {
+    [n; 32]
+}
+
+/// A prepare whose fields can still be changed; `Command::from` takes it with its hash.
+pub fn prepare_of(n: u8, amount: i64) -> Prepare {
+    Prepare {
+        source: PAYER,
+        id: TransferId(u128::from(n)),
+        payer: PAYER,
+        payee: PAYEE,
+        amount: Amount(amount),
+        expiration: EXPIRATION,
+        currency: usd(),
+        condition: Fulfil::new(PAYEE, TransferId(0), FulfilAction::Commit, fulfilment(n)).digest,
+        hash: [0; 32],
+        tail: Vec::new(),
+    }
+}
+
+pub fn prepare(n: u8, amount: i64) -> Command {
+    prepared(prepare_of(n, amount))
+}
+
+/// The command, with the hash of what it says now.
+pub fn prepared(prepare: Prepare) -> Command {
+    Command::Prepare(prepare.hashed())
+}
+
+pub fn fulfil_by(source: ParticipantId, n: u8, action: FulfilAction, fulfilment: [u8; 32]) -> Command {
+    Command::Fulfil(Fulfil::new(source, TransferId(u128::from(n)), action, fulfilment))
+}
+
+pub fn fulfil(n: u8) -> Command {
+    fulfil_by(PAYEE, n, FulfilAction::Commit, fulfilment(n))
+}
+
+pub fn abort_by(source: ParticipantId, n: u8, code: u16) -> Command {
+    Command::Abort(Abort::new(source, TransferId(u128::from(n)), code, Vec::new()))
+}
+
+pub fn abort(n: u8) -> Command {
+    abort_by(PAYEE, n, 5104)
+}
+
+pub fn expire(holds_max: u32) -> Command {
+    Command::Expire(Expire { holds_max })
+}
+
+pub fn create(name: &str, currency: Currency) -> Command {
+    Command::Admin(Admin::CreateParticipant { name: Name::new(name).unwrap(), currency })
+}
+
+pub fn initial(participant: ParticipantId, cap: i64, position: i64) -> Command {
+    Command::Admin(Admin::InitialPositionAndLimits {
+        participant,
+        currency: usd(),
+        net_debit_cap: Amount(cap),
+        initial_position: Amount(position),
+    })
+}
+
+pub fn set_limit(participant: ParticipantId, cap: i64, alarm_percentage: u16) -> Command {
+    let net_debit_cap = Amount(cap);
+    Command::Admin(Admin::SetLimit { participant, currency: usd(), net_debit_cap, alarm_percentage })
+}
+
+pub fn funds_in(id: u128, account: AccountId, amount: i64) -> Command {
+    let (id, amount) = (TransferId(id), Amount(amount));
+    Command::Admin(Admin::FundsIn { id, account, currency: usd(), amount })
+}
+
+pub fn funds_out(id: u128, account: AccountId, amount: i64) -> Command {
+    let (id, amount) = (TransferId(id), Amount(amount));
+    Command::Admin(Admin::FundsOutReserve { id, account, currency: usd(), amount })
+}
+
+pub fn funds_out_commit(id: u128, account: AccountId) -> Command {
+    Command::Admin(Admin::FundsOutCommit { id: TransferId(id), account })
+}
+
+pub fn funds_out_abort(id: u128, account: AccountId) -> Command {
+    Command::Admin(Admin::FundsOutAbort { id: TransferId(id), account })
+}
+
+// Rows.
+
+pub fn id(n: u128) -> TransferId {
+    TransferId(n)
+}
+
+pub fn moved(no: u64, state: TransferState) -> StateChange {
+    StateChange { transfer: TransferNo(no), state, code: None, reason: None }
+}
+
+pub fn moved_with(no: u64, state: TransferState, code: ErrorCode) -> StateChange {
+    StateChange { code: Some(code.into()), ..moved(no, state) }
+}
+
+pub fn changed(account: AccountId, no: u64, change: i64, value: i128) -> PositionChange {
+    PositionChange { account, transfer: TransferNo(no), change: Amount(change), value: Balance(value) }
+}
+
+pub fn told(no: u64, to: Party, kind: NotificationKind) -> Notification {
+    Notification { transfer: TransferNo(no), to, kind, code: None }
+}
+
+pub fn told_with(no: u64, to: Party, kind: NotificationKind, code: ErrorCode) -> Notification {
+    Notification { code: Some(code.into()), ..told(no, to, kind) }
+}
+
+pub fn completed(no: u64, kind: CompletionKind, digest: [u8; 32]) -> CompletionRow {
+    CompletionRow { transfer: TransferNo(no), completion: Completion { kind, digest } }
+}
+
+/// The answer about a transfer.
+pub fn answer(no: u64, state: TransferState, value: i128) -> Outcome {
+    Outcome { state: Some(state), code: None, reason: None, subject: no, value: Balance(value) }
+}
+
+pub fn refused(outcome: Outcome, code: ErrorCode, reason: Option<Reason>) -> Outcome {
+    Outcome { code: Some(code.into()), reason, ..outcome }
+}
+
+/// The answer to a command that is about no transfer or a transfer that is not there.
+pub fn no_transfer(code: Option<ErrorCode>, subject: u64, value: i128) -> Outcome {
+    Outcome { state: None, code: code.map(Code::from), reason: None, subject, value: Balance(value) }
+}

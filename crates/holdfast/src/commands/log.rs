@@ -1,0 +1,169 @@
+//! `holdfast log topics|read|tail`: what happened, message by message.
+
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use holdfast_hub::{Core, log_folder, replay_with};
+use holdfast_log::{Frames, RealFs, SegmentReader};
+use holdfast_store::MemoryStore;
+use rustix::fs::inotify;
+use serde_json::{Value, json};
+
+use super::Output;
+use crate::log_view::{Topic, time};
+
+/// Show the log of a data directory as topics.
+///
+/// Nothing is changed. It may run beside a hub that is serving from the same directory.
+#[derive(Debug, clap::Args)]
+pub(super) struct Log {
+    #[command(subcommand)]
+    what: What,
+    /// The data directory
+    #[arg(long, value_name = "DIR", default_value = "./holdfast-data", env = "HOLDFAST_DATA", global = true)]
+    data: PathBuf,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t, global = true)]
+    output: Output,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// The topics and how many messages each has
+    Topics,
+    /// The messages of a topic, one line of JSON each
+    Read {
+        /// Which topic
+        topic: Topic,
+        /// From this offset on
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// At most so many
+        #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
+        count: u64,
+    },
+    /// The same, and then each new message as it becomes durable
+    Tail {
+        /// Which topic
+        topic: Topic,
+        /// From this offset on; without it, only what is new
+        #[arg(long)]
+        from: Option<u64>,
+    },
+}
+
+impl Log {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let folder = log_folder(&self.data);
+        let reader = SegmentReader::open(Arc::new(RealFs), &folder)
+            .with_context(|| format!("cannot read the log in {}", self.data.display()))?;
+        let frames = reader.frames(0)?;
+        let mut lines = Lines { out: std::io::stdout().lock(), closed: false };
+        match self.what {
+            What::Topics => topics(frames, self.output, &mut lines),
+            What::Read { topic, from, count } => {
+                let mut left = count;
+                let mut core = Core::new(MemoryStore::new(0));
+                follow(frames, &mut core, topic, from, &mut left, &mut lines)
+            }
+            What::Tail { topic, from } => tail(&folder, &reader, topic, from, &mut lines),
+        }?;
+        Ok(())
+    }
+}
+
+/// Standard output, which a reader such as `head` may close at any time.
+struct Lines<'a> {
+    out: std::io::StdoutLock<'a>,
+    closed: bool,
+}
+
+impl Lines<'_> {
+    fn line(&mut self, line: &impl std::fmt::Display) -> anyhow::Result<()> {
+        match writeln!(self.out, "{line}") {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
+            written => written.context("cannot write to standard output")?,
+        }
+        Ok(())
+    }
+}
+
+fn topics(frames: Frames, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
+    let mut counts = [0_usize; Topic::ALL.len()];
+    let mut core = Core::new(MemoryStore::new(0));
+    replay_with(frames, &mut core, |frame, commands, effects, core| {
+        for (count, topic) in counts.iter_mut().zip(Topic::ALL) {
+            *count += topic.messages(frame, commands, effects, core.store()).len();
+        }
+    })?;
+    for (count, topic) in counts.into_iter().zip(Topic::ALL) {
+        match output {
+            Output::Json => lines.line(&json!({"topic": topic.name(), "messages": count}))?,
+            Output::Text => lines.line(&format_args!("{:<14} {count}", topic.name()))?,
+        }
+    }
+    Ok(())
+}
+
+/// Prints what `frames` holds and returns at its present end.
+fn follow(
+    frames: Frames,
+    core: &mut Core<MemoryStore>,
+    topic: Topic,
+    from: u64,
+    left: &mut u64,
+    lines: &mut Lines<'_>,
+) -> anyhow::Result<()> {
+    let mut written = Ok(());
+    replay_with(frames, core, |frame, commands, effects, core| {
+        if frame.header.end_offset() <= from || *left == 0 || written.is_err() || lines.closed {
+            return;
+        }
+        for (offset, message) in topic.messages(frame, commands, effects, core.store()) {
+            if *left == 0 || (offset < from && !topic.is_derived()) {
+                continue;
+            }
+            *left -= 1;
+            let mut line = json!({"offset": offset, "time": time(frame.header.time_ms)});
+            if let (Value::Object(line), Value::Object(message)) = (&mut line, message) {
+                line.extend(message);
+            }
+            if let Err(error) = lines.line(&line) {
+                written = Err(error);
+            }
+        }
+    })?;
+    written
+}
+
+/// Sleeps on the kernel's word that a file in the log's folder has changed.
+fn tail(
+    folder: &Path,
+    reader: &SegmentReader,
+    topic: Topic,
+    from: Option<u64>,
+    lines: &mut Lines<'_>,
+) -> anyhow::Result<()> {
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC).context("cannot watch files")?;
+    let events = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+    inotify::add_watch(&watch, folder, events)
+        .with_context(|| format!("cannot watch {}", folder.display()))?;
+    let mut core = Core::new(MemoryStore::new(0));
+    let mut nothing = 0;
+    let mut everything = u64::MAX;
+    let (from, first_left) = match from {
+        Some(from) => (from, &mut everything),
+        None => (0, &mut nothing),
+    };
+    follow(reader.frames(0)?, &mut core, topic, from, first_left, lines)?;
+    let mut events = [0; 4096];
+    let mut left = u64::MAX;
+    while !lines.closed {
+        follow(reader.frames(core.end())?, &mut core, topic, from, &mut left, lines)?;
+        lines.out.flush().context("cannot write to standard output")?;
+        rustix::io::read(&watch, &mut events).context("cannot watch files")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! The log as topics: views over its frames, for people who think in messages.
+//!
+//! `transfers`, `admin` and `expiry` are what lies in the log. `position`, `notifications` and `dead-letters` are
+//! derived by deciding the frames again, as the hub does.
+
+mod command;
+
+pub(crate) use command::time;
+
+use clap::ValueEnum;
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::{DeadLetterReason, Effects, NotificationKind, Party};
+use holdfast_domain::ids::{AccountId, TransferNo};
+use holdfast_domain::view::View;
+use holdfast_log::Frame;
+use serde_json::{Value, json};
+
+/// A topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Topic {
+    /// Prepare, fulfil and abort, as they came
+    Transfers,
+    /// What the operator asked for
+    Admin,
+    /// The records that end holds
+    Expiry,
+    /// Changes of positions, with the running value
+    Position,
+    /// Who was told what
+    Notifications,
+    /// Messages that fitted nowhere
+    DeadLetters,
+}
+
+impl Topic {
+    pub(crate) const ALL: [Topic; 6] = [
+        Topic::Transfers,
+        Topic::Admin,
+        Topic::Expiry,
+        Topic::Position,
+        Topic::Notifications,
+        Topic::DeadLetters,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Topic::Transfers => "transfers",
+            Topic::Admin => "admin",
+            Topic::Expiry => "expiry",
+            Topic::Position => "position",
+            Topic::Notifications => "notifications",
+            Topic::DeadLetters => "dead-letters",
+        }
+    }
+
+    /// Whether its messages do not lie in the log but follow from it.
+    pub(crate) const fn is_derived(self) -> bool {
+        matches!(self, Topic::Position | Topic::Notifications | Topic::DeadLetters)
+    }
+
+    /// What this topic shows of a frame that was just decided, one value per message. The `offset` of a message
+    /// lying in the log is its own, that of a derived one its frame's.
+    pub(crate) fn messages(
+        self,
+        frame: &Frame,
+        commands: &[Command],
+        effects: &Effects,
+        state: &impl View,
+    ) -> Vec<(u64, Value)> {
+        let base = frame.header.base_offset;
+        let of_frame = |values: Vec<Value>| values.into_iter().map(|value| (base, value)).collect();
+        let commands_where = |wanted: fn(&Command) -> bool| {
+            let numbered = (base..).zip(commands.iter().zip(&effects.outcomes));
+            numbered
+                .filter(|(_, (command, _))| wanted(command))
+                .map(|(offset, (command, outcome))| (offset, command::show(command, outcome, state)))
+                .collect()
+        };
+        match self {
+            Topic::Transfers => commands_where(|command| command.transfer().is_some()),
+            Topic::Admin => commands_where(|command| matches!(command, Command::Admin(_))),
+            Topic::Expiry => commands_where(|command| matches!(command, Command::Expire(_))),
+            Topic::Position => of_frame(positions(effects, state)),
+            Topic::Notifications => of_frame(notifications(effects, state)),
+            Topic::DeadLetters => of_frame(dead_letters(effects, state)),
+        }
+    }
+}
+
+fn id(state: &impl View, no: TransferNo) -> Value {
+    state.transfer_numbered(no).map_or(Value::Null, |row| json!(row.id.to_string()))
+}
+
+fn owner(state: &impl View, account: AccountId) -> Value {
+    let participant = state.account(account).and_then(|row| state.participant(row.participant));
+    participant.map_or(Value::Null, |row| json!(row.name.as_str()))
+}
+
+fn positions(effects: &Effects, state: &impl View) -> Vec<Value> {
+    let show = |row: &holdfast_domain::effects::PositionChange| {
+        json!({
+            "account": row.account.0,
+            "participant": owner(state, row.account),
+            "transferId": id(state, row.transfer),
+            "change": row.change.to_string(),
+            "value": row.value.to_string(),
+        })
+    };
+    effects.position_changes.iter().map(show).collect()
+}
+
+fn notifications(effects: &Effects, state: &impl View) -> Vec<Value> {
+    let show = |row: &holdfast_domain::effects::Notification| {
+        let transfer = state.transfer_numbered(row.transfer);
+        let (to, receiver) = match row.to {
+            Party::Payer => ("payer", transfer.map(|row| row.payer)),
+            Party::Payee => ("payee", transfer.map(|row| row.payee)),
+        };
+        let name = receiver.and_then(|id| state.participant(id)).map(|row| row.name.as_str().to_owned());
+        let tells = match row.kind {
+            NotificationKind::Prepared => "prepared",
+            NotificationKind::Committed => "committed",
+            NotificationKind::Aborted => "aborted",
+            NotificationKind::Expired => "expired",
+            NotificationKind::Refused => "refused",
+        };
+        json!({
+            "to": to,
+            "participant": name,
+            "transferId": id(state, row.transfer),
+            "tells": tells,
+            "error": row.code.map(|code| code.number().to_string()),
+        })
+    };
+    effects.notifications.iter().map(show).collect()
+}
+
+fn dead_letters(effects: &Effects, state: &impl View) -> Vec<Value> {
+    let show = |row: &holdfast_domain::effects::DeadLetter| {
+        let reason = match row.reason {
+            DeadLetterReason::UnknownAccount(account) => format!("there is no account {}", account.0),
+            DeadLetterReason::WrongState(state) => format!("the transfer is {state}"),
+        };
+        json!({"transferId": id(state, row.transfer), "action": row.action.name(), "reason": reason})
+    };
+    effects.dead_letters.iter().map(show).collect()
+}

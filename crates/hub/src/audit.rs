@@ -1,0 +1,163 @@
+//! The auditor: recomputes the books from the rows that the frames left, and compares them with the state.
+//!
+//! It shares no arithmetic with the decisions. It only adds up: every position from its change rows, every
+//! settlement account from the funds, and per currency the sum that must not change.
+
+use std::collections::BTreeMap;
+
+use holdfast_domain::command::{Admin, Command};
+use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::{AccountId, Currency};
+use holdfast_domain::money::Balance;
+use holdfast_domain::participants::FundsState;
+use holdfast_domain::transfers::TransferState;
+use holdfast_domain::view::View;
+use holdfast_store::Store;
+
+/// Something in the books that does not add up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Finding {
+    /// A change row whose running value does not follow from the one before.
+    #[error(
+        "frame at offset {offset}: account {account} stood at {before}, changed by {change}, and is written as {written}"
+    )]
+    BrokenRow {
+        /// Base offset of the frame.
+        offset: u64,
+        /// The account's number.
+        account: u32,
+        /// The value before, from the rows.
+        before: Balance,
+        /// The row's change.
+        change: Balance,
+        /// The row's value.
+        written: Balance,
+    },
+    /// An account that does not stand where its rows lead.
+    #[error("account {account} stands at {stands}, but its rows lead to {rows}")]
+    WrongBalance {
+        /// The account's number.
+        account: u32,
+        /// What the state says.
+        stands: Balance,
+        /// What the rows say.
+        rows: Balance,
+    },
+    /// Money appeared or went.
+    #[error(
+        "{currency}: positions less open holds plus settlement is {is}, but funds and initial positions make {should_be}"
+    )]
+    NotConserved {
+        /// The currency.
+        currency: Currency,
+        /// The sum of invariant 1.
+        is: Balance,
+        /// What the operator's commands account for.
+        should_be: Balance,
+    },
+    /// A transfer that was reserved more or less than once, or ended more than once.
+    #[error("frame at offset {offset}: transfer number {transfer} moves to {state} from where it cannot")]
+    IllegalMove {
+        /// Base offset of the frame.
+        offset: u64,
+        /// The transfer's number.
+        transfer: u64,
+        /// The state it moved to.
+        state: TransferState,
+    },
+}
+
+/// How many findings are kept; one broken row can have thousands of followers.
+pub const FINDINGS_MAX: usize = 100;
+
+/// Follows the frames and adds up.
+#[derive(Debug, Default)]
+pub struct Auditor {
+    balances: BTreeMap<AccountId, Balance>,
+    outside: BTreeMap<Currency, Balance>,
+    states: Vec<Option<TransferState>>,
+    /// Position change rows seen.
+    pub rows: u64,
+    findings: Vec<Finding>,
+}
+
+impl Auditor {
+    fn find(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+
+    /// Takes in a frame that was just replayed.
+    pub fn frame(&mut self, offset: u64, commands: &[Command], effects: &Effects, store: &impl View) {
+        for (command, outcome) in commands.iter().zip(&effects.outcomes) {
+            if let (Command::Admin(admin), None) = (command, outcome.code) {
+                self.admin(*admin, store);
+            }
+        }
+        for movement in &effects.funds {
+            let Some(account) = store.account(movement.account) else { continue };
+            let change = match movement.state {
+                FundsState::ReceivedIn | FundsState::OutAborted => Balance::ZERO.minus(movement.amount),
+                FundsState::OutReserved => movement.amount.wide(),
+                FundsState::OutCommitted => Balance::ZERO,
+            };
+            let balance = self.balances.entry(movement.account).or_default();
+            *balance = *balance + change;
+            let outside = self.outside.entry(account.currency).or_default();
+            *outside = *outside + change;
+        }
+        for change in &effects.state_changes {
+            let at = usize::try_from(change.transfer.0).unwrap_or(usize::MAX);
+            if self.states.len() <= at {
+                self.states.resize(at + 1, None);
+            }
+            if !change.state.may_follow(self.states[at]) {
+                self.find(Finding::IllegalMove { offset, transfer: change.transfer.0, state: change.state });
+            }
+            self.states[at] = Some(change.state);
+        }
+        for row in &effects.position_changes {
+            self.rows += 1;
+            let balance = self.balances.entry(row.account).or_default();
+            let before = *balance;
+            *balance = before.plus(row.change);
+            if *balance != row.value {
+                let (account, change) = (row.account.0, row.change.wide());
+                self.find(Finding::BrokenRow { offset, account, before, change, written: row.value });
+            }
+        }
+    }
+
+    fn admin(&mut self, admin: Admin, store: &impl View) {
+        let Admin::InitialPositionAndLimits { participant, currency, initial_position, .. } = admin else {
+            return;
+        };
+        let Some(account) = store.participant(participant).and_then(|row| row.position_account(currency))
+        else {
+            return;
+        };
+        self.balances.insert(account, initial_position.wide());
+        let outside = self.outside.entry(currency).or_default();
+        *outside = outside.plus(initial_position);
+    }
+
+    /// Compares what was added up with where the accounts stand.
+    #[must_use]
+    pub fn finish(mut self, store: &impl Store) -> Vec<Finding> {
+        for account in store.accounts() {
+            let rows = self.balances.get(&account.id).copied().unwrap_or_default();
+            if rows != account.value {
+                let (account, stands) = (account.id.0, account.value);
+                self.find(Finding::WrongBalance { account, stands, rows });
+            }
+        }
+        for (currency, is) in store.conserved_sums() {
+            let should_be = self.outside.get(&currency).copied().unwrap_or_default();
+            if is != should_be {
+                self.find(Finding::NotConserved { currency, is, should_be });
+            }
+        }
+        self.findings
+    }
+}

@@ -1,0 +1,67 @@
+//! A wall clock that jumps is not taken over: nothing expires early, commands wait until it is back or confirmed.
+
+use holdfast_domain::ids::TransferId;
+use holdfast_domain::transfers::TransferState;
+use holdfast_domain::view::View;
+use holdfast_hub::limits::HubOptions;
+use holdfast_hub::{Refusal, Status, Turn};
+use holdfast_log::SimFs;
+
+use crate::support::{PAYEE, PAYER, START, TestClock, open, prepare};
+
+const HOUR: i64 = 3_600_000;
+
+#[test]
+fn a_jump_forward_expires_nothing_until_it_is_confirmed() {
+    let clock = TestClock::new();
+    let mut hub = open(&SimFs::new(1), &clock, HubOptions::default()).unwrap();
+    hub.open_for_business(1_000);
+    hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
+    clock.set_by(HOUR);
+    assert_eq!(hub.turn(), Turn::Idle);
+    assert!(matches!(hub.status(), Status::ClockSuspect(_)));
+    let refused = hub.frame(&[prepare(PAYER, PAYEE, 2, 1, START + 2 * HOUR)]);
+    assert!(matches!(refused, Err(Refusal::Clock(_))), "{refused:?}");
+    let state = |hub: &crate::support::TestHub| hub.core().store().transfer(TransferId(1)).unwrap().state;
+    assert_eq!(state(&hub), TransferState::Reserved);
+
+    hub.intake.confirm_clock();
+    assert_eq!(hub.turn(), Turn::Frame(1), "the hold has really run out");
+    assert_eq!((state(&hub), hub.status()), (TransferState::ExpiredReserved, Status::Ready));
+}
+
+#[test]
+fn a_clock_that_comes_back_heals_by_itself() {
+    let clock = TestClock::new();
+    let mut hub = open(&SimFs::new(1), &clock, HubOptions::default()).unwrap();
+    hub.open_for_business(1_000);
+    clock.set_by(-HOUR);
+    assert!(hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).is_err());
+    clock.set_by(HOUR);
+    hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
+    assert_eq!(hub.status(), Status::Ready);
+}
+
+#[test]
+fn a_clock_far_behind_the_log_is_refused_at_start() {
+    let (fs, clock) = (SimFs::new(1), TestClock::new());
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    hub.open_for_business(1_000);
+    drop(hub);
+    clock.set_by(-HOUR);
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    assert!(matches!(hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START)]), Err(Refusal::Clock(_))));
+}
+
+#[test]
+fn a_frame_is_never_stamped_before_the_last() {
+    let clock = TestClock::new();
+    let mut hub = open(&SimFs::new(1), &clock, HubOptions::default()).unwrap();
+    hub.open_for_business(1_000);
+    clock.set_by(-5_000);
+    hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
+    assert_eq!(hub.core().last_time(), START);
+    clock.pass(6_000);
+    hub.frame(&[prepare(PAYER, PAYEE, 2, 1, START + 60_000)]).unwrap();
+    assert_eq!(hub.core().last_time(), START + 1_000);
+}

@@ -1,0 +1,70 @@
+//! A running hub ends a hold when it runs out, though nobody asks.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use holdfast_domain::ids::TransferId;
+use holdfast_domain::transfers::TransferState;
+use holdfast_domain::view::View;
+use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_hub::limits::HubOptions;
+use holdfast_hub::{Hub, HubHandle, Opened};
+use holdfast_log::RealFs;
+
+use crate::support::{LOG_ID, PAYEE, PAYER, prepare, small_segments, submission};
+
+fn state(hub: &HubHandle) -> Option<TransferState> {
+    let (send, receive) = mpsc::channel();
+    let question = move |core: &holdfast_hub::Core<_>| {
+        send.send(View::transfer(core.store(), TransferId(1)).map(|row| row.state)).unwrap();
+    };
+    hub.ask(Box::new(question)).unwrap();
+    receive.recv().unwrap()
+}
+
+#[test]
+fn a_hold_ends_on_time_and_the_stop_is_clean() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        // Participants are easiest set up turn by turn; the same directory is then served for real.
+        let opened = Opened::open(Arc::new(RealFs), folder.path(), small_segments(), LOG_ID).unwrap();
+        let (log, core) = opened.into_parts();
+        let (intake, health) = (
+            Arc::new(holdfast_hub::Intake::new(HubOptions::default())),
+            Arc::new(holdfast_hub::Health::default()),
+        );
+        let journal = holdfast_hub::Journal::inline(Box::new(log), &intake, &health);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let writer = holdfast_hub::Writer::new(
+            core,
+            intake.clone(),
+            journal,
+            clock,
+            health.clone(),
+            HubOptions::default(),
+        );
+        crate::support::TestHub { writer, intake, health }.open_for_business(1_000);
+    }
+    let opened = Opened::open(Arc::new(RealFs), folder.path(), small_segments(), LOG_ID).unwrap();
+    let clock = Arc::new(SystemClock::new());
+    let hub = Hub::start(opened, clock.clone(), HubOptions::default()).unwrap();
+    let handle = hub.handle();
+    let (pay, answer) = submission(&[prepare(PAYER, PAYEE, 1, 1, clock.read().wall + 100)]);
+    handle.submit(pay).unwrap();
+    assert_eq!(answer.recv().unwrap().unwrap()[0].state, Some(TransferState::Reserved));
+    assert_eq!(state(&handle), Some(TransferState::Reserved), "a read after the answer sees it");
+
+    // The log's own tail tells when the expiry record is durable: no polling.
+    let end = handle.tail().durable_end();
+    let moved = handle.tail().wait_past(end, Duration::from_secs(20));
+    assert!(moved.is_some(), "the hub wrote the expiry by itself");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while state(&handle) != Some(TransferState::ExpiredReserved) {
+        assert!(Instant::now() < deadline, "the hold did not end");
+    }
+    hub.stop();
+    let (late, _answer) = submission(&[prepare(PAYER, PAYEE, 2, 1, clock.read().wall + 100)]);
+    assert!(handle.submit(late).is_err(), "a stopped hub takes nothing");
+    let reopened = Opened::open(Arc::new(RealFs), folder.path(), small_segments(), LOG_ID).unwrap();
+    assert_eq!(reopened.report.torn_tail, None, "a clean stop leaves a clean log");
+}

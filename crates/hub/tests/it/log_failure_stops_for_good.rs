@@ -1,0 +1,48 @@
+//! When the log fails, nothing is acknowledged, nothing more is taken, and nothing undurable is shown.
+
+use std::sync::mpsc;
+
+use holdfast_domain::ids::TransferId;
+use holdfast_domain::view::View;
+use holdfast_hub::limits::HubOptions;
+use holdfast_hub::{Refusal, Status, Turn};
+use holdfast_log::SimFs;
+
+use crate::support::{PAYEE, PAYER, START, TestClock, open, prepare};
+
+#[test]
+fn a_failed_sync_answers_unknown_and_then_refuses() {
+    let (fs, clock) = (SimFs::new(1), TestClock::new());
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    hub.open_for_business(1_000);
+    let pay = |id| prepare(PAYER, PAYEE, id, 1, START + 60_000);
+    hub.frame(&[pay(1)]).unwrap();
+    let waiting = hub.submit(&[pay(2)]).unwrap();
+    fs.fail_next_sync();
+    assert_eq!(hub.turn(), Turn::Stopped);
+    assert!(matches!(waiting.recv().unwrap(), Err(Refusal::Unknown(_))));
+    assert!(matches!(hub.status(), Status::Stopped(_)));
+    assert!(matches!(hub.submit(&[pay(3)]).err(), Some(Refusal::Closed(_))));
+    assert!(hub.intake.ask(Box::new(|_| panic!("the state may be ahead of the log"))).is_err());
+    drop(hub);
+    // What was acknowledged before is there; the unknown one may be repeated with the same id.
+    let mut hub = open(&fs.crash(3), &clock, HubOptions::default()).unwrap();
+    assert!(hub.core().store().transfer(TransferId(1)).is_some());
+    hub.frame(&[pay(2)]).unwrap();
+}
+
+#[test]
+fn a_question_that_waited_is_not_answered_from_undurable_state() {
+    let (fs, clock) = (SimFs::new(1), TestClock::new());
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    hub.open_for_business(1_000);
+    let waiting = hub.submit(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
+    fs.fail_next_write();
+    assert_eq!(hub.turn(), Turn::Stopped);
+    assert!(waiting.recv().unwrap().is_err());
+    let (send, receive) = mpsc::channel::<usize>();
+    let asked = hub.intake.ask(Box::new(move |core| send.send(core.counts().frames as usize).unwrap()));
+    assert!(asked.is_err(), "a stopped hub takes no question");
+    hub.turn();
+    assert!(receive.recv().is_err(), "the question was dropped, not answered");
+}

@@ -1,0 +1,169 @@
+//! A hub on a simulated disk and clock, driven turn by turn.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
+
+use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
+use holdfast_domain::money::Amount;
+use holdfast_domain::participants::Name;
+use holdfast_domain::records;
+use holdfast_hub::clock::{Clock, Reading};
+use holdfast_hub::limits::HubOptions;
+use holdfast_hub::{
+    Core, Health, Intake, Journal, OpenError, Opened, Refusal, Status, Submission, Turn, Writer,
+};
+use holdfast_log::{LogId, SegmentOptions, SimFs};
+use holdfast_store::MemoryStore;
+use sha2::{Digest, Sha256};
+
+pub(crate) const PAYER: ParticipantId = ParticipantId(1);
+pub(crate) const PAYEE: ParticipantId = ParticipantId(2);
+pub(crate) const LOG_ID: LogId = LogId([7; 16]);
+pub(crate) const START: Millis = 1_800_000_000_000;
+
+/// A clock that a test sets.
+pub(crate) struct TestClock(Mutex<Reading>);
+
+impl TestClock {
+    pub(crate) fn new() -> Arc<TestClock> {
+        Arc::new(TestClock(Mutex::new(Reading { wall: START, monotonic: 0 })))
+    }
+
+    /// Time passes on both clocks.
+    pub(crate) fn pass(&self, time: Millis) {
+        let mut now = self.0.lock().unwrap();
+        now.wall += time;
+        now.monotonic += time;
+    }
+
+    /// Somebody sets the wall clock.
+    pub(crate) fn set_by(&self, time: Millis) {
+        self.0.lock().unwrap().wall += time;
+    }
+}
+
+impl Clock for TestClock {
+    fn read(&self) -> Reading {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// What one submission was answered; a refusal by the intake comes as an error too.
+pub(crate) type Answered = Result<Vec<Outcome>, Refusal>;
+
+pub(crate) struct TestHub {
+    pub(crate) writer: Writer<MemoryStore>,
+    pub(crate) intake: Arc<Intake<MemoryStore>>,
+    pub(crate) health: Arc<Health>,
+}
+
+pub(crate) fn open(fs: &SimFs, clock: &Arc<TestClock>, options: HubOptions) -> Result<TestHub, OpenError> {
+    let opened = Opened::open(Arc::new(fs.clone()), Path::new("/data"), small_segments(), LOG_ID)?;
+    let (log, core) = opened.into_parts();
+    let (intake, health) = (Arc::new(Intake::new(options)), Arc::new(Health::default()));
+    let journal = Journal::inline(Box::new(log), &intake, &health);
+    let clock: Arc<dyn Clock> = clock.clone();
+    let writer = Writer::new(core, Arc::clone(&intake), journal, clock, Arc::clone(&health), options);
+    Ok(TestHub { writer, intake, health })
+}
+
+pub(crate) fn small_segments() -> SegmentOptions {
+    SegmentOptions { segment_bytes: 256 * 1024, ..SegmentOptions::default() }
+}
+
+pub(crate) fn submission(commands: &[Command]) -> (Submission, mpsc::Receiver<Answered>) {
+    let mut bytes = Vec::new();
+    commands.iter().for_each(|command| records::write(command, &mut bytes));
+    let (send, receive) = mpsc::channel();
+    let answer = Box::new(move |answered| send.send(answered).unwrap());
+    (Submission { bytes, commands: commands.to_vec(), answer }, receive)
+}
+
+impl TestHub {
+    /// Submits without giving the writer a turn.
+    pub(crate) fn submit(&self, commands: &[Command]) -> Result<mpsc::Receiver<Answered>, Refusal> {
+        let (submission, receive) = submission(commands);
+        self.intake.submit(submission).map(|()| receive)
+    }
+
+    /// One submission, one frame, its answer.
+    pub(crate) fn frame(&mut self, commands: &[Command]) -> Answered {
+        let receive = self.submit(commands)?;
+        self.writer.turn();
+        receive.try_recv().expect("answered in this turn")
+    }
+
+    pub(crate) fn turn(&mut self) -> Turn {
+        self.writer.turn()
+    }
+
+    pub(crate) fn core(&self) -> &Core<MemoryStore> {
+        self.writer.core()
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.health.status()
+    }
+
+    /// Two participants; the payer may owe `cap` and has funds for it.
+    pub(crate) fn open_for_business(&mut self, cap: i64) {
+        let name = |text| Name::new(text).unwrap();
+        let limit = |participant| Admin::InitialPositionAndLimits {
+            participant,
+            currency: usd(),
+            net_debit_cap: Amount(cap),
+            initial_position: Amount::ZERO,
+        };
+        let commands = [
+            Admin::CreateParticipant { name: name("payer"), currency: usd() },
+            Admin::CreateParticipant { name: name("payee"), currency: usd() },
+            limit(PAYER),
+            limit(PAYEE),
+            Admin::FundsIn {
+                id: TransferId(1 << 100),
+                account: AccountId(2),
+                currency: usd(),
+                amount: Amount(cap),
+            },
+        ]
+        .map(Command::Admin);
+        let outcomes = self.frame(&commands).unwrap();
+        assert!(outcomes.iter().all(|outcome| outcome.code.is_none()));
+    }
+}
+
+pub(crate) fn usd() -> Currency {
+    "USD".parse().unwrap()
+}
+
+pub(crate) fn preimage(id: u128) -> [u8; 32] {
+    Sha256::digest(id.to_le_bytes()).into()
+}
+
+pub(crate) fn prepare(
+    from: ParticipantId,
+    to: ParticipantId,
+    id: u128,
+    amount: i64,
+    expiration: Millis,
+) -> Command {
+    let prepare = Prepare {
+        source: from,
+        id: TransferId(id),
+        payer: from,
+        payee: to,
+        amount: Amount(amount),
+        expiration,
+        currency: usd(),
+        condition: Sha256::digest(preimage(id)).into(),
+        hash: [0; 32],
+        tail: Vec::new(),
+    };
+    Command::Prepare(prepare.hashed())
+}
+
+pub(crate) fn fulfil(by: ParticipantId, id: u128) -> Command {
+    Command::Fulfil(Fulfil::new(by, TransferId(id), FulfilAction::Commit, preimage(id)))
+}

@@ -1,0 +1,155 @@
+//! What the clients know. A command that was answered is known; one that was refused at the door was never stored;
+//! everything else is unknown and stays so until it is repeated and learned.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_domain::command::{Admin, Command};
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::TransferId;
+use holdfast_hub::Refusal;
+
+/// Names a submission.
+pub type Ticket = u64;
+/// Names a command among all that were ever sent.
+pub type Place = usize;
+
+/// What a client knows of one of its commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It never got past the door, or still waits there.
+    NotTaken,
+    /// It may have been stored, or not.
+    Unknown,
+    /// This was the latest answer.
+    Answered(Outcome),
+}
+
+/// One command and what its sender knows.
+#[derive(Debug)]
+pub struct Entry {
+    /// The command, byte for byte the same each time it is sent.
+    pub command: Command,
+    /// What is known.
+    pub standing: Standing,
+    /// How often it was sent.
+    pub sent: u32,
+}
+
+/// Every command ever sent.
+#[derive(Debug, Default)]
+pub struct Diary {
+    entries: Vec<Entry>,
+    waiting: BTreeMap<Ticket, Vec<Place>>,
+    next_ticket: Ticket,
+    /// Transfers whose prepare was once let in: only these may ever have a row.
+    may_exist: BTreeSet<TransferId>,
+    funds: BTreeSet<TransferId>,
+}
+
+impl Diary {
+    /// Every command by its place.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Every movement of funds ever asked for.
+    #[must_use]
+    pub const fn funds(&self) -> &BTreeSet<TransferId> {
+        &self.funds
+    }
+
+    /// Transfers that may have a row.
+    #[must_use]
+    pub const fn may_exist(&self) -> &BTreeSet<TransferId> {
+        &self.may_exist
+    }
+
+    /// Writes down commands that are about to be sent for the first time.
+    pub fn write(&mut self, commands: Vec<Command>) -> Vec<Place> {
+        let first = self.entries.len();
+        for command in commands {
+            if let Command::Admin(
+                Admin::FundsIn { id, .. }
+                | Admin::FundsOutReserve { id, .. }
+                | Admin::FundsOutCommit { id, .. }
+                | Admin::FundsOutAbort { id, .. },
+            ) = &command
+            {
+                self.funds.insert(*id);
+            }
+            self.entries.push(Entry { command, standing: Standing::NotTaken, sent: 0 });
+        }
+        (first..self.entries.len()).collect()
+    }
+
+    /// The ticket under which these commands are sent now.
+    pub fn send(&mut self, places: &[Place]) -> Ticket {
+        places.iter().for_each(|place| self.entries[*place].sent += 1);
+        self.next_ticket += 1;
+        self.waiting.insert(self.next_ticket, places.to_vec());
+        self.next_ticket
+    }
+
+    /// They were refused at the door.
+    pub fn refused(&mut self, ticket: Ticket) {
+        self.waiting.remove(&ticket);
+    }
+
+    /// They were let in and may come to be stored from now on.
+    pub fn let_in(&mut self, ticket: Ticket) {
+        for place in &self.waiting[&ticket] {
+            if let Command::Prepare(prepare) = &self.entries[*place].command {
+                self.may_exist.insert(prepare.id);
+            }
+        }
+    }
+
+    /// An answer came. Hands back each command's place with what was known of it before and the new outcome.
+    pub fn answered(
+        &mut self,
+        ticket: Ticket,
+        answer: &Result<Vec<Outcome>, Refusal>,
+    ) -> Vec<(Place, Standing, Outcome)> {
+        let places = self.waiting.remove(&ticket).unwrap_or_default();
+        match answer {
+            Ok(outcomes) => {
+                assert_eq!(outcomes.len(), places.len(), "one outcome per command");
+                let learn = |(place, outcome): (Place, &Outcome)| {
+                    let before =
+                        std::mem::replace(&mut self.entries[place].standing, Standing::Answered(*outcome));
+                    (place, before, *outcome)
+                };
+                places.into_iter().zip(outcomes).map(learn).collect()
+            }
+            Err(Refusal::Unknown(_)) => {
+                self.doubt(&places);
+                Vec::new()
+            }
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn doubt(&mut self, places: &[Place]) -> u64 {
+        for place in places {
+            let standing = &mut self.entries[*place].standing;
+            if !matches!(standing, Standing::Answered(_)) {
+                *standing = Standing::Unknown;
+            }
+        }
+        places.len() as u64
+    }
+
+    /// The hub is gone: whatever waits will get no answer. Returns how many commands that concerns.
+    pub fn all_lost(&mut self) -> u64 {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.values().map(|places| self.doubt(places)).sum()
+    }
+
+    /// The commands whose outcome is not known.
+    #[must_use]
+    pub fn unknown(&self) -> Vec<Place> {
+        let unknown = |place: &Place| self.entries[*place].standing == Standing::Unknown;
+        (0..self.entries.len()).filter(unknown).collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! What happened in a run, counted. A simulator whose faults never strike proves nothing, so a test demands that
+//! each of these is above zero over a few hundred seeds.
+
+macro_rules! tally {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counts of events, by name.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Tally {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Tally {
+            /// Adds the counts of another run.
+            pub fn add(&mut self, other: &Tally) {
+                $(self.$name += other.$name;)*
+            }
+
+            /// Every count with its name.
+            #[must_use]
+            pub fn entries(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)*]
+            }
+        }
+    };
+}
+
+tally! {
+    /// Frames that became durable.
+    frames,
+    /// Records in them.
+    records,
+    /// Frames closed with prepares in order of arrival.
+    frames_by_arrival,
+    /// Frames closed with the smallest prepares first.
+    frames_by_amount,
+    /// Frames in which one transfer had several commands.
+    frames_cut,
+    /// Prepares that were reserved.
+    reserved,
+    /// Transfers committed.
+    committed,
+    /// Transfers aborted by the payee or by a wrong preimage.
+    aborted,
+    /// Holds that expiry ended.
+    expired,
+    /// Prepares refused for want of cover (4001).
+    refused_cover,
+    /// Prepares refused by the cap (4200).
+    refused_cap,
+    /// Prepares stored as INVALID.
+    invalid,
+    /// Requests modified under the same id (3106).
+    modified,
+    /// Commands of the wrong party.
+    wrong_party,
+    /// Fulfils with a wrong preimage that ended their transfer.
+    wrong_preimage,
+    /// Fulfils and aborts that came too late (3303).
+    too_late,
+    /// Fulfils and aborts of a transfer nobody knows (3208).
+    not_found,
+    /// Commands sent again.
+    repeats,
+    /// Limits set, up or down.
+    limits_set,
+    /// Participants and accounts switched off or on.
+    switched,
+    /// Movements of funds into the hub.
+    funds_in,
+    /// Funds reserved to leave.
+    funds_out,
+    /// Funds out refused, for a position stood on them.
+    funds_out_refused,
+    /// First limits set on an account that money had reached already.
+    late_initial_positions,
+    /// Submissions refused for a full intake.
+    busy,
+    /// Submissions refused for a jumped clock.
+    refused_clock,
+    /// Jumps of the wall clock that were taken back.
+    jumps_undone,
+    /// Jumps of the wall clock that the operator confirmed.
+    jumps_confirmed,
+    /// Starts with a clock far behind the log.
+    behind_log,
+    /// Losses of power at a sync.
+    crashes_at_sync,
+    /// Of these, in the middle of a rotation.
+    crashes_in_rotation,
+    /// Losses of power between two frames.
+    crashes_between,
+    /// Losses of power while the log was being opened.
+    crashes_in_recovery,
+    /// Errors of the medium while the log was being opened.
+    errors_in_recovery,
+    /// Processes killed; the machine lived.
+    kills,
+    /// Syncs that failed without a loss of power.
+    sync_errors,
+    /// Writes that failed.
+    write_errors,
+    /// Submissions refused by a hub that had stopped.
+    refused_stopped,
+    /// Restarts in all.
+    restarts,
+    /// Torn tails that were cut at a restart.
+    torn_tails,
+    /// Frames that were never acknowledged and survived.
+    survived_unacknowledged,
+    /// Frames that were never acknowledged and vanished.
+    vanished_unacknowledged,
+    /// Commands whose outcome a client did not know.
+    unknown,
+    /// Of these, learned by repeating.
+    learned,
+    /// Segments begun.
+    segments,
+    /// Spare segments prepared ahead.
+    spares,
+    /// Times that earlier commands were sent again and no row changed.
+    replays_checked,
+}
