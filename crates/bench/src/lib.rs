@@ -1,1 +1,38 @@
-//! .
+//! Measuring Holdfast: `holdfast bench` starts a server of its own and reports figures that can be compared;
+//! `holdfast load` drives a hub that is running already.
+//!
+//! What is counted: a payment is a prepare with a condition and its fulfil with the real preimage, both answered,
+//! so both on disk. Ids, preimages and conditions (and, for whole batches, the request bodies) are made before the
+//! clock starts; writing records, HTTP, waiting and reading replies are inside it. One refused or unknown payment
+//! fails a benchmark run.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `options` | shapes, cases, bounds |
+//! | `payments` | the material: participants, ids, preimages |
+//! | `child` | the server as a process of its own |
+//! | `drive` | batches or single payments in a closed loop |
+//! | `bins` | the position step alone |
+//! | `meter`, `disk`, `machine` | what is read beside the clock |
+//! | `bench`, `load` | the two commands |
+//! | `report`, `table` | figures as data and for people |
+
+pub mod bench;
+mod bins;
+mod child;
+mod disk;
+mod drive;
+mod error;
+pub mod load;
+mod machine;
+mod meter;
+pub mod options;
+mod payments;
+pub mod report;
+mod table;
+
+pub use bench::bench_transfers;
+pub use error::BenchError;
+pub use load::{LoadReport, load_transfers};
+pub use options::{BenchOptions, LoadOptions, Pace, Shape};
+pub use report::BenchReport;

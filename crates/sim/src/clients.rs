@@ -37,7 +37,7 @@ impl Clients {
     }
 
     fn one(&mut self, world: &World, now: Millis, random: &mut Random) -> Command {
-        if self.payments.is_empty() || random.chance(50) {
+        if self.payments.is_empty() || random.chance(42) {
             return self.new_payment(world, now, random);
         }
         // Mostly the latest payments, so that many are still open.
@@ -83,8 +83,8 @@ impl Clients {
         let expiration = now
             + match random.below(10) {
                 0 => random.between(1, 30),
-                1..=6 => random.between(200, 2_500),
-                _ => random.between(2_500, 12_000),
+                1..=4 => random.between(200, 2_500),
+                _ => random.between(2_500, 15_000),
             };
         let mut prepare = Prepare {
             source: payer.participant,

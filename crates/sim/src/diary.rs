@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::TransferId;
+use holdfast_domain::view::View;
 use holdfast_hub::Refusal;
+use holdfast_store::MemoryStore;
 
 /// Names a submission.
 pub type Ticket = u64;
@@ -144,6 +146,31 @@ impl Diary {
     pub fn all_lost(&mut self) -> u64 {
         let waiting = std::mem::take(&mut self.waiting);
         waiting.values().map(|places| self.doubt(places)).sum()
+    }
+
+    /// Commands that have had all the effect they can have: sent again, they must change nothing. Those are
+    /// prepares that have a row, the fulfil or abort that a transfer took, everything about a transfer that has
+    /// ended, and movements of funds that were accepted.
+    #[must_use]
+    pub fn settled(&self, store: &MemoryStore) -> Vec<Place> {
+        let is_settled = |entry: &Entry| match (&entry.command, entry.standing) {
+            (Command::Prepare(_), Standing::Answered(outcome)) => outcome.state.is_some(),
+            (Command::Fulfil(_) | Command::Abort(_), Standing::Answered(_)) => {
+                let id = entry.command.transfer().expect("both are about one");
+                store.transfer(id).is_some_and(|row| row.state.is_final())
+            }
+            (
+                Command::Admin(
+                    Admin::FundsIn { .. }
+                    | Admin::FundsOutReserve { .. }
+                    | Admin::FundsOutCommit { .. }
+                    | Admin::FundsOutAbort { .. },
+                ),
+                Standing::Answered(outcome),
+            ) => outcome.code.is_none(),
+            _ => false,
+        };
+        (0..self.entries.len()).filter(|place| is_settled(&self.entries[*place])).collect()
     }
 
     /// The commands whose outcome is not known.

@@ -1,1 +1,37 @@
-//! .
+//! The simulator: one seed is one run of the real log, the real decisions and the real loop on a simulated disk and
+//! clock, with clients that repeat, an operator who meddles, and faults.
+//!
+//! Everything happens on one thread and every choice comes from the seed, so a run can be had again, byte for byte.
+//! A run works and breaks for a while; then it is healed, and every promise of the hub must hold.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `world` | participants, limits, funds |
+//! | `clients`, `operator` | what is sent |
+//! | `diary` | what the senders know of it |
+//! | `process` | one life of the hub, driven turn by turn |
+//! | `life` | how lives begin and end: crashes, failures, restarts |
+//! | `run` | the steps of a run, and the healing at its end |
+//! | `witness` | every durable frame decided a second time |
+//! | `invariants` | what must always hold, one file each |
+//! | `tally`, `census`, `trace` | what happened |
+
+mod census;
+mod clients;
+mod clock;
+mod diary;
+pub mod invariants;
+mod life;
+mod operator;
+mod process;
+mod random;
+mod rows;
+mod run;
+mod tally;
+mod trace;
+mod witness;
+mod world;
+
+pub use invariants::{Invariant, Violation};
+pub use run::{Report, run, run_traced};
+pub use tally::Tally;

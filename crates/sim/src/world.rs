@@ -79,7 +79,10 @@ impl World {
 
     /// A payer and a payee of one currency: usually two that may deal with one another, at times anybody.
     pub fn pair(&self, random: &mut Random) -> (Seat, Seat) {
-        let payer = *random.pick(&self.seats);
+        let mut payer = *random.pick(&self.seats);
+        if payer.account == self.latecomer.account && random.chance(70) {
+            payer = *random.pick(&self.seats);
+        }
         let payees: Vec<Seat> = self
             .seats
             .iter()

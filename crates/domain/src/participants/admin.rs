@@ -122,7 +122,8 @@ fn initial_position_and_limits(
     initial_position: Amount,
     effects: &mut Effects,
 ) -> Outcome {
-    let value = initial_position.wide();
+    // Added, not set: an account without limits can have been paid already.
+    let value = position.value.plus(initial_position);
     let settlement = view.account(position.settlement()).expect("both accounts are made together");
     effects.accounts.push(Account { active: true, value, net_debit_cap: Some(net_debit_cap), ..*position });
     effects.accounts.push(Account { active: true, ..*settlement });

@@ -102,7 +102,7 @@ pub enum RecordError {
     #[error("{0} is not a kind of record")]
     UnknownKind(u8),
     /// A kind that only the hub itself writes.
-    #[error("a {0:?} record is the hub's own: a batch may hold prepares, fulfils and aborts")]
+    #[error("a {0:?} record is the hub's own: no client may send it")]
     NotForClients(Kind),
     /// A length that the kind cannot have.
     #[error("a {kind:?} record cannot have a length of {units} units of {UNIT} bytes")]
@@ -161,7 +161,7 @@ pub fn read_all(payload: &[u8]) -> Result<Vec<Command>, (usize, RecordError)> {
 /// As [`read`]; also for kinds that no client may send.
 pub fn seal(bytes: &mut [u8]) -> Result<(Command, usize), RecordError> {
     let (kind, length) = frame_of(bytes)?;
-    if !matches!(kind, Kind::Prepare | Kind::Fulfil | Kind::Abort) {
+    if kind == Kind::Expire {
         return Err(RecordError::NotForClients(kind));
     }
     if length != kind.fixed_units() * UNIT {

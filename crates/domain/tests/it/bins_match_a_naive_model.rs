@@ -39,6 +39,9 @@ struct Happened {
     dead_letters: Vec<(u64, &'static str, String)>,
 }
 
+/// Who is told, and with which code.
+type Told = (&'static str, Option<u16>);
+
 fn model(batch: &Batch) -> Happened {
     let mut happened = Happened::default();
     for (account, row) in &batch.accounts {
@@ -53,7 +56,8 @@ fn model(batch: &Batch) -> Happened {
     let mut results: BTreeMap<usize, (String, Option<u16>, i128)> = BTreeMap::new();
     let is_repeat = |index: usize| {
         batch.messages[..index].iter().any(|earlier| {
-            earlier.transfer == batch.messages[index].transfer && earlier.action == batch.messages[index].action
+            earlier.transfer == batch.messages[index].transfer
+                && earlier.action == batch.messages[index].action
         })
     };
     // Whoever comes first by account, then by action, then by amount where that counts, then by arrival.
@@ -104,7 +108,7 @@ fn handle(
         return (state, Some(2001), 0);
     };
     let position = happened.positions[&account];
-    let (new_state, code, change, told): (&str, Option<u16>, i128, Vec<(&'static str, Option<u16>)>) =
+    let (new_state, code, change, told): (&str, Option<u16>, i128, Vec<Told>) =
         match (message.action, state.as_str()) {
             (Action::Commit, "RECEIVED_FULFIL") => ("COMMITTED", None, -amount, vec![("payer", None)]),
             (Action::Reserve, "RECEIVED_FULFIL") => {
@@ -117,7 +121,8 @@ fn handle(
             }
             (Action::Prepare, "RECEIVED_PREPARE") => {
                 let cover_left = -limits.settlement.0 - (position + limits.reserved.0);
-                let cap_left = limits.net_debit_cap.map(|cap| i128::from(cap.0) - (position + limits.reserved.0));
+                let cap_left =
+                    limits.net_debit_cap.map(|cap| i128::from(cap.0) - (position + limits.reserved.0));
                 if cover_left < amount {
                     ("ABORTED_REJECTED", Some(4001), 0, vec![("payer", Some(4001))])
                 } else if cap_left.is_some_and(|left| left < amount) {

@@ -25,10 +25,7 @@ fn a_reserved_transfer_expires_through_the_payers_bin_and_both_are_told() {
     assert_effects(
         effects,
         Lists {
-            state_changes: vec![
-                moved(0, ReservedTimeout),
-                moved_with(0, ExpiredReserved, TransferExpired),
-            ],
+            state_changes: vec![moved(0, ReservedTimeout), moved_with(0, ExpiredReserved, TransferExpired)],
             position_changes: vec![changed(PAYER_POSITION, 0, -5, 0)],
             notifications: vec![
                 told_with(0, Payer, Expired, TransferExpired),

@@ -50,7 +50,8 @@ fn in_two_frames_the_prepare_is_refused() {
 
 #[test]
 fn a_replay_with_the_same_bounds_gives_the_same_effects_and_digests() {
-    let frames = [vec![prepare(1, 5), abort(0)], vec![prepare(2, 5)], vec![prepare(3, 1), fulfil(2), fulfil(1)]];
+    let frames =
+        [vec![prepare(1, 5), abort(0)], vec![prepare(2, 5)], vec![prepare(3, 1), fulfil(2), fulfil(1)]];
     let run = || {
         let mut world = at_the_cap();
         let effects: Vec<Effects> = frames.iter().map(|frame| world.frame(frame)).collect();

@@ -1,10 +1,10 @@
 //! The operator's commands: participants, limits, funds in and out, and what each refuses.
 
+use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::codes::ErrorCode::{
     ClientError, IdNotFound, InternalServerError, ModifiedRequest, PayerInsufficientLiquidity,
     PayerLimitError, TransferIdNotFound, ValidationError,
 };
-use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{AccountId, ParticipantId};
@@ -74,7 +74,8 @@ fn a_name_is_the_same_in_any_case_and_may_have_further_currencies() {
     let mut world = empty();
     let eur = "EUR".parse().unwrap();
     // In one frame, so that the second command sees the first.
-    let effects = world.frame(&[create("First-FSP", usd()), create("first-fsp", eur), create("FIRST-fsp", usd())]);
+    let effects =
+        world.frame(&[create("First-FSP", usd()), create("first-fsp", eur), create("FIRST-fsp", usd())]);
     let codes: Vec<_> = effects.outcomes.iter().map(|outcome| outcome.code).collect();
     assert_eq!(codes, [None, None, Some(ClientError.into())]);
     assert_eq!(world.memory.participants.len(), 1);
@@ -95,11 +96,24 @@ fn the_first_limit_activates_both_accounts_and_comes_once() {
     }
     let effects = world.frame(&[initial(PAYER, 10, 3)]);
     assert_eq!(effects.outcomes, [done(1, 3)]);
-    let (position, settlement) = (world.memory.accounts[&PAYER_POSITION], world.memory.accounts[&PAYER_SETTLEMENT]);
+    let (position, settlement) =
+        (world.memory.accounts[&PAYER_POSITION], world.memory.accounts[&PAYER_SETTLEMENT]);
     assert!(position.active && settlement.active);
     assert_eq!((position.value, position.net_debit_cap), (Balance(3), Some(Amount(10))));
     assert_eq!((settlement.value, settlement.net_debit_cap), (Balance(0), None));
     assert_refused(&mut world, initial(PAYER, 10, 3), InternalServerError);
+}
+
+#[test]
+fn the_initial_position_is_added_to_what_was_paid_before() {
+    let mut world = World::roomy();
+    let newcomer = ParticipantId(4);
+    let to_newcomer = prepared(holdfast_domain::command::Prepare { payee: newcomer, ..prepare_of(0, 5) });
+    let by_newcomer = fulfil_by(newcomer, 0, holdfast_domain::command::FulfilAction::Commit, fulfilment(0));
+    world.frame(&[create("newcomer", usd()), to_newcomer, by_newcomer]);
+    assert_eq!(world.value(AccountId(7)), -5, "an account without limits can be paid");
+    let effects = world.frame(&[initial(newcomer, 10, 3)]);
+    assert_eq!(effects.outcomes, [done(7, -2)]);
 }
 
 #[test]
@@ -130,7 +144,11 @@ fn who_is_inactive_takes_part_in_nothing_new() {
     let unknown = Command::Admin(Admin::SetParticipantActive { participant: ParticipantId(9), active: true });
     assert_refused(&mut world, unknown, IdNotFound);
     for account in [PAYER_SETTLEMENT, AccountId(99)] {
-        assert_refused(&mut world, Command::Admin(Admin::SetAccountActive { account, active: true }), IdNotFound);
+        assert_refused(
+            &mut world,
+            Command::Admin(Admin::SetAccountActive { account, active: true }),
+            IdNotFound,
+        );
     }
 }
 
@@ -266,9 +284,9 @@ fn movements_of_funds_name_their_own_settlement_account() {
 fn an_outcome_names_what_was_changed() {
     let mut world = World::roomy();
     let account = |account, active| Command::Admin(Admin::SetAccountActive { account, active });
-    let participant = |participant, active| Command::Admin(Admin::SetParticipantActive { participant, active });
-    let effects =
-        world.frame(&[prepare(0, 5), account(PAYER_POSITION, false), participant(OTHER, false)]);
+    let participant =
+        |participant, active| Command::Admin(Admin::SetParticipantActive { participant, active });
+    let effects = world.frame(&[prepare(0, 5), account(PAYER_POSITION, false), participant(OTHER, false)]);
     assert_eq!(effects.outcomes[1..], [done(on(PAYER_POSITION), 5), done(3, 0)]);
     assert!(!world.memory.accounts[&PAYER_POSITION].active);
     assert!(!world.memory.participants[&OTHER].active);

@@ -3,7 +3,8 @@
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::money::Balance;
 use holdfast_domain::records::batch::{
-    BatchError, HEADER_LEN, REPLY_LEN, Reply, read_replies, read_request_header, request_header, write_replies,
+    BatchError, HEADER_LEN, REPLY_LEN, Reply, read_replies, read_request_header, request_header,
+    write_replies,
 };
 use holdfast_domain::transfers::{Reason, TransferState};
 use proptest::prelude::*;
@@ -53,8 +54,13 @@ fn replies_are_written_and_read_as_they_always_were() {
     ];
     assert_eq!(write_replies(&outcomes), golden());
     assert_eq!(golden().len(), HEADER_LEN + 2 * REPLY_LEN);
-    let first =
-        Reply { state: Some(TransferState::Reserved), code: 0, reason: 0, subject: 0x0708, value: Balance(-5) };
+    let first = Reply {
+        state: Some(TransferState::Reserved),
+        code: 0,
+        reason: 0,
+        subject: 0x0708,
+        value: Balance(-5),
+    };
     let second = Reply { state: None, code: 3100, reason: 13, subject: 0, value: Balance(0) };
     assert_eq!(read_replies(&golden()), Ok(vec![first, second]));
     assert_eq!(read_replies(&write_replies(&[])), Ok(Vec::new()));

@@ -86,11 +86,8 @@ fn smallest_first_fits_more_and_answers_in_the_order_of_the_frame() {
 #[test]
 fn funds_that_are_lent_to_nobody_cover_for_no_one_else() {
     let mut world = World::with(10, 1000);
-    let from_other = prepared(holdfast_domain::command::Prepare {
-        source: OTHER,
-        payer: OTHER,
-        ..prepare_of(1, 500)
-    });
+    let from_other =
+        prepared(holdfast_domain::command::Prepare { source: OTHER, payer: OTHER, ..prepare_of(1, 500) });
     let effects = world.frame(&[prepare(0, 11), from_other]);
     assert_eq!(
         effects.outcomes,

@@ -72,12 +72,19 @@ fn the_same_prepare_again_gets_the_stored_result_and_no_effect() {
     let again = world.frame(&[prepare(0, 5), prepare(1, 50)]);
     let rejected = again.outcomes[1];
     assert_eq!(again.outcomes[0], answer(0, Reserved, 5));
-    assert_eq!((rejected.state, rejected.code.map(|code| code.number())), (Some(AbortedRejected), Some(4200)));
+    assert_eq!(
+        (rejected.state, rejected.code.map(|code| code.number())),
+        (Some(AbortedRejected), Some(4200))
+    );
     assert_effects(again, Lists { outcomes: vec![answer(0, Reserved, 5), rejected], ..Lists::default() });
 
     world.frame(&[fulfil(0)]);
     world.now = EXPIRATION + 1;
-    assert_eq!(world.frame(&[prepare(0, 5)]).outcomes, [answer(0, Committed, -5)], "also when it is long over");
+    assert_eq!(
+        world.frame(&[prepare(0, 5)]).outcomes,
+        [answer(0, Committed, -5)],
+        "also when it is long over"
+    );
 }
 
 #[test]

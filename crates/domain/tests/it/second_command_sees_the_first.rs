@@ -132,10 +132,8 @@ fn transfers_see_the_limits_that_an_operator_set_before_them_in_the_frame() {
 fn a_new_participant_can_be_used_in_the_frame_that_made_it() {
     let mut world = World::roomy();
     let newcomer = holdfast_domain::ids::ParticipantId(4);
-    let to_newcomer =
-        prepared(holdfast_domain::command::Prepare { payee: newcomer, ..prepare_of(0, 5) });
-    let by_newcomer =
-        fulfil_by(newcomer, 0, holdfast_domain::command::FulfilAction::Commit, fulfilment(0));
+    let to_newcomer = prepared(holdfast_domain::command::Prepare { payee: newcomer, ..prepare_of(0, 5) });
+    let by_newcomer = fulfil_by(newcomer, 0, holdfast_domain::command::FulfilAction::Commit, fulfilment(0));
     let effects = world.frame(&[create("newcomer", usd()), to_newcomer, by_newcomer]);
     assert_eq!(effects.outcomes[2], answer(0, Committed, -5));
 }

@@ -1,3 +1,7 @@
-//! What the binary promises at its command line, tested through the binary itself.
+//! What the binary promises, tested through the binary itself: at its command line, over HTTP, and under kill -9.
 
 mod dry_run_position;
+mod fulfil_races_expiry;
+mod kill_nine;
+mod serve;
+mod support;

@@ -1,0 +1,106 @@
+//! The real server as a child process, on a port that the system chooses.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use crate::BenchError;
+
+/// How long the server may take until it listens.
+const START_MAX: Duration = Duration::from_secs(60);
+/// How long it may take to end after SIGTERM.
+const STOP_MAX: Duration = Duration::from_secs(30);
+/// The line that tells the address.
+const LISTENING: &str = "listening on http://";
+const LOG_NAME: &str = "serve.log";
+const DATA_NAME: &str = "data";
+
+/// A running server. Dropping it kills it.
+pub(crate) struct Server {
+    child: Option<Child>,
+    pub(crate) address: String,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts `program serve` with its data in a new folder of `directory`.
+    pub(crate) fn start(program: &Path, directory: &Path) -> Result<Server, BenchError> {
+        let log = directory.join(LOG_NAME);
+        let messages = File::create(&log).map_err(BenchError::io("create", &log))?;
+        let mut child = Command::new(program)
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(directory.join(DATA_NAME))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(messages)
+            .spawn()
+            .map_err(BenchError::io("start", program))?;
+        let stdout = child.stdout.take();
+        let mut server = Server { child: Some(child), address: String::new(), log };
+        match stdout.and_then(listen_address) {
+            Some(address) => server.address = address,
+            None => return Err(server.failed("did not begin to listen")),
+        }
+        Ok(server)
+    }
+
+    fn failed(&self, what: &str) -> BenchError {
+        BenchError::Server { what: what.to_owned(), log: self.log.clone() }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// Asks it to end and waits until it has.
+    pub(crate) fn stop(mut self) -> Result<(), BenchError> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        let pid = rustix::process::Pid::from_child(&child);
+        // If it has ended already, waiting tells how.
+        let _: rustix::io::Result<()> = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let (send, receive) = sync_channel(1);
+        let waiting = std::thread::spawn(move || {
+            let ended = child.wait();
+            // Nobody listens any more after a kill.
+            let _: Result<(), _> = send.send(ended);
+        });
+        let ended = match receive.recv_timeout(STOP_MAX) {
+            Ok(ended) => ended,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                let _: rustix::io::Result<()> = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                return Err(self.failed("did not end when asked to"));
+            }
+        };
+        if waiting.join().is_err() || !ended.is_ok_and(|status| status.success()) {
+            return Err(self.failed("did not end well"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It has ended already or is ended now; there is no third.
+            let _: std::io::Result<()> = child.kill();
+            let _: std::io::Result<std::process::ExitStatus> = child.wait();
+        }
+    }
+}
+
+/// Reads the server's output up to the line with the address. The rest is drained so that it never blocks.
+fn listen_address(stdout: ChildStdout) -> Option<String> {
+    let (send, receive) = sync_channel(1);
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if let Some(address) = line.strip_prefix(LISTENING) {
+                // Only the first address is waited for.
+                let _: Result<(), _> = send.try_send(address.trim().to_owned());
+            }
+        }
+    });
+    receive.recv_timeout(START_MAX).ok()
+}

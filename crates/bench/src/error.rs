@@ -1,0 +1,68 @@
+//! Why there are no figures.
+
+use std::path::PathBuf;
+
+use holdfast_client::ClientError;
+
+/// Why a benchmark or a load run ended without figures.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A file or directory cannot be used.
+    #[error("cannot {what} {path}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// How it failed.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The server's data would not be on a disk.
+    #[error("{0} lies in memory (tmpfs): name a directory on a disk with --data")]
+    NotADisk(PathBuf),
+    /// The server did not come up, or not down.
+    #[error("the server {what}; its messages are in {log}")]
+    Server {
+        /// What it failed to do.
+        what: String,
+        /// Where its standard error went.
+        log: PathBuf,
+    },
+    /// The runtime for the client cannot be started.
+    #[error("cannot start the client's runtime")]
+    Runtime(#[source] std::io::Error),
+    /// A call ended without a reply.
+    #[error("{what}")]
+    Client {
+        /// Which call.
+        what: String,
+        /// How it ended.
+        #[source]
+        source: ClientError,
+    },
+    /// A reply that a benchmark must not get.
+    #[error("{0}")]
+    Refused(String),
+    /// The server's own counts do not fit what was sent.
+    #[error("the books do not balance: {0}")]
+    Books(String),
+    /// A view that is not what it should be.
+    #[error("cannot read {0}")]
+    View(&'static str),
+    /// Options that make no sense together.
+    #[error("{0}")]
+    Options(String),
+}
+
+impl BenchError {
+    pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> BenchError {
+        let path = path.into();
+        move |source| BenchError::Io { what, path, source }
+    }
+
+    pub(crate) fn client(what: impl Into<String>) -> impl FnOnce(ClientError) -> BenchError {
+        let what = what.into();
+        move |source| BenchError::Client { what, source }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a process has used and what the server has counted, read before and after the clock runs.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use holdfast_client::Client;
+
+use crate::BenchError;
+use crate::machine::kilobytes;
+
+/// What a process has used so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Usage {
+    /// User and system time, in microseconds.
+    pub(crate) cpu_us: u64,
+    /// Bytes sent to the disk.
+    pub(crate) written_bytes: u64,
+    /// The most memory it had at once.
+    pub(crate) rss_peak_bytes: u64,
+}
+
+impl Usage {
+    /// Of process `pid`; what cannot be read counts as nothing.
+    pub(crate) fn of(pid: u32) -> Usage {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let value = |text: &str, name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)).map(|rest| rest.trim_start_matches(':').trim().to_owned())
+        };
+        Usage {
+            cpu_us: cpu_us(&read("stat")).unwrap_or(0),
+            written_bytes: value(&read("io"), "write_bytes").and_then(|text| text.parse().ok()).unwrap_or(0),
+            rss_peak_bytes: value(&read("status"), "VmHWM").and_then(|text| kilobytes(&text)).unwrap_or(0),
+        }
+    }
+}
+
+/// User and system time are the 14th and 15th field; the second one is a name that may hold anything but `)`.
+fn cpu_us(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some((user + system) * (1_000_000 / rustix::param::clock_ticks_per_second()))
+}
+
+/// The server's counters, by name and labels as `/metrics` prints them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counters(BTreeMap<String, u64>);
+
+/// The counters whose difference tells the microseconds of each stage.
+const STAGE: &str = "holdfast_stage_nanoseconds_total{stage=\"";
+
+impl Counters {
+    pub(crate) async fn read(client: &Client) -> Result<Counters, BenchError> {
+        let text = client.get("/metrics").await.map_err(BenchError::client("reading /metrics"))?;
+        Ok(Counters::parse(&text))
+    }
+
+    fn parse(text: &str) -> Counters {
+        let whole = |value: &str| value.split('.').next().and_then(|digits| digits.parse().ok());
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let pairs = lines.filter_map(|line| line.rsplit_once(' '));
+        Counters(pairs.filter_map(|(name, value)| Some((name.to_owned(), whole(value)?))).collect())
+    }
+
+    fn since(&self, before: &Counters, name: &str) -> u64 {
+        let at = |counters: &Counters| counters.0.get(name).copied().unwrap_or(0);
+        at(self).saturating_sub(at(before))
+    }
+
+    pub(crate) fn frames_since(&self, before: &Counters) -> u64 {
+        self.since(before, "holdfast_frames_total")
+    }
+
+    pub(crate) fn records_since(&self, before: &Counters) -> u64 {
+        self.since(before, "holdfast_records_total")
+    }
+
+    /// Nanoseconds of each stage.
+    pub(crate) fn stages_since(&self, before: &Counters) -> BTreeMap<String, u64> {
+        let names = self.0.keys().filter_map(|name| Some((name, name.strip_prefix(STAGE)?.strip_suffix("\"}")?)));
+        names.map(|(name, stage)| (stage.to_owned(), self.since(before, name))).collect()
+    }
+}
+
+/// What `/hub/stats` says about transfers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Books {
+    pub(crate) committed: u64,
+    pub(crate) aborted: u64,
+    pub(crate) expired: u64,
+    pub(crate) open_holds: u64,
+    pub(crate) dead_letters: u64,
+}
+
+impl Books {
+    pub(crate) async fn read(client: &Client) -> Result<Books, BenchError> {
+        let text = client.get("/hub/stats").await.map_err(BenchError::client("reading /hub/stats"))?;
+        let stats: serde_json::Value = serde_json::from_str(&text).map_err(|_| BenchError::View("/hub/stats"))?;
+        let number = |value: &serde_json::Value| value.as_u64().ok_or(BenchError::View("/hub/stats"));
+        let reached = &stats["reachedState"];
+        Ok(Books {
+            committed: number(&reached["COMMITTED"])?,
+            aborted: number(&reached["ABORTED_ERROR"])?,
+            expired: number(&reached["EXPIRED_RESERVED"])?,
+            open_holds: number(&stats["openHolds"])?,
+            dead_letters: number(&stats["deadLetters"])?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_and_subtracted() {
+        let before = Counters::parse("# HELP x\nholdfast_frames_total 2\n");
+        let after = Counters::parse(
+            "holdfast_frames_total 12\nholdfast_stage_nanoseconds_total{stage=\"append\"} 300\nx 1.5\n",
+        );
+        assert_eq!(after.frames_since(&before), 10);
+        assert_eq!(after.records_since(&before), 0);
+        assert_eq!(after.stages_since(&before), BTreeMap::from([("append".to_owned(), 300)]));
+    }
+
+    #[test]
+    fn cpu_time_is_found_behind_any_name() {
+        let stat = "7 (a) b) S 1 1 1 0 -1 0 0 0 0 0 150 50 0 0 20 0";
+        assert_eq!(cpu_us(stat), Some(200 * (1_000_000 / rustix::param::clock_ticks_per_second())));
+    }
+
+    #[test]
+    fn this_process_uses_something() {
+        assert!(Usage::of(std::process::id()).rss_peak_bytes > 0);
+    }
+}

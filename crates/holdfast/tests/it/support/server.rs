@@ -1,0 +1,78 @@
+//! `holdfast serve` as a child process.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// A running hub. Killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+/// A folder on a real disk that goes away with the test.
+pub(crate) fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for test data")
+}
+
+pub(crate) fn binary() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_holdfast"))
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    binary().args(arguments).output().expect("the binary runs")
+}
+
+/// Any port that is free now.
+pub(crate) fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+impl Server {
+    /// Starts a hub and waits until it says where it listens.
+    pub(crate) fn start(data: &Path, listen: SocketAddr) -> Server {
+        let mut child = binary()
+            .args(["serve", "--listen", &listen.to_string(), "--data"])
+            .arg(data)
+            .env("HOLDFAST_TRACE", "warn")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let listening = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            line.strip_prefix("listening on http://").map(|address| address.parse().expect("an address"))
+        });
+        let address = listening.unwrap_or_else(|| panic!("the server ended: {:?}", child.wait()));
+        Server { child, address }
+    }
+
+    /// kill -9.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("the server was running");
+        self.child.wait().expect("the server is gone");
+    }
+
+    /// SIGTERM, and a clean end.
+    pub(crate) fn stop(mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("the server was running");
+        assert!(self.child.wait().expect("the server ends").success(), "SIGTERM ends cleanly");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already gone after `kill` or `stop`.
+        let _: std::io::Result<()> = self.child.kill();
+        let _: std::io::Result<std::process::ExitStatus> = self.child.wait();
+    }
+}
+
+/// Runs `holdfast verify` and requires that everything adds up.
+pub(crate) fn verify(data: &Path) -> serde_json::Value {
+    let data = PathBuf::from(data);
+    let output = run(&["verify", "--output", "json", "--data", data.to_str().expect("a plain path")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}

@@ -1,0 +1,204 @@
+//! Invariant 2. No prepare is accepted beyond the limits in force at its place in the log, and none that fits is
+//! refused. A naive model works through each frame one message at a time: it cuts the frame itself, lets credits
+//! go before debits, and tests each prepare against plain numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_domain::codes::ErrorCode;
+use holdfast_domain::command::{Admin, Command, Prepare};
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
+use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::transfers::TransferState;
+use holdfast_hub::prepare_order;
+
+use crate::witness::Decided;
+
+/// What stands on one position account.
+#[derive(Debug, Default)]
+struct Purse {
+    position: i128,
+    settlement: i128,
+    cap: Option<i128>,
+}
+
+/// A transfer that is RESERVED, as the model sees it.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    number: u64,
+    payer: AccountId,
+    payee: AccountId,
+    amount: i128,
+    expiration: Millis,
+}
+
+/// The model.
+#[derive(Debug, Default)]
+pub struct LimitsHold {
+    seats: BTreeMap<(ParticipantId, Currency), AccountId>,
+    purses: BTreeMap<AccountId, Purse>,
+    open: BTreeMap<TransferId, Open>,
+    known: BTreeSet<TransferId>,
+    leaving: BTreeMap<TransferId, i128>,
+    moved: BTreeSet<TransferId>,
+}
+
+type Answered<'a> = (&'a Command, &'a Outcome);
+
+impl LimitsHold {
+    /// Works through a frame.
+    pub fn see(&mut self, frame: &Decided<'_>) -> Result<(), String> {
+        let order = prepare_order(frame.header.options);
+        let mut batch: Vec<Answered<'_>> = Vec::new();
+        for (command, outcome) in frame.commands.iter().zip(&frame.effects.outcomes) {
+            let again = batch.iter().any(|(earlier, _)| earlier.transfer() == command.transfer());
+            if again || command.transfer().is_none() {
+                self.batch(&std::mem::take(&mut batch), order)?;
+            }
+            match command {
+                Command::Admin(admin) => self.operator(admin, outcome),
+                Command::Expire(expire) => self.expire(frame.header.time_ms, expire.holds_max, outcome)?,
+                _ => batch.push((command, outcome)),
+            }
+        }
+        self.batch(&batch, order)
+    }
+
+    /// All credits first, then prepares in their order. Accounts do not touch one another, so it does not matter
+    /// which account comes first.
+    fn batch(&mut self, batch: &[Answered<'_>], order: PrepareOrder) -> Result<(), String> {
+        for (command, outcome) in batch {
+            if let Command::Fulfil(_) | Command::Abort(_) = command {
+                self.complete(command, outcome);
+            }
+        }
+        let mut prepares: Vec<(&Prepare, &Outcome)> = Vec::new();
+        for (command, outcome) in batch {
+            if let Command::Prepare(prepare) = command
+                && outcome.state.is_some()
+                && self.known.insert(prepare.id)
+                && outcome.state != Some(TransferState::Invalid)
+            {
+                prepares.push((prepare, outcome));
+            }
+        }
+        if order == PrepareOrder::Smallest {
+            prepares.sort_by_key(|(prepare, _)| prepare.amount);
+        }
+        prepares.into_iter().try_for_each(|(prepare, outcome)| self.prepare(prepare, outcome))
+    }
+
+    fn prepare(&mut self, prepare: &Prepare, outcome: &Outcome) -> Result<(), String> {
+        let seat = |of| self.seats.get(&(of, prepare.currency)).copied();
+        let (Some(payer), Some(payee)) = (seat(prepare.payer), seat(prepare.payee)) else {
+            return Err(format!("{} has no accounts and was not INVALID", prepare.id));
+        };
+        let amount = i128::from(prepare.amount.0);
+        let purse = self.purses.entry(payer).or_default();
+        let refusal = if -purse.settlement - purse.position < amount {
+            Some(ErrorCode::PayerInsufficientLiquidity)
+        } else if purse.cap.is_some_and(|cap| cap - purse.position < amount) {
+            Some(ErrorCode::PayerLimitError)
+        } else {
+            None
+        };
+        let expected = if refusal.is_none() { TransferState::Reserved } else { TransferState::AbortedRejected };
+        if refusal.is_none() {
+            purse.position += amount;
+        }
+        let code = refusal.map(ErrorCode::number);
+        let answered = outcome.code.map(|code| code.number());
+        if (outcome.state, answered, outcome.value.0) != (Some(expected), code, purse.position) {
+            return Err(format!(
+                "a prepare of {amount} ({}) should be {expected} ({code:?}) with {purse:?}, and was {outcome:?}",
+                prepare.id
+            ));
+        }
+        if refusal.is_none() {
+            let open =
+                Open { number: outcome.subject, payer, payee, amount, expiration: prepare.expiration };
+            self.open.insert(prepare.id, open);
+        }
+        Ok(())
+    }
+
+    /// Within a batch a transfer has one command, so an end that is answered is the end that it made.
+    fn complete(&mut self, command: &Command, outcome: &Outcome) {
+        let Some(id) = command.transfer() else { return };
+        let Some(open) = self.open.get(&id).copied() else { return };
+        let account = match outcome.state {
+            Some(TransferState::Committed) => open.payee,
+            Some(TransferState::AbortedError) => open.payer,
+            _ => return,
+        };
+        self.open.remove(&id);
+        self.purses.entry(account).or_default().position -= open.amount;
+    }
+
+    fn expire(&mut self, time: Millis, holds_max: u32, outcome: &Outcome) -> Result<(), String> {
+        let mut due: Vec<(TransferId, Open)> =
+            self.open.iter().filter(|(_, open)| open.expiration < time).map(|(id, open)| (*id, *open)).collect();
+        due.sort_by_key(|(_, open)| (open.expiration, open.number));
+        due.truncate(holds_max as usize);
+        if outcome.subject != due.len() as u64 {
+            return Err(format!("an expiry ended {} holds; due are {due:?}", outcome.subject));
+        }
+        for (id, open) in due {
+            self.open.remove(&id);
+            self.purses.entry(open.payer).or_default().position -= open.amount;
+        }
+        Ok(())
+    }
+
+    fn operator(&mut self, admin: &Admin, outcome: &Outcome) {
+        if outcome.code.is_some() {
+            return;
+        }
+        match *admin {
+            Admin::CreateParticipant { currency, .. } => {
+                let (participant, account) = (outcome.subject & 0xffff_ffff, outcome.subject >> 32);
+                let number = |wide| u32::try_from(wide).expect("one half of 64 bits");
+                let seat = (ParticipantId(number(participant)), currency);
+                self.seats.insert(seat, AccountId(number(account)));
+            }
+            Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position } => {
+                let purse = self.purse(participant, currency);
+                purse.cap = Some(net_debit_cap.0.into());
+                purse.position += i128::from(initial_position.0);
+            }
+            Admin::SetLimit { participant, currency, net_debit_cap, .. } => {
+                self.purse(participant, currency).cap = Some(net_debit_cap.0.into());
+            }
+            Admin::FundsIn { id, account, amount, .. } => {
+                if self.moved.insert(id) {
+                    self.settlement(account, -i128::from(amount.0));
+                }
+            }
+            Admin::FundsOutReserve { id, account, amount, .. } => {
+                if self.moved.insert(id) {
+                    self.settlement(account, amount.0.into());
+                    self.leaving.insert(id, amount.0.into());
+                }
+            }
+            Admin::FundsOutCommit { id, .. } => {
+                self.leaving.remove(&id);
+            }
+            Admin::FundsOutAbort { id, account } => {
+                if let Some(amount) = self.leaving.remove(&id) {
+                    self.settlement(account, -amount);
+                }
+            }
+            Admin::SetParticipantActive { .. } | Admin::SetAccountActive { .. } => {}
+        }
+    }
+
+    fn purse(&mut self, participant: ParticipantId, currency: Currency) -> &mut Purse {
+        let account = self.seats[&(participant, currency)];
+        self.purses.entry(account).or_default()
+    }
+
+    /// A settlement account is the number after its position account.
+    fn settlement(&mut self, account: AccountId, by: i128) {
+        self.purses.entry(AccountId(account.0 - 1)).or_default().settlement += by;
+    }
+}

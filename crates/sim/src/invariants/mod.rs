@@ -1,0 +1,131 @@
+//! What must always hold (design section 9), one file each. Every auditor keeps its own books, in the simplest way
+//! that can be thought of, and shares no code with what it audits.
+
+mod acknowledged_survives;
+mod holds_end_once;
+mod jumped_clock_is_refused;
+mod legal_moves;
+mod limits_hold;
+mod money_is_conserved;
+mod positions_add_up;
+mod replay_changes_nothing;
+
+pub use acknowledged_survives::AcknowledgedSurvives;
+pub use holds_end_once::HoldsEndOnce;
+pub use jumped_clock_is_refused::JumpedClockIsRefused;
+pub use limits_hold::LimitsHold;
+pub use money_is_conserved::MoneyIsConserved;
+pub use positions_add_up::PositionsAddUp;
+pub use replay_changes_nothing::ReplayChangesNothing;
+
+use std::fmt;
+
+use holdfast_domain::ids::{AccountId, Millis};
+use holdfast_hub::Core;
+use holdfast_store::MemoryStore;
+
+use crate::witness::Decided;
+
+/// What was broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each has a file that says what it means")]
+pub enum Invariant {
+    MoneyIsConserved,
+    LimitsHold,
+    HoldsEndOnce,
+    AcknowledgedSurvives,
+    ReplayChangesNothing,
+    PositionsAddUp,
+    JumpedClockIsRefused,
+    /// The hub starts again after every fault, and an assertion of its own never fires.
+    TheHubGoesOn,
+}
+
+/// A broken promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which one.
+    pub invariant: Invariant,
+    /// What was seen.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.invariant, self.detail)
+    }
+}
+
+/// Violations found so far.
+#[derive(Debug, Default)]
+pub struct Findings(Vec<Violation>);
+
+impl Findings {
+    /// Writes down what an auditor says.
+    pub fn take(&mut self, invariant: Invariant, said: Result<(), String>) {
+        if let Err(detail) = said {
+            self.0.push(Violation { invariant, detail });
+        }
+    }
+
+    /// Whether nothing was found.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn into_list(self) -> Vec<Violation> {
+        self.0
+    }
+}
+
+/// The auditors that listen to frames.
+#[derive(Default)]
+pub struct Auditors {
+    money: MoneyIsConserved,
+    limits: LimitsHold,
+    holds: HoldsEndOnce,
+    positions: PositionsAddUp,
+    /// Audits answers and restarts.
+    pub acknowledged: AcknowledgedSurvives,
+    /// Audits times.
+    pub clock: JumpedClockIsRefused,
+}
+
+impl Auditors {
+    /// A frame became durable.
+    pub fn see(&mut self, frame: &Decided<'_>, findings: &mut Findings) {
+        findings.take(Invariant::MoneyIsConserved, self.money.see(frame));
+        findings.take(Invariant::LimitsHold, self.limits.see(frame));
+        findings.take(Invariant::HoldsEndOnce, self.holds.see(frame));
+        findings.take(Invariant::PositionsAddUp, self.positions.see(frame));
+        findings.take(Invariant::JumpedClockIsRefused, self.clock.see(frame));
+        self.acknowledged.see(frame);
+    }
+
+    /// No hold that ran out before `time` is open.
+    pub fn none_overdue(&self, time: Millis) -> Result<(), String> {
+        self.holds.none_open_before(time)
+    }
+
+    /// Whether money has reached an account that has no limit yet.
+    #[must_use]
+    pub fn waits_for_limit(&self, account: AccountId) -> bool {
+        self.positions.waits_for_limit(account)
+    }
+
+    /// No hold is open at all.
+    pub fn none_open(&self) -> Result<(), String> {
+        self.holds.none_open()
+    }
+
+    /// The state between two frames, all of it durable.
+    pub fn inspect(&self, core: &Core<MemoryStore>, findings: &mut Findings) {
+        let store = core.store();
+        findings.take(Invariant::MoneyIsConserved, self.money.inspect(store));
+        findings.take(Invariant::HoldsEndOnce, self.holds.inspect(store));
+        findings.take(Invariant::PositionsAddUp, self.positions.inspect(store));
+    }
+}

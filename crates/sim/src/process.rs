@@ -1,0 +1,157 @@
+//! One life of the hub: from opening the log to its end by a crash, a failure or a kill.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::records;
+use holdfast_hub::limits::HubOptions;
+use holdfast_hub::{
+    Core, Health, Intake, Journal, OpenError, Opened, Refusal, Status, Submission, Turn, Writer, log_folder,
+};
+use holdfast_log::{
+    BLOCK, FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentOptions, SimFs, SparePreparer,
+};
+use holdfast_store::MemoryStore;
+
+use crate::clock::SimClock;
+use crate::diary::Ticket;
+use crate::random::Random;
+
+/// How far the simulated hub lets its wall clock move.
+pub const CLOCK_JUMP_MAX: i64 = 10_000;
+const DATA: &str = "/data";
+
+/// An answer as it arrived.
+pub type Arrival = (Ticket, Result<Vec<Outcome>, Refusal>);
+
+/// Where answers arrive.
+#[derive(Clone, Default)]
+struct Inbox(Arc<Mutex<Vec<Arrival>>>);
+
+impl Inbox {
+    fn put(&self, arrival: Arrival) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
+    }
+
+    fn take(&self) -> Vec<Arrival> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A running hub, driven by hand.
+pub struct Process {
+    writer: Writer<MemoryStore>,
+    intake: Arc<Intake<MemoryStore>>,
+    health: Arc<Health>,
+    reader: Reader,
+    spare: SparePreparer,
+    inbox: Inbox,
+    /// The options of this life.
+    pub options: HubOptions,
+    /// What was found when it opened its log.
+    pub report: OpenReport,
+}
+
+/// Options for one life: bounds so small that they are met.
+pub fn draw_options(random: &mut Random) -> HubOptions {
+    HubOptions {
+        position_order: if random.chance(50) { PrepareOrder::Arrival } else { PrepareOrder::Smallest },
+        frame_bytes_max: *random.pick(&[512, 2_048, 1 << 16]),
+        intake_records_max: random.size(20, 60),
+        intake_bytes_max: *random.pick(&[4_096, 1 << 16]),
+        intake_items_max: random.size(4, 12),
+        expiry_holds_max: *random.pick(&[1, 3, 100]),
+        clock_jump_max: CLOCK_JUMP_MAX,
+    }
+}
+
+impl Process {
+    /// Opens the log on that disk, replays it and stands ready.
+    ///
+    /// # Errors
+    /// Whatever the hub says.
+    pub fn start(
+        fs: &SimFs,
+        clock: &Arc<SimClock>,
+        options: HubOptions,
+        random: &mut Random,
+    ) -> Result<Process, OpenError> {
+        let blocks = u64::try_from(random.size(2, 12)).expect("a few");
+        let segments =
+            SegmentOptions { segment_bytes: blocks * BLOCK as u64, created_by: "holdfast-sim".to_owned() };
+        let log_id = LogId(random.wide().to_le_bytes());
+        let opened = Opened::open(Arc::new(fs.clone()), Path::new(DATA), segments, log_id)?;
+        let report = opened.report.clone();
+        let (log, core) = opened.into_parts();
+        let (reader, spare) = (log.reader(), log.spare_preparer());
+        let intake = Arc::new(Intake::new(options));
+        let health = Arc::new(Health::default());
+        let journal = Journal::inline(Box::new(log), &intake, &health);
+        let clock = Arc::clone(clock) as Arc<dyn holdfast_hub::clock::Clock>;
+        let writer = Writer::new(core, Arc::clone(&intake), journal, clock, Arc::clone(&health), options);
+        Ok(Process { writer, intake, health, reader, spare, inbox: Inbox::default(), options, report })
+    }
+
+    /// The live state.
+    pub const fn core(&self) -> &Core<MemoryStore> {
+        self.writer.core()
+    }
+
+    /// Reads the log beside the writer.
+    pub const fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Whether the log has failed.
+    pub fn has_stopped(&self) -> bool {
+        matches!(self.health.status(), Status::Stopped(_))
+    }
+
+    /// Whether the log failed at a sync, or at a write.
+    pub fn failed_at(&self) -> (bool, bool) {
+        match self.health.status() {
+            Status::Stopped(reason) => (reason.contains("cannot sync"), reason.contains("cannot write")),
+            _ => (false, false),
+        }
+    }
+
+    /// Puts commands in line, as an edge would.
+    ///
+    /// # Errors
+    /// If they were not taken.
+    pub fn submit(&self, ticket: Ticket, commands: Vec<Command>) -> Result<(), Refusal> {
+        let mut bytes = Vec::new();
+        commands.iter().for_each(|command| records::write(command, &mut bytes));
+        let inbox = self.inbox.clone();
+        let answer = Box::new(move |answer| inbox.put((ticket, answer)));
+        self.intake.submit(Submission { bytes, commands, answer })
+    }
+
+    /// The operator says that the wall clock is right.
+    pub fn confirm_clock(&self) {
+        self.intake.confirm_clock();
+    }
+
+    /// One turn of the writer, and the answers that came of it.
+    pub fn turn(&mut self) -> (Turn, Vec<Arrival>) {
+        (self.writer.turn(), self.inbox.take())
+    }
+
+    /// Prepares the next segment ahead, as the hub's second thread would; `true` if one was wanted.
+    ///
+    /// # Errors
+    /// If the disk refuses. The log goes on without a spare.
+    pub fn prepare_spare(&self) -> Result<bool, LogError> {
+        self.spare.prepare_if_wanted()
+    }
+}
+
+/// The bytes of every file of the log, in the order of their names.
+pub fn log_bytes(fs: &SimFs) -> Vec<u8> {
+    let folder: PathBuf = log_folder(Path::new(DATA));
+    let names = fs.list(&folder).unwrap_or_default();
+    names.iter().flat_map(|name| fs.contents(&folder.join(name)).unwrap_or_default()).collect()
+}

@@ -1,0 +1,53 @@
+//! The witness reads the log as it grows and decides every durable frame a second time, from the bytes alone. It
+//! lives through all crashes: a hub that comes back must agree with what the witness saw.
+
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Effects;
+use holdfast_hub::{Core, ReplayError, replay_with};
+use holdfast_log::{FrameHeader, Reader};
+use holdfast_store::MemoryStore;
+
+/// A frame as it was decided.
+#[derive(Clone, Copy)]
+pub struct Decided<'a> {
+    /// The frame's header.
+    pub header: &'a FrameHeader,
+    /// Its commands.
+    pub commands: &'a [Command],
+    /// What they did.
+    pub effects: &'a Effects,
+}
+
+/// State derived from durable frames only.
+pub struct Witness {
+    core: Core<MemoryStore>,
+}
+
+impl Default for Witness {
+    fn default() -> Witness {
+        Witness { core: Core::new(MemoryStore::new(0)) }
+    }
+}
+
+impl Witness {
+    /// The state after the last frame seen.
+    #[must_use]
+    pub const fn core(&self) -> &Core<MemoryStore> {
+        &self.core
+    }
+
+    /// Reads what has become durable since, and shows each frame.
+    ///
+    /// # Errors
+    /// If the log cannot be read on from where the witness stands, or does not follow on from what it saw.
+    pub fn catch_up(
+        &mut self,
+        log: &Reader,
+        mut show: impl FnMut(Decided<'_>),
+    ) -> Result<(), ReplayError> {
+        let frames = log.read_from(self.core.end())?;
+        replay_with(frames, &mut self.core, |frame, commands, effects, _| {
+            show(Decided { header: &frame.header, commands, effects });
+        })
+    }
+}
