@@ -150,8 +150,8 @@ impl Process {
 }
 
 /// The bytes of every file of the log, in the order of their names.
-pub fn log_bytes(fs: &SimFs) -> Vec<u8> {
+pub fn log_bytes(fs: &SimFs) -> Vec<Vec<u8>> {
     let folder: PathBuf = log_folder(Path::new(DATA));
     let names = fs.list(&folder).unwrap_or_default();
-    names.iter().flat_map(|name| fs.contents(&folder.join(name)).unwrap_or_default()).collect()
+    names.iter().filter_map(|name| fs.contents(&folder.join(name)).ok()).collect()
 }

@@ -58,7 +58,7 @@ fn run_with(seed: u64, trace: Trace) -> Report {
         run.findings.take(Invariant::TheHubGoesOn, Err(said));
     }
     let mut trace = run.trace;
-    trace.bytes(&log_bytes(&run.fs));
+    log_bytes(&run.fs).iter().for_each(|file| trace.bytes(file));
     let (fingerprint, trace) = trace.finish();
     Report { seed, violations: run.findings.into_list(), tally: run.tally, fingerprint, trace }
 }
@@ -276,6 +276,8 @@ impl Run {
             self.auditors.clock.confirmed(now);
             self.tally.jumps_confirmed += 1;
             self.trace.note(format_args!("clock confirmed"));
+            // The confirmation wakes the writer: what it says is about the clock as it stands now.
+            self.turn();
         }
     }
 
