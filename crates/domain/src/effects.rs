@@ -45,6 +45,28 @@ pub(crate) struct Section {
     state_changes: usize,
     completions: usize,
     position_changes: usize,
+    outcomes: usize,
+}
+
+/// What one sub-batch of a frame did.
+#[derive(Debug, Clone, Copy)]
+pub struct Step<'a> {
+    /// See [`Effects::participants`].
+    pub participants: &'a [Participant],
+    /// See [`Effects::accounts`].
+    pub accounts: &'a [Account],
+    /// See [`Effects::funds`].
+    pub funds: &'a [FundsMovement],
+    /// See [`Effects::transfers`].
+    pub transfers: &'a [Transfer],
+    /// See [`Effects::state_changes`].
+    pub state_changes: &'a [StateChange],
+    /// See [`Effects::completions`].
+    pub completions: &'a [CompletionRow],
+    /// See [`Effects::position_changes`].
+    pub position_changes: &'a [PositionChange],
+    /// See [`Effects::outcomes`]: as many as the sub-batch has commands.
+    pub outcomes: &'a [Outcome],
 }
 
 /// A row of a transfer's history. Its time is the frame's.
@@ -252,7 +274,28 @@ impl Effects {
             state_changes: self.state_changes.len(),
             completions: self.completions.len(),
             position_changes: self.position_changes.len(),
+            outcomes: self.outcomes.len(),
         }
+    }
+
+    fn step(&self, number: usize) -> Step<'_> {
+        let to = self.sections[number];
+        let from = number.checked_sub(1).map_or_else(Section::default, |before| self.sections[before]);
+        Step {
+            participants: &self.participants[from.participants..to.participants],
+            accounts: &self.accounts[from.accounts..to.accounts],
+            funds: &self.funds[from.funds..to.funds],
+            transfers: &self.transfers[from.transfers..to.transfers],
+            state_changes: &self.state_changes[from.state_changes..to.state_changes],
+            completions: &self.completions[from.completions..to.completions],
+            position_changes: &self.position_changes[from.position_changes..to.position_changes],
+            outcomes: &self.outcomes[from.outcomes..to.outcomes],
+        }
+    }
+
+    /// The sub-batches of the frame in their order.
+    pub fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        (0..self.sections.len()).map(|number| self.step(number))
     }
 
     pub(crate) fn close_section(&mut self) {
@@ -261,35 +304,27 @@ impl Effects {
 
     /// Writes every row of the frame that was decided at `now`, sub-batch by sub-batch.
     pub fn apply(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
-        let mut from = Section::default();
-        for to in &self.sections {
-            self.apply_between(from, *to, now, rows);
-            from = *to;
-        }
-        debug_assert_eq!(from, self.lengths(), "every row belongs to a section");
+        self.steps().for_each(|step| step.apply(now, rows));
     }
 
     /// Writes the rows of the last sub-batch alone.
     pub(crate) fn apply_last(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
         let last = self.sections.len().checked_sub(1).expect("a section was closed");
-        let from = last.checked_sub(1).map_or_else(Section::default, |before| self.sections[before]);
-        self.apply_between(from, self.sections[last], now, rows);
+        self.step(last).apply(now, rows);
     }
+}
 
-    fn apply_between(&self, from: Section, to: Section, now: crate::ids::Millis, rows: &mut impl Rows) {
-        self.participants[from.participants..to.participants]
-            .iter()
-            .for_each(|row| rows.put_participant(row));
-        self.accounts[from.accounts..to.accounts].iter().for_each(|row| rows.put_account(row));
-        self.funds[from.funds..to.funds].iter().for_each(|row| rows.put_funds(row));
-        self.transfers[from.transfers..to.transfers].iter().for_each(|row| rows.add_transfer(row));
-        for change in &self.state_changes[from.state_changes..to.state_changes] {
-            change.apply(now, rows);
-        }
-        for row in &self.completions[from.completions..to.completions] {
+impl Step<'_> {
+    fn apply(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
+        self.participants.iter().for_each(|row| rows.put_participant(row));
+        self.accounts.iter().for_each(|row| rows.put_account(row));
+        self.funds.iter().for_each(|row| rows.put_funds(row));
+        self.transfers.iter().for_each(|row| rows.add_transfer(row));
+        self.state_changes.iter().for_each(|row| row.apply(now, rows));
+        for row in self.completions {
             rows.transfer_mut(row.transfer).completion = Some(row.completion);
         }
-        for row in &self.position_changes[from.position_changes..to.position_changes] {
+        for row in self.position_changes {
             rows.account_mut(row.account).value = row.value;
             let transfer = rows.transfer_mut(row.transfer);
             if row.change > Amount::ZERO {

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use holdfast_domain::command::{Admin, Command};
-use holdfast_domain::effects::Effects;
+use holdfast_domain::effects::{Effects, PositionChange, StateChange};
 use holdfast_domain::ids::{AccountId, Currency};
 use holdfast_domain::money::Balance;
-use holdfast_domain::participants::FundsState;
+use holdfast_domain::participants::{FundsMovement, FundsState};
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::View;
 use holdfast_store::Store;
@@ -88,44 +88,58 @@ impl Auditor {
         }
     }
 
-    /// Takes in a frame that was just replayed.
+    /// Takes in a frame that was just replayed, sub-batch by sub-batch.
     pub fn frame(&mut self, offset: u64, commands: &[Command], effects: &Effects, store: &impl View) {
-        for (command, outcome) in commands.iter().zip(&effects.outcomes) {
-            if let (Command::Admin(admin), None) = (command, outcome.code) {
-                self.admin(*admin, store);
+        let mut commands = commands.iter();
+        for step in effects.steps() {
+            for (outcome, command) in step.outcomes.iter().zip(&mut commands) {
+                if let (Command::Admin(admin), None) = (command, outcome.code) {
+                    self.admin(*admin, store);
+                }
             }
+            step.funds.iter().for_each(|movement| self.funds(movement, store));
+            step.state_changes.iter().for_each(|change| self.moved(offset, change));
+            step.position_changes.iter().for_each(|row| self.position(offset, row));
         }
-        for movement in &effects.funds {
-            let Some(account) = store.account(movement.account) else { continue };
-            let change = match movement.state {
-                FundsState::ReceivedIn | FundsState::OutAborted => Balance::ZERO.minus(movement.amount),
-                FundsState::OutReserved => movement.amount.wide(),
-                FundsState::OutCommitted => Balance::ZERO,
-            };
-            let balance = self.balances.entry(movement.account).or_default();
-            *balance = *balance + change;
-            let outside = self.outside.entry(account.currency).or_default();
-            *outside = *outside + change;
+    }
+
+    fn funds(&mut self, movement: &FundsMovement, store: &impl View) {
+        let Some(account) = store.account(movement.account) else { return };
+        let change = match movement.state {
+            FundsState::ReceivedIn | FundsState::OutAborted => Balance::ZERO.minus(movement.amount),
+            FundsState::OutReserved => movement.amount.wide(),
+            FundsState::OutCommitted => Balance::ZERO,
+        };
+        self.add_from_outside(movement.account, account.currency, change);
+    }
+
+    /// Money that comes or goes by the operator's word.
+    fn add_from_outside(&mut self, account: AccountId, currency: Currency, change: Balance) {
+        let balance = self.balances.entry(account).or_default();
+        *balance = *balance + change;
+        let outside = self.outside.entry(currency).or_default();
+        *outside = *outside + change;
+    }
+
+    fn moved(&mut self, offset: u64, change: &StateChange) {
+        let at = usize::try_from(change.transfer.0).unwrap_or(usize::MAX);
+        if self.states.len() <= at {
+            self.states.resize(at + 1, None);
         }
-        for change in &effects.state_changes {
-            let at = usize::try_from(change.transfer.0).unwrap_or(usize::MAX);
-            if self.states.len() <= at {
-                self.states.resize(at + 1, None);
-            }
-            if !change.state.may_follow(self.states[at]) {
-                self.find(Finding::IllegalMove { offset, transfer: change.transfer.0, state: change.state });
-            }
-            self.states[at] = Some(change.state);
+        if !change.state.may_follow(self.states[at]) {
+            self.find(Finding::IllegalMove { offset, transfer: change.transfer.0, state: change.state });
         }
-        for row in &effects.position_changes {
-            self.rows += 1;
-            let balance = self.balances.entry(row.account).or_default();
-            let before = *balance;
-            *balance = before.plus(row.change);
-            if *balance != row.value {
-                let (account, change) = (row.account.0, row.change.wide());
-                self.find(Finding::BrokenRow { offset, account, before, change, written: row.value });
-            }
+        self.states[at] = Some(change.state);
+    }
+
+    fn position(&mut self, offset: u64, row: &PositionChange) {
+        self.rows += 1;
+        let balance = self.balances.entry(row.account).or_default();
+        let before = *balance;
+        *balance = before.plus(row.change);
+        if *balance != row.value {
+            let (account, change) = (row.account.0, row.change.wide());
+            self.find(Finding::BrokenRow { offset, account, before, change, written: row.value });
         }
     }
 
@@ -137,9 +151,7 @@ impl Auditor {
         else {
             return;
         };
-        self.balances.insert(account, initial_position.wide());
-        let outside = self.outside.entry(currency).or_default();
-        *outside = outside.plus(initial_position);
+        self.add_from_outside(account, currency, initial_position.wide());
     }
 
     /// Compares what was added up with where the accounts stand.

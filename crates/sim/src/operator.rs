@@ -29,9 +29,7 @@ impl Operator {
                 net_debit_cap: Amount(random.between(0, 20) * UNIT),
                 alarm_percentage: u16::try_from(random.below(101)).expect("a percentage"),
             },
-            30..45 => {
-                Admin::FundsIn { id, account: seat.settlement(), currency: seat.currency, amount }
-            }
+            30..45 => Admin::FundsIn { id, account: seat.settlement(), currency: seat.currency, amount },
             45..60 => {
                 self.leaving.push((id, seat.settlement()));
                 Admin::FundsOutReserve { id, account: seat.settlement(), currency: seat.currency, amount }

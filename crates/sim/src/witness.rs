@@ -40,11 +40,7 @@ impl Witness {
     ///
     /// # Errors
     /// If the log cannot be read on from where the witness stands, or does not follow on from what it saw.
-    pub fn catch_up(
-        &mut self,
-        log: &Reader,
-        mut show: impl FnMut(Decided<'_>),
-    ) -> Result<(), ReplayError> {
+    pub fn catch_up(&mut self, log: &Reader, mut show: impl FnMut(Decided<'_>)) -> Result<(), ReplayError> {
         let frames = log.read_from(self.core.end())?;
         replay_with(frames, &mut self.core, |frame, commands, effects, _| {
             show(Decided { header: &frame.header, commands, effects });

@@ -40,8 +40,8 @@ fn a_question_that_waited_is_not_answered_from_undurable_state() {
     fs.fail_next_write();
     assert_eq!(hub.turn(), Turn::Stopped);
     assert!(waiting.recv().unwrap().is_err());
-    let (send, receive) = mpsc::channel::<usize>();
-    let asked = hub.intake.ask(Box::new(move |core| send.send(core.counts().frames as usize).unwrap()));
+    let (send, receive) = mpsc::channel::<u64>();
+    let asked = hub.intake.ask(Box::new(move |core| send.send(core.counts().frames).unwrap()));
     assert!(asked.is_err(), "a stopped hub takes no question");
     hub.turn();
     assert!(receive.recv().is_err(), "the question was dropped, not answered");

@@ -102,7 +102,8 @@ impl LimitsHold {
         } else {
             None
         };
-        let expected = if refusal.is_none() { TransferState::Reserved } else { TransferState::AbortedRejected };
+        let expected =
+            if refusal.is_none() { TransferState::Reserved } else { TransferState::AbortedRejected };
         if refusal.is_none() {
             purse.position += amount;
         }
@@ -115,8 +116,7 @@ impl LimitsHold {
             ));
         }
         if refusal.is_none() {
-            let open =
-                Open { number: outcome.subject, payer, payee, amount, expiration: prepare.expiration };
+            let open = Open { number: outcome.subject, payer, payee, amount, expiration: prepare.expiration };
             self.open.insert(prepare.id, open);
         }
         Ok(())
@@ -136,8 +136,12 @@ impl LimitsHold {
     }
 
     fn expire(&mut self, time: Millis, holds_max: u32, outcome: &Outcome) -> Result<(), String> {
-        let mut due: Vec<(TransferId, Open)> =
-            self.open.iter().filter(|(_, open)| open.expiration < time).map(|(id, open)| (*id, *open)).collect();
+        let mut due: Vec<(TransferId, Open)> = self
+            .open
+            .iter()
+            .filter(|(_, open)| open.expiration < time)
+            .map(|(id, open)| (*id, *open))
+            .collect();
         due.sort_by_key(|(_, open)| (open.expiration, open.number));
         due.truncate(holds_max as usize);
         if outcome.subject != due.len() as u64 {
