@@ -68,6 +68,7 @@ impl From<Fulfil> for Command {
             action: FulfilAction::Commit,
             fulfilment: call.fulfilment,
             digest: [0; 32],
+            tail: Vec::new(),
         })
     }
 }

@@ -17,8 +17,12 @@ pub enum Command {
     Abort(Abort),
     /// Release what ran out. The hub itself logs this; no client may.
     Expire(Expire),
+    /// Tell a party where its transfer stands. Logged, so that the answer is delivered whatever happens.
+    Lookup(Lookup),
     /// Participants, limits and funds.
     Admin(Admin),
+    /// Where a participant wants to be called.
+    SetEndpoint(SetEndpoint),
 }
 
 impl Command {
@@ -29,7 +33,8 @@ impl Command {
             Command::Prepare(prepare) => Some(prepare.id),
             Command::Fulfil(fulfil) => Some(fulfil.id),
             Command::Abort(abort) => Some(abort.id),
-            Command::Expire(_) | Command::Admin(_) => None,
+            Command::Lookup(lookup) => Some(lookup.id),
+            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) => None,
         }
     }
 }
@@ -62,8 +67,14 @@ pub struct Prepare {
 impl Prepare {
     /// This prepare with the hash that a binary record without a tail gets.
     #[must_use]
-    pub fn hashed(mut self) -> Prepare {
-        self.hash = crate::records::hash_without_tail(&self);
+    pub fn hashed(self) -> Prepare {
+        self.hashed_with(&[0; 32], &[0; 32])
+    }
+
+    /// This prepare with its hash, given the digests of its ILP packet and extensions (zeros where absent).
+    #[must_use]
+    pub fn hashed_with(mut self, ilp_packet: &[u8; 32], extensions: &[u8; 32]) -> Prepare {
+        self.hash = crate::records::hash_of(&self, ilp_packet, extensions);
         self
     }
 }
@@ -89,13 +100,21 @@ pub struct Fulfil {
     pub fulfilment: [u8; 32],
     /// SHA-256 of the preimage, computed where the record is parsed so that the one deciding thread need not.
     pub digest: [u8; 32],
+    /// Opaque bytes that are kept in the log and handed on unread.
+    pub tail: Vec<u8>,
 }
 
 impl Fulfil {
     /// A fulfil with its digest.
     #[must_use]
     pub fn new(source: ParticipantId, id: TransferId, action: FulfilAction, fulfilment: [u8; 32]) -> Fulfil {
-        Fulfil { source, id, action, fulfilment, digest: Sha256::digest(fulfilment).into() }
+        Fulfil { source, id, action, fulfilment, digest: Sha256::digest(fulfilment).into(), tail: Vec::new() }
+    }
+
+    /// The same with bytes to hand on.
+    #[must_use]
+    pub fn with_tail(self, tail: Vec<u8>) -> Fulfil {
+        Fulfil { tail, ..self }
     }
 }
 
@@ -157,4 +176,54 @@ pub enum Admin {
     FundsOutCommit { id: TransferId, account: AccountId },
     /// They come back.
     FundsOutAbort { id: TransferId, account: AccountId },
+}
+
+/// A party asks where a transfer stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lookup {
+    /// Who asks.
+    pub source: ParticipantId,
+    /// Which transfer.
+    pub id: TransferId,
+}
+
+/// The longest name of an endpoint type.
+pub const ENDPOINT_KIND_BYTES_MAX: usize = 128;
+/// The longest value of an endpoint.
+pub const ENDPOINT_VALUE_BYTES_MAX: usize = 1_024;
+
+/// Where a participant wants to be called, by the type names of the admin API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetEndpoint {
+    participant: ParticipantId,
+    kind: String,
+    value: String,
+}
+
+impl SetEndpoint {
+    /// An endpoint, if its texts are neither empty nor too long.
+    #[must_use]
+    pub fn new(participant: ParticipantId, kind: String, value: String) -> Option<SetEndpoint> {
+        let fits = (1..=ENDPOINT_KIND_BYTES_MAX).contains(&kind.len())
+            && (1..=ENDPOINT_VALUE_BYTES_MAX).contains(&value.len());
+        fits.then_some(SetEndpoint { participant, kind, value })
+    }
+
+    /// Whose.
+    #[must_use]
+    pub const fn participant(&self) -> ParticipantId {
+        self.participant
+    }
+
+    /// The type, such as `FSPIOP_CALLBACK_URL_TRANSFER_POST`.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The URL template, or an address for mail.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        &self.value
+    }
 }

@@ -11,9 +11,9 @@ use crate::effects::{Effects, Outcome};
 use crate::expiry::expire;
 use crate::ids::{AccountId, Millis, TransferId, TransferNo};
 use crate::overlay::Overlay;
-use crate::participants::{AccountKind, decide_admin};
+use crate::participants::{AccountKind, decide_admin, set_endpoint};
 use crate::positions::{Message, MessageResult, PositionAccount, PositionAccounts, PrepareOrder, process};
-use crate::transfers::{Reason, abort, fulfil, prepare};
+use crate::transfers::{Reason, abort, fulfil, lookup, prepare};
 use crate::view::View;
 
 /// A frame as the decision sees it: commands, and all that the hub stamped on them.
@@ -95,7 +95,11 @@ fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize
     let commands = &frame.commands[batch];
     match commands {
         [Command::Admin(admin)] => {
-            let outcome = decide_admin(view, admin, effects);
+            let outcome = decide_admin(view, frame.time, admin, effects);
+            effects.outcomes.push(outcome);
+        }
+        [Command::SetEndpoint(endpoint)] => {
+            let outcome = set_endpoint(view, endpoint, effects);
             effects.outcomes.push(outcome);
         }
         [Command::Expire(command)] => {
@@ -125,7 +129,8 @@ fn decide_transfers(
             Command::Prepare(command) => prepare(view, now, next, command, effects),
             Command::Fulfil(command) => fulfil(view, now, command, effects),
             Command::Abort(command) => abort(view, now, command, effects),
-            Command::Expire(_) | Command::Admin(_) => unreachable!("they stand alone in their sub-batch"),
+            Command::Lookup(command) => Err(lookup(view, *command)),
+            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) => unreachable!("they stand alone in their sub-batch"),
         };
         if effects.transfers.len() > new_before {
             next = TransferNo(next.0 + 1);

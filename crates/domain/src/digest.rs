@@ -16,6 +16,7 @@ impl Effects {
             self.participants.len(),
             self.accounts.len(),
             self.funds.len(),
+            self.endpoints.len(),
             self.transfers.len(),
             self.state_changes.len(),
             self.completions.len(),
@@ -49,6 +50,9 @@ impl Effects {
         for row in &self.funds {
             out.extend_from_slice(&row.id.0.to_le_bytes());
             out.push(row.state as u8);
+        }
+        for row in &self.endpoints {
+            out.extend_from_slice(&row.participant().0.to_le_bytes());
         }
         for row in &self.transfers {
             out.extend_from_slice(&row.no.0.to_le_bytes());

@@ -1,6 +1,7 @@
 //! Effects: what a decision does, as data. The store applies them, the hub answers from them, tests compare them.
 
 use crate::codes::ErrorCode;
+use crate::command::SetEndpoint;
 use crate::ids::{AccountId, TransferNo};
 use crate::money::{Amount, Balance};
 use crate::participants::{Account, FundsMovement, Participant};
@@ -15,6 +16,8 @@ pub struct Effects {
     pub accounts: Vec<Account>,
     /// Movements of funds made or changed: whole rows.
     pub funds: Vec<FundsMovement>,
+    /// Endpoints set: whole rows.
+    pub endpoints: Vec<SetEndpoint>,
     /// Transfers seen for the first time.
     pub transfers: Vec<Transfer>,
     /// Rows of the append-only history.
@@ -41,10 +44,12 @@ pub(crate) struct Section {
     participants: usize,
     accounts: usize,
     funds: usize,
+    endpoints: usize,
     transfers: usize,
     state_changes: usize,
     completions: usize,
     position_changes: usize,
+    notifications: usize,
     outcomes: usize,
 }
 
@@ -57,6 +62,8 @@ pub struct Step<'a> {
     pub accounts: &'a [Account],
     /// See [`Effects::funds`].
     pub funds: &'a [FundsMovement],
+    /// See [`Effects::endpoints`].
+    pub endpoints: &'a [SetEndpoint],
     /// See [`Effects::transfers`].
     pub transfers: &'a [Transfer],
     /// See [`Effects::state_changes`].
@@ -65,6 +72,8 @@ pub struct Step<'a> {
     pub completions: &'a [CompletionRow],
     /// See [`Effects::position_changes`].
     pub position_changes: &'a [PositionChange],
+    /// See [`Effects::notifications`].
+    pub notifications: &'a [Notification],
     /// See [`Effects::outcomes`]: as many as the sub-batch has commands.
     pub outcomes: &'a [Outcome],
 }
@@ -236,6 +245,8 @@ pub trait Rows {
     fn put_account(&mut self, row: &Account);
     /// A movement of funds was made or changed.
     fn put_funds(&mut self, row: &FundsMovement);
+    /// An endpoint was set.
+    fn put_endpoint(&mut self, row: &SetEndpoint);
     /// A transfer was seen for the first time.
     fn add_transfer(&mut self, row: &Transfer);
     /// The transfer of that number, to be changed.
@@ -254,6 +265,7 @@ impl Effects {
         self.participants.clear();
         self.accounts.clear();
         self.funds.clear();
+        self.endpoints.clear();
         self.transfers.clear();
         self.state_changes.clear();
         self.completions.clear();
@@ -270,10 +282,12 @@ impl Effects {
             participants: self.participants.len(),
             accounts: self.accounts.len(),
             funds: self.funds.len(),
+            endpoints: self.endpoints.len(),
             transfers: self.transfers.len(),
             state_changes: self.state_changes.len(),
             completions: self.completions.len(),
             position_changes: self.position_changes.len(),
+            notifications: self.notifications.len(),
             outcomes: self.outcomes.len(),
         }
     }
@@ -285,10 +299,12 @@ impl Effects {
             participants: &self.participants[from.participants..to.participants],
             accounts: &self.accounts[from.accounts..to.accounts],
             funds: &self.funds[from.funds..to.funds],
+            endpoints: &self.endpoints[from.endpoints..to.endpoints],
             transfers: &self.transfers[from.transfers..to.transfers],
             state_changes: &self.state_changes[from.state_changes..to.state_changes],
             completions: &self.completions[from.completions..to.completions],
             position_changes: &self.position_changes[from.position_changes..to.position_changes],
+            notifications: &self.notifications[from.notifications..to.notifications],
             outcomes: &self.outcomes[from.outcomes..to.outcomes],
         }
     }
@@ -319,13 +335,15 @@ impl Step<'_> {
         self.participants.iter().for_each(|row| rows.put_participant(row));
         self.accounts.iter().for_each(|row| rows.put_account(row));
         self.funds.iter().for_each(|row| rows.put_funds(row));
+        self.endpoints.iter().for_each(|row| rows.put_endpoint(row));
         self.transfers.iter().for_each(|row| rows.add_transfer(row));
         self.state_changes.iter().for_each(|row| row.apply(now, rows));
         for row in self.completions {
             rows.transfer_mut(row.transfer).completion = Some(row.completion);
         }
         for row in self.position_changes {
-            rows.account_mut(row.account).value = row.value;
+            let account = rows.account_mut(row.account);
+            (account.value, account.changed_at) = (row.value, now);
             let transfer = rows.transfer_mut(row.transfer);
             if row.change > Amount::ZERO {
                 transfer.reserved_value = Some(row.value);

@@ -102,6 +102,9 @@ impl<V: View> Rows for Overlay<'_, V> {
         self.funds.insert(row.id, *row);
     }
 
+    /// No decision reads endpoints.
+    fn put_endpoint(&mut self, _: &crate::command::SetEndpoint) {}
+
     fn add_transfer(&mut self, row: &Transfer) {
         self.numbers.insert(row.id, row.no);
         self.transfers.insert(row.no, row.clone());

@@ -1,6 +1,7 @@
 //! State, offsets and audit chain, moved forward frame by frame. Live and replayed frames pass through the same
 //! function with the same bounds, so a replay gives the same answers.
 
+use holdfast_domain::callbacks::callbacks;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::Millis;
@@ -10,6 +11,7 @@ use holdfast_domain::{FrameInput, RULES_VERSION, decide};
 use holdfast_log::FrameHeader;
 use holdfast_store::Store;
 
+use crate::callbacks::CallbackRow;
 use crate::chain::Chain;
 
 const OPTION_SMALLEST_FIRST: u32 = 1;
@@ -42,6 +44,8 @@ pub struct Counts {
     pub dead_letters: u64,
     /// Limit alarms.
     pub alarms: u64,
+    /// Messages for participants that have registered no endpoint for them.
+    pub callbacks_without_endpoint: u64,
 }
 
 impl Counts {
@@ -69,13 +73,15 @@ pub struct Core<S> {
     end: u64,
     last_time: Millis,
     counts: Counts,
+    next_callback: u64,
+    callbacks: Vec<CallbackRow>,
 }
 
 impl<S: Store> Core<S> {
     /// The state before the first frame.
     #[must_use]
     pub fn new(store: S) -> Core<S> {
-        Core { store, chain: Chain::default(), end: 0, last_time: 0, counts: Counts::default() }
+        Core { store, chain: Chain::default(), end: 0, last_time: 0, counts: Counts::default(), next_callback: 0, callbacks: Vec::new() }
     }
 
     /// The rows.
@@ -120,6 +126,37 @@ impl<S: Store> Core<S> {
         }
     }
 
+    /// The callbacks of the last frame: those for which somebody has registered an endpoint.
+    pub fn callbacks(&self) -> &[CallbackRow] {
+        &self.callbacks
+    }
+
+    pub(crate) fn take_callbacks(&mut self) -> Vec<CallbackRow> {
+        std::mem::take(&mut self.callbacks)
+    }
+
+    fn number_callbacks(&mut self, header: &FrameHeader, commands: &[Command], effects: &Effects) {
+        self.callbacks.clear();
+        if !self.store.has_endpoints() {
+            return;
+        }
+        for callback in callbacks(commands, effects, &self.store) {
+            if self.store.endpoint(callback.to, callback.message.endpoint_type()).is_none() {
+                self.counts.callbacks_without_endpoint += 1;
+                continue;
+            }
+            self.callbacks.push(CallbackRow {
+                number: self.next_callback,
+                offset: header.base_offset + u64::from(callback.origin),
+                time: header.time_ms,
+                to: callback.to,
+                transfer: callback.transfer,
+                message: callback.message,
+            });
+            self.next_callback += 1;
+        }
+    }
+
     /// Decides the frame, applies it and moves the chain on. `payload` is the frame's payload in pieces.
     pub fn advance<'a>(
         &mut self,
@@ -138,6 +175,7 @@ impl<S: Store> Core<S> {
         self.end = header.end_offset();
         self.last_time = self.last_time.max(header.time_ms);
         self.counts.add(header, &effects);
+        self.number_callbacks(header, commands, &effects);
         effects
     }
 }

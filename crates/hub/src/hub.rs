@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use holdfast_log::{FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, Tail};
 use holdfast_store::MemoryStore;
 
+use crate::callbacks::{CallbackFeed, CallbackRow};
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::health::{Health, Status};
 use crate::intake::{Intake, Query, Refusal, Submission};
 use crate::journal::Journal;
 use crate::limits::HubOptions;
-use crate::replay::{ReplayError, replay};
+use crate::replay::{ReplayError, replay_with};
 use crate::writer::Writer;
 
 /// The folder of the log inside a data directory.
@@ -38,6 +39,7 @@ pub enum OpenError {
 pub struct Opened {
     log: SegmentLog,
     core: Core<MemoryStore>,
+    callbacks: Vec<CallbackRow>,
     /// What was found in the log.
     pub report: OpenReport,
     /// How long reading and replaying took.
@@ -45,7 +47,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the log in `data` (made if there is none) and replays it.
+    /// Opens the log in `data` (made if there is none) and replays it. No callback of it is fed again.
     ///
     /// # Errors
     /// If the log is damaged, in use, or was decided under other rules.
@@ -55,11 +57,28 @@ impl Opened {
         segments: SegmentOptions,
         new_log_id: LogId,
     ) -> Result<Opened, OpenError> {
+        Opened::open_with(fs, data, segments, new_log_id, |_| false)
+    }
+
+    /// As [`Opened::open`]; of the callbacks that the log gave rise to, those that `undelivered` names are fed again.
+    ///
+    /// # Errors
+    /// If the log is damaged, in use, or was decided under other rules.
+    pub fn open_with(
+        fs: Arc<dyn FileSystem>,
+        data: &Path,
+        segments: SegmentOptions,
+        new_log_id: LogId,
+        undelivered: impl Fn(&CallbackRow) -> bool,
+    ) -> Result<Opened, OpenError> {
         let started = Instant::now();
         let (log, report) = SegmentLog::open(fs, &log_folder(data), segments, new_log_id)?;
         let mut core = Core::new(MemoryStore::new(id_key(log.log_id())));
-        replay(log.read_from(0)?, &mut core)?;
-        Ok(Opened { log, core, report, took: started.elapsed() })
+        let mut callbacks = Vec::new();
+        replay_with(log.read_from(0)?, &mut core, |_, _, _, core| {
+            callbacks.extend(core.callbacks().iter().filter(|row| undelivered(row)));
+        })?;
+        Ok(Opened { log, core, callbacks, report, took: started.elapsed() })
     }
 
     /// The log and the state it leads to, for those who drive the loop themselves.
@@ -87,6 +106,7 @@ pub struct HubHandle<S = MemoryStore> {
     health: Arc<Health>,
     reader: Reader,
     tail: Tail,
+    feed: Arc<CallbackFeed>,
 }
 
 impl<S> Clone for HubHandle<S> {
@@ -96,6 +116,7 @@ impl<S> Clone for HubHandle<S> {
             health: Arc::clone(&self.health),
             reader: Arc::clone(&self.reader),
             tail: self.tail.clone(),
+            feed: Arc::clone(&self.feed),
         }
     }
 }
@@ -134,6 +155,12 @@ impl<S> HubHandle<S> {
         &self.reader
     }
 
+    /// Where the callbacks of durable frames come out; for one deliverer.
+    #[must_use]
+    pub const fn callbacks(&self) -> &Arc<CallbackFeed> {
+        &self.feed
+    }
+
     /// Follows the end of the log.
     #[must_use]
     pub const fn tail(&self) -> &Tail {
@@ -154,13 +181,15 @@ impl Hub {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(opened: Opened, clock: Arc<dyn Clock>, options: HubOptions) -> Result<Hub, OpenError> {
-        let Opened { log, core, .. } = opened;
+        let Opened { log, core, callbacks, .. } = opened;
+        let feed = Arc::new(CallbackFeed::default());
+        feed.refill(callbacks);
         let preparer = log.spare_preparer();
         let spare = thread("spare segment", move || preparer.run())?;
         let intake = Arc::new(Intake::new(options));
         let health = Arc::new(Health::default());
         let (reader, tail) = (log.reader(), log.tail());
-        let journal = Journal::threaded(Box::new(log), &intake, &health).map_err(OpenError::Thread)?;
+        let journal = Journal::threaded(Box::new(log), &intake, &health, &feed).map_err(OpenError::Thread)?;
         let writer = Writer::new(core, Arc::clone(&intake), journal, clock, Arc::clone(&health), options);
         let alarm = StopAlarm { intake: Arc::clone(&intake), health: Arc::clone(&health) };
         let writer = thread("writer", move || {
@@ -168,7 +197,7 @@ impl Hub {
             writer.run();
             std::mem::forget(alarm);
         })?;
-        let handle = HubHandle { intake, health, reader, tail };
+        let handle = HubHandle { intake, health, reader, tail, feed };
         Ok(Hub { handle, writer: Some(writer), spare: Some(spare) })
     }
 
@@ -192,6 +221,7 @@ impl Drop for Hub {
     fn drop(&mut self) {
         self.handle.health.set(Status::ShuttingDown);
         self.handle.intake.close("the hub is shutting down");
+        self.handle.feed.close();
         for thread in [self.writer.take(), self.spare.take()].into_iter().flatten() {
             if thread.join().is_err() {
                 tracing::error!("a thread of the hub panicked");

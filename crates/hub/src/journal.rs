@@ -12,12 +12,19 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::planted;
 use holdfast_log::{FrameBuf, FrameHeader, Log};
 
+use crate::callbacks::{CallbackFeed, CallbackRow};
 use crate::health::{Health, Status};
 use crate::intake::{Answer, Intake, Refusal};
 use crate::meters::{Meters, Stage};
 
 /// Answers that wait for their frame.
-pub(crate) type Answers = Vec<(Answer, Vec<Outcome>)>;
+#[derive(Default)]
+pub(crate) struct Answers {
+    /// To callers.
+    pub(crate) outcomes: Vec<(Answer, Vec<Outcome>)>,
+    /// To participants.
+    pub(crate) callbacks: Vec<CallbackRow>,
+}
 
 /// Where frames become durable.
 pub struct Journal(Kind);
@@ -38,6 +45,7 @@ struct Desk {
     health: Arc<Health>,
     close: Box<dyn Fn(&str) + Send>,
     meters: Meters,
+    feed: Option<Arc<CallbackFeed>>,
 }
 
 impl Desk {
@@ -56,20 +64,27 @@ impl Desk {
 
     fn release(&self, answers: Answers, durable: &Result<(), String>) {
         let started = Instant::now();
-        for (answer, outcomes) in answers {
+        for (answer, outcomes) in answers.outcomes {
             answer(match durable {
                 Ok(()) => Ok(outcomes),
                 Err(reason) => Err(Refusal::Unknown(reason.clone())),
             });
+        }
+        if let (Ok(()), Some(feed)) = (durable, &self.feed) {
+            feed.push(answers.callbacks);
         }
         self.meters.spent(Stage::Answer, started.elapsed());
     }
 }
 
 impl Journal {
-    /// A journal that works on the caller's thread.
-    pub fn inline<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Journal {
-        Journal(Kind::Inline { desk: Box::new(Desk::new(log, intake, health)), pending: None })
+    /// A journal that works on the caller's thread and calls nobody back.
+    pub fn inline<S: 'static>(
+        log: Box<dyn Log>,
+        intake: &Arc<Intake<S>>,
+        health: &Arc<Health>,
+    ) -> Journal {
+        Journal(Kind::Inline { desk: Box::new(Desk::new(log, intake, health, None)), pending: None })
     }
 
     /// A journal with a thread of its own.
@@ -80,9 +95,10 @@ impl Journal {
         log: Box<dyn Log>,
         intake: &Arc<Intake<S>>,
         health: &Arc<Health>,
+        feed: &Arc<CallbackFeed>,
     ) -> std::io::Result<Journal> {
         let (jobs, inbox) = sync_channel(2);
-        let desk = Desk::new(log, intake, health);
+        let desk = Desk::new(log, intake, health, Some(feed));
         let done = Arc::clone(intake);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
@@ -143,10 +159,15 @@ fn work(mut desk: Desk, inbox: &Receiver<Job>, done: &dyn Fn()) {
 }
 
 impl Desk {
-    fn new<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Desk {
+    fn new<S: 'static>(
+        log: Box<dyn Log>,
+        intake: &Arc<Intake<S>>,
+        health: &Arc<Health>,
+        feed: Option<&Arc<CallbackFeed>>,
+    ) -> Desk {
         let intake = Arc::clone(intake);
         let close = Box::new(move |reason: &str| intake.close(reason));
-        Desk { log, health: Arc::clone(health), close, meters: Meters::default() }
+        Desk { log, health: Arc::clone(health), close, meters: Meters::default(), feed: feed.map(Arc::clone) }
     }
 }
 

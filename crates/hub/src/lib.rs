@@ -13,12 +13,14 @@
 //! | `core` | state, offsets and audit chain; the same code live and on replay |
 //! | `chain` | the running hash |
 //! | `journal` | append, sync, release the answers |
+//! | `callbacks` | messages of durable frames on their way to participants |
 //! | `clock` | wall and monotonic time, and when not to believe them |
 //! | `replay` | from the log back to the state |
 //! | `audit` | the books recomputed from their rows, independently of the decisions |
 //! | `hub` | threads, start and stop, the handle that edges hold |
 
 pub mod audit;
+mod callbacks;
 mod chain;
 pub mod clock;
 mod core;
@@ -31,6 +33,7 @@ mod meters;
 mod replay;
 mod writer;
 
+pub use callbacks::{CallbackFeed, CallbackRow};
 pub use chain::Chain;
 pub use core::{Core, Counts, frame_options, prepare_order};
 pub use health::{Health, Status};

@@ -13,7 +13,7 @@ use holdfast_store::Store;
 use crate::clock::{Clock, ClockGuard, Reading};
 use crate::core::Core;
 use crate::health::{Health, Status};
-use crate::intake::{Intake, Refusal, Submission, Waiting};
+use crate::intake::{Answer, Intake, Refusal, Submission, Waiting};
 use crate::journal::{Answers, Journal};
 use crate::limits::HubOptions;
 use crate::meters::{Meters, Stage};
@@ -175,7 +175,9 @@ impl<S: Store> Writer<S> {
             self.meters.expired.increment(outcomes[0].subject);
             outcomes = &outcomes[1..];
         }
-        if self.journal.finish(split(parts, outcomes)) {
+        let outcomes = split(parts, outcomes);
+        let callbacks = self.core.take_callbacks();
+        if self.journal.finish(Answers { outcomes, callbacks }) {
             Turn::Frame(count)
         } else {
             self.stopped = true;
@@ -200,7 +202,7 @@ impl<S: Store> Writer<S> {
 }
 
 /// Gives each answer the outcomes of its own commands.
-fn split(parts: Vec<(crate::intake::Answer, usize)>, mut outcomes: &[Outcome]) -> Answers {
+fn split(parts: Vec<(Answer, usize)>, mut outcomes: &[Outcome]) -> Vec<(Answer, Vec<Outcome>)> {
     let mut answers = Vec::with_capacity(parts.len());
     for (answer, count) in parts {
         let (own, rest) = outcomes.split_at(count);

@@ -21,7 +21,7 @@ pub use hold_index::HoldIndex;
 pub use memory::MemoryStore;
 
 use holdfast_domain::effects::{Effects, Rows};
-use holdfast_domain::ids::{Currency, Millis, TransferNo};
+use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferNo};
 use holdfast_domain::participants::{Account, Participant};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
@@ -54,6 +54,15 @@ pub trait Store: View + Rows + Send {
 
     /// Every account by number.
     fn accounts(&self) -> Vec<&Account>;
+
+    /// The endpoints of a participant, type and value, by type.
+    fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)>;
+
+    /// Whether anybody has registered an endpoint.
+    fn has_endpoints(&self) -> bool;
+
+    /// The endpoint of that type.
+    fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str>;
 
     /// Transfers from number `from` on, at most `max`.
     fn transfers_from(&self, from: TransferNo, max: usize) -> Vec<&Transfer>;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::effects::Rows;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
@@ -22,6 +23,7 @@ pub struct MemoryStore {
     names: BTreeMap<Name, ParticipantId>,
     accounts: Vec<Account>,
     funds: BTreeMap<TransferId, FundsMovement>,
+    endpoints: BTreeMap<ParticipantId, BTreeMap<String, String>>,
 }
 
 impl MemoryStore {
@@ -36,6 +38,7 @@ impl MemoryStore {
             names: BTreeMap::new(),
             accounts: Vec::new(),
             funds: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
         }
     }
 }
@@ -106,6 +109,11 @@ impl Rows for MemoryStore {
         self.funds.insert(row.id, *row);
     }
 
+    fn put_endpoint(&mut self, row: &SetEndpoint) {
+        let of_participant = self.endpoints.entry(row.participant()).or_default();
+        of_participant.insert(row.kind().to_owned(), row.value().to_owned());
+    }
+
     fn add_transfer(&mut self, row: &Transfer) {
         assert_eq!(row.no.0, self.transfers.len() as u64, "transfers are numbered without gaps");
         self.transfers.push(row.clone());
@@ -169,6 +177,19 @@ impl Store for MemoryStore {
 
     fn accounts(&self) -> Vec<&Account> {
         self.accounts.iter().collect()
+    }
+
+    fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)> {
+        let of_participant = self.endpoints.get(&participant).into_iter().flatten();
+        of_participant.map(|(kind, value)| (kind.as_str(), value.as_str())).collect()
+    }
+
+    fn has_endpoints(&self) -> bool {
+        !self.endpoints.is_empty()
+    }
+
+    fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str> {
+        self.endpoints.get(&participant)?.get(kind).map(String::as_str)
     }
 
     fn transfers_from(&self, from: TransferNo, max: usize) -> Vec<&Transfer> {

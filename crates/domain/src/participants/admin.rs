@@ -5,16 +5,33 @@ use super::{
     Participant,
 };
 use crate::codes::ErrorCode;
-use crate::command::Admin;
+use crate::command::{Admin, SetEndpoint};
 use crate::effects::{Effects, Outcome};
-use crate::ids::{AccountId, Currency, ParticipantId, TransferId};
+use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use crate::money::{AMOUNT_LIMIT, Amount, Balance};
 use crate::view::View;
 
 /// Decides one admin command and pushes its rows; the outcome names the participant, account or value it changed.
-pub fn decide_admin(view: &impl View, admin: &Admin, effects: &mut Effects) -> Outcome {
+pub fn decide_admin(view: &impl View, now: Millis, admin: &Admin, effects: &mut Effects) -> Outcome {
+    let first = effects.accounts.len();
+    let outcome = decide(view, now, admin, effects);
+    effects.accounts[first..].iter_mut().for_each(|row| row.changed_at = now);
+    outcome
+}
+
+/// Decides where a participant wants to be called.
+pub fn set_endpoint(view: &impl View, endpoint: &SetEndpoint, effects: &mut Effects) -> Outcome {
+    let participant = endpoint.participant();
+    if view.participant(participant).is_none() {
+        return Outcome::refused(ErrorCode::IdNotFound);
+    }
+    effects.endpoints.push(endpoint.clone());
+    Outcome::done(u64::from(participant.0), Balance::ZERO)
+}
+
+fn decide(view: &impl View, now: Millis, admin: &Admin, effects: &mut Effects) -> Outcome {
     match *admin {
-        Admin::CreateParticipant { name, currency } => create_participant(view, name, currency, effects),
+        Admin::CreateParticipant { name, currency } => create_participant(view, now, name, currency, effects),
         Admin::SetParticipantActive { participant, active } => match view.participant(participant) {
             None => Outcome::refused(ErrorCode::IdNotFound),
             Some(row) => {
@@ -87,10 +104,10 @@ fn position_account(
         .ok_or(ErrorCode::IdNotFound)
 }
 
-fn create_participant(view: &impl View, name: Name, currency: Currency, effects: &mut Effects) -> Outcome {
+fn create_participant(view: &impl View, now: Millis, name: Name, currency: Currency, effects: &mut Effects) -> Outcome {
     let mut row = match view.participant_named(name) {
         Some(known) => known.clone(),
-        None => Participant { id: view.next_participant(), name, active: true, accounts: Vec::new() },
+        None => Participant { id: view.next_participant(), name, active: true, accounts: Vec::new(), created_at: now },
     };
     if row.position_account(currency).is_some() || row.accounts.len() >= CURRENCIES_MAX {
         return Outcome::refused(ErrorCode::ClientError);
@@ -106,6 +123,8 @@ fn create_participant(view: &impl View, name: Name, currency: Currency, effects:
         reserved: Balance::ZERO,
         net_debit_cap: None,
         alarm_percentage: ALARM_PERCENTAGE_DEFAULT,
+        created_at: now,
+        changed_at: now,
     };
     effects.accounts.push(account(id, AccountKind::Position));
     effects.accounts.push(account(AccountId(id.0 + 1), AccountKind::Settlement));

@@ -3,12 +3,12 @@
 mod admin;
 mod funds;
 
-pub use admin::decide_admin;
+pub use admin::{decide_admin, set_endpoint};
 pub use funds::{FundsMovement, FundsState};
 
 use std::fmt;
 
-use crate::ids::{AccountId, Currency, ParticipantId};
+use crate::ids::{AccountId, Currency, Millis, ParticipantId};
 use crate::money::{Amount, Balance};
 
 /// Percentage of the net debit cap at which an alarm is raised, where none was set.
@@ -80,6 +80,8 @@ pub struct Participant {
     pub active: bool,
     /// Its position account per currency, in order of creation. The settlement account is the next number.
     pub accounts: Vec<(Currency, AccountId)>,
+    /// When it was made.
+    pub created_at: Millis,
 }
 
 impl Participant {
@@ -131,6 +133,10 @@ pub struct Account {
     pub net_debit_cap: Option<Amount>,
     /// Usage of the cap, in percent, at which an alarm is raised.
     pub alarm_percentage: u16,
+    /// When it was made.
+    pub created_at: Millis,
+    /// When it last changed.
+    pub changed_at: Millis,
 }
 
 impl Account {

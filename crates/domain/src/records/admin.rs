@@ -2,7 +2,7 @@
 
 use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
 use super::{Kind, RecordError};
-use crate::command::{Admin, Command};
+use crate::command::{Admin, Command, SetEndpoint};
 use crate::ids::{AccountId, HUB, ParticipantId, TransferId};
 use crate::participants::Name;
 
@@ -68,7 +68,7 @@ pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<Command, Recor
                 _ => Admin::FundsOutAbort { id, account },
             }
         }
-        Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::Expire => {
+        Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::Expire | Kind::Lookup | Kind::SetEndpoint => {
             unreachable!("read by their own functions")
         }
     };
@@ -121,4 +121,29 @@ pub(super) fn write(admin: &Admin, out: &mut Vec<u8>) {
 
 fn movement(writer: Writer<'_>, id: TransferId, account: AccountId) -> Writer<'_> {
     writer.put(&id.0.to_le_bytes()).put(&account.0.to_le_bytes())
+}
+
+pub(super) fn read_endpoint(cursor: &mut Cursor<'_>) -> Result<SetEndpoint, RecordError> {
+    let (flags, source) = cursor.header();
+    only_flags(flags, 0)?;
+    from_hub(source)?;
+    let participant = ParticipantId(cursor.u32());
+    let (kind_length, value_length) = (cursor.u16(), cursor.u16());
+    cursor.zeros(48)?;
+    let tail = cursor.tail(u32::from(kind_length) + u32::from(value_length))?;
+    let (kind, value) = tail.split_at(usize::from(kind_length));
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| bad("endpoint", "is not UTF-8"));
+    SetEndpoint::new(participant, text(kind)?, text(value)?).ok_or_else(|| bad("endpoint", "is empty or too long"))
+}
+
+pub(super) fn write_endpoint(endpoint: &SetEndpoint, out: &mut Vec<u8>) {
+    let length = |text: &str| u16::try_from(text.len()).expect("bounded where it was made").to_le_bytes();
+    Writer::new(out, Kind::SetEndpoint, 0, HUB)
+        .put(&endpoint.participant().0.to_le_bytes())
+        .put(&length(endpoint.kind()))
+        .put(&length(endpoint.value()))
+        .pad_to(1)
+        .put(endpoint.kind().as_bytes())
+        .put(endpoint.value().as_bytes())
+        .finish();
 }

@@ -16,7 +16,7 @@ pub mod batch;
 mod codec;
 mod transfer;
 
-pub(crate) use transfer::hash_without_tail;
+pub(crate) use transfer::hash_of;
 
 use crate::command::Command;
 use codec::Cursor;
@@ -39,6 +39,7 @@ pub enum Kind {
     Fulfil = 2,
     Abort = 3,
     Expire = 4,
+    Lookup = 5,
     CreateParticipant = 16,
     SetParticipantActive = 17,
     SetAccountActive = 18,
@@ -48,15 +49,17 @@ pub enum Kind {
     FundsOutReserve = 22,
     FundsOutCommit = 23,
     FundsOutAbort = 24,
+    SetEndpoint = 25,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Prepare,
         Kind::Fulfil,
         Kind::Abort,
         Kind::Expire,
+        Kind::Lookup,
         Kind::CreateParticipant,
         Kind::SetParticipantActive,
         Kind::SetAccountActive,
@@ -66,6 +69,7 @@ impl Kind {
         Kind::FundsOutReserve,
         Kind::FundsOutCommit,
         Kind::FundsOutAbort,
+        Kind::SetEndpoint,
     ];
 
     fn from_number(number: u8) -> Option<Kind> {
@@ -83,7 +87,7 @@ impl Kind {
 
     /// Whether bytes of any length may follow the fixed part.
     const fn may_have_tail(self) -> bool {
-        matches!(self, Kind::Prepare | Kind::Abort)
+        matches!(self, Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::SetEndpoint)
     }
 }
 
@@ -134,6 +138,8 @@ pub fn read(bytes: &[u8]) -> Result<(Command, usize), RecordError> {
         Kind::Fulfil => transfer::read_fulfil(&mut cursor).map(Command::Fulfil),
         Kind::Abort => transfer::read_abort(&mut cursor).map(Command::Abort),
         Kind::Expire => transfer::read_expire(&mut cursor).map(Command::Expire),
+        Kind::Lookup => transfer::read_lookup(&mut cursor).map(Command::Lookup),
+        Kind::SetEndpoint => admin::read_endpoint(&mut cursor).map(Command::SetEndpoint),
         _ => admin::read(kind, &mut cursor),
     }?;
     Ok((command, length))
@@ -184,6 +190,8 @@ pub fn write(command: &Command, out: &mut Vec<u8>) {
         Command::Fulfil(fulfil) => transfer::write_fulfil(fulfil, out),
         Command::Abort(abort) => transfer::write_abort(abort, out),
         Command::Expire(expire) => transfer::write_expire(*expire, out),
+        Command::Lookup(lookup) => transfer::write_lookup(*lookup, out),
+        Command::SetEndpoint(endpoint) => admin::write_endpoint(endpoint, out),
         Command::Admin(admin) => admin::write(admin, out),
     }
 }

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
 use super::{Kind, PREPARE_HASH, RecordError};
-use crate::command::{Abort, Expire, Fulfil, FulfilAction, Prepare};
+use crate::command::{Abort, Expire, Fulfil, FulfilAction, Lookup, Prepare};
 use crate::ids::{ParticipantId, TransferId};
 
 const FLAG_RESERVE: u8 = 1;
@@ -65,11 +65,11 @@ pub(super) fn write_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
         .finish();
 }
 
-/// The hash that [`super::seal`] would fill in for this prepare.
-pub(crate) fn hash_without_tail(prepare: &Prepare) -> [u8; 32] {
+/// The hash of this prepare with the digests of its ILP packet and extensions; zeros where there is none.
+pub(crate) fn hash_of(prepare: &Prepare, ilp_packet: &[u8; 32], extensions: &[u8; 32]) -> [u8; 32] {
     let mut record = Vec::with_capacity(PREPARE_HASH.end);
     write_prepare(&Prepare { tail: Vec::new(), ..prepare.clone() }, &mut record);
-    payload_hash(&record, &[0; 32], &[0; 32])
+    payload_hash(&record, ilp_packet, extensions)
 }
 
 pub(super) fn read_fulfil(cursor: &mut Cursor<'_>) -> Result<Fulfil, RecordError> {
@@ -78,8 +78,10 @@ pub(super) fn read_fulfil(cursor: &mut Cursor<'_>) -> Result<Fulfil, RecordError
     let action = if flags & FLAG_RESERVE == 0 { FulfilAction::Commit } else { FulfilAction::Reserve };
     let id = TransferId(cursor.u128());
     let fulfilment = cursor.array();
-    cursor.zeros(8)?;
-    Ok(Fulfil::new(source, id, action, fulfilment))
+    let tail_length = cursor.u32();
+    cursor.zeros(4)?;
+    let tail = cursor.tail(tail_length)?.to_vec();
+    Ok(Fulfil::new(source, id, action, fulfilment).with_tail(tail))
 }
 
 pub(super) fn write_fulfil(fulfil: &Fulfil, out: &mut Vec<u8>) {
@@ -87,9 +89,13 @@ pub(super) fn write_fulfil(fulfil: &Fulfil, out: &mut Vec<u8>) {
         FulfilAction::Commit => 0,
         FulfilAction::Reserve => FLAG_RESERVE,
     };
+    let tail_length = u32::try_from(fulfil.tail.len()).expect("the edge bounds what a record may carry");
     Writer::new(out, Kind::Fulfil, flags, fulfil.source)
         .put(&fulfil.id.0.to_le_bytes())
         .put(&fulfil.fulfilment)
+        .put(&tail_length.to_le_bytes())
+        .pad_to(1)
+        .put(&fulfil.tail)
         .finish();
 }
 
@@ -131,4 +137,16 @@ pub(super) fn read_expire(cursor: &mut Cursor<'_>) -> Result<Expire, RecordError
 
 pub(super) fn write_expire(expire: Expire, out: &mut Vec<u8>) {
     Writer::new(out, Kind::Expire, 0, crate::ids::HUB).put(&expire.holds_max.to_le_bytes()).finish();
+}
+
+pub(super) fn read_lookup(cursor: &mut Cursor<'_>) -> Result<Lookup, RecordError> {
+    let (flags, source) = cursor.header();
+    only_flags(flags, 0)?;
+    let id = TransferId(cursor.u128());
+    cursor.zeros(40)?;
+    Ok(Lookup { source, id })
+}
+
+pub(super) fn write_lookup(lookup: Lookup, out: &mut Vec<u8>) {
+    Writer::new(out, Kind::Lookup, 0, lookup.source).put(&lookup.id.0.to_le_bytes()).finish();
 }

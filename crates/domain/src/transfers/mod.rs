@@ -2,11 +2,13 @@
 
 mod abort;
 mod fulfil;
+mod lookup;
 mod prepare;
 mod state;
 
 pub(crate) use abort::abort;
 pub(crate) use fulfil::fulfil;
+pub(crate) use lookup::lookup;
 pub(crate) use prepare::prepare;
 pub use state::TransferState;
 

@@ -52,6 +52,8 @@ fn a_participant_is_made_with_two_inactive_accounts() {
         reserved: Balance::ZERO,
         net_debit_cap: None,
         alarm_percentage: ALARM_PERCENTAGE_DEFAULT,
+        created_at: NOW,
+        changed_at: NOW,
     };
     assert_effects(
         effects,
@@ -61,6 +63,7 @@ fn a_participant_is_made_with_two_inactive_accounts() {
                 name: Name::new("first-fsp").unwrap(),
                 active: true,
                 accounts: vec![(usd(), PAYER_POSITION)],
+                created_at: NOW,
             }],
             accounts: vec![account(1, AccountKind::Position), account(2, AccountKind::Settlement)],
             outcomes: vec![done(1 | 1 << 32, 0)],

@@ -41,6 +41,7 @@ fn one_of_each() -> Effects {
         name: Name::new("fsp").unwrap(),
         active: true,
         accounts: vec![(usd(), AccountId(3))],
+        created_at: 0,
     });
     effects.accounts.push(Account {
         id: AccountId(3),
@@ -52,6 +53,8 @@ fn one_of_each() -> Effects {
         reserved: Balance(5),
         net_debit_cap: Some(Amount(0x0a0b)),
         alarm_percentage: 80,
+        created_at: 0,
+        changed_at: 0,
     });
     effects.funds.push(FundsMovement {
         id: id(0xfe),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::effects::Rows;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
@@ -16,6 +17,7 @@ pub struct Memory {
     pub accounts: BTreeMap<AccountId, Account>,
     pub funds: BTreeMap<TransferId, FundsMovement>,
     pub holds: BTreeSet<(Millis, TransferNo)>,
+    pub endpoints: BTreeMap<(ParticipantId, String), String>,
 }
 
 impl View for Memory {
@@ -71,6 +73,10 @@ impl Rows for Memory {
 
     fn put_funds(&mut self, row: &FundsMovement) {
         self.funds.insert(row.id, *row);
+    }
+
+    fn put_endpoint(&mut self, row: &SetEndpoint) {
+        self.endpoints.insert((row.participant(), row.kind().to_owned()), row.value().to_owned());
     }
 
     fn add_transfer(&mut self, row: &Transfer) {

@@ -33,6 +33,17 @@ pub(super) fn show(command: &Command, outcome: &Outcome, state: &impl View) -> V
             "holdsMax": expire.holds_max,
             "ended": outcome.subject,
         }),
+        Command::Lookup(lookup) => json!({
+            "action": "lookup",
+            "transferId": lookup.id.to_string(),
+            "source": name(state, lookup.source),
+        }),
+        Command::SetEndpoint(endpoint) => json!({
+            "action": "setEndpoint",
+            "participant": name(state, endpoint.participant()),
+            "type": endpoint.kind(),
+            "value": endpoint.value(),
+        }),
         Command::Admin(admin) => show_admin(*admin, state),
     };
     if let Value::Object(members) = &mut shown {

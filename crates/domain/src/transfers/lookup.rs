@@ -1,0 +1,15 @@
+//! Lookup: a party asks where its transfer stands.
+
+use crate::codes::ErrorCode;
+use crate::command::Lookup;
+use crate::effects::Outcome;
+use crate::view::View;
+
+/// The stored answer for a party to the transfer; others learn nothing of it.
+pub(crate) fn lookup(view: &impl View, lookup: Lookup) -> Outcome {
+    match view.transfer(lookup.id) {
+        None => Outcome::refused(ErrorCode::TransferIdNotFound),
+        Some(known) if lookup.source == known.payer || lookup.source == known.payee => Outcome::of_transfer(known),
+        Some(_) => Outcome::refused(ErrorCode::ClientError),
+    }
+}
