@@ -9,16 +9,16 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use holdfast_domain::command::Command;
 use holdfast_domain::records::{self, batch};
-use holdfast_hub::{Refusal, Submission};
+use holdfast_hub::Refusal;
 
 use crate::Edge;
+use crate::calls::submit_records;
 use crate::error::ApiError;
-use crate::limits::{ANSWER_WAIT_MAX, BATCH_BODY_MAX, BODY_READ_MAX};
+use crate::limits::{BATCH_BODY_MAX, BODY_READ_MAX};
 
 /// Takes a batch and answers when all of it is decided and durable.
 pub(crate) async fn batch(
@@ -27,20 +27,13 @@ pub(crate) async fn batch(
     body: Body,
 ) -> Result<Response, ApiError> {
     let (header, mut bytes) =
-        timeout(BODY_READ_MAX, read_body(&headers, body)).await.map_err(|_| ApiError::SlowBody)??;
+        timeout(BODY_READ_MAX, read_body(&headers, body)).await.map_err(|_| ApiError::slow_body())??;
     let started = Instant::now();
     let count =
-        batch::read_request_header(&header).map_err(|error| ApiError::Malformed(error.to_string()))?;
+        batch::read_request_header(&header).map_err(|error| ApiError::malformed(error.to_string()))?;
     let commands = seal_records(&mut bytes, count as usize)?;
     edge.parse.increment(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let (send, receive) = oneshot::channel();
-    let answer = Box::new(move |outcomes| {
-        // A caller that has gone away misses its answer and will ask again.
-        let _: Result<(), _> = send.send(outcomes);
-    });
-    edge.hub.submit(Submission { bytes, commands, answer })?;
-    let outcomes = timeout(ANSWER_WAIT_MAX, receive).await.map_err(|_| ApiError::NoAnswer)?;
-    let outcomes = outcomes.map_err(|_| Refusal::Unknown("the hub stopped".to_owned()))??;
+    let outcomes = submit_records(&edge, bytes, commands).await?;
     Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], batch::write_replies(&outcomes)).into_response())
 }
 
@@ -53,13 +46,13 @@ fn seal_records(bytes: &mut [u8], count: usize) -> Result<Vec<Command>, ApiError
     let mut at = 0;
     while at < bytes.len() {
         let (command, length) = records::seal(&mut bytes[at..])
-            .map_err(|error| ApiError::Malformed(format!("record {}: {error}", commands.len())))?;
+            .map_err(|error| ApiError::malformed(format!("record {}: {error}", commands.len())))?;
         commands.push(command);
         at += length;
     }
     if commands.len() != count {
         let found = commands.len();
-        return Err(ApiError::Malformed(format!("the header counts {count} records, the body has {found}")));
+        return Err(ApiError::malformed(format!("the header counts {count} records, the body has {found}")));
     }
     Ok(commands)
 }
@@ -69,7 +62,7 @@ async fn read_body(
     headers: &HeaderMap,
     mut body: Body,
 ) -> Result<([u8; batch::HEADER_LEN], Vec<u8>), ApiError> {
-    let too_large = || ApiError::TooLarge(format!("a batch has at most {BATCH_BODY_MAX} bytes"));
+    let too_large = || ApiError::too_large(format!("a batch has at most {BATCH_BODY_MAX} bytes"));
     let announced: Option<usize> =
         headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
     if announced.is_some_and(|length| length > BATCH_BODY_MAX) {
@@ -79,7 +72,7 @@ async fn read_body(
     let mut header_filled = 0;
     let mut records = Vec::with_capacity(announced.unwrap_or(0).saturating_sub(batch::HEADER_LEN));
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| ApiError::Malformed(format!("the body broke off: {error}")))?;
+        let frame = frame.map_err(|error| ApiError::malformed(format!("the body broke off: {error}")))?;
         let Some(mut chunk) = frame.data_ref().map(|data| &data[..]) else { continue };
         if header_filled < header.len() {
             let taken = chunk.len().min(header.len() - header_filled);
@@ -93,7 +86,7 @@ async fn read_body(
         records.extend_from_slice(chunk);
     }
     if header_filled < header.len() {
-        return Err(ApiError::Malformed(batch::BatchError::NotABatch.to_string()));
+        return Err(ApiError::malformed(batch::BatchError::NotABatch.to_string()));
     }
     Ok((header, records))
 }

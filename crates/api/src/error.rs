@@ -4,72 +4,156 @@ use axum::Json;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use holdfast_domain::ids::IdError;
 use holdfast_hub::Refusal;
 use holdfast_hub::limits::RETRY_AFTER_SECONDS;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Why a request got no good answer.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ApiError {
-    #[error("{0}")]
-    Malformed(String),
-    #[error("{0}")]
-    TooLarge(String),
-    #[error("{0}")]
-    NotFound(String),
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    #[error("the body did not arrive in time")]
-    SlowBody,
-    #[error("no answer came in time; the outcome is unknown: repeat with the same ids")]
-    NoAnswer,
-    #[error("the hub has stopped; see /health")]
-    HubStopped,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    /// The standard's code, four digits.
+    pub(crate) code: u16,
+    pub(crate) detail: String,
+    /// What the standard wants to have in `extensionList` (the versions that are served).
+    pub(crate) extensions: Vec<(String, String)>,
 }
 
 impl ApiError {
-    const fn status(&self) -> StatusCode {
-        match self {
-            ApiError::Malformed(_) | ApiError::TooLarge(_) | ApiError::Refused(Refusal::TooMany(_)) => {
-                StatusCode::BAD_REQUEST
+    pub(crate) fn new(status: StatusCode, code: u16, detail: impl Into<String>) -> ApiError {
+        ApiError { status, code, detail: detail.into(), extensions: Vec::new() }
+    }
+
+    /// 400/3101: not what the syntax says.
+    pub(crate) fn malformed(detail: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, 3101, detail)
+    }
+
+    /// 400/3102: a header or field is not there.
+    #[allow(dead_code, reason = "used by the FSPIOP edge")]
+    pub(crate) fn missing(detail: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, 3102, detail)
+    }
+
+    /// 400/3104: more bytes than are read.
+    pub(crate) fn too_large(detail: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, 3104, detail)
+    }
+
+    /// 404/3208: no such transfer.
+    pub(crate) fn no_transfer(id: impl std::fmt::Display) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, 3208, format!("there is no transfer {id}"))
+    }
+
+    /// 408: the client was too slow.
+    pub(crate) fn slow_body() -> ApiError {
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, 2004, "the body did not arrive in time")
+    }
+
+    /// 504: unknown.
+    pub(crate) fn no_answer() -> ApiError {
+        let detail = "no answer came in time; the outcome is unknown: repeat with the same ids";
+        ApiError::new(StatusCode::GATEWAY_TIMEOUT, 2004, detail)
+    }
+
+    /// 503: the hub's threads are gone.
+    pub(crate) fn hub_stopped() -> ApiError {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, "the hub has stopped; see /health")
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> ApiError {
+        let (status, code) = match refusal {
+            Refusal::Busy => (StatusCode::TOO_MANY_REQUESTS, 2005),
+            Refusal::TooMany(_) => (StatusCode::BAD_REQUEST, 3103),
+            Refusal::Clock(_) | Refusal::Closed(_) | Refusal::Unknown(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, 2003)
             }
-            ApiError::NotFound(_) => StatusCode::NOT_FOUND,
-            ApiError::Refused(Refusal::Busy) => StatusCode::TOO_MANY_REQUESTS,
-            ApiError::Refused(Refusal::Clock(_) | Refusal::Closed(_) | Refusal::Unknown(_))
-            | ApiError::HubStopped => StatusCode::SERVICE_UNAVAILABLE,
-            ApiError::SlowBody => StatusCode::REQUEST_TIMEOUT,
-            ApiError::NoAnswer => StatusCode::GATEWAY_TIMEOUT,
-        }
-    }
-
-    /// The standard's code and its name.
-    const fn code(&self) -> (&'static str, &'static str) {
-        match self {
-            ApiError::Malformed(_) => ("3101", "Malformed syntax"),
-            ApiError::TooLarge(_) => ("3104", "Too large payload"),
-            ApiError::NotFound(_) => ("3208", "Transfer ID not found"),
-            ApiError::Refused(Refusal::TooMany(_)) => ("3103", "Too many elements"),
-            ApiError::Refused(Refusal::Busy) => ("2005", "Server busy"),
-            ApiError::Refused(_) | ApiError::HubStopped => ("2003", "Service currently unavailable"),
-            ApiError::SlowBody | ApiError::NoAnswer => ("2004", "Server timed out"),
-        }
+        };
+        ApiError::new(status, code, refusal.to_string())
     }
 }
 
-fn body(code: &str, name: &str, detail: &str) -> Json<serde_json::Value> {
-    let description: String = format!("{name} - {detail}").chars().take(DESCRIPTION_CHARS_MAX).collect();
-    Json(json!({"errorInformation": {"errorCode": code, "errorDescription": description}}))
+impl From<IdError> for ApiError {
+    fn from(error: IdError) -> ApiError {
+        ApiError::malformed(error.to_string())
+    }
 }
 
-/// Longer descriptions are cut. The standard says 128; ours go to operators and may say what to do.
-const DESCRIPTION_CHARS_MAX: usize = 512;
+/// The name that the standard gives a code; codes of a scheme or a payee get that of their group.
+pub(crate) const fn code_name(code: u16) -> &'static str {
+    match code {
+        1001 => "Destination communication error",
+        1000..=1999 => "Communication error",
+        2001 => "Internal server error",
+        2002 => "Not implemented",
+        2003 => "Service currently unavailable",
+        2004 => "Server timed out",
+        2005 => "Server busy",
+        2000..=2999 => "Generic server error",
+        3001 => "Unacceptable version requested",
+        3002 => "Unknown URI",
+        3003 => "Add Party information error",
+        3000..=3099 => "Generic client error",
+        3101 => "Malformed syntax",
+        3102 => "Missing mandatory element",
+        3103 => "Too many elements",
+        3104 => "Too large payload",
+        3105 => "Invalid signature",
+        3106 => "Modified request",
+        3107 => "Missing mandatory extension parameter",
+        3100..=3199 => "Generic validation error",
+        3201 => "Destination FSP Error",
+        3202 => "Payer FSP ID not found",
+        3203 => "Payee FSP ID not found",
+        3208 => "Transfer ID not found",
+        3200..=3299 => "Generic ID not found",
+        3302 => "Quote expired",
+        3303 => "Transfer expired",
+        3300..=3399 => "Generic expired error",
+        4001 => "Payer FSP insufficient liquidity",
+        4000..=4099 => "Generic Payer error",
+        4100..=4199 => "Generic Payer rejection",
+        4200..=4299 => "Payer limit error",
+        4300..=4399 => "Payer permission error",
+        4400..=4499 => "Generic Payer blocked error",
+        5001 => "Payee FSP insufficient liquidity",
+        5000..=5099 => "Generic Payee error",
+        5104 => "Payee rejected transaction",
+        5105 => "Payee FSP rejected transaction",
+        5106 => "Payee unsupported currency",
+        5100..=5199 => "Generic Payee rejection",
+        5200..=5299 => "Payee limit error",
+        5300..=5399 => "Payee permission error",
+        5400..=5499 => "Generic Payee blocked error",
+        _ => "Error",
+    }
+}
+
+/// Descriptions are cut to what the standard allows.
+const DESCRIPTION_CHARS_MAX: usize = 128;
+
+/// The body `{"errorInformation":{…}}` of a code and what there is to say about it.
+pub(crate) fn error_information(code: u16, detail: &str, extensions: &[(String, String)]) -> Value {
+    let name = code_name(code);
+    let description = if detail.is_empty() { name.to_owned() } else { format!("{name} - {detail}") };
+    let description: String = description.chars().take(DESCRIPTION_CHARS_MAX).collect();
+    let mut information = json!({"errorCode": code.to_string(), "errorDescription": description});
+    if !extensions.is_empty() {
+        let list: Vec<Value> =
+            extensions.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
+        information["extensionList"] = json!({"extension": list});
+    }
+    json!({"errorInformation": information})
+}
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let status = self.status();
-        let (code, name) = self.code();
-        let mut response = (status, body(code, name, &self.to_string())).into_response();
-        if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        let body = error_information(self.code, &self.detail, &self.extensions);
+        let mut response = (self.status, Json(body)).into_response();
+        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
             response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
         }
         response
@@ -77,13 +161,12 @@ impl IntoResponse for ApiError {
 }
 
 /// 404 for a path that is none.
-pub(crate) async fn unknown_path(uri: Uri) -> Response {
-    let detail = format!("there is no {}", uri.path());
-    (StatusCode::NOT_FOUND, body("3002", "Unknown URI", &detail)).into_response()
+pub(crate) async fn unknown_path(uri: Uri) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, 3002, format!("there is no {}", uri.path()))
 }
 
-/// 405 for a path that has other verbs. axum fills in `Allow`.
-pub(crate) async fn wrong_verb(method: Method, uri: Uri) -> Response {
-    let detail = format!("{method} is not possible on {}; see the Allow header", uri.path());
-    (StatusCode::METHOD_NOT_ALLOWED, body("3000", "Generic client error", &detail)).into_response()
+/// 405 for a path that has other verbs; axum fills in `Allow`.
+pub(crate) async fn wrong_verb(method: Method, uri: Uri) -> ApiError {
+    let detail = format!("{method} is not possible on {}", uri.path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, 3000, detail)
 }

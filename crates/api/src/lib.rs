@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `limits` | sizes, waits and connections, each with its name |
 //! | `server` | accepting connections, and ending them in good order |
+//! | `calls` | the way to the writer and back |
+//! | `forward` | messages as they were sent, to be handed on |
 //! | `batch` | `POST /hub/batch` |
 //! | `views` | `GET /hub/…`: transfers, holds, stats |
 //! | `health` | `/health`, `/metrics`, confirming the clock |
@@ -11,7 +13,9 @@
 //! | `times` | instants as text |
 
 mod batch;
+mod calls;
 mod error;
+mod forward;
 mod health;
 pub mod limits;
 mod server;

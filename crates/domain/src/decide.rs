@@ -130,7 +130,9 @@ fn decide_transfers(
             Command::Fulfil(command) => fulfil(view, now, command, effects),
             Command::Abort(command) => abort(view, now, command, effects),
             Command::Lookup(command) => Err(lookup(view, *command)),
-            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) => unreachable!("they stand alone in their sub-batch"),
+            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) => {
+                unreachable!("they stand alone in their sub-batch")
+            }
         };
         if effects.transfers.len() > new_before {
             next = TransferNo(next.0 + 1);

@@ -81,7 +81,15 @@ impl<S: Store> Core<S> {
     /// The state before the first frame.
     #[must_use]
     pub fn new(store: S) -> Core<S> {
-        Core { store, chain: Chain::default(), end: 0, last_time: 0, counts: Counts::default(), next_callback: 0, callbacks: Vec::new() }
+        Core {
+            store,
+            chain: Chain::default(),
+            end: 0,
+            last_time: 0,
+            counts: Counts::default(),
+            next_callback: 0,
+            callbacks: Vec::new(),
+        }
     }
 
     /// The rows.

@@ -79,11 +79,7 @@ impl Desk {
 
 impl Journal {
     /// A journal that works on the caller's thread and calls nobody back.
-    pub fn inline<S: 'static>(
-        log: Box<dyn Log>,
-        intake: &Arc<Intake<S>>,
-        health: &Arc<Health>,
-    ) -> Journal {
+    pub fn inline<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Journal {
         Journal(Kind::Inline { desk: Box::new(Desk::new(log, intake, health, None)), pending: None })
     }
 

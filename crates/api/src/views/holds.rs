@@ -7,8 +7,9 @@ use holdfast_store::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ask, summary};
+use super::summary;
 use crate::Edge;
+use crate::calls::ask;
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
 use crate::times;
@@ -28,17 +29,17 @@ pub(crate) async fn holds(
     State(edge): State<Edge>,
     filter: Result<Query<Filter>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
-    let Query(filter) = filter.map_err(|error| ApiError::Malformed(error.body_text()))?;
+    let Query(filter) = filter.map_err(|error| ApiError::malformed(error.body_text()))?;
     let before = match filter.before.as_deref() {
         None => Millis::MAX,
         Some(text) => times::parse(text).ok_or_else(|| {
-            ApiError::Malformed(format!("before: '{text}' is not a time such as 2026-11-15T08:24:36.000Z"))
+            ApiError::malformed(format!("before: '{text}' is not a time such as 2026-11-15T08:24:36.000Z"))
         })?,
     };
     let after = match filter.after.as_deref() {
         None => None,
         Some(text) => Some(read_cursor(text).ok_or_else(|| {
-            ApiError::Malformed(format!("after: '{text}' is not the 'next' of an earlier page"))
+            ApiError::malformed(format!("after: '{text}' is not the 'next' of an earlier page"))
         })?),
     };
     let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);

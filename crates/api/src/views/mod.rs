@@ -8,29 +8,10 @@ pub(crate) mod transfer;
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
-use holdfast_hub::Core;
 use holdfast_store::MemoryStore;
 use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
-use tokio::time::timeout;
 
-use crate::Edge;
-use crate::error::ApiError;
-use crate::limits::ANSWER_WAIT_MAX;
 use crate::times;
-
-/// Asks the writer's thread and waits for the answer.
-async fn ask<R: Send + 'static>(
-    edge: &Edge,
-    question: impl FnOnce(&Core<MemoryStore>) -> R + Send + 'static,
-) -> Result<R, ApiError> {
-    let (send, receive) = oneshot::channel();
-    edge.hub.ask(Box::new(move |core| {
-        // An asker that has gone away needs no answer.
-        let _: Result<(), R> = send.send(question(core));
-    }))?;
-    timeout(ANSWER_WAIT_MAX, receive).await.map_err(|_| ApiError::NoAnswer)?.map_err(|_| ApiError::HubStopped)
-}
 
 fn name_of(store: &MemoryStore, participant: ParticipantId) -> Value {
     match store.participant(participant) {

@@ -7,7 +7,7 @@ use holdfast_domain::view::View;
 use holdfast_store::Store;
 use serde_json::{Map, Value, json};
 
-use super::ask;
+use crate::calls::ask;
 use crate::error::ApiError;
 use crate::{Edge, times};
 

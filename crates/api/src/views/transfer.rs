@@ -8,7 +8,8 @@ use holdfast_domain::view::View;
 use holdfast_store::MemoryStore;
 use serde_json::{Value, json};
 
-use super::{ask, name_of, summary};
+use super::{name_of, summary};
+use crate::calls::ask;
 use crate::error::ApiError;
 use crate::{Edge, times};
 
@@ -17,9 +18,9 @@ pub(crate) async fn transfer(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let id: TransferId =
-        id.parse().map_err(|error: holdfast_domain::ids::IdError| ApiError::Malformed(error.to_string()))?;
+        id.parse().map_err(|error: holdfast_domain::ids::IdError| ApiError::malformed(error.to_string()))?;
     let found = ask(&edge, move |core| core.store().transfer(id).map(|row| show(core.store(), row))).await?;
-    found.map(Json).ok_or_else(|| ApiError::NotFound(format!("there is no transfer {id}")))
+    found.map(Json).ok_or_else(|| ApiError::no_transfer(id))
 }
 
 fn show(store: &MemoryStore, row: &Transfer) -> Value {

@@ -104,10 +104,22 @@ fn position_account(
         .ok_or(ErrorCode::IdNotFound)
 }
 
-fn create_participant(view: &impl View, now: Millis, name: Name, currency: Currency, effects: &mut Effects) -> Outcome {
+fn create_participant(
+    view: &impl View,
+    now: Millis,
+    name: Name,
+    currency: Currency,
+    effects: &mut Effects,
+) -> Outcome {
     let mut row = match view.participant_named(name) {
         Some(known) => known.clone(),
-        None => Participant { id: view.next_participant(), name, active: true, accounts: Vec::new(), created_at: now },
+        None => Participant {
+            id: view.next_participant(),
+            name,
+            active: true,
+            accounts: Vec::new(),
+            created_at: now,
+        },
     };
     if row.position_account(currency).is_some() || row.accounts.len() >= CURRENCIES_MAX {
         return Outcome::refused(ErrorCode::ClientError);

@@ -1,4 +1,4 @@
-//! Participants, limits and funds on the wire.
+//! Participants, limits, funds and endpoints on the wire.
 
 use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
 use super::{Kind, RecordError};
@@ -133,7 +133,8 @@ pub(super) fn read_endpoint(cursor: &mut Cursor<'_>) -> Result<SetEndpoint, Reco
     let tail = cursor.tail(u32::from(kind_length) + u32::from(value_length))?;
     let (kind, value) = tail.split_at(usize::from(kind_length));
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| bad("endpoint", "is not UTF-8"));
-    SetEndpoint::new(participant, text(kind)?, text(value)?).ok_or_else(|| bad("endpoint", "is empty or too long"))
+    SetEndpoint::new(participant, text(kind)?, text(value)?)
+        .ok_or_else(|| bad("endpoint", "is empty or too long"))
 }
 
 pub(super) fn write_endpoint(endpoint: &SetEndpoint, out: &mut Vec<u8>) {

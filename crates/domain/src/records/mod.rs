@@ -105,8 +105,8 @@ pub enum RecordError {
     /// No such kind.
     #[error("{0} is not a kind of record")]
     UnknownKind(u8),
-    /// A kind that only the hub itself writes.
-    #[error("a {0:?} record is the hub's own: no client may send it")]
+    /// A kind that only the hub itself writes, or that comes by another way.
+    #[error("no client may send a {0:?} record in a batch")]
     NotForClients(Kind),
     /// A length that the kind cannot have.
     #[error("a {kind:?} record cannot have a length of {units} units of {UNIT} bytes")]
@@ -167,7 +167,7 @@ pub fn read_all(payload: &[u8]) -> Result<Vec<Command>, (usize, RecordError)> {
 /// As [`read`]; also for kinds that no client may send.
 pub fn seal(bytes: &mut [u8]) -> Result<(Command, usize), RecordError> {
     let (kind, length) = frame_of(bytes)?;
-    if kind == Kind::Expire {
+    if matches!(kind, Kind::Expire | Kind::SetEndpoint) {
         return Err(RecordError::NotForClients(kind));
     }
     if length != kind.fixed_units() * UNIT {

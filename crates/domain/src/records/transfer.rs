@@ -1,4 +1,4 @@
-//! Prepare, fulfil, abort and expire on the wire.
+//! Prepare, fulfil, abort, expire and lookup on the wire.
 
 use sha2::{Digest, Sha256};
 

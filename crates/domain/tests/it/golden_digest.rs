@@ -62,6 +62,7 @@ fn one_of_each() -> Effects {
         amount: Amount(1),
         state: FundsState::OutCommitted,
     });
+    effects.endpoints.push(endpoint_of(OTHER, "KIND", "http://a"));
     effects.state_changes.push(StateChange {
         reason: Some(Reason::WrongFulfilment),
         ..moved_with(0x0102, TransferState::ReceivedError, ErrorCode::ValidationError)
@@ -87,8 +88,8 @@ fn one_of_each() -> Effects {
 }
 
 #[test]
-fn nothing_is_twelve_counts_of_zero() {
-    assert_digest(&Effects::default(), &[&"00".repeat(12 * 8)]);
+fn nothing_is_thirteen_counts_of_zero() {
+    assert_digest(&Effects::default(), &[&"00".repeat(13 * 8)]);
 }
 
 #[test]
@@ -97,8 +98,8 @@ fn one_row_of_each_kind() {
     assert_digest(
         &one_of_each(),
         &[
-            // participants, accounts, funds, transfers, state changes, completions
-            &[&one, &one, &one, &count(0), &one, &one].map(String::as_str).concat(),
+            // participants, accounts, funds, endpoints, transfers, state changes, completions
+            &[&one, &one, &one, &one, &count(0), &one, &one].map(String::as_str).concat(),
             // position changes, notifications, alarms, dead letters, outcomes, sections
             &[&one, &one, &one, &one, &one, &count(0)].map(String::as_str).concat(),
             // participant: id, name, active, accounts
@@ -111,6 +112,8 @@ fn one_row_of_each_kind() {
             "0b0a000000000000 5000",
             // funds: id, state
             "fe000000000000000000000000000000 03",
+            // endpoint: participant
+            "03000000",
             // state change: transfer, state, code, reason
             "0201000000000000 06 1c0c 0c",
             // completion: transfer, kind
@@ -136,7 +139,7 @@ fn a_prepare_that_is_reserved() {
     assert_digest(
         &effects,
         &[
-            &[&none, &none, &none, &one, &two, &none].map(String::as_str).concat(),
+            &[&none, &none, &none, &none, &one, &two, &none].map(String::as_str).concat(),
             &[&one, &one, &none, &none, &one, &one].map(String::as_str).concat(),
             // transfer: number, payer's account, payee's account
             "0000000000000000 01000000 03000000",

@@ -3,7 +3,9 @@
 //!
 //! Each golden record is written out field by field, as `docs/batch.md` describes them.
 
-use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::command::{
+    Abort, Admin, Command, ENDPOINT_KIND_BYTES_MAX, ENDPOINT_VALUE_BYTES_MAX, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint,
+};
 use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -55,11 +57,15 @@ fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
     let condition = "c0".repeat(32);
     let hash = "aa".repeat(32);
     let fulfilment = "f0".repeat(32);
-    let fulfil = |action| Command::Fulfil(Fulfil::new(ParticipantId(2), ID, action, [0xf0; 32]));
+    let fulfil_of = |action| Fulfil::new(ParticipantId(2), ID, action, [0xf0; 32]);
+    let fulfil = |action| Command::Fulfil(fulfil_of(action));
     let abort = |tail: &[u8]| Command::Abort(Abort::new(ParticipantId(2), ID, 5104, tail.to_vec()));
     let (participant, account, id) = (ParticipantId(7), AccountId(14), ID);
     let (currency, amount) = (usd(), Amount(123_400));
     let admin = |name, admin, fields: &[&str]| (name, Command::Admin(admin), record(fields, 1));
+    let endpoint = |kind: &str, value: &str| {
+        Command::SetEndpoint(SetEndpoint::new(participant, kind.to_owned(), value.to_owned()).unwrap())
+    };
     vec![
         (
             "prepare",
@@ -92,6 +98,19 @@ fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
             fulfil(FulfilAction::Reserve),
             record(&["02 01 0100 02000000", ID_HEX, &fulfilment], 1),
         ),
+        (
+            "fulfil with a tail",
+            Command::Fulfil(fulfil_of(FulfilAction::Commit).with_tail(b"yes".to_vec())),
+            record(&["02 00 0200 02000000", ID_HEX, &fulfilment, "03000000 00000000", "796573"], 2),
+        ),
+        (
+            "fulfil by reserve with a tail of exactly one unit",
+            Command::Fulfil(fulfil_of(FulfilAction::Reserve).with_tail(vec![0xee; 64])),
+            record(
+                &["02 01 0200 02000000", ID_HEX, &fulfilment, "40000000 00000000", &"ee".repeat(64)],
+                2,
+            ),
+        ),
         ("abort", abort(b""), record(&["03 00 0100 02000000", ID_HEX, "f013 0000 00000000"], 1)),
         (
             "abort with a tail",
@@ -102,6 +121,11 @@ fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
             "expire",
             Command::Expire(Expire { holds_max: 0x0102_0304 }),
             record(&["04 00 0100 00000000 04030201"], 1),
+        ),
+        (
+            "lookup",
+            Command::Lookup(Lookup { source: ParticipantId(2), id }),
+            record(&["05 00 0100 02000000", ID_HEX], 1),
         ),
         admin(
             "create participant",
@@ -157,6 +181,31 @@ fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
             "funds out abort",
             Admin::FundsOutAbort { id, account },
             &["18 00 0100 00000000", ID_HEX, "0e000000"],
+        ),
+        (
+            "set endpoint",
+            endpoint("KIND", "http://a"),
+            record(
+                &[
+                    "19 00 0200 00000000 07000000 0400 0800",
+                    &"00".repeat(48),
+                    "4b494e44 687474703a2f2f61",
+                ],
+                2,
+            ),
+        ),
+        (
+            "set endpoint of exactly two units",
+            endpoint(&"K".repeat(31), &"v".repeat(97)),
+            record(
+                &[
+                    "19 00 0300 00000000 07000000 1f00 6100",
+                    &"00".repeat(48),
+                    &"4b".repeat(31),
+                    &"76".repeat(97),
+                ],
+                3,
+            ),
         ),
     ]
 }
@@ -219,7 +268,7 @@ fn lengths_that_do_not_fit_are_refused() {
         longer.extend_from_slice(&[0; UNIT]);
         let units = usize::from(longer[2]);
         let refusal = match kind {
-            Kind::Prepare | Kind::Abort => bad("tail length", "does not fit the record's length"),
+            Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::SetEndpoint => bad("tail length", "does not fit the record's length"),
             _ => RecordError::WrongLength { kind, units },
         };
         assert_eq!(records::read(&longer), Err(refusal), "{name}");
@@ -244,7 +293,8 @@ fn flags_without_a_meaning_are_refused() {
 
 #[test]
 fn only_the_hub_may_be_the_source_of_what_is_its_own() {
-    for (name, _, mut bytes) in golden().into_iter().filter(|(.., bytes)| bytes[0] > 3) {
+    let its_own = |bytes: &[u8]| bytes[0] == Kind::Expire as u8 || bytes[0] >= 16;
+    for (name, _, mut bytes) in golden().into_iter().filter(|(.., bytes)| its_own(bytes)) {
         bytes[4] = 1;
         let refusal = bad("source", "must be 0: only the hub sends this kind");
         assert_eq!(records::read(&bytes), Err(refusal), "{name}");
@@ -253,11 +303,12 @@ fn only_the_hub_may_be_the_source_of_what_is_its_own() {
 
 #[test]
 fn reserved_bytes_must_be_zero() {
-    let reserved: [(&str, &[(usize, usize)]); 13] = [
+    let reserved: [(&str, &[(usize, usize)]); 15] = [
         ("prepare", &[(52, 56), (60, 64)]),
-        ("fulfil by commit", &[(56, 64)]),
+        ("fulfil by commit", &[(60, 64)]),
         ("abort", &[(26, 28), (32, 64)]),
         ("expire", &[(12, 64)]),
+        ("lookup", &[(24, 64)]),
         ("create participant", &[(44, 64)]),
         ("set participant active", &[(12, 64)]),
         ("set account active", &[(12, 64)]),
@@ -267,6 +318,7 @@ fn reserved_bytes_must_be_zero() {
         ("funds out reserve", &[(40, 64)]),
         ("funds out commit", &[(28, 64)]),
         ("funds out abort", &[(28, 64)]),
+        ("set endpoint", &[(16, 64)]),
     ];
     assert_eq!(reserved.len(), Kind::ALL.len());
     for (name, ranges) in reserved {
@@ -290,7 +342,9 @@ fn fields_that_hold_no_value_of_theirs_are_refused() {
     let expiration = bad("expiration", "is not between the years 1970 and 9999");
     let tail = bad("tail length", "does not fit the record's length");
     let padding = bad("padding", "must be zero");
-    let cases: [(&str, usize, &[u8], &RecordError); 19] = [
+    let endpoint = bad("endpoint", "is empty or too long");
+    let text = bad("endpoint", "is not UTF-8");
+    let cases: [(&str, usize, &[u8], &RecordError); 33] = [
         ("prepare", 48, b"usd\0", &currency),
         ("prepare", 48, b"US\0\0", &currency),
         ("prepare", 48, b"USDX", &currency),
@@ -302,6 +356,12 @@ fn fields_that_hold_no_value_of_theirs_are_refused() {
         ("prepare with a tail of five bytes", 56, &[255; 4], &tail),
         ("prepare with a tail of five bytes", 56, &[4], &padding),
         ("prepare with a tail of five bytes", 133, &[1], &padding),
+        ("fulfil by commit", 56, &[1], &tail),
+        ("fulfil by commit", 56, &[255; 4], &tail),
+        ("fulfil with a tail", 56, &[0], &tail),
+        ("fulfil with a tail", 56, &[65], &tail),
+        ("fulfil with a tail", 56, &[2], &padding),
+        ("fulfil with a tail", 67, &[1], &padding),
         ("abort", 24, &[0, 0], &code),
         ("abort", 24, &999_u16.to_le_bytes(), &code),
         ("abort", 24, &10_000_u16.to_le_bytes(), &code),
@@ -310,11 +370,36 @@ fn fields_that_hold_no_value_of_theirs_are_refused() {
         ("create participant", 20, b"x", &name),
         ("create participant", 40, b"usd\0", &currency),
         ("initial position and limits", 12, b"us1\0", &currency),
+        ("set endpoint", 12, &[0, 0, 12, 0], &endpoint),
+        ("set endpoint", 12, &[12, 0, 0, 0], &endpoint),
+        ("set endpoint", 12, &[0, 0, 0, 0], &tail),
+        ("set endpoint", 12, &[255; 4], &tail),
+        ("set endpoint", 14, &[7], &padding),
+        ("set endpoint", 76, &[1], &padding),
+        ("set endpoint", 64, &[0xff], &text),
+        ("set endpoint", 67, &[0xc3], &text),
     ];
     for (name, place, field, refusal) in cases {
         let mut bytes = named(name);
         bytes[place..place + field.len()].copy_from_slice(field);
         assert_eq!(records::read(&bytes).as_ref(), Err(refusal), "{name} with {field:?} at {place}");
+    }
+}
+
+#[test]
+fn an_endpoint_of_the_greatest_length_is_read_and_no_longer_one() {
+    let texts = |kind: usize, value: usize| {
+        let mut bytes = [named("set endpoint")[..UNIT].to_vec(), vec![b'x'; kind + value]].concat();
+        bytes.resize(bytes.len().next_multiple_of(UNIT), 0);
+        bytes[2] = u8::try_from(bytes.len() / UNIT).unwrap();
+        bytes[12..14].copy_from_slice(&u16::try_from(kind).unwrap().to_le_bytes());
+        bytes[14..16].copy_from_slice(&u16::try_from(value).unwrap().to_le_bytes());
+        bytes
+    };
+    let (kind, value) = (ENDPOINT_KIND_BYTES_MAX, ENDPOINT_VALUE_BYTES_MAX);
+    assert!(records::read(&texts(kind, value)).is_ok());
+    for (kind, value) in [(kind + 1, value), (kind, value + 1)] {
+        assert_eq!(records::read(&texts(kind, value)), Err(bad("endpoint", "is empty or too long")));
     }
 }
 
@@ -340,6 +425,7 @@ fn sealing_fills_in_the_hash_and_nothing_else() {
     assert_eq!(bytes, expected);
 
     let without_hash_or_tail = |bytes: &[u8]| bytes.len() == UNIT && bytes[0] != Kind::Expire as u8;
+    assert!(without_hash_or_tail(&named("lookup")), "a client may ask");
     for (name, command, before) in golden().into_iter().filter(|(.., bytes)| without_hash_or_tail(bytes)) {
         let mut bytes = before.clone();
         assert_eq!(records::seal(&mut bytes), Ok((command, UNIT)), "{name}");
@@ -350,10 +436,12 @@ fn sealing_fills_in_the_hash_and_nothing_else() {
 #[test]
 fn sealing_takes_only_what_a_client_may_send() {
     assert_eq!(records::seal(&mut named("prepare")), Err(bad("hash", "must be zero: the hub fills it in")));
-    for name in ["prepare with a tail of five bytes", "abort with a tail"] {
+    for name in ["prepare with a tail of five bytes", "fulfil with a tail", "abort with a tail"] {
         let refused = records::seal(&mut named(name));
         assert!(matches!(refused, Err(RecordError::WrongLength { .. })), "{name}: {refused:?}");
     }
     assert_eq!(records::seal(&mut named("expire")), Err(RecordError::NotForClients(Kind::Expire)));
+    let endpoint = records::seal(&mut named("set endpoint"));
+    assert_eq!(endpoint, Err(RecordError::NotForClients(Kind::SetEndpoint)));
     assert!(records::seal(&mut []).is_err());
 }

@@ -17,7 +17,7 @@ use crate::world::*;
 const PARTICIPANTS: std::ops::RangeInclusive<u32> = 1..=3;
 
 /// A frame to be: how far the clock moves before it, and what it holds.
-type Frame = (i64, Vec<Command>);
+pub type Frame = (i64, Vec<Command>);
 
 fn prepares() -> impl Strategy<Value = Command> {
     (0..20_u8, PARTICIPANTS, PARTICIPANTS, 0..14_i64, 0..60_i64, 0..20_u8).prop_map(
@@ -35,19 +35,21 @@ fn prepares() -> impl Strategy<Value = Command> {
 }
 
 fn ends() -> impl Strategy<Value = Command> {
-    (0..20_u8, PARTICIPANTS, 0..8_u8).prop_map(|(n, source, kind)| {
+    (0..20_u8, PARTICIPANTS, 0..10_u8).prop_map(|(n, source, kind)| {
         let source = ParticipantId(source);
         match kind {
             0 => fulfil_by(source, n, FulfilAction::Commit, fulfilment(99)),
             1 | 2 => abort_by(source, n, 5104),
-            3 => fulfil_by(source, n, FulfilAction::Reserve, fulfilment(n)),
+            3 | 4 => fulfil_by(source, n, FulfilAction::Reserve, fulfilment(n)),
+            5 => fulfil_by(source, n, FulfilAction::Reserve, fulfilment(99)),
+            6 => lookup_by(source, n),
             _ => fulfil_by(source, n, FulfilAction::Commit, fulfilment(n)),
         }
     })
 }
 
 fn operators() -> impl Strategy<Value = Command> {
-    (0..7_u8, PARTICIPANTS, 1..25_i64, 0..6_u128, any::<bool>()).prop_map(
+    (0..8_u8, PARTICIPANTS, 1..25_i64, 0..6_u128, any::<bool>()).prop_map(
         |(kind, participant, amount, n, active)| {
             let (settlement, participant) = (AccountId(participant * 2), ParticipantId(participant));
             match kind {
@@ -57,13 +59,14 @@ fn operators() -> impl Strategy<Value = Command> {
                 3 => funds_out_abort(n, settlement),
                 4 => set_limit(participant, amount, 100),
                 5 => Command::Admin(Admin::SetParticipantActive { participant, active }),
+                6 => Command::SetEndpoint(endpoint_of(participant, "KIND", &format!("http://{n}"))),
                 _ => Command::Admin(Admin::SetAccountActive { account: AccountId(settlement.0 - 1), active }),
             }
         },
     )
 }
 
-fn frames() -> impl Strategy<Value = Vec<Frame>> {
+pub fn frames() -> impl Strategy<Value = Vec<Frame>> {
     let expiries = (0..4_u32).prop_map(expire);
     let command = prop_oneof![8 => prepares(), 8 => ends(), 1 => expiries, 2 => operators()];
     let frame = (0..12_i64, proptest::collection::vec(command, 0..9));
@@ -71,7 +74,7 @@ fn frames() -> impl Strategy<Value = Vec<Frame>> {
 }
 
 /// A scheme with little room, so that limits matter.
-fn tight(order: PrepareOrder) -> World {
+pub fn tight(order: PrepareOrder) -> World {
     let mut world = World::with(20, 25);
     world.frame(&[set_limit(PAYEE, 15, 100), set_limit(OTHER, 30, 100)]);
     world.order = order;

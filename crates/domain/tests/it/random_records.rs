@@ -1,6 +1,6 @@
 //! Any command survives the wire, and no bytes whatever bring the reader down.
 
-use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -38,10 +38,11 @@ fn prepare() -> impl Strategy<Value = Command> {
 }
 
 fn fulfil() -> impl Strategy<Value = Command> {
-    (any::<u32>(), any::<u128>(), any::<bool>(), any::<[u8; 32]>()).prop_map(
-        |(source, id, commit, fulfilment)| {
+    (any::<u32>(), any::<u128>(), any::<bool>(), any::<[u8; 32]>(), tail()).prop_map(
+        |(source, id, commit, fulfilment, tail)| {
             let action = if commit { FulfilAction::Commit } else { FulfilAction::Reserve };
-            Command::Fulfil(Fulfil::new(ParticipantId(source), TransferId(id), action, fulfilment))
+            let fulfil = Fulfil::new(ParticipantId(source), TransferId(id), action, fulfilment);
+            Command::Fulfil(fulfil.with_tail(tail))
         },
     )
 }
@@ -81,9 +82,21 @@ fn admin() -> impl Strategy<Value = Command> {
     )
 }
 
+fn lookup() -> impl Strategy<Value = Command> {
+    (any::<u32>(), any::<u128>())
+        .prop_map(|(source, id)| Command::Lookup(Lookup { source: ParticipantId(source), id: TransferId(id) }))
+}
+
+fn endpoint() -> impl Strategy<Value = Command> {
+    // Any character, zeros and those of several bytes too.
+    (any::<u32>(), "(?s).{1,32}", "(?s).{1,256}").prop_map(|(participant, kind, value)| {
+        Command::SetEndpoint(SetEndpoint::new(ParticipantId(participant), kind, value).unwrap())
+    })
+}
+
 fn command() -> impl Strategy<Value = Command> {
     let expire = any::<u32>().prop_map(|holds_max| Command::Expire(Expire { holds_max }));
-    prop_oneof![prepare(), fulfil(), abort(), expire, admin()]
+    prop_oneof![prepare(), fulfil(), abort(), expire, lookup(), admin(), endpoint()]
 }
 
 fn written(command: &Command) -> Vec<u8> {

@@ -3,7 +3,7 @@
 //! Amounts are raw (1 = 0.0001). Transfer number `n` has the id `n` and the fulfilment of 32 bytes `n`.
 
 use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint};
 use holdfast_domain::effects::{
     CompletionRow, DeadLetter, Effects, LimitAlarm, Notification, NotificationKind, Outcome, Party,
     PositionChange, StateChange,
@@ -93,6 +93,7 @@ pub struct Lists {
     pub participants: Vec<Participant>,
     pub accounts: Vec<Account>,
     pub funds: Vec<FundsMovement>,
+    pub endpoints: Vec<SetEndpoint>,
     pub transfers: Vec<TransferId>,
     pub state_changes: Vec<StateChange>,
     pub completions: Vec<CompletionRow>,
@@ -109,6 +110,7 @@ impl From<Effects> for Lists {
             participants: effects.participants,
             accounts: effects.accounts,
             funds: effects.funds,
+            endpoints: effects.endpoints,
             transfers: effects.transfers.iter().map(|row| row.id).collect(),
             state_changes: effects.state_changes,
             completions: effects.completions,
@@ -166,12 +168,25 @@ pub fn fulfil(n: u8) -> Command {
     fulfil_by(PAYEE, n, FulfilAction::Commit, fulfilment(n))
 }
 
+/// A fulfil that waits to be told.
+pub fn reserve(n: u8) -> Command {
+    fulfil_by(PAYEE, n, FulfilAction::Reserve, fulfilment(n))
+}
+
 pub fn abort_by(source: ParticipantId, n: u8, code: u16) -> Command {
     Command::Abort(Abort::new(source, TransferId(u128::from(n)), code, Vec::new()))
 }
 
 pub fn abort(n: u8) -> Command {
     abort_by(PAYEE, n, 5104)
+}
+
+pub fn lookup_by(source: ParticipantId, n: u8) -> Command {
+    Command::Lookup(Lookup { source, id: TransferId(u128::from(n)) })
+}
+
+pub fn endpoint_of(participant: ParticipantId, kind: &str, value: &str) -> SetEndpoint {
+    SetEndpoint::new(participant, kind.to_owned(), value.to_owned()).unwrap()
 }
 
 pub fn expire(holds_max: u32) -> Command {
