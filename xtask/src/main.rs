@@ -1,10 +1,12 @@
-//! Every chore of development: `cargo xtask test`, `cargo xtask ci`, `cargo xtask soak`.
+//! Every chore of development: `cargo xtask test`, `cargo xtask ci`, `cargo xtask generate`, `cargo xtask soak`.
 //!
 //! No dependencies, so that it builds in a second on a bare machine.
 
+mod generated;
+
 use std::env;
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 /// kill -9 rounds of a soak; CI does five.
@@ -14,15 +16,19 @@ const SOAK_SEEDS: &str = "0..100000";
 
 const USAGE: &str = "cargo xtask <chore>
 
-  test   all tests, and the faults planted for the simulator
-  ci     format, clippy with warnings denied, then all of test
-  soak   what takes long: many kills of the real binary, many simulator seeds";
+  test      all tests, and the faults planted for the simulator
+  ci        format, clippy with warnings denied, generated files, then all of test
+  generate  write docs/openapi.json and the settings in docs/configuration.md
+  soak      what takes long: many kills of the real binary, many simulator seeds";
 
 fn main() -> ExitCode {
     let chore = env::args().nth(1);
     let done = match chore.as_deref() {
         Some("test") => test(),
-        Some("ci") => format().and_then(|()| clippy()).and_then(|()| test()),
+        Some("ci") => {
+            format().and_then(|()| clippy()).and_then(|()| generated::check()).and_then(|()| test())
+        }
+        Some("generate") => generated::write(),
         Some("soak") => soak(),
         _ => Err(USAGE.to_owned()),
     };
@@ -56,16 +62,32 @@ fn soak() -> Result<(), String> {
     cargo(&["run", "--release", "--package", "holdfast-sim", "--locked", "--", "--seeds", SOAK_SEEDS], &[])
 }
 
+/// The root of the workspace.
+fn root() -> Result<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in the workspace")?;
+    Ok(root.to_owned())
+}
+
 /// Runs cargo at the root of the workspace and says what it does and how long it took.
 fn cargo(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
+    run(arguments, variables, Stdio::inherit()).map(|_| ())
+}
+
+/// The same; gives back what it prints.
+fn cargo_output(arguments: &[&str]) -> Result<String, String> {
+    let printed = run(arguments, &[], Stdio::piped())?;
+    String::from_utf8(printed).map_err(|_| format!("xtask: cargo {} prints no text", arguments.join(" ")))
+}
+
+fn run(arguments: &[&str], variables: &[(&str, &str)], stdout: Stdio) -> Result<Vec<u8>, String> {
     let shown = format!("cargo {}", arguments.join(" "));
     eprintln!("xtask: {shown}");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in the workspace")?;
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let started = Instant::now();
-    let status =
-        Command::new(program).args(arguments).envs(variables.iter().copied()).current_dir(root).status();
-    let status = status.map_err(|error| format!("xtask: {shown} cannot be started: {error}"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).envs(variables.iter().copied()).current_dir(root()?).stdout(stdout);
+    let done = command.spawn().and_then(|child| child.wait_with_output());
+    let done = done.map_err(|error| format!("xtask: {shown} cannot be started: {error}"))?;
     eprintln!("xtask: {shown} took {} s", started.elapsed().as_secs());
-    if status.success() { Ok(()) } else { Err(format!("xtask: {shown} failed")) }
+    if done.status.success() { Ok(done.stdout) } else { Err(format!("xtask: {shown} failed")) }
 }

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
@@ -18,11 +18,13 @@ use holdfast_hub::Refusal;
 use crate::Edge;
 use crate::calls::submit_records;
 use crate::error::ApiError;
+use crate::gate::{Caller, check_sources};
 use crate::limits::{BATCH_BODY_MAX, BODY_READ_MAX};
 
 /// Takes a batch and answers when all of it is decided and durable.
 pub(crate) async fn batch(
     State(edge): State<Edge>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -33,6 +35,7 @@ pub(crate) async fn batch(
         batch::read_request_header(&header).map_err(|error| ApiError::malformed(error.to_string()))?;
     let commands = seal_records(&mut bytes, count as usize)?;
     edge.parse.increment(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    check_sources(&edge, caller, &commands).await?;
     let outcomes = submit_records(&edge, bytes, commands).await?;
     Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], batch::write_replies(&outcomes)).into_response())
 }

@@ -29,7 +29,6 @@ pub(crate) async fn submit_records(
 }
 
 /// Has one command decided; answers when it is durable.
-#[allow(dead_code, reason = "used by the admin and FSPIOP edges")]
 pub(crate) async fn submit(edge: &Edge, command: Command) -> Result<Outcome, ApiError> {
     let mut bytes = Vec::with_capacity(records::PREPARE_LEN);
     records::write(&command, &mut bytes);

@@ -31,7 +31,6 @@ impl ApiError {
     }
 
     /// 400/3102: a header or field is not there.
-    #[allow(dead_code, reason = "used by the FSPIOP edge")]
     pub(crate) fn missing(detail: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::BAD_REQUEST, 3102, detail)
     }

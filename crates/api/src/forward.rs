@@ -5,13 +5,11 @@
 
 /// What is handed on of a request: the headers that travel on, and the body.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[allow(dead_code, reason = "used by the FSPIOP edge and by callbacks")]
 pub(crate) struct Forwarded {
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     pub(crate) body: Vec<u8>,
 }
 
-#[allow(dead_code, reason = "used by the FSPIOP edge and by callbacks")]
 impl Forwarded {
     /// The bytes for a record's tail; `None` if a header is too long to be written.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {

@@ -4,32 +4,48 @@
 //! | --- | --- |
 //! | `limits` | sizes, waits and connections, each with its name |
 //! | `server` | accepting connections, and ending them in good order |
+//! | `tls` | certificates of ours, roots for others |
+//! | `routes` | every path once: verb, path, who may call it, handler |
+//! | `gate` | what every request passes: its id, its caller, its rate, its trace |
+//! | `keys` | API keys: made, kept as hashes, compared |
+//! | `openapi` | what the paths take and answer, as a document and as a page |
 //! | `calls` | the way to the writer and back |
+//! | `callbacks` | what participants are told, delivered
 //! | `forward` | messages as they were sent, to be handed on |
+//! | `admin` | `/participants…`: the operator's paths, as central-ledger has them |
+//! | `fspiop` | `/transfers…`: the paths that participants call |
 //! | `batch` | `POST /hub/batch` |
 //! | `views` | `GET /hub/…`: transfers, holds, stats |
 //! | `health` | `/health`, `/metrics`, confirming the clock |
 //! | `error` | refusals as the standard's `errorInformation` |
 //! | `times` | instants as text |
 
+mod admin;
 mod batch;
+pub mod callbacks;
 mod calls;
 mod error;
 mod forward;
+mod fspiop;
+mod gate;
 mod health;
+pub mod keys;
 pub mod limits;
+pub mod openapi;
+mod routes;
 mod server;
 mod times;
+pub mod tls;
 mod views;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::routing::{get, post};
 use holdfast_hub::HubHandle;
 use metrics_exporter_prometheus::PrometheusHandle;
 
-pub use server::{ServeError, serve};
+pub use gate::{Gate, KEYS_LOOK_EVERY, RateLimit};
+pub use routes::router;
+pub use server::{ServeError, ServeOptions, serve};
 
 /// What every handler can reach.
 #[derive(Clone)]
@@ -38,6 +54,9 @@ pub struct Edge {
     metrics: PrometheusHandle,
     started: Arc<health::Started>,
     parse: metrics::Counter,
+    gate: Arc<Gate>,
+    names: Arc<fspiop::Names>,
+    callbacks: Option<callbacks::CallbackDesk>,
 }
 
 impl Edge {
@@ -45,7 +64,27 @@ impl Edge {
     #[must_use]
     pub fn new(hub: HubHandle, metrics: PrometheusHandle) -> Edge {
         let parse = metrics::counter!("holdfast_stage_nanoseconds_total", "stage" => "parse");
-        Edge { hub, metrics, started: Arc::new(health::Started::now()), parse }
+        Edge {
+            hub,
+            metrics,
+            started: Arc::new(health::Started::now()),
+            parse,
+            gate: Arc::default(),
+            names: Arc::default(),
+            callbacks: None,
+        }
+    }
+
+    /// The same behind a gate; without one everybody may do everything.
+    #[must_use]
+    pub fn behind(self, gate: Arc<Gate>) -> Edge {
+        Edge { gate, ..self }
+    }
+
+    /// The same with callbacks, whose dead letters it then shows.
+    #[must_use]
+    pub fn with_callbacks(self, callbacks: &callbacks::Callbacks) -> Edge {
+        Edge { callbacks: Some(callbacks.desk()), ..self }
     }
 }
 
@@ -55,19 +94,4 @@ impl Edge {
 /// If a recorder is there already.
 pub fn install_metrics() -> Result<PrometheusHandle, metrics_exporter_prometheus::BuildError> {
     metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder()
-}
-
-/// All paths.
-pub fn router(edge: Edge) -> Router {
-    Router::new()
-        .route("/hub/batch", post(batch::batch))
-        .route("/hub/transfers/{id}", get(views::transfer::transfer))
-        .route("/hub/holds", get(views::holds::holds))
-        .route("/hub/stats", get(views::stats::stats))
-        .route("/hub/clock/confirm", post(health::confirm_clock))
-        .route("/health", get(health::health))
-        .route("/metrics", get(health::metrics))
-        .fallback(error::unknown_path)
-        .method_not_allowed_fallback(error::wrong_verb)
-        .with_state(edge)
 }

@@ -7,6 +7,8 @@ use holdfast_hub::limits::BATCH_RECORDS_MAX;
 
 /// Connections served at once; more wait in the kernel's queue until one ends.
 pub const CONNECTIONS_MAX: usize = 1_024;
+/// How long a client may take to open TLS.
+pub const HANDSHAKE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a client may take to send the head of a request.
 pub const HEAD_READ_MAX: Duration = Duration::from_secs(15);
 /// How long a client may take to send a body.
@@ -19,3 +21,17 @@ pub const SHUTDOWN_WAIT_MAX: Duration = Duration::from_secs(10);
 pub const BATCH_BODY_MAX: usize = batch::HEADER_LEN + BATCH_RECORDS_MAX * PREPARE_LEN;
 /// Rows in one page of a view, where the caller does not ask for fewer.
 pub const PAGE_ROWS_MAX: usize = 1_000;
+/// Rows that one request of a filtered view looks at: it runs between two frames and must not hold up payments.
+pub const ROWS_LOOKED_AT_MAX: usize = 10_000;
+/// The largest body on the admin paths, in bytes.
+pub const ADMIN_BODY_MAX: usize = 64 * 1024;
+/// The largest body of a transfers message, in bytes, as the standard has it.
+pub const FSPIOP_BODY_MAX: usize = 5_242_880;
+/// The headers of a transfers message together, in bytes, as the standard has it.
+pub const FSPIOP_HEADER_BYTES_MAX: usize = 65_536;
+/// The longest `Prefer: wait`, in seconds; who asks for more gets this.
+pub const PREFER_WAIT_SECONDS_MAX: u32 = 30;
+/// How far ahead of the hub's clock a payee's `completedTimestamp` may lie, in milliseconds.
+pub const COMPLETED_AHEAD_MAX: i64 = 200;
+/// How far behind it, in milliseconds.
+pub const COMPLETED_BEHIND_MAX: i64 = 300_000;

@@ -13,8 +13,9 @@
 //! | `child` | the server as a process of its own |
 //! | `drive` | batches or single payments in a closed loop |
 //! | `bins` | the position step alone |
+//! | `fspiop` | payments over the JSON path, with and without callbacks |
 //! | `meter`, `disk`, `machine` | what is read beside the clock |
-//! | `bench`, `load` | the two commands |
+//! | `bench`, `load` | `bench transfers` and `load transfers` |
 //! | `report`, `table` | figures as data and for people |
 
 pub mod bench;
@@ -23,6 +24,7 @@ mod child;
 mod disk;
 mod drive;
 mod error;
+pub mod fspiop;
 pub mod load;
 mod machine;
 mod meter;
@@ -33,6 +35,7 @@ mod table;
 
 pub use bench::bench_transfers;
 pub use error::BenchError;
+pub use fspiop::{FspiopOptions, FspiopReport, bench_fspiop};
 pub use load::{LoadReport, load_transfers};
 pub use options::{BenchOptions, LoadOptions, Pace, Shape};
 pub use report::BenchReport;

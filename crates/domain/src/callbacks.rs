@@ -9,8 +9,9 @@
 
 use crate::codes::ErrorCode;
 use crate::command::{Command, FulfilAction};
-use crate::effects::{Effects, Notification, NotificationKind, Outcome, Party, Step};
-use crate::ids::{HUB, ParticipantId, TransferId, TransferNo};
+use crate::effects::{Effects, LimitAlarm, Notification, NotificationKind, Outcome, Party, Step};
+use crate::ids::{AccountId, HUB, ParticipantId, TransferId, TransferNo};
+use crate::money::{Amount, Balance};
 use crate::transfers::{Code, Completion, CompletionKind, Reason, TransferState};
 use crate::view::View;
 
@@ -44,6 +45,15 @@ pub enum CallbackMessage {
     Patch(TransferState),
     /// `PUT /transfers/{id}/error` by the hub.
     Error(Code, Option<Reason>),
+    /// A position passed the alarm percentage of its cap. Not of the standard, and about no transfer.
+    Alarm {
+        /// The position account.
+        account: AccountId,
+        /// What it stood at.
+        value: Balance,
+        /// The cap.
+        net_debit_cap: Amount,
+    },
 }
 
 impl CallbackMessage {
@@ -58,6 +68,7 @@ impl CallbackMessage {
             CallbackMessage::ForwardError | CallbackMessage::Error(..) => {
                 "FSPIOP_CALLBACK_URL_TRANSFER_ERROR"
             }
+            CallbackMessage::Alarm { .. } => "ALARM_NOTIFICATION_URL",
         }
     }
 }
@@ -80,6 +91,22 @@ pub fn callbacks(commands: &[Command], effects: &Effects, after: &impl View) -> 
     }
     calls
 }
+
+/// The limit alarms of a frame, each for whoever holds the account; they belong to its last command and stand after
+/// its other callbacks.
+pub fn alarms(commands: &[Command], effects: &Effects, after: &impl View) -> Vec<Callback> {
+    let origin = u32::try_from(commands.len().saturating_sub(1)).expect("a frame is bounded");
+    let alarm = |alarm: &LimitAlarm| {
+        let LimitAlarm { account, value, net_debit_cap } = *alarm;
+        let message = CallbackMessage::Alarm { account, value, net_debit_cap };
+        let to = after.account(account).map_or(HUB, |row| row.participant);
+        Callback { to, transfer: NO_TRANSFER, message, origin }
+    };
+    effects.alarms.iter().map(alarm).collect()
+}
+
+/// Stands where a callback is about no transfer.
+pub const NO_TRANSFER: TransferId = TransferId(0);
 
 /// One sub-batch: at most one command for each transfer, or an expiry alone.
 struct StepCalls<'a, V> {

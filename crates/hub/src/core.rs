@@ -1,10 +1,10 @@
 //! State, offsets and audit chain, moved forward frame by frame. Live and replayed frames pass through the same
 //! function with the same bounds, so a replay gives the same answers.
 
-use holdfast_domain::callbacks::callbacks;
+use holdfast_domain::callbacks::{CallbackMessage, alarms, callbacks};
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
-use holdfast_domain::ids::Millis;
+use holdfast_domain::ids::{HUB, Millis};
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::{FrameInput, RULES_VERSION, decide};
@@ -148,8 +148,15 @@ impl<S: Store> Core<S> {
         if !self.store.has_endpoints() {
             return;
         }
-        for callback in callbacks(commands, effects, &self.store) {
-            if self.store.endpoint(callback.to, callback.message.endpoint_type()).is_none() {
+        let alarms = alarms(commands, effects, &self.store);
+        for mut callback in callbacks(commands, effects, &self.store).into_iter().chain(alarms) {
+            let kind = callback.message.endpoint_type();
+            let is_alarm = matches!(callback.message, CallbackMessage::Alarm { .. });
+            if is_alarm && self.store.endpoint(callback.to, kind).is_none() {
+                // Somebody should hear of it: whoever runs the hub.
+                callback.to = HUB;
+            }
+            if self.store.endpoint(callback.to, kind).is_none() {
                 self.counts.callbacks_without_endpoint += 1;
                 continue;
             }

@@ -25,6 +25,7 @@ pub(crate) struct Meters {
     pub(crate) refused_busy: Counter,
     pub(crate) expired: Counter,
     pub(crate) alarms: Counter,
+    pub(crate) callbacks_without_endpoint: Counter,
     pub(crate) open_holds: Gauge,
     stages: [Counter; 4],
 }
@@ -39,6 +40,7 @@ impl Default for Meters {
             refused_busy: counter!("holdfast_refused_busy_total"),
             expired: counter!("holdfast_holds_expired_total"),
             alarms: counter!("holdfast_limit_alarms_total"),
+            callbacks_without_endpoint: counter!("holdfast_callbacks_without_endpoint_total"),
             open_holds: gauge!("holdfast_open_holds"),
             stages: [stage("close"), stage("decide"), stage("append"), stage("answer")],
         }

@@ -167,6 +167,7 @@ impl<S: Store> Writer<S> {
         self.meters.records.increment(u64::from(record_count));
         self.meters.log_bytes.increment(payload_bytes);
         self.meters.alarms.increment(effects.alarms.len() as u64);
+        self.meters.callbacks_without_endpoint.absolute(self.core.counts().callbacks_without_endpoint);
         #[allow(clippy::cast_precision_loss, reason = "a gauge is for the eye")]
         self.meters.open_holds.set(self.core.store().open_holds() as f64);
 

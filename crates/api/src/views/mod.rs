@@ -4,6 +4,7 @@
 pub(crate) mod holds;
 pub(crate) mod stats;
 pub(crate) mod transfer;
+pub(crate) mod transfers;
 
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::transfers::Transfer;

@@ -15,6 +15,8 @@ use crate::money::{Amount, Balance};
 pub const ALARM_PERCENTAGE_DEFAULT: u16 = 10;
 /// The longest name of a participant.
 pub const NAME_BYTES_MAX: usize = 30;
+/// The name under which the hub itself appears among the participants.
+pub const HUB_NAME: &str = "Hub";
 /// How many currencies one participant may hold.
 pub const CURRENCIES_MAX: usize = 256;
 
@@ -60,6 +62,12 @@ impl Name {
     #[must_use]
     pub fn folded(self) -> Name {
         Name(self.0.map(|byte| byte.to_ascii_lowercase()))
+    }
+
+    /// Whether this is the name of the hub itself, which no participant may take.
+    #[must_use]
+    pub fn is_hub(&self) -> bool {
+        self.as_str().eq_ignore_ascii_case(HUB_NAME)
     }
 }
 
@@ -158,6 +166,9 @@ mod tests {
         }
         for bad in ["", "a", &"x".repeat(31), &"x".repeat(40), "a b", "a\0b", "naïve"] {
             assert_eq!(Name::new(bad), None, "{bad}");
+        }
+        for (name, is_hub) in [("Hub", true), ("hUB", true), ("Hub2", false)] {
+            assert_eq!(Name::new(name).unwrap().is_hub(), is_hub, "{name}");
         }
         let mut hidden = [0; 32];
         hidden[..3].copy_from_slice(b"ab\0");

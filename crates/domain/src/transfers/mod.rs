@@ -139,6 +139,30 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Reason; 14] = [
+        Reason::AmountNotPositive,
+        Reason::AmountTooLarge,
+        Reason::PayerUnknown,
+        Reason::PayerInactive,
+        Reason::PayeeUnknown,
+        Reason::PayeeInactive,
+        Reason::ExpirationPast,
+        Reason::PayerIsPayee,
+        Reason::PayerAccountMissing,
+        Reason::PayerAccountInactive,
+        Reason::PayeeAccountMissing,
+        Reason::WrongFulfilment,
+        Reason::WrongSource,
+        Reason::NotReserved,
+    ];
+
+    /// The reason of that number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Reason> {
+        Reason::ALL.into_iter().find(|reason| *reason as u8 == number)
+    }
+
     /// The reason in words.
     #[must_use]
     pub const fn text(self) -> &'static str {

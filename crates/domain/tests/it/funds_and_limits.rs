@@ -89,6 +89,13 @@ fn a_name_is_the_same_in_any_case_and_may_have_further_currencies() {
 }
 
 #[test]
+fn nobody_takes_the_name_of_the_hub() {
+    for name in ["Hub", "hub", "HUB"] {
+        assert_refused(&mut World::roomy(), create(name, usd()), ClientError);
+    }
+}
+
+#[test]
 fn the_first_limit_activates_both_accounts_and_comes_once() {
     let mut world = empty();
     world.frame(&[create("fsp", usd())]);

@@ -4,7 +4,8 @@
 //! Each golden record is written out field by field, as `docs/batch.md` describes them.
 
 use holdfast_domain::command::{
-    Abort, Admin, Command, ENDPOINT_KIND_BYTES_MAX, ENDPOINT_VALUE_BYTES_MAX, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint,
+    Abort, Admin, Command, ENDPOINT_KIND_BYTES_MAX, ENDPOINT_VALUE_BYTES_MAX, Expire, Fulfil, FulfilAction,
+    Lookup, Prepare, SetEndpoint,
 };
 use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
@@ -106,10 +107,7 @@ fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
         (
             "fulfil by reserve with a tail of exactly one unit",
             Command::Fulfil(fulfil_of(FulfilAction::Reserve).with_tail(vec![0xee; 64])),
-            record(
-                &["02 01 0200 02000000", ID_HEX, &fulfilment, "40000000 00000000", &"ee".repeat(64)],
-                2,
-            ),
+            record(&["02 01 0200 02000000", ID_HEX, &fulfilment, "40000000 00000000", &"ee".repeat(64)], 2),
         ),
         ("abort", abort(b""), record(&["03 00 0100 02000000", ID_HEX, "f013 0000 00000000"], 1)),
         (
@@ -186,11 +184,7 @@ fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
             "set endpoint",
             endpoint("KIND", "http://a"),
             record(
-                &[
-                    "19 00 0200 00000000 07000000 0400 0800",
-                    &"00".repeat(48),
-                    "4b494e44 687474703a2f2f61",
-                ],
+                &["19 00 0200 00000000 07000000 0400 0800", &"00".repeat(48), "4b494e44 687474703a2f2f61"],
                 2,
             ),
         ),
@@ -268,7 +262,9 @@ fn lengths_that_do_not_fit_are_refused() {
         longer.extend_from_slice(&[0; UNIT]);
         let units = usize::from(longer[2]);
         let refusal = match kind {
-            Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::SetEndpoint => bad("tail length", "does not fit the record's length"),
+            Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::SetEndpoint => {
+                bad("tail length", "does not fit the record's length")
+            }
             _ => RecordError::WrongLength { kind, units },
         };
         assert_eq!(records::read(&longer), Err(refusal), "{name}");

@@ -35,17 +35,20 @@ fn prepares() -> impl Strategy<Value = Command> {
 }
 
 fn ends() -> impl Strategy<Value = Command> {
-    (0..20_u8, PARTICIPANTS, 0..10_u8).prop_map(|(n, source, kind)| {
+    (0..20_u8, PARTICIPANTS, 0..9_u8).prop_map(|(n, source, kind)| {
         let source = ParticipantId(source);
         match kind {
             0 => fulfil_by(source, n, FulfilAction::Commit, fulfilment(99)),
             1 | 2 => abort_by(source, n, 5104),
             3 | 4 => fulfil_by(source, n, FulfilAction::Reserve, fulfilment(n)),
             5 => fulfil_by(source, n, FulfilAction::Reserve, fulfilment(99)),
-            6 => lookup_by(source, n),
             _ => fulfil_by(source, n, FulfilAction::Commit, fulfilment(n)),
         }
     })
+}
+
+fn lookups() -> impl Strategy<Value = Command> {
+    (0..20_u8, PARTICIPANTS).prop_map(|(n, source)| lookup_by(ParticipantId(source), n))
 }
 
 fn operators() -> impl Strategy<Value = Command> {
@@ -68,7 +71,7 @@ fn operators() -> impl Strategy<Value = Command> {
 
 pub fn frames() -> impl Strategy<Value = Vec<Frame>> {
     let expiries = (0..4_u32).prop_map(expire);
-    let command = prop_oneof![8 => prepares(), 8 => ends(), 1 => expiries, 2 => operators()];
+    let command = prop_oneof![8 => prepares(), 8 => ends(), 1 => lookups(), 1 => expiries, 2 => operators()];
     let frame = (0..12_i64, proptest::collection::vec(command, 0..9));
     proptest::collection::vec(frame, 1..10)
 }

@@ -1,6 +1,8 @@
 //! Any command survives the wire, and no bytes whatever bring the reader down.
 
-use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint};
+use holdfast_domain::command::{
+    Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint,
+};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -83,8 +85,9 @@ fn admin() -> impl Strategy<Value = Command> {
 }
 
 fn lookup() -> impl Strategy<Value = Command> {
-    (any::<u32>(), any::<u128>())
-        .prop_map(|(source, id)| Command::Lookup(Lookup { source: ParticipantId(source), id: TransferId(id) }))
+    (any::<u32>(), any::<u128>()).prop_map(|(source, id)| {
+        Command::Lookup(Lookup { source: ParticipantId(source), id: TransferId(id) })
+    })
 }
 
 fn endpoint() -> impl Strategy<Value = Command> {

@@ -2,8 +2,11 @@
 //!
 //! Amounts are raw (1 = 0.0001). Transfer number `n` has the id `n` and the fulfilment of 32 bytes `n`.
 
+use holdfast_domain::callbacks::{Callback, callbacks};
 use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint};
+use holdfast_domain::command::{
+    Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint,
+};
 use holdfast_domain::effects::{
     CompletionRow, DeadLetter, Effects, LimitAlarm, Notification, NotificationKind, Outcome, Party,
     PositionChange, StateChange,
@@ -76,6 +79,12 @@ impl World {
     /// Decides without keeping anything.
     pub fn decided(&self, commands: &[Command]) -> Effects {
         decide(&self.memory, &FrameInput { time: self.now, order: self.order, commands })
+    }
+
+    /// Decides the commands as one frame, keeps what it does, and says who is called for it.
+    pub fn calls(&mut self, commands: &[Command]) -> Vec<Callback> {
+        let effects = self.frame(commands);
+        callbacks(commands, &effects, &self.memory)
     }
 
     pub fn transfer(&self, no: u64) -> &Transfer {

@@ -3,15 +3,23 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 what was asked for makes no sense (a bad option, a bad file), as clap has it.
 
+mod bench;
+mod config;
+mod dfsp;
 mod dry_run;
+mod keys;
+mod load;
 mod log;
+mod openapi;
+mod participants;
 mod serve;
+mod tables;
+mod transfers;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use holdfast_domain::positions::PrepareOrder;
 
 /// Reserves value, moves it exactly once, and gives it back on time.
 #[derive(Debug, Parser)]
@@ -25,8 +33,17 @@ struct CommandLine {
 enum Command {
     Serve(serve::Serve),
     DryRun(dry_run::DryRun),
+    Participants(participants::Participants),
+    Transfers(transfers::Transfers),
+    Dfsp(dfsp::Dfsp),
     Log(log::Log),
     Verify(verify::Verify),
+    Load(load::Load),
+    Bench(bench::Bench),
+    Keys(keys::Keys),
+    Config(config::Config),
+    #[command(name = "openapi")]
+    OpenApi(openapi::OpenApi),
 }
 
 impl Command {
@@ -34,8 +51,16 @@ impl Command {
         match self {
             Command::Serve(command) => command.run(),
             Command::DryRun(command) => command.run(),
+            Command::Participants(command) => command.run(),
+            Command::Transfers(command) => command.run(),
+            Command::Dfsp(command) => command.run(),
             Command::Log(command) => command.run(),
             Command::Verify(command) => command.run(),
+            Command::Load(command) => command.run(),
+            Command::Bench(command) => command.run(),
+            Command::Keys(command) => command.run(),
+            Command::Config(command) => command.run(),
+            Command::OpenApi(command) => command.run(),
         }
     }
 }
@@ -59,24 +84,6 @@ enum Output {
     Text,
     /// For programs
     Json,
-}
-
-/// `position.order` on the command line.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum PositionOrder {
-    /// As they came
-    Arrival,
-    /// Smallest amount first
-    Smallest,
-}
-
-impl From<PositionOrder> for PrepareOrder {
-    fn from(order: PositionOrder) -> PrepareOrder {
-        match order {
-            PositionOrder::Arrival => PrepareOrder::Arrival,
-            PositionOrder::Smallest => PrepareOrder::Smallest,
-        }
-    }
 }
 
 /// The user's own input is at fault, so trying again without changing it is of no use: exit code 2.

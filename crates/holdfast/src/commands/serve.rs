@@ -1,94 +1,135 @@
 //! `holdfast serve`: the hub on the embedded profile.
 
-use std::io::Write;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail};
+use holdfast_api::callbacks::{CallbackMemory, Callbacks};
+use holdfast_api::keys::{Keyring, KeysFile};
+use holdfast_api::{Edge, Gate, RateLimit, ServeOptions, tls};
 use holdfast_hub::clock::SystemClock;
-use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{Hub, Opened};
+use holdfast_hub::{CallbackRow, Hub, Opened};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
 
-use super::PositionOrder;
+use super::BadInput;
+use crate::config::{ConfigOptions, Rate, Settings};
 
 /// Run the hub: one process with its own log files, nothing else to install. It is not replicated.
+///
+/// Settings come from flags, HOLDFAST_… in the environment, a TOML file, and defaults, in this order;
+/// `holdfast config` shows them.
 #[derive(Debug, clap::Args)]
 pub(super) struct Serve {
-    /// Where to listen; a loopback address, since there are no API keys yet
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4000", env = "HOLDFAST_LISTEN")]
-    listen: SocketAddr,
-    /// Where the log lies; made if it is not there
-    #[arg(long, value_name = "DIR", default_value = "./holdfast-data", env = "HOLDFAST_DATA")]
-    data: PathBuf,
-    /// In which order the prepares of one account in one batch are tried
-    #[arg(long, value_name = "ORDER", default_value = "arrival", env = "HOLDFAST_POSITION_ORDER")]
-    position_order: PositionOrder,
+    #[command(flatten)]
+    options: ConfigOptions,
 }
 
 impl Serve {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        ensure!(
-            self.listen.ip().is_loopback(),
-            "{} is not a loopback address: this version has no API keys, so it serves this machine only",
-            self.listen
-        );
+        let settings = self.options.settings().map_err(BadInput::from)?;
+        let filter = EnvFilter::try_new(&settings.trace)
+            .map_err(|error| BadInput::from(anyhow::anyhow!("trace = '{}': {error}", settings.trace)))?;
+        let keys = KeysFile::at(&settings.keys_file);
+        let ring = needed_keys(&settings, &keys)?;
         tracing_subscriber::fmt()
-            .with_env_filter(
-                tracing_subscriber::EnvFilter::try_from_env("HOLDFAST_TRACE")
-                    .unwrap_or_else(|_| "info".into()),
-            )
+            .with_env_filter(filter)
+            .with_ansi(std::io::stderr().is_terminal())
             .with_writer(std::io::stderr)
             .init();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.context("cannot start the HTTP threads")?.block_on(self.serve())
+        runtime.context("cannot start the HTTP threads")?.block_on(serve(settings, keys, ring))
     }
+}
 
-    async fn serve(self) -> anyhow::Result<()> {
-        let metrics = holdfast_api::install_metrics().context("cannot install the metrics recorder")?;
-        // The address is taken before the log is read, so that a second server fails at once.
-        let listener = TcpListener::bind(self.listen)
-            .await
-            .with_context(|| format!("cannot listen on {}: is another hub running there?", self.listen))?;
-        let opened =
-            Opened::open(Arc::new(RealFs), &self.data, SegmentOptions::default(), LogId(rand::random()))
-                .with_context(|| format!("cannot open the data in {}", self.data.display()))?;
-        let (report, took) = (opened.report.clone(), opened.took);
-        if let Some(torn) = &report.torn_tail {
-            tracing::warn!(
-                file = %torn.file.display(), bytes = torn.bytes, offset = torn.offset, reason = %torn.reason,
-                "an unfinished write at the end of the log was cut; it had not been acknowledged"
-            );
+/// The keys that callers must have; `None`: anybody on this machine may do everything.
+fn needed_keys(settings: &Settings, file: &KeysFile) -> anyhow::Result<Option<Keyring>> {
+    let (place, listen) = (file.path().display(), settings.listen);
+    let how = format!("make one with: holdfast keys create --operator --keys {place}");
+    match file.read()? {
+        Some(ring) if ring.is_empty() => {
+            bail!("nobody could call this hub: {place} has no keys; {how}")
         }
-        let options = HubOptions { position_order: self.position_order.into(), ..HubOptions::default() };
-        let hub = Hub::start(opened, Arc::new(SystemClock::new()), options)?;
-        let data = std::path::absolute(&self.data).unwrap_or(self.data);
-        let mut out = std::io::stdout().lock();
-        writeln!(
-            out,
-            "holdfast {}, embedded profile: one process, no replication",
-            env!("CARGO_PKG_VERSION")
-        )?;
-        writeln!(
-            out,
-            "data in {} ({} records in {} frames, read in {} ms)",
-            data.display(),
-            report.end,
-            report.frames,
-            took.as_millis()
-        )?;
-        writeln!(out, "listening on http://{}", listener.local_addr()?)?;
-        out.flush()?;
-        drop(out);
-        let router = holdfast_api::router(holdfast_api::Edge::new(hub.handle(), metrics));
-        holdfast_api::serve(listener, router, asked_to_end()?).await?;
-        tokio::task::spawn_blocking(move || hub.stop()).await.context("the hub did not end cleanly")?;
-        tracing::info!("ended");
-        Ok(())
+        Some(ring) => Ok(Some(ring)),
+        None if settings.keys_named => bail!("there is no keys file {place}; {how}"),
+        None if !listen.ip().is_loopback() => {
+            bail!("{listen} is not a loopback address, and there are no API keys; {how}")
+        }
+        None => Ok(None),
     }
+}
+
+async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> anyhow::Result<()> {
+    let metrics = holdfast_api::install_metrics().context("cannot install the metrics recorder")?;
+    let tls = settings.tls.as_ref().map(|(certificate, key)| tls::server_config(certificate, key));
+    let tls = tls.transpose().context("cannot speak TLS")?;
+    // The address is taken before the log is read, so that a second server fails at once.
+    let listen = settings.listen;
+    let listener = TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("cannot listen on {listen}: is another hub running there?"))?;
+    let cannot_open = || format!("cannot open the data in {}", settings.data.display());
+    let memory = CallbackMemory::open(&settings.data).with_context(cannot_open)?;
+    let (segments, new_log_id) = (SegmentOptions::default(), LogId(rand::random()));
+    let undelivered = |row: &CallbackRow| memory.is_open(row);
+    let opened = Opened::open_with(Arc::new(RealFs), &settings.data, segments, new_log_id, undelivered)
+        .with_context(cannot_open)?;
+    let (report, took) = (opened.report.clone(), opened.took);
+    if let Some(torn) = &report.torn_tail {
+        tracing::warn!(
+            file = %torn.file.display(), bytes = torn.bytes, offset = torn.offset, reason = %torn.reason,
+            "an unfinished write at the end of the log was cut; it had not been acknowledged"
+        );
+    }
+    if tls.is_none() && !listen.ip().is_loopback() {
+        tracing::warn!(%listen, "no TLS: keys and payments travel in the clear unless a proxy before the hub encrypts");
+    }
+    let asks_for_keys = ring.is_some();
+    let gate = Gate::new(ring).with_open_metrics(settings.metrics_open);
+    let rate = settings.rate.map(|Rate { per_second, burst }| RateLimit::new(per_second, burst));
+    let gate = Arc::new(gate.with_rate(rate));
+    let following = tokio::spawn(Arc::clone(&gate).follow_keys(keys));
+    let hub = Hub::start(opened, Arc::new(SystemClock::new()), settings.hub)?;
+    let outgoing = tls::OutgoingTls::new();
+    let outgoing =
+        outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
+    let callbacks = Callbacks::start(hub.handle(), memory, settings.callbacks.options(), outgoing)?;
+    let data = std::path::absolute(&settings.data).unwrap_or(settings.data);
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let place = listener.local_addr()?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "holdfast {}, embedded profile: one process, no replication", env!("CARGO_PKG_VERSION"))?;
+    writeln!(
+        out,
+        "data in {} ({} records in {} frames, read in {} ms)",
+        data.display(),
+        report.end,
+        report.frames,
+        took.as_millis()
+    )?;
+    match asks_for_keys {
+        true => writeln!(out, "callers need a key of {}", settings.keys_file.display())?,
+        false => writeln!(out, "no API keys: everybody on this machine may do everything")?,
+    }
+    writeln!(out, "the API is described at {scheme}://{place}/docs")?;
+    writeln!(out, "listening on {scheme}://{place}")?;
+    out.flush()?;
+    drop(out);
+    let router =
+        holdfast_api::router(Edge::new(hub.handle(), metrics).behind(gate).with_callbacks(&callbacks));
+    let options = ServeOptions { connections_max: settings.connections_max, tls };
+    holdfast_api::serve(listener, router, options, asked_to_end()?).await?;
+    following.abort();
+    callbacks.end().await;
+    let ending = move || {
+        hub.stop();
+        callbacks.finish();
+    };
+    tokio::task::spawn_blocking(ending).await.context("the hub did not end cleanly")?;
+    tracing::info!("ended");
+    Ok(())
 }
 
 /// Ready when the process gets SIGTERM or SIGINT.

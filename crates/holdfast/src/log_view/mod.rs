@@ -78,7 +78,9 @@ impl Topic {
         };
         match self {
             Topic::Transfers => commands_where(|command| command.transfer().is_some()),
-            Topic::Admin => commands_where(|command| matches!(command, Command::Admin(_) | Command::SetEndpoint(_))),
+            Topic::Admin => {
+                commands_where(|command| matches!(command, Command::Admin(_) | Command::SetEndpoint(_)))
+            }
             Topic::Expiry => commands_where(|command| matches!(command, Command::Expire(_))),
             Topic::Position => of_frame(positions(effects, state)),
             Topic::Notifications => of_frame(notifications(effects, state)),

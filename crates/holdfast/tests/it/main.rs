@@ -1,7 +1,18 @@
 //! What the binary promises, tested through the binary itself: at its command line, over HTTP, and under kill -9.
 
+mod admin_api;
+mod admin_refusals;
+mod callbacks;
+mod cli;
+mod config;
 mod dry_run_position;
+mod fspiop_api;
+mod fspiop_refusals;
 mod fulfil_races_expiry;
+mod keys;
 mod kill_nine;
+mod openapi;
 mod serve;
 mod support;
+mod tls;
+mod transfers_view;

@@ -1,4 +1,7 @@
 //! The real binary, started, killed and started again; and a little world of participants on it.
 
+pub(crate) mod fspiop;
+pub(crate) mod http;
 pub(crate) mod server;
+pub(crate) mod sink;
 pub(crate) mod world;

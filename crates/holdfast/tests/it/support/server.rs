@@ -32,16 +32,25 @@ pub(crate) fn any_port() -> SocketAddr {
 impl Server {
     /// Starts a hub and waits until it says where it listens.
     pub(crate) fn start(data: &Path, listen: SocketAddr) -> Server {
-        let mut child = binary()
-            .args(["serve", "--listen", &listen.to_string(), "--data"])
-            .arg(data)
-            .env("HOLDFAST_TRACE", "warn")
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the server starts");
+        Server::launch(&mut Server::command(data, listen))
+    }
+
+    /// The command that starts a hub; a test may add to it before it is launched.
+    pub(crate) fn command(data: &Path, listen: SocketAddr) -> Command {
+        let mut command = binary();
+        command.args(["serve", "--listen", &listen.to_string(), "--data"]).arg(data);
+        command.env("HOLDFAST_TRACE", "warn");
+        command
+    }
+
+    /// Starts a hub and waits until it says where it listens.
+    pub(crate) fn launch(command: &mut Command) -> Server {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the server starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let listening = lines.by_ref().map_while(Result::ok).find_map(|line| {
-            line.strip_prefix("listening on http://").map(|address| address.parse().expect("an address"))
+            let place = line.strip_prefix("listening on http://");
+            let place = place.or_else(|| line.strip_prefix("listening on https://"));
+            place.map(|address| address.parse().expect("an address"))
         });
         let address = listening.unwrap_or_else(|| panic!("the server ended: {:?}", child.wait()));
         Server { child, address }

@@ -1,0 +1,124 @@
+//! The operator's paths, as central-ledger has them: participants, accounts, limits, funds, endpoints.
+//!
+//! Every change is a command in the log and is answered when it is durable; every read is a question asked between
+//! two frames. Here only shapes are tested and refusals put into words: what is allowed is decided in the domain.
+//!
+//! | room | paths |
+//! | --- | --- |
+//! | `participants` | `/participants`, `/participants/{name}` |
+//! | `limits` | `…/initialPositionAndLimits`, `…/limits`, `/participants/limits` |
+//! | `positions` | `…/positions` |
+//! | `accounts` | `…/accounts`, the flag of `…/accounts/{id}` |
+//! | `funds` | `…/accounts/{id}` in and out, `…/accounts/{id}/transfers/{transferId}` |
+//! | `endpoints` | `…/endpoints` |
+//! | `entity` | a participant as it is shown |
+//! | `hub_accounts` | the accounts of the participant `Hub`, which has no rows |
+//! | `fields` | bodies: read within bounds, every failure names its field |
+//! | `numbers` | amounts in and out of JSON, exactly |
+//! | `extract` | path, query and origin of a request |
+
+pub(crate) mod accounts;
+pub(crate) mod endpoints;
+mod entity;
+mod extract;
+mod fields;
+pub(crate) mod funds;
+mod hub_accounts;
+pub(crate) mod limits;
+mod numbers;
+pub(crate) mod participants;
+pub(crate) mod positions;
+
+use axum::http::StatusCode;
+use holdfast_domain::codes::ErrorCode;
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::participants::{HUB_NAME, Name, Participant};
+use holdfast_domain::view::View;
+use holdfast_store::MemoryStore;
+
+use crate::Edge;
+use crate::calls::{ask, submit};
+use crate::error::ApiError;
+
+/// Whom a path names.
+#[derive(Clone, Copy)]
+enum Whom<'a> {
+    /// The hub itself: always there, without rows of its own.
+    Hub,
+    /// Somebody who was created.
+    Participant(&'a Participant),
+}
+
+impl Whom<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Whom::Hub => HUB_NAME,
+            Whom::Participant(row) => row.name.as_str(),
+        }
+    }
+}
+
+/// Looks a name up, without regard to case.
+fn find<'a>(store: &'a MemoryStore, name: &str) -> Option<Whom<'a>> {
+    match Name::new(name)? {
+        name if name.is_hub() => Some(Whom::Hub),
+        name => store.participant_named(name).map(Whom::Participant),
+    }
+}
+
+/// Asks about the participant of that name; 400/3200 if there is none.
+async fn about<R: Send + 'static>(
+    edge: &Edge,
+    name: &str,
+    question: impl FnOnce(&MemoryStore, Whom<'_>) -> R + Send + 'static,
+) -> Result<R, ApiError> {
+    let asked = name.to_owned();
+    let answer = ask(edge, move |core| {
+        let store = core.store();
+        find(store, &asked).map(|whom| question(store, whom))
+    });
+    answer.await?.ok_or_else(|| {
+        let detail = format!("there is no participant {}", shortened(name));
+        refusal(ErrorCode::IdNotFound.number(), detail)
+    })
+}
+
+/// Has a change decided. A refusal keeps the domain's code; `reason` puts it into words.
+async fn change(
+    edge: &Edge,
+    command: Command,
+    reason: impl FnOnce(u16) -> String,
+) -> Result<Outcome, ApiError> {
+    let outcome = submit(edge, command).await?;
+    match outcome.code {
+        None => Ok(outcome),
+        Some(code) => Err(refusal(code.number(), reason(code.number()))),
+    }
+}
+
+/// A refusal of a request that was understood: 500 for 2001, as central-ledger has it, else 400.
+fn refusal(code: u16, detail: impl Into<String>) -> ApiError {
+    let own = code == ErrorCode::InternalServerError.number();
+    ApiError::new(if own { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::BAD_REQUEST }, code, detail)
+}
+
+/// 500/2001: the request makes sense, and not here or not now.
+fn not_possible(detail: impl Into<String>) -> ApiError {
+    refusal(ErrorCode::InternalServerError.number(), detail)
+}
+
+/// Flags come as 1 and 0.
+const fn flag(on: bool) -> u8 {
+    on as u8
+}
+
+/// What a caller sent, cut so that it cannot push the reason out of a description.
+fn shortened(text: &str) -> String {
+    const CHARS_MAX: usize = 40;
+    let mut cut: String = text.chars().take(CHARS_MAX).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    cut
+}

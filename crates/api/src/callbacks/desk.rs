@@ -1,0 +1,187 @@
+//! Between the lanes and the world: what a callback says is written here, and where it is sent is looked up.
+//!
+//! Both happen anew for every attempt, so an address that an operator corrects is used at once, and callbacks that
+//! wait cost only their row.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::http::Uri;
+use holdfast_domain::callbacks::CallbackMessage;
+use holdfast_domain::command::Command;
+use holdfast_domain::ids::{HUB, ParticipantId};
+use holdfast_domain::participants::HUB_NAME;
+use holdfast_domain::view::View;
+use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_hub::{CallbackRow, HubHandle};
+use holdfast_store::{MemoryStore, Store};
+use tokio::sync::oneshot;
+
+use super::message::{Facts, Outgoing, compose};
+use super::originals::{OriginalError, Originals};
+use super::post::Post;
+use super::template;
+
+/// Why an attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) why: String,
+    /// Trying again cannot help.
+    pub(super) for_good: bool,
+}
+
+impl Failure {
+    pub(super) fn passing(why: impl Into<String>) -> Failure {
+        Failure { why: why.into(), for_good: false }
+    }
+
+    pub(super) fn for_good(why: impl Into<String>) -> Failure {
+        Failure { why: why.into(), for_good: true }
+    }
+}
+
+/// A callback ready to go.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Envelope {
+    pub(super) uri: Uri,
+    pub(super) message: Outgoing,
+}
+
+/// What became of writing one callback: where it is to go, as far as is known, and the envelope.
+pub(super) type Written = (Option<String>, Result<Envelope, Failure>);
+
+/// The hub is too busy, or about to end: no callback can be written now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotNow;
+
+/// What lanes need of the world.
+pub(super) trait Desk: Send + Sync + 'static {
+    /// Writes callbacks, each with its own result.
+    fn write(&self, rows: Vec<CallbackRow>) -> impl Future<Output = Result<Vec<Written>, NotNow>> + Send;
+
+    /// Sends one and waits for its acknowledgement.
+    fn send(&self, to: ParticipantId, envelope: Envelope)
+    -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// The desk of a running hub.
+pub(super) struct HubDesk {
+    hub: HubHandle,
+    originals: Arc<Originals>,
+    post: Post,
+    clock: SystemClock,
+}
+
+impl HubDesk {
+    pub(super) fn new(hub: HubHandle, originals: Arc<Originals>, post: Post) -> HubDesk {
+        HubDesk { hub, originals, post, clock: SystemClock::new() }
+    }
+
+    /// Closes connections that nobody has used for long.
+    pub(super) fn close_idle(&self) {
+        self.post.close_idle();
+    }
+
+    /// What the hub knows of these callbacks: one question for all of them.
+    async fn facts(&self, rows: &[CallbackRow]) -> Result<Vec<Facts>, NotNow> {
+        let (send, receive) = oneshot::channel();
+        let rows = rows.to_vec();
+        let question = self.hub.ask(Box::new(move |core| {
+            let facts: Vec<Facts> = rows.iter().map(|row| facts_of(core.store(), row)).collect();
+            // A lane that has ended needs no answer.
+            let _: Result<(), _> = send.send(facts);
+        }));
+        question.map_err(|_| NotNow)?;
+        receive.await.map_err(|_| NotNow)
+    }
+
+    async fn origins(&self, rows: &[CallbackRow]) -> Vec<Option<Result<Command, OriginalError>>> {
+        let wanted = rows.iter().map(origin_of);
+        let mut origins: Vec<_> =
+            wanted.map(|wanted| wanted.map(|offset| (offset, self.originals.at_hand(offset)))).collect();
+        let missing = |origin: &Option<(u64, Option<_>)>| matches!(origin, Some((_, None)));
+        if origins.iter().any(missing) {
+            let originals = Arc::clone(&self.originals);
+            let read = tokio::task::spawn_blocking(move || {
+                for (offset, origin) in origins.iter_mut().flatten().filter(|(_, origin)| origin.is_none()) {
+                    *origin = Some(originals.read(*offset));
+                }
+                origins
+            });
+            origins = read.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        }
+        origins.into_iter().map(|origin| origin.and_then(|(_, command)| command)).collect()
+    }
+}
+
+/// The offset of the command whose bytes or headers the message needs.
+pub(super) const fn origin_of(row: &CallbackRow) -> Option<u64> {
+    match row.message {
+        CallbackMessage::Alarm { .. } => None,
+        _ => Some(row.offset),
+    }
+}
+
+/// The name of a participant, the hub's own included.
+pub(super) fn name_of(store: &MemoryStore, participant: ParticipantId) -> Option<String> {
+    if participant == HUB {
+        return Some(HUB_NAME.to_owned());
+    }
+    store.participant(participant).map(|row| row.name.as_str().to_owned())
+}
+
+fn facts_of(store: &MemoryStore, row: &CallbackRow) -> Facts {
+    let transfer = store.transfer(row.transfer).cloned();
+    let alarmed = match row.message {
+        CallbackMessage::Alarm { account, .. } => store.account(account).and_then(|account| {
+            let name = name_of(store, account.participant)?;
+            Some((name, account.currency, account.alarm_percentage))
+        }),
+        _ => None,
+    };
+    Facts {
+        receiver: name_of(store, row.to).unwrap_or_default(),
+        endpoint: store.endpoint(row.to, row.message.endpoint_type()).map(str::to_owned),
+        payer: transfer.as_ref().and_then(|transfer| name_of(store, transfer.payer)),
+        payee: transfer.as_ref().and_then(|transfer| name_of(store, transfer.payee)),
+        transfer,
+        alarmed,
+    }
+}
+
+/// The address that a template leads to for this callback.
+fn address(row: &CallbackRow, facts: &Facts) -> Result<(String, Uri), Failure> {
+    let kind = row.message.endpoint_type();
+    let template = facts.endpoint.as_deref();
+    let template =
+        template.ok_or_else(|| Failure::for_good(format!("there is no endpoint of type {kind}")))?;
+    let url = template::render(template, &row.transfer.to_string());
+    let uri = url.parse::<Uri>().ok().filter(|uri| uri.scheme().is_some() && uri.authority().is_some());
+    match uri {
+        Some(uri) => Ok((url, uri)),
+        None => Err(Failure::for_good(format!("{kind} is no URL: {url}"))),
+    }
+}
+
+impl Desk for HubDesk {
+    async fn write(&self, rows: Vec<CallbackRow>) -> Result<Vec<Written>, NotNow> {
+        let facts = self.facts(&rows).await?;
+        let origins = self.origins(&rows).await;
+        let now = self.clock.read().wall;
+        let written = rows.iter().zip(facts).zip(origins).map(|((row, facts), origin)| {
+            let address = address(row, &facts);
+            let url = address.as_ref().ok().map(|(url, _)| url.clone());
+            let origin = origin.transpose().map_err(|error| Failure::for_good(error.to_string()));
+            let envelope = address.and_then(|(_, uri)| {
+                let message = compose(row, &facts, origin?.as_ref(), now);
+                Ok(Envelope { uri, message })
+            });
+            (url, envelope)
+        });
+        Ok(written.collect())
+    }
+
+    async fn send(&self, to: ParticipantId, envelope: Envelope) -> Result<(), Failure> {
+        self.post.send(to, envelope).await
+    }
+}

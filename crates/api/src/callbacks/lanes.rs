@@ -1,0 +1,292 @@
+//! The lanes at work: one task for each participant starts what may go, and each request is a task of its own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use holdfast_domain::ids::{Millis, ParticipantId};
+use holdfast_hub::clock::{Clock, SystemClock};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep_until, timeout};
+
+use super::dead_letters::DeadLetters;
+use super::desk::{Desk, Failure, NotNow, Written};
+use super::ended::Ended;
+use super::lane::{Census, Job, Lane};
+use super::letter::Letter;
+use super::meters::Meters;
+use super::options::{
+    CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE, LANE_ROWS_MAX, PAUSE_MAX, REASON_CHARS_MAX,
+};
+use super::pauses::Pauses;
+
+/// A lane and whoever waits for it.
+struct Slot {
+    to: ParticipantId,
+    lane: Mutex<(Lane, Pauses)>,
+    changed: Notify,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, (Lane, Pauses)> {
+        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of an operator's wish to try a dead letter again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Retry {
+    Taken,
+    /// It is on its way already.
+    Already,
+    /// There is no such letter.
+    Unknown,
+    /// Too much waits for the participant.
+    NoRoom,
+}
+
+/// All lanes.
+pub(super) struct Lanes<D> {
+    pub(super) desk: D,
+    pub(super) ended: Ended,
+    pub(super) letters: DeadLetters,
+    options: CallbackOptions,
+    meters: Meters,
+    clock: SystemClock,
+    runtime: Handle,
+    slots: Mutex<HashMap<ParticipantId, Arc<Slot>>>,
+    ending: watch::Sender<bool>,
+    /// A request ended.
+    request_ended: Notify,
+}
+
+impl<D: Desk> Lanes<D> {
+    /// Lanes whose tasks run on the runtime of the caller.
+    pub(super) fn new(
+        desk: D,
+        ended: Ended,
+        letters: DeadLetters,
+        options: CallbackOptions,
+    ) -> Arc<Lanes<D>> {
+        Arc::new(Lanes {
+            desk,
+            ended,
+            letters,
+            options,
+            meters: Meters::default(),
+            clock: SystemClock::new(),
+            runtime: Handle::current(),
+            slots: Mutex::default(),
+            ending: watch::Sender::new(false),
+            request_ended: Notify::new(),
+        })
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<ParticipantId, Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(self: &Arc<Self>, to: ParticipantId) -> Arc<Slot> {
+        let mut slots = self.slots();
+        let slot = slots.entry(to).or_insert_with(|| {
+            let lane = (Lane::default(), Pauses::new(&self.options, to.0));
+            let slot = Arc::new(Slot { to, lane: Mutex::new(lane), changed: Notify::new() });
+            self.runtime.spawn(Arc::clone(self).drive(Arc::clone(&slot)));
+            slot
+        });
+        Arc::clone(slot)
+    }
+
+    /// How many callbacks wait for the participant.
+    pub(super) fn backlog(&self, to: ParticipantId) -> usize {
+        self.slots().get(&to).map_or(0, |slot| slot.lock().0.len())
+    }
+
+    /// Puts a callback in line. What does not fit becomes a dead letter at once.
+    pub(super) fn push(self: &Arc<Self>, job: Job) {
+        let slot = self.slot(job.row.to);
+        let pushed = slot.lock().0.push(job);
+        match pushed {
+            Ok(()) => slot.changed.notify_one(),
+            Err(job) => {
+                let why = format!("{LANE_ROWS_MAX} callbacks were waiting for this participant already");
+                if let Err(error) = self.bury(&job, why, None) {
+                    // It stays open and goes out after a restart.
+                    tracing::error!(%error, number = job.row.number, "a dead letter cannot be written");
+                }
+            }
+        }
+    }
+
+    /// Tries a dead letter again.
+    pub(super) fn retry(self: &Arc<Self>, number: u64) -> std::io::Result<Retry> {
+        let Some((letter, retrying)) = self.letters.get(number)? else { return Ok(Retry::Unknown) };
+        let Some(job) = letter.job() else { return Ok(Retry::Unknown) };
+        if retrying || !self.letters.begin_retry(number)? {
+            return Ok(Retry::Already);
+        }
+        Ok(self.resume(job))
+    }
+
+    /// Puts a dead letter in line that is marked as being tried again.
+    pub(super) fn resume(self: &Arc<Self>, job: Job) -> Retry {
+        let slot = self.slot(job.row.to);
+        let pushed = slot.lock().0.push(job);
+        if pushed.is_err() {
+            self.letters.give_up_retry(job.row.number);
+            return Retry::NoRoom;
+        }
+        slot.changed.notify_one();
+        Retry::Taken
+    }
+
+    /// Starts what may go, and waits for the next that may.
+    async fn drive(self: Arc<Self>, slot: Arc<Slot>) {
+        let mut ending = self.ending.subscribe();
+        loop {
+            if *ending.borrow_and_update() {
+                return;
+            }
+            let (jobs, again) = {
+                let mut lane = slot.lock();
+                (lane.0.start(Instant::now()), lane.0.look_again_at())
+            };
+            if !jobs.is_empty() {
+                self.start(&slot, jobs).await;
+                continue;
+            }
+            let time = async {
+                match again {
+                    Some(at) => sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = slot.changed.notified() => {}
+                () = time => {}
+                _ = ending.changed() => {}
+            }
+        }
+    }
+
+    async fn start(self: &Arc<Self>, slot: &Arc<Slot>, jobs: Vec<Job>) {
+        let rows = jobs.iter().map(|job| job.row).collect();
+        match self.desk.write(rows).await {
+            Err(NotNow) => {
+                let mut lane = slot.lock();
+                for job in jobs {
+                    lane.0.untried(job, Instant::now(), HUB_BUSY_PAUSE);
+                }
+            }
+            Ok(written) => {
+                assert_eq!(written.len(), jobs.len(), "every callback is written or says why not");
+                for (job, written) in jobs.into_iter().zip(written) {
+                    tokio::spawn(Arc::clone(self).attempt(Arc::clone(slot), job, written));
+                }
+            }
+        }
+    }
+
+    async fn attempt(self: Arc<Self>, slot: Arc<Slot>, mut job: Job, (url, envelope): Written) {
+        let outcome = match envelope {
+            Err(failure) => Err(failure),
+            Ok(envelope) => {
+                let limit = self.options.attempt_time_max;
+                let sending = timeout(limit, self.desk.send(slot.to, envelope)).await;
+                sending.unwrap_or_else(|_| Err(Failure::passing(format!("no answer within {limit:?}"))))
+            }
+        };
+        job.attempts += 1;
+        match outcome {
+            Ok(()) => self.delivered(&slot, &job),
+            Err(failure) => self.failed(&slot, job, failure, url),
+        }
+        slot.changed.notify_one();
+        self.request_ended.notify_waiters();
+    }
+
+    fn delivered(&self, slot: &Slot, job: &Job) {
+        self.ended.end(job.row.number, slot.to, true);
+        if job.from_dead_letters
+            && let Err(error) = self.letters.delivered(job.row.number)
+        {
+            tracing::error!(%error, number = job.row.number, "a dead letter was delivered and cannot be struck off");
+        }
+        self.meters.delivered.increment(1);
+        slot.lock().0.ended(job, true);
+    }
+
+    fn failed(&self, slot: &Slot, job: Job, failure: Failure, url: Option<String>) {
+        self.meters.failed_attempts.increment(1);
+        let number = job.row.number;
+        tracing::debug!(number, to = slot.to.0, attempt = job.attempts, why = %failure.why, "a callback failed");
+        if !failure.for_good && job.attempts < self.options.attempts_max {
+            let mut lane = slot.lock();
+            let pause = lane.1.after(job.attempts);
+            return lane.0.failed(job, Instant::now(), pause);
+        }
+        match self.bury(&job, failure.why, url) {
+            Ok(()) => slot.lock().0.ended(&job, false),
+            Err(error) => {
+                tracing::error!(%error, number, "a dead letter cannot be written; its callback is tried again");
+                slot.lock().0.failed(job, Instant::now(), PAUSE_MAX);
+            }
+        }
+    }
+
+    /// Makes a dead letter of a callback. The letter is written first: between the two it is known twice, never not.
+    fn bury(&self, job: &Job, why: String, url: Option<String>) -> std::io::Result<()> {
+        let why = why.chars().take(REASON_CHARS_MAX).collect();
+        self.letters.put(Letter::new(job, self.now(), why, url))?;
+        if !job.from_dead_letters {
+            self.ended.end(job.row.number, job.row.to, false);
+        }
+        self.meters.dead.increment(1);
+        Ok(())
+    }
+
+    fn now(&self) -> Millis {
+        self.clock.read().wall
+    }
+
+    /// Where callbacks stand, over all lanes.
+    pub(super) fn census(&self) -> Census {
+        let slots: Vec<Arc<Slot>> = self.slots().values().cloned().collect();
+        slots.iter().map(|slot| slot.lock().0.census()).fold(Census::default(), |sum, lane| Census {
+            waiting: sum.waiting + lane.waiting,
+            resting: sum.resting + lane.resting,
+            in_flight: sum.in_flight + lane.in_flight,
+        })
+    }
+
+    /// Makes durable what was remembered, and shows where things stand.
+    pub(super) fn tidy(&self) {
+        let synced = self.letters.sync().and_then(|()| self.ended.sync(|| self.letters.sync()));
+        if let Err(error) = synced {
+            tracing::error!(%error, "the memory of callbacks cannot be made durable; some may be repeated");
+        }
+        self.meters.show(self.census(), self.letters.len());
+    }
+
+    /// Starts nothing more and gives what is under way a while to end.
+    pub(super) async fn end(&self) {
+        self.ending.send_replace(true);
+        let in_flight = async {
+            loop {
+                let ended = self.request_ended.notified();
+                if self.census().in_flight == 0 {
+                    return;
+                }
+                ended.await;
+            }
+        };
+        if timeout(END_WAIT_MAX, in_flight).await.is_err() {
+            let cut = self.census().in_flight;
+            tracing::warn!(
+                cut,
+                "some callbacks did not end in time; they will be repeated after the next start"
+            );
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Requests to participants over HTTP/1.1, on connections that are kept and bounded for each participant.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use axum::http::Uri;
+use axum::http::header::HOST;
+use axum::http::uri::{Authority, Scheme};
+use bytes::Bytes;
+use holdfast_domain::ids::ParticipantId;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::desk::{Envelope, Failure};
+use super::options::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, CONNECTION_IDLE_MAX, LANE_IN_FLIGHT_MAX};
+use crate::tls::OutgoingTls;
+
+/// Where a connection leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    tls: bool,
+    authority: Authority,
+}
+
+struct Idle {
+    place: Place,
+    sender: SendRequest<Full<Bytes>>,
+    since: Instant,
+}
+
+/// Sends requests. For a participant as many connections are kept as there may be requests under way at once.
+pub(super) struct Post {
+    tls: Option<OutgoingTls>,
+    idle: Mutex<HashMap<ParticipantId, Vec<Idle>>>,
+}
+
+impl Post {
+    /// Without TLS, https addresses cannot be called.
+    pub(super) fn new(tls: Option<OutgoingTls>) -> Post {
+        Post { tls, idle: Mutex::default() }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, HashMap<ParticipantId, Vec<Idle>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends one request. Any 2xx acknowledges it; a redirection is not followed.
+    pub(super) async fn send(&self, to: ParticipantId, envelope: Envelope) -> Result<(), Failure> {
+        let place = place_of(&envelope.uri)?;
+        let request = request_of(&place, envelope)?;
+        if let Some(mut sender) = self.take_idle(to, &place) {
+            let sending = async {
+                sender.ready().await?;
+                sender.send_request(request.clone()).await
+            };
+            match sending.await {
+                Ok(response) => return self.acknowledged(to, place, sender, response).await,
+                // The other side may have closed the idle connection just now; that is no failed attempt.
+                Err(error) => tracing::debug!(%error, to = %place.authority, "a kept connection was gone"),
+            }
+        }
+        let mut sender = self.connect(&place).await?;
+        let response = sender.send_request(request).await;
+        let response = response.map_err(|error| Failure::passing(describe("no answer", &error)))?;
+        self.acknowledged(to, place, sender, response).await
+    }
+
+    async fn acknowledged(
+        &self,
+        to: ParticipantId,
+        place: Place,
+        sender: SendRequest<Full<Bytes>>,
+        response: Response<Incoming>,
+    ) -> Result<(), Failure> {
+        let status = response.status();
+        // What a status says stands, however slowly the rest of the answer comes.
+        let drained = timeout(ANSWER_TIME_MAX, drained(response.into_body())).await;
+        if drained == Ok(true) && !sender.is_closed() {
+            self.keep(to, Idle { place, sender, since: Instant::now() });
+        }
+        if status.is_success() {
+            Ok(())
+        } else if status.is_redirection() {
+            Err(Failure::passing(format!("answered {status}; redirections are not followed")))
+        } else {
+            Err(Failure::passing(format!("answered {status}")))
+        }
+    }
+
+    fn take_idle(&self, to: ParticipantId, place: &Place) -> Option<SendRequest<Full<Bytes>>> {
+        let mut idle = self.idle();
+        let connections = idle.get_mut(&to)?;
+        retain_fresh(connections);
+        let found = connections.iter().rposition(|idle| idle.place == *place)?;
+        Some(connections.remove(found).sender)
+    }
+
+    fn keep(&self, to: ParticipantId, connection: Idle) {
+        let mut idle = self.idle();
+        let connections = idle.entry(to).or_default();
+        if connections.len() >= LANE_IN_FLIGHT_MAX {
+            connections.remove(0);
+        }
+        connections.push(connection);
+    }
+
+    /// Closes connections that nobody has used for long.
+    pub(super) fn close_idle(&self) {
+        for connections in self.idle().values_mut() {
+            retain_fresh(connections);
+        }
+    }
+
+    async fn connect(&self, place: &Place) -> Result<SendRequest<Full<Bytes>>, Failure> {
+        let host = place.authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = place.authority.port_u16().unwrap_or(if place.tls { 443 } else { 80 });
+        let failed = |what: &str, error: &dyn std::error::Error| Failure::passing(describe(what, error));
+        let stream = TcpStream::connect((host.as_str(), port)).await;
+        let stream = stream.map_err(|error| failed("cannot connect", &error))?;
+        stream.set_nodelay(true).map_err(|error| failed("cannot connect", &error))?;
+        if !place.tls {
+            return handshake(stream).await;
+        }
+        let Some(tls) = &self.tls else {
+            return Err(Failure::for_good(
+                "this hub has no root certificates and cannot call https addresses",
+            ));
+        };
+        let stream = tls.open(&host, stream).await;
+        handshake(stream.map_err(|error| failed("no TLS connection", &error))?).await
+    }
+}
+
+fn retain_fresh(connections: &mut Vec<Idle>) {
+    let now = Instant::now();
+    connections
+        .retain(|idle| !idle.sender.is_closed() && now.duration_since(idle.since) < CONNECTION_IDLE_MAX);
+}
+
+async fn handshake<T>(stream: T) -> Result<SendRequest<Full<Bytes>>, Failure>
+where
+    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let opened = Builder::new().max_buf_size(ANSWER_BYTES_MAX).handshake(TokioIo::new(stream)).await;
+    let (sender, connection) =
+        opened.map_err(|error| Failure::passing(describe("cannot connect", &error)))?;
+    // It ends when its sender is dropped, or when the other side ends it.
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to a participant ended early");
+        }
+    });
+    Ok(sender)
+}
+
+fn place_of(uri: &Uri) -> Result<Place, Failure> {
+    let authority = uri.authority().cloned().ok_or_else(|| Failure::for_good("the address has no host"))?;
+    if uri.scheme() == Some(&Scheme::HTTP) {
+        Ok(Place { tls: false, authority })
+    } else if uri.scheme() == Some(&Scheme::HTTPS) {
+        Ok(Place { tls: true, authority })
+    } else {
+        Err(Failure::for_good("the address is neither http nor https"))
+    }
+}
+
+fn request_of(place: &Place, envelope: Envelope) -> Result<Request<Full<Bytes>>, Failure> {
+    let Envelope { uri, message } = envelope;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let host = match place.authority.as_str().rsplit_once('@') {
+        Some((_, host)) => host,
+        None => place.authority.as_str(),
+    };
+    let request = Request::builder().method(message.method).uri(path).header(HOST, host);
+    let request = request.body(Full::new(message.body));
+    let mut request = request.map_err(|error| Failure::for_good(error.to_string()))?;
+    request.headers_mut().extend(message.headers);
+    Ok(request)
+}
+
+/// Reads the answer to its end, so that the connection can be used again. `false` if it is too long or breaks off.
+async fn drained(mut body: Incoming) -> bool {
+    let mut left = ANSWER_BYTES_MAX;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return false };
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        match left.checked_sub(length) {
+            Some(less) => left = less,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// An error with its causes.
+fn describe(what: &str, error: &dyn std::error::Error) -> String {
+    let mut text = format!("{what}: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

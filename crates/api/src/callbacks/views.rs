@@ -1,0 +1,151 @@
+//! `/hub/dead-letters`: callbacks that were given up, and another try for them.
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use holdfast_domain::ids::{HUB, ParticipantId};
+use holdfast_domain::participants::Name;
+use holdfast_domain::view::View;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::CallbackDesk;
+use super::desk::name_of;
+use super::lanes::Retry;
+use super::letter::Letter;
+use crate::calls::ask;
+use crate::error::ApiError;
+use crate::limits::PAGE_ROWS_MAX;
+use crate::{Edge, times};
+
+/// Letters that one request may set in motion; the answer says whether there are more.
+const RETRIED_AT_ONCE_MAX: usize = 10_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filter {
+    /// Only those for this participant.
+    participant: Option<String>,
+    /// The `next` of the page before.
+    after: Option<u64>,
+    /// Rows of the page.
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Whose {
+    /// Only those for this participant.
+    participant: Option<String>,
+}
+
+/// A page of dead letters by number.
+pub(crate) async fn list(
+    State(edge): State<Edge>,
+    filter: Result<Query<Filter>, QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Query(filter) = filter.map_err(|error| ApiError::malformed(error.body_text()))?;
+    let desk = desk(&edge)?;
+    let to = participant(&edge, filter.participant).await?;
+    let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);
+    let page = blocking(move || desk.0.letters.page(to, filter.after, limit)).await?;
+    let names = names(&edge, page.iter().map(|(letter, _)| ParticipantId(letter.to)).collect()).await?;
+    let next = page.last().filter(|_| page.len() == limit).map(|(letter, _)| letter.number.to_string());
+    let letters = page.iter().zip(names).map(|((letter, retrying), name)| show(letter, name, *retrying));
+    let letters: Vec<Value> = letters.collect();
+    Ok(Json(json!({"deadLetters": letters, "next": next})))
+}
+
+/// Tries one again: 202, also if it is being tried already.
+pub(crate) async fn retry(
+    State(edge): State<Edge>,
+    number: Result<Path<u64>, PathRejection>,
+) -> Result<StatusCode, ApiError> {
+    let Path(number) = number.map_err(|error| ApiError::malformed(error.body_text()))?;
+    let desk = desk(&edge)?;
+    match blocking(move || desk.0.retry(number)).await? {
+        Retry::Taken | Retry::Already => Ok(StatusCode::ACCEPTED),
+        Retry::Unknown => {
+            let detail = format!("there is no dead letter {number}");
+            Err(ApiError::new(StatusCode::NOT_FOUND, 3200, detail))
+        }
+        Retry::NoRoom => Err(no_room()),
+    }
+}
+
+/// Tries all of a participant, or all there are, again: 202 with how many were set in motion and how many are left.
+pub(crate) async fn retry_all(
+    State(edge): State<Edge>,
+    whose: Result<Query<Whose>, QueryRejection>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let Query(whose) = whose.map_err(|error| ApiError::malformed(error.body_text()))?;
+    let desk = desk(&edge)?;
+    let to = participant(&edge, whose.participant).await?;
+    let (retried, left) = blocking(move || {
+        let wanted = desk.0.letters.at_rest(to, RETRIED_AT_ONCE_MAX + 1);
+        let (mut retried, mut left) = (0_u64, wanted.len() > RETRIED_AT_ONCE_MAX);
+        for number in wanted.into_iter().take(RETRIED_AT_ONCE_MAX) {
+            match desk.0.retry(number)? {
+                Retry::Taken => retried += 1,
+                Retry::Already | Retry::Unknown => {}
+                Retry::NoRoom => left = true,
+            }
+        }
+        Ok((retried, left))
+    })
+    .await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({"retried": retried, "more": left}))))
+}
+
+fn no_room() -> ApiError {
+    let detail = "too many callbacks wait for this participant; try again when they are delivered";
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, detail)
+}
+
+fn show(letter: &Letter, participant: Option<String>, retrying: bool) -> Value {
+    json!({
+        "number": letter.number,
+        "participant": participant,
+        "transferId": letter.has_transfer().then_some(&letter.transfer_id),
+        "what": letter.what(),
+        "url": letter.url,
+        "lastError": letter.last_error,
+        "attempts": letter.attempts,
+        "at": times::format(letter.at),
+        "retrying": retrying,
+    })
+}
+
+fn desk(edge: &Edge) -> Result<CallbackDesk, ApiError> {
+    let detail = "this server delivers no callbacks";
+    edge.callbacks.clone().ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, detail))
+}
+
+/// The participant of that name; 400/3200 if there is none.
+async fn participant(edge: &Edge, name: Option<String>) -> Result<Option<ParticipantId>, ApiError> {
+    let Some(name) = name else { return Ok(None) };
+    let unknown = || ApiError::new(StatusCode::BAD_REQUEST, 3200, format!("there is no participant {name}"));
+    let known = Name::new(&name).ok_or_else(unknown)?;
+    if known.is_hub() {
+        return Ok(Some(HUB));
+    }
+    let found = ask(edge, move |core| core.store().participant_named(known).map(|row| row.id)).await?;
+    found.map(Some).ok_or_else(unknown)
+}
+
+async fn names(edge: &Edge, participants: Vec<ParticipantId>) -> Result<Vec<Option<String>>, ApiError> {
+    ask(edge, move |core| participants.into_iter().map(|id| name_of(core.store(), id)).collect()).await
+}
+
+/// Work on files, off the HTTP threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T, ApiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    done.map_err(|error| {
+        tracing::error!(%error, "the dead letters cannot be read");
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, 2001, "the dead letters cannot be read")
+    })
+}

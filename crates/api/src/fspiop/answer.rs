@@ -1,0 +1,115 @@
+//! Answers: an empty acknowledgement, or for those who wait the outcome itself.
+//!
+//! Both go out when the command is durable, never before: an acknowledged message survives whatever happens. In the
+//! embedded profile a durable command is a decided one, so the outcome is at hand by then. Where that took longer than
+//! the caller wanted to wait, the answer is 202 instead of 200, with the state as it is.
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use holdfast_domain::codes::ErrorCode;
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::TransferId;
+use holdfast_domain::transfers::{Code, CompletionKind, Reason, Transfer, TransferState};
+use holdfast_domain::view::View;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ilp;
+use super::prefer::{PREFERENCE_APPLIED, Wait};
+use crate::Edge;
+use crate::calls::{ask, submit};
+use crate::error::{ApiError, error_information};
+
+/// Where a transfer stands, for a caller who waits.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Standing<'a> {
+    transfer_id: &'a str,
+    /// The internal name.
+    state: &'static str,
+    /// The name that participants know.
+    transfer_state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fulfilment: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_information: Option<Value>,
+}
+
+/// A command that was decided, and when its sender began to wait.
+pub(super) struct Decided {
+    pub(super) outcome: Outcome,
+    since: Instant,
+}
+
+/// Has a command decided.
+pub(super) async fn decide(edge: &Edge, command: Command) -> Result<Decided, ApiError> {
+    let since = Instant::now();
+    submit(edge, command).await.map(|outcome| Decided { outcome, since })
+}
+
+impl Decided {
+    /// What the caller who waits is told. `id`: as the caller wrote it.
+    pub(super) fn answer(
+        &self,
+        wait: Wait,
+        id: &str,
+        fulfilment: Option<[u8; 32]>,
+    ) -> Result<Response, ApiError> {
+        let Outcome { state, code, reason, .. } = self.outcome;
+        let state = state.ok_or_else(|| refusal(id, code, reason))?;
+        let in_time = self.since.elapsed() <= wait.duration();
+        let status = if in_time { StatusCode::OK } else { StatusCode::ACCEPTED };
+        Ok(standing(status, wait, id, state, code.map(|code| (code, reason)), fulfilment))
+    }
+}
+
+/// The answer with a transfer's state.
+pub(super) fn standing(
+    status: StatusCode,
+    wait: Wait,
+    id: &str,
+    state: TransferState,
+    error: Option<(Code, Option<Reason>)>,
+    fulfilment: Option<[u8; 32]>,
+) -> Response {
+    let body = Standing {
+        transfer_id: id,
+        state: state.name(),
+        transfer_state: state.external(),
+        fulfilment: fulfilment.map(|bytes| ilp::write_preimage(&bytes)),
+        error_information: error.map(|(code, reason)| {
+            let detail = reason.map_or("", Reason::text);
+            error_information(code.number(), detail, &[])["errorInformation"].take()
+        }),
+    };
+    (status, [(PREFERENCE_APPLIED, wait.applied())], Json(body)).into_response()
+}
+
+/// What there is to say where there is no state to show: no such transfer, or none of the caller's business.
+pub(super) fn refusal(id: &str, code: Option<Code>, reason: Option<Reason>) -> ApiError {
+    let code = code.unwrap_or_else(|| ErrorCode::InternalServerError.into());
+    if code == ErrorCode::TransferIdNotFound.into() {
+        return ApiError::no_transfer(id);
+    }
+    let detail = match reason {
+        Some(reason) => reason.text(),
+        None if code == ErrorCode::ClientError.into() => "the sender is no party to this transfer",
+        None => "",
+    };
+    ApiError::new(StatusCode::BAD_REQUEST, code.number(), detail)
+}
+
+/// The fulfilment that a transfer was committed with.
+pub(super) fn fulfilment_of(row: &Transfer) -> Option<[u8; 32]> {
+    let completion = row.completion.filter(|_| row.state == TransferState::Committed)?;
+    matches!(completion.kind, CompletionKind::Commit | CompletionKind::Reserve).then_some(completion.digest)
+}
+
+/// The same for a transfer that must be looked up first.
+pub(super) async fn stored_fulfilment(edge: &Edge, id: TransferId) -> Result<Option<[u8; 32]>, ApiError> {
+    ask(edge, move |core| core.store().transfer(id).and_then(fulfilment_of)).await
+}

@@ -1,0 +1,200 @@
+//! Instants as the standard writes them: `DateTime` in bodies, and the one form of `Date` in headers.
+//!
+//! Both are read by hand: the forms are fixed, and a general parser takes more than they allow (no milliseconds, a
+//! lower-case `z`, a leap second, other forms of a header's date).
+
+use holdfast_domain::ids::Millis;
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+/// The years begin with one that has four digits by itself.
+const YEAR_MIN: i64 = 1000;
+/// Zones are written with an hour from 00 to 19.
+const ZONE_HOUR_MAX: i64 = 19;
+
+/// The number in these bytes, if all of them are digits.
+fn digits(bytes: &[u8]) -> Option<i64> {
+    bytes.iter().try_fold(0, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
+}
+
+fn days_in_month(year: i64, month: i64) -> i64 {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days from 1970-01-01 to this day of the Gregorian calendar; the year is counted from March, so that the leap
+/// day is its last.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let since_march = (month + 9) % 12;
+    let day_of_year = (153 * since_march + 2) / 5 + day - 1;
+    365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
+}
+
+/// Whether there is such a day.
+fn is_day(year: i64, month: i64, day: i64) -> bool {
+    (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day)
+}
+
+/// Reads `yyyy-MM-ddTHH:mm:ss.SSS` with `Z` or `±HH:MM`.
+pub(super) fn date_time(text: &str) -> Option<Millis> {
+    let bytes = text.as_bytes();
+    let (local, zone) = bytes.split_at_checked(23)?;
+    let punctuation = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.')];
+    if punctuation.iter().any(|(at, byte)| local[*at] != *byte) {
+        return None;
+    }
+    let number = |range: std::ops::Range<usize>| digits(&local[range]);
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+    let millis = number(20..23)?;
+    if year < YEAR_MIN || !is_day(year, month, day) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let offset_minutes = match zone {
+        b"Z" => 0,
+        [sign @ (b'+' | b'-'), hours @ .., b':', m1, m2] if hours.len() == 2 => {
+            let (hours, minutes) = (digits(hours)?, digits(&[*m1, *m2])?);
+            if hours > ZONE_HOUR_MAX || minutes > 59 {
+                return None;
+            }
+            let ahead = hours * 60 + minutes;
+            if *sign == b'+' { ahead } else { -ahead }
+        }
+        _ => return None,
+    };
+    let minutes = (days_since_epoch(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
+    Some((minutes * 60 + second) * 1_000 + millis)
+}
+
+/// Whether a header's date has the fixed form `Tue, 15 Nov 1994 08:12:31 GMT`. The day of the week must be one, but
+/// is not held against the date: the header is passed on as it is, and compared with nothing.
+pub(super) fn is_http_date(text: &str) -> bool {
+    let parse = || {
+        let bytes = text.as_bytes();
+        let punctuation = text.is_ascii()
+            && bytes.len() == 29
+            && &text[3..5] == ", "
+            && [7, 11, 16, 25].iter().all(|at| bytes[*at] == b' ')
+            && bytes[19] == b':'
+            && bytes[22] == b':'
+            && &text[26..] == "GMT";
+        if !punctuation || !DAYS.contains(&&text[..3]) {
+            return None;
+        }
+        let month = MONTHS.iter().position(|month| *month == &text[8..11])?;
+        let (day, year) = (digits(&bytes[5..7])?, digits(&bytes[12..16])?);
+        let (hour, minute, second) =
+            (digits(&bytes[17..19])?, digits(&bytes[20..22])?, digits(&bytes[23..25])?);
+        // A leap second is in the grammar of this header.
+        let time = hour <= 23 && minute <= 59 && second <= 60;
+        Some(time && is_day(year, i64::try_from(month).ok()? + 1, day))
+    };
+    parse().unwrap_or(false)
+}
+
+/// The fixed form of an instant, for messages that came without a date.
+pub(crate) fn http_date(at: Millis) -> String {
+    let instant = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
+    instant.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_time_has_milliseconds_and_a_zone() {
+        for (text, millis) in [
+            ("1970-01-01T00:00:00.000Z", 0),
+            ("2025-11-15T08:24:36.120Z", 1_763_195_076_120),
+            ("2025-11-15T09:24:36.120+01:00", 1_763_195_076_120),
+            ("2025-11-15T02:54:36.120-05:30", 1_763_195_076_120),
+            ("2024-02-29T00:00:00.000Z", 1_709_164_800_000),
+            ("2000-02-29T23:59:59.999Z", 951_868_799_999),
+            ("1000-01-01T00:00:00.000Z", -30_610_224_000_000),
+            ("9999-12-31T23:59:59.999Z", 253_402_300_799_999),
+            ("9999-12-31T23:59:59.999-19:59", 253_402_300_799_999 + 71_940_000),
+        ] {
+            assert_eq!(date_time(text), Some(millis), "{text}");
+        }
+        for bad in [
+            "",
+            "2025-11-15",
+            "2025-11-15T08:24:36Z",
+            "2025-11-15T08:24:36.1Z",
+            "2025-11-15T08:24:36.12Z",
+            "2025-11-15T08:24:36.1200Z",
+            "2025-11-15T08:24:36.120",
+            "2025-11-15T08:24:36.120z",
+            "2025-11-15t08:24:36.120Z",
+            "2025-11-15 08:24:36.120Z",
+            "2025-11-15T08:24:36,120Z",
+            "2025-11-15T24:00:00.000Z",
+            "2025-11-15T08:60:36.120Z",
+            "2025-11-15T08:24:60.120Z",
+            "2025-13-15T08:24:36.120Z",
+            "2025-00-15T08:24:36.120Z",
+            "2025-11-00T08:24:36.120Z",
+            "2025-11-31T08:24:36.120Z",
+            "2025-02-29T08:24:36.120Z",
+            "1900-02-29T08:24:36.120Z",
+            "0999-11-15T08:24:36.120Z",
+            "12025-11-15T08:24:36.120Z",
+            "-025-11-15T08:24:36.120Z",
+            "2025-11-15T08:24:36.120+20:00",
+            "2025-11-15T08:24:36.120+01:60",
+            "2025-11-15T08:24:36.120+0100",
+            "2025-11-15T08:24:36.120+01",
+            "2025-11-15T08:24:36.120+1:00",
+            "2025-11-15T08:24:36.120 01:00",
+            "2025-11-15T08:24:36.120ZZ",
+            " 2025-11-15T08:24:36.120Z",
+            "2025-11-15T08:24:36.12é",
+            "２025-11-15T08:24:36.120Z",
+        ] {
+            assert_eq!(date_time(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn days_agree_with_another_calendar() {
+        for days in (-354_285..2_932_896).step_by(97) {
+            let instant = jiff::Timestamp::from_second(days * 86_400).unwrap();
+            assert_eq!(date_time(&format!("{instant:.3}")), Some(days * 86_400_000), "{instant}");
+        }
+    }
+
+    #[test]
+    fn a_header_date_has_one_form() {
+        for good in ["Tue, 15 Nov 1994 08:12:31 GMT", "Thu, 29 Feb 2024 00:00:00 GMT"] {
+            assert!(is_http_date(good), "{good}");
+        }
+        for bad in [
+            "",
+            "Tue, 15 Nov 1994 08:12:31",
+            "Tue, 15 Nov 1994 08:12:31 UTC",
+            "tue, 15 Nov 1994 08:12:31 GMT",
+            "Tuesday, 15-Nov-94 08:12:31 GMT",
+            "Tue Nov 15 08:12:31 1994",
+            "1994-11-15T08:12:31.000Z",
+            "Tue, 32 Nov 1994 08:12:31 GMT",
+            "Thu, 29 Feb 2023 00:00:00 GMT",
+            "Tue, 15 nov 1994 08:12:31 GMT",
+            "Tue, 15 Nov 1994 24:12:31 GMT",
+            "Tue, 1  Nov 1994 08:12:31 GMT",
+            "Tüe, 15 Nov 1994 08:12:31 GM",
+        ] {
+            assert!(!is_http_date(bad), "{bad}");
+        }
+        let written = http_date(784_887_151_000);
+        assert_eq!(written, "Tue, 15 Nov 1994 08:12:31 GMT");
+        assert!(is_http_date(&written));
+    }
+}

@@ -1,0 +1,137 @@
+//! ILP as far as a hub needs it: a condition and its fulfilment are 32 bytes each, written in base64url without
+//! padding; the packet is text that is handed on unread.
+//!
+//! 43 letters carry 258 bits, two more than are needed. The standard's pattern lets those two be anything, and so do
+//! the decoders in use, so they are not looked at. What is handed on is the text as it came.
+
+use super::fields::Must;
+
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// What stands in the table for a byte that is no letter.
+const NONE: u8 = 0xff;
+const VALUES: [u8; 256] = values();
+/// Letters of 32 bytes.
+const PREIMAGE_LETTERS: usize = 43;
+const PACKET_CHARS_MAX: usize = 32_768;
+
+#[allow(clippy::cast_possible_truncation, reason = "an index of 64 letters")]
+const fn values() -> [u8; 256] {
+    let mut values = [NONE; 256];
+    let mut at = 0;
+    while at < LETTERS.len() {
+        values[LETTERS[at] as usize] = at as u8;
+        at += 1;
+    }
+    values
+}
+
+/// IlpCondition and IlpFulfilment: exactly 32 bytes.
+pub(super) fn preimage(text: &str) -> Result<[u8; 32], Must> {
+    const MUST: Must = "must be 32 bytes in base64url without padding, 43 characters";
+    if text.len() != PREIMAGE_LETTERS {
+        return Err(MUST);
+    }
+    let mut bytes = [0; 32];
+    let (mut bits, mut held, mut at) = (0_u32, 0, 0);
+    for letter in text.bytes() {
+        let value = VALUES[usize::from(letter)];
+        if value == NONE {
+            return Err(MUST);
+        }
+        bits = bits << 6 | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes[at] = (bits >> held & 0xff) as u8;
+            at += 1;
+        }
+    }
+    Ok(bytes)
+}
+
+/// The letters of a fulfilment.
+pub(crate) fn write_preimage(bytes: &[u8; 32]) -> String {
+    let mut text = String::with_capacity(PREIMAGE_LETTERS);
+    for three in bytes.chunks(3) {
+        let bits =
+            three.iter().enumerate().fold(0, |bits, (at, byte)| bits | u32::from(*byte) << (16 - 8 * at));
+        for letter in 0..=three.len() {
+            text.push(char::from(LETTERS[(bits >> (18 - 6 * letter) & 0x3f) as usize]));
+        }
+    }
+    text
+}
+
+/// IlpPacket: `^[A-Za-z0-9-_]+[=]{0,2}$`, not too long.
+pub(super) fn packet(text: &str) -> Result<&str, Must> {
+    const MUST: Must = "must be 1 to 32768 characters of base64url";
+    let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
+    let letters = &text.as_bytes()[..text.len() - padding];
+    let good = (1..=PACKET_CHARS_MAX).contains(&text.len())
+        && padding <= 2
+        && !letters.is_empty()
+        && letters.iter().all(|byte| VALUES[usize::from(*byte)] != NONE);
+    if good { Ok(text) } else { Err(MUST) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sha2::{Digest, Sha256};
+
+    #[test]
+    fn a_fulfilment_from_the_field_hashes_to_its_condition() {
+        let fulfilment = preimage("mhPUT9ZAwd-BXLfeSd7-YPh46rBWRNBiTCSWjpku90s").unwrap();
+        let condition = Sha256::digest(fulfilment).into();
+        assert_eq!(write_preimage(&condition), "fH9pAYDQbmoZLPbvv3CSW2RfjU4jvM4ApG_fqGnR7Xs");
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for seed in 0_u32..200 {
+            let bytes: [u8; 32] = Sha256::digest(seed.to_le_bytes()).into();
+            let text = write_preimage(&bytes);
+            assert_eq!((text.len(), preimage(&text)), (43, Ok(bytes)), "{text}");
+        }
+        assert_eq!(write_preimage(&[0; 32]), "A".repeat(43));
+        assert_eq!(write_preimage(&[0xff; 32]), "_".repeat(42) + "8");
+    }
+
+    #[test]
+    fn the_two_spare_bits_are_not_looked_at() {
+        let canonical = "_".repeat(42) + "8";
+        for last in ["9", "-", "_"] {
+            assert_eq!(preimage(&("_".repeat(42) + last)), preimage(&canonical));
+        }
+    }
+
+    #[test]
+    fn other_lengths_and_letters_are_refused() {
+        let good = "A".repeat(43);
+        let bad = [
+            String::new(),
+            "A".repeat(42),
+            "A".repeat(44),
+            format!("{good}="),
+            "A".repeat(42) + "=",
+            "A".repeat(42) + "+",
+            "A".repeat(42) + "/",
+            "A".repeat(41) + "é",
+            "a".repeat(64),
+            "A".repeat(22),
+        ];
+        for text in bad {
+            assert!(preimage(&text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_packet_is_base64url_of_bounded_length() {
+        for good in ["A", "AYIBgQ", "AYIBgQ==", "-_=", &"x".repeat(32_768)] {
+            assert!(packet(good).is_ok(), "{good}");
+        }
+        for bad in ["", "=", "==", "AY===", "A=Y", "A+", "A/", "A B", "é", &"x".repeat(32_769)] {
+            assert!(packet(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! FSPIOP transfers.
+
+use axum::http::Method;
+
+use super::operation::{Operation, operation};
+use super::schemas::reference;
+
+const MEDIA_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1";
+
+/// The headers and refusals of every message.
+fn message(method: Method, path: &'static str, summary: &'static str, accept: bool) -> Operation {
+    let described = operation(method, path, summary)
+        .header("Content-Type", true, MEDIA_TYPE)
+        .header(
+            "Date",
+            true,
+            "As RFC 7231 writes it, such as Tue, 15 Nov 1994 08:12:31 GMT; may be left out with Prefer",
+        )
+        .header("FSPIOP-Source", true, "Who sends; with a key of a participant, that participant")
+        .header("FSPIOP-Destination", false, "Who is to get it")
+        .header("Prefer", false, "`wait=N`: answer with the outcome, after at most N seconds");
+    let described = match accept {
+        true => described.header("Accept", true, "application/vnd.interoperability.transfers+json;version=1"),
+        false => described,
+    };
+    described
+        .answers_with(200, "With Prefer: the outcome, also of a decided refusal", &reference("Outcome"))
+        .refuses(
+            400,
+            "3100, 3101, 3102, 3103, 3104: the message is not what the standard says; nothing was stored",
+        )
+        .refuses(406, "3001: another version; the extensionList has those that are served")
+        .asks_the_hub()
+}
+
+pub(super) fn operations() -> Vec<Operation> {
+    let at = message;
+    vec![
+        at(Method::POST, "/transfers", "Prepare: reserve the payer's position and tell the payee", true)
+            .details("The payee gets the same bytes. What became of it comes as a callback: PUT /transfers/{id} or PUT /transfers/{id}/error.")
+            .takes_as(MEDIA_TYPE, &reference("Transfer"))
+            .answers(202, "Taken, with an empty body; with Prefer: the wait is over and the present state is told"),
+        at(Method::GET, "/transfers/{id}", "Ask where a transfer stands; the answer is a callback", true)
+            .answers(202, "Taken, with an empty body")
+            .refuses(404, "With Prefer: 3208, there is no such transfer"),
+        at(Method::PUT, "/transfers/{id}", "Fulfil: the payee shows the preimage of the condition", false)
+            .details("After RESERVED (1.1) the payee is told the outcome by PATCH /transfers/{id}.")
+            .takes_as(MEDIA_TYPE, &reference("Fulfilment"))
+            .answers_with(200, "Taken, with an empty body; with Prefer: the outcome", &reference("Outcome"))
+            .answers(202, "With Prefer: the wait is over and the present state is told")
+            .refuses(404, "With Prefer: 3208, there is no such transfer"),
+        operation(Method::PATCH, "/transfers/{id}", "Sent by the hub to payees, not taken by it")
+            .refuses(501, "2002"),
+        at(Method::PUT, "/transfers/{id}/error", "Abort: the payee refuses the transfer", false)
+            .takes_as(MEDIA_TYPE, &reference("ErrorInformation"))
+            .answers_with(200, "Taken, with an empty body; with Prefer: the outcome", &reference("Outcome"))
+            .answers(202, "With Prefer: the wait is over and the present state is told")
+            .refuses(404, "With Prefer: 3208, there is no such transfer"),
+    ]
+}

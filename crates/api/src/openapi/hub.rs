@@ -1,0 +1,76 @@
+//! The hub's own paths.
+
+use axum::http::Method;
+use holdfast_domain::records::batch::MEDIA_TYPE;
+use serde_json::json;
+
+use super::operation::{Operation, operation};
+use super::schemas::reference;
+
+pub(super) fn operations() -> Vec<Operation> {
+    let bytes = json!({"type": "string", "format": "binary", "description": "docs/batch.md has the format"});
+    let text = json!({"type": "string"});
+    vec![
+        operation(Method::POST, "/hub/batch", "Thousands of records in one body")
+            .details("Taken whole or not at all; answered when every record is decided and durable. At most 8,192 records.")
+            .takes_as(MEDIA_TYPE, &bytes)
+            .answers_as(200, "One reply of 32 bytes per record, in order", MEDIA_TYPE, &bytes)
+            .refuses(400, "3101 malformed (the first bad record is named), 3103 too many records, 3104 too large; nothing was stored")
+            .refuses(408, "2004: the body did not arrive in time")
+            .asks_the_hub(),
+        operation(Method::GET, "/hub/transfers", "Transfers in order of arrival")
+            .details("With a filter that few match a page may be short and still have a `next`.")
+            .query("state", "Only those in this state, by the hub's name for it")
+            .query("participant", "Only those that this participant pays or is paid by")
+            .query("after", "The `next` of the page before")
+            .query("limit", "Rows of the page, at most 1,000")
+            .answers_with(200, "A page", &reference("TransferPage"))
+            .refuses(400, "3101: a parameter is unknown or malformed")
+            .asks_the_hub(),
+        operation(Method::GET, "/hub/transfers/{id}", "One transfer with its history and what it did to positions")
+            .answers_with(200, "The transfer", &reference("TransferStory"))
+            .refuses(400, "3101: not an id")
+            .refuses(404, "3208: there is no such transfer")
+            .asks_the_hub(),
+        operation(Method::GET, "/hub/holds", "Open holds, the next to run out first")
+            .query("before", "Only those that run out before this instant")
+            .query("after", "The `next` of the page before")
+            .query("limit", "Rows of the page, at most 1,000")
+            .answers_with(200, "A page", &reference("HoldPage"))
+            .refuses(400, "3101: a parameter is unknown or malformed")
+            .asks_the_hub(),
+        operation(Method::GET, "/hub/stats", "What the hub has done since its log began, and what it holds now")
+            .answers_with(200, "Counts", &reference("Stats"))
+            .asks_the_hub(),
+        operation(Method::GET, "/hub/dead-letters", "Callbacks that were given up, by number")
+            .details("docs/callbacks.md says when a callback is given up.")
+            .query("participant", "Only those for this participant")
+            .query("after", "The `next` of the page before")
+            .query("limit", "Rows of the page, at most 1,000")
+            .answers_with(200, "A page", &reference("DeadLetterPage"))
+            .refuses(400, "3101: a parameter is unknown or malformed; 3200: there is no such participant")
+            .asks_the_hub(),
+        operation(Method::POST, "/hub/dead-letters/retry", "Try dead letters again")
+            .details("At most 10,000 in one call, and as many as there is room for; `more` says whether some are left.")
+            .query("participant", "Only those for this participant")
+            .answers_with(202, "Taken", &reference("DeadLettersRetried"))
+            .refuses(400, "3101: a parameter is unknown; 3200: there is no such participant")
+            .asks_the_hub(),
+        operation(Method::POST, "/hub/dead-letters/{number}/retry", "Try a dead letter again")
+            .answers(202, "Taken, now or before")
+            .refuses(400, "3101: not a number")
+            .refuses(404, "3200: there is no such dead letter")
+            .refuses(503, "2003: too many callbacks wait for the participant"),
+        operation(Method::POST, "/hub/clock/confirm", "The wall clock is right as it stands")
+            .details("Ends the suspension after a jump of the clock; docs/operations.md says when.")
+            .answers(202, "Taken"),
+        operation(Method::GET, "/health", "Whether commands are taken, part by part")
+            .answers_with(200, "They are", &reference("Health"))
+            .answers_with(503, "They are not; the part that is DOWN says why", &reference("Health")),
+        operation(Method::GET, "/metrics", "Metrics for Prometheus")
+            .answers_as(200, "Prometheus text", "text/plain", &text),
+        operation(Method::GET, "/openapi.json", "This document")
+            .answers_with(200, "OpenAPI 3.1", &json!({"type": "object"})),
+        operation(Method::GET, "/docs", "This document as a page").answers_as(200, "A page", "text/html", &text),
+    ]
+}

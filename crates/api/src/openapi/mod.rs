@@ -1,0 +1,176 @@
+//! What every path takes and answers: an OpenAPI 3.1 document at `/openapi.json`, and a page for it at `/docs`.
+//!
+//! The document is data, one file per group of paths, beside no handler: handlers parse bytes exactly where types
+//! derived for a document could only approximate them (amounts that never pass through a float, bodies handed on
+//! unread). What keeps it true is the table in `routes`: a test holds both lists of paths against each other, the
+//! rule about keys comes from the table, and docs/openapi.json is this document, committed, so that a change shows.
+
+mod admin;
+mod fspiop;
+mod hub;
+mod operation;
+mod schemas;
+
+use axum::http::HeaderValue;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+use crate::gate::Access;
+use crate::routes;
+use operation::Operation;
+
+/// Groups of paths, in the order of the page: name, what they are, the operations.
+fn groups() -> [(&'static str, &'static str, Vec<Operation>); 3] {
+    [
+        (
+            "FSPIOP transfers",
+            "What participants call: transfers of the Open API for FSP Interoperability, versions 1.0 and 1.1.",
+            fspiop::operations(),
+        ),
+        ("Admin", "What the operator calls, as Mojaloop's central-ledger has it.", admin::operations()),
+        ("Hub", "Views, batches and operations of the hub itself.", hub::operations()),
+    ]
+}
+
+/// The document.
+#[must_use]
+pub fn document() -> Value {
+    let access: Vec<_> =
+        routes::table().into_iter().map(|route| (route.method, route.path, route.access)).collect();
+    let mut paths = Map::new();
+    let mut tags = Vec::new();
+    for (tag, what, operations) in groups() {
+        tags.push(json!({"name": tag, "description": what}));
+        for operation in operations {
+            let rule = access
+                .iter()
+                .find(|(method, path, _)| *method == operation.method && *path == operation.path)
+                .map_or(Access::Operator, |(_, _, access)| *access);
+            let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+            let verb = operation.method.as_str().to_lowercase();
+            path[verb] = operation.describe(tag, rule);
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Holdfast",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Reserves value, moves it exactly once, and gives it back on time.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": tags,
+        "paths": paths,
+        "components": {
+            "schemas": schemas::schemas(),
+            "responses": schemas::responses(),
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A key from `holdfast keys create`. A hub without keys listens on loopback only and takes everything.",
+                },
+                "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in another header."},
+            },
+        },
+    })
+}
+
+/// `GET /openapi.json`.
+pub(crate) async fn document_as_json() -> Response {
+    ([(CONTENT_TYPE, "application/json")], format!("{:#}\n", document())).into_response()
+}
+
+const PAGE: &str = include_str!("page.html");
+/// The page may run its own script and ask this hub for the document; it can load and send nothing else.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// `GET /docs`: one file that reads the document and shows it. Nothing is loaded from elsewhere.
+pub(crate) async fn page() -> Response {
+    let mut response = ([(CONTENT_TYPE, "text/html; charset=utf-8")], PAGE).into_response();
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn what_is_served_is_described_and_what_is_described_is_served() {
+        let served: Vec<String> =
+            routes::table().iter().map(|route| format!("{} {}", route.method, route.path)).collect();
+        let described: Vec<String> = groups()
+            .into_iter()
+            .flat_map(|(_, _, operations)| operations)
+            .map(|operation| format!("{} {}", operation.method, operation.path))
+            .collect();
+        let set = |list: &[String]| list.iter().cloned().collect::<BTreeSet<_>>();
+        assert_eq!(set(&served).len(), served.len(), "a path is served twice");
+        assert_eq!(set(&described).len(), described.len(), "a path is described twice");
+        let missing: Vec<_> = set(&served).difference(&set(&described)).cloned().collect();
+        let surplus: Vec<_> = set(&described).difference(&set(&served)).cloned().collect();
+        assert!(missing.is_empty(), "served and not described in openapi/: {missing:?}");
+        assert!(surplus.is_empty(), "described and not in routes.rs: {surplus:?}");
+    }
+
+    fn references(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(members) => members.iter().for_each(|(name, value)| match (name.as_str(), value) {
+                ("$ref", Value::String(target)) => {
+                    found.insert(target.clone());
+                }
+                _ => references(value, found),
+            }),
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_every_schema_is_used() {
+        let document = document();
+        let mut found = BTreeSet::new();
+        references(&document, &mut found);
+        for target in &found {
+            let pointer = target.strip_prefix('#').expect("references stay inside the document");
+            assert!(document.pointer(pointer).is_some(), "{target} leads nowhere");
+        }
+        for room in ["schemas", "responses"] {
+            for name in document["components"][room].as_object().unwrap().keys() {
+                assert!(found.contains(&format!("#/components/{room}/{name}")), "{name} is not used");
+            }
+        }
+    }
+
+    #[test]
+    fn operation_ids_are_unique_and_every_operation_has_a_good_answer() {
+        let document = document();
+        let mut ids = BTreeSet::new();
+        for (path, verbs) in document["paths"].as_object().unwrap() {
+            for (verb, operation) in verbs.as_object().unwrap() {
+                assert!(ids.insert(operation["operationId"].as_str().unwrap().to_owned()), "{verb} {path}");
+                assert!(!operation["responses"].as_object().unwrap().is_empty(), "{verb} {path}");
+                for parameter in path.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
+                    let described = operation["parameters"].as_array().unwrap();
+                    assert!(
+                        described.iter().any(|other| other["name"] == parameter),
+                        "{parameter} of {path}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_loads_nothing_from_elsewhere() {
+        for sign in ["http://", "https://", "src=", "<link", "@import", "innerHTML"] {
+            assert!(!PAGE.contains(sign), "{sign}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! One verb on one path, said in a few chained words and written as OpenAPI.
+
+use axum::http::Method;
+use serde_json::{Map, Value, json};
+
+use super::schemas::{json_of, reference};
+use crate::gate::Access;
+
+/// A verb on a path.
+pub(super) struct Operation {
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    summary: &'static str,
+    details: Option<&'static str>,
+    parameters: Vec<Value>,
+    body: Option<Value>,
+    answers: Map<String, Value>,
+}
+
+/// Begins the description of a verb on a path.
+pub(super) fn operation(method: Method, path: &'static str, summary: &'static str) -> Operation {
+    let (details, body, parameters, answers) = (None, None, Vec::new(), Map::new());
+    Operation { method, path, summary, details, parameters, body, answers }
+}
+
+impl Operation {
+    pub(super) fn details(mut self, details: &'static str) -> Operation {
+        self.details = Some(details);
+        self
+    }
+
+    /// A query parameter that may be left out.
+    pub(super) fn query(self, name: &str, what: &str) -> Operation {
+        self.parameter("query", name, false, what)
+    }
+
+    /// A header of the request.
+    pub(super) fn header(self, name: &str, required: bool, what: &str) -> Operation {
+        self.parameter("header", name, required, what)
+    }
+
+    fn parameter(mut self, place: &str, name: &str, required: bool, what: &str) -> Operation {
+        let schema = json!({"type": "string"});
+        self.parameters.push(
+            json!({"name": name, "in": place, "required": required, "description": what, "schema": schema}),
+        );
+        self
+    }
+
+    /// A JSON body of this schema.
+    pub(super) fn takes(self, schema: &str) -> Operation {
+        self.takes_as("application/json", &reference(schema))
+    }
+
+    /// A body of another media type.
+    pub(super) fn takes_as(mut self, media_type: &str, schema: &Value) -> Operation {
+        self.body = Some(json!({"required": true, "content": {media_type: {"schema": schema}}}));
+        self
+    }
+
+    /// An answer without a body.
+    pub(super) fn answers(mut self, status: u16, what: &str) -> Operation {
+        self.answers.insert(status.to_string(), json!({"description": what}));
+        self
+    }
+
+    /// An answer with a JSON body.
+    pub(super) fn answers_with(mut self, status: u16, what: &str, schema: &Value) -> Operation {
+        self.answers.insert(status.to_string(), json!({"description": what, "content": json_of(schema)}));
+        self
+    }
+
+    /// An answer of another media type.
+    pub(super) fn answers_as(
+        mut self,
+        status: u16,
+        what: &str,
+        media_type: &str,
+        schema: &Value,
+    ) -> Operation {
+        let content = json!({media_type: {"schema": schema}});
+        self.answers.insert(status.to_string(), json!({"description": what, "content": content}));
+        self
+    }
+
+    /// A refusal: `errorInformation` with the codes named in `what`.
+    pub(super) fn refuses(self, status: u16, what: &str) -> Operation {
+        self.answers_with(status, what, &reference("ErrorInformation"))
+    }
+
+    /// The answers of every path that asks the hub's writer.
+    pub(super) fn asks_the_hub(mut self) -> Operation {
+        for (status, name) in [("503", "Unavailable"), ("504", "NoAnswer")] {
+            self.answers.insert(status.to_owned(), json!({"$ref": format!("#/components/responses/{name}")}));
+        }
+        self
+    }
+
+    /// The operation object of the document.
+    pub(super) fn describe(mut self, tag: &str, access: Access) -> Value {
+        let mut parameters: Vec<Value> = path_parameters(self.path);
+        parameters.append(&mut self.parameters);
+        let common: &[(&str, &str)] = match access {
+            Access::Open => &[("429", "TooMany")],
+            _ => &[("401", "KeyNeeded"), ("403", "KeyOfAnother"), ("429", "TooMany")],
+        };
+        for (status, name) in common {
+            let common = json!({"$ref": format!("#/components/responses/{name}")});
+            self.answers.entry(*status).or_insert(common);
+        }
+        let mut answers: Vec<_> = self.answers.into_iter().collect();
+        answers.sort_by(|one, other| one.0.cmp(&other.0));
+        let description = match self.details {
+            None => access.words().to_owned(),
+            Some(details) => format!("{details}\n\n{}", access.words()),
+        };
+        let mut members = json!({
+            "tags": [tag],
+            "operationId": operation_id(&self.method, self.path),
+            "summary": self.summary,
+            "description": description,
+            "parameters": parameters,
+        });
+        if let Some(body) = self.body {
+            members["requestBody"] = body;
+        }
+        members["responses"] = Value::Object(answers.into_iter().collect());
+        members["security"] = match access {
+            Access::Open => json!([]),
+            _ => json!([{"bearer": []}, {"apiKey": []}]),
+        };
+        members
+    }
+}
+
+/// `GET /hub/transfers/{id}` is `getHubTransfersById`.
+fn operation_id(method: &Method, path: &str) -> String {
+    let mut id = method.as_str().to_lowercase();
+    for word in path.split(['/', '-', '.']).filter(|word| !word.is_empty()) {
+        let word = match word.strip_prefix('{').and_then(|word| word.strip_suffix('}')) {
+            None => word,
+            Some(parameter) => {
+                id.push_str("By");
+                parameter
+            }
+        };
+        let mut letters = word.chars();
+        id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        id.push_str(letters.as_str());
+    }
+    id
+}
+
+/// The parameters in the braces of a path.
+fn path_parameters(path: &str) -> Vec<Value> {
+    let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    names
+        .map(|name| {
+            let what = match name {
+                "name" => "A participant's name; case does not matter",
+                "number" => "The number of a callback",
+                "transferId" => "The id of the movement of funds",
+                "id" if path.contains("/accounts/") => "The number of an account",
+                "id" => "The id of a transfer, a UUID in lower case",
+                _ => "",
+            };
+            json!({"name": name, "in": "path", "required": true, "description": what, "schema": {"type": "string"}})
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_follow_from_verb_and_path() {
+        assert_eq!(operation_id(&Method::GET, "/hub/transfers/{id}"), "getHubTransfersById");
+        assert_eq!(operation_id(&Method::GET, "/openapi.json"), "getOpenapiJson");
+        assert_eq!(
+            operation_id(&Method::POST, "/hub/dead-letters/{id}/retry"),
+            "postHubDeadLettersByIdRetry"
+        );
+    }
+}

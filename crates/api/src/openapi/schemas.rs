@@ -1,0 +1,260 @@
+//! The shapes that paths share.
+
+use serde_json::{Value, json};
+
+/// `{"$ref":…}` to a schema of the document.
+pub(super) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// A list of a schema of the document.
+pub(super) fn list_of(name: &str) -> Value {
+    json!({"type": "array", "items": reference(name)})
+}
+
+/// JSON content of a schema.
+pub(super) fn json_of(schema: &Value) -> Value {
+    json!({"application/json": {"schema": schema}})
+}
+
+fn text(what: &str) -> Value {
+    json!({"type": "string", "description": what})
+}
+
+fn text_like(pattern: &str, example: &str) -> Value {
+    json!({"type": "string", "pattern": pattern, "examples": [example]})
+}
+
+fn number(what: &str) -> Value {
+    json!({"type": "number", "description": what})
+}
+
+fn whole(what: &str) -> Value {
+    json!({"type": "integer", "description": what})
+}
+
+/// 1 or 0.
+fn bit() -> Value {
+    json!({"type": "integer", "enum": [0, 1]})
+}
+
+/// An object with these members, of which those in `required` must be there.
+fn object(required: &[&str], members: Value) -> Value {
+    if required.is_empty() {
+        return json!({"type": "object", "properties": members});
+    }
+    json!({"type": "object", "required": required, "properties": members})
+}
+
+const AMOUNT: &str = "^([0]|([1-9][0-9]{0,17}))([.][0-9]{0,3}[1-9])?$";
+const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+const THIRTY_TWO_BYTES: &str = "^[A-Za-z0-9_-]{43}$";
+
+fn transfer_id() -> Value {
+    text_like(UUID, "b51ec534-ee48-4575-b6a9-ead2955b8069")
+}
+
+fn currency() -> Value {
+    text_like("^[A-Z]{3}$", "USD")
+}
+
+fn instant() -> Value {
+    json!({"type": "string", "format": "date-time", "examples": ["2026-11-15T08:24:36.000Z"]})
+}
+
+fn transfer_state() -> Value {
+    json!({"type": "string", "enum": ["RECEIVED", "RESERVED", "COMMITTED", "ABORTED"]})
+}
+
+/// An amount of the admin paths: a number or a string, read exactly.
+fn admin_amount() -> Value {
+    json!({"type": ["number", "string"], "description": "At most 4 decimals; read exactly, never through a float"})
+}
+
+/// `components.schemas`.
+pub(super) fn schemas() -> Value {
+    let mut all = json!({
+        "ErrorInformation": object(&["errorInformation"], json!({
+            "errorInformation": object(&["errorCode", "errorDescription"], json!({
+                "errorCode": text_like("^[1-9][0-9]{3}$", "3100"),
+                "errorDescription": json!({"type": "string", "maxLength": 128}),
+                "extensionList": reference("ExtensionList"),
+            })),
+        })),
+        "ExtensionList": object(&["extension"], json!({
+            "extension": {
+                "type": "array", "minItems": 1, "maxItems": 16,
+                "items": object(&["key", "value"], json!({"key": {"type": "string", "maxLength": 32}, "value": {"type": "string", "maxLength": 128}})),
+            },
+        })),
+        "Money": object(&["currency", "amount"], json!({"currency": currency(), "amount": text_like(AMOUNT, "12.5")})),
+        "Transfer": object(
+            &["transferId", "payeeFsp", "payerFsp", "amount", "ilpPacket", "condition", "expiration"],
+            json!({
+                "transferId": transfer_id(),
+                "payeeFsp": text("Who is paid"),
+                "payerFsp": text("Who pays; must be FSPIOP-Source"),
+                "amount": reference("Money"),
+                "ilpPacket": {"type": "string", "maxLength": 32768, "description": "Handed on unread"},
+                "condition": text_like(THIRTY_TWO_BYTES, "YlK5TZyhflbXaDRPtR5zhCu8FrbgvrQwwmzuH0iQ0AI"),
+                "expiration": instant(),
+                "extensionList": reference("ExtensionList"),
+            }),
+        ),
+        "Fulfilment": object(&["transferState"], json!({
+            "transferState": {"type": "string", "enum": ["COMMITTED", "RESERVED"]},
+            "fulfilment": text_like(THIRTY_TWO_BYTES, "WLctttbu2HvTsa1XWvUoGRcQozHsqeu9Ahl2JW9Bsu8"),
+            "completedTimestamp": instant(),
+            "extensionList": reference("ExtensionList"),
+        })),
+        "Outcome": object(&["transferId", "state", "transferState"], json!({
+            "transferId": transfer_id(),
+            "state": text("The state inside the hub"),
+            "transferState": transfer_state(),
+            "fulfilment": text("Where it was committed"),
+            "errorInformation": object(&["errorCode", "errorDescription"], json!({"errorCode": text("Four digits"), "errorDescription": text("In words")})),
+        })),
+        "TransferRow": object(&["transferId", "state"], transfer_row()),
+        "TransferPage": object(&["transfers", "next"], json!({"transfers": list_of("TransferRow"), "next": cursor()})),
+        "HoldPage": object(&["holds", "next"], json!({"holds": list_of("TransferRow"), "next": cursor()})),
+        "TransferStory": {"allOf": [reference("TransferRow"), object(&["history", "positionChanges"], json!({
+            "history": {"type": "array", "items": object(&["state", "at"], json!({"state": text("The state inside the hub"), "at": instant()}))},
+            "positionChanges": {"type": "array", "items": object(&["participant", "change", "value"], json!({"participant": text("Whose position"), "change": text("By how much"), "value": text("The position after it")}))},
+            "errorInformation": object(&["errorCode"], json!({"errorCode": text("Four digits"), "errorDescription": text("In words")})),
+        }))]},
+    });
+    for more in [hub_schemas(), admin_schemas()] {
+        if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
+            all.extend(more);
+        }
+    }
+    all
+}
+
+fn cursor() -> Value {
+    json!({"type": ["string", "null"], "description": "For `after` of the next page; null at the end"})
+}
+
+fn transfer_row() -> Value {
+    json!({
+        "transferId": transfer_id(),
+        "state": text("The state inside the hub"),
+        "transferState": transfer_state(),
+        "payerFsp": text("Who pays"),
+        "payeeFsp": text("Who is paid"),
+        "amount": text("A decimal"),
+        "currency": currency(),
+        "expiration": instant(),
+    })
+}
+
+fn hub_schemas() -> Value {
+    json!({
+        "Stats": object(&[], json!({
+            "transfers": whole("Transfers since the log began"),
+            "openHolds": whole("Holds that are open now"),
+            "nextExpiration": {"type": ["string", "null"], "description": "When the next of them runs out"},
+            "reachedState": {"type": "object", "additionalProperties": {"type": "integer"}, "description": "How many transfers ever came to each state"},
+            "participants": whole("Participants"),
+            "accounts": whole("Accounts"),
+            "deadLetters": whole("Records that a decision could not place"),
+            "limitAlarms": whole("Times a position passed the alarm percentage of its cap"),
+            "log": {"type": "object", "description": "Frames, records, end, time of the last frame, audit chain"},
+        })),
+        "DeadLetterPage": object(&["deadLetters", "next"], json!({"deadLetters": list_of("DeadLetter"), "next": cursor()})),
+        "DeadLetter": object(&["number", "what", "lastError", "attempts", "at", "retrying"], json!({
+            "number": whole("The callback's number"),
+            "participant": {"type": ["string", "null"], "description": "Who was called"},
+            "transferId": {"type": ["string", "null"], "description": "About which transfer; null for a limit alarm"},
+            "what": text("The call, such as PUT /transfers/{id}"),
+            "url": {"type": ["string", "null"], "description": "Where it was sent last; null if it never was"},
+            "lastError": text("Why that failed"),
+            "attempts": whole("Attempts made"),
+            "at": instant(),
+            "retrying": {"type": "boolean", "description": "Whether it is being tried again"},
+        })),
+        "DeadLettersRetried": object(&["retried", "more"], json!({
+            "retried": whole("How many were set in motion"),
+            "more": {"type": "boolean", "description": "Whether some are left"},
+        })),
+        "Health": object(&["status", "services"], json!({
+            "status": {"type": "string", "enum": ["OK", "DOWN"]},
+            "uptime": whole("Seconds"),
+            "startTime": instant(),
+            "versionNumber": text("Of this program"),
+            "services": {"type": "array", "items": object(&["name", "status"], json!({"name": text("log, clock or process"), "status": text("OK or DOWN"), "reason": text("What is wrong")}))},
+        })),
+    })
+}
+
+fn admin_schemas() -> Value {
+    let limit = |required: &[&str]| {
+        object(
+            required,
+            json!({
+                "type": {"type": "string", "enum": ["NET_DEBIT_CAP"]},
+                "value": admin_amount(),
+                "alarmPercentage": number("Of the cap, at which an alarm is raised"),
+            }),
+        )
+    };
+    json!({
+        "NewParticipant": object(&["name", "currency"], json!({"name": text("2 to 30 letters, digits, '-', '.' or '_'"), "currency": currency(), "isProxy": {"type": "boolean"}})),
+        "Participant": object(&["name", "id", "isActive", "accounts"], json!({
+            "name": text("Its name"),
+            "id": text("Its URL"),
+            "created": instant(),
+            "isActive": bit(),
+            "links": object(&["self"], json!({"self": text("Its URL")})),
+            "accounts": {"type": "array", "items": object(&["id", "ledgerAccountType", "currency"], json!({
+                "id": whole("Its number"), "ledgerAccountType": text("POSITION, SETTLEMENT, …"), "currency": currency(),
+                "isActive": bit(), "createdDate": {"type": ["string", "null"]}, "createdBy": text("Who made it"),
+            }))},
+            "isProxy": bit(),
+        })),
+        "Activity": object(&["isActive"], json!({"isActive": {"type": "boolean"}})),
+        "InitialPositionAndLimits": object(&["currency", "limit"], json!({"currency": currency(), "limit": limit(&["type", "value"]), "initialPosition": admin_amount()})),
+        "Limit": object(&["currency", "limit"], json!({"currency": currency(), "limit": limit(&["type", "value", "alarmPercentage"])})),
+        "LimitOfParticipant": object(&["name", "currency", "limit"], json!({"name": text("Whose"), "currency": currency(), "limit": limit(&["type", "value"])})),
+        "Position": object(&[], json!({"currency": currency(), "value": number("What the participant owes, above zero"), "changedDate": instant()})),
+        "Account": object(&["id", "ledgerAccountType", "currency", "isActive", "value"], json!({
+            "id": whole("Its number"),
+            "ledgerAccountType": text("POSITION, SETTLEMENT, …"),
+            "currency": currency(),
+            "isActive": bit(),
+            "value": number("What stands on it"),
+            "reservedValue": number("0: what is reserved is in `value`"),
+            "changedDate": instant(),
+        })),
+        "NewAccount": object(&["currency", "type"], json!({"currency": currency(), "type": text("HUB_RECONCILIATION or HUB_MULTILATERAL_SETTLEMENT")})),
+        "Funds": object(&["transferId", "externalReference", "action", "reason", "amount"], json!({
+            "transferId": text("A UUID or ULID; a repeat is ignored"),
+            "externalReference": text("Of the bank's movement"),
+            "action": {"type": "string", "enum": ["recordFundsIn", "recordFundsOutPrepareReserve"]},
+            "reason": text("Why"),
+            "amount": object(&["amount", "currency"], json!({"amount": admin_amount(), "currency": currency()})),
+            "extensionList": reference("ExtensionList"),
+        })),
+        "FundsEnd": object(&["action", "reason"], json!({"action": {"type": "string", "enum": ["recordFundsOutCommit", "recordFundsOutAbort"]}, "reason": text("Why")})),
+        "Endpoint": object(&["type", "value"], json!({"type": text("Such as FSPIOP_CALLBACK_URL_TRANSFER_PUT"), "value": text("A URL, with {{transferId}} where the id goes")})),
+    })
+}
+
+/// `components.responses`: what any path may answer.
+pub(super) fn responses() -> Value {
+    let refusal =
+        |what: &str| json!({"description": what, "content": json_of(&reference("ErrorInformation"))});
+    let later = |what: &str| {
+        let mut refusal = refusal(what);
+        refusal["headers"] =
+            json!({"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}});
+        refusal
+    };
+    json!({
+        "KeyNeeded": refusal("3000: no API key, or one that is not known (only on a hub with keys)"),
+        "KeyOfAnother": refusal("3000: the key is of a participant who may not do this"),
+        "TooMany": later("2005: the queue is full, or this caller comes too often; nothing was stored"),
+        "Unavailable": later("2003: no commands are taken now, see /health"),
+        "NoAnswer": refusal("2004: the outcome is unknown; repeat with the same id"),
+    })
+}

@@ -1,0 +1,96 @@
+//! Every path, once: verb, path, who may call it, and the handler.
+//!
+//! The router is made from this table and so is the list that the OpenAPI document is held against: a path that is
+//! served and not described, or described and not served, fails a test. Who may call a path stands beside it, so a
+//! new path cannot be left without a rule.
+
+use axum::Router;
+use axum::http::Method;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodFilter, MethodRouter, on};
+
+use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
+use crate::callbacks::views as dead_letters;
+use crate::gate::{self, Access};
+use crate::{Edge, batch, error, fspiop, health, openapi, views};
+
+/// One verb on one path.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) access: Access,
+    handler: MethodRouter<Edge>,
+}
+
+/// One line of the table.
+fn route<H, T>(method: &Method, path: &'static str, access: Access, handler: H) -> Route
+where
+    H: axum::handler::Handler<T, Edge>,
+    T: 'static,
+{
+    let filter = MethodFilter::try_from(method.clone()).expect("the table has common verbs only");
+    Route { method: method.clone(), path, access, handler: on(filter, handler) }
+}
+
+const GET: &Method = &Method::GET;
+const POST: &Method = &Method::POST;
+const PUT: &Method = &Method::PUT;
+const PATCH: &Method = &Method::PATCH;
+
+/// The table, group by group.
+pub(crate) fn table() -> Vec<Route> {
+    use Access::{Batch, Metrics, Open, Operator, Participant};
+    vec![
+        // The operator's paths, as central-ledger has them.
+        route(GET, "/participants", Operator, participants::list),
+        route(POST, "/participants", Operator, participants::create),
+        route(GET, "/participants/limits", Operator, limits::list_all),
+        route(GET, "/participants/{name}", Operator, participants::show),
+        route(PUT, "/participants/{name}", Operator, participants::set_active),
+        route(POST, "/participants/{name}/initialPositionAndLimits", Operator, limits::initialize),
+        route(GET, "/participants/{name}/limits", Operator, limits::list),
+        route(PUT, "/participants/{name}/limits", Operator, limits::set),
+        route(GET, "/participants/{name}/positions", Operator, positions::list),
+        route(GET, "/participants/{name}/accounts", Operator, accounts::list),
+        route(POST, "/participants/{name}/accounts", Operator, accounts::create),
+        route(POST, "/participants/{name}/accounts/{id}", Operator, funds::record),
+        route(PUT, "/participants/{name}/accounts/{id}", Operator, accounts::set_active),
+        route(PUT, "/participants/{name}/accounts/{id}/transfers/{transferId}", Operator, funds::end),
+        route(GET, "/participants/{name}/endpoints", Operator, endpoints::list),
+        route(POST, "/participants/{name}/endpoints", Operator, endpoints::set),
+        // The participants' paths, FSPIOP 1.1.
+        route(POST, "/transfers", Participant, fspiop::post),
+        route(GET, "/transfers/{id}", Participant, fspiop::get),
+        route(PUT, "/transfers/{id}", Participant, fspiop::put),
+        route(PATCH, "/transfers/{id}", Participant, fspiop::patch),
+        route(PUT, "/transfers/{id}/error", Participant, fspiop::put_error),
+        // The hub's own paths.
+        route(POST, "/hub/batch", Batch, batch::batch),
+        route(GET, "/hub/transfers", Operator, views::transfers::transfers),
+        route(GET, "/hub/transfers/{id}", Operator, views::transfer::transfer),
+        route(GET, "/hub/holds", Operator, views::holds::holds),
+        route(GET, "/hub/stats", Operator, views::stats::stats),
+        route(GET, "/hub/dead-letters", Operator, dead_letters::list),
+        route(POST, "/hub/dead-letters/retry", Operator, dead_letters::retry_all),
+        route(POST, "/hub/dead-letters/{number}/retry", Operator, dead_letters::retry),
+        route(POST, "/hub/clock/confirm", Operator, health::confirm_clock),
+        route(GET, "/health", Open, health::health),
+        route(GET, "/metrics", Metrics, health::metrics),
+        route(GET, "/openapi.json", Open, openapi::document_as_json),
+        route(GET, "/docs", Open, openapi::page),
+    ]
+}
+
+/// All paths, each behind its rule, and all of them behind the gate.
+pub fn router(edge: Edge) -> Router {
+    let mut router = Router::new();
+    for Route { path, access, handler, .. } in table() {
+        let rule = from_fn_with_state(access.at(&edge.gate), gate::admit);
+        router = router.route(path, handler.route_layer(rule));
+    }
+    router
+        .fallback(error::unknown_path)
+        .method_not_allowed_fallback(error::wrong_verb)
+        .layer(from_fn_with_state(edge.clone(), gate::enter))
+        .with_state(edge)
+}

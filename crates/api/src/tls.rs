@@ -1,0 +1,110 @@
+//! TLS by rustls with ring: our certificate for callers, the system's roots for those whom we call.
+//!
+//! Outgoing calls trust what the machine trusts, not a list compiled in: schemes often run a certificate authority of
+//! their own, which an operator adds to the machine (or names in `SSL_CERT_FILE`), and a list in a binary ages.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// The one protocol that is spoken inside TLS.
+const ALPN: &[u8] = b"http/1.1";
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A PEM file cannot be read, or has nothing of the kind in it.
+    #[error("{file} has no {what} in PEM form")]
+    Pem {
+        /// Which file.
+        file: PathBuf,
+        /// What was looked for.
+        what: &'static str,
+        /// Why it was not found.
+        #[source]
+        source: rustls::pki_types::pem::Error,
+    },
+    /// Certificate and key are not a pair, or of a kind that is not known.
+    #[error("this certificate and key cannot be used")]
+    Unusable(#[source] rustls::Error),
+    /// The machine trusts nobody.
+    #[error("this machine has no root certificates; SSL_CERT_FILE names a file of them")]
+    NoRoots,
+}
+
+/// What a listener needs: the chain in `certificate`, the private key in `key`, both PEM.
+///
+/// # Errors
+/// If a file cannot be read, or the two do not fit.
+pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    let bad_chain = |source| TlsError::Pem { file: certificate.to_owned(), what: "certificate", source };
+    let chain = CertificateDer::pem_file_iter(certificate).map_err(bad_chain)?;
+    let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(bad_chain)?;
+    if chain.is_empty() {
+        return Err(bad_chain(rustls::pki_types::pem::Error::NoItemsFound));
+    }
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|source| TlsError::Pem {
+        file: key.to_owned(),
+        what: "private key",
+        source,
+    })?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Unusable)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(TlsError::Unusable)?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Opens TLS on outgoing connections. Made once: reading the roots takes milliseconds.
+#[derive(Clone)]
+pub struct OutgoingTls {
+    connector: TlsConnector,
+}
+
+impl OutgoingTls {
+    /// Trusting whom the machine trusts.
+    ///
+    /// # Errors
+    /// If it trusts nobody.
+    pub fn new() -> Result<OutgoingTls, TlsError> {
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        let (used, _) = roots.add_parsable_certificates(found.certs);
+        if used == 0 {
+            return Err(TlsError::NoRoots);
+        }
+        let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Unusable)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(OutgoingTls { connector: TlsConnector::from(Arc::new(config)) })
+    }
+
+    /// Makes a connection to `host` a TLS one. The caller bounds its time.
+    ///
+    /// # Errors
+    /// If the name is none, or the other side's certificate is not for it or not trusted.
+    pub async fn open(&self, host: &str, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        let name = ServerName::try_from(host.trim_start_matches('[').trim_end_matches(']').to_owned())
+            .map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidInput, error))?;
+        self.connector.connect(name, stream).await
+    }
+}
+
+impl std::fmt::Debug for OutgoingTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OutgoingTls")
+    }
+}

@@ -1,0 +1,89 @@
+//! `GET /hub/transfers?state=&participant=&after=&limit=`: transfers in order of arrival.
+//!
+//! One request looks at a bounded number of rows, as it runs between two frames: with a filter that few match, a
+//! page can be short or empty and still have a `next`. Only `"next": null` is the end.
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use holdfast_domain::codes::ErrorCode;
+use holdfast_domain::ids::TransferNo;
+use holdfast_domain::participants::Name;
+use holdfast_domain::transfers::TransferState;
+use holdfast_domain::view::View;
+use holdfast_store::Store;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::summary;
+use crate::Edge;
+use crate::calls::ask;
+use crate::error::ApiError;
+use crate::limits::{PAGE_ROWS_MAX, ROWS_LOOKED_AT_MAX};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filter {
+    /// Only transfers that stand in this state.
+    state: Option<String>,
+    /// Only transfers that this participant pays or is paid by.
+    participant: Option<String>,
+    /// The `next` of the page before.
+    after: Option<String>,
+    /// Rows of the page.
+    limit: Option<usize>,
+}
+
+pub(crate) async fn transfers(
+    State(edge): State<Edge>,
+    filter: Result<Query<Filter>, QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Query(filter) = filter.map_err(|error| ApiError::malformed(error.body_text()))?;
+    let state = filter.state.as_deref().map(read_state).transpose()?;
+    let from = filter.after.as_deref().map_or(Ok(TransferNo(0)), read_cursor)?;
+    let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);
+    let page = ask(&edge, move |core| {
+        let store = core.store();
+        let participant = match &filter.participant {
+            None => None,
+            Some(name) => {
+                let row = Name::new(name).and_then(|name| store.participant_named(name));
+                Some(row.ok_or_else(|| no_participant(name))?.id)
+            }
+        };
+        let mut transfers: Vec<Value> = Vec::new();
+        let mut next = from;
+        for row in store.transfers_from(from, ROWS_LOOKED_AT_MAX) {
+            next = TransferNo(row.no.0 + 1);
+            let matches = state.is_none_or(|state| row.state == state)
+                && participant.is_none_or(|party| row.payer == party || row.payee == party);
+            if matches {
+                transfers.push(Value::Object(summary(store, row)));
+            }
+            if transfers.len() == limit {
+                break;
+            }
+        }
+        let next = (next < store.next_transfer()).then(|| next.0.to_string());
+        Ok(json!({"transfers": transfers, "next": next}))
+    });
+    page.await?.map(Json)
+}
+
+fn read_state(text: &str) -> Result<TransferState, ApiError> {
+    let found = TransferState::ALL.into_iter().find(|state| state.name() == text);
+    found.ok_or_else(|| ApiError::malformed(format!("state: '{text}' is not a state such as RESERVED")))
+}
+
+/// The cursor is the number of the first transfer that was not looked at.
+fn read_cursor(text: &str) -> Result<TransferNo, ApiError> {
+    text.parse()
+        .map(TransferNo)
+        .map_err(|_| ApiError::malformed(format!("after: '{text}' is not the 'next' of an earlier page")))
+}
+
+fn no_participant(name: &str) -> ApiError {
+    let detail = format!("participant: there is no {name}");
+    ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::IdNotFound.number(), detail)
+}

@@ -1,0 +1,48 @@
+//! Participants with a cap, funds and endpoints, made over the admin API as an operator makes them.
+
+use serde_json::{Value, json};
+
+use super::material::participant;
+use super::wire::Wire;
+use crate::BenchError;
+
+/// Cap and funds: no limit is reached, every limit is tested.
+const FUNDS: &str = "10000000000";
+
+/// Makes the participants; with a sink, all their callbacks go there.
+pub(super) async fn participants(hub: &str, count: u32, sink: Option<&str>) -> Result<(), BenchError> {
+    let mut wire = Wire::open(hub).await?;
+    for number in 0..count {
+        let name = participant(number);
+        let path = format!("/participants/{name}");
+        post(&mut wire, "/participants", "201", &json!({"name": name, "currency": "USD"})).await?;
+        let limit = json!({"currency": "USD", "limit": {"type": "NET_DEBIT_CAP", "value": FUNDS}});
+        post(&mut wire, &format!("{path}/initialPositionAndLimits"), "201", &limit).await?;
+        // Accounts are numbered in order of creation, position before settlement.
+        let settlement = 2 * number + 2;
+        let funds = json!({
+            "transferId": format!("00000000-0000-4000-8000-{number:012x}"),
+            "externalReference": "bench",
+            "action": "recordFundsIn",
+            "reason": "bench",
+            "amount": {"amount": FUNDS, "currency": "USD"},
+        });
+        post(&mut wire, &format!("{path}/accounts/{settlement}"), "202", &funds).await?;
+        let Some(sink) = sink else { continue };
+        for (kind, tail) in [("POST", ""), ("PUT", "/{{transferId}}"), ("ERROR", "/{{transferId}}/error")] {
+            let kind = format!("FSPIOP_CALLBACK_URL_TRANSFER_{kind}");
+            let endpoint = json!({"type": kind, "value": format!("http://{sink}/{name}/transfers{tail}")});
+            post(&mut wire, &format!("{path}/endpoints"), "201", &endpoint).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn post(wire: &mut Wire, path: &str, status: &str, body: &Value) -> Result<(), BenchError> {
+    let body = body.to_string();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    wire.exchange(request.as_bytes(), status, None).await
+}

@@ -1,0 +1,97 @@
+//! Where callbacks end: a server that acknowledges everything at once and says what came.
+
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinSet;
+
+use super::material::{number_in_body, number_in_id};
+use super::wire::{Message, Wire};
+use crate::BenchError;
+
+/// A callback, by the number of its payment.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Called {
+    /// The payee has the prepare.
+    Prepare(u64),
+    /// The payer knows that it is committed.
+    Committed(u64),
+    /// Something else: no payment of a benchmark ends so.
+    Other(String),
+}
+
+/// A listening sink.
+pub(super) struct Sink {
+    listener: TcpListener,
+    address: String,
+}
+
+impl Sink {
+    pub(super) async fn open() -> Result<Sink, BenchError> {
+        let failed =
+            |error: std::io::Error| BenchError::Refused(format!("cannot listen for callbacks: {error}"));
+        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?.to_string();
+        Ok(Sink { listener, address })
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Takes callbacks until nobody wants to know of them.
+    pub(super) async fn take(self, tell: UnboundedSender<Called>) {
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = self.listener.accept().await {
+            // Small answers must not wait for more.
+            let _: std::io::Result<()> = stream.set_nodelay(true);
+            connections.spawn(serve(Wire::over(stream), tell.clone()));
+        }
+    }
+}
+
+async fn serve(mut wire: Wire, tell: UnboundedSender<Called>) {
+    while let Ok(Some(message)) = wire.read().await {
+        let (called, answer) = read(wire.bytes(message), message);
+        wire.consume(message);
+        if wire.write(answer).await.is_err() || tell.send(called).is_err() {
+            return;
+        }
+    }
+}
+
+fn read(bytes: &[u8], message: Message) -> (Called, &'static [u8]) {
+    const ACCEPTED: &[u8] = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n";
+    const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    const STATE: &[u8] = b"\"COMMITTED\"";
+    let line = &bytes[..message.line_end];
+    let body = &bytes[message.body..];
+    let other = || Called::Other(String::from_utf8_lossy(bytes).into_owned());
+    let mut words = line.split(|byte| *byte == b' ');
+    let (verb, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    match verb {
+        b"POST" => (number_in_body(body).map_or_else(other, Called::Prepare), ACCEPTED),
+        b"PUT" if body.windows(STATE.len()).any(|part| part == STATE) => {
+            let id = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            (number_in_id(id).map_or_else(other, Called::Committed), OK)
+        }
+        _ => (other(), OK),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callbacks_are_told_apart() {
+        let id = "00000000-0000-4000-8000-00000000002a";
+        let of = |head: &str, body: &str| {
+            let text = format!("{head} HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            read(text.as_bytes(), Message::first(text.as_bytes()).unwrap()).0
+        };
+        assert_eq!(of("POST /a/transfers", &format!("{{\"transferId\":\"{id}\"}}")), Called::Prepare(42));
+        let put = of(&format!("PUT /a/transfers/{id}"), "{\"transferState\":\"COMMITTED\"}");
+        assert_eq!(put, Called::Committed(42));
+        assert!(matches!(of(&format!("PUT /a/transfers/{id}/error"), "{}"), Called::Other(_)));
+    }
+}

@@ -1,0 +1,319 @@
+//! `holdfast participants`: who takes part, how far each may go and where it is called; and the shortest way to set
+//! one up. Everything goes over the admin API of a running hub, so it does nothing that an operator's own tools
+//! could not do.
+//!
+//! Amounts are shown as the hub wrote them, digit by digit: they never pass through a floating-point number.
+
+use anyhow::{Context, ensure};
+use holdfast_domain::ids::Currency;
+use holdfast_domain::money::Amount;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::tables::{print, table};
+use super::{BadInput, Output};
+use crate::remote::{Remote, RemoteArgs, block_on, escaped, new_transfer_id};
+
+/// Show and set up participants of a running hub.
+#[derive(Debug, clap::Args)]
+pub(super) struct Participants {
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t, global = true)]
+    output: Output,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// All of them, with positions and limits (what `participants` alone does)
+    List,
+    /// One of them
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Make one, or give one a further currency
+    Create {
+        /// Its name: 2 to 30 letters, digits, '-', '.' or '_'
+        name: String,
+        /// In which currency
+        #[arg(long)]
+        currency: Currency,
+        /// The net debit cap: how far its position may rise. With it the accounts become active [default: the
+        /// funds, if there are any]
+        #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+        cap: Option<Amount>,
+        /// Funds that it has paid in
+        #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+        funds: Option<Amount>,
+    },
+    /// Where it is called, by type
+    Endpoints {
+        /// Its name
+        name: String,
+        /// Register an endpoint, such as FSPIOP_CALLBACK_URL_TRANSFER_POST=http://host/transfers; may be repeated
+        #[arg(long, value_name = "TYPE=URL", value_parser = endpoint)]
+        set: Vec<(String, String)>,
+    },
+}
+
+fn amount(text: &str) -> Result<Amount, String> {
+    let amount: Amount =
+        text.parse().map_err(|error: holdfast_domain::money::AmountError| error.to_string())?;
+    if amount < Amount::ZERO { Err("must not be below zero".to_owned()) } else { Ok(amount) }
+}
+
+fn endpoint(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((kind, value)) if !kind.is_empty() && !value.is_empty() => {
+            Ok((kind.to_owned(), value.to_owned()))
+        }
+        _ => Err("is not TYPE=URL".to_owned()),
+    }
+}
+
+/// A participant as `GET /participants` shows it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entity {
+    name: String,
+    is_active: u8,
+    accounts: Vec<EntityAccount>,
+}
+
+/// Shown from the moment that it is made, other than the account with its value.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EntityAccount {
+    ledger_account_type: String,
+    currency: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountRow {
+    id: u64,
+    ledger_account_type: String,
+    currency: String,
+    is_active: u8,
+    value: Box<RawValue>,
+}
+
+#[derive(Deserialize)]
+struct LimitRow {
+    currency: String,
+    limit: Limit,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Limit {
+    value: Box<RawValue>,
+    alarm_percentage: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Endpoint {
+    #[serde(rename = "type")]
+    kind: String,
+    value: String,
+}
+
+/// What is shown of one participant.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    name: String,
+    is_active: bool,
+    currencies: Vec<ShownCurrency>,
+}
+
+/// Without an account of which the hub shows a value it has no limit yet, and is not active.
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct ShownCurrency {
+    currency: String,
+    is_active: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position_account: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settlement_account: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settlement: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    net_debit_cap: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alarm_percentage: Option<Box<RawValue>>,
+}
+
+impl Participants {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let output = self.output;
+        let remote = self.remote.open().map_err(BadInput::from)?;
+        block_on(async move {
+            match self.what.unwrap_or(What::List) {
+                What::List => {
+                    let entities: Vec<Entity> = remote.get("/participants").await?;
+                    let mut shown = Vec::with_capacity(entities.len());
+                    for entity in entities {
+                        shown.push(look_up(&remote, entity).await?);
+                    }
+                    match output {
+                        Output::Json => print(&serde_json::to_string_pretty(&shown)?),
+                        Output::Text => print(&in_a_table(&shown)),
+                    }
+                }
+                What::Show { name } => show_one(&remote, &name, output).await,
+                What::Create { name, currency, cap, funds } => {
+                    create(&remote, &name, currency, cap.or(funds), funds).await?;
+                    show_one(&remote, &name, output).await
+                }
+                What::Endpoints { name, set } => endpoints(&remote, &name, &set, output).await,
+            }
+        })
+    }
+}
+
+async fn look_up(remote: &Remote, entity: Entity) -> anyhow::Result<Shown> {
+    let path = format!("/participants/{}", escaped(&entity.name));
+    let positions = entity.accounts.into_iter().filter(|account| account.ledger_account_type == "POSITION");
+    let mut currencies: Vec<ShownCurrency> = positions
+        .map(|account| ShownCurrency { currency: account.currency, ..ShownCurrency::default() })
+        .collect();
+    if !currencies.is_empty() {
+        let accounts: Vec<AccountRow> = remote.get(&format!("{path}/accounts")).await?;
+        let limits: Vec<LimitRow> = remote.get(&format!("{path}/limits")).await?;
+        accounts.into_iter().for_each(|account| fill_account(&mut currencies, account));
+        for LimitRow { currency, limit } in limits {
+            if let Some(row) = currencies.iter_mut().find(|row| row.currency == currency) {
+                (row.net_debit_cap, row.alarm_percentage) = (Some(limit.value), limit.alarm_percentage);
+            }
+        }
+    }
+    Ok(Shown { name: entity.name, is_active: entity.is_active == 1, currencies })
+}
+
+fn fill_account(currencies: &mut [ShownCurrency], account: AccountRow) {
+    let Some(row) = currencies.iter_mut().find(|row| row.currency == account.currency) else { return };
+    match account.ledger_account_type.as_str() {
+        "POSITION" => {
+            row.is_active = account.is_active == 1;
+            (row.position_account, row.position) = (Some(account.id), Some(account.value));
+        }
+        "SETTLEMENT" => {
+            (row.settlement_account, row.settlement) = (Some(account.id), Some(account.value));
+        }
+        // Accounts of the hub itself.
+        _ => {}
+    }
+}
+
+async fn show_one(remote: &Remote, name: &str, output: Output) -> anyhow::Result<()> {
+    let entity: Entity = remote.get(&format!("/participants/{}", escaped(name))).await?;
+    let shown = look_up(remote, entity).await?;
+    match output {
+        Output::Json => print(&serde_json::to_string_pretty(&shown)?),
+        Output::Text => print(&in_a_table(&[shown])),
+    }
+}
+
+fn in_a_table(participants: &[Shown]) -> String {
+    let header = ["participant", "active", "currency", "position", "settlement", "net debit cap", "alarm %"];
+    let mut table = table(&header, &header[3..]);
+    let raw = |value: &Option<Box<RawValue>>| value.as_ref().map_or("", |value| value.get()).to_owned();
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    for one in participants {
+        if one.currencies.is_empty() {
+            table.add_row(vec![one.name.clone(), yes(one.is_active)]);
+        }
+        for row in &one.currencies {
+            table.add_row(vec![
+                one.name.clone(),
+                yes(one.is_active && row.is_active),
+                row.currency.clone(),
+                raw(&row.position),
+                raw(&row.settlement),
+                raw(&row.net_debit_cap),
+                raw(&row.alarm_percentage),
+            ]);
+        }
+    }
+    table.to_string()
+}
+
+/// What an operator does in four requests: the participant, its limit, its settlement account, its funds.
+async fn create(
+    remote: &Remote,
+    name: &str,
+    currency: Currency,
+    cap: Option<Amount>,
+    funds: Option<Amount>,
+) -> anyhow::Result<()> {
+    let currency = currency.to_string();
+    remote.post("/participants", &json!({"name": name, "currency": currency})).await?;
+    let path = format!("/participants/{}", escaped(name));
+    if let Some(cap) = cap {
+        let limit = json!({"type": "NET_DEBIT_CAP", "value": cap.to_string()});
+        let body = json!({"currency": currency, "limit": limit, "initialPosition": "0"});
+        remote.post(&format!("{path}/initialPositionAndLimits"), &body).await?;
+    }
+    let Some(funds) = funds.filter(|funds| *funds > Amount::ZERO) else { return Ok(()) };
+    let accounts: Vec<AccountRow> = remote.get(&format!("{path}/accounts")).await?;
+    let settlement = accounts
+        .iter()
+        .find(|row| row.ledger_account_type == "SETTLEMENT" && row.currency == currency)
+        .with_context(|| format!("the hub shows no settlement account of {name} in {currency}"))?;
+    let body = json!({
+        "transferId": new_transfer_id().to_string(),
+        "externalReference": "holdfast participants create",
+        "action": "recordFundsIn",
+        "reason": "funds named when the participant was made",
+        "amount": {"amount": funds.to_string(), "currency": currency},
+    });
+    remote.post(&format!("{path}/accounts/{}", settlement.id), &body).await?;
+    Ok(())
+}
+
+async fn endpoints(
+    remote: &Remote,
+    name: &str,
+    set: &[(String, String)],
+    output: Output,
+) -> anyhow::Result<()> {
+    let path = format!("/participants/{}/endpoints", escaped(name));
+    for (kind, value) in set {
+        remote.post(&path, &json!({"type": kind, "value": value})).await?;
+    }
+    let endpoints: Vec<Endpoint> = remote.get(&path).await?;
+    let missing = set
+        .iter()
+        .find(|(kind, value)| !endpoints.iter().any(|known| known.kind == *kind && known.value == *value));
+    ensure!(missing.is_none(), "the hub took {missing:?} and does not show it");
+    if output == Output::Json {
+        return print(&serde_json::to_string_pretty(&endpoints)?);
+    }
+    let mut table = table(&["type", "value"], &[]);
+    for Endpoint { kind, value } in endpoints {
+        table.add_row(vec![kind, value]);
+    }
+    print(&table.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_a_type_and_a_value() {
+        assert_eq!(endpoint("A=http://x/?q=1"), Ok(("A".to_owned(), "http://x/?q=1".to_owned())));
+        for bad in ["", "A", "A=", "=x"] {
+            assert!(endpoint(bad).is_err(), "{bad}");
+        }
+    }
+}

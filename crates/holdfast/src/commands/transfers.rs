@@ -1,0 +1,230 @@
+//! `holdfast transfers`: what is known of transfers.
+//!
+//! `list` and `show` ask a running hub. `why` needs none: it reads the data directory's log and decides everything
+//! again, so what it tells is what the hub did, and it may run beside a serving hub.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use holdfast_domain::ids::TransferId;
+use holdfast_domain::transfers::TransferState;
+use holdfast_hub::{Core, log_folder, replay_with};
+use holdfast_log::{RealFs, SegmentReader};
+use holdfast_store::MemoryStore;
+use serde::Deserialize;
+
+use super::tables::{print, table};
+use super::{BadInput, Output};
+use crate::remote::{Remote, RemoteArgs, block_on, escaped};
+use crate::why::Witness;
+
+/// Show transfers, and why they ended as they did.
+#[derive(Debug, clap::Args)]
+pub(super) struct Transfers {
+    #[command(subcommand)]
+    what: What,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t, global = true)]
+    output: Output,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// A page of transfers of a running hub, in order of arrival
+    List {
+        /// Only those in this state, such as RESERVED
+        #[arg(long, value_parser = state)]
+        state: Option<TransferState>,
+        /// Only those that this participant pays or is paid in
+        #[arg(long, value_name = "NAME")]
+        participant: Option<String>,
+        /// The cursor that an earlier page ended with
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<String>,
+        /// At most so many
+        #[arg(long, value_name = "N")]
+        limit: Option<u64>,
+        #[command(flatten)]
+        remote: RemoteArgs,
+    },
+    /// One transfer of a running hub, with its history and what it did to positions
+    Show {
+        /// Its id
+        id: TransferId,
+        #[command(flatten)]
+        remote: RemoteArgs,
+    },
+    /// Its story from the log: what was tested with which numbers, who was told what, what ended it
+    Why {
+        /// Its id
+        id: TransferId,
+        /// The data directory
+        #[arg(long, value_name = "DIR", default_value = "./holdfast-data", env = "HOLDFAST_DATA")]
+        data: PathBuf,
+    },
+}
+
+fn state(text: &str) -> Result<TransferState, String> {
+    TransferState::from_name(text).ok_or_else(|| {
+        let names: Vec<&str> = TransferState::ALL.map(TransferState::name).to_vec();
+        format!("is none of {}", names.join(", "))
+    })
+}
+
+impl Transfers {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let output = self.output;
+        match self.what {
+            What::List { state, participant, after, limit, remote } => {
+                let remote = remote.open().map_err(BadInput::from)?;
+                let state = state.map(|state| state.name().to_owned());
+                let limit = limit.map(|limit| limit.to_string());
+                let query =
+                    [("state", state), ("participant", participant), ("after", after), ("limit", limit)];
+                let query: Vec<String> = query
+                    .into_iter()
+                    .filter_map(|(name, value)| Some(format!("{name}={}", escaped(&value?))))
+                    .collect();
+                block_on(list(&remote, &query.join("&"), output))
+            }
+            What::Show { id, remote } => {
+                let remote = remote.open().map_err(BadInput::from)?;
+                block_on(show(&remote, id, output))
+            }
+            What::Why { id, data } => why(id, &data, output),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Page {
+    transfers: Vec<Row>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    transfer_id: String,
+    state: String,
+    payer_fsp: Option<String>,
+    payee_fsp: Option<String>,
+    amount: String,
+    currency: String,
+    expiration: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Whole {
+    #[serde(flatten)]
+    row: Row,
+    history: Vec<Move>,
+    position_changes: Vec<Change>,
+    error_information: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Move {
+    state: String,
+    at: String,
+}
+
+#[derive(Deserialize)]
+struct Change {
+    participant: Option<String>,
+    change: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Refusal {
+    error_code: String,
+    error_description: Option<String>,
+}
+
+async fn list(remote: &Remote, query: &str, output: Output) -> anyhow::Result<()> {
+    let path = if query.is_empty() { "/hub/transfers".to_owned() } else { format!("/hub/transfers?{query}") };
+    let text = remote.get_text(&path).await?;
+    if output == Output::Json {
+        return print(std::str::from_utf8(&text).context("the hub's answer is not text")?.trim_end());
+    }
+    let page: Page = serde_json::from_slice(&text).context("the hub's answer is no page of transfers")?;
+    let header = ["transfer", "state", "payer", "payee", "amount", "currency", "expiration"];
+    let mut table = table(&header, &["amount"]);
+    for row in page.transfers {
+        let name = |name: Option<String>| name.unwrap_or_default();
+        table.add_row(vec![
+            row.transfer_id,
+            row.state,
+            name(row.payer_fsp),
+            name(row.payee_fsp),
+            row.amount,
+            row.currency,
+            row.expiration,
+        ]);
+    }
+    print(&table.to_string())?;
+    match page.next {
+        Some(next) => print(&format!("more: --after {next}")),
+        None => Ok(()),
+    }
+}
+
+async fn show(remote: &Remote, id: TransferId, output: Output) -> anyhow::Result<()> {
+    let text = remote.get_text(&format!("/hub/transfers/{id}")).await?;
+    if output == Output::Json {
+        return print(std::str::from_utf8(&text).context("the hub's answer is not text")?.trim_end());
+    }
+    let Whole { row, history, position_changes, error_information } =
+        serde_json::from_slice(&text).context("the hub's answer is no transfer")?;
+    let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "an unknown participant".to_owned());
+    print(&format!(
+        "{}: {} {} from {} to {}, {}; expiration {}",
+        row.transfer_id,
+        row.amount,
+        row.currency,
+        name(&row.payer_fsp),
+        name(&row.payee_fsp),
+        row.state,
+        row.expiration
+    ))?;
+    if let Some(error) = error_information {
+        let description = error.error_description.map_or_else(String::new, |text| format!(": {text}"));
+        print(&format!("error {}{description}", error.error_code))?;
+    }
+    let mut states = table(&["state", "at"], &[]);
+    for Move { state, at } in history {
+        states.add_row(vec![state, at]);
+    }
+    print(&states.to_string())?;
+    if position_changes.is_empty() {
+        return Ok(());
+    }
+    let mut changes = table(&["position of", "change", "value"], &["change", "value"]);
+    for Change { participant, change, value } in position_changes {
+        changes.add_row(vec![name(&participant), change, value]);
+    }
+    print(&changes.to_string())
+}
+
+fn why(id: TransferId, data: &Path, output: Output) -> anyhow::Result<()> {
+    let reader = SegmentReader::open(Arc::new(RealFs), &log_folder(data))
+        .with_context(|| format!("cannot read the log in {}", data.display()))?;
+    let mut core = Core::new(MemoryStore::new(0));
+    let mut witness = Witness::of(id);
+    replay_with(reader.frames(0)?, &mut core, |frame, commands, effects, core| {
+        witness.frame(&frame.header, commands, effects, core);
+    })
+    .context("the log does not lead to a state")?;
+    let story = witness.tell(&core);
+    if story.events.is_empty() {
+        bail!("the log in {} says nothing of {id}, up to offset {}", data.display(), story.log_end);
+    }
+    match output {
+        Output::Json => print(&serde_json::to_string_pretty(&story)?),
+        Output::Text => print(story.to_string().trim_end()),
+    }
+}

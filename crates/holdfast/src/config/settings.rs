@@ -1,0 +1,191 @@
+//! The settings as the program uses them.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use holdfast_api::callbacks::options::CallbackOptions;
+use holdfast_domain::positions::PrepareOrder;
+use holdfast_hub::limits::HubOptions;
+
+use super::layers::InForce;
+use super::value::Value;
+
+/// The keys file in the data directory, where no other is named.
+const KEYS_FILE: &str = "keys.toml";
+
+/// Everything that can be set.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) data: PathBuf,
+    pub(crate) trace: String,
+    pub(crate) connections_max: usize,
+    /// Certificate chain and private key.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    pub(crate) keys_file: PathBuf,
+    /// Whether the file was named by somebody, and so must be there.
+    pub(crate) keys_named: bool,
+    pub(crate) metrics_open: bool,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) hub: HubOptions,
+    pub(crate) callbacks: CallbackSettings,
+}
+
+/// Requests per second, and at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rate {
+    pub(crate) per_second: NonZeroU32,
+    pub(crate) burst: NonZeroU32,
+}
+
+/// How hard callbacks are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallbackSettings {
+    pub(crate) attempts_max: u32,
+    pub(crate) timeout: Duration,
+    pub(crate) pause_min: Duration,
+    pub(crate) pause_max: Duration,
+}
+
+impl CallbackSettings {
+    /// For the deliverer of callbacks. Two hubs that fail together are to come back apart.
+    pub(crate) fn options(self) -> CallbackOptions {
+        let CallbackSettings { attempts_max, timeout, pause_min, pause_max } = self;
+        let (attempt_time_max, jitter_seed) = (timeout, rand::random());
+        CallbackOptions { attempts_max, attempt_time_max, pause_min, pause_max, jitter_seed }
+    }
+}
+
+impl Settings {
+    /// Takes the values out of the layers and checks what concerns more than one of them.
+    pub(crate) fn read(all: &InForce) -> anyhow::Result<Settings> {
+        let tls = match (all.path("tls.certificate"), all.path("tls.key")) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => bail!("tls.certificate and tls.key go together: one of them is not set"),
+        };
+        let data = all.path("data").unwrap_or_default();
+        let keys = all.path("keys.file");
+        let hub = HubOptions {
+            position_order: match all.text("position.order") {
+                "smallest" => PrepareOrder::Smallest,
+                _ => PrepareOrder::Arrival,
+            },
+            frame_bytes_max: all.number("frame.bytes_max"),
+            intake_records_max: all.number("intake.records_max"),
+            intake_bytes_max: all.number("intake.bytes_max"),
+            intake_items_max: all.number("intake.items_max"),
+            expiry_holds_max: all.number("expiry.holds_max"),
+            clock_jump_max: all.number("clock.jump_max"),
+        };
+        let per_second = NonZeroU32::new(all.number("rate.per_second"));
+        let burst = NonZeroU32::new(all.number("rate.burst"));
+        let callbacks = CallbackSettings {
+            attempts_max: all.number("callbacks.attempts_max"),
+            timeout: Duration::from_millis(all.number("callbacks.timeout_ms")),
+            pause_min: Duration::from_millis(all.number("callbacks.pause_min_ms")),
+            pause_max: Duration::from_millis(all.number("callbacks.pause_max_ms")),
+        };
+        if callbacks.pause_min > callbacks.pause_max {
+            bail!("callbacks.pause_min_ms is above callbacks.pause_max_ms");
+        }
+        Ok(Settings {
+            listen: all.text("listen").parse()?,
+            trace: all.text("trace").to_owned(),
+            connections_max: all.number("connections_max"),
+            tls,
+            keys_named: keys.is_some(),
+            keys_file: keys.unwrap_or_else(|| data.join(KEYS_FILE)),
+            data,
+            metrics_open: all.flag("metrics.open"),
+            rate: per_second.map(|per_second| Rate { per_second, burst: burst.unwrap_or(per_second) }),
+            hub,
+            callbacks,
+        })
+    }
+}
+
+/// Reading by key. The table says of which kind a value is, and the layers have checked it.
+impl InForce {
+    fn text(&self, key: &str) -> &str {
+        match self.value(key) {
+            Value::Text(text) => text,
+            other => panic!("{key} is {other}, not a text"),
+        }
+    }
+
+    fn path(&self, key: &str) -> Option<PathBuf> {
+        match self.value(key) {
+            Value::Unset => None,
+            _ => Some(PathBuf::from(self.text(key))),
+        }
+    }
+
+    fn number<T: TryFrom<u64>>(&self, key: &str) -> T {
+        match self.value(key) {
+            Value::Number(number) => {
+                T::try_from(*number).unwrap_or_else(|_| panic!("{key}: its bounds in the table are too wide"))
+            }
+            other => panic!("{key} is {other}, not a number"),
+        }
+    }
+
+    fn flag(&self, key: &str) -> bool {
+        matches!(self.value(key), Value::Flag(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layers::Given;
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> anyhow::Result<Settings> {
+        let given: Vec<Given> = pairs
+            .iter()
+            .map(|(key, value)| Given { key: (*key).into(), value: (*value).into(), flag: "--set".into() })
+            .collect();
+        Settings::read(&InForce::load(None, std::iter::empty(), &given).unwrap())
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_rooms_they_belong_to() {
+        let settings = read(&[]).unwrap();
+        assert_eq!(settings.hub, HubOptions::default());
+        assert_eq!(settings.connections_max, holdfast_api::limits::CONNECTIONS_MAX);
+        let callbacks = settings.callbacks.options();
+        let jitter_seed = callbacks.jitter_seed;
+        assert_eq!(callbacks, CallbackOptions { jitter_seed, ..CallbackOptions::default() });
+        assert_eq!(settings.keys_file, PathBuf::from("./holdfast-data/keys.toml"));
+        assert!(settings.rate.is_none() && settings.tls.is_none() && !settings.keys_named);
+    }
+
+    #[test]
+    fn settings_that_go_together_are_checked_together() {
+        assert!(read(&[("tls.key", "k")]).unwrap_err().to_string().contains("go together"));
+        assert!(read(&[("tls.key", "k"), ("tls.certificate", "c")]).unwrap().tls.is_some());
+        assert!(read(&[("callbacks.pause_min_ms", "2000"), ("callbacks.pause_max_ms", "1000")]).is_err());
+        let rate = read(&[("rate.per_second", "5")]).unwrap().rate.unwrap();
+        assert_eq!((rate.per_second.get(), rate.burst.get()), (5, 5));
+    }
+
+    #[test]
+    fn every_number_fits_at_the_ends_of_its_range() {
+        use super::super::table::SETTINGS;
+        use super::super::value::Kind;
+        for end in [0, 1] {
+            let ends: Vec<(&str, String)> = SETTINGS
+                .iter()
+                .filter_map(|setting| match setting.kind {
+                    Kind::Number { min, max } => Some((setting.key, [min, max][end].to_string())),
+                    _ => None,
+                })
+                .collect();
+            let pairs: Vec<(&str, &str)> = ends.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            assert!(read(&pairs).is_ok());
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Every setting, once. The file, the environment, the command line, `holdfast config` and docs/configuration.md are
+//! all read off this table.
+
+use holdfast_api::limits as edge;
+use holdfast_hub::limits as hub;
+
+use super::value::{Kind, Value};
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Its name in the file, with dots for tables.
+    pub(crate) key: &'static str,
+    /// What it does, in sentences of their own.
+    pub(crate) what: &'static str,
+    pub(crate) kind: Kind,
+    default: Preset,
+}
+
+/// A default, in the form that a constant can have.
+#[derive(Debug)]
+enum Preset {
+    Text(&'static str),
+    Number(u64),
+    Flag(bool),
+    Unset,
+}
+
+impl Setting {
+    /// The value where nobody says otherwise.
+    pub(crate) fn default(&self) -> Value {
+        match self.default {
+            Preset::Text(text) => Value::Text(text.to_owned()),
+            Preset::Number(number) => Value::Number(number),
+            Preset::Flag(flag) => Value::Flag(flag),
+            Preset::Unset => Value::Unset,
+        }
+    }
+
+    /// Its name in the environment.
+    pub(crate) fn variable(&self) -> String {
+        format!("{}{}", super::PREFIX, self.key.replace('.', "_").to_uppercase())
+    }
+}
+
+const fn text(key: &'static str, kind: Kind, default: &'static str, what: &'static str) -> Setting {
+    Setting { key, what, kind, default: Preset::Text(default) }
+}
+
+const fn number(key: &'static str, min: u64, max: u64, default: u64, what: &'static str) -> Setting {
+    Setting { key, what, kind: Kind::Number { min, max }, default: Preset::Number(default) }
+}
+
+const fn flag(key: &'static str, default: bool, what: &'static str) -> Setting {
+    Setting { key, what, kind: Kind::Flag, default: Preset::Flag(default) }
+}
+
+const fn path_or_none(key: &'static str, what: &'static str) -> Setting {
+    Setting { key, what, kind: Kind::Path, default: Preset::Unset }
+}
+
+/// An hour, in milliseconds: the longest time that can be set.
+const HOUR_MS: u64 = 3_600_000;
+/// The largest frame that can be set: the log takes 16 MiB, and one large request may come on top.
+const FRAME_BYTES_CEILING: u64 = 8 * 1024 * 1024;
+/// One batch of the largest size must fit into the queue, or it would be refused for ever.
+const BATCH_BYTES: u64 = edge::BATCH_BODY_MAX as u64;
+const BATCH_RECORDS: u64 = hub::BATCH_RECORDS_MAX as u64;
+/// Far above what a machine has; a guard against a slip of the hand.
+const BYTES_CEILING: u64 = 1 << 40;
+const COUNT_CEILING: u64 = 1 << 30;
+
+/// All settings. Those without a table come first, as TOML wants it.
+pub(crate) static SETTINGS: [Setting; 21] = [
+    text(
+        "listen",
+        Kind::Address,
+        "127.0.0.1:4000",
+        "Where the API listens. Any address but a loopback one needs API keys.",
+    ),
+    text("data", Kind::Path, "./holdfast-data", "Where the log lies; made if it is not there."),
+    text(
+        "trace",
+        Kind::Text,
+        "info",
+        "What is written to standard error: error, warn, info, debug, or per part, such as info,holdfast_api=debug.",
+    ),
+    number(
+        "connections_max",
+        1,
+        COUNT_CEILING,
+        edge::CONNECTIONS_MAX as u64,
+        "Connections served at once; more wait in the kernel's queue.",
+    ),
+    path_or_none(
+        "tls.certificate",
+        "PEM file with the certificate chain. With tls.key the API speaks TLS only.",
+    ),
+    path_or_none("tls.key", "PEM file with the private key of the certificate."),
+    path_or_none(
+        "keys.file",
+        "The API keys, as `holdfast keys` keeps them; without it keys.toml in the data directory. Where the file exists keys are needed, on loopback too.",
+    ),
+    flag("metrics.open", false, "Whether /metrics needs no key."),
+    number(
+        "rate.per_second",
+        0,
+        1_000_000,
+        0,
+        "Requests per second that one key (without keys: one address) may send; 0: no limit.",
+    ),
+    number(
+        "rate.burst",
+        0,
+        1_000_000,
+        0,
+        "Requests that may come at once after a pause; 0: as many as in a second.",
+    ),
+    text(
+        "position.order",
+        Kind::Choice(&["arrival", "smallest"]),
+        "arrival",
+        "In which order the prepares of one account in one batch are tried.",
+    ),
+    number(
+        "clock.jump_max",
+        1,
+        HOUR_MS,
+        hub::CLOCK_JUMP_MAX as u64,
+        "Milliseconds that the wall clock may move against the monotonic one before nothing is taken any more.",
+    ),
+    number(
+        "expiry.holds_max",
+        1,
+        1_048_576,
+        hub::EXPIRY_HOLDS_MAX as u64,
+        "Holds that one expiry record ends at most, so that mass expiry leaves room for payments.",
+    ),
+    number(
+        "intake.records_max",
+        BATCH_RECORDS,
+        COUNT_CEILING,
+        hub::INTAKE_RECORDS_MAX as u64,
+        "Records that may wait in front of the writer; more are refused with 429.",
+    ),
+    number(
+        "intake.bytes_max",
+        BATCH_BYTES,
+        BYTES_CEILING,
+        hub::INTAKE_BYTES_MAX as u64,
+        "Bytes of records that may wait in front of the writer.",
+    ),
+    number(
+        "intake.items_max",
+        1,
+        COUNT_CEILING,
+        hub::INTAKE_ITEMS_MAX as u64,
+        "Requests, and apart from them questions, that may wait in front of the writer.",
+    ),
+    number(
+        "frame.bytes_max",
+        4_096,
+        FRAME_BYTES_CEILING,
+        hub::FRAME_BYTES_MAX as u64,
+        "Bytes of records at which a frame of the log is closed.",
+    ),
+    number("callbacks.attempts_max", 1, 1_000, 10, "Attempts before a callback becomes a dead letter."),
+    number(
+        "callbacks.timeout_ms",
+        10,
+        HOUR_MS,
+        20_000,
+        "Milliseconds that one attempt may take, from connecting to the end of the answer.",
+    ),
+    number(
+        "callbacks.pause_min_ms",
+        1,
+        HOUR_MS,
+        500,
+        "Milliseconds between the first attempt and the second, before jitter; doubles from there.",
+    ),
+    number(
+        "callbacks.pause_max_ms",
+        1,
+        HOUR_MS,
+        60_000,
+        "The longest pause between two attempts, in milliseconds.",
+    ),
+];

@@ -1,0 +1,206 @@
+//! A running hub as commands see it: requests over HTTP, answers read whole, refusals as errors that say what the
+//! hub said.
+//!
+//! Connections are kept and used again. A command is short-lived and has few requests under way at once, so a list of
+//! idle connections is all the pool that there is.
+
+mod connection;
+mod url;
+
+pub(crate) use connection::Link;
+pub(crate) use url::HubUrl;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use holdfast_domain::ids::TransferId;
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// How long a hub may take to answer. It gives up by itself earlier, and says why.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(90);
+/// The longest answer that is read: a full page of a list.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Which hub, and as whom.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct RemoteArgs {
+    /// Where the hub listens
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:4000",
+        env = "HOLDFAST_URL",
+        global = true
+    )]
+    url: HubUrl,
+    /// The API key, where the hub needs one
+    #[arg(long, value_name = "KEY", env = "HOLDFAST_KEY", hide_env_values = true, global = true)]
+    key: Option<String>,
+}
+
+impl RemoteArgs {
+    pub(crate) fn open(self) -> anyhow::Result<Remote> {
+        let bearer = self.key.map(|key| HeaderValue::try_from(format!("Bearer {key}")));
+        let mut bearer = bearer.transpose().context("the API key has characters that no key has")?;
+        if let Some(bearer) = &mut bearer {
+            bearer.set_sensitive(true);
+        }
+        Ok(Remote { url: self.url, bearer, idle: Mutex::default() })
+    }
+}
+
+/// A hub to talk to.
+pub(crate) struct Remote {
+    url: HubUrl,
+    bearer: Option<HeaderValue>,
+    idle: Mutex<Vec<Link>>,
+}
+
+/// What a hub answered.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// Status and the hub's own words, for people.
+    pub(crate) fn in_words(&self) -> String {
+        let information = serde_json::from_slice::<Value>(&self.body).ok();
+        let information = information.as_ref().and_then(|body| body.get("errorInformation"));
+        let member = |name| information.and_then(|members| members.get(name)).and_then(Value::as_str);
+        match (member("errorCode"), member("errorDescription")) {
+            (Some(code), Some(description)) => format!("{} {code}: {description}", self.status.as_u16()),
+            _ => self.status.to_string(),
+        }
+    }
+}
+
+impl Remote {
+    /// One exchange, whatever the status.
+    pub(crate) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> anyhow::Result<Answer> {
+        let mut request = Request::new(http_body_util::Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().with_context(|| format!("{path} is no path"))?;
+        *request.headers_mut() = headers;
+        request.headers_mut().insert(HOST, HeaderValue::try_from(self.url.authority())?);
+        if let Some(bearer) = &self.bearer {
+            request.headers_mut().insert(AUTHORIZATION, bearer.clone());
+        }
+        let exchange = async {
+            let idle = self.idle().pop();
+            let mut link = match idle.filter(Link::is_open) {
+                Some(link) => link,
+                None => {
+                    Link::open(&self.url).await.with_context(|| format!("no hub answers at {}", self.url))?
+                }
+            };
+            let (status, body) = link.send(request, ANSWER_BYTES_MAX).await.with_context(|| {
+                format!("the connection to {} broke; what was asked for may have been done", self.url)
+            })?;
+            self.idle().push(link);
+            Ok(Answer { status, body })
+        };
+        tokio::time::timeout(ANSWER_WAIT_MAX, exchange).await.with_context(|| {
+            format!("{} did not answer in time; what was asked for may have been done", self.url)
+        })?
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The body of a good answer to a GET, as it came.
+    pub(crate) async fn get_text(&self, path: &str) -> anyhow::Result<Bytes> {
+        let answer = self.exchange(Method::GET, path, HeaderMap::new(), Bytes::new()).await?;
+        if !answer.status.is_success() {
+            bail!("the hub refuses GET {path}: {}", answer.in_words());
+        }
+        Ok(answer.body)
+    }
+
+    /// The same, read.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let text = self.get_text(path).await?;
+        serde_json::from_slice(&text)
+            .with_context(|| format!("GET {path} is answered with something else than expected"))
+    }
+
+    /// A JSON POST that must be taken.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Bytes> {
+        let mut headers = HeaderMap::new();
+        headers.insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let answer = self.exchange(Method::POST, path, headers, body.to_string().into()).await?;
+        if !answer.status.is_success() {
+            bail!("the hub refuses POST {path}: {}", answer.in_words());
+        }
+        Ok(answer.body)
+    }
+}
+
+/// Runs a command that talks over the network.
+pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the network's thread")?.block_on(work)
+}
+
+/// An id for a new transfer: a random UUID of version 4.
+pub(crate) fn new_transfer_id() -> TransferId {
+    const VERSION: u128 = 0xf << 76;
+    const VARIANT: u128 = 0b11 << 62;
+    let random: u128 = rand::random();
+    TransferId(random & !(VERSION | VARIANT) | 4 << 76 | 0b10 << 62)
+}
+
+/// A path segment or query value with everything escaped that has a meaning in a URL.
+pub(crate) fn escaped(text: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if plain(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_a_meaning_in_a_url_is_escaped() {
+        assert_eq!(escaped("payer-1.za_x~"), "payer-1.za_x~");
+        assert_eq!(escaped("a b/?&é"), "a%20b%2F%3F%26%C3%A9");
+    }
+
+    #[test]
+    fn a_new_id_is_a_uuid_of_version_4() {
+        for _ in 0..100 {
+            let id = new_transfer_id().to_string();
+            assert_eq!(&id[14..15], "4", "{id}");
+            assert!("89ab".contains(&id[19..20]), "{id}");
+        }
+        assert_ne!(new_transfer_id(), new_transfer_id());
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_the_hubs_words() {
+        let answer = |body: &'static str| Answer { status: StatusCode::BAD_REQUEST, body: Bytes::from(body) };
+        let known = r#"{"errorInformation":{"errorCode":"3200","errorDescription":"no such participant"}}"#;
+        assert_eq!(answer(known).in_words(), "400 3200: no such participant");
+        assert_eq!(answer("<html>").in_words(), "400 Bad Request");
+    }
+}

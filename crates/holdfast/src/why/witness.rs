@@ -1,0 +1,279 @@
+//! Following the frames with an eye on one transfer.
+
+use std::collections::HashMap;
+
+use holdfast_domain::callbacks::callbacks;
+use holdfast_domain::codes::ErrorCode;
+use holdfast_domain::command::{Command, FulfilAction, Prepare};
+use holdfast_domain::effects::{Effects, Outcome, Step};
+use holdfast_domain::ids::{AccountId, HUB, Millis, ParticipantId, TransferId};
+use holdfast_domain::money::Balance;
+use holdfast_domain::participants::{Account, HUB_NAME};
+use holdfast_domain::transfers::{Completion, CompletionKind, Reason, Transfer, TransferState};
+use holdfast_domain::view::View;
+use holdfast_hub::Core;
+use holdfast_log::FrameHeader;
+use holdfast_store::MemoryStore;
+
+use super::position::position_step;
+use super::{Asked, Because, Difference, Event, FrameAt, PositionStep, Story, Subject, Told};
+use crate::log_view::time;
+
+/// Remembers what concerned one transfer.
+pub(crate) struct Witness {
+    id: TransferId,
+    /// Every account as it stood before the sub-batch that comes next.
+    accounts: HashMap<AccountId, Account>,
+    events: Vec<Event>,
+}
+
+impl Witness {
+    pub(crate) fn of(id: TransferId) -> Witness {
+        Witness { id, accounts: HashMap::new(), events: Vec::new() }
+    }
+
+    /// Takes in a frame that `core` has just been moved over.
+    pub(crate) fn frame(
+        &mut self,
+        header: &FrameHeader,
+        commands: &[Command],
+        effects: &Effects,
+        core: &Core<MemoryStore>,
+    ) {
+        let known = core.store().transfer(self.id);
+        let sub_batches = effects.steps().count();
+        let mut first = 0;
+        for (sub_batch, step) in effects.steps().enumerate() {
+            let end = first + step.outcomes.len();
+            for (at, command) in (first..end).zip(&commands[first..end]) {
+                if !concerns(command, self.id, known, &step) {
+                    continue;
+                }
+                let outcome = &effects.outcomes[at];
+                let offset = header.base_offset + at as u64;
+                let frame = FrameAt {
+                    base_offset: header.base_offset,
+                    records: header.count,
+                    sub_batch,
+                    sub_batches,
+                };
+                let (state, code) = match command {
+                    // The outcome of an expiry is about all that it ended.
+                    Command::Expire(_) => ended_by(&step, known),
+                    _ => (outcome.state, outcome.code.map(|code| code.number())),
+                };
+                let calls = callbacks(commands, effects, core.store());
+                let about = |call: &&holdfast_domain::callbacks::Callback| {
+                    call.origin as usize == at && call.transfer == self.id
+                };
+                let told = calls.iter().filter(about).map(|call| Told::of(call, offset, core)).collect();
+                self.events.push(Event {
+                    at: header.time_ms,
+                    offset,
+                    frame,
+                    asked: asked(command, outcome, core.store()),
+                    state: state.map(TransferState::name),
+                    error_code: code,
+                    because: because(command, outcome, known, &step, header.time_ms, core.store()),
+                    position: known.and_then(|known| self.position(known, &step, outcome, core.store())),
+                    told,
+                });
+            }
+            self.remember(&step);
+            first = end;
+        }
+    }
+
+    fn remember(&mut self, step: &Step<'_>) {
+        self.accounts.extend(step.accounts.iter().map(|row| (row.id, *row)));
+        for row in step.position_changes {
+            if let Some(account) = self.accounts.get_mut(&row.account) {
+                account.value = row.value;
+            }
+        }
+    }
+
+    fn position(
+        &self,
+        known: &Transfer,
+        step: &Step<'_>,
+        outcome: &Outcome,
+        after: &MemoryStore,
+    ) -> Option<PositionStep> {
+        let last = step.state_changes.iter().rfind(|row| row.transfer == known.no)?;
+        let account = match last.state {
+            TransferState::Committed => known.payee_account,
+            TransferState::Invalid | TransferState::ExpiredPrepared => None,
+            _ => known.payer_account,
+        };
+        let account = self.accounts.get(&account?)?;
+        let settlement = self.accounts.get(&account.settlement()).map_or(Balance::ZERO, |row| row.value);
+        position_step(known.no, known.amount, account, settlement, step, outcome, after)
+    }
+
+    /// The story so far.
+    pub(crate) fn tell(self, core: &Core<MemoryStore>) -> Story {
+        let store = core.store();
+        let transfer = store.transfer(self.id).map(|row| Subject {
+            payer_fsp: name_of(store, row.payer),
+            payee_fsp: name_of(store, row.payee),
+            amount: row.amount,
+            currency: row.currency,
+            expiration: row.expiration,
+            state: row.state.name(),
+            is_final: row.state.is_final(),
+            prepared_at: row.prepared_at,
+            since: row.changed_at,
+        });
+        Story {
+            transfer_id: self.id,
+            transfer,
+            events: self.events,
+            log_end: core.end(),
+            log_time: core.last_time(),
+        }
+    }
+}
+
+/// A participant's name; one that does not exist has only a number.
+pub(super) fn name_of(state: &impl View, id: ParticipantId) -> String {
+    if id == HUB {
+        return HUB_NAME.to_owned();
+    }
+    state.participant(id).map_or_else(|| format!("participant {}", id.0), |row| row.name.as_str().to_owned())
+}
+
+fn concerns(command: &Command, id: TransferId, known: Option<&Transfer>, step: &Step<'_>) -> bool {
+    match command {
+        Command::Expire(_) => {
+            known.is_some_and(|known| step.state_changes.iter().any(|row| row.transfer == known.no))
+        }
+        other => other.transfer() == Some(id),
+    }
+}
+
+fn ended_by(step: &Step<'_>, known: Option<&Transfer>) -> (Option<TransferState>, Option<u16>) {
+    let last = known.and_then(|known| step.state_changes.iter().rfind(|row| row.transfer == known.no));
+    last.map_or((None, None), |row| (Some(row.state), row.code.map(|code| code.number())))
+}
+
+fn asked(command: &Command, outcome: &Outcome, state: &impl View) -> Asked {
+    let name = |id| name_of(state, id);
+    match command {
+        Command::Prepare(prepare) => Asked::Prepare {
+            by: name(prepare.source),
+            payer_fsp: name(prepare.payer),
+            payee_fsp: name(prepare.payee),
+            amount: prepare.amount,
+            currency: prepare.currency,
+            expiration: prepare.expiration,
+        },
+        Command::Fulfil(fulfil) => match fulfil.action {
+            FulfilAction::Commit => Asked::Commit { by: name(fulfil.source) },
+            FulfilAction::Reserve => Asked::Reserve { by: name(fulfil.source) },
+        },
+        Command::Abort(abort) => Asked::Abort { by: name(abort.source), payee_error: abort.code },
+        Command::Lookup(lookup) => Asked::Lookup { by: name(lookup.source) },
+        Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) => {
+            Asked::Expire { holds_ended: outcome.subject }
+        }
+    }
+}
+
+/// Reads the reason off the outcome. `known` is the transfer after the frame, of which only what never changes and
+/// what this very step wrote is used.
+fn because(
+    command: &Command,
+    outcome: &Outcome,
+    known: Option<&Transfer>,
+    step: &Step<'_>,
+    now: Millis,
+    state: &impl View,
+) -> Because {
+    let code = outcome.code.and_then(|code| ErrorCode::from_number(code.number()));
+    let moved = known.is_some_and(|known| step.state_changes.iter().any(|row| row.transfer == known.no));
+    if let (Command::Lookup(_), Some(ErrorCode::ClientError)) = (command, code) {
+        return Because::NotAParty;
+    }
+    if !moved && outcome.reason == Some(Reason::WrongSource) {
+        let only = match command {
+            Command::Prepare(prepare) => name_of(state, prepare.payer),
+            _ => known.map_or_else(String::new, |known| name_of(state, known.payee)),
+        };
+        return Because::WrongSender { only };
+    }
+    let Some(known) = known.filter(|_| outcome.state.is_some() || matches!(command, Command::Expire(_)))
+    else {
+        return Because::UnknownTransfer;
+    };
+    match (command, moved) {
+        (Command::Prepare(_), true) => match (outcome.state, code) {
+            (Some(TransferState::Invalid), _) => {
+                Because::RuleBroken { rule: outcome.reason.map_or("a rule was broken", Reason::text) }
+            }
+            (Some(TransferState::Reserved), _) => Because::WithinLimits,
+            (_, Some(ErrorCode::PayerInsufficientLiquidity)) => Because::OverCover,
+            (_, Some(ErrorCode::PayerLimitError)) => Because::OverCap,
+            _ => Because::OutOfPlace,
+        },
+        (Command::Prepare(prepare), false) if prepare.hash == known.hash => Because::Repeat,
+        (Command::Prepare(prepare), false) => {
+            Because::Modified { differences: differences(known, prepare, state) }
+        }
+        (Command::Fulfil(_), true) => match outcome.state {
+            Some(TransferState::Committed) => {
+                Because::FulfilmentFits { before_expiration_ms: known.expiration - now }
+            }
+            Some(TransferState::AbortedError) => Because::FulfilmentWrong,
+            _ => Because::OutOfPlace,
+        },
+        (Command::Abort(_), true) => match outcome.state {
+            Some(TransferState::AbortedError) => Because::PayeeGaveUp,
+            _ => Because::OutOfPlace,
+        },
+        (Command::Fulfil(_) | Command::Abort(_), false) if took(known, command) => Because::Repeat,
+        (Command::Fulfil(_) | Command::Abort(_), false) => match (code, outcome.reason) {
+            (Some(ErrorCode::ModifiedRequest), _) => Because::OtherCompletion,
+            (_, Some(Reason::NotReserved)) => Because::NotReserved,
+            (Some(ErrorCode::TransferExpired), _) => Because::TooLate { late_ms: now - known.expiration },
+            _ => Because::OutOfPlace,
+        },
+        (Command::Expire(_), _) => Because::RanOut { late_ms: now - known.expiration },
+        (Command::Lookup(_), _) => Because::Asked,
+        (Command::Admin(_) | Command::SetEndpoint(_), _) => Because::OutOfPlace,
+    }
+}
+
+/// Whether this is the completion that the transfer took. Asked for a command that did not move it: what a transfer
+/// refuses once it never takes later, so the state after the frame tells the same as the one before it.
+fn took(known: &Transfer, command: &Command) -> bool {
+    let completion = match command {
+        Command::Fulfil(fulfil) => {
+            let kind = match fulfil.action {
+                FulfilAction::Commit => CompletionKind::Commit,
+                FulfilAction::Reserve => CompletionKind::Reserve,
+            };
+            Completion { kind, digest: fulfil.fulfilment }
+        }
+        Command::Abort(abort) => Completion { kind: CompletionKind::Abort, digest: abort.digest },
+        _ => return false,
+    };
+    known.completion == Some(completion)
+}
+
+fn differences(first: &Transfer, here: &Prepare, state: &impl View) -> Vec<Difference> {
+    let hex = |bytes: &[u8; 32]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let pairs = [
+        ("payeeFsp", name_of(state, first.payee), name_of(state, here.payee)),
+        ("amount", first.amount.to_string(), here.amount.to_string()),
+        ("currency", first.currency.to_string(), here.currency.to_string()),
+        ("expiration", time(first.expiration), time(here.expiration)),
+        ("condition", hex(&first.condition), hex(&here.condition)),
+        ("payerFsp", name_of(state, first.payer), name_of(state, here.payer)),
+    ];
+    pairs
+        .into_iter()
+        .filter(|(_, first, here)| first != here)
+        .map(|(field, first, here)| Difference { field, first, here })
+        .collect()
+}

@@ -1,0 +1,282 @@
+//! The operator's and participants' commands, against a real hub: participants set up, money moved between two
+//! simulated participants, and the story of every kind of end.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::server::{Server, any_port, binary, folder, run};
+
+/// Nothing here takes longer, unless it never comes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn url(server: &Server) -> String {
+    format!("http://{}", server.address)
+}
+
+/// Runs a command against the hub, for programs.
+fn ask(server: &Server, arguments: &[&str]) -> Output {
+    let url = url(server);
+    run(&[arguments, &["--url", &url, "--output", "json"]].concat())
+}
+
+#[track_caller]
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn refusal(output: &Output) -> String {
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn create(server: &Server, name: &str, cap: &str, funds: &str) {
+    json(&ask(
+        server,
+        &["participants", "create", name, "--currency", "USD", "--cap", cap, "--funds", funds],
+    ));
+}
+
+/// A `holdfast dfsp` that takes callbacks. Killed when dropped.
+struct Dfsp {
+    child: Child,
+    lines: Receiver<Value>,
+}
+
+impl Dfsp {
+    fn start(server: &Server, name: &str, manner: &str) -> Dfsp {
+        let mut child = binary()
+            .args(["dfsp", name, manner, "--output", "json", "--url", &url(server)])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the participant starts");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                // The test may have ended before the participant.
+                let _: Result<(), _> = send.send(serde_json::from_str(&line).expect("lines of JSON"));
+            }
+        });
+        let dfsp = Dfsp { child, lines };
+        dfsp.wait_for("it listens", |line| {
+            line["note"].as_str().is_some_and(|note| note.contains("listens on"))
+        });
+        dfsp
+    }
+
+    #[track_caller]
+    fn wait_for(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut seen = Vec::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if wanted(&line) => return line,
+                Ok(line) => seen.push(line),
+                Err(error) => panic!("{what}: {error}; seen: {seen:?}"),
+            }
+        }
+    }
+
+    /// The participant was called so about this transfer.
+    #[track_caller]
+    fn was_called(&self, call: &str, id: &str) -> Value {
+        let call = call.replace("{id}", id);
+        self.wait_for(&call, |line| line["way"] == "in" && line["call"] == call && line["transferId"] == id)
+    }
+}
+
+impl Drop for Dfsp {
+    fn drop(&mut self) {
+        // Already gone, or gone now.
+        let _: std::io::Result<()> = self.child.kill();
+        let _: std::io::Result<std::process::ExitStatus> = self.child.wait();
+    }
+}
+
+/// Pays once; the transfer's id, whether it was committed, and everything that was printed.
+#[track_caller]
+fn pay(server: &Server, payer: &str, amount: &str, more: &[&str]) -> (String, bool, String) {
+    let arguments = [&["dfsp", payer, "--pay", "payee", amount, "USD"], more].concat();
+    let output = ask(server, &arguments);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let posted = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let id = posted.into_iter().find_map(|line| line["transferId"].as_str().map(str::to_owned));
+    let id = id.unwrap_or_else(|| panic!("nothing was sent: {}", String::from_utf8_lossy(&output.stderr)));
+    (id, output.status.success(), text)
+}
+
+/// What `transfers why` tells.
+#[track_caller]
+fn why(data: &Path, id: &str) -> String {
+    let output = run(&["transfers", "why", id, "--data", data.to_str().expect("a plain path")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn participants_are_set_up_and_shown() {
+    let folder = folder();
+    let server = Server::start(folder.path(), any_port());
+    create(&server, "payer", "10", "1000.5");
+    let exact = json(&ask(&server, &["participants", "show", "PAYER"]));
+    assert_eq!((&exact["name"], &exact["isActive"]), (&Value::from("payer"), &Value::from(true)));
+    assert_eq!(exact["currencies"][0]["netDebitCap"].to_string(), "10");
+    assert_eq!(exact["currencies"][0]["settlement"].to_string(), "-1000.5");
+    // Without a limit it is there and not yet active; funds alone bring a cap of the same height.
+    json(&ask(&server, &["participants", "create", "bare", "--currency", "USD"]));
+    json(&ask(&server, &["participants", "create", "bare", "--currency", "EUR", "--funds", "7"]));
+    let bare = json(&ask(&server, &["participants", "show", "bare"]));
+    let shown: Vec<String> = bare["currencies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| format!("{} {} {}", row["currency"], row["isActive"], row["netDebitCap"]))
+        .collect();
+    assert_eq!(shown, ["\"USD\" false null", "\"EUR\" true 7"]);
+    let table = String::from_utf8(run(&["participants", "--url", &url(&server)]).stdout).unwrap();
+    for expected in ["participant", "Hub", "payer", "bare", "-1000.5", "net debit cap"] {
+        assert!(table.contains(expected), "{expected} in {table}");
+    }
+    let post = "FSPIOP_CALLBACK_URL_TRANSFER_POST";
+    let set = format!("{post}=http://127.0.0.1:9/transfers");
+    let endpoints = json(&ask(&server, &["participants", "endpoints", "payer", "--set", &set]));
+    assert_eq!(endpoints[0]["type"], post);
+    // What the hub refuses is told in its words; what makes no sense is not sent.
+    let again = refusal(&ask(&server, &["participants", "create", "payer", "--currency", "USD"]));
+    assert!(again.contains("3000"), "{again}");
+    assert!(refusal(&ask(&server, &["participants", "show", "nobody"])).contains("3200"));
+    for bad in [
+        &["participants", "create", "x1", "--currency", "usd"][..],
+        &["participants", "create", "x1", "--currency", "USD", "--cap", "-1"],
+        &["participants", "create", "x1", "--currency", "USD", "--cap", "1.00001"],
+        &["participants", "endpoints", "payer", "--set", "no-value"],
+        &["transfers", "show", "not-an-id"],
+        &["transfers", "list", "--state", "DONE"],
+        &["dfsp", "payer", "--fulfil", "--reject"],
+        &["dfsp", "payer", "--pay", "payee", "0", "USD"],
+        &["dfsp", "payer", "--pay", "payee", "5", "USD", "--expires", "soon"],
+    ] {
+        assert_eq!(ask(&server, bad).status.code(), Some(2), "{bad:?}");
+    }
+    let nobody = run(&["participants", "--url", "http://127.0.0.1:9"]);
+    assert!(refusal(&nobody).contains("no hub answers at http://127.0.0.1:9"));
+    server.stop();
+}
+
+#[test]
+fn money_moves_between_two_processes_and_every_end_has_its_story() {
+    let folder = folder();
+    let data = folder.path();
+    let server = Server::start(data, any_port());
+    create(&server, "payer", "10", "1000");
+    create(&server, "payee", "1000", "1000");
+    create(&server, "poor", "100", "3");
+
+    let payee = Dfsp::start(&server, "payee", "--fulfil");
+    let (committed, done, text) = pay(&server, "payer", "5", &[]);
+    assert!(done && text.contains("with the right fulfilment"), "{text}");
+    payee.was_called("POST /transfers", &committed);
+    payee.wait_for("its answer was taken", |line| line["way"] == "out" && line["status"] == 200);
+    let (waited, done, text) = pay(&server, "payer", "1", &["--prefer-wait"]);
+    assert!(done && text.contains("RESERVED"), "{text}");
+    let (over_cap, done, text) = pay(&server, "payer", "5", &[]);
+    assert!(!done && text.contains("4200"), "{text}");
+    let (over_cover, done, text) = pay(&server, "poor", "5", &[]);
+    assert!(!done && text.contains("4001"), "{text}");
+    drop(payee);
+
+    let payee = Dfsp::start(&server, "payee", "--reject");
+    let (rejected, done, text) = pay(&server, "payer", "2", &[]);
+    assert!(!done && text.contains("5104"), "{text}");
+    drop(payee);
+
+    let payee = Dfsp::start(&server, "payee", "--reserve");
+    let (patched, done, text) = pay(&server, "payer", "1", &[]);
+    assert!(done, "{text}");
+    assert_eq!(payee.was_called("PATCH /transfers/{id}", &patched)["transferState"], "COMMITTED");
+    drop(payee);
+
+    let payee = Dfsp::start(&server, "payee", "--silent");
+    let (expired, done, text) = pay(&server, "payer", "2", &["--expires", "500ms"]);
+    assert!(!done && text.contains("3303"), "{text}");
+    payee.was_called("PUT /transfers/{id}/error", &expired);
+    drop(payee);
+
+    let strangers = pay(&server, "payer", "1", &["--secret", "another", "--expires", "500ms"]);
+    assert!(!strangers.1, "nobody can fulfil it");
+
+    for (id, state, code) in [
+        (&committed, "COMMITTED", None),
+        (&waited, "COMMITTED", None),
+        (&over_cap, "ABORTED_REJECTED", Some("4200")),
+        (&over_cover, "ABORTED_REJECTED", Some("4001")),
+        (&rejected, "ABORTED_ERROR", Some("5104")),
+        (&patched, "COMMITTED", None),
+        (&expired, "EXPIRED_RESERVED", Some("3303")),
+    ] {
+        let shown = json(&ask(&server, &["transfers", "show", id]));
+        assert_eq!(
+            (shown["state"].as_str(), shown["errorInformation"]["errorCode"].as_str()),
+            (Some(state), code)
+        );
+        let story = why(data, id);
+        assert!(story.contains(&format!("It ended as {state}")), "{story}");
+        assert!(code.is_none_or(|code| story.contains(&format!("{state} {code}"))), "{story}");
+    }
+    let story = why(data, &over_cap);
+    assert!(story.contains("the cap is 10, the position was 6, 6 + 5 > 10."), "{story}");
+    assert!(story.contains("payer is told: PUT /transfers/{id}/error with 4200 (callback"), "{story}");
+    let story = why(data, &over_cover);
+    assert!(story.contains("the cover is 3, the position was 0, 0 + 5 > 3."), "{story}");
+    let story = why(data, &committed);
+    assert!(story.contains("the position of payee was 0, 0 - 5 = -5."), "{story}");
+
+    let page = json(&ask(&server, &["transfers", "list", "--state", "COMMITTED", "--participant", "payer"]));
+    let ids: Vec<&str> =
+        page["transfers"].as_array().unwrap().iter().filter_map(|row| row["transferId"].as_str()).collect();
+    assert_eq!(ids, [committed.as_str(), waited.as_str(), patched.as_str()]);
+    let first = json(&ask(&server, &["transfers", "list", "--limit", "1"]));
+    let next = first["next"].as_str().expect("there are more");
+    let second = json(&ask(&server, &["transfers", "list", "--limit", "1", "--after", next]));
+    assert_eq!(second["transfers"][0]["transferId"], waited.as_str());
+
+    let unknown = "0d6b1a2c-3f4e-4a5b-8c6d-7e8f9a0b1c2d";
+    let nothing = run(&["transfers", "why", unknown, "--data", data.to_str().unwrap()]);
+    assert!(refusal(&nothing).contains("says nothing of"));
+    server.stop();
+    // The story needs no hub.
+    let story = run(&["transfers", "why", &expired, "--output", "json", "--data", data.to_str().unwrap()]);
+    assert_eq!(json(&story)["transfer"]["state"], "EXPIRED_RESERVED");
+}
+
+#[test]
+fn the_json_path_is_measured_both_ways() {
+    let folder = folder();
+    let data = folder.path().to_str().expect("a plain path");
+    let flags = "--payments 200 --runs 1 --connections 8 --in-flight 16 --participants 4 --output json";
+    let flags: Vec<&str> = flags.split(' ').collect();
+    let report = run(&[&["bench", "fspiop", "--data", data][..], &flags].concat());
+    let report = json(&report);
+    let cases: Vec<(&str, u64)> = report["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| (case["way"].as_str().unwrap(), case["payments"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(cases, [("preferWait", 200), ("callbacks", 200)]);
+    for case in report["cases"].as_array().unwrap() {
+        let run = &case["runs"][0];
+        assert!(run["paymentsPerSecond"].as_f64().unwrap() > 0.0);
+        assert!(run["paymentUs"]["p99"].as_u64() >= run["paymentUs"]["p50"].as_u64());
+        assert!(run["disk"]["small"]["perSecond"].as_f64().unwrap() > 0.0);
+    }
+    assert!(report["machine"]["cores"].as_u64().unwrap() > 0);
+    let too_many = run(&["bench", "fspiop", "--connections", "0"]);
+    assert_eq!(too_many.status.code(), Some(2));
+}

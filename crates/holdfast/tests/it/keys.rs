@@ -1,0 +1,276 @@
+//! API keys through the binary: making them, and what each of them opens.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::ids::{ParticipantId, TransferId};
+use holdfast_domain::money::Amount;
+use holdfast_domain::participants::Name;
+use holdfast_domain::records::{self, PREPARE_HASH, batch};
+use serde_json::{Value, json};
+
+use crate::support::http::{Answer, exchange};
+use crate::support::server::{Server, any_port, folder, run};
+use crate::support::world::{now, usd};
+
+/// Makes a key and returns it: the one line on standard output.
+fn create(data: &Path, holder: &[&str]) -> String {
+    let arguments = [&["keys", "create", "--data", data.to_str().unwrap()], holder].concat();
+    let output = run(&arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let key = text.trim_end().to_owned();
+    assert!(key.starts_with("hf_") && key.len() == 3 + 8 + 1 + 64, "only the key: {text}");
+    key
+}
+
+fn bearer(key: &str) -> String {
+    format!("Authorization: Bearer {key}\r\n")
+}
+
+fn get(server: &Server, path: &str, headers: &str) -> Answer {
+    exchange(server, "GET", path, headers, b"")
+}
+
+fn send(server: &Server, key: &str, commands: &[Command]) -> Answer {
+    let mut body = batch::request_header(u32::try_from(commands.len()).unwrap()).to_vec();
+    for command in commands {
+        let at = body.len();
+        records::write(command, &mut body);
+        if matches!(command, Command::Prepare(_)) {
+            body[at..][PREPARE_HASH].fill(0);
+        }
+    }
+    // Replies are binary; what matters here is the status.
+    let mut stream = std::net::TcpStream::connect(server.address).unwrap();
+    let head = format!(
+        "POST /hub/batch HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n{}\r\n",
+        body.len(),
+        bearer(key)
+    );
+    let mut answer = Vec::new();
+    std::io::Write::write_all(&mut stream, &[head.as_bytes(), &body].concat()).unwrap();
+    std::io::Read::read_to_end(&mut stream, &mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+fn prepare(id: u128, source: u32, payer: u32, payee: u32) -> Command {
+    let prepare = Prepare {
+        source: ParticipantId(source),
+        id: TransferId(id),
+        payer: ParticipantId(payer),
+        payee: ParticipantId(payee),
+        amount: Amount(10_000),
+        expiration: now() + 60_000,
+        currency: usd(),
+        condition: [7; 32],
+        hash: [0; 32],
+        tail: Vec::new(),
+    };
+    Command::Prepare(prepare.hashed())
+}
+
+fn participant(name: &str) -> Command {
+    Command::Admin(Admin::CreateParticipant { name: Name::new(name).unwrap(), currency: usd() })
+}
+
+#[test]
+fn keys_are_made_listed_and_revoked() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let operator = create(&data, &["--operator"]);
+    let fsp = create(&data, &["--participant", "fsp1"]);
+    let file = data.join("keys.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains(&operator[12..]) && !text.contains(&fsp[12..]), "hashes only");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let place = file.to_str().unwrap();
+    let list = || -> Value {
+        serde_json::from_slice(&run(&["keys", "list", "--keys", place, "--output", "json"]).stdout).unwrap()
+    };
+    let keys = list();
+    let find =
+        |id: &str| keys["keys"].as_array().unwrap().iter().find(|key| key["id"] == id).unwrap().clone();
+    assert_eq!(find(&operator[3..11])["role"], "operator");
+    assert_eq!(find(&fsp[3..11])["participant"], "fsp1");
+    assert!(run(&["keys", "revoke", &fsp[3..11], "--keys", place]).status.success());
+    assert_eq!(list()["keys"].as_array().unwrap().len(), 1);
+    let again = run(&["keys", "revoke", &fsp[3..11], "--keys", place]);
+    assert_eq!(again.status.code(), Some(1), "it is gone already");
+    for wrong in [
+        &["keys", "revoke", "xyz", "--keys", place][..],
+        &["keys", "create", "--keys", place],
+        &["keys", "create", "--operator", "--participant", "fsp1", "--keys", place],
+        &["keys", "create", "--participant", "a name", "--keys", place],
+    ] {
+        assert_eq!(run(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn an_address_that_others_reach_needs_keys() {
+    let folder = folder();
+    let data = folder.path();
+    let refused = run(&["serve", "--listen", "0.0.0.0:0", "--data", data.to_str().unwrap()]);
+    let reason = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success());
+    assert!(reason.contains("not a loopback address") && reason.contains("holdfast keys create"), "{reason}");
+    let missing =
+        run(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap(), "--keys", "no.toml"]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no keys file no.toml"));
+
+    let operator = create(data, &["--operator"]);
+    let server = Server::launch(&mut Server::command(data, SocketAddr::from(([0, 0, 0, 0], 0))));
+    assert_eq!(get(&server, "/hub/stats", "").refusal(), (401, "3000".to_owned()));
+    assert_eq!(get(&server, "/hub/stats", &bearer(&operator)).status, 200);
+    server.stop();
+    run(&["keys", "revoke", &operator[3..11], "--data", data.to_str().unwrap()]);
+    let nobody = run(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("nobody could call this hub"));
+}
+
+#[test]
+fn each_key_opens_what_it_is_for() {
+    let folder = folder();
+    let operator = create(folder.path(), &["--operator"]);
+    let fsp1 = create(folder.path(), &["--participant", "fsp1"]);
+    let server = Server::start(folder.path(), any_port());
+    let source = |name: &str| format!("{}FSPIOP-Source: {name}\r\n", bearer(&fsp1));
+    let id = "b51ec534-ee48-4575-b6a9-ead2955b8069";
+    let transfer = format!("/transfers/{id}");
+    let wrong = format!("{}0", &operator[..operator.len() - 1]);
+    let wrong = if wrong == operator { format!("{}1", &operator[..operator.len() - 1]) } else { wrong };
+    let cases: [(&str, &str, String, u16); 22] = [
+        ("GET", "/health", String::new(), 200),
+        ("GET", "/docs", String::new(), 200),
+        ("GET", "/openapi.json", String::new(), 200),
+        ("GET", "/health", bearer(&wrong), 401),
+        ("GET", "/metrics", String::new(), 401),
+        ("GET", "/metrics", bearer(&fsp1), 403),
+        ("GET", "/metrics", bearer(&operator), 200),
+        ("GET", "/hub/stats", String::new(), 401),
+        ("HEAD", "/hub/stats", String::new(), 401),
+        ("GET", "/hub/stats", bearer(&wrong), 401),
+        ("GET", "/hub/stats", "Authorization: Basic aGY6aGY=\r\n".to_owned(), 401),
+        ("GET", "/hub/stats", bearer(&fsp1), 403),
+        ("GET", "/hub/stats", bearer(&operator), 200),
+        ("GET", "/hub/stats", format!("X-API-Key: {operator}\r\n"), 200),
+        ("POST", "/hub/clock/confirm", bearer(&fsp1), 403),
+        ("POST", "/hub/clock/confirm", bearer(&operator), 202),
+        ("GET", "/participants", bearer(&fsp1), 403),
+        ("GET", "/participants", bearer(&operator), 200),
+        ("GET", &transfer, String::new(), 401),
+        ("GET", &transfer, source("fsp2"), 403),
+        // Past the gate: the handler misses the headers of the standard.
+        ("GET", &transfer, source("FSP1"), 400),
+        ("GET", "/nowhere", String::new(), 404),
+    ];
+    for (verb, path, headers, status) in cases {
+        let answer = exchange(&server, verb, path, &headers, b"");
+        assert_eq!(
+            answer.status,
+            status,
+            "{verb} {path} {}: {}",
+            &headers[..headers.len().min(30)],
+            answer.body
+        );
+        assert_eq!(answer.head.to_lowercase().contains("www-authenticate: bearer"), status == 401, "{path}");
+    }
+    let refused = get(&server, &transfer, &source("fsp2"));
+    assert_eq!(refused.refusal(), (403, "3000".to_owned()));
+    assert!(refused.description().contains("this key is for fsp1"), "{}", refused.body);
+    server.stop();
+}
+
+#[test]
+fn a_participant_sends_its_own_records_only() {
+    let folder = folder();
+    let operator = create(folder.path(), &["--operator"]);
+    let fsp1 = create(folder.path(), &["--participant", "FSP1"]);
+    let server = Server::start(folder.path(), any_port());
+    let early = send(&server, &fsp1, &[prepare(1, 1, 1, 2)]);
+    assert_eq!(early.refusal(), (403, "3000".to_owned()), "it does not exist yet: {}", early.body);
+    assert_eq!(send(&server, &operator, &[participant("fsp1"), participant("fsp2")]).status, 200);
+    let records =
+        |server: &Server| get(server, "/hub/stats", &bearer(&operator)).json()["log"]["records"].clone();
+    assert_eq!(records(&server), json!(2));
+
+    let others_fulfil =
+        Command::Fulfil(Fulfil::new(ParticipantId(2), TransferId(1), FulfilAction::Commit, [7; 32]));
+    for (what, bad) in [
+        ("another's prepare", prepare(2, 2, 2, 1)),
+        ("another's fulfil", others_fulfil),
+        ("the operator's record", participant("fsp3")),
+    ] {
+        let refused = send(&server, &fsp1, &[prepare(3, 1, 1, 2), bad]);
+        assert_eq!(refused.refusal(), (403, "3000".to_owned()), "{what}");
+        assert!(refused.description().contains("record 1"), "{what}: {}", refused.body);
+    }
+    assert_eq!(records(&server), json!(2), "nothing was stored");
+    assert_eq!(send(&server, &fsp1, &[prepare(3, 1, 1, 2)]).status, 200);
+    assert_eq!(records(&server), json!(3));
+    server.stop();
+}
+
+#[test]
+fn a_running_hub_takes_over_new_and_revoked_keys() {
+    let folder = folder();
+    let data = folder.path();
+    let first = create(data, &["--operator"]);
+    let server = Server::start(data, any_port());
+    let becomes = |key: &str, status: u16| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while get(&server, "/hub/stats", &bearer(key)).status != status {
+            assert!(Instant::now() < deadline, "the hub never answered {status}");
+        }
+    };
+    let second = create(data, &["--operator"]);
+    becomes(&second, 200);
+    assert!(run(&["keys", "revoke", &first[3..11], "--data", data.to_str().unwrap()]).status.success());
+    becomes(&first, 401);
+    // Without its file a hub with keys lets nobody in rather than everybody.
+    std::fs::remove_file(data.join("keys.toml")).unwrap();
+    becomes(&second, 401);
+    server.stop();
+}
+
+#[test]
+fn traces_have_the_request_and_not_the_key() {
+    let folder = folder();
+    let operator = create(folder.path(), &["--operator"]);
+    let fsp1 = create(folder.path(), &["--participant", "fsp1"]);
+    let traces = folder.path().join("traces");
+    let mut command = Server::command(folder.path(), any_port());
+    command.env("HOLDFAST_TRACE", "trace").stderr(std::fs::File::create(&traces).unwrap());
+    let server = Server::launch(&mut command);
+    let headers = format!(
+        "{}x-request-id: order-17\r\ntraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n",
+        bearer(&operator)
+    );
+    let answer =
+        get(&server, "/hub/transfers/b51ec534-ee48-4575-b6a9-ead2955b8069?x=secret-in-query", &headers);
+    assert!(answer.head.to_lowercase().contains("x-request-id: order-17"), "{}", answer.head);
+    assert_eq!(get(&server, "/hub/stats", &format!("X-API-Key: {fsp1}\r\n")).status, 403);
+    let made = get(&server, "/health", "x-request-id: not sane\r\n").head.to_lowercase();
+    let id = made.lines().find_map(|line| line.strip_prefix("x-request-id: ")).unwrap();
+    assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    server.stop();
+    let text = std::fs::read_to_string(&traces).unwrap();
+    // The colours of a terminal stand between names and values.
+    let plain: String =
+        text.split('\u{1b}').map(|part| part.split_once('m').map_or(part, |(_, rest)| rest)).collect();
+    let line =
+        plain.lines().find(|line| line.contains("answered") && line.contains("order-17")).unwrap_or_default();
+    for part in ["GET", "/hub/transfers/{id}", "status=404", "operator", "0af7651916cd43dd8448eb211c80319c"] {
+        assert!(line.contains(part), "{part} is missing in: {line}");
+    }
+    assert!(!text.contains(&operator[12..]) && !text.contains(&fsp1[12..]), "a key was traced");
+    assert!(!plain.lines().any(|line| line.contains("answered") && line.contains("secret-in-query")));
+}

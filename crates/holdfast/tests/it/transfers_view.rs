@@ -1,0 +1,95 @@
+//! `GET /hub/transfers`: filters, pages, and the bound on what one request looks at.
+
+use holdfast_domain::transfers::TransferState as S;
+use serde_json::{Value, json};
+
+use crate::admin_api::{IN, done, fulfil, get, movement, on_runtime, payment, prepare, send, two_banks};
+use crate::support::server::{Server, any_port, folder};
+use crate::support::world::client;
+
+#[test]
+fn transfers_are_listed_page_by_page() {
+    let folder = folder();
+    let server = Server::start(folder.path(), any_port());
+    two_banks(&server);
+    let third = r#"{"name":"bank-c","currency":"USD"}"#;
+    assert_eq!(send(&server, "POST", "/participants", third).status, 201);
+    done(&server, "POST", "/participants/bank-a/accounts/2", &movement(1, IN, "100"), 202);
+    for id in 1..=5 {
+        on_runtime(prepare(&server, payment(id, if id == 4 { 1_000 } else { 1 })));
+    }
+    on_runtime(fulfil(&server, payment(2, 1)));
+    let ids = |page: &Value| -> Vec<u64> {
+        let rows = page["transfers"].as_array().unwrap().iter();
+        rows.map(|row| row["transferId"].as_str().unwrap()[24..].parse().unwrap()).collect()
+    };
+    let list = |query: &str| get(&server, &format!("/hub/transfers{query}")).json();
+    let all = list("");
+    assert_eq!((ids(&all), &all["next"]), (vec![1, 2, 3, 4, 5], &Value::Null));
+    assert_eq!(
+        all["transfers"][0],
+        json!({
+            "transferId": "00000000-0000-0000-0000-000000000001", "state": "RESERVED", "transferState": "RESERVED",
+            "payerFsp": "bank-a", "payeeFsp": "bank-b", "amount": "1", "currency": "USD",
+            "expiration": all["transfers"][0]["expiration"],
+        })
+    );
+    assert_eq!(ids(&list("?state=RESERVED")), [1, 3, 5]);
+    assert_eq!(ids(&list("?state=COMMITTED&participant=BANK-B")), [2]);
+    assert_eq!(ids(&list("?participant=bank-c")), [0_u64; 0]);
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = list(&format!("?state=RESERVED&limit=1{after}"));
+        seen.extend(ids(&page));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, [1, 3, 5]);
+    for (query, code) in [
+        ("?state=reserved", "3101"),
+        ("?state=", "3101"),
+        ("?colour=red", "3101"),
+        ("?after=x", "3101"),
+        ("?limit=-1", "3101"),
+        ("?participant=nobody", "3200"),
+    ] {
+        assert_eq!(
+            get(&server, &format!("/hub/transfers{query}")).refusal(),
+            (400, code.to_owned()),
+            "{query}"
+        );
+    }
+    server.stop();
+}
+
+/// More than one request looks at: a filter that nothing matches leads through empty pages to the end.
+#[test]
+fn a_rare_state_is_found_through_empty_pages() {
+    const COUNT: u128 = 10_050;
+    let folder = folder();
+    let server = Server::start(folder.path(), any_port());
+    two_banks(&server);
+    let last = payment(COUNT, 1);
+    on_runtime(async {
+        // Nothing covers them, so all are refused but the last, which the funds come before.
+        let client = client(&server).await;
+        let mut waiting = tokio::task::JoinSet::new();
+        for id in 1..COUNT {
+            let (client, payment) = (client.clone(), payment(id, 1));
+            waiting.spawn(async move { client.prepare(payment.prepare()).await.unwrap().code });
+        }
+        assert!(waiting.join_all().await.iter().all(|code| *code == 4001));
+        done(&server, "POST", "/participants/bank-a/accounts/2", &movement(1, IN, "1"), 202);
+        assert_eq!(client.prepare(last.prepare()).await.unwrap().state, Some(S::Reserved));
+    });
+    let first = get(&server, "/hub/transfers?state=RESERVED").json();
+    assert_eq!(first, json!({"transfers": [], "next": "10000"}));
+    let second = get(&server, "/hub/transfers?state=RESERVED&after=10000").json();
+    assert_eq!((second["transfers"].as_array().map(Vec::len), &second["next"]), (Some(1), &Value::Null));
+    let page = get(&server, "/hub/transfers?limit=5000").json();
+    assert_eq!((page["transfers"].as_array().map(Vec::len), &page["next"]), (Some(1_000), &json!("1000")));
+    assert_eq!(get(&server, "/hub/transfers?after=99999999").json(), json!({"transfers": [], "next": null}));
+    server.stop();
+}
