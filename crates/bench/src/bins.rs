@@ -1,4 +1,4 @@
-//! The position step alone: `positions::process` on one core, over frames of prepares and of commits.
+//! The position step alone: `positions::process` on one core, over frames in which prepares and commits are mixed.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::payments::mix;
 
 /// Messages per frame.
 pub(crate) const FRAME_MESSAGES: usize = 4_096;
-/// Frames that are gone through again and again, alternately of prepares and of commits.
+/// Frames that are gone through again and again.
 const FRAMES: usize = 64;
 
 struct Accounts(Vec<PositionAccount>);
@@ -34,7 +34,8 @@ pub(crate) fn messages_per_second(accounts: u32, payers: Payers, messages: u64, 
         alarm_percentage: 10,
     };
     let rows = Accounts(vec![account; accounts as usize]);
-    let frames: Vec<Vec<Message>> = (0..FRAMES).map(|frame| frame_of(frame, accounts, payers, seed)).collect();
+    let frames: Vec<Vec<Message>> =
+        (0..FRAMES).map(|frame| frame_of(frame, accounts, payers, seed)).collect();
     let rounds = messages.div_ceil((FRAMES * FRAME_MESSAGES) as u64).max(1);
     let mut effects = Effects::default();
     let mut accepted = 0_u64;
@@ -56,12 +57,12 @@ pub(crate) fn messages_per_second(accounts: u32, payers: Payers, messages: u64, 
 }
 
 fn frame_of(frame: usize, accounts: u32, payers: Payers, seed: u64) -> Vec<Message> {
-    let (action, state) = match frame % 2 {
-        0 => (Action::Prepare, TransferState::ReceivedPrepare),
-        _ => (Action::Commit, TransferState::ReceivedFulfil),
-    };
     let message = |number: u64| {
         let random = mix(seed, number);
+        let (action, state) = match (random >> 40) % 2 {
+            0 => (Action::Prepare, TransferState::ReceivedPrepare),
+            _ => (Action::Commit, TransferState::ReceivedFulfil),
+        };
         let account = match payers {
             Payers::Uniform => u32::try_from(random % u64::from(accounts)).expect("below a u32"),
             Payers::Hot => 0,

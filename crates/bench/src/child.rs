@@ -70,7 +70,8 @@ impl Server {
         let ended = match receive.recv_timeout(STOP_MAX) {
             Ok(ended) => ended,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                let _: rustix::io::Result<()> = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                let _: rustix::io::Result<()> =
+                    rustix::process::kill_process(pid, rustix::process::Signal::KILL);
                 return Err(self.failed("did not end when asked to"));
             }
         };

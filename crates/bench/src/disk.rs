@@ -56,7 +56,10 @@ fn measure(path: &Path) -> std::io::Result<Disk> {
         file.write_all_at(&zeros, position as u64)?;
     }
     file.sync_all()?;
-    Ok(Disk { small: write(&file, SMALL_BYTES, SMALL_WRITES)?, large: write(&file, LARGE_BYTES, LARGE_WRITES)? })
+    Ok(Disk {
+        small: write(&file, SMALL_BYTES, SMALL_WRITES)?,
+        large: write(&file, LARGE_BYTES, LARGE_WRITES)?,
+    })
 }
 
 fn write(file: &File, bytes: usize, writes: usize) -> std::io::Result<Writes> {

@@ -56,7 +56,10 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> BenchError {
+    pub(crate) fn io(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> BenchError {
         let path = path.into();
         move |source| BenchError::Io { what, path, source }
     }

@@ -65,7 +65,8 @@ fn mount_of(data: &Path) -> Option<(String, String)> {
     for line in mounts.lines() {
         let mut words = line.split(' ');
         let (device, point, kind) = (words.next()?, PathBuf::from(words.next()?), words.next()?);
-        let longer = best.as_ref().is_none_or(|(found, ..)| point.components().count() >= found.components().count());
+        let longer =
+            best.as_ref().is_none_or(|(found, ..)| point.components().count() >= found.components().count());
         if data.starts_with(&point) && longer {
             best = Some((point, kind.to_owned(), device.to_owned()));
         }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use holdfast_client::Client;
 
@@ -13,8 +15,9 @@ use crate::machine::kilobytes;
 pub(crate) struct Usage {
     /// User and system time, in microseconds.
     pub(crate) cpu_us: u64,
-    /// Bytes sent to the disk.
-    pub(crate) written_bytes: u64,
+    /// Bytes of page cache made dirty, as the kernel accounts them: in whole folios, which may be far larger than
+    /// what is written.
+    pub(crate) dirtied_bytes: u64,
     /// The most memory it had at once.
     pub(crate) rss_peak_bytes: u64,
 }
@@ -24,11 +27,13 @@ impl Usage {
     pub(crate) fn of(pid: u32) -> Usage {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
         let value = |text: &str, name: &str| {
-            text.lines().find_map(|line| line.strip_prefix(name)).map(|rest| rest.trim_start_matches(':').trim().to_owned())
+            text.lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(|rest| rest.trim_start_matches(':').trim().to_owned())
         };
         Usage {
             cpu_us: cpu_us(&read("stat")).unwrap_or(0),
-            written_bytes: value(&read("io"), "write_bytes").and_then(|text| text.parse().ok()).unwrap_or(0),
+            dirtied_bytes: value(&read("io"), "write_bytes").and_then(|text| text.parse().ok()).unwrap_or(0),
             rss_peak_bytes: value(&read("status"), "VmHWM").and_then(|text| kilobytes(&text)).unwrap_or(0),
         }
     }
@@ -41,6 +46,20 @@ fn cpu_us(stat: &str) -> Option<u64> {
     let system: u64 = fields.next()?.parse().ok()?;
     Some((user + system) * (1_000_000 / rustix::param::clock_ticks_per_second()))
 }
+
+/// Bytes written to the device under `directory` so far, by whomever; `None` where the kernel does not tell.
+pub(crate) fn device_written_bytes(directory: &Path) -> Option<u64> {
+    let device = fs::metadata(directory).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let stat = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+    let sectors: u64 = stat.split_whitespace().nth(SECTORS_WRITTEN)?.parse().ok()?;
+    sectors.checked_mul(SECTOR_BYTES)
+}
+
+/// The place of the sectors written in a block device's `stat`.
+const SECTORS_WRITTEN: usize = 6;
+/// The unit of that file, whatever the device's own is.
+const SECTOR_BYTES: u64 = 512;
 
 /// The server's counters, by name and labels as `/metrics` prints them.
 #[derive(Debug, Clone, Default)]
@@ -77,7 +96,8 @@ impl Counters {
 
     /// Nanoseconds of each stage.
     pub(crate) fn stages_since(&self, before: &Counters) -> BTreeMap<String, u64> {
-        let names = self.0.keys().filter_map(|name| Some((name, name.strip_prefix(STAGE)?.strip_suffix("\"}")?)));
+        let names =
+            self.0.keys().filter_map(|name| Some((name, name.strip_prefix(STAGE)?.strip_suffix("\"}")?)));
         names.map(|(name, stage)| (stage.to_owned(), self.since(before, name))).collect()
     }
 }
@@ -95,7 +115,8 @@ pub(crate) struct Books {
 impl Books {
     pub(crate) async fn read(client: &Client) -> Result<Books, BenchError> {
         let text = client.get("/hub/stats").await.map_err(BenchError::client("reading /hub/stats"))?;
-        let stats: serde_json::Value = serde_json::from_str(&text).map_err(|_| BenchError::View("/hub/stats"))?;
+        let stats: serde_json::Value =
+            serde_json::from_str(&text).map_err(|_| BenchError::View("/hub/stats"))?;
         let number = |value: &serde_json::Value| value.as_u64().ok_or(BenchError::View("/hub/stats"));
         let reached = &stats["reachedState"];
         Ok(Books {

@@ -28,7 +28,7 @@ pub const IN_FLIGHT_MAX: usize = 32_768;
 /// Connections at most.
 pub const CONNECTIONS_MAX: usize = 64;
 /// Connections that carry single payments: while one waits for the disk, the next request gathers.
-pub const SINGLE_CONNECTIONS_DEFAULT: usize = 2;
+pub const SINGLE_CONNECTIONS_DEFAULT: usize = 3;
 /// How long one call of a benchmark may take.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a prepared payment may wait for its fulfil.

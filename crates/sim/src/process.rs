@@ -61,7 +61,7 @@ pub fn draw_options(random: &mut Random) -> HubOptions {
         position_order: if random.chance(50) { PrepareOrder::Arrival } else { PrepareOrder::Smallest },
         frame_bytes_max: *random.pick(&[512, 2_048, 1 << 16]),
         intake_records_max: random.size(20, 60),
-        intake_bytes_max: *random.pick(&[4_096, 1 << 16]),
+        intake_bytes_max: *random.pick(&[10_000, 1 << 16]),
         intake_items_max: random.size(4, 12),
         expiry_holds_max: *random.pick(&[1, 3, 100]),
         clock_jump_max: CLOCK_JUMP_MAX,

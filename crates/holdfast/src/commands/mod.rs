@@ -3,7 +3,9 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 what was asked for makes no sense (a bad option, a bad file), as clap has it.
 
+mod bench;
 mod dry_run;
+mod load;
 mod log;
 mod serve;
 mod verify;
@@ -27,6 +29,8 @@ enum Command {
     DryRun(dry_run::DryRun),
     Log(log::Log),
     Verify(verify::Verify),
+    Load(load::Load),
+    Bench(bench::Bench),
 }
 
 impl Command {
@@ -36,6 +40,8 @@ impl Command {
             Command::DryRun(command) => command.run(),
             Command::Log(command) => command.run(),
             Command::Verify(command) => command.run(),
+            Command::Load(command) => command.run(),
+            Command::Bench(command) => command.run(),
         }
     }
 }

@@ -3,5 +3,6 @@
 mod dry_run_position;
 mod fulfil_races_expiry;
 mod kill_nine;
+mod measuring;
 mod serve;
 mod support;

@@ -1,5 +1,5 @@
 //! Invariant 5. What was acknowledged is there after every restart: the same state or a legal successor, the same
-//! refusal, the same answer to the same id. What was refused at the door left nothing.
+//! refusal, the same answer to the same id. What was refused as not stored left nothing.
 
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command};
@@ -79,8 +79,9 @@ impl AcknowledgedSurvives {
             return Err(format!("the log ends at {}; answers went out up to {end}", core.end()));
         }
         let rows = core.store().transfers_from(TransferNo(0), usize::MAX);
-        match rows.iter().find(|row| !diary.may_exist().contains(&row.id)) {
-            Some(row) => Err(format!("{} was refused at the door and has a row", row.id)),
+        let may_exist = diary.may_exist();
+        match rows.iter().find(|row| !may_exist.contains(&row.id)) {
+            Some(row) => Err(format!("{} was refused as not stored and has a row", row.id)),
             None => Ok(()),
         }
     }

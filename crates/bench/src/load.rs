@@ -1,0 +1,381 @@
+//! `holdfast load transfers`: payments against a hub that is running already.
+//!
+//! In a closed loop each payment begins when another has ended. In an open loop payments begin at their own places
+//! in time and their latency counts from there, so a hub that falls behind cannot hide it by slowing down its
+//! callers. Here refusals are counted, not fatal: it is the hub that is looked at, not the benchmark.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use holdfast_client::{Abort, Client, ClientError, ClientOptions, Reply};
+use holdfast_domain::ids::Millis;
+use holdfast_domain::transfers::TransferState;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::BenchError;
+use crate::drive::{micros, new_histogram};
+use crate::meter::Books;
+use crate::options::{
+    CALL_DEADLINE, EXPIRY, IN_FLIGHT_MAX, LOAD_SECONDS_DEFAULT, LoadOptions, Pace, Payers, SHORT_EXPIRY,
+};
+use crate::payments::{Parties, Payments, mix, now_millis};
+use crate::report::{Percentiles, per};
+
+/// The code that a payee gives for an abort: "payee rejected the transaction".
+const ABORT_CODE: u16 = 5_104;
+/// How often the bar moves.
+const BAR_INTERVAL: Duration = Duration::from_millis(200);
+/// After the last expiration the hub may take this long until no hold of ours is open.
+const EXPIRY_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How often it is asked meanwhile.
+const EXPIRY_LOOK: Duration = Duration::from_millis(100);
+
+/// What a load run found.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct LoadReport {
+    pub seconds: f64,
+    pub payments: u64,
+    pub payments_per_second: f64,
+    /// Asked for, in an open loop.
+    pub rate: Option<u64>,
+    pub in_flight: usize,
+    pub settled: u64,
+    pub aborted: u64,
+    pub left_to_expire: u64,
+    /// Holds that the hub ended during the run because they ran out.
+    pub expired: u64,
+    /// Refusals by the rules, by code.
+    pub refused: BTreeMap<u16, u64>,
+    /// Calls without a reply, by what they said.
+    pub errors: BTreeMap<String, u64>,
+    /// Payments that were settled or aborted: from their start (open loop: their place in time) to the end.
+    pub payment_us: Percentiles,
+    pub prepare_us: Percentiles,
+    /// Of the fulfil or abort alone.
+    pub second_us: Percentiles,
+}
+
+/// Drives the hub as the options say.
+///
+/// # Errors
+/// If the hub is not reached or does not take the participants of the run.
+pub fn load_transfers(options: &LoadOptions) -> Result<LoadReport, BenchError> {
+    options.check()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(BenchError::Runtime)?.block_on(run(options))
+}
+
+#[derive(Default)]
+struct Tally {
+    settled: u64,
+    aborted: u64,
+    left_to_expire: u64,
+    refused: BTreeMap<u16, u64>,
+    errors: BTreeMap<String, u64>,
+}
+
+struct Recorder {
+    tally: Tally,
+    payment_us: Histogram<u64>,
+    prepare_us: Histogram<u64>,
+    second_us: Histogram<u64>,
+}
+
+/// How a payment is meant to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    Fulfil,
+    Abort,
+    Expire,
+}
+
+struct Loading {
+    client: Client,
+    payments: Payments,
+    options: LoadOptions,
+    /// Payments to make at most.
+    count: u64,
+    next: AtomicU64,
+    started: Instant,
+    ends: Instant,
+    wall: Millis,
+    /// In an open loop: one permit per payment that is due.
+    due: Option<Semaphore>,
+    recorder: Mutex<Recorder>,
+    bar: ProgressBar,
+}
+
+async fn run(options: &LoadOptions) -> Result<LoadReport, BenchError> {
+    let client = Client::connect(ClientOptions {
+        connections: options.connections,
+        calls_max: IN_FLIGHT_MAX,
+        deadline: CALL_DEADLINE,
+        jitter_seed: options.seed,
+        ..ClientOptions::to(&options.address)
+    });
+    let client = client.await.map_err(BenchError::client(format!("connecting to {}", options.address)))?;
+    let parties = Parties::create(&client, options.seed, options.accounts).await?;
+    let before = Books::read(&client).await?;
+    let seconds = match (options.seconds, options.payments) {
+        (Some(seconds), _) => seconds,
+        (None, None) => LOAD_SECONDS_DEFAULT,
+        (None, Some(_)) => crate::options::LOAD_SECONDS_MAX,
+    };
+    let by_rate = match options.pace {
+        Pace::Open { rate } => rate.saturating_mul(seconds),
+        Pace::Closed => u64::MAX,
+    };
+    let count = options.payments.unwrap_or(u64::MAX).min(by_rate);
+    let started = Instant::now();
+    let loading = Arc::new(Loading {
+        client,
+        payments: Payments::new(parties, Payers::Uniform, options.seed),
+        options: options.clone(),
+        count,
+        next: AtomicU64::new(0),
+        started,
+        ends: started + Duration::from_secs(seconds),
+        wall: now_millis(),
+        due: matches!(options.pace, Pace::Open { .. }).then(|| Semaphore::new(0)),
+        recorder: Mutex::new(Recorder {
+            tally: Tally::default(),
+            payment_us: new_histogram(),
+            prepare_us: new_histogram(),
+            second_us: new_histogram(),
+        }),
+        bar: progress_bar(options, count, seconds),
+    });
+    let pacer = Pacer::start(&loading);
+    let mut tasks = JoinSet::new();
+    for _ in 0..options.in_flight {
+        let loading = Arc::clone(&loading);
+        tasks.spawn(async move { loading.work().await });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(|error| BenchError::Refused(format!("a worker ended early: {error}")))?;
+    }
+    drop(pacer);
+    let took = started.elapsed();
+    loading.bar.finish_and_clear();
+    let expired = wait_for_expiry(&loading, before).await?;
+    Ok(loading.report(took, expired))
+}
+
+fn progress_bar(options: &LoadOptions, count: u64, seconds: u64) -> ProgressBar {
+    let target = match options.progress {
+        true => ProgressDrawTarget::stderr_with_hz(5),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let length = if count == u64::MAX { seconds } else { count };
+    let bar = ProgressBar::with_draw_target(Some(length), target);
+    match ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} {wide_msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// Waits until the holds that were left alone have run out; gives how many have.
+async fn wait_for_expiry(loading: &Loading, before: Books) -> Result<u64, BenchError> {
+    let left = loading.lock().tally.left_to_expire;
+    let given_up = Instant::now() + SHORT_EXPIRY + EXPIRY_WAIT_MAX;
+    let mut look = tokio::time::interval(EXPIRY_LOOK);
+    loop {
+        look.tick().await;
+        let expired = Books::read(&loading.client).await?.expired.saturating_sub(before.expired);
+        if expired >= left || Instant::now() >= given_up {
+            return Ok(expired);
+        }
+    }
+}
+
+impl Loading {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn work(&self) {
+        loop {
+            if let Some(due) = &self.due {
+                let Ok(permit) = due.acquire().await else { return };
+                permit.forget();
+            }
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if number >= self.count || Instant::now() >= self.ends + self.grace() {
+                return;
+            }
+            let begun = match self.options.pace {
+                Pace::Closed => Instant::now(),
+                Pace::Open { rate } => self.started + place_in_time(number, rate),
+            };
+            self.pay(number, begun).await;
+        }
+    }
+
+    /// An open loop finishes what was due, so that its slowest payments count; within bounds.
+    fn grace(&self) -> Duration {
+        if self.due.is_some() { CALL_DEADLINE } else { Duration::ZERO }
+    }
+
+    fn plan(&self, number: u64) -> Plan {
+        let dice = mix(self.options.seed ^ 0x5d, number) % 100;
+        let (abort, expire) = (u64::from(self.options.abort_percent), u64::from(self.options.expire_percent));
+        match dice {
+            dice if dice < abort => Plan::Abort,
+            dice if dice < abort + expire => Plan::Expire,
+            _ => Plan::Fulfil,
+        }
+    }
+
+    async fn pay(&self, number: u64, begun: Instant) {
+        let plan = self.plan(number);
+        let life = if plan == Plan::Expire { SHORT_EXPIRY } else { EXPIRY };
+        let expiration = Millis::try_from((self.started.elapsed() + life).as_millis()).unwrap_or(Millis::MAX);
+        let condition = self.payments.condition(number);
+        let prepare = self.payments.prepare(number, condition, self.wall.saturating_add(expiration));
+        let prepared = self.client.prepare(prepare).await;
+        let prepare_us = micros(begun.elapsed());
+        if !self.count_reply(&prepared, TransferState::Reserved) {
+            return;
+        }
+        if plan == Plan::Expire {
+            let mut recorder = self.lock();
+            recorder.prepare_us.saturating_record(prepare_us);
+            recorder.tally.left_to_expire += 1;
+            return;
+        }
+        let fulfil = self.payments.fulfil(number);
+        let second = Instant::now();
+        let (ended, state) = match plan {
+            Plan::Abort => {
+                let abort = Abort { id: fulfil.id, payee: fulfil.payee, code: ABORT_CODE };
+                (self.client.abort(abort).await, TransferState::AbortedError)
+            }
+            _ => (self.client.fulfil(fulfil).await, TransferState::Committed),
+        };
+        let (second_us, payment_us) = (micros(second.elapsed()), micros(begun.elapsed()));
+        if self.count_reply(&ended, state) {
+            let mut recorder = self.lock();
+            recorder.prepare_us.saturating_record(prepare_us);
+            recorder.second_us.saturating_record(second_us);
+            recorder.payment_us.saturating_record(payment_us);
+            match plan {
+                Plan::Abort => recorder.tally.aborted += 1,
+                _ => recorder.tally.settled += 1,
+            }
+        }
+    }
+
+    /// Counts what did not go well; `true` if the transfer is where it should be.
+    fn count_reply(&self, reply: &Result<Reply, ClientError>, state: TransferState) -> bool {
+        match reply {
+            Ok(reply) if reply.state == Some(state) => return true,
+            Ok(reply) => *self.lock().tally.refused.entry(reply.code).or_default() += 1,
+            Err(error) => *self.lock().tally.errors.entry(error.to_string()).or_default() += 1,
+        }
+        false
+    }
+
+    fn report(&self, took: Duration, expired: u64) -> LoadReport {
+        let recorder = self.lock();
+        let tally = &recorder.tally;
+        let bad = tally.refused.values().sum::<u64>() + tally.errors.values().sum::<u64>();
+        let payments = tally.settled + tally.aborted + tally.left_to_expire + bad;
+        LoadReport {
+            seconds: took.as_secs_f64(),
+            payments,
+            payments_per_second: per(payments, micros(took)) * 1e6,
+            rate: match self.options.pace {
+                Pace::Open { rate } => Some(rate),
+                Pace::Closed => None,
+            },
+            in_flight: self.options.in_flight,
+            settled: tally.settled,
+            aborted: tally.aborted,
+            left_to_expire: tally.left_to_expire,
+            expired,
+            refused: tally.refused.clone(),
+            errors: tally.errors.clone(),
+            payment_us: Percentiles::of(&recorder.payment_us),
+            prepare_us: Percentiles::of(&recorder.prepare_us),
+            second_us: Percentiles::of(&recorder.second_us),
+        }
+    }
+}
+
+/// When payment `number` of an open loop is due.
+fn place_in_time(number: u64, rate: u64) -> Duration {
+    let nanos = u128::from(number) * 1_000_000_000 / u128::from(rate.max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// A thread beside the loop: releases what is due and moves the bar. It waits in the kernel, whose timers are finer
+/// than the runtime's.
+struct Pacer {
+    stop: Option<SyncSender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Pacer {
+    fn start(loading: &Arc<Loading>) -> Pacer {
+        let (stop, stopped) = sync_channel(0);
+        let loading = Arc::clone(loading);
+        let thread = std::thread::spawn(move || {
+            let (mut released, mut ended) = (0, false);
+            let mut bar_at = Instant::now();
+            loop {
+                let mut pause = BAR_INTERVAL;
+                if let (Some(due), Pace::Open { rate }) = (&loading.due, loading.options.pace) {
+                    let passed = loading.started.elapsed();
+                    let now = u64::try_from(passed.as_nanos() * u128::from(rate) / 1_000_000_000);
+                    let now = now.unwrap_or(u64::MAX).saturating_add(1).min(loading.count);
+                    due.add_permits(usize::try_from(now - released).unwrap_or(0));
+                    released = now;
+                    if released < loading.count {
+                        pause = place_in_time(released, rate).saturating_sub(passed);
+                    } else if !ended {
+                        // One more for each worker, which finds that there is nothing left to pay.
+                        due.add_permits(loading.options.in_flight);
+                        ended = true;
+                    }
+                }
+                if bar_at.elapsed() >= BAR_INTERVAL {
+                    bar_at = Instant::now();
+                    loading.move_bar();
+                }
+                match stopped.recv_timeout(pause) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        });
+        Pacer { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Loading {
+    fn move_bar(&self) {
+        let begun = self.next.load(Ordering::Relaxed).min(self.count);
+        let position = if self.count == u64::MAX { self.started.elapsed().as_secs() } else { begun };
+        self.bar.set_position(position);
+        let rate = per(begun, micros(self.started.elapsed())) * 1e6;
+        self.bar.set_message(format!("{} payments/s", crate::table::thousands(rate)));
+    }
+}
+
+impl Drop for Pacer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            eprintln!("the pacer of the load ended early");
+        }
+    }
+}
