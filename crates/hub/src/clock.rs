@@ -112,9 +112,9 @@ impl ClockGuard {
         (behind_ms > self.jump_max).then_some(ClockFault::BehindLog { behind_ms })
     }
 
-    /// An operator says that the wall clock is right as it stands.
-    pub const fn confirm(&mut self, now: Reading) {
-        self.trusted = Some(now);
+    /// An operator says that the wall clock was right when it was `seen`.
+    pub const fn confirm(&mut self, seen: Reading) {
+        self.trusted = Some(seen);
         self.fault = None;
     }
 }

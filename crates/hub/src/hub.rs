@@ -87,6 +87,7 @@ pub struct HubHandle<S = MemoryStore> {
     health: Arc<Health>,
     reader: Reader,
     tail: Tail,
+    clock: Arc<dyn Clock>,
 }
 
 impl<S> Clone for HubHandle<S> {
@@ -96,6 +97,7 @@ impl<S> Clone for HubHandle<S> {
             health: Arc::clone(&self.health),
             reader: Arc::clone(&self.reader),
             tail: self.tail.clone(),
+            clock: Arc::clone(&self.clock),
         }
     }
 }
@@ -123,9 +125,9 @@ impl<S> HubHandle<S> {
         self.health.status()
     }
 
-    /// An operator says that the wall clock is right as it stands.
+    /// An operator says that the wall clock is right as it stands now. A jump after this is a new one.
     pub fn confirm_clock(&self) {
-        self.intake.confirm_clock();
+        self.intake.confirm_clock(self.clock.read());
     }
 
     /// Reads the log beside the writer.
@@ -161,14 +163,16 @@ impl Hub {
         let health = Arc::new(Health::default());
         let (reader, tail) = (log.reader(), log.tail());
         let journal = Journal::threaded(Box::new(log), &intake, &health).map_err(OpenError::Thread)?;
-        let writer = Writer::new(core, Arc::clone(&intake), journal, clock, Arc::clone(&health), options);
+        let writer_clock = Arc::clone(&clock);
+        let writer =
+            Writer::new(core, Arc::clone(&intake), journal, writer_clock, Arc::clone(&health), options);
         let alarm = StopAlarm { intake: Arc::clone(&intake), health: Arc::clone(&health) };
         let writer = thread("writer", move || {
             let alarm = alarm;
             writer.run();
             std::mem::forget(alarm);
         })?;
-        let handle = HubHandle { intake, health, reader, tail };
+        let handle = HubHandle { intake, health, reader, tail, clock };
         Ok(Hub { handle, writer: Some(writer), spare: Some(spare) })
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 
-use crate::clock::ClockFault;
+use crate::clock::{ClockFault, Reading};
 use crate::core::Core;
 use crate::limits::HubOptions;
 use crate::meters::Meters;
@@ -52,7 +52,7 @@ pub type Query<S> = Box<dyn FnOnce(&Core<S>) + Send>;
 pub(crate) struct Waiting<S> {
     pub(crate) submissions: Vec<Submission>,
     pub(crate) queries: Vec<Query<S>>,
-    pub(crate) confirm_clock: bool,
+    pub(crate) confirmed_clock: Option<Reading>,
 }
 
 struct State<S> {
@@ -62,7 +62,7 @@ struct State<S> {
     bytes: usize,
     /// A frame is being written: the next one is closed when it is durable, with all that has come by then.
     journal_busy: bool,
-    confirm_clock: bool,
+    confirmed_clock: Option<Reading>,
     closed: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl<S> Intake<S> {
             records: 0,
             bytes: 0,
             journal_busy: false,
-            confirm_clock: false,
+            confirmed_clock: None,
             closed: None,
         };
         Intake { state: Mutex::new(state), changed: Condvar::new(), options, meters: Meters::default() }
@@ -140,9 +140,9 @@ impl<S> Intake<S> {
         Ok(())
     }
 
-    /// Tells the writer that an operator believes the wall clock.
-    pub fn confirm_clock(&self) {
-        self.lock().confirm_clock = true;
+    /// Tells the writer that an operator believes the wall clock as it was `seen`.
+    pub fn confirm_clock(&self, seen: Reading) {
+        self.lock().confirmed_clock = Some(seen);
         self.changed.notify_all();
     }
 
@@ -165,7 +165,7 @@ impl<S> Intake<S> {
         let mut state = self.lock();
         (state.records, state.bytes) = (0, 0);
         let submissions = std::mem::take(&mut state.submissions).into();
-        Waiting { submissions, queries: std::mem::take(&mut state.queries), confirm_clock: false }
+        Waiting { submissions, queries: std::mem::take(&mut state.queries), confirmed_clock: None }
     }
 
     pub(crate) fn set_journal_busy(&self, busy: bool) {
@@ -182,7 +182,7 @@ impl<S> Intake<S> {
             state.journal_busy
                 || (state.submissions.is_empty()
                     && state.queries.is_empty()
-                    && !state.confirm_clock
+                    && state.confirmed_clock.is_none()
                     && state.closed.is_none())
         };
         let state = self.lock();
@@ -214,7 +214,7 @@ impl<S> Intake<S> {
             submissions.extend(state.submissions.pop_front());
         }
         state.bytes -= bytes;
-        let confirm_clock = std::mem::take(&mut state.confirm_clock);
-        Waiting { submissions, queries: std::mem::take(&mut state.queries), confirm_clock }
+        let confirmed_clock = state.confirmed_clock.take();
+        Waiting { submissions, queries: std::mem::take(&mut state.queries), confirmed_clock }
     }
 }

@@ -92,7 +92,7 @@ impl<S: Store> Writer<S> {
     /// One turn: answer what was asked, then close a frame of what waits and what is due, decide it and have it
     /// written. Everything applied before is durable by now, so questions see only what is.
     pub fn turn(&mut self) -> Turn {
-        let Waiting { submissions, queries, confirm_clock } = self.intake.take();
+        let Waiting { submissions, queries, confirmed_clock } = self.intake.take();
         if self.stopped || matches!(self.health.status(), Status::Stopped(_)) {
             // Dropping a question tells its asker that there is no answer.
             self.stopped = true;
@@ -103,8 +103,8 @@ impl<S: Store> Writer<S> {
         }
         queries.into_iter().for_each(|query| query(&self.core));
         let now = self.clock.read();
-        if confirm_clock {
-            self.guard.confirm(now);
+        if let Some(seen) = confirmed_clock {
+            self.guard.confirm(seen);
         }
         let Some(time) = self.believed_time(now) else {
             let Status::ClockSuspect(fault) = self.health.status() else { return Turn::Idle };

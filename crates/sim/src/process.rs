@@ -130,9 +130,9 @@ impl Process {
         self.intake.submit(Submission { bytes, commands, answer })
     }
 
-    /// The operator says that the wall clock is right.
-    pub fn confirm_clock(&self) {
-        self.intake.confirm_clock();
+    /// The operator says that the wall clock is right as it was `seen`.
+    pub fn confirm_clock(&self, seen: holdfast_hub::clock::Reading) {
+        self.intake.confirm_clock(seen);
     }
 
     /// One turn of the writer, and the answers that came of it.

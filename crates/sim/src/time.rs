@@ -55,11 +55,11 @@ impl Run {
         if self.auditors.clock.is_jumped(now)
             && let Some(hub) = &self.hub
         {
-            hub.confirm_clock();
+            hub.confirm_clock(now);
             self.auditors.clock.confirmed(now);
             self.tally.jumps_confirmed += 1;
             self.trace.note(format_args!("clock confirmed"));
-            // The confirmation wakes the writer: what it says is about the clock as it stands now.
+            // The confirmation wakes the writer.
             self.turn();
         }
     }

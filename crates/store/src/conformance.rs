@@ -166,7 +166,8 @@ fn a_hold_that_ended_is_no_longer_due(store: &mut impl Store) {
 
 fn sorting_what_is_due_changes_no_answer(store: &mut impl Store) {
     open_for_business(store);
-    let prepares: Vec<Command> = (1..40_i32).map(|id| prepare(id.unsigned_abs().into(), 1, i64::from(5_000 - 70 * id))).collect();
+    let prepares: Vec<Command> =
+        (1..40_i32).map(|id| prepare(id.unsigned_abs().into(), 1, i64::from(5_000 - 70 * id))).collect();
     frame(store, 10, &prepares);
     let before: Vec<_> = store.due(4_000, 100);
     store.sort_due(3_500);
