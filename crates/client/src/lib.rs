@@ -21,7 +21,6 @@
 //! | `courier` | carries a shipment until it has ended: attempts, pauses, splitting |
 //! | `link` | one HTTP connection |
 
-mod admin;
 mod backoff;
 mod courier;
 mod desk;
@@ -109,6 +108,14 @@ impl Client {
     /// As [`Client::prepare`].
     pub async fn abort(&self, call: Abort) -> Result<Reply, ClientError> {
         self.call(call.into()).await
+    }
+
+    /// Sends one command of the operator; of a new participant [`Created::from_reply`] reads the numbers.
+    ///
+    /// # Errors
+    /// As [`Client::prepare`].
+    pub async fn admin(&self, admin: Admin) -> Result<Reply, ClientError> {
+        self.call(Command::Admin(admin)).await
     }
 
     /// Sends any one command.
