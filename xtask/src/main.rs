@@ -15,14 +15,14 @@ const SOAK_SEEDS: &str = "0..100000";
 const USAGE: &str = "cargo xtask <chore>
 
   test   all tests, and the faults planted for the simulator
-  ci     format, clippy with warnings denied, then all of test
+  ci     format, clippy and rustdoc with warnings denied, then all of test
   soak   what takes long: many kills of the real binary, many simulator seeds";
 
 fn main() -> ExitCode {
     let chore = env::args().nth(1);
     let done = match chore.as_deref() {
         Some("test") => test(),
-        Some("ci") => format().and_then(|()| clippy()).and_then(|()| test()),
+        Some("ci") => format().and_then(|()| clippy()).and_then(|()| docs()).and_then(|()| test()),
         Some("soak") => soak(),
         _ => Err(USAGE.to_owned()),
     };
@@ -40,8 +40,13 @@ fn format() -> Result<(), String> {
 }
 
 fn clippy() -> Result<(), String> {
-    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"];
-    cargo(&lints, &[])
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"], &[])?;
+    let planted = ["--package", "holdfast-sim", "--all-targets", "--features", "planted-bugs", "--locked"];
+    cargo(&[&["clippy"], &planted[..], &["--", "--deny", "warnings"]].concat(), &[])
+}
+
+fn docs() -> Result<(), String> {
+    cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"], &[("RUSTDOCFLAGS", "--deny warnings")])
 }
 
 fn test() -> Result<(), String> {

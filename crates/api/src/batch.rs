@@ -12,8 +12,7 @@ use http_body_util::BodyExt;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use holdfast_domain::command::Command;
-use holdfast_domain::records::{self, batch};
+use holdfast_domain::records::{SealError, Sealed, batch};
 use holdfast_hub::{Refusal, Submission};
 
 use crate::Edge;
@@ -26,42 +25,25 @@ pub(crate) async fn batch(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let (header, mut bytes) =
+    let (header, bytes) =
         timeout(BODY_READ_MAX, read_body(&headers, body)).await.map_err(|_| ApiError::SlowBody)??;
     let started = Instant::now();
     let count =
         batch::read_request_header(&header).map_err(|error| ApiError::Malformed(error.to_string()))?;
-    let commands = seal_records(&mut bytes, count as usize)?;
+    let records = Sealed::from_client(bytes, count as usize).map_err(|error| match error {
+        SealError::TooMany(count) => ApiError::Refused(Refusal::TooMany(count)),
+        SealError::Bad { .. } | SealError::Count { .. } => ApiError::Malformed(error.to_string()),
+    })?;
     edge.parse.increment(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let (send, receive) = oneshot::channel();
     let answer = Box::new(move |outcomes| {
         // A caller that has gone away misses its answer and will ask again.
         let _: Result<(), _> = send.send(outcomes);
     });
-    edge.hub.submit(Submission { bytes, commands, answer })?;
+    edge.hub.submit(Submission::new(records, answer))?;
     let outcomes = timeout(ANSWER_WAIT_MAX, receive).await.map_err(|_| ApiError::NoAnswer)?;
     let outcomes = outcomes.map_err(|_| Refusal::Unknown("the hub stopped".to_owned()))??;
     Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], batch::write_replies(&outcomes)).into_response())
-}
-
-/// Fills in the hashes and parses the records.
-fn seal_records(bytes: &mut [u8], count: usize) -> Result<Vec<Command>, ApiError> {
-    if count > holdfast_hub::limits::BATCH_RECORDS_MAX {
-        return Err(Refusal::TooMany(count).into());
-    }
-    let mut commands = Vec::with_capacity(count);
-    let mut at = 0;
-    while at < bytes.len() {
-        let (command, length) = records::seal(&mut bytes[at..])
-            .map_err(|error| ApiError::Malformed(format!("record {}: {error}", commands.len())))?;
-        commands.push(command);
-        at += length;
-    }
-    if commands.len() != count {
-        let found = commands.len();
-        return Err(ApiError::Malformed(format!("the header counts {count} records, the body has {found}")));
-    }
-    Ok(commands)
 }
 
 /// Reads the body in one copy: the sixteen bytes of its header apart from the records.

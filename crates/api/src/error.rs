@@ -30,9 +30,9 @@ pub(crate) enum ApiError {
 impl ApiError {
     const fn status(&self) -> StatusCode {
         match self {
-            ApiError::Malformed(_) | ApiError::TooLarge(_) | ApiError::Refused(Refusal::TooMany(_)) => {
-                StatusCode::BAD_REQUEST
-            }
+            ApiError::Malformed(_)
+            | ApiError::TooLarge(_)
+            | ApiError::Refused(Refusal::TooMany(_) | Refusal::TooLarge(_)) => StatusCode::BAD_REQUEST,
             ApiError::NotFound(_) => StatusCode::NOT_FOUND,
             ApiError::Refused(Refusal::Busy) => StatusCode::TOO_MANY_REQUESTS,
             ApiError::Refused(Refusal::Clock(_) | Refusal::Closed(_) | Refusal::Unknown(_))
@@ -46,7 +46,7 @@ impl ApiError {
     const fn code(&self) -> (&'static str, &'static str) {
         match self {
             ApiError::Malformed(_) => ("3101", "Malformed syntax"),
-            ApiError::TooLarge(_) => ("3104", "Too large payload"),
+            ApiError::TooLarge(_) | ApiError::Refused(Refusal::TooLarge(_)) => ("3104", "Too large payload"),
             ApiError::NotFound(_) => ("3208", "Transfer ID not found"),
             ApiError::Refused(Refusal::TooMany(_)) => ("3103", "Too many elements"),
             ApiError::Refused(Refusal::Busy) => ("2005", "Server busy"),

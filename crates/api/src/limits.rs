@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use holdfast_domain::records::{PREPARE_LEN, batch};
-use holdfast_hub::limits::BATCH_RECORDS_MAX;
 
 /// Connections served at once; more wait in the kernel's queue until one ends.
 pub const CONNECTIONS_MAX: usize = 1_024;
@@ -16,6 +15,6 @@ pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How long open requests may go on after the server was asked to end.
 pub const SHUTDOWN_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The largest body of a batch, in bytes.
-pub const BATCH_BODY_MAX: usize = batch::HEADER_LEN + BATCH_RECORDS_MAX * PREPARE_LEN;
+pub const BATCH_BODY_MAX: usize = batch::HEADER_LEN + batch::RECORDS_MAX * PREPARE_LEN;
 /// Rows in one page of a view, where the caller does not ask for fewer.
 pub const PAGE_ROWS_MAX: usize = 1_000;

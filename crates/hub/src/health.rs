@@ -38,10 +38,16 @@ impl Health {
         self.lock().clone()
     }
 
-    /// A stop is for good: nothing follows on it.
+    /// Readiness comes and goes; an end is for good, and a stop is the last word.
     pub(crate) fn set(&self, status: Status) {
+        let finality = |status: &Status| match status {
+            Status::Ready | Status::ClockSuspect(_) => 0,
+            Status::ShuttingDown => 1,
+            Status::Stopped(_) => 2,
+        };
         let mut now = self.lock();
-        if !matches!(*now, Status::Stopped(_)) && *now != status {
+        let stopped_already = matches!(*now, Status::Stopped(_));
+        if finality(&status) >= finality(&now) && !stopped_already && *now != status {
             tracing::info!(?status, "the hub's status changed");
             *now = status;
         }

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use holdfast_log::{FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, Tail};
 use holdfast_store::MemoryStore;
 
+use crate::alarm::StopAlarm;
 use crate::clock::Clock;
-use crate::core::Core;
+use crate::core::{Core, Progress};
 use crate::health::{Health, Status};
 use crate::intake::{Intake, Query, Refusal, Submission};
 use crate::journal::Journal;
@@ -57,8 +58,8 @@ impl Opened {
     ) -> Result<Opened, OpenError> {
         let started = Instant::now();
         let (log, report) = SegmentLog::open(fs, &log_folder(data), segments, new_log_id)?;
-        let mut core = Core::new(MemoryStore::new(id_key(log.log_id())));
-        replay(log.read_from(0)?, &mut core)?;
+        let mut core = Core::resume(MemoryStore::new(id_key(log.log_id())), Progress::default());
+        replay(log.read_from(core.end())?, &mut core)?;
         Ok(Opened { log, core, report, took: started.elapsed() })
     }
 
@@ -166,12 +167,11 @@ impl Hub {
         let writer_clock = Arc::clone(&clock);
         let writer =
             Writer::new(core, Arc::clone(&intake), journal, writer_clock, Arc::clone(&health), options);
-        let alarm = StopAlarm { intake: Arc::clone(&intake), health: Arc::clone(&health) };
-        let writer = thread("writer", move || {
-            let alarm = alarm;
-            writer.run();
-            std::mem::forget(alarm);
-        })?;
+        let alarm = StopAlarm::new("writer", Arc::clone(&health), {
+            let intake = Arc::clone(&intake);
+            move |reason: &str| intake.abandon(reason)
+        });
+        let writer = thread("writer", move || alarm.watch(|| writer.run()))?;
         let handle = HubHandle { intake, health, reader, tail, clock };
         Ok(Hub { handle, writer: Some(writer), spare: Some(spare) })
     }
@@ -201,19 +201,5 @@ impl Drop for Hub {
                 tracing::error!("a thread of the hub panicked");
             }
         }
-    }
-}
-
-/// Rings if the writer's thread dies: a hub whose state is in doubt takes and shows nothing.
-struct StopAlarm<S> {
-    intake: Arc<Intake<S>>,
-    health: Arc<Health>,
-}
-
-impl<S> Drop for StopAlarm<S> {
-    fn drop(&mut self) {
-        let reason = "the writer stopped on a broken invariant; see the log of this process and restart it";
-        self.health.set(Status::Stopped(reason.to_owned()));
-        self.intake.abandon(reason);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::positions::PrepareOrder;
-use holdfast_domain::records;
+use holdfast_domain::records::Sealed;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{
     Core, Health, Intake, Journal, OpenError, Opened, Refusal, Status, Submission, Turn, Writer, log_folder,
@@ -123,11 +123,9 @@ impl Process {
     /// # Errors
     /// If they were not taken.
     pub fn submit(&self, ticket: Ticket, commands: Vec<Command>) -> Result<(), Refusal> {
-        let mut bytes = Vec::new();
-        commands.iter().for_each(|command| records::write(command, &mut bytes));
         let inbox = self.inbox.clone();
         let answer = Box::new(move |answer| inbox.put((ticket, answer)));
-        self.intake.submit(Submission { bytes, commands, answer })
+        self.intake.submit(Submission::new(Sealed::of(&commands), answer))
     }
 
     /// The operator says that the wall clock is right as it was `seen`.

@@ -225,7 +225,7 @@ impl Run {
             Refusal::Busy => self.tally.busy += 1,
             Refusal::Clock(_) => self.tally.refused_clock += 1,
             Refusal::Closed(_) => self.tally.refused_stopped += 1,
-            Refusal::Unknown(_) | Refusal::TooMany(_) => {}
+            Refusal::Unknown(_) | Refusal::TooMany(_) | Refusal::TooLarge(_) => {}
         }
     }
 

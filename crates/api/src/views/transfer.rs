@@ -3,12 +3,10 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use holdfast_domain::ids::TransferId;
-use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
-use holdfast_store::MemoryStore;
 use serde_json::{Value, json};
 
-use super::{ask, name_of, summary};
+use super::{Shown, ask};
 use crate::error::ApiError;
 use crate::{Edge, times};
 
@@ -18,12 +16,15 @@ pub(crate) async fn transfer(
 ) -> Result<Json<Value>, ApiError> {
     let id: TransferId =
         id.parse().map_err(|error: holdfast_domain::ids::IdError| ApiError::Malformed(error.to_string()))?;
-    let found = ask(&edge, move |core| core.store().transfer(id).map(|row| show(core.store(), row))).await?;
-    found.map(Json).ok_or_else(|| ApiError::NotFound(format!("there is no transfer {id}")))
+    let found =
+        ask(&edge, move |core| core.store().transfer(id).map(|row| Shown::of(core.store(), row))).await?;
+    let shown = found.ok_or_else(|| ApiError::NotFound(format!("there is no transfer {id}")))?;
+    Ok(Json(show(&shown)))
 }
 
-fn show(store: &MemoryStore, row: &Transfer) -> Value {
-    let mut members = summary(store, row);
+fn show(shown: &Shown) -> Value {
+    let row = &shown.row;
+    let mut members = shown.summary();
     let history: Vec<Value> = row
         .history()
         .iter()
@@ -33,8 +34,8 @@ fn show(store: &MemoryStore, row: &Transfer) -> Value {
         .position_changes()
         .iter()
         .map(|(account, change, value)| {
-            let participant =
-                store.account(*account).map_or(Value::Null, |row| name_of(store, row.participant));
+            let party = if row.payer_account == Some(*account) { shown.payer } else { shown.payee };
+            let participant = party.map(|name| name.as_str().to_owned());
             json!({"participant": participant, "change": change.to_string(), "value": value.to_string()})
         })
         .collect();

@@ -14,8 +14,10 @@
 mod admin;
 pub mod batch;
 mod codec;
+mod sealed;
 mod transfer;
 
+pub use sealed::{SealError, Sealed};
 pub(crate) use transfer::hash_without_tail;
 
 use crate::command::Command;

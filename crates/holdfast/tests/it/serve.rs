@@ -8,7 +8,7 @@ use holdfast_domain::records::batch;
 use holdfast_domain::transfers::TransferState as S;
 use serde_json::{Value, json};
 
-use crate::support::server::{Server, any_port, folder, run};
+use crate::support::server::{Server, any_port, binary, folder, run};
 use crate::support::world::{Payment, client, now, set_up};
 
 /// One request, written byte by byte as given; the status and the body.
@@ -129,6 +129,35 @@ fn a_payment_is_seen_in_every_view() {
     let from = lines[1]["offset"].to_string();
     let rest = run(&["log", "read", "transfers", "--from", &from, "--count", "1", "--data", data]).stdout;
     assert_eq!(String::from_utf8(rest).unwrap().lines().count(), 1);
+    server.stop();
+}
+
+#[test]
+fn the_tail_of_the_log_shows_what_becomes_durable() {
+    use std::io::BufRead;
+    let folder = folder();
+    let server = Server::start(folder.path(), any_port());
+    let mut tail = binary()
+        .args(["log", "tail", "transfers", "--from", "0", "--data"])
+        .arg(folder.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(tail.stdout.take().unwrap()).lines();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = client(&server).await;
+        set_up(&client, 2, Amount(1_000_000), Amount(1_000_000)).await;
+        for id in 1..=2 {
+            let payment = Payment { id, payer: 1, payee: 2, amount: 1, expiration: now() + 60_000 };
+            client.prepare(payment.prepare()).await.unwrap();
+            let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            assert_eq!(line["transferId"], holdfast_domain::ids::TransferId(id).to_string());
+            assert_eq!((&line["action"], &line["state"]), (&json!("prepare"), &json!("RESERVED")));
+        }
+    });
+    tail.kill().unwrap();
+    tail.wait().unwrap();
     server.stop();
 }
 

@@ -33,7 +33,7 @@ fn a_kept_position_does_not_end_its_hold() {
 
 #[test]
 fn an_answer_before_the_sync_does_not_survive() {
-    first_found(Bug::AnswerBeforeSync, Invariant::AcknowledgedSurvives);
+    first_found(Bug::AnswerDespiteFailure, Invariant::AcknowledgedSurvives);
 }
 
 #[test]
