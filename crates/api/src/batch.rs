@@ -1,6 +1,7 @@
 //! `POST /hub/batch`: thousands of records in one body. A body is taken whole or, with the first bad record
 //! named, not at all. `docs/batch.md` has the format.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
@@ -9,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 
 use holdfast_domain::records::{SealError, Sealed, batch};
@@ -17,7 +18,7 @@ use holdfast_hub::{Refusal, Submission};
 
 use crate::Edge;
 use crate::error::ApiError;
-use crate::limits::{ANSWER_WAIT_MAX, BATCH_BODY_MAX, BODY_READ_MAX};
+use crate::limits::{ANSWER_WAIT_MAX, BATCH_BODY_MAX, BODY_PERMIT_BYTES, BODY_READ_MAX};
 
 /// Takes a batch and answers when all of it is decided and durable.
 pub(crate) async fn batch(
@@ -25,6 +26,8 @@ pub(crate) async fn batch(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
+    expect_batch(&headers)?;
+    let room = room_for(&edge, &headers)?;
     let (header, bytes) =
         timeout(BODY_READ_MAX, read_body(&headers, body)).await.map_err(|_| ApiError::SlowBody)??;
     let started = Instant::now();
@@ -35,6 +38,8 @@ pub(crate) async fn batch(
         SealError::Bad { .. } | SealError::Count { .. } => ApiError::Malformed(error.to_string()),
     })?;
     edge.parse.increment(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    // From here on the intake's own bounds hold.
+    drop(room);
     let (send, receive) = oneshot::channel();
     let answer = Box::new(move |outcomes| {
         // A caller that has gone away misses its answer and will ask again.
@@ -46,14 +51,34 @@ pub(crate) async fn batch(
     Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], batch::write_replies(&outcomes)).into_response())
 }
 
+/// A media type of our own cannot be sent by a foreign page without asking first.
+fn expect_batch(headers: &HeaderMap) -> Result<(), ApiError> {
+    let sent = headers.get(CONTENT_TYPE).map_or(b"".as_slice(), |value| value.as_bytes());
+    if sent == batch::MEDIA_TYPE.as_bytes() {
+        return Ok(());
+    }
+    Err(ApiError::Malformed(format!("a batch has the Content-Type {}", batch::MEDIA_TYPE)))
+}
+
+/// What has been announced is counted before it is read, so that many large bodies at once cannot fill the memory.
+fn room_for(edge: &Edge, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, ApiError> {
+    let length = announced(headers).unwrap_or(BATCH_BODY_MAX).min(BATCH_BODY_MAX);
+    let permits = u32::try_from(length.div_ceil(BODY_PERMIT_BYTES)).unwrap_or(u32::MAX);
+    let room = Arc::clone(&edge.bodies).try_acquire_many_owned(permits);
+    room.map_err(|_| ApiError::Refused(Refusal::Busy))
+}
+
+fn announced(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 /// Reads the body in one copy: the sixteen bytes of its header apart from the records.
 async fn read_body(
     headers: &HeaderMap,
     mut body: Body,
 ) -> Result<([u8; batch::HEADER_LEN], Vec<u8>), ApiError> {
     let too_large = || ApiError::TooLarge(format!("a batch has at most {BATCH_BODY_MAX} bytes"));
-    let announced: Option<usize> =
-        headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
+    let announced = announced(headers);
     if announced.is_some_and(|length| length > BATCH_BODY_MAX) {
         return Err(too_large());
     }

@@ -17,6 +17,8 @@ pub(crate) enum ApiError {
     TooLarge(String),
     #[error("{0}")]
     NotFound(String),
+    #[error("{0}")]
+    Forbidden(&'static str),
     #[error(transparent)]
     Refused(#[from] Refusal),
     #[error("the body did not arrive in time")]
@@ -34,6 +36,7 @@ impl ApiError {
             | ApiError::TooLarge(_)
             | ApiError::Refused(Refusal::TooMany(_) | Refusal::TooLarge(_)) => StatusCode::BAD_REQUEST,
             ApiError::NotFound(_) => StatusCode::NOT_FOUND,
+            ApiError::Forbidden(_) => StatusCode::FORBIDDEN,
             ApiError::Refused(Refusal::Busy) => StatusCode::TOO_MANY_REQUESTS,
             ApiError::Refused(Refusal::Clock(_) | Refusal::Closed(_) | Refusal::Unknown(_))
             | ApiError::HubStopped => StatusCode::SERVICE_UNAVAILABLE,
@@ -48,6 +51,7 @@ impl ApiError {
             ApiError::Malformed(_) => ("3101", "Malformed syntax"),
             ApiError::TooLarge(_) | ApiError::Refused(Refusal::TooLarge(_)) => ("3104", "Too large payload"),
             ApiError::NotFound(_) => ("3208", "Transfer ID not found"),
+            ApiError::Forbidden(_) => ("3000", "Generic client error"),
             ApiError::Refused(Refusal::TooMany(_)) => ("3103", "Too many elements"),
             ApiError::Refused(Refusal::Busy) => ("2005", "Server busy"),
             ApiError::Refused(_) | ApiError::HubStopped => ("2003", "Service currently unavailable"),

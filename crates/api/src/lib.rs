@@ -3,7 +3,8 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `limits` | sizes, waits and connections, each with its name |
-//! | `server` | accepting connections, and ending them in good order |
+//! | `server`, `stream` | accepting connections, bounding them, ending them in good order |
+//! | `same_site` | who may speak to a hub without keys |
 //! | `batch` | `POST /hub/batch` |
 //! | `views` | `GET /hub/…`: transfers, holds, stats |
 //! | `health` | `/health`, `/metrics`, confirming the clock |
@@ -14,7 +15,9 @@ mod batch;
 mod error;
 mod health;
 pub mod limits;
+mod same_site;
 mod server;
+mod stream;
 mod times;
 mod views;
 
@@ -25,7 +28,7 @@ use axum::routing::{get, post};
 use holdfast_hub::HubHandle;
 use metrics_exporter_prometheus::PrometheusHandle;
 
-pub use server::{ServeError, serve};
+pub use server::{connections_possible, serve};
 
 /// What every handler can reach.
 #[derive(Clone)]
@@ -34,6 +37,7 @@ pub struct Edge {
     metrics: PrometheusHandle,
     started: Arc<health::Started>,
     parse: metrics::Counter,
+    bodies: Arc<tokio::sync::Semaphore>,
 }
 
 impl Edge {
@@ -41,7 +45,9 @@ impl Edge {
     #[must_use]
     pub fn new(hub: HubHandle, metrics: PrometheusHandle) -> Edge {
         let parse = metrics::counter!("holdfast_stage_nanoseconds_total", "stage" => "parse");
-        Edge { hub, metrics, started: Arc::new(health::Started::now()), parse }
+        let bodies =
+            Arc::new(tokio::sync::Semaphore::new(limits::BODY_BYTES_MAX / limits::BODY_PERMIT_BYTES));
+        Edge { hub, metrics, started: Arc::new(health::Started::now()), parse, bodies }
     }
 }
 
@@ -65,5 +71,6 @@ pub fn router(edge: Edge) -> Router {
         .route("/metrics", get(health::metrics))
         .fallback(error::unknown_path)
         .method_not_allowed_fallback(error::wrong_verb)
+        .layer(axum::middleware::from_fn(same_site::same_site_only))
         .with_state(edge)
 }

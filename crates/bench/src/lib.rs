@@ -33,6 +33,6 @@ mod table;
 
 pub use bench::bench_transfers;
 pub use error::BenchError;
-pub use load::{LoadReport, load_transfers};
+pub use load::{LoadEnd, LoadReport, load_transfers};
 pub use options::{BenchOptions, LoadOptions, Pace, Shape};
 pub use report::BenchReport;

@@ -1,5 +1,6 @@
 //! Whether the hub can be used, and if not, why.
 
+use std::fmt;
 use std::sync::Mutex;
 
 use crate::clock::ClockFault;
@@ -15,6 +16,17 @@ pub enum Status {
     Stopped(String),
     /// The hub was asked to end.
     ShuttingDown,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Ready => write!(f, "the hub takes commands"),
+            Status::ClockSuspect(fault) => write!(f, "the hub takes no commands for now: {fault}"),
+            Status::Stopped(reason) => write!(f, "the hub has stopped for good: {reason}"),
+            Status::ShuttingDown => write!(f, "the hub is shutting down"),
+        }
+    }
 }
 
 /// The status, shared between the threads.
@@ -48,8 +60,13 @@ impl Health {
         let mut now = self.lock();
         let stopped_already = matches!(*now, Status::Stopped(_));
         if finality(&status) >= finality(&now) && !stopped_already && *now != status {
-            tracing::info!(?status, "the hub's status changed");
-            *now = status;
+            *now = status.clone();
+            drop(now);
+            match status {
+                Status::Ready | Status::ShuttingDown => tracing::info!("{status}"),
+                Status::ClockSuspect(_) => tracing::warn!("{status}"),
+                Status::Stopped(_) => tracing::error!("{status}"),
+            }
         }
     }
 }

@@ -59,7 +59,7 @@ impl Opened {
         let started = Instant::now();
         let (log, report) = SegmentLog::open(fs, &log_folder(data), segments, new_log_id)?;
         let mut core = Core::resume(MemoryStore::new(id_key(log.log_id())), Progress::default());
-        replay(log.read_from(core.end())?, &mut core)?;
+        replay(log.read_from(core.end()).map_err(ReplayError::from)?, &mut core)?;
         Ok(Opened { log, core, report, took: started.elapsed() })
     }
 

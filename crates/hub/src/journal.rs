@@ -17,6 +17,12 @@ use crate::health::{Health, Status};
 use crate::intake::{Answer, Intake, Refusal};
 use crate::meters::{Meters, Stage};
 
+/// An error with its causes, in one line.
+fn in_full(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |error| error.source())
+        .fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
+}
+
 /// Answers that wait for their frame.
 pub(crate) type Answers = Vec<(Answer, Vec<Outcome>)>;
 
@@ -50,8 +56,7 @@ impl Desk {
             return Ok(());
         }
         appended.map_err(|error| {
-            let reason = error.to_string();
-            tracing::error!(%reason, offset = header.base_offset, "the log failed; no command is taken any more");
+            let reason = format!("appending at offset {} failed: {}", header.base_offset, in_full(&error));
             self.health.set(Status::Stopped(reason.clone()));
             (self.close)(&reason);
             reason
@@ -143,6 +148,11 @@ fn work(mut desk: Desk, inbox: &Receiver<Job>, done: &dyn Fn()) {
                 done();
             }
         }
+    }
+    if durable.is_ok()
+        && let Err(error) = desk.log.mark_end()
+    {
+        tracing::warn!(%error, "the end of the log could not be marked");
     }
 }
 

@@ -13,8 +13,8 @@ use crate::core::{Core, OPTIONS_KNOWN};
 pub enum ReplayError {
     /// The log cannot be read.
     #[error(transparent)]
-    Log(#[from] LogError),
-    /// A frame does not begin where the one before it ended.
+    Log(LogError),
+    /// A frame does not begin where the one before it ended, or the log does not begin with the first one.
     #[error(
         "the log has no frame at offset {expected}: the next one begins at {found}. Restore the data directory from a backup"
     )]
@@ -62,6 +62,16 @@ pub enum ReplayError {
         /// What is strange.
         what: &'static str,
     },
+}
+
+impl From<LogError> for ReplayError {
+    /// A state follows from the whole log: if its beginning is gone, frames are missing.
+    fn from(error: LogError) -> ReplayError {
+        match error {
+            LogError::BeforeStart { offset, start } => ReplayError::Gap { expected: offset, found: start },
+            other => ReplayError::Log(other),
+        }
+    }
 }
 
 /// Replays every frame into `core`.

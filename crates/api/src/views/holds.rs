@@ -41,7 +41,10 @@ pub(crate) async fn holds(
             ApiError::Malformed(format!("after: '{text}' is not the 'next' of an earlier page"))
         })?),
     };
-    let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);
+    let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX);
+    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
+        return Err(ApiError::Malformed(format!("limit: {limit} is not from 1 to {PAGE_ROWS_MAX}")));
+    }
     let page = ask(&edge, move |core| {
         let store = core.store();
         let rows = store.holds(before, after, limit);

@@ -27,7 +27,9 @@ async fn ask<R: Send + 'static>(
     let (send, receive) = oneshot::channel();
     edge.hub.ask(Box::new(move |core| {
         // An asker that has gone away needs no answer.
-        let _: Result<(), R> = send.send(question(core));
+        if !send.is_closed() {
+            let _: Result<(), R> = send.send(question(core));
+        }
     }))?;
     timeout(ANSWER_WAIT_MAX, receive).await.map_err(|_| ApiError::NoAnswer)?.map_err(|_| ApiError::HubStopped)
 }

@@ -2,7 +2,9 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::TransferId;
+use holdfast_domain::transfers::CompletionKind;
 use holdfast_domain::view::View;
 use serde_json::{Value, json};
 
@@ -21,6 +23,9 @@ pub(crate) async fn transfer(
     let shown = found.ok_or_else(|| ApiError::NotFound(format!("there is no transfer {id}")))?;
     Ok(Json(show(&shown)))
 }
+
+/// What an abort's code is called: even where we have the same number, the payee means its own.
+const PAYEES_CODE: &str = "the payee's own code";
 
 fn show(shown: &Shown) -> Value {
     let row = &shown.row;
@@ -42,7 +47,14 @@ fn show(shown: &Shown) -> Value {
     members.insert("history".to_owned(), json!(history));
     members.insert("positionChanges".to_owned(), json!(changes));
     if let Some(code) = row.code {
-        let description = row.reason.map(|reason| reason.text());
+        let name = match row.completion {
+            Some(end) if end.kind == CompletionKind::Abort => PAYEES_CODE,
+            _ => ErrorCode::from_number(code.number()).map_or(PAYEES_CODE, ErrorCode::name),
+        };
+        let description = match row.reason {
+            Some(reason) => format!("{name} - {}", reason.text()),
+            None => name.to_owned(),
+        };
         let error = json!({"errorCode": code.number().to_string(), "errorDescription": description});
         members.insert("errorInformation".to_owned(), error);
     }

@@ -39,11 +39,11 @@ fn answer_with(options: HubOptions) -> String {
     let until_ended = async {
         let _: Result<(), _> = ended.await;
     };
-    let served = runtime.spawn(serve(listener, router(Edge::new(hub.handle(), metrics)), until_ended));
+    let served = runtime.spawn(serve(listener, router(Edge::new(hub.handle(), metrics)), 16, until_ended));
     let body = one_abort();
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
-        "POST /hub/batch HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        "POST /hub/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.holdfast.batch\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
@@ -51,7 +51,7 @@ fn answer_with(options: HubOptions) -> String {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     end.send(()).unwrap();
-    runtime.block_on(served).unwrap().unwrap();
+    runtime.block_on(served).unwrap();
     hub.stop();
     String::from_utf8_lossy(&answer).to_lowercase()
 }

@@ -1,14 +1,14 @@
 //! `holdfast serve`: the hub on the embedded profile.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use holdfast_hub::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{Hub, Opened};
+use holdfast_hub::{Hub, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,7 +19,7 @@ use super::PositionOrder;
 #[derive(Debug, clap::Args)]
 pub(super) struct Serve {
     /// Where to listen; a loopback address, since there are no API keys yet
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4000", env = "HOLDFAST_LISTEN")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4000", env = "HOLDFAST_LISTEN", value_parser = address)]
     listen: SocketAddr,
     /// Where the log lies; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "./holdfast-data", env = "HOLDFAST_DATA")]
@@ -42,12 +42,17 @@ impl Serve {
                     .unwrap_or_else(|_| "info".into()),
             )
             .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal())
+            // A log that cannot be written (its disk is full, its reader gone) must not take the hub down with it.
+            .log_internal_errors(false)
             .init();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.context("cannot start the HTTP threads")?.block_on(self.serve())
     }
 
     async fn serve(self) -> anyhow::Result<()> {
+        let connections = holdfast_api::connections_possible();
+        ensure!(connections > 0, "this process may open too few files; raise the limit (ulimit -n)");
         let metrics = holdfast_api::install_metrics().context("cannot install the metrics recorder")?;
         // The address is taken before the log is read, so that a second server fails at once.
         let listener = TcpListener::bind(self.listen)
@@ -60,7 +65,8 @@ impl Serve {
         if let Some(torn) = &report.torn_tail {
             tracing::warn!(
                 file = %torn.file.display(), bytes = torn.bytes, offset = torn.offset, reason = %torn.reason,
-                "an unfinished write at the end of the log was cut; it had not been acknowledged"
+                "the last write in the log was unfinished or rotten and was cut; unless the disk rots, nobody had \
+                 been told that it was done"
             );
         }
         let options = HubOptions { position_order: self.position_order.into(), ..HubOptions::default() };
@@ -83,12 +89,20 @@ impl Serve {
         writeln!(out, "listening on http://{}", listener.local_addr()?)?;
         out.flush()?;
         drop(out);
-        let router = holdfast_api::router(holdfast_api::Edge::new(hub.handle(), metrics));
-        holdfast_api::serve(listener, router, asked_to_end()?).await?;
+        let handle = hub.handle();
+        let router = holdfast_api::router(holdfast_api::Edge::new(handle.clone(), metrics));
+        holdfast_api::serve(listener, router, connections, asked_to_end()?).await;
         tokio::task::spawn_blocking(move || hub.stop()).await.context("the hub did not end cleanly")?;
+        if let Status::Stopped(reason) = handle.status() {
+            bail!("ended, but the hub had stopped before: {reason}");
+        }
         tracing::info!("ended");
         Ok(())
     }
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "an address and a port are needed, such as 127.0.0.1:4000")
 }
 
 /// Ready when the process gets SIGTERM or SIGINT.

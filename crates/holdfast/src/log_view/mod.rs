@@ -26,7 +26,7 @@ pub(crate) enum Topic {
     Expiry,
     /// Changes of positions, with the running value
     Position,
-    /// Who was told what
+    /// Who is to be told what
     Notifications,
     /// Positions that passed the alarm percentage of their cap
     Alarms,
@@ -55,11 +55,6 @@ impl Topic {
             Topic::Alarms => "alarms",
             Topic::DeadLetters => "dead-letters",
         }
-    }
-
-    /// Whether its messages do not lie in the log but follow from it.
-    pub(crate) const fn is_derived(self) -> bool {
-        matches!(self, Topic::Position | Topic::Notifications | Topic::Alarms | Topic::DeadLetters)
     }
 
     /// What this topic shows of a frame that was just decided, one value per message. The `offset` of a message
@@ -129,12 +124,15 @@ fn notifications(effects: &Effects, state: &impl View) -> Vec<Value> {
             NotificationKind::Expired => "expired",
             NotificationKind::Refused => "refused",
         };
+        // An abort's code lies with the transfer: it is the payee's own, or what the fulfil broke.
+        let aborted = row.kind == NotificationKind::Aborted;
+        let code = row.code.or_else(|| transfer.filter(|_| aborted).and_then(|row| row.code));
         json!({
             "to": to,
             "participant": name,
             "transferId": id(state, row.transfer),
             "tells": tells,
-            "error": row.code.map(|code| code.number().to_string()),
+            "error": code.map(|code| code.number().to_string()),
         })
     };
     effects.notifications.iter().map(show).collect()

@@ -63,3 +63,27 @@ fn load_wants_the_url_of_a_hub() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("must begin with http://"));
 }
+
+#[test]
+fn load_without_a_hub_says_so_soon() {
+    // A port that was free a moment ago.
+    let url = format!("http://{}", std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let output = run(&["load", "transfers", "--url", &url]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(&format!("is a hub running at {url}? start one with `holdfast serve`")), "{said}");
+}
+
+#[test]
+fn load_explains_a_seed_that_was_used_before() {
+    let data = folder();
+    let server = Server::start(data.path(), any_port());
+    let url = format!("http://{}", server.address);
+    let again = ["load", "transfers", "--url", &url, "--payments", "10", "--seed", "7", "--output", "json"];
+    json(&again);
+    let output = run(&again);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("a run with the same --seed"), "{said}");
+    server.stop();
+}

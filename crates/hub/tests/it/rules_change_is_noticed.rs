@@ -85,6 +85,30 @@ fn a_frame_with_unknown_options_or_a_wrong_count_is_not_decided() {
 }
 
 #[test]
+fn a_log_without_its_first_segment_is_not_replayed() {
+    use holdfast_log::FileSystem;
+    let (fs, clock) = (SimFs::new(1), TestClock::new());
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    hub.open_for_business(1_000);
+    let folder = log_folder(Path::new("/data"));
+    let segments = || {
+        let mut names = fs.list(&folder).unwrap();
+        names.retain(|name| name.ends_with(".seg"));
+        names.sort();
+        names
+    };
+    let mut id = 0;
+    while segments().len() < 2 {
+        id += 1;
+        hub.frame(&[prepare(PAYER, PAYEE, id, 1, START + 60_000)]).unwrap();
+    }
+    drop(hub);
+    fs.remove(&folder.join(&segments()[0])).unwrap();
+    let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+    assert!(matches!(error, OpenError::Replay(ReplayError::Gap { expected: 0, .. })), "{error}");
+}
+
+#[test]
 fn other_options_in_force_do_not_change_old_frames() {
     use holdfast_domain::positions::PrepareOrder;
     let (fs, clock) = (SimFs::new(1), TestClock::new());
