@@ -20,7 +20,7 @@ fn a_missing_last_segment_is_refused() {
     fs.remove(&dir().join(before)).expect("remove");
     let error = open(&fs).err().expect("refused");
     assert!(matches!(error, LogError::Shortened { .. }), "{error}");
-    let reader = SegmentReader::open(Arc::new(fs.clone()), dir()).expect("open");
+    let reader = SegmentReader::open(Arc::new(fs), dir()).expect("open");
     assert!(matches!(reader.check(), Err(LogError::Shortened { .. })));
 }
 
