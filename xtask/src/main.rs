@@ -17,7 +17,7 @@ const SOAK_SEEDS: &str = "0..100000";
 const USAGE: &str = "cargo xtask <chore>
 
   test      all tests, and the faults planted for the simulator
-  ci        format, clippy with warnings denied, generated files, then all of test
+  ci        format, clippy and rustdoc with warnings denied, generated files, then all of test
   generate  write docs/openapi.json and the settings in docs/configuration.md
   soak      what takes long: many kills of the real binary, many simulator seeds";
 
@@ -26,7 +26,8 @@ fn main() -> ExitCode {
     let done = match chore.as_deref() {
         Some("test") => test(),
         Some("ci") => {
-            format().and_then(|()| clippy()).and_then(|()| generated::check()).and_then(|()| test())
+            let checks = [format, clippy, docs, generated::check, test];
+            checks.iter().try_for_each(|check| check())
         }
         Some("generate") => generated::write(),
         Some("soak") => soak(),
@@ -46,8 +47,13 @@ fn format() -> Result<(), String> {
 }
 
 fn clippy() -> Result<(), String> {
-    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"];
-    cargo(&lints, &[])
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"], &[])?;
+    let planted = ["--package", "holdfast-sim", "--all-targets", "--features", "planted-bugs", "--locked"];
+    cargo(&[&["clippy"], &planted[..], &["--", "--deny", "warnings"]].concat(), &[])
+}
+
+fn docs() -> Result<(), String> {
+    cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"], &[("RUSTDOCFLAGS", "--deny warnings")])
 }
 
 fn test() -> Result<(), String> {

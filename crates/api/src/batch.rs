@@ -1,6 +1,7 @@
 //! `POST /hub/batch`: thousands of records in one body. A body is taken whole or, with the first bad record
 //! named, not at all. `docs/batch.md` has the format.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
@@ -9,17 +10,17 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use holdfast_domain::command::Command;
-use holdfast_domain::records::{self, batch};
+use holdfast_domain::records::{SealError, Sealed, batch};
 use holdfast_hub::Refusal;
 
 use crate::Edge;
 use crate::calls::submit_records;
 use crate::error::ApiError;
 use crate::gate::{Caller, check_sources};
-use crate::limits::{BATCH_BODY_MAX, BODY_READ_MAX};
+use crate::limits::{BATCH_BODY_MAX, BODY_PERMIT_BYTES, BODY_READ_MAX};
 
 /// Takes a batch and answers when all of it is decided and durable.
 pub(crate) async fn batch(
@@ -28,36 +29,44 @@ pub(crate) async fn batch(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let (header, mut bytes) =
+    expect_batch(&headers)?;
+    let room = room_for(&edge, &headers)?;
+    let (header, bytes) =
         timeout(BODY_READ_MAX, read_body(&headers, body)).await.map_err(|_| ApiError::slow_body())??;
     let started = Instant::now();
     let count =
         batch::read_request_header(&header).map_err(|error| ApiError::malformed(error.to_string()))?;
-    let commands = seal_records(&mut bytes, count as usize)?;
+    let records = Sealed::from_client(bytes, count as usize).map_err(|error| match error {
+        SealError::TooMany(count) => Refusal::TooMany(count).into(),
+        SealError::Bad { .. } | SealError::Count { .. } => ApiError::malformed(error.to_string()),
+    })?;
     edge.parse.increment(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    check_sources(&edge, caller, &commands).await?;
-    let outcomes = submit_records(&edge, bytes, commands).await?;
+    check_sources(&edge, caller, records.commands()).await?;
+    // From here on the intake's own bounds hold.
+    drop(room);
+    let outcomes = submit_records(&edge, records).await?;
     Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], batch::write_replies(&outcomes)).into_response())
 }
 
-/// Fills in the hashes and parses the records.
-fn seal_records(bytes: &mut [u8], count: usize) -> Result<Vec<Command>, ApiError> {
-    if count > holdfast_hub::limits::BATCH_RECORDS_MAX {
-        return Err(Refusal::TooMany(count).into());
+/// A media type of our own cannot be sent by a foreign page without asking first.
+fn expect_batch(headers: &HeaderMap) -> Result<(), ApiError> {
+    let sent = headers.get(CONTENT_TYPE).map_or(b"".as_slice(), |value| value.as_bytes());
+    if sent == batch::MEDIA_TYPE.as_bytes() {
+        return Ok(());
     }
-    let mut commands = Vec::with_capacity(count);
-    let mut at = 0;
-    while at < bytes.len() {
-        let (command, length) = records::seal(&mut bytes[at..])
-            .map_err(|error| ApiError::malformed(format!("record {}: {error}", commands.len())))?;
-        commands.push(command);
-        at += length;
-    }
-    if commands.len() != count {
-        let found = commands.len();
-        return Err(ApiError::malformed(format!("the header counts {count} records, the body has {found}")));
-    }
-    Ok(commands)
+    Err(ApiError::malformed(format!("a batch has the Content-Type {}", batch::MEDIA_TYPE)))
+}
+
+/// What has been announced is counted before it is read, so that many large bodies at once cannot fill the memory.
+fn room_for(edge: &Edge, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, ApiError> {
+    let length = announced(headers).unwrap_or(BATCH_BODY_MAX).min(BATCH_BODY_MAX);
+    let permits = u32::try_from(length.div_ceil(BODY_PERMIT_BYTES)).unwrap_or(u32::MAX);
+    let room = Arc::clone(&edge.bodies).try_acquire_many_owned(permits);
+    room.map_err(|_| Refusal::Busy.into())
+}
+
+fn announced(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Reads the body in one copy: the sixteen bytes of its header apart from the records.
@@ -66,8 +75,7 @@ async fn read_body(
     mut body: Body,
 ) -> Result<([u8; batch::HEADER_LEN], Vec<u8>), ApiError> {
     let too_large = || ApiError::too_large(format!("a batch has at most {BATCH_BODY_MAX} bytes"));
-    let announced: Option<usize> =
-        headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
+    let announced = announced(headers);
     if announced.is_some_and(|length| length > BATCH_BODY_MAX) {
         return Err(too_large());
     }

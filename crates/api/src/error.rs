@@ -45,6 +45,11 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, 3208, format!("there is no transfer {id}"))
     }
 
+    /// 403/3000: not from there, or not by this caller.
+    pub(crate) fn forbidden(detail: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, 3000, detail)
+    }
+
     /// 408: the client was too slow.
     pub(crate) fn slow_body() -> ApiError {
         ApiError::new(StatusCode::REQUEST_TIMEOUT, 2004, "the body did not arrive in time")
@@ -67,6 +72,7 @@ impl From<Refusal> for ApiError {
         let (status, code) = match refusal {
             Refusal::Busy => (StatusCode::TOO_MANY_REQUESTS, 2005),
             Refusal::TooMany(_) => (StatusCode::BAD_REQUEST, 3103),
+            Refusal::TooLarge(_) => (StatusCode::BAD_REQUEST, 3104),
             Refusal::Clock(_) | Refusal::Closed(_) | Refusal::Unknown(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, 2003)
             }

@@ -3,14 +3,15 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `limits` | sizes, waits and connections, each with its name |
-//! | `server` | accepting connections, and ending them in good order |
+//! | `server`, `stream` | accepting connections, bounding them, ending them in good order |
+//! | `same_site` | who may speak to a hub without keys |
 //! | `tls` | certificates of ours, roots for others |
 //! | `routes` | every path once: verb, path, who may call it, handler |
 //! | `gate` | what every request passes: its id, its caller, its rate, its trace |
 //! | `keys` | API keys: made, kept as hashes, compared |
 //! | `openapi` | what the paths take and answer, as a document and as a page |
 //! | `calls` | the way to the writer and back |
-//! | `callbacks` | what participants are told, delivered
+//! | `callbacks` | what participants are told, delivered |
 //! | `forward` | messages as they were sent, to be handed on |
 //! | `admin` | `/participants…`: the operator's paths, as central-ledger has them |
 //! | `fspiop` | `/transfers…`: the paths that participants call |
@@ -33,7 +34,9 @@ pub mod keys;
 pub mod limits;
 pub mod openapi;
 mod routes;
+mod same_site;
 mod server;
+mod stream;
 mod times;
 pub mod tls;
 mod views;
@@ -45,7 +48,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 
 pub use gate::{Gate, KEYS_LOOK_EVERY, RateLimit};
 pub use routes::router;
-pub use server::{ServeError, ServeOptions, serve};
+pub use server::{ServeOptions, connections_possible, serve};
 
 /// What every handler can reach.
 #[derive(Clone)]
@@ -57,6 +60,7 @@ pub struct Edge {
     gate: Arc<Gate>,
     names: Arc<fspiop::Names>,
     callbacks: Option<callbacks::CallbackDesk>,
+    bodies: Arc<tokio::sync::Semaphore>,
 }
 
 impl Edge {
@@ -64,11 +68,14 @@ impl Edge {
     #[must_use]
     pub fn new(hub: HubHandle, metrics: PrometheusHandle) -> Edge {
         let parse = metrics::counter!("holdfast_stage_nanoseconds_total", "stage" => "parse");
+        let bodies =
+            Arc::new(tokio::sync::Semaphore::new(limits::BODY_BYTES_MAX / limits::BODY_PERMIT_BYTES));
         Edge {
             hub,
             metrics,
             started: Arc::new(health::Started::now()),
             parse,
+            bodies,
             gate: Arc::default(),
             names: Arc::default(),
             callbacks: None,

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use holdfast_domain::records::{PREPARE_LEN, batch};
-use holdfast_hub::limits::BATCH_RECORDS_MAX;
 
 /// Connections served at once; more wait in the kernel's queue until one ends.
 pub const CONNECTIONS_MAX: usize = 1_024;
@@ -13,12 +12,20 @@ pub const HANDSHAKE_WAIT_MAX: Duration = Duration::from_secs(5);
 pub const HEAD_READ_MAX: Duration = Duration::from_secs(15);
 /// How long a client may take to send a body.
 pub const BODY_READ_MAX: Duration = Duration::from_secs(30);
+/// How long a client may leave an answer unread; then its connection is given up.
+pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
+/// Bytes of batch bodies being read and parsed at once; more are refused as busy before they are read.
+pub const BODY_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// The unit in which that is counted.
+pub const BODY_PERMIT_BYTES: usize = 1_024;
+/// File descriptors kept free for the hub itself: segments, their folder, the epoll and the listener.
+pub const OWN_FILES: u64 = 64;
 /// How long a caller waits for its answer; then the outcome is unknown to it (504).
 pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How long open requests may go on after the server was asked to end.
 pub const SHUTDOWN_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The largest body of a batch, in bytes.
-pub const BATCH_BODY_MAX: usize = batch::HEADER_LEN + BATCH_RECORDS_MAX * PREPARE_LEN;
+pub const BATCH_BODY_MAX: usize = batch::HEADER_LEN + batch::RECORDS_MAX * PREPARE_LEN;
 /// Rows in one page of a view, where the caller does not ask for fewer.
 pub const PAGE_ROWS_MAX: usize = 1_000;
 /// Rows that one request of a filtered view looks at: it runs between two frames and must not hold up payments.

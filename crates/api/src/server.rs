@@ -17,15 +17,10 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::limits::{CONNECTIONS_MAX, HANDSHAKE_WAIT_MAX, HEAD_READ_MAX, SHUTDOWN_WAIT_MAX};
-
-/// Why the server ended by itself.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// No more connections can be accepted.
-    #[error("cannot accept connections")]
-    Accept(#[source] std::io::Error),
-}
+use crate::limits::{
+    CONNECTIONS_MAX, HANDSHAKE_WAIT_MAX, HEAD_READ_MAX, OWN_FILES, SHUTDOWN_WAIT_MAX, WRITE_STALL_MAX,
+};
+use crate::stream::PatientStream;
 
 /// How connections are taken.
 #[derive(Clone)]
@@ -43,15 +38,12 @@ impl Default for ServeOptions {
 }
 
 /// Serves until `end` is ready, then lets open requests finish.
-///
-/// # Errors
-/// If the listener fails for good.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     options: ServeOptions,
     end: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
+) {
     let places = Arc::new(Semaphore::new(options.connections_max));
     let acceptor = options.tls.map(TlsAcceptor::from);
     let graceful = GracefulShutdown::new();
@@ -68,17 +60,18 @@ pub async fn serve(
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
-            Err(error) if is_passing(&error) => {
+            Err(error) => {
+                // One client's trouble, or too few file descriptors for a moment: neither is a reason to end.
                 tracing::warn!(%error, "a connection was lost while it was accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
-            Err(error) => return Err(ServeError::Accept(error)),
         };
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection is gone already");
             continue;
         }
+        let stream = PatientStream::new(stream, WRITE_STALL_MAX);
         let service = WithPeer {
             inner: TowerToHyperService::new(router.clone()),
             peer: Peer(peer),
@@ -99,7 +92,22 @@ pub async fn serve(
     if timeout(SHUTDOWN_WAIT_MAX, graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests did not end in time and are cut");
     }
-    Ok(())
+}
+
+/// How many connections this process can hold: raises its limit of open files as far as it may, and leaves enough
+/// of them to the hub, which must be able to open its next segment whatever clients do.
+pub fn connections_possible() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = CONNECTIONS_MAX as u64 + OWN_FILES;
+    if limit.current.is_some_and(|current| current < wanted) {
+        let current = Some(limit.maximum.unwrap_or(wanted).min(wanted));
+        if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum }) {
+            tracing::warn!(%error, "the limit of open files cannot be raised");
+        }
+    }
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(wanted).min(wanted);
+    usize::try_from(files.saturating_sub(OWN_FILES)).unwrap_or(CONNECTIONS_MAX)
 }
 
 /// One connection from its first request to its last.
@@ -108,7 +116,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_READ_MAX).max_buf_size(READ_BUFFER_MAX);
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_READ_MAX)
+        .max_buf_size(READ_BUFFER_MAX)
+        .half_close(true);
     let connection = watcher.watch(builder.serve_connection(TokioIo::new(stream), service));
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection ended early");
@@ -149,13 +161,3 @@ const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// How much of a body hyper reads at once: large bodies cost less in large pieces.
 const READ_BUFFER_MAX: usize = 512 * 1024;
-
-/// One client's trouble is not the server's.
-fn is_passing(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{
-        ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, WouldBlock,
-    };
-    const OUT_OF_FILES: [i32; 2] = [23, 24];
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted | WouldBlock)
-        || error.raw_os_error().is_some_and(|code| OUT_OF_FILES.contains(&code))
-}

@@ -32,6 +32,11 @@ pub enum BenchError {
     /// The runtime for the client cannot be started.
     #[error("cannot start the client's runtime")]
     Runtime(#[source] std::io::Error),
+    /// Nobody listens there.
+    #[error(
+        "cannot connect: is a hub running at http://{0}? start one with `holdfast serve`, or name it with --url"
+    )]
+    NoHub(String),
     /// A call ended without a reply.
     #[error("{what}")]
     Client {

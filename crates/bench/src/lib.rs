@@ -36,6 +36,6 @@ mod table;
 pub use bench::bench_transfers;
 pub use error::BenchError;
 pub use fspiop::{FspiopOptions, FspiopReport, bench_fspiop};
-pub use load::{LoadReport, load_transfers};
+pub use load::{LoadEnd, LoadReport, load_transfers};
 pub use options::{BenchOptions, LoadOptions, Pace, Shape};
 pub use report::BenchReport;

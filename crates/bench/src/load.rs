@@ -18,6 +18,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::BenchError;
 use crate::drive::{micros, new_histogram};
@@ -30,6 +31,8 @@ use crate::report::{Percentiles, per};
 
 /// The code that a payee gives for an abort: "payee rejected the transaction".
 const ABORT_CODE: u16 = 5_104;
+/// A hub that does not take a connection by then is not there.
+const CONNECT_WAIT_MAX: Duration = Duration::from_millis(1_500);
 /// How often the bar moves.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 /// After the last expiration the hub may take this long until no hold of ours is open.
@@ -52,7 +55,8 @@ pub struct LoadReport {
     pub aborted: u64,
     pub left_to_expire: u64,
     /// Holds that the hub ended during the run because they ran out.
-    pub expired: u64,
+    /// `None`: the hub was gone before it could be asked.
+    pub expired: Option<u64>,
     /// Refusals by the rules, by code.
     pub refused: BTreeMap<u16, u64>,
     /// Calls without a reply, by what they said.
@@ -64,11 +68,20 @@ pub struct LoadReport {
     pub second_us: Percentiles,
 }
 
+/// How a load run ended: its figures, and what went wrong after they were taken.
+#[derive(Debug)]
+pub struct LoadEnd {
+    /// What the callers felt.
+    pub report: LoadReport,
+    /// The hub could not be asked for its own counts any more.
+    pub trouble: Option<BenchError>,
+}
+
 /// Drives the hub as the options say.
 ///
 /// # Errors
 /// If the hub is not reached or does not take the participants of the run.
-pub fn load_transfers(options: &LoadOptions) -> Result<LoadReport, BenchError> {
+pub fn load_transfers(options: &LoadOptions) -> Result<LoadEnd, BenchError> {
     options.check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(BenchError::Runtime)?.block_on(run(options))
@@ -114,7 +127,7 @@ struct Loading {
     bar: ProgressBar,
 }
 
-async fn run(options: &LoadOptions) -> Result<LoadReport, BenchError> {
+async fn run(options: &LoadOptions) -> Result<LoadEnd, BenchError> {
     let client = Client::connect(ClientOptions {
         connections: options.connections,
         calls_max: IN_FLIGHT_MAX,
@@ -122,7 +135,10 @@ async fn run(options: &LoadOptions) -> Result<LoadReport, BenchError> {
         jitter_seed: options.seed,
         ..ClientOptions::to(&options.address)
     });
-    let client = client.await.map_err(BenchError::client(format!("connecting to {}", options.address)))?;
+    let client = match timeout(CONNECT_WAIT_MAX, client).await {
+        Ok(client) => client.map_err(BenchError::client(format!("connecting to {}", options.address)))?,
+        Err(_) => return Err(BenchError::NoHub(options.address.clone())),
+    };
     let parties = Parties::create(&client, options.seed, options.accounts).await?;
     let before = Books::read(&client).await?;
     let seconds = match (options.seconds, options.payments) {
@@ -166,8 +182,11 @@ async fn run(options: &LoadOptions) -> Result<LoadReport, BenchError> {
     drop(pacer);
     let took = started.elapsed();
     loading.bar.finish_and_clear();
-    let expired = wait_for_expiry(&loading, before).await?;
-    Ok(loading.report(took, expired))
+    let (expired, trouble) = match wait_for_expiry(&loading, before).await {
+        Ok(expired) => (Some(expired), None),
+        Err(error) => (None, Some(error)),
+    };
+    Ok(LoadEnd { report: loading.report(took, expired), trouble })
 }
 
 fn progress_bar(options: &LoadOptions, count: u64, seconds: u64) -> ProgressBar {
@@ -284,7 +303,7 @@ impl Loading {
         false
     }
 
-    fn report(&self, took: Duration, expired: u64) -> LoadReport {
+    fn report(&self, took: Duration, expired: Option<u64>) -> LoadReport {
         let recorder = self.lock();
         let tally = &recorder.tally;
         let bad = tally.refused.values().sum::<u64>() + tally.errors.values().sum::<u64>();

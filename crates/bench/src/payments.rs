@@ -2,6 +2,7 @@
 //! all derived from a seed.
 
 use holdfast_client::{Admin, Batch, Client, Command, Created, Fulfil, Prepare, Reply};
+use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -86,6 +87,13 @@ async fn admin(
         replies.extend(client.batch(batch).await.map_err(BenchError::client(what))?);
     }
     match replies.iter().find(|reply| reply.code != 0) {
+        Some(refused) if refused.code == ErrorCode::ClientError.number() => {
+            Err(BenchError::Refused(format!(
+                "{what} was refused with {}: this hub has had a run with the same --seed, and names and ids come from \
+             it; give another one, or none",
+                refused.code
+            )))
+        }
         Some(refused) => Err(BenchError::Refused(format!("{what} was refused with {}", refused.code))),
         None => Ok(replies),
     }

@@ -7,10 +7,28 @@
 //! Every call ends by its deadline, with a reply or with an error that tells the truth about the outcome
 //! ([`ClientError`]). Until then an attempt that failed is repeated with the same record; the hub answers a repeat
 //! of a transfer record with what it decided the first time. Of the operator's calls, creating a participant and
-//! its first limits have no id: repeated after a lost answer they may be answered with 3000 or 2001, though the
-//! first attempt succeeded.
+//! its first limits have no id: repeated after a lost answer they may be answered with 3000 (with the numbers of
+//! what is there) or 2001, though the first attempt succeeded.
 //!
 //! Two calls of which neither waits for the other have no order. Records of one [`Batch`] are decided in its order.
+//!
+//! ```no_run
+//! use holdfast_client::{Client, ClientError, ClientOptions, Fulfil, Prepare};
+//! use holdfast_domain::ids::{ParticipantId, TransferId};
+//! use holdfast_domain::money::Amount;
+//!
+//! /// Participant 1 pays participant 2 five dollars. `fulfilment` is the payee's secret, `condition` its SHA-256.
+//! async fn pay(id: u128, fulfilment: [u8; 32], condition: [u8; 32], expiration: i64) -> Result<(), ClientError> {
+//!     let client = Client::connect(ClientOptions::to("127.0.0.1:4000")).await?;
+//!     let (id, payer, payee) = (TransferId(id), ParticipantId(1), ParticipantId(2));
+//!     let (amount, currency) = (Amount(50_000), "USD".parse().expect("three capital letters"));
+//!     let held = client.prepare(Prepare { id, payer, payee, amount, currency, expiration, condition }).await?;
+//!     println!("{:?}, refused with {} (0: not refused)", held.state, held.code);
+//!     let settled = client.fulfil(Fulfil { id, payee, fulfilment }).await?;
+//!     println!("{:?}, the payee stands at {}", settled.state, settled.value);
+//!     Ok(())
+//! }
+//! ```
 //!
 //! | room | what happens there |
 //! | --- | --- |
@@ -21,7 +39,6 @@
 //! | `courier` | carries a shipment until it has ended: attempts, pauses, splitting |
 //! | `link` | one HTTP connection |
 
-mod admin;
 mod backoff;
 mod courier;
 mod desk;
@@ -109,6 +126,14 @@ impl Client {
     /// As [`Client::prepare`].
     pub async fn abort(&self, call: Abort) -> Result<Reply, ClientError> {
         self.call(call.into()).await
+    }
+
+    /// Sends one command of the operator; of a new participant [`Created::from_reply`] reads the numbers.
+    ///
+    /// # Errors
+    /// As [`Client::prepare`].
+    pub async fn admin(&self, admin: Admin) -> Result<Reply, ClientError> {
+        self.call(Command::Admin(admin)).await
     }
 
     /// Sends any one command.

@@ -7,7 +7,7 @@ pub const ADDRESS_DEFAULT: &str = "127.0.0.1:4000";
 /// Connections, and so requests in flight at once. More than a few only make batches smaller.
 pub const CONNECTIONS_DEFAULT: usize = 3;
 /// Records in one request; the hub takes no more than this.
-pub const BATCH_RECORDS_MAX: usize = 8_192;
+pub const BATCH_RECORDS_MAX: usize = holdfast_domain::records::batch::RECORDS_MAX;
 /// Calls that may wait for an answer at once; one more is refused at once, before anything is sent.
 pub const CALLS_MAX_DEFAULT: usize = 65_536;
 /// How long a call may take with all its attempts.

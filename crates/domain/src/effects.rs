@@ -260,23 +260,6 @@ pub trait Rows {
 }
 
 impl Effects {
-    /// Empties the lists and keeps their memory.
-    pub fn clear(&mut self) {
-        self.participants.clear();
-        self.accounts.clear();
-        self.funds.clear();
-        self.endpoints.clear();
-        self.transfers.clear();
-        self.state_changes.clear();
-        self.completions.clear();
-        self.position_changes.clear();
-        self.notifications.clear();
-        self.alarms.clear();
-        self.dead_letters.clear();
-        self.outcomes.clear();
-        self.sections.clear();
-    }
-
     fn lengths(&self) -> Section {
         Section {
             participants: self.participants.len(),

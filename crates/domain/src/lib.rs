@@ -4,6 +4,8 @@
 //! Nothing here reads a clock, draws a random number, does IO or waits: time, ids and options come in with the
 //! frame, so the same frame gives the same effects, live and on replay.
 
+#![deny(clippy::float_arithmetic)]
+
 pub mod callbacks;
 pub mod codes;
 pub mod command;

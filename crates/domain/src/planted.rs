@@ -9,8 +9,8 @@ pub enum Bug {
     ForgottenRunningPosition = 1,
     /// An abort or timeout ends the transfer and does not give the payer its position back.
     KeptPosition = 2,
-    /// Answers go out before the frame is durable.
-    AnswerBeforeSync = 3,
+    /// Answers go out as if the frame were durable, though the log has failed.
+    AnswerDespiteFailure = 3,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -54,6 +54,6 @@ pub(crate) fn kept_position() -> bool {
 /// Asked by the loop that releases answers.
 #[inline(always)]
 #[must_use]
-pub fn answer_before_sync() -> bool {
-    switch::is(Bug::AnswerBeforeSync)
+pub fn answer_despite_failure() -> bool {
+    switch::is(Bug::AnswerDespiteFailure)
 }

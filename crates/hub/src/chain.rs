@@ -10,6 +10,12 @@ pub struct Chain {
     effects: Vec<u8>,
 }
 
+impl From<[u8; 32]> for Chain {
+    fn from(hash: [u8; 32]) -> Chain {
+        Chain { hash, effects: Vec::new() }
+    }
+}
+
 impl Chain {
     /// The value now: what the next frame carries.
     #[must_use]

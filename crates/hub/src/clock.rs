@@ -79,14 +79,13 @@ pub struct ClockGuard {
     jump_max: Millis,
     trusted: Option<Reading>,
     last_frame: Millis,
-    fault: Option<ClockFault>,
 }
 
 impl ClockGuard {
     /// A guard for a log whose last frame was stamped `last_frame` (0: none yet).
     #[must_use]
     pub const fn new(jump_max: Millis, last_frame: Millis) -> ClockGuard {
-        ClockGuard { jump_max, trusted: None, last_frame, fault: None }
+        ClockGuard { jump_max, trusted: None, last_frame }
     }
 
     /// The time for a frame closed now: never before the last frame's.
@@ -94,8 +93,7 @@ impl ClockGuard {
     /// # Errors
     /// Says why the wall clock is not believed. It is asked again each time, so a clock that comes back heals.
     pub fn frame_time(&mut self, now: Reading) -> Result<Millis, ClockFault> {
-        self.fault = self.find_fault(now);
-        if let Some(fault) = self.fault {
+        if let Some(fault) = self.find_fault(now) {
             return Err(fault);
         }
         self.trusted = Some(now);
@@ -112,10 +110,9 @@ impl ClockGuard {
         (behind_ms > self.jump_max).then_some(ClockFault::BehindLog { behind_ms })
     }
 
-    /// An operator says that the wall clock is right as it stands.
-    pub const fn confirm(&mut self, now: Reading) {
-        self.trusted = Some(now);
-        self.fault = None;
+    /// An operator says that the wall clock was right when it was `seen`.
+    pub const fn confirm(&mut self, seen: Reading) {
+        self.trusted = Some(seen);
     }
 }
 

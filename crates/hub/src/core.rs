@@ -15,6 +15,8 @@ use crate::callbacks::CallbackRow;
 use crate::chain::Chain;
 
 const OPTION_SMALLEST_FIRST: u32 = 1;
+/// The option bits that this program understands. A frame with others was decided by rules it does not know.
+pub const OPTIONS_KNOWN: u32 = OPTION_SMALLEST_FIRST;
 
 /// The bits under which a frame carries its processing options.
 #[must_use]
@@ -39,7 +41,7 @@ pub struct Counts {
     /// Records.
     pub records: u64,
     /// Transfers that ever reached each state, by the state's number.
-    pub reached: [u64; 12],
+    pub reached: [u64; TransferState::ALL.len() + 1],
     /// Dead letters of the position step.
     pub dead_letters: u64,
     /// Limit alarms.
@@ -66,14 +68,28 @@ impl Counts {
     }
 }
 
+/// How far a log has been taken in: what a checkpoint must hold besides the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// The offset after the last record decided.
+    pub end: u64,
+    /// The running hash.
+    pub chain: [u8; 32],
+    /// The time of the last frame.
+    pub last_time: Millis,
+    /// The rules that decided the last frame.
+    pub rules_version: u32,
+    /// The number of the next callback.
+    pub next_callback: u64,
+    /// What has happened so far.
+    pub counts: Counts,
+}
+
 /// The state after a whole number of frames.
 pub struct Core<S> {
     store: S,
     chain: Chain,
-    end: u64,
-    last_time: Millis,
-    counts: Counts,
-    next_callback: u64,
+    progress: Progress,
     callbacks: Vec<CallbackRow>,
 }
 
@@ -81,15 +97,18 @@ impl<S: Store> Core<S> {
     /// The state before the first frame.
     #[must_use]
     pub fn new(store: S) -> Core<S> {
-        Core {
-            store,
-            chain: Chain::default(),
-            end: 0,
-            last_time: 0,
-            counts: Counts::default(),
-            next_callback: 0,
-            callbacks: Vec::new(),
-        }
+        Core::resume(store, Progress::default())
+    }
+
+    /// The state of `store`, which holds all that was decided up to `progress`.
+    #[must_use]
+    pub fn resume(store: S, progress: Progress) -> Core<S> {
+        Core { store, chain: Chain::from(progress.chain), progress, callbacks: Vec::new() }
+    }
+
+    /// How far the log has been taken in.
+    pub const fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// The rows.
@@ -103,12 +122,12 @@ impl<S: Store> Core<S> {
 
     /// The offset after the last record decided.
     pub const fn end(&self) -> u64 {
-        self.end
+        self.progress.end
     }
 
     /// The time of the last frame.
     pub const fn last_time(&self) -> Millis {
-        self.last_time
+        self.progress.last_time
     }
 
     /// The running hash.
@@ -118,14 +137,14 @@ impl<S: Store> Core<S> {
 
     /// What has happened so far.
     pub const fn counts(&self) -> &Counts {
-        &self.counts
+        &self.progress.counts
     }
 
     /// The header of a frame that follows on.
     #[must_use]
     pub fn next_header(&self, count: u32, time: Millis, order: PrepareOrder) -> FrameHeader {
         FrameHeader {
-            base_offset: self.end,
+            base_offset: self.progress.end,
             count,
             time_ms: time,
             options: frame_options(order),
@@ -157,18 +176,18 @@ impl<S: Store> Core<S> {
                 callback.to = HUB;
             }
             if self.store.endpoint(callback.to, kind).is_none() {
-                self.counts.callbacks_without_endpoint += 1;
+                self.progress.counts.callbacks_without_endpoint += 1;
                 continue;
             }
             self.callbacks.push(CallbackRow {
-                number: self.next_callback,
+                number: self.progress.next_callback,
                 offset: header.base_offset + u64::from(callback.origin),
                 time: header.time_ms,
                 to: callback.to,
                 transfer: callback.transfer,
                 message: callback.message,
             });
-            self.next_callback += 1;
+            self.progress.next_callback += 1;
         }
     }
 
@@ -179,7 +198,7 @@ impl<S: Store> Core<S> {
         commands: &[Command],
         payload: impl Iterator<Item = &'a [u8]>,
     ) -> Effects {
-        assert_eq!(header.base_offset, self.end, "frames follow on one another");
+        assert_eq!(header.base_offset, self.progress.end, "frames follow on one another");
         assert_eq!(header.count as usize, commands.len(), "a frame's count is that of its records");
         self.store.sort_due(header.time_ms);
         let order = prepare_order(header.options);
@@ -187,9 +206,12 @@ impl<S: Store> Core<S> {
         assert_eq!(effects.outcomes.len(), commands.len(), "every command has its answer");
         self.store.apply(&effects, header.time_ms);
         self.chain.advance(header, payload, &effects);
-        self.end = header.end_offset();
-        self.last_time = self.last_time.max(header.time_ms);
-        self.counts.add(header, &effects);
+        let progress = &mut self.progress;
+        progress.chain = self.chain.hash();
+        progress.end = header.end_offset();
+        progress.last_time = progress.last_time.max(header.time_ms);
+        progress.rules_version = header.rules_version;
+        progress.counts.add(header, &effects);
         self.number_callbacks(header, commands, &effects);
         effects
     }

@@ -1,5 +1,6 @@
 //! Whether the hub can be used, and if not, why.
 
+use std::fmt;
 use std::sync::Mutex;
 
 use crate::clock::ClockFault;
@@ -15,6 +16,17 @@ pub enum Status {
     Stopped(String),
     /// The hub was asked to end.
     ShuttingDown,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Ready => write!(f, "the hub takes commands"),
+            Status::ClockSuspect(fault) => write!(f, "the hub takes no commands for now: {fault}"),
+            Status::Stopped(reason) => write!(f, "the hub has stopped for good: {reason}"),
+            Status::ShuttingDown => write!(f, "the hub is shutting down"),
+        }
+    }
 }
 
 /// The status, shared between the threads.
@@ -38,12 +50,23 @@ impl Health {
         self.lock().clone()
     }
 
-    /// A stop is for good: nothing follows on it.
+    /// Readiness comes and goes; an end is for good, and a stop is the last word.
     pub(crate) fn set(&self, status: Status) {
+        let finality = |status: &Status| match status {
+            Status::Ready | Status::ClockSuspect(_) => 0,
+            Status::ShuttingDown => 1,
+            Status::Stopped(_) => 2,
+        };
         let mut now = self.lock();
-        if !matches!(*now, Status::Stopped(_)) && *now != status {
-            tracing::info!(?status, "the hub's status changed");
-            *now = status;
+        let stopped_already = matches!(*now, Status::Stopped(_));
+        if finality(&status) >= finality(&now) && !stopped_already && *now != status {
+            *now = status.clone();
+            drop(now);
+            match status {
+                Status::Ready | Status::ShuttingDown => tracing::info!("{status}"),
+                Status::ClockSuspect(_) => tracing::warn!("{status}"),
+                Status::Stopped(_) => tracing::error!("{status}"),
+            }
         }
     }
 }

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use holdfast_log::{FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, Tail};
 use holdfast_store::MemoryStore;
 
+use crate::alarm::StopAlarm;
 use crate::callbacks::{CallbackFeed, CallbackRow};
 use crate::clock::Clock;
-use crate::core::Core;
+use crate::core::{Core, Progress};
 use crate::health::{Health, Status};
 use crate::intake::{Intake, Query, Refusal, Submission};
 use crate::journal::Journal;
@@ -73,9 +74,10 @@ impl Opened {
     ) -> Result<Opened, OpenError> {
         let started = Instant::now();
         let (log, report) = SegmentLog::open(fs, &log_folder(data), segments, new_log_id)?;
-        let mut core = Core::new(MemoryStore::new(id_key(log.log_id())));
+        let mut core = Core::resume(MemoryStore::new(id_key(log.log_id())), Progress::default());
         let mut callbacks = Vec::new();
-        replay_with(log.read_from(0)?, &mut core, |_, _, _, core| {
+        let frames = log.read_from(core.end()).map_err(ReplayError::from)?;
+        replay_with(frames, &mut core, |_, _, _, core| {
             callbacks.extend(core.callbacks().iter().filter(|row| undelivered(row)));
         })?;
         Ok(Opened { log, core, callbacks, report, took: started.elapsed() })
@@ -107,6 +109,7 @@ pub struct HubHandle<S = MemoryStore> {
     reader: Reader,
     tail: Tail,
     feed: Arc<CallbackFeed>,
+    clock: Arc<dyn Clock>,
 }
 
 impl<S> Clone for HubHandle<S> {
@@ -117,6 +120,7 @@ impl<S> Clone for HubHandle<S> {
             reader: Arc::clone(&self.reader),
             tail: self.tail.clone(),
             feed: Arc::clone(&self.feed),
+            clock: Arc::clone(&self.clock),
         }
     }
 }
@@ -144,9 +148,9 @@ impl<S> HubHandle<S> {
         self.health.status()
     }
 
-    /// An operator says that the wall clock is right as it stands.
+    /// An operator says that the wall clock is right as it stands now. A jump after this is a new one.
     pub fn confirm_clock(&self) {
-        self.intake.confirm_clock();
+        self.intake.confirm_clock(self.clock.read());
     }
 
     /// Reads the log beside the writer.
@@ -190,14 +194,15 @@ impl Hub {
         let health = Arc::new(Health::default());
         let (reader, tail) = (log.reader(), log.tail());
         let journal = Journal::threaded(Box::new(log), &intake, &health, &feed).map_err(OpenError::Thread)?;
-        let writer = Writer::new(core, Arc::clone(&intake), journal, clock, Arc::clone(&health), options);
-        let alarm = StopAlarm { intake: Arc::clone(&intake), health: Arc::clone(&health) };
-        let writer = thread("writer", move || {
-            let alarm = alarm;
-            writer.run();
-            std::mem::forget(alarm);
-        })?;
-        let handle = HubHandle { intake, health, reader, tail, feed };
+        let writer_clock = Arc::clone(&clock);
+        let writer =
+            Writer::new(core, Arc::clone(&intake), journal, writer_clock, Arc::clone(&health), options);
+        let alarm = StopAlarm::new("writer", Arc::clone(&health), {
+            let intake = Arc::clone(&intake);
+            move |reason: &str| intake.abandon(reason)
+        });
+        let writer = thread("writer", move || alarm.watch(|| writer.run()))?;
+        let handle = HubHandle { intake, health, reader, tail, feed, clock };
         Ok(Hub { handle, writer: Some(writer), spare: Some(spare) })
     }
 
@@ -227,19 +232,5 @@ impl Drop for Hub {
                 tracing::error!("a thread of the hub panicked");
             }
         }
-    }
-}
-
-/// Rings if the writer's thread dies: a hub whose state is in doubt takes and shows nothing.
-struct StopAlarm<S> {
-    intake: Arc<Intake<S>>,
-    health: Arc<Health>,
-}
-
-impl<S> Drop for StopAlarm<S> {
-    fn drop(&mut self) {
-        let reason = "the writer stopped on a broken invariant; see the log of this process and restart it";
-        self.health.set(Status::Stopped(reason.to_owned()));
-        self.intake.abandon(reason);
     }
 }

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
+use holdfast_domain::records::Sealed;
 
-use crate::clock::ClockFault;
+use crate::clock::{ClockFault, Reading};
 use crate::core::Core;
-use crate::limits::HubOptions;
+use crate::limits::{HubOptions, QUESTIONS_PER_TURN_MAX, SUBMISSION_BYTES_MAX, SUBMISSION_RECORDS_MAX};
 use crate::meters::Meters;
 
 /// Why commands were not taken. Nothing of them was stored, except after [`Refusal::Unknown`].
@@ -21,6 +21,9 @@ pub enum Refusal {
     /// More records than one submission may carry.
     #[error("{0} records are too many for one request")]
     TooMany(usize),
+    /// More bytes than one submission may carry.
+    #[error("{0} bytes of records are too many for one request")]
+    TooLarge(usize),
     /// The wall clock is not believed.
     #[error("no commands are taken: {0}")]
     Clock(ClockFault),
@@ -35,14 +38,18 @@ pub enum Refusal {
 /// Called once with the outcomes, one per command, when they are durable; or with the refusal.
 pub type Answer = Box<dyn FnOnce(Result<Vec<Outcome>, Refusal>) + Send>;
 
-/// Commands of one caller that travel together: parsed, hashed and as bytes for the log.
+/// Commands of one caller that travel together, and who waits for their outcomes.
 pub struct Submission {
-    /// The records as the log keeps them.
-    pub bytes: Vec<u8>,
-    /// The same records, parsed.
-    pub commands: Vec<Command>,
-    /// Who waits for the outcomes.
-    pub answer: Answer,
+    pub(crate) records: Sealed,
+    pub(crate) answer: Answer,
+}
+
+impl Submission {
+    /// Records to be decided; `answer` is called once.
+    #[must_use]
+    pub fn new(records: Sealed, answer: Answer) -> Submission {
+        Submission { records, answer }
+    }
 }
 
 /// A question about the state, answered between two frames when all that it sees is durable.
@@ -52,17 +59,17 @@ pub type Query<S> = Box<dyn FnOnce(&Core<S>) + Send>;
 pub(crate) struct Waiting<S> {
     pub(crate) submissions: Vec<Submission>,
     pub(crate) queries: Vec<Query<S>>,
-    pub(crate) confirm_clock: bool,
+    pub(crate) confirmed_clock: Option<Reading>,
 }
 
 struct State<S> {
     submissions: VecDeque<Submission>,
-    queries: Vec<Query<S>>,
+    queries: VecDeque<Query<S>>,
     records: usize,
     bytes: usize,
     /// A frame is being written: the next one is closed when it is durable, with all that has come by then.
     journal_busy: bool,
-    confirm_clock: bool,
+    confirmed_clock: Option<Reading>,
     closed: Option<String>,
 }
 
@@ -80,11 +87,11 @@ impl<S> Intake<S> {
     pub fn new(options: HubOptions) -> Intake<S> {
         let state = State {
             submissions: VecDeque::new(),
-            queries: Vec::new(),
+            queries: VecDeque::new(),
             records: 0,
             bytes: 0,
             journal_busy: false,
-            confirm_clock: false,
+            confirmed_clock: None,
             closed: None,
         };
         Intake { state: Mutex::new(state), changed: Condvar::new(), options, meters: Meters::default() }
@@ -99,23 +106,26 @@ impl<S> Intake<S> {
     /// # Errors
     /// The refusal, given back with the answer that was not called.
     pub fn submit(&self, submission: Submission) -> Result<(), Refusal> {
-        let count = submission.commands.len();
-        if count > crate::limits::BATCH_RECORDS_MAX {
+        let (count, bytes) = (submission.records.commands().len(), submission.records.bytes().len());
+        if count > SUBMISSION_RECORDS_MAX {
             return Err(Refusal::TooMany(count));
+        }
+        if bytes > SUBMISSION_BYTES_MAX {
+            return Err(Refusal::TooLarge(bytes));
         }
         let mut state = self.lock();
         if let Some(reason) = &state.closed {
             return Err(Refusal::Closed(reason.clone()));
         }
         let full = state.records + count > self.options.intake_records_max
-            || state.bytes + submission.bytes.len() > self.options.intake_bytes_max
+            || state.bytes + bytes > self.options.intake_bytes_max
             || state.submissions.len() >= self.options.intake_items_max;
         if full {
             self.meters.refused_busy.increment(1);
             return Err(Refusal::Busy);
         }
         state.records += count;
-        state.bytes += submission.bytes.len();
+        state.bytes += bytes;
         state.submissions.push_back(submission);
         drop(state);
         self.changed.notify_all();
@@ -134,15 +144,15 @@ impl<S> Intake<S> {
         if state.queries.len() >= self.options.intake_items_max {
             return Err(Refusal::Busy);
         }
-        state.queries.push(query);
+        state.queries.push_back(query);
         drop(state);
         self.changed.notify_all();
         Ok(())
     }
 
-    /// Tells the writer that an operator believes the wall clock.
-    pub fn confirm_clock(&self) {
-        self.lock().confirm_clock = true;
+    /// Tells the writer that an operator believes the wall clock as it was `seen`.
+    pub fn confirm_clock(&self, seen: Reading) {
+        self.lock().confirmed_clock = Some(seen);
         self.changed.notify_all();
     }
 
@@ -165,7 +175,13 @@ impl<S> Intake<S> {
         let mut state = self.lock();
         (state.records, state.bytes) = (0, 0);
         let submissions = std::mem::take(&mut state.submissions).into();
-        Waiting { submissions, queries: std::mem::take(&mut state.queries), confirm_clock: false }
+        Waiting { submissions, queries: std::mem::take(&mut state.queries).into(), confirmed_clock: None }
+    }
+
+    /// The journal is gone: nobody else would say that it is free.
+    pub(crate) fn journal_died(&self, reason: &str) {
+        self.close(reason);
+        self.set_journal_busy(false);
     }
 
     pub(crate) fn set_journal_busy(&self, busy: bool) {
@@ -177,44 +193,40 @@ impl<S> Intake<S> {
 
     /// Waits until there is something to do and the journal is free, or `patience` has passed. `false`: closed
     /// and empty.
-    pub(crate) fn wait(&self, patience: Option<Duration>) -> bool {
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
         let idle = |state: &mut State<S>| {
             state.journal_busy
                 || (state.submissions.is_empty()
                     && state.queries.is_empty()
-                    && !state.confirm_clock
+                    && state.confirmed_clock.is_none()
                     && state.closed.is_none())
         };
         let state = self.lock();
-        let state = match patience {
-            None => self.changed.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner),
-            Some(patience) => {
-                let waited = self.changed.wait_timeout_while(state, patience, idle);
-                let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-                // Time is up, but a frame may still be on its way to the disk.
-                self.changed
-                    .wait_while(state, |state| state.journal_busy)
-                    .unwrap_or_else(PoisonError::into_inner)
-            }
-        };
+        let waited = self.changed.wait_timeout_while(state, patience, idle);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        // Time may be up while a frame is still on its way to the disk.
+        let busy = |state: &mut State<S>| state.journal_busy;
+        let state = self.changed.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner);
         state.closed.is_none() || !state.submissions.is_empty() || !state.queries.is_empty()
     }
 
-    /// Takes all questions, and submissions up to the size of a frame.
+    /// Takes a few questions, and submissions up to the size of a frame.
     pub(crate) fn take(&self) -> Waiting<S> {
         let mut state = self.lock();
         let mut submissions = Vec::with_capacity(state.submissions.len().min(1024));
         let mut bytes = 0;
         while let Some(next) = state.submissions.front() {
-            if bytes > 0 && bytes + next.bytes.len() > self.options.frame_bytes_max {
+            let length = next.records.bytes().len();
+            if bytes > 0 && bytes + length > self.options.frame_bytes_max {
                 break;
             }
-            bytes += next.bytes.len();
-            state.records -= next.commands.len();
+            bytes += length;
+            state.records -= next.records.commands().len();
             submissions.extend(state.submissions.pop_front());
         }
         state.bytes -= bytes;
-        let confirm_clock = std::mem::take(&mut state.confirm_clock);
-        Waiting { submissions, queries: std::mem::take(&mut state.queries), confirm_clock }
+        let confirmed_clock = state.confirmed_clock.take();
+        let few = state.queries.len().min(QUESTIONS_PER_TURN_MAX);
+        Waiting { submissions, queries: state.queries.drain(..few).collect(), confirmed_clock }
     }
 }

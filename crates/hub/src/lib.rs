@@ -17,8 +17,10 @@
 //! | `clock` | wall and monotonic time, and when not to believe them |
 //! | `replay` | from the log back to the state |
 //! | `audit` | the books recomputed from their rows, independently of the decisions |
+//! | `alarm`, `health` | whether the hub can be used, and what happens when a thread dies |
 //! | `hub` | threads, start and stop, the handle that edges hold |
 
+mod alarm;
 pub mod audit;
 mod callbacks;
 mod chain;
@@ -35,7 +37,7 @@ mod writer;
 
 pub use callbacks::{CallbackFeed, CallbackRow};
 pub use chain::Chain;
-pub use core::{Core, Counts, frame_options, prepare_order};
+pub use core::{Core, Counts, OPTIONS_KNOWN, Progress, frame_options, prepare_order};
 pub use health::{Health, Status};
 pub use hub::{Hub, HubHandle, OpenError, Opened, log_folder};
 pub use intake::{Answer, Intake, Query, Refusal, Submission};

@@ -1,10 +1,16 @@
 //! Every bound of the hub, with its name, unit and default.
 
+use std::time::Duration;
+
 use holdfast_domain::ids::Millis;
 use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::records::{self, batch};
+use holdfast_log::FRAME_PAYLOAD_MAX;
 
 /// Records that one submission may carry.
-pub const BATCH_RECORDS_MAX: usize = 8_192;
+pub const SUBMISSION_RECORDS_MAX: usize = batch::RECORDS_MAX;
+/// Bytes of records that one submission may carry: one record of the longest kind.
+pub const SUBMISSION_BYTES_MAX: usize = records::RECORD_BYTES_MAX;
 /// Payload at which a frame is closed, in bytes. One submission may pass it; it is then a frame of its own.
 pub const FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Records that may wait in front of the writer; more are refused as busy.
@@ -17,8 +23,16 @@ pub const INTAKE_ITEMS_MAX: usize = 16_384;
 pub const EXPIRY_HOLDS_MAX: u32 = 4_096;
 /// How far the wall clock may move against the monotonic one between two frames.
 pub const CLOCK_JUMP_MAX: Millis = 10_000;
+/// Questions answered between two frames, at most; the others wait for the next turn.
+pub const QUESTIONS_PER_TURN_MAX: usize = 64;
+/// How often an idle hub looks at the clocks.
+pub const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What a refused caller is told to wait.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// Whatever is taken fits a frame, with the expiry record in front of it.
+const _: () = assert!(SUBMISSION_BYTES_MAX + records::UNIT <= FRAME_PAYLOAD_MAX);
+const _: () = assert!(FRAME_BYTES_MAX + records::UNIT <= FRAME_PAYLOAD_MAX);
 
 /// The bounds and options that can be configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

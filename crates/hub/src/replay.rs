@@ -6,15 +6,15 @@ use holdfast_domain::{RULES_VERSION, records};
 use holdfast_log::{Frame, Frames, LogError};
 use holdfast_store::Store;
 
-use crate::core::Core;
+use crate::core::{Core, OPTIONS_KNOWN};
 
 /// Why a log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The log cannot be read.
     #[error(transparent)]
-    Log(#[from] LogError),
-    /// A frame does not begin where the one before it ended.
+    Log(LogError),
+    /// A frame does not begin where the one before it ended, or the log does not begin with the first one.
     #[error(
         "the log has no frame at offset {expected}: the next one begins at {found}. Restore the data directory from a backup"
     )]
@@ -40,14 +40,38 @@ pub enum ReplayError {
     },
     /// The replay decided something else than the log says was decided.
     #[error(
-        "the audit chain breaks at offset {offset}: the frame there was written after other decisions than this program makes (frame rules {written}, ours {RULES_VERSION}). Either the log was changed, or the version that wrote it must be started instead"
+        "the audit chain breaks at offset {offset}: the frames before it (the last one under rules {before}) were decided otherwise than this program decides (its rules {RULES_VERSION}; the frame at {offset} has {written}). Either the log was changed, or the version that wrote it must be started instead"
     )]
     ChainBroken {
         /// Base offset of the first frame whose hash does not fit.
         offset: u64,
         /// Rules version of that frame.
         written: u32,
+        /// Rules version of the frame before it.
+        before: u32,
     },
+    /// A frame says something that this program does not understand, or that its records do not bear out.
+    #[error(
+        "the frame at offset {offset} has {what} (frame rules {written}, ours {RULES_VERSION}); start the version that wrote it"
+    )]
+    StrangeFrame {
+        /// The frame's base offset.
+        offset: u64,
+        /// Rules version of the frame.
+        written: u32,
+        /// What is strange.
+        what: &'static str,
+    },
+}
+
+impl From<LogError> for ReplayError {
+    /// A state follows from the whole log: if its beginning is gone, frames are missing.
+    fn from(error: LogError) -> ReplayError {
+        match error {
+            LogError::BeforeStart { offset, start } => ReplayError::Gap { expected: offset, found: start },
+            other => ReplayError::Log(other),
+        }
+    }
 }
 
 /// Replays every frame into `core`.
@@ -75,10 +99,19 @@ pub fn replay_with<S: Store>(
             return Err(ReplayError::Gap { expected: core.end(), found: offset });
         }
         if frame.header.running_hash != core.chain() {
-            return Err(ReplayError::ChainBroken { offset, written });
+            let before = core.progress().rules_version;
+            return Err(ReplayError::ChainBroken { offset, written, before });
         }
         let commands = records::read_all(&frame.payload)
             .map_err(|(index, error)| ReplayError::BadRecord { offset, index, written, error })?;
+        if frame.header.options & !OPTIONS_KNOWN != 0 {
+            let what = "processing options that this version does not know";
+            return Err(ReplayError::StrangeFrame { offset, written, what });
+        }
+        if commands.len() != frame.header.count as usize {
+            let what = "another number of records than its header says";
+            return Err(ReplayError::StrangeFrame { offset, written, what });
+        }
         let effects = core.advance(&frame.header, &commands, std::iter::once(frame.payload.as_slice()));
         show(&frame, &commands, &effects, core);
     }

@@ -10,12 +10,12 @@ use holdfast_domain::records;
 use holdfast_log::FrameBuf;
 use holdfast_store::Store;
 
-use crate::clock::{Clock, ClockGuard, Reading};
+use crate::clock::{Clock, ClockFault, ClockGuard, Reading};
 use crate::core::Core;
 use crate::health::{Health, Status};
 use crate::intake::{Answer, Intake, Refusal, Submission, Waiting};
 use crate::journal::{Answers, Journal};
-use crate::limits::HubOptions;
+use crate::limits::{CLOCK_LOOK_EVERY, HubOptions};
 use crate::meters::{Meters, Stage};
 
 /// What a turn did.
@@ -66,33 +66,31 @@ impl<S: Store> Writer<S> {
     /// Works until the intake is closed and empty.
     pub fn run(mut self) {
         let intake = Arc::clone(&self.intake);
+        // Before anybody waits: a clock that stands behind the log must show in the health at once.
+        self.turn();
         while intake.wait(self.patience()) {
             self.turn();
         }
     }
 
-    /// How long to wait when nobody comes: until the next hold runs out.
-    fn patience(&mut self) -> Option<Duration> {
+    /// How long to wait when nobody comes: until the next hold runs out, and never longer than the clocks may go
+    /// unwatched.
+    fn patience(&mut self) -> Duration {
+        if matches!(self.health.status(), Status::ClockSuspect(_)) {
+            return CLOCK_LOOK_EVERY;
+        }
         let now = self.clock.read().wall;
         self.core.store_mut().sort_due(now);
-        let due = self.core.store().next_expiration()?;
         // A hold is due when its expiration is past: one millisecond later.
-        let wait = due.saturating_add(1).saturating_sub(now).max(0);
-        Some(Duration::from_millis(u64::try_from(wait).unwrap_or(0)).max(self.suspended_pause()))
-    }
-
-    /// While the clock is not believed nothing expires; look again in a while rather than at once.
-    fn suspended_pause(&self) -> Duration {
-        match self.health.status() {
-            Status::ClockSuspect(_) => Duration::from_secs(1),
-            Status::Ready | Status::Stopped(_) | Status::ShuttingDown => Duration::ZERO,
-        }
+        let until_due = |due: Millis| due.saturating_add(1).saturating_sub(now).max(0);
+        let wait = self.core.store().next_expiration().map_or(Millis::MAX, until_due);
+        Duration::from_millis(u64::try_from(wait).unwrap_or(0)).min(CLOCK_LOOK_EVERY)
     }
 
     /// One turn: answer what was asked, then close a frame of what waits and what is due, decide it and have it
     /// written. Everything applied before is durable by now, so questions see only what is.
     pub fn turn(&mut self) -> Turn {
-        let Waiting { submissions, queries, confirm_clock } = self.intake.take();
+        let Waiting { submissions, queries, confirmed_clock } = self.intake.take();
         if self.stopped || matches!(self.health.status(), Status::Stopped(_)) {
             // Dropping a question tells its asker that there is no answer.
             self.stopped = true;
@@ -103,41 +101,41 @@ impl<S: Store> Writer<S> {
         }
         queries.into_iter().for_each(|query| query(&self.core));
         let now = self.clock.read();
-        if confirm_clock {
-            self.guard.confirm(now);
+        if let Some(seen) = confirmed_clock {
+            self.guard.confirm(seen);
         }
-        let Some(time) = self.believed_time(now) else {
-            let Status::ClockSuspect(fault) = self.health.status() else { return Turn::Idle };
-            submissions.into_iter().for_each(|submission| (submission.answer)(Err(Refusal::Clock(fault))));
-            return Turn::Idle;
-        };
-        self.close_frame(time, submissions)
+        match self.believed_time(now) {
+            Ok(time) => self.close_frame(time, submissions),
+            Err(fault) => {
+                submissions
+                    .into_iter()
+                    .for_each(|submission| (submission.answer)(Err(Refusal::Clock(fault))));
+                Turn::Idle
+            }
+        }
     }
 
-    fn believed_time(&mut self, now: Reading) -> Option<Millis> {
-        match self.guard.frame_time(now) {
-            Ok(time) => {
-                if matches!(self.health.status(), Status::ClockSuspect(_)) {
-                    self.health.set(Status::Ready);
-                }
-                Some(time)
+    fn believed_time(&mut self, now: Reading) -> Result<Millis, ClockFault> {
+        let believed = self.guard.frame_time(now);
+        match believed {
+            Ok(_) if matches!(self.health.status(), Status::ClockSuspect(_)) => {
+                self.health.set(Status::Ready)
             }
-            Err(fault) => {
-                self.health.set(Status::ClockSuspect(fault));
-                None
-            }
+            Ok(_) => {}
+            Err(fault) => self.health.set(Status::ClockSuspect(fault)),
         }
+        believed
     }
 
     fn close_frame(&mut self, time: Millis, submissions: Vec<Submission>) -> Turn {
         let started = Instant::now();
         let expiry = self.expiry_record(time);
-        let count: usize = submissions.iter().map(|submission| submission.commands.len()).sum();
+        let count: usize = submissions.iter().map(|submission| submission.records.commands().len()).sum();
         let count = count + usize::from(expiry.is_some());
         if count == 0 {
             return self.answer_empty(submissions);
         }
-        let bytes: usize = submissions.iter().map(|submission| submission.bytes.len()).sum();
+        let bytes: usize = submissions.iter().map(|submission| submission.records.bytes().len()).sum();
         let mut frame = FrameBuf::with_capacity(bytes + records::UNIT);
         let mut commands = Vec::with_capacity(count);
         let mut parts = Vec::with_capacity(submissions.len());
@@ -148,11 +146,12 @@ impl<S: Store> Writer<S> {
             pieces.push(bytes);
             commands.push(command);
         }
-        for mut submission in submissions {
-            frame.push(&submission.bytes);
-            pieces.push(submission.bytes);
-            parts.push((submission.answer, submission.commands.len()));
-            commands.append(&mut submission.commands);
+        for Submission { records, answer } in submissions {
+            let (bytes, mut own) = records.into_parts();
+            frame.push(&bytes);
+            pieces.push(bytes);
+            parts.push((answer, own.len()));
+            commands.append(&mut own);
         }
         let record_count = u32::try_from(count).expect("the intake bounds a frame");
         let header = self.core.next_header(record_count, time, self.options.position_order);

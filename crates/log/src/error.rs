@@ -22,7 +22,7 @@ pub enum LogError {
     /// An acknowledged frame is damaged or missing: something valid follows it. Nothing was changed.
     #[error(
         "{} is damaged at byte {position}, where offset {offset} should be: {found}. \
-         Nothing was changed. Restore the log directory from a backup, or move it aside and start without it",
+         Nothing was changed. Restore the log directory from a backup",
         file.display()
     )]
     Corrupt {
@@ -49,6 +49,22 @@ pub enum LogError {
         offset: u64,
         /// The segment after the gap.
         next: PathBuf,
+    },
+
+    /// The log ends before a point that it is known to have reached. Nothing was changed.
+    #[error(
+        "the log in {} ends at offset {end}, but it had reached {reached}: its newest segment is missing, or its \
+         last frame is damaged. Nothing was changed. Put the missing file back, or restore the directory from a \
+         backup",
+        dir.display()
+    )]
+    Shortened {
+        /// The log directory.
+        dir: PathBuf,
+        /// Where it ends now.
+        end: u64,
+        /// Where it ended when its mark was written.
+        reached: u64,
     },
 
     /// A segment belongs to another log.

@@ -16,6 +16,7 @@
 //! | `blocks` | big sequential reads of a segment, and the search for what follows damage |
 //! | `walk` | all frames of a directory in order, and the verdict at the end |
 //! | `segment_log` | the writer: open, append, rotate |
+//! | `mark` | how far the log is known to have come |
 //! | `spare` | the next segment, zero-filled ahead of need |
 //! | `read` | readers beside a running writer |
 //! | `segment_reader` | readers of a directory whose writer is elsewhere or gone |
@@ -31,6 +32,7 @@ pub mod fs;
 #[doc(hidden)]
 pub mod fuzzing;
 mod log;
+mod mark;
 mod read;
 mod segment;
 mod segment_log;

@@ -22,6 +22,10 @@ pub trait Log: Send {
     /// answers [`LogError::Stopped`] with the first cause.
     fn append(&mut self, frame: &mut FrameBuf, header: &FrameHeader) -> Result<(), LogError>;
 
+    /// Notes durably how far the log has come, so that the loss of its newest part is noticed at the next open. For
+    /// a clean end; a log that rotates does so by itself now and then.
+    fn mark_end(&mut self) -> Result<(), LogError>;
+
     /// A handle for reading, usable on any thread while the writer goes on.
     fn reader(&self) -> Reader;
 

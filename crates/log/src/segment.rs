@@ -30,7 +30,11 @@ const ZERO_CHUNK: usize = 1024 * 1024;
 /// ...and synced after this many bytes, so that the appender's own sync never waits behind a whole segment.
 const ZERO_SYNC_BYTES: u64 = 4 * 1024 * 1024;
 
-static ZEROS: [u8; ZERO_CHUNK] = [0; ZERO_CHUNK];
+static ZEROS: Zeros = Zeros([0; ZERO_CHUNK]);
+
+/// Aligned as direct IO wants it.
+#[repr(align(4096))]
+struct Zeros([u8; ZERO_CHUNK]);
 
 /// The file name of the segment that begins at `base_offset`.
 pub(crate) fn file_name(base_offset: u64) -> String {
@@ -139,21 +143,22 @@ pub(crate) fn zero_file(
     if fs.exists(path).map_err(LogError::io("look for", path))? {
         fs.remove(path).map_err(LogError::io("remove", path))?;
     }
-    let file = fs.create_new(path).map_err(LogError::io("create", path))?;
+    let file = fs.create_new_uncached(path).map_err(LogError::io("create", path))?;
     let (mut position, mut synced) = (0, 0);
     while position < bytes {
         if cancelled() {
             return Ok(None);
         }
         let chunk = usize::try_from(bytes - position).map_or(ZERO_CHUNK, |left| left.min(ZERO_CHUNK));
-        file.write_at(&ZEROS[..chunk], position).map_err(LogError::io("write", path))?;
+        file.write_at(&ZEROS.0[..chunk], position).map_err(LogError::io("write", path))?;
         position += chunk as u64;
         if position == bytes || position - synced >= ZERO_SYNC_BYTES {
             file.sync_data().map_err(LogError::io("sync", path))?;
             synced = position;
         }
     }
-    Ok(Some(file))
+    drop(file);
+    fs.open(path).map(Some).map_err(LogError::io("open", path))
 }
 
 /// Writes the header into a zeroed temporary file and gives it its name. Durable when it returns.
@@ -176,7 +181,7 @@ pub(crate) fn install(
 pub(crate) fn zero_range(file: &dyn File, mut position: u64, end: u64) -> std::io::Result<()> {
     while position < end {
         let chunk = usize::try_from(end - position).map_or(ZERO_CHUNK, |left| left.min(ZERO_CHUNK));
-        file.write_at(&ZEROS[..chunk], position)?;
+        file.write_at(&ZEROS.0[..chunk], position)?;
         position += chunk as u64;
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::LogError;
 use crate::frame::{BLOCK_U64, FRAME_PAYLOAD_MAX, FrameBuf, FrameHeader, LogId};
 use crate::fs::{DirLock, File, FileSystem};
 use crate::log::{Log, Reader};
+use crate::mark::{self, MARK_TEMPORARY};
 use crate::read::{Index, SharedReader};
 use crate::segment::{
     self, INLINE_NAME, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MIN, SPARE_NAME, SegmentFile, SegmentHeader,
@@ -43,12 +44,12 @@ pub struct OpenReport {
     pub end: u64,
     /// Segment files.
     pub segments: usize,
-    /// An unfinished write at the end, if there was one.
+    /// An unfinished or rotten last write, if there was one.
     pub torn_tail: Option<TornTail>,
 }
 
-/// An unfinished write at the end of the log: a crash came before its sync returned, so it was never
-/// acknowledged.
+/// An unfinished or rotten last write. After a crash it is one whose sync had not returned, so nobody had been told
+/// that it was done. Only if the disk rots can it be the last frame that was acknowledged: nothing after it tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The last segment.
@@ -122,6 +123,7 @@ impl SegmentLog {
             _ => LogError::io("lock", dir)(error),
         })?;
         remove_leftovers(&*fs, dir)?;
+        let mark = mark::read(&*fs, dir)?;
         let segments = segment::list(&*fs, dir)?;
         match segments.last() {
             None => create_first(&*fs, dir, &options, new_log_id)?,
@@ -145,6 +147,9 @@ impl SegmentLog {
         let Some(ending) = walk.ending().cloned() else {
             return Err(LogError::NoLog { dir: dir.to_owned() });
         };
+        if let Some(mark) = mark {
+            mark.check(dir, walk.log_id(), ending.offset)?;
+        }
         let torn_tail = TornTail::of(&ending);
         let file = fs.open(&ending.file).map_err(LogError::io("open", &ending.file))?;
         if let Some((from, to)) = ending.dirty {
@@ -243,7 +248,7 @@ impl SegmentLog {
         write(&self.index).add_segment(&segment);
         self.active = Active { file, path: segment.path, position: BLOCK_U64, length };
         self.spare.want();
-        Ok(())
+        mark::write(&*self.fs, &self.dir, self.log_id, self.end)
     }
 }
 
@@ -280,6 +285,11 @@ impl Log for SegmentLog {
         Ok(())
     }
 
+    fn mark_end(&mut self) -> Result<(), LogError> {
+        self.check_running()?;
+        mark::write(&*self.fs, &self.dir, self.log_id, self.end)
+    }
+
     fn reader(&self) -> Reader {
         Arc::new(SharedReader {
             fs: Arc::clone(&self.fs),
@@ -302,7 +312,7 @@ impl Drop for SegmentLog {
 
 /// Removes what an earlier process left half-made.
 fn remove_leftovers(fs: &dyn FileSystem, dir: &Path) -> Result<(), LogError> {
-    for name in [SPARE_NAME, INLINE_NAME] {
+    for name in [SPARE_NAME, INLINE_NAME, MARK_TEMPORARY] {
         let path = dir.join(name);
         if fs.exists(&path).map_err(LogError::io("look for", &path))? {
             fs.remove(&path).map_err(LogError::io("remove", &path))?;

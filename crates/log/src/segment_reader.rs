@@ -9,6 +9,7 @@ use crate::LogError;
 use crate::frame::{Frame, LogId};
 use crate::fs::FileSystem;
 use crate::log::{FrameSource, Frames, ReadLog};
+use crate::mark;
 use crate::segment_log::{OpenReport, TornTail};
 use crate::walk::Walk;
 
@@ -34,12 +35,16 @@ impl SegmentReader {
 
     /// Reads and checks everything, as opening for writing would, and reports a torn tail without cutting it.
     pub fn check(&self) -> Result<OpenReport, LogError> {
+        let mark = mark::read(&*self.fs, &self.dir)?;
         let mut walk = Walk::start(Arc::clone(&self.fs), &self.dir, None)?;
         let start = walk.segments().first().map_or(0, |segment| segment.base);
         let (mut frames, mut end) = (0, start);
         while let Some(met) = walk.advance()? {
             frames += 1;
             end = met.header.end_offset();
+        }
+        if let Some(mark) = mark {
+            mark.check(&self.dir, self.log_id, end)?;
         }
         let torn_tail = walk.ending().and_then(TornTail::of);
         Ok(OpenReport { frames, start, end, segments: walk.segments().len(), torn_tail })

@@ -3,7 +3,7 @@
 //! The verdict rests on two facts about the writer. A frame is written only after the one before it is durable;
 //! a segment gets its name only after every frame before it is durable. So whatever is broken and followed by a
 //! sound frame header, or by another segment, had been acknowledged: that is damage, and the walk refuses. What
-//! is broken with nothing after it was never acknowledged: that is a torn tail.
+//! is broken with nothing after it is a torn tail: unless the disk rots, it was never acknowledged.
 //!
 //! The walk also works beside a running writer. It may see a frame half-written and, an instant later, the next
 //! one whole; so before it speaks of damage it looks a second time.

@@ -96,7 +96,11 @@ impl Clients {
             currency: payer.currency,
             condition: Fulfil::new(payee.participant, id, FulfilAction::Commit, preimage).digest,
             hash: [0; 32],
-            tail: if random.chance(10) { random.bytes().repeat(random.size(1, 5)) } else { Vec::new() },
+            tail: match random.below(20) {
+                0 => random.bytes().repeat(random.size(100, 250)),
+                1 => random.bytes().repeat(random.size(1, 5)),
+                _ => Vec::new(),
+            },
         };
         if random.chance(8) {
             break_a_rule(&mut prepare, world, now, random);

@@ -43,8 +43,6 @@ pub struct Diary {
     entries: Vec<Entry>,
     waiting: BTreeMap<Ticket, Vec<Place>>,
     next_ticket: Ticket,
-    /// Transfers whose prepare was once let in: only these may ever have a row.
-    may_exist: BTreeSet<TransferId>,
     funds: BTreeSet<TransferId>,
 }
 
@@ -61,10 +59,12 @@ impl Diary {
         &self.funds
     }
 
-    /// Transfers that may have a row.
+    /// Transfers that may have a row: a prepare was answered, or its outcome is not known. One that was refused
+    /// each time it was sent left nothing. Asked when nothing waits for an answer.
     #[must_use]
-    pub const fn may_exist(&self) -> &BTreeSet<TransferId> {
-        &self.may_exist
+    pub fn may_exist(&self) -> BTreeSet<TransferId> {
+        let sent = self.entries.iter().filter(|entry| entry.standing != Standing::NotTaken);
+        sent.filter_map(|entry| entry.command.transfer()).collect()
     }
 
     /// Writes down commands that are about to be sent for the first time.
@@ -98,13 +98,10 @@ impl Diary {
         self.waiting.remove(&ticket);
     }
 
-    /// They were let in and may come to be stored from now on.
-    pub fn let_in(&mut self, ticket: Ticket) {
-        for place in &self.waiting[&ticket] {
-            if let Command::Prepare(prepare) = &self.entries[*place].command {
-                self.may_exist.insert(prepare.id);
-            }
-        }
+    /// How many commands wait under that ticket.
+    #[must_use]
+    pub fn waiting(&self, ticket: Ticket) -> u64 {
+        self.waiting.get(&ticket).map_or(0, |places| places.len() as u64)
     }
 
     /// An answer came. Hands back each command's place with what was known of it before and the new outcome.

@@ -11,6 +11,8 @@
 //! | `diary` | what the senders know of it |
 //! | `process` | one life of the hub, driven turn by turn |
 //! | `life` | how lives begin and end: crashes, failures, restarts |
+//! | `time` | time passes; the wall clock is set wrong and right again |
+//! | `turn` | one turn of the hub, looked at from all sides |
 //! | `run` | the steps of a run, and the healing at its end |
 //! | `witness` | every durable frame decided a second time |
 //! | `invariants` | what must always hold, one file each |
@@ -28,7 +30,9 @@ mod random;
 mod rows;
 mod run;
 mod tally;
+mod time;
 mod trace;
+mod turn;
 mod witness;
 mod world;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::positions::PrepareOrder;
-use holdfast_domain::records;
+use holdfast_domain::records::Sealed;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{
     Core, Health, Intake, Journal, OpenError, Opened, Refusal, Status, Submission, Turn, Writer, log_folder,
@@ -61,7 +61,7 @@ pub fn draw_options(random: &mut Random) -> HubOptions {
         position_order: if random.chance(50) { PrepareOrder::Arrival } else { PrepareOrder::Smallest },
         frame_bytes_max: *random.pick(&[512, 2_048, 1 << 16]),
         intake_records_max: random.size(20, 60),
-        intake_bytes_max: *random.pick(&[4_096, 1 << 16]),
+        intake_bytes_max: *random.pick(&[10_000, 1 << 16]),
         intake_items_max: random.size(4, 12),
         expiry_holds_max: *random.pick(&[1, 3, 100]),
         clock_jump_max: CLOCK_JUMP_MAX,
@@ -123,16 +123,14 @@ impl Process {
     /// # Errors
     /// If they were not taken.
     pub fn submit(&self, ticket: Ticket, commands: Vec<Command>) -> Result<(), Refusal> {
-        let mut bytes = Vec::new();
-        commands.iter().for_each(|command| records::write(command, &mut bytes));
         let inbox = self.inbox.clone();
         let answer = Box::new(move |answer| inbox.put((ticket, answer)));
-        self.intake.submit(Submission { bytes, commands, answer })
+        self.intake.submit(Submission::new(Sealed::of(&commands), answer))
     }
 
-    /// The operator says that the wall clock is right.
-    pub fn confirm_clock(&self) {
-        self.intake.confirm_clock();
+    /// The operator says that the wall clock is right as it was `seen`.
+    pub fn confirm_clock(&self, seen: holdfast_hub::clock::Reading) {
+        self.intake.confirm_clock(seen);
     }
 
     /// One turn of the writer, and the answers that came of it.

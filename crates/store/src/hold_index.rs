@@ -18,7 +18,7 @@ const BUCKET_BITS: u32 = 10;
 type Hold = (Millis, TransferNo);
 
 /// The open holds of a store.
-pub struct HoldIndex {
+pub(crate) struct HoldIndex {
     near: BTreeSet<Hold>,
     far: BTreeMap<i64, Vec<Hold>>,
     /// Place of each transfer's hold in its far bucket, by transfer number.
@@ -38,19 +38,12 @@ const fn bucket_of(expiration: Millis) -> i64 {
 
 impl HoldIndex {
     /// How many holds are open.
-    #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none is open.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Opens a hold.
-    pub fn insert(&mut self, expiration: Millis, no: TransferNo) {
+    pub(crate) fn insert(&mut self, expiration: Millis, no: TransferNo) {
         while self.places.len() as u64 <= no.0 {
             self.places.push(u32::MAX);
         }
@@ -62,7 +55,7 @@ impl HoldIndex {
     }
 
     /// Closes a hold that is open.
-    pub fn remove(&mut self, expiration: Millis, no: TransferNo) {
+    pub(crate) fn remove(&mut self, expiration: Millis, no: TransferNo) {
         self.len -= 1;
         if self.near.remove(&(expiration, no)) {
             return;
@@ -82,7 +75,7 @@ impl HoldIndex {
     }
 
     /// Sorts the buckets whose time has come by `now`.
-    pub fn sort_due(&mut self, now: Millis) {
+    pub(crate) fn sort_due(&mut self, now: Millis) {
         while let Some(first) = self.far.first_entry() {
             if *first.key() > bucket_of(now) {
                 return;
@@ -92,22 +85,24 @@ impl HoldIndex {
     }
 
     /// No hold runs out before this; exact for what is sorted, the beginning of the bucket for the rest.
-    #[must_use]
-    pub fn next_expiration(&self) -> Option<Millis> {
+    pub(crate) fn next_expiration(&self) -> Option<Millis> {
         let near = self.near.first().map(|(expiration, _)| *expiration);
         let far = self.far.first_key_value().map(|(bucket, _)| bucket << BUCKET_BITS);
         near.into_iter().chain(far).min()
     }
 
+    /// Every open hold, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = TransferNo> {
+        self.near.iter().chain(self.far.values().flatten()).map(|(_, no)| *no)
+    }
+
     /// Up to `max` holds with `expiration < before`, in order.
-    #[must_use]
-    pub fn due(&self, before: Millis, max: usize) -> Vec<TransferNo> {
+    pub(crate) fn due(&self, before: Millis, max: usize) -> Vec<TransferNo> {
         self.range(before, None, max).into_iter().map(|(_, no)| no).collect()
     }
 
     /// Up to `max` holds with `expiration < before` after the given one, in order.
-    #[must_use]
-    pub fn range(&self, before: Millis, after: Option<Hold>, max: usize) -> Vec<Hold> {
+    pub(crate) fn range(&self, before: Millis, after: Option<Hold>, max: usize) -> Vec<Hold> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let lower = after.map_or(Unbounded, Excluded);
         let below = (before, TransferNo(0));
@@ -125,8 +120,12 @@ impl HoldIndex {
             }
             let wanted = |hold: &&Hold| **hold < below && after.is_none_or(|after| **hold > after);
             found.extend(holds.iter().filter(wanted));
+            if found.len() > max {
+                // A page wants a few of a bucket that may hold very many: put those first, then sort only them.
+                found.select_nth_unstable(max - 1);
+                found.truncate(max);
+            }
             found.sort_unstable();
-            found.truncate(max);
         }
         found
     }

@@ -17,7 +17,6 @@ mod id_index;
 mod memory;
 mod pages;
 
-pub use hold_index::HoldIndex;
 pub use memory::MemoryStore;
 
 use holdfast_domain::effects::{Effects, Rows};
@@ -49,6 +48,9 @@ pub trait Store: View + Rows + Send {
     /// Open holds that run out before `before`, by expiration and number, after the one given, at most `max`.
     fn holds(&self, before: Millis, after: Option<(Millis, TransferNo)>, max: usize) -> Vec<&Transfer>;
 
+    /// Shows every open hold, in no order.
+    fn each_hold(&self, show: &mut dyn FnMut(&Transfer));
+
     /// Every participant by number.
     fn participants(&self) -> Vec<&Participant>;
 
@@ -74,12 +76,12 @@ pub trait Store: View + Rows + Send {
             let sum: &mut holdfast_domain::money::Balance = sums.entry(account.currency).or_default();
             *sum = *sum + account.value;
         }
-        for hold in self.holds(Millis::MAX, None, usize::MAX) {
+        self.each_hold(&mut |hold| {
             if hold.state.holds_value() {
                 let sum = sums.entry(hold.currency).or_default();
                 *sum = sum.minus(hold.amount);
             }
-        }
+        });
         sums.into_iter().collect()
     }
 }

@@ -171,6 +171,10 @@ impl Store for MemoryStore {
         holds.into_iter().map(|(_, no)| self.transfers.get(no.0).expect("indexed")).collect()
     }
 
+    fn each_hold(&self, show: &mut dyn FnMut(&Transfer)) {
+        self.holds.iter().for_each(|no| show(self.transfers.get(no.0).expect("indexed")));
+    }
+
     fn participants(&self) -> Vec<&Participant> {
         self.participants.iter().collect()
     }

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Abort, Command};
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use super::answer::decide;
 use super::body::{self, ExtensionList, Fields, Object, Text};
@@ -58,7 +59,9 @@ pub(crate) async fn put_error(
     let parsed: AbortBody<'_> = body::parse(&received.body)?;
     let code = parsed.code()?;
     let source = sender(&edge, &received.source_name).await?;
-    let abort = Abort::new(source, id, code, received.tail()?);
+    // The same refusal again may come with another Date: its body tells whether it is the same.
+    let digest = Sha256::new().chain_update(code.to_le_bytes()).chain_update(&received.body).finalize();
+    let abort = Abort::new(source, id, code, received.tail()?).same_as(digest.into());
     received.parsed(&edge);
     let decided = decide(&edge, Command::Abort(abort)).await?;
     match received.wait {

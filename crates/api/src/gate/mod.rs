@@ -29,6 +29,7 @@ use tracing::Instrument;
 
 use crate::Edge;
 use crate::error::ApiError;
+use crate::same_site;
 use crate::keys::{KeyId, Keyring, KeysFile, Role};
 use crate::server::Peer;
 use rate::Client;
@@ -124,7 +125,10 @@ impl Gate {
     fn identify(&self, headers: &mut HeaderMap) -> Result<(Caller, Option<KeyId>), ApiError> {
         let bearer = headers.remove(AUTHORIZATION);
         let api_key = headers.remove(API_KEY);
-        let Some(keys) = self.keyring() else { return Ok((Caller::Anyone, None)) };
+        let Some(keys) = self.keyring() else {
+            same_site::check(headers)?;
+            return Ok((Caller::Anyone, None));
+        };
         let sent = match (&bearer, &api_key) {
             (Some(value), _) => bearer_token(value.as_bytes()),
             (None, Some(value)) => Some(value.as_bytes()),

@@ -7,7 +7,7 @@ use holdfast_store::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::summary;
+use super::Shown;
 use crate::Edge;
 use crate::calls::ask;
 use crate::error::ApiError;
@@ -42,16 +42,20 @@ pub(crate) async fn holds(
             ApiError::malformed(format!("after: '{text}' is not the 'next' of an earlier page"))
         })?),
     };
-    let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);
+    let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX);
+    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
+        return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_ROWS_MAX}")));
+    }
     let page = ask(&edge, move |core| {
         let store = core.store();
         let rows = store.holds(before, after, limit);
-        let next =
-            rows.last().filter(|_| rows.len() == limit).map(|row| write_cursor(row.expiration, row.no));
-        let holds: Vec<Value> = rows.iter().map(|row| Value::Object(summary(store, row))).collect();
-        json!({"holds": holds, "next": next})
-    });
-    page.await.map(Json)
+        rows.into_iter().map(|row| Shown::of(store, row)).collect::<Vec<Shown>>()
+    })
+    .await?;
+    let last = page.last().filter(|_| page.len() == limit);
+    let next = last.map(|shown| write_cursor(shown.row.expiration, shown.row.no));
+    let holds: Vec<Value> = page.iter().map(|shown| Value::Object(shown.summary())).collect();
+    Ok(Json(json!({"holds": holds, "next": next})))
 }
 
 fn write_cursor(expiration: Millis, no: TransferNo) -> String {

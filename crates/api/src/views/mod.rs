@@ -6,7 +6,7 @@ pub(crate) mod stats;
 pub(crate) mod transfer;
 pub(crate) mod transfers;
 
-use holdfast_domain::ids::ParticipantId;
+use holdfast_domain::participants::Name;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 use holdfast_store::MemoryStore;
@@ -14,25 +14,35 @@ use serde_json::{Map, Value, json};
 
 use crate::times;
 
-fn name_of(store: &MemoryStore, participant: ParticipantId) -> Value {
-    match store.participant(participant) {
-        Some(row) => json!(row.name.as_str()),
-        // Only an INVALID transfer can name a participant that does not exist.
-        None => Value::Null,
-    }
+/// A transfer as it stood when it was asked for, with the names of its parties. Copied between two frames; made
+/// into JSON on the caller's thread, since the writer's time belongs to payments.
+struct Shown {
+    row: Transfer,
+    payer: Option<Name>,
+    payee: Option<Name>,
 }
 
-/// The members that every list of transfers shows.
-fn summary(store: &MemoryStore, row: &Transfer) -> Map<String, Value> {
-    let members = [
-        ("transferId", json!(row.id.to_string())),
-        ("state", json!(row.state.name())),
-        ("transferState", json!(row.state.external())),
-        ("payerFsp", name_of(store, row.payer)),
-        ("payeeFsp", name_of(store, row.payee)),
-        ("amount", json!(row.amount.to_string())),
-        ("currency", json!(row.currency.to_string())),
-        ("expiration", json!(times::format(row.expiration))),
-    ];
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+impl Shown {
+    fn of(store: &MemoryStore, row: &Transfer) -> Shown {
+        // Only an INVALID transfer can name a participant that does not exist.
+        let name = |participant| store.participant(participant).map(|row| row.name);
+        Shown { payer: name(row.payer), payee: name(row.payee), row: row.clone() }
+    }
+
+    /// The members that every list of transfers shows.
+    fn summary(&self) -> Map<String, Value> {
+        let row = &self.row;
+        let name = |name: &Option<Name>| name.map_or(Value::Null, |name| json!(name.as_str()));
+        let members = [
+            ("transferId", json!(row.id.to_string())),
+            ("state", json!(row.state.name())),
+            ("transferState", json!(row.state.external())),
+            ("payerFsp", name(&self.payer)),
+            ("payeeFsp", name(&self.payee)),
+            ("amount", json!(row.amount.to_string())),
+            ("currency", json!(row.currency.to_string())),
+            ("expiration", json!(times::format(row.expiration))),
+        ];
+        members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
 }

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use holdfast_domain::ids::Millis;
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::View;
 use holdfast_store::Store;
@@ -14,6 +15,8 @@ use crate::{Edge, times};
 pub(crate) async fn stats(State(edge): State<Edge>) -> Result<Json<Value>, ApiError> {
     let answer = ask(&edge, |core| {
         let (store, counts) = (core.store(), core.counts());
+        // The index by itself only tells the second in which the next hold runs out.
+        let first = store.holds(Millis::MAX, None, 1).into_iter().next();
         let reached: Map<String, Value> = TransferState::ALL
             .into_iter()
             .map(|state| (state.name().to_owned(), json!(counts.reached(state))))
@@ -21,7 +24,7 @@ pub(crate) async fn stats(State(edge): State<Edge>) -> Result<Json<Value>, ApiEr
         json!({
             "transfers": store.next_transfer().0,
             "openHolds": store.open_holds(),
-            "nextExpiration": store.next_expiration().map(times::format),
+            "nextExpiration": first.map(|row| times::format(row.expiration)),
             "reachedState": reached,
             "participants": store.participants().len(),
             "accounts": store.accounts().len(),

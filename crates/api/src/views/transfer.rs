@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::TransferId;
-use holdfast_domain::transfers::Transfer;
+use holdfast_domain::transfers::CompletionKind;
 use holdfast_domain::view::View;
-use holdfast_store::MemoryStore;
 use serde_json::{Value, json};
 
-use super::{name_of, summary};
+use super::Shown;
 use crate::calls::ask;
 use crate::error::ApiError;
 use crate::{Edge, times};
@@ -19,12 +19,18 @@ pub(crate) async fn transfer(
 ) -> Result<Json<Value>, ApiError> {
     let id: TransferId =
         id.parse().map_err(|error: holdfast_domain::ids::IdError| ApiError::malformed(error.to_string()))?;
-    let found = ask(&edge, move |core| core.store().transfer(id).map(|row| show(core.store(), row))).await?;
-    found.map(Json).ok_or_else(|| ApiError::no_transfer(id))
+    let found =
+        ask(&edge, move |core| core.store().transfer(id).map(|row| Shown::of(core.store(), row))).await?;
+    let shown = found.ok_or_else(|| ApiError::no_transfer(id))?;
+    Ok(Json(show(&shown)))
 }
 
-fn show(store: &MemoryStore, row: &Transfer) -> Value {
-    let mut members = summary(store, row);
+/// What an abort's code is called: even where we have the same number, the payee means its own.
+const PAYEES_CODE: &str = "the payee's own code";
+
+fn show(shown: &Shown) -> Value {
+    let row = &shown.row;
+    let mut members = shown.summary();
     let history: Vec<Value> = row
         .history()
         .iter()
@@ -34,15 +40,22 @@ fn show(store: &MemoryStore, row: &Transfer) -> Value {
         .position_changes()
         .iter()
         .map(|(account, change, value)| {
-            let participant =
-                store.account(*account).map_or(Value::Null, |row| name_of(store, row.participant));
+            let party = if row.payer_account == Some(*account) { shown.payer } else { shown.payee };
+            let participant = party.map(|name| name.as_str().to_owned());
             json!({"participant": participant, "change": change.to_string(), "value": value.to_string()})
         })
         .collect();
     members.insert("history".to_owned(), json!(history));
     members.insert("positionChanges".to_owned(), json!(changes));
     if let Some(code) = row.code {
-        let description = row.reason.map(|reason| reason.text());
+        let name = match row.completion {
+            Some(end) if end.kind == CompletionKind::Abort => PAYEES_CODE,
+            _ => ErrorCode::from_number(code.number()).map_or(PAYEES_CODE, ErrorCode::name),
+        };
+        let description = match row.reason {
+            Some(reason) => format!("{name} - {}", reason.text()),
+            None => name.to_owned(),
+        };
         let error = json!({"errorCode": code.number().to_string(), "errorDescription": description});
         members.insert("errorInformation".to_owned(), error);
     }

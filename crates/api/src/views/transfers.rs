@@ -16,7 +16,7 @@ use holdfast_store::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::summary;
+use super::Shown;
 use crate::Edge;
 use crate::calls::ask;
 use crate::error::ApiError;
@@ -52,23 +52,25 @@ pub(crate) async fn transfers(
                 Some(row.ok_or_else(|| no_participant(name))?.id)
             }
         };
-        let mut transfers: Vec<Value> = Vec::new();
+        let mut transfers: Vec<Shown> = Vec::new();
         let mut next = from;
         for row in store.transfers_from(from, ROWS_LOOKED_AT_MAX) {
             next = TransferNo(row.no.0 + 1);
             let matches = state.is_none_or(|state| row.state == state)
                 && participant.is_none_or(|party| row.payer == party || row.payee == party);
             if matches {
-                transfers.push(Value::Object(summary(store, row)));
+                transfers.push(Shown::of(store, row));
             }
             if transfers.len() == limit {
                 break;
             }
         }
         let next = (next < store.next_transfer()).then(|| next.0.to_string());
-        Ok(json!({"transfers": transfers, "next": next}))
+        Ok::<_, ApiError>((transfers, next))
     });
-    page.await?.map(Json)
+    let (transfers, next) = page.await??;
+    let transfers: Vec<Value> = transfers.iter().map(|shown| Value::Object(shown.summary())).collect();
+    Ok(Json(json!({"transfers": transfers, "next": next})))
 }
 
 fn read_state(text: &str) -> Result<TransferState, ApiError> {

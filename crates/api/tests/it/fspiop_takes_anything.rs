@@ -9,7 +9,7 @@ use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use holdfast_api::{Edge, router};
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::participants::Name;
-use holdfast_domain::records;
+use holdfast_domain::records::Sealed;
 use holdfast_hub::clock::{Clock, SystemClock};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Hub, HubHandle, Opened, Submission};
@@ -53,10 +53,8 @@ impl World {
 
     fn submit(&self, command: Command) {
         let (send, receive) = std::sync::mpsc::channel();
-        let mut bytes = Vec::new();
-        records::write(&command, &mut bytes);
         let answer = Box::new(move |outcomes| send.send(outcomes).unwrap());
-        self.hub.submit(Submission { bytes, commands: vec![command], answer }).unwrap();
+        self.hub.submit(Submission::new(Sealed::of(&[command]), answer)).unwrap();
         receive.recv().unwrap().unwrap();
     }
 

@@ -1,3 +1,11 @@
-//! The HTTP edge on a hub of its own, without a socket in between.
+//! The HTTP edge on a hub of its own.
 
 mod fspiop_takes_anything;
+mod overload;
+
+/// One recorder per process: whoever comes first installs it.
+fn metrics() -> metrics_exporter_prometheus::PrometheusHandle {
+    static METRICS: std::sync::OnceLock<metrics_exporter_prometheus::PrometheusHandle> =
+        std::sync::OnceLock::new();
+    METRICS.get_or_init(|| holdfast_api::install_metrics().unwrap()).clone()
+}

@@ -125,7 +125,14 @@ fn create_participant(
             created_at: now,
         },
     };
-    if row.position_account(currency).is_some() || row.accounts.len() >= CURRENCIES_MAX {
+    let numbers = |participant: ParticipantId, position: AccountId| {
+        u64::from(participant.0) | u64::from(position.0) << 32
+    };
+    // The record has no id, so a caller who repeats it after a lost answer learns the numbers from the refusal.
+    if let Some(position) = row.position_account(currency) {
+        return Outcome { subject: numbers(row.id, position), ..Outcome::refused(ErrorCode::ClientError) };
+    }
+    if row.accounts.len() >= CURRENCIES_MAX {
         return Outcome::refused(ErrorCode::ClientError);
     }
     let id = view.next_account();
@@ -145,7 +152,7 @@ fn create_participant(
     effects.accounts.push(account(id, AccountKind::Position));
     effects.accounts.push(account(AccountId(id.0 + 1), AccountKind::Settlement));
     row.accounts.push((currency, id));
-    let subject = u64::from(row.id.0) | u64::from(id.0) << 32;
+    let subject = numbers(row.id, id);
     effects.participants.push(row);
     Outcome::done(subject, Balance::ZERO)
 }

@@ -9,6 +9,8 @@ use crate::transfers::TransferState;
 
 /// The media type of both bodies.
 pub const MEDIA_TYPE: &str = "application/vnd.holdfast.batch";
+/// Records in one request, at most.
+pub const RECORDS_MAX: usize = 8_192;
 /// Bytes before the first record or reply.
 pub const HEADER_LEN: usize = 16;
 /// Bytes of one reply.

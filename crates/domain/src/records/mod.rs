@@ -14,8 +14,10 @@
 mod admin;
 pub mod batch;
 mod codec;
+mod sealed;
 mod transfer;
 
+pub use sealed::{SealError, Sealed};
 pub(crate) use transfer::hash_of;
 
 use crate::command::Command;
@@ -27,6 +29,8 @@ pub const UNIT: usize = 64;
 pub const PREPARE_LEN: usize = 2 * UNIT;
 /// Where a prepare keeps the SHA-256 that tells a repeat from a modified request.
 pub const PREPARE_HASH: std::ops::Range<usize> = 96..128;
+/// Where an abort of the log may keep a digest of its own that tells a repeat from another abort.
+pub const ABORT_DIGEST: std::ops::Range<usize> = 32..64;
 /// The longest record: what a u16 of units can say.
 pub const RECORD_BYTES_MAX: usize = u16::MAX as usize * UNIT;
 
@@ -179,6 +183,9 @@ pub fn seal(bytes: &mut [u8]) -> Result<(Command, usize), RecordError> {
         }
         let hash = transfer::payload_hash(&bytes[..PREPARE_LEN], &[0; 32], &[0; 32]);
         bytes[PREPARE_HASH].copy_from_slice(&hash);
+    }
+    if kind == Kind::Abort && bytes[ABORT_DIGEST].iter().any(|byte| *byte != 0) {
+        return Err(codec::bad("reserved bytes", "must be zero"));
     }
     read(bytes)
 }

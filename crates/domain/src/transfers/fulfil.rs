@@ -59,7 +59,7 @@ pub(super) fn may_complete(
     }
 }
 
-/// From its expiration on a transfer can only expire, also before the scan has come by.
+/// From its expiration on a transfer can no longer be settled, also before the scan has come by.
 pub(super) fn in_time(known: &Transfer, now: Millis) -> Result<(), Outcome> {
     if known.expiration > now {
         return Ok(());

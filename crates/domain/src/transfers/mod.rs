@@ -82,13 +82,12 @@ impl Transfer {
     /// The position changes it made: account, change and running value.
     #[must_use]
     pub fn position_changes(&self) -> Vec<(AccountId, Amount, Balance)> {
-        let back = Amount(-self.amount.0);
         let ended_on = match self.state {
             TransferState::Committed => self.payee_account,
             _ => self.payer_account,
         };
         let reserve = self.payer_account.zip(self.reserved_value).map(|(on, value)| (on, self.amount, value));
-        let end = ended_on.zip(self.final_value).map(|(on, value)| (on, back, value));
+        let end = ended_on.zip(self.final_value).map(|(on, value)| (on, Amount(-self.amount.0), value));
         reserve.into_iter().chain(end).collect()
     }
 }

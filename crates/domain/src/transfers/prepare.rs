@@ -22,7 +22,7 @@ pub(crate) fn prepare(
         return Err(Outcome::refused(ErrorCode::ValidationError).because(Reason::WrongSource));
     }
     if let Some(known) = view.transfer(prepare.id) {
-        return Err(repeat(known, prepare));
+        return Err(repeat(view, known, prepare));
     }
     let mut row = Transfer {
         no,
@@ -78,8 +78,13 @@ pub(crate) fn prepare(
     }
 }
 
-fn repeat(known: &Transfer, prepare: &Prepare) -> Outcome {
-    let outcome = Outcome::of_transfer(known);
+fn repeat(view: &impl View, known: &Transfer, prepare: &Prepare) -> Outcome {
+    let mut outcome = Outcome::of_transfer(known);
+    if known.state == TransferState::AbortedRejected {
+        // A refused prepare changed no position, so its row keeps none: show where the payer stands now.
+        let account = known.payer_account.and_then(|account| view.account(account));
+        outcome.value = account.map_or(outcome.value, |account| account.value);
+    }
     if known.hash == prepare.hash {
         outcome
     } else {

@@ -81,11 +81,16 @@ fn a_name_is_the_same_in_any_case_and_may_have_further_currencies() {
         world.frame(&[create("First-FSP", usd()), create("first-fsp", eur), create("FIRST-fsp", usd())]);
     let codes: Vec<_> = effects.outcomes.iter().map(|outcome| outcome.code).collect();
     assert_eq!(codes, [None, None, Some(ClientError.into())]);
+    assert_eq!(effects.outcomes[2].subject, effects.outcomes[0].subject, "a repeat learns the numbers");
     assert_eq!(world.memory.participants.len(), 1);
     let row = &world.memory.participants[&PAYER];
     assert_eq!(row.name.as_str(), "First-FSP", "the first spelling stays");
     assert_eq!(row.accounts, [(usd(), AccountId(1)), (eur, AccountId(3))]);
-    assert_refused(&mut world, create("first-FSP", eur), ClientError);
+    let before = world.memory.clone();
+    let again = world.frame(&[create("first-FSP", eur)]);
+    let outcomes = vec![no_transfer(Some(ClientError), 1 | 3 << 32, 0)];
+    assert_effects(again, Lists { outcomes, ..Lists::default() });
+    assert_eq!(world.memory, before);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::BadInput;
+use super::{BadInput, Output};
 use crate::dry_run;
 
 /// Run the decisions on a case from a JSON file and print what they do, as JSON.
@@ -18,6 +18,9 @@ pub(super) struct DryRun {
     kind: Kind,
     /// The case; - reads it from standard input
     file: PathBuf,
+    /// For people or for programs: the same JSON for both
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -29,7 +32,10 @@ enum Kind {
 impl DryRun {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let answer = self.answer().map_err(BadInput::from)?;
-        print(&answer).context("cannot write the answer to standard output")
+        match self.output {
+            Output::Text | Output::Json => print(&answer),
+        }
+        .context("cannot write the answer to standard output")
     }
 
     fn answer(&self) -> anyhow::Result<String> {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 use holdfast_bench::options::SINGLE_CONNECTIONS_DEFAULT;
-use holdfast_bench::{LoadOptions, Pace, load_transfers};
+use holdfast_bench::{LoadEnd, LoadOptions, Pace, load_transfers};
 
 use super::bench::told;
 use super::{BadInput, Output};
@@ -64,7 +64,7 @@ impl Load {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let What::Transfers(flags) = self.what;
         let address = address_of(&flags.url).map_err(BadInput::from)?;
-        let report = load_transfers(&LoadOptions {
+        let LoadEnd { report, trouble } = load_transfers(&LoadOptions {
             address,
             pace: flags.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
             in_flight: flags.in_flight,
@@ -82,7 +82,11 @@ impl Load {
             Output::Text => print!("{report}"),
             Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
         }
-        Ok(())
+        match trouble {
+            Some(error) => Err(anyhow::Error::from(error)
+                .context("the hub could not be asked for its own counts at the end")),
+            None => Ok(()),
+        }
     }
 }
 

@@ -2,16 +2,15 @@
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::Context;
-use holdfast_hub::{Core, log_folder, replay_with};
-use holdfast_log::{Frames, RealFs, SegmentReader};
+use holdfast_hub::{Core, ReplayError, log_folder, replay_with};
+use holdfast_log::{Frames, SegmentReader};
 use holdfast_store::MemoryStore;
 use rustix::fs::inotify;
 use serde_json::{Value, json};
 
-use super::Output;
+use super::{Output, read_log};
 use crate::log_view::{Topic, time};
 
 /// Show the log of a data directory as topics.
@@ -34,10 +33,13 @@ enum What {
     /// The topics and how many messages each has
     Topics,
     /// The messages of a topic, one line of JSON each
+    ///
+    /// A message that lies in the log has an offset of its own. One that is derived (position, notifications,
+    /// alarms, dead-letters) carries the offset of the first record of its frame.
     Read {
         /// Which topic
         topic: Topic,
-        /// From this offset on
+        /// Only messages with this offset or a later one
         #[arg(long, default_value_t = 0)]
         from: u64,
         /// At most so many
@@ -45,10 +47,12 @@ enum What {
         count: u64,
     },
     /// The same, and then each new message as it becomes durable
+    ///
+    /// A message that is derived carries the offset of the first record of its frame.
     Tail {
         /// Which topic
         topic: Topic,
-        /// From this offset on; without it, only what is new
+        /// Only messages with this offset or a later one; without it, only what is new
         #[arg(long)]
         from: Option<u64>,
     },
@@ -57,9 +61,8 @@ enum What {
 impl Log {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let folder = log_folder(&self.data);
-        let reader = SegmentReader::open(Arc::new(RealFs), &folder)
-            .with_context(|| format!("cannot read the log in {}", self.data.display()))?;
-        let frames = reader.frames(0)?;
+        let reader = read_log(&self.data)?;
+        let frames = reader.frames(0).map_err(ReplayError::from)?;
         let mut lines = Lines { out: std::io::stdout().lock(), closed: false };
         match self.what {
             What::Topics => topics(frames, self.output, &mut lines),
@@ -122,7 +125,7 @@ fn follow(
             return;
         }
         for (offset, message) in topic.messages(frame, commands, effects, core.store()) {
-            if *left == 0 || (offset < from && !topic.is_derived()) {
+            if *left == 0 || offset < from {
                 continue;
             }
             *left -= 1;

@@ -17,9 +17,14 @@ mod tables;
 mod transfers;
 mod verify;
 
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use holdfast_hub::log_folder;
+use holdfast_log::{LogError, RealFs, SegmentReader};
 
 /// Reserves value, moves it exactly once, and gives it back on time.
 #[derive(Debug, Parser)]
@@ -84,6 +89,24 @@ enum Output {
     Text,
     /// For programs
     Json,
+}
+
+/// Opens the log of a data directory for reading only.
+fn read_log(data: &Path) -> anyhow::Result<SegmentReader> {
+    SegmentReader::open(Arc::new(RealFs), &log_folder(data)).map_err(|error| {
+        let missing = match &error {
+            LogError::NoLog { .. } => true,
+            LogError::Io { source, .. } => source.kind() == ErrorKind::NotFound,
+            _ => false,
+        };
+        let data = data.display();
+        match missing {
+            true => {
+                BadInput(anyhow::anyhow!("there is no Holdfast data in {data}; name it with --data")).into()
+            }
+            false => anyhow::Error::from(error).context(format!("cannot read the log in {data}")),
+        }
+    })
 }
 
 /// The user's own input is at fault, so trying again without changing it is of no use: exit code 2.

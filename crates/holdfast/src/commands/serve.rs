@@ -3,12 +3,12 @@
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use holdfast_api::callbacks::{CallbackMemory, Callbacks};
 use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_api::{Edge, Gate, RateLimit, ServeOptions, tls};
 use holdfast_hub::clock::SystemClock;
-use holdfast_hub::{CallbackRow, Hub, Opened};
+use holdfast_hub::{CallbackRow, Hub, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,8 +36,10 @@ impl Serve {
         let ring = needed_keys(&settings, &keys)?;
         tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_ansi(std::io::stderr().is_terminal())
             .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal())
+            // A log that cannot be written (its disk is full, its reader gone) must not take the hub down with it.
+            .log_internal_errors(false)
             .init();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.context("cannot start the HTTP threads")?.block_on(serve(settings, keys, ring))
@@ -62,6 +64,8 @@ fn needed_keys(settings: &Settings, file: &KeysFile) -> anyhow::Result<Option<Ke
 }
 
 async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> anyhow::Result<()> {
+    let connections = holdfast_api::connections_possible();
+    ensure!(connections > 0, "this process may open too few files; raise the limit (ulimit -n)");
     let metrics = holdfast_api::install_metrics().context("cannot install the metrics recorder")?;
     let tls = settings.tls.as_ref().map(|(certificate, key)| tls::server_config(certificate, key));
     let tls = tls.transpose().context("cannot speak TLS")?;
@@ -80,7 +84,8 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     if let Some(torn) = &report.torn_tail {
         tracing::warn!(
             file = %torn.file.display(), bytes = torn.bytes, offset = torn.offset, reason = %torn.reason,
-            "an unfinished write at the end of the log was cut; it had not been acknowledged"
+            "the last write in the log was unfinished or rotten and was cut; unless the disk rots, nobody had \
+             been told that it was done"
         );
     }
     if tls.is_none() && !listen.ip().is_loopback() {
@@ -119,8 +124,9 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     drop(out);
     let router =
         holdfast_api::router(Edge::new(hub.handle(), metrics).behind(gate).with_callbacks(&callbacks));
-    let options = ServeOptions { connections_max: settings.connections_max, tls };
-    holdfast_api::serve(listener, router, options, asked_to_end()?).await?;
+    let options = ServeOptions { connections_max: settings.connections_max.min(connections), tls };
+    let handle = hub.handle();
+    holdfast_api::serve(listener, router, options, asked_to_end()?).await;
     following.abort();
     callbacks.end().await;
     let ending = move || {
@@ -128,6 +134,9 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
         callbacks.finish();
     };
     tokio::task::spawn_blocking(ending).await.context("the hub did not end cleanly")?;
+    if let Status::Stopped(reason) = handle.status() {
+        bail!("ended, but the hub had stopped before: {reason}");
+    }
     tracing::info!("ended");
     Ok(())
 }

@@ -1,18 +1,21 @@
 //! `holdfast verify`: is everything in this data directory as it should be?
 
 use std::io::Write;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use holdfast_domain::view::View;
 use holdfast_hub::audit::Auditor;
-use holdfast_hub::{Core, log_folder, replay_with};
-use holdfast_log::{RealFs, SegmentReader};
+use holdfast_hub::{Core, ReplayError, replay_with};
+use holdfast_log::OpenReport;
 use holdfast_store::{MemoryStore, Store};
 use serde_json::json;
 
-use super::Output;
+use super::{BadInput, Output, read_log};
+
+/// What is known of a torn tail.
+const TORN: &str =
+    "an unfinished or rotten last write; unless the disk rots, nobody had been told that it was done";
 
 /// Check a data directory: every frame, the audit chain, and every account recomputed from its rows.
 ///
@@ -27,19 +30,42 @@ pub(super) struct Verify {
     output: Output,
 }
 
-impl Verify {
-    pub(super) fn run(self) -> anyhow::Result<()> {
-        let reader = SegmentReader::open(Arc::new(RealFs), &log_folder(&self.data))
-            .with_context(|| format!("cannot read the log in {}", self.data.display()))?;
-        let report = reader.check().context("the log is damaged")?;
-        let mut core = Core::new(MemoryStore::new(0));
-        let mut auditor = Auditor::default();
-        replay_with(reader.frames(0)?, &mut core, |frame, commands, effects, core| {
-            auditor.frame(frame.header.base_offset, commands, effects, core.store());
+/// A log that could be read to its end.
+struct Read {
+    report: OpenReport,
+    core: Core<MemoryStore>,
+    /// Position changes that the accounts were recomputed from.
+    rows: u64,
+    /// What does not add up.
+    findings: Vec<String>,
+}
+
+fn read(data: &Path) -> anyhow::Result<Read> {
+    let reader = read_log(data)?;
+    let report = reader.check().context("the log is damaged")?;
+    let mut core = Core::new(MemoryStore::new(0));
+    let mut auditor = Auditor::default();
+    reader
+        .frames(core.end())
+        .map_err(ReplayError::from)
+        .and_then(|frames| {
+            replay_with(frames, &mut core, |frame, commands, effects, core| {
+                auditor.frame(frame.header.base_offset, commands, effects, core.store());
+            })
         })
         .context("the log does not lead to a state")?;
-        let rows = auditor.rows;
-        let findings: Vec<String> = auditor.finish(core.store()).iter().map(ToString::to_string).collect();
+    let rows = auditor.rows;
+    let findings = auditor.finish(core.store()).iter().map(ToString::to_string).collect();
+    Ok(Read { report, core, rows, findings })
+}
+
+impl Verify {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let Read { report, core, rows, findings } = read(&self.data).inspect_err(|error| {
+            if self.output == Output::Json && !error.is::<BadInput>() {
+                println!("{:#}", json!({"good": false, "findings": [format!("{error:#}")]}));
+            }
+        })?;
         let (store, torn) = (core.store(), report.torn_tail.as_ref());
         let chain: String = core.chain().iter().map(|byte| format!("{byte:02x}")).collect();
         let mut out = std::io::stdout().lock();
@@ -52,7 +78,7 @@ impl Verify {
                     "records": core.end(),
                     "tornTail": torn.map(|torn| json!({
                         "file": torn.file, "position": torn.position, "offset": torn.offset, "bytes": torn.bytes,
-                        "reason": torn.reason,
+                        "reason": torn.reason, "meaning": TORN,
                     })),
                     "chain": chain,
                     "accounts": store.accounts().len(),
@@ -74,7 +100,7 @@ impl Verify {
                 if let Some(torn) = torn {
                     writeln!(
                         out,
-                        "tail       {} bytes at {} of {} are an unfinished write ({}); the next start cuts them",
+                        "tail       {} bytes at {} of {} ({}): {TORN}; the next start cuts them",
                         torn.bytes,
                         torn.position,
                         torn.file.display(),

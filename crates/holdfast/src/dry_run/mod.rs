@@ -8,10 +8,51 @@ mod position;
 
 pub(crate) use position::run as position;
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// A part of a case that is written as an object with named fields.
+trait Part: for<'de> Deserialize<'de> {
+    /// What it is, with its article.
+    const WHAT: &'static str;
+}
+
+/// Takes nothing but an object. What serde derives for a struct would also take an array, field by place.
+struct Object<T>(T);
+
+impl<'de, T: Part> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(part: D) -> Result<Object<T>, D::Error> {
+        part.deserialize_any(ObjectVisitor(PhantomData)).map(Object)
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Part> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} as an object with named fields", T::WHAT)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(object))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<T, A::Error> {
+        Err(A::Error::custom(format!("{} is an object with named fields, not a list", T::WHAT)))
+    }
+}
+
+/// A list of such parts.
+fn objects<'de, T: Part, D: Deserializer<'de>>(field: D) -> Result<Vec<T>, D::Error> {
+    Ok(Vec::<Object<T>>::deserialize(field)?.into_iter().map(|object| object.0).collect())
+}
 
 /// A string field that is parsed: an amount or a balance.
 fn parsed<'de, T, D>(field: D) -> Result<T, D::Error>

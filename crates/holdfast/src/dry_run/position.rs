@@ -24,6 +24,8 @@ use holdfast_domain::positions::{
 };
 use holdfast_domain::transfers::{Code, TransferState};
 
+use super::{Object, Part};
+
 /// Balances beyond this could outgrow their 128 bits when the batch is added to them.
 const BALANCE_MAX: Balance = Balance(i128::MAX / 4);
 
@@ -32,8 +34,22 @@ const BALANCE_MAX: Balance = Balance(i128::MAX / 4);
 struct Case {
     #[serde(default)]
     order: PrepareOrder,
+    #[serde(deserialize_with = "super::objects")]
     accounts: Vec<CaseAccount>,
+    #[serde(deserialize_with = "super::objects")]
     messages: Vec<CaseMessage>,
+}
+
+impl Part for Case {
+    const WHAT: &'static str = "a case";
+}
+
+impl Part for CaseAccount {
+    const WHAT: &'static str = "an account";
+}
+
+impl Part for CaseMessage {
+    const WHAT: &'static str = "a message";
 }
 
 #[derive(Debug, Deserialize)]
@@ -121,7 +137,7 @@ struct AnswerDeadLetter<'a> {
 /// # Errors
 /// Says what is wrong with the case.
 pub(crate) fn run(text: &str) -> Result<String> {
-    let case: Case = serde_json::from_str(text)?;
+    let Object(case): Object<Case> = serde_json::from_str(text)?;
     let names = Names::of(&case);
     let mut accounts = Accounts::of(&case, &names)?;
     let messages = messages(&case, &names)?;

@@ -1,7 +1,7 @@
 //! The log as topics: views over its frames, for people who think in messages.
 //!
-//! `transfers`, `admin` and `expiry` are what lies in the log. `position`, `notifications` and `dead-letters` are
-//! derived by deciding the frames again, as the hub does.
+//! `transfers`, `admin` and `expiry` are what lies in the log. `position`, `notifications`, `alarms` and
+//! `dead-letters` are derived by deciding the frames again, as the hub does.
 
 mod command;
 
@@ -26,19 +26,22 @@ pub(crate) enum Topic {
     Expiry,
     /// Changes of positions, with the running value
     Position,
-    /// Who was told what
+    /// Who is to be told what
     Notifications,
+    /// Positions that passed the alarm percentage of their cap
+    Alarms,
     /// Messages that fitted nowhere
     DeadLetters,
 }
 
 impl Topic {
-    pub(crate) const ALL: [Topic; 6] = [
+    pub(crate) const ALL: [Topic; 7] = [
         Topic::Transfers,
         Topic::Admin,
         Topic::Expiry,
         Topic::Position,
         Topic::Notifications,
+        Topic::Alarms,
         Topic::DeadLetters,
     ];
 
@@ -49,13 +52,9 @@ impl Topic {
             Topic::Expiry => "expiry",
             Topic::Position => "position",
             Topic::Notifications => "notifications",
+            Topic::Alarms => "alarms",
             Topic::DeadLetters => "dead-letters",
         }
-    }
-
-    /// Whether its messages do not lie in the log but follow from it.
-    pub(crate) const fn is_derived(self) -> bool {
-        matches!(self, Topic::Position | Topic::Notifications | Topic::DeadLetters)
     }
 
     /// What this topic shows of a frame that was just decided, one value per message. The `offset` of a message
@@ -84,6 +83,7 @@ impl Topic {
             Topic::Expiry => commands_where(|command| matches!(command, Command::Expire(_))),
             Topic::Position => of_frame(positions(effects, state)),
             Topic::Notifications => of_frame(notifications(effects, state)),
+            Topic::Alarms => of_frame(alarms(effects, state)),
             Topic::DeadLetters => of_frame(dead_letters(effects, state)),
         }
     }
@@ -126,15 +126,30 @@ fn notifications(effects: &Effects, state: &impl View) -> Vec<Value> {
             NotificationKind::Expired => "expired",
             NotificationKind::Refused => "refused",
         };
+        // An abort's code lies with the transfer: it is the payee's own, or what the fulfil broke.
+        let aborted = row.kind == NotificationKind::Aborted;
+        let code = row.code.or_else(|| transfer.filter(|_| aborted).and_then(|row| row.code));
         json!({
             "to": to,
             "participant": name,
             "transferId": id(state, row.transfer),
             "tells": tells,
-            "error": row.code.map(|code| code.number().to_string()),
+            "error": code.map(|code| code.number().to_string()),
         })
     };
     effects.notifications.iter().map(show).collect()
+}
+
+fn alarms(effects: &Effects, state: &impl View) -> Vec<Value> {
+    let show = |row: &holdfast_domain::effects::LimitAlarm| {
+        json!({
+            "account": row.account.0,
+            "participant": owner(state, row.account),
+            "position": row.value.to_string(),
+            "netDebitCap": row.net_debit_cap.to_string(),
+        })
+    };
+    effects.alarms.iter().map(show).collect()
 }
 
 fn dead_letters(effects: &Effects, state: &impl View) -> Vec<Value> {

@@ -112,6 +112,11 @@ fn a_case_is_read_from_a_file_too() {
     let output = holdfast(&["dry-run", "position", path.to_str().unwrap()], "");
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), scenario["expect"]);
 
+    for output in ["text", "json"] {
+        let same = holdfast(&["dry-run", "position", path.to_str().unwrap(), "--output", output], "");
+        assert_eq!(serde_json::from_slice::<Value>(&same.stdout).unwrap(), scenario["expect"]);
+    }
+
     let missing = folder.path().join("missing.json");
     let output = holdfast(&["dry-run", "position", missing.to_str().unwrap()], "");
     assert_refused("missing", &output, "missing.json");

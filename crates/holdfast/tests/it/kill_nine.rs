@@ -135,6 +135,16 @@ fn kill_nine_loses_nothing_and_breaks_no_limit() {
                 );
             }
             refused += u64::from(again.state == Some(S::AbortedRejected));
+            // The fulfil or abort that ended it answers as it did.
+            if let [_, ended] = replies.as_slice()
+                && matches!(ended.state, Some(S::Committed | S::AbortedError))
+            {
+                let repeated = match ended.state {
+                    Some(S::Committed) => connected.fulfil(payment.fulfil()).await,
+                    _ => connected.abort(payment.abort()).await,
+                };
+                assert_eq!(repeated.as_ref(), Ok(ended), "{payment:?}");
+            }
         }
         assert!(refused > 0, "the limits were never reached: this test shows nothing");
         assert!(

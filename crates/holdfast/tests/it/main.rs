@@ -12,6 +12,7 @@ mod fulfil_races_expiry;
 mod keys;
 mod kill_nine;
 mod openapi;
+mod measuring;
 mod serve;
 mod support;
 mod tls;

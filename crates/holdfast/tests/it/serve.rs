@@ -8,7 +8,7 @@ use holdfast_domain::records::batch;
 use holdfast_domain::transfers::TransferState as S;
 use serde_json::{Value, json};
 
-use crate::support::server::{Server, any_port, folder, run};
+use crate::support::server::{Server, any_port, binary, folder, run};
 use crate::support::world::{Payment, client, now, set_up};
 
 /// One request, written byte by byte as given; the status and the body.
@@ -36,7 +36,7 @@ fn answer(mut stream: TcpStream) -> (u16, String) {
 
 fn post(server: &Server, path: &str, body: &[u8]) -> (u16, String) {
     let mut request = format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/vnd.holdfast.batch\r\nContent-Length: {}\r\n\r\n",
         body.len()
     )
     .into_bytes();
@@ -45,7 +45,7 @@ fn post(server: &Server, path: &str, body: &[u8]) -> (u16, String) {
 }
 
 fn get(server: &Server, path: &str) -> (u16, Value) {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let (status, body) = exchange(server, request.as_bytes());
     (status, serde_json::from_str(&body).unwrap_or(Value::Null))
 }
@@ -107,6 +107,11 @@ fn a_payment_is_seen_in_every_view() {
     assert_eq!(next["holds"], json!([]));
     let (_, stats) = get(&server, "/hub/stats");
     assert_eq!((&stats["transfers"], &stats["openHolds"]), (&json!(2), &json!(1)));
+    assert_eq!(stats["nextExpiration"], holds["holds"][0]["expiration"], "to the millisecond");
+    for limit in [0, 1_001, 5_000] {
+        let (status, refused) = get(&server, &format!("/hub/holds?limit={limit}"));
+        assert_eq!((status, &refused["errorInformation"]["errorCode"]), (400, &json!("3101")));
+    }
     assert_eq!(get(&server, "/health").0, 200);
     assert_eq!(get(&server, &format!("/hub/transfers/{}", id(9))).0, 404);
     assert_eq!(get(&server, "/nowhere").0, 404);
@@ -129,6 +134,139 @@ fn a_payment_is_seen_in_every_view() {
     let from = lines[1]["offset"].to_string();
     let rest = run(&["log", "read", "transfers", "--from", &from, "--count", "1", "--data", data]).stdout;
     assert_eq!(String::from_utf8(rest).unwrap().lines().count(), 1);
+    // Derived messages have the offset of their frame, and the bound is on what is printed.
+    let offsets = |from: &str| -> Vec<u64> {
+        let read = run(&["log", "read", "position", "--from", from, "--data", data]).stdout;
+        let lines = String::from_utf8(read).unwrap();
+        let offset =
+            |line: &str| serde_json::from_str::<Value>(line).unwrap()["offset"].as_u64().expect("an offset");
+        lines.lines().map(offset).collect()
+    };
+    let all = offsets("0");
+    for from in 0..=all[2] + 1 {
+        let expected: Vec<u64> = all.iter().copied().filter(|offset| *offset >= from).collect();
+        assert_eq!(offsets(&from.to_string()), expected, "from {from}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_transfer_that_failed_says_why_in_every_view() {
+    let folder = folder();
+    let server = Server::start(folder.path(), any_port());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let soon = now() + 60_000;
+    let payment = |id, amount| Payment { id, payer: 1, payee: 2, amount, expiration: soon };
+    runtime.block_on(async {
+        let client = client(&server).await;
+        set_up(&client, 2, Amount(10), Amount(1_000)).await;
+        client.prepare(payment(1, 5).prepare()).await.unwrap();
+        client.abort(payment(1, 5).abort()).await.unwrap();
+        client.prepare(payment(2, 5).prepare()).await.unwrap();
+        let wrong = payment(9, 5).fulfil().fulfilment;
+        let fulfil = holdfast_client::Fulfil { fulfilment: wrong, ..payment(2, 5).fulfil() };
+        client.fulfil(fulfil).await.unwrap();
+        client.prepare(payment(3, 11).prepare()).await.unwrap();
+    });
+    let error = |number: u128| {
+        let id = holdfast_domain::ids::TransferId(number);
+        get(&server, &format!("/hub/transfers/{id}")).1["errorInformation"].clone()
+    };
+    assert_eq!(error(1), json!({"errorCode": "5104", "errorDescription": "the payee's own code"}));
+    let wrong = "Generic validation error - the fulfilment does not match the condition";
+    assert_eq!(error(2), json!({"errorCode": "3100", "errorDescription": wrong}));
+    assert_eq!(error(3), json!({"errorCode": "4200", "errorDescription": "Payer limit error"}));
+    let data = folder.path().to_str().unwrap();
+    let read = run(&["log", "read", "notifications", "--data", data]).stdout;
+    let told: Vec<(Value, Value)> = String::from_utf8(read)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|line| (line["tells"].clone(), line["error"].clone()))
+        .collect();
+    let expected = [
+        (json!("prepared"), Value::Null),
+        (json!("aborted"), json!("5104")),
+        (json!("prepared"), Value::Null),
+        (json!("aborted"), json!("3100")),
+        (json!("refused"), json!("4200")),
+    ];
+    assert_eq!(told, expected);
+    server.stop();
+}
+
+#[test]
+fn a_damaged_log_is_a_finding_and_an_empty_directory_is_not_a_log() {
+    use std::os::unix::fs::FileExt;
+    let folder = folder();
+    let data = folder.path().to_str().unwrap();
+    for command in [&["verify", "--output", "json"][..], &["log", "topics"], &["log", "read", "position"]] {
+        let output = run(&[command, &["--data", data]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
+        assert!(
+            said.contains(&format!("there is no Holdfast data in {data}; name it with --data")),
+            "{said}"
+        );
+    }
+    let server = Server::start(folder.path(), any_port());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        set_up(&client(&server).await, 2, Amount(10), Amount(1_000)).await;
+    });
+    server.kill();
+    let segment = folder.path().join("log/00000000000000000000.seg");
+    let file = std::fs::OpenOptions::new().write(true).open(segment).unwrap();
+    let frames = 6;
+    // The last frame: it could be an unfinished write, and verify says so.
+    file.write_all_at(&[0xff; 8], 4_096 * frames + 100).unwrap();
+    let output = run(&["verify", "--output", "json", "--data", data]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &answer["good"]), (Some(0), &json!(true)));
+    assert!(answer["tornTail"]["meaning"].as_str().unwrap().contains("unless the disk rots"), "{answer}");
+    let text = run(&["verify", "--data", data]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("an unfinished or rotten last write"));
+    // One in the middle: others after it prove that it had been acknowledged.
+    file.write_all_at(&[0xff; 8], 4_096 * 2 + 100).unwrap();
+    let output = run(&["verify", "--output", "json", "--data", data]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &answer["good"]), (Some(1), &json!(false)));
+    assert!(answer["findings"][0].as_str().unwrap().contains("the log is damaged"), "{answer}");
+}
+
+#[test]
+fn an_address_that_is_none_is_explained() {
+    let output = run(&["serve", "--listen", "4000"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("such as 127.0.0.1:4000"));
+}
+
+#[test]
+fn the_tail_of_the_log_shows_what_becomes_durable() {
+    use std::io::BufRead;
+    let folder = folder();
+    let server = Server::start(folder.path(), any_port());
+    let mut tail = binary()
+        .args(["log", "tail", "transfers", "--from", "0", "--data"])
+        .arg(folder.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(tail.stdout.take().unwrap()).lines();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = client(&server).await;
+        set_up(&client, 2, Amount(1_000_000), Amount(1_000_000)).await;
+        for id in 1..=2 {
+            let payment = Payment { id, payer: 1, payee: 2, amount: 1, expiration: now() + 60_000 };
+            client.prepare(payment.prepare()).await.unwrap();
+            let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            assert_eq!(line["transferId"], holdfast_domain::ids::TransferId(id).to_string());
+            assert_eq!((&line["action"], &line["state"]), (&json!("prepare"), &json!("RESERVED")));
+        }
+    });
+    tail.kill().unwrap();
+    tail.wait().unwrap();
     server.stop();
 }
 
@@ -172,7 +310,7 @@ fn a_bad_body_is_refused_with_its_reason_and_stores_nothing() {
     assert_eq!(status, 400);
     assert!(text.contains("record 1"), "the reason names the record: {text}");
     // A body that breaks off, and one that never comes.
-    break_off(&server, b"POST /hub/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nHFBQ");
+    break_off(&server, b"POST /hub/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\nHFBQ");
     break_off(&server, b"\x00\xff\x00 not http at all\r\n\r\n");
     let (_, stats) = get(&server, "/hub/stats");
     assert_eq!((&stats["transfers"], &stats["log"]["records"]), (&json!(0), &json!(0)));

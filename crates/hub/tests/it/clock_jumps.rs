@@ -3,6 +3,7 @@
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::View;
+use holdfast_hub::clock::Clock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Refusal, Status, Turn};
 use holdfast_log::SimFs;
@@ -25,7 +26,7 @@ fn a_jump_forward_expires_nothing_until_it_is_confirmed() {
     let state = |hub: &crate::support::TestHub| hub.core().store().transfer(TransferId(1)).unwrap().state;
     assert_eq!(state(&hub), TransferState::Reserved);
 
-    hub.intake.confirm_clock();
+    hub.intake.confirm_clock(clock.read());
     assert_eq!(hub.turn(), Turn::Frame(1), "the hold has really run out");
     assert_eq!((state(&hub), hub.status()), (TransferState::ExpiredReserved, Status::Ready));
 }

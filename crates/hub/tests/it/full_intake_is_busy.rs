@@ -2,7 +2,7 @@
 
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::view::View;
-use holdfast_hub::limits::{BATCH_RECORDS_MAX, HubOptions};
+use holdfast_hub::limits::{HubOptions, SUBMISSION_RECORDS_MAX};
 use holdfast_hub::{Refusal, Turn};
 use holdfast_log::SimFs;
 
@@ -36,8 +36,8 @@ fn each_bound_holds() {
         drop((first, second));
     }
     let hub = open(&SimFs::new(1), &TestClock::new(), HubOptions::default()).unwrap();
-    let many: Vec<_> = (0..=BATCH_RECORDS_MAX as u128).map(pay).collect();
-    assert_eq!(hub.submit(&many).err(), Some(Refusal::TooMany(BATCH_RECORDS_MAX + 1)));
+    let many: Vec<_> = (0..=SUBMISSION_RECORDS_MAX as u128).map(pay).collect();
+    assert_eq!(hub.submit(&many).err(), Some(Refusal::TooMany(SUBMISSION_RECORDS_MAX + 1)));
 }
 
 #[test]

@@ -21,7 +21,11 @@ fn a_failed_sync_answers_unknown_and_then_refuses() {
     fs.fail_next_sync();
     assert_eq!(hub.turn(), Turn::Stopped);
     assert!(matches!(waiting.recv().unwrap(), Err(Refusal::Unknown(_))));
-    assert!(matches!(hub.status(), Status::Stopped(_)));
+    let Status::Stopped(reason) = hub.status() else { panic!("{}", hub.status()) };
+    assert!(
+        reason.contains("cannot sync") && reason.contains("simulated sync failure"),
+        "with the cause: {reason}"
+    );
     assert!(matches!(hub.submit(&[pay(3)]).err(), Some(Refusal::Closed(_))));
     assert!(hub.intake.ask(Box::new(|_| panic!("the state may be ahead of the log"))).is_err());
     drop(hub);

@@ -6,4 +6,5 @@ mod full_intake_is_busy;
 mod log_failure_stops_for_good;
 mod replay_keeps_the_bounds_of_frames;
 mod rules_change_is_noticed;
+mod running_hub;
 mod support;

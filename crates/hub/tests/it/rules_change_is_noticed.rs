@@ -42,10 +42,10 @@ fn another_running_hash_stops_the_replay_with_offset_and_versions() {
     append(&fs, header, &payload);
     let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
     assert!(
-        matches!(error, OpenError::Replay(ReplayError::ChainBroken { offset, written: 99 }) if offset == end),
+        matches!(error, OpenError::Replay(ReplayError::ChainBroken { offset, written: 99, before: 1 }) if offset == end),
         "{error}"
     );
-    assert!(error.to_string().contains("frame rules 99, ours 1"), "{error}");
+    assert!(error.to_string().contains("its rules 1; the frame at 5 has 99"), "{error}");
 }
 
 #[test]
@@ -61,6 +61,51 @@ fn a_record_of_another_version_names_its_place() {
         matches!(error, OpenError::Replay(ReplayError::BadRecord { offset: 0, index: 0, .. })),
         "{error}"
     );
+}
+
+#[test]
+fn a_frame_with_unknown_options_or_a_wrong_count_is_not_decided() {
+    let mut payload = Vec::new();
+    records::write(&prepare(PAYER, PAYEE, 1, 1, START + 60_000), &mut payload);
+    for (count, options, says) in [(1, 2, "options"), (2, 0, "number of records")] {
+        let (fs, clock) = (SimFs::new(1), TestClock::new());
+        drop(open(&fs, &clock, HubOptions::default()).unwrap());
+        let header = |base_offset| FrameHeader {
+            base_offset,
+            count,
+            options,
+            rules_version: 1,
+            ..FrameHeader::default()
+        };
+        append(&fs, header, &payload);
+        let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+        assert!(matches!(error, OpenError::Replay(ReplayError::StrangeFrame { offset: 0, .. })), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_log_without_its_first_segment_is_not_replayed() {
+    use holdfast_log::FileSystem;
+    let (fs, clock) = (SimFs::new(1), TestClock::new());
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    hub.open_for_business(1_000);
+    let folder = log_folder(Path::new("/data"));
+    let segments = || {
+        let mut names = fs.list(&folder).unwrap();
+        names.retain(|name| name.ends_with(".seg"));
+        names.sort();
+        names
+    };
+    let mut id = 0;
+    while segments().len() < 2 {
+        id += 1;
+        hub.frame(&[prepare(PAYER, PAYEE, id, 1, START + 60_000)]).unwrap();
+    }
+    drop(hub);
+    fs.remove(&folder.join(&segments()[0])).unwrap();
+    let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+    assert!(matches!(error, OpenError::Replay(ReplayError::Gap { expected: 0, .. })), "{error}");
 }
 
 #[test]

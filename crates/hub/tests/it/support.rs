@@ -8,7 +8,7 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
-use holdfast_domain::records;
+use holdfast_domain::records::Sealed;
 use holdfast_hub::clock::{Clock, Reading};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{
@@ -74,11 +74,9 @@ pub(crate) fn small_segments() -> SegmentOptions {
 }
 
 pub(crate) fn submission(commands: &[Command]) -> (Submission, mpsc::Receiver<Answered>) {
-    let mut bytes = Vec::new();
-    commands.iter().for_each(|command| records::write(command, &mut bytes));
     let (send, receive) = mpsc::channel();
     let answer = Box::new(move |answered| send.send(answered).unwrap());
-    (Submission { bytes, commands: commands.to_vec(), answer }, receive)
+    (Submission::new(Sealed::of(commands), answer), receive)
 }
 
 impl TestHub {

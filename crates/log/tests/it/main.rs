@@ -5,6 +5,7 @@ mod corruption_in_the_middle;
 mod crash_at_every_sync;
 mod fsync_error_stops;
 mod golden;
+mod lost_end;
 mod mutated_bytes;
 mod read_only;
 mod rotation;

@@ -17,7 +17,10 @@ fn a_segment_is_filled_to_its_last_block_before_the_next_begins() {
     let (fs, _) = written(&[(1, filling(3)), (1, filling(4))]);
     assert_eq!(fs.list(dir()).expect("list"), ["00000000000000000000.seg"]);
     let (fs, frames) = written(&[(1, filling(3)), (5, filling(4)), (1, 1)]);
-    assert_eq!(fs.list(dir()).expect("list"), ["00000000000000000000.seg", "00000000000000000006.seg"]);
+    assert_eq!(
+        fs.list(dir()).expect("list"),
+        ["00000000000000000000.seg", "00000000000000000006.seg", "end.mark"]
+    );
     let (log, report) = open(&fs).expect("open");
     assert_eq!((report.segments, report.frames, report.end), (2, 3, 7));
     assert_eq!(read_all(&log, 0), frames);
@@ -89,5 +92,5 @@ fn old_segments_can_be_removed_and_the_rest_stays() {
     let (log, report) = open(&survivor).expect("open");
     assert_eq!((report.start, report.end, report.segments), (6, 8, 1));
     assert_eq!(read_all(&log, 6), frames[3..]);
-    assert_eq!(snapshot(&survivor).len(), 1);
+    assert_eq!(snapshot(&survivor).len(), 2, "one segment and the end mark");
 }

@@ -1,5 +1,5 @@
 //! Invariant 3. A transfer's history is legal and has one end; a hold gives its position back exactly once, on the
-//! side where it belongs; none is committed after its expiration or expired before it.
+//! side where it belongs; only the payee ends it early; none is committed after its expiration or expired before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,9 @@ impl HoldsEndOnce {
         }
         for change in &frame.effects.state_changes {
             self.touched.insert(change.transfer);
-            self.story(change.transfer)?.moves(change, time)?;
+            let story = self.story(change.transfer)?;
+            story.moves(change, time)?;
+            story.payee_wants(change.state, frame.commands)?;
         }
         for change in &frame.effects.position_changes {
             self.touched.insert(change.transfer);
@@ -137,6 +139,25 @@ impl Story {
             ));
         }
         self.history.push(change.state);
+        Ok(())
+    }
+
+    /// A fulfil shows the preimage, an abort or a wrong preimage gives up, and only the payee may do either.
+    fn payee_wants(&self, state: TransferState, commands: &[Command]) -> Result<(), String> {
+        let row = &self.row;
+        let caused = |command: &Command| match command {
+            Command::Fulfil(fulfil) if (fulfil.id, fulfil.source) == (row.id, row.payee) => {
+                (state == TransferState::ReceivedFulfil) == (fulfil.digest == row.condition)
+            }
+            Command::Abort(abort) if (abort.id, abort.source) == (row.id, row.payee) => {
+                state == TransferState::ReceivedError
+            }
+            _ => false,
+        };
+        let asks = matches!(state, TransferState::ReceivedFulfil | TransferState::ReceivedError);
+        if asks && !commands.iter().any(caused) {
+            return Err(format!("{} became {state}, and its payee sent nothing that does so", row.id));
+        }
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! Invariant 2. No prepare is accepted beyond the limits in force at its place in the log, and none that fits is
-//! refused. A naive model works through each frame one message at a time: it cuts the frame itself, lets credits
+//! Invariant 2. No prepare is accepted beyond the limits in force at its place in the log, none that fits is
+//! refused, and no funds leave that a position stands on. A naive model works through each frame one message at a time: it cuts the frame itself, lets credits
 //! go before debits, and tests each prepare against plain numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,6 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::transfers::TransferState;
-use holdfast_hub::prepare_order;
 
 use crate::witness::Decided;
 
@@ -20,6 +19,8 @@ struct Purse {
     position: i128,
     settlement: i128,
     cap: Option<i128>,
+    /// Accounts become active with their first limit.
+    active: bool,
 }
 
 /// A transfer that is RESERVED, as the model sees it.
@@ -39,6 +40,7 @@ pub struct LimitsHold {
     purses: BTreeMap<AccountId, Purse>,
     open: BTreeMap<TransferId, Open>,
     known: BTreeSet<TransferId>,
+    switched_off: BTreeSet<ParticipantId>,
     leaving: BTreeMap<TransferId, i128>,
     moved: BTreeSet<TransferId>,
 }
@@ -48,7 +50,8 @@ type Answered<'a> = (&'a Command, &'a Outcome);
 impl LimitsHold {
     /// Works through a frame.
     pub fn see(&mut self, frame: &Decided<'_>) -> Result<(), String> {
-        let order = prepare_order(frame.header.options);
+        let order =
+            if frame.header.options & 1 == 1 { PrepareOrder::Smallest } else { PrepareOrder::Arrival };
         let mut batch: Vec<Answered<'_>> = Vec::new();
         for (command, outcome) in frame.commands.iter().zip(&frame.effects.outcomes) {
             let again = batch.iter().any(|(earlier, _)| earlier.transfer() == command.transfer());
@@ -56,7 +59,7 @@ impl LimitsHold {
                 self.batch(&std::mem::take(&mut batch), order)?;
             }
             match command {
-                Command::Admin(admin) => self.operator(admin, outcome),
+                Command::Admin(admin) => self.operator(admin, outcome)?,
                 Command::Expire(expire) => self.expire(frame.header.time_ms, expire.holds_max, outcome)?,
                 _ => batch.push((command, outcome)),
             }
@@ -95,6 +98,9 @@ impl LimitsHold {
         };
         let amount = i128::from(prepare.amount.0);
         let purse = self.purses.entry(payer).or_default();
+        if !purse.active || [prepare.payer, prepare.payee].iter().any(|of| self.switched_off.contains(of)) {
+            return Err(format!("{} was taken of or for somebody inactive", prepare.id));
+        }
         let refusal = if -purse.settlement - purse.position < amount {
             Some(ErrorCode::PayerInsufficientLiquidity)
         } else if purse.cap.is_some_and(|cap| cap - purse.position < amount) {
@@ -154,9 +160,9 @@ impl LimitsHold {
         Ok(())
     }
 
-    fn operator(&mut self, admin: &Admin, outcome: &Outcome) {
+    fn operator(&mut self, admin: &Admin, outcome: &Outcome) -> Result<(), String> {
         if outcome.code.is_some() {
-            return;
+            return Ok(());
         }
         match *admin {
             Admin::CreateParticipant { currency, .. } => {
@@ -167,6 +173,7 @@ impl LimitsHold {
             }
             Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position } => {
                 let purse = self.purse(participant, currency);
+                purse.active = true;
                 purse.cap = Some(net_debit_cap.0.into());
                 purse.position += i128::from(initial_position.0);
             }
@@ -175,12 +182,16 @@ impl LimitsHold {
             }
             Admin::FundsIn { id, account, amount, .. } => {
                 if self.moved.insert(id) {
-                    self.settlement(account, -i128::from(amount.0));
+                    self.settlement(account).settlement -= i128::from(amount.0);
                 }
             }
             Admin::FundsOutReserve { id, account, amount, .. } => {
                 if self.moved.insert(id) {
-                    self.settlement(account, amount.0.into());
+                    let purse = self.settlement(account);
+                    purse.settlement += i128::from(amount.0);
+                    if -purse.settlement < purse.position.max(0) {
+                        return Err(format!("funds out of {amount} leave {purse:?}"));
+                    }
                     self.leaving.insert(id, amount.0.into());
                 }
             }
@@ -189,11 +200,20 @@ impl LimitsHold {
             }
             Admin::FundsOutAbort { id, account } => {
                 if let Some(amount) = self.leaving.remove(&id) {
-                    self.settlement(account, -amount);
+                    self.settlement(account).settlement -= amount;
                 }
             }
-            Admin::SetParticipantActive { .. } | Admin::SetAccountActive { .. } => {}
+            Admin::SetParticipantActive { participant, active: false } => {
+                self.switched_off.insert(participant);
+            }
+            Admin::SetParticipantActive { participant, active: true } => {
+                self.switched_off.remove(&participant);
+            }
+            Admin::SetAccountActive { account, active } => {
+                self.purses.entry(account).or_default().active = active;
+            }
         }
+        Ok(())
     }
 
     fn purse(&mut self, participant: ParticipantId, currency: Currency) -> &mut Purse {
@@ -202,7 +222,7 @@ impl LimitsHold {
     }
 
     /// A settlement account is the number after its position account.
-    fn settlement(&mut self, account: AccountId, by: i128) {
-        self.purses.entry(AccountId(account.0 - 1)).or_default().settlement += by;
+    fn settlement(&mut self, account: AccountId) -> &mut Purse {
+        self.purses.entry(AccountId(account.0 - 1)).or_default()
     }
 }

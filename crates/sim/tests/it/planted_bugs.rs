@@ -32,8 +32,8 @@ fn a_kept_position_does_not_end_its_hold() {
 }
 
 #[test]
-fn an_answer_before_the_sync_does_not_survive() {
-    first_found(Bug::AnswerBeforeSync, Invariant::AcknowledgedSurvives);
+fn an_answer_despite_a_failed_log_does_not_survive() {
+    first_found(Bug::AnswerDespiteFailure, Invariant::AcknowledgedSurvives);
 }
 
 #[test]

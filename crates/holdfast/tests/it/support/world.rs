@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_client::{Admin, Client, ClientOptions, Fulfil, Prepare, Reply};
+use holdfast_client::{Admin, Client, ClientOptions, Created, Fulfil, Prepare, Reply};
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -30,7 +30,10 @@ pub(crate) async fn set_up(client: &Client, count: u32, cap: Amount, funds: Amou
     for number in 1..=count {
         let name = Name::new(&format!("fsp{number}")).unwrap();
         let created = client.admin(Admin::CreateParticipant { name, currency: usd() }).await.unwrap();
-        assert_eq!((created.code, created.subject as u32), (0, number));
+        assert_eq!(
+            Created::from_reply(&created).map(|created| created.participant),
+            Some(ParticipantId(number))
+        );
         let limits = Admin::InitialPositionAndLimits {
             participant: ParticipantId(number),
             currency: usd(),

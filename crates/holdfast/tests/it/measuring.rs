@@ -1,0 +1,89 @@
+//! `bench` and `load` at a size that fits a test: what matters here is that they count right, not how fast it is.
+
+use serde_json::Value;
+
+use crate::support::server::{Server, any_port, folder, run};
+
+fn json(arguments: &[&str]) -> Value {
+    let output = run(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+}
+
+#[test]
+fn bench_reports_every_shape() {
+    let data = folder();
+    let data = data.path().to_str().expect("a plain path");
+    let common = ["--payments", "600", "--runs", "1", "--accounts", "10", "--data", data, "--output", "json"];
+    for (shape, cases) in [("batch", 2), ("single", 3)] {
+        let report = json(&[&["bench", "transfers", "--shape", shape][..], &common].concat());
+        let found = report["cases"].as_array().expect("cases");
+        assert_eq!(found.len(), cases, "{report}");
+        for case in found {
+            let run = &case["runs"][0];
+            assert_eq!(case["payments"], 600);
+            assert!(run["paymentsPerSecond"].as_f64() > Some(0.0), "{case}");
+            assert!(run["frames"].as_u64() > Some(0), "{case}");
+            assert!(run["stageUsPerPayment"]["append"].as_f64() > Some(0.0), "{case}");
+            assert!(run["disk"]["small"]["latencyUs"]["p50"].as_u64() > Some(0), "{case}");
+        }
+    }
+    let left = std::fs::read_dir(data).expect("the folder is there").count();
+    assert_eq!(left, 0, "without --keep nothing is left");
+}
+
+#[test]
+fn bench_refuses_what_is_out_of_bounds() {
+    let output = run(&["bench", "transfers", "--batch", "8193"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--batch must be from 1 to 8192"));
+}
+
+#[test]
+fn load_counts_each_end_in_both_loops() {
+    let data = folder();
+    let server = Server::start(data.path(), any_port());
+    let url = format!("http://{}", server.address);
+    let common =
+        ["--payments", "1000", "--abort-percent", "10", "--expire-percent", "10", "--output", "json"];
+    for pace in [&["--in-flight", "50"][..], &["--rate", "5000", "--in-flight", "500"]] {
+        let report = json(&[&["load", "transfers", "--url", &url][..], &common, pace].concat());
+        let count = |name: &str| report[name].as_u64().expect("a count");
+        assert_eq!(count("payments"), 1000, "{report}");
+        assert_eq!(count("settled") + count("aborted") + count("leftToExpire"), 1000, "{report}");
+        assert!(count("aborted") > 50 && count("leftToExpire") > 50, "{report}");
+        assert_eq!(count("expired"), count("leftToExpire"), "{report}");
+    }
+    server.stop();
+}
+
+#[test]
+fn load_wants_the_url_of_a_hub() {
+    let output = run(&["load", "transfers", "--url", "127.0.0.1:1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("must begin with http://"));
+}
+
+#[test]
+fn load_without_a_hub_says_so_soon() {
+    // A port that was free a moment ago.
+    let url = format!("http://{}", std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let output = run(&["load", "transfers", "--url", &url]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(&format!("is a hub running at {url}? start one with `holdfast serve`")), "{said}");
+}
+
+#[test]
+fn load_explains_a_seed_that_was_used_before() {
+    let data = folder();
+    let server = Server::start(data.path(), any_port());
+    let url = format!("http://{}", server.address);
+    let again = ["load", "transfers", "--url", &url, "--payments", "10", "--seed", "7", "--output", "json"];
+    json(&again);
+    let output = run(&again);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("a run with the same --seed"), "{said}");
+    server.stop();
+}

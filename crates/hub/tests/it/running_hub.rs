@@ -1,0 +1,84 @@
+//! The hub with its threads: the clock is watched though nobody asks, and a thread that dies hangs nobody.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use holdfast_hub::clock::Clock;
+use holdfast_hub::limits::{CLOCK_LOOK_EVERY, HubOptions};
+use holdfast_hub::{Hub, HubHandle, Opened, Refusal, Status};
+use holdfast_log::SimFs;
+
+use crate::support::{LOG_ID, PAYEE, PAYER, START, TestClock, open, prepare, small_segments, submission};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn start(fs: &SimFs, clock: &Arc<TestClock>) -> Hub {
+    let folder = std::path::Path::new("/data");
+    let opened = Opened::open(Arc::new(fs.clone()), folder, small_segments(), LOG_ID).unwrap();
+    let clock: Arc<dyn Clock> = clock.clone();
+    Hub::start(opened, clock, HubOptions::default()).unwrap()
+}
+
+fn wait_for(hub: &HubHandle, what: &str, wanted: impl Fn(&Status) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !wanted(&hub.status()) {
+        assert!(Instant::now() < deadline, "the hub never became {what}: {:?}", hub.status());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_jump_on_an_idle_hub_shows_and_heals_without_a_request() {
+    let clock = TestClock::new();
+    let hub = start(&SimFs::new(1), &clock);
+    let handle = hub.handle();
+    wait_for(&handle, "ready", |status| *status == Status::Ready);
+    // The first look has been taken when a question was answered.
+    let (send, receive) = mpsc::channel();
+    handle.ask(Box::new(move |_| send.send(()).unwrap())).unwrap();
+    receive.recv().unwrap();
+    clock.set_by(3_600_000);
+    wait_for(&handle, "suspicious", |status| matches!(status, Status::ClockSuspect(_)));
+    clock.set_by(-3_600_000);
+    wait_for(&handle, "ready again", |status| *status == Status::Ready);
+    assert!(CLOCK_LOOK_EVERY < PATIENCE);
+}
+
+#[test]
+fn a_hub_started_behind_its_log_says_so_at_once() {
+    let (fs, clock) = (SimFs::new(1), TestClock::new());
+    open(&fs, &clock, HubOptions::default()).unwrap().open_for_business(1_000);
+    clock.set_by(-3_600_000);
+    let hub = start(&fs, &clock);
+    wait_for(&hub.handle(), "suspicious", |status| matches!(status, Status::ClockSuspect(_)));
+}
+
+#[test]
+fn a_writer_that_dies_leaves_nobody_waiting() {
+    let hub = start(&SimFs::new(1), &TestClock::new());
+    let handle = hub.handle();
+    handle.ask(Box::new(|_| panic!("a broken invariant, for this test"))).unwrap();
+    wait_for(&handle, "stopped", |status| matches!(status, Status::Stopped(_)));
+    let (late, _answer) = submission(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]);
+    assert!(matches!(handle.submit(late), Err(Refusal::Closed(_))));
+    hub.stop();
+}
+
+#[test]
+fn a_journal_that_dies_leaves_nobody_waiting() {
+    let hub = start(&SimFs::new(1), &TestClock::new());
+    let handle = hub.handle();
+    // Answers are called on the journal's thread: this one takes it down.
+    let records = holdfast_domain::records::Sealed::of(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]);
+    let dies =
+        holdfast_hub::Submission::new(records, Box::new(|_| panic!("a broken invariant, for this test")));
+    handle.submit(dies).unwrap();
+    wait_for(&handle, "stopped", |status| matches!(status, Status::Stopped(_)));
+    let (late, answer) = submission(&[prepare(PAYER, PAYEE, 2, 1, START + 60_000)]);
+    match handle.submit(late) {
+        Err(Refusal::Closed(_)) => {}
+        other => panic!("a hub without a journal took a command: {other:?}"),
+    }
+    assert!(answer.recv().is_err());
+    hub.stop();
+}
