@@ -3,6 +3,7 @@
 mod admin_api;
 mod admin_refusals;
 mod callbacks;
+mod callbacks_over_tls;
 mod cli;
 mod config;
 mod dry_run_position;

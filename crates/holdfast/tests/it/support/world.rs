@@ -30,7 +30,7 @@ pub(crate) async fn set_up(client: &Client, count: u32, cap: Amount, funds: Amou
     for number in 1..=count {
         let name = Name::new(&format!("fsp{number}")).unwrap();
         let created = client.admin(Admin::CreateParticipant { name, currency: usd() }).await.unwrap();
-        assert_eq!((created.code, created.subject as u32), (0, number));
+        assert_eq!((created.code, created.subject & u64::from(u32::MAX)), (0, u64::from(number)));
         let limits = Admin::InitialPositionAndLimits {
             participant: ParticipantId(number),
             currency: usd(),
