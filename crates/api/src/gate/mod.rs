@@ -29,8 +29,8 @@ use tracing::Instrument;
 
 use crate::Edge;
 use crate::error::ApiError;
-use crate::same_site;
 use crate::keys::{KeyId, Keyring, KeysFile, Role};
+use crate::same_site;
 use crate::server::Peer;
 use rate::Client;
 

@@ -36,7 +36,12 @@ fn answer_with(options: HubOptions) -> String {
     let until_ended = async {
         let _: Result<(), _> = ended.await;
     };
-    let served = runtime.spawn(serve(listener, router(Edge::new(hub.handle(), metrics)), ServeOptions::default(), until_ended));
+    let served = runtime.spawn(serve(
+        listener,
+        router(Edge::new(hub.handle(), metrics)),
+        ServeOptions::default(),
+        until_ended,
+    ));
     let body = one_abort();
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(

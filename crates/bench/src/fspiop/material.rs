@@ -145,7 +145,7 @@ fn head(out: &mut Vec<u8>, (from, to): (&str, &str), waits: bool, asks: bool, le
     let accept = if asks { format!("Accept: {ACCEPT}\r\n") } else { String::new() };
     let prefer = if waits { "Prefer: wait=30\r\n" } else { "" };
     let text = format!(
-        "Host: hub\r\nContent-Type: {CONTENT_TYPE}\r\n{accept}Date: {DATE}\r\nFSPIOP-Source: {from}\r\n\
+        "Host: localhost\r\nContent-Type: {CONTENT_TYPE}\r\n{accept}Date: {DATE}\r\nFSPIOP-Source: {from}\r\n\
          FSPIOP-Destination: {to}\r\n{prefer}Content-Length: {length}\r\n\r\n"
     );
     out.extend_from_slice(text.as_bytes());

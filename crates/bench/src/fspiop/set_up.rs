@@ -41,7 +41,7 @@ pub(super) async fn participants(hub: &str, count: u32, sink: Option<&str>) -> R
 async fn post(wire: &mut Wire, path: &str, status: &str, body: &Value) -> Result<(), BenchError> {
     let body = body.to_string();
     let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
     wire.exchange(request.as_bytes(), status, None).await

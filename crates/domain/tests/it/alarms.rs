@@ -1,5 +1,6 @@
 //! An alarm goes off when usage first passes the alarm percentage of the cap, and not again until it was back.
 
+use holdfast_domain::callbacks::{Callback, CallbackMessage, NO_TRANSFER, alarms};
 use holdfast_domain::effects::LimitAlarm;
 use holdfast_domain::money::{Amount, Balance};
 
@@ -66,4 +67,18 @@ fn a_lowered_limit_waits_for_the_next_passing() {
     world.frame(&[prepare(0, 40)]);
     let effects = world.frame(&[set_limit(PAYER, 60, 50), prepare(1, 1)]);
     assert_eq!(effects.alarms, [], "usage stood above the new threshold already");
+}
+
+#[test]
+fn whoever_holds_the_account_is_told() {
+    let mut world = alarmed_at(50);
+    let commands = [prepare(0, 60), prepare(1, 1)];
+    let effects = world.frame(&commands);
+    let message =
+        CallbackMessage::Alarm { account: PAYER_POSITION, value: Balance(60), net_debit_cap: Amount(100) };
+    assert_eq!(
+        alarms(&commands, &effects, &world.memory),
+        [Callback { to: PAYER, transfer: NO_TRANSFER, message, origin: 1 }]
+    );
+    assert_eq!(message.endpoint_type(), "ALARM_NOTIFICATION_URL");
 }

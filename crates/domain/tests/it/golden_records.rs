@@ -302,7 +302,7 @@ fn reserved_bytes_must_be_zero() {
     let reserved: [(&str, &[(usize, usize)]); 15] = [
         ("prepare", &[(52, 56), (60, 64)]),
         ("fulfil by commit", &[(60, 64)]),
-        ("abort", &[(26, 28), (32, 64)]),
+        ("abort", &[(26, 28)]),
         ("expire", &[(12, 64)]),
         ("lookup", &[(24, 64)]),
         ("create participant", &[(44, 64)]),
@@ -440,4 +440,17 @@ fn sealing_takes_only_what_a_client_may_send() {
     let endpoint = records::seal(&mut named("set endpoint"));
     assert_eq!(endpoint, Err(RecordError::NotForClients(Kind::SetEndpoint)));
     assert!(records::seal(&mut []).is_err());
+}
+
+/// The log's aborts may say themselves by what a repeat of them is told; a client's may not.
+#[test]
+fn an_abort_may_carry_its_own_digest_in_the_log_only() {
+    let own = Abort::new(ParticipantId(2), ID, 5104, b"tail".to_vec()).same_as([0xd1; 32]);
+    let mut bytes = Vec::new();
+    records::write(&Command::Abort(own.clone()), &mut bytes);
+    assert_eq!(&bytes[records::ABORT_DIGEST], &[0xd1; 32]);
+    assert_eq!(records::read(&bytes), Ok((Command::Abort(own), 2 * UNIT)));
+    let mut sent = named("abort");
+    sent[records::ABORT_DIGEST].fill(1);
+    assert_eq!(records::seal(&mut sent), Err(bad("reserved bytes", "must be zero")));
 }

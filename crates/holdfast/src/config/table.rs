@@ -65,7 +65,7 @@ const HOUR_MS: u64 = 3_600_000;
 const FRAME_BYTES_CEILING: u64 = 8 * 1024 * 1024;
 /// One batch of the largest size must fit into the queue, or it would be refused for ever.
 const BATCH_BYTES: u64 = edge::BATCH_BODY_MAX as u64;
-const BATCH_RECORDS: u64 = hub::BATCH_RECORDS_MAX as u64;
+const BATCH_RECORDS: u64 = hub::SUBMISSION_RECORDS_MAX as u64;
 /// Far above what a machine has; a guard against a slip of the hand.
 const BYTES_CEILING: u64 = 1 << 40;
 const COUNT_CEILING: u64 = 1 << 30;

@@ -237,7 +237,7 @@ fn what_the_payee_gives_up_goes_back_to_the_payer() {
     let mut world = World::new(1, 100, 100);
     world.frame(&[world.prepare(1, 5)]);
     let abort = Command::Abort(Abort::new(PAYEE, TransferId(1), 5104, Vec::new()));
-    world.frame(&[abort.clone()]);
+    world.frame(std::slice::from_ref(&abort));
     world.frame(&[abort, Command::Abort(Abort::new(PAYEE, TransferId(1), 5105, Vec::new()))]);
     let story = world.story();
     assert_eq!(

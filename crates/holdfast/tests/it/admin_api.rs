@@ -1,5 +1,6 @@
 //! The operator's paths over HTTP, as a script written for central-ledger would use them.
 
+use holdfast_client::Admin;
 use holdfast_domain::transfers::TransferState as S;
 use serde_json::{Value, json};
 
@@ -83,7 +84,7 @@ fn a_participant_is_made_opened_and_seen_everywhere() {
     let created = entity["created"].as_str().unwrap().to_owned();
     assert!(created.ends_with('Z') && created.len() == 24, "{created}");
     let account = |id, kind, active| json!({"id": id, "ledgerAccountType": kind, "currency": "USD", "isActive": active, "createdDate": created, "createdBy": "unknown"});
-    let address = "http://hub.example:4000/participants/Bank-A";
+    let address = "http://localhost:4000/participants/Bank-A";
     let mut expected = json!({
         "name": "Bank-A", "id": address, "created": created, "isActive": 1, "links": {"self": address},
         "accounts": [account(1, "POSITION", 0), account(2, "SETTLEMENT", 0)], "isProxy": 0,
@@ -325,7 +326,7 @@ fn the_hub_is_there_from_the_start() {
     let server = Server::start(folder.path(), any_port());
     let hub = get(&server, "/participants/hub").json();
     assert_eq!((&hub["name"], &hub["isActive"], &hub["accounts"]), (&json!("Hub"), &json!(1), &json!([])));
-    assert_eq!(hub["id"], "http://hub.example:4000/participants/Hub");
+    assert_eq!(hub["id"], "http://localhost:4000/participants/Hub");
     let kinds = |entity: &Value| -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let rows = entity["accounts"].as_array().unwrap().iter();
@@ -353,7 +354,9 @@ fn the_hub_is_there_from_the_start() {
     assert_eq!(get(&server, "/participants/Hub/endpoints").body, format!("[{mail}]"));
     // Its name is refused in the log too, not at this edge alone.
     let name = holdfast_domain::participants::Name::new("HUB").unwrap();
-    let taken = on_runtime(async { client(&server).await.create_participant(name, usd()).await.unwrap() });
+    let taken = on_runtime(async {
+        client(&server).await.admin(Admin::CreateParticipant { name, currency: usd() }).await.unwrap()
+    });
     assert_eq!(taken.code, 3000);
     assert_eq!(send(&server, "PUT", "/participants/Hub", r#"{"isActive":true}"#).status, 200);
     assert_eq!(

@@ -298,6 +298,6 @@ fn verbs_paths_and_media_types() {
         );
     }
     let behind_proxy = exchange(&server, "GET", "/participants/bank-0", "X-Forwarded-Proto: https\r\n", b"");
-    assert_eq!(behind_proxy.json()["id"], "https://hub.example:4000/participants/bank-0");
+    assert_eq!(behind_proxy.json()["id"], "https://localhost:4000/participants/bank-0");
     server.stop();
 }

@@ -321,7 +321,7 @@ fn sizes_are_bounded_however_they_are_announced() {
     let before = stored(&server);
     let chunked = |chunks: usize, size: usize| {
         let head = format!(
-            "POST /transfers HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n{headers}\r\n"
+            "POST /transfers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n{headers}\r\n"
         );
         let chunk = [format!("{size:x}\r\n").into_bytes(), vec![b' '; size], b"\r\n".to_vec()].concat();
         let body = payment.post().body().to_vec();
@@ -331,7 +331,7 @@ fn sizes_are_bounded_however_they_are_announced() {
     let pieces = chunked(6, 1_000_000);
     assert!(pieces.starts_with("HTTP/1.1 400") && pieces.contains("3104"), "six million bytes: {pieces}");
     let announced = format!(
-        "POST /transfers HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 99999999999\r\n{headers}\r\n"
+        "POST /transfers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 99999999999\r\n{headers}\r\n"
     );
     let answer = raw(&server, announced.as_bytes(), false);
     assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("3104"), "{answer}");
@@ -351,13 +351,13 @@ fn slow_and_broken_clients_hold_up_nobody() {
     let payment = Payment::new(1, "5");
     let before = stored(&server);
     let head = format!(
-        "POST /transfers HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n{}\r\n",
+        "POST /transfers HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n{}\r\n",
         payment.post().header_lines()
     );
     let beginnings: [&[u8]; 5] = [
         b"",
         b"P",
-        b"POST /transfers HTTP/1.1\r\nHost: x\r\nFSPIOP-So",
+        b"POST /transfers HTTP/1.1\r\nHost: localhost\r\nFSPIOP-So",
         head.as_bytes(),
         &[head.as_bytes(), &payment.post().body()[..100]].concat(),
     ];

@@ -3,6 +3,7 @@
 mod admin_api;
 mod admin_refusals;
 mod callbacks;
+mod callbacks_over_tls;
 mod cli;
 mod config;
 mod dry_run_position;
@@ -11,8 +12,8 @@ mod fspiop_refusals;
 mod fulfil_races_expiry;
 mod keys;
 mod kill_nine;
-mod openapi;
 mod measuring;
+mod openapi;
 mod serve;
 mod support;
 mod tls;

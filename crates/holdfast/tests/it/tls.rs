@@ -54,7 +54,7 @@ fn a_hub_with_a_certificate_speaks_tls_only() {
     // Callers that open a connection and say nothing, or say it in the clear, delay nobody.
     let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     let mut clear = TcpStream::connect(server.address).unwrap();
-    clear.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    clear.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     let _: std::io::Result<usize> = clear.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/"), "no answer in the clear");

@@ -38,7 +38,7 @@ pub(crate) fn exchange(server: &Server, verb: &str, path: &str, headers: &str, b
     let mut stream = TcpStream::connect(server.address).expect("the server listens");
     let length = body.len();
     let head = format!(
-        "{verb} {path} HTTP/1.1\r\nHost: hub.example:4000\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+        "{verb} {path} HTTP/1.1\r\nHost: localhost:4000\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
     );
     stream.write_all(head.as_bytes()).expect("the request goes out");
     // A hub that refuses a body early may close before it has it all.
