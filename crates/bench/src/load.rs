@@ -133,6 +133,7 @@ async fn run(options: &LoadOptions) -> Result<LoadEnd, BenchError> {
         calls_max: IN_FLIGHT_MAX,
         deadline: CALL_DEADLINE,
         jitter_seed: options.seed,
+        api_key: options.api_key.clone(),
         ..ClientOptions::to(&options.address)
     });
     let client = match timeout(CONNECT_WAIT_MAX, client).await {

@@ -230,6 +230,8 @@ pub enum Pace {
 pub struct LoadOptions {
     /// Host and port of the hub.
     pub address: String,
+    /// An operator's key, where the hub asks for one.
+    pub api_key: Option<String>,
     /// When payments begin.
     pub pace: Pace,
     /// Payments under way at once, at most.

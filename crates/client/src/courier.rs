@@ -123,7 +123,7 @@ impl Courier {
     }
 
     async fn connect(&mut self) -> Result<(), Cause> {
-        let opened = timeout(self.options.attempt_max, Link::open(&self.options.address)).await;
+        let opened = timeout(self.options.attempt_max, Link::open(&self.options)).await;
         let opened = opened.map_err(|_| Cause::Timeout)?;
         self.link = Some(opened.map_err(|error| Cause::Connect(error.kind()))?);
         Ok(())

@@ -170,7 +170,7 @@ impl Client {
     pub async fn get(&self, path: &str) -> Result<String, ClientError> {
         let unavailable = |cause| ClientError::Unavailable { cause };
         let getting = async {
-            let opened = Link::open(&self.options.address).await;
+            let opened = Link::open(&self.options).await;
             let mut link = opened.map_err(|error| unavailable(Cause::Connect(error.kind())))?;
             link.get(path, options::VIEW_BYTES_MAX).await.map_err(unavailable)
         };
@@ -197,7 +197,7 @@ async fn first_link(options: &ClientOptions) -> Result<Link, ClientError> {
     let mut cause = Cause::Timeout;
     let trying = async {
         loop {
-            match Link::open(&options.address).await {
+            match Link::open(options).await {
                 Ok(link) => return link,
                 Err(error) => cause = Cause::Connect(error.kind()),
             }

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
-use hyper::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
+use hyper::http::request::Builder;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -17,7 +18,7 @@ use tokio::net::TcpStream;
 use holdfast_domain::records::batch::{HEADER_LEN, MEDIA_TYPE, REPLY_LEN, Reply, read_replies};
 
 use crate::error::Cause;
-use crate::options::REFUSAL_BYTES_MAX;
+use crate::options::{ClientOptions, REFUSAL_BYTES_MAX};
 
 const BATCH_PATH: &str = "/hub/batch";
 
@@ -41,15 +42,26 @@ pub(crate) struct Link {
     sender: SendRequest<Full<Bytes>>,
     connection: Connection<TokioIo<TcpStream>, Full<Bytes>>,
     host: String,
+    authorization: Option<String>,
     ended: bool,
 }
 
 impl Link {
-    pub(crate) async fn open(address: &str) -> io::Result<Link> {
-        let stream = TcpStream::connect(address).await?;
+    pub(crate) async fn open(options: &ClientOptions) -> io::Result<Link> {
+        let stream = TcpStream::connect(&options.address).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        Ok(Link { sender, connection, host: address.to_owned(), ended: false })
+        let authorization = options.api_key.as_ref().map(|key| format!("Bearer {key}"));
+        Ok(Link { sender, connection, host: options.address.clone(), authorization, ended: false })
+    }
+
+    /// What every request says: to whom, and by whose key.
+    fn with_head(&self, request: Builder) -> Builder {
+        let request = request.header(HOST, &self.host);
+        match &self.authorization {
+            Some(key) => request.header(AUTHORIZATION, key),
+            None => request,
+        }
     }
 
     /// Whether another request can be sent.
@@ -68,10 +80,8 @@ impl Link {
 
     /// Sends a batch and waits for its replies.
     pub(crate) async fn send(&mut self, body: Bytes, records: usize) -> Attempt {
-        let request = Request::post(BATCH_PATH)
-            .header(HOST, &self.host)
-            .header(CONTENT_TYPE, MEDIA_TYPE)
-            .body(Full::new(body));
+        let request =
+            self.with_head(Request::post(BATCH_PATH)).header(CONTENT_TYPE, MEDIA_TYPE).body(Full::new(body));
         let Ok(request) = request else { return Attempt::NotSent(Cause::ConnectionLost) };
         if self.ended {
             return Attempt::NotSent(Cause::ConnectionLost);
@@ -93,7 +103,7 @@ impl Link {
 
     /// Gets a view: its status and up to `bytes_max` of its body.
     pub(crate) async fn get(&mut self, path: &str, bytes_max: usize) -> Result<(StatusCode, Vec<u8>), Cause> {
-        let request = Request::get(path).header(HOST, &self.host).body(Full::new(Bytes::new()));
+        let request = self.with_head(Request::get(path)).body(Full::new(Bytes::new()));
         let request = request.map_err(|_| Cause::ConnectionLost)?;
         let sending = self.sender.send_request(request);
         let exchange = async {

@@ -24,10 +24,12 @@ pub const VIEW_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const REFUSAL_BYTES_MAX: usize = 4_096;
 
 /// How a client behaves.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ClientOptions {
     /// Host and port, see [`ADDRESS_DEFAULT`].
     pub address: String,
+    /// The key that a hub with keys asks for.
+    pub api_key: Option<String>,
     /// See [`CONNECTIONS_DEFAULT`].
     pub connections: usize,
     /// See [`BATCH_RECORDS_MAX`].
@@ -46,6 +48,7 @@ impl Default for ClientOptions {
     fn default() -> ClientOptions {
         ClientOptions {
             address: ADDRESS_DEFAULT.to_owned(),
+            api_key: None,
             connections: CONNECTIONS_DEFAULT,
             batch_records_max: BATCH_RECORDS_MAX,
             calls_max: CALLS_MAX_DEFAULT,
@@ -53,6 +56,13 @@ impl Default for ClientOptions {
             attempt_max: ATTEMPT_MAX_DEFAULT,
             jitter_seed: 0,
         }
+    }
+}
+
+impl std::fmt::Debug for ClientOptions {
+    /// The key is not shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientOptions").field("address", &self.address).finish_non_exhaustive()
     }
 }
 

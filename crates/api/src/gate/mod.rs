@@ -187,7 +187,8 @@ pub(crate) async fn enter(State(edge): State<Edge>, mut request: Request, next: 
     let answered: Result<Response, Refused> = answering.instrument(span.clone()).await;
     let mut response = answered.unwrap_or_else(IntoResponse::into_response);
     let (status, micros) = (response.status(), started.elapsed().as_micros());
-    if status.is_server_error() {
+    // 500 and 501 are refusals on the admin paths and for PATCH, as the peer system has them; what is beyond is trouble.
+    if status > StatusCode::NOT_IMPLEMENTED {
         tracing::warn!(%id, %method, path, %caller, status = status.as_u16(), micros, "answered with a failure");
     } else {
         span.in_scope(|| tracing::debug!(status = status.as_u16(), micros, "answered"));

@@ -41,6 +41,10 @@ fn decide(view: &impl View, now: Millis, admin: &Admin, effects: &mut Effects) -
             }
         },
         Admin::SetAccountActive { account, active } => match view.account(account) {
+            // Without a limit it would have no cap: the first limit is what activates it.
+            Some(row) if active && row.net_debit_cap.is_none() && row.kind == AccountKind::Position => {
+                Outcome::refused(ErrorCode::InternalServerError)
+            }
             Some(row) if row.kind == AccountKind::Position => {
                 effects.accounts.push(Account { active, ..*row });
                 Outcome::done(u64::from(account.0), row.value)

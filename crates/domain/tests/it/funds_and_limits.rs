@@ -306,3 +306,13 @@ fn an_outcome_names_what_was_changed() {
     assert!(!world.memory.accounts[&PAYER_POSITION].active);
     assert!(!world.memory.participants[&OTHER].active);
 }
+
+#[test]
+fn an_account_without_a_limit_cannot_be_activated_past_it() {
+    let mut world = empty();
+    world.frame(&[create("first-fsp", usd())]);
+    let activate = Command::Admin(Admin::SetAccountActive { account: PAYER_POSITION, active: true });
+    let effects = world.frame(&[activate]);
+    assert_eq!(effects.outcomes[0].code.map(|code| code.number()), Some(2001));
+    assert!(!world.memory.accounts[&PAYER_POSITION].active);
+}

@@ -28,6 +28,9 @@ struct Transfers {
     /// The hub
     #[arg(long, default_value = "http://127.0.0.1:4000", env = "HOLDFAST_URL")]
     url: String,
+    /// An operator's key, where the hub asks for one
+    #[arg(long, env = "HOLDFAST_KEY", hide_env_values = true)]
+    key: Option<String>,
     /// Payments per second (open loop)
     #[arg(long)]
     rate: Option<u64>,
@@ -66,6 +69,7 @@ impl Load {
         let address = address_of(&flags.url).map_err(BadInput::from)?;
         let LoadEnd { report, trouble } = load_transfers(&LoadOptions {
             address,
+            api_key: flags.key,
             pace: flags.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
             in_flight: flags.in_flight,
             connections: flags.connections,
