@@ -220,6 +220,26 @@ fn a_participant_sends_its_own_records_only() {
 }
 
 #[test]
+fn the_rust_client_sends_its_key() {
+    use holdfast_client::{Client, ClientError, ClientOptions};
+    let folder = folder();
+    let operator = create(folder.path(), &["--operator"]);
+    let server = Server::start(folder.path(), any_port());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let connect = |api_key| ClientOptions { api_key, ..ClientOptions::to(server.address.to_string()) };
+    let make = Admin::CreateParticipant { name: Name::new("fsp1").unwrap(), currency: usd() };
+    runtime.block_on(async {
+        let stranger = Client::connect(connect(None)).await.unwrap();
+        assert!(matches!(stranger.admin(make).await, Err(ClientError::Refused { status: 401, .. })));
+        let known = Client::connect(connect(Some(operator.clone()))).await.unwrap();
+        assert_eq!(known.admin(make).await.unwrap().code, 0);
+        assert!(known.get("/hub/stats").await.unwrap().contains("participants"));
+    });
+    assert!(!format!("{:?}", connect(Some(operator.clone()))).contains(&operator), "a key is not printed");
+    server.stop();
+}
+
+#[test]
 fn a_running_hub_takes_over_new_and_revoked_keys() {
     let folder = folder();
     let data = folder.path();
