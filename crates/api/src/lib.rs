@@ -48,7 +48,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 
 pub use gate::{Gate, KEYS_LOOK_EVERY, RateLimit};
 pub use routes::router;
-pub use server::{ServeOptions, connections_possible, serve};
+pub use server::{FileBudget, ServeOptions, serve};
 
 /// What every handler can reach.
 #[derive(Clone)]

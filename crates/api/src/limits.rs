@@ -16,6 +16,8 @@ pub const BODY_READ_MAX: Duration = Duration::from_secs(30);
 pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
 /// Bytes of batch bodies being read and parsed at once; more are refused as busy before they are read.
 pub const BODY_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// An FSPIOP body up to this size does not count there.
+pub const SMALL_BODY_BYTES: usize = 64 * 1024;
 /// The unit in which that is counted.
 pub const BODY_PERMIT_BYTES: usize = 1_024;
 /// File descriptors kept free for the hub itself: segments, their folder, the epoll and the listener.

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::callbacks::options::CONNECTIONS_OUT_MAX;
 use crate::limits::{
     CONNECTIONS_MAX, HANDSHAKE_WAIT_MAX, HEAD_READ_MAX, OWN_FILES, SHUTDOWN_WAIT_MAX, WRITE_STALL_MAX,
 };
@@ -94,20 +95,38 @@ pub async fn serve(
     }
 }
 
-/// How many connections this process can hold: raises its limit of open files as far as it may, and leaves enough
-/// of them to the hub, which must be able to open its next segment whatever clients do.
-pub fn connections_possible() -> usize {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = CONNECTIONS_MAX as u64 + OWN_FILES;
-    if limit.current.is_some_and(|current| current < wanted) {
-        let current = Some(limit.maximum.unwrap_or(wanted).min(wanted));
-        if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum }) {
-            tracing::warn!(%error, "the limit of open files cannot be raised");
+/// How the open files of this process are shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileBudget {
+    /// Connections of clients.
+    pub connections: usize,
+    /// Connections to participants.
+    pub connections_out: usize,
+}
+
+impl FileBudget {
+    /// Raises the limit of open files as far as is wanted and allowed, and shares out what there is. Enough is left
+    /// to the hub, which must be able to open its next segment whatever clients and participants do.
+    #[must_use]
+    pub fn take() -> FileBudget {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let wanted = (CONNECTIONS_MAX + CONNECTIONS_OUT_MAX) as u64 + OWN_FILES;
+        let limit = getrlimit(Resource::Nofile);
+        if limit.current.is_some_and(|current| current < wanted) {
+            let current = Some(limit.maximum.unwrap_or(wanted).min(wanted));
+            if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum }) {
+                tracing::warn!(%error, "the limit of open files cannot be raised");
+            }
         }
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(wanted).min(wanted);
+        FileBudget::of(usize::try_from(files.saturating_sub(OWN_FILES)).unwrap_or(0))
     }
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(wanted).min(wanted);
-    usize::try_from(files.saturating_sub(OWN_FILES)).unwrap_or(CONNECTIONS_MAX)
+
+    /// Half for each side, but no more for clients than they may have.
+    fn of(files: usize) -> FileBudget {
+        let connections = CONNECTIONS_MAX.min(files / 2);
+        FileBudget { connections, connections_out: CONNECTIONS_OUT_MAX.min(files - connections) }
+    }
 }
 
 /// One connection from its first request to its last.
@@ -161,3 +180,19 @@ const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// How much of a body hyper reads at once: large bodies cost less in large pieces.
 const READ_BUFFER_MAX: usize = 512 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_shared_out_and_never_more_than_there_are() {
+        let plenty = FileBudget::of(100_000);
+        assert_eq!((plenty.connections, plenty.connections_out), (CONNECTIONS_MAX, CONNECTIONS_OUT_MAX));
+        for files in [0, 1, 2, 100, 960, 1_500, 5_000] {
+            let FileBudget { connections, connections_out } = FileBudget::of(files);
+            assert!(connections + connections_out <= files, "{files}");
+            assert!(files < 2 || (connections > 0 && connections_out > 0), "{files}");
+        }
+    }
+}

@@ -11,7 +11,8 @@ use axum::http::header::CONTENT_LENGTH;
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::{AMOUNT_LIMIT, Amount};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
@@ -24,7 +25,35 @@ use crate::limits::{ADMIN_BODY_MAX, BODY_READ_MAX};
 pub(crate) struct Fields {
     /// Where the object stands in the body: empty, or `limit.`.
     path: String,
-    members: BTreeMap<String, Box<RawValue>>,
+    members: Members,
+}
+
+/// Members by name, each once: of two amounts an auditor might read the other one.
+struct Members(BTreeMap<String, Box<RawValue>>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members, M::Error> {
+                let mut members = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
+                    if members.contains_key(&name) {
+                        return Err(M::Error::custom(format!("'{name}' stands there twice")));
+                    }
+                    members.insert(name, value);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
 }
 
 impl<S: Sync> FromRequest<S> for Fields {
@@ -62,7 +91,7 @@ impl Fields {
 
     /// The text of a member; `null` is the same as not there.
     fn raw(&self, name: &str) -> Option<&str> {
-        self.members.get(name).map(|value| value.get()).filter(|json| *json != "null")
+        self.members.0.get(name).map(|value| value.get()).filter(|json| *json != "null")
     }
 
     fn required<T>(&self, name: &str, found: Option<T>) -> Result<T, ApiError> {
@@ -153,6 +182,18 @@ mod tests {
 
     fn fields(body: &str) -> Fields {
         Fields::parse(body.as_bytes()).unwrap_or_else(|error| panic!("{body}: {error:?}"))
+    }
+
+    #[test]
+    fn a_member_that_stands_there_twice_is_refused() {
+        for body in [r#"{"amount":5,"amount":7}"#, r#"{"amount":5,"\u0061mount":7}"#] {
+            assert_wrong(
+                Fields::parse(body.as_bytes()),
+                "the body is not a JSON object: 'amount' stands there twice",
+            );
+        }
+        let nested = fields(r#"{"limit":{"value":1,"value":2}}"#);
+        assert!(nested.object("limit").is_err());
     }
 
     #[track_caller]

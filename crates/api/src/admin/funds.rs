@@ -19,7 +19,6 @@ use super::{change, not_possible, refusal, shortened};
 use crate::Edge;
 use crate::calls::{ask, submit};
 use crate::error::ApiError;
-use crate::fspiop::fields::ulid;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Movement {
@@ -127,6 +126,20 @@ fn transfer_id(text: &str) -> Option<TransferId> {
 }
 
 const ULID_CHARS: usize = 26;
+
+/// Crockford's 32 letters, five bits each; 26 of them carry 130 bits, so the first two must be zero.
+fn ulid(text: &str) -> Option<u128> {
+    const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let mut id: u128 = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let value = LETTERS.iter().position(|letter| *letter == byte)?;
+        if at == 0 && value > 7 {
+            return None;
+        }
+        id = id << 5 | value as u128;
+    }
+    Some(id)
+}
 
 #[cfg(test)]
 mod tests {

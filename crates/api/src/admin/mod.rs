@@ -114,7 +114,7 @@ const fn flag(on: bool) -> u8 {
 }
 
 /// What a caller sent, cut so that it cannot push the reason out of a description.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     const CHARS_MAX: usize = 40;
     let mut cut: String = text.chars().take(CHARS_MAX).collect();
     if cut.len() < text.len() {

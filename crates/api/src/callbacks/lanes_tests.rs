@@ -131,6 +131,7 @@ fn quick() -> CallbackOptions {
         attempt_time_max: Duration::from_secs(60),
         pause_min: Duration::from_millis(1),
         pause_max: Duration::from_millis(5),
+        connections_max: 16,
         jitter_seed: 1,
     }
 }

@@ -45,6 +45,7 @@ pub(super) struct Outgoing {
 
 const SOURCE: HeaderName = HeaderName::from_static("fspiop-source");
 const DESTINATION: HeaderName = HeaderName::from_static("fspiop-destination");
+const SIGNATURE: HeaderName = HeaderName::from_static("fspiop-signature");
 const HTTP_METHOD: HeaderName = HeaderName::from_static("fspiop-http-method");
 const URI: HeaderName = HeaderName::from_static("fspiop-uri");
 
@@ -138,9 +139,12 @@ fn forward(
     if method != Method::POST {
         headers.remove(ACCEPT);
     }
-    // What the sender may leave out and the receiver wants to have.
-    for (name, value) in &whole {
-        headers.entry(name).or_insert_with(|| value.clone());
+    // What the sender may leave out and the receiver wants to have. A signature speaks for the headers that were sent;
+    // with one more the receiver would refuse it.
+    if !headers.contains_key(SIGNATURE) {
+        for (name, value) in &whole {
+            headers.entry(name).or_insert_with(|| value.clone());
+        }
     }
     Outgoing { method, headers, body: Bytes::from(sent.body) }
 }

@@ -151,6 +151,24 @@ fn what_a_sender_may_leave_out_is_filled_in() {
 }
 
 #[test]
+fn nothing_is_added_to_what_is_signed() {
+    let kept = [
+        ("content-type", VND_1_1),
+        ("fspiop-signature", "{\"signature\":\"abc\"}"),
+        ("fspiop-source", "payerfsp"),
+    ];
+    let reserved = facts("payeefsp", transfer(S::Reserved));
+    let origin = prepare(PAYER, tail(&kept, "{}"));
+    let message = compose(&row(PAYEE, CallbackMessage::ForwardPrepare), &reserved, Some(&origin), NOW);
+    assert_eq!(headers(&message), kept);
+    let fulfil = Fulfil::new(PAYEE, ID, FulfilAction::Commit, [7; 32]).with_tail(tail(&kept, "{}"));
+    let origin = Command::Fulfil(fulfil);
+    let ended = facts("payerfsp", committed());
+    let message = compose(&row(PAYER, CallbackMessage::ForwardFulfil), &ended, Some(&origin), NOW);
+    assert_eq!(headers(&message), kept);
+}
+
+#[test]
 fn an_answer_goes_on_without_accept() {
     let kept = [
         ("content-type", VND_1_1),

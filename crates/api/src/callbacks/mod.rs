@@ -40,7 +40,7 @@ mod post;
 mod template;
 pub(crate) mod views;
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,6 +67,12 @@ const LOCK: &str = "lock";
 /// Why callbacks cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum CallbackError {
+    /// Another process has the data directory.
+    #[error("another holdfast serves from {}", data.display())]
+    InUse {
+        /// The data directory.
+        data: PathBuf,
+    },
     /// A file of theirs cannot be opened or written.
     #[error("the memory of callbacks in {} cannot be opened", folder.display())]
     Memory {
@@ -95,16 +101,23 @@ impl CallbackMemory {
     /// If a file cannot be read or written, or another process uses them.
     pub fn open(data: &Path) -> Result<CallbackMemory, CallbackError> {
         let folder = data.join(FOLDER);
-        let open = || {
+        let unusable = |source| CallbackError::Memory { folder: folder.clone(), source };
+        let create = || {
             std::fs::create_dir_all(&folder)?;
-            // Opening writes, so the lock of the log would come too late.
-            let lock = File::create(folder.join(LOCK))?;
-            lock.try_lock()?;
+            File::create(folder.join(LOCK))
+        };
+        // Opening writes, so the lock of the log would come too late.
+        let lock = create().map_err(unusable)?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => CallbackError::InUse { data: data.to_owned() },
+            TryLockError::Error(source) => unusable(source),
+        })?;
+        let open = || {
             let letters = DeadLetters::open(&folder)?;
             let ended = Ended::open(&folder, &letters.numbers())?;
             Ok(CallbackMemory { ended, letters, lock })
         };
-        open().map_err(|source| CallbackError::Memory { folder: folder.clone(), source })
+        open().map_err(unusable)
     }
 
     /// Whether the callback is still to be delivered, as far as is known.
@@ -141,7 +154,7 @@ impl Callbacks {
     ) -> Result<Callbacks, CallbackError> {
         let originals = Arc::new(Originals::new(Arc::clone(hub.log())));
         let feed = Arc::clone(hub.callbacks());
-        let desk = HubDesk::new(hub, Arc::clone(&originals), Post::new(tls));
+        let desk = HubDesk::new(hub, Arc::clone(&originals), Post::new(tls, options.connections_max));
         let lanes = Lanes::new(desk, memory.ended, memory.letters, options);
         for number in lanes.letters.retrying() {
             if let Ok(Some((letter, _))) = lanes.letters.get(number)
@@ -209,5 +222,20 @@ fn take(lanes: &Arc<Lanes<HubDesk>>, originals: &Originals, follower: &mut Follo
             tracing::warn!(%error, "a frame of the log cannot be read ahead");
         }
         lanes.push(Job::new(row));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_in_use_is_named() {
+        let data = tempfile::tempdir().unwrap();
+        let first = CallbackMemory::open(data.path()).unwrap();
+        let refused = CallbackMemory::open(data.path()).err().expect("it is in use");
+        assert_eq!(refused.to_string(), format!("another holdfast serves from {}", data.path().display()));
+        drop(first);
+        assert!(CallbackMemory::open(data.path()).is_ok());
     }
 }

@@ -28,6 +28,12 @@ pub const END_WAIT_MAX: Duration = Duration::from_secs(5);
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// How long a participant may take for the rest of its answer after the status; then the connection is closed.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
+/// Connections to all participants together. Hanging receivers must not use up the files that the hub itself needs.
+pub const CONNECTIONS_OUT_MAX: usize = 4_096;
+/// Bytes of large callbacks on their way to all participants together; what does not fit is tried again later.
+pub const BYTES_OUT_MAX: usize = 128 * 1024 * 1024;
+/// A callback up to this size does not count as large: the number of requests under way bounds those.
+pub const SMALL_BODY_BYTES: usize = 64 * 1024;
 /// An idle connection is not used again after this.
 pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(30);
 /// Bytes of recent frames of the log that are kept for forwarding.
@@ -54,6 +60,8 @@ pub struct CallbackOptions {
     pub pause_min: Duration,
     /// See [`PAUSE_MAX`].
     pub pause_max: Duration,
+    /// See [`CONNECTIONS_OUT_MAX`].
+    pub connections_max: usize,
     /// From where the jitter of the pauses comes: equal seeds pause equally.
     pub jitter_seed: u64,
 }
@@ -65,6 +73,7 @@ impl Default for CallbackOptions {
             attempt_time_max: ATTEMPT_TIME_MAX,
             pause_min: PAUSE_MIN,
             pause_max: PAUSE_MAX,
+            connections_max: CONNECTIONS_OUT_MAX,
             jitter_seed: 0,
         }
     }

@@ -1,7 +1,7 @@
 //! Requests to participants over HTTP/1.1, on connections that are kept and bounded for each participant.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use axum::http::Uri;
@@ -16,10 +16,14 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::desk::{Envelope, Failure};
-use super::options::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, CONNECTION_IDLE_MAX, LANE_IN_FLIGHT_MAX};
+use super::options::{
+    ANSWER_BYTES_MAX, ANSWER_TIME_MAX, BYTES_OUT_MAX, CONNECTION_IDLE_MAX, LANE_IN_FLIGHT_MAX,
+    SMALL_BODY_BYTES,
+};
 use crate::tls::OutgoingTls;
 
 /// Where a connection leads.
@@ -38,13 +42,40 @@ struct Idle {
 /// Sends requests. For a participant as many connections are kept as there may be requests under way at once.
 pub(super) struct Post {
     tls: Option<OutgoingTls>,
+    /// One for each connection, idle ones included, until it has ended.
+    connections: Arc<Semaphore>,
+    /// In units of [`SMALL_BODY_BYTES`].
+    large_bodies: Semaphore,
     idle: Mutex<HashMap<ParticipantId, Vec<Idle>>>,
 }
 
 impl Post {
     /// Without TLS, https addresses cannot be called.
-    pub(super) fn new(tls: Option<OutgoingTls>) -> Post {
-        Post { tls, idle: Mutex::default() }
+    pub(super) fn new(tls: Option<OutgoingTls>, connections_max: usize) -> Post {
+        let connections = Arc::new(Semaphore::new(connections_max));
+        let large_bodies = Semaphore::new(BYTES_OUT_MAX / SMALL_BODY_BYTES);
+        Post { tls, connections, large_bodies, idle: Mutex::default() }
+    }
+
+    /// A place for another connection; idle ones make way for it.
+    fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        let place = || Arc::clone(&self.connections).try_acquire_owned().ok();
+        place()
+            .or_else(|| {
+                self.idle().clear();
+                place()
+            })
+            .ok_or_else(|| Failure::passing("too many connections to participants are open"))
+    }
+
+    /// Room for a body among all that are on their way.
+    fn room(&self, bytes: usize) -> Result<Option<SemaphorePermit<'_>>, Failure> {
+        if bytes <= SMALL_BODY_BYTES {
+            return Ok(None);
+        }
+        let units = u32::try_from(bytes.div_ceil(SMALL_BODY_BYTES)).unwrap_or(u32::MAX);
+        let room = self.large_bodies.try_acquire_many(units);
+        room.map(Some).map_err(|_| Failure::passing("too many large callbacks are on their way"))
     }
 
     fn idle(&self) -> MutexGuard<'_, HashMap<ParticipantId, Vec<Idle>>> {
@@ -53,6 +84,7 @@ impl Post {
 
     /// Sends one request. Any 2xx acknowledges it; a redirection is not followed.
     pub(super) async fn send(&self, to: ParticipantId, envelope: Envelope) -> Result<(), Failure> {
+        let _room = self.room(envelope.message.body.len())?;
         let place = place_of(&envelope.uri)?;
         let request = request_of(&place, envelope)?;
         if let Some(mut sender) = self.take_idle(to, &place) {
@@ -122,11 +154,12 @@ impl Post {
         let host = place.authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = place.authority.port_u16().unwrap_or(if place.tls { 443 } else { 80 });
         let failed = |what: &str, error: &dyn std::error::Error| Failure::passing(describe(what, error));
+        let permit = self.place()?;
         let stream = TcpStream::connect((host.as_str(), port)).await;
         let stream = stream.map_err(|error| failed("cannot connect", &error))?;
         stream.set_nodelay(true).map_err(|error| failed("cannot connect", &error))?;
         if !place.tls {
-            return handshake(stream).await;
+            return handshake(stream, permit).await;
         }
         let Some(tls) = &self.tls else {
             return Err(Failure::for_good(
@@ -134,7 +167,7 @@ impl Post {
             ));
         };
         let stream = tls.open(&host, stream).await;
-        handshake(stream.map_err(|error| failed("no TLS connection", &error))?).await
+        handshake(stream.map_err(|error| failed("no TLS connection", &error))?, permit).await
     }
 }
 
@@ -144,7 +177,7 @@ fn retain_fresh(connections: &mut Vec<Idle>) {
         .retain(|idle| !idle.sender.is_closed() && now.duration_since(idle.since) < CONNECTION_IDLE_MAX);
 }
 
-async fn handshake<T>(stream: T) -> Result<SendRequest<Full<Bytes>>, Failure>
+async fn handshake<T>(stream: T, permit: OwnedSemaphorePermit) -> Result<SendRequest<Full<Bytes>>, Failure>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -153,6 +186,7 @@ where
         opened.map_err(|error| Failure::passing(describe("cannot connect", &error)))?;
     // It ends when its sender is dropped, or when the other side ends it.
     tokio::spawn(async move {
+        let _permit = permit;
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection to a participant ended early");
         }

@@ -54,7 +54,7 @@ pub(crate) async fn put_error(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let received = receive(Verb::Put, headers, body).await?;
+    let received = receive(&edge, Verb::Put, headers, body).await?;
     let (id, id_text) = id_in_path(&path)?;
     let parsed: AbortBody<'_> = body::parse(&received.body)?;
     let code = parsed.code()?;

@@ -54,35 +54,21 @@ pub(super) fn currency(text: &str) -> Result<Currency, Must> {
     currencies::currency(text).ok_or("must be a currency of ISO 4217 such as USD")
 }
 
-/// CorrelationId: a UUID of version 1 to 7 in lower case, or a ULID in upper case; both are 128 bits, and one id
-/// written in both ways is one id.
+const UUID_IS_NEEDED: Must = "must be a lower-case UUID such as 0d6b1a2c-3f4e-4a5b-8c6d-7e8f9a0b1c2d";
+
+/// CorrelationId: a UUID of version 1 to 7 in lower case. A ULID is none: ids are kept as 128 bits and written as UUIDs,
+/// so callbacks would name an id that its sender never used.
 pub(super) fn correlation_id(text: &str) -> Result<TransferId, Must> {
-    const MUST: Must = "must be a lower-case UUID such as 0d6b1a2c-3f4e-4a5b-8c6d-7e8f9a0b1c2d";
-    match text.len() {
-        36 => {
-            let id: TransferId = text.parse().map_err(|_| MUST)?;
-            let bytes = text.as_bytes();
-            let (version, variant) = (bytes[14], bytes[19]);
-            let known = (b'1'..=b'7').contains(&version) && matches!(variant, b'8' | b'9' | b'a' | b'b');
-            if known { Ok(id) } else { Err(MUST) }
-        }
-        26 => ulid(text).map(TransferId).ok_or(MUST),
-        _ => Err(MUST),
-    }
+    let id = written_id(text)?;
+    let bytes = text.as_bytes();
+    let (version, variant) = (bytes[14], bytes[19]);
+    let known = (b'1'..=b'7').contains(&version) && matches!(variant, b'8' | b'9' | b'a' | b'b');
+    if known { Ok(id) } else { Err(UUID_IS_NEEDED) }
 }
 
-/// Crockford's 32 letters, five bits each; 26 of them carry 130 bits, so the first two must be zero.
-pub(crate) fn ulid(text: &str) -> Option<u128> {
-    const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    let mut id: u128 = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let value = LETTERS.iter().position(|letter| *letter == byte)?;
-        if at == 0 && value > 7 {
-            return None;
-        }
-        id = id << 5 | value as u128;
-    }
-    Some(id)
+/// An id as the hub writes it: a lower-case UUID of any version, since batch records may carry any 128 bits.
+pub(super) fn written_id(text: &str) -> Result<TransferId, Must> {
+    text.parse().map_err(|_| UUID_IS_NEEDED)
 }
 
 fn chars_within(text: &str, max: usize) -> bool {
@@ -186,36 +172,43 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_lower_case_uuids_or_ulids() {
+    fn ids_are_lower_case_uuids() {
         for (text, id) in [
             ("b51ec534-ee48-4575-b6a9-ead2955b8069", 0xb51e_c534_ee48_4575_b6a9_ead2_955b_8069),
             ("b51ec534-ee48-1575-86a9-ead2955b8069", 0xb51e_c534_ee48_1575_86a9_ead2_955b_8069),
             ("0197a0c4-ee48-7575-96a9-ead2955b8069", 0x0197_a0c4_ee48_7575_96a9_ead2_955b_8069),
             ("b51ec534-ee48-6575-a6a9-ead2955b8069", 0xb51e_c534_ee48_6575_a6a9_ead2_955b_8069),
-            ("7ZZZZZZZZZZZZZZZZZZZZZZZZZ", u128::MAX),
-            ("00000000000000000000000010", 32),
         ] {
             assert_eq!(correlation_id(text), Ok(TransferId(id)), "{text}");
+            assert_eq!(written_id(text), Ok(TransferId(id)), "{text}");
         }
         for bad in [
             "",
             "B51EC534-EE48-4575-B6A9-EAD2955B8069",
             "b51ec534-ee48-4575-B6a9-ead2955b8069",
             "b51ec534ee484575b6a9ead2955b8069",
+            "b51ec534-ee48-4575-b6a9-ead2955b806",
+            "b51ec534-ee48-4575-b6a9-ead2955b80690",
+            "{b51ec534-ee48-4575-b6a9-ead2955b806}",
+            "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "7ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+            "ééééééééééééé",
+            "éééééééééééééééééé",
+        ] {
+            assert_eq!(correlation_id(bad), Err(UUID_IS_NEEDED), "{bad}");
+            assert_eq!(written_id(bad), Err(UUID_IS_NEEDED), "{bad}");
+        }
+        for only_written in [
+            "00000000-0000-0000-0000-000000000000",
+            "00000000-0000-0000-0000-000000000001",
             "b51ec534-ee48-0575-b6a9-ead2955b8069",
             "b51ec534-ee48-8575-b6a9-ead2955b8069",
             "b51ec534-ee48-4575-c6a9-ead2955b8069",
             "b51ec534-ee48-4575-76a9-ead2955b8069",
-            "b51ec534-ee48-4575-b6a9-ead2955b806",
-            "b51ec534-ee48-4575-b6a9-ead2955b80690",
-            "{b51ec534-ee48-4575-b6a9-ead2955b806}",
-            "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
-            "7zzzzzzzzzzzzzzzzzzzzzzzzz",
-            "7ZZZZZZZZZZZZIZZZZZZZZZZZZ",
-            "ééééééééééééé",
-            "éééééééééééééééééé",
+            "ffffffff-ffff-ffff-ffff-ffffffffffff",
         ] {
-            assert!(correlation_id(bad).is_err(), "{bad}");
+            assert!(correlation_id(only_written).is_err(), "{only_written}");
+            assert_eq!(written_id(only_written).unwrap().to_string(), only_written);
         }
     }
 

@@ -88,7 +88,7 @@ pub(crate) async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let received = receive(Verb::Put, headers, body).await?;
+    let received = receive(&edge, Verb::Put, headers, body).await?;
     let (id, id_text) = id_in_path(&path)?;
     let parsed: FulfilBody<'_> = body::parse(&received.body)?;
     let (action, fulfilment) = parsed.read(received.version, received.at)?;

@@ -11,6 +11,7 @@ use crate::limits::FSPIOP_HEADER_BYTES_MAX;
 
 pub(super) const FSPIOP_SOURCE: HeaderName = HeaderName::from_static("fspiop-source");
 const FSPIOP_DESTINATION: HeaderName = HeaderName::from_static("fspiop-destination");
+const FSPIOP_SIGNATURE: HeaderName = HeaderName::from_static("fspiop-signature");
 
 /// Headers that end here: those of the connection, the caller's credentials, and what is said to this hub alone.
 /// Everything else travels on.
@@ -50,13 +51,14 @@ fn missing(shown: &str) -> ApiError {
     ApiError::missing(format!("the header {shown} is not there"))
 }
 
-/// Tests `Accept`, which POST and GET need.
+/// Tests `Accept`, which POST and GET need; those who wait may leave it out.
 pub(super) fn accept(headers: &HeaderMap, waits: bool) -> Result<Accept, ApiError> {
     let mut lines = Vec::new();
     for value in headers.get_all(ACCEPT) {
         lines.push(value.to_str().map_err(|_| ApiError::malformed("Accept is not text"))?);
     }
     match lines.as_slice() {
+        [] if waits => Ok(Accept::PlainJson),
         [] => Err(missing("Accept")),
         [line] => media_type::accept(line, waits),
         several => media_type::accept(&several.join(","), waits),
@@ -114,7 +116,7 @@ pub(super) struct Completion {
     pub(super) now: Millis,
 }
 
-/// The headers that travel on: names in lower case, values as they came.
+/// The headers that travel on: names in lower case, values as they came. What is signed gets none that it came without.
 pub(super) fn travelling(headers: &HeaderMap, completion: &Completion) -> Vec<(String, Vec<u8>)> {
     let nominated = nominated_by_connection(headers);
     let mut kept: Vec<(String, Vec<u8>)> = Vec::with_capacity(headers.len() + 1);
@@ -134,10 +136,11 @@ pub(super) fn travelling(headers: &HeaderMap, completion: &Completion) -> Vec<(S
     if completion.content_type == ContentType::PlainJson {
         put(&CONTENT_TYPE, media_type::NEWEST.as_bytes());
     }
-    if completion.accept == Some(Accept::PlainJson) {
+    let may_add = |name: HeaderName| headers.contains_key(name) || !headers.contains_key(FSPIOP_SIGNATURE);
+    if completion.accept == Some(Accept::PlainJson) && may_add(ACCEPT) {
         put(&ACCEPT, media_type::ANY_MINOR.as_bytes());
     }
-    if !headers.contains_key(DATE) {
+    if !headers.contains_key(DATE) && may_add(DATE) {
         put(&DATE, dates::http_date(completion.now).as_bytes());
     }
     kept
@@ -177,6 +180,7 @@ mod tests {
     #[test]
     fn headers_are_there_once_and_well_formed() {
         assert_eq!(code(accept(&map(&[]), false)), 3102);
+        assert_eq!(accept(&map(&[]), true), Ok(Accept::PlainJson));
         assert_eq!(code(accept(&map(&[("accept", "*/*")]), false)), 3101);
         let split = map(&[("accept", "text/html"), ("accept", media_type::ANY_MINOR)]);
         assert_eq!(accept(&split, false), Ok(Accept::Transfers));
@@ -268,6 +272,12 @@ mod tests {
                 pair("accept", media_type::ANY_MINOR),
                 pair("date", "Tue, 15 Nov 1994 08:12:31 GMT"),
             ]
+        );
+        // With a signature nothing is added; a media type is still put into the standard's words.
+        let signed = map(&[("content-type", "application/json"), ("fspiop-signature", "{}")]);
+        assert_eq!(
+            travelling(&signed, &completion),
+            [pair("fspiop-signature", "{}"), pair("content-type", media_type::NEWEST)]
         );
     }
 }

@@ -20,7 +20,7 @@ mod answer;
 mod body;
 pub(crate) mod currencies;
 mod dates;
-pub(crate) mod fields;
+mod fields;
 mod fulfil;
 mod headers;
 mod ilp;
@@ -52,7 +52,7 @@ type PathId = Result<Path<String>, PathRejection>;
 /// The id in a path, and as the caller wrote it.
 fn id_in_path(path: &PathId) -> Result<(TransferId, &str), ApiError> {
     let Path(text) = path.as_ref().map_err(|error| ApiError::malformed(error.body_text()))?;
-    let id = fields::correlation_id(text);
+    let id = fields::written_id(text);
     id.map(|id| (id, text.as_str())).map_err(|must| ApiError::malformed(format!("the id in the path {must}")))
 }
 

@@ -120,7 +120,7 @@ pub(crate) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let received = receive(Verb::Post, headers, body).await?;
+    let received = receive(&edge, Verb::Post, headers, body).await?;
     let parsed: PrepareBody<'_> = body::parse(&received.body)?;
     let asked = Asked::read(&parsed)?;
     if !asked.payer.eq_ignore_ascii_case(&received.source_name) {

@@ -3,6 +3,7 @@
 //! Accept, Date, sizes, Content-Type, then the names in the headers; the body and the path are each verb's own. The
 //! first failure answers, and nothing was stored by then.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
@@ -11,8 +12,10 @@ use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use holdfast_domain::ids::{Millis, ParticipantId};
 use holdfast_domain::records::{PREPARE_LEN, RECORD_BYTES_MAX};
+use holdfast_hub::Refusal;
 use holdfast_hub::clock::{Clock, SystemClock};
 use http_body_util::BodyExt;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::headers::{self, Completion};
@@ -22,7 +25,7 @@ use super::prefer::Wait;
 use crate::Edge;
 use crate::error::ApiError;
 use crate::forward::Forwarded;
-use crate::limits::{BODY_READ_MAX, FSPIOP_BODY_MAX};
+use crate::limits::{BODY_PERMIT_BYTES, BODY_READ_MAX, FSPIOP_BODY_MAX, SMALL_BODY_BYTES};
 
 /// What a record can carry of a message. Records are a little shorter than the largest body of the standard.
 const TAIL_BYTES_MAX: usize = RECORD_BYTES_MAX - PREPARE_LEN;
@@ -51,7 +54,12 @@ pub(super) struct Received {
 }
 
 /// Takes in a POST or PUT up to its body.
-pub(super) async fn receive(verb: Verb, headers: HeaderMap, body: Body) -> Result<Received, ApiError> {
+pub(super) async fn receive(
+    edge: &Edge,
+    verb: Verb,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Received, ApiError> {
     let wait = Wait::of(&headers);
     let waits = wait.is_some();
     let head = test_head(verb, &headers, waits);
@@ -60,7 +68,9 @@ pub(super) async fn receive(verb: Verb, headers: HeaderMap, body: Body) -> Resul
         head.clone()?;
     }
     // Also where the head is refused already: a client that is cut off while it sends does not hear why.
+    let room = room_for(edge, &headers)?;
     let body = timeout(BODY_READ_MAX, read(&headers, body)).await;
+    drop(room);
     let accept = head?;
     let body = body.map_err(|_| ApiError::slow_body())??;
     let started = Instant::now();
@@ -105,6 +115,19 @@ pub(super) async fn sender(edge: &Edge, name: &str) -> Result<ParticipantId, Api
         let detail = "FSPIOP-Source names nobody who takes part here";
         ApiError::new(StatusCode::BAD_REQUEST, 3100, detail)
     })
+}
+
+/// Large bodies are counted before they are read, so that many of them at once cannot fill the memory; what is small
+/// is bounded by the number of connections.
+fn room_for(edge: &Edge, headers: &HeaderMap) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let length = announced.and_then(|text| text.parse().ok()).unwrap_or(FSPIOP_BODY_MAX).min(FSPIOP_BODY_MAX);
+    if length <= SMALL_BODY_BYTES {
+        return Ok(None);
+    }
+    let permits = u32::try_from(length.div_ceil(BODY_PERMIT_BYTES)).unwrap_or(u32::MAX);
+    let room = Arc::clone(&edge.bodies).try_acquire_many_owned(permits);
+    room.map(Some).map_err(|_| Refusal::Busy.into())
 }
 
 /// Reads a body up to the size that is allowed. What is somewhat larger is read to its end and thrown away, so that

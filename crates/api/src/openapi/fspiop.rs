@@ -7,20 +7,27 @@ use super::schemas::reference;
 
 const MEDIA_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1";
 
+const CONTENT_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1 or 1.0; with Prefer also \
+     application/json. Needed, but for a GET with Prefer";
+const ACCEPT: &str = "Needed without Prefer: application/vnd.interoperability.transfers+json;version=1; with Prefer \
+     also application/json or */*";
+/// A body is one of the standard, or plain JSON from those who wait.
+const BODIES: [&str; 2] = [MEDIA_TYPE, "application/json"];
+
 /// The headers and refusals of every message.
 fn message(method: Method, path: &'static str, summary: &'static str, accept: bool) -> Operation {
     let described = operation(method, path, summary)
-        .header("Content-Type", true, MEDIA_TYPE)
+        .header("Content-Type", false, CONTENT_TYPE)
         .header(
             "Date",
-            true,
-            "As RFC 7231 writes it, such as Tue, 15 Nov 1994 08:12:31 GMT; may be left out with Prefer",
+            false,
+            "Needed without Prefer; as RFC 7231 writes it, such as Tue, 15 Nov 1994 08:12:31 GMT",
         )
         .header("FSPIOP-Source", true, "Who sends; with a key of a participant, that participant")
         .header("FSPIOP-Destination", false, "Who is to get it")
         .header("Prefer", false, "`wait=N`: answer with the outcome, after at most N seconds");
     let described = match accept {
-        true => described.header("Accept", true, "application/vnd.interoperability.transfers+json;version=1"),
+        true => described.header("Accept", false, ACCEPT),
         false => described,
     };
     described
@@ -38,21 +45,21 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         at(Method::POST, "/transfers", "Prepare: reserve the payer's position and tell the payee", true)
             .details("The payee gets the same bytes. What became of it comes as a callback: PUT /transfers/{id} or PUT /transfers/{id}/error.")
-            .takes_as(MEDIA_TYPE, &reference("Transfer"))
+            .takes_as(&BODIES, &reference("Transfer"))
             .answers(202, "Taken, with an empty body; with Prefer: the wait is over and the present state is told"),
         at(Method::GET, "/transfers/{id}", "Ask where a transfer stands; the answer is a callback", true)
             .answers(202, "Taken, with an empty body")
             .refuses(404, "With Prefer: 3208, there is no such transfer"),
         at(Method::PUT, "/transfers/{id}", "Fulfil: the payee shows the preimage of the condition", false)
             .details("After RESERVED (1.1) the payee is told the outcome by PATCH /transfers/{id}.")
-            .takes_as(MEDIA_TYPE, &reference("Fulfilment"))
+            .takes_as(&BODIES, &reference("Fulfilment"))
             .answers_with(200, "Taken, with an empty body; with Prefer: the outcome", &reference("Outcome"))
             .answers(202, "With Prefer: the wait is over and the present state is told")
             .refuses(404, "With Prefer: 3208, there is no such transfer"),
         operation(Method::PATCH, "/transfers/{id}", "Sent by the hub to payees, not taken by it")
             .refuses(501, "2002"),
         at(Method::PUT, "/transfers/{id}/error", "Abort: the payee refuses the transfer", false)
-            .takes_as(MEDIA_TYPE, &reference("ErrorInformation"))
+            .takes_as(&BODIES, &reference("ErrorInformation"))
             .answers_with(200, "Taken, with an empty body; with Prefer: the outcome", &reference("Outcome"))
             .answers(202, "With Prefer: the wait is over and the present state is told")
             .refuses(404, "With Prefer: 3208, there is no such transfer"),

@@ -13,7 +13,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         operation(Method::POST, "/hub/batch", "Thousands of records in one body")
             .details("Taken whole or not at all; answered when every record is decided and durable. At most 8,192 records.")
-            .takes_as(MEDIA_TYPE, &bytes)
+            .takes_as(&[MEDIA_TYPE], &bytes)
             .answers_as(200, "One reply of 32 bytes per record, in order", MEDIA_TYPE, &bytes)
             .refuses(400, "3101 malformed (the first bad record is named), 3103 too many records, 3104 too large; nothing was stored")
             .refuses(408, "2004: the body did not arrive in time")

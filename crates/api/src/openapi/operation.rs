@@ -49,12 +49,14 @@ impl Operation {
 
     /// A JSON body of this schema.
     pub(super) fn takes(self, schema: &str) -> Operation {
-        self.takes_as("application/json", &reference(schema))
+        self.takes_as(&["application/json"], &reference(schema))
     }
 
-    /// A body of another media type.
-    pub(super) fn takes_as(mut self, media_type: &str, schema: &Value) -> Operation {
-        self.body = Some(json!({"required": true, "content": {media_type: {"schema": schema}}}));
+    /// A body of one of these media types.
+    pub(super) fn takes_as(mut self, media_types: &[&str], schema: &Value) -> Operation {
+        let content: Map<String, Value> =
+            media_types.iter().map(|kind| ((*kind).to_owned(), json!({"schema": schema}))).collect();
+        self.body = Some(json!({"required": true, "content": content}));
         self
     }
 

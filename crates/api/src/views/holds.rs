@@ -1,48 +1,36 @@
 //! `GET /hub/holds?before=&after=&limit=`: open holds, the next to run out first.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use holdfast_domain::ids::{Millis, TransferNo};
 use holdfast_store::Store;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Shown;
+use super::filters::{self, Parameters, filters};
 use crate::Edge;
 use crate::calls::ask;
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
 use crate::times;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Filter {
-    /// Only holds that run out before this instant.
-    before: Option<String>,
-    /// The `next` of the page before.
-    after: Option<String>,
-    /// Rows of the page.
-    limit: Option<usize>,
-}
-
-pub(crate) async fn holds(
-    State(edge): State<Edge>,
-    filter: Result<Query<Filter>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<Value>, ApiError> {
-    let Query(filter) = filter.map_err(|error| ApiError::malformed(error.body_text()))?;
-    let before = match filter.before.as_deref() {
+/// `before`: only holds that run out before this instant. `after`: the `next` of the page before. `limit`: rows of the
+/// page.
+pub(crate) async fn holds(State(edge): State<Edge>, parameters: Parameters) -> Result<Json<Value>, ApiError> {
+    let [before, after, limit] = filters(parameters, ["before", "after", "limit"])?;
+    let before = match before.as_deref() {
         None => Millis::MAX,
         Some(text) => times::parse(text).ok_or_else(|| {
             ApiError::malformed(format!("before: '{text}' is not a time such as 2026-11-15T08:24:36.000Z"))
         })?,
     };
-    let after = match filter.after.as_deref() {
+    let after = match after.as_deref() {
         None => None,
         Some(text) => Some(read_cursor(text).ok_or_else(|| {
             ApiError::malformed(format!("after: '{text}' is not the 'next' of an earlier page"))
         })?),
     };
-    let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX);
+    let limit = filters::limit(limit.as_deref())?;
     if !(1..=PAGE_ROWS_MAX).contains(&limit) {
         return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_ROWS_MAX}")));
     }

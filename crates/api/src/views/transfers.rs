@@ -4,8 +4,7 @@
 //! page can be short or empty and still have a `next`. Only `"next": null` is the end.
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::TransferNo;
@@ -13,39 +12,28 @@ use holdfast_domain::participants::Name;
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::View;
 use holdfast_store::Store;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Shown;
+use super::filters::{self, Parameters, filters};
 use crate::Edge;
 use crate::calls::ask;
 use crate::error::ApiError;
 use crate::limits::{PAGE_ROWS_MAX, ROWS_LOOKED_AT_MAX};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Filter {
-    /// Only transfers that stand in this state.
-    state: Option<String>,
-    /// Only transfers that this participant pays or is paid by.
-    participant: Option<String>,
-    /// The `next` of the page before.
-    after: Option<String>,
-    /// Rows of the page.
-    limit: Option<usize>,
-}
-
+/// `state`: only transfers that stand in it. `participant`: only those that it pays or is paid by. `after`: the `next`
+/// of the page before. `limit`: rows of the page.
 pub(crate) async fn transfers(
     State(edge): State<Edge>,
-    filter: Result<Query<Filter>, QueryRejection>,
+    parameters: Parameters,
 ) -> Result<Json<Value>, ApiError> {
-    let Query(filter) = filter.map_err(|error| ApiError::malformed(error.body_text()))?;
-    let state = filter.state.as_deref().map(read_state).transpose()?;
-    let from = filter.after.as_deref().map_or(Ok(TransferNo(0)), read_cursor)?;
-    let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);
+    let [state, participant, after, limit] = filters(parameters, ["state", "participant", "after", "limit"])?;
+    let state = state.as_deref().map(read_state).transpose()?;
+    let from = after.as_deref().map_or(Ok(TransferNo(0)), read_cursor)?;
+    let limit = filters::limit(limit.as_deref())?.clamp(1, PAGE_ROWS_MAX);
     let page = ask(&edge, move |core| {
         let store = core.store();
-        let participant = match &filter.participant {
+        let participant = match &participant {
             None => None,
             Some(name) => {
                 let row = Name::new(name).and_then(|name| store.participant_named(name));

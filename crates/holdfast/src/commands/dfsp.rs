@@ -10,7 +10,7 @@ use holdfast_domain::money::Amount;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{BadInput, Output};
+use super::{AlreadySaid, BadInput, Output};
 use crate::dfsp::{DEFAULT_SECRET, Desk, Diary, Manner, Order, listen, pay};
 use crate::remote::{RemoteArgs, block_on};
 
@@ -37,7 +37,7 @@ pub(super) struct Dfsp {
     /// The secret that makes fulfilments; payer and payee need the same
     #[arg(long, value_name = "TEXT", default_value = DEFAULT_SECRET, env = "HOLDFAST_DFSP_SECRET")]
     secret: String,
-    /// Pay somebody, wait for the callback, and end
+    /// Pay somebody, wait for the callback, and end; the exit code is 1 if it was not committed
     #[arg(long, num_args = 3, value_names = ["PAYEE", "AMOUNT", "CURRENCY"])]
     pay: Option<Vec<String>>,
     /// How many times to pay
@@ -46,7 +46,8 @@ pub(super) struct Dfsp {
     /// How long each transfer may take, such as 30s or 500ms
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lifetime, requires = "pay")]
     expires: Duration,
-    /// Have the hub answer the POST with the transfer's state (Prefer: wait)
+    /// Have the hub answer the POST with the transfer's state (Prefer: wait); with --register=false no callback is
+    /// waited for, and the hub is asked for the end
     #[arg(long, requires = "pay")]
     prefer_wait: bool,
     #[command(flatten)]
@@ -116,7 +117,9 @@ impl Dfsp {
         ensure!(amount > Amount::ZERO, "an amount must be more than zero");
         let currency: Currency = currency.parse()?;
         let (count, expires, prefer_wait) = (self.count, self.expires, self.prefer_wait);
-        Ok(Some(Order { payee: payee.clone(), amount, currency, count, expires, prefer_wait }))
+        // Whoever registered nothing and asks for answers is not called here.
+        let ask_for_end = prefer_wait && !self.register;
+        Ok(Some(Order { payee: payee.clone(), amount, currency, count, expires, prefer_wait, ask_for_end }))
     }
 
     async fn live(self, desk: Arc<Desk>, order: Option<Order>) -> anyhow::Result<()> {
@@ -130,12 +133,16 @@ impl Dfsp {
         tokio::spawn(listen(listener, Arc::clone(&desk)));
         if self.register {
             desk.register(&base).await?;
+            desk.diary.note(&format!("endpoints of {} now point here ({base})", desk.name));
         }
         let Some(order) = order else {
             desk.diary.note(&format!("{} listens on {base} and {}", desk.name, desk.manner.words()));
             return asked_to_end().await;
         };
         let totals = pay(&desk, &order).await?;
+        if order.count == 1 && totals.not_committed == 1 {
+            return Err(AlreadySaid.into());
+        }
         ensure!(
             totals.committed == order.count,
             "{} of {} committed, {} not, of {} nothing was heard",

@@ -75,7 +75,9 @@ pub(crate) fn run() -> ExitCode {
     match CommandLine::parse().command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("holdfast: {error:#}");
+            if !error.is::<AlreadySaid>() {
+                eprintln!("holdfast: {error:#}");
+            }
             ExitCode::from(if error.is::<BadInput>() { 2 } else { 1 })
         }
     }
@@ -108,6 +110,18 @@ fn read_log(data: &Path) -> anyhow::Result<SegmentReader> {
         }
     })
 }
+
+/// It did not go well, and what was printed says so: exit code 1 without another line.
+#[derive(Debug)]
+struct AlreadySaid;
+
+impl std::fmt::Display for AlreadySaid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("said above")
+    }
+}
+
+impl std::error::Error for AlreadySaid {}
 
 /// The user's own input is at fault, so trying again without changing it is of no use: exit code 2.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use holdfast_api::callbacks::{CallbackMemory, Callbacks};
 use holdfast_api::keys::{Keyring, KeysFile};
-use holdfast_api::{Edge, Gate, RateLimit, ServeOptions, tls};
+use holdfast_api::{Edge, FileBudget, Gate, RateLimit, ServeOptions, tls};
 use holdfast_hub::clock::SystemClock;
 use holdfast_hub::{CallbackRow, Hub, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
@@ -64,8 +64,8 @@ fn needed_keys(settings: &Settings, file: &KeysFile) -> anyhow::Result<Option<Ke
 }
 
 async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> anyhow::Result<()> {
-    let connections = holdfast_api::connections_possible();
-    ensure!(connections > 0, "this process may open too few files; raise the limit (ulimit -n)");
+    let files = FileBudget::take();
+    ensure!(files.connections > 0, "this process may open too few files; raise the limit (ulimit -n)");
     let metrics = holdfast_api::install_metrics().context("cannot install the metrics recorder")?;
     let tls = settings.tls.as_ref().map(|(certificate, key)| tls::server_config(certificate, key));
     let tls = tls.transpose().context("cannot speak TLS")?;
@@ -100,7 +100,9 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     let outgoing = tls::OutgoingTls::new();
     let outgoing =
         outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
-    let callbacks = Callbacks::start(hub.handle(), memory, settings.callbacks.options(), outgoing)?;
+    let mut delivery = settings.callbacks.options();
+    delivery.connections_max = delivery.connections_max.min(files.connections_out);
+    let callbacks = Callbacks::start(hub.handle(), memory, delivery, outgoing)?;
     let data = std::path::absolute(&settings.data).unwrap_or(settings.data);
     let scheme = if tls.is_some() { "https" } else { "http" };
     let place = listener.local_addr()?;
@@ -124,7 +126,7 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     drop(out);
     let router =
         holdfast_api::router(Edge::new(hub.handle(), metrics).behind(gate).with_callbacks(&callbacks));
-    let options = ServeOptions { connections_max: settings.connections_max.min(connections), tls };
+    let options = ServeOptions { connections_max: settings.connections_max.min(files.connections), tls };
     let handle = hub.handle();
     holdfast_api::serve(listener, router, options, asked_to_end()?).await;
     following.abort();

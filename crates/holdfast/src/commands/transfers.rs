@@ -12,7 +12,8 @@ use holdfast_domain::transfers::TransferState;
 use holdfast_hub::{Core, log_folder, replay_with};
 use holdfast_log::{RealFs, SegmentReader};
 use holdfast_store::MemoryStore;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::tables::{print, table};
 use super::{BadInput, Output};
@@ -31,7 +32,7 @@ pub(super) struct Transfers {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// A page of transfers of a running hub, in order of arrival
+    /// Transfers of a running hub, in order of arrival
     List {
         /// Only those in this state, such as RESERVED
         #[arg(long, value_parser = state)]
@@ -42,8 +43,8 @@ enum What {
         /// The cursor that an earlier page ended with
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
-        /// At most so many
-        #[arg(long, value_name = "N")]
+        /// At most so many [default: 1000]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         limit: Option<u64>,
         #[command(flatten)]
         remote: RemoteArgs,
@@ -79,14 +80,11 @@ impl Transfers {
             What::List { state, participant, after, limit, remote } => {
                 let remote = remote.open().map_err(BadInput::from)?;
                 let state = state.map(|state| state.name().to_owned());
-                let limit = limit.map(|limit| limit.to_string());
-                let query =
-                    [("state", state), ("participant", participant), ("after", after), ("limit", limit)];
-                let query: Vec<String> = query
+                let filter: String = [("state", state), ("participant", participant)]
                     .into_iter()
-                    .filter_map(|(name, value)| Some(format!("{name}={}", escaped(&value?))))
+                    .filter_map(|(name, value)| Some(format!("&{name}={}", escaped(&value?))))
                     .collect();
-                block_on(list(&remote, &query.join("&"), output))
+                block_on(list(&remote, &filter, after, limit, output))
             }
             What::Show { id, remote } => {
                 let remote = remote.open().map_err(BadInput::from)?;
@@ -97,9 +95,14 @@ impl Transfers {
     }
 }
 
-#[derive(Deserialize)]
+/// Rows of one page, and of a list where no limit is given.
+const PAGE_ROWS: u64 = 1_000;
+/// Pages that one list asks for. With a filter a page can be empty, and each has cost the hub a look at 10,000.
+const PAGES_MAX: usize = 1_000;
+
+#[derive(Default, Deserialize, Serialize)]
 struct Page {
-    transfers: Vec<Row>,
+    transfers: Vec<Value>,
     next: Option<String>,
 }
 
@@ -145,16 +148,44 @@ struct Refusal {
     error_description: Option<String>,
 }
 
-async fn list(remote: &Remote, query: &str, output: Output) -> anyhow::Result<()> {
-    let path = if query.is_empty() { "/hub/transfers".to_owned() } else { format!("/hub/transfers?{query}") };
-    let text = remote.get_text(&path).await?;
-    if output == Output::Json {
-        return print(std::str::from_utf8(&text).context("the hub's answer is not text")?.trim_end());
+/// Pages until there are `limit` rows, or no more.
+async fn pages(
+    remote: &Remote,
+    filter: &str,
+    after: Option<String>,
+    limit: Option<u64>,
+) -> anyhow::Result<Page> {
+    let mut all = Page { next: after, ..Page::default() };
+    let mut missing = limit.unwrap_or(PAGE_ROWS);
+    for _ in 0..PAGES_MAX {
+        let after = all.next.take().map_or_else(String::new, |next| format!("&after={}", escaped(&next)));
+        let path = format!("/hub/transfers?limit={}{filter}{after}", missing.min(PAGE_ROWS));
+        let page: Page = remote.get(&path).await?;
+        missing = missing.saturating_sub(page.transfers.len() as u64);
+        all.transfers.extend(page.transfers);
+        all.next = page.next;
+        if missing == 0 || all.next.is_none() {
+            break;
+        }
     }
-    let page: Page = serde_json::from_slice(&text).context("the hub's answer is no page of transfers")?;
+    Ok(all)
+}
+
+async fn list(
+    remote: &Remote,
+    filter: &str,
+    after: Option<String>,
+    limit: Option<u64>,
+    output: Output,
+) -> anyhow::Result<()> {
+    let page = pages(remote, filter, after, limit).await?;
+    if output == Output::Json {
+        return print(&serde_json::to_string(&page)?);
+    }
     let header = ["transfer", "state", "payer", "payee", "amount", "currency", "expiration"];
     let mut table = table(&header, &["amount"]);
     for row in page.transfers {
+        let row: Row = serde_json::from_value(row).context("the hub's answer is no page of transfers")?;
         let name = |name: Option<String>| name.unwrap_or_default();
         table.add_row(vec![
             row.transfer_id,

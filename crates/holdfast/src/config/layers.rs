@@ -69,7 +69,8 @@ impl InForce {
         let mut variables: BTreeMap<String, String> = variables.collect();
         let values = SETTINGS.iter().map(|setting| (setting.key, (setting.default(), Origin::Default)));
         let mut all = InForce { values: values.collect() };
-        let named = file.map(Path::to_owned).or_else(|| variables.remove(CONFIG_VARIABLE).map(PathBuf::from));
+        let from_variable = variables.remove(CONFIG_VARIABLE).map(PathBuf::from);
+        let named = file.map(Path::to_owned).or(from_variable);
         match named {
             Some(file) => all.lay_file(&file)?,
             None if Path::new(FILE).exists() => all.lay_file(Path::new(FILE))?,

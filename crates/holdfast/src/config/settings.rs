@@ -55,7 +55,14 @@ impl CallbackSettings {
     pub(crate) fn options(self) -> CallbackOptions {
         let CallbackSettings { attempts_max, timeout, pause_min, pause_max } = self;
         let (attempt_time_max, jitter_seed) = (timeout, rand::random());
-        CallbackOptions { attempts_max, attempt_time_max, pause_min, pause_max, jitter_seed }
+        CallbackOptions {
+            attempts_max,
+            attempt_time_max,
+            pause_min,
+            pause_max,
+            jitter_seed,
+            ..CallbackOptions::default()
+        }
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::bail;
 use bytes::Bytes;
-use hyper::{HeaderMap, Method};
+use hyper::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -93,12 +93,20 @@ impl Desk {
             ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/{{transferId}}/error"),
         ] {
             let value = format!("{base}/transfers{tail}");
-            self.remote.post(&path, &json!({"type": kind, "value": value})).await.with_context(|| {
-                format!(
-                    "{} cannot be registered; is it a participant? (holdfast participants create)",
-                    self.name
-                )
-            })?;
+            let answer = self.remote.try_post(&path, &json!({"type": kind, "value": value})).await?;
+            match answer.status {
+                status if status.is_success() => {}
+                StatusCode::FORBIDDEN => bail!(
+                    "registering endpoints needs an operator's key; give one with --key or use --register=false ({})",
+                    answer.in_words()
+                ),
+                StatusCode::BAD_REQUEST => bail!(
+                    "{} cannot be registered; is it a participant? (holdfast participants create): {}",
+                    self.name,
+                    answer.in_words()
+                ),
+                _ => bail!("{} cannot be registered: {}", self.name, answer.in_words()),
+            }
         }
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
+use bytes::Bytes;
 use holdfast_domain::ids::{Currency, Millis};
 use holdfast_domain::money::Amount;
 use hyper::Method;
@@ -17,6 +19,9 @@ const CALLBACK_LATE_MAX: Duration = Duration::from_secs(15);
 /// The longest that `Prefer: wait` asks for.
 const PREFER_WAIT_SECONDS: u64 = 30;
 
+/// Between two questions for the end of a transfer.
+const ASK_PAUSE: Duration = Duration::from_millis(250);
+
 /// What is to be paid.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
@@ -28,6 +33,8 @@ pub(crate) struct Order {
     pub(crate) expires: Duration,
     /// Have the hub answer the POST itself with the state.
     pub(crate) prefer_wait: bool,
+    /// Ask the hub how each transfer ended, since no callback comes here.
+    pub(crate) ask_for_end: bool,
 }
 
 /// How the transfers ended.
@@ -78,8 +85,8 @@ async fn pay_one(desk: &Desk, order: &Order) -> anyhow::Result<Option<bool>> {
             return Ok(None);
         }
     };
-    let state = serde_json::from_slice::<Value>(&answer.body).ok();
-    let state = state.as_ref().and_then(|body| body.get("state")).and_then(Value::as_str);
+    let told = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+    let state = told.get("state").and_then(Value::as_str);
     let said = state.map_or_else(|| answer.in_words(), |state| format!("{} {state}", answer.status.as_u16()));
     desk.diary.message(
         Way::Out,
@@ -91,9 +98,30 @@ async fn pay_one(desk: &Desk, order: &Order) -> anyhow::Result<Option<bool>> {
         return Ok(Some(false));
     }
     let patience = order.expires.saturating_add(CALLBACK_LATE_MAX);
-    let Ok(Ok(end)) = tokio::time::timeout(patience, ended).await else {
-        desk.diary.note(&format!("{id}: no callback came; ask again with GET /transfers/{id}"));
-        return Ok(None);
+    let end = if order.ask_for_end {
+        let asked = async {
+            match end_in(&told) {
+                Some(end) => Ok(end),
+                None => ask_for_end(desk, &order.payee, &id).await,
+            }
+        };
+        match tokio::time::timeout(patience, asked).await {
+            Ok(Ok(end)) => end,
+            Ok(Err(error)) => {
+                desk.diary.note(&format!("{id}: its end is not known: {error:#}"));
+                return Ok(None);
+            }
+            Err(_) => {
+                desk.diary.note(&format!("{id}: it had not ended long after its expiration"));
+                return Ok(None);
+            }
+        }
+    } else {
+        let Ok(Ok(end)) = tokio::time::timeout(patience, ended).await else {
+            desk.diary.note(&format!("{id}: no callback came; ask again with GET /transfers/{id}"));
+            return Ok(None);
+        };
+        end
     };
     let took = started.elapsed().as_millis();
     Ok(Some(match end {
@@ -115,4 +143,64 @@ async fn pay_one(desk: &Desk, order: &Order) -> anyhow::Result<Option<bool>> {
             false
         }
     }))
+}
+
+/// Asks until the transfer has ended. It does end: its expiration sees to that.
+async fn ask_for_end(desk: &Desk, payee: &str, id: &str) -> anyhow::Result<End> {
+    let path = format!("/transfers/{id}");
+    loop {
+        tokio::time::sleep(ASK_PAUSE).await;
+        let headers = messages::request_headers(&desk.name, payee, Some(PREFER_WAIT_SECONDS))?;
+        let answer = desk.send(Method::GET, &path, headers, Bytes::new()).await?;
+        if !answer.status.is_success() {
+            bail!("GET {path}: {}", answer.in_words());
+        }
+        let told = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+        if let Some(end) = end_in(&told) {
+            let state = told.get("state").and_then(Value::as_str);
+            desk.diary.message(
+                Way::Out,
+                &format!("GET {path}"),
+                &format!("{} {}", answer.status.as_u16(), state.unwrap_or_default()),
+                json!({"transferId": id, "status": answer.status.as_u16(), "state": state}),
+            );
+            return Ok(end);
+        }
+    }
+}
+
+/// The end that an answer under `Prefer: wait` tells, if it tells one.
+fn end_in(told: &Value) -> Option<End> {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    match told.get("transferState").and_then(Value::as_str) {
+        Some("COMMITTED") => Some(End::Committed { fulfilment: text(told.get("fulfilment")) }),
+        Some("ABORTED") => Some(match told.get("errorInformation") {
+            Some(information) => End::Error {
+                code: text(information.get("errorCode")).unwrap_or_default(),
+                description: text(information.get("errorDescription")).unwrap_or_default(),
+            },
+            None => End::Aborted,
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_tells_an_end_or_none() {
+        assert_eq!(end_in(&Value::Null), None);
+        assert_eq!(end_in(&json!({"transferState": "RESERVED"})), None);
+        assert_eq!(
+            end_in(&json!({"transferState": "COMMITTED", "fulfilment": "f"})),
+            Some(End::Committed { fulfilment: Some("f".to_owned()) })
+        );
+        assert_eq!(end_in(&json!({"transferState": "ABORTED"})), Some(End::Aborted));
+        let refused = json!({"transferState": "ABORTED",
+                             "errorInformation": {"errorCode": "4200", "errorDescription": "over"}});
+        let end = End::Error { code: "4200".to_owned(), description: "over".to_owned() };
+        assert_eq!(end_in(&refused), Some(end));
+    }
 }

@@ -136,11 +136,16 @@ impl Remote {
             .with_context(|| format!("GET {path} is answered with something else than expected"))
     }
 
-    /// A JSON POST that must be taken.
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Bytes> {
+    /// A JSON POST, whatever the status.
+    pub(crate) async fn try_post(&self, path: &str, body: &Value) -> anyhow::Result<Answer> {
         let mut headers = HeaderMap::new();
         headers.insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let answer = self.exchange(Method::POST, path, headers, body.to_string().into()).await?;
+        self.exchange(Method::POST, path, headers, body.to_string().into()).await
+    }
+
+    /// A JSON POST that must be taken.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Bytes> {
+        let answer = self.try_post(path, body).await?;
         if !answer.status.is_success() {
             bail!("the hub refuses POST {path}: {}", answer.in_words());
         }

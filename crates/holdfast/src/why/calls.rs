@@ -21,7 +21,7 @@ pub(crate) struct Told {
     pub(crate) error_code: Option<u16>,
     /// The type under which the receiver registers where it wants this.
     pub(crate) endpoint_type: &'static str,
-    /// Where it went; `None`: it had registered nothing, so nobody was called.
+    /// The URL, with the id in its place; `None`: it had registered nothing, so nobody was called.
     pub(crate) endpoint: Option<String>,
     /// Its number among all callbacks, which dead letters name.
     pub(crate) callback: Option<u64>,
@@ -55,8 +55,45 @@ impl Told {
             transfer_state,
             error_code,
             endpoint_type: kind,
-            endpoint: core.store().endpoint(callback.to, kind).map(str::to_owned),
+            endpoint: core
+                .store()
+                .endpoint(callback.to, kind)
+                .map(|template| rendered(template, &callback.transfer.to_string())),
             callback: numbered.map(|row| row.number),
+        }
+    }
+}
+
+/// The URL that a registered template stands for. The hub registers no other tag than `{{transferId}}`, in any of
+/// Mustache's ways to write it.
+fn rendered(template: &str, id: &str) -> String {
+    let mut parts = template.split("{{");
+    let mut url = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once("}}") {
+            Some((tag, after)) => {
+                let after =
+                    if tag.starts_with('{') { after.strip_prefix('}').unwrap_or(after) } else { after };
+                url.extend([id, after]);
+            }
+            None => url.extend(["{{", part]),
+        }
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rendered;
+
+    #[test]
+    fn a_template_becomes_the_url_that_is_called() {
+        for (template, url) in [
+            ("http://h/transfers", "http://h/transfers"),
+            ("http://h/transfers/{{transferId}}/error", "http://h/transfers/ID/error"),
+            ("http://h/{{{transferId}}}?again={{ transferId }}", "http://h/ID?again=ID"),
+        ] {
+            assert_eq!(rendered(template, "ID"), url);
         }
     }
 }

@@ -271,7 +271,7 @@ impl Told {
         let call = self.call;
         match (&self.endpoint, self.callback) {
             (Some(endpoint), Some(number)) => {
-                format!("{} is told: {call}{says} (callback {number} to {endpoint}).", self.to)
+                format!("{} is to be told: {call}{says} (callback {number} to {endpoint}).", self.to)
             }
             _ => format!(
                 "{} would be told: {call}{says}; it had registered no {}.",

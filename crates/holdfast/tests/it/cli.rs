@@ -231,7 +231,8 @@ fn money_moves_between_two_processes_and_every_end_has_its_story() {
     }
     let story = why(data, &over_cap);
     assert!(story.contains("the cap is 10, the position was 6, 6 + 5 > 10."), "{story}");
-    assert!(story.contains("payer is told: PUT /transfers/{id}/error with 4200 (callback"), "{story}");
+    assert!(story.contains("payer is to be told: PUT /transfers/{id}/error with 4200 (callback"), "{story}");
+    assert!(story.contains(&format!("/transfers/{over_cap}/error).")), "the URL that was called: {story}");
     let story = why(data, &over_cover);
     assert!(story.contains("the cover is 3, the position was 0, 0 + 5 > 3."), "{story}");
     let story = why(data, &committed);
@@ -253,6 +254,29 @@ fn money_moves_between_two_processes_and_every_end_has_its_story() {
     // The story needs no hub.
     let story = run(&["transfers", "why", &expired, "--output", "json", "--data", data.to_str().unwrap()]);
     assert_eq!(json(&story)["transfer"]["state"], "EXPIRED_RESERVED");
+}
+
+#[test]
+fn a_payer_without_callbacks_asks_for_the_end() {
+    let folder = folder();
+    let server = Server::start(folder.path(), any_port());
+    create(&server, "payer", "10", "1000");
+    create(&server, "payee", "1000", "1000");
+    let asking = ["--register=false", "--prefer-wait", "--expires", "2s"];
+    let payee = Dfsp::start(&server, "payee", "--fulfil");
+    let (_, done, text) = pay(&server, "payer", "5", &asking);
+    assert!(done && text.contains("with the right fulfilment"), "{text}");
+    assert!(!text.contains("now point here"), "{text}");
+    drop(payee);
+    let _payee = Dfsp::start(&server, "payee", "--silent");
+    let (_, done, text) = pay(&server, "payer", "5", &asking);
+    assert!(!done && text.contains("EXPIRED_RESERVED") && text.contains("3303"), "{text}");
+    // A refusal is told once, by the line about the transfer.
+    let arguments = [&["dfsp", "payer", "--pay", "payee", "50", "USD"][..], &asking].concat();
+    let refused = ask(&server, &arguments);
+    assert_eq!((refused.status.code(), refused.stderr.as_slice()), (Some(1), &b""[..]));
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("4200"));
+    server.stop();
 }
 
 #[test]

@@ -3,9 +3,7 @@
 use holdfast_domain::money::Amount;
 use serde_json::{Value, json};
 
-use crate::support::fspiop::{
-    ACCEPT_1, CONTENT_TYPE_1_0, CONTENT_TYPE_1_1, Message, Payment, stored, wait_for_state,
-};
+use crate::support::fspiop::{ACCEPT_1, CONTENT_TYPE_1_0, Message, Payment, stored, wait_for_state};
 use crate::support::http::Answer;
 use crate::support::server::{Server, any_port, folder, verify};
 use crate::support::world::{client, now, set_up};
@@ -319,10 +317,20 @@ fn the_habits_of_clients_are_taken() {
     expect(&plain(payment.post()), "RESERVED", "RESERVED", Value::Null);
     expect(&plain(payment.put("RESERVED")), "COMMITTED", "COMMITTED", Value::Null);
     expect(&plain(payment.get()), "COMMITTED", "COMMITTED", Value::Null);
-    let bare_get = payment.get().waiting().without("Date").without("Content-Type").with("Accept", "*/*");
-    expect(&bare_get.send(&server), "COMMITTED", "COMMITTED", Value::Null);
-    // A ULID.
-    let ulid = Payment::new(3, "5").with("transferId", json!("01ARZ3NDEKTSV4RRFFQ69G5FAV"));
-    let answer = ulid.post().with("Content-Type", CONTENT_TYPE_1_1).waiting().send(&server);
-    assert_eq!((answer.status, &answer.json()["transferId"]), (200, &json!("01ARZ3NDEKTSV4RRFFQ69G5FAV")));
+    let bare_get = payment.get().waiting().without("Date").without("Content-Type");
+    expect(&bare_get.clone().with("Accept", "*/*").send(&server), "COMMITTED", "COMMITTED", Value::Null);
+    expect(&bare_get.without("Accept").send(&server), "COMMITTED", "COMMITTED", Value::Null);
+    let without_accept = Payment::new(3, "5").post().waiting().without("Accept");
+    expect(&without_accept.send(&server), "RESERVED", "RESERVED", Value::Null);
+    // Ids that a prepare may not choose and a batch record may: whatever the hub writes can be asked for.
+    for id in ["00000000-0000-0000-0000-000000000009", "b51ec534-ee48-8575-c6a9-ead2955b8069"] {
+        let (path, error_path) = (format!("/transfers/{id}"), format!("/transfers/{id}/error"));
+        for message in [
+            payment.get().at(&path),
+            payment.put("COMMITTED").at(&path),
+            payment.put_error("5104").at(&error_path),
+        ] {
+            assert_eq!(message.waiting().send(&server).refusal(), (404, "3208".to_owned()), "{id}");
+        }
+    }
 }

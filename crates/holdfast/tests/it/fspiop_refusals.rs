@@ -12,6 +12,9 @@ use crate::support::http::exchange;
 use crate::support::server::{Server, any_port, folder};
 use crate::support::world::{client, now, set_up};
 
+/// 128 bits like a UUID; a callback would write them as one.
+const ULID: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
 fn world() -> (tempfile::TempDir, Server) {
     let folder = folder();
     let server = Server::start(folder.path(), any_port());
@@ -63,6 +66,7 @@ fn bad_fields_of_a_prepare() {
     field("a currency that is none", "amount", json!({"currency": "ZZZ", "amount": "5"}), "3101");
     field("an upper-case UUID", "transferId", json!("B51EC534-EE48-4575-B6A9-EAD2955B8069"), "3101");
     field("no UUID", "transferId", json!("transfer-1"), "3101");
+    field("a ULID", "transferId", json!(ULID), "3101");
     field("a nil UUID", "transferId", json!("00000000-0000-0000-0000-000000000000"), "3101");
     field("a number for an id", "transferId", json!(7), "3101");
     field("an empty payee", "payeeFsp", json!(""), "3101");
@@ -144,8 +148,6 @@ fn bad_headers_in_the_order_of_the_tests() {
     let other = "application/vnd.interoperability.quotes+json;version=1.1";
     let bare = ACCEPT_1.split(';').next().unwrap();
     let mut cases = vec![
-        ("no Accept", post().without("Accept"), 400, "3102"),
-        ("no Accept on GET", payment.get().without("Accept"), 400, "3102"),
         ("another resource in Accept", post().with("Accept", other), 400, "3101"),
         ("text in Accept", post().with("Accept", "text/html"), 400, "3101"),
         ("version 2 in Accept", post().with("Accept", &format!("{bare};version=2")), 406, "3001"),
@@ -177,6 +179,9 @@ fn bad_headers_in_the_order_of_the_tests() {
         ("an unknown asker", payment.get().from("nobody"), 400, "3100"),
         ("the hub's name", post().from("Hub").but("payerFsp", json!("Hub")), 400, "3100"),
         ("no UUID in the path", payment.get().at("/transfers/1"), 400, "3101"),
+        ("a ULID in the path", payment.get().at(&format!("/transfers/{ULID}")), 400, "3101"),
+        ("a ULID to fulfil", payment.put("COMMITTED").at(&format!("/transfers/{ULID}")), 400, "3101"),
+        ("a ULID to abort", payment.put_error("5104").at(&format!("/transfers/{ULID}/error")), 400, "3101"),
         ("an upper-case path", payment.get().at(&format!("/transfers/{}", "A".repeat(36))), 400, "3101"),
         ("a path that is no text", payment.get().at("/transfers/%ff%fe"), 400, "3101"),
         ("long headers", post().with("X-Long", &"x".repeat(70_000)), 400, "3104"),
@@ -209,6 +214,8 @@ fn bad_headers_in_the_order_of_the_tests() {
     // What only those who wait may say or leave out.
     let before = stored(&server);
     for (message, code) in [
+        (post().without("Accept"), "3102"),
+        (payment.get().without("Accept"), "3102"),
         (post().without("Date"), "3102"),
         (payment.put("COMMITTED").without("Date"), "3102"),
         (payment.get().without("Date"), "3102"),
@@ -218,6 +225,10 @@ fn bad_headers_in_the_order_of_the_tests() {
         (post().with("Content-Type", "application/json"), "3101"),
     ] {
         assert_eq!(message.send(&server).refusal(), (400, code.to_owned()), "{message:?}");
+    }
+    for ulid in [payment.get().at(&format!("/transfers/{ULID}")), post().but("transferId", json!(ULID))] {
+        let described = ulid.send(&server).description();
+        assert!(described.contains("must be a lower-case UUID such as"), "{described}");
     }
     let refused = post().with("Accept", &format!("{bare};version=2")).send(&server).json();
     assert_eq!(

@@ -70,7 +70,9 @@ fn a_second_server_on_the_same_directory_is_refused() {
     let _server = Server::start(folder.path(), any_port());
     let output = run(&["serve", "--listen", "127.0.0.1:0", "--data", folder.path().to_str().unwrap()]);
     assert!(!output.status.success(), "two writers on one log");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("holdfast:"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let expected = format!("another holdfast serves from {}", folder.path().display());
+    assert!(said.contains("holdfast:") && said.contains(&expected), "{said}");
 }
 
 #[test]

@@ -61,6 +61,15 @@ fn transfers_are_listed_page_by_page() {
             "{query}"
         );
     }
+    for (query, there_are) in [
+        ("transfers?foo=1", "state, participant, after, limit"),
+        ("holds?limit=1&foo=1", "before, after, limit"),
+    ] {
+        let refused = get(&server, &format!("/hub/{query}"));
+        assert_eq!(refused.refusal(), (400, "3101".to_owned()), "{query}");
+        let expected = format!("Malformed syntax - foo is not a filter here; there are {there_are}");
+        assert_eq!(refused.description(), expected);
+    }
     server.stop();
 }
 
