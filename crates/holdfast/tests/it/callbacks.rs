@@ -33,7 +33,7 @@ fn set_endpoint(server: &Server, name: &str, kind: &str, value: &str) {
     assert_eq!(set.status, 201, "{set:?}");
 }
 
-fn call_at(server: &Server, name: &str, address: SocketAddr) {
+pub(crate) fn call_at(server: &Server, name: &str, address: SocketAddr) {
     for (kind, path) in [
         ("POST", "/x/transfers"),
         ("PUT", "/x/transfers/{{transferId}}"),
@@ -45,14 +45,14 @@ fn call_at(server: &Server, name: &str, address: SocketAddr) {
 }
 
 /// Three participants that may owe 50 and have funds of 100; the first two have callback servers that behave.
-struct World {
-    _folder: tempfile::TempDir,
-    server: Server,
-    payer: Sink,
-    payee: Sink,
+pub(crate) struct World {
+    pub(crate) _folder: tempfile::TempDir,
+    pub(crate) server: Server,
+    pub(crate) payer: Sink,
+    pub(crate) payee: Sink,
 }
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let folder = folder();
     let server = start(folder.path(), any_port());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

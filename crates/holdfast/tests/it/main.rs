@@ -2,6 +2,7 @@
 
 mod admin_api;
 mod admin_refusals;
+mod callback_sequences;
 mod callbacks;
 mod callbacks_over_tls;
 mod cli;
@@ -14,6 +15,7 @@ mod keys;
 mod kill_nine;
 mod measuring;
 mod openapi;
+mod overload;
 mod serve;
 mod support;
 mod tls;

@@ -56,6 +56,11 @@ impl Server {
         Server { child, address }
     }
 
+    /// The process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// kill -9.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the server was running");

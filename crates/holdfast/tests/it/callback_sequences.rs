@@ -1,0 +1,140 @@
+//! Who is told what, row by row of the standard's table, through the real binary and real callback servers. The rows
+//! for a plain commit, RESERVED, a payee's error, expiry and 4001 are in `callbacks.rs`.
+
+use serde_json::{Value, json};
+
+use crate::callbacks::{World, call_at, world};
+use crate::support::fspiop::Payment;
+use crate::support::sink::{Manner, Received, Sink};
+
+/// What a callback says: method, last part of its path, and error code or state.
+fn says(received: &Received) -> (String, String) {
+    let what = received.what();
+    let (method, path) = what.split_once(' ').unwrap();
+    let body = received.json();
+    let error = body["errorInformation"]["errorCode"].as_str();
+    let told = error.or(body["transferState"].as_str()).unwrap_or("the transfer");
+    let kind = if path.ends_with("/error") { " error" } else { "" };
+    (format!("{method}{kind}"), told.to_owned())
+}
+
+/// The `count`-th callback of a sink, and that it is the last so far.
+#[track_caller]
+fn told(sink: &Sink, count: usize, method: &str, what: &str) {
+    let received = sink.wait_for(count);
+    assert_eq!(received.len(), count, "{received:#?}");
+    assert_eq!(says(&received[count - 1]), (method.to_owned(), what.to_owned()), "{:?}", received[count - 1]);
+}
+
+fn no_error(answer: &crate::support::http::Answer) {
+    assert!(answer.status == 200 || answer.status == 202, "{answer:?}");
+}
+
+#[test]
+fn refused_prepares_are_told_to_the_payer_alone() {
+    let World { _folder, server, payer, payee } = world();
+    no_error(&Payment::new(1, "45").post().send(&server));
+    told(&payee, 1, "POST", "the transfer");
+    no_error(&Payment::new(2, "10").post().send(&server));
+    told(&payer, 1, "PUT error", "4200");
+    no_error(&Payment::new(3, "5").with("payeeFsp", json!("nobody")).post().send(&server));
+    told(&payer, 2, "PUT error", "3100");
+    no_error(&Payment::new(4, "0").post().send(&server));
+    told(&payer, 3, "PUT error", "3100");
+    assert_eq!(payee.received().len(), 1);
+    server.stop();
+}
+
+#[test]
+fn a_wrong_fulfilment_ends_it_for_both() {
+    let World { _folder, server, payer, payee } = world();
+    for (number, state, method, code) in
+        [(1, "COMMITTED", "PUT error", "3100"), (2, "RESERVED", "PATCH", "ABORTED")]
+    {
+        let payment = Payment::new(number, "5");
+        no_error(&payment.post().send(&server));
+        let before = usize::try_from(number).unwrap() * 2 - 1;
+        told(&payee, before, "POST", "the transfer");
+        let other = Value::String(Payment::new(99, "5").fulfilment());
+        no_error(&payment.put(state).but("fulfilment", other).send(&server));
+        told(&payee, before + 1, method, code);
+        told(&payer, usize::try_from(number).unwrap(), "PUT error", "3100");
+    }
+    server.stop();
+}
+
+#[test]
+fn repeats_and_modified_requests_are_told_apart() {
+    let World { _folder, server, payer, payee } = world();
+    let payment = Payment::new(1, "5");
+    no_error(&payment.post().send(&server));
+    told(&payee, 1, "POST", "the transfer");
+    // The same again in flight: nobody is called. Another content: 3106, and the first is untouched.
+    no_error(&payment.post().send(&server));
+    no_error(&Payment::new(1, "6").post().send(&server));
+    told(&payer, 1, "PUT error", "3106");
+    no_error(&payment.put("COMMITTED").send(&server));
+    told(&payer, 2, "PUT", "COMMITTED");
+    // The same POST and PUT again, finished: each sender gets the stored state.
+    no_error(&payment.post().send(&server));
+    told(&payer, 3, "PUT", "COMMITTED");
+    no_error(&payment.put("COMMITTED").send(&server));
+    told(&payee, 2, "PUT", "COMMITTED");
+    no_error(&payment.put_error("5104").send(&server));
+    told(&payee, 3, "PUT error", "3106");
+    // The same refusal again, with another Date, is the same refusal.
+    let rejected = Payment::new(2, "5");
+    no_error(&rejected.post().send(&server));
+    told(&payee, 4, "POST", "the transfer");
+    no_error(&rejected.put_error("5104").send(&server));
+    told(&payer, 4, "PUT error", "5104");
+    no_error(&rejected.put_error("5104").with("Date", "Tue, 15 Nov 1994 08:12:31 GMT").send(&server));
+    told(&payee, 5, "PUT", "ABORTED");
+    assert_eq!((payer.received().len(), payee.received().len()), (4, 5));
+    server.stop();
+}
+
+#[test]
+fn who_may_not_is_told_and_nobody_else() {
+    let World { _folder, server, payer, payee } = world();
+    let stranger = Sink::new(Manner::Good);
+    call_at(&server, "fsp3", stranger.address);
+    let payment = Payment::new(1, "5");
+    no_error(&payment.post().send(&server));
+    told(&payee, 1, "POST", "the transfer");
+    no_error(&payment.put("COMMITTED").from("fsp3").send(&server));
+    told(&stranger, 1, "PUT error", "3100");
+    no_error(&payment.put_error("5104").from("fsp3").send(&server));
+    told(&stranger, 2, "PUT error", "3100");
+    no_error(&payment.get().from("fsp3").send(&server));
+    told(&stranger, 3, "PUT error", "3000");
+    no_error(&Payment::new(7, "5").put("COMMITTED").send(&server));
+    told(&payee, 2, "PUT error", "3208");
+    no_error(&Payment::new(7, "5").get().send(&server));
+    told(&payer, 1, "PUT error", "3208");
+    // Both parties may ask; the transfer still lives, whatever the stranger tried.
+    no_error(&payment.get().send(&server));
+    told(&payer, 2, "PUT", "RESERVED");
+    no_error(&payment.get().from("fsp2").send(&server));
+    told(&payee, 3, "PUT", "RESERVED");
+    no_error(&payment.put("COMMITTED").send(&server));
+    told(&payer, 3, "PUT", "COMMITTED");
+    server.stop();
+}
+
+#[test]
+fn a_put_after_the_end_is_refused_and_a_reserving_payee_hears_the_end() {
+    let World { _folder, server, payer, payee } = world();
+    let payment = Payment::until(1, "5", crate::support::world::now() + 1_000);
+    no_error(&payment.post().send(&server));
+    told(&payee, 1, "POST", "the transfer");
+    told(&payee, 2, "PUT error", "3303");
+    told(&payer, 1, "PUT error", "3303");
+    no_error(&payment.put("RESERVED").send(&server));
+    let received = payee.wait_for(4);
+    let said: Vec<_> = received[2..].iter().map(says).collect();
+    let expected = [("PUT error", "3100"), ("PATCH", "ABORTED")];
+    assert_eq!(said, expected.map(|(method, what)| (method.to_owned(), what.to_owned())));
+    assert_eq!(payer.received().len(), 1);
+    server.stop();
+}
