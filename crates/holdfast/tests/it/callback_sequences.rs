@@ -13,7 +13,7 @@ fn says(received: &Received) -> (String, String) {
     let (method, path) = what.split_once(' ').unwrap();
     let body = received.json();
     let error = body["errorInformation"]["errorCode"].as_str();
-    let told = error.or(body["transferState"].as_str()).unwrap_or("the transfer");
+    let told = error.or_else(|| body["transferState"].as_str()).unwrap_or("the transfer");
     let kind = if path.ends_with("/error") { " error" } else { "" };
     (format!("{method}{kind}"), told.to_owned())
 }
