@@ -26,17 +26,31 @@ use super::template;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) why: String,
+    pub(super) blame: Blame,
+}
+
+/// Whose failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blame {
+    /// The receiver's, for now: an attempt that counts.
+    Passing,
     /// Trying again cannot help.
-    pub(super) for_good: bool,
+    ForGood,
+    /// Our own shortage: no attempt was made, and none is counted against the receiver.
+    Ours,
 }
 
 impl Failure {
     pub(super) fn passing(why: impl Into<String>) -> Failure {
-        Failure { why: why.into(), for_good: false }
+        Failure { why: why.into(), blame: Blame::Passing }
     }
 
     pub(super) fn for_good(why: impl Into<String>) -> Failure {
-        Failure { why: why.into(), for_good: true }
+        Failure { why: why.into(), blame: Blame::ForGood }
+    }
+
+    pub(super) fn ours(why: impl Into<String>) -> Failure {
+        Failure { why: why.into(), blame: Blame::Ours }
     }
 }
 
@@ -171,7 +185,13 @@ impl Desk for HubDesk {
         let written = rows.iter().zip(facts).zip(origins).map(|((row, facts), origin)| {
             let address = address(row, &facts);
             let url = address.as_ref().ok().map(|(url, _)| url.clone());
-            let origin = origin.transpose().map_err(|error| Failure::for_good(error.to_string()));
+            let origin = origin.transpose().map_err(|error| match error {
+                // The disk may answer the next time.
+                OriginalError::Log(_) => Failure::ours(error.to_string()),
+                OriginalError::NotThere(_) | OriginalError::Bad { .. } => {
+                    Failure::for_good(error.to_string())
+                }
+            });
             let envelope = address.and_then(|(_, uri)| {
                 let message = compose(row, &facts, origin?.as_ref(), now);
                 Ok(Envelope { uri, message })

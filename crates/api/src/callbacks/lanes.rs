@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep_until, timeout};
 
 use super::dead_letters::DeadLetters;
-use super::desk::{Desk, Failure, NotNow, Written};
+use super::desk::{Blame, Desk, Failure, NotNow, Written};
 use super::ended::Ended;
 use super::lane::{Census, Job, Lane};
 use super::letter::Letter;
@@ -197,7 +197,16 @@ impl<D: Desk> Lanes<D> {
                 sending.unwrap_or_else(|_| Err(Failure::passing(format!("no answer within {limit:?}"))))
             }
         };
-        job.attempts += 1;
+        match outcome {
+            Err(failure) if failure.blame == Blame::Ours => {
+                tracing::debug!(number = job.row.number, why = %failure.why, "a callback waits for room");
+                slot.lock().0.untried(job, Instant::now(), HUB_BUSY_PAUSE);
+                slot.changed.notify_one();
+                self.request_ended.notify_waiters();
+                return;
+            }
+            _ => job.attempts += 1,
+        }
         match outcome {
             Ok(()) => self.delivered(&slot, &job),
             Err(failure) => self.failed(&slot, job, failure, url),
@@ -221,7 +230,7 @@ impl<D: Desk> Lanes<D> {
         self.meters.failed_attempts.increment(1);
         let number = job.row.number;
         tracing::debug!(number, to = slot.to.0, attempt = job.attempts, why = %failure.why, "a callback failed");
-        if !failure.for_good && job.attempts < self.options.attempts_max {
+        if failure.blame != Blame::ForGood && job.attempts < self.options.attempts_max {
             let mut lane = slot.lock();
             let pause = lane.1.after(job.attempts);
             return lane.0.failed(job, Instant::now(), pause);

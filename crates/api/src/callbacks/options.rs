@@ -30,6 +30,8 @@ pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 /// Connections to all participants together. Hanging receivers must not use up the files that the hub itself needs.
 pub const CONNECTIONS_OUT_MAX: usize = 4_096;
+/// How long a callback waits for a place among them before it rests a while.
+pub const PLACE_WAIT_MAX: Duration = Duration::from_millis(200);
 /// Bytes of large callbacks on their way to all participants together; what does not fit is tried again later.
 pub const BYTES_OUT_MAX: usize = 128 * 1024 * 1024;
 /// A callback up to this size does not count as large: the number of requests under way bounds those.

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use super::desk::{Envelope, Failure};
 use super::options::{
     ANSWER_BYTES_MAX, ANSWER_TIME_MAX, BYTES_OUT_MAX, CONNECTION_IDLE_MAX, LANE_IN_FLIGHT_MAX,
-    SMALL_BODY_BYTES,
+    PLACE_WAIT_MAX, SMALL_BODY_BYTES,
 };
 use crate::tls::OutgoingTls;
 
@@ -57,15 +57,27 @@ impl Post {
         Post { tls, connections, large_bodies, idle: Mutex::default() }
     }
 
-    /// A place for another connection; idle ones make way for it.
-    fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        let place = || Arc::clone(&self.connections).try_acquire_owned().ok();
-        place()
-            .or_else(|| {
-                self.idle().clear();
-                place()
-            })
-            .ok_or_else(|| Failure::passing("too many connections to participants are open"))
+    /// A place for another connection; the oldest idle one makes way for it.
+    async fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        if let Ok(place) = Arc::clone(&self.connections).try_acquire_owned() {
+            return Ok(place);
+        }
+        self.close_oldest();
+        // A connection gives its place back when its task has seen the end.
+        let place = timeout(PLACE_WAIT_MAX, Arc::clone(&self.connections).acquire_owned()).await;
+        place
+            .ok()
+            .and_then(Result::ok)
+            .ok_or_else(|| Failure::ours("too many connections to participants are open"))
+    }
+
+    fn close_oldest(&self) {
+        let mut idle = self.idle();
+        let oldest = |connections: &Vec<Idle>| connections.first().map(|idle| idle.since);
+        let lane = idle.values_mut().filter(|lane| !lane.is_empty()).min_by_key(|lane| oldest(lane));
+        if let Some(lane) = lane {
+            lane.remove(0);
+        }
     }
 
     /// Room for a body among all that are on their way.
@@ -75,7 +87,7 @@ impl Post {
         }
         let units = u32::try_from(bytes.div_ceil(SMALL_BODY_BYTES)).unwrap_or(u32::MAX);
         let room = self.large_bodies.try_acquire_many(units);
-        room.map(Some).map_err(|_| Failure::passing("too many large callbacks are on their way"))
+        room.map(Some).map_err(|_| Failure::ours("too many large callbacks are on their way"))
     }
 
     fn idle(&self) -> MutexGuard<'_, HashMap<ParticipantId, Vec<Idle>>> {
@@ -154,7 +166,7 @@ impl Post {
         let host = place.authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = place.authority.port_u16().unwrap_or(if place.tls { 443 } else { 80 });
         let failed = |what: &str, error: &dyn std::error::Error| Failure::passing(describe(what, error));
-        let permit = self.place()?;
+        let permit = self.place().await?;
         let stream = TcpStream::connect((host.as_str(), port)).await;
         let stream = stream.map_err(|error| failed("cannot connect", &error))?;
         stream.set_nodelay(true).map_err(|error| failed("cannot connect", &error))?;
@@ -242,4 +254,24 @@ fn describe(what: &str, error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::callbacks::desk::Blame;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shortage_of_ours_is_not_the_receivers() {
+        let post = Post::new(None, 1);
+        let held = post.place().await.unwrap();
+        assert_eq!(post.place().await.unwrap_err().blame, Blame::Ours);
+        drop(held);
+        drop(post.place().await.expect("there is a place again"));
+        let room = post.room(BYTES_OUT_MAX).unwrap();
+        assert_eq!(post.room(SMALL_BODY_BYTES + 1).unwrap_err().blame, Blame::Ours);
+        assert!(post.room(SMALL_BODY_BYTES).unwrap().is_none(), "small ones always go");
+        drop(room);
+        assert!(post.room(SMALL_BODY_BYTES + 1).unwrap().is_some());
+    }
 }

@@ -51,6 +51,8 @@ pub(super) struct Received {
     /// When it was all here, by the wall clock.
     pub(super) at: Millis,
     started: Instant,
+    /// Counted until the message is decided: its copies live as long.
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 /// Takes in a POST or PUT up to its body.
@@ -70,7 +72,6 @@ pub(super) async fn receive(
     // Also where the head is refused already: a client that is cut off while it sends does not hear why.
     let room = room_for(edge, &headers)?;
     let body = timeout(BODY_READ_MAX, read(&headers, body)).await;
-    drop(room);
     let accept = head?;
     let body = body.map_err(|_| ApiError::slow_body())??;
     let started = Instant::now();
@@ -79,7 +80,7 @@ pub(super) async fn receive(
     let at = SystemClock::new().read().wall;
     let completion = Completion { content_type, accept, now: at };
     let version = content_type.version();
-    Ok(Received { headers, completion, source_name, version, wait, body, at, started })
+    Ok(Received { headers, completion, source_name, version, wait, body, at, started, _room: room })
 }
 
 /// What is tested before the body is looked at.

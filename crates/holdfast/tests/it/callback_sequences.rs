@@ -1,5 +1,6 @@
 //! Who is told what, row by row of the standard's table, through the real binary and real callback servers. The rows
-//! for a plain commit, RESERVED, a payee's error, expiry and 4001 are in `callbacks.rs`.
+//! for a plain commit, RESERVED, a payee's error, expiry and 4001 are in `callbacks.rs`. A PUT after the expiration
+//! but before the scan is a race of milliseconds over HTTP: the domain's table test shows it.
 
 use serde_json::{Value, json};
 
@@ -41,8 +42,16 @@ fn refused_prepares_are_told_to_the_payer_alone() {
     told(&payer, 2, "PUT error", "3100");
     no_error(&Payment::new(4, "0").post().send(&server));
     told(&payer, 3, "PUT error", "3100");
-    assert_eq!(payee.received().len(), 1);
+    // Run out before it came: never reserved, so the payer alone is told.
+    no_error(&Payment::until(5, "1", crate::support::world::now() - 1_000).post().send(&server));
+    told(&payer, 4, "PUT error", "3100");
+    let inactive = br#"{"isActive":false}"#;
+    let set = crate::support::http::exchange(&server, "PUT", "/participants/fsp2", "", inactive);
+    assert_eq!(set.status, 200, "{set:?}");
+    no_error(&Payment::new(6, "1").post().send(&server));
+    told(&payer, 5, "PUT error", "3100");
     server.stop();
+    assert_eq!(payee.received().len(), 1, "the payee heard of the first alone");
 }
 
 #[test]
@@ -90,8 +99,14 @@ fn repeats_and_modified_requests_are_told_apart() {
     told(&payer, 4, "PUT error", "5104");
     no_error(&rejected.put_error("5104").with("Date", "Tue, 15 Nov 1994 08:12:31 GMT").send(&server));
     told(&payee, 5, "PUT", "ABORTED");
-    assert_eq!((payer.received().len(), payee.received().len()), (4, 5));
+    // The same POST again after the end, and another fulfilment after the commit.
+    no_error(&rejected.post().send(&server));
+    told(&payer, 5, "PUT", "ABORTED");
+    let other = Value::String(Payment::new(99, "5").fulfilment());
+    no_error(&payment.put("COMMITTED").but("fulfilment", other).send(&server));
+    told(&payee, 6, "PUT error", "3106");
     server.stop();
+    assert_eq!((payer.received().len(), payee.received().len()), (5, 6), "nobody was told anything else");
 }
 
 #[test]
@@ -135,6 +150,6 @@ fn a_put_after_the_end_is_refused_and_a_reserving_payee_hears_the_end() {
     let said: Vec<_> = received[2..].iter().map(says).collect();
     let expected = [("PUT error", "3100"), ("PATCH", "ABORTED")];
     assert_eq!(said, expected.map(|(method, what)| (method.to_owned(), what.to_owned())));
-    assert_eq!(payer.received().len(), 1);
     server.stop();
+    assert_eq!(payer.received().len(), 1);
 }
