@@ -4,10 +4,9 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::frame::{
-    BLOCK, BLOCK_U64, FRAME_HEADER, FrameFault, FrameHeader, LogId, SoundHeader, parse_header,
-};
-use crate::fs::File;
+use crate::frame::{BLOCK, BLOCK_U64, FRAME_HEADER, FrameFault, FrameHeader, SoundHeader, parse_header};
+use holdfast_disk::File;
+use holdfast_disk::LogId;
 
 /// The first read of a cursor: enough for one frame of a quiet system.
 const READ_FIRST: usize = 64 * 1024;

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::frame::{FRAME_PAYLOAD_MAX, LogId};
+use crate::frame::FRAME_PAYLOAD_MAX;
+use holdfast_disk::LogId;
 
 /// An error of the log.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@
 //! frame. The header has a checksum of its own so that its length can be trusted before the payload is read, and
 //! because a sound header is already proof that everything before it had been durable.
 
-use std::fmt;
+use holdfast_disk::LogId;
 
 /// Frames start at multiples of this and are padded to it, so a write never touches a block that holds
 /// acknowledged data.
@@ -32,26 +32,9 @@ const RESERVED: std::ops::Range<usize> = 72..88;
 const HEADER_CRC: usize = 88;
 const FRAME_CRC: usize = 92;
 
-/// Names a log: 16 random bytes chosen when it is created. Not a password, but never shown to clients.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LogId(pub [u8; 16]);
-
-impl LogId {
-    fn checksum_seed(&self) -> u32 {
-        crc32c::crc32c(&self.0)
-    }
-}
-
-impl fmt::Display for LogId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for LogId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LogId({self})")
-    }
+/// Where both checksums of a frame begin.
+fn checksum_seed(log_id: &LogId) -> u32 {
+    crc32c::crc32c(&log_id.0)
 }
 
 /// What a frame says about its records.
@@ -160,9 +143,9 @@ impl FrameBuf {
         h[32..36].copy_from_slice(&header.options.to_le_bytes());
         h[36..40].copy_from_slice(&header.rules_version.to_le_bytes());
         h[40..72].copy_from_slice(&header.running_hash);
-        let header_crc = crc32c::crc32c_append(log_id.checksum_seed(), &h[..HEADER_CRC]);
+        let header_crc = crc32c::crc32c_append(checksum_seed(log_id), &h[..HEADER_CRC]);
         h[HEADER_CRC..FRAME_CRC].copy_from_slice(&header_crc.to_le_bytes());
-        let crc = crc32c::crc32c_append(log_id.checksum_seed(), &h[..FRAME_CRC]);
+        let crc = crc32c::crc32c_append(checksum_seed(log_id), &h[..FRAME_CRC]);
         let crc = crc32c::crc32c_append(crc, &self.buf[FRAME_HEADER..self.filled]);
         self.buf[FRAME_CRC..FRAME_HEADER].copy_from_slice(&crc.to_le_bytes());
     }
@@ -236,7 +219,7 @@ pub(crate) fn parse_header(bytes: &[u8], log_id: &LogId) -> Result<SoundHeader, 
         return Err(FrameFault::Magic);
     }
     let h = &bytes[..FRAME_HEADER];
-    let seed = log_id.checksum_seed();
+    let seed = checksum_seed(log_id);
     if crc32c::crc32c_append(seed, &h[..HEADER_CRC]) != u32_at(h, HEADER_CRC) {
         return Err(FrameFault::HeaderChecksum);
     }

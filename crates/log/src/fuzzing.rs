@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::fs::FileSystem;
 use crate::segment::{SegmentHeader, file_name};
 use crate::{
     BLOCK, Frame, FrameBuf, FrameHeader, Log, LogError, LogId, SegmentLog, SegmentOptions, SegmentReader,
     SimFs,
 };
+use holdfast_disk::FileSystem;
 
 const DIR: &str = "/log";
 /// The log id under which the bytes are read.

@@ -21,14 +21,12 @@
 //! | `read` | readers beside a running writer |
 //! | `segment_reader` | readers of a directory whose writer is elsewhere or gone |
 //! | `tail` | following without polling |
-//! | `fs`, `simfs` | the file system, and a simulated one that crashes |
 //! | `conformance` | what every log must do, as tests over the trait |
 
 mod blocks;
 pub mod conformance;
 mod error;
 mod frame;
-pub mod fs;
 #[doc(hidden)]
 pub mod fuzzing;
 mod log;
@@ -37,19 +35,17 @@ mod read;
 mod segment;
 mod segment_log;
 mod segment_reader;
-pub mod simfs;
 mod spare;
 mod tail;
 mod walk;
 
 pub use error::LogError;
-pub use frame::{BLOCK, FRAME_HEADER, FRAME_PAYLOAD_MAX, Frame, FrameBuf, FrameFault, FrameHeader, LogId};
-pub use fs::{File, FileSystem, RealFs};
+pub use frame::{BLOCK, FRAME_HEADER, FRAME_PAYLOAD_MAX, Frame, FrameBuf, FrameFault, FrameHeader};
 pub use fuzzing::fuzz_read_segment;
+pub use holdfast_disk::{File, FileSystem, LogId, RealFs, SimFs};
 pub use log::{FrameSource, Frames, Log, ReadLog, Reader};
 pub use segment::{SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MIN};
 pub use segment_log::{OpenReport, SegmentLog, SegmentOptions, TornTail};
 pub use segment_reader::SegmentReader;
-pub use simfs::SimFs;
 pub use spare::SparePreparer;
 pub use tail::Tail;

@@ -10,8 +10,8 @@
 use std::path::Path;
 
 use crate::LogError;
-use crate::frame::LogId;
-use crate::fs::FileSystem;
+use holdfast_disk::FileSystem;
+use holdfast_disk::LogId;
 
 const MARK_NAME: &str = "end.mark";
 /// The mark while it is written.

@@ -5,10 +5,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::LogError;
 use crate::blocks::{Blocks, Found};
-use crate::frame::{BLOCK_U64, Frame, FrameHeader, LogId};
-use crate::fs::FileSystem;
+use crate::frame::{BLOCK_U64, Frame, FrameHeader};
 use crate::log::{FrameSource, Frames, ReadLog};
 use crate::segment::SegmentFile;
+use holdfast_disk::FileSystem;
+use holdfast_disk::LogId;
 
 /// One position is remembered per this many bytes of a segment: a reader that starts anywhere walks at most so far.
 const MARK_BYTES: u64 = 256 * 1024;

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::LogError;
-use crate::frame::{BLOCK, BLOCK_U64, LogId, array_at, u16_at, u32_at, u64_at};
-use crate::fs::{File, FileSystem};
+use crate::frame::{BLOCK, BLOCK_U64, array_at, u16_at, u32_at, u64_at};
+use holdfast_disk::LogId;
+use holdfast_disk::{File, FileSystem};
 
 /// Segment size unless configured, in bytes.
 pub const SEGMENT_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use crate::LogError;
-use crate::frame::{BLOCK_U64, FRAME_PAYLOAD_MAX, FrameBuf, FrameHeader, LogId};
-use crate::fs::{DirLock, File, FileSystem};
+use crate::frame::{BLOCK_U64, FRAME_PAYLOAD_MAX, FrameBuf, FrameHeader};
 use crate::log::{Log, Reader};
 use crate::mark::{self, MARK_TEMPORARY};
 use crate::read::{Index, SharedReader};
@@ -16,6 +15,8 @@ use crate::segment::{
 use crate::spare::SparePreparer;
 use crate::tail::Tail;
 use crate::walk::{Ending, Walk};
+use holdfast_disk::LogId;
+use holdfast_disk::{DirLock, File, FileSystem};
 
 /// How segments are made.
 #[derive(Clone, Debug)]

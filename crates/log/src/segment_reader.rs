@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::LogError;
-use crate::frame::{Frame, LogId};
-use crate::fs::FileSystem;
+use crate::frame::Frame;
 use crate::log::{FrameSource, Frames, ReadLog};
 use crate::mark;
 use crate::segment_log::{OpenReport, TornTail};
 use crate::walk::Walk;
+use holdfast_disk::FileSystem;
+use holdfast_disk::LogId;
 
 /// A read-only view of a log directory.
 #[derive(Clone)]

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::LogError;
-use crate::fs::{File, FileSystem};
 use crate::segment::{SPARE_NAME, zero_file};
+use holdfast_disk::{File, FileSystem};
 
 /// A cloneable handle that prepares spare segments for one [`SegmentLog`](crate::SegmentLog).
 #[derive(Clone)]

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use crate::LogError;
 use crate::blocks::{Blocks, Found};
-use crate::frame::{BLOCK_U64, FrameFault, FrameHeader, LogId};
-use crate::fs::FileSystem;
+use crate::frame::{BLOCK_U64, FrameFault, FrameHeader};
 use crate::segment::{self, SegmentFile, SegmentHeader};
+use holdfast_disk::FileSystem;
+use holdfast_disk::LogId;
 
 /// A cursor over the segments of a directory.
 pub(crate) struct Walk {

@@ -9,7 +9,6 @@ mod lost_end;
 mod mutated_bytes;
 mod read_only;
 mod rotation;
-mod sim_file_system;
 mod spare;
 mod support;
 mod torn_tail;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use holdfast_disk::DirLock;
 use holdfast_log::conformance::{append_samples, sample_frame};
-use holdfast_log::fs::DirLock;
 use holdfast_log::{
     BLOCK, File, FileSystem, Frame, FrameBuf, Log, LogError, RealFs, SegmentLog, SegmentOptions,
     SegmentReader, SimFs,

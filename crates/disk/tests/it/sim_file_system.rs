@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use holdfast_log::{FileSystem, SimFs};
+use holdfast_disk::{FileSystem, SimFs};
 
 const DIR: &str = "/d";
 

@@ -1,0 +1,3 @@
+//! Tests of the simulated file system.
+
+mod sim_file_system;
