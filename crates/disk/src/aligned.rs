@@ -94,6 +94,6 @@ mod tests {
         let copy = buffer.clone();
         assert_eq!((copy.as_ptr() as usize % BLOCK, &*copy), (0, &*model));
         buffer.clear();
-        assert!(buffer.is_empty() && buffer.as_ptr() as usize % BLOCK == 0);
+        assert!(buffer.is_empty() && (buffer.as_ptr() as usize).is_multiple_of(BLOCK));
     }
 }

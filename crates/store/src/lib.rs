@@ -11,12 +11,16 @@
 //! | `hold_index` | open holds by expiration; its cost follows what expires |
 //! | `conformance` | what every store must do, as tests over the trait |
 
+mod blocks;
 pub mod conformance;
+mod error;
 mod hold_index;
 mod id_index;
 mod memory;
 mod pages;
+mod runs;
 
+pub use error::StoreError;
 pub use memory::MemoryStore;
 
 use holdfast_domain::effects::{Effects, Rows};

@@ -1,0 +1,1 @@
+//! Append-only records in blocks on the disk.

@@ -1,0 +1,1 @@
+//! Ids of finished transfers in sorted runs on the disk.
