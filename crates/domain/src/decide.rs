@@ -19,6 +19,8 @@ use crate::view::View;
 /// A frame as the decision sees it: commands, and all that the hub stamped on them.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameInput<'a> {
+    /// Where the first command lies in the log.
+    pub base_offset: u64,
     /// The frame's time.
     pub time: Millis,
     /// The order of prepares in force when the frame was closed.
@@ -92,6 +94,7 @@ fn earlier_commands(commands: &[Command]) -> Vec<Option<usize>> {
 }
 
 fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize>, effects: &mut Effects) {
+    let base_offset = frame.base_offset + batch.start as u64;
     let commands = &frame.commands[batch];
     match commands {
         [Command::Admin(admin)] => {
@@ -107,26 +110,21 @@ fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize
             process(&Limits(view), frame.order, &messages, effects);
             effects.outcomes.push(Outcome::done(ended, crate::money::Balance::ZERO));
         }
-        _ => decide_transfers(view, frame.time, frame.order, commands, effects),
+        _ => decide_transfers(view, &FrameInput { base_offset, commands, ..*frame }, effects),
     }
 }
 
 /// The transfers step for each command, then one position step for all that passed it.
-fn decide_transfers(
-    view: &impl View,
-    now: Millis,
-    order: PrepareOrder,
-    commands: &[Command],
-    effects: &mut Effects,
-) {
+fn decide_transfers(view: &impl View, frame: &FrameInput<'_>, effects: &mut Effects) {
+    let FrameInput { base_offset, time: now, order, commands } = *frame;
     let first_outcome = effects.outcomes.len();
     let mut messages: Vec<Message> = Vec::with_capacity(commands.len());
     let mut waiting: Vec<usize> = Vec::with_capacity(commands.len());
     let mut next = view.next_transfer();
-    for command in commands {
+    for (offset, command) in (base_offset..).zip(commands) {
         let new_before = effects.transfers.len();
         let step = match command {
-            Command::Prepare(command) => prepare(view, now, next, command, effects),
+            Command::Prepare(command) => prepare(view, now, (next, offset), command, effects),
             Command::Fulfil(command) => fulfil(view, now, command, effects),
             Command::Abort(command) => abort(view, now, command, effects),
             Command::Lookup(command) => Err(lookup(view, *command)),

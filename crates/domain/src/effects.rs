@@ -351,6 +351,9 @@ impl StateChange {
         );
         transfer.state = self.state;
         transfer.changed_at = now;
+        if self.state.is_final() {
+            transfer.condition = None;
+        }
         if self.code.is_some() {
             transfer.code = self.code;
             transfer.reason = self.reason;

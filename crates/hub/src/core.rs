@@ -202,7 +202,7 @@ impl<S: Store> Core<S> {
         assert_eq!(header.count as usize, commands.len(), "a frame's count is that of its records");
         self.store.sort_due(header.time_ms);
         let order = prepare_order(header.options);
-        let effects = decide(&self.store, &FrameInput { time: header.time_ms, order, commands });
+        let effects = decide(&self.store, &FrameInput { base_offset: header.base_offset, time: header.time_ms, order, commands });
         assert_eq!(effects.outcomes.len(), commands.len(), "every command has its answer");
         self.store.apply(&effects, header.time_ms);
         self.chain.advance(header, payload, &effects);

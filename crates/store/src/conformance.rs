@@ -33,7 +33,7 @@ pub fn run_all<S: Store>(empty: impl Fn() -> S) {
 
 /// Decides a frame and applies it, as the loop does.
 fn frame<S: Store>(store: &mut S, time: Millis, commands: &[Command]) -> Effects {
-    let effects = decide(store, &FrameInput { time, order: PrepareOrder::Arrival, commands });
+    let effects = decide(store, &FrameInput { base_offset: 0, time, order: PrepareOrder::Arrival, commands });
     store.apply(&effects, time);
     effects
 }

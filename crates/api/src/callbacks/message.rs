@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, Method};
 use bytes::Bytes;
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::Command;
+use holdfast_domain::command::{Command, Prepare};
 use holdfast_domain::ids::{Currency, Millis, ParticipantId};
 use holdfast_domain::participants::HUB_NAME;
 use holdfast_domain::transfers::{Reason, Transfer, TransferState};
@@ -111,7 +111,7 @@ fn forward(
     now: Millis,
 ) -> Outgoing {
     let (tail, sender, body): (&[u8], _, _) = match origin {
-        Some(Command::Prepare(prepare)) => (&prepare.tail, &facts.payer, prepare_body(facts)),
+        Some(Command::Prepare(prepare)) => (&prepare.tail, &facts.payer, prepare_body(prepare, facts)),
         Some(Command::Fulfil(fulfil)) => {
             let body = fulfil_body(&fulfil.fulfilment, completed_at(row, facts));
             (&fulfil.tail, &facts.payee, body)
@@ -177,15 +177,14 @@ fn asked_version(receiver: ParticipantId, origin: Option<&Command>) -> &'static 
     }
 }
 
-fn prepare_body(facts: &Facts) -> Value {
-    let Some(transfer) = &facts.transfer else { return Value::Null };
+fn prepare_body(prepare: &Prepare, facts: &Facts) -> Value {
     json!({
-        "transferId": transfer.id.to_string(),
+        "transferId": prepare.id.to_string(),
         "payerFsp": facts.payer,
         "payeeFsp": facts.payee,
-        "amount": {"currency": transfer.currency.to_string(), "amount": transfer.amount.to_string()},
-        "condition": write_preimage(&transfer.condition),
-        "expiration": times::format(transfer.expiration),
+        "amount": {"currency": prepare.currency.to_string(), "amount": prepare.amount.to_string()},
+        "condition": write_preimage(&prepare.condition),
+        "expiration": times::format(prepare.expiration),
     })
 }
 

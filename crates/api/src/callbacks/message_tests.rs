@@ -39,7 +39,8 @@ fn transfer(state: S) -> Transfer {
         currency: "USD".parse().unwrap(),
         amount: Amount(125_000),
         expiration: NOW + 30_000,
-        condition: [7; 32],
+        condition: Some([7; 32]),
+        offset: 0,
         hash: [0; 32],
         state,
         code: None,
@@ -79,7 +80,7 @@ fn prepare(source: ParticipantId, tail: Vec<u8>) -> Command {
         amount,
         expiration,
         currency,
-        condition,
+        condition: condition.unwrap(),
         hash,
         tail,
     })

@@ -22,7 +22,7 @@ pub(crate) fn fulfil(
     };
     let completion = Completion { kind, digest: fulfil.fulfilment };
     may_complete(known, fulfil.source, completion)?;
-    if fulfil.digest != known.condition {
+    if known.condition != Some(fulfil.digest) {
         let wrong = StateChange::to(known.no, TransferState::ReceivedError);
         effects.state_changes.push(wrong.with(ErrorCode::ValidationError).because(Reason::WrongFulfilment));
         effects.completions.push(CompletionRow { transfer: known.no, completion });

@@ -38,8 +38,8 @@ pub struct Transfer {
     pub amount: Amount,
     /// When it runs out.
     pub expiration: Millis,
-    /// SHA-256 of the fulfilment.
-    pub condition: [u8; 32],
+    /// SHA-256 of the fulfilment; `None` once the transfer has ended, since nobody can show it any more.
+    pub condition: Option<[u8; 32]>,
     /// Tells a repeated prepare from a modified one.
     pub hash: [u8; 32],
     /// Where it stands.
@@ -50,6 +50,8 @@ pub struct Transfer {
     pub reason: Option<Reason>,
     /// The fulfil or abort that was accepted.
     pub completion: Option<Completion>,
+    /// Where its prepare lies in the log.
+    pub offset: u64,
     /// When the prepare was decided.
     pub prepared_at: Millis,
     /// When the last state was reached.

@@ -14,7 +14,7 @@ use crate::view::View;
 pub(crate) fn prepare(
     view: &impl View,
     now: Millis,
-    no: TransferNo,
+    (no, offset): (TransferNo, u64),
     prepare: &Prepare,
     effects: &mut Effects,
 ) -> Result<Message, Outcome> {
@@ -34,12 +34,13 @@ pub(crate) fn prepare(
         currency: prepare.currency,
         amount: prepare.amount,
         expiration: prepare.expiration,
-        condition: prepare.condition,
+        condition: Some(prepare.condition),
         hash: prepare.hash,
         state: TransferState::ReceivedPrepare,
         code: None,
         reason: None,
         completion: None,
+        offset,
         prepared_at: now,
         changed_at: now,
         reserved_value: None,
@@ -61,6 +62,7 @@ pub(crate) fn prepare(
         }
         Err(reason) => {
             row.state = TransferState::Invalid;
+            row.condition = None;
             row.code = Some(Code::from(ErrorCode::ValidationError));
             row.reason = Some(reason);
             let outcome = Outcome::of_transfer(&row);

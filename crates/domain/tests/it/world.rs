@@ -78,7 +78,7 @@ impl World {
 
     /// Decides without keeping anything.
     pub fn decided(&self, commands: &[Command]) -> Effects {
-        decide(&self.memory, &FrameInput { time: self.now, order: self.order, commands })
+        decide(&self.memory, &FrameInput { base_offset: 0, time: self.now, order: self.order, commands })
     }
 
     /// Decides the commands as one frame, keeps what it does, and says who is called for it.

@@ -22,6 +22,8 @@ use crate::log_view::time;
 /// Remembers what concerned one transfer.
 pub(crate) struct Witness {
     id: TransferId,
+    /// The condition of its first prepare: a transfer that has ended does not keep it.
+    condition: Option<[u8; 32]>,
     /// Every account as it stood before the sub-batch that comes next.
     accounts: HashMap<AccountId, Account>,
     events: Vec<Event>,
@@ -29,7 +31,7 @@ pub(crate) struct Witness {
 
 impl Witness {
     pub(crate) fn of(id: TransferId) -> Witness {
-        Witness { id, accounts: HashMap::new(), events: Vec::new() }
+        Witness { id, condition: None, accounts: HashMap::new(), events: Vec::new() }
     }
 
     /// Takes in a frame that `core` has just been moved over.
@@ -40,7 +42,14 @@ impl Witness {
         effects: &Effects,
         core: &Core<MemoryStore>,
     ) {
-        let known = core.store().transfer(self.id);
+        let first = commands.iter().find_map(|command| match command {
+            Command::Prepare(prepare) if prepare.id == self.id => Some(prepare.condition),
+            _ => None,
+        });
+        self.condition = self.condition.or(first);
+        let known = core.store().transfer(self.id).cloned();
+        let known = known.map(|row| Transfer { condition: self.condition, ..row });
+        let known = known.as_ref();
         let sub_batches = effects.steps().count();
         let mut first = 0;
         for (sub_batch, step) in effects.steps().enumerate() {
@@ -268,7 +277,7 @@ fn differences(first: &Transfer, here: &Prepare, state: &impl View) -> Vec<Diffe
         ("amount", first.amount.to_string(), here.amount.to_string()),
         ("currency", first.currency.to_string(), here.currency.to_string()),
         ("expiration", time(first.expiration), time(here.expiration)),
-        ("condition", hex(&first.condition), hex(&here.condition)),
+        ("condition", first.condition.as_ref().map_or_else(String::new, hex), hex(&here.condition)),
         ("payerFsp", name_of(state, first.payer), name_of(state, here.payer)),
     ];
     pairs
