@@ -2,9 +2,11 @@
 
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::TransferId;
 use holdfast_domain::records::Sealed;
+use holdfast_domain::transfers::Transfer;
 use holdfast_hub::{Core, Refusal, Submission};
-use holdfast_store::MemoryStore;
+use holdfast_store::{LocalStore, Roster, Sought};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -30,10 +32,28 @@ pub(crate) async fn submit(edge: &Edge, command: Command) -> Result<Outcome, Api
     outcomes.first().copied().ok_or_else(ApiError::hub_stopped)
 }
 
+/// The transfer of that id, open or ended, and all participants. The disk is read beside the writer.
+pub(crate) async fn find(edge: &Edge, id: TransferId) -> Result<(Option<Transfer>, Roster), ApiError> {
+    let (sought, roster) = ask(edge, move |core| (core.store().seek(id), core.store().roster())).await?;
+    Ok((found(sought).await?, roster))
+}
+
+async fn found(sought: Sought) -> Result<Option<Transfer>, ApiError> {
+    if sought.is_on_disk() { beside(|| sought.get()).await? } else { sought.get() }
+        .map_err(|error| ApiError::store(&error))
+}
+
+/// Runs what may read the disk on a thread that may wait.
+pub(crate) async fn beside<R: Send + 'static>(
+    read: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, ApiError> {
+    tokio::task::spawn_blocking(read).await.map_err(|_| ApiError::hub_stopped())
+}
+
 /// Asks about the state, between two frames.
 pub(crate) async fn ask<R: Send + 'static>(
     edge: &Edge,
-    question: impl FnOnce(&Core<MemoryStore>) -> R + Send + 'static,
+    question: impl FnOnce(&Core<LocalStore>) -> R + Send + 'static,
 ) -> Result<R, ApiError> {
     let (send, receive) = oneshot::channel();
     edge.hub.ask(Box::new(move |core| {

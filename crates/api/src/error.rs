@@ -61,6 +61,12 @@ impl ApiError {
         ApiError::new(StatusCode::GATEWAY_TIMEOUT, 2004, detail)
     }
 
+    /// 503: what is stored cannot be read.
+    pub(crate) fn store(error: &holdfast_store::StoreError) -> ApiError {
+        tracing::error!(%error, "the store cannot be read");
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, format!("the store cannot be read: {error}"))
+    }
+
     /// 503: the hub's threads are gone.
     pub(crate) fn hub_stopped() -> ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, "the hub has stopped; see /health")

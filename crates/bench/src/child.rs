@@ -26,13 +26,23 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `program serve` with its data in a new folder of `directory`.
+    /// Starts `program serve` with its data in a folder of `directory`.
     pub(crate) fn start(program: &Path, directory: &Path) -> Result<Server, BenchError> {
+        Server::start_within(program, directory, START_MAX)
+    }
+
+    /// The same for a server that may have much to read before it listens. Its messages follow those of an earlier one.
+    pub(crate) fn start_within(
+        program: &Path,
+        directory: &Path,
+        start_max: Duration,
+    ) -> Result<Server, BenchError> {
         let log = directory.join(LOG_NAME);
-        let messages = File::create(&log).map_err(BenchError::io("create", &log))?;
+        let messages = File::options().create(true).append(true).open(&log);
+        let messages = messages.map_err(BenchError::io("create", &log))?;
         let mut child = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(directory.join(DATA_NAME))
+            .arg(Server::data_folder(directory))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(messages)
@@ -40,11 +50,16 @@ impl Server {
             .map_err(BenchError::io("start", program))?;
         let stdout = child.stdout.take();
         let mut server = Server { child: Some(child), address: String::new(), log };
-        match stdout.and_then(listen_address) {
+        match stdout.and_then(|stdout| listen_address(stdout, start_max)) {
             Some(address) => server.address = address,
             None => return Err(server.failed("did not begin to listen")),
         }
         Ok(server)
+    }
+
+    /// Where a server that was started in `directory` keeps its data.
+    pub(crate) fn data_folder(directory: &Path) -> PathBuf {
+        directory.join(DATA_NAME)
     }
 
     fn failed(&self, what: &str) -> BenchError {
@@ -56,7 +71,12 @@ impl Server {
     }
 
     /// Asks it to end and waits until it has.
-    pub(crate) fn stop(mut self) -> Result<(), BenchError> {
+    pub(crate) fn stop(self) -> Result<(), BenchError> {
+        self.stop_within(STOP_MAX)
+    }
+
+    /// The same for a server that may have much to write before it ends.
+    pub(crate) fn stop_within(mut self, stop_max: Duration) -> Result<(), BenchError> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         let pid = rustix::process::Pid::from_child(&child);
         // If it has ended already, waiting tells how.
@@ -67,7 +87,7 @@ impl Server {
             // Nobody listens any more after a kill.
             let _: Result<(), _> = send.send(ended);
         });
-        let ended = match receive.recv_timeout(STOP_MAX) {
+        let ended = match receive.recv_timeout(stop_max) {
             Ok(ended) => ended,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 let _: rustix::io::Result<()> =
@@ -93,7 +113,7 @@ impl Drop for Server {
 }
 
 /// Reads the server's output up to the line with the address. The rest is drained so that it never blocks.
-fn listen_address(stdout: ChildStdout) -> Option<String> {
+fn listen_address(stdout: ChildStdout, start_max: Duration) -> Option<String> {
     let (send, receive) = sync_channel(1);
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -103,5 +123,5 @@ fn listen_address(stdout: ChildStdout) -> Option<String> {
             }
         }
     });
-    receive.recv_timeout(START_MAX).ok()
+    receive.recv_timeout(start_max).ok()
 }

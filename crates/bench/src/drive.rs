@@ -69,7 +69,7 @@ impl Material {
     }
 }
 
-fn after(time: Duration) -> Millis {
+pub(crate) fn after(time: Duration) -> Millis {
     now_millis().saturating_add(Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX))
 }
 
@@ -166,7 +166,7 @@ pub(crate) async fn drive(case: &Case, client: Client, material: Material) -> Re
 }
 
 /// Every reply must be in this state and without an error.
-fn settled<R: AsRef<[Reply]>>(
+pub(crate) fn settled<R: AsRef<[Reply]>>(
     what: &'static str,
     replies: Result<R, ClientError>,
     state: TransferState,

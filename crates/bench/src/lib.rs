@@ -15,12 +15,14 @@
 //! | `bins` | the position step alone |
 //! | `fspiop` | payments over the JSON path, with and without callbacks |
 //! | `meter`, `disk`, `machine` | what is read beside the clock |
+//! | `depth` | `bench transfers` over a long history: windows, restarts, mass expiry |
 //! | `bench`, `load` | `bench transfers` and `load transfers` |
 //! | `report`, `table` | figures as data and for people |
 
 pub mod bench;
 mod bins;
 mod child;
+pub mod depth;
 mod disk;
 mod drive;
 mod error;
@@ -34,6 +36,7 @@ pub mod report;
 mod table;
 
 pub use bench::bench_transfers;
+pub use depth::{DepthOptions, DepthReport, bench_depth};
 pub use error::BenchError;
 pub use fspiop::{FspiopOptions, FspiopReport, bench_fspiop};
 pub use load::{LoadEnd, LoadReport, load_transfers};

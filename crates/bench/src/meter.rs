@@ -18,6 +18,8 @@ pub(crate) struct Usage {
     /// Bytes of page cache made dirty, as the kernel accounts them: in whole folios, which may be far larger than
     /// what is written.
     pub(crate) dirtied_bytes: u64,
+    /// The memory it has.
+    pub(crate) rss_bytes: u64,
     /// The most memory it had at once.
     pub(crate) rss_peak_bytes: u64,
 }
@@ -31,11 +33,20 @@ impl Usage {
                 .find_map(|line| line.strip_prefix(name))
                 .map(|rest| rest.trim_start_matches(':').trim().to_owned())
         };
+        let status = read("status");
         Usage {
             cpu_us: cpu_us(&read("stat")).unwrap_or(0),
             dirtied_bytes: value(&read("io"), "write_bytes").and_then(|text| text.parse().ok()).unwrap_or(0),
-            rss_peak_bytes: value(&read("status"), "VmHWM").and_then(|text| kilobytes(&text)).unwrap_or(0),
+            rss_bytes: value(&status, "VmRSS").and_then(|text| kilobytes(&text)).unwrap_or(0),
+            rss_peak_bytes: value(&status, "VmHWM").and_then(|text| kilobytes(&text)).unwrap_or(0),
         }
+    }
+
+    /// Time that the calling thread has run, in microseconds.
+    pub(crate) fn of_this_thread() -> u64 {
+        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let nanos: Option<u64> = text.split(' ').next().and_then(|nanos| nanos.parse().ok());
+        nanos.unwrap_or(0) / 1_000
     }
 }
 
@@ -60,6 +71,12 @@ pub(crate) fn device_written_bytes(directory: &Path) -> Option<u64> {
 const SECTORS_WRITTEN: usize = 6;
 /// The unit of that file, whatever the device's own is.
 const SECTOR_BYTES: u64 = 512;
+
+/// The value of a metric without labels, if the server tells it.
+pub(crate) fn metric(text: &str, name: &str) -> Option<f64> {
+    let values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    values.filter_map(|value| value.trim().parse().ok()).next()
+}
 
 /// The server's counters, by name and labels as `/metrics` prints them.
 #[derive(Debug, Clone, Default)]
@@ -145,6 +162,13 @@ mod tests {
     }
 
     #[test]
+    fn a_metric_is_told_by_its_whole_name() {
+        let text = "# TYPE ab gauge\nabc 1\nab{c=\"d\"} 2\nab 3.5\n";
+        assert_eq!(metric(text, "ab"), Some(3.5));
+        assert_eq!(metric(text, "a"), None);
+    }
+
+    #[test]
     fn cpu_time_is_found_behind_any_name() {
         let stat = "7 (a) b) S 1 1 1 0 -1 0 0 0 0 0 150 50 0 0 20 0";
         assert_eq!(cpu_us(stat), Some(200 * (1_000_000 / rustix::param::clock_ticks_per_second())));
@@ -152,6 +176,7 @@ mod tests {
 
     #[test]
     fn this_process_uses_something() {
-        assert!(Usage::of(std::process::id()).rss_peak_bytes > 0);
+        let usage = Usage::of(std::process::id());
+        assert!(usage.rss_bytes > 0 && usage.rss_peak_bytes > 0);
     }
 }

@@ -205,6 +205,23 @@ impl BenchOptions {
     }
 }
 
+/// Reads a count such as `500`, `500k` or `10m`.
+///
+/// # Errors
+/// What a count looks like.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let (digits, unit) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
+        _ => (text, 1),
+    };
+    let digits: String = digits.chars().filter(|digit| !matches!(digit, '_' | ',')).collect();
+    let plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let count = plain.then(|| digits.parse::<u64>().ok()?.checked_mul(unit)).flatten();
+    count.ok_or_else(|| format!("'{text}' is no count: write 500000, 500k or 10m"))
+}
+
 pub(crate) fn check_range(name: &str, value: u64, min: u64, max: u64) -> Result<(), crate::BenchError> {
     if (min..=max).contains(&value) {
         Ok(())
@@ -273,5 +290,23 @@ impl LoadOptions {
         }
         let ended_early = u64::from(self.abort_percent) + u64::from(self.expire_percent);
         check_range("--abort-percent and --expire-percent together", ended_early, 0, 100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_count;
+
+    #[test]
+    fn counts_may_end_in_k_or_m() {
+        let right = [("0", 0), ("1000", 1_000), ("500k", 500_000), ("10m", 10_000_000), ("1M", 1_000_000)];
+        for (text, count) in
+            right.into_iter().chain([("1_000", 1_000), ("1,000k", 1_000_000), (" 2k ", 2_000)])
+        {
+            assert_eq!(parse_count(text), Ok(count), "{text}");
+        }
+        for text in ["", "m", "1.5m", "-1", "+1", "10g", "10mm", "k10", "1 0", "18446744073709551615k", "_"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
     }
 }

@@ -11,6 +11,14 @@ pub enum Bug {
     KeptPosition = 2,
     /// Answers go out as if the frame were durable, though the log has failed.
     AnswerDespiteFailure = 3,
+    /// Recovery keeps what reached the disk after the checkpoint that it starts from.
+    RowAheadOfCheckpoint = 4,
+    /// A merge of id runs leaves one of them out.
+    LostRunInMerge = 5,
+    /// A checkpoint says that the log was taken in one record further than it was.
+    OffsetOffByOne = 6,
+    /// A file is relied on before its new name is durable.
+    UnsyncedRename = 7,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -56,4 +64,32 @@ pub(crate) fn kept_position() -> bool {
 #[must_use]
 pub fn answer_despite_failure() -> bool {
     switch::is(Bug::AnswerDespiteFailure)
+}
+
+/// Asked by the recovery of the store.
+#[inline(always)]
+#[must_use]
+pub fn row_ahead_of_checkpoint() -> bool {
+    switch::is(Bug::RowAheadOfCheckpoint)
+}
+
+/// Asked by the merge of id runs.
+#[inline(always)]
+#[must_use]
+pub fn lost_run_in_merge() -> bool {
+    switch::is(Bug::LostRunInMerge)
+}
+
+/// Asked where a checkpoint is begun.
+#[inline(always)]
+#[must_use]
+pub fn offset_off_by_one() -> bool {
+    switch::is(Bug::OffsetOffByOne)
+}
+
+/// Asked where a file of the store gets its name.
+#[inline(always)]
+#[must_use]
+pub fn unsynced_rename() -> bool {
+    switch::is(Bug::UnsyncedRename)
 }

@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use crate::health::{Health, Status};
 
+/// An error with its causes, in one line.
+pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |error| error.source())
+        .fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
+}
+
 /// Watches one thread.
 pub(crate) struct StopAlarm {
     thread: &'static str,

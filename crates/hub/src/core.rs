@@ -5,14 +5,15 @@ use holdfast_domain::callbacks::{CallbackMessage, alarms, callbacks};
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::{HUB, Millis};
+use holdfast_domain::planted;
 use holdfast_domain::positions::PrepareOrder;
-use holdfast_domain::transfers::TransferState;
 use holdfast_domain::{FrameInput, RULES_VERSION, decide};
 use holdfast_log::FrameHeader;
-use holdfast_store::Store;
+use holdfast_store::{Store, StoreError};
 
 use crate::callbacks::CallbackRow;
 use crate::chain::Chain;
+use crate::progress::{Counts, Progress};
 
 const OPTION_SMALLEST_FIRST: u32 = 1;
 /// The option bits that this program understands. A frame with others was decided by rules it does not know.
@@ -33,64 +34,14 @@ pub const fn prepare_order(options: u32) -> PrepareOrder {
     if options & OPTION_SMALLEST_FIRST == 0 { PrepareOrder::Arrival } else { PrepareOrder::Smallest }
 }
 
-/// What has happened since the log began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Frames.
-    pub frames: u64,
-    /// Records.
-    pub records: u64,
-    /// Transfers that ever reached each state, by the state's number.
-    pub reached: [u64; TransferState::ALL.len() + 1],
-    /// Dead letters of the position step.
-    pub dead_letters: u64,
-    /// Limit alarms.
-    pub alarms: u64,
-    /// Messages for participants that have registered no endpoint for them.
-    pub callbacks_without_endpoint: u64,
-}
-
-impl Counts {
-    /// How many transfers ever reached that state.
-    #[must_use]
-    pub const fn reached(&self, state: TransferState) -> u64 {
-        self.reached[state.number() as usize]
-    }
-
-    fn add(&mut self, header: &FrameHeader, effects: &Effects) {
-        self.frames += 1;
-        self.records += u64::from(header.count);
-        self.dead_letters += effects.dead_letters.len() as u64;
-        self.alarms += effects.alarms.len() as u64;
-        for change in &effects.state_changes {
-            self.reached[usize::from(change.state.number())] += 1;
-        }
-    }
-}
-
-/// How far a log has been taken in: what a checkpoint must hold besides the rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
-    /// The offset after the last record decided.
-    pub end: u64,
-    /// The running hash.
-    pub chain: [u8; 32],
-    /// The time of the last frame.
-    pub last_time: Millis,
-    /// The rules that decided the last frame.
-    pub rules_version: u32,
-    /// The number of the next callback.
-    pub next_callback: u64,
-    /// What has happened so far.
-    pub counts: Counts,
-}
-
 /// The state after a whole number of frames.
 pub struct Core<S> {
     store: S,
     chain: Chain,
     progress: Progress,
     callbacks: Vec<CallbackRow>,
+    /// Payload taken in since the last checkpoint was begun.
+    unsaved_bytes: u64,
 }
 
 impl<S: Store> Core<S> {
@@ -103,7 +54,7 @@ impl<S: Store> Core<S> {
     /// The state of `store`, which holds all that was decided up to `progress`.
     #[must_use]
     pub fn resume(store: S, progress: Progress) -> Core<S> {
-        Core { store, chain: Chain::from(progress.chain), progress, callbacks: Vec::new() }
+        Core { store, chain: Chain::from(progress.chain), progress, callbacks: Vec::new(), unsaved_bytes: 0 }
     }
 
     /// How far the log has been taken in.
@@ -158,8 +109,23 @@ impl<S: Store> Core<S> {
         &self.callbacks
     }
 
-    pub(crate) fn take_callbacks(&mut self) -> Vec<CallbackRow> {
-        std::mem::take(&mut self.callbacks)
+    /// Bytes of log that a start would have to replay if no checkpoint were made from now on.
+    pub const fn unsaved_bytes(&self) -> u64 {
+        self.unsaved_bytes
+    }
+
+    /// Begins a checkpoint of the state as it stands; `false` if one is being made already. All frames taken in must
+    /// be durable.
+    pub fn begin_checkpoint(&mut self) -> bool {
+        let mut progress = self.progress;
+        if planted::offset_off_by_one() {
+            progress.end += 1;
+        }
+        let begun = self.store.begin_checkpoint(self.progress.end, progress.to_bytes());
+        if begun {
+            self.unsaved_bytes = 0;
+        }
+        begun
     }
 
     fn number_callbacks(&mut self, header: &FrameHeader, commands: &[Command], effects: &Effects) {
@@ -179,19 +145,30 @@ impl<S: Store> Core<S> {
                 self.progress.counts.callbacks_without_endpoint += 1;
                 continue;
             }
-            self.callbacks.push(CallbackRow {
+            let row = CallbackRow {
                 number: self.progress.next_callback,
                 offset: header.base_offset + u64::from(callback.origin),
                 time: header.time_ms,
                 to: callback.to,
                 transfer: callback.transfer,
                 message: callback.message,
-            });
+            };
+            self.store.add_callback(&row.to_bytes());
+            self.callbacks.push(row);
             self.progress.next_callback += 1;
         }
+        self.store.callbacks_added();
     }
 
-    /// Decides the frame, applies it and moves the chain on. `payload` is the frame's payload in pieces.
+    /// Brings in what these commands may read of transfers that have ended. Changes nothing.
+    ///
+    /// # Errors
+    /// If it cannot be read; the frame must not be decided then.
+    pub fn load<'a>(&mut self, commands: impl IntoIterator<Item = &'a Command>) -> Result<(), StoreError> {
+        self.store.load(&mut commands.into_iter().filter_map(Command::transfer))
+    }
+
+    /// Decides a frame whose commands were [loaded](Core::load), applies it and moves the chain on. `payload` is the frame's payload in pieces.
     pub fn advance<'a>(
         &mut self,
         header: &FrameHeader,
@@ -202,10 +179,14 @@ impl<S: Store> Core<S> {
         assert_eq!(header.count as usize, commands.len(), "a frame's count is that of its records");
         self.store.sort_due(header.time_ms);
         let order = prepare_order(header.options);
-        let effects = decide(&self.store, &FrameInput { base_offset: header.base_offset, time: header.time_ms, order, commands });
+        let effects = decide(
+            &self.store,
+            &FrameInput { base_offset: header.base_offset, time: header.time_ms, order, commands },
+        );
         assert_eq!(effects.outcomes.len(), commands.len(), "every command has its answer");
         self.store.apply(&effects, header.time_ms);
-        self.chain.advance(header, payload, &effects);
+        let unsaved = &mut self.unsaved_bytes;
+        self.chain.advance(header, payload.inspect(|piece| *unsaved += piece.len() as u64), &effects);
         let progress = &mut self.progress;
         progress.chain = self.chain.hash();
         progress.end = header.end_offset();
@@ -213,6 +194,7 @@ impl<S: Store> Core<S> {
         progress.rules_version = header.rules_version;
         progress.counts.add(header, &effects);
         self.number_callbacks(header, commands, &effects);
+        self.store.settle(&effects);
         effects
     }
 }

@@ -5,22 +5,27 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use holdfast_disk::DirLock;
 use holdfast_log::{FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, Tail};
-use holdfast_store::MemoryStore;
+use holdfast_store::{LocalStore, Recovered, StoreError, recover};
 
 use crate::alarm::StopAlarm;
-use crate::callbacks::{CallbackFeed, CallbackRow};
+use crate::callbacks::CallbackFeed;
 use crate::clock::Clock;
-use crate::core::{Core, Progress};
+use crate::core::Core;
 use crate::health::{Health, Status};
 use crate::intake::{Intake, Query, Refusal, Submission};
 use crate::journal::Journal;
-use crate::limits::HubOptions;
-use crate::replay::{ReplayError, replay_with};
+use crate::keeper::Keeper;
+use crate::limits::{HubOptions, REPLAY_CHECKPOINT_BYTES};
+use crate::progress::Progress;
+use crate::replay::{ReplayError, replay_keeping};
 use crate::writer::Writer;
 
 /// The folder of the log inside a data directory.
 const LOG_FOLDER: &str = "log";
+/// The folder of what is derived from the log.
+const STORE_FOLDER: &str = "store";
 
 /// Why a hub did not start.
 #[derive(Debug, thiserror::Error)]
@@ -31,63 +36,122 @@ pub enum OpenError {
     /// The log cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another process has the data directory.
+    #[error("{} is in use by another process. Stop it, or use another --data directory", data.display())]
+    InUse {
+        /// The data directory.
+        data: PathBuf,
+    },
+    /// The data directory cannot be made or locked.
+    #[error("{} cannot be made or locked", data.display())]
+    Data {
+        /// The data directory.
+        data: PathBuf,
+        /// What the system answered.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The checkpoint belongs to another log.
+    #[error(
+        "the checkpoint at offset {offset} belongs to log {found}, and the folder '{LOG_FOLDER}' holds log {log}. Put \
+         the folders back together that belong together, or move '{STORE_FOLDER}' away: it is derived from the log"
+    )]
+    ForeignCheckpoint {
+        /// Where the checkpoint stands.
+        offset: u64,
+        /// The log that it belongs to.
+        found: LogId,
+        /// The log that is there.
+        log: LogId,
+    },
+    /// The checkpoint was written by a later release.
+    #[error("the checkpoint at offset {offset} was written by a later release of Holdfast; start that one")]
+    StrangeCheckpoint {
+        /// Where the checkpoint stands.
+        offset: u64,
+    },
+    /// There is no checkpoint to start from, and the log does not go back to its beginning.
+    #[error(
+        "there is no sound checkpoint in '{STORE_FOLDER}', and the log begins at offset {start}: what came before was \
+         removed by retention, or is lost. Restore the data directory from a backup"
+    )]
+    NothingToStartFrom {
+        /// The first offset of the log.
+        start: u64,
+    },
     /// A thread cannot be started.
     #[error("a thread cannot be started")]
     Thread(#[source] std::io::Error),
 }
 
-/// A data directory, opened and replayed, before any thread runs.
+/// A data directory, opened and brought up to the end of its log, before any thread runs.
 pub struct Opened {
     log: SegmentLog,
-    core: Core<MemoryStore>,
-    callbacks: Vec<CallbackRow>,
+    core: Core<LocalStore>,
     /// What was found in the log.
     pub report: OpenReport,
-    /// How long reading and replaying took.
+    /// The checkpoint that was started from; 0 is the beginning.
+    pub checkpoint: u64,
+    /// How long it took.
     pub took: Duration,
+    lock: DirLock,
 }
 
 impl Opened {
-    /// Opens the log in `data` (made if there is none) and replays it. No callback of it is fed again.
+    /// Opens a data directory (made if there is none): takes the newest checkpoint and replays the log from there.
     ///
     /// # Errors
-    /// If the log is damaged, in use, or was decided under other rules.
+    /// If it is damaged, in use, or was decided under other rules.
     pub fn open(
         fs: Arc<dyn FileSystem>,
         data: &Path,
         segments: SegmentOptions,
         new_log_id: LogId,
     ) -> Result<Opened, OpenError> {
-        Opened::open_with(fs, data, segments, new_log_id, |_| false)
-    }
-
-    /// As [`Opened::open`]; of the callbacks that the log gave rise to, those that `undelivered` names are fed again.
-    ///
-    /// # Errors
-    /// If the log is damaged, in use, or was decided under other rules.
-    pub fn open_with(
-        fs: Arc<dyn FileSystem>,
-        data: &Path,
-        segments: SegmentOptions,
-        new_log_id: LogId,
-        undelivered: impl Fn(&CallbackRow) -> bool,
-    ) -> Result<Opened, OpenError> {
         let started = Instant::now();
-        let (log, report) = SegmentLog::open(fs, &log_folder(data), segments, new_log_id)?;
-        let mut core = Core::resume(MemoryStore::new(id_key(log.log_id())), Progress::default());
-        let mut callbacks = Vec::new();
+        let lock = lock(&*fs, data)?;
+        let store_folder = data.join(STORE_FOLDER);
+        let recovered = recover(&fs, &store_folder)?;
+        let checkpoint = recovered.as_ref().map(|recovered| recovered.offset);
+        let opened =
+            SegmentLog::open_from(Arc::clone(&fs), &log_folder(data), segments, new_log_id, checkpoint);
+        let (log, report) = opened?;
+        let mut core = match recovered {
+            Some(Recovered { store, log_id, offset, progress }) => {
+                if log_id != log.log_id() {
+                    return Err(OpenError::ForeignCheckpoint { offset, found: log_id, log: log.log_id() });
+                }
+                let progress = Progress::from_bytes(&progress);
+                Core::resume(store, progress.ok_or(OpenError::StrangeCheckpoint { offset })?)
+            }
+            None if report.start > 0 => return Err(OpenError::NothingToStartFrom { start: report.start }),
+            None => Core::new(LocalStore::create(&fs, &store_folder, log.log_id())?),
+        };
         let frames = log.read_from(core.end()).map_err(ReplayError::from)?;
-        replay_with(frames, &mut core, |_, _, _, core| {
-            callbacks.extend(core.callbacks().iter().filter(|row| undelivered(row)));
-        })?;
-        Ok(Opened { log, core, callbacks, report, took: started.elapsed() })
+        // All frames of an opened log are durable.
+        replay_keeping(frames, &mut core, REPLAY_CHECKPOINT_BYTES)?;
+        let took = started.elapsed();
+        Ok(Opened { log, core, report, checkpoint: checkpoint.unwrap_or(0), took, lock })
     }
 
     /// The log and the state it leads to, for those who drive the loop themselves.
     #[must_use]
-    pub fn into_parts(self) -> (SegmentLog, Core<MemoryStore>) {
-        (self.log, self.core)
+    pub fn into_parts(self) -> (SegmentLog, Core<LocalStore>, DirLock) {
+        (self.log, self.core, self.lock)
     }
+}
+
+/// Holds the data directory for this process.
+fn lock(fs: &dyn FileSystem, data: &Path) -> Result<DirLock, OpenError> {
+    let unusable = |source| OpenError::Data { data: data.to_owned(), source };
+    fs.create_dir_all(data).map_err(unusable)?;
+    fs.lock_dir(data).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => OpenError::InUse { data: data.to_owned() },
+        _ => unusable(error),
+    })
 }
 
 /// Where the log of a data directory lies.
@@ -96,14 +160,8 @@ pub fn log_folder(data: &Path) -> PathBuf {
     data.join(LOG_FOLDER)
 }
 
-/// The key under which ids are hashed: clients never see the log's id.
-fn id_key(log_id: LogId) -> u64 {
-    let digest = blake3::hash(&log_id.0);
-    u64::from_le_bytes(*digest.as_bytes().first_chunk().expect("a hash has 32 bytes"))
-}
-
 /// What the edges hold: submit, ask, look at the health.
-pub struct HubHandle<S = MemoryStore> {
+pub struct HubHandle<S = LocalStore> {
     intake: Arc<Intake<S>>,
     health: Arc<Health>,
     reader: Reader,
@@ -165,6 +223,11 @@ impl<S> HubHandle<S> {
         &self.feed
     }
 
+    /// All callbacks below this number have been delivered or given up; their rows need not be kept.
+    pub fn callbacks_ended_below(&self, number: u64) {
+        self.feed.ended_below(number);
+    }
+
     /// Follows the end of the log.
     #[must_use]
     pub const fn tail(&self) -> &Tail {
@@ -177,6 +240,7 @@ pub struct Hub {
     handle: HubHandle,
     writer: Option<JoinHandle<()>>,
     spare: Option<JoinHandle<()>>,
+    _lock: DirLock,
 }
 
 impl Hub {
@@ -185,25 +249,28 @@ impl Hub {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(opened: Opened, clock: Arc<dyn Clock>, options: HubOptions) -> Result<Hub, OpenError> {
-        let Opened { log, core, callbacks, .. } = opened;
-        let feed = Arc::new(CallbackFeed::default());
-        feed.refill(callbacks);
+        let Opened { log, core, lock, .. } = opened;
+        let feed = CallbackFeed::new(core.store().callback_rows(), core.progress().next_callback);
+        let feed = Arc::new(feed);
         let preparer = log.spare_preparer();
         let spare = thread("spare segment", move || preparer.run())?;
         let intake = Arc::new(Intake::new(options));
         let health = Arc::new(Health::default());
         let (reader, tail) = (log.reader(), log.tail());
         let journal = Journal::threaded(Box::new(log), &intake, &health, &feed).map_err(OpenError::Thread)?;
+        let keeper = Keeper::threaded(&intake, &health).map_err(OpenError::Thread)?;
+        let hands = (journal, keeper);
         let writer_clock = Arc::clone(&clock);
         let writer =
-            Writer::new(core, Arc::clone(&intake), journal, writer_clock, Arc::clone(&health), options);
+            Writer::new(core, Arc::clone(&intake), hands, writer_clock, Arc::clone(&health), options)
+                .forgetting(Arc::clone(&feed));
         let alarm = StopAlarm::new("writer", Arc::clone(&health), {
             let intake = Arc::clone(&intake);
             move |reason: &str| intake.abandon(reason)
         });
         let writer = thread("writer", move || alarm.watch(|| writer.run()))?;
         let handle = HubHandle { intake, health, reader, tail, feed, clock };
-        Ok(Hub { handle, writer: Some(writer), spare: Some(spare) })
+        Ok(Hub { handle, writer: Some(writer), spare: Some(spare), _lock: lock })
     }
 
     /// A handle for an edge.

@@ -71,6 +71,7 @@ struct State<S> {
     journal_busy: bool,
     confirmed_clock: Option<Reading>,
     closed: Option<String>,
+    woken: bool,
 }
 
 /// The queue.
@@ -93,6 +94,7 @@ impl<S> Intake<S> {
             journal_busy: false,
             confirmed_clock: None,
             closed: None,
+            woken: false,
         };
         Intake { state: Mutex::new(state), changed: Condvar::new(), options, meters: Meters::default() }
     }
@@ -156,6 +158,12 @@ impl<S> Intake<S> {
         self.changed.notify_all();
     }
 
+    /// Lets the writer look around: something of its own was done.
+    pub(crate) fn wake(&self) {
+        self.lock().woken = true;
+        self.changed.notify_all();
+    }
+
     /// Takes nothing more. What waits is still worked off unless the log has failed.
     pub fn close(&self, reason: &str) {
         self.lock().closed.get_or_insert_with(|| reason.to_owned());
@@ -199,6 +207,7 @@ impl<S> Intake<S> {
                 || (state.submissions.is_empty()
                     && state.queries.is_empty()
                     && state.confirmed_clock.is_none()
+                    && !state.woken
                     && state.closed.is_none())
         };
         let state = self.lock();
@@ -213,6 +222,7 @@ impl<S> Intake<S> {
     /// Takes a few questions, and submissions up to the size of a frame.
     pub(crate) fn take(&self) -> Waiting<S> {
         let mut state = self.lock();
+        state.woken = false;
         let mut submissions = Vec::with_capacity(state.submissions.len().min(1024));
         let mut bytes = 0;
         while let Some(next) = state.submissions.front() {

@@ -12,25 +12,19 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::planted;
 use holdfast_log::{FrameBuf, FrameHeader, Log};
 
-use crate::alarm::StopAlarm;
-use crate::callbacks::{CallbackFeed, CallbackRow};
+use crate::alarm::{StopAlarm, in_full};
+use crate::callbacks::CallbackFeed;
 use crate::health::{Health, Status};
 use crate::intake::{Answer, Intake, Refusal};
 use crate::meters::{Meters, Stage};
-
-/// An error with its causes, in one line.
-fn in_full(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |error| error.source())
-        .fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
-}
 
 /// Answers that wait for their frame.
 #[derive(Default)]
 pub(crate) struct Answers {
     /// To callers.
     pub(crate) outcomes: Vec<(Answer, Vec<Outcome>)>,
-    /// To participants.
-    pub(crate) callbacks: Vec<CallbackRow>,
+    /// To participants: how many callbacks there are now.
+    pub(crate) callbacks_end: u64,
 }
 
 /// Where frames become durable.
@@ -80,7 +74,7 @@ impl Desk {
             });
         }
         if let (Ok(()), Some(feed)) = (durable, &self.feed) {
-            feed.push(answers.callbacks);
+            feed.advance(answers.callbacks_end);
         }
         self.meters.spent(Stage::Answer, started.elapsed());
     }
@@ -142,6 +136,15 @@ impl Journal {
                 send(jobs.as_ref(), Job::Answers(answers));
                 true
             }
+        }
+    }
+
+    /// Marks the end of the log, where the journal works on the caller's thread; one with a thread of its own does so
+    /// when it ends. `false`: it could not be marked.
+    pub(crate) fn mark_end(&mut self) -> bool {
+        match &mut self.0 {
+            Kind::Inline { desk, .. } => desk.log.mark_end().is_ok(),
+            Kind::Threaded { .. } => true,
         }
     }
 }

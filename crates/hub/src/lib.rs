@@ -13,6 +13,8 @@
 //! | `core` | state, offsets and audit chain; the same code live and on replay |
 //! | `chain` | the running hash |
 //! | `journal` | append, sync, release the answers |
+//! | `keeper` | the store's jobs: block writes, checkpoints, merges |
+//! | `progress` | how far the log was taken in, as a checkpoint keeps it |
 //! | `callbacks` | messages of durable frames on their way to participants |
 //! | `clock` | wall and monotonic time, and when not to believe them |
 //! | `replay` | from the log back to the state |
@@ -30,17 +32,21 @@ mod health;
 mod hub;
 mod intake;
 mod journal;
+mod keeper;
 pub mod limits;
 mod meters;
+mod progress;
 mod replay;
 mod writer;
 
-pub use callbacks::{CallbackFeed, CallbackRow};
+pub use callbacks::{CallbackFeed, CallbackRow, place_of};
 pub use chain::Chain;
-pub use core::{Core, Counts, OPTIONS_KNOWN, Progress, frame_options, prepare_order};
+pub use core::{Core, OPTIONS_KNOWN, frame_options, prepare_order};
 pub use health::{Health, Status};
 pub use hub::{Hub, HubHandle, OpenError, Opened, log_folder};
 pub use intake::{Answer, Intake, Query, Refusal, Submission};
 pub use journal::Journal;
+pub use keeper::Keeper;
+pub use progress::{Counts, Progress};
 pub use replay::{ReplayError, replay, replay_with};
 pub use writer::{Turn, Writer};

@@ -27,6 +27,12 @@ pub const CLOCK_JUMP_MAX: Millis = 10_000;
 pub const QUESTIONS_PER_TURN_MAX: usize = 64;
 /// How often an idle hub looks at the clocks.
 pub const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Bytes of log after which a checkpoint is due. Fewer make a start faster and write more.
+pub const CHECKPOINT_LOG_BYTES: u64 = 64 * 1024 * 1024;
+/// The same while a long log is replayed at the start.
+pub const REPLAY_CHECKPOINT_BYTES: u64 = 4 * CHECKPOINT_LOG_BYTES;
+/// Writes of the store that may wait for the disk, 256 KiB each; then the writer waits too.
+pub const STORE_WRITES_WAITING_MAX: usize = 64;
 /// What a refused caller is told to wait.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 
@@ -51,6 +57,8 @@ pub struct HubOptions {
     pub expiry_holds_max: u32,
     /// See [`CLOCK_JUMP_MAX`] (`clock.jump_max`).
     pub clock_jump_max: Millis,
+    /// See [`CHECKPOINT_LOG_BYTES`] (`checkpoint.log_bytes`).
+    pub checkpoint_log_bytes: u64,
 }
 
 impl Default for HubOptions {
@@ -63,6 +71,7 @@ impl Default for HubOptions {
             intake_items_max: INTAKE_ITEMS_MAX,
             expiry_holds_max: EXPIRY_HOLDS_MAX,
             clock_jump_max: CLOCK_JUMP_MAX,
+            checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
         }
     }
 }

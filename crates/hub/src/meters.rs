@@ -53,3 +53,29 @@ impl Meters {
         self.stages[stage as usize].increment(nanos);
     }
 }
+
+/// Handles on the store's metrics, made once.
+pub(crate) struct StoreMeters {
+    pub(crate) checkpoint_running: Gauge,
+    pub(crate) merges: Counter,
+    checkpoints: Counter,
+    checkpoint_seconds: Gauge,
+}
+
+impl Default for StoreMeters {
+    fn default() -> StoreMeters {
+        StoreMeters {
+            checkpoint_running: gauge!("holdfast_checkpoint_running"),
+            merges: counter!("holdfast_id_merges_total"),
+            checkpoints: counter!("holdfast_checkpoints_total"),
+            checkpoint_seconds: gauge!("holdfast_checkpoint_seconds_sum"),
+        }
+    }
+}
+
+impl StoreMeters {
+    pub(crate) fn checkpointed(&self, took: Duration) {
+        self.checkpoints.increment(1);
+        self.checkpoint_seconds.increment(took.as_secs_f64());
+    }
+}

@@ -4,7 +4,7 @@ use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
 use holdfast_domain::{RULES_VERSION, records};
 use holdfast_log::{Frame, Frames, LogError};
-use holdfast_store::Store;
+use holdfast_store::{Store, StoreError};
 
 use crate::core::{Core, OPTIONS_KNOWN};
 
@@ -14,6 +14,9 @@ pub enum ReplayError {
     /// The log cannot be read.
     #[error(transparent)]
     Log(LogError),
+    /// What the store holds of ended transfers cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// A frame does not begin where the one before it ended, or the log does not begin with the first one.
     #[error(
         "the log has no frame at offset {expected}: the next one begins at {found}. Restore the data directory from a backup"
@@ -87,9 +90,42 @@ pub fn replay<S: Store>(frames: Frames, core: &mut Core<S>) -> Result<(), Replay
 /// # Errors
 /// As [`replay`].
 pub fn replay_with<S: Store>(
-    mut frames: Frames,
+    frames: Frames,
     core: &mut Core<S>,
     mut show: impl FnMut(&Frame, &[Command], &Effects, &Core<S>),
+) -> Result<(), ReplayError> {
+    walk(frames, core, |frame, commands, effects, core| {
+        show(frame, commands, effects, core);
+        Ok(())
+    })
+}
+
+/// As [`replay`], running the store's jobs on the way and making checkpoints every `checkpoint_bytes`, so that a long
+/// log takes no more memory than a running hub.
+///
+/// # Errors
+/// As [`replay`], or if the store's files cannot be written.
+pub(crate) fn replay_keeping<S: Store>(
+    frames: Frames,
+    core: &mut Core<S>,
+    checkpoint_bytes: u64,
+) -> Result<(), ReplayError> {
+    walk(frames, core, |_, _, _, core| {
+        if core.unsaved_bytes() >= checkpoint_bytes {
+            core.begin_checkpoint();
+        }
+        while let Some(job) = core.store_mut().take_job() {
+            let done = job.run()?;
+            core.store_mut().absorb(done);
+        }
+        Ok(())
+    })
+}
+
+fn walk<S: Store>(
+    mut frames: Frames,
+    core: &mut Core<S>,
+    mut after: impl FnMut(&Frame, &[Command], &Effects, &mut Core<S>) -> Result<(), StoreError>,
 ) -> Result<(), ReplayError> {
     let mut frame = Frame::default();
     while frames.next_into(&mut frame)? {
@@ -112,8 +148,9 @@ pub fn replay_with<S: Store>(
             let what = "another number of records than its header says";
             return Err(ReplayError::StrangeFrame { offset, written, what });
         }
+        core.load(&commands)?;
         let effects = core.advance(&frame.header, &commands, std::iter::once(frame.payload.as_slice()));
-        show(&frame, &commands, &effects, core);
+        after(&frame, &commands, &effects, core)?;
     }
     Ok(())
 }

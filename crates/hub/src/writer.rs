@@ -8,13 +8,15 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::records;
 use holdfast_log::FrameBuf;
-use holdfast_store::Store;
+use holdfast_store::{Job, Store, StoreError};
 
+use crate::callbacks::CallbackFeed;
 use crate::clock::{Clock, ClockFault, ClockGuard, Reading};
 use crate::core::Core;
 use crate::health::{Health, Status};
 use crate::intake::{Answer, Intake, Refusal, Submission, Waiting};
 use crate::journal::{Answers, Journal};
+use crate::keeper::{self, Keeper};
 use crate::limits::{CLOCK_LOOK_EVERY, HubOptions};
 use crate::meters::{Meters, Stage};
 
@@ -34,6 +36,9 @@ pub struct Writer<S> {
     core: Core<S>,
     intake: Arc<Intake<S>>,
     journal: Journal,
+    keeper: Keeper,
+    /// Whoever delivers callbacks says here which are no longer needed.
+    feed: Option<Arc<CallbackFeed>>,
     clock: Arc<dyn Clock>,
     guard: ClockGuard,
     health: Arc<Health>,
@@ -48,14 +53,22 @@ impl<S: Store> Writer<S> {
     pub fn new(
         core: Core<S>,
         intake: Arc<Intake<S>>,
-        journal: Journal,
+        (journal, keeper): (Journal, Keeper),
         clock: Arc<dyn Clock>,
         health: Arc<Health>,
         options: HubOptions,
     ) -> Writer<S> {
         let guard = ClockGuard::new(options.clock_jump_max, core.last_time());
         let meters = Meters::default();
-        Writer { core, intake, journal, clock, guard, health, options, meters, stopped: false }
+        let feed = None;
+        Writer { core, intake, journal, keeper, feed, clock, guard, health, options, meters, stopped: false }
+    }
+
+    /// Lets the rows go of callbacks that this feed knows to have ended.
+    #[must_use]
+    pub fn forgetting(mut self, feed: Arc<CallbackFeed>) -> Writer<S> {
+        self.feed = Some(feed);
+        self
     }
 
     /// The state as it stands.
@@ -71,6 +84,94 @@ impl<S: Store> Writer<S> {
         while intake.wait(self.patience()) {
             self.turn();
         }
+        self.leave_a_checkpoint();
+    }
+
+    /// The next start, also of another version, begins where this one ends.
+    fn leave_a_checkpoint(&mut self) {
+        self.finish_jobs();
+        if self.begin_checkpoint() {
+            self.finish_jobs();
+        }
+    }
+
+    fn finish_jobs(&mut self) {
+        self.take_in_jobs();
+        while !self.stopped && self.core.store().has_work() {
+            self.wait_for_jobs();
+        }
+    }
+
+    /// Ends as [`Writer::run`] does, for who drives it by hand: leaves a checkpoint and marks the end of the log. The
+    /// intake is empty by now. `false`: the store or the log has failed.
+    pub fn end_by_hand(&mut self) -> bool {
+        self.leave_a_checkpoint();
+        !self.stopped && self.journal.mark_end()
+    }
+
+    fn wait_for_jobs(&mut self) {
+        if self.run_job(false).is_none() {
+            self.keeper.wait();
+            self.take_in_jobs();
+        }
+    }
+
+    /// The job that [`Writer::run_job`] would run.
+    #[must_use]
+    pub fn next_job(&self, merge: bool) -> Option<&Job> {
+        self.keeper.peek_by_hand(merge)
+    }
+
+    fn hand_out_jobs(&mut self) {
+        while let Some(job) = self.core.store_mut().take_job() {
+            self.keeper.submit(job);
+        }
+    }
+
+    /// Takes in what the store's jobs have done since the last turn.
+    fn take_in_jobs(&mut self) {
+        match self.keeper.take_done() {
+            Ok(done) => {
+                for done in done {
+                    self.core.store_mut().absorb(done);
+                }
+                self.hand_out_jobs();
+            }
+            Err(()) => self.stopped = true,
+        }
+    }
+
+    /// Runs the next of the store's jobs, of a keeper by hand; `None` if there is none. With `merge` a merge comes
+    /// before its turn.
+    ///
+    /// # Errors
+    /// If the job has failed; the writer has stopped then.
+    pub fn run_job(&mut self, merge: bool) -> Option<Result<(), StoreError>> {
+        let job = self.keeper.next_by_hand(merge)?;
+        let done = job.run().map(|done| {
+            self.core.store_mut().absorb(done);
+            self.hand_out_jobs();
+        });
+        Some(done.inspect_err(|error| self.store_failed(error)))
+    }
+
+    /// Begins a checkpoint now; `false` if one is being made already or the log has failed.
+    pub fn begin_checkpoint(&mut self) -> bool {
+        let begun = !self.stopped && self.core.begin_checkpoint();
+        if begun {
+            if let Some(feed) = &self.feed {
+                self.core.store_mut().forget_callbacks(feed.unneeded_before());
+            }
+            self.hand_out_jobs();
+        }
+        begun
+    }
+
+    fn store_failed(&mut self, error: &StoreError) {
+        let reason = keeper::reason(error);
+        self.health.set(Status::Stopped(reason.clone()));
+        self.intake.close(&reason);
+        self.stopped = true;
     }
 
     /// How long to wait when nobody comes: until the next hold runs out, and never longer than the clocks may go
@@ -91,15 +192,23 @@ impl<S: Store> Writer<S> {
     /// written. Everything applied before is durable by now, so questions see only what is.
     pub fn turn(&mut self) -> Turn {
         let Waiting { submissions, queries, confirmed_clock } = self.intake.take();
+        self.take_in_jobs();
         if self.stopped || matches!(self.health.status(), Status::Stopped(_)) {
             // Dropping a question tells its asker that there is no answer.
             self.stopped = true;
             drop(queries);
-            let reason = Refusal::Closed("the log has stopped".to_owned());
+            let reason = match self.health.status() {
+                Status::Stopped(reason) => reason,
+                _ => "the log has stopped".to_owned(),
+            };
+            let reason = Refusal::Closed(reason);
             submissions.into_iter().for_each(|submission| (submission.answer)(Err(reason.clone())));
             return Turn::Stopped;
         }
         queries.into_iter().for_each(|query| query(&self.core));
+        if self.core.unsaved_bytes() >= self.options.checkpoint_log_bytes {
+            self.begin_checkpoint();
+        }
         let now = self.clock.read();
         if let Some(seen) = confirmed_clock {
             self.guard.confirm(seen);
@@ -137,6 +246,14 @@ impl<S: Store> Writer<S> {
         }
         let bytes: usize = submissions.iter().map(|submission| submission.records.bytes().len()).sum();
         let mut frame = FrameBuf::with_capacity(bytes + records::UNIT);
+        let named = submissions.iter().flat_map(|submission| submission.records.commands());
+        if let Err(error) = self.core.load(named) {
+            // Nothing of the frame was written.
+            self.store_failed(&error);
+            let refusal = Refusal::Closed(keeper::reason(&error));
+            submissions.into_iter().for_each(|submission| (submission.answer)(Err(refusal.clone())));
+            return Turn::Stopped;
+        }
         let mut commands = Vec::with_capacity(count);
         let mut parts = Vec::with_capacity(submissions.len());
         let mut pieces = Vec::with_capacity(submissions.len() + 1);
@@ -176,8 +293,9 @@ impl<S: Store> Writer<S> {
             outcomes = &outcomes[1..];
         }
         let outcomes = split(parts, outcomes);
-        let callbacks = self.core.take_callbacks();
-        if self.journal.finish(Answers { outcomes, callbacks }) {
+        let callbacks_end = self.core.progress().next_callback;
+        self.hand_out_jobs();
+        if self.journal.finish(Answers { outcomes, callbacks_end }) {
             Turn::Frame(count)
         } else {
             self.stopped = true;

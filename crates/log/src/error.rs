@@ -64,7 +64,7 @@ pub enum LogError {
         dir: PathBuf,
         /// Where it ends now.
         end: u64,
-        /// Where it ended when its mark was written.
+        /// Where it is known to have ended: its mark, or the checkpoint of the caller, says so.
         reached: u64,
     },
 

@@ -13,7 +13,7 @@
 //! frame. The header has a checksum of its own so that its length can be trusted before the payload is read, and
 //! because a sound header is already proof that everything before it had been durable.
 
-use holdfast_disk::LogId;
+use holdfast_disk::{AlignedBuf, LogId};
 
 /// Frames start at multiples of this and are padded to it, so a write never touches a block that holds
 /// acknowledged data.
@@ -73,8 +73,8 @@ pub struct Frame {
 /// A frame being built: room for the header, then the records. The same buffer is what is written.
 #[derive(Clone, Debug)]
 pub struct FrameBuf {
-    /// Header, payload and, when sealed, padding.
-    buf: Vec<u8>,
+    /// Header, payload and, when sealed, padding. Aligned, so that it can go to the disk without a copy.
+    buf: AlignedBuf,
     /// End of the payload in `buf`.
     filled: usize,
 }
@@ -93,14 +93,14 @@ impl FrameBuf {
 
     /// An empty frame with room for `payload` bytes.
     pub fn with_capacity(payload: usize) -> Self {
-        let mut buf = Vec::with_capacity((FRAME_HEADER + payload).next_multiple_of(BLOCK));
-        buf.resize(FRAME_HEADER, 0);
+        let mut buf = AlignedBuf::with_capacity((FRAME_HEADER + payload).next_multiple_of(BLOCK));
+        buf.set_len(FRAME_HEADER);
         Self { buf, filled: FRAME_HEADER }
     }
 
     /// Adds bytes to the payload. A sealed frame is open again afterwards.
     pub fn push(&mut self, record: &[u8]) {
-        self.buf.truncate(self.filled);
+        self.buf.set_len(self.filled);
         self.buf.extend_from_slice(record);
         self.filled = self.buf.len();
     }
@@ -117,7 +117,7 @@ impl FrameBuf {
 
     /// Empties the frame and keeps its memory.
     pub fn clear(&mut self) {
-        self.buf.truncate(FRAME_HEADER);
+        self.buf.set_len(FRAME_HEADER);
         self.filled = FRAME_HEADER;
     }
 
@@ -128,8 +128,8 @@ impl FrameBuf {
     pub fn seal(&mut self, header: &FrameHeader, log_id: &LogId) {
         assert!(self.payload_len() <= FRAME_PAYLOAD_MAX, "payload above the limit");
         let payload_len = u32::try_from(self.payload_len()).unwrap_or(u32::MAX);
-        self.buf.truncate(self.filled);
-        self.buf.resize(self.filled.next_multiple_of(BLOCK), 0);
+        self.buf.set_len(self.filled);
+        self.buf.set_len(self.filled.next_multiple_of(BLOCK));
 
         let h = &mut self.buf[..FRAME_HEADER];
         h.fill(0);

@@ -19,8 +19,12 @@ pub(crate) const MARK_TEMPORARY: &str = "end.tmp";
 const MAGIC: [u8; 8] = *b"HFend\0\0\0";
 const LENGTH: usize = 36;
 
-/// Notes that everything before `end` is durable. Durable itself when it returns.
-pub(crate) fn write(fs: &dyn FileSystem, dir: &Path, log_id: LogId, end: u64) -> Result<(), LogError> {
+/// Notes in a log's directory that everything before `end` is durable. Durable itself when it returns. For the log
+/// itself, and for who makes a copy of one.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write(fs: &dyn FileSystem, dir: &Path, log_id: LogId, end: u64) -> Result<(), LogError> {
     let mut bytes = [0; LENGTH];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..24].copy_from_slice(&log_id.0);

@@ -1,67 +1,15 @@
 //! Readers beside the writer: they share its index of segments and never read past what is durable.
 
-use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock};
 
 use crate::LogError;
 use crate::blocks::{Blocks, Found};
-use crate::frame::{BLOCK_U64, Frame, FrameHeader};
+use crate::frame::{Frame, FrameFault};
+use crate::index::{Index, MARK_BYTES, read, write};
 use crate::log::{FrameSource, Frames, ReadLog};
-use crate::segment::SegmentFile;
+use crate::segment::{self, SegmentFile};
 use holdfast_disk::FileSystem;
 use holdfast_disk::LogId;
-
-/// One position is remembered per this many bytes of a segment: a reader that starts anywhere walks at most so far.
-const MARK_BYTES: u64 = 256 * 1024;
-
-/// Where everything is. Written by the appender, after the sync.
-#[derive(Default)]
-pub(crate) struct Index {
-    segments: Vec<Indexed>,
-    end: u64,
-}
-
-struct Indexed {
-    base: u64,
-    path: PathBuf,
-    /// Position after the last durable frame.
-    filled: u64,
-    /// (offset, position) of some frames.
-    marks: Vec<(u64, u64)>,
-}
-
-impl Index {
-    /// Adds an empty segment after the others.
-    pub fn add_segment(&mut self, segment: &SegmentFile) {
-        let SegmentFile { base, path } = segment.clone();
-        self.end = base;
-        self.segments.push(Indexed { base, path, filled: BLOCK_U64, marks: Vec::new() });
-    }
-
-    /// Adds a frame to the last segment.
-    pub fn add_frame(&mut self, header: &FrameHeader, position: u64, padded_len: u64) {
-        let Some(segment) = self.segments.last_mut() else { return };
-        debug_assert_eq!(position, segment.filled);
-        if segment.marks.last().is_none_or(|&(_, at)| position - at >= MARK_BYTES) {
-            segment.marks.push((header.base_offset, position));
-        }
-        segment.filled = position + padded_len;
-        self.end = header.end_offset();
-    }
-
-    /// The first offset there is.
-    pub fn start(&self) -> u64 {
-        self.segments.first().map_or(self.end, |segment| segment.base)
-    }
-
-    /// Forgets the segments whose frames all end at or before `offset`, and returns their files. The last
-    /// segment always stays.
-    pub fn take_before(&mut self, offset: u64) -> Vec<PathBuf> {
-        let mut gone = self.segments.partition_point(|segment| segment.base <= offset).saturating_sub(1);
-        gone = gone.min(self.segments.len().saturating_sub(1));
-        self.segments.drain(..gone).map(|segment| segment.path).collect()
-    }
-}
 
 /// Gives out cursors over a [`SegmentLog`](crate::SegmentLog).
 pub(crate) struct SharedReader {
@@ -96,11 +44,18 @@ struct SharedFrames {
 }
 
 struct Cursor {
-    base: u64,
-    path: PathBuf,
+    segment: SegmentFile,
+    /// In an unwalked segment, what follows it.
+    unwalked: Option<Unwalked>,
     blocks: Blocks,
     position: u64,
     offset: u64,
+}
+
+struct Unwalked {
+    next: SegmentFile,
+    /// Position of the last mark that this cursor knows of.
+    marked: u64,
 }
 
 impl SharedFrames {
@@ -108,26 +63,89 @@ impl SharedFrames {
     fn place(&mut self) -> Result<bool, LogError> {
         let index = read(&self.index);
         let wanted = self.cursor.as_ref().map_or(self.from, |cursor| cursor.offset);
-        if wanted >= index.end {
+        if wanted >= index.end() {
             return Ok(false);
         }
-        if wanted < index.start() {
+        let Some((indexed, next)) = index.segment_of(wanted) else {
             return Err(LogError::BeforeStart { offset: wanted, start: index.start() });
-        }
-        let segment = &index.segments[index.segments.partition_point(|s| s.base <= wanted) - 1];
+        };
         if let Some(cursor) = &mut self.cursor
-            && cursor.base == segment.base
+            && cursor.segment.base == indexed.file.base
         {
-            cursor.blocks.raise_limit(segment.filled);
+            if let Some(filled) = indexed.filled {
+                cursor.blocks.raise_limit(filled);
+            }
             return Ok(true);
         }
-        let mark = segment.marks.partition_point(|&(offset, _)| offset <= wanted).checked_sub(1);
-        let (offset, position) = mark.map_or((segment.base, BLOCK_U64), |mark| segment.marks[mark]);
-        let (base, path, filled) = (segment.base, segment.path.clone(), segment.filled);
+        let (offset, position) = indexed.near(wanted);
+        let (segment, filled, next) =
+            (indexed.file.clone(), indexed.filled, next.map(|next| next.file.clone()));
         drop(index);
-        let file = self.fs.open_read(&path).map_err(LogError::io("open", &path))?;
-        self.cursor = Some(Cursor { base, path, blocks: Blocks::new(file, filled), position, offset });
+        let opened = match (filled, next) {
+            (None, Some(next)) => self.open_unwalked(&segment, next, position),
+            (filled, _) => self.open_walked(&segment, filled.unwrap_or(position)),
+        };
+        let (blocks, unwalked) = opened.map_err(|error| self.or_removed(error, wanted))?;
+        self.cursor = Some(Cursor { segment, unwalked, blocks, position, offset });
         Ok(true)
+    }
+
+    fn open_walked(
+        &self,
+        segment: &SegmentFile,
+        filled: u64,
+    ) -> Result<(Blocks, Option<Unwalked>), LogError> {
+        let file = self.fs.open_read(&segment.path).map_err(LogError::io("open", &segment.path))?;
+        Ok((Blocks::new(file, filled), None))
+    }
+
+    /// Nobody has looked into this segment since the log was opened.
+    fn open_unwalked(
+        &self,
+        segment: &SegmentFile,
+        next: SegmentFile,
+        marked: u64,
+    ) -> Result<(Blocks, Option<Unwalked>), LogError> {
+        let (header, file) = segment::open_read(&*self.fs, segment)?;
+        header.check_log_id(self.log_id, segment)?;
+        Ok((Blocks::new(file, header.length), Some(Unwalked { next, marked })))
+    }
+
+    /// A segment that cannot be opened may have been removed after it was looked up.
+    fn or_removed(&self, error: LogError, wanted: u64) -> LogError {
+        let start = read(&self.index).start();
+        if wanted < start { LogError::BeforeStart { offset: wanted, start } } else { error }
+    }
+}
+
+impl Cursor {
+    /// No sound frame stands at the cursor, though one had been durable.
+    fn damage(&mut self, fault: Option<FrameFault>, log_id: &LogId) -> LogError {
+        let Some(Unwalked { next, .. }) = &self.unwalked else {
+            return self.corrupt(fault, "the frame had been durable");
+        };
+        if fault.is_none() {
+            // Zeros up to the end: then this segment is whole, and what is missing stood in another file.
+            match self.blocks.inspect_rest(self.position, self.offset, log_id) {
+                Err(error) => return LogError::io("read", &self.segment.path)(error),
+                Ok(rest) if rest.dirty.is_none() => {
+                    let dir = self.segment.path.parent().map(ToOwned::to_owned).unwrap_or_default();
+                    return LogError::Gap { dir, offset: self.offset, next: next.path.clone() };
+                }
+                Ok(_) => {}
+            }
+        }
+        self.corrupt(fault, &format!("the segment of offset {} follows", next.base))
+    }
+
+    fn corrupt(&self, fault: Option<FrameFault>, why_damage: &str) -> LogError {
+        let what = fault.map_or_else(|| "nothing is written there".to_owned(), |fault| fault.to_string());
+        LogError::Corrupt {
+            file: self.segment.path.clone(),
+            position: self.position,
+            offset: self.offset,
+            found: format!("{what}, yet {why_damage}"),
+        }
     }
 }
 
@@ -138,33 +156,31 @@ impl FrameSource for SharedFrames {
             let found = cursor
                 .blocks
                 .frame_at(cursor.position, cursor.offset, &self.log_id)
-                .map_err(LogError::io("read", &cursor.path))?;
-            let what = match found {
-                Found::Frame { header, payload, padded_len } => {
-                    cursor.position += padded_len;
-                    cursor.offset = header.end_offset();
-                    if header.end_offset() <= self.from {
-                        continue;
-                    }
-                    frame.header = header;
-                    frame.payload.clear();
-                    frame.payload.extend_from_slice(cursor.blocks.bytes(payload));
-                    return Ok(true);
-                }
-                Found::Nothing => "nothing is written there".to_owned(),
-                Found::Fault(fault) => fault.to_string(),
+                .map_err(LogError::io("read", &cursor.segment.path))?;
+            let (header, payload, padded_len) = match found {
+                Found::Frame { header, payload, padded_len } => (header, payload, padded_len),
+                Found::Nothing => return Err(cursor.damage(None, &self.log_id)),
+                Found::Fault(fault) => return Err(cursor.damage(Some(fault), &self.log_id)),
             };
-            return Err(LogError::Corrupt {
-                file: cursor.path.clone(),
-                position: cursor.position,
-                offset: cursor.offset,
-                found: format!("{what}, yet the frame had been durable"),
-            });
+            if let Some(unwalked) = &mut cursor.unwalked {
+                if header.end_offset() > unwalked.next.base {
+                    let fault = FrameFault::WrongOffset { found: header.base_offset };
+                    return Err(cursor.damage(Some(fault), &self.log_id));
+                }
+                if cursor.position - unwalked.marked >= MARK_BYTES {
+                    write(&self.index).mark_unwalked(cursor.segment.base, cursor.offset, cursor.position);
+                    unwalked.marked = cursor.position;
+                }
+            }
+            cursor.position += padded_len;
+            cursor.offset = header.end_offset();
+            if header.end_offset() > self.from {
+                frame.header = header;
+                frame.payload.clear();
+                frame.payload.extend_from_slice(cursor.blocks.bytes(payload));
+                return Ok(true);
+            }
         }
         Ok(false)
     }
-}
-
-fn read(index: &RwLock<Index>) -> RwLockReadGuard<'_, Index> {
-    index.read().unwrap_or_else(PoisonError::into_inner)
 }

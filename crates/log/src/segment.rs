@@ -1,15 +1,15 @@
 //! A segment file: its name, its header block, and how it comes to be.
 //!
-//! A segment is made under a temporary name: zeros over its whole length, synced; the header, synced; the rename;
-//! the directory, synced. So a file with a segment's name always has a whole header and a zeroed body.
+//! A segment is made under a temporary name: room for its whole length, synced; the header, synced; the rename; the
+//! directory, synced. So a file with a segment's name always has a whole header and a body that reads as zeros.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::LogError;
 use crate::frame::{BLOCK, BLOCK_U64, array_at, u16_at, u32_at, u64_at};
-use holdfast_disk::LogId;
-use holdfast_disk::{File, FileSystem};
+use holdfast_disk::{AlignedBuf, File, FileSystem, LogId};
 
 /// Segment size unless configured, in bytes.
 pub const SEGMENT_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
@@ -28,7 +28,7 @@ const CREATED_BY: std::ops::Range<usize> = 48..80;
 const CRC: usize = BLOCK - 4;
 /// Zeros are written in pieces of this size...
 const ZERO_CHUNK: usize = 1024 * 1024;
-/// ...and synced after this many bytes, so that the appender's own sync never waits behind a whole segment.
+/// ...and, where a whole segment needs them, synced after this many bytes, so that the appender's own sync never waits behind a whole segment.
 const ZERO_SYNC_BYTES: u64 = 4 * 1024 * 1024;
 
 static ZEROS: Zeros = Zeros([0; ZERO_CHUNK]);
@@ -89,6 +89,14 @@ impl SegmentHeader {
         block[CRC..].copy_from_slice(&crc.to_le_bytes());
         block
     }
+
+    /// Refuses a segment of another log.
+    pub fn check_log_id(&self, expected: LogId, segment: &SegmentFile) -> Result<(), LogError> {
+        if self.log_id == expected {
+            return Ok(());
+        }
+        Err(LogError::ForeignSegment { file: segment.path.clone(), found: self.log_id, expected })
+    }
 }
 
 /// Reads and checks a segment's header against its name and length.
@@ -132,37 +140,59 @@ pub(crate) fn read_header(file: &dyn File, segment: &SegmentFile) -> Result<Segm
     Ok(header)
 }
 
-/// Creates a file of zeros under a temporary name, replacing a leftover of that name. Written, not only
-/// allocated: overwriting written blocks needs no metadata and halves the cost of every later sync. `None` when
-/// `cancelled` says so between two chunks; the leftover is removed at the next open.
-pub(crate) fn zero_file(
+/// Opens a segment for reading and checks its header.
+pub(crate) fn open_read(
+    fs: &dyn FileSystem,
+    segment: &SegmentFile,
+) -> Result<(SegmentHeader, Arc<dyn File>), LogError> {
+    let file = fs.open_read(&segment.path).map_err(LogError::io("open", &segment.path))?;
+    let header = read_header(&*file, segment)?;
+    Ok((header, file))
+}
+
+/// A segment's file before it has a header: its whole length is there and reads as zeros.
+pub(crate) struct Blank {
+    /// Writes past the cache.
+    pub file: Arc<dyn File>,
+    /// Up to here blocks were written, not only allocated.
+    pub zeroed_to: u64,
+}
+
+/// Makes a blank under a temporary name, replacing a leftover of that name. Allocated, not written: zeros over
+/// everything would double the bytes that go to the disk. Where the file system cannot allocate they are written
+/// after all. `None` when `cancelled` says so between two chunks; the leftover is removed at the next open.
+pub(crate) fn make_blank(
     fs: &dyn FileSystem,
     path: &Path,
     bytes: u64,
     cancelled: impl Fn() -> bool,
-) -> Result<Option<Arc<dyn File>>, LogError> {
+) -> Result<Option<Blank>, LogError> {
     if fs.exists(path).map_err(LogError::io("look for", path))? {
         fs.remove(path).map_err(LogError::io("remove", path))?;
     }
     let file = fs.create_new_uncached(path).map_err(LogError::io("create", path))?;
-    let (mut position, mut synced) = (0, 0);
+    match file.allocate(bytes) {
+        Ok(()) => {
+            file.sync_data().map_err(LogError::io("sync", path))?;
+            return Ok(Some(Blank { file, zeroed_to: 0 }));
+        }
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+        Err(error) => return Err(LogError::io("take room for", path)(error)),
+    }
+    let mut position = 0;
     while position < bytes {
         if cancelled() {
             return Ok(None);
         }
-        let chunk = usize::try_from(bytes - position).map_or(ZERO_CHUNK, |left| left.min(ZERO_CHUNK));
-        file.write_at(&ZEROS.0[..chunk], position).map_err(LogError::io("write", path))?;
-        position += chunk as u64;
-        if position == bytes || position - synced >= ZERO_SYNC_BYTES {
-            file.sync_data().map_err(LogError::io("sync", path))?;
-            synced = position;
-        }
+        let end = bytes.min(position + ZERO_SYNC_BYTES);
+        zero_range(&*file, position, end).map_err(LogError::io("write", path))?;
+        file.sync_data().map_err(LogError::io("sync", path))?;
+        position = end;
     }
-    drop(file);
-    fs.open(path).map(Some).map_err(LogError::io("open", path))
+    Ok(Some(Blank { file, zeroed_to: bytes }))
 }
 
-/// Writes the header into a zeroed temporary file and gives it its name. Durable when it returns.
+/// Writes the header into a blank and gives it its name. Durable when it returns.
 pub(crate) fn install(
     fs: &dyn FileSystem,
     file: &dyn File,
@@ -170,7 +200,9 @@ pub(crate) fn install(
     dir: &Path,
     header: &SegmentHeader,
 ) -> Result<SegmentFile, LogError> {
-    file.write_at(&header.encode(), 0).map_err(LogError::io("write", temporary))?;
+    let mut block = AlignedBuf::with_capacity(BLOCK);
+    block.extend_from_slice(&header.encode());
+    file.write_at(&block, 0).map_err(LogError::io("write", temporary))?;
     file.sync_data().map_err(LogError::io("sync", temporary))?;
     let path = dir.join(file_name(header.base_offset));
     fs.rename(temporary, &path).map_err(LogError::io("rename", temporary))?;
@@ -178,8 +210,8 @@ pub(crate) fn install(
     Ok(SegmentFile { base: header.base_offset, path })
 }
 
-/// Overwrites a range with zeros. The caller syncs.
-pub(crate) fn zero_range(file: &dyn File, mut position: u64, end: u64) -> std::io::Result<()> {
+/// Overwrites a range of whole blocks with zeros. The caller syncs.
+pub(crate) fn zero_range(file: &dyn File, mut position: u64, end: u64) -> io::Result<()> {
     while position < end {
         let chunk = usize::try_from(end - position).map_or(ZERO_CHUNK, |left| left.min(ZERO_CHUNK));
         file.write_at(&ZEROS.0[..chunk], position)?;

@@ -2,21 +2,25 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, RwLock};
 
 use crate::LogError;
+use crate::active::Active;
 use crate::frame::{BLOCK_U64, FRAME_PAYLOAD_MAX, FrameBuf, FrameHeader};
+use crate::index::{Index, read, write};
 use crate::log::{Log, Reader};
 use crate::mark::{self, MARK_TEMPORARY};
-use crate::read::{Index, SharedReader};
+use crate::read::SharedReader;
+use crate::retention::Retention;
+use crate::running::Running;
 use crate::segment::{
-    self, INLINE_NAME, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MIN, SPARE_NAME, SegmentFile, SegmentHeader,
+    self, Blank, INLINE_NAME, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MIN, SPARE_NAME, SegmentFile,
+    SegmentHeader,
 };
 use crate::spare::SparePreparer;
 use crate::tail::Tail;
 use crate::walk::{Ending, Walk};
-use holdfast_disk::LogId;
-use holdfast_disk::{DirLock, File, FileSystem};
+use holdfast_disk::{DirLock, FileSystem, LogId};
 
 /// How segments are made.
 #[derive(Clone, Debug)]
@@ -37,10 +41,12 @@ impl Default for SegmentOptions {
 /// What was found in a log directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenReport {
-    /// Frames in the log.
+    /// Frames that were read and checked: those from `walked_from` on.
     pub frames: u64,
     /// First offset.
     pub start: u64,
+    /// The offset from which frames were read: `start`, or the beginning of the segment that holds the checkpoint.
+    pub walked_from: u64,
     /// Offset after the last record.
     pub end: u64,
     /// Segment files.
@@ -93,18 +99,9 @@ pub struct SegmentLog {
     index: Arc<RwLock<Index>>,
     tail: Tail,
     spare: SparePreparer,
-    /// The first failure, if there was one.
-    stopped: Option<String>,
+    retention: Retention,
+    running: Running,
     _lock: DirLock,
-}
-
-/// The segment that is written.
-struct Active {
-    file: Arc<dyn File>,
-    path: PathBuf,
-    /// Where the next frame goes.
-    position: u64,
-    length: u64,
 }
 
 impl SegmentLog {
@@ -116,6 +113,21 @@ impl SegmentLog {
         options: SegmentOptions,
         new_log_id: LogId,
     ) -> Result<(SegmentLog, OpenReport), LogError> {
+        Self::open_from(fs, dir, options, new_log_id, None)
+    }
+
+    /// As [`open`](Self::open), for a caller whose own durable state covers everything before offset `from`: reads
+    /// and checks only the segment that holds `from` and those after it. What lies before can still be read and is
+    /// checked then. A log that does not reach `from` is refused as [`LogError::Shortened`], one that begins after
+    /// it as [`LogError::BeforeStart`].
+    pub fn open_from(
+        fs: Arc<dyn FileSystem>,
+        dir: &Path,
+        options: SegmentOptions,
+        new_log_id: LogId,
+        from: Option<u64>,
+    ) -> Result<(SegmentLog, OpenReport), LogError> {
+        let shortened = |end| LogError::Shortened { dir: dir.to_owned(), end, reached: from.unwrap_or(0) };
         let segment_bytes = options.segment_bytes.max(SEGMENT_BYTES_MIN).next_multiple_of(BLOCK_U64);
         let options = SegmentOptions { segment_bytes, ..options };
         fs.create_dir_all(dir).map_err(LogError::io("create", dir))?;
@@ -127,13 +139,16 @@ impl SegmentLog {
         let mark = mark::read(&*fs, dir)?;
         let segments = segment::list(&*fs, dir)?;
         match segments.last() {
+            None if from > Some(0) => return Err(shortened(0)),
             None => create_first(&*fs, dir, &options, new_log_id)?,
             Some(last) => settle(&*fs, dir, last)?,
         }
 
-        let mut walk = Walk::start(Arc::clone(&fs), dir, None)?;
+        let mut walk = Walk::start(Arc::clone(&fs), dir, from)?;
         let mut index = Index::default();
-        let (mut frames, mut indexed) = (0, 0);
+        let (mut frames, mut indexed) = (0, walk.segment());
+        walk.segments()[..indexed].iter().for_each(|segment| index.add_unwalked(segment));
+        let walked_from = walk.segments()[indexed].base;
         loop {
             let met = walk.advance()?;
             let reached = met.as_ref().map_or_else(|| walk.segments().len(), |met| met.segment + 1);
@@ -151,8 +166,11 @@ impl SegmentLog {
         if let Some(mark) = mark {
             mark.check(dir, walk.log_id(), ending.offset)?;
         }
+        if from > Some(ending.offset) {
+            return Err(shortened(ending.offset));
+        }
         let torn_tail = TornTail::of(&ending);
-        let file = fs.open(&ending.file).map_err(LogError::io("open", &ending.file))?;
+        let file = fs.open_uncached(&ending.file).map_err(LogError::io("open", &ending.file))?;
         if let Some((from, to)) = ending.dirty {
             segment::zero_range(&*file, from, to).map_err(LogError::io("write", &ending.file))?;
             file.sync_data().map_err(LogError::io("sync", &ending.file))?;
@@ -160,18 +178,24 @@ impl SegmentLog {
         let report = OpenReport {
             frames,
             start: index.start(),
+            walked_from,
             end: ending.offset,
             segments: walk.segments().len(),
             torn_tail,
         };
+        let (index, tail) = (Arc::new(RwLock::new(index)), Tail::new(ending.offset));
+        let running = Running::new(tail.clone());
+        let Ending { file: path, position, offset: end, length, .. } = ending;
         let log = SegmentLog {
             log_id: walk.log_id(),
-            end: ending.offset,
-            active: Active { file, path: ending.file, position: ending.position, length: ending.length },
-            index: Arc::new(RwLock::new(index)),
-            tail: Tail::new(ending.offset),
+            end,
+            // Nobody noted which of the blocks after the end had been written.
+            active: Active::new(file, path, position, length, position),
             spare: SparePreparer::new(Arc::clone(&fs), dir, options.segment_bytes),
-            stopped: None,
+            retention: Retention::new(Arc::clone(&fs), dir, Arc::clone(&index), running.clone()),
+            index,
+            tail,
+            running,
             _lock: lock,
             dir: dir.to_owned(),
             options,
@@ -185,60 +209,39 @@ impl SegmentLog {
         self.spare.clone()
     }
 
-    /// Removes the segments that hold nothing at or after `offset`, oldest first, and returns how many. Whole
-    /// segments only, never the last. A failure stops the log.
+    /// The handle that removes old segments; usable on any thread.
+    pub fn retention(&self) -> Retention {
+        self.retention.clone()
+    }
+
+    /// As [`Retention::remove_before`], for who has the log itself.
     pub fn remove_before(&mut self, offset: u64) -> Result<usize, LogError> {
-        self.check_running()?;
-        let files = write(&self.index).take_before(offset);
-        let removed = files.iter().try_for_each(|path| {
-            // One by one: a crash in between must not leave a hole.
-            self.fs.remove(path).map_err(LogError::io("remove", path))?;
-            self.fs.sync_dir(&self.dir).map_err(LogError::io("sync", &self.dir))
-        });
-        removed.map(|()| files.len()).map_err(|error| self.stop(error))
-    }
-
-    fn check_running(&self) -> Result<(), LogError> {
-        match &self.stopped {
-            None => Ok(()),
-            Some(cause) => Err(LogError::Stopped { cause: cause.clone() }),
-        }
-    }
-
-    /// Remembers the first failure and lets nobody wait for more.
-    fn stop(&mut self, error: LogError) -> LogError {
-        let cause = error.one_line();
-        tracing::error!(cause, "the log stopped");
-        self.stopped = Some(cause);
-        self.tail.close();
-        error
+        self.retention.remove_before(offset)
     }
 
     /// Writes a sealed frame, into a new segment if it does not fit.
     fn write(&mut self, frame: &FrameBuf, header: &FrameHeader) -> Result<(), LogError> {
         let bytes = frame.padded();
         let padded_len = bytes.len() as u64;
-        if padded_len > self.active.length - self.active.position {
+        if padded_len > self.active.room() {
             self.rotate(padded_len)?;
         }
-        let Active { file, path, position, .. } = &mut self.active;
-        file.write_at(bytes, *position).map_err(LogError::io("write", path))?;
-        file.sync_data().map_err(LogError::io("sync", path))?;
-        write(&self.index).add_frame(header, *position, padded_len);
-        *position += padded_len;
+        let position = self.active.append(bytes)?;
+        write(&self.index).add_frame(header, position, padded_len);
         Ok(())
     }
 
     /// Begins a new segment at the end of the log with room for `room` bytes.
     fn rotate(&mut self, room: u64) -> Result<(), LogError> {
         let length = self.options.segment_bytes.max(BLOCK_U64 + room);
-        let (file, temporary) = match self.spare.take(length) {
+        let (blank, temporary) = match self.spare.take(length) {
             Some(spare) => spare,
             None => {
                 let temporary = self.dir.join(INLINE_NAME);
-                (make_zeros(&*self.fs, &temporary, length)?, temporary)
+                (make_blank(&*self.fs, &temporary, length)?, temporary)
             }
         };
+        let Blank { file, zeroed_to } = blank;
         let header = SegmentHeader {
             log_id: self.log_id,
             base_offset: self.end,
@@ -247,7 +250,7 @@ impl SegmentLog {
         };
         let segment = segment::install(&*self.fs, &*file, &temporary, &self.dir, &header)?;
         write(&self.index).add_segment(&segment);
-        self.active = Active { file, path: segment.path, position: BLOCK_U64, length };
+        self.active = Active::new(file, segment.path, BLOCK_U64, length, zeroed_to);
         self.spare.want();
         mark::write(&*self.fs, &self.dir, self.log_id, self.end)
     }
@@ -259,7 +262,7 @@ impl Log for SegmentLog {
     }
 
     fn start(&self) -> u64 {
-        self.index.read().unwrap_or_else(PoisonError::into_inner).start()
+        read(&self.index).start()
     }
 
     fn end(&self) -> u64 {
@@ -267,7 +270,7 @@ impl Log for SegmentLog {
     }
 
     fn append(&mut self, frame: &mut FrameBuf, header: &FrameHeader) -> Result<(), LogError> {
-        self.check_running()?;
+        self.running.check()?;
         if header.base_offset != self.end {
             return Err(LogError::WrongOffset { expected: self.end, found: header.base_offset });
         }
@@ -279,7 +282,7 @@ impl Log for SegmentLog {
         }
         frame.seal(header, &self.log_id);
         if let Err(error) = self.write(frame, header) {
-            return Err(self.stop(error));
+            return Err(self.running.stop(error));
         }
         self.end = header.end_offset();
         self.tail.advance(self.end);
@@ -287,7 +290,7 @@ impl Log for SegmentLog {
     }
 
     fn mark_end(&mut self) -> Result<(), LogError> {
-        self.check_running()?;
+        self.running.check()?;
         mark::write(&*self.fs, &self.dir, self.log_id, self.end)
     }
 
@@ -308,6 +311,7 @@ impl Drop for SegmentLog {
     fn drop(&mut self) {
         self.tail.close();
         self.spare.close();
+        self.retention.close();
     }
 }
 
@@ -322,8 +326,8 @@ fn remove_leftovers(fs: &dyn FileSystem, dir: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-fn make_zeros(fs: &dyn FileSystem, path: &Path, bytes: u64) -> Result<Arc<dyn File>, LogError> {
-    segment::zero_file(fs, path, bytes, || false)?.ok_or_else(|| LogError::Io {
+fn make_blank(fs: &dyn FileSystem, path: &Path, bytes: u64) -> Result<Blank, LogError> {
+    segment::make_blank(fs, path, bytes, || false)?.ok_or_else(|| LogError::Io {
         op: "create",
         path: path.to_owned(),
         source: io::ErrorKind::Interrupted.into(),
@@ -337,7 +341,7 @@ fn create_first(
     log_id: LogId,
 ) -> Result<(), LogError> {
     let temporary = dir.join(INLINE_NAME);
-    let file = make_zeros(fs, &temporary, options.segment_bytes)?;
+    let Blank { file, .. } = make_blank(fs, &temporary, options.segment_bytes)?;
     let created_by = options.created_by.clone();
     let header = SegmentHeader { log_id, base_offset: 0, length: options.segment_bytes, created_by };
     segment::install(fs, &*file, &temporary, dir, &header).map(|_| ())
@@ -351,8 +355,4 @@ fn settle(fs: &dyn FileSystem, dir: &Path, last: &SegmentFile) -> Result<(), Log
     let file = fs.open(&last.path).map_err(LogError::io("open", &last.path))?;
     file.sync_data().map_err(LogError::io("sync", &last.path))?;
     file.drop_cache().map_err(LogError::io("drop the cache of", &last.path))
-}
-
-fn write(index: &RwLock<Index>) -> RwLockWriteGuard<'_, Index> {
-    index.write().unwrap_or_else(PoisonError::into_inner)
 }

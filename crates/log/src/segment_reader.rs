@@ -48,7 +48,8 @@ impl SegmentReader {
             mark.check(&self.dir, self.log_id, end)?;
         }
         let torn_tail = walk.ending().and_then(TornTail::of);
-        Ok(OpenReport { frames, start, end, segments: walk.segments().len(), torn_tail })
+        let segments = walk.segments().len();
+        Ok(OpenReport { frames, start, walked_from: start, end, segments, torn_tail })
     }
 
     /// Frames whose range ends after `offset`, in order. At the end it gives `None` and looks again when called

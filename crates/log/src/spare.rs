@@ -1,6 +1,6 @@
-//! The next segment, zero-filled ahead of need, so that the appender does not stop for it.
+//! The next segment, allocated ahead of need, so that the appender does not stop for it.
 //!
-//! One segment of zeros is wanted as soon as the one before was taken. A background thread of the hub sits in
+//! One blank segment is wanted as soon as the one before was taken. A background thread of the hub sits in
 //! [`SparePreparer::run`]; a simulator or a test calls [`SparePreparer::prepare_if_wanted`] where it likes. With
 //! neither, the appender makes its segments itself.
 
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::LogError;
-use crate::segment::{SPARE_NAME, zero_file};
-use holdfast_disk::{File, FileSystem};
+use crate::segment::{Blank, SPARE_NAME, make_blank};
+use holdfast_disk::FileSystem;
 
 /// A cloneable handle that prepares spare segments for one [`SegmentLog`](crate::SegmentLog).
 #[derive(Clone)]
@@ -30,8 +30,8 @@ enum Spare {
     Wanted,
     /// Somebody is at it.
     Busy,
-    /// Zeros, synced.
-    Ready(Arc<dyn File>),
+    /// Whole and synced.
+    Ready(Blank),
     /// The last try failed. The appender will try for itself and report.
     Failed,
 }
@@ -79,15 +79,15 @@ impl SparePreparer {
         // If this panics, the guard still tells those who wait.
         let mut done = Done { preparer: self, spare: Spare::Failed };
         let shared = &self.shared;
-        if let Some(file) = zero_file(&*shared.fs, &shared.path, shared.bytes, || self.lock().closed)? {
-            done.spare = Spare::Ready(file);
+        if let Some(blank) = make_blank(&*shared.fs, &shared.path, shared.bytes, || self.lock().closed)? {
+            done.spare = Spare::Ready(blank);
         }
         Ok(matches!(done.spare, Spare::Ready(_)))
     }
 
-    /// The spare's file and temporary path, if there is one of at least `bytes`. Waits for one in the making:
+    /// The spare and its temporary path, if there is one of at least `bytes`. Waits for one in the making:
     /// that is less work than another. The next one is wanted from now on.
-    pub(crate) fn take(&self, bytes: u64) -> Option<(Arc<dyn File>, PathBuf)> {
+    pub(crate) fn take(&self, bytes: u64) -> Option<(Blank, PathBuf)> {
         if bytes > self.shared.bytes {
             return None;
         }
@@ -95,7 +95,7 @@ impl SparePreparer {
         let waited = self.shared.changed.wait_while(self.lock(), busy);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut state.spare, Spare::Failed) {
-            Spare::Ready(file) => Some((file, self.shared.path.clone())),
+            Spare::Ready(blank) => Some((blank, self.shared.path.clone())),
             _ => None,
         }
     }

@@ -73,7 +73,7 @@ impl Walk {
             return Err(LogError::BeforeStart { offset: from, start: first.base });
         }
         let index = segments.partition_point(|segment| segment.base <= from) - 1;
-        let (header, blocks) = open_segment(&*fs, &segments[index])?;
+        let (header, blocks) = open_segment(&*fs, dir, &segments[index])?;
         Ok(Self {
             fs,
             dir: dir.to_owned(),
@@ -96,6 +96,11 @@ impl Walk {
     /// The segments as listed.
     pub fn segments(&self) -> &[SegmentFile] {
         &self.segments
+    }
+
+    /// Index of the segment the walk stands in.
+    pub fn segment(&self) -> usize {
+        self.index
     }
 
     /// The payload of the frame met last.
@@ -185,14 +190,8 @@ impl Walk {
 
     fn enter(&mut self, index: usize) -> Result<(), LogError> {
         let segment = &self.segments[index];
-        let (header, blocks) = open_segment(&*self.fs, segment)?;
-        if header.log_id != self.log_id {
-            return Err(LogError::ForeignSegment {
-                file: segment.path.clone(),
-                found: header.log_id,
-                expected: self.log_id,
-            });
-        }
+        let (header, blocks) = open_segment(&*self.fs, &self.dir, segment)?;
+        header.check_log_id(self.log_id, segment)?;
         self.index = index;
         self.header = header;
         self.blocks = blocks;
@@ -212,9 +211,22 @@ impl Walk {
     }
 }
 
-fn open_segment(fs: &dyn FileSystem, segment: &SegmentFile) -> Result<(SegmentHeader, Blocks), LogError> {
-    let file = fs.open_read(&segment.path).map_err(LogError::io("open", &segment.path))?;
-    let header = segment::read_header(&*file, segment)?;
-    let blocks = Blocks::new(file, header.length);
-    Ok((header, blocks))
+fn open_segment(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    segment: &SegmentFile,
+) -> Result<(SegmentHeader, Blocks), LogError> {
+    match segment::open_read(fs, segment) {
+        Ok((header, file)) => {
+            let blocks = Blocks::new(file, header.length);
+            Ok((header, blocks))
+        }
+        // Beside a running writer: it was listed, and old segments were removed since.
+        Err(error) => match segment::list(fs, dir)?.first() {
+            Some(first) if first.base > segment.base => {
+                Err(LogError::BeforeStart { offset: segment.base, start: first.base })
+            }
+            _ => Err(error),
+        },
+    }
 }

@@ -4,26 +4,26 @@
 //! is split in shards by the top bits of the hash: a shard that must grow moves a 256th of the entries, not all
 //! of them at once in the middle of somebody's payment.
 
-use foldhash::quality::FixedState;
 use hashbrown::HashTable;
-use std::hash::BuildHasher;
 
 use holdfast_domain::ids::{TransferId, TransferNo};
+
+use crate::runs::hash_id;
 
 const SHARDS: usize = 256;
 
 pub(crate) struct IdIndex {
-    key: FixedState,
+    key: u64,
     shards: Vec<HashTable<TransferNo>>,
 }
 
 impl IdIndex {
     pub(crate) fn new(key: u64) -> IdIndex {
-        IdIndex { key: FixedState::with_seed(key), shards: (0..SHARDS).map(|_| HashTable::new()).collect() }
+        IdIndex { key, shards: (0..SHARDS).map(|_| HashTable::new()).collect() }
     }
 
     fn hash(&self, id: TransferId) -> u64 {
-        self.key.hash_one(id.0)
+        hash_id(self.key, id.0)
     }
 
     /// hashbrown takes its tags from the top seven bits; the shard is chosen by others.
@@ -46,7 +46,7 @@ impl IdIndex {
         id_of: impl Fn(TransferNo) -> TransferId,
     ) {
         let hash = self.hash(id);
-        let key = &self.key;
-        self.shards[Self::shard_of(hash)].insert_unique(hash, no, |no| key.hash_one(id_of(*no).0));
+        let key = self.key;
+        self.shards[Self::shard_of(hash)].insert_unique(hash, no, |no| hash_id(key, id_of(*no).0));
     }
 }

@@ -1,36 +1,63 @@
 //! State: the rows that decisions read and effects change.
 //!
-//! [`MemoryStore`] keeps them hot in memory, owned by the one thread that decides. The log is the history: after a
-//! restart the rows are derived from it again. Rooms:
+//! [`LocalStore`] is the store of the embedded profile: what is open in memory, what has ended on the disk.
+//! [`MemoryStore`] keeps everything in memory; tools use it, and tests compare with it. The log is the history:
+//! both can be derived from it again. Rooms:
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `memory` | the rows, as [`View`] for decisions and [`Rows`] for effects |
-//! | `pages` | a growing array that never copies itself |
-//! | `id_index` | transfer id to row, safe against ids chosen to collide |
+//! | `local` | the store of the embedded profile |
+//! | `checkpoint` | its state after one frame, in one file |
+//! | `blocks` | records in append-only files: outcomes and callbacks |
+//! | `runs` | ids of ended transfers, in sorted files |
+//! | `row` | the bytes of a transfer |
+//! | `callback_rows` | callbacks, for whoever delivers them |
+//! | `memory` | the plain store |
+//! | `books` | participants, accounts, funds and endpoints, in both |
 //! | `hold_index` | open holds by expiration; its cost follows what expires |
+//! | `id_index`, `pages` | ids and rows of the plain store |
 //! | `conformance` | what every store must do, as tests over the trait |
 
 mod blocks;
+mod books;
+mod callback_rows;
+mod checkpoint;
 pub mod conformance;
 mod error;
 mod hold_index;
 mod id_index;
+mod local;
 mod memory;
 mod pages;
+mod row;
 mod runs;
 
+pub use books::Roster;
+pub use callback_rows::CallbackRows;
 pub use error::StoreError;
+pub use local::{
+    Done, Held, History, Job, LocalStore, Recovered, Sought, StoreCheck, StoreFile, StoreFinding,
+    StoreReport, files_of, recover,
+};
 pub use memory::MemoryStore;
 
 use holdfast_domain::effects::{Effects, Rows};
-use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferNo};
+use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, Participant};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
 /// State that the loop can decide on, change, and show.
+///
+/// A frame passes it in this order: [`Store::load`], decide, [`Store::apply`], whatever is derived from the state
+/// after the frame, [`Store::settle`].
 pub trait Store: View + Rows + Send {
+    /// Brings in what the frame's commands may read of transfers that have ended. Changes nothing that is stored.
+    ///
+    /// # Errors
+    /// If what is on the disk cannot be read; the frame must not be decided then.
+    fn load(&mut self, ids: &mut dyn Iterator<Item = TransferId>) -> Result<(), StoreError>;
+
     /// Takes over the effects of a frame that was decided at `now`: one atomic step.
     fn apply(&mut self, effects: &Effects, now: Millis)
     where
@@ -38,6 +65,44 @@ pub trait Store: View + Rows + Send {
     {
         effects.apply(now, self);
     }
+
+    /// The frame is done: transfers that it ended may leave memory.
+    fn settle(&mut self, effects: &Effects);
+
+    /// Keeps a callback for whoever delivers it, and tells its place.
+    fn add_callback(&mut self, _: &[u8]) -> u64 {
+        0
+    }
+
+    /// Lets readers see the callbacks that were added.
+    fn callbacks_added(&mut self) {}
+
+    /// Callbacks before that place were delivered and need not be kept.
+    fn forget_callbacks(&mut self, _: u64) {}
+
+    /// Begins a checkpoint of the state after the frames before `offset`; `progress` is given back by [`recover`].
+    /// `false` if there is nothing to begin. The jobs of it come from [`Store::take_job`].
+    fn begin_checkpoint(&mut self, _: u64, _: Vec<u8>) -> bool {
+        false
+    }
+
+    /// The next job to be run, on any thread.
+    fn take_job(&mut self) -> Option<Job> {
+        None
+    }
+
+    /// Whether a checkpoint or a merge is under way.
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    /// The offset of the newest checkpoint on the disk.
+    fn newest_checkpoint(&self) -> Option<u64> {
+        None
+    }
+
+    /// Takes in what a job has done.
+    fn absorb(&mut self, _: Done) {}
 
     /// Lets the expiry index put what has come due by `now` in order. Changes nothing that a decision can see.
     fn sort_due(&mut self, now: Millis);
@@ -70,8 +135,8 @@ pub trait Store: View + Rows + Send {
     /// The endpoint of that type.
     fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str>;
 
-    /// Transfers from number `from` on, at most `max`.
-    fn transfers_from(&self, from: TransferNo, max: usize) -> Vec<&Transfer>;
+    /// Transfers from number `from` on that have not ended, by number, at most `max`.
+    fn open_transfers(&self, from: TransferNo, max: usize) -> Vec<&Transfer>;
 
     /// The sum of invariant 1 per currency: positions less what open transfers hold on them, plus settlement.
     fn conserved_sums(&self) -> Vec<(Currency, holdfast_domain::money::Balance)> {

@@ -1,55 +1,48 @@
-//! The embedded store: every row in memory.
-
-use std::collections::BTreeMap;
+//! The plain store: every row in memory for ever. Tools that look at a log use it, and it is what the store of the
+//! embedded profile is compared with.
 
 use holdfast_domain::command::SetEndpoint;
-use holdfast_domain::effects::Rows;
+use holdfast_domain::effects::{Effects, Rows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
-use crate::Store;
-use crate::hold_index::HoldIndex;
+use crate::books::Books;
+use crate::hold_index::{HoldIndex, Seat};
 use crate::id_index::IdIndex;
 use crate::pages::Pages;
+use crate::{Store, StoreError};
 
-/// All rows of the embedded profile, owned by the thread that decides.
+/// All rows there ever were, owned by the thread that decides.
 pub struct MemoryStore {
     transfers: Pages<Transfer>,
     ids: IdIndex,
     holds: HoldIndex,
-    participants: Vec<Participant>,
-    names: BTreeMap<Name, ParticipantId>,
-    accounts: Vec<Account>,
-    funds: BTreeMap<TransferId, FundsMovement>,
-    endpoints: BTreeMap<ParticipantId, BTreeMap<String, String>>,
+    books: Books,
 }
 
 impl MemoryStore {
-    /// An empty store. `key` is a secret of the data directory under which ids are hashed.
+    /// An empty store. `key` is a secret under which ids are hashed.
     #[must_use]
     pub fn new(key: u64) -> MemoryStore {
         MemoryStore {
             transfers: Pages::new(),
             ids: IdIndex::new(key),
             holds: HoldIndex::default(),
-            participants: Vec::new(),
-            names: BTreeMap::new(),
-            accounts: Vec::new(),
-            funds: BTreeMap::new(),
-            endpoints: BTreeMap::new(),
+            books: Books::default(),
         }
+    }
+
+    /// Transfers from number `from` on, ended or not.
+    pub fn transfers_from(&self, from: TransferNo) -> impl Iterator<Item = &Transfer> {
+        self.transfers.iter_from(from.0)
     }
 }
 
-/// Participants and accounts are numbered from 1.
-fn place(number: u32) -> Option<usize> {
-    number.checked_sub(1).map(|place| place as usize)
-}
-
-fn number(place: usize) -> u32 {
-    u32::try_from(place + 1).expect("fewer than 2^32 of them")
+/// Every transfer keeps its row, so its number is its seat.
+fn seat(no: TransferNo) -> Seat {
+    Seat::try_from(no.0).expect("fewer than 2^32 transfers")
 }
 
 impl View for MemoryStore {
@@ -67,27 +60,27 @@ impl View for MemoryStore {
     }
 
     fn participant(&self, id: ParticipantId) -> Option<&Participant> {
-        self.participants.get(place(id.0)?)
+        self.books.participant(id)
     }
 
     fn participant_named(&self, name: Name) -> Option<&Participant> {
-        self.participant(*self.names.get(&name.folded())?)
+        self.books.participant_named(name)
     }
 
     fn next_participant(&self) -> ParticipantId {
-        ParticipantId(number(self.participants.len()))
+        self.books.next_participant()
     }
 
     fn account(&self, id: AccountId) -> Option<&Account> {
-        self.accounts.get(place(id.0)?)
+        self.books.account(id)
     }
 
     fn next_account(&self) -> AccountId {
-        AccountId(number(self.accounts.len()))
+        self.books.next_account()
     }
 
     fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
-        self.funds.get(&id)
+        self.books.funds(id)
     }
 
     fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
@@ -97,21 +90,19 @@ impl View for MemoryStore {
 
 impl Rows for MemoryStore {
     fn put_participant(&mut self, row: &Participant) {
-        self.names.insert(row.name.folded(), row.id);
-        put(&mut self.participants, row.id.0, row.clone());
+        self.books.put_participant(row);
     }
 
     fn put_account(&mut self, row: &Account) {
-        put(&mut self.accounts, row.id.0, *row);
+        self.books.put_account(row);
     }
 
     fn put_funds(&mut self, row: &FundsMovement) {
-        self.funds.insert(row.id, *row);
+        self.books.put_funds(row);
     }
 
     fn put_endpoint(&mut self, row: &SetEndpoint) {
-        let of_participant = self.endpoints.entry(row.participant()).or_default();
-        of_participant.insert(row.kind().to_owned(), row.value().to_owned());
+        self.books.put_endpoint(row);
     }
 
     fn add_transfer(&mut self, row: &Transfer) {
@@ -126,34 +117,27 @@ impl Rows for MemoryStore {
     }
 
     fn account_mut(&mut self, id: AccountId) -> &mut Account {
-        place(id.0)
-            .and_then(|place| self.accounts.get_mut(place))
-            .expect("a change names an account that exists")
+        self.books.account_mut(id)
     }
 
     fn hold_opened(&mut self, no: TransferNo) {
         let expiration = self.transfer_mut(no).expiration;
-        self.holds.insert(expiration, no);
+        self.holds.insert(expiration, no, seat(no));
     }
 
     fn hold_closed(&mut self, no: TransferNo) {
         let expiration = self.transfer_mut(no).expiration;
-        self.holds.remove(expiration, no);
-    }
-}
-
-fn put<T>(rows: &mut Vec<T>, number: u32, row: T) {
-    let place = place(number).expect("numbered from 1");
-    match rows.get_mut(place) {
-        Some(known) => *known = row,
-        None => {
-            assert_eq!(place, rows.len(), "rows are numbered without gaps");
-            rows.push(row);
-        }
+        self.holds.remove(expiration, no, seat(no));
     }
 }
 
 impl Store for MemoryStore {
+    fn load(&mut self, _: &mut dyn Iterator<Item = TransferId>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn settle(&mut self, _: &Effects) {}
+
     fn sort_due(&mut self, now: Millis) {
         self.holds.sort_due(now);
     }
@@ -175,28 +159,27 @@ impl Store for MemoryStore {
         self.holds.iter().for_each(|no| show(self.transfers.get(no.0).expect("indexed")));
     }
 
+    fn open_transfers(&self, from: TransferNo, max: usize) -> Vec<&Transfer> {
+        self.transfers_from(from).filter(|row| !row.state.is_final()).take(max).collect()
+    }
+
     fn participants(&self) -> Vec<&Participant> {
-        self.participants.iter().collect()
+        self.books.participants().iter().collect()
     }
 
     fn accounts(&self) -> Vec<&Account> {
-        self.accounts.iter().collect()
+        self.books.accounts().iter().collect()
     }
 
     fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)> {
-        let of_participant = self.endpoints.get(&participant).into_iter().flatten();
-        of_participant.map(|(kind, value)| (kind.as_str(), value.as_str())).collect()
+        self.books.endpoints(participant)
     }
 
     fn has_endpoints(&self) -> bool {
-        !self.endpoints.is_empty()
+        self.books.has_endpoints()
     }
 
     fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str> {
-        self.endpoints.get(&participant)?.get(kind).map(String::as_str)
-    }
-
-    fn transfers_from(&self, from: TransferNo, max: usize) -> Vec<&Transfer> {
-        self.transfers.iter_from(from.0).take(max).collect()
+        self.books.endpoint(participant, kind)
     }
 }

@@ -11,7 +11,7 @@ use holdfast_domain::ids::{Currency, ParticipantId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::{Account, Participant};
 use holdfast_domain::view::View;
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::{LocalStore, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -53,7 +53,7 @@ fn shown(name: Option<&str>, currency: Currency, cap: Amount, alarm_percentage: 
 
 /// The limits of one participant that the filter lets through.
 fn limits_of<'a>(
-    store: &'a MemoryStore,
+    store: &'a LocalStore,
     row: &'a Participant,
     wanted: Option<Currency>,
 ) -> impl Iterator<Item = (&'a Account, Amount)> {

@@ -35,7 +35,7 @@ use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::participants::{HUB_NAME, Name, Participant};
 use holdfast_domain::view::View;
-use holdfast_store::MemoryStore;
+use holdfast_store::LocalStore;
 
 use crate::Edge;
 use crate::calls::{ask, submit};
@@ -60,7 +60,7 @@ impl Whom<'_> {
 }
 
 /// Looks a name up, without regard to case.
-fn find<'a>(store: &'a MemoryStore, name: &str) -> Option<Whom<'a>> {
+fn find<'a>(store: &'a LocalStore, name: &str) -> Option<Whom<'a>> {
     match Name::new(name)? {
         name if name.is_hub() => Some(Whom::Hub),
         name => store.participant_named(name).map(Whom::Participant),
@@ -71,7 +71,7 @@ fn find<'a>(store: &'a MemoryStore, name: &str) -> Option<Whom<'a>> {
 async fn about<R: Send + 'static>(
     edge: &Edge,
     name: &str,
-    question: impl FnOnce(&MemoryStore, Whom<'_>) -> R + Send + 'static,
+    question: impl FnOnce(&LocalStore, Whom<'_>) -> R + Send + 'static,
 ) -> Result<R, ApiError> {
     let asked = name.to_owned();
     let answer = ask(edge, move |core| {

@@ -14,7 +14,7 @@ use holdfast_domain::participants::HUB_NAME;
 use holdfast_domain::view::View;
 use holdfast_hub::clock::{Clock, SystemClock};
 use holdfast_hub::{CallbackRow, HubHandle};
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::{LocalStore, Roster, Sought, Store, StoreError};
 use tokio::sync::oneshot;
 
 use super::message::{Facts, Outgoing, compose};
@@ -101,12 +101,26 @@ impl HubDesk {
         let (send, receive) = oneshot::channel();
         let rows = rows.to_vec();
         let question = self.hub.ask(Box::new(move |core| {
-            let facts: Vec<Facts> = rows.iter().map(|row| facts_of(core.store(), row)).collect();
+            let facts: Vec<_> = rows.iter().map(|row| facts_of(core.store(), row)).collect();
             // A lane that has ended needs no answer.
-            let _: Result<(), _> = send.send(facts);
+            let _: Result<(), _> = send.send((facts, core.store().roster()));
         }));
         question.map_err(|_| NotNow)?;
-        receive.await.map_err(|_| NotNow)
+        let (facts, roster) = receive.await.map_err(|_| NotNow)?;
+        // Most transfers have ended by now, and their rows may be on the disk.
+        let complete = move || {
+            facts
+                .into_iter()
+                .map(|facts| complete(facts, &roster))
+                .collect::<Result<Vec<Facts>, StoreError>>()
+        };
+        let completed = tokio::task::spawn_blocking(complete).await;
+        completed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())).map_err(
+            |error: StoreError| {
+                tracing::error!(%error, "callbacks cannot be written");
+                NotNow
+            },
+        )
     }
 
     async fn origins(&self, rows: &[CallbackRow]) -> Vec<Option<Result<Command, OriginalError>>> {
@@ -137,15 +151,23 @@ pub(super) const fn origin_of(row: &CallbackRow) -> Option<u64> {
 }
 
 /// The name of a participant, the hub's own included.
-pub(super) fn name_of(store: &MemoryStore, participant: ParticipantId) -> Option<String> {
+pub(super) fn name_of(store: &LocalStore, participant: ParticipantId) -> Option<String> {
     if participant == HUB {
         return Some(HUB_NAME.to_owned());
     }
     store.participant(participant).map(|row| row.name.as_str().to_owned())
 }
 
-fn facts_of(store: &MemoryStore, row: &CallbackRow) -> Facts {
-    let transfer = store.transfer(row.transfer).cloned();
+/// Adds the transfer, wherever it is, and its parties.
+fn complete((facts, sought): (Facts, Sought), roster: &Roster) -> Result<Facts, StoreError> {
+    let name = |party| roster.participant(party).map(|row| row.name.as_str().to_owned());
+    let transfer = sought.get()?;
+    let parties = transfer.as_ref().map(|transfer| (name(transfer.payer), name(transfer.payee)));
+    let (payer, payee) = parties.unwrap_or_default();
+    Ok(Facts { payer, payee, transfer, ..facts })
+}
+
+fn facts_of(store: &LocalStore, row: &CallbackRow) -> (Facts, Sought) {
     let alarmed = match row.message {
         CallbackMessage::Alarm { account, .. } => store.account(account).and_then(|account| {
             let name = name_of(store, account.participant)?;
@@ -153,14 +175,13 @@ fn facts_of(store: &MemoryStore, row: &CallbackRow) -> Facts {
         }),
         _ => None,
     };
-    Facts {
+    let facts = Facts {
         receiver: name_of(store, row.to).unwrap_or_default(),
         endpoint: store.endpoint(row.to, row.message.endpoint_type()).map(str::to_owned),
-        payer: transfer.as_ref().and_then(|transfer| name_of(store, transfer.payer)),
-        payee: transfer.as_ref().and_then(|transfer| name_of(store, transfer.payee)),
-        transfer,
         alarmed,
-    }
+        ..Facts::default()
+    };
+    (facts, store.seek(row.transfer))
 }
 
 /// The address that a template leads to for this callback.

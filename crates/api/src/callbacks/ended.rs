@@ -190,6 +190,12 @@ impl Ended {
         self.lock().ends.is_open(number)
     }
 
+    /// The first callback that is still to be delivered, as far as is known.
+    pub(super) fn first_open(&self) -> u64 {
+        let state = self.lock();
+        state.ends.open.first().copied().unwrap_or(state.ends.mark)
+    }
+
     /// These callbacks were taken up, in the order of their numbers.
     pub(super) fn taken(&self, numbers: impl Iterator<Item = u64>) {
         let mut state = self.lock();

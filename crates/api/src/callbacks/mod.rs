@@ -53,7 +53,7 @@ use desk::{HubDesk, origin_of};
 use ended::Ended;
 use lane::Job;
 use lanes::Lanes;
-use options::{CallbackOptions, READ_AHEAD_ROWS_MAX, SYNC_INTERVAL};
+use options::{CallbackOptions, READ_AHEAD_ROWS_MAX, ROWS_TAKEN_MAX, SYNC_INTERVAL};
 use originals::{Follower, Originals};
 use post::Post;
 
@@ -119,12 +119,6 @@ impl CallbackMemory {
         };
         open().map_err(unusable)
     }
-
-    /// Whether the callback is still to be delivered, as far as is known.
-    #[must_use]
-    pub fn is_open(&self, row: &CallbackRow) -> bool {
-        self.ended.is_open(row.number)
-    }
 }
 
 /// What the views hold of running callbacks.
@@ -166,8 +160,22 @@ impl Callbacks {
         let takes = Arc::clone(&lanes);
         let taker = thread("callbacks", move || {
             let mut follower = Follower::default();
-            while let Some(rows) = feed.take() {
-                take(&takes, &originals, &mut follower, rows);
+            // What an earlier run left open comes first.
+            let (mut known, old) = (takes.ended.first_open(), feed.durable());
+            while let Some(end) = feed.wait_beyond(known) {
+                let to = end.min(known + ROWS_TAKEN_MAX);
+                let rows: Result<Vec<CallbackRow>, _> = feed.rows(known, to).collect();
+                match rows {
+                    Ok(mut rows) => {
+                        rows.retain(|row| row.number >= old || takes.ended.is_open(row.number));
+                        take(&takes, &originals, &mut follower, rows);
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "callbacks cannot be read; none is delivered until a restart");
+                        return;
+                    }
+                }
+                known = to;
             }
         })?;
         let ended = Arc::new(AtomicBool::new(false));

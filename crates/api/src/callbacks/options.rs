@@ -80,3 +80,6 @@ impl Default for CallbackOptions {
         }
     }
 }
+
+/// Rows that are read from the store at a time.
+pub const ROWS_TAKEN_MAX: u64 = 4_096;

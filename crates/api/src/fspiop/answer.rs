@@ -14,14 +14,13 @@ use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::{Code, CompletionKind, Reason, Transfer, TransferState};
-use holdfast_domain::view::View;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::ilp;
 use super::prefer::{PREFERENCE_APPLIED, Wait};
 use crate::Edge;
-use crate::calls::{ask, submit};
+use crate::calls::{find, submit};
 use crate::error::{ApiError, error_information};
 
 /// Where a transfer stands, for a caller who waits.
@@ -111,5 +110,5 @@ pub(super) fn fulfilment_of(row: &Transfer) -> Option<[u8; 32]> {
 
 /// The same for a transfer that must be looked up first.
 pub(super) async fn stored_fulfilment(edge: &Edge, id: TransferId) -> Result<Option<[u8; 32]>, ApiError> {
-    ask(edge, move |core| core.store().transfer(id).and_then(fulfilment_of)).await
+    Ok(find(edge, id).await?.0.as_ref().and_then(fulfilment_of))
 }

@@ -10,11 +10,7 @@ use axum::response::{IntoResponse, Response};
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Command, Lookup};
-use holdfast_domain::ids::{ParticipantId, TransferId};
-use holdfast_domain::transfers::{Code, Reason, TransferState};
-use holdfast_domain::view::View;
-use holdfast_hub::Core;
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::Store;
 
 use super::answer::{decide, fulfilment_of, refusal, standing};
 use super::headers;
@@ -22,7 +18,7 @@ use super::prefer::Wait;
 use super::receive::sender;
 use super::{PathId, id_in_path};
 use crate::Edge;
-use crate::calls::ask;
+use crate::calls::{ask, find};
 use crate::error::ApiError;
 
 /// Takes the question.
@@ -49,34 +45,16 @@ pub(crate) async fn get(
         decide(&edge, lookup).await?;
         return Ok(StatusCode::ACCEPTED.into_response());
     };
-    let seen = ask(&edge, move |core| look(core, source, id)).await?;
-    let Seen { state, error, fulfilment, is_called } =
-        seen.map_err(|code| refusal(id_text, Some(code), None))?;
+    let (row, _) = find(&edge, id).await?;
+    let row = row.ok_or_else(|| refusal(id_text, Some(ErrorCode::TransferIdNotFound.into()), None))?;
+    if source != row.payer && source != row.payee {
+        return Err(refusal(id_text, Some(ErrorCode::ClientError.into()), None));
+    }
+    let kind = CallbackMessage::Put(row.state).endpoint_type();
+    let is_called = ask(&edge, move |core| core.store().endpoint(source, kind).is_some()).await?;
     if is_called {
         decide(&edge, lookup).await?;
     }
-    Ok(standing(StatusCode::OK, wait, id_text, state, error, fulfilment))
-}
-
-/// What a party sees of its transfer.
-struct Seen {
-    state: TransferState,
-    error: Option<(Code, Option<Reason>)>,
-    fulfilment: Option<[u8; 32]>,
-    /// Whether the asker has said where it wants to be told.
-    is_called: bool,
-}
-
-fn look(core: &Core<MemoryStore>, source: ParticipantId, id: TransferId) -> Result<Seen, Code> {
-    let store = core.store();
-    let row = store.transfer(id).ok_or(ErrorCode::TransferIdNotFound)?;
-    if source != row.payer && source != row.payee {
-        return Err(ErrorCode::ClientError.into());
-    }
-    Ok(Seen {
-        state: row.state,
-        error: row.code.map(|code| (code, row.reason)),
-        fulfilment: fulfilment_of(row),
-        is_called: store.endpoint(source, CallbackMessage::Put(row.state).endpoint_type()).is_some(),
-    })
+    let error = row.code.map(|code| (code, row.reason));
+    Ok(standing(StatusCode::OK, wait, id_text, row.state, error, fulfilment_of(&row)))
 }

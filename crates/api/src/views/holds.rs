@@ -34,12 +34,12 @@ pub(crate) async fn holds(State(edge): State<Edge>, parameters: Parameters) -> R
     if !(1..=PAGE_ROWS_MAX).contains(&limit) {
         return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_ROWS_MAX}")));
     }
-    let page = ask(&edge, move |core| {
-        let store = core.store();
-        let rows = store.holds(before, after, limit);
-        rows.into_iter().map(|row| Shown::of(store, row)).collect::<Vec<Shown>>()
+    let (rows, roster) = ask(&edge, move |core| {
+        let rows = core.store().holds(before, after, limit).into_iter().cloned();
+        (rows.collect::<Vec<_>>(), core.store().roster())
     })
     .await?;
+    let page: Vec<Shown> = rows.into_iter().map(|row| Shown::of(&roster, row)).collect();
     let last = page.last().filter(|_| page.len() == limit);
     let next = last.map(|shown| write_cursor(shown.row.expiration, shown.row.no));
     let holds: Vec<Value> = page.iter().map(|shown| Value::Object(shown.summary())).collect();

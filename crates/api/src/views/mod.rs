@@ -9,8 +9,7 @@ pub(crate) mod transfers;
 
 use holdfast_domain::participants::Name;
 use holdfast_domain::transfers::Transfer;
-use holdfast_domain::view::View;
-use holdfast_store::MemoryStore;
+use holdfast_store::Roster;
 use serde_json::{Map, Value, json};
 
 use crate::times;
@@ -24,10 +23,10 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(store: &MemoryStore, row: &Transfer) -> Shown {
+    fn of(roster: &Roster, row: Transfer) -> Shown {
         // Only an INVALID transfer can name a participant that does not exist.
-        let name = |participant| store.participant(participant).map(|row| row.name);
-        Shown { payer: name(row.payer), payee: name(row.payee), row: row.clone() }
+        let name = |participant| roster.participant(participant).map(|row| row.name);
+        Shown { payer: name(row.payer), payee: name(row.payee), row }
     }
 
     /// The members that every list of transfers shows.

@@ -5,11 +5,10 @@ use axum::extract::{Path, State};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::CompletionKind;
-use holdfast_domain::view::View;
 use serde_json::{Value, json};
 
 use super::Shown;
-use crate::calls::ask;
+use crate::calls::find;
 use crate::error::ApiError;
 use crate::{Edge, times};
 
@@ -19,10 +18,9 @@ pub(crate) async fn transfer(
 ) -> Result<Json<Value>, ApiError> {
     let id: TransferId =
         id.parse().map_err(|error: holdfast_domain::ids::IdError| ApiError::malformed(error.to_string()))?;
-    let found =
-        ask(&edge, move |core| core.store().transfer(id).map(|row| Shown::of(core.store(), row))).await?;
-    let shown = found.ok_or_else(|| ApiError::no_transfer(id))?;
-    Ok(Json(show(&shown)))
+    let (row, roster) = find(&edge, id).await?;
+    let row = row.ok_or_else(|| ApiError::no_transfer(id))?;
+    Ok(Json(show(&Shown::of(&roster, row))))
 }
 
 /// What an abort's code is called: even where we have the same number, the payee means its own.

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use holdfast_bench::depth::options::DEPTH_PAYMENTS_MIN;
 use holdfast_bench::fspiop::{
     CONNECTIONS_DEFAULT, FspiopOptions, IN_FLIGHT_DEFAULT, PARTICIPANTS_DEFAULT, Way, bench_fspiop,
 };
-use holdfast_bench::options::{ACCOUNTS_DEFAULT, RUNS_DEFAULT};
-use holdfast_bench::{BenchError, BenchOptions, Shape, bench_transfers};
+use holdfast_bench::options::{ACCOUNTS_DEFAULT, BATCH_PAYMENTS_DEFAULT, RUNS_DEFAULT, parse_count};
+use holdfast_bench::{BenchError, BenchOptions, DepthOptions, Shape, bench_depth, bench_transfers};
 
 use super::{BadInput, Output};
 
@@ -28,14 +29,23 @@ enum What {
 ///
 /// A payment is a prepare and its fulfil with the real preimage, both answered after fdatasync. One that is not
 /// settled fails the run. Every run has a new server with an empty log.
+///
+/// Depth is another question: one server and one data directory for all payments, window by window, with restarts
+/// after kill -9, many open holds, and holds that expire at once. It has one run, and musts that hold or are missed.
 #[derive(Debug, clap::Args)]
 struct Transfers {
-    /// Which cases
-    #[arg(long, value_enum, default_value = "all")]
-    shape: ShapeName,
-    /// Payments of each case [default: 1,000,000 in batches, fewer singly]
-    #[arg(long)]
+    /// Which cases [default: all; depth from 2m payments on]
+    #[arg(long, value_enum)]
+    shape: Option<ShapeName>,
+    /// Payments of each case, such as 500000, 500k or 10m [default: 1m in batches, fewer singly]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     payments: Option<u64>,
+    /// Depth: holds that are open while the server is killed, and that expire at once [default: a tenth of the payments, at most 1m]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    open_holds: Option<u64>,
+    /// Depth: let as many holds expire at once under load
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    expire: bool,
     /// Runs of each case; the median is the figure
     #[arg(long, default_value_t = RUNS_DEFAULT)]
     runs: u32,
@@ -125,17 +135,21 @@ enum ShapeName {
     Bins,
     /// All of these
     All,
+    /// A long history on one data directory: windows, restarts, open holds, mass expiry
+    Depth,
 }
 
-impl From<ShapeName> for Shape {
-    fn from(name: ShapeName) -> Shape {
-        match name {
-            ShapeName::Batch => Shape::Batch,
-            ShapeName::Single => Shape::Single,
-            ShapeName::Hot => Shape::Hot,
-            ShapeName::Bins => Shape::Bins,
-            ShapeName::All => Shape::All,
-        }
+/// The shape of the cases; `None`: depth.
+fn shape(flags: &Transfers) -> Option<Shape> {
+    let many = flags.payments.is_some_and(|payments| payments >= DEPTH_PAYMENTS_MIN);
+    match flags.shape {
+        None if many => None,
+        None | Some(ShapeName::All) => Some(Shape::All),
+        Some(ShapeName::Batch) => Some(Shape::Batch),
+        Some(ShapeName::Single) => Some(Shape::Single),
+        Some(ShapeName::Hot) => Some(Shape::Hot),
+        Some(ShapeName::Bins) => Some(Shape::Bins),
+        Some(ShapeName::Depth) => None,
     }
 }
 
@@ -151,9 +165,13 @@ impl Bench {
 
 fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
     let output = flags.output;
+    let Some(shape) = shape(&flags) else { return depth(flags, program) };
+    if flags.open_holds.is_some() {
+        return Err(BadInput::from(anyhow::anyhow!("--open-holds needs --shape depth")).into());
+    }
     let report = bench_transfers(&BenchOptions {
         program,
-        shape: flags.shape.into(),
+        shape,
         payments: flags.payments,
         runs: flags.runs,
         in_flight: flags.in_flight,
@@ -166,6 +184,29 @@ fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
         progress: true,
     });
     print_report(&report.map_err(told)?, output)
+}
+
+fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
+    let output = flags.output;
+    let report = bench_depth(&DepthOptions {
+        program,
+        payments: flags.payments.unwrap_or(BATCH_PAYMENTS_DEFAULT),
+        open_holds: flags.open_holds,
+        expire: flags.expire,
+        batch: flags.batch,
+        connections: flags.connections,
+        accounts: flags.accounts,
+        data: flags.data,
+        keep: flags.keep,
+        seed: flags.seed,
+        progress: true,
+    });
+    let report = report.map_err(told)?;
+    print_report(&report, output)?;
+    match report.failed {
+        Some(reason) => Err(anyhow::anyhow!("the run ended early: {reason}")),
+        None => Ok(()),
+    }
 }
 
 fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {

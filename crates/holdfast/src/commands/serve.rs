@@ -8,7 +8,7 @@ use holdfast_api::callbacks::{CallbackMemory, Callbacks};
 use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_api::{Edge, FileBudget, Gate, RateLimit, ServeOptions, tls};
 use holdfast_hub::clock::SystemClock;
-use holdfast_hub::{CallbackRow, Hub, Opened, Status};
+use holdfast_hub::{Hub, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -77,10 +77,9 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     let cannot_open = || format!("cannot open the data in {}", settings.data.display());
     let memory = CallbackMemory::open(&settings.data).with_context(cannot_open)?;
     let (segments, new_log_id) = (SegmentOptions::default(), LogId(rand::random()));
-    let undelivered = |row: &CallbackRow| memory.is_open(row);
-    let opened = Opened::open_with(Arc::new(RealFs), &settings.data, segments, new_log_id, undelivered)
-        .with_context(cannot_open)?;
-    let (report, took) = (opened.report.clone(), opened.took);
+    let opened = Opened::open(Arc::new(RealFs), &settings.data, segments, new_log_id);
+    let opened = opened.with_context(cannot_open)?;
+    let (report, took, checkpoint) = (opened.report.clone(), opened.took, opened.checkpoint);
     if let Some(torn) = &report.torn_tail {
         tracing::warn!(
             file = %torn.file.display(), bytes = torn.bytes, offset = torn.offset, reason = %torn.reason,
@@ -110,10 +109,9 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     writeln!(out, "holdfast {}, embedded profile: one process, no replication", env!("CARGO_PKG_VERSION"))?;
     writeln!(
         out,
-        "data in {} ({} records in {} frames, read in {} ms)",
+        "data in {} ({} records; started from the checkpoint at {checkpoint} in {} ms)",
         data.display(),
         report.end,
-        report.frames,
         took.as_millis()
     )?;
     match asks_for_keys {

@@ -87,6 +87,7 @@ impl Settings {
             intake_items_max: all.number("intake.items_max"),
             expiry_holds_max: all.number("expiry.holds_max"),
             clock_jump_max: all.number("clock.jump_max"),
+            checkpoint_log_bytes: all.number("checkpoint.log_bytes"),
         };
         let per_second = NonZeroU32::new(all.number("rate.per_second"));
         let burst = NonZeroU32::new(all.number("rate.burst"));

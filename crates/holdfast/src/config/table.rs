@@ -71,7 +71,7 @@ const BYTES_CEILING: u64 = 1 << 40;
 const COUNT_CEILING: u64 = 1 << 30;
 
 /// All settings. Those without a table come first, as TOML wants it.
-pub(crate) static SETTINGS: [Setting; 21] = [
+pub(crate) static SETTINGS: [Setting; 22] = [
     text(
         "listen",
         Kind::Address,
@@ -128,6 +128,13 @@ pub(crate) static SETTINGS: [Setting; 21] = [
         HOUR_MS,
         hub::CLOCK_JUMP_MAX as u64,
         "Milliseconds that the wall clock may move against the monotonic one before nothing is taken any more.",
+    ),
+    number(
+        "checkpoint.log_bytes",
+        64 * 1024,
+        BYTES_CEILING,
+        hub::CHECKPOINT_LOG_BYTES,
+        "Bytes of log after which a checkpoint is made. Fewer make a start after a crash faster and write more.",
     ),
     number(
         "expiry.holds_max",

@@ -1,8 +1,6 @@
 //! A wall clock that jumps is not taken over: nothing expires early, commands wait until it is back or confirmed.
 
-use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::TransferState;
-use holdfast_domain::view::View;
 use holdfast_hub::clock::Clock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Refusal, Status, Turn};
@@ -23,7 +21,7 @@ fn a_jump_forward_expires_nothing_until_it_is_confirmed() {
     assert!(matches!(hub.status(), Status::ClockSuspect(_)));
     let refused = hub.frame(&[prepare(PAYER, PAYEE, 2, 1, START + 2 * HOUR)]);
     assert!(matches!(refused, Err(Refusal::Clock(_))), "{refused:?}");
-    let state = |hub: &crate::support::TestHub| hub.core().store().transfer(TransferId(1)).unwrap().state;
+    let state = |hub: &crate::support::TestHub| hub.row(1).unwrap().state;
     assert_eq!(state(&hub), TransferState::Reserved);
 
     hub.intake.confirm_clock(clock.read());

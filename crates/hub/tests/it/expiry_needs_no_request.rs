@@ -5,18 +5,17 @@ use std::time::{Duration, Instant};
 
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::TransferState;
-use holdfast_domain::view::View;
 use holdfast_hub::clock::{Clock, SystemClock};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Hub, HubHandle, Opened};
 use holdfast_log::RealFs;
 
-use crate::support::{LOG_ID, PAYEE, PAYER, prepare, small_segments, submission};
+use crate::support::{LOG_ID, PAYEE, PAYER, by_hand, prepare, small_segments, submission};
 
 fn state(hub: &HubHandle) -> Option<TransferState> {
     let (send, receive) = mpsc::channel();
-    let question = move |core: &holdfast_hub::Core<_>| {
-        send.send(View::transfer(core.store(), TransferId(1)).map(|row| row.state)).unwrap();
+    let question = move |core: &holdfast_hub::Core<holdfast_store::LocalStore>| {
+        send.send(core.store().seek(TransferId(1)).get().unwrap().map(|row| row.state)).unwrap();
     };
     hub.ask(Box::new(question)).unwrap();
     receive.recv().unwrap()
@@ -28,22 +27,8 @@ fn a_hold_ends_on_time_and_the_stop_is_clean() {
     {
         // Participants are easiest set up turn by turn; the same directory is then served for real.
         let opened = Opened::open(Arc::new(RealFs), folder.path(), small_segments(), LOG_ID).unwrap();
-        let (log, core) = opened.into_parts();
-        let (intake, health) = (
-            Arc::new(holdfast_hub::Intake::new(HubOptions::default())),
-            Arc::new(holdfast_hub::Health::default()),
-        );
-        let journal = holdfast_hub::Journal::inline(Box::new(log), &intake, &health);
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let writer = holdfast_hub::Writer::new(
-            core,
-            intake.clone(),
-            journal,
-            clock,
-            health.clone(),
-            HubOptions::default(),
-        );
-        crate::support::TestHub { writer, intake, health }.open_for_business(1_000);
+        let clock = Arc::new(SystemClock::new());
+        by_hand(opened, clock, HubOptions::default()).open_for_business(1_000);
     }
     let opened = Opened::open(Arc::new(RealFs), folder.path(), small_segments(), LOG_ID).unwrap();
     let clock = Arc::new(SystemClock::new());

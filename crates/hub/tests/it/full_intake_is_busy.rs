@@ -1,7 +1,5 @@
 //! Overload gives a clear "busy", and nothing of what was refused is stored.
 
-use holdfast_domain::ids::TransferId;
-use holdfast_domain::view::View;
 use holdfast_hub::limits::{HubOptions, SUBMISSION_RECORDS_MAX};
 use holdfast_hub::{Refusal, Turn};
 use holdfast_log::SimFs;
@@ -18,7 +16,7 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     assert_eq!(hub.submit(&[pay(4), pay(5), pay(6)]).err(), Some(Refusal::Busy));
     assert_eq!(hub.turn(), Turn::Frame(3));
     assert_eq!(taken.recv().unwrap().unwrap().len(), 3);
-    assert!(hub.core().store().transfer(TransferId(4)).is_none());
+    assert!(hub.row(4).is_none());
     hub.frame(&[pay(4), pay(5), pay(6)]).expect("there is room again");
 }
 

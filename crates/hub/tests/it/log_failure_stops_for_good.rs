@@ -2,8 +2,6 @@
 
 use std::sync::mpsc;
 
-use holdfast_domain::ids::TransferId;
-use holdfast_domain::view::View;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Refusal, Status, Turn};
 use holdfast_log::SimFs;
@@ -31,7 +29,7 @@ fn a_failed_sync_answers_unknown_and_then_refuses() {
     drop(hub);
     // What was acknowledged before is there; the unknown one may be repeated with the same id.
     let mut hub = open(&fs.crash(3), &clock, HubOptions::default()).unwrap();
-    assert!(hub.core().store().transfer(TransferId(1)).is_some());
+    assert!(hub.row(1).is_some());
     hub.frame(&[pay(2)]).unwrap();
 }
 

@@ -2,9 +2,8 @@
 //! would make room for a debit that came before it.
 
 use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::ids::TransferId;
+
 use holdfast_domain::transfers::TransferState;
-use holdfast_domain::view::View;
 use holdfast_hub::limits::HubOptions;
 use holdfast_log::SimFs;
 
@@ -16,7 +15,7 @@ const CAP: i64 = 100;
 fn stage(hub: &mut TestHub) {
     hub.open_for_business(CAP);
     let funds = holdfast_domain::command::Admin::FundsIn {
-        id: TransferId(2 << 100),
+        id: holdfast_domain::ids::TransferId(2 << 100),
         account: holdfast_domain::ids::AccountId(4),
         currency: crate::support::usd(),
         amount: holdfast_domain::money::Amount(CAP),
@@ -27,7 +26,7 @@ fn stage(hub: &mut TestHub) {
 }
 
 fn codes(hub: &TestHub) -> Vec<(TransferState, Option<u16>)> {
-    let rows = (1..=4).filter_map(|id| hub.core().store().transfer(TransferId(id)));
+    let rows = (1..=4).filter_map(|id| hub.row(id));
     rows.map(|row| (row.state, row.code.map(|code| code.number()))).collect()
 }
 

@@ -105,7 +105,7 @@ fn a_log_without_its_first_segment_is_not_replayed() {
     drop(hub);
     fs.remove(&folder.join(&segments()[0])).unwrap();
     let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
-    assert!(matches!(error, OpenError::Replay(ReplayError::Gap { expected: 0, .. })), "{error}");
+    assert!(matches!(error, OpenError::NothingToStartFrom { .. }), "{error}");
 }
 
 #[test]

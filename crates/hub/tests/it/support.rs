@@ -3,19 +3,21 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 
+use holdfast_disk::DirLock;
 use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::records::Sealed;
+use holdfast_domain::transfers::Transfer;
 use holdfast_hub::clock::{Clock, Reading};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{
-    Core, Health, Intake, Journal, OpenError, Opened, Refusal, Status, Submission, Turn, Writer,
+    Core, Health, Intake, Journal, Keeper, OpenError, Opened, Refusal, Status, Submission, Turn, Writer,
 };
 use holdfast_log::{LogId, SegmentOptions, SimFs};
-use holdfast_store::MemoryStore;
+use holdfast_store::LocalStore;
 use sha2::{Digest, Sha256};
 
 pub(crate) const PAYER: ParticipantId = ParticipantId(1);
@@ -54,19 +56,25 @@ impl Clock for TestClock {
 pub(crate) type Answered = Result<Vec<Outcome>, Refusal>;
 
 pub(crate) struct TestHub {
-    pub(crate) writer: Writer<MemoryStore>,
-    pub(crate) intake: Arc<Intake<MemoryStore>>,
+    _lock: DirLock,
+    pub(crate) writer: Writer<LocalStore>,
+    pub(crate) intake: Arc<Intake<LocalStore>>,
     pub(crate) health: Arc<Health>,
 }
 
 pub(crate) fn open(fs: &SimFs, clock: &Arc<TestClock>, options: HubOptions) -> Result<TestHub, OpenError> {
     let opened = Opened::open(Arc::new(fs.clone()), Path::new("/data"), small_segments(), LOG_ID)?;
-    let (log, core) = opened.into_parts();
+    Ok(by_hand(opened, clock.clone(), options))
+}
+
+/// A hub without threads.
+pub(crate) fn by_hand(opened: Opened, clock: Arc<dyn Clock>, options: HubOptions) -> TestHub {
+    let (log, core, lock) = opened.into_parts();
     let (intake, health) = (Arc::new(Intake::new(options)), Arc::new(Health::default()));
     let journal = Journal::inline(Box::new(log), &intake, &health);
-    let clock: Arc<dyn Clock> = clock.clone();
-    let writer = Writer::new(core, Arc::clone(&intake), journal, clock, Arc::clone(&health), options);
-    Ok(TestHub { writer, intake, health })
+    let hands = (journal, Keeper::by_hand());
+    let writer = Writer::new(core, Arc::clone(&intake), hands, clock, Arc::clone(&health), options);
+    TestHub { _lock: lock, writer, intake, health }
 }
 
 pub(crate) fn small_segments() -> SegmentOptions {
@@ -97,7 +105,12 @@ impl TestHub {
         self.writer.turn()
     }
 
-    pub(crate) fn core(&self) -> &Core<MemoryStore> {
+    /// The transfer of that id, open or ended.
+    pub(crate) fn row(&self, id: u128) -> Option<Transfer> {
+        self.core().store().seek(TransferId(id)).get().unwrap()
+    }
+
+    pub(crate) fn core(&self) -> &Core<LocalStore> {
         self.writer.core()
     }
 

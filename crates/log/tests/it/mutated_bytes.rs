@@ -2,10 +2,10 @@
 //! that a sound one follows.
 
 use holdfast_log::conformance::read_all;
-use holdfast_log::{BLOCK, Frame, SimFs, fuzz_read_segment};
+use holdfast_log::{BLOCK, Frame, Log, SimFs, fuzz_read_segment};
 use proptest::prelude::*;
 
-use crate::support::{open, read_only, segment_path, snapshot, written};
+use crate::support::{open, open_from, read_only, segment_path, snapshot, written};
 
 #[derive(Clone, Debug)]
 enum Mutation {
@@ -77,6 +77,7 @@ proptest! {
     fn open_tells_the_truth(
         sizes in prop::collection::vec((1..4_u32, 0..14_000_usize), 1..7),
         mutations in prop::collection::vec((any::<prop::sample::Index>(), mutation()), 1..4),
+        checkpoint in any::<prop::sample::Index>(),
     ) {
         let (fs, frames) = written(&sizes);
         let before = snapshot(&fs);
@@ -87,9 +88,32 @@ proptest! {
             fs.put(&path, &bytes);
         }
         let intact = intact(&frames, &before, &fs);
+        let from = checkpoint.get(&frames).header.base_offset;
+        let partly = open_from(&fs.crash(0), from);
         let seen = read_only(&fs).ok();
         let opened = open(&fs).ok();
         prop_assert_eq!(seen.is_some(), opened.is_some(), "reader and writer disagree");
+        if let Ok((log, _)) = &partly {
+            let mut found: Vec<Frame> = Vec::new();
+            let mut refused = false;
+            for frame in log.read_from(0).expect("no segment is gone") {
+                match frame {
+                    Ok(frame) => found.push(frame),
+                    Err(_) => {
+                        refused = true;
+                        break;
+                    }
+                }
+            }
+            prop_assert!(frames.starts_with(&found), "opened from {from}: a frame that was not written there");
+            let end = found.last().map_or(0, |frame| frame.header.end_offset());
+            prop_assert!(refused || end == log.end(), "opened from {from}: the reading ended at {end}");
+            if let Some((whole, _)) = &opened {
+                prop_assert!(!refused && end == whole.end(), "opened from {from}: not what a whole open finds");
+            }
+        } else if let Some((_, report)) = &opened {
+            prop_assert!(report.end < from, "refused only from {}, the log is sound up to {}", from, report.end);
+        }
         if let (Some(seen), Some((log, report))) = (seen, opened) {
             let found = read_all(&log, 0);
             prop_assert_eq!(&found, &seen);

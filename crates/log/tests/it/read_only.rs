@@ -119,6 +119,9 @@ impl File for Racing {
     fn set_len(&self, _: u64) -> io::Result<()> {
         panic!("a reader cuts")
     }
+    fn allocate(&self, _: u64) -> io::Result<()> {
+        panic!("a reader allocates")
+    }
     fn drop_cache(&self) -> io::Result<()> {
         panic!("a reader drops the writer's cache")
     }

@@ -61,6 +61,7 @@ fn segments_keep_their_size_when_the_option_changes() {
 fn an_append_writes_once_and_syncs_once() {
     let fs = SimFs::new(1);
     let (mut log, _) = open(&fs).expect("create");
+    append_samples(&mut log, &[(1, 10)]);
     let before = fs.counters();
     append_samples(&mut log, &[(1, 100), (1, 5000)]);
     let after = fs.counters();

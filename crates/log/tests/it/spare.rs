@@ -7,12 +7,9 @@ use holdfast_log::{FileSystem, Log, RealFs, SegmentLog, SimFs};
 
 use crate::support::{LOG_ID, SMALL_SEGMENT, dir, open, options, segment_path};
 
-/// A rotation also notes how far the log has come.
-const MARK_BYTES: u64 = 36;
-
 #[test]
-fn a_ready_spare_saves_the_appender_the_zeros() {
-    let rotation_bytes = |spare: bool| {
+fn a_ready_spare_saves_the_appender_a_sync() {
+    let rotation_syncs = |spare: bool| {
         let fs = SimFs::new(1);
         let (mut log, _) = open(&fs).expect("create");
         append_samples(&mut log, &[(1, 28_000)]);
@@ -20,14 +17,16 @@ fn a_ready_spare_saves_the_appender_the_zeros() {
             assert!(log.spare_preparer().prepare_if_wanted().expect("prepare"));
             assert!(!log.spare_preparer().prepare_if_wanted().expect("one is enough"));
         }
-        let before = fs.counters().bytes_written;
+        let before = fs.counters().syncs;
         append_samples(&mut log, &[(1, 10)]);
+        let syncs = fs.counters().syncs - before;
         assert_eq!(fs.contents(&segment_path(1)).expect("read").len() as u64, SMALL_SEGMENT);
         assert!(log.spare_preparer().prepare_if_wanted().expect("prepare"), "another is wanted");
-        fs.counters().bytes_written - before - SMALL_SEGMENT
+        syncs
     };
-    assert_eq!(rotation_bytes(true), 2 * 4096 + MARK_BYTES);
-    assert_eq!(rotation_bytes(false), 2 * 4096 + MARK_BYTES + SMALL_SEGMENT);
+    // The header and the name; the end mark and its name; the frame.
+    assert_eq!(rotation_syncs(true), 5);
+    assert_eq!(rotation_syncs(false), 6);
 }
 
 #[test]
@@ -37,9 +36,9 @@ fn a_spare_too_small_for_a_large_frame_is_kept_for_later() {
     assert!(log.spare_preparer().prepare_if_wanted().expect("prepare"));
     let frames = append_samples(&mut log, &[(1, 100_000)]);
     assert!(!log.spare_preparer().prepare_if_wanted().expect("the spare is still there"));
-    let before = fs.counters().bytes_written;
+    let before = fs.counters().syncs;
     append_samples(&mut log, &[(1, 10)]);
-    assert_eq!(fs.counters().bytes_written - before, 2 * 4096 + MARK_BYTES);
+    assert_eq!(fs.counters().syncs - before, 5);
     assert_eq!(read_all(&log, 0)[..1], frames);
 }
 

@@ -29,6 +29,17 @@ pub fn open(fs: &SimFs) -> Result<(SegmentLog, OpenReport), LogError> {
     SegmentLog::open(Arc::new(fs.clone()), dir(), options(), LOG_ID)
 }
 
+/// As [`open`], from a checkpoint.
+pub fn open_from(fs: &SimFs, from: u64) -> Result<(SegmentLog, OpenReport), LogError> {
+    SegmentLog::open_from(Arc::new(fs.clone()), dir(), options(), LOG_ID, Some(from))
+}
+
+/// As [`open`], with segments of this size.
+pub fn open_sized(fs: &SimFs, segment_bytes: u64) -> Result<(SegmentLog, OpenReport), LogError> {
+    let options = SegmentOptions { segment_bytes, ..options() };
+    SegmentLog::open(Arc::new(fs.clone()), dir(), options, LOG_ID)
+}
+
 pub fn reader(fs: &SimFs) -> Result<SegmentReader, LogError> {
     let fs: Arc<dyn FileSystem> = Arc::new(fs.clone());
     SegmentReader::open(fs, dir())

@@ -1,0 +1,217 @@
+//! What must hold, held against what was found.
+
+use super::report::{Checkpoints, DepthReport, Expiry, Restart, Verdict, Window};
+use crate::report::{median, per};
+
+/// Bytes written per payment after the first window.
+const WRITTEN_BYTES_MAX: f64 = 500.0;
+/// The server's memory.
+const MEMORY_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// CPU per payment in the last window, against the first two.
+const CPU_RATIO_MAX: f64 = 1.10;
+/// The slowest request beside a checkpoint, against the median of the windows' p99.
+const LATENCY_RATIO_MAX: f64 = 2.0;
+/// From the start of the program to the first 200 of `/health`.
+const READY_MS_MAX: u64 = 2_000;
+/// The slowest request beside a mass expiry: longer is a stall.
+const STALL_MS_MAX: u64 = 250;
+/// Payments beside a mass expiry, against their pace.
+const PACE_RATIO_MIN: f64 = 0.9;
+/// Memory from a mass expiry on, against that with all holds open.
+const EXPIRY_MEMORY_RATIO_MAX: f64 = 1.1;
+
+/// Every must of a depth run.
+pub(super) fn verdicts(report: &DepthReport) -> Vec<Verdict> {
+    let windows = &report.windows;
+    let mut verdicts = vec![
+        written("written per payment, by the process", windows, |window| {
+            Some(window.process_written_bytes_per_payment)
+        }),
+        written("written per payment, by the device", windows, |window| {
+            window.device_written_bytes_per_payment
+        }),
+        memory("memory, all windows", windows.iter().map(|window| window.rss_peak_bytes).max()),
+        cpu(windows),
+        checkpoint("slowest request beside a checkpoint", windows, report.checkpoints.as_ref()),
+    ];
+    if !report.restarts.is_empty() {
+        verdicts.push(checkpoint(
+            "the same with the open holds",
+            windows,
+            report.checkpoints_with_holds.as_ref(),
+        ));
+    }
+    verdicts.extend(report.restarts.iter().flat_map(restart));
+    verdicts.extend(report.expiry.iter().flat_map(expiry));
+    let later =
+        report.restarts.iter().map(|restart| restart.rss_peak_bytes.max(restart.rss_peak_before_bytes));
+    let later = later.chain(report.expiry.iter().map(|expiry| expiry.rss_peak_bytes)).max();
+    verdicts.extend(later.map(|bytes| memory("memory, restarts, holds and expiry", Some(bytes))));
+    verdicts
+}
+
+fn verdict(what: impl Into<String>, must: impl Into<String>, found: Option<(String, bool)>) -> Verdict {
+    let (found, holds) = match found {
+        Some((found, holds)) => (found, Some(holds)),
+        None => ("not seen".to_owned(), None),
+    };
+    Verdict { what: what.into(), must: must.into(), found, holds }
+}
+
+/// The first window warms up. Weighted by payments, as the last window may be shorter.
+fn written(what: &str, windows: &[Window], of: fn(&Window) -> Option<f64>) -> Verdict {
+    let warm = windows.get(1..).unwrap_or_default();
+    #[allow(clippy::cast_precision_loss, reason = "a printed mean")]
+    let sum = warm.iter().map(|window| Some(of(window)? * window.payments as f64)).sum::<Option<f64>>();
+    let payments: u64 = warm.iter().map(|window| window.payments).sum();
+    #[allow(clippy::cast_precision_loss, reason = "a printed mean")]
+    let mean = sum.filter(|_| payments > 0).map(|sum| sum / payments as f64);
+    let found =
+        mean.map(|mean| (format!("{mean:.0} B, windows 2 to {}", windows.len()), mean < WRITTEN_BYTES_MAX));
+    verdict(what, format!("under {WRITTEN_BYTES_MAX:.0} B after the first window"), found)
+}
+
+fn memory(what: &str, bytes: Option<u64>) -> Verdict {
+    let found = bytes.map(|bytes| (format!("{} MiB", mebibytes(bytes)), bytes < MEMORY_BYTES_MAX));
+    verdict(what, format!("under {} MiB", mebibytes(MEMORY_BYTES_MAX)), found)
+}
+
+fn cpu(windows: &[Window]) -> Verdict {
+    let of = |window: &Window| window.server_cpu_us_per_payment;
+    let found = match windows {
+        [first, second, .., last] => {
+            let early = f64::midpoint(of(first), of(second));
+            let ratio = of(last) / early.max(f64::MIN_POSITIVE);
+            let text = format!(
+                "{:+.0} %: {:.2} µs in window {} against {early:.2} µs in windows 1 and 2",
+                (ratio - 1.0) * 100.0,
+                of(last),
+                windows.len(),
+            );
+            Some((text, ratio <= CPU_RATIO_MAX))
+        }
+        _ => None,
+    };
+    let more = (CPU_RATIO_MAX - 1.0) * 100.0;
+    verdict("server CPU per payment", format!("at most {more:.0} % more at the end"), found)
+}
+
+fn checkpoint(what: &str, windows: &[Window], checkpoints: Option<&Checkpoints>) -> Verdict {
+    #[allow(clippy::cast_precision_loss, reason = "microseconds")]
+    let p99: Vec<f64> = windows.iter().map(|window| window.request_us.p99 as f64 / 1e3).collect();
+    let p99 = median(&p99);
+    let seen = checkpoints.filter(|checkpoints| checkpoints.requests_beside > 0);
+    let found = seen.map(|checkpoints| {
+        let worst = per(checkpoints.request_us_beside.max, 1_000);
+        let text = format!(
+            "{worst:.1} ms, {:.1} times {p99:.1} ms; {} requests beside {} checkpoints",
+            worst / p99.max(f64::MIN_POSITIVE),
+            checkpoints.requests_beside,
+            checkpoints.seen
+        );
+        (text, worst < LATENCY_RATIO_MAX * p99)
+    });
+    verdict(what, format!("under {LATENCY_RATIO_MAX:.0} times the median p99 of the windows"), found)
+}
+
+fn restart(restart: &Restart) -> Vec<Verdict> {
+    let ready = Some((format!("{} ms", restart.ready_ms), restart.ready_ms <= READY_MS_MAX));
+    let what = format!("ready after {}", restart.after);
+    let mut verdicts = vec![verdict(what, format!("within {READY_MS_MAX} ms"), ready)];
+    let ids: u64 = restart.samples.iter().map(|sample| sample.ids).sum();
+    if ids > 0 {
+        let wrong: u64 = restart.samples.iter().map(|sample| sample.wrong).sum();
+        let found = (format!("{wrong} wrong answers about {ids} ids"), wrong == 0);
+        let what = format!("old ids after {}", restart.after);
+        verdicts.push(verdict(what, "every repeat gets the stored outcome", Some(found)));
+    }
+    verdicts
+}
+
+fn expiry(expiry: &Expiry) -> Vec<Verdict> {
+    let ratio = expiry.during.payments_per_second / expiry.payments_per_second_due.max(1.0);
+    let pace = (format!("{:.0} % of the pace", ratio * 100.0), ratio >= PACE_RATIO_MIN);
+    let worst_ms = expiry.during.request_us.max / 1_000;
+    let stall = (format!("{worst_ms} ms"), worst_ms < STALL_MS_MAX);
+    let memory = per(expiry.rss_most_bytes, expiry.rss_with_holds_bytes);
+    let grown = (
+        format!(
+            "{} MiB at most against {} MiB",
+            mebibytes(expiry.rss_most_bytes),
+            mebibytes(expiry.rss_with_holds_bytes)
+        ),
+        memory <= EXPIRY_MEMORY_RATIO_MAX,
+    );
+    vec![
+        verdict(
+            "payments during the mass expiry",
+            format!("at least {:.0} %", PACE_RATIO_MIN * 100.0),
+            Some(pace),
+        ),
+        verdict("slowest request during the mass expiry", format!("under {STALL_MS_MAX} ms"), Some(stall)),
+        verdict("memory during the mass expiry", "at most 10 % more than with all holds open", Some(grown)),
+    ]
+}
+
+pub(super) const fn mebibytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1024 * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Percentiles;
+
+    fn window(cpu: f64, written: f64, p99: u64) -> Window {
+        Window {
+            payments: 100,
+            server_cpu_us_per_payment: cpu,
+            process_written_bytes_per_payment: written,
+            request_us: Percentiles { p99, ..Percentiles::default() },
+            ..Window::default()
+        }
+    }
+
+    #[test]
+    fn the_first_window_is_no_part_of_the_bytes() {
+        let of = |window: &Window| Some(window.process_written_bytes_per_payment);
+        let mut windows = vec![window(1.0, 9_000.0, 1), window(1.0, 499.0, 1), window(1.0, 499.0, 1)];
+        assert_eq!(written("w", &windows, of).holds, Some(true));
+        windows[2].process_written_bytes_per_payment = 502.0;
+        assert_eq!(written("w", &windows, of).holds, Some(false));
+        windows[2].payments = 1;
+        assert_eq!(written("w", &windows, of).holds, Some(true), "a short window weighs less");
+        assert_eq!(written("w", &windows[..1], of).holds, None);
+        assert_eq!(written("w", &windows, |_| None).holds, None);
+    }
+
+    #[test]
+    fn the_last_window_is_held_against_the_first_two() {
+        let windows =
+            |last| [window(1.0, 0.0, 1), window(3.0, 0.0, 1), window(9.0, 0.0, 1), window(last, 0.0, 1)];
+        assert_eq!(cpu(&windows(2.19)).holds, Some(true));
+        assert_eq!(cpu(&windows(2.21)).holds, Some(false));
+        assert_eq!(cpu(&windows(2.0)[..2]).holds, None);
+    }
+
+    #[test]
+    fn a_checkpoint_that_nobody_felt_is_not_seen() {
+        let windows = [window(1.0, 0.0, 10_000), window(1.0, 0.0, 12_000), window(1.0, 0.0, 90_000)];
+        let felt = |max, requests_beside| Checkpoints {
+            requests_beside,
+            request_us_beside: Percentiles { max, ..Percentiles::default() },
+            ..Checkpoints::default()
+        };
+        assert_eq!(checkpoint("c", &windows, None).found, "not seen");
+        assert_eq!(checkpoint("c", &windows, Some(&felt(0, 0))).holds, None);
+        assert_eq!(checkpoint("c", &windows, Some(&felt(23_900, 5))).holds, Some(true));
+        assert_eq!(checkpoint("c", &windows, Some(&felt(24_000, 5))).holds, Some(false));
+    }
+
+    #[test]
+    fn memory_has_a_bound() {
+        assert_eq!(memory("m", Some(MEMORY_BYTES_MAX)).holds, Some(false));
+        assert_eq!(memory("m", Some(MEMORY_BYTES_MAX - 1)).holds, Some(true));
+        assert_eq!(memory("m", None).holds, None);
+    }
+}

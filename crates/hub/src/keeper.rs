@@ -1,0 +1,226 @@
+//! The keeper: runs the store's jobs away from the deciding thread.
+//!
+//! One thread writes blocks as they fill. When it comes to a checkpoint everything before it is written, and it hands
+//! the checkpoint to a second thread and goes on. A third merges runs of ids. Whatever fails there stops the hub: the
+//! disk is in doubt, and only a restart looks at it afresh.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use holdfast_store::{Done, Job, StoreError};
+
+use crate::alarm::{StopAlarm, in_full};
+use crate::health::{Health, Status};
+use crate::intake::Intake;
+use crate::limits::STORE_WRITES_WAITING_MAX;
+use crate::meters::StoreMeters;
+
+/// Where the store's jobs are run.
+pub struct Keeper(Kind);
+
+enum Kind {
+    ByHand(VecDeque<Job>),
+    Threaded(Threads),
+}
+
+struct Threads {
+    writes: Option<SyncSender<Job>>,
+    merges: Option<SyncSender<Job>>,
+    threads: Vec<JoinHandle<()>>,
+    results: Arc<Results>,
+}
+
+/// What jobs have done, on its way back to the writer.
+struct Results {
+    state: Mutex<ResultState>,
+    changed: Condvar,
+    health: Arc<Health>,
+    /// Wakes the writer, or closes the intake with the reason.
+    tell: Box<dyn Fn(Result<(), &str>) + Send + Sync>,
+    meters: StoreMeters,
+}
+
+#[derive(Default)]
+struct ResultState {
+    done: VecDeque<Done>,
+    failed: bool,
+}
+
+impl Results {
+    fn lock(&self) -> MutexGuard<'_, ResultState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, job: Job) {
+        let (is_checkpoint, is_merge) = (job.is_checkpoint(), job.is_merge());
+        let started = Instant::now();
+        if is_checkpoint {
+            self.meters.checkpoint_running.set(1.0);
+        }
+        let result = job.run();
+        if is_checkpoint {
+            self.meters.checkpoint_running.set(0.0);
+            self.meters.checkpointed(started.elapsed());
+        }
+        if is_merge {
+            self.meters.merges.increment(1);
+        }
+        match result {
+            Ok(done) if is_checkpoint || is_merge => {
+                self.lock().done.push_back(done);
+                (self.tell)(Ok(()));
+            }
+            Ok(_) => {}
+            Err(error) => self.fail(&reason(&error)),
+        }
+        self.changed.notify_all();
+    }
+
+    fn fail(&self, reason: &str) {
+        self.lock().failed = true;
+        self.health.set(Status::Stopped(reason.to_owned()));
+        (self.tell)(Err(reason));
+        self.changed.notify_all();
+    }
+}
+
+/// Why the hub stops when the store fails.
+pub(crate) fn reason(error: &StoreError) -> String {
+    format!("the store failed: {}", in_full(error))
+}
+
+impl Keeper {
+    /// A keeper whose jobs are run one by one by [`Keeper::run_next`], where a simulator or a test likes.
+    #[must_use]
+    pub const fn by_hand() -> Keeper {
+        Keeper(Kind::ByHand(VecDeque::new()))
+    }
+
+    /// A keeper with threads of its own.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn threaded<S: 'static>(intake: &Arc<Intake<S>>, health: &Arc<Health>) -> std::io::Result<Keeper> {
+        let told = Arc::clone(intake);
+        let tell = Box::new(move |how: Result<(), &str>| match how {
+            Ok(()) => told.wake(),
+            Err(reason) => told.close(reason),
+        });
+        let results = Arc::new(Results {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            health: Arc::clone(health),
+            tell,
+            meters: StoreMeters::default(),
+        });
+        let (writes, write_inbox) = sync_channel::<Job>(STORE_WRITES_WAITING_MAX);
+        // The store begins one checkpoint and one merge at a time.
+        let (checkpoints, checkpoint_inbox) = sync_channel::<Job>(1);
+        let (merges, merge_inbox) = sync_channel::<Job>(1);
+        let spawn = |name: &'static str, work: Box<dyn FnOnce(&Results) + Send>| {
+            let (results, watched) = (Arc::clone(&results), Arc::clone(&results));
+            let alarm = StopAlarm::new(name, Arc::clone(health), move |reason: &str| watched.fail(reason));
+            let body = move || alarm.watch(|| work(&results));
+            std::thread::Builder::new().name(name.to_owned()).spawn(body)
+        };
+        let each = |inbox: Receiver<Job>| {
+            Box::new(move |results: &Results| inbox.into_iter().for_each(|job| results.run(job)))
+        };
+        let threads = vec![
+            spawn(
+                "store writer",
+                Box::new(move |results| {
+                    for job in write_inbox {
+                        if !job.is_checkpoint() {
+                            results.run(job);
+                        } else if checkpoints.send(job).is_err() {
+                            return;
+                        }
+                    }
+                }),
+            )?,
+            spawn("checkpoint", each(checkpoint_inbox))?,
+            spawn("merge", each(merge_inbox))?,
+        ];
+        Ok(Keeper(Kind::Threaded(Threads { writes: Some(writes), merges: Some(merges), threads, results })))
+    }
+
+    /// Takes a job. Waits if the disk is far behind: the intake fills meanwhile and callers are told so.
+    pub(crate) fn submit(&mut self, job: Job) {
+        match &mut self.0 {
+            Kind::ByHand(jobs) => jobs.push_back(job),
+            Kind::Threaded(Threads { writes, merges, results, .. }) => {
+                let inbox = if job.is_merge() { merges } else { writes };
+                if inbox.as_ref().is_none_or(|inbox| inbox.send(job).is_err()) {
+                    results.lock().failed = true;
+                }
+            }
+        }
+    }
+
+    /// What was done since the last call. `Err`: a job has failed.
+    pub(crate) fn take_done(&mut self) -> Result<VecDeque<Done>, ()> {
+        match &mut self.0 {
+            Kind::ByHand(_) => Ok(VecDeque::new()),
+            Kind::Threaded(threads) => {
+                let mut state = threads.results.lock();
+                if state.failed { Err(()) } else { Ok(std::mem::take(&mut state.done)) }
+            }
+        }
+    }
+
+    /// Waits until something was done or has failed.
+    pub(crate) fn wait(&self) {
+        if let Kind::Threaded(Threads { results, .. }) = &self.0 {
+            let idle = |state: &mut ResultState| state.done.is_empty() && !state.failed;
+            drop(results.changed.wait_while(results.lock(), idle));
+        }
+    }
+
+    /// Jobs that wait to be run by hand.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        match &self.0 {
+            Kind::ByHand(jobs) => jobs.len(),
+            Kind::Threaded(_) => 0,
+        }
+    }
+
+    /// Takes out the next job to be run by hand: with `merge` a merge if there is one, else the others in their order.
+    pub(crate) fn next_by_hand(&mut self, merge: bool) -> Option<Job> {
+        let at = self.place_by_hand(merge)?;
+        let Kind::ByHand(jobs) = &mut self.0 else { return None };
+        jobs.remove(at)
+    }
+
+    /// The job that [`Keeper::next_by_hand`] would take out.
+    pub(crate) fn peek_by_hand(&self, merge: bool) -> Option<&Job> {
+        let at = self.place_by_hand(merge)?;
+        let Kind::ByHand(jobs) = &self.0 else { return None };
+        jobs.get(at)
+    }
+
+    fn place_by_hand(&self, merge: bool) -> Option<usize> {
+        let Kind::ByHand(jobs) = &self.0 else { return None };
+        let wanted = jobs.iter().position(|job| job.is_merge() == merge);
+        wanted.or_else(|| (!jobs.is_empty()).then_some(0))
+    }
+}
+
+impl Drop for Keeper {
+    /// Waits until what was taken is done.
+    fn drop(&mut self) {
+        if let Kind::Threaded(threads) = &mut self.0 {
+            threads.writes = None;
+            threads.merges = None;
+            for thread in threads.threads.drain(..) {
+                if thread.join().is_err() {
+                    tracing::error!("a thread of the store panicked");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Retention: old segments of the log are removed, if somebody said after how long.
+//!
+//! A segment goes when all its frames are older than that and lie before the oldest of the checkpoints that are kept,
+//! so that a start never misses them. Age is measured by the time of the last frame in the checkpoint, not by the wall
+//! clock: a clock that jumps ahead must not cost the history. What a removed record led to stays: outcomes and ids are
+//! never removed.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use holdfast_domain::ids::Millis;
+use holdfast_log::{LogError, Reader, Retention};
+
+use crate::progress::Progress;
+
+const DAY_MS: Millis = 24 * 60 * 60 * 1_000;
+
+/// Removes old segments after each checkpoint.
+pub(crate) struct Pruner {
+    retention: Retention,
+    reader: Reader,
+    days: u32,
+    holds: RetentionHolds,
+}
+
+/// As long as one of these lives, no segment is removed.
+#[derive(Clone, Default)]
+pub(crate) struct RetentionHolds {
+    held: Arc<AtomicUsize>,
+    removing: Arc<Mutex<()>>,
+}
+
+pub(crate) struct RetentionHold(RetentionHolds);
+
+impl RetentionHolds {
+    /// Holds off removal. Waits for one that is under way.
+    pub(crate) fn hold(&self) -> RetentionHold {
+        let removing = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.held.fetch_add(1, Ordering::SeqCst);
+        drop(removing);
+        RetentionHold(self.clone())
+    }
+}
+
+impl Drop for RetentionHold {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Pruner {
+    pub(crate) const fn new(
+        retention: Retention,
+        reader: Reader,
+        days: u32,
+        holds: RetentionHolds,
+    ) -> Pruner {
+        Pruner { retention, reader, days, holds }
+    }
+
+    /// A checkpoint was made with this progress; the log before `not_needed` is not needed to start.
+    pub(crate) fn after_checkpoint(&self, not_needed: u64, progress: &[u8]) {
+        let Some(progress) = Progress::from_bytes(progress).filter(|_| self.days > 0) else { return };
+        let before = progress.last_time.saturating_sub(DAY_MS * Millis::from(self.days));
+        let _removing = self.holds.removing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.holds.held.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+        match self.prune(not_needed, before) {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, start = self.retention.start(), "old log segments were removed"),
+            // A failure of the medium has stopped the log, which says so to everybody. What cannot be read stays.
+            Err(error) => tracing::warn!(%error, "old log segments were not removed"),
+        }
+    }
+
+    fn prune(&self, not_needed: u64, before: Millis) -> Result<usize, LogError> {
+        let (segments, _) = self.retention.segments();
+        let mut remove_before = 0;
+        // Times never fall, so a segment is no younger than the first frame of the next one.
+        for next in segments.iter().skip(1).take_while(|next| next.base <= not_needed) {
+            let first = self.reader.read_from(next.base)?.next_frame()?;
+            if first.is_none_or(|first| first.header.time_ms >= before) {
+                break;
+            }
+            remove_before = next.base;
+        }
+        if remove_before == 0 {
+            return Ok(0);
+        }
+        self.retention.remove_before(remove_before)
+    }
+}

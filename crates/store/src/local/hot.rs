@@ -1,0 +1,155 @@
+//! The open transfers: their rows, and the ways to find one.
+
+use hashbrown::HashTable;
+
+use holdfast_domain::ids::{Millis, TransferId, TransferNo};
+use holdfast_domain::transfers::Transfer;
+
+use super::numbers::Numbers;
+use super::slab::{Slab, SlabSnapshot};
+use crate::hold_index::{HoldIndex, Seat};
+use crate::runs::hash_id;
+
+/// The index of ids is split: a part that must grow moves a 256th of the entries, not all of them at once in the
+/// middle of somebody's payment.
+const SHARDS: usize = 256;
+
+/// Transfers that have not ended, and for the length of a frame those that end in it.
+pub(crate) struct Hot {
+    key: u64,
+    slab: Slab,
+    numbers: Numbers,
+    ids: Vec<HashTable<Seat>>,
+    holds: HoldIndex,
+}
+
+/// hashbrown takes its tags from the top seven bits; the shard is chosen by others.
+#[allow(clippy::cast_possible_truncation, reason = "only eight bits are left")]
+const fn shard_of(hash: u64) -> usize {
+    (hash >> 48) as usize % SHARDS
+}
+
+impl Hot {
+    /// Nothing is open; the next transfer gets the number `next`.
+    pub(crate) fn from(key: u64, next: TransferNo) -> Hot {
+        Hot {
+            key,
+            slab: Slab::default(),
+            numbers: Numbers::from(next),
+            ids: (0..SHARDS).map(|_| HashTable::new()).collect(),
+            holds: HoldIndex::default(),
+        }
+    }
+
+    pub(crate) fn seat_of(&self, id: TransferId) -> Option<Seat> {
+        let hash = hash_id(self.key, id.0);
+        self.ids[shard_of(hash)].find(hash, |seat| self.slab.get(*seat).id == id).copied()
+    }
+
+    pub(crate) fn transfer(&self, id: TransferId) -> Option<&Transfer> {
+        self.seat_of(id).map(|seat| self.slab.get(seat))
+    }
+
+    pub(crate) fn numbered(&self, no: TransferNo) -> Option<&Transfer> {
+        self.numbers.get(no).map(|seat| self.slab.get(seat))
+    }
+
+    fn seat_numbered(&self, no: TransferNo) -> Seat {
+        self.numbers.get(no).expect("a change names a transfer that is open")
+    }
+
+    pub(crate) fn numbered_mut(&mut self, no: TransferNo) -> &mut Transfer {
+        let seat = self.seat_numbered(no);
+        self.slab.get_mut(seat)
+    }
+
+    pub(crate) fn next(&self) -> TransferNo {
+        self.numbers.next()
+    }
+
+    fn index(&mut self, id: TransferId, seat: Seat) {
+        let (key, slab) = (self.key, &self.slab);
+        let hash = hash_id(key, id.0);
+        self.ids[shard_of(hash)].insert_unique(hash, seat, |seat| hash_id(key, slab.get(*seat).id.0));
+    }
+
+    /// Takes in a transfer that was seen for the first time.
+    pub(crate) fn add(&mut self, row: Transfer) {
+        assert_eq!(row.no, self.next(), "transfers are numbered without gaps");
+        let id = row.id;
+        let seat = self.slab.insert(row);
+        self.numbers.push(seat);
+        self.index(id, seat);
+    }
+
+    /// Puts back a transfer that a checkpoint found open.
+    pub(crate) fn put_back(&mut self, row: Transfer) {
+        let (id, no, expiration, may_expire) = (row.id, row.no, row.expiration, row.state.may_expire());
+        let seat = self.slab.insert(row);
+        self.numbers.put_older(no, seat);
+        self.index(id, seat);
+        if may_expire {
+            self.holds.insert(expiration, no, seat);
+        }
+    }
+
+    /// Takes out a transfer that has ended.
+    pub(crate) fn take(&mut self, no: TransferNo) -> Transfer {
+        let seat = self.seat_numbered(no);
+        let hash = hash_id(self.key, self.slab.get(seat).id.0);
+        if let Ok(entry) = self.ids[shard_of(hash)].find_entry(hash, |at| *at == seat) {
+            entry.remove();
+        }
+        self.numbers.remove(no);
+        self.slab.remove(seat)
+    }
+
+    pub(crate) fn hold_opened(&mut self, no: TransferNo) {
+        let seat = self.seat_numbered(no);
+        self.holds.insert(self.slab.get(seat).expiration, no, seat);
+    }
+
+    pub(crate) fn hold_closed(&mut self, no: TransferNo) {
+        let seat = self.seat_numbered(no);
+        self.holds.remove(self.slab.get(seat).expiration, no, seat);
+    }
+
+    pub(crate) fn sort_due(&mut self, now: Millis) {
+        self.holds.sort_due(now);
+    }
+
+    pub(crate) fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
+        self.holds.due(now, max)
+    }
+
+    pub(crate) fn next_expiration(&self) -> Option<Millis> {
+        self.holds.next_expiration()
+    }
+
+    pub(crate) const fn open_holds(&self) -> usize {
+        self.holds.len()
+    }
+
+    pub(crate) fn holds(
+        &self,
+        before: Millis,
+        after: Option<(Millis, TransferNo)>,
+        max: usize,
+    ) -> Vec<&Transfer> {
+        let holds = self.holds.range(before, after, max);
+        holds.into_iter().map(|(_, no)| self.numbered(no).expect("an open hold has its row")).collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Transfer> {
+        self.slab.iter()
+    }
+
+    /// Open transfers from that number on, by number.
+    pub(crate) fn open_from(&self, from: TransferNo, max: usize) -> Vec<&Transfer> {
+        self.numbers.open_from(from).take(max).map(|seat| self.slab.get(seat)).collect()
+    }
+
+    pub(crate) fn snapshot(&self) -> SlabSnapshot {
+        self.slab.snapshot()
+    }
+}

@@ -1,0 +1,191 @@
+//! From the newest checkpoint back to a store. The log is replayed over it afterwards.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use holdfast_disk::{FileSystem, LogId};
+use holdfast_domain::ids::TransferNo;
+use holdfast_domain::planted;
+
+use super::hot::Hot;
+use super::jobs::{Kept, Work, remove_unneeded};
+use super::recent::RecentIds;
+use super::{LocalStore, Place};
+use crate::StoreError;
+use crate::blocks::{BlockFiles, End, Kind, Options};
+use crate::books::Books;
+use crate::checkpoint::{self, Part};
+use crate::runs::{Run, RunName, RunSet};
+
+/// A store as a checkpoint describes it.
+pub struct Recovered {
+    /// The store.
+    pub store: LocalStore,
+    /// The log that it belongs to.
+    pub log_id: LogId,
+    /// The frames before this offset are in.
+    pub offset: u64,
+    /// What the checkpoint was begun with.
+    pub progress: Vec<u8>,
+}
+
+/// The parts of a checkpoint, put together.
+struct Gathered {
+    log_id: LogId,
+    progress: Vec<u8>,
+    books: Books,
+    hot: Hot,
+    runs: Vec<RunName>,
+    next_run: RunName,
+    outcomes: End,
+    callbacks: End,
+}
+
+/// The store of the newest sound checkpoint in `dir`; `None` if there is none. One that has rotted is passed over and
+/// removed, since the one before it and the log lead to the same state. What lies on the disk and is newer than the
+/// checkpoint is removed.
+///
+/// # Errors
+/// If a file cannot be read, or the sound checkpoint needs one that is missing or damaged.
+pub fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Option<Recovered>, StoreError> {
+    let nobody = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id: LogId([0; 16]) };
+    make_folders(&nobody)?;
+    let checkpoints = nobody.checkpoints();
+    let mut offsets = checkpoint::list(&**fs, &checkpoints)?;
+    while let Some(offset) = offsets.pop() {
+        match gather(&**fs, &checkpoints, offset) {
+            Ok(gathered) => {
+                let place = Place { log_id: gathered.log_id, ..nobody };
+                return assemble(place, offset, &offsets, gathered).map(Some);
+            }
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::warn!(%error, "a checkpoint has rotted; the one before it is used");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn make_folders(place: &Place) -> Result<(), StoreError> {
+    for dir in [place.checkpoints(), place.ids(), place.outcomes(), place.callbacks()] {
+        place.fs.create_dir_all(&dir).map_err(StoreError::io("create", &dir))?;
+    }
+    let temporary = place.checkpoints().join(checkpoint::TEMPORARY);
+    if place.fs.exists(&temporary).map_err(StoreError::io("look for", &temporary))? {
+        place.fs.remove(&temporary).map_err(StoreError::io("remove", &temporary))?;
+    }
+    Ok(())
+}
+
+fn gather(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<Gathered, StoreError> {
+    let mut gathered: Option<Gathered> = None;
+    let none = || End { position: 0, tail: Vec::new() };
+    checkpoint::read(fs, dir, offset, |log_id, part| {
+        let gathered = gathered.get_or_insert_with(|| Gathered {
+            log_id,
+            progress: Vec::new(),
+            books: Books::default(),
+            hot: Hot::from(0, TransferNo(0)),
+            runs: Vec::new(),
+            next_run: RunName(0),
+            outcomes: none(),
+            callbacks: none(),
+        });
+        match part {
+            Part::Progress(bytes) => gathered.progress = bytes,
+            Part::Participant(row) => gathered.books.put_participant(&row),
+            Part::Account(row) => gathered.books.put_account(&row),
+            Part::Funds(row) => gathered.books.put_funds(&row),
+            Part::Endpoint(row) => gathered.books.put_endpoint(&row),
+            Part::Next(no) => {
+                let key = Place::key_of(log_id);
+                gathered.hot = Hot::from(key, no);
+            }
+            Part::Open(row) => gathered.hot.put_back(row),
+            Part::Run(name) => gathered.runs.push(name),
+            Part::NextRun(name) => gathered.next_run = name,
+            Part::Outcomes(end) => gathered.outcomes = end,
+            Part::Callbacks(end) => gathered.callbacks = end,
+        }
+    })?;
+    gathered.ok_or_else(|| StoreError::damaged(&checkpoint::path_of(dir, offset), 0, "it holds nothing"))
+}
+
+fn assemble(
+    place: Place,
+    offset: u64,
+    older: &[u64],
+    mut gathered: Gathered,
+) -> Result<Recovered, StoreError> {
+    let log_id = gathered.log_id;
+    let found = all_runs(&place)?;
+    // Names are not used again, not even those of runs that are removed now.
+    gathered.next_run = gathered.next_run.max(found.last().map_or(RunName(0), |last| RunName(last.0 + 1)));
+    if planted::row_ahead_of_checkpoint() {
+        gathered.runs = found;
+    }
+    let mut kept = Vec::new();
+    if let Some(offset) = older.last()
+        && let Ok((runs, callbacks_end)) = checkpoint::needs_of(&*place.fs, &place.checkpoints(), *offset)
+    {
+        kept.push(Kept { offset: *offset, runs, callbacks_end });
+    }
+    let callbacks_end = gathered.callbacks.position;
+    kept.push(Kept { offset, runs: gathered.runs.clone(), callbacks_end });
+    remove_unneeded(&place, &kept, RunName(u64::MAX), None)?;
+    let open = |name: &RunName| Run::open(&place.fs, &place.ids(), *name, log_id, place.key()).map(Arc::new);
+    let runs = gathered.runs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let progress = std::mem::take(&mut gathered.progress);
+    let work = Work::with(kept);
+    let ends = [Some(gathered.outcomes), Some(gathered.callbacks)];
+    let mut store = LocalStore::with_files(place, ends, work)?;
+    (store.books, store.hot) = (gathered.books, gathered.hot);
+    (store.runs, store.next_run) = (RunSet::of(runs), gathered.next_run);
+    Ok(Recovered { store, log_id, offset, progress })
+}
+
+fn all_runs(place: &Place) -> Result<Vec<RunName>, StoreError> {
+    let names = place.fs.list(&place.ids()).map_err(StoreError::io("list", &place.ids()))?;
+    Ok(names.iter().filter_map(|name| RunName::parse(name)).collect())
+}
+
+impl LocalStore {
+    /// An empty store for that log. What an earlier store left in `dir` is removed: it follows from the log.
+    ///
+    /// # Errors
+    /// If the files cannot be made.
+    pub fn create(fs: &Arc<dyn FileSystem>, dir: &Path, log_id: LogId) -> Result<LocalStore, StoreError> {
+        let place = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id };
+        make_folders(&place)?;
+        remove_unneeded(&place, &[], RunName(u64::MAX), None)?;
+        LocalStore::with_files(place, [None, None], Work::default())
+    }
+
+    fn with_files(place: Place, ends: [Option<End>; 2], work: Work) -> Result<LocalStore, StoreError> {
+        let key = place.key();
+        let [outcomes_end, callbacks_end] = ends;
+        let open = |dir: &Path, kind, end, needed_from| {
+            let options = Options { needed_from, ..Options::default() };
+            BlockFiles::create_or_open(Arc::clone(&place.fs), dir, place.log_id, kind, end, options)
+        };
+        // Callbacks that were delivered may be gone.
+        let callbacks_needed = callbacks_end.as_ref().map_or(0, |end| end.position);
+        Ok(LocalStore {
+            outcomes: open(&place.outcomes(), Kind::Outcomes, outcomes_end, 0)?,
+            callbacks: open(&place.callbacks(), Kind::Callbacks, callbacks_end, callbacks_needed)?,
+            key,
+            books: Books::default(),
+            hot: Hot::from(key, TransferNo(0)),
+            loaded: std::collections::BTreeMap::new(),
+            loaded_numbers: std::collections::BTreeMap::new(),
+            recent: RecentIds::new(key),
+            sealing: None,
+            runs: RunSet::default(),
+            next_run: RunName(1),
+            work,
+            scratch: Vec::new(),
+            place,
+        })
+    }
+}

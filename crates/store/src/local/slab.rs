@@ -1,0 +1,91 @@
+//! Rows of open transfers, by seat. A seat is free again when its transfer has ended.
+//!
+//! Rows lie in small pages that a checkpoint shares: it takes the pointers and writes them out at leisure, and a
+//! page that changes meanwhile is copied first. The pages are small, since a frame may touch many of them.
+
+use std::sync::Arc;
+
+use holdfast_domain::transfers::Transfer;
+
+use crate::hold_index::Seat;
+
+/// Rows in one page: about 16 KiB, a few microseconds to copy.
+const PAGE_ROWS: usize = 64;
+
+type Page = Vec<Option<Transfer>>;
+
+/// The rows.
+#[derive(Default)]
+pub(crate) struct Slab {
+    pages: Vec<Arc<Page>>,
+    free: Vec<Seat>,
+    len: usize,
+}
+
+/// The rows as they stood at one moment.
+pub(crate) struct SlabSnapshot {
+    pages: Vec<Arc<Page>>,
+}
+
+const fn split(seat: Seat) -> (usize, usize) {
+    (seat as usize / PAGE_ROWS, seat as usize % PAGE_ROWS)
+}
+
+impl Slab {
+    pub(crate) fn get(&self, seat: Seat) -> &Transfer {
+        let (page, at) = split(seat);
+        self.pages[page][at].as_ref().expect("the seat is taken")
+    }
+
+    pub(crate) fn get_mut(&mut self, seat: Seat) -> &mut Transfer {
+        let (page, at) = split(seat);
+        Arc::make_mut(&mut self.pages[page])[at].as_mut().expect("the seat is taken")
+    }
+
+    /// Gives a row a seat.
+    pub(crate) fn insert(&mut self, row: Transfer) -> Seat {
+        self.len += 1;
+        if let Some(seat) = self.free.pop() {
+            let (page, at) = split(seat);
+            Arc::make_mut(&mut self.pages[page])[at] = Some(row);
+            return seat;
+        }
+        let full = self.pages.last().is_none_or(|page| page.len() == PAGE_ROWS);
+        if full {
+            self.pages.push(Arc::new(Vec::with_capacity(PAGE_ROWS)));
+        }
+        let last = self.pages.len() - 1;
+        let page = Arc::make_mut(&mut self.pages[last]);
+        page.push(Some(row));
+        Seat::try_from(last * PAGE_ROWS + page.len() - 1).expect("fewer than 2^32 open transfers")
+    }
+
+    /// Takes a row off its seat.
+    pub(crate) fn remove(&mut self, seat: Seat) -> Transfer {
+        let (page, at) = split(seat);
+        let row = Arc::make_mut(&mut self.pages[page])[at].take().expect("the seat is taken");
+        self.len -= 1;
+        self.free.push(seat);
+        if self.len == 0 {
+            // A crowd has gone; its room is given back.
+            *self = Slab::default();
+        }
+        row
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Transfer> {
+        self.pages.iter().flat_map(|page| page.iter().flatten())
+    }
+
+    /// The rows as they stand, for as long as anybody wants them.
+    pub(crate) fn snapshot(&self) -> SlabSnapshot {
+        SlabSnapshot { pages: self.pages.clone() }
+    }
+}
+
+impl SlabSnapshot {
+    /// The rows, giving each page back as soon as it has been shown, so that the writer need not copy it any more.
+    pub(crate) fn into_pages(self) -> impl Iterator<Item = Arc<Page>> {
+        self.pages.into_iter()
+    }
+}
