@@ -65,7 +65,8 @@ fn test() -> Result<(), String> {
 fn soak() -> Result<(), String> {
     let kills = ["test", "--release", "--package", "holdfast", "--locked", "kill_nine", "--", "--nocapture"];
     cargo(&kills, &[("HOLDFAST_KILLS", SOAK_KILLS)])?;
-    cargo(&["run", "--release", "--package", "holdfast-sim", "--locked", "--", "--seeds", SOAK_SEEDS], &[])
+    let seeds = ["--seeds", SOAK_SEEDS, "--coverage"];
+    cargo(&[&["run", "--release", "--package", "holdfast-sim", "--locked", "--"], &seeds[..]].concat(), &[])
 }
 
 /// The root of the workspace.

@@ -15,6 +15,7 @@
 //! | `forward` | messages as they were sent, to be handed on |
 //! | `admin` | `/participants…`: the operator's paths, as central-ledger has them |
 //! | `fspiop` | `/transfers…`: the paths that participants call |
+//! | `backup` | `/hub/backup` |
 //! | `batch` | `POST /hub/batch` |
 //! | `views` | `GET /hub/…`: transfers, holds, stats |
 //! | `health` | `/health`, `/metrics`, confirming the clock |
@@ -22,6 +23,7 @@
 //! | `times` | instants as text |
 
 mod admin;
+mod backup;
 mod batch;
 pub mod callbacks;
 mod calls;

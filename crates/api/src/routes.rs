@@ -12,7 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
 use crate::callbacks::views as dead_letters;
 use crate::gate::{self, Access};
-use crate::{Edge, batch, error, fspiop, health, openapi, views};
+use crate::{Edge, backup, batch, error, fspiop, health, openapi, views};
 
 /// One verb on one path.
 pub(crate) struct Route {
@@ -73,6 +73,8 @@ pub(crate) fn table() -> Vec<Route> {
         route(GET, "/hub/dead-letters", Operator, dead_letters::list),
         route(POST, "/hub/dead-letters/retry", Operator, dead_letters::retry_all),
         route(POST, "/hub/dead-letters/{number}/retry", Operator, dead_letters::retry),
+        route(GET, "/hub/backup", Operator, backup::show),
+        route(POST, "/hub/backup", Operator, backup::begin),
         route(POST, "/hub/clock/confirm", Operator, health::confirm_clock),
         route(GET, "/health", Open, health::health),
         route(GET, "/metrics", Metrics, health::metrics),

@@ -2,7 +2,9 @@
 //!
 //! The contract is the one a disk gives, not more: what was written is durable after [`File::sync_data`]; a name
 //! that was created, renamed or removed is durable after [`FileSystem::sync_dir`] of its directory. A failed sync
-//! is never repeated: the kernel may have dropped the dirty pages and would answer `Ok` the second time.
+//! is never repeated: the kernel may have dropped the dirty pages and would answer `Ok` the second time. Where the
+//! sync of a directory fails we rely on what ext4, xfs and btrfs do, which cannot write their journal then: they let
+//! nothing be written any more until they are mounted again, so nobody builds on a name that the disk does not have.
 
 use std::fs;
 use std::io;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::effects::{Effects, PositionChange, StateChange};
-use holdfast_domain::ids::{AccountId, Currency};
+use holdfast_domain::ids::{AccountId, Currency, TransferNo};
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::{FundsMovement, FundsState};
 use holdfast_domain::transfers::TransferState;
@@ -82,6 +82,22 @@ pub struct Auditor {
 }
 
 impl Auditor {
+    /// An auditor that begins with the state as it stands: what led there is taken as right.
+    #[must_use]
+    pub fn from(store: &impl Store) -> Auditor {
+        let balances = store.accounts().iter().map(|account| (account.id, account.value)).collect();
+        let outside = store.conserved_sums().into_iter().collect();
+        let count = usize::try_from(store.next_transfer().0).unwrap_or(usize::MAX);
+        // Those that have ended never move again, whatever their end was.
+        let mut states = vec![Some(TransferState::Committed); count];
+        for open in store.open_transfers(TransferNo(0), usize::MAX) {
+            if let Some(state) = usize::try_from(open.no.0).ok().and_then(|at| states.get_mut(at)) {
+                *state = Some(open.state);
+            }
+        }
+        Auditor { balances, outside, states, ..Auditor::default() }
+    }
+
     fn find(&mut self, finding: Finding) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);

@@ -11,12 +11,14 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use holdfast_disk::{File, FileSystem, LogId};
-use holdfast_log::{LogError, Retention, SegmentSpan, write_end_mark};
-use holdfast_store::{Held, StoreError, files_of};
+use holdfast_disk::{FileSystem, LogId};
+use holdfast_log::{Log, LogError, Retention, SegmentSpan, write_end_mark};
+use holdfast_store::{CheckpointFiles, Held, Store, StoreError, files_of};
 
-use crate::hub::{LOG_FOLDER, STORE_FOLDER};
+use crate::hub::{LOG_FOLDER, OpenError, Opened, STORE_FOLDER};
+use crate::progress::Progress;
 use crate::retention::RetentionHolds;
 
 /// The list of what a backup holds.
@@ -27,7 +29,10 @@ pub const MANIFEST_VERSION: u32 = 1;
 /// Bytes that are copied together.
 const PIECE: usize = 1024 * 1024;
 /// Synced after so many bytes, so that the log's own sync never waits behind a whole file.
-const SYNC_BYTES: u64 = 16 * 1024 * 1024;
+const SYNC_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Beside payments the copy rests so many times as long as it worked: disk and cores are theirs first.
+const RESTS_BESIDE_PAYMENTS: u32 = 3;
 
 /// Why there is no backup.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +106,8 @@ pub struct Backup {
     pub log_id: LogId,
     /// The checkpoint in it: the state after the frames before this offset.
     pub offset: u64,
+    /// The audit chain at that offset.
+    pub chain: [u8; 32],
     /// Where its log ends; what lies after the checkpoint is replayed.
     pub log_end: u64,
     /// The files, without the list itself.
@@ -163,9 +170,22 @@ pub(crate) struct Source {
     pub(crate) retention: Retention,
     pub(crate) log_id: LogId,
     pub(crate) holds: RetentionHolds,
+    /// How many times as long as it worked the copy rests.
+    rests: u32,
 }
 
 impl Source {
+    /// The directory of a hub at work.
+    pub(crate) const fn served(
+        fs: Arc<dyn FileSystem>,
+        data: PathBuf,
+        retention: Retention,
+        log_id: LogId,
+        holds: RetentionHolds,
+    ) -> Source {
+        Source { fs, data, retention, log_id, holds, rests: RESTS_BESIDE_PAYMENTS }
+    }
+
     /// Refuses a place where no backup can go.
     pub(crate) fn check_target(&self, dir: &Path) -> Result<(), BackupError> {
         if !dir.is_absolute() {
@@ -174,11 +194,12 @@ impl Source {
         if dir.starts_with(&self.data) {
             return Err(BackupError::Inside { dir: dir.to_owned() });
         }
-        let there = self.fs.exists(dir).map_err(io("look for", dir))?;
-        if there && !self.fs.list(dir).map_err(io("list", dir))?.is_empty() {
-            return Err(BackupError::NotEmpty { dir: dir.to_owned() });
+        match self.fs.list(dir) {
+            Ok(names) if names.is_empty() => Ok(()),
+            Ok(_) => Err(BackupError::NotEmpty { dir: dir.to_owned() }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(io("list", dir)(error)),
         }
-        Ok(())
     }
 
     /// Copies the held checkpoint and the log into `dir`. `show` is told how far it is: bytes done, bytes in all.
@@ -192,28 +213,28 @@ impl Source {
         self.check_target(dir)?;
         // The end is looked up after the checkpoint was made, so the log reaches it.
         let (segments, log_end) = self.retention.segments();
-        let mut pieces = self.store_pieces(held.offset())?;
+        let (mut pieces, progress) = self.store_pieces(held.offset())?;
         pieces.extend(log_pieces(&segments));
         let mut lengths = Vec::with_capacity(pieces.len());
         for piece in &pieces {
             let file = self.fs.open_read(&piece.from).map_err(io("open", &piece.from))?;
             let length = file.len().map_err(io("measure", &piece.from))?;
             let counts = piece.bytes.map_or(length, |bytes| bytes.min(length));
-            lengths.push((file, counts, if piece.keeps_length { length } else { counts }));
+            lengths.push((counts, if piece.keeps_length { length } else { counts }));
         }
-        let total = lengths.iter().map(|(_, counts, _)| counts).sum();
+        let total = lengths.iter().map(|(counts, _)| counts).sum();
         let folders = ["store/checkpoints", "store/ids", "store/outcomes", "store/callbacks", LOG_FOLDER];
         for folder in folders {
             let folder = dir.join(folder);
             self.fs.create_dir_all(&folder).map_err(io("create", &folder))?;
         }
         let (mut done, mut files) = (0, Vec::with_capacity(pieces.len() + 1));
-        for (piece, (file, counts, length)) in pieces.iter().zip(lengths) {
+        for (piece, (counts, length)) in pieces.iter().zip(lengths) {
             let mut shown = |bytes: u64| {
                 done += bytes;
                 show(done, total);
             };
-            files.push(self.copy_file(&*file, piece, dir, counts, length, &mut shown)?);
+            files.push(self.copy_file(piece, dir, counts, length, &mut shown)?);
         }
         write_end_mark(&*self.fs, &dir.join(LOG_FOLDER), self.log_id, log_end)?;
         files.push(self.hash_small(dir, "log/end.mark")?);
@@ -221,40 +242,42 @@ impl Source {
             let folder = dir.join(folder);
             self.fs.sync_dir(&folder).map_err(io("sync", &folder))?;
         }
-        let backup = Backup { log_id: self.log_id, offset: held.offset(), log_end, files };
+        let (log_id, offset, chain) = (self.log_id, held.offset(), progress.chain);
+        let backup = Backup { log_id, offset, chain, log_end, files };
         write_manifest(&*self.fs, dir, &backup)?;
         Ok(backup)
     }
 
-    fn store_pieces(&self, offset: u64) -> Result<Vec<Piece>, BackupError> {
+    fn store_pieces(&self, offset: u64) -> Result<(Vec<Piece>, Progress), BackupError> {
         let store = self.data.join(STORE_FOLDER);
-        let files = files_of(&self.fs, &store, offset)?;
+        let CheckpointFiles { files, progress } = files_of(&self.fs, &store, offset)?;
+        let progress = Progress::from_bytes(&progress).ok_or(BackupError::Stopped)?;
         let piece = |file: holdfast_store::StoreFile| {
             let within = file.path.strip_prefix(&self.data).unwrap_or(&file.path);
             let to = within.to_string_lossy().into_owned();
             Piece { from: file.path, to, bytes: file.bytes, keeps_length: false }
         };
-        Ok(files.into_iter().map(piece).collect())
+        Ok((files.into_iter().map(piece).collect(), progress))
     }
 
     fn copy_file(
         &self,
-        from: &dyn File,
         piece: &Piece,
         dir: &Path,
         counts: u64,
         length: u64,
         shown: &mut dyn FnMut(u64),
     ) -> Result<BackedUp, BackupError> {
+        let from = self.fs.open_read(&piece.from).map_err(io("open", &piece.from))?;
         let path = dir.join(&piece.to);
         let to = self.fs.create_new(&path).map_err(io("create", &path))?;
         let mut hasher = blake3::Hasher::new();
         let (mut position, mut unsynced) = (0, 0);
         let mut buffer = vec![0; PIECE];
+        let mut working = Instant::now();
         while position < counts {
             let wanted = usize::try_from(counts - position).map_or(PIECE, |left| left.min(PIECE));
-            let read =
-                from.read_full_at(&mut buffer[..wanted], position).map_err(io("read", &piece.from))?;
+            let read = from.read_full_at(&mut buffer[..wanted], position).map_err(io("read", &piece.from))?;
             if read < wanted {
                 let short = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
                 return Err(io("read", &piece.from)(short));
@@ -266,6 +289,9 @@ impl Source {
             if unsynced >= SYNC_BYTES {
                 to.sync_data().map_err(io("sync", &path))?;
                 unsynced = 0;
+                // A rest, not a wait for anything: nobody unparks this thread.
+                std::thread::park_timeout(working.elapsed() * self.rests);
+                working = Instant::now();
             }
             shown(wanted as u64);
         }
@@ -311,14 +337,18 @@ fn log_pieces(segments: &[SegmentSpan]) -> impl Iterator<Item = Piece> {
 fn write_manifest(fs: &dyn FileSystem, dir: &Path, backup: &Backup) -> Result<(), BackupError> {
     let mut text = String::new();
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let Backup { log_id, offset, log_end, files } = backup;
+    let Backup { log_id, offset, chain, log_end, files } = backup;
     let wrote: std::fmt::Result = (|| {
         writeln!(text, "{{\n  \"version\": {MANIFEST_VERSION},\n  \"logId\": \"{}\",", hex(&log_id.0))?;
-        writeln!(text, "  \"offset\": {offset},\n  \"logEnd\": {log_end},\n  \"files\": [")?;
+        writeln!(text, "  \"offset\": {offset},\n  \"chain\": \"{}\",", hex(chain))?;
+        writeln!(text, "  \"logEnd\": {log_end},\n  \"files\": [")?;
         for (at, BackedUp { path, bytes, blake3 }) in files.iter().enumerate() {
             let comma = if at + 1 < files.len() { "," } else { "" };
             let blake3 = hex(blake3);
-            writeln!(text, "    {{\"path\": \"{path}\", \"bytes\": {bytes}, \"blake3\": \"{blake3}\"}}{comma}")?;
+            writeln!(
+                text,
+                "    {{\"path\": \"{path}\", \"bytes\": {bytes}, \"blake3\": \"{blake3}\"}}{comma}"
+            )?;
         }
         writeln!(text, "  ]\n}}")
     })();
@@ -329,6 +359,48 @@ fn write_manifest(fs: &dyn FileSystem, dir: &Path, backup: &Backup) -> Result<()
     file.sync_data().map_err(io("sync", &temporary))?;
     fs.rename(&temporary, &path).map_err(io("rename", &temporary))?;
     fs.sync_dir(dir).map_err(io("sync", dir))
+}
+
+/// Makes a backup of a stopped hub's directory. It is opened as a start would, a checkpoint is made of all that its log
+/// leads to, and it is closed again.
+///
+/// # Errors
+/// If the directory is in use or damaged, or the copy cannot be made.
+pub fn backup_stopped(
+    fs: Arc<dyn FileSystem>,
+    data: &Path,
+    dir: &Path,
+    show: &mut dyn FnMut(u64, u64),
+) -> Result<Backup, StoppedBackupError> {
+    let opened = Opened::open_existing(Arc::clone(&fs), data)?;
+    let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    let (mut log, mut core, _lock) = opened.into_parts();
+    let retention = log.retention();
+    let (log_id, holds) = (log.log_id(), RetentionHolds::default());
+    let source = Source { fs, data, retention, log_id, holds, rests: 0 };
+    source.check_target(dir)?;
+    if core.store().newest_checkpoint() < Some(core.end()) || core.store().newest_checkpoint().is_none() {
+        core.begin_checkpoint();
+        while let Some(job) = core.store_mut().take_job() {
+            let done = job.run().map_err(BackupError::from)?;
+            core.store_mut().absorb(done);
+        }
+    }
+    let held = core.store().hold_newest().ok_or(BackupError::Stopped)?;
+    let backup = source.copy(&held, dir, show)?;
+    log.mark_end().map_err(BackupError::from)?;
+    Ok(backup)
+}
+
+/// Why there is no backup of a stopped hub.
+#[derive(Debug, thiserror::Error)]
+pub enum StoppedBackupError {
+    /// The directory cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The copy cannot be made.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
 }
 
 /// Backups of a running hub, one at a time.

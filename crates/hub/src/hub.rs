@@ -6,10 +6,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_disk::DirLock;
-use holdfast_log::{FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, Tail};
+use holdfast_log::{
+    FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, SegmentReader, Tail,
+};
 use holdfast_store::{LocalStore, Recovered, StoreError, recover};
 
 use crate::alarm::StopAlarm;
+use crate::backup::{BackupError, BackupStatus, Backups, Source};
 use crate::callbacks::CallbackFeed;
 use crate::clock::Clock;
 use crate::core::Core;
@@ -20,12 +23,13 @@ use crate::keeper::Keeper;
 use crate::limits::{HubOptions, REPLAY_CHECKPOINT_BYTES};
 use crate::progress::Progress;
 use crate::replay::{ReplayError, replay_keeping};
+use crate::retention::{Pruner, RetentionHolds};
 use crate::writer::Writer;
 
 /// The folder of the log inside a data directory.
-const LOG_FOLDER: &str = "log";
+pub(crate) const LOG_FOLDER: &str = "log";
 /// The folder of what is derived from the log.
-const STORE_FOLDER: &str = "store";
+pub(crate) const STORE_FOLDER: &str = "store";
 
 /// Why a hub did not start.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +93,8 @@ pub enum OpenError {
 
 /// A data directory, opened and brought up to the end of its log, before any thread runs.
 pub struct Opened {
+    fs: Arc<dyn FileSystem>,
+    data: PathBuf,
     log: SegmentLog,
     core: Core<LocalStore>,
     /// What was found in the log.
@@ -111,6 +117,20 @@ impl Opened {
         segments: SegmentOptions,
         new_log_id: LogId,
     ) -> Result<Opened, OpenError> {
+        Opened::open_keeping(fs, data, segments, new_log_id, REPLAY_CHECKPOINT_BYTES)
+    }
+
+    /// As [`Opened::open`], with a checkpoint after every so many bytes of log that are replayed.
+    ///
+    /// # Errors
+    /// As [`Opened::open`].
+    pub fn open_keeping(
+        fs: Arc<dyn FileSystem>,
+        data: &Path,
+        segments: SegmentOptions,
+        new_log_id: LogId,
+        checkpoint_bytes: u64,
+    ) -> Result<Opened, OpenError> {
         let started = Instant::now();
         let lock = lock(&*fs, data)?;
         let store_folder = data.join(STORE_FOLDER);
@@ -132,9 +152,19 @@ impl Opened {
         };
         let frames = log.read_from(core.end()).map_err(ReplayError::from)?;
         // All frames of an opened log are durable.
-        replay_keeping(frames, &mut core, REPLAY_CHECKPOINT_BYTES)?;
+        replay_keeping(frames, &mut core, checkpoint_bytes)?;
         let took = started.elapsed();
-        Ok(Opened { log, core, report, checkpoint: checkpoint.unwrap_or(0), took, lock })
+        let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+        Ok(Opened { fs, data, log, core, report, checkpoint: checkpoint.unwrap_or(0), took, lock })
+    }
+
+    /// As [`Opened::open`], for a tool: a directory without a log is refused and nothing is made in it.
+    ///
+    /// # Errors
+    /// As [`Opened::open`].
+    pub fn open_existing(fs: Arc<dyn FileSystem>, data: &Path) -> Result<Opened, OpenError> {
+        let log_id = SegmentReader::open(Arc::clone(&fs), &log_folder(data))?.log_id();
+        Opened::open(fs, data, SegmentOptions::default(), log_id)
     }
 
     /// The log and the state it leads to, for those who drive the loop themselves.
@@ -144,14 +174,22 @@ impl Opened {
     }
 }
 
-/// Holds the data directory for this process.
+/// Holds the data directory for this process. The lock lies on the store's folder: commands that only change the keys
+/// lock the directory itself for a moment, also beside a running hub.
 fn lock(fs: &dyn FileSystem, data: &Path) -> Result<DirLock, OpenError> {
     let unusable = |source| OpenError::Data { data: data.to_owned(), source };
-    fs.create_dir_all(data).map_err(unusable)?;
-    fs.lock_dir(data).map_err(|error| match error.kind() {
+    let folder = store_folder(data);
+    fs.create_dir_all(&folder).map_err(unusable)?;
+    fs.lock_dir(&folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => OpenError::InUse { data: data.to_owned() },
         _ => unusable(error),
     })
+}
+
+/// Where what is derived from the log lies in a data directory.
+#[must_use]
+pub fn store_folder(data: &Path) -> PathBuf {
+    data.join(STORE_FOLDER)
 }
 
 /// Where the log of a data directory lies.
@@ -168,6 +206,7 @@ pub struct HubHandle<S = LocalStore> {
     tail: Tail,
     feed: Arc<CallbackFeed>,
     clock: Arc<dyn Clock>,
+    backups: Arc<Backups>,
 }
 
 impl<S> Clone for HubHandle<S> {
@@ -179,6 +218,7 @@ impl<S> Clone for HubHandle<S> {
             tail: self.tail.clone(),
             feed: Arc::clone(&self.feed),
             clock: Arc::clone(&self.clock),
+            backups: Arc::clone(&self.backups),
         }
     }
 }
@@ -228,10 +268,51 @@ impl<S> HubHandle<S> {
         self.feed.ended_below(number);
     }
 
+    /// The first offset of the log; what came before was removed by retention.
+    #[must_use]
+    pub fn log_start(&self) -> u64 {
+        self.backups.source.retention.start()
+    }
+
+    /// The backup that is being made, or the last one.
+    #[must_use]
+    pub fn backup_status(&self) -> BackupStatus {
+        self.backups.status()
+    }
+
     /// Follows the end of the log.
     #[must_use]
     pub const fn tail(&self) -> &Tail {
         &self.tail
+    }
+}
+
+impl HubHandle<LocalStore> {
+    /// Begins a backup to `dir`, which must be empty or not exist, on a thread of its own.
+    /// [`HubHandle::backup_status`] tells how far it is.
+    ///
+    /// # Errors
+    /// If it cannot be begun.
+    pub fn begin_backup(&self, dir: &Path) -> Result<(), BackupError> {
+        self.backups.begin(dir)?;
+        let (handle, target) = (self.clone(), dir.to_owned());
+        let body = move || {
+            let (send, receive) = std::sync::mpsc::channel();
+            let hold = Box::new(move |core: &Core<LocalStore>| {
+                let _: Result<(), _> = send.send(core.store().hold_newest());
+            });
+            // If the hub stops the question is dropped, and the channel with it.
+            let asked = handle.intake.ask_after_checkpoint(hold);
+            let held = || asked.ok().and_then(|()| receive.recv().ok()).flatten();
+            handle.backups.run(&target, held);
+        };
+        match std::thread::Builder::new().name("backup".to_owned()).spawn(body) {
+            Ok(_) => Ok(()),
+            Err(source) => {
+                self.backups.run(dir, || None);
+                Err(BackupError::Io { op: "start a thread for", path: dir.to_owned(), source })
+            }
+        }
     }
 }
 
@@ -249,7 +330,7 @@ impl Hub {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(opened: Opened, clock: Arc<dyn Clock>, options: HubOptions) -> Result<Hub, OpenError> {
-        let Opened { log, core, lock, .. } = opened;
+        let Opened { fs, data, log, core, lock, .. } = opened;
         let feed = CallbackFeed::new(core.store().callback_rows(), core.progress().next_callback);
         let feed = Arc::new(feed);
         let preparer = log.spare_preparer();
@@ -257,8 +338,11 @@ impl Hub {
         let intake = Arc::new(Intake::new(options));
         let health = Arc::new(Health::default());
         let (reader, tail) = (log.reader(), log.tail());
+        let (retention, log_id, retention_holds) = (log.retention(), log.log_id(), RetentionHolds::default());
         let journal = Journal::threaded(Box::new(log), &intake, &health, &feed).map_err(OpenError::Thread)?;
-        let keeper = Keeper::threaded(&intake, &health).map_err(OpenError::Thread)?;
+        let days = options.retention_log_days;
+        let pruner = Pruner::new(retention.clone(), Arc::clone(&reader), days, retention_holds.clone());
+        let keeper = Keeper::threaded(&intake, &health, Some(pruner)).map_err(OpenError::Thread)?;
         let hands = (journal, keeper);
         let writer_clock = Arc::clone(&clock);
         let writer =
@@ -269,7 +353,8 @@ impl Hub {
             move |reason: &str| intake.abandon(reason)
         });
         let writer = thread("writer", move || alarm.watch(|| writer.run()))?;
-        let handle = HubHandle { intake, health, reader, tail, feed, clock };
+        let backups = Arc::new(Backups::new(Source::served(fs, data, retention, log_id, retention_holds)));
+        let handle = HubHandle { intake, health, reader, tail, feed, clock, backups };
         Ok(Hub { handle, writer: Some(writer), spare: Some(spare), _lock: lock })
     }
 

@@ -60,6 +60,7 @@ pub(crate) struct Waiting<S> {
     pub(crate) submissions: Vec<Submission>,
     pub(crate) queries: Vec<Query<S>>,
     pub(crate) confirmed_clock: Option<Reading>,
+    pub(crate) after_checkpoint: Vec<Query<S>>,
 }
 
 struct State<S> {
@@ -70,6 +71,8 @@ struct State<S> {
     /// A frame is being written: the next one is closed when it is durable, with all that has come by then.
     journal_busy: bool,
     confirmed_clock: Option<Reading>,
+    /// Questions that wait for a checkpoint of what is durable now.
+    after_checkpoint: Vec<Query<S>>,
     closed: Option<String>,
     woken: bool,
 }
@@ -93,6 +96,7 @@ impl<S> Intake<S> {
             bytes: 0,
             journal_busy: false,
             confirmed_clock: None,
+            after_checkpoint: Vec::new(),
             closed: None,
             woken: false,
         };
@@ -152,6 +156,25 @@ impl<S> Intake<S> {
         Ok(())
     }
 
+    /// Has a checkpoint made of all that is durable now; the question runs when it is on the disk.
+    ///
+    /// # Errors
+    /// As [`Intake::ask`]. Dropped without being run if the hub stops before.
+    pub fn ask_after_checkpoint(&self, query: Query<S>) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        if let Some(reason) = &state.closed {
+            return Err(Refusal::Closed(reason.clone()));
+        }
+        if state.after_checkpoint.len() >= QUESTIONS_PER_TURN_MAX {
+            return Err(Refusal::Busy);
+        }
+        state.after_checkpoint.push(query);
+        state.woken = true;
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
     /// Tells the writer that an operator believes the wall clock as it was `seen`.
     pub fn confirm_clock(&self, seen: Reading) {
         self.lock().confirmed_clock = Some(seen);
@@ -183,7 +206,12 @@ impl<S> Intake<S> {
         let mut state = self.lock();
         (state.records, state.bytes) = (0, 0);
         let submissions = std::mem::take(&mut state.submissions).into();
-        Waiting { submissions, queries: std::mem::take(&mut state.queries).into(), confirmed_clock: None }
+        Waiting {
+            submissions,
+            queries: std::mem::take(&mut state.queries).into(),
+            confirmed_clock: None,
+            after_checkpoint: std::mem::take(&mut state.after_checkpoint),
+        }
     }
 
     /// The journal is gone: nobody else would say that it is free.
@@ -237,6 +265,12 @@ impl<S> Intake<S> {
         state.bytes -= bytes;
         let confirmed_clock = state.confirmed_clock.take();
         let few = state.queries.len().min(QUESTIONS_PER_TURN_MAX);
-        Waiting { submissions, queries: state.queries.drain(..few).collect(), confirmed_clock }
+        let after_checkpoint = std::mem::take(&mut state.after_checkpoint);
+        Waiting {
+            submissions,
+            queries: state.queries.drain(..few).collect(),
+            confirmed_clock,
+            after_checkpoint,
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::health::{Health, Status};
 use crate::intake::Intake;
 use crate::limits::STORE_WRITES_WAITING_MAX;
 use crate::meters::StoreMeters;
+use crate::retention::Pruner;
 
 /// Where the store's jobs are run.
 pub struct Keeper(Kind);
@@ -33,14 +34,17 @@ struct Threads {
     results: Arc<Results>,
 }
 
+type Tell = Box<dyn Fn(Result<(), &str>) + Send + Sync>;
+
 /// What jobs have done, on its way back to the writer.
 struct Results {
     state: Mutex<ResultState>,
     changed: Condvar,
     health: Arc<Health>,
     /// Wakes the writer, or closes the intake with the reason.
-    tell: Box<dyn Fn(Result<(), &str>) + Send + Sync>,
+    tell: Tell,
     meters: StoreMeters,
+    pruner: Option<Pruner>,
 }
 
 #[derive(Default)]
@@ -70,6 +74,9 @@ impl Results {
         }
         match result {
             Ok(done) if is_checkpoint || is_merge => {
+                if let (Some(pruner), Some((not_needed, progress))) = (&self.pruner, done.log_not_needed()) {
+                    pruner.after_checkpoint(not_needed, progress);
+                }
                 self.lock().done.push_back(done);
                 (self.tell)(Ok(()));
             }
@@ -103,7 +110,11 @@ impl Keeper {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub fn threaded<S: 'static>(intake: &Arc<Intake<S>>, health: &Arc<Health>) -> std::io::Result<Keeper> {
+    pub(crate) fn threaded<S: 'static>(
+        intake: &Arc<Intake<S>>,
+        health: &Arc<Health>,
+        pruner: Option<Pruner>,
+    ) -> std::io::Result<Keeper> {
         let told = Arc::clone(intake);
         let tell = Box::new(move |how: Result<(), &str>| match how {
             Ok(()) => told.wake(),
@@ -115,6 +126,7 @@ impl Keeper {
             health: Arc::clone(health),
             tell,
             meters: StoreMeters::default(),
+            pruner,
         });
         let (writes, write_inbox) = sync_channel::<Job>(STORE_WRITES_WAITING_MAX);
         // The store begins one checkpoint and one merge at a time.

@@ -18,12 +18,16 @@
 //! | `callbacks` | messages of durable frames on their way to participants |
 //! | `clock` | wall and monotonic time, and when not to believe them |
 //! | `replay` | from the log back to the state |
+//! | `retention` | old segments of the log are removed, if somebody said after how long |
+//! | `backup` | a copy that is consistent at one frame, made while payments go on |
+//! | `verify` | a data directory held against its own log |
 //! | `audit` | the books recomputed from their rows, independently of the decisions |
 //! | `alarm`, `health` | whether the hub can be used, and what happens when a thread dies |
 //! | `hub` | threads, start and stop, the handle that edges hold |
 
 mod alarm;
 pub mod audit;
+pub mod backup;
 mod callbacks;
 mod chain;
 pub mod clock;
@@ -37,13 +41,15 @@ pub mod limits;
 mod meters;
 mod progress;
 mod replay;
+mod retention;
+pub mod verify;
 mod writer;
 
 pub use callbacks::{CallbackFeed, CallbackRow, place_of};
 pub use chain::Chain;
 pub use core::{Core, OPTIONS_KNOWN, frame_options, prepare_order};
 pub use health::{Health, Status};
-pub use hub::{Hub, HubHandle, OpenError, Opened, log_folder};
+pub use hub::{Hub, HubHandle, OpenError, Opened, log_folder, store_folder};
 pub use intake::{Answer, Intake, Query, Refusal, Submission};
 pub use journal::Journal;
 pub use keeper::Keeper;

@@ -59,6 +59,8 @@ pub struct HubOptions {
     pub clock_jump_max: Millis,
     /// See [`CHECKPOINT_LOG_BYTES`] (`checkpoint.log_bytes`).
     pub checkpoint_log_bytes: u64,
+    /// Days that the log is kept; 0: for ever (`retention.log_days`).
+    pub retention_log_days: u32,
 }
 
 impl Default for HubOptions {
@@ -72,6 +74,7 @@ impl Default for HubOptions {
             expiry_holds_max: EXPIRY_HOLDS_MAX,
             clock_jump_max: CLOCK_JUMP_MAX,
             checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
+            retention_log_days: 0,
         }
     }
 }

@@ -67,6 +67,19 @@ pub enum ReplayError {
     },
 }
 
+impl ReplayError {
+    /// The rules that decided the frames at which the replay stopped, if they are not ours.
+    pub(crate) fn other_rules(&self) -> Option<u32> {
+        let rules = match self {
+            ReplayError::ChainBroken { before, written, .. } if *before == RULES_VERSION => *written,
+            ReplayError::ChainBroken { before, .. } => *before,
+            ReplayError::BadRecord { written, .. } | ReplayError::StrangeFrame { written, .. } => *written,
+            _ => return None,
+        };
+        (rules != RULES_VERSION).then_some(rules)
+    }
+}
+
 impl From<LogError> for ReplayError {
     /// A state follows from the whole log: if its beginning is gone, frames are missing.
     fn from(error: LogError) -> ReplayError {
@@ -122,7 +135,7 @@ pub(crate) fn replay_keeping<S: Store>(
     })
 }
 
-fn walk<S: Store>(
+pub(crate) fn walk<S: Store>(
     mut frames: Frames,
     core: &mut Core<S>,
     mut after: impl FnMut(&Frame, &[Command], &Effects, &mut Core<S>) -> Result<(), StoreError>,

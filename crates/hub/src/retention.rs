@@ -13,6 +13,8 @@ use holdfast_log::{LogError, Reader, Retention};
 
 use crate::progress::Progress;
 
+/// Segments that are removed after one checkpoint, at most: it counts as made only when they are gone.
+const SEGMENTS_REMOVED_MAX: usize = 64;
 const DAY_MS: Millis = 24 * 60 * 60 * 1_000;
 
 /// Removes old segments after each checkpoint.
@@ -68,7 +70,9 @@ impl Pruner {
         }
         match self.prune(not_needed, before) {
             Ok(0) => {}
-            Ok(removed) => tracing::info!(removed, start = self.retention.start(), "old log segments were removed"),
+            Ok(removed) => {
+                tracing::info!(removed, start = self.retention.start(), "old log segments were removed")
+            }
             // A failure of the medium has stopped the log, which says so to everybody. What cannot be read stays.
             Err(error) => tracing::warn!(%error, "old log segments were not removed"),
         }
@@ -78,7 +82,9 @@ impl Pruner {
         let (segments, _) = self.retention.segments();
         let mut remove_before = 0;
         // Times never fall, so a segment is no younger than the first frame of the next one.
-        for next in segments.iter().skip(1).take_while(|next| next.base <= not_needed) {
+        for next in
+            segments.iter().skip(1).take(SEGMENTS_REMOVED_MAX).take_while(|next| next.base <= not_needed)
+        {
             let first = self.reader.read_from(next.base)?.next_frame()?;
             if first.is_none_or(|first| first.header.time_ms >= before) {
                 break;

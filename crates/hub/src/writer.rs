@@ -14,7 +14,7 @@ use crate::callbacks::CallbackFeed;
 use crate::clock::{Clock, ClockFault, ClockGuard, Reading};
 use crate::core::Core;
 use crate::health::{Health, Status};
-use crate::intake::{Answer, Intake, Refusal, Submission, Waiting};
+use crate::intake::{Answer, Intake, Query, Refusal, Submission, Waiting};
 use crate::journal::{Answers, Journal};
 use crate::keeper::{self, Keeper};
 use crate::limits::{CLOCK_LOOK_EVERY, HubOptions};
@@ -46,6 +46,8 @@ pub struct Writer<S> {
     meters: Meters,
     /// The log has failed: the state may be ahead of it and is not shown any more.
     stopped: bool,
+    /// Questions that wait for a checkpoint of at least this offset.
+    after_checkpoint: Vec<(u64, Query<S>)>,
 }
 
 impl<S: Store> Writer<S> {
@@ -60,8 +62,21 @@ impl<S: Store> Writer<S> {
     ) -> Writer<S> {
         let guard = ClockGuard::new(options.clock_jump_max, core.last_time());
         let meters = Meters::default();
-        let feed = None;
-        Writer { core, intake, journal, keeper, feed, clock, guard, health, options, meters, stopped: false }
+        let (feed, stopped, after_checkpoint) = (None, false, Vec::new());
+        Writer {
+            core,
+            intake,
+            journal,
+            keeper,
+            feed,
+            clock,
+            guard,
+            health,
+            options,
+            meters,
+            stopped,
+            after_checkpoint,
+        }
     }
 
     /// Lets the rows go of callbacks that this feed knows to have ended.
@@ -167,6 +182,16 @@ impl<S: Store> Writer<S> {
         begun
     }
 
+    /// Runs the questions whose checkpoint is on the disk.
+    fn answer_after_checkpoint(&mut self) {
+        let newest = self.core.store().newest_checkpoint();
+        let waiting = std::mem::take(&mut self.after_checkpoint);
+        let (ready, waiting): (Vec<_>, _) =
+            waiting.into_iter().partition(|(offset, _)| newest >= Some(*offset));
+        self.after_checkpoint = waiting;
+        ready.into_iter().for_each(|(_, query)| query(&self.core));
+    }
+
     fn store_failed(&mut self, error: &StoreError) {
         let reason = keeper::reason(error);
         self.health.set(Status::Stopped(reason.clone()));
@@ -191,12 +216,15 @@ impl<S: Store> Writer<S> {
     /// One turn: answer what was asked, then close a frame of what waits and what is due, decide it and have it
     /// written. Everything applied before is durable by now, so questions see only what is.
     pub fn turn(&mut self) -> Turn {
-        let Waiting { submissions, queries, confirmed_clock } = self.intake.take();
+        let Waiting { submissions, queries, confirmed_clock, after_checkpoint } = self.intake.take();
         self.take_in_jobs();
+        let end = self.core.end();
+        self.after_checkpoint.extend(after_checkpoint.into_iter().map(|query| (end, query)));
         if self.stopped || matches!(self.health.status(), Status::Stopped(_)) {
             // Dropping a question tells its asker that there is no answer.
             self.stopped = true;
             drop(queries);
+            self.after_checkpoint.clear();
             let reason = match self.health.status() {
                 Status::Stopped(reason) => reason,
                 _ => "the log has stopped".to_owned(),
@@ -206,7 +234,9 @@ impl<S: Store> Writer<S> {
             return Turn::Stopped;
         }
         queries.into_iter().for_each(|query| query(&self.core));
-        if self.core.unsaved_bytes() >= self.options.checkpoint_log_bytes {
+        self.answer_after_checkpoint();
+        let wanted = !self.after_checkpoint.is_empty();
+        if wanted || self.core.unsaved_bytes() >= self.options.checkpoint_log_bytes {
             self.begin_checkpoint();
         }
         let now = self.clock.read();

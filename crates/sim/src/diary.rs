@@ -170,6 +170,12 @@ impl Diary {
         (0..self.entries.len()).filter(|place| is_settled(&self.entries[*place])).collect()
     }
 
+    /// Transfers that were ever named by a command.
+    #[must_use]
+    pub fn transfers(&self) -> BTreeSet<TransferId> {
+        self.entries.iter().filter_map(|entry| entry.command.transfer()).collect()
+    }
+
     /// The commands whose outcome is not known.
     #[must_use]
     pub fn unknown(&self) -> Vec<Place> {

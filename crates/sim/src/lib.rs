@@ -11,19 +11,25 @@
 //! | `diary` | what the senders know of it |
 //! | `process` | one life of the hub, driven turn by turn |
 //! | `life` | how lives begin and end: crashes, failures, restarts |
+//! | `medium` | faults of the disk: errors, lies, and what they may excuse |
+//! | `keeping` | the store's jobs: blocks, checkpoints, merges, at any moment |
 //! | `time` | time passes; the wall clock is set wrong and right again |
 //! | `turn` | one turn of the hub, looked at from all sides |
 //! | `run` | the steps of a run, and the healing at its end |
 //! | `witness` | every durable frame decided a second time |
 //! | `invariants` | what must always hold, one file each |
 //! | `tally`, `census`, `trace` | what happened |
+//! | `coverage` | which faults struck what, and how they ended |
 
 mod census;
 mod clients;
 mod clock;
+mod coverage;
 mod diary;
 pub mod invariants;
+mod keeping;
 mod life;
+mod medium;
 mod operator;
 mod process;
 mod random;
@@ -36,6 +42,7 @@ mod turn;
 mod witness;
 mod world;
 
+pub use coverage::Coverage;
 pub use invariants::{Invariant, Violation};
 pub use run::{Report, run, run_traced};
 pub use tally::Tally;

@@ -1,42 +1,49 @@
 //! How lives of the hub begin and end: faults are armed, strike, and a new life opens what is left on the disk.
 
 use holdfast_hub::OpenError;
+use holdfast_hub::clock::Clock;
 
-use crate::invariants::{Invariant, ReplayChangesNothing};
-use crate::process::{Process, draw_options};
+use crate::coverage::{End, Phase};
+use crate::invariants::{Blame, Invariant, blame, marked_end, names_a_file, tells_damage};
+use crate::process::{Process, draw_options, remove_store};
 use crate::run::Run;
 
 /// Attempts to open the log, of which all but the last few may be broken.
-const ATTEMPTS: u32 = 8;
+const ATTEMPTS: u32 = 9;
 const ATTEMPTS_BROKEN: u32 = 4;
 
 impl Run {
     /// Arms a fault, or lets one strike at once.
     pub(crate) fn maybe_break(&mut self) {
+        self.medium.step(&self.fs);
+        let frames = self.auditors.faults.frames();
+        if let Some(said) = self.medium.maybe_lie(&self.fs, frames, &mut self.random) {
+            self.trace.note(format_args!("{said}"));
+            self.after(Phase::Rest);
+        }
+        let errors = if self.medium.is_failing() { 20 } else { 11 };
         match self.random.below(100) {
             0..7 => {
                 let sync = 1 + self.random.below(4);
                 self.trace.note(format_args!("the power will go at sync {sync}"));
                 self.fs.freeze_at_sync(sync);
             }
-            7..9 => {
-                self.trace.note(format_args!("the next sync will fail"));
-                self.fs.fail_next_sync();
+            roll if roll < errors => self.arm_error(),
+            20..24 if self.medium.is_failing() => {
+                let said = self.medium.trouble(&self.fs, &mut self.random);
+                self.trace.note(format_args!("{said}"));
             }
-            9..11 => {
-                self.trace.note(format_args!("the next write will fail"));
-                self.fs.fail_next_write();
-            }
-            11..13 => {
+            24..26 => {
                 self.tally.crashes_between += 1;
                 self.lose_power();
                 self.start();
             }
-            13..15 => {
+            26..28 => {
                 self.tally.kills += 1;
                 self.kill();
                 self.start();
             }
+            28..31 => self.stop_cleanly(),
             _ => {}
         }
     }
@@ -47,15 +54,21 @@ impl Run {
         let prepared = hub.prepare_spare();
         self.trace.note(format_args!("spare: {:?}", prepared.as_ref().ok()));
         self.tally.spares += u64::from(prepared.is_ok_and(|made| made));
+        self.after(Phase::Rotate);
     }
 
     /// If the hub has stopped or its machine has no power, it is sent some more and then restarted.
     pub(crate) fn mend(&mut self) {
+        if !self.goes_on() {
+            return;
+        }
         let stopped = self.hub.as_ref().is_none_or(Process::has_stopped);
-        if !stopped && !self.fs.is_frozen() {
+        let restless = self.blind && self.random.chance(30);
+        if !stopped && !self.fs.is_frozen() && !self.condemned && !restless {
             return;
         }
         if stopped {
+            self.stopped();
             let known = self.diary.entries().len();
             if known > 0 {
                 let place = self.random.index(known);
@@ -72,6 +85,30 @@ impl Run {
             self.kill();
         }
         self.start();
+    }
+
+    /// A hub stops only when something has struck, and says what.
+    fn stopped(&mut self) {
+        let Some(reason) = self.hub.as_ref().and_then(Process::stopped) else { return };
+        self.trace.note(format_args!("stopped: {reason}"));
+        let damaged = tells_damage(&reason);
+        if !self.fs.is_frozen() {
+            self.tally.stops += 1;
+            let named = names_a_file(&reason);
+            self.findings.take(Invariant::FaultsAreNeverBelieved, named);
+        }
+        let excused = if damaged { self.medium.explains(&reason) } else { self.medium.told > 0 };
+        if !excused {
+            let said = Err(format!("the hub stopped, and nothing had struck: {reason}"));
+            self.findings.take(Invariant::FaultsAreNeverBelieved, said);
+        }
+        if damaged {
+            self.medium.found(End::Stopped, &reason);
+        } else {
+            self.medium.ended(End::Stopped);
+        }
+        // An operator who reads the reason moves the folder away; another tries once more.
+        self.condemned |= damaged && (self.healing || self.random.chance(60));
     }
 
     /// A hub whose log failed takes nothing, for good.
@@ -93,6 +130,7 @@ impl Run {
         self.trace.note(format_args!("power lost"));
         self.end_life();
         self.fs = self.fs.crash(seed);
+        self.medium.lost_power(&self.fs);
     }
 
     /// The process ends; the machine, and what it has cached, stays.
@@ -102,54 +140,149 @@ impl Run {
     }
 
     fn end_life(&mut self) {
+        self.after(Phase::Rest);
+        self.medium.ended(End::NoEffect);
         self.tally.unknown += self.diary.all_lost();
         self.hub = None;
         self.auditors.clock.restarted();
     }
 
+    /// The hub is asked to end: it works off what waits, leaves a checkpoint and marks the end of its log. The next
+    /// start has nothing to replay.
+    fn stop_cleanly(&mut self) {
+        self.turn_until_idle();
+        let Some(hub) = self.hub.as_mut().filter(|hub| !hub.has_stopped()) else { return };
+        let ended = hub.end();
+        let end = hub.core().end();
+        self.trace.note(format_args!("ended at {end}: {ended}"));
+        self.after(Phase::Stop);
+        if !ended {
+            self.tally.clean_stops_failed += 1;
+            if self.medium.told == 0 && !self.medium.has_harmed_store() {
+                let said = Err("a clean stop failed, and nothing had struck".to_owned());
+                self.findings.take(Invariant::FaultsAreNeverBelieved, said);
+            }
+            self.medium.ended(End::Stopped);
+            return;
+        }
+        self.tally.clean_stops += 1;
+        if self.random.chance(50) {
+            self.lose_power();
+        } else {
+            self.kill();
+        }
+        let frames = self.auditors.faults.frames();
+        if let Some(said) = self.medium.maybe_rot_at_rest(&self.fs, frames, &mut self.random) {
+            self.trace.note(format_args!("{said}"));
+            self.after(Phase::Rest);
+        }
+        // Some operators move the folder away for no reason: what it holds follows from the log.
+        self.condemned |= self.random.chance(15);
+        self.removed = false;
+        let harmed = self.medium.has_harmed_store();
+        self.start();
+        let whole = !self.removed && !harmed && self.medium.log.is_none();
+        if let Some(hub) = self.hub.as_ref().filter(|hub| whole && hub.checkpoint != end) {
+            let said = Err(format!("a clean stop at {end}, and the start began at {}", hub.checkpoint));
+            self.findings.take(Invariant::TheHubGoesOn, said);
+        }
+    }
+
     /// Opens what is on the disk, through as many failures as strike, and audits what is found.
     pub(crate) fn start(&mut self) {
         for attempt in 0..ATTEMPTS {
+            if !self.goes_on() {
+                return;
+            }
+            self.medium.told = 0;
+            if attempt >= ATTEMPTS_BROKEN {
+                if self.fs.is_frozen() {
+                    self.lose_power();
+                }
+                self.medium.heal(&self.fs);
+            }
+            if std::mem::take(&mut self.condemned) {
+                self.remove_store();
+            }
             if attempt < ATTEMPTS_BROKEN && !self.healing {
                 self.maybe_break_opening();
             }
-            if attempt == ATTEMPTS_BROKEN && self.fs.is_frozen() {
-                self.lose_power();
-            }
             let options = draw_options(&mut self.random);
-            match Process::start(&self.fs, &self.clock, options, &mut self.random) {
+            let started = Process::start(&self.fs, &self.clock, options, &mut self.random);
+            let struck = self.after(Phase::Recover) > 0 || self.medium.told > 0;
+            match started {
                 Ok(hub) => {
                     self.hub = Some(hub);
+                    self.medium.ended(End::NoEffect);
                     self.recovered();
                     return;
                 }
                 Err(error) if self.fs.is_frozen() => {
                     self.trace.note(format_args!("opening: {error}"));
                     self.tally.crashes_in_recovery += 1;
+                    self.medium.ended(End::StartRefused);
                     self.lose_power();
                 }
-                Err(OpenError::Log(holdfast_log::LogError::Io { op, .. })) if attempt < ATTEMPTS - 1 => {
-                    self.trace.note(format_args!("opening: cannot {op}"));
-                    self.tally.errors_in_recovery += 1;
-                }
-                Err(error) => {
-                    let said = Err(format!("the hub does not start: {error}"));
-                    self.findings.take(Invariant::TheHubGoesOn, said);
-                    return;
-                }
+                Err(error) => self.refused(&error, struck && attempt < ATTEMPTS - 1),
             }
         }
+        if self.goes_on() && self.hub.is_none() {
+            let said = Err(format!("the hub does not start in {ATTEMPTS} attempts"));
+            self.findings.take(Invariant::TheHubGoesOn, said);
+        }
+    }
+
+    /// The hub refuses to start. Was there a reason, and what does its operator do?
+    fn refused(&mut self, error: &OpenError, struck: bool) {
+        let blame = blame(error);
+        self.trace.note(format_args!("refused for the {blame:?}: {error}"));
+        let named = names_a_file(&error.to_string());
+        self.findings.take(Invariant::FaultsAreNeverBelieved, named);
+        let excused = match blame {
+            Blame::System => struck,
+            Blame::Store => self.medium.explains(&error.to_string()),
+            Blame::Log => self.medium.log.is_some(),
+        };
+        if !excused {
+            let said = Err(format!("the hub does not start, and nothing has struck: {error}"));
+            self.findings.take(Invariant::FaultsAreNeverBelieved, said);
+        }
+        if blame == Blame::System {
+            self.medium.ended(End::StartRefused);
+        } else {
+            self.medium.found(End::StartRefused, &error.to_string());
+        }
+        match blame {
+            Blame::System => self.tally.errors_in_recovery += 1,
+            Blame::Store => self.condemned = true,
+            Blame::Log => {
+                self.tally.logs_refused += 1;
+                self.over = true;
+            }
+        }
+    }
+
+    /// What is derived from the log is moved away; a start derives it again.
+    fn remove_store(&mut self) {
+        if self.fs.is_frozen() {
+            self.lose_power();
+        }
+        self.medium.heal(&self.fs);
+        self.tally.stores_removed += 1;
+        self.removed = true;
+        self.trace.note(format_args!("the store is moved away"));
+        remove_store(&self.fs).expect("the operator's own tools work");
+        self.medium.store_removed();
     }
 
     fn maybe_break_opening(&mut self) {
         match self.random.below(100) {
             0..12 => {
-                let sync = 1 + self.random.below(4);
+                let sync = 1 + self.random.below(8);
                 self.trace.note(format_args!("the power will go at sync {sync} of opening"));
                 self.fs.freeze_at_sync(sync);
             }
-            12..16 => self.fs.fail_next_sync(),
-            16..18 => self.fs.fail_next_write(),
+            12..20 => self.arm_error(),
             _ => {}
         }
     }
@@ -157,52 +290,92 @@ impl Run {
     /// A new life begins: is all there that was promised, and the same as before?
     fn recovered(&mut self) {
         let Some(hub) = &self.hub else { return };
-        let report = &hub.report;
-        self.trace.note(format_args!("started with {report:?}, {:?}", hub.options));
+        let (report, at) = (&hub.report, hub.checkpoint);
+        self.trace.note(format_args!("started at {at} with {report:?}, {:?}", hub.options));
         self.tally.restarts += 1;
         self.tally.torn_tails += u64::from(report.torn_tail.is_some());
         self.tally.segments = self.tally.segments.max(report.segments as u64);
-        let now = holdfast_hub::clock::Clock::read(&*self.clock);
+        let replays = report.end > at;
+        self.tally.starts_with_replay += u64::from(at > 0 && replays);
+        self.tally.starts_without_replay += u64::from(at > 0 && !replays);
+        let now = self.clock.read();
         self.tally.behind_log += u64::from(self.auditors.clock.is_jumped(now));
-        let survives = self.auditors.acknowledged.restarted(hub.core(), &self.diary);
-        self.findings.take(Invariant::AcknowledgedSurvives, survives);
-        self.tally.survived_unacknowledged += self.witness_frames();
-        let Some(hub) = &self.hub else { return };
-        let found = ReplayChangesNothing::remember(hub.core(), self.diary.funds());
-        if let Some(undurable) = self.undurable.take() {
-            if undurable.end() == found.end() {
-                let same = undurable.same_state(&found, "a restart");
-                self.findings.take(Invariant::ReplayChangesNothing, same);
-            } else {
-                self.tally.vanished_unacknowledged += 1;
+        let core = hub.core();
+        let found = (core.end(), core.chain());
+        let mark = marked_end(&self.fs).filter(|_| !self.medium.mark_harmed);
+        match self.auditors.faults.came_back(found, self.medium.log, mark) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.trace.note(format_args!("the end of the log is lost beyond proof"));
+                self.tally.beyond_proof += 1;
+                self.medium.all_ended(End::BeyondProof);
+                self.over = true;
+                return;
             }
+            Err(said) if self.medium.log.is_none() => {
+                // The clients say it better, if they miss something.
+                self.clients_miss_something();
+                if self.findings.is_empty() {
+                    self.findings.take(Invariant::FaultsAreNeverBelieved, Err(said));
+                }
+                return;
+            }
+            Err(said) => return self.findings.take(Invariant::FaultsAreNeverBelieved, Err(said)),
         }
+        if let Some((end, chain)) = self.undurable.take() {
+            if end == found.0 && chain != found.1 {
+                let said = Err(format!("a restart decides the last frame before {end} otherwise"));
+                self.findings.take(Invariant::ReplayChangesNothing, said);
+            }
+            self.tally.vanished_unacknowledged += u64::from(end > found.0);
+        }
+        self.blind = false;
+        self.tally.survived_unacknowledged += self.witness_frames();
+        if self.blind || !self.goes_on() {
+            return;
+        }
+        self.auditors.faults.durable(found.0, found.1);
+        let survives = self.auditors.acknowledged.restarted(self.witness.core(), &self.diary);
+        self.findings.take(Invariant::AcknowledgedSurvives, survives);
         self.inspect();
+        self.compare_in_full();
     }
 
-    /// The hub is up and no fault is left anywhere.
+    /// The log came back shorter: what do those miss who were answered?
+    fn clients_miss_something(&mut self) {
+        let Some(hub) = &self.hub else { return };
+        let mut fresh = crate::witness::Witness::default();
+        if fresh.catch_up(hub.reader(), |_| {}).is_ok() {
+            let survives = self.auditors.acknowledged.restarted(fresh.core(), &self.diary);
+            self.findings.take(Invariant::AcknowledgedSurvives, survives);
+        }
+    }
+
+    /// The hub is up and no fault is left anywhere but what lies harmed on the disk.
     pub(crate) fn mend_for_good(&mut self) {
-        if self.findings.is_empty() {
+        if self.goes_on() {
             self.lose_power();
+            self.medium.heal(&self.fs);
             self.start();
         }
     }
 
     /// Two more lives, with and without a loss of power, that must find the very same state.
     pub(crate) fn restart_for_good(&mut self) {
-        let Some(hub) = self.hub.as_ref().filter(|_| self.findings.is_empty()) else { return };
-        let before = ReplayChangesNothing::remember(hub.core(), self.diary.funds());
         for power_goes in [true, false] {
+            let Some(hub) = self.hub.as_ref().filter(|_| self.goes_on()) else { return };
+            let before = *hub.core().progress();
             if power_goes {
                 self.lose_power();
             } else {
                 self.kill();
             }
             self.start();
-            let Some(hub) = &self.hub else { return };
-            let after = ReplayChangesNothing::remember(hub.core(), self.diary.funds());
-            let same = before.same_state(&after, "a restart at rest");
-            self.findings.take(Invariant::ReplayChangesNothing, same);
+            let Some(hub) = self.hub.as_ref().filter(|_| self.goes_on()) else { return };
+            if *hub.core().progress() != before {
+                let said = Err(format!("a restart at rest: {:?} for {before:?}", hub.core().progress()));
+                self.findings.take(Invariant::ReplayChangesNothing, said);
+            }
         }
     }
 }

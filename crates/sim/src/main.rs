@@ -1,10 +1,12 @@
 //! `holdfast-sim`: runs seeds and says what broke and what happened.
 
+use std::num::NonZero;
 use std::process::ExitCode;
+use std::thread;
 use std::time::Instant;
 
 use clap::Parser;
-use holdfast_sim::{Report, Tally, run, run_traced};
+use holdfast_sim::{Coverage, Report, Tally, run, run_traced};
 
 /// Runs the simulator.
 #[derive(Debug, Parser)]
@@ -16,6 +18,12 @@ struct Arguments {
     /// One seed instead
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
+    /// Print which faults struck what and how they ended; fail if one that is expected never struck
+    #[arg(long)]
+    coverage: bool,
+    /// Threads to run seeds on; as many as there are cores by default
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<u64>>,
     /// Print every event
     #[arg(long, requires = "seed")]
     trace: bool,
@@ -27,24 +35,63 @@ fn seeds(text: &str) -> Result<(u64, u64), String> {
     Ok((parse(first)?, parse(end)?))
 }
 
+/// What many runs came to.
+#[derive(Default)]
+struct Sum {
+    tally: Tally,
+    coverage: Coverage,
+    broken: u64,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Sum) {
+        self.tally.add(&other.tally);
+        self.coverage.add(&other.coverage);
+        self.broken += other.broken;
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let (first, end) = arguments.seed.map_or(arguments.seeds, |seed| (seed, seed + 1));
+    let cores = || thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let threads = arguments.threads.map_or_else(cores, NonZero::get);
     let started = Instant::now();
-    let mut tally = Tally::default();
-    let mut broken = 0_u64;
-    for seed in first..end {
-        let report = if arguments.trace { run_traced(seed) } else { run(seed) };
-        tally.add(&report.tally);
-        report.trace.iter().for_each(|line| println!("{line}"));
-        broken += u64::from(!report.violations.is_empty());
-        show_violations(&report);
-    }
-    for (name, count) in tally.entries() {
+    let mut sum = Sum::default();
+    thread::scope(|scope| {
+        let share = |thread| scope.spawn(move || run_share(first + thread, end, threads, arguments.trace));
+        let shares: Vec<_> = (0..threads).map(share).collect();
+        for share in shares {
+            sum.add(&share.join().expect("a run catches its own panics"));
+        }
+    });
+    for (name, count) in sum.tally.entries() {
         println!("{name:>26} {count}");
     }
+    let missing = if arguments.coverage { sum.coverage.missing() } else { Vec::new() };
+    if arguments.coverage {
+        println!("\n{}\n", sum.coverage);
+        missing.iter().for_each(|cell| println!("never struck: {cell}"));
+    }
+    let broken = sum.broken;
     println!("{} seeds in {:.1?}, {broken} with violations", end.saturating_sub(first), started.elapsed());
-    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if broken == 0 && missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs every `threads`-th seed from `first` on. Each run is as deterministic as alone.
+fn run_share(first: u64, end: u64, threads: u64, trace: bool) -> Sum {
+    let mut sum = Sum::default();
+    let mut seed = first;
+    while seed < end {
+        let report = if trace { run_traced(seed) } else { run(seed) };
+        sum.tally.add(&report.tally);
+        sum.coverage.add(&report.coverage);
+        sum.broken += u64::from(!report.violations.is_empty());
+        report.trace.iter().for_each(|line| println!("{line}"));
+        show_violations(&report);
+        seed += threads;
+    }
+    sum
 }
 
 fn show_violations(report: &Report) {

@@ -3,26 +3,33 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use holdfast_disk::DirLock;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::records::Sealed;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{
-    Core, Health, Intake, Journal, OpenError, Opened, Refusal, Status, Submission, Turn, Writer, log_folder,
+    Core, Health, Intake, Journal, Keeper, OpenError, Opened, Refusal, Status, Submission, Turn, Writer,
+    log_folder,
 };
 use holdfast_log::{
     BLOCK, FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentOptions, SimFs, SparePreparer,
 };
-use holdfast_store::MemoryStore;
+use holdfast_store::LocalStore;
 
 use crate::clock::SimClock;
+use crate::coverage::Phase;
 use crate::diary::Ticket;
 use crate::random::Random;
 
 /// How far the simulated hub lets its wall clock move.
 pub const CLOCK_JUMP_MAX: i64 = 10_000;
 const DATA: &str = "/data";
+/// The folder of the log.
+pub const LOG: &str = "/data/log";
+/// The folder of what is derived from it.
+pub const STORE: &str = "/data/store";
 
 /// An answer as it arrived.
 pub type Arrival = (Ticket, Result<Vec<Outcome>, Refusal>);
@@ -43,8 +50,9 @@ impl Inbox {
 
 /// A running hub, driven by hand.
 pub struct Process {
-    writer: Writer<MemoryStore>,
-    intake: Arc<Intake<MemoryStore>>,
+    _lock: DirLock,
+    writer: Writer<LocalStore>,
+    intake: Arc<Intake<LocalStore>>,
     health: Arc<Health>,
     reader: Reader,
     spare: SparePreparer,
@@ -53,6 +61,8 @@ pub struct Process {
     pub options: HubOptions,
     /// What was found when it opened its log.
     pub report: OpenReport,
+    /// The checkpoint that it started from; 0 is the beginning.
+    pub checkpoint: u64,
 }
 
 /// Options for one life: bounds so small that they are met.
@@ -65,6 +75,8 @@ pub fn draw_options(random: &mut Random) -> HubOptions {
         intake_items_max: random.size(4, 12),
         expiry_holds_max: *random.pick(&[1, 3, 100]),
         clock_jump_max: CLOCK_JUMP_MAX,
+        checkpoint_log_bytes: *random.pick(&[1, 1_000, 3_000, 10_000, 100_000]),
+        ..HubOptions::default()
     }
 }
 
@@ -83,20 +95,35 @@ impl Process {
         let segments =
             SegmentOptions { segment_bytes: blocks * BLOCK as u64, created_by: "holdfast-sim".to_owned() };
         let log_id = LogId(random.wide().to_le_bytes());
-        let opened = Opened::open(Arc::new(fs.clone()), Path::new(DATA), segments, log_id)?;
-        let report = opened.report.clone();
-        let (log, core) = opened.into_parts();
+        // Now and then the replay itself makes checkpoints, of which a crash may leave any part.
+        let keep = if random.chance(25) { options.checkpoint_log_bytes } else { u64::MAX };
+        let disk = Arc::new(fs.clone());
+        let opened = Opened::open_keeping(disk, Path::new(DATA), segments, log_id, keep)?;
+        let (report, checkpoint) = (opened.report.clone(), opened.checkpoint);
+        let (log, core, lock) = opened.into_parts();
         let (reader, spare) = (log.reader(), log.spare_preparer());
         let intake = Arc::new(Intake::new(options));
         let health = Arc::new(Health::default());
         let journal = Journal::inline(Box::new(log), &intake, &health);
         let clock = Arc::clone(clock) as Arc<dyn holdfast_hub::clock::Clock>;
-        let writer = Writer::new(core, Arc::clone(&intake), journal, clock, Arc::clone(&health), options);
-        Ok(Process { writer, intake, health, reader, spare, inbox: Inbox::default(), options, report })
+        let hands = (journal, Keeper::by_hand());
+        let writer = Writer::new(core, Arc::clone(&intake), hands, clock, Arc::clone(&health), options);
+        Ok(Process {
+            _lock: lock,
+            writer,
+            intake,
+            health,
+            reader,
+            spare,
+            inbox: Inbox::default(),
+            options,
+            report,
+            checkpoint,
+        })
     }
 
     /// The live state.
-    pub const fn core(&self) -> &Core<MemoryStore> {
+    pub const fn core(&self) -> &Core<LocalStore> {
         self.writer.core()
     }
 
@@ -110,12 +137,39 @@ impl Process {
         matches!(self.health.status(), Status::Stopped(_))
     }
 
-    /// Whether the log failed at a sync, or at a write.
-    pub fn failed_at(&self) -> (bool, bool) {
+    /// Why the hub has stopped, if it has.
+    pub fn stopped(&self) -> Option<String> {
         match self.health.status() {
-            Status::Stopped(reason) => (reason.contains("cannot sync"), reason.contains("cannot write")),
-            _ => (false, false),
+            Status::Stopped(reason) => Some(reason),
+            _ => None,
         }
+    }
+
+    /// What the next of the store's jobs is about.
+    pub fn next_job(&self, merge: bool) -> Option<Phase> {
+        let job = self.writer.next_job(merge)?;
+        Some(if job.is_merge() {
+            Phase::Merge
+        } else if job.is_checkpoint() {
+            Phase::Checkpoint
+        } else {
+            Phase::Blocks
+        })
+    }
+
+    /// Runs the next of the store's jobs; `false` if it failed.
+    pub fn run_job(&mut self, merge: bool) -> bool {
+        self.writer.run_job(merge).is_none_or(|done| done.is_ok())
+    }
+
+    /// Begins a checkpoint, if none is being made.
+    pub fn begin_checkpoint(&mut self) -> bool {
+        self.writer.begin_checkpoint()
+    }
+
+    /// Ends as a hub does that is asked to; `false` if it could not leave a checkpoint and mark the log.
+    pub fn end(&mut self) -> bool {
+        self.writer.end_by_hand()
     }
 
     /// Puts commands in line, as an edge would.
@@ -145,6 +199,18 @@ impl Process {
     pub fn prepare_spare(&self) -> Result<bool, LogError> {
         self.spare.prepare_if_wanted()
     }
+}
+
+/// The operator moves away what is derived from the log.
+///
+/// # Errors
+/// If the disk refuses.
+pub fn remove_store(fs: &SimFs) -> std::io::Result<()> {
+    for path in fs.paths().iter().filter(|path| path.starts_with(STORE)) {
+        fs.remove(path)?;
+        path.parent().map_or(Ok(()), |dir| fs.sync_dir(dir))?;
+    }
+    Ok(())
 }
 
 /// The bytes of every file of the log, in the order of their names.

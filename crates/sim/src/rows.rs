@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use holdfast_domain::ids::{Millis, TransferId, TransferNo};
+use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Participant};
 use holdfast_domain::transfers::Transfer;
-use holdfast_domain::view::View;
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::{LocalStore, MemoryStore, Store, StoreError};
 
 /// A copy of all rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,19 +14,43 @@ pub struct Rows {
     participants: Vec<Participant>,
     accounts: Vec<Account>,
     funds: Vec<FundsMovement>,
+    endpoints: Vec<(ParticipantId, String, String)>,
     transfers: Vec<Transfer>,
     holds: Vec<TransferNo>,
 }
 
 impl Rows {
-    /// The rows of a store, its movements of funds among `funds`.
+    /// The rows of the plain store, its movements of funds among `funds`.
     #[must_use]
-    pub fn of(store: &MemoryStore, funds: &BTreeSet<TransferId>) -> Rows {
+    pub fn of_witness(store: &MemoryStore, funds: &BTreeSet<TransferId>) -> Rows {
+        Rows::with(store, store.transfers_from(TransferNo(0)).cloned().collect(), funds)
+    }
+
+    /// The rows of the hub's store: what is open from memory, what has ended from the disk.
+    ///
+    /// # Errors
+    /// If the disk does not give what was written to it.
+    pub fn of_hub(store: &LocalStore, funds: &BTreeSet<TransferId>) -> Result<Rows, StoreError> {
+        let history = store.history();
+        let ended = history.scan(0, history.end()).map(|row| row.map(|(_, row)| row));
+        let mut transfers = ended.collect::<Result<Vec<Transfer>, StoreError>>()?;
+        transfers.extend(store.open_transfers(TransferNo(0), usize::MAX).into_iter().cloned());
+        transfers.sort_unstable_by_key(|row| row.no);
+        Ok(Rows::with(store, transfers, funds))
+    }
+
+    fn with<S: Store>(store: &S, transfers: Vec<Transfer>, funds: &BTreeSet<TransferId>) -> Rows {
+        let endpoints_of = |row: &&Participant| {
+            let id = row.id;
+            let endpoints = store.endpoints(id).into_iter();
+            endpoints.map(move |(kind, value)| (id, kind.to_owned(), value.to_owned())).collect::<Vec<_>>()
+        };
         Rows {
             participants: store.participants().into_iter().cloned().collect(),
             accounts: store.accounts().into_iter().copied().collect(),
             funds: funds.iter().filter_map(|id| store.funds(*id)).copied().collect(),
-            transfers: store.transfers_from(TransferNo(0), usize::MAX).into_iter().cloned().collect(),
+            endpoints: store.participants().iter().flat_map(endpoints_of).collect(),
+            transfers,
             holds: store.holds(Millis::MAX, None, usize::MAX).into_iter().map(|row| row.no).collect(),
         }
     }
@@ -38,9 +61,26 @@ impl Rows {
         first_difference("participants", &self.participants, &other.participants)
             .or_else(|| first_difference("accounts", &self.accounts, &other.accounts))
             .or_else(|| first_difference("movements of funds", &self.funds, &other.funds))
+            .or_else(|| first_difference("endpoints", &self.endpoints, &other.endpoints))
             .or_else(|| first_difference("transfers", &self.transfers, &other.transfers))
             .or_else(|| first_difference("open holds", &self.holds, &other.holds))
     }
+}
+
+/// What differs in the rows that are in memory; cheap enough for every turn.
+#[must_use]
+pub fn difference_in_memory(hub: &LocalStore, witness: &MemoryStore) -> Option<String> {
+    let (all, first) = (usize::MAX, TransferNo(0));
+    first_difference("participants", &hub.participants(), &witness.participants())
+        .or_else(|| first_difference("accounts", &hub.accounts(), &witness.accounts()))
+        .or_else(|| {
+            let (ours, theirs) = (hub.open_transfers(first, all), witness.open_transfers(first, all));
+            first_difference("open transfers", &ours, &theirs)
+        })
+        .or_else(|| {
+            let (ours, theirs) = (hub.holds(Millis::MAX, None, all), witness.holds(Millis::MAX, None, all));
+            first_difference("open holds", &ours, &theirs)
+        })
 }
 
 fn first_difference<T: Debug + PartialEq>(what: &str, left: &[T], right: &[T]) -> Option<String> {

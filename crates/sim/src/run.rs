@@ -4,14 +4,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use holdfast_domain::command::Command;
+use holdfast_domain::view::View;
 use holdfast_hub::Refusal;
 use holdfast_hub::clock::Clock;
 use holdfast_log::SimFs;
 
 use crate::clients::Clients;
 use crate::clock::SimClock;
+use crate::coverage::{Coverage, End};
 use crate::diary::{Diary, Place, Standing};
-use crate::invariants::{Auditors, Findings, Invariant, ReplayChangesNothing, Violation};
+use crate::invariants::{Auditors, Findings, Invariant, Violation};
+use crate::medium::Medium;
 use crate::operator::Operator;
 use crate::process::{Process, log_bytes};
 use crate::random::Random;
@@ -29,6 +32,8 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// What happened.
     pub tally: Tally,
+    /// Which faults struck what, and how they ended.
+    pub coverage: Coverage,
     /// A hash over every event and the log's last bytes.
     pub fingerprint: [u8; 32],
     /// The events, if they were asked for.
@@ -58,7 +63,9 @@ fn run_with(seed: u64, trace: Trace) -> Report {
     let mut trace = run.trace;
     log_bytes(&run.fs).iter().for_each(|file| trace.bytes(file));
     let (fingerprint, trace) = trace.finish();
-    Report { seed, violations: run.findings.into_list(), tally: run.tally, fingerprint, trace }
+    run.medium.all_ended(if run.blind { End::ViewRefused } else { End::NoEffect });
+    let (violations, coverage) = (run.findings.into_list(), run.medium.coverage);
+    Report { seed, violations, tally: run.tally, coverage, fingerprint, trace }
 }
 
 /// Everything that a run consists of. The rest of what it does is told in `time`, `turn` and `life`.
@@ -73,8 +80,18 @@ pub(crate) struct Run {
     pub(crate) witness: Witness,
     pub(crate) auditors: Auditors,
     pub(crate) findings: Findings,
-    /// The state that a hub had decided when its log failed.
-    pub(crate) undurable: Option<ReplayChangesNothing>,
+    /// Where a hub stood, and its chain, when it failed.
+    pub(crate) undurable: Option<(u64, [u8; 32])>,
+    pub(crate) medium: Medium,
+    pub(crate) eagerness: Eagerness,
+    /// The log cannot be read beside the hub any more: the medium has lied about it.
+    pub(crate) blind: bool,
+    /// What is derived from the log is known to be damaged and will be moved away.
+    pub(crate) condemned: bool,
+    /// It was moved away.
+    pub(crate) removed: bool,
+    /// The log is refused, rightly, or has lost its end: only a backup helps.
+    pub(crate) over: bool,
     /// No more faults.
     pub(crate) healing: bool,
     /// By how much somebody has set the wall clock wrong.
@@ -84,10 +101,22 @@ pub(crate) struct Run {
     operator: Operator,
 }
 
+/// How often the store's jobs run, in percent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Eagerness {
+    /// Jobs that wait.
+    pub(crate) jobs: u64,
+    /// Checkpoints before they are due.
+    pub(crate) checkpoints: u64,
+}
+
 impl Run {
     fn new(seed: u64, trace: Trace) -> Run {
         let mut random = Random::new(seed);
         let world = World::draw(&mut random);
+        let medium = Medium::draw(&mut random);
+        let eagerness =
+            Eagerness { jobs: *random.pick(&[15, 60, 90, 97]), checkpoints: *random.pick(&[0, 10, 60]) };
         Run {
             fs: SimFs::new(random.next()),
             random,
@@ -100,6 +129,12 @@ impl Run {
             auditors: Auditors::default(),
             findings: Findings::default(),
             undurable: None,
+            medium,
+            eagerness,
+            blind: false,
+            condemned: false,
+            removed: false,
+            over: false,
             healing: false,
             skew: 0,
             world,
@@ -108,17 +143,27 @@ impl Run {
         }
     }
 
+    /// Whether nothing was found so far, and there is something to go on with.
+    pub(crate) const fn goes_on(&self) -> bool {
+        self.findings.is_empty() && !self.over
+    }
+
+    /// Whether the run goes on and its witness can read the log.
+    pub(crate) const fn sees(&self) -> bool {
+        self.goes_on() && !self.blind
+    }
+
     fn all(&mut self) {
         self.start();
         self.found();
         let steps = self.random.size(20, 45);
         for _ in 0..steps {
-            if !self.findings.is_empty() {
+            if !self.goes_on() {
                 return;
             }
             self.step();
         }
-        if self.findings.is_empty() {
+        if self.goes_on() {
             self.heal();
         }
     }
@@ -127,14 +172,14 @@ impl Run {
     fn found(&mut self) {
         let founding = self.world.founding.clone();
         for batch in founding.chunks(6) {
-            let places = self.diary.write(batch.iter().copied().map(Command::Admin).collect());
+            let places = self.diary.write(batch.to_vec());
             for _ in 0..20 {
                 let missing: Vec<Place> = places
                     .iter()
                     .copied()
                     .filter(|place| !matches!(self.diary.entries()[*place].standing, Standing::Answered(_)))
                     .collect();
-                if missing.is_empty() || !self.findings.is_empty() {
+                if missing.is_empty() || !self.goes_on() {
                     break;
                 }
                 self.send(&missing);
@@ -159,6 +204,9 @@ impl Run {
         if self.random.chance(15) {
             self.repeat_some();
         }
+        if self.random.chance(12) {
+            self.repeat_old();
+        }
         if self.random.chance(6) {
             self.flood();
         }
@@ -167,9 +215,11 @@ impl Run {
         if self.random.chance(30) {
             self.prepare_spare();
         }
+        self.keep_store();
         if self.random.chance(85) {
             self.turn();
         }
+        self.keep_store();
         if self.random.chance(6) {
             self.check_repeats(12);
         }
@@ -189,6 +239,28 @@ impl Run {
         let places: Vec<Place> = (0..self.random.size(1, 5))
             .map(|_| if from_unknown { *self.random.pick(&unknown) } else { self.random.index(known) })
             .collect();
+        self.send(&places);
+    }
+
+    /// Sends commands about transfers that ended long ago, the latest first.
+    fn repeat_old(&mut self) {
+        let store = self.witness.core().store();
+        let has_ended = |place: &Place| {
+            let id = self.diary.entries()[*place].command.transfer();
+            id.and_then(|id| store.transfer(id)).is_some_and(|row| row.state.is_final())
+        };
+        let known = self.diary.entries().len();
+        let mut old: Vec<Place> = (0..known / 2).filter(has_ended).collect();
+        if old.is_empty() {
+            return;
+        }
+        let wanted = self.random.size(1, 6);
+        let mut places = Vec::with_capacity(wanted);
+        while places.len() < wanted && !old.is_empty() {
+            places.push(old.swap_remove(self.random.index(old.len())));
+        }
+        places.sort_unstable_by(|one, other| other.cmp(one));
+        self.tally.old_repeats += places.len() as u64;
         self.send(&places);
     }
 
@@ -236,16 +308,66 @@ impl Run {
         if self.skew != 0 {
             self.settle_clock();
         }
-        self.mend_for_good();
-        self.believe_clock();
-        self.learn_everything();
-        let ahead = self.clients.latest_expiration().max(self.believed_now()) - self.clock.read().wall;
-        self.clock.pass(ahead.max(0) + 1_000);
-        self.turn_until_idle();
-        if self.findings.is_empty() {
-            self.findings.take(Invariant::HoldsEndOnce, self.auditors.none_open());
+        // What lies harmed on the disk may still come to light, once for each lie.
+        for _ in 0..8 {
+            self.mend_for_good();
+            if !self.sees() {
+                return self.must_see();
+            }
+            self.believe_clock();
+            self.learn_everything();
+            let ahead = self.clients.latest_expiration().max(self.believed_now()) - self.clock.read().wall;
+            self.clock.pass(ahead.max(0) + 1_000);
+            self.turn_until_idle();
+            self.compare_in_full();
             self.check_repeats(usize::MAX);
+            let stopped = self.hub.as_ref().is_none_or(Process::has_stopped);
+            if !stopped && !self.condemned && !self.blind {
+                return self.rest();
+            }
+            if stopped {
+                self.mend();
+            }
+        }
+        self.must_see();
+    }
+
+    /// All is quiet: no hold is open, every answer stands, and two more lives find the same.
+    fn rest(&mut self) {
+        if self.goes_on() {
+            self.findings.take(Invariant::HoldsEndOnce, self.auditors.none_open());
+            if self.findings.is_empty() && !self.diary.unknown().is_empty() {
+                let said = Err("a healed hub leaves commands without an answer".to_owned());
+                self.findings.take(Invariant::TheHubGoesOn, said);
+            }
             self.restart_for_good();
+        }
+        self.read_it_all();
+    }
+
+    /// Reads the log from its first frame on: harm that no start had to read shows now, and nothing else does.
+    fn read_it_all(&mut self) {
+        let Some(hub) = self.hub.as_ref().filter(|_| self.goes_on()) else { return };
+        let mut fresh = Witness::default();
+        let said = match fresh.catch_up(hub.reader(), |_| {}) {
+            Ok(()) if fresh.core().progress() == self.witness.core().progress() => Ok(()),
+            Ok(()) => Err("the log read once more leads elsewhere".to_owned()),
+            Err(error) if self.medium.log.is_some() => {
+                self.trace.note(format_args!("found late: {error}"));
+                self.tally.found_late += 1;
+                self.medium.found(End::ViewRefused, &error.to_string());
+                Ok(())
+            }
+            Err(error) => Err(format!("the log cannot be read once more: {error}")),
+        };
+        self.findings.take(Invariant::ReplayChangesNothing, said);
+    }
+
+    /// A healed hub works, unless its log was harmed.
+    fn must_see(&mut self) {
+        if self.goes_on() && self.medium.log.is_none() {
+            let said = Err("the hub cannot be healed".to_owned());
+            self.findings.take(Invariant::TheHubGoesOn, said);
         }
     }
 
@@ -256,10 +378,6 @@ impl Run {
                 self.send(places);
                 self.turn_until_idle();
             }
-        }
-        if self.findings.is_empty() && !self.diary.unknown().is_empty() {
-            let said = Err("a healed hub leaves commands without an answer".to_owned());
-            self.findings.take(Invariant::TheHubGoesOn, said);
         }
     }
 }

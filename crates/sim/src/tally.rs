@@ -95,10 +95,38 @@ tally! {
     errors_in_recovery,
     /// Processes killed; the machine lived.
     kills,
-    /// Syncs that failed without a loss of power.
-    sync_errors,
-    /// Writes that failed.
-    write_errors,
+    /// Hubs that stopped with a reason, without a loss of power.
+    stops,
+    /// Clean stops that left a checkpoint at the end of the log.
+    clean_stops,
+    /// Clean stops that failed.
+    clean_stops_failed,
+    /// Block writes of the store.
+    block_writes,
+    /// Checkpoints made.
+    checkpoints,
+    /// Merges of id runs.
+    merges,
+    /// Jobs of the store that failed.
+    jobs_failed,
+    /// Of these, by a loss of power.
+    crashes_in_jobs,
+    /// Starts from a checkpoint with frames to replay after it.
+    starts_with_replay,
+    /// Starts from a checkpoint that needed no replay.
+    starts_without_replay,
+    /// Times that the operator moved the store's folder away.
+    stores_removed,
+    /// Questions about the state that were refused.
+    views_refused,
+    /// Logs that were refused for damage: the run ends there.
+    logs_refused,
+    /// Logs whose last frame was lost beyond proof: the run ends there.
+    beyond_proof,
+    /// Damage in the log that no start had to read, found by reading it all.
+    found_late,
+    /// Commands about transfers that ended long ago, sent again.
+    old_repeats,
     /// Submissions refused by a hub that had stopped.
     refused_stopped,
     /// Restarts in all.

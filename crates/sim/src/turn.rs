@@ -4,16 +4,22 @@ use holdfast_domain::effects::Outcome;
 use holdfast_hub::clock::Clock;
 use holdfast_hub::{Refusal, Turn};
 
+use holdfast_store::StoreError;
+
 use crate::census;
+use crate::coverage::{End, Phase};
 use crate::diary::{Place, Standing};
-use crate::invariants::{Invariant, ReplayChangesNothing};
+use crate::invariants::{Invariant, ReplayChangesNothing, every_id_is_found, same_in_memory};
 use crate::process::Arrival;
 use crate::run::Run;
+
+/// Errors of the medium that a question about the state may meet, one after the other.
+const VIEW_ATTEMPTS: usize = 6;
 
 impl Run {
     /// Lets the hub take a turn, hands out its answers and has the auditors look at what came of it.
     pub(crate) fn turn(&mut self) {
-        if !self.findings.is_empty() {
+        if !self.goes_on() {
             return;
         }
         let Some(hub) = &mut self.hub else { return };
@@ -21,9 +27,10 @@ impl Run {
         let syncs = self.fs.counters().syncs;
         let now = self.clock.read();
         let (turn, arrivals) = hub.turn();
-        let end = hub.core().end();
-        self.trace.note(format_args!("turn at {}: {turn:?}, end {end}, {:?}", now.wall, hub.core().chain()));
+        let (end, chain) = (hub.core().end(), hub.core().chain());
+        self.trace.note(format_args!("turn at {}: {turn:?}, end {end}, {chain:?}", now.wall));
         self.receive(&arrivals, end);
+        self.after(Phase::Append);
         let hub = self.hub.as_ref().expect("it has just turned");
         if turn == Turn::Stopped {
             if !hub.has_stopped() {
@@ -31,23 +38,32 @@ impl Run {
                 self.findings.take(Invariant::TheHubGoesOn, said);
             }
             if !stopped_before {
-                let (sync, write) = hub.failed_at();
-                self.tally.sync_errors += u64::from(sync && !self.fs.is_frozen());
-                self.tally.write_errors += u64::from(write && !self.fs.is_frozen());
-                self.undurable = Some(ReplayChangesNothing::remember(hub.core(), self.diary.funds()));
+                self.undurable = Some((end, chain));
                 if self.fs.is_frozen() && self.fs.counters().syncs > syncs + 1 {
                     self.tally.crashes_in_rotation += 1;
                 }
             }
             return;
         }
+        if let Turn::Frame(_) = turn {
+            self.auditors.faults.durable(end, chain);
+        }
+        if self.blind {
+            return;
+        }
         let judged = self.auditors.clock.turned(now, turn, &arrivals);
         self.findings.take(Invariant::JumpedClockIsRefused, judged);
         self.witness_frames();
+        if self.blind {
+            return;
+        }
         if let Turn::Frame(_) = turn {
             let agree = self.auditors.acknowledged.answers_agree(&arrivals);
             self.findings.take(Invariant::AcknowledgedSurvives, agree);
             self.inspect();
+            if self.random.chance(8) {
+                self.compare_in_full();
+            }
         } else if !self.auditors.clock.is_jumped(now) {
             let overdue = self.auditors.none_overdue(self.auditors.clock.frame_time(now));
             self.findings.take(Invariant::HoldsEndOnce, overdue);
@@ -56,31 +72,91 @@ impl Run {
 
     /// Shows the auditors what has become durable; returns how many frames that were.
     pub(crate) fn witness_frames(&mut self) -> u64 {
-        let Some(hub) = &self.hub else { return 0 };
+        let Some(hub) = self.hub.as_ref().filter(|_| !self.blind) else { return 0 };
         let mut frames = 0;
         let latecomer = self.world.latecomer.account;
-        let witnessed = self.witness.catch_up(hub.reader(), |frame| {
-            frames += 1;
-            census::count(&frame, &mut self.tally);
-            let first_limit = frame.effects.accounts.iter().any(|row| {
-                row.id == latecomer && row.net_debit_cap.is_some() && self.auditors.waits_for_limit(latecomer)
+        let mut witnessed = Ok(());
+        for _ in 0..VIEW_ATTEMPTS {
+            witnessed = self.witness.catch_up(hub.reader(), |frame| {
+                frames += 1;
+                census::count(&frame, &mut self.tally);
+                let first_limit = frame.effects.accounts.iter().any(|row| {
+                    row.id == latecomer
+                        && row.net_debit_cap.is_some()
+                        && self.auditors.waits_for_limit(latecomer)
+                });
+                self.tally.late_initial_positions += u64::from(first_limit);
+                self.auditors.see(&frame, &mut self.findings);
             });
-            self.tally.late_initial_positions += u64::from(first_limit);
-            self.auditors.see(&frame, &mut self.findings);
-        });
-        let witnessed = witnessed.map_err(|error| format!("the log beside the hub: {error}"));
-        self.findings.take(Invariant::ReplayChangesNothing, witnessed);
+            // An error that was armed for the hub may strike who reads beside it.
+            if self.medium.collect(&self.fs, Phase::View, self.auditors.faults.frames()).is_empty() {
+                break;
+            }
+            self.medium.ended(End::ViewRefused);
+        }
+        if let Err(error) = witnessed {
+            let said = format!("the log beside the hub: {error}");
+            self.trace.note(format_args!("{said}"));
+            if self.medium.log.is_some() {
+                // What was harmed cannot be read, and says so. The hub goes on until it is restarted.
+                self.blind = true;
+            } else {
+                self.findings.take(Invariant::ReplayChangesNothing, Err(said));
+            }
+        }
         frames
     }
 
-    /// Compares the live state with the books and with the witness.
+    /// Compares the state in memory with the books and with the witness.
     pub(crate) fn inspect(&mut self) {
         let Some(hub) = &self.hub else { return };
-        self.auditors.inspect(hub.core(), &mut self.findings);
-        let live = ReplayChangesNothing::remember(hub.core(), self.diary.funds());
-        let witnessed = ReplayChangesNothing::remember(self.witness.core(), self.diary.funds());
-        let same = live.same_state(&witnessed, "the log decided again beside the hub");
+        self.auditors.inspect(self.witness.core(), &mut self.findings);
+        let same = same_in_memory(hub.core(), &self.witness);
+        let same = same.map_err(|said| format!("the log decided again beside the hub: {said}"));
         self.findings.take(Invariant::ReplayChangesNothing, same);
+    }
+
+    /// Compares all that the hub has, in memory and on the disk, with what the log says.
+    pub(crate) fn compare_in_full(&mut self) {
+        for _ in 0..VIEW_ATTEMPTS {
+            if self.blind || self.fs.is_frozen() || !self.goes_on() {
+                return;
+            }
+            let compared = self.compare();
+            let struck = self.after(Phase::View) > 0;
+            let error = match compared {
+                Ok(()) => return,
+                Err(error) => error,
+            };
+            self.trace.note(format_args!("a view: {error}"));
+            self.tally.views_refused += 1;
+            let damaged = !matches!(error, StoreError::Io { .. });
+            let excused = if damaged { self.medium.explains(&error.to_string()) } else { struck };
+            if !excused {
+                let said = Err(format!("a view is refused, and nothing has struck: {error}"));
+                self.findings.take(Invariant::FaultsAreNeverBelieved, said);
+                return;
+            }
+            self.medium.ended(End::ViewRefused);
+            if damaged {
+                self.medium.found(End::ViewRefused, &error.to_string());
+                // Whoever reads that moves the folder away.
+                self.condemned = true;
+                return;
+            }
+        }
+    }
+
+    fn compare(&mut self) -> Result<(), StoreError> {
+        let Some(hub) = &self.hub else { return Ok(()) };
+        let named = self.diary.transfers();
+        let found = every_id_is_found(hub.core().store(), self.witness.core().store(), &named)?;
+        self.findings.take(Invariant::EveryIdIsFound, found);
+        let live = ReplayChangesNothing::by_the_hub(hub.core(), self.diary.funds())?;
+        let witnessed = ReplayChangesNothing::by_the_log(&self.witness, self.diary.funds());
+        let same = live.same_state(&witnessed, "the whole state beside the log");
+        self.findings.take(Invariant::ReplayChangesNothing, same);
+        Ok(())
     }
 
     /// Hands the answers to their senders.
@@ -110,25 +186,29 @@ impl Run {
     /// Sends again what was accepted under an id, alone in its frames, and expects that no row changes.
     pub(crate) fn check_repeats(&mut self, most: usize) {
         self.turn_until_idle();
-        let Some(hub) = self.hub.as_ref().filter(|hub| !hub.has_stopped() && self.findings.is_empty()) else {
-            return;
-        };
+        let Some(_) = self.hub.as_ref().filter(|hub| !hub.has_stopped() && self.sees()) else { return };
         if self.auditors.clock.is_jumped(self.clock.read()) {
             return;
         }
-        let store = hub.core().store();
-        let settled: Vec<Place> = self.diary.settled(store);
+        let settled: Vec<Place> = self.diary.settled(self.witness.core().store());
         let first = self.random.index(settled.len().saturating_sub(most) + 1);
         let some: Vec<Place> = settled.into_iter().skip(first).take(most).collect();
-        let before = ReplayChangesNothing::remember(hub.core(), self.diary.funds());
+        let before = ReplayChangesNothing::by_the_log(&self.witness, self.diary.funds());
+        let began = self.clock.read().monotonic;
         let mut sent = false;
         for places in some.chunks(12) {
             sent |= self.send(places);
             self.turn_until_idle();
         }
-        let Some(hub) = self.hub.as_ref().filter(|hub| sent && !hub.has_stopped()) else { return };
-        let after = ReplayChangesNothing::remember(hub.core(), self.diary.funds());
-        self.findings.take(Invariant::ReplayChangesNothing, before.same_rows(&after));
+        let Some(_) = self.hub.as_ref().filter(|hub| sent && !hub.has_stopped() && self.sees()) else {
+            return;
+        };
+        let after = ReplayChangesNothing::by_the_log(&self.witness, self.diary.funds());
+        // On a slow disk holds run out meanwhile.
+        if self.clock.read().monotonic == began {
+            self.findings.take(Invariant::ReplayChangesNothing, before.same_rows(&after));
+        }
+        self.compare_in_full();
         self.tally.replays_checked += 1;
     }
 

@@ -3,7 +3,7 @@
 
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
-use holdfast_hub::{Core, ReplayError, replay_with};
+use holdfast_hub::{CallbackRow, Core, ReplayError, replay_with};
 use holdfast_log::{FrameHeader, Reader};
 use holdfast_store::MemoryStore;
 
@@ -21,11 +21,12 @@ pub struct Decided<'a> {
 /// State derived from durable frames only.
 pub struct Witness {
     core: Core<MemoryStore>,
+    callbacks: Vec<CallbackRow>,
 }
 
 impl Default for Witness {
     fn default() -> Witness {
-        Witness { core: Core::new(MemoryStore::new(0)) }
+        Witness { core: Core::new(MemoryStore::new(0)), callbacks: Vec::new() }
     }
 }
 
@@ -36,13 +37,21 @@ impl Witness {
         &self.core
     }
 
+    /// Every callback so far, by number.
+    #[must_use]
+    pub fn callbacks(&self) -> &[CallbackRow] {
+        &self.callbacks
+    }
+
     /// Reads what has become durable since, and shows each frame.
     ///
     /// # Errors
     /// If the log cannot be read on from where the witness stands, or does not follow on from what it saw.
     pub fn catch_up(&mut self, log: &Reader, mut show: impl FnMut(Decided<'_>)) -> Result<(), ReplayError> {
         let frames = log.read_from(self.core.end())?;
-        replay_with(frames, &mut self.core, |frame, commands, effects, _| {
+        let callbacks = &mut self.callbacks;
+        replay_with(frames, &mut self.core, |frame, commands, effects, core| {
+            callbacks.extend_from_slice(core.callbacks());
             show(Decided { header: &frame.header, commands, effects });
         })
     }

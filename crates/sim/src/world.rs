@@ -1,6 +1,6 @@
 //! Who takes part: a few participants in one or two currencies, with limits so tight that they matter.
 
-use holdfast_domain::command::Admin;
+use holdfast_domain::command::{Admin, Command, SetEndpoint};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -39,7 +39,7 @@ pub struct World {
     /// A seat that is made and gets no limit at first: it can be paid, and cannot pay.
     pub latecomer: Seat,
     /// The commands that make all this, in order.
-    pub founding: Vec<Admin>,
+    pub founding: Vec<Command>,
 }
 
 impl World {
@@ -60,17 +60,20 @@ impl World {
                 let account = AccountId(u32::try_from(seats.len() * 2 + 1).expect("a few"));
                 let seat = Seat { participant: ParticipantId(number), currency, account };
                 let name = Name::new(&format!("bank-{number}")).expect("a plain name");
-                founding.push(Admin::CreateParticipant { name, currency });
+                founding.push(Command::Admin(Admin::CreateParticipant { name, currency }));
                 if !latecomer {
-                    founding.push(first_limit(seat, random));
-                    founding.push(Admin::FundsIn {
+                    founding.push(Command::Admin(first_limit(seat, random)));
+                    founding.push(Command::Admin(Admin::FundsIn {
                         id: TransferId(random.wide()),
                         account: seat.settlement(),
                         currency,
                         amount: Amount(random.between(4, 30) * UNIT),
-                    });
+                    }));
                 }
                 seats.push(seat);
+            }
+            if random.chance(70) {
+                founding.extend(ENDPOINTS.iter().filter_map(|kind| endpoint(number, kind)));
             }
         }
         let latecomer = *seats.last().expect("there are some");
@@ -91,6 +94,18 @@ impl World {
             .collect();
         if payees.is_empty() { (payer, payer) } else { (payer, *random.pick(&payees)) }
     }
+}
+
+/// What a participant that wants to be called is called for.
+const ENDPOINTS: [&str; 3] = [
+    "FSPIOP_CALLBACK_URL_TRANSFER_POST",
+    "FSPIOP_CALLBACK_URL_TRANSFER_PUT",
+    "FSPIOP_CALLBACK_URL_TRANSFER_ERROR",
+];
+
+fn endpoint(participant: u32, kind: &str) -> Option<Command> {
+    let value = format!("http://bank-{participant}/transfers");
+    SetEndpoint::new(ParticipantId(participant), kind.to_owned(), value).map(Command::SetEndpoint)
 }
 
 /// The first limit of a seat, with an initial position that is now and then not zero.

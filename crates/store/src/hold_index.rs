@@ -185,6 +185,7 @@ fn first_in_order(found: &mut Vec<Hold>, max: usize) {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -36,8 +36,8 @@ pub use books::Roster;
 pub use callback_rows::CallbackRows;
 pub use error::StoreError;
 pub use local::{
-    Done, Held, History, Job, LocalStore, Recovered, Sought, StoreCheck, StoreFile, StoreFinding,
-    StoreReport, files_of, recover,
+    CheckpointFiles, Done, Held, History, Job, LocalStore, Recovered, Sought, StoreCheck, StoreFile,
+    StoreFinding, StoreReport, files_of, recover,
 };
 pub use memory::MemoryStore;
 

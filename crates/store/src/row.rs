@@ -21,7 +21,6 @@
 //!
 //! A varint holds 7 bits per byte, low ones first; the high bit says that more follow. Every row has exactly one
 //! form, so equal rows have equal bytes, and what is not that form is refused.
-#![allow(dead_code, reason = "the disk store that keeps these rows is being built")]
 
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};

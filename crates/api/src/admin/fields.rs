@@ -104,7 +104,7 @@ impl Fields {
     }
 
     /// A string that is not empty.
-    pub(super) fn text(&self, name: &str) -> Result<String, ApiError> {
+    pub(crate) fn text(&self, name: &str) -> Result<String, ApiError> {
         let text: String = self.required(name, self.optional_of(name, "a string")?)?;
         if text.is_empty() { Err(self.wrong(name, "must not be empty")) } else { Ok(text) }
     }

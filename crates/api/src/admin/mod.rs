@@ -21,7 +21,7 @@ pub(crate) mod accounts;
 pub(crate) mod endpoints;
 mod entity;
 mod extract;
-mod fields;
+pub(crate) mod fields;
 pub(crate) mod funds;
 mod hub_accounts;
 pub(crate) mod limits;

@@ -4,7 +4,7 @@
 //! where each letter's line begins. A line that is torn is skipped: whoever was given up in the last second before a
 //! power cut, and has no letter, is delivered anew. A line that rots later is lost, and with it that letter alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::os::unix::fs::FileExt;
@@ -91,8 +91,9 @@ impl DeadLetters {
         self.lock().slots.len()
     }
 
-    pub(super) fn numbers(&self) -> BTreeSet<u64> {
-        self.lock().slots.keys().copied().collect()
+    /// Their numbers, and for whom they are.
+    pub(super) fn numbers(&self) -> BTreeMap<u64, ParticipantId> {
+        self.lock().slots.iter().map(|(number, slot)| (*number, slot.to)).collect()
     }
 
     /// Those that are being tried again, or were when the last run ended.
@@ -155,18 +156,12 @@ impl DeadLetters {
     /// Remembers that the letter is to be tried again. `false` if it is already, or is no more.
     pub(super) fn begin_retry(&self, number: u64) -> io::Result<bool> {
         let mut state = self.lock();
-        match state.slots.get_mut(&number) {
-            Some(slot) if !slot.retrying => slot.retrying = true,
-            _ => return Ok(false),
+        if state.slots.get(&number).is_none_or(|slot| slot.retrying) {
+            return Ok(false);
         }
-        state.append(&Event::Retried(number)).map(|_| true)
-    }
-
-    /// There was no room to try it: it is a dead letter as before.
-    pub(super) fn give_up_retry(&self, number: u64) {
-        if let Some(slot) = self.lock().slots.get_mut(&number) {
-            slot.retrying = false;
-        }
+        state.append(&Event::Retried(number))?;
+        state.slots.entry(number).and_modify(|slot| slot.retrying = true);
+        Ok(true)
     }
 
     /// Makes durable what was written.

@@ -14,6 +14,7 @@ use holdfast_domain::participants::HUB_NAME;
 use holdfast_domain::view::View;
 use holdfast_hub::clock::{Clock, SystemClock};
 use holdfast_hub::{CallbackRow, HubHandle};
+use holdfast_log::LogError;
 use holdfast_store::{LocalStore, Roster, Sought, Store, StoreError};
 use tokio::sync::oneshot;
 
@@ -207,6 +208,9 @@ impl Desk for HubDesk {
             let address = address(row, &facts);
             let url = address.as_ref().ok().map(|(url, _)| url.clone());
             let origin = origin.transpose().map_err(|error| match error {
+                OriginalError::Log(LogError::BeforeStart { .. }) => {
+                    Failure::for_good(format!("retention removed the message that it hands on: {error}"))
+                }
                 // The disk may answer the next time.
                 OriginalError::Log(_) => Failure::ours(error.to_string()),
                 OriginalError::NotThere(_) | OriginalError::Bad { .. } => {

@@ -1,138 +1,26 @@
 //! Which callbacks have ended, remembered over restarts in `callbacks/ended`.
 //!
-//! Callbacks are numbered without gaps, and they are taken up in the order of their numbers. So the whole truth is a
-//! **mark** below which everything has ended, **except** the numbers that are listed as open. The file begins with such
-//! a snapshot; behind it stands one record for each end since. Each record is handed to the kernel at once, so that
-//! kill -9 loses nothing, and synced every second.
+//! The file begins with a snapshot of [`Ends`]; behind it stands one record for each end since. Each record is handed
+//! to the kernel at once, so that kill -9 loses nothing, and synced every second. What was read since the snapshot is
+//! not written down: it is read again after a restart, and the records tell what of it has ended.
 //!
 //! Losing this file, or its last second in a power cut, makes callbacks go out again; it can never make one get lost:
 //! whatever is not known as ended is delivered, and a dead one counts as ended only while the dead letters have it, or
 //! once it was delivered after all. Participants must bear repeats anyway.
-//!
-//! ```text
-//! record, 24 bytes, little-endian
-//!  0  number u64        of the callback; of a snapshot the mark
-//!  8  participant u32   who was called; of a snapshot how many open records follow it
-//! 12  kind u32          1 snapshot, 2 open, 3 delivered, 4 dead
-//! 16  zero u32
-//! 20  CRC-32C of the bytes before
-//! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use holdfast_domain::ids::ParticipantId;
+use holdfast_hub::CallbackRow;
 
-use super::options::ENDED_BYTES_MAX;
+use super::ends::{Ends, Kind, RECORD_U64, Step, record};
+use super::options::{ENDED_BYTES_MAX, ENDED_ROWS_MAX};
 
 const FILE: &str = "ended";
-const RECORD: usize = 24;
-const RECORD_U64: u64 = 24;
-
-/// What a record says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-enum Kind {
-    Snapshot = 1,
-    Open = 2,
-    Delivered = 3,
-    Dead = 4,
-}
-
-fn record(number: u64, participant: u32, kind: Kind) -> [u8; RECORD] {
-    let mut bytes = [0; RECORD];
-    bytes[..8].copy_from_slice(&number.to_le_bytes());
-    bytes[8..12].copy_from_slice(&participant.to_le_bytes());
-    bytes[12..16].copy_from_slice(&(kind as u32).to_le_bytes());
-    let sum = crc32c::crc32c(&bytes[..20]);
-    bytes[20..].copy_from_slice(&sum.to_le_bytes());
-    bytes
-}
-
-/// The record, unless it is torn or rotten.
-fn read_record(bytes: &[u8; RECORD]) -> Option<(u64, u32, Kind)> {
-    let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("four bytes"));
-    let kind = [Kind::Snapshot, Kind::Open, Kind::Delivered, Kind::Dead]
-        .into_iter()
-        .find(|kind| *kind as u32 == word(12))?;
-    let number = u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes"));
-    (word(16) == 0 && word(20) == crc32c::crc32c(&bytes[..20])).then_some((number, word(8), kind))
-}
-
-/// What has ended: everything below the mark that is not open.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Ends {
-    mark: u64,
-    open: BTreeSet<u64>,
-}
-
-impl Ends {
-    /// Reads a file's bytes, given which dead letters there are; also says how many of the bytes are sound.
-    fn read(bytes: &[u8], letters: &BTreeSet<u64>) -> (Ends, u64) {
-        let (records, _) = bytes.as_chunks::<RECORD>();
-        let mut records = records.iter().map_while(read_record).peekable();
-        let mut sound = 0;
-        let mut ends = Ends::default();
-        if let Some((mark, count, _)) = records.next_if(|(_, _, kind)| *kind == Kind::Snapshot) {
-            ends.mark = mark;
-            for _ in 0..count {
-                // A snapshot that is not whole would pass off open callbacks as ended.
-                let Some((number, ..)) = records.next_if(|(_, _, kind)| *kind == Kind::Open) else {
-                    return (Ends::default(), 0);
-                };
-                ends.open.insert(number);
-            }
-            sound = (1 + u64::from(count)) * RECORD_U64;
-        }
-        let mut delivered = BTreeSet::new();
-        let mut dead = BTreeSet::new();
-        for (number, _, kind) in records {
-            match kind {
-                Kind::Delivered => delivered.insert(number),
-                Kind::Dead => dead.insert(number),
-                Kind::Snapshot | Kind::Open => break,
-            };
-            sound += RECORD_U64;
-        }
-        delivered.extend(letters);
-        for number in &delivered {
-            ends.end(*number);
-        }
-        for number in dead.difference(&delivered) {
-            ends.end(*number);
-            ends.open.insert(*number);
-        }
-        (ends, sound)
-    }
-
-    fn end(&mut self, number: u64) {
-        self.raise(number);
-        self.open.remove(&number);
-    }
-
-    /// Lifts the mark above the number. Numbers have no gaps: what lies between is open.
-    fn raise(&mut self, number: u64) {
-        if number >= self.mark {
-            self.open.extend(self.mark..=number);
-            self.mark = number + 1;
-        }
-    }
-
-    fn is_open(&self, number: u64) -> bool {
-        number >= self.mark || self.open.contains(&number)
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        let count = u32::try_from(self.open.len()).expect("fewer than 2^32 callbacks are open");
-        let mut bytes = Vec::with_capacity((1 + self.open.len()) * RECORD);
-        bytes.extend_from_slice(&record(self.mark, count, Kind::Snapshot));
-        self.open.iter().for_each(|number| bytes.extend_from_slice(&record(*number, 0, Kind::Open)));
-        bytes
-    }
-}
 
 struct State {
     ends: Ends,
@@ -140,6 +28,8 @@ struct State {
     bytes: u64,
     /// Length of the snapshot that the file begins with.
     snapshot_bytes: u64,
+    /// The mark in it.
+    snapshot_mark: u64,
     /// While the file is written anew: what has ended meanwhile.
     carried: Option<Vec<u8>>,
     unsynced: bool,
@@ -154,14 +44,16 @@ pub(super) struct Ended {
 
 impl Ended {
     /// Reads what an earlier run remembered and writes it anew as one snapshot. The dead letters are durable already.
-    pub(super) fn open(folder: &Path, letters: &BTreeSet<u64>) -> io::Result<Ended> {
+    pub(super) fn open(folder: &Path, letters: &BTreeMap<u64, ParticipantId>) -> io::Result<Ended> {
         let path = folder.join(FILE);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
-        let (ends, sound) = Ends::read(&bytes, letters);
+        let unknown =
+            |error| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()));
+        let (ends, sound) = Ends::read(&bytes, letters).map_err(unknown)?;
         if sound < bytes.len() as u64 {
             let cut = bytes.len() as u64 - sound;
             tracing::warn!(file = %path.display(), cut, "the end of the file was torn; some callbacks may be repeated");
@@ -170,10 +62,11 @@ impl Ended {
         let file = write_anew(folder, &snapshot, &[])?;
         let bytes = snapshot.len() as u64;
         let state = State {
-            ends,
             file: Arc::new(file),
             bytes,
             snapshot_bytes: bytes,
+            snapshot_mark: ends.mark,
+            ends,
             carried: None,
             unsynced: false,
             failed: false,
@@ -186,25 +79,57 @@ impl Ended {
     }
 
     /// Whether the callback is still to be delivered, as far as is known.
-    pub(super) fn is_open(&self, number: u64) -> bool {
-        self.lock().ends.is_open(number)
+    #[cfg(test)]
+    pub(super) fn is_open(&self, to: ParticipantId, number: u64) -> bool {
+        self.lock().ends.is_open(to, number)
     }
 
-    /// The first callback that is still to be delivered, as far as is known.
+    /// Every callback before this one has ended.
     pub(super) fn first_open(&self) -> u64 {
-        let state = self.lock();
-        state.ends.open.first().copied().unwrap_or(state.ends.mark)
+        self.lock().ends.first_open()
     }
 
-    /// These callbacks were taken up, in the order of their numbers.
-    pub(super) fn taken(&self, numbers: impl Iterator<Item = u64>) {
-        let mut state = self.lock();
-        for number in numbers {
-            // Dead letters apart, no number is left out. A new one below the mark means that the log is older than
-            // this file; delivered twice is better than lost.
-            state.ends.mark = state.ends.mark.max(number + 1);
-            state.ends.open.insert(number);
+    /// How far rows were read.
+    pub(super) fn mark(&self) -> u64 {
+        self.lock().ends.mark
+    }
+
+    /// The participants that are behind, each with the number from which on nothing of it was read.
+    pub(super) fn behind(&self) -> BTreeMap<ParticipantId, u64> {
+        self.lock().ends.behind.clone()
+    }
+
+    /// The first numbers from `from` on that were read and have not ended, as far as they lie within a span.
+    pub(super) fn open_within(&self, from: u64, span: u64) -> BTreeSet<u64> {
+        let state = self.lock();
+        let open = state.ends.open.range(from..).copied();
+        let end = state.ends.open.range(from..).next().map_or(0, |first| first.saturating_add(span));
+        open.take_while(|number| *number < end).collect()
+    }
+
+    /// Those of the rows that were not read yet and are known to have ended.
+    pub(super) fn ended_ahead(&self, rows: &[CallbackRow]) -> BTreeSet<u64> {
+        let state = self.lock();
+        if state.ends.ahead.is_empty() {
+            return BTreeSet::new();
         }
+        let ended = rows.iter().filter(|row| state.ends.ahead.contains(&(row.to, row.number)));
+        ended.map(|row| row.number).collect()
+    }
+
+    /// Rows were read. Must come before they are in lanes, or an end could come before its beginning.
+    pub(super) fn apply(&self, step: Step) {
+        self.lock().ends.apply(step);
+    }
+
+    /// There are only so many callbacks.
+    pub(super) fn cut_to(&self, count: u64) {
+        self.lock().ends.cut_to(count);
+    }
+
+    /// The store removed the row. It does so with ended ones only; that this one ended was lost in a power cut.
+    pub(super) fn was_removed(&self, number: u64) {
+        self.lock().ends.open.remove(&number);
     }
 
     /// The callback was delivered, or became a dead letter.
@@ -212,7 +137,7 @@ impl Ended {
         let kind = if delivered { Kind::Delivered } else { Kind::Dead };
         let bytes = record(number, participant.0, kind);
         let mut state = self.lock();
-        state.ends.open.remove(&number);
+        state.ends.end(participant, number);
         if let Some(carried) = &mut state.carried {
             carried.extend_from_slice(&bytes);
         }
@@ -232,7 +157,8 @@ impl Ended {
         let mut state = self.lock();
         let (file, unsynced) = (Arc::clone(&state.file), std::mem::take(&mut state.unsynced));
         let long = state.bytes > ENDED_BYTES_MAX.max(4 * state.snapshot_bytes);
-        let renew = long || state.failed;
+        let far = state.ends.mark.saturating_sub(state.snapshot_mark) > ENDED_ROWS_MAX;
+        let renew = long || far || state.failed;
         drop(state);
         if renew {
             return self.write_anew(sync_letters);
@@ -240,9 +166,11 @@ impl Ended {
         if unsynced { file.sync_data() } else { Ok(()) }
     }
 
-    fn write_anew(&self, sync_letters: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    /// Writes the file anew as a snapshot, after which a start has nothing to read again.
+    pub(super) fn write_anew(&self, sync_letters: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut state = self.lock();
-        let snapshot = state.ends.snapshot();
+        state.ends.tidy();
+        let (snapshot, mark) = (state.ends.snapshot(), state.ends.mark);
         state.carried = Some(Vec::new());
         drop(state);
         let temporary = sync_letters().and_then(|()| write_temporary(&self.folder, &snapshot));
@@ -251,6 +179,7 @@ impl Ended {
         let file = temporary.and_then(|file| put_in_place(&self.folder, file, &carried))?;
         state.file = Arc::new(file);
         state.snapshot_bytes = snapshot.len() as u64;
+        state.snapshot_mark = mark;
         state.bytes = state.snapshot_bytes + carried.len() as u64;
         state.failed = false;
         Ok(())
@@ -285,16 +214,25 @@ mod tests {
 
     const SOMEBODY: ParticipantId = ParticipantId(7);
 
+    fn open_anew(folder: &Path) -> Ended {
+        Ended::open(folder, &BTreeMap::new()).unwrap()
+    }
+
     fn open(folder: &Path, up_to: u64) -> Vec<u64> {
-        let ended = Ended::open(folder, &BTreeSet::new()).unwrap();
-        (0..up_to).filter(|number| ended.is_open(*number)).collect()
+        let ended = open_anew(folder);
+        (0..up_to).filter(|number| ended.is_open(SOMEBODY, *number)).collect()
+    }
+
+    /// All from the mark to the number are in lanes.
+    fn take(ended: &Ended, to: u64) {
+        ended.apply(Step { taken: (ended.mark()..to).collect(), mark: to, ..Step::default() });
     }
 
     #[test]
     fn what_has_not_ended_is_open_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let ended = Ended::open(folder.path(), &BTreeSet::new()).unwrap();
-        ended.taken(0..10);
+        let ended = open_anew(folder.path());
+        take(&ended, 10);
         for number in [5, 0, 1, 9, 3] {
             ended.end(number, SOMEBODY, true);
         }
@@ -303,53 +241,20 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(open(folder.path(), 12), [2, 4, 6, 7, 8, 10, 11]);
         }
-        let ended = Ended::open(folder.path(), &BTreeSet::new()).unwrap();
-        ended.taken([2, 4, 6, 7, 8, 10, 11].into_iter());
+        let ended = open_anew(folder.path());
+        assert_eq!(ended.mark(), 2, "two ended without a gap; the rest is read again");
+        let passed = [3, 5, 9].map(|number| (SOMEBODY, number)).to_vec();
+        ended.apply(Step { taken: vec![2, 4, 6, 7, 8, 10, 11], passed, mark: 12, ..Step::default() });
         [2, 11, 6].into_iter().for_each(|number| ended.end(number, SOMEBODY, true));
+        assert_eq!(ended.first_open(), 4);
         assert_eq!(open(folder.path(), 13), [4, 7, 8, 10, 12]);
-    }
-
-    #[test]
-    fn a_torn_or_rotten_tail_only_repeats() {
-        let folder = tempfile::tempdir().unwrap();
-        let ended = Ended::open(folder.path(), &BTreeSet::new()).unwrap();
-        ended.taken(0..100);
-        (0..100).for_each(|number| ended.end(number, SOMEBODY, true));
-        drop(ended);
-        let path = folder.path().join(FILE);
-        let whole = std::fs::read(&path).unwrap();
-        for length in 0..whole.len() {
-            let (ends, _) = Ends::read(&whole[..length], &BTreeSet::new());
-            let known = (length / RECORD).saturating_sub(1) as u64;
-            assert_eq!((ends.mark, ends.open.len()), (known, 0), "cut at {length}");
-        }
-        for at in 0..whole.len() {
-            let mut rotten = whole.clone();
-            rotten[at] ^= 0x10;
-            let (ends, _) = Ends::read(&rotten, &BTreeSet::new());
-            assert!(ends.mark <= 100 && ends.open.is_empty(), "byte {at}");
-        }
-    }
-
-    #[test]
-    fn a_snapshot_that_is_not_whole_is_not_believed() {
-        let ends = Ends { mark: 50, open: [3, 7, 9].into() };
-        let bytes = ends.snapshot();
-        assert_eq!(Ends::read(&bytes, &BTreeSet::new()), (ends, bytes.len() as u64));
-        for length in 0..bytes.len() {
-            assert_eq!(
-                Ends::read(&bytes[..length], &BTreeSet::new()),
-                (Ends::default(), 0),
-                "cut at {length}"
-            );
-        }
     }
 
     #[test]
     fn ends_while_the_file_is_written_anew_are_carried_over() {
         let folder = tempfile::tempdir().unwrap();
-        let ended = Ended::open(folder.path(), &BTreeSet::new()).unwrap();
-        ended.taken(0..10_000);
+        let ended = open_anew(folder.path());
+        take(&ended, 10_000);
         std::thread::scope(|scope| {
             scope.spawn(|| (0..9_990).for_each(|number| ended.end(number, SOMEBODY, true)));
             scope.spawn(|| (0..20).for_each(|_| ended.write_anew(|| Ok(())).unwrap()));
@@ -361,26 +266,39 @@ mod tests {
     #[test]
     fn a_new_callback_below_the_mark_is_delivered() {
         let folder = tempfile::tempdir().unwrap();
-        let ended = Ended::open(folder.path(), &BTreeSet::new()).unwrap();
-        ended.taken(0..5);
+        let ended = open_anew(folder.path());
+        take(&ended, 5);
         (0..5).for_each(|number| ended.end(number, SOMEBODY, true));
-        ended.taken(2..3);
-        assert!(ended.is_open(2));
+        ended.cut_to(2);
+        assert!(!ended.is_open(SOMEBODY, 1) && ended.is_open(SOMEBODY, 2));
+        assert_eq!(ended.mark(), 2);
     }
 
     #[test]
-    fn a_dead_one_is_open_unless_there_is_its_letter() {
+    fn much_that_was_read_is_written_down_though_little_has_ended() {
         let folder = tempfile::tempdir().unwrap();
-        let ended = Ended::open(folder.path(), &BTreeSet::new()).unwrap();
-        ended.taken(0..6);
-        for (number, delivered) in [(1, false), (3, false), (4, false), (4, true), (5, true)] {
-            ended.end(number, SOMEBODY, delivered);
-        }
+        let ended = open_anew(folder.path());
+        let behind = vec![(SOMEBODY, 3)];
+        ended.apply(Step { taken: vec![0, 1], behind, mark: ENDED_ROWS_MAX + 1, ..Step::default() });
+        ended.end(0, SOMEBODY, true);
+        ended.sync(|| Ok(())).unwrap();
         drop(ended);
-        let bytes = std::fs::read(folder.path().join(FILE)).unwrap();
-        let open = |letters: &[u64]| Ends::read(&bytes, &letters.iter().copied().collect()).0.open;
-        assert_eq!(open(&[3]), [0, 1, 2].into(), "the letter of 1 was lost in a power cut");
-        assert_eq!(open(&[1, 3]), [0, 2].into());
-        assert_eq!(open(&[0, 1, 3]), [2].into(), "the end of 0 was lost, and its letter was not");
+        let ended = open_anew(folder.path());
+        assert_eq!(ended.mark(), ENDED_ROWS_MAX + 1);
+        assert_eq!(ended.behind(), [(SOMEBODY, 3)].into());
+        assert_eq!(ended.open_within(0, 100), [1].into());
+    }
+
+    #[test]
+    fn a_file_of_a_later_release_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bytes = record(5, 0, Kind::Snapshot);
+        bytes[16] = 9;
+        let sum = crc32c::crc32c(&bytes[..20]);
+        bytes[20..].copy_from_slice(&sum.to_le_bytes());
+        std::fs::write(folder.path().join(FILE), bytes).unwrap();
+        let refused = Ended::open(folder.path(), &BTreeMap::new()).err().expect("unknown");
+        assert!(refused.to_string().contains("format version 9"), "{refused}");
+        assert_eq!(std::fs::read(folder.path().join(FILE)).unwrap(), bytes, "it is left as it is");
     }
 }

@@ -39,8 +39,7 @@ pub(super) enum Kind {
     Ahead = 6,
 }
 
-const KINDS: [Kind; 6] =
-    [Kind::Snapshot, Kind::Open, Kind::Delivered, Kind::Dead, Kind::Behind, Kind::Ahead];
+const KINDS: [Kind; 6] = [Kind::Snapshot, Kind::Open, Kind::Delivered, Kind::Dead, Kind::Behind, Kind::Ahead];
 
 pub(super) fn record(number: u64, participant: u32, kind: Kind) -> [u8; RECORD] {
     let mut bytes = [0; RECORD];
@@ -149,8 +148,12 @@ impl Ends {
 
     /// Lifts the mark over those behind it that have ended without a gap.
     fn raise_mark(&mut self) {
-        let mut beyond: Vec<(u64, ParticipantId)> =
-            self.ahead.iter().filter(|(_, number)| *number >= self.mark).map(|(to, number)| (*number, *to)).collect();
+        let mut beyond: Vec<(u64, ParticipantId)> = self
+            .ahead
+            .iter()
+            .filter(|(_, number)| *number >= self.mark)
+            .map(|(to, number)| (*number, *to))
+            .collect();
         beyond.sort_unstable();
         for (number, to) in beyond {
             if number != self.mark {
@@ -231,5 +234,223 @@ impl Ends {
             bytes.extend_from_slice(&record(*number, to.0, Kind::Ahead));
         }
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn no_letters() -> BTreeMap<u64, ParticipantId> {
+        BTreeMap::new()
+    }
+
+    fn bytes_of(lines: &str) -> Vec<u8> {
+        let hex: Vec<char> = lines.chars().filter(|char| !char.is_whitespace()).collect();
+        let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap();
+        hex.chunks(2).map(byte).collect()
+    }
+
+    /// Written before participants could be behind.
+    const VERSION_0: &str = "
+        0a000000000000000500000001000000000000008a8b3bd0
+        02000000000000000000000002000000000000000a433a40
+        04000000000000000000000002000000000000008472b2f3
+        0600000000000000000000000200000000000000fe9d359d
+        0700000000000000000000000200000000000000436a76aa
+        080000000000000000000000020000000000000069674e91
+        04000000000000000700000003000000000000003323db2c
+        0b00000000000000080000000300000000000000f8d5d40f
+        0c00000000000000090000000400000000000000ffc23740";
+
+    #[test]
+    fn a_file_of_version_0_is_read() {
+        let bytes = bytes_of(VERSION_0);
+        let (ends, sound) = Ends::read(&bytes, &no_letters()).unwrap();
+        assert_eq!(sound, bytes.len() as u64);
+        let expected = Ends {
+            mark: 10,
+            open: [2, 6, 7, 8].into(),
+            behind: BTreeMap::new(),
+            ahead: [(ParticipantId(8), 11)].into(),
+        };
+        assert_eq!(ends, expected);
+        assert!(ends.is_open(ParticipantId(9), 12), "its letter is not there");
+        let (ends, _) = Ends::read(&bytes, &[(12, ParticipantId(9))].into()).unwrap();
+        assert!(!ends.is_open(ParticipantId(9), 12));
+    }
+
+    fn some() -> Ends {
+        Ends {
+            mark: 50,
+            open: [3, 9].into(),
+            behind: [(ParticipantId(4), 20), (ParticipantId(6), 49)].into(),
+            ahead: [(ParticipantId(4), 21), (ParticipantId(5), 52)].into(),
+        }
+    }
+
+    const VERSION_1: &str = "
+        32000000000000000600000001000000010000003eb7036f
+        0300000000000000000000000200000000000000b7b47977
+        0900000000000000000000000200000000000000d4900da6
+        140000000000000004000000050000000000000083c727b6
+        31000000000000000600000005000000000000002c879fca
+        150000000000000004000000060000000000000057b7205a
+        34000000000000000500000006000000000000005c5505a8";
+
+    #[test]
+    fn a_file_of_version_1_is_read_and_written() {
+        let bytes = bytes_of(VERSION_1);
+        assert_eq!(Ends::read(&bytes, &no_letters()), Ok((some(), bytes.len() as u64)));
+        assert_eq!(some().snapshot(), bytes);
+    }
+
+    #[test]
+    fn a_snapshot_that_is_not_whole_is_not_believed() {
+        let bytes = some().snapshot();
+        for length in 0..bytes.len() {
+            let read = Ends::read(&bytes[..length], &no_letters());
+            assert_eq!(read, Ok((Ends::default(), 0)), "cut at {length}");
+        }
+    }
+
+    #[test]
+    fn a_torn_or_rotten_tail_only_repeats() {
+        let mut whole = Ends::default().snapshot();
+        (0..100).for_each(|number| whole.extend_from_slice(&record(number, 7, Kind::Delivered)));
+        for length in 0..whole.len() {
+            let (ends, _) = Ends::read(&whole[..length], &no_letters()).unwrap();
+            let known = (length / RECORD).saturating_sub(1) as u64;
+            assert_eq!(ends, Ends { mark: known, ..Ends::default() }, "cut at {length}");
+        }
+        for at in 0..whole.len() {
+            let mut rotten = whole.clone();
+            rotten[at] ^= 0x10;
+            let (ends, _) = Ends::read(&rotten, &no_letters()).unwrap();
+            assert!(ends.mark <= 100 && ends.open.is_empty() && ends.ahead.is_empty(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_dead_one_is_open_unless_there_is_its_letter() {
+        let somebody = ParticipantId(7);
+        let mut bytes = Ends { mark: 6, open: (0..6).collect(), ..Ends::default() }.snapshot();
+        for (number, kind) in
+            [(1, Kind::Dead), (3, Kind::Dead), (4, Kind::Dead), (4, Kind::Delivered), (5, Kind::Delivered)]
+        {
+            bytes.extend_from_slice(&record(number, 7, kind));
+        }
+        let open = |letters: &[u64]| {
+            let letters = letters.iter().map(|number| (*number, somebody)).collect();
+            Ends::read(&bytes, &letters).unwrap().0.open
+        };
+        assert_eq!(open(&[3]), [0, 1, 2].into(), "the letter of 1 was lost in a power cut");
+        assert_eq!(open(&[1, 3]), [0, 2].into());
+        assert_eq!(open(&[0, 1, 3]), [2].into(), "the end of 0 was lost, and its letter was not");
+    }
+
+    /// What can happen, to three participants whose lanes hold two each.
+    #[derive(Debug, Clone)]
+    enum Happening {
+        Read(u64),
+        Refill(u32, u64),
+        End(prop::sample::Index),
+        Snapshot,
+        Restart,
+    }
+
+    fn happening() -> impl Strategy<Value = Happening> {
+        prop_oneof![
+            3 => (1_u64..6).prop_map(Happening::Read),
+            3 => (0_u32..3, 1_u64..6).prop_map(|(to, rows)| Happening::Refill(to, rows)),
+            6 => any::<prop::sample::Index>().prop_map(Happening::End),
+            1 => Just(Happening::Snapshot),
+            1 => Just(Happening::Restart),
+        ]
+    }
+
+    const LANE: usize = 2;
+
+    proptest! {
+        /// Against a set of all that ended: nothing is lost or repeated, and what is kept is bounded by the lanes.
+        #[test]
+        fn nothing_is_lost_or_repeated(
+            to_of in prop::collection::vec(0_u32..3, 60),
+            happenings in prop::collection::vec(happening(), 1..120),
+        ) {
+            let to_of = |number: u64| ParticipantId(to_of[usize::try_from(number).unwrap()]);
+            let mut ends = Ends::default();
+            let mut file = ends.snapshot();
+            let mut ended: BTreeSet<u64> = BTreeSet::new();
+            let mut lanes: BTreeSet<u64> = BTreeSet::new();
+            for happening in happenings {
+                match happening {
+                    Happening::Read(rows) => {
+                        let mut step = Step { mark: (ends.mark + rows).min(60), ..Step::default() };
+                        let mut behind: BTreeSet<_> = ends.behind.keys().copied().collect();
+                        for number in ends.mark..step.mark {
+                            let to = to_of(number);
+                            let held = lanes.iter().filter(|held| to_of(**held) == to).count();
+                            if behind.contains(&to) {
+                            } else if ends.ahead.contains(&(to, number)) {
+                                step.passed.push((to, number));
+                            } else if held < LANE {
+                                prop_assert!(lanes.insert(number) && !ended.contains(&number));
+                                step.taken.push(number);
+                            } else {
+                                behind.insert(to);
+                                step.behind.push((to, number));
+                            }
+                        }
+                        ends.apply(step);
+                    }
+                    Happening::Refill(to, rows) => {
+                        let to = ParticipantId(to);
+                        let Some(from) = ends.behind.get(&to).copied() else { continue };
+                        let mut end = (from + rows).min(ends.mark);
+                        let mut step = Step::default();
+                        for number in (from..end).filter(|number| to_of(*number) == to) {
+                            let held = lanes.iter().filter(|held| to_of(**held) == to).count();
+                            if ends.ahead.contains(&(to, number)) {
+                                step.passed.push((to, number));
+                            } else if held < LANE {
+                                prop_assert!(lanes.insert(number) && !ended.contains(&number));
+                                step.taken.push(number);
+                            } else {
+                                end = number;
+                                break;
+                            }
+                        }
+                        step.behind.push((to, end));
+                        ends.apply(step);
+                    }
+                    Happening::End(index) if !lanes.is_empty() => {
+                        let number = *index.get(&lanes.iter().copied().collect::<Vec<_>>());
+                        lanes.remove(&number);
+                        ended.insert(number);
+                        ends.end(to_of(number), number);
+                        file.extend_from_slice(&record(number, to_of(number).0, Kind::Delivered));
+                    }
+                    Happening::End(_) => {}
+                    Happening::Snapshot => {
+                        ends.tidy();
+                        file = ends.snapshot();
+                    }
+                    Happening::Restart => {
+                        ends = Ends::read(&file, &no_letters()).unwrap().0;
+                        lanes = ends.open.clone();
+                        file = ends.snapshot();
+                    }
+                }
+                for number in 0..60 {
+                    prop_assert_eq!(ends.is_open(to_of(number), number), !ended.contains(&number), "{}", number);
+                }
+                prop_assert_eq!(&ends.open, &lanes);
+                prop_assert!(ends.open.len() <= 3 * LANE && ends.behind.len() <= 3);
+                prop_assert!((0..ends.first_open()).all(|number| ended.contains(&number)));
+            }
+        }
     }
 }

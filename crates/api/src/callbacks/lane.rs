@@ -11,7 +11,7 @@ use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::ids::TransferId;
 use holdfast_hub::CallbackRow;
 
-use super::options::{LANE_IN_FLIGHT_MAX, LANE_ROWS_MAX, TROUBLED_AFTER_FAILURES, TROUBLED_PAUSE};
+use super::options::{LANE_IN_FLIGHT_MAX, TROUBLED_AFTER_FAILURES, TROUBLED_PAUSE};
 
 /// A callback on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,7 @@ pub(super) struct Lane {
     /// Has an entry for every key of which a job is ready, resting or in flight.
     behind: HashMap<Key, VecDeque<Job>>,
     in_flight: usize,
+    /// With the places that are reserved.
     rows: usize,
     failures_in_a_row: u32,
     last_start: Option<Instant>,
@@ -77,12 +78,18 @@ impl Lane {
         Census { waiting: self.rows - resting - in_flight, resting, in_flight }
     }
 
-    /// Puts a callback behind those that came before it; gives it back if there is no room.
-    pub(super) fn push(&mut self, job: Job) -> Result<(), Job> {
-        if self.rows >= LANE_ROWS_MAX {
-            return Err(job);
-        }
+    /// Keeps a place for a callback that will be put or given up.
+    pub(super) const fn reserve(&mut self) {
         self.rows += 1;
+    }
+
+    /// Gives up a place that was reserved.
+    pub(super) const fn release(&mut self) {
+        self.rows -= 1;
+    }
+
+    /// Puts a callback behind those that came before it, in a place that was reserved.
+    pub(super) fn put(&mut self, job: Job) {
         match self.behind.get_mut(&job.key()) {
             Some(behind) => behind.push_back(job),
             None => {
@@ -90,7 +97,6 @@ impl Lane {
                 self.ready.push_back(job);
             }
         }
-        Ok(())
     }
 
     /// The callbacks that go out now. Each must be handed back to [`Lane::ended`], [`Lane::failed`] or
@@ -182,6 +188,11 @@ mod tests {
         })
     }
 
+    fn push(lane: &mut Lane, job: Job) {
+        lane.reserve();
+        lane.put(job);
+    }
+
     fn numbers(jobs: &[Job]) -> Vec<u64> {
         jobs.iter().map(|job| job.row.number).collect()
     }
@@ -192,7 +203,7 @@ mod tests {
     fn the_next_of_a_transfer_waits_for_the_end_of_the_one_before_and_others_pass() {
         let (mut lane, now) = (Lane::default(), Instant::now());
         for (number, transfer) in [(0, 7), (1, 7), (2, 8), (3, 7)] {
-            lane.push(job(number, transfer)).unwrap();
+            push(&mut lane, job(number, transfer));
         }
         let started = lane.start(now);
         assert_eq!(numbers(&started), [0, 2]);
@@ -215,7 +226,7 @@ mod tests {
     fn so_many_at_once_and_no_more() {
         let (mut lane, now) = (Lane::default(), Instant::now());
         for number in 0..100 {
-            lane.push(job(number, u128::from(number))).unwrap();
+            push(&mut lane, job(number, u128::from(number)));
         }
         let started = lane.start(now);
         assert_eq!(started.len(), LANE_IN_FLIGHT_MAX);
@@ -226,23 +237,23 @@ mod tests {
     }
 
     #[test]
-    fn a_full_lane_gives_back_what_does_not_fit() {
+    fn a_reserved_place_counts_until_it_is_given_up() {
         let mut lane = Lane::default();
-        for number in 0..LANE_ROWS_MAX as u64 {
-            lane.push(job(number, u128::from(number % 3))).unwrap();
-        }
-        assert_eq!(lane.push(job(1 << 40, 5)), Err(job(1 << 40, 5)));
-        assert_eq!(lane.len(), LANE_ROWS_MAX);
+        lane.reserve();
+        assert_eq!((lane.len(), lane.start(Instant::now())), (1, Vec::new()));
+        lane.release();
+        assert_eq!(lane.len(), 0);
+        push(&mut lane, job(1, 5));
         let started = lane.start(Instant::now());
         lane.ended(&started[0], true);
-        assert_eq!(lane.push(job(1 << 40, 5)), Ok(()));
+        assert_eq!(lane.len(), 0);
     }
 
     #[test]
     fn a_troubled_participant_is_tried_slowly_until_one_succeeds() {
         let (mut lane, mut now) = (Lane::default(), Instant::now());
         for number in 0..200 {
-            lane.push(job(number, u128::from(number))).unwrap();
+            push(&mut lane, job(number, u128::from(number)));
         }
         for failing in lane.start(now) {
             lane.failed(failing, now, PAUSE * 100);
@@ -260,7 +271,7 @@ mod tests {
     #[test]
     fn what_could_not_be_tried_counts_as_no_failure() {
         let (mut lane, now) = (Lane::default(), Instant::now());
-        lane.push(job(0, 0)).unwrap();
+        push(&mut lane, job(0, 0));
         for _ in 0..100 {
             let started = lane.start(now);
             assert_eq!(numbers(&started), [0]);

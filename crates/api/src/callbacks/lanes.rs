@@ -1,7 +1,8 @@
 //! The lanes at work: one task for each participant starts what may go, and each request is a task of its own.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use holdfast_domain::ids::{Millis, ParticipantId};
@@ -16,16 +17,17 @@ use super::ended::Ended;
 use super::lane::{Census, Job, Lane};
 use super::letter::Letter;
 use super::meters::Meters;
-use super::options::{
-    CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE, LANE_ROWS_MAX, PAUSE_MAX, REASON_CHARS_MAX,
-};
+use super::options::{CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE, PAUSE_MAX, REASON_CHARS_MAX};
 use super::pauses::Pauses;
+use super::room::{Bounds, Room};
 
 /// A lane and whoever waits for it.
 struct Slot {
     to: ParticipantId,
     lane: Mutex<(Lane, Pauses)>,
     changed: Notify,
+    /// More of the participant's callbacks are in the store than are here.
+    is_behind: AtomicBool,
 }
 
 impl Slot {
@@ -46,13 +48,36 @@ pub(super) enum Retry {
     NoRoom,
 }
 
+/// Tells whoever fills lanes up that one may want it.
+#[derive(Default)]
+pub(super) struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Bell {
+    pub(super) fn ring(&self) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits until it was rung since the last time.
+    pub(super) fn wait(&self) {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let rung = self.changed.wait_while(rung, |rung| !*rung);
+        *rung.unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
 /// All lanes.
 pub(super) struct Lanes<D> {
     pub(super) desk: D,
     pub(super) ended: Ended,
     pub(super) letters: DeadLetters,
     options: CallbackOptions,
-    meters: Meters,
+    pub(super) meters: Meters,
+    pub(super) room: Room,
+    pub(super) bell: Bell,
     clock: SystemClock,
     runtime: Handle,
     slots: Mutex<HashMap<ParticipantId, Arc<Slot>>>,
@@ -68,6 +93,7 @@ impl<D: Desk> Lanes<D> {
         ended: Ended,
         letters: DeadLetters,
         options: CallbackOptions,
+        bounds: Bounds,
     ) -> Arc<Lanes<D>> {
         Arc::new(Lanes {
             desk,
@@ -75,6 +101,8 @@ impl<D: Desk> Lanes<D> {
             letters,
             options,
             meters: Meters::default(),
+            room: Room::new(bounds),
+            bell: Bell::default(),
             clock: SystemClock::new(),
             runtime: Handle::current(),
             slots: Mutex::default(),
@@ -91,7 +119,8 @@ impl<D: Desk> Lanes<D> {
         let mut slots = self.slots();
         let slot = slots.entry(to).or_insert_with(|| {
             let lane = (Lane::default(), Pauses::new(&self.options, to.0));
-            let slot = Arc::new(Slot { to, lane: Mutex::new(lane), changed: Notify::new() });
+            let (lane, changed, is_behind) = (Mutex::new(lane), Notify::new(), AtomicBool::new(false));
+            let slot = Arc::new(Slot { to, lane, changed, is_behind });
             self.runtime.spawn(Arc::clone(self).drive(Arc::clone(&slot)));
             slot
         });
@@ -103,42 +132,77 @@ impl<D: Desk> Lanes<D> {
         self.slots().get(&to).map_or(0, |slot| slot.lock().0.len())
     }
 
-    /// Puts a callback in line. What does not fit becomes a dead letter at once.
-    pub(super) fn push(self: &Arc<Self>, job: Job) {
+    /// Keeps a place for a callback of the participant, if there is room. It is to be put, or given up.
+    pub(super) fn reserve(self: &Arc<Self>, to: ParticipantId) -> bool {
+        let slot = self.slot(to);
+        let mut lane = slot.lock();
+        let taken = self.room.take(lane.0.len());
+        if taken {
+            lane.0.reserve();
+        }
+        taken
+    }
+
+    /// Puts a callback in line, in a place that was reserved.
+    pub(super) fn put(self: &Arc<Self>, job: Job) {
         let slot = self.slot(job.row.to);
-        let pushed = slot.lock().0.push(job);
-        match pushed {
-            Ok(()) => slot.changed.notify_one(),
-            Err(job) => {
-                let why = format!("{LANE_ROWS_MAX} callbacks were waiting for this participant already");
-                if let Err(error) = self.bury(&job, why, None) {
-                    // It stays open and goes out after a restart.
-                    tracing::error!(%error, number = job.row.number, "a dead letter cannot be written");
-                }
-            }
+        slot.lock().0.put(job);
+        slot.changed.notify_one();
+    }
+
+    /// Puts a callback in line that an earlier run had in line: there was room for it, and so there is.
+    pub(super) fn resume(self: &Arc<Self>, job: Job) {
+        self.room.take_anyway();
+        self.slot(job.row.to).lock().0.reserve();
+        self.put(job);
+    }
+
+    /// A place of the lane is free again.
+    fn freed(&self, slot: &Slot, in_lane: usize) {
+        let relief = self.room.give_back();
+        if relief || slot.is_behind.load(Ordering::Acquire) && self.room.is_wanting(in_lane) {
+            self.bell.ring();
         }
     }
 
-    /// Tries a dead letter again.
+    /// Says whether more of the participant's callbacks are in the store than in its lane.
+    pub(super) fn set_behind(self: &Arc<Self>, to: ParticipantId, is_behind: bool) {
+        self.slot(to).is_behind.store(is_behind, Ordering::Release);
+        if is_behind {
+            // Its lane may have drained before this was known.
+            self.bell.ring();
+        }
+    }
+
+    /// Whether the participant's lane is to be filled up from the store.
+    pub(super) fn is_wanting(self: &Arc<Self>, to: ParticipantId) -> bool {
+        let slot = self.slot(to);
+        slot.is_behind.load(Ordering::Acquire) && self.room.is_wanting(slot.lock().0.len())
+    }
+
+    /// Tries a dead letter again. It is written down as such only when it has its place.
     pub(super) fn retry(self: &Arc<Self>, number: u64) -> std::io::Result<Retry> {
         let Some((letter, retrying)) = self.letters.get(number)? else { return Ok(Retry::Unknown) };
         let Some(job) = letter.job() else { return Ok(Retry::Unknown) };
-        if retrying || !self.letters.begin_retry(number)? {
+        if retrying {
             return Ok(Retry::Already);
         }
-        Ok(self.resume(job))
-    }
-
-    /// Puts a dead letter in line that is marked as being tried again.
-    pub(super) fn resume(self: &Arc<Self>, job: Job) -> Retry {
-        let slot = self.slot(job.row.to);
-        let pushed = slot.lock().0.push(job);
-        if pushed.is_err() {
-            self.letters.give_up_retry(job.row.number);
-            return Retry::NoRoom;
+        if !self.reserve(job.row.to) {
+            return Ok(Retry::NoRoom);
         }
-        slot.changed.notify_one();
-        Retry::Taken
+        let begun = self.letters.begin_retry(number);
+        if matches!(begun, Ok(true)) {
+            self.put(job);
+            return Ok(Retry::Taken);
+        }
+        let slot = self.slot(job.row.to);
+        let in_lane = {
+            let mut lane = slot.lock();
+            lane.0.release();
+            lane.0.len()
+        };
+        self.freed(&slot, in_lane);
+        begun.map(|_| Retry::Already)
     }
 
     /// Starts what may go, and waits for the next that may.
@@ -223,7 +287,17 @@ impl<D: Desk> Lanes<D> {
             tracing::error!(%error, number = job.row.number, "a dead letter was delivered and cannot be struck off");
         }
         self.meters.delivered.increment(1);
-        slot.lock().0.ended(job, true);
+        self.leave(slot, job, true);
+    }
+
+    /// The callback has ended and leaves its lane.
+    fn leave(&self, slot: &Slot, job: &Job, delivered: bool) {
+        let in_lane = {
+            let mut lane = slot.lock();
+            lane.0.ended(job, delivered);
+            lane.0.len()
+        };
+        self.freed(slot, in_lane);
     }
 
     fn failed(&self, slot: &Slot, job: Job, failure: Failure, url: Option<String>) {
@@ -236,7 +310,7 @@ impl<D: Desk> Lanes<D> {
             return lane.0.failed(job, Instant::now(), pause);
         }
         match self.bury(&job, failure.why, url) {
-            Ok(()) => slot.lock().0.ended(&job, false),
+            Ok(()) => self.leave(slot, &job, false),
             Err(error) => {
                 tracing::error!(%error, number, "a dead letter cannot be written; its callback is tried again");
                 slot.lock().0.failed(job, Instant::now(), PAUSE_MAX);
@@ -269,13 +343,26 @@ impl<D: Desk> Lanes<D> {
         })
     }
 
-    /// Makes durable what was remembered, and shows where things stand.
-    pub(super) fn tidy(&self) {
+    /// Makes durable what was remembered, and shows where things stand. Every callback before the number that it
+    /// gives has ended, and that is durable.
+    pub(super) fn tidy(&self) -> Option<u64> {
+        let ended = self.ended.first_open();
         let synced = self.letters.sync().and_then(|()| self.ended.sync(|| self.letters.sync()));
-        if let Err(error) = synced {
+        self.meters.show(self.census(), self.letters.len(), self.ended.behind().len());
+        self.told(synced).then_some(ended)
+    }
+
+    /// Makes all durable in such a way that the next start has little to read.
+    pub(super) fn finish(&self) {
+        let written = self.letters.sync().and_then(|()| self.ended.write_anew(|| self.letters.sync()));
+        self.told(written);
+    }
+
+    fn told(&self, synced: std::io::Result<()>) -> bool {
+        if let Err(error) = &synced {
             tracing::error!(%error, "the memory of callbacks cannot be made durable; some may be repeated");
         }
-        self.meters.show(self.census(), self.letters.len());
+        synced.is_ok()
     }
 
     /// Starts nothing more and gives what is under way a while to end.

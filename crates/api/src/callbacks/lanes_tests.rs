@@ -15,14 +15,16 @@ use tokio::sync::Notify;
 use super::dead_letters::DeadLetters;
 use super::desk::{Desk, Envelope, Failure, NotNow, Written};
 use super::ended::Ended;
+use super::ends::Step;
 use super::lane::{Census, Job};
 use super::lanes::{Lanes, Retry};
 use super::message::Outgoing;
 use super::options::{CallbackOptions, LANE_IN_FLIGHT_MAX};
+use super::room::Bounds;
 
 /// How the world takes one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+pub(super) enum Answer {
     Good,
     Bad,
     BadForGood,
@@ -30,16 +32,17 @@ enum Answer {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Event {
+pub(super) enum Event {
     Started(u64),
     Answered(u64, Answer),
 }
 
 /// Answers as scripted, by number; without a script all is well.
 #[derive(Default)]
-struct World {
+pub(super) struct World {
     script: Mutex<HashMap<u64, VecDeque<Answer>>>,
-    always: Mutex<HashMap<ParticipantId, Answer>>,
+    pub(super) always: Mutex<HashMap<ParticipantId, Answer>>,
+    delivered: Mutex<HashMap<ParticipantId, usize>>,
     events: Mutex<Vec<Event>>,
     changed: Notify,
     busy_writes: Mutex<u32>,
@@ -51,8 +54,13 @@ impl World {
         self.changed.notify_waiters();
     }
 
-    fn events(&self) -> Vec<Event> {
+    pub(super) fn events(&self) -> Vec<Event> {
         self.events.lock().unwrap().clone()
+    }
+
+    /// How many the participant has acknowledged.
+    pub(super) fn delivered(&self, to: u32) -> usize {
+        self.delivered.lock().unwrap().get(&ParticipantId(to)).copied().unwrap_or(0)
     }
 
     fn good(&self) -> BTreeSet<u64> {
@@ -63,7 +71,7 @@ impl World {
         self.events().into_iter().filter_map(good).collect()
     }
 
-    async fn wait_until(&self, what: &str, met: impl Fn(&World) -> bool) {
+    pub(super) async fn wait_until(&self, what: &str, met: impl Fn(&World) -> bool) {
         let waiting = async {
             loop {
                 let changed = self.changed.notified();
@@ -80,7 +88,7 @@ impl World {
     }
 }
 
-struct Scripted(Arc<World>);
+pub(super) struct Scripted(pub(super) Arc<World>);
 
 impl Desk for Scripted {
     async fn write(&self, rows: Vec<CallbackRow>) -> Result<Vec<Written>, NotNow> {
@@ -104,6 +112,9 @@ impl Desk for Scripted {
         let always = self.0.always.lock().unwrap().get(&to).copied();
         let answer = scripted.or(always).unwrap_or(Answer::Good);
         tokio::task::yield_now().await;
+        if answer == Answer::Good {
+            *self.0.delivered.lock().unwrap().entry(to).or_default() += 1;
+        }
         self.0.note(Event::Answered(number, answer));
         match answer {
             Answer::Good => Ok(()),
@@ -114,7 +125,7 @@ impl Desk for Scripted {
     }
 }
 
-fn row(number: u64, to: u32, transfer: u128) -> CallbackRow {
+pub(super) fn row(number: u64, to: u32, transfer: u128) -> CallbackRow {
     CallbackRow {
         number,
         offset: 0,
@@ -125,7 +136,7 @@ fn row(number: u64, to: u32, transfer: u128) -> CallbackRow {
     }
 }
 
-fn quick() -> CallbackOptions {
+pub(super) fn quick() -> CallbackOptions {
     CallbackOptions {
         attempts_max: 4,
         attempt_time_max: Duration::from_secs(60),
@@ -139,13 +150,14 @@ fn quick() -> CallbackOptions {
 fn open(folder: &Path, world: &Arc<World>) -> Arc<Lanes<Scripted>> {
     let letters = DeadLetters::open(folder).unwrap();
     let ended = Ended::open(folder, &letters.numbers()).unwrap();
-    Lanes::new(Scripted(Arc::clone(world)), ended, letters, quick())
+    Lanes::new(Scripted(Arc::clone(world)), ended, letters, quick(), Bounds::default())
 }
 
 fn feed(lanes: &Arc<Lanes<Scripted>>, rows: impl IntoIterator<Item = CallbackRow>) {
     for row in rows {
-        lanes.ended.taken(std::iter::once(row.number));
-        lanes.push(Job::new(row));
+        assert!(lanes.reserve(row.to), "no room");
+        lanes.ended.apply(Step { taken: vec![row.number], mark: row.number + 1, ..Step::default() });
+        lanes.put(Job::new(row));
     }
 }
 
@@ -211,7 +223,7 @@ async fn after_its_attempts_a_callback_is_a_dead_letter_until_a_retry_delivers_i
     assert_eq!((letter.attempts, letter.last_error.as_str(), retrying), (4, "bad", false));
     assert_eq!(letter.url.as_deref(), Some("http://world/0"));
     assert_eq!(lanes.letters.get(2).unwrap().unwrap().0.attempts, 1, "no use in trying again");
-    assert!(!lanes.ended.is_open(0) && !lanes.ended.is_open(1));
+    assert_eq!(lanes.ended.first_open(), 3);
 
     assert_eq!(lanes.retry(5).unwrap(), Retry::Unknown);
     assert_eq!(lanes.retry(0).unwrap(), Retry::Taken);
@@ -237,12 +249,13 @@ async fn a_restart_feeds_what_did_not_end_and_retries_what_was_to_be_retried() {
 
     let again = Arc::new(World::default());
     let lanes = open(folder.path(), &again);
-    let open: Vec<u64> = (0..8).filter(|number| lanes.ended.is_open(*number)).collect();
+    let open: Vec<u64> = (0..8).filter(|number| lanes.ended.is_open(ParticipantId(1), *number)).collect();
     assert_eq!(open, [1, 6, 7]);
     assert_eq!(lanes.letters.retrying(), [3]);
     let (letter, _) = lanes.letters.get(3).unwrap().unwrap();
-    assert_eq!(lanes.resume(letter.job().unwrap()), Retry::Taken);
+    lanes.resume(letter.job().unwrap());
     feed(&lanes, open.into_iter().map(|number| row(number, 1, 0)));
+    assert_eq!(lanes.census().waiting + lanes.census().in_flight + again.good().len(), 4);
     again.wait_until("the second run", |again| again.good() == BTreeSet::from([1, 3, 6, 7])).await;
     again.wait_until("one letter left", |_| lanes.letters.len() == 1).await;
 }

@@ -1,13 +1,16 @@
 //! Callbacks: what participants are told, delivered until they have acknowledged it or an operator must look.
 //!
-//! The way of a callback: the hub derives it from a durable frame and numbers it; a thread takes it from the hub's feed
-//! and puts it into its participant's lane; when its turn comes its message is written from the log and the state, and
-//! sent; its end is remembered. A restart feeds whatever is not known to have ended, so delivery is at least once. A
-//! participant that hangs or is gone fills its own lane and nobody else's. `docs/callbacks.md` tells it to operators.
+//! The way of a callback: the hub derives it from a durable frame, numbers it and keeps it in the store; a thread reads
+//! it and puts it into its participant's lane; when its turn comes its message is written from the log and the state,
+//! and sent; its end is remembered, and in time the store removes it. A restart reads whatever is not known to have
+//! ended, so delivery is at least once. A participant that hangs or is gone fills its own lane and nobody else's; what
+//! does not fit waits in the store. `docs/callbacks.md` tells it to operators.
 //!
 //! | room | what happens there |
 //! | --- | --- |
 //! | `options` | every bound, with its name and default |
+//! | `feeder` | from the store into the lanes, as far as there is room |
+//! | `room` | how much room there is |
 //! | `lane` | order and places of one participant's callbacks, as plain state |
 //! | `lanes` | the lanes at work: start, attempt, end |
 //! | `pauses` | how long to wait before trying again |
@@ -16,7 +19,7 @@
 //! | `message` | what a callback says on the wire |
 //! | `template` | registered addresses |
 //! | `post` | HTTP to participants |
-//! | `ended` | which callbacks have ended, over restarts |
+//! | `ends`, `ended` | which callbacks have ended, over restarts |
 //! | `letter`, `dead_letters` | those that were given up, over restarts |
 //! | `views` | `/hub/dead-letters` |
 //! | `meters` | metrics |
@@ -24,6 +27,10 @@
 mod dead_letters;
 mod desk;
 mod ended;
+mod ends;
+mod feeder;
+#[cfg(test)]
+mod feeder_tests;
 mod lane;
 mod lanes;
 #[cfg(test)]
@@ -37,25 +44,29 @@ pub mod options;
 mod originals;
 mod pauses;
 mod post;
+mod room;
 mod template;
 pub(crate) mod views;
 
+use std::fmt::Display;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-use holdfast_hub::{CallbackRow, HubHandle};
+use holdfast_hub::{CallbackFeed, CallbackRow, HubHandle};
 
 use dead_letters::DeadLetters;
-use desk::{HubDesk, origin_of};
+use desk::{Desk, HubDesk, origin_of};
 use ended::Ended;
-use lane::Job;
+use feeder::{Feeder, Rows};
 use lanes::Lanes;
-use options::{CallbackOptions, READ_AHEAD_ROWS_MAX, ROWS_TAKEN_MAX, SYNC_INTERVAL};
+use options::{CallbackOptions, READ_AGAIN_PAUSE, READ_AHEAD_ROWS_MAX, REMOVE_INTERVAL, SYNC_INTERVAL};
 use originals::{Follower, Originals};
 use post::Post;
+use room::Bounds;
 
 use crate::tls::OutgoingTls;
 
@@ -128,9 +139,8 @@ pub(crate) struct CallbackDesk(Arc<Lanes<HubDesk>>);
 /// Running callbacks.
 pub struct Callbacks {
     lanes: Arc<Lanes<HubDesk>>,
-    ended: Arc<AtomicBool>,
-    taker: JoinHandle<()>,
-    tidier: JoinHandle<()>,
+    over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
     _lock: File,
 }
 
@@ -148,8 +158,9 @@ impl Callbacks {
     ) -> Result<Callbacks, CallbackError> {
         let originals = Arc::new(Originals::new(Arc::clone(hub.log())));
         let feed = Arc::clone(hub.callbacks());
-        let desk = HubDesk::new(hub, Arc::clone(&originals), Post::new(tls, options.connections_max));
-        let lanes = Lanes::new(desk, memory.ended, memory.letters, options);
+        let post = Post::new(tls, options.connections_max);
+        let desk = HubDesk::new(hub.clone(), Arc::clone(&originals), post);
+        let lanes = Lanes::new(desk, memory.ended, memory.letters, options, Bounds::default());
         for number in lanes.letters.retrying() {
             if let Ok(Some((letter, _))) = lanes.letters.get(number)
                 && let Some(job) = letter.job()
@@ -157,37 +168,21 @@ impl Callbacks {
                 lanes.resume(job);
             }
         }
-        let takes = Arc::clone(&lanes);
-        let taker = thread("callbacks", move || {
-            let mut follower = Follower::default();
-            // What an earlier run left open comes first.
-            let (mut known, old) = (takes.ended.first_open(), feed.durable());
-            while let Some(end) = feed.wait_beyond(known) {
-                let to = end.min(known + ROWS_TAKEN_MAX);
-                let rows: Result<Vec<CallbackRow>, _> = feed.rows(known, to).collect();
-                match rows {
-                    Ok(mut rows) => {
-                        rows.retain(|row| row.number >= old || takes.ended.is_open(row.number));
-                        take(&takes, &originals, &mut follower, rows);
-                    }
-                    Err(error) => {
-                        tracing::error!(%error, "callbacks cannot be read; none is delivered until a restart");
-                        return;
-                    }
-                }
-                known = to;
-            }
+        let feeder = Arc::new(Feeder::new(Arc::clone(&lanes), Arc::clone(&feed)));
+        let over = Arc::new(AtomicBool::new(false));
+        let taker = thread("callbacks", {
+            let (feeder, over) = (Arc::clone(&feeder), Arc::clone(&over));
+            move || take(&feeder, &feed, &originals, &over)
         })?;
-        let ended = Arc::new(AtomicBool::new(false));
-        let (tidies, over) = (Arc::clone(&lanes), Arc::clone(&ended));
-        let tidier = thread("callback files", move || {
-            while !over.load(Ordering::Acquire) {
-                std::thread::park_timeout(SYNC_INTERVAL);
-                tidies.tidy();
-                tidies.desk.close_idle();
-            }
+        let refiller = thread("callbacks behind", {
+            let over = Arc::clone(&over);
+            move || refill(&feeder, &over)
         })?;
-        Ok(Callbacks { lanes, ended, taker, tidier, _lock: memory.lock })
+        let tidier = thread("callback files", {
+            let (lanes, over) = (Arc::clone(&lanes), Arc::clone(&over));
+            move || tidy(&lanes, &hub, &over)
+        })?;
+        Ok(Callbacks { lanes, over, threads: vec![taker, refiller, tidier], _lock: memory.lock })
     }
 
     /// What the edge needs to show and retry dead letters.
@@ -203,14 +198,15 @@ impl Callbacks {
 
     /// Waits for the threads and makes all durable. To be called when the hub has stopped.
     pub fn finish(self) {
-        self.ended.store(true, Ordering::Release);
-        self.tidier.thread().unpark();
-        for thread in [self.taker, self.tidier] {
+        self.over.store(true, Ordering::Release);
+        self.lanes.bell.ring();
+        for thread in self.threads {
+            thread.thread().unpark();
             if thread.join().is_err() {
                 tracing::error!("a thread of callbacks panicked");
             }
         }
-        self.lanes.tidy();
+        self.lanes.finish();
     }
 }
 
@@ -218,19 +214,87 @@ fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle
     std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(CallbackError::Thread)
 }
 
-/// Puts callbacks of durable frames into their lanes, and has their frames at hand where that is of use.
-fn take(lanes: &Arc<Lanes<HubDesk>>, originals: &Originals, follower: &mut Follower, rows: Vec<CallbackRow>) {
-    lanes.ended.taken(rows.iter().map(|row| row.number));
-    for row in rows {
-        if let Some(offset) = origin_of(&row)
+type HubFeeder = Feeder<HubDesk, Arc<CallbackFeed>>;
+
+/// Takes up callbacks of durable frames, and has their frames at hand where that is of use.
+fn take(feeder: &HubFeeder, feed: &CallbackFeed, originals: &Originals, over: &AtomicBool) {
+    let lanes = &feeder.lanes;
+    let mut from = Some(0);
+    while let Some(number) = from {
+        let Some(next) = persist(lanes, over, || feeder.restore(number)) else { return };
+        from = next;
+    }
+    let mut follower = Follower::default();
+    let mut read_ahead = |row: &CallbackRow| {
+        if let Some(offset) = origin_of(row)
             && lanes.backlog(row.to) < READ_AHEAD_ROWS_MAX
             && let Err(error) = follower.read_ahead(originals, offset)
         {
             // Whoever sends it will try again, and say so if it fails.
             tracing::warn!(%error, "a frame of the log cannot be read ahead");
         }
-        lanes.push(Job::new(row));
+    };
+    while feed.wait_beyond(lanes.ended.mark()).is_some() {
+        if persist(lanes, over, || feeder.take(&mut read_ahead)).is_none() {
+            return;
+        }
     }
+}
+
+/// Fills up the lanes of participants that are behind.
+fn refill<D: Desk, R: Rows>(feeder: &Feeder<D, R>, over: &AtomicBool) {
+    loop {
+        match persist(&feeder.lanes, over, || feeder.refill()) {
+            None => return,
+            Some(true) => {}
+            Some(false) => feeder.lanes.bell.wait(),
+        }
+    }
+}
+
+/// Makes durable what is remembered, and tells the hub what it need not keep.
+fn tidy(lanes: &Lanes<HubDesk>, hub: &HubHandle, over: &AtomicBool) {
+    let mut told = Instant::now();
+    while !over.load(Ordering::Acquire) {
+        std::thread::park_timeout(SYNC_INTERVAL);
+        let ended = lanes.tidy();
+        lanes.desk.close_idle();
+        if let Some(number) = ended.filter(|_| told.elapsed() >= REMOVE_INTERVAL) {
+            hub.callbacks_ended_below(number);
+            told = Instant::now();
+        }
+    }
+}
+
+/// Repeats a step, with pauses, until rows can be read. `None` when all is over.
+fn persist<D, T, E: Display>(
+    lanes: &Lanes<D>,
+    over: &AtomicBool,
+    mut step: impl FnMut() -> Result<T, E>,
+) -> Option<T> {
+    let mut failed = false;
+    let done = loop {
+        if over.load(Ordering::Acquire) {
+            break None;
+        }
+        match step() {
+            Ok(done) => break Some(done),
+            Err(error) if !failed => {
+                tracing::error!(%error, "callbacks cannot be read; none beyond is delivered until they can");
+                lanes.meters.unreadable.increment(1);
+                failed = true;
+            }
+            Err(_) => {}
+        }
+        std::thread::park_timeout(READ_AGAIN_PAUSE);
+    };
+    if failed {
+        lanes.meters.unreadable.decrement(1);
+        if done.is_some() {
+            tracing::info!("callbacks can be read again");
+        }
+    }
+    done
 }
 
 #[cfg(test)]

@@ -4,8 +4,20 @@ use std::time::Duration;
 
 /// Requests to one participant at once; as many idle connections to it are kept.
 pub const LANE_IN_FLIGHT_MAX: usize = 32;
-/// Callbacks that may wait for one participant. What comes on top goes to the dead letters at once, with that reason.
-pub const LANE_ROWS_MAX: usize = 65_536;
+/// Callbacks of one participant that are held in memory. What comes on top stays in the store; the lane is filled up
+/// from there when it has drained to the half.
+pub const LANE_ROWS_MAX: usize = 8_192;
+/// Callbacks of all participants together that are held in memory.
+pub const LANES_ROWS_MAX: usize = 262_144;
+/// So many of a participant may be held however many of the others are: if dead receivers fill the memory, those that
+/// are well still get theirs.
+pub const LANE_ROWS_MIN: usize = 4 * LANE_IN_FLIGHT_MAX;
+/// Rows that are read from the store at a time.
+pub const ROWS_READ_MAX: u64 = 4_096;
+/// If rows cannot be read, try again after this.
+pub const READ_AGAIN_PAUSE: Duration = Duration::from_secs(1);
+/// Between two times that the hub is told which rows it may remove.
+pub const REMOVE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long one attempt may take, from connecting to the end of the answer. The systems that participants know wait
 /// as long.
 pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(20);
@@ -48,6 +60,8 @@ pub const READ_AHEAD_ROWS_MAX: usize = 4 * LANE_IN_FLIGHT_MAX;
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// The file of ended numbers is written anew when it is this long, in bytes.
 pub const ENDED_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// It is also written anew when so many rows were read since: a restart reads them again.
+pub const ENDED_ROWS_MAX: u64 = 1 << 20;
 /// Characters that are kept of why an attempt failed.
 pub const REASON_CHARS_MAX: usize = 256;
 
@@ -80,6 +94,3 @@ impl Default for CallbackOptions {
         }
     }
 }
-
-/// Rows that are read from the store at a time.
-pub const ROWS_TAKEN_MAX: u64 = 4_096;

@@ -69,6 +69,7 @@ impl Room {
     }
 
     /// The most that were ever held at once.
+    #[cfg(test)]
     pub(super) fn most(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }

@@ -14,13 +14,14 @@ use super::CallbackDesk;
 use super::desk::name_of;
 use super::lanes::Retry;
 use super::letter::Letter;
+use super::options::LANE_ROWS_MAX;
 use crate::calls::ask;
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
 use crate::{Edge, times};
 
-/// Letters that one request may set in motion; the answer says whether there are more.
-const RETRIED_AT_ONCE_MAX: usize = 10_000;
+/// Letters that one request may set in motion; the answer says whether there are more. An empty lane has room for them.
+const RETRIED_AT_ONCE_MAX: usize = LANE_ROWS_MAX / 2;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,7 +75,8 @@ pub(crate) async fn retry(
     }
 }
 
-/// Tries all of a participant, or all there are, again: 202 with how many were set in motion and how many are left.
+/// Tries all of a participant, or all there are, again: 202 with how many were set in motion and whether some are left;
+/// 503 with how many if not all found room.
 pub(crate) async fn retry_all(
     State(edge): State<Edge>,
     whose: Result<Query<Whose>, QueryRejection>,
@@ -82,20 +84,25 @@ pub(crate) async fn retry_all(
     let Query(whose) = whose.map_err(|error| ApiError::malformed(error.body_text()))?;
     let desk = desk(&edge)?;
     let to = participant(&edge, whose.participant).await?;
-    let (retried, left) = blocking(move || {
+    let (retried, without_room, more) = blocking(move || {
         let wanted = desk.0.letters.at_rest(to, RETRIED_AT_ONCE_MAX + 1);
-        let (mut retried, mut left) = (0_u64, wanted.len() > RETRIED_AT_ONCE_MAX);
+        let more = wanted.len() > RETRIED_AT_ONCE_MAX;
+        let (mut retried, mut without_room) = (0_u64, 0_u64);
         for number in wanted.into_iter().take(RETRIED_AT_ONCE_MAX) {
             match desk.0.retry(number)? {
                 Retry::Taken => retried += 1,
                 Retry::Already | Retry::Unknown => {}
-                Retry::NoRoom => left = true,
+                Retry::NoRoom => without_room += 1,
             }
         }
-        Ok((retried, left))
+        Ok((retried, without_room, more))
     })
     .await?;
-    Ok((StatusCode::ACCEPTED, Json(json!({"retried": retried, "more": left}))))
+    if without_room > 0 {
+        let extensions = vec![("retried".to_owned(), retried.to_string())];
+        return Err(ApiError { extensions, ..no_room() });
+    }
+    Ok((StatusCode::ACCEPTED, Json(json!({"retried": retried, "more": more}))))
 }
 
 fn no_room() -> ApiError {

@@ -51,7 +51,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(400, "3101: a parameter is unknown or malformed; 3200: there is no such participant")
             .asks_the_hub(),
         operation(Method::POST, "/hub/dead-letters/retry", "Try dead letters again")
-            .details("At most 10,000 in one call, and as many as there is room for; `more` says whether some are left.")
+            .details("At most 4,096 in one call; `more` says whether some are left. 503 if a participant's lane is full; `retried` in the `extensionList` says how many were set in motion.")
             .query("participant", "Only those for this participant")
             .answers_with(202, "Taken", &reference("DeadLettersRetried"))
             .refuses(400, "3101: a parameter is unknown; 3200: there is no such participant")
@@ -61,6 +61,15 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(400, "3101: not a number")
             .refuses(404, "3200: there is no such dead letter")
             .refuses(503, "2003: too many callbacks wait for the participant"),
+        operation(Method::GET, "/hub/backup", "How far the backup is, or how the last one ended")
+            .answers_with(200, "Its state", &reference("Backup")),
+        operation(Method::POST, "/hub/backup", "Begin a backup")
+            .details("The hub makes a checkpoint and copies itself while payments go on; `GET /hub/backup` tells how far it is. `holdfast backup DIR` does both and verifies the copy.")
+            .takes("BackupWanted")
+            .answers(202, "Begun")
+            .refuses(400, "3101: malformed; 3100: the directory is not absolute, not empty, or in the data directory")
+            .refuses(409, "3100: one is being made already")
+            .refuses(503, "2003: the directory cannot be looked at"),
         operation(Method::POST, "/hub/clock/confirm", "The wall clock is right as it stands")
             .details("Ends the suspension after a jump of the clock; docs/operations.md says when.")
             .answers(202, "Taken"),

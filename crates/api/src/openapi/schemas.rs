@@ -121,6 +121,7 @@ pub(super) fn schemas() -> Value {
             "history": {"type": "array", "items": object(&["state", "at"], json!({"state": text("The state inside the hub"), "at": instant()}))},
             "positionChanges": {"type": "array", "items": object(&["participant", "change", "value"], json!({"participant": text("Whose position"), "change": text("By how much"), "value": text("The position after it")}))},
             "errorInformation": object(&["errorCode"], json!({"errorCode": text("Four digits"), "errorDescription": text("In words")})),
+            "archived": {"type": "boolean", "const": true, "description": "Only there if retention has removed the record of its prepare from the log"},
         }))]},
     });
     for more in [hub_schemas(), admin_schemas()] {
@@ -176,6 +177,17 @@ fn hub_schemas() -> Value {
         "DeadLettersRetried": object(&["retried", "more"], json!({
             "retried": whole("How many were set in motion"),
             "more": {"type": "boolean", "description": "Whether some are left"},
+        })),
+        "BackupWanted": object(&["dir"], json!({"dir": text("An absolute path on the hub's machine; empty, or not there yet")})),
+        "Backup": object(&["state"], json!({
+            "state": {"type": "string", "enum": ["NONE", "RUNNING", "DONE", "FAILED"]},
+            "dir": text("Where it goes"),
+            "doneBytes": whole("Bytes copied"),
+            "totalBytes": whole("Bytes to copy; 0 as long as that is not known"),
+            "offset": whole("The state in it is that after the records before this offset"),
+            "logEnd": whole("Where its log ends"),
+            "files": whole("How many files it has"),
+            "reason": text("Why it failed"),
         })),
         "Health": object(&["status", "services"], json!({
             "status": {"type": "string", "enum": ["OK", "DOWN"]},

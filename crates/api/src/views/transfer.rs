@@ -20,13 +20,14 @@ pub(crate) async fn transfer(
         id.parse().map_err(|error: holdfast_domain::ids::IdError| ApiError::malformed(error.to_string()))?;
     let (row, roster) = find(&edge, id).await?;
     let row = row.ok_or_else(|| ApiError::no_transfer(id))?;
-    Ok(Json(show(&Shown::of(&roster, row))))
+    let archived = row.offset < edge.hub.log_start();
+    Ok(Json(show(&Shown::of(&roster, row), archived)))
 }
 
 /// What an abort's code is called: even where we have the same number, the payee means its own.
 const PAYEES_CODE: &str = "the payee's own code";
 
-fn show(shown: &Shown) -> Value {
+fn show(shown: &Shown, archived: bool) -> Value {
     let row = &shown.row;
     let mut members = shown.summary();
     let history: Vec<Value> = row
@@ -56,6 +57,9 @@ fn show(shown: &Shown) -> Value {
         };
         let error = json!({"errorCode": code.number().to_string(), "errorDescription": description});
         members.insert("errorInformation".to_owned(), error);
+    }
+    if archived {
+        members.insert("archived".to_owned(), json!(true));
     }
     Value::Object(members)
 }

@@ -116,7 +116,7 @@ impl Page {
         }
         match open.last() {
             Some(last) if !self.has_room() => Some(Cursor::Open(TransferNo(last.no.0 + 1))),
-            _ => (!self.wanted.state.is_some_and(|state| !state.is_final())).then_some(Cursor::Ended(0)),
+            _ => self.wanted.state.is_none_or(TransferState::is_final).then_some(Cursor::Ended(0)),
         }
     }
 

@@ -110,13 +110,15 @@ impl FileSystem for SimFs {
         let mut state = self.powered()?;
         let State { meter, faults, .. } = &mut *state;
         let works = meter.sync(faults, Place::Dir(dir))?;
+        if !works {
+            // As file systems with a journal do: one that cannot write its names down does nothing more.
+            meter.syncs_left = Some(0);
+            return Err(failed("sync"));
+        }
         let pending = std::mem::take(&mut state.pending);
         let (here, elsewhere) = pending.into_iter().partition(|change| change.dir() == Some(dir));
         state.pending = elsewhere;
         let here: Vec<NameChange> = here;
-        if !works {
-            return Err(failed("sync"));
-        }
         for change in here {
             change.apply(&mut state.durable);
         }

@@ -57,7 +57,8 @@ impl SimFs {
 /// Operations that fail.
 impl SimFs {
     /// The next sync fails with an IO error, and what it should have written is lost, though reads still show
-    /// it: as on a real system after a failed writeback.
+    /// it: as on a real system after a failed writeback. If it is the sync of a directory, the file system stops: as
+    /// with [`freeze_at_sync`](Self::freeze_at_sync) nothing works until the machine is started again.
     pub fn fail_next_sync(&self) {
         self.lock().faults.plan_next(Strike::FailSync);
     }

@@ -4,13 +4,13 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use holdfast_hub::{Core, ReplayError, log_folder, replay_with};
+use holdfast_hub::{Core, log_folder, replay_with};
 use holdfast_log::{Frames, SegmentReader};
 use holdfast_store::MemoryStore;
 use rustix::fs::inotify;
 use serde_json::{Value, json};
 
-use super::{Output, read_log};
+use super::{Output, beginning_removed, read_log};
 use crate::log_view::{Topic, time};
 
 /// Show the log of a data directory as topics.
@@ -62,7 +62,12 @@ impl Log {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let folder = log_folder(&self.data);
         let reader = read_log(&self.data)?;
-        let frames = reader.frames(0).map_err(ReplayError::from)?;
+        let frames = reader.frames(0).map_err(|error| {
+            beginning_removed(
+                error,
+                "what the rest meant can only be told by the hub: see /hub/transfers and /hub/stats",
+            )
+        })?;
         let mut lines = Lines { out: std::io::stdout().lock(), closed: false };
         match self.what {
             What::Topics => topics(frames, self.output, &mut lines),

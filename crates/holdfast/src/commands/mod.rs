@@ -3,6 +3,8 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 what was asked for makes no sense (a bad option, a bad file), as clap has it.
 
+mod backup;
+mod bar;
 mod bench;
 mod config;
 mod dfsp;
@@ -12,6 +14,7 @@ mod load;
 mod log;
 mod openapi;
 mod participants;
+mod restore;
 mod serve;
 mod tables;
 mod transfers;
@@ -43,6 +46,8 @@ enum Command {
     Dfsp(dfsp::Dfsp),
     Log(log::Log),
     Verify(verify::Verify),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
     Load(load::Load),
     Bench(bench::Bench),
     Keys(keys::Keys),
@@ -61,6 +66,8 @@ impl Command {
             Command::Dfsp(command) => command.run(),
             Command::Log(command) => command.run(),
             Command::Verify(command) => command.run(),
+            Command::Backup(command) => command.run(),
+            Command::Restore(command) => command.run(),
             Command::Load(command) => command.run(),
             Command::Bench(command) => command.run(),
             Command::Keys(command) => command.run(),
@@ -109,6 +116,16 @@ fn read_log(data: &Path) -> anyhow::Result<SegmentReader> {
             false => anyhow::Error::from(error).context(format!("cannot read the log in {data}")),
         }
     })
+}
+
+/// Retention has removed the beginning of the log, from which alone a tool can decide everything again.
+fn beginning_removed(error: LogError, so: &str) -> anyhow::Error {
+    match error {
+        LogError::BeforeStart { start, .. } => anyhow::anyhow!(
+            "the log begins at offset {start}: the records before it were removed by retention (retention.log_days), and {so}"
+        ),
+        other => other.into(),
+    }
 }
 
 /// It did not go well, and what was printed says so: exit code 1 without another line.

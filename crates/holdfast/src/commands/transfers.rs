@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tables::{print, table};
-use super::{BadInput, Output};
+use super::{BadInput, Output, beginning_removed};
 use crate::remote::{Remote, RemoteArgs, block_on, escaped};
 use crate::why::Witness;
 
@@ -126,6 +126,8 @@ struct Whole {
     history: Vec<Move>,
     position_changes: Vec<Change>,
     error_information: Option<Refusal>,
+    #[serde(default)]
+    archived: bool,
 }
 
 #[derive(Deserialize)]
@@ -209,7 +211,7 @@ async fn show(remote: &Remote, id: TransferId, output: Output) -> anyhow::Result
     if output == Output::Json {
         return print(std::str::from_utf8(&text).context("the hub's answer is not text")?.trim_end());
     }
-    let Whole { row, history, position_changes, error_information } =
+    let Whole { row, history, position_changes, error_information, archived } =
         serde_json::from_slice(&text).context("the hub's answer is no transfer")?;
     let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "an unknown participant".to_owned());
     print(&format!(
@@ -225,6 +227,9 @@ async fn show(remote: &Remote, id: TransferId, output: Output) -> anyhow::Result
     if let Some(error) = error_information {
         let description = error.error_description.map_or_else(String::new, |text| format!(": {text}"));
         print(&format!("error {}{description}", error.error_code))?;
+    }
+    if archived {
+        print("archived: retention has removed its records from the log")?;
     }
     let mut states = table(&["state", "at"], &[]);
     for Move { state, at } in history {
@@ -246,7 +251,13 @@ fn why(id: TransferId, data: &Path, output: Output) -> anyhow::Result<()> {
         .with_context(|| format!("cannot read the log in {}", data.display()))?;
     let mut core = Core::new(MemoryStore::new(0));
     let mut witness = Witness::of(id);
-    replay_with(reader.frames(0)?, &mut core, |frame, commands, effects, core| {
+    let frames = reader.frames(0).map_err(|error| {
+        beginning_removed(
+            error,
+            &format!("the story of {id} cannot be told; its outcome: holdfast transfers show {id}"),
+        )
+    })?;
+    replay_with(frames, &mut core, |frame, commands, effects, core| {
         witness.frame(&frame.header, commands, effects, core);
     })
     .context("the log does not lead to a state")?;

@@ -2,130 +2,203 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use holdfast_domain::view::View;
-use holdfast_hub::audit::Auditor;
-use holdfast_hub::{Core, ReplayError, replay_with};
-use holdfast_log::OpenReport;
-use holdfast_store::{MemoryStore, Store};
+use holdfast_hub::store_folder;
+use holdfast_hub::verify::{Beginning, Places, Verified, verify};
+use holdfast_log::{FileSystem, RealFs};
 use serde_json::json;
 
+use super::bar::Bar;
 use super::{BadInput, Output, read_log};
 
 /// What is known of a torn tail.
 const TORN: &str =
     "an unfinished or rotten last write; unless the disk rots, nobody had been told that it was done";
 
-/// Check a data directory: every frame, the audit chain, and every account recomputed from its rows.
+/// Check a data directory: every frame, the audit chain, every account, and every file against the log.
 ///
-/// Nothing is changed. It may run beside a hub that is serving from the same directory.
+/// The log is decided again into a scratch store, and the checkpoints, outcomes, callbacks and ids in the directory
+/// are compared with it. Nothing is changed. It may run beside a hub that is serving from the same directory.
 #[derive(Debug, clap::Args)]
 pub(super) struct Verify {
     /// The data directory
     #[arg(long, value_name = "DIR", default_value = "./holdfast-data", env = "HOLDFAST_DATA")]
     data: PathBuf,
+    /// Where there is room for a second store; the system's place for temporary files if not given
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
     /// For people or for programs
     #[arg(long, value_enum, default_value_t)]
     output: Output,
 }
 
-/// A log that could be read to its end.
-struct Read {
-    report: OpenReport,
-    core: Core<MemoryStore>,
-    /// Position changes that the accounts were recomputed from.
-    rows: u64,
-    /// What does not add up.
-    findings: Vec<String>,
+/// A directory of our own that goes away with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make(parent: Option<PathBuf>) -> anyhow::Result<Scratch> {
+        let parent = parent.unwrap_or_else(std::env::temp_dir);
+        let number: u64 = rand::random();
+        let dir = parent.join(format!("holdfast-verify-{}-{number:016x}", std::process::id()));
+        std::fs::create_dir_all(&parent)
+            .and_then(|()| std::fs::create_dir(&dir))
+            .with_context(|| format!("cannot make {}; name another place with --scratch", dir.display()))?;
+        Ok(Scratch(dir))
+    }
 }
 
-fn read(data: &Path) -> anyhow::Result<Read> {
-    let reader = read_log(data)?;
-    let report = reader.check().context("the log is damaged")?;
-    let mut core = Core::new(MemoryStore::new(0));
-    let mut auditor = Auditor::default();
-    reader
-        .frames(core.end())
-        .map_err(ReplayError::from)
-        .and_then(|frames| {
-            replay_with(frames, &mut core, |frame, commands, effects, core| {
-                auditor.frame(frame.header.base_offset, commands, effects, core.store());
-            })
-        })
-        .context("the log does not lead to a state")?;
-    let rows = auditor.rows;
-    let findings = auditor.finish(core.store()).iter().map(ToString::to_string).collect();
-    Ok(Read { report, core, rows, findings })
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("holdfast: {} could not be removed: {error}", self.0.display());
+        }
+    }
+}
+
+/// Checks a directory with a scratch store below `scratch`.
+pub(super) fn check(data: &Path, scratch: Option<PathBuf>) -> anyhow::Result<Verified> {
+    // Its own words for a directory that holds nothing.
+    read_log(data)?;
+    let scratch = Scratch::make(scratch)?;
+    let mut bar = Bar::new("verifying");
+    let places = Places { fs: Arc::new(RealFs), data, scratch: &scratch.0 };
+    Ok(verify(&places, &mut |done, total| bar.show(done, total))?)
+}
+
+/// Whether a hub is at work on the directory.
+fn is_served(data: &Path) -> bool {
+    RealFs.lock_dir(&store_folder(data)).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
 impl Verify {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let Read { report, core, rows, findings } = read(&self.data).inspect_err(|error| {
+        let served = is_served(&self.data);
+        let verified = check(&self.data, self.scratch).inspect_err(|error| {
             if self.output == Output::Json && !error.is::<BadInput>() {
                 println!("{:#}", json!({"good": false, "findings": [format!("{error:#}")]}));
             }
         })?;
-        let (store, torn) = (core.store(), report.torn_tail.as_ref());
-        let chain: String = core.chain().iter().map(|byte| format!("{byte:02x}")).collect();
         let mut out = std::io::stdout().lock();
         match self.output {
-            Output::Json => {
-                let answer = json!({
-                    "good": findings.is_empty(),
-                    "segments": report.segments,
-                    "frames": core.counts().frames,
-                    "records": core.end(),
-                    "tornTail": torn.map(|torn| json!({
-                        "file": torn.file, "position": torn.position, "offset": torn.offset, "bytes": torn.bytes,
-                        "reason": torn.reason, "meaning": TORN,
-                    })),
-                    "chain": chain,
-                    "accounts": store.accounts().len(),
-                    "positionChanges": rows,
-                    "transfers": store.next_transfer().0,
-                    "openHolds": store.open_holds(),
-                    "findings": findings,
-                });
-                writeln!(out, "{answer:#}")?;
-            }
-            Output::Text => {
-                writeln!(
-                    out,
-                    "log        {} frames, {} records in {} segments",
-                    core.counts().frames,
-                    core.end(),
-                    report.segments
-                )?;
-                if let Some(torn) = torn {
-                    writeln!(
-                        out,
-                        "tail       {} bytes at {} of {} ({}): {TORN}; the next start cuts them",
-                        torn.bytes,
-                        torn.position,
-                        torn.file.display(),
-                        torn.reason
-                    )?;
-                }
-                writeln!(out, "chain      {chain}")?;
-                writeln!(
-                    out,
-                    "accounts   {}, recomputed from {rows} position changes",
-                    store.accounts().len()
-                )?;
-                writeln!(out, "transfers  {}, of them {} open", store.next_transfer().0, store.open_holds())?;
-                findings.iter().try_for_each(|finding| writeln!(out, "WRONG      {finding}"))?;
-                if findings.is_empty() {
-                    writeln!(out, "good       everything adds up")?;
-                }
-            }
+            Output::Json => writeln!(out, "{:#}", in_json(&verified, served))?,
+            Output::Text => tell(&mut out, &verified, served)?,
         }
         drop(out);
-        if !findings.is_empty() {
-            bail!(
-                "the books do not add up; keep this directory as it is and restore from a backup that verifies"
-            );
+        if !verified.problems.is_empty() {
+            bail!("this directory is not as it should be; each finding says what to do");
         }
         Ok(())
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn in_json(verified: &Verified, served: bool) -> serde_json::Value {
+    let Verified { log, progress, store, problems, .. } = verified;
+    let findings: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let details = problems.iter().map(|problem| {
+        json!({
+            "file": problem.file, "position": problem.position, "found": problem.found,
+            "whatToDo": problem.advice.text(),
+        })
+    });
+    json!({
+        "good": problems.is_empty(),
+        "served": served,
+        "segments": log.segments,
+        "logStart": log.start,
+        "replayedFrom": verified.began_at,
+        "frames": progress.counts.frames,
+        "records": progress.end,
+        "tornTail": log.torn_tail.as_ref().map(|torn| json!({
+            "file": torn.file, "position": torn.position, "offset": torn.offset, "bytes": torn.bytes,
+            "reason": torn.reason, "meaning": TORN,
+        })),
+        "chain": hex(&progress.chain),
+        "accounts": verified.accounts,
+        "positionChanges": verified.position_changes,
+        "transfers": verified.transfers,
+        "openHolds": verified.open_holds,
+        "checkpoints": store.checkpoints,
+        "ids": store.ids,
+        "leftovers": store.leftovers,
+        "findings": findings,
+        "details": details.collect::<Vec<_>>(),
+        "findingsLeftOut": store.left_out,
+    })
+}
+
+fn tell(out: &mut impl Write, verified: &Verified, served: bool) -> std::io::Result<()> {
+    let Verified { log, progress, store, problems, .. } = verified;
+    let (frames, records) = (progress.counts.frames, progress.end);
+    writeln!(out, "log        {frames} frames, {records} records in {} segments", log.segments)?;
+    let began_at = verified.began_at;
+    match verified.beginning {
+        Beginning::Whole => {}
+        Beginning::Removed => writeln!(
+            out,
+            "           begins at offset {}: retention removed what came before. The replay began with the checkpoint at \
+             {began_at}, which was checked in itself",
+            log.start
+        )?,
+        Beginning::OtherRules(rules) => writeln!(
+            out,
+            "           its beginning was decided under rules {rules}, which are not those of this release. The replay began \
+             with the checkpoint at {began_at}; to check what came before it, verify with the release that wrote it"
+        )?,
+    }
+    if let Some(torn) = &log.torn_tail {
+        writeln!(
+            out,
+            "tail       {} bytes at {} of {} ({}): {TORN}; the next start cuts them",
+            torn.bytes,
+            torn.position,
+            torn.file.display(),
+            torn.reason
+        )?;
+    }
+    if served {
+        writeln!(
+            out,
+            "served     a hub is at work here: files were checked as far as its newest checkpoint"
+        )?;
+    }
+    writeln!(out, "chain      {}", hex(&progress.chain))?;
+    let (accounts, changes) = (verified.accounts, verified.position_changes);
+    writeln!(out, "accounts   {accounts}, recomputed from {changes} position changes")?;
+    writeln!(out, "transfers  {}, of them {} open", verified.transfers, verified.open_holds)?;
+    match store.checkpoints.as_slice() {
+        [] => writeln!(out, "store      no checkpoint: the next start replays the whole log")?,
+        offsets => {
+            let offsets: Vec<String> = offsets.iter().map(ToString::to_string).collect();
+            writeln!(
+                out,
+                "store      checkpoints at {}; {} ids, {} bytes of outcomes and callbacks compared with the log",
+                offsets.join(", "),
+                store.ids,
+                store.block_bytes
+            )?;
+        }
+    }
+    if !served {
+        for file in &store.leftovers {
+            writeln!(
+                out,
+                "leftover   {}: no checkpoint needs it; a start removes what is Holdfast's",
+                file.display()
+            )?;
+        }
+    }
+    problems.iter().try_for_each(|problem| writeln!(out, "WRONG      {problem}"))?;
+    if store.left_out > 0 {
+        writeln!(out, "WRONG      and {} more of the kind", store.left_out)?;
+    }
+    if problems.is_empty() {
+        writeln!(out, "good       everything adds up")?;
+    }
+    Ok(())
 }

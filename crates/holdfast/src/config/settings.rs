@@ -88,6 +88,7 @@ impl Settings {
             expiry_holds_max: all.number("expiry.holds_max"),
             clock_jump_max: all.number("clock.jump_max"),
             checkpoint_log_bytes: all.number("checkpoint.log_bytes"),
+            retention_log_days: all.number("retention.log_days"),
         };
         let per_second = NonZeroU32::new(all.number("rate.per_second"));
         let burst = NonZeroU32::new(all.number("rate.burst"));

@@ -71,14 +71,19 @@ const BYTES_CEILING: u64 = 1 << 40;
 const COUNT_CEILING: u64 = 1 << 30;
 
 /// All settings. Those without a table come first, as TOML wants it.
-pub(crate) static SETTINGS: [Setting; 22] = [
+pub(crate) static SETTINGS: [Setting; 23] = [
     text(
         "listen",
         Kind::Address,
         "127.0.0.1:4000",
         "Where the API listens. Any address but a loopback one needs API keys.",
     ),
-    text("data", Kind::Path, "./holdfast-data", "Where the log lies; made if it is not there."),
+    text(
+        "data",
+        Kind::Path,
+        "./holdfast-data",
+        "Where the log and what is derived from it lie; made if it is not there.",
+    ),
     text(
         "trace",
         Kind::Text,
@@ -135,6 +140,13 @@ pub(crate) static SETTINGS: [Setting; 22] = [
         BYTES_CEILING,
         hub::CHECKPOINT_LOG_BYTES,
         "Bytes of log after which a checkpoint is made. Fewer make a start after a crash faster and write more.",
+    ),
+    number(
+        "retention.log_days",
+        0,
+        36_500,
+        0,
+        "Days that the log is kept; older segments are removed after a checkpoint. 0: for ever. What a removed record led to is kept: its transfer is shown as archived.",
     ),
     number(
         "expiry.holds_max",

@@ -7,6 +7,7 @@ mod callbacks;
 mod callbacks_over_tls;
 mod cli;
 mod config;
+mod data_directory;
 mod dry_run_position;
 mod fspiop_api;
 mod fspiop_refusals;

@@ -8,6 +8,8 @@ use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{OpenError, ReplayError, log_folder};
 use holdfast_log::{FrameBuf, FrameHeader, Log, SegmentLog, SimFs};
 
+use crate::checkpoint_file::{PROGRESS, reseal, rewrite};
+use crate::history::{check, checkpoint, files, lived_in};
 use crate::support::{LOG_ID, PAYEE, PAYER, START, TestClock, open, prepare, small_segments};
 
 /// Writes a frame past the hub, as a program with other ideas would.
@@ -121,4 +123,114 @@ fn other_options_in_force_do_not_change_old_frames() {
     drop(hub);
     let replayed = open(&fs, &clock, HubOptions::default()).unwrap();
     assert_eq!(replayed.core().chain(), live, "the frame carries the order it was decided under");
+}
+
+/// Where the chain and the rules stand in the progress of a checkpoint, behind its length.
+const CHAIN: usize = 4 + 12;
+const RULES: usize = 4 + 52;
+
+/// A directory whose history was decided under rules 99 and ended with a clean stop.
+fn stopped_under_other_rules() -> SimFs {
+    let fs = SimFs::new(1);
+    let mut hub = lived_in(&fs);
+    checkpoint(&mut hub);
+    drop(hub);
+    let newest = files(&fs, "store/checkpoints", ".ckp").pop().unwrap();
+    rewrite(&fs, &newest, |tag, payload| {
+        if tag == PROGRESS {
+            // Another history leads to another hash.
+            payload[CHAIN] ^= 1;
+            payload[RULES..RULES + 4].copy_from_slice(&99_u32.to_le_bytes());
+        }
+    });
+    fs
+}
+
+#[test]
+fn after_a_clean_stop_other_rules_take_over_without_a_replay() {
+    let (fs, clock) = (stopped_under_other_rules(), TestClock::new());
+    for id in [70_000, 70_001] {
+        let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+        hub.frame(&[prepare(PAYER, PAYEE, id, 1, START + 60_000)]).unwrap();
+        assert!(hub.row(1_005).is_some() && hub.row(id).is_some());
+        // A kill: what was decided since is replayed, under the rules that decided it.
+        drop(hub);
+    }
+}
+
+#[test]
+fn after_a_kill_other_rules_refuse_and_name_both_versions() {
+    let (fs, clock) = (stopped_under_other_rules(), TestClock::new());
+    let hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    let (chain, end) = (hub.core().chain(), hub.core().end());
+    drop(hub);
+    // Two frames more of the other program: its first one was decided so that the second has another hash.
+    let mut payload = Vec::new();
+    records::write(&prepare(PAYER, PAYEE, 80_000, 1, START + 60_000), &mut payload);
+    for hash in [chain, [9; 32]] {
+        let header = |base_offset| FrameHeader {
+            base_offset,
+            count: 1,
+            time_ms: START,
+            options: 0,
+            rules_version: 99,
+            running_hash: hash,
+        };
+        append(&fs, header, &payload);
+    }
+    let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+    assert!(
+        matches!(error, OpenError::Replay(ReplayError::ChainBroken { offset, written: 99, before: 99 }) if offset == end + 1),
+        "{error}"
+    );
+    let said = error.to_string();
+    assert!(said.contains("under rules 99") && said.contains("its rules 1"), "{said}");
+}
+
+#[test]
+fn verify_begins_with_the_checkpoint_of_the_upgrade() {
+    use holdfast_hub::verify::Beginning;
+    let fs = SimFs::new(1);
+    drop(lived_in(&fs));
+    // The last frame of the beginning says that rules 99 decided it, and was decided by them.
+    let (right, clock) = (fs, TestClock::new());
+    let mut hub = open(&right, &clock, HubOptions::default()).unwrap();
+    let chain = hub.core().chain();
+    hub.frame(&[prepare(PAYER, PAYEE, 60_000, 1, START + 60_000)]).unwrap();
+    let end = hub.core().end();
+    drop(hub);
+    let fs = right;
+    let mut payload = Vec::new();
+    records::write(&prepare(PAYER, PAYEE, 60_001, 1, START + 60_000), &mut payload);
+    let mut other = chain;
+    other[0] ^= 1;
+    let header = |base_offset| FrameHeader {
+        base_offset,
+        count: 1,
+        time_ms: START,
+        options: 0,
+        rules_version: 99,
+        running_hash: other,
+    };
+    append(&fs, header, &payload);
+    assert!(check(&fs).err().is_some_and(|error| error.to_string().contains("does not lead to a state")));
+    // Its checkpoint at the very end is where this release would begin.
+    let older = files(&fs, "store/checkpoints", ".ckp");
+    let mut bytes = fs.bytes_of(older.last().unwrap()).unwrap();
+    bytes[32..40].copy_from_slice(&(end + 1).to_le_bytes());
+    reseal(&mut bytes);
+    for file in &older {
+        use holdfast_log::FileSystem;
+        fs.remove(file).unwrap();
+    }
+    let file = older[0].with_file_name(format!("{:020}.ckp", end + 1));
+    fs.put(&file, &bytes);
+    rewrite(&fs, &file, |tag, payload| {
+        if tag == PROGRESS {
+            payload[8..16].copy_from_slice(&(end + 1).to_le_bytes());
+        }
+    });
+    let verified = check(&fs).unwrap();
+    assert_eq!((verified.beginning, verified.began_at), (Beginning::OtherRules(99), end + 1));
+    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
 }

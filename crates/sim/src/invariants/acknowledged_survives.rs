@@ -9,7 +9,7 @@ use holdfast_domain::participants::FundsState;
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::View;
 use holdfast_hub::Core;
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::MemoryStore;
 
 use super::legal_moves::{is_end, may_become};
 use crate::diary::{Diary, Entry, Standing};
@@ -68,7 +68,7 @@ impl AcknowledgedSurvives {
         if goes_together { Ok(()) } else { Err(format!("{command:?}: first {before:?}, then {now:?}")) }
     }
 
-    /// A hub came back.
+    /// A hub came back with the state of `core`.
     pub fn restarted(&self, core: &Core<MemoryStore>, diary: &Diary) -> Result<(), String> {
         // Clients first: what they miss says more than an offset.
         for entry in diary.entries() {
@@ -80,9 +80,9 @@ impl AcknowledgedSurvives {
             let end = self.acknowledged_end;
             return Err(format!("the log ends at {}; answers went out up to {end}", core.end()));
         }
-        let rows = core.store().transfers_from(TransferNo(0), usize::MAX);
+        let mut rows = core.store().transfers_from(TransferNo(0));
         let may_exist = diary.may_exist();
-        match rows.iter().find(|row| !may_exist.contains(&row.id)) {
+        match rows.find(|row| !may_exist.contains(&row.id)) {
             Some(row) => Err(format!("{} was refused as not stored and has a row", row.id)),
             None => Ok(()),
         }

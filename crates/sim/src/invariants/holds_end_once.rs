@@ -88,8 +88,8 @@ impl HoldsEndOnce {
     pub fn inspect(&self, store: &MemoryStore) -> Result<(), String> {
         for no in &self.touched {
             let story = &self.stories[no];
-            let rows = store.transfers_from(*no, 1);
-            let row = rows.first().ok_or_else(|| format!("{} has no row", story.row.id))?;
+            let row =
+                store.transfers_from(*no).next().ok_or_else(|| format!("{} has no row", story.row.id))?;
             let history: Vec<TransferState> = row.history().into_iter().map(|(state, _)| state).collect();
             if history != story.history {
                 return Err(format!("{} shows {history:?}, the log {:?}", row.id, story.history));

@@ -2,6 +2,8 @@
 //! that can be thought of, and shares no code with what it audits.
 
 mod acknowledged_survives;
+mod every_id_is_found;
+mod faults_are_never_believed;
 mod holds_end_once;
 mod jumped_clock_is_refused;
 mod legal_moves;
@@ -11,12 +13,16 @@ mod positions_add_up;
 mod replay_changes_nothing;
 
 pub use acknowledged_survives::AcknowledgedSurvives;
+pub use every_id_is_found::every_id_is_found;
+pub use faults_are_never_believed::{
+    Blame, FaultsAreNeverBelieved, blame, marked_end, names_a_file, tells_damage,
+};
 pub use holds_end_once::HoldsEndOnce;
 pub use jumped_clock_is_refused::JumpedClockIsRefused;
 pub use limits_hold::LimitsHold;
 pub use money_is_conserved::MoneyIsConserved;
 pub use positions_add_up::PositionsAddUp;
-pub use replay_changes_nothing::ReplayChangesNothing;
+pub use replay_changes_nothing::{ReplayChangesNothing, same_in_memory};
 
 use std::fmt;
 
@@ -37,6 +43,8 @@ pub enum Invariant {
     ReplayChangesNothing,
     PositionsAddUp,
     JumpedClockIsRefused,
+    EveryIdIsFound,
+    FaultsAreNeverBelieved,
     /// The hub starts again after every fault, and an assertion of its own never fires.
     TheHubGoesOn,
 }
@@ -90,6 +98,8 @@ pub struct Auditors {
     positions: PositionsAddUp,
     /// Audits answers and restarts.
     pub acknowledged: AcknowledgedSurvives,
+    /// Audits what comes of faults.
+    pub faults: FaultsAreNeverBelieved,
     /// Audits times.
     pub clock: JumpedClockIsRefused,
 }

@@ -1,57 +1,106 @@
 //! Invariant 6. Deciding the log again gives the same rows and the same chain: beside the running hub, after every
-//! restart, and at a second restart right after the first. Sending an earlier command again changes no row.
+//! restart from a checkpoint and the rest of the log, and at a second restart right after the first. Sending an
+//! earlier command again changes no row.
 
 use std::collections::BTreeSet;
 
 use holdfast_domain::ids::TransferId;
-use holdfast_hub::Core;
-use holdfast_store::MemoryStore;
+use holdfast_hub::{CallbackRow, Core, Progress};
+use holdfast_store::{LocalStore, StoreError};
 
-use crate::rows::Rows;
+use crate::rows::{Rows, difference_in_memory};
+use crate::witness::Witness;
 
 /// A state to compare others with.
 #[derive(Debug)]
 pub struct ReplayChangesNothing {
-    end: u64,
-    chain: [u8; 32],
+    progress: Progress,
     rows: Rows,
+    callbacks: Vec<CallbackRow>,
 }
 
 impl ReplayChangesNothing {
-    /// Remembers a state.
+    /// What the log says, decided from its first frame on.
     #[must_use]
-    pub fn remember(core: &Core<MemoryStore>, funds: &BTreeSet<TransferId>) -> ReplayChangesNothing {
-        ReplayChangesNothing { end: core.end(), chain: core.chain(), rows: Rows::of(core.store(), funds) }
+    pub fn by_the_log(witness: &Witness, funds: &BTreeSet<TransferId>) -> ReplayChangesNothing {
+        ReplayChangesNothing {
+            progress: *witness.core().progress(),
+            rows: Rows::of_witness(witness.core().store(), funds),
+            callbacks: witness.callbacks().to_vec(),
+        }
+    }
+
+    /// What a hub has, in memory and on the disk.
+    ///
+    /// # Errors
+    /// If the disk does not give what was written to it.
+    pub fn by_the_hub(
+        core: &Core<LocalStore>,
+        funds: &BTreeSet<TransferId>,
+    ) -> Result<ReplayChangesNothing, StoreError> {
+        let rows = core.store().callback_rows();
+        let callbacks = rows.scan(0, rows.end()).map(|row| {
+            let (at, bytes) = row?;
+            CallbackRow::from_bytes(&bytes).ok_or_else(|| rows.not_a_callback(at))
+        });
+        Ok(ReplayChangesNothing {
+            callbacks: callbacks.collect::<Result<_, StoreError>>()?,
+            progress: *core.progress(),
+            rows: Rows::of_hub(core.store(), funds)?,
+        })
     }
 
     /// The offset of the state.
     #[must_use]
     pub const fn end(&self) -> u64 {
-        self.end
+        self.progress.end
     }
 
     /// Another way to the same offset led to the same state.
     pub fn same_state(&self, other: &ReplayChangesNothing, whose: &str) -> Result<(), String> {
-        if self.end != other.end {
-            return Err(format!("{whose}: ends at {} and not at {}", other.end, self.end));
+        let end = self.end();
+        if end != other.end() {
+            return Err(format!("{whose}: ends at {} and not at {end}", other.end()));
         }
         if let Some(difference) = self.rows.difference(&other.rows) {
-            return Err(format!("{whose}, at offset {}: {difference}", self.end));
+            return Err(format!("{whose}, at offset {end}: {difference}"));
         }
-        if self.chain != other.chain {
-            return Err(format!("{whose}, at offset {}: another chain hash over the same rows", self.end));
+        if self.callbacks != other.callbacks {
+            let counts = (self.callbacks.len(), other.callbacks.len());
+            return Err(format!("{whose}, at offset {end}: other callbacks, {counts:?}"));
         }
-        Ok(())
+        same_progress(&self.progress, &other.progress).map_err(|said| format!("{whose}: {said}"))
     }
 
     /// Commands came a second time: the log went on and no row is another.
     pub fn same_rows(&self, later: &ReplayChangesNothing) -> Result<(), String> {
-        if later.end <= self.end {
+        if later.end() <= self.end() {
             return Err("the repeats were not decided at all".to_owned());
         }
         match self.rows.difference(&later.rows) {
-            Some(difference) => Err(format!("repeats between {} and {}: {difference}", self.end, later.end)),
+            Some(difference) => {
+                Err(format!("repeats between {} and {}: {difference}", self.end(), later.end()))
+            }
             None => Ok(()),
         }
     }
+}
+
+/// What the hub has in memory is what the log says. Reads no disk, so it can be asked every turn.
+pub fn same_in_memory(hub: &Core<LocalStore>, witness: &Witness) -> Result<(), String> {
+    same_progress(hub.progress(), witness.core().progress())?;
+    match difference_in_memory(hub.store(), witness.core().store()) {
+        Some(difference) => Err(format!("in memory, at offset {}: {difference}", hub.end())),
+        None => Ok(()),
+    }
+}
+
+fn same_progress(ours: &Progress, theirs: &Progress) -> Result<(), String> {
+    if ours.end != theirs.end {
+        return Err(format!("ends at {} and not at {}", ours.end, theirs.end));
+    }
+    if ours.chain != theirs.chain {
+        return Err(format!("at offset {}: another chain hash", ours.end));
+    }
+    if ours == theirs { Ok(()) } else { Err(format!("other counts: {ours:?} against {theirs:?}")) }
 }

@@ -8,14 +8,15 @@ use holdfast_sim::{Invariant, Report, run};
 
 const SEEDS: u64 = 1_000;
 
-/// The first seed that finds the bug, which must be found by `expected`, and by which no other seed is hurt.
-fn first_found(bug: Bug, expected: Invariant) -> Report {
+/// The first seed that finds the bug, which must be found by one of `expected`, and which passes without the bug.
+fn first_found(bug: Bug, expected: &[Invariant]) -> Report {
     plant(Some(bug));
     let found = (0..SEEDS).map(run).find(|report| !report.violations.is_empty());
     plant(None);
     let found = found.unwrap_or_else(|| panic!("{bug:?} is not found in {SEEDS} seeds"));
     let by: Vec<Invariant> = found.violations.iter().map(|violation| violation.invariant).collect();
-    assert!(by.contains(&expected), "{bug:?} is found by {by:?} and not by {expected:?}");
+    let as_expected = by.iter().any(|invariant| expected.contains(invariant));
+    assert!(as_expected, "{bug:?} is found by {by:?} and not by one of {expected:?}");
     println!("{bug:?}: seed {} by {by:?}", found.seed);
     assert!(run(found.seed).violations.is_empty(), "seed {} passes without the bug", found.seed);
     found
@@ -23,17 +24,41 @@ fn first_found(bug: Bug, expected: Invariant) -> Report {
 
 #[test]
 fn a_forgotten_running_position_breaks_the_limits() {
-    first_found(Bug::ForgottenRunningPosition, Invariant::LimitsHold);
+    first_found(Bug::ForgottenRunningPosition, &[Invariant::LimitsHold]);
 }
 
 #[test]
 fn a_kept_position_does_not_end_its_hold() {
-    first_found(Bug::KeptPosition, Invariant::HoldsEndOnce);
+    first_found(Bug::KeptPosition, &[Invariant::HoldsEndOnce]);
 }
 
 #[test]
 fn an_answer_despite_a_failed_log_does_not_survive() {
-    first_found(Bug::AnswerDespiteFailure, Invariant::AcknowledgedSurvives);
+    first_found(Bug::AnswerDespiteFailure, &[Invariant::AcknowledgedSurvives]);
+}
+
+#[test]
+fn a_row_ahead_of_its_checkpoint_is_found() {
+    // An id that leads behind the end of the outcomes refuses the start; one that leads to a wrong row is seen.
+    let expected = [Invariant::FaultsAreNeverBelieved, Invariant::EveryIdIsFound];
+    first_found(Bug::RowAheadOfCheckpoint, &expected);
+}
+
+#[test]
+fn a_run_lost_in_a_merge_loses_ids() {
+    first_found(Bug::LostRunInMerge, &[Invariant::EveryIdIsFound]);
+}
+
+#[test]
+fn a_checkpoint_one_record_ahead_leads_elsewhere() {
+    // Where frames follow, the start is refused; where none does, the hub stands one record further than its log.
+    let expected = [Invariant::FaultsAreNeverBelieved, Invariant::ReplayChangesNothing];
+    first_found(Bug::OffsetOffByOne, &expected);
+}
+
+#[test]
+fn a_run_whose_name_is_not_durable_is_missed() {
+    first_found(Bug::UnsyncedRename, &[Invariant::FaultsAreNeverBelieved]);
 }
 
 #[test]

@@ -3,13 +3,15 @@
 use std::ops::Range;
 use std::thread;
 
-use holdfast_sim::{Report, Tally, run};
+use holdfast_sim::{Coverage, Report, Tally, run};
 
 /// What a range of seeds came to.
 #[derive(Default)]
 pub struct Sum {
     /// Everything that happened.
     pub tally: Tally,
+    /// Which faults struck what.
+    pub coverage: Coverage,
     /// Runs that broke a promise.
     pub broken: Vec<Report>,
 }
@@ -21,6 +23,7 @@ pub fn run_all(seeds: Range<u64>) -> Sum {
         for seed in (from..seeds.end).step_by(2) {
             let report = run(seed);
             sum.tally.add(&report.tally);
+            sum.coverage.add(&report.coverage);
             if !report.violations.is_empty() {
                 sum.broken.push(report);
             }
@@ -32,6 +35,7 @@ pub fn run_all(seeds: Range<u64>) -> Sum {
         let mut sum = half(seeds.start);
         let odd = odd.join().expect("a run catches its own panics");
         sum.tally.add(&odd.tally);
+        sum.coverage.add(&odd.coverage);
         sum.broken.extend(odd.broken);
         sum
     })

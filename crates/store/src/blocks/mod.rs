@@ -21,8 +21,6 @@
 //! | `jobs` | writing, syncing and removing, away from the deciding thread |
 //! | `reader` | one record by position, or many in order |
 //! | `verify` | files held against right ones |
-#![allow(dead_code, reason = "the disk store that owns these files is being built")]
-#![allow(unused_imports, reason = "the disk store that owns these files is being built")]
 
 mod files;
 mod format;
@@ -34,9 +32,11 @@ mod tests;
 mod verify;
 mod writer;
 
-pub(crate) use format::{Kind, RECORD_MAX};
+pub(crate) use format::Kind;
+#[cfg(test)]
+use format::RECORD_MAX;
 pub(crate) use jobs::{RemoveJob, Syncer, WriteJob};
-pub(crate) use reader::{BlockReader, Scan};
+pub(crate) use reader::BlockReader;
 pub(crate) use verify::{Mismatch, Unopened};
 pub(crate) use writer::BlockFiles;
 

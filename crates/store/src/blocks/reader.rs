@@ -55,6 +55,7 @@ impl BlockReader {
 
     /// Reads and checks every block that is published and begins before `to`; returns the number of records
     /// before `to`.
+    #[cfg(test)]
     pub(crate) fn verify(&self, to: u64) -> Result<u64, StoreError> {
         let mut blocks = Blocks::new(Arc::clone(&self.shared), 0, to);
         // A block in a file can hold records that are not published.

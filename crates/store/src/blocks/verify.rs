@@ -43,12 +43,6 @@ impl Unopened {
             .collect())
     }
 
-    /// The files that begin at or after block `end`.
-    pub(crate) fn files_after(&self, end: u64) -> Result<Vec<std::path::PathBuf>, StoreError> {
-        let found = self.files.list()?;
-        Ok(found.into_iter().filter(|file| *file >= end).map(|file| self.files.path_of(file)).collect())
-    }
-
     /// Compares the blocks `from..to` with those of `right`, all of which are written. Shows what is wrong.
     pub(crate) fn compare(&self, from: u64, to: u64, right: &BlockFiles, show: &mut dyn FnMut(Mismatch)) {
         let right = right.written_files();

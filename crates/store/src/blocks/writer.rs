@@ -164,6 +164,7 @@ impl BlockFiles {
 
     /// Reads and checks every block that is published and begins before `to`; returns the number of records
     /// before `to`.
+    #[cfg(test)]
     pub(crate) fn verify(&self, to: u64) -> Result<u64, StoreError> {
         self.reader().verify(to)
     }

@@ -8,7 +8,7 @@
 //! header, 64 bytes                      chunk: 16 bytes and a payload
 //!  0  magic "HOLDFCKP"                   0  tag u32
 //!  8  version u16, zero u16              4  payload length u32
-//! 12  CRC-32C of log id + bytes 16..64   8  sequence u32: 0, 1, 2, …
+//! 12  CRC-32C of the other bytes         8  sequence u32: 0, 1, 2, …
 //! 16  log id                            12  CRC-32C of log id + bytes 0..12 + payload
 //! 32  offset u64: the frames before it are in
 //! 40  zero                              The last chunk is the end, which counts the parts before it.
@@ -37,6 +37,11 @@ const CHUNK_BYTES: usize = 256 * 1024;
 const CHUNK_BYTES_MAX: usize = 2 * CHUNK_BYTES;
 /// Under this name a checkpoint is written.
 pub(crate) const TEMPORARY: &str = "checkpoint.tmp";
+
+/// The checksum of a header: over all of it but itself, in every version.
+fn header_crc(header: &[u8; HEADER]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&header[..12]), &header[16..])
+}
 
 /// The file of the checkpoint at `offset`.
 pub(crate) fn path_of(dir: &Path, offset: u64) -> PathBuf {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_disk::{AlignedBuf, BLOCK, File, FileSystem, LogId};
 use holdfast_domain::transfers::Transfer;
 
-use super::{CHUNK_BYTES, CHUNK_HEADER, HEADER, MAGIC, Part, TEMPORARY, VERSION, path_of};
+use super::{CHUNK_BYTES, CHUNK_HEADER, HEADER, MAGIC, Part, TEMPORARY, VERSION, header_crc, path_of};
 use crate::{StoreError, row};
 
 /// Bytes that are written together.
@@ -151,7 +151,7 @@ fn header(log_id: LogId, offset: u64) -> [u8; HEADER] {
     bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
     bytes[16..32].copy_from_slice(&log_id.0);
     bytes[32..40].copy_from_slice(&offset.to_le_bytes());
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&log_id.0), &bytes[16..]);
+    let crc = header_crc(&bytes);
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     bytes
 }

@@ -29,6 +29,10 @@ impl Holds {
         Held { holds: self.clone(), token, offset }
     }
 
+    pub(super) fn is_any(&self) -> bool {
+        !self.lock().held.is_empty()
+    }
+
     /// All that is held now.
     pub(super) fn all(&self) -> Vec<Kept> {
         self.lock().held.iter().map(|(_, kept)| kept.clone()).collect()

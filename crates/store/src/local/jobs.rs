@@ -200,6 +200,10 @@ impl LocalStore {
 
     /// Callbacks before `end` were delivered: their files may go, as far as no checkpoint on the disk needs them.
     pub(super) fn forget(&mut self, end: u64) {
+        if self.work.holds.is_any() {
+            // Somebody reads the files of a checkpoint. The next time.
+            return;
+        }
         let needed = self.work.kept.first().map_or(0, |oldest| oldest.callbacks_end);
         let job = self.callbacks.remove_before(end.min(needed));
         self.work.queue.extend(job.map(|job| Job(Kind::Remove(job))));

@@ -35,7 +35,7 @@ pub use history::{History, Sought};
 pub use holds::Held;
 pub use jobs::{Done, Job};
 pub use recover::{Recovered, recover};
-pub use verify::{StoreCheck, StoreFile, StoreFinding, StoreReport, files_of};
+pub use verify::{CheckpointFiles, StoreCheck, StoreFile, StoreFinding, StoreReport, files_of};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -87,6 +87,7 @@ impl Numbers {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 mod tests {
     use proptest::prelude::*;
 

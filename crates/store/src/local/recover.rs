@@ -70,6 +70,8 @@ pub fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Option<Recovered>
 fn make_folders(place: &Place) -> Result<(), StoreError> {
     for dir in [place.checkpoints(), place.ids(), place.outcomes(), place.callbacks()] {
         place.fs.create_dir_all(&dir).map_err(StoreError::io("create", &dir))?;
+        // After kill -9 a name may be seen that is not durable yet; nothing is built on such a one.
+        place.fs.sync_dir(&dir).map_err(StoreError::io("sync", &dir))?;
     }
     let temporary = place.checkpoints().join(checkpoint::TEMPORARY);
     if place.fs.exists(&temporary).map_err(StoreError::io("look for", &temporary))? {
@@ -126,10 +128,14 @@ fn assemble(
         gathered.runs = found;
     }
     let mut kept = Vec::new();
-    if let Some(offset) = older.last()
-        && let Ok((runs, callbacks_end)) = checkpoint::needs_of(&*place.fs, &place.checkpoints(), *offset)
-    {
-        kept.push(Kept { offset: *offset, runs, callbacks_end });
+    if let Some(offset) = older.last() {
+        match checkpoint::needs_of(&*place.fs, &place.checkpoints(), *offset) {
+            Ok((runs, callbacks_end)) => kept.push(Kept { offset: *offset, runs, callbacks_end }),
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::warn!(%error, "an older checkpoint has rotted; it is removed");
+            }
+            Err(error) => return Err(error),
+        }
     }
     let callbacks_end = gathered.callbacks.position;
     kept.push(Kept { offset, runs: gathered.runs.clone(), callbacks_end });

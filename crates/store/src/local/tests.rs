@@ -1,4 +1,5 @@
 //! The store of the embedded profile, against the suite and against the plain store.
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -131,8 +131,10 @@ impl StoreCheck {
     pub fn open(fs: &Arc<dyn FileSystem>, dir: &Path, log_id: LogId) -> Result<StoreCheck, StoreError> {
         let place = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id };
         let checkpoints = place.checkpoints();
-        let there = fs.exists(&checkpoints).map_err(StoreError::io("look for", &checkpoints))?;
-        let offsets = if there { checkpoint::list(&**fs, &checkpoints)? } else { Vec::new() };
+        let offsets = match checkpoint::list(&**fs, &checkpoints) {
+            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            listed => listed?,
+        };
         let (opened, report) = (BTreeMap::new(), StoreReport::default());
         Ok(StoreCheck { place, offsets, opened, compared: [0, 0], report })
     }
@@ -216,9 +218,9 @@ impl StoreCheck {
                 format!("the next transfer has number {} and should have {}", contents.next.0, next.0);
             self.wrong(file, found);
         }
-        let open: Vec<Transfer> =
-            right.hot.open_from(TransferNo(0), usize::MAX).into_iter().cloned().collect();
-        self.compare_rows(file, "open transfer", &contents.open, &open, |row| (row.no.0, row.id));
+        // There may be a million of them: they are not copied.
+        let open = right.hot.open_from(TransferNo(0), usize::MAX);
+        self.compare_rows(file, "open transfer", &contents.open, open, |row| (row.no.0, row.id));
         let ends = [(right.outcomes.end(), "outcomes"), (right.callbacks.end(), "callbacks")];
         for (ours, (right, what)) in contents.ends.iter().zip(&ends) {
             if ours.position != right.position {
@@ -231,15 +233,15 @@ impl StoreCheck {
     }
 
     /// Both lists are in the order of their keys.
-    fn compare_rows<T: PartialEq + Debug, K: Ord + Debug>(
+    fn compare_rows<'a, T: PartialEq + Debug + 'a, K: Ord + Debug>(
         &mut self,
         file: &Path,
         what: &str,
         ours: &[T],
-        right: &[T],
+        right: impl IntoIterator<Item = &'a T>,
         key: impl Fn(&T) -> K,
     ) {
-        let (mut ours, mut right) = (ours.iter().peekable(), right.iter().peekable());
+        let (mut ours, mut right) = (ours.iter().peekable(), right.into_iter().peekable());
         loop {
             let found = match (ours.peek(), right.peek()) {
                 (None, None) => return,
@@ -276,20 +278,29 @@ impl StoreCheck {
         for (at, (dir, kind, right)) in sides.into_iter().enumerate() {
             let files = Unopened::new(&self.place.fs, &dir, self.place.log_id, kind);
             let to = ends[at].position.min(right.end().position) / BLOCK as u64;
-            let mut from = self.compared[at];
-            if kind == Kind::Callbacks {
-                // Those that were delivered may be gone, and the scratch files may begin later still.
-                match files.start() {
-                    Ok(start) => from = from.max(start.unwrap_or(to)).max(right.start() / BLOCK as u64),
-                    Err(error) => self.find(error.into()),
+            // Callbacks that were delivered may be gone, and the scratch files may begin later still.
+            let begin = || match kind {
+                Kind::Outcomes => 0,
+                Kind::Callbacks => {
+                    let start = files.start().unwrap_or(Some(0)).unwrap_or(to);
+                    start.max(right.start() / BLOCK as u64)
                 }
-            }
-            let mut mismatches = Vec::new();
-            files.compare(from, to, right, &mut |mismatch| {
-                if mismatches.len() <= FINDINGS_MAX {
-                    mismatches.push(mismatch);
+            };
+            let mut from = self.compared[at].max(begin());
+            let mismatches = loop {
+                let mut mismatches = Vec::new();
+                files.compare(from, to, right, &mut |mismatch| {
+                    if mismatches.len() <= FINDINGS_MAX {
+                        mismatches.push(mismatch);
+                    }
+                });
+                // A hub at work may have removed some meanwhile.
+                let now = self.compared[at].max(begin());
+                if now == from {
+                    break mismatches;
                 }
-            });
+                from = now;
+            };
             for mismatch in mismatches {
                 self.find(finding(mismatch, kind));
             }
@@ -398,7 +409,7 @@ impl StoreCheck {
         let mut needed: Vec<PathBuf> = Vec::new();
         for offset in &self.offsets {
             match files_of(&self.place.fs, &self.place.dir, *offset) {
-                Ok(files) => needed.extend(files.into_iter().map(|file| file.path)),
+                Ok(found) => needed.extend(found.files.into_iter().map(|file| file.path)),
                 Err(_) => needed.push(self.file_of(*offset)),
             }
         }
@@ -434,18 +445,27 @@ pub struct StoreFile {
     pub bytes: Option<u64>,
 }
 
-/// The files in `dir` that the checkpoint at `offset` needs, itself among them. None of their needed bytes ever
-/// changes.
+/// What a checkpoint needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointFiles {
+    /// Its files, itself first. None of their needed bytes ever changes.
+    pub files: Vec<StoreFile>,
+    /// What it was begun with.
+    pub progress: Vec<u8>,
+}
+
+/// The files in `dir` that the checkpoint at `offset` needs.
 ///
 /// # Errors
 /// If the checkpoint cannot be read.
-pub fn files_of(fs: &Arc<dyn FileSystem>, dir: &Path, offset: u64) -> Result<Vec<StoreFile>, StoreError> {
+pub fn files_of(fs: &Arc<dyn FileSystem>, dir: &Path, offset: u64) -> Result<CheckpointFiles, StoreError> {
     let nobody = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id: LogId([0; 16]) };
     let checkpoints = nobody.checkpoints();
     let whole = |path| StoreFile { path, bytes: None };
     let mut files = vec![whole(checkpoint::path_of(&checkpoints, offset))];
-    let mut ends = [0, 0];
+    let (mut ends, mut progress) = ([0, 0], Vec::new());
     let log_id = checkpoint::read(&**fs, &checkpoints, offset, |_, part| match part {
+        Part::Progress(bytes) => progress = bytes,
         Part::Run(name) => files.push(whole(nobody.ids().join(name.to_string()))),
         Part::Outcomes(end) => ends[0] = end.position / BLOCK as u64,
         Part::Callbacks(end) => ends[1] = end.position / BLOCK as u64,
@@ -456,5 +476,5 @@ pub fn files_of(fs: &Arc<dyn FileSystem>, dir: &Path, offset: u64) -> Result<Vec
         let found = Unopened::new(fs, &dir, log_id, kind).files_before(end)?;
         files.extend(found.into_iter().map(|(path, bytes)| StoreFile { path, bytes: Some(bytes) }));
     }
-    Ok(files)
+    Ok(CheckpointFiles { files, progress })
 }

@@ -1,6 +1,7 @@
 //! One run: its filter and fences in memory, its entries on the disk.
 
 use std::io;
+#[cfg(test)]
 use std::mem::size_of_val;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,6 +61,7 @@ impl Run {
     }
 
     /// The place of an id; `hash` is its [`hash_id`].
+    #[cfg(test)]
     pub(crate) fn get(&self, hash: u64, id: u128) -> Result<Option<u64>, StoreError> {
         debug_assert!(self.hashes_to(hash, id), "another id's hash");
         let (smallest, largest) = self.ends();
@@ -105,11 +107,13 @@ impl Run {
     }
 
     /// The length of its file.
+    #[cfg(test)]
     pub(crate) fn file_bytes(&self) -> u64 {
         self.header.file_bytes()
     }
 
     /// What it keeps in memory.
+    #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> u64 {
         let fences = size_of_val(self.fences.as_slice());
         (size_of_val(self) + fences + size_of_val(self.filter.lines())) as u64

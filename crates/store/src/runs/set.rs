@@ -99,6 +99,7 @@ impl RunSet {
     }
 
     /// Whether there is no run.
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.inner.runs.is_empty()
     }
