@@ -15,7 +15,7 @@ use holdfast_store::{Done, Job, StoreError};
 use crate::alarm::{StopAlarm, in_full};
 use crate::health::{Health, Status};
 use crate::intake::Intake;
-use crate::limits::STORE_WRITES_WAITING_MAX;
+use crate::limits::{BACKGROUND_NICENESS, STORE_WRITES_WAITING_MAX};
 use crate::meters::StoreMeters;
 use crate::retention::Pruner;
 
@@ -94,6 +94,13 @@ impl Results {
     }
 }
 
+/// Payments come before checkpoints and merges where cores are scarce. On Linux this is about the calling thread alone.
+fn step_back() {
+    if let Err(error) = rustix::process::nice(BACKGROUND_NICENESS) {
+        tracing::debug!(%error, "a thread in the background runs at the common priority");
+    }
+}
+
 /// Why the hub stops when the store fails.
 pub(crate) fn reason(error: &StoreError) -> String {
     format!("the store failed: {}", in_full(error))
@@ -139,7 +146,10 @@ impl Keeper {
             std::thread::Builder::new().name(name.to_owned()).spawn(body)
         };
         let each = |inbox: Receiver<Job>| {
-            Box::new(move |results: &Results| inbox.into_iter().for_each(|job| results.run(job)))
+            Box::new(move |results: &Results| {
+                step_back();
+                inbox.into_iter().for_each(|job| results.run(job));
+            })
         };
         let threads = vec![
             spawn(

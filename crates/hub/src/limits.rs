@@ -19,8 +19,10 @@ pub const INTAKE_RECORDS_MAX: usize = 131_072;
 pub const INTAKE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Submissions and queries that may wait in front of the writer.
 pub const INTAKE_ITEMS_MAX: usize = 16_384;
-/// Holds that one expiry record ends at most, so that mass expiry leaves room for payments.
+/// Holds that one expiry record ends at most.
 pub const EXPIRY_HOLDS_MAX: u32 = 4_096;
+/// Where payments wait, an expiry record ends this part of that, so that mass expiry leaves room for them.
+pub const EXPIRY_SHARE_BESIDE_PAYMENTS: u32 = 8;
 /// How far the wall clock may move against the monotonic one between two frames.
 pub const CLOCK_JUMP_MAX: Millis = 10_000;
 /// Questions answered between two frames, at most; the others wait for the next turn.
@@ -33,6 +35,8 @@ pub const CHECKPOINT_LOG_BYTES: u64 = 64 * 1024 * 1024;
 pub const REPLAY_CHECKPOINT_BYTES: u64 = 4 * CHECKPOINT_LOG_BYTES;
 /// Writes of the store that may wait for the disk, 256 KiB each; then the writer waits too.
 pub const STORE_WRITES_WAITING_MAX: usize = 64;
+/// How far checkpoints and merges step back behind payments: as `nice` has it.
+pub const BACKGROUND_NICENESS: i32 = 10;
 /// What a refused caller is told to wait.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 

@@ -17,7 +17,7 @@ use crate::health::{Health, Status};
 use crate::intake::{Answer, Intake, Query, Refusal, Submission, Waiting};
 use crate::journal::{Answers, Journal};
 use crate::keeper::{self, Keeper};
-use crate::limits::{CLOCK_LOOK_EVERY, HubOptions};
+use crate::limits::{CLOCK_LOOK_EVERY, EXPIRY_SHARE_BESIDE_PAYMENTS, HubOptions};
 use crate::meters::{Meters, Stage};
 
 /// What a turn did.
@@ -268,7 +268,7 @@ impl<S: Store> Writer<S> {
 
     fn close_frame(&mut self, time: Millis, submissions: Vec<Submission>) -> Turn {
         let started = Instant::now();
-        let expiry = self.expiry_record(time);
+        let expiry = self.expiry_record(time, !submissions.is_empty());
         let count: usize = submissions.iter().map(|submission| submission.records.commands().len()).sum();
         let count = count + usize::from(expiry.is_some());
         if count == 0 {
@@ -333,10 +333,12 @@ impl<S: Store> Writer<S> {
         }
     }
 
-    fn expiry_record(&mut self, time: Millis) -> Option<(Command, Vec<u8>)> {
+    fn expiry_record(&mut self, time: Millis, beside_payments: bool) -> Option<(Command, Vec<u8>)> {
         self.core.store_mut().sort_due(time);
         let due = self.core.store().next_expiration().is_some_and(|expiration| expiration < time);
-        let command = due.then_some(Command::Expire(Expire { holds_max: self.options.expiry_holds_max }))?;
+        let share = if beside_payments { EXPIRY_SHARE_BESIDE_PAYMENTS } else { 1 };
+        let holds_max = (self.options.expiry_holds_max / share).max(1);
+        let command = due.then_some(Command::Expire(Expire { holds_max }))?;
         let mut bytes = Vec::with_capacity(records::UNIT);
         records::write(&command, &mut bytes);
         Some((command, bytes))

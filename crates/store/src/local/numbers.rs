@@ -1,5 +1,5 @@
 //! Transfer number to seat. Numbers rise by one and most transfers end soon, so the seats of recent numbers lie in
-//! a queue; the few that stay open long are moved to a map.
+//! a queue; those that stay open long are moved to small pages, of which only those exist where one is open.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,15 +9,68 @@ use crate::hold_index::Seat;
 
 /// Numbers in the queue at most: four bytes each.
 const RECENT_MAX: usize = 1 << 20;
+/// Numbers in a page of older ones.
+const PAGE: usize = 64;
 /// Not open.
 const NOBODY: Seat = Seat::MAX;
+
+/// The seats of [`PAGE`] numbers, and how many of them are taken.
+struct Page {
+    seats: [Seat; PAGE],
+    taken: u32,
+}
+
+/// Older numbers. A crowd that was prepared together lies in few pages, which are found in a few steps.
+#[derive(Default)]
+struct Older(BTreeMap<u64, Page>);
+
+/// The page of a number, and its place there.
+#[allow(clippy::cast_possible_truncation, reason = "a place in a page is small")]
+const fn split(no: TransferNo) -> (u64, usize) {
+    (no.0 / PAGE as u64, (no.0 % PAGE as u64) as usize)
+}
+
+impl Older {
+    fn get(&self, no: TransferNo) -> Option<Seat> {
+        let (page, at) = split(no);
+        self.0.get(&page).map(|page| page.seats[at]).filter(|seat| *seat != NOBODY)
+    }
+
+    fn insert(&mut self, no: TransferNo, seat: Seat) {
+        let (page, at) = split(no);
+        let page = self.0.entry(page).or_insert_with(|| Page { seats: [NOBODY; PAGE], taken: 0 });
+        page.taken += u32::from(page.seats[at] == NOBODY);
+        page.seats[at] = seat;
+    }
+
+    fn remove(&mut self, no: TransferNo) {
+        let (number, at) = split(no);
+        let Some(page) = self.0.get_mut(&number) else { return };
+        if std::mem::replace(&mut page.seats[at], NOBODY) == NOBODY {
+            return;
+        }
+        page.taken -= 1;
+        if page.taken == 0 {
+            self.0.remove(&number);
+        }
+    }
+
+    fn from(&self, from: TransferNo) -> impl Iterator<Item = Seat> {
+        let (first, at) = split(from);
+        let pages = self.0.range(first..).flat_map(move |(number, page)| {
+            let skip = if *number == first { at } else { 0 };
+            page.seats[skip..].iter().copied()
+        });
+        pages.filter(|seat| *seat != NOBODY)
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Numbers {
     /// The number that stands first in `recent`.
     first: u64,
     recent: VecDeque<Seat>,
-    older: BTreeMap<TransferNo, Seat>,
+    older: Older,
 }
 
 impl Numbers {
@@ -38,7 +91,7 @@ impl Numbers {
     pub(crate) fn get(&self, no: TransferNo) -> Option<Seat> {
         match self.place(no) {
             Some(place) => self.recent.get(place).copied().filter(|seat| *seat != NOBODY),
-            None => self.older.get(&no).copied(),
+            None => self.older.get(no),
         }
     }
 
@@ -67,15 +120,13 @@ impl Numbers {
     pub(crate) fn open_from(&self, from: TransferNo) -> impl Iterator<Item = Seat> {
         let skip = self.place(from).unwrap_or(0).min(self.recent.len());
         let recent = self.recent.range(skip..).copied().filter(|seat| *seat != NOBODY);
-        self.older.range(from..).map(|(_, seat)| *seat).chain(recent)
+        self.older.from(from).chain(recent)
     }
 
     /// The transfer has ended.
     pub(crate) fn remove(&mut self, no: TransferNo) {
         match self.place(no) {
-            None => {
-                self.older.remove(&no);
-            }
+            None => self.older.remove(no),
             Some(place) => {
                 self.recent[place] = NOBODY;
                 while self.recent.front() == Some(&NOBODY) {
@@ -89,6 +140,8 @@ impl Numbers {
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -115,6 +168,9 @@ mod tests {
                 for no in 0..numbers.next().0 + 2 {
                     prop_assert_eq!(numbers.get(TransferNo(no)), model.get(&TransferNo(no)).copied());
                 }
+                let from = TransferNo(which.index(20) as u64);
+                let open: Vec<Seat> = model.range(from..).map(|(_, seat)| *seat).collect();
+                prop_assert_eq!(numbers.open_from(from).collect::<Vec<_>>(), open);
             }
         }
     }
@@ -123,7 +179,7 @@ mod tests {
     fn the_queue_is_bounded_by_moving_old_ones_to_the_map() {
         let mut numbers = Numbers::default();
         (0..RECENT_MAX as Seat + 5).for_each(|seat| numbers.push(seat));
-        assert_eq!((numbers.recent.len(), numbers.older.len()), (RECENT_MAX, 5));
+        assert_eq!((numbers.recent.len(), numbers.older.from(TransferNo(0)).count()), (RECENT_MAX, 5));
         assert_eq!((numbers.get(TransferNo(3)), numbers.get(TransferNo(9))), (Some(3), Some(9)));
         numbers.remove(TransferNo(3));
         assert_eq!((numbers.get(TransferNo(3)), numbers.next()), (None, TransferNo(RECENT_MAX as u64 + 5)));

@@ -1,4 +1,5 @@
-//! Rows of open transfers, by seat. A seat is free again when its transfer has ended.
+//! Rows of open transfers, by seat. A seat is free again when its transfer has ended. Pages stay for the next crowd: what
+//! one thread has made and another gives back, the allocator seldom gives back to the system.
 //!
 //! Rows lie in small pages that a checkpoint shares: it takes the pointers and writes them out at leisure, and a
 //! page that changes meanwhile is copied first. The pages are small, since a frame may touch many of them.
@@ -19,7 +20,6 @@ type Page = Vec<Option<Transfer>>;
 pub(crate) struct Slab {
     pages: Vec<Arc<Page>>,
     free: Vec<Seat>,
-    len: usize,
 }
 
 /// The rows as they stood at one moment.
@@ -44,7 +44,6 @@ impl Slab {
 
     /// Gives a row a seat.
     pub(crate) fn insert(&mut self, row: Transfer) -> Seat {
-        self.len += 1;
         if let Some(seat) = self.free.pop() {
             let (page, at) = split(seat);
             Arc::make_mut(&mut self.pages[page])[at] = Some(row);
@@ -64,12 +63,7 @@ impl Slab {
     pub(crate) fn remove(&mut self, seat: Seat) -> Transfer {
         let (page, at) = split(seat);
         let row = Arc::make_mut(&mut self.pages[page])[at].take().expect("the seat is taken");
-        self.len -= 1;
         self.free.push(seat);
-        if self.len == 0 {
-            // A crowd has gone; its room is given back.
-            *self = Slab::default();
-        }
         row
     }
 
