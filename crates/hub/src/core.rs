@@ -8,7 +8,7 @@ use holdfast_domain::ids::{HUB, Millis};
 use holdfast_domain::planted;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::{FrameInput, RULES_VERSION, decide};
-use holdfast_log::FrameHeader;
+use holdfast_log::{BLOCK, FRAME_HEADER, FrameHeader};
 use holdfast_store::{Store, StoreError};
 
 use crate::callbacks::CallbackRow;
@@ -40,7 +40,7 @@ pub struct Core<S> {
     chain: Chain,
     progress: Progress,
     callbacks: Vec<CallbackRow>,
-    /// Payload taken in since the last checkpoint was begun.
+    /// Bytes of log taken in since the last checkpoint was begun.
     unsaved_bytes: u64,
 }
 
@@ -109,7 +109,7 @@ impl<S: Store> Core<S> {
         &self.callbacks
     }
 
-    /// Bytes of log that a start would have to replay if no checkpoint were made from now on.
+    /// Bytes of log since the last checkpoint was begun, as they lie on the disk.
     pub const fn unsaved_bytes(&self) -> u64 {
         self.unsaved_bytes
     }
@@ -185,8 +185,9 @@ impl<S: Store> Core<S> {
         );
         assert_eq!(effects.outcomes.len(), commands.len(), "every command has its answer");
         self.store.apply(&effects, header.time_ms);
-        let unsaved = &mut self.unsaved_bytes;
-        self.chain.advance(header, payload.inspect(|piece| *unsaved += piece.len() as u64), &effects);
+        let mut frame_bytes = FRAME_HEADER;
+        self.chain.advance(header, payload.inspect(|piece| frame_bytes += piece.len()), &effects);
+        self.unsaved_bytes += frame_bytes.next_multiple_of(BLOCK) as u64;
         let progress = &mut self.progress;
         progress.chain = self.chain.hash();
         progress.end = header.end_offset();

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::planted;
-use holdfast_log::{FrameBuf, FrameHeader, Log};
+use holdfast_log::{FrameBuf, FrameHeader, Log, Tail};
 
 use crate::alarm::{StopAlarm, in_full};
 use crate::callbacks::CallbackFeed;
@@ -28,7 +28,10 @@ pub(crate) struct Answers {
 }
 
 /// Where frames become durable.
-pub struct Journal(Kind);
+pub struct Journal {
+    kind: Kind,
+    tail: Tail,
+}
 
 enum Kind {
     Inline { desk: Box<Desk>, pending: Option<(FrameBuf, FrameHeader)> },
@@ -83,7 +86,9 @@ impl Desk {
 impl Journal {
     /// A journal that works on the caller's thread and calls nobody back.
     pub fn inline<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Journal {
-        Journal(Kind::Inline { desk: Box::new(Desk::new(log, intake, health, None)), pending: None })
+        let tail = log.tail();
+        let desk = Box::new(Desk::new(log, intake, health, None));
+        Journal { kind: Kind::Inline { desk, pending: None }, tail }
     }
 
     /// A journal with a thread of its own.
@@ -97,6 +102,7 @@ impl Journal {
         feed: &Arc<CallbackFeed>,
     ) -> std::io::Result<Journal> {
         let (jobs, inbox) = sync_channel(2);
+        let tail = log.tail();
         let desk = Desk::new(log, intake, health, Some(feed));
         let done = Arc::clone(intake);
         let alarm = StopAlarm::new("journal", Arc::clone(health), {
@@ -108,12 +114,12 @@ impl Journal {
             .spawn(move || alarm.watch(|| work(desk, &inbox, &|| done.set_journal_busy(false))))?;
         let busy = Arc::clone(intake);
         let begin = Box::new(move || busy.set_journal_busy(true));
-        Ok(Journal(Kind::Threaded { jobs: Some(jobs), thread: Some(thread), begin }))
+        Ok(Journal { kind: Kind::Threaded { jobs: Some(jobs), thread: Some(thread), begin }, tail })
     }
 
     /// Begins to write a frame.
     pub(crate) fn begin(&mut self, frame: FrameBuf, header: &FrameHeader) {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Inline { pending, .. } => *pending = Some((frame, *header)),
             Kind::Threaded { jobs, begin, .. } => {
                 begin();
@@ -125,7 +131,7 @@ impl Journal {
     /// Hands over the answers of the frame that was begun; they go out when it is durable. `false`: the log has
     /// failed.
     pub(crate) fn finish(&mut self, answers: Answers) -> bool {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Inline { desk, pending } => {
                 let (frame, header) = pending.take().expect("a frame was begun");
                 let durable = desk.append(frame, &header);
@@ -139,10 +145,15 @@ impl Journal {
         }
     }
 
+    /// How far the log is durable.
+    pub(crate) fn durable_end(&self) -> u64 {
+        self.tail.durable_end()
+    }
+
     /// Marks the end of the log, where the journal works on the caller's thread; one with a thread of its own does so
     /// when it ends. `false`: it could not be marked.
     pub(crate) fn mark_end(&mut self) -> bool {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Inline { desk, .. } => desk.log.mark_end().is_ok(),
             Kind::Threaded { .. } => true,
         }
@@ -187,7 +198,7 @@ impl Desk {
 impl Drop for Journal {
     /// Waits until what was begun is done.
     fn drop(&mut self) {
-        if let Kind::Threaded { jobs, thread, .. } = &mut self.0 {
+        if let Kind::Threaded { jobs, thread, .. } = &mut self.kind {
             drop(jobs.take());
             if thread.take().is_some_and(|thread| thread.join().is_err()) {
                 tracing::error!("the journal's thread panicked");

@@ -65,11 +65,14 @@ impl Results {
             self.meters.checkpoint_running.set(1.0);
         }
         let result = job.run();
+        let succeeded = result.is_ok();
         if is_checkpoint {
             self.meters.checkpoint_running.set(0.0);
-            self.meters.checkpointed(started.elapsed());
+            if succeeded {
+                self.meters.checkpointed(started.elapsed());
+            }
         }
-        if is_merge {
+        if is_merge && succeeded {
             self.meters.merges.increment(1);
         }
         match result {

@@ -100,28 +100,37 @@ impl<S: Store> Writer<S> {
             self.turn();
         }
         self.leave_a_checkpoint();
+        // Whoever came too late to be heard must not wait for ever.
+        intake.abandon("the hub has ended");
     }
 
     /// The next start, also of another version, begins where this one ends.
     fn leave_a_checkpoint(&mut self) {
-        self.finish_jobs();
+        self.finish_checkpoint();
         if self.begin_checkpoint() {
-            self.finish_jobs();
+            self.finish_checkpoint();
         }
     }
 
-    fn finish_jobs(&mut self) {
+    /// A merge may still run when this is done: no checkpoint lists what it makes, so nothing is lost without it.
+    fn finish_checkpoint(&mut self) {
         self.take_in_jobs();
-        while !self.stopped && self.core.store().has_work() {
+        while !self.has_stopped() && self.core.store().checkpoint_running() {
             self.wait_for_jobs();
         }
+    }
+
+    /// Whether the log or the store has failed. The journal says so from its own thread.
+    fn has_stopped(&mut self) -> bool {
+        self.stopped |= matches!(self.health.status(), Status::Stopped(_));
+        self.stopped
     }
 
     /// Ends as [`Writer::run`] does, for who drives it by hand: leaves a checkpoint and marks the end of the log. The
     /// intake is empty by now. `false`: the store or the log has failed.
     pub fn end_by_hand(&mut self) -> bool {
         self.leave_a_checkpoint();
-        !self.stopped && self.journal.mark_end()
+        !self.has_stopped() && self.journal.mark_end()
     }
 
     fn wait_for_jobs(&mut self) {
@@ -172,7 +181,9 @@ impl<S: Store> Writer<S> {
 
     /// Begins a checkpoint now; `false` if one is being made already or the log has failed.
     pub fn begin_checkpoint(&mut self) -> bool {
-        let begun = !self.stopped && self.core.begin_checkpoint();
+        // A checkpoint that is ahead of the log would refuse every later start.
+        let durable = !self.has_stopped() && self.core.end() <= self.journal.durable_end();
+        let begun = durable && self.core.begin_checkpoint();
         if begun {
             if let Some(feed) = &self.feed {
                 self.core.store_mut().forget_callbacks(feed.unneeded_before());
@@ -220,7 +231,7 @@ impl<S: Store> Writer<S> {
         self.take_in_jobs();
         let end = self.core.end();
         self.after_checkpoint.extend(after_checkpoint.into_iter().map(|query| (end, query)));
-        if self.stopped || matches!(self.health.status(), Status::Stopped(_)) {
+        if self.has_stopped() {
             // Dropping a question tells its asker that there is no answer.
             self.stopped = true;
             drop(queries);
@@ -324,8 +335,10 @@ impl<S: Store> Writer<S> {
         }
         let outcomes = split(parts, outcomes);
         let callbacks_end = self.core.progress().next_callback;
+        let appended = self.journal.finish(Answers { outcomes, callbacks_end });
+        // After the answers are on their way: a disk that is far behind makes this wait.
         self.hand_out_jobs();
-        if self.journal.finish(Answers { outcomes, callbacks_end }) {
+        if appended {
             Turn::Frame(count)
         } else {
             self.stopped = true;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use holdfast_disk::LogId;
 
-/// An error of the store. None of them loses money: everything in the store's folder follows from the log.
+/// An error of the store. As long as the log goes back to its beginning none of them loses anything: all that is in the
+/// store's folder follows from the log.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file system refused an operation.

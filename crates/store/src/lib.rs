@@ -91,8 +91,8 @@ pub trait Store: View + Rows + Send {
         None
     }
 
-    /// Whether a checkpoint or a merge is under way.
-    fn has_work(&self) -> bool {
+    /// Whether a checkpoint is being made.
+    fn checkpoint_running(&self) -> bool {
         false
     }
 

@@ -1,5 +1,5 @@
 //! A growing array in pages of a fixed size. Growing never moves what is there, so no insert pays for a copy of
-//! everything before it, and a checkpoint can later share whole pages.
+//! everything before it.
 
 /// Rows in one page.
 const PAGE_ROWS: usize = 4096;

@@ -47,6 +47,8 @@ struct State {
     /// A write failed half-way: the next one begins on a line of its own.
     torn: bool,
     unsynced: bool,
+    /// A sync has failed. Nobody knows what the disk holds until the next start writes the file anew.
+    failed: bool,
 }
 
 /// The dead letters.
@@ -72,14 +74,15 @@ impl DeadLetters {
         let options = || OpenOptions::new().create(true).read(true).append(true).clone();
         let file = options().open(&path)?;
         let (mut slots, lines, mut length) = read_all(&file)?;
-        let file = if lines == slots.len() {
+        let file = if lines == 0 {
             file.sync_all()?;
             file
         } else {
+            // Also where no line is superfluous: after a failed sync of an earlier run some may not be on the disk.
             length = write_anew(folder, &path, &file, &mut slots)?;
             options().open(&path)?
         };
-        let state = State { file, length, slots, torn: false, unsynced: false };
+        let state = State { file, length, slots, torn: false, unsynced: false, failed: false };
         Ok(DeadLetters { state: Mutex::new(state) })
     }
 
@@ -167,12 +170,14 @@ impl DeadLetters {
     /// Makes durable what was written.
     pub(super) fn sync(&self) -> io::Result<()> {
         let mut state = self.lock();
+        if state.failed {
+            return Err(io::Error::other("a sync of the dead letters has failed; restart the hub"));
+        }
         if !std::mem::take(&mut state.unsynced) {
             return Ok(());
         }
-        let file = state.file.try_clone()?;
-        drop(state);
-        file.sync_data()
+        // Held meanwhile: nobody may be told that all is durable while it is not yet known.
+        state.file.sync_data().inspect_err(|_| state.failed = true)
     }
 }
 

@@ -1,12 +1,13 @@
 //! When the log fails, nothing is acknowledged, nothing more is taken, and nothing undurable is shown.
 
-use std::sync::mpsc;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
 
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{Refusal, Status, Turn};
+use holdfast_hub::{Hub, Opened, Refusal, Status, Turn};
 use holdfast_log::SimFs;
 
-use crate::support::{PAYEE, PAYER, START, TestClock, open, prepare};
+use crate::support::{LOG_ID, PAYEE, PAYER, START, TestClock, open, prepare, small_segments, submission};
 
 #[test]
 fn a_failed_sync_answers_unknown_and_then_refuses() {
@@ -47,4 +48,23 @@ fn a_question_that_waited_is_not_answered_from_undurable_state() {
     assert!(asked.is_err(), "a stopped hub takes no question");
     hub.turn();
     assert!(receive.recv().is_err(), "the question was dropped, not answered");
+}
+
+/// The journal fails on its own thread while nobody else waits: the hub must not end with a checkpoint of a frame that
+/// the log does not have.
+#[test]
+fn a_failed_log_leaves_no_checkpoint_ahead_of_it() {
+    let (fs, clock) = (SimFs::new(1), TestClock::new());
+    open(&fs, &clock, HubOptions::default()).unwrap().open_for_business(1_000);
+    let opened = Opened::open(Arc::new(fs.clone()), Path::new("/data"), small_segments(), LOG_ID).unwrap();
+    let hub = Hub::start(opened, clock.clone(), HubOptions::default()).unwrap();
+    fs.fail_syncs_of(|path| path.extension().is_some_and(|kind| kind == "seg"));
+    let (pay, answer) = submission(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]);
+    hub.handle().submit(pay).unwrap();
+    assert!(matches!(answer.recv().unwrap(), Err(Refusal::Unknown(_))));
+    hub.stop();
+    for seed in 0..50 {
+        let again = open(&fs.crash(seed), &clock, HubOptions::default());
+        assert!(again.is_ok(), "seed {seed}: {:?}", again.err().map(|error| error.to_string()));
+    }
 }

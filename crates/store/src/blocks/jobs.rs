@@ -51,7 +51,7 @@ impl Output {
                     self.new_names = true;
                     files.fs.create_new_uncached(&path).map_err(StoreError::io("create", &path))?
                 } else {
-                    files.fs.open(&path).map_err(StoreError::io("open", &path))?
+                    files.fs.open_uncached(&path).map_err(StoreError::io("open", &path))?
                 };
                 self.file = Some((file, Arc::clone(&handle)));
                 handle

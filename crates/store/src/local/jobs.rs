@@ -68,7 +68,10 @@ impl Job {
                 Outcome::Written
             }
             Kind::Remove(job) => {
-                job.run()?;
+                if let Err(error) = job.run() {
+                    // They only take space, and the next start finds them again.
+                    tracing::warn!(%error, "files of delivered callbacks were not removed");
+                }
                 Outcome::Written
             }
             Kind::Checkpoint(job) => Outcome::Checkpoint(job.run()?),
@@ -265,14 +268,8 @@ impl LocalStore {
 
     /// Whether a checkpoint is being made.
     #[must_use]
-    pub const fn checkpoint_running(&self) -> bool {
+    pub(super) const fn is_checkpointing(&self) -> bool {
         self.work.checkpoint
-    }
-
-    /// Whether runs are being merged.
-    #[must_use]
-    pub const fn merge_running(&self) -> bool {
-        self.work.merging.is_some()
     }
 
     /// Sees to it that the newest checkpoint and what it needs are not removed; `None` if there is none.

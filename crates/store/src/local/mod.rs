@@ -318,8 +318,8 @@ impl Store for LocalStore {
         self.next_job()
     }
 
-    fn has_work(&self) -> bool {
-        self.checkpoint_running() || self.merge_running()
+    fn checkpoint_running(&self) -> bool {
+        self.is_checkpointing()
     }
 
     fn newest_checkpoint(&self) -> Option<u64> {

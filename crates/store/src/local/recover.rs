@@ -41,30 +41,38 @@ struct Gathered {
     callbacks: End,
 }
 
-/// The store of the newest sound checkpoint in `dir`; `None` if there is none. One that has rotted is passed over and
-/// removed, since the one before it and the log lead to the same state. What lies on the disk and is newer than the
+/// The store of the newest checkpoint in `dir` that is sound with all that it needs; `None` if there is none at all. One
+/// that has rotted is passed over and removed, since the one before it and the log lead to the same state. What lies on the disk and is newer than the
 /// checkpoint is removed.
 ///
 /// # Errors
-/// If a file cannot be read, or the sound checkpoint needs one that is missing or damaged.
+/// If a file cannot be read, or every sound checkpoint needs one that is missing or damaged.
 pub fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Option<Recovered>, StoreError> {
     let nobody = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id: LogId([0; 16]) };
     make_folders(&nobody)?;
     let checkpoints = nobody.checkpoints();
     let mut offsets = checkpoint::list(&**fs, &checkpoints)?;
+    let mut unusable = None;
     while let Some(offset) = offsets.pop() {
-        match gather(&**fs, &checkpoints, offset) {
-            Ok(gathered) => {
-                let place = Place { log_id: gathered.log_id, ..nobody };
-                return assemble(place, offset, &offsets, gathered).map(Some);
-            }
+        let gathered = match gather(&**fs, &checkpoints, offset) {
+            Ok(gathered) => gathered,
             Err(error @ StoreError::Damaged { .. }) => {
-                tracing::warn!(%error, "a checkpoint has rotted; the one before it is used");
+                tracing::warn!(%error, "a checkpoint has rotted; the one before it is tried");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let place = Place { log_id: gathered.log_id, ..nobody.clone() };
+        match assemble(place, offset, &offsets, gathered) {
+            Ok(recovered) => return Ok(Some(recovered)),
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::warn!(%error, offset, "a file that a checkpoint needs is damaged; the one before it is tried");
+                unusable.get_or_insert(error);
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(None)
+    unusable.map_or(Ok(None), Err)
 }
 
 fn make_folders(place: &Place) -> Result<(), StoreError> {
@@ -74,8 +82,13 @@ fn make_folders(place: &Place) -> Result<(), StoreError> {
         place.fs.sync_dir(&dir).map_err(StoreError::io("sync", &dir))?;
     }
     let temporary = place.checkpoints().join(checkpoint::TEMPORARY);
-    if place.fs.exists(&temporary).map_err(StoreError::io("look for", &temporary))? {
-        place.fs.remove(&temporary).map_err(StoreError::io("remove", &temporary))?;
+    let ids = place.ids();
+    let names = place.fs.list(&ids).map_err(StoreError::io("list", &ids))?;
+    let unfinished = names.iter().filter(|name| RunName::is_temporary(name)).map(|name| ids.join(name));
+    for path in unfinished.chain([temporary]) {
+        if place.fs.exists(&path).map_err(StoreError::io("look for", &path))? {
+            place.fs.remove(&path).map_err(StoreError::io("remove", &path))?;
+        }
     }
     Ok(())
 }
@@ -122,7 +135,7 @@ fn assemble(
 ) -> Result<Recovered, StoreError> {
     let log_id = gathered.log_id;
     let found = all_runs(&place)?;
-    // Names are not used again, not even those of runs that are removed now.
+    // A name is not used again as long as a file of that name might come back.
     gathered.next_run = gathered.next_run.max(found.last().map_or(RunName(0), |last| RunName(last.0 + 1)));
     if planted::row_ahead_of_checkpoint() {
         gathered.runs = found;
@@ -139,13 +152,14 @@ fn assemble(
     }
     let callbacks_end = gathered.callbacks.position;
     kept.push(Kept { offset, runs: gathered.runs.clone(), callbacks_end });
-    remove_unneeded(&place, &kept, RunName(u64::MAX), None)?;
     let open = |name: &RunName| Run::open(&place.fs, &place.ids(), *name, log_id, place.key()).map(Arc::new);
     let runs = gathered.runs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let progress = std::mem::take(&mut gathered.progress);
-    let work = Work::with(kept);
+    let work = Work::with(kept.clone());
     let ends = [Some(gathered.outcomes), Some(gathered.callbacks)];
-    let mut store = LocalStore::with_files(place, ends, work)?;
+    let mut store = LocalStore::with_files(place.clone(), ends, work)?;
+    // Last of all: until here nothing is gone that another checkpoint would need.
+    remove_unneeded(&place, &kept, RunName(u64::MAX), None)?;
     (store.books, store.hot) = (gathered.books, gathered.hot);
     (store.runs, store.next_run) = (RunSet::of(runs), gathered.next_run);
     Ok(Recovered { store, log_id, offset, progress })

@@ -84,7 +84,8 @@ pub(crate) struct Entry {
     pub place: u64,
 }
 
-/// Names a run within its directory. Numbers rise and are never used again: the checksums rely on it.
+/// Names a run within its directory. Numbers rise, so that a block of another run is noticed by its checksum; after a crash
+/// the number of a run that no checkpoint lists may be given out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunName(pub u64);
 
@@ -94,6 +95,11 @@ impl RunName {
         let digits = file_name.strip_suffix(".run")?;
         let plain = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
         plain.then(|| digits.parse().ok().map(RunName)).flatten()
+    }
+
+    /// Whether this is the name of a run that was never finished.
+    pub(crate) fn is_temporary(file_name: &str) -> bool {
+        file_name.strip_suffix(".tmp").is_some_and(|name| RunName::parse(name).is_some())
     }
 
     /// What it is called until it is whole. A leftover of that name is of no use to anybody.
