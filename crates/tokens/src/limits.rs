@@ -20,7 +20,7 @@ pub const CONSOLIDATE_INPUTS_DEFAULT: usize = 64;
 /// Largest number of tokens one call may issue, update or produce.
 pub const BATCH_TOKENS_MAX: usize = 10_000;
 /// Inputs beyond which the default policy rather gives change than searches for an exact sum.
-pub const EXACT_INPUTS_MAX: usize = 8;
+pub const EXACT_INPUTS_MAX: usize = 4;
 /// Tokens that the search for an exact sum looks at.
 pub const EXACT_CANDIDATES_MAX: usize = 64;
 /// Steps of the search for an exact sum under the default policy.

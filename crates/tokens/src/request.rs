@@ -8,7 +8,7 @@ use foldhash::quality::FixedState;
 
 use crate::limits::{INPUTS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX};
 use crate::refusal::Refusal;
-use crate::token::{DEFAULT_TYPE, Name, Token, check_name};
+use crate::token::{Name, Token, check_name, default_type};
 
 /// By what an owner is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,7 +73,7 @@ impl Scope {
     /// The tokens of an owner in a currency, of the default type.
     #[must_use]
     pub fn new(owner: Owner, currency: impl Into<Name>) -> Self {
-        Scope { owner, token_type: DEFAULT_TYPE.into(), currency: currency.into() }
+        Scope { owner, token_type: default_type(), currency: currency.into() }
     }
 
     /// The tokens of a wallet in a currency, of the default type.

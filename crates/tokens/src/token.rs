@@ -13,6 +13,15 @@ pub type Name = Arc<str>;
 /// The type of a token that names none.
 pub const DEFAULT_TYPE: &str = "token";
 
+thread_local! {
+    static SHARED_DEFAULT_TYPE: Name = DEFAULT_TYPE.into();
+}
+
+/// The default type, shared within the thread: neither a new copy each time nor a count that all cores fight for.
+pub(crate) fn default_type() -> Name {
+    SHARED_DEFAULT_TYPE.with(Name::clone)
+}
+
 /// The id of a token: any string that is unique in the vault.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenId(Name);
@@ -82,7 +91,7 @@ impl Kind {
             wallet: wallet.into(),
             external_id: None,
             public_key: None,
-            token_type: DEFAULT_TYPE.into(),
+            token_type: default_type(),
             currency: currency.into(),
             issuer: None,
             notary: None,

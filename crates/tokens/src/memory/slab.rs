@@ -1,6 +1,6 @@
 //! Numbered places that are used again, in pages that never move.
 
-const PAGE: usize = 64;
+const PAGE: usize = 128;
 
 #[derive(Debug)]
 pub(crate) struct Slab<T> {

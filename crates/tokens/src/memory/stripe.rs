@@ -33,6 +33,15 @@ pub(crate) struct Pool {
     pub(crate) lanes: Vec<u32>,
 }
 
+/// A kind of which there are tokens here: its one shared copy, and the lane they run in.
+#[derive(Debug)]
+struct KindEntry {
+    hash: u64,
+    kind: Arc<Kind>,
+    tokens: usize,
+    lane: u32,
+}
+
 /// The part of a spender's lock that lies in this stripe.
 #[derive(Debug)]
 pub(crate) struct Lock {
@@ -69,7 +78,7 @@ pub(crate) struct Stripe {
     /// Locks by their end.
     pub(crate) ends: BTreeSet<(i64, u32)>,
     pools: HashTable<(u64, Pool)>,
-    kinds: HashTable<(u64, Arc<Kind>, usize)>,
+    kinds: HashTable<KindEntry>,
     pub(crate) counters: Counters,
 }
 
@@ -109,30 +118,21 @@ impl Stripe {
     }
 
     /// Takes a token in, free. Returns where it lies, and the bytes of its kind if it is the first of it.
-    pub(crate) fn insert(
-        &mut self,
-        pool_hash: u64,
-        kind_hash: u64,
-        mut token: Token,
-    ) -> (Handle, Option<usize>) {
-        let new_kind = self.share_kind(kind_hash, &mut token);
-        let kind = token.kind.clone();
-        let lanes = std::mem::take(&mut self.pool_mut(pool_hash, &kind).lanes);
-        let fits = |number: &&u32| {
-            self.lanes
-                .get(**number)
-                .is_some_and(|lane| lane.notary == kind.notary && lane.issuer == kind.issuer)
-        };
-        let (lane, lanes) = match lanes.iter().find(fits) {
-            Some(number) => (*number, lanes),
+    pub(crate) fn insert(&mut self, pool_hash: u64, kind_hash: u64, mut token: Token) -> (Handle, Option<usize>) {
+        let same = |known: &KindEntry| known.hash == kind_hash && known.kind == token.kind;
+        let (lane, new_kind) = match self.kinds.find_mut(kind_hash, same) {
+            Some(known) => {
+                known.tokens += 1;
+                token.kind = known.kind.clone();
+                (known.lane, None)
+            }
             None => {
-                let number = self.lanes.insert(Lane::new(kind.notary.clone(), kind.issuer.clone()));
-                let mut lanes = lanes;
-                lanes.push(number);
-                (number, lanes)
+                let lane = self.lane_for(pool_hash, &token.kind);
+                let entry = KindEntry { hash: kind_hash, kind: token.kind.clone(), tokens: 1, lane };
+                self.kinds.insert_unique(kind_hash, entry, |known| known.hash);
+                (lane, Some(token.kind.bytes()))
             }
         };
-        self.pool_mut(pool_hash, &kind).lanes = lanes;
         let quantity = token.quantity;
         let slot = self.slots.insert(Slot { token, lane, lock: NO_LOCK });
         let handle = Handle::new(self.number, slot);
@@ -140,18 +140,17 @@ impl Stripe {
         (handle, new_kind)
     }
 
-    fn share_kind(&mut self, hash: u64, token: &mut Token) -> Option<usize> {
-        let same = |(_, kind, _): &(u64, Arc<Kind>, usize)| *kind == token.kind;
-        let mut new = None;
-        let entry = self.kinds.entry(hash, same, |(hash, _, _)| *hash);
-        let mut entry = entry.or_insert_with(|| {
-            new = Some(token.kind.bytes());
-            (hash, token.kind.clone(), 0)
-        });
-        let (_, kind, count) = entry.get_mut();
-        *count += 1;
-        token.kind = kind.clone();
-        new
+    fn lane_for(&mut self, pool_hash: u64, kind: &Kind) -> u32 {
+        let numbers = self.pool_mut(pool_hash, kind).lanes.clone();
+        let fits = |number: &&u32| {
+            self.lanes.get(**number).is_some_and(|lane| lane.notary == kind.notary && lane.issuer == kind.issuer)
+        };
+        if let Some(number) = numbers.iter().find(fits) {
+            return *number;
+        }
+        let number = self.lanes.insert(Lane::new(kind.notary.clone(), kind.issuer.clone()));
+        self.pool_mut(pool_hash, kind).lanes.push(number);
+        number
     }
 
     /// Takes a token out, whatever holds it. Returns it, and the bytes of its kind if it was the last of it.
@@ -168,11 +167,11 @@ impl Stripe {
             }
         }
         self.drop_lane_if_empty(pool_hash, &token.kind, lane);
-        let same = |(_, kind, _): &(u64, Arc<Kind>, usize)| Arc::ptr_eq(kind, &token.kind);
+        let same = |known: &KindEntry| Arc::ptr_eq(&known.kind, &token.kind);
         let mut gone = None;
         if let Ok(mut entry) = self.kinds.find_entry(kind_hash, same) {
-            entry.get_mut().2 -= 1;
-            if entry.get().2 == 0 {
+            entry.get_mut().tokens -= 1;
+            if entry.get().tokens == 0 {
                 gone = Some(token.kind.bytes());
                 entry.remove();
             }
@@ -204,10 +203,10 @@ impl Stripe {
 
     /// Locks free tokens.
     pub(crate) fn add_lock(&mut self, lock: Lock) -> u32 {
-        let slots = lock.slots.clone();
         let end = lock.end();
-        let number = self.locks.insert(lock);
-        for slot in slots {
+        let slots = lock.slots;
+        let number = self.locks.insert(Lock { slots: Vec::new(), ..lock });
+        for &slot in &slots {
             let found = self.slots.get_mut(slot).expect("the caller found the token here");
             assert_eq!(found.lock, NO_LOCK, "a locked token cannot be locked again");
             found.lock = number;
@@ -215,6 +214,7 @@ impl Stripe {
             let handle = Handle::new(self.number, slot);
             self.lane_mut(lane).lock(quantity, handle);
         }
+        self.locks.get_mut(number).expect("just added").slots = slots;
         self.note_end(end, number);
         number
     }

@@ -206,17 +206,46 @@ impl MemorySelector {
 
     /// Takes in one page. What updates brought or consumed meanwhile is passed over. Returns how many tokens were new.
     pub fn load_page(&self, tokens: Vec<Token>) -> Result<usize, Refusal> {
+        tokens.iter().try_for_each(Token::check)?;
         let mut taken = 0;
+        let mut by_stripe: Vec<(u32, u64, Token)> = Vec::with_capacity(tokens.len());
         for token in tokens {
-            token.check()?;
-            let mut stripes = self.stripes(vec![self.stripe_of(&token.kind)]);
-            match self.insert_all(&mut stripes, &mut [token], 0, &mut After::default()) {
-                Ok(()) => taken += 1,
-                Err(Refusal::TokenExists(_) | Refusal::TokenConsumed(_)) => {}
-                Err(refusal) => return Err(refusal),
+            let hash = self.pool_hash_of(&token.kind);
+            by_stripe.push((self.stripe_number(hash), hash, token));
+        }
+        by_stripe.sort_by_key(|(stripe, hash, _)| (*stripe, *hash));
+        let mut rest = by_stripe.into_iter().peekable();
+        while let Some((number, _, _)) = rest.peek() {
+            let number = *number;
+            let mut stripe = self.stripe(number);
+            while let Some((_, hash, token)) = rest.next_if(|(stripe, _, _)| *stripe == number) {
+                taken += usize::from(self.load_one(&mut stripe, hash, token)?);
             }
         }
         Ok(taken)
+    }
+
+    /// Selection is refused while loading and the mirrors follow, so nobody has to be told.
+    fn load_one(&self, stripe: &mut Stripe, hash: u64, token: Token) -> Result<bool, Refusal> {
+        let (id, bytes) = (token.id.clone(), self.token_bytes(&token.id));
+        self.reserve_tokens(1, 0)?;
+        if let Err(refusal) = self.reserve_bytes(bytes) {
+            self.tokens.0.fetch_sub(1, Ordering::Relaxed);
+            return Err(refusal);
+        }
+        let (handle, kind_bytes) = stripe.insert(hash, self.kind_hash(&token), token);
+        self.bytes.fetch_add(kind_bytes.map_or(0, |bytes| bytes + KIND_BYTES), Ordering::Relaxed);
+        if self.ids.insert(&id, handle).is_err() {
+            self.remove_from_stripe(stripe, handle.slot());
+            self.tokens.0.fetch_sub(1, Ordering::Relaxed);
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return Ok(false);
+        }
+        if self.mirrored() != 0 {
+            let token = &stripe.slots.get(handle.slot()).expect("just put there").token;
+            self.mirrors.add(self.mirrored(), token, handle, None);
+        }
+        Ok(true)
     }
 
     /// The vault is loaded: selections are answered from now on. Put locks back before this.
