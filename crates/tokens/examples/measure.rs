@@ -62,9 +62,10 @@ fn load_and_size() {
         let id = |n: usize| format!("t{n:0>8}{}", "x".repeat(usize::from(id_len > 0) * 27));
         let before = resident();
         let (start, core) = (Instant::now(), on_core());
-        let tokens = amounts.iter().enumerate().map(|(n, quantity)| {
-            Token::new(id(n), wallets[n % 10_000].clone(), currency.clone(), *quantity)
-        });
+        let tokens = amounts
+            .iter()
+            .enumerate()
+            .map(|(n, quantity)| Token::new(id(n), wallets[n % 10_000].clone(), currency.clone(), *quantity));
         let selector = filled(tokens);
         let (took, core) = (start.elapsed(), on_core() - core);
         let bytes = resident().saturating_sub(before);
@@ -118,8 +119,9 @@ fn many_wallets(threads: usize, exact: bool) {
     let mut random = Random::new(5);
     let amounts: Vec<u64> = (0..MILLION).map(|_| amount(&mut random)).collect();
     let tokens = amounts.iter().enumerate();
-    let selector =
-        filled(tokens.map(|(n, quantity)| Token::new(format!("t{n}"), format!("w{}", n % 10_000), "EUR", *quantity)));
+    let selector = filled(
+        tokens.map(|(n, quantity)| Token::new(format!("t{n}"), format!("w{}", n % 10_000), "EUR", *quantity)),
+    );
     let scopes: Vec<Scope> = (0..10_000).map(|n| Scope::wallet(format!("w{n}"), "EUR")).collect();
     let (done, refused, core_ns) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let start = Instant::now();

@@ -14,7 +14,7 @@ use crate::choose::{Pick, Want};
 use crate::limits::CLAIM_ATTEMPTS;
 use crate::random::Random;
 use crate::refusal::Refusal;
-use crate::request::{Owner, Predicate, SelectRequest};
+use crate::request::{Fingerprint, Owner, Predicate, SelectRequest};
 use crate::sync::Ordering;
 use crate::token::{Name, Token};
 
@@ -124,7 +124,8 @@ impl MemorySelector {
                 }
             }
         }
-        self.claim_new(&mut desk, request, predicate, begin, now, random, after).map(|held| (held, true))
+        self.claim_new(&mut desk, request, body, predicate, begin, now, random, after)
+            .map(|held| (held, true))
     }
 
     #[allow(
@@ -135,6 +136,7 @@ impl MemorySelector {
         &self,
         desk: &mut Desk<'_>,
         request: &SelectRequest,
+        body: Fingerprint,
         predicate: Option<&Predicate>,
         begin: Begin,
         now: i64,
@@ -187,7 +189,7 @@ impl MemorySelector {
             parts: taken.parts,
         };
         let (spender, state) = (request.spender.clone(), State::Held(held.clone()));
-        desk.put(Entry { spender, body: request.fingerprint(), state });
+        desk.put(Entry { spender, body, state });
         Ok(held)
     }
 

@@ -47,6 +47,11 @@ impl MemorySelector {
 
     /// Frees what is left of a lock. Returns how many tokens.
     pub(crate) fn free_parts(&self, held: &Held, after: &mut After) -> usize {
+        if let [(stripe, number)] = held.parts.all() {
+            let mut stripe = self.stripe(*stripe);
+            let standing = stripe.lock_of(*number, held.claim).is_some();
+            return if standing { self.free_lock(&mut stripe, *number, after).slots.len() } else { 0 };
+        }
         let mut stripes = self.stripes(Self::part_stripes(held));
         let mut freed = 0;
         for (stripe, number) in held.parts.all() {
@@ -100,15 +105,13 @@ impl MemorySelector {
         let mut after = After::default();
         let freed = {
             let mut desk = self.spenders.desk(spender);
-            let held = match desk.find(spender).map(|entry| &entry.state) {
-                Some(State::Held(held)) if !held.pending => held.clone(),
-                _ => return Ok(0),
-            };
+            let Some(held) = desk.held_mut(spender).filter(|held| !held.pending) else { return Ok(0) };
             if fence.is_some_and(|fence| fence != held.fence) {
                 return Err(lost(spender, "the fence is of another selection"));
             }
+            let freed = self.free_parts(held, &mut after);
             desk.remove(spender);
-            self.free_parts(&held, &mut after)
+            freed
         };
         self.finish(after, now);
         Ok(freed)

@@ -118,7 +118,12 @@ impl Stripe {
     }
 
     /// Takes a token in, free. Returns where it lies, and the bytes of its kind if it is the first of it.
-    pub(crate) fn insert(&mut self, pool_hash: u64, kind_hash: u64, mut token: Token) -> (Handle, Option<usize>) {
+    pub(crate) fn insert(
+        &mut self,
+        pool_hash: u64,
+        kind_hash: u64,
+        mut token: Token,
+    ) -> (Handle, Option<usize>) {
         let same = |known: &KindEntry| known.hash == kind_hash && known.kind == token.kind;
         let (lane, new_kind) = match self.kinds.find_mut(kind_hash, same) {
             Some(known) => {
@@ -143,7 +148,9 @@ impl Stripe {
     fn lane_for(&mut self, pool_hash: u64, kind: &Kind) -> u32 {
         let numbers = self.pool_mut(pool_hash, kind).lanes.clone();
         let fits = |number: &&u32| {
-            self.lanes.get(**number).is_some_and(|lane| lane.notary == kind.notary && lane.issuer == kind.issuer)
+            self.lanes
+                .get(**number)
+                .is_some_and(|lane| lane.notary == kind.notary && lane.issuer == kind.issuer)
         };
         if let Some(number) = numbers.iter().find(fits) {
             return *number;
