@@ -44,8 +44,8 @@ fn filled(tokens: impl Iterator<Item = Token>) -> MemorySelector {
 
 fn percentiles(mut times: Vec<Duration>) -> String {
     times.sort_unstable();
-    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-    format!("p50 {:?}, p99 {:?}, p99.9 {:?}", at(0.5), at(0.99), at(0.999))
+    let at = |per_mille: usize| times[(times.len() - 1) * per_mille / 1_000];
+    format!("p50 {:?}, p99 {:?}, p99.9 {:?}", at(500), at(990), at(999))
 }
 
 fn amount(random: &mut Random) -> u64 {

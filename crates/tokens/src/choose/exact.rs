@@ -30,7 +30,9 @@ fn pair(view: &View<'_>, amount: u64, random: &mut Random) -> Option<Vec<Pick>> 
             continue;
         }
         let rest = amount - quantity;
-        let Some(handle) = equals.from_random(random).find(|handle| view.passes(*handle)) else { continue };
+        let Some(handle) = equals.in_random_order(random).find(|handle| view.passes(*handle)) else {
+            continue;
+        };
         let other = if rest == quantity {
             let mut twins = view.lanes.iter().filter_map(|lane| lane.equals(rest));
             twins
@@ -54,7 +56,7 @@ fn greedy(view: &View<'_>, amount: u64, max_inputs: usize, random: &mut Random) 
         let largest = view.lanes.iter().filter_map(|lane| lane.up_to(below.min(missing)).next_back());
         let quantity = *largest.max_by_key(|(quantity, _)| **quantity)?.0;
         for equals in view.lanes.iter().filter_map(|lane| lane.equals(quantity)) {
-            for handle in equals.from_random(random).filter(|handle| view.passes(*handle)) {
+            for handle in equals.in_random_order(random).filter(|handle| view.passes(*handle)) {
                 if quantity > missing || picks.len() == max_inputs {
                     break;
                 }
@@ -82,7 +84,7 @@ fn search(
 ) -> Option<Vec<Pick>> {
     let mut candidates: Vec<Pick> = Vec::with_capacity(EXACT_CANDIDATES_MAX);
     'values: for (quantity, equals) in view.downwards(amount) {
-        for handle in equals.from_random(random).filter(|handle| view.passes(*handle)) {
+        for handle in equals.in_random_order(random).filter(|handle| view.passes(*handle)) {
             if candidates.len() == EXACT_CANDIDATES_MAX {
                 break 'values;
             }

@@ -15,7 +15,7 @@ pub(crate) fn cover(view: &View<'_>, amount: u64, max_inputs: usize, random: &mu
     let mut picks: Vec<Pick> = Vec::new();
     let mut missing = amount;
     'values: for (quantity, equals) in view.downwards(amount) {
-        for handle in equals.from_random(random).filter(|handle| view.passes(*handle)) {
+        for handle in equals.in_random_order(random).filter(|handle| view.passes(*handle)) {
             if picks.len() == max_inputs {
                 break 'values;
             }
@@ -48,7 +48,7 @@ fn replace_last(view: &View<'_>, picks: &mut [Pick], missing: u64, random: &mut 
 pub(crate) fn largest(view: &View<'_>, max_inputs: usize, random: &mut Random) -> Vec<Pick> {
     let mut picks = Vec::new();
     for (quantity, equals) in view.downwards(u64::MAX) {
-        for handle in equals.from_random(random).filter(|handle| view.passes(*handle)) {
+        for handle in equals.in_random_order(random).filter(|handle| view.passes(*handle)) {
             if picks.len() == max_inputs {
                 return picks;
             }

@@ -104,7 +104,7 @@ impl<'a> View<'a> {
             .iter()
             .chain(later)
             .filter_map(|lane| lane.equals(quantity))
-            .find_map(|equals| equals.from_random(random).find(|handle| self.passes(*handle)))
+            .find_map(|equals| equals.in_random_order(random).find(|handle| self.passes(*handle)))
             .map(|handle| Pick { handle, quantity })
     }
 
@@ -112,7 +112,7 @@ impl<'a> View<'a> {
     fn at_least(&self, quantity: u64, random: &mut Random) -> Option<Pick> {
         let smallest = |lane: &&'a Lane, random: &mut Random| {
             lane.upwards(quantity).find_map(|(quantity, equals)| {
-                let handle = equals.from_random(random).find(|handle| self.passes(*handle))?;
+                let handle = equals.in_random_order(random).find(|handle| self.passes(*handle))?;
                 Some(Pick { handle, quantity: *quantity })
             })
         };
@@ -150,7 +150,7 @@ pub(crate) fn sum_of(picks: &[Pick]) -> u128 {
 
 /// Chooses among tokens of one notary.
 pub(crate) fn choose(view: &View<'_>, want: &Want, random: &mut Random) -> Choice {
-    let max_inputs = want.max_inputs.unwrap_or(match want.policy {
+    let max_inputs = want.max_inputs.unwrap_or_else(|| match want.policy {
         Policy::Consolidate => CONSOLIDATE_INPUTS_DEFAULT.min(want.inputs_default),
         _ => want.inputs_default,
     });

@@ -66,7 +66,7 @@ pub(crate) fn random_cover(
     let walk = view.upwards(from).chain(view.upwards(0).take_while(move |(quantity, _)| *quantity < from));
     let mut drawn: Vec<Pick> = Vec::new();
     'values: for (quantity, equals) in walk {
-        for handle in equals.from_random(random).filter(|handle| view.passes(*handle)) {
+        for handle in equals.in_random_order(random).filter(|handle| view.passes(*handle)) {
             if drawn.len() == RANDOM_CANDIDATES_MAX {
                 break 'values;
             }

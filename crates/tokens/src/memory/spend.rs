@@ -126,7 +126,11 @@ impl MemorySelector {
                 return Err(lost(spender, "the fence is of another selection"));
             }
             let id: Name = format!("{spender}#{}", held.fence).into();
-            let produced = plan(&held.tokens, request, &id)?;
+            let produced = plan(&held.tokens, request, &id).or_else(|refusal| {
+                // Who has lost its lease hears that first.
+                let mut stripes = self.stripes(Self::part_stripes(&held));
+                self.check_live(&mut stripes, spender, &held, now).and(Err(refusal))
+            })?;
             let consumed = held.tokens.iter().map(|token| token.id.clone()).collect();
             let mut transaction = Transaction { id, spender: spender.clone(), consumed, produced };
             self.settle(&held, &mut transaction, now, &mut after)?;

@@ -135,7 +135,7 @@ impl Desk<'_> {
     }
 
     pub(crate) fn put(&mut self, entry: Entry) {
-        self.remove(&entry.spender.clone());
+        self.remove(&entry.spender);
         if let State::Spent(_) = entry.state {
             self.remember(entry.spender.clone());
         }
