@@ -122,16 +122,19 @@ fn many_wallets(threads: usize, exact: bool) {
     let selector = filled(
         tokens.map(|(n, quantity)| Token::new(format!("t{n}"), format!("w{}", n % 10_000), "EUR", *quantity)),
     );
-    let scopes: Vec<Scope> = (0..10_000).map(|n| Scope::wallet(format!("w{n}"), "EUR")).collect();
     let (done, refused, core_ns) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let start = Instant::now();
     std::thread::scope(|all| {
         for thread in 0..threads {
-            let (selector, scopes, amounts) = (&selector, &scopes, &amounts);
+            let (selector, amounts) = (&selector, &amounts);
             let (done, refused, core_ns) = (&done, &refused, &core_ns);
             all.spawn(move || {
                 let mut random = Random::new(u64::try_from(thread).expect("small"));
                 let spender: std::sync::Arc<str> = format!("spender-{thread}").into();
+                // Each thread has names of its own, as requests from outside would.
+                let currency: std::sync::Arc<str> = "EUR".into();
+                let scope = |n: usize| Scope::wallet(format!("w{n}"), currency.clone());
+                let scopes: Vec<Scope> = (0..10_000).map(scope).collect();
                 let rounds = 1_000_000;
                 let before = on_core();
                 for _ in 0..rounds {

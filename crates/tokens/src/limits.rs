@@ -21,10 +21,12 @@ pub const CONSOLIDATE_INPUTS_DEFAULT: usize = 64;
 pub const BATCH_TOKENS_MAX: usize = 10_000;
 /// Inputs beyond which the default policy rather gives change than searches for an exact sum.
 pub const EXACT_INPUTS_MAX: usize = 4;
-/// Tokens that the search for an exact sum looks at.
-pub const EXACT_CANDIDATES_MAX: usize = 64;
+/// Tokens that the search for an exact sum looks at under the default policy.
+pub const EXACT_CANDIDATES: usize = 24;
+/// Tokens that the search for an exact sum looks at under the policy `no-change`.
+pub const EXACT_CANDIDATES_NO_CHANGE: usize = 64;
 /// Steps of the search for an exact sum under the default policy.
-pub const EXACT_TRIES: usize = 256;
+pub const EXACT_TRIES: usize = 128;
 /// Steps of the search for an exact sum under the policy `no-change`.
 pub const EXACT_TRIES_NO_CHANGE: usize = 100_000;
 /// Amounts whose missing half is looked up directly.
@@ -79,7 +81,7 @@ impl Default for Config {
             spends_max: 1 << 16,
             inputs_default: INPUTS_DEFAULT,
             indexes: vec![OwnerKind::Wallet],
-            stripes: 1_024,
+            stripes: 512,
             hash_seed: None,
         }
     }

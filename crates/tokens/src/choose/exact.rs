@@ -4,15 +4,22 @@
 //! a depth-first search over the largest tokens that do not exceed the amount.
 
 use super::{Pick, View};
-use crate::limits::{EXACT_CANDIDATES_MAX, PAIR_PROBES};
+use crate::limits::PAIR_PROBES;
 use crate::random::Random;
+
+/// How long the search may go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    pub(crate) candidates: usize,
+    pub(crate) tries: usize,
+}
 
 /// Tokens worth exactly `amount`, at least two and at most `max_inputs`, if the search finds them.
 pub(crate) fn sum(
     view: &View<'_>,
     amount: u64,
     max_inputs: usize,
-    tries: usize,
+    effort: Effort,
     random: &mut Random,
 ) -> Option<Vec<Pick>> {
     if max_inputs < 2 {
@@ -20,7 +27,7 @@ pub(crate) fn sum(
     }
     pair(view, amount, random)
         .or_else(|| greedy(view, amount, max_inputs, random))
-        .or_else(|| search(view, amount, max_inputs, tries, random))
+        .or_else(|| search(view, amount, max_inputs, effort, random))
 }
 
 fn pair(view: &View<'_>, amount: u64, random: &mut Random) -> Option<Vec<Pick>> {
@@ -79,13 +86,13 @@ fn search(
     view: &View<'_>,
     amount: u64,
     max_inputs: usize,
-    tries: usize,
+    effort: Effort,
     random: &mut Random,
 ) -> Option<Vec<Pick>> {
-    let mut candidates: Vec<Pick> = Vec::with_capacity(EXACT_CANDIDATES_MAX);
+    let mut candidates: Vec<Pick> = Vec::with_capacity(effort.candidates);
     'values: for (quantity, equals) in view.downwards(amount) {
         for handle in equals.in_random_order(random).filter(|handle| view.passes(*handle)) {
-            if candidates.len() == EXACT_CANDIDATES_MAX {
+            if candidates.len() == effort.candidates {
                 break 'values;
             }
             candidates.push(Pick { handle, quantity });
@@ -95,7 +102,8 @@ fn search(
     for place in (0..candidates.len()).rev() {
         rest_sums[place] = rest_sums[place + 1] + u128::from(candidates[place].quantity);
     }
-    let mut search = Search { candidates: &candidates, rest_sums: &rest_sums, chosen: Vec::new(), tries };
+    let mut search =
+        Search { candidates: &candidates, rest_sums: &rest_sums, chosen: Vec::new(), tries: effort.tries };
     if search.go(0, amount, max_inputs) {
         return Some(search.chosen.iter().map(|place| candidates[*place]).collect());
     }

@@ -1,6 +1,6 @@
 //! A lane: the free tokens of one owner under one notary and one issuer, ordered by amount.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
 use std::iter::Peekable;
 use std::ops::Bound;
 
@@ -42,17 +42,16 @@ impl Equals {
     }
 
     /// All of them, beginning at a random one.
-    pub(crate) fn in_random_order(&self, random: &mut Random) -> impl Iterator<Item = Handle> + '_ {
-        let (one, many) = match self {
-            Equals::One(handle) => (Some(*handle), None),
+    pub(crate) fn in_random_order(&self, random: &mut Random) -> Walk<'_> {
+        match self {
+            Equals::One(handle) => Walk::One(Some(*handle)),
             Equals::Many(set) => {
                 let first = set.first().map_or(0, |handle| handle.0);
                 let last = set.last().map_or(0, |handle| handle.0);
                 let pivot = Handle(first + random.below(last - first + 1));
-                (None, Some(set.range(pivot..).chain(set.range(..pivot))))
+                Walk::Many(set.range(pivot..), set.range(..pivot))
             }
-        };
-        one.into_iter().chain(many.into_iter().flatten().copied())
+        }
     }
 
     /// All of them, in one fixed order.
@@ -62,6 +61,23 @@ impl Equals {
             Equals::Many(set) => (None, Some(set.iter().copied())),
         };
         one.into_iter().chain(many.into_iter().flatten())
+    }
+}
+
+/// The tokens of one amount, one after the other. Nearly always there is one, and that has to be quick.
+pub(crate) enum Walk<'a> {
+    One(Option<Handle>),
+    Many(btree_set::Range<'a, Handle>, btree_set::Range<'a, Handle>),
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Handle;
+
+    fn next(&mut self) -> Option<Handle> {
+        match self {
+            Walk::One(handle) => handle.take(),
+            Walk::Many(first, then) => first.next().or_else(|| then.next()).copied(),
+        }
     }
 }
 

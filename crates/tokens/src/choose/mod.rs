@@ -11,12 +11,18 @@ pub(crate) mod spread;
 use std::cell::Cell;
 
 use crate::limits::{
-    CONSOLIDATE_INPUTS_DEFAULT, EXACT_INPUTS_MAX, EXACT_TRIES, EXACT_TRIES_NO_CHANGE, SCAN_TOKENS_MAX,
+    CONSOLIDATE_INPUTS_DEFAULT, EXACT_CANDIDATES, EXACT_CANDIDATES_NO_CHANGE, EXACT_INPUTS_MAX, EXACT_TRIES,
+    EXACT_TRIES_NO_CHANGE, SCAN_TOKENS_MAX,
 };
 use crate::random::Random;
 use crate::request::{DustSweep, Policy};
 use crate::token::Token;
 use lane::{Equals, Handle, Lane, Merged};
+
+/// The search that the default policy affords, and that of `no-change`.
+const SHORT: exact::Effort = exact::Effort { candidates: EXACT_CANDIDATES, tries: EXACT_TRIES };
+const NO_CHANGE: exact::Effort =
+    exact::Effort { candidates: EXACT_CANDIDATES_NO_CHANGE, tries: EXACT_TRIES_NO_CHANGE };
 
 /// A chosen token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,14 +175,14 @@ pub(crate) fn choose(view: &View<'_>, want: &Want, random: &mut Random) -> Choic
     };
     let choice = match (want.policy, cover) {
         (Policy::NoChange, Choice::Found(_) | Choice::TooMany { .. }) => {
-            match exact::sum(view, amount, max_inputs, EXACT_TRIES_NO_CHANGE, random) {
+            match exact::sum(view, amount, max_inputs, NO_CHANGE, random) {
                 Some(picks) => Choice::Found(picks),
                 None => Choice::NoExact,
             }
         }
         (Policy::FewestInputs, Choice::Found(picks)) if sum_of(&picks) != u128::from(amount) => {
             let most = max_inputs.min(picks.len().max(EXACT_INPUTS_MAX));
-            Choice::Found(exact::sum(view, amount, most, EXACT_TRIES, random).unwrap_or(picks))
+            Choice::Found(exact::sum(view, amount, most, SHORT, random).unwrap_or(picks))
         }
         (Policy::Consolidate, Choice::Found(_)) => {
             Choice::Found(spread::many_small(view, amount, max_inputs))

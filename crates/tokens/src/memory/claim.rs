@@ -206,7 +206,8 @@ impl MemorySelector {
         let hash = self.pool_hash(wallet, token_type, currency);
         let mut stripe = self.stripe(self.stripe_number(hash));
         self.reclaim(&mut stripe, draft.since, after);
-        let numbers = stripe.pool(hash, wallet, token_type, currency).map_or(&[][..], |pool| &pool.lanes);
+        let numbers =
+            stripe.pool(hash, wallet, token_type, currency).map_or(&[][..], |pool| pool.lanes.all());
         let lanes = numbers.iter().filter_map(|number| stripe.lanes.get(*number));
         let mut lanes: Vec<&Lane> = lanes.filter(|lane| ask.takes(lane)).collect();
         let locks = PoolLocks { stripe: &stripe, lanes: numbers };

@@ -37,6 +37,7 @@ pub use claim::{Claim, Claimed};
 pub use views::TokenState;
 pub use waiting::{ClaimAnswer, SelectAnswer, Ticket};
 
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -58,6 +59,9 @@ use waiting::Waiting;
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("a thread broke off in the middle of a change; the state cannot be trusted")
 }
+
+/// Types and currencies shared.
+const SHARED_NAMES_MAX: usize = 4_096;
 
 /// Keeps neighbours off each other's cache lines.
 #[repr(align(128))]
@@ -83,6 +87,8 @@ pub struct MemorySelector {
     loading: AtomicBool,
     waiting: Waiting,
     hasher: FixedState,
+    /// Types and currencies, each once: few of them, compared by every request.
+    names: Mutex<BTreeSet<Name>>,
 }
 
 /// What has to be done once no lock is held any more.
@@ -127,6 +133,7 @@ impl MemorySelector {
             loading: AtomicBool::new(false),
             waiting: Waiting::new(config.waiters_max),
             hasher: FixedState::with_seed(seed),
+            names: Mutex::new(BTreeSet::new()),
             config,
         }
     }
@@ -197,6 +204,19 @@ impl MemorySelector {
         }
         self.kinds.fetch_or(bit, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The one copy of a type or currency.
+    fn shared_name(&self, name: &Name) -> Name {
+        let mut names = locked(&self.names);
+        if let Some(known) = names.get(name) {
+            return known.clone();
+        }
+        // Whoever makes up a new currency for each token gains nothing here, and costs nothing either.
+        if names.len() < SHARED_NAMES_MAX {
+            names.insert(name.clone());
+        }
+        name.clone()
     }
 
     fn reserve_bytes(&self, bytes: usize) -> Result<(), Refusal> {

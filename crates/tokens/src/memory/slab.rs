@@ -1,4 +1,4 @@
-//! Numbered places that are used again, in pages that never move.
+//! Numbered places that are used again, in pages that never move. The first page grows as a vector does.
 
 const PAGE: usize = 128;
 
@@ -29,7 +29,8 @@ impl<T> Slab<T> {
             return number;
         }
         if self.pages.last().is_none_or(|page| page.len() == PAGE) {
-            self.pages.push(Vec::with_capacity(PAGE));
+            let capacity = if self.pages.is_empty() { 0 } else { PAGE };
+            self.pages.push(Vec::with_capacity(capacity));
         }
         let number = (self.pages.len() - 1) * PAGE + self.pages.last().map_or(0, Vec::len);
         self.pages.last_mut().expect("a page was just made").push(Some(value));

@@ -30,7 +30,32 @@ pub(crate) struct Pool {
     wallet: Name,
     token_type: Name,
     currency: Name,
-    pub(crate) lanes: Vec<u32>,
+    pub(crate) lanes: Lanes,
+}
+
+/// The lanes of a pool: nearly always one.
+#[derive(Debug)]
+pub(crate) enum Lanes {
+    One([u32; 1]),
+    Many(Vec<u32>),
+}
+
+impl Lanes {
+    pub(crate) fn all(&self) -> &[u32] {
+        match self {
+            Lanes::One(one) => one,
+            Lanes::Many(many) => many,
+        }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Vec<u32>)) {
+        let mut all = self.all().to_vec();
+        change(&mut all);
+        *self = match all.as_slice() {
+            [one] => Lanes::One([*one]),
+            _ => Lanes::Many(all),
+        };
+    }
 }
 
 /// A kind of which there are tokens here: its one shared copy, and the lane they run in.
@@ -106,7 +131,10 @@ impl Stripe {
         };
         let new = || {
             let (wallet, token_type) = (kind.wallet.clone(), kind.token_type.clone());
-            (hash, Pool { wallet, token_type, currency: kind.currency.clone(), lanes: Vec::new() })
+            (
+                hash,
+                Pool { wallet, token_type, currency: kind.currency.clone(), lanes: Lanes::Many(Vec::new()) },
+            )
         };
         &mut self.pools.entry(hash, same, |(hash, _)| *hash).or_insert_with(new).into_mut().1
     }
@@ -114,7 +142,7 @@ impl Stripe {
     /// Each pool with its owner, for those who look for fragmented wallets.
     pub(crate) fn pools(&self) -> impl Iterator<Item = (&Name, &Name, &Name, &[u32])> {
         let all = self.pools.iter().map(|(_, pool)| pool);
-        all.map(|pool| (&pool.wallet, &pool.token_type, &pool.currency, pool.lanes.as_slice()))
+        all.map(|pool| (&pool.wallet, &pool.token_type, &pool.currency, pool.lanes.all()))
     }
 
     /// Takes a token in, free. Returns where it lies, and the bytes of its kind if it is the first of it.
@@ -123,6 +151,7 @@ impl Stripe {
         pool_hash: u64,
         kind_hash: u64,
         mut token: Token,
+        share: impl Fn(&Name) -> Name,
     ) -> (Handle, Option<usize>) {
         let same = |known: &KindEntry| known.hash == kind_hash && known.kind == token.kind;
         let (lane, new_kind) = match self.kinds.find_mut(kind_hash, same) {
@@ -132,6 +161,8 @@ impl Stripe {
                 (known.lane, None)
             }
             None => {
+                let kind = Arc::make_mut(&mut token.kind);
+                (kind.token_type, kind.currency) = (share(&kind.token_type), share(&kind.currency));
                 let lane = self.lane_for(pool_hash, &token.kind);
                 let entry = KindEntry { hash: kind_hash, kind: token.kind.clone(), tokens: 1, lane };
                 self.kinds.insert_unique(kind_hash, entry, |known| known.hash);
@@ -146,7 +177,7 @@ impl Stripe {
     }
 
     fn lane_for(&mut self, pool_hash: u64, kind: &Kind) -> u32 {
-        let numbers = self.pool_mut(pool_hash, kind).lanes.clone();
+        let numbers = self.pool_mut(pool_hash, kind).lanes.all().to_vec();
         let fits = |number: &&u32| {
             self.lanes
                 .get(**number)
@@ -156,7 +187,7 @@ impl Stripe {
             return *number;
         }
         let number = self.lanes.insert(Lane::new(kind.notary.clone(), kind.issuer.clone()));
-        self.pool_mut(pool_hash, kind).lanes.push(number);
+        self.pool_mut(pool_hash, kind).lanes.change(|lanes| lanes.push(number));
         number
     }
 
@@ -192,8 +223,8 @@ impl Stripe {
         }
         self.lanes.remove(lane);
         let pool = self.pool_mut(pool_hash, kind);
-        pool.lanes.retain(|other| *other != lane);
-        if !pool.lanes.is_empty() {
+        pool.lanes.change(|lanes| lanes.retain(|other| *other != lane));
+        if !pool.lanes.all().is_empty() {
             return;
         }
         let same = |(_, pool): &(u64, Pool)| {

@@ -49,7 +49,8 @@ impl MemorySelector {
             let token = &mut tokens[place];
             let hash = self.pool_hash_of(&token.kind);
             let stripe = stripes.get(self.stripe_number(hash));
-            let (handle, kind_bytes) = stripe.insert(hash, self.kind_hash(token), token.clone());
+            let (handle, kind_bytes) =
+                stripe.insert(hash, self.kind_hash(token), token.clone(), |name| self.shared_name(name));
             let noted = self.ids.insert(&token.id, handle);
             if let Some(bytes) = kind_bytes {
                 self.bytes.fetch_add(bytes + KIND_BYTES, Ordering::Relaxed);
@@ -233,7 +234,8 @@ impl MemorySelector {
             self.tokens.0.fetch_sub(1, Ordering::Relaxed);
             return Err(refusal);
         }
-        let (handle, kind_bytes) = stripe.insert(hash, self.kind_hash(&token), token);
+        let (handle, kind_bytes) =
+            stripe.insert(hash, self.kind_hash(&token), token, |name| self.shared_name(name));
         self.bytes.fetch_add(kind_bytes.map_or(0, |bytes| bytes + KIND_BYTES), Ordering::Relaxed);
         if self.ids.insert(&id, handle).is_err() {
             self.remove_from_stripe(stripe, handle.slot());

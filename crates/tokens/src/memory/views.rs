@@ -38,7 +38,7 @@ impl MemorySelector {
             let mut stripe = self.stripe(self.stripe_number(hash));
             self.reclaim(&mut stripe, now, &mut after);
             let pool = stripe.pool(hash, wallet, &scope.token_type, &scope.currency);
-            let numbers = pool.map_or(&[][..], |pool| &pool.lanes);
+            let numbers = pool.map_or(&[][..], |pool| pool.lanes.all());
             show(&mut numbers.iter().filter_map(|number| stripe.lanes.get(*number)))
         } else {
             self.keep_index(scope.owner.kind())?;
