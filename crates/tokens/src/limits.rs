@@ -40,7 +40,7 @@ pub const CLAIM_ATTEMPTS: usize = 64;
 /// Holders named in a refusal.
 pub const HOLDERS_SHOWN: usize = 8;
 /// What one token costs besides its strings, by measurement with some air: slot, free set, id table.
-pub const TOKEN_BYTES: usize = 150;
+pub const TOKEN_BYTES: usize = 170;
 /// What one more kind of token (same owner, issuer, notary, attributes) costs besides its strings.
 pub const KIND_BYTES: usize = 320;
 /// What one more index kind costs per token.

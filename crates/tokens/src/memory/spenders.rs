@@ -135,8 +135,9 @@ impl Desk<'_> {
     }
 
     pub(crate) fn put(&mut self, entry: Entry) {
-        self.remove(&entry.spender);
-        if let State::Spent(_) = entry.state {
+        let before = self.remove(&entry.spender).map(|entry| entry.state);
+        let again = matches!(before, Some(State::Spent(_)));
+        if !again && matches!(entry.state, State::Spent(_)) {
             self.remember(entry.spender.clone());
         }
         self.shard.entries.insert_unique(self.hash, (self.hash, entry), |(hash, _)| *hash);

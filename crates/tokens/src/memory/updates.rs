@@ -208,6 +208,9 @@ impl MemorySelector {
     /// Takes in one page. What updates brought or consumed meanwhile is passed over. Returns how many tokens were new.
     pub fn load_page(&self, tokens: Vec<Token>) -> Result<usize, Refusal> {
         tokens.iter().try_for_each(Token::check)?;
+        if !self.is_loading() {
+            return Err(Refusal::Invalid("a page outside of a load; begin one, or issue the tokens".into()));
+        }
         let mut taken = 0;
         let mut by_stripe: Vec<(u32, u64, Token)> = Vec::with_capacity(tokens.len());
         for token in tokens {
