@@ -1,4 +1,4 @@
-//! What every selector must do, as functions over the contract. Each implementation runs all of [`SUITE`].
+//! What every selector must do, as functions over the contract. Each implementation runs all of [`suite`].
 
 mod fixture;
 mod funds;
