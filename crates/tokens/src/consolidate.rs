@@ -1,0 +1,209 @@
+//! Bringing a shattered wallet back to few tokens: many small inputs into N outputs. Never into one by default, because
+//! each output can be locked by one spender only.
+
+use crate::answer::{Selection, Transaction};
+use crate::contract::TokenSelector;
+use crate::limits::{CONSOLIDATE_INPUTS_DEFAULT, LEASE_MS_DEFAULT};
+use crate::memory::MemorySelector;
+use crate::random::Random;
+use crate::refusal::Refusal;
+use crate::request::{Output, Policy, Predicate, Scope, SelectRequest, SpendRequest};
+use crate::token::Name;
+
+/// What to bring together, and into how many tokens.
+#[derive(Clone, Debug)]
+pub struct ConsolidationRequest {
+    /// For whom the inputs are locked.
+    pub spender: Name,
+    /// Whose tokens.
+    pub scope: Scope,
+    /// Into how many outputs.
+    pub outputs: usize,
+    /// Most inputs.
+    pub max_inputs: usize,
+    /// Only tokens of at most this quantity.
+    pub quantity_max: u64,
+    /// For how long the inputs are locked.
+    pub lease_ms: i64,
+}
+
+impl ConsolidationRequest {
+    /// The smallest tokens of a scope into `outputs` tokens.
+    #[must_use]
+    pub fn new(spender: impl Into<Name>, scope: Scope, outputs: usize) -> Self {
+        ConsolidationRequest {
+            spender: spender.into(),
+            scope,
+            outputs,
+            max_inputs: CONSOLIDATE_INPUTS_DEFAULT,
+            quantity_max: u64::MAX,
+            lease_ms: LEASE_MS_DEFAULT,
+        }
+    }
+}
+
+/// A consolidation ready to be spent.
+#[derive(Clone, Debug)]
+pub struct Consolidation {
+    /// The inputs, locked.
+    pub selection: Selection,
+    /// The spend that carries it out.
+    pub spend: SpendRequest,
+}
+
+impl Consolidation {
+    /// Locks the smallest tokens and plans their spend into equal outputs. `None`, with nothing locked, if that would not
+    /// leave fewer tokens than before.
+    pub fn plan<S: TokenSelector + ?Sized>(
+        selector: &S,
+        request: &ConsolidationRequest,
+        now: i64,
+        random: &mut Random,
+    ) -> Result<Option<Self>, Refusal> {
+        if request.outputs == 0 {
+            return Err(Refusal::Invalid("a consolidation into 0 outputs; ask for at least 1".into()));
+        }
+        let mut select = SelectRequest::new(request.spender.clone(), request.scope.clone(), 1);
+        select.policy = Policy::Consolidate;
+        select.max_inputs = Some(request.max_inputs);
+        select.lease_ms = request.lease_ms;
+        let quantity_max = request.quantity_max;
+        let small: Option<Predicate> = (quantity_max < u64::MAX)
+            .then(|| -> Predicate { std::sync::Arc::new(move |token| token.quantity <= quantity_max) });
+        let selection = match selector.select_where(&select, small.as_ref(), now, random) {
+            Ok(selection) => selection,
+            Err(Refusal::InsufficientFunds(_) | Refusal::FundsLocked(_)) => return Ok(None),
+            Err(refusal) => return Err(refusal),
+        };
+        let quantities = equal_parts(selection.sum, request.outputs);
+        let mut issuers: Vec<&Option<Name>> =
+            selection.tokens.iter().map(|token| &token.kind.issuer).collect();
+        issuers.sort_unstable();
+        issuers.dedup();
+        // Each further issuer can split one output in two.
+        if selection.tokens.len() < quantities.len() + issuers.len() {
+            selector.release(&request.spender, Some(selection.fence), now)?;
+            return Ok(None);
+        }
+        let owner = &selection.tokens[0].kind;
+        let output = |quantity: u64| Output {
+            wallet: owner.wallet.clone(),
+            external_id: owner.external_id.clone(),
+            public_key: owner.public_key.clone(),
+            quantity,
+            attributes: owner.attributes.as_deref().cloned().unwrap_or_default(),
+        };
+        let outputs = quantities.into_iter().map(output).collect();
+        let mut spend = SpendRequest::new(request.spender.clone(), outputs);
+        spend.fence = Some(selection.fence);
+        Ok(Some(Consolidation { selection, spend }))
+    }
+
+    /// Plans and spends in one go.
+    pub fn run<S: TokenSelector + ?Sized>(
+        selector: &S,
+        request: &ConsolidationRequest,
+        now: i64,
+        random: &mut Random,
+    ) -> Result<Option<Transaction>, Refusal> {
+        match Self::plan(selector, request, now, random)? {
+            Some(plan) => selector.spend(&plan.spend, now).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// A sum in parts that differ by at most one, none of them 0 or more than a token can hold.
+fn equal_parts(sum: u128, parts: usize) -> Vec<u64> {
+    let fewest = sum.div_ceil(u128::from(u64::MAX));
+    let parts = u128::try_from(parts).expect("a usize fits").min(sum).max(fewest);
+    let (part, larger) = (sum / parts, sum % parts);
+    let sizes = (0..parts).map(|place| part + u128::from(place < larger));
+    sizes.map(|size| u64::try_from(size).expect("there are parts enough")).collect()
+}
+
+/// A job that looks for shattered wallets and consolidates them, a little at each step. The host calls
+/// [`ConsolidationJob::step`] as often as it likes.
+#[derive(Clone, Debug)]
+pub struct ConsolidationJob {
+    /// Wallets with fewer free tokens are left alone.
+    pub tokens_min: usize,
+    /// Into how many outputs.
+    pub outputs: usize,
+    /// Most inputs of one consolidation.
+    pub max_inputs: usize,
+    /// Only tokens of at most this quantity.
+    pub quantity_max: u64,
+    /// Most wallets per step.
+    pub wallets_per_step: usize,
+    /// Begins the names of its spenders.
+    pub name: Name,
+    next_stripe: usize,
+    done: u64,
+}
+
+/// What one step did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConsolidationReport {
+    /// Wallets consolidated.
+    pub wallets: usize,
+    /// Tokens consumed.
+    pub inputs: usize,
+    /// Tokens produced.
+    pub outputs: usize,
+}
+
+impl ConsolidationJob {
+    /// A job with careful limits. The name must be new with each start of the program: it begins the spenders' names.
+    #[must_use]
+    pub fn new(name: impl Into<Name>) -> Self {
+        ConsolidationJob {
+            tokens_min: 1_000,
+            outputs: 8,
+            max_inputs: 256,
+            quantity_max: u64::MAX,
+            wallets_per_step: 16,
+            name: name.into(),
+            next_stripe: 0,
+            done: 0,
+        }
+    }
+
+    /// Consolidates the next shattered wallets. A wallet whose tokens are needed elsewhere is passed over.
+    pub fn step(
+        &mut self,
+        selector: &MemorySelector,
+        now: i64,
+        random: &mut Random,
+    ) -> Result<ConsolidationReport, Refusal> {
+        let (scopes, next) = selector.fragmented(self.tokens_min, self.next_stripe, self.wallets_per_step);
+        self.next_stripe = next;
+        let mut report = ConsolidationReport::default();
+        for scope in scopes.into_iter().take(self.wallets_per_step) {
+            self.done += 1;
+            let spender = format!("{}-{}", self.name, self.done);
+            let mut request = ConsolidationRequest::new(spender, scope, self.outputs);
+            request.max_inputs = self.max_inputs;
+            request.quantity_max = self.quantity_max;
+            if let Some(transaction) = Consolidation::run(selector, &request, now, random)? {
+                report.wallets += 1;
+                report.inputs += transaction.consumed.len();
+                report.outputs += transaction.produced.len();
+            }
+        }
+        Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::equal_parts;
+
+    #[test]
+    fn parts_are_equal_and_complete() {
+        assert_eq!(equal_parts(10, 3), [4, 3, 3]);
+        assert_eq!(equal_parts(2, 5), [1, 1]);
+        let huge = u128::from(u64::MAX) * 3;
+        assert_eq!(equal_parts(huge, 1), [u64::MAX; 3]);
+    }
+}

@@ -1,0 +1,362 @@
+//! Choosing and locking in one step.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::decide::{Ask, Locks, decide};
+use super::mirrors::Bucket;
+use super::spenders::{Desk, Entry, Held, Parts, State};
+use super::stripe::{Lock, NO_LOCK, Stripe};
+use super::{After, MemorySelector};
+use crate::answer::Selection;
+use crate::choose::lane::{Handle, Lane};
+use crate::choose::{Pick, Want};
+use crate::limits::CLAIM_ATTEMPTS;
+use crate::random::Random;
+use crate::refusal::Refusal;
+use crate::request::{Fingerprint, Owner, Predicate, SelectRequest};
+use crate::sync::Ordering;
+use crate::token::{Name, Token};
+
+/// Tokens chosen and set aside, for a host that writes them down before they are locked for good. It neither ends by itself
+/// nor by being dropped: confirm it or undo it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a claim holds its tokens until it is confirmed or undone"]
+pub struct Claim {
+    /// Names the claim.
+    pub number: u64,
+    /// For whom.
+    pub spender: Name,
+    /// The tokens.
+    pub tokens: Arc<[Token]>,
+    /// What they are worth together.
+    pub sum: u128,
+    /// What was asked for.
+    pub amount: u64,
+}
+
+/// What a claim came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// New tokens are set aside.
+    New(Claim),
+    /// The spender asked the same before and still holds this.
+    Held(Selection),
+}
+
+/// How the new lock begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// Held at once, with a fence of our own.
+    Held,
+    /// Set aside until the host confirms.
+    Pending,
+    /// Not at all: only a look whether the answer is a lasting no. A yes comes as contention.
+    Look,
+}
+
+/// Locked tokens of a wallet's pool.
+struct PoolLocks<'a> {
+    stripe: &'a Stripe,
+    lanes: &'a [u32],
+}
+
+impl Locks for PoolLocks<'_> {
+    fn each(&self, show: &mut dyn FnMut(&Token, &Name, i64)) {
+        for (_, lock) in self.stripe.locks.iter() {
+            for slot in lock.slots.iter().filter_map(|slot| self.stripe.slots.get(*slot)) {
+                if self.lanes.contains(&slot.lane) {
+                    show(&slot.token, &lock.spender, lock.end());
+                }
+            }
+        }
+    }
+}
+
+impl Locks for Bucket {
+    fn each(&self, show: &mut dyn FnMut(&Token, &Name, i64)) {
+        for copy in self.copies.values() {
+            if let Some((spender, end)) = &copy.holder {
+                show(&copy.token, spender, *end);
+            }
+        }
+    }
+}
+
+/// What was taken.
+struct Taken {
+    tokens: Arc<[Token]>,
+    parts: Parts,
+}
+
+impl MemorySelector {
+    /// Chooses and locks, or says what the spender holds already. `before` is what was known under the spender's lock.
+    pub(crate) fn claim_inner(
+        &self,
+        request: &SelectRequest,
+        predicate: Option<&Predicate>,
+        begin: Begin,
+        now: i64,
+        random: &mut Random,
+        after: &mut After,
+    ) -> Result<(Held, bool), Refusal> {
+        request.check()?;
+        if self.loading.load(Ordering::Relaxed) {
+            return Err(Refusal::Loading { tokens: self.tokens.0.load(Ordering::Relaxed) });
+        }
+        let body = request.fingerprint();
+        let mut desk = self.spenders.desk(&request.spender);
+        if let Some(entry) = desk.find(&request.spender) {
+            let in_use = |reason| Refusal::SpenderInUse { spender: request.spender.clone(), reason };
+            match &entry.state {
+                State::Spent(_) => return Err(in_use("it has spent already")),
+                State::Held(held) if self.is_live(held, now) => {
+                    return match (entry.body == body, held.pending) {
+                        (true, false) => Ok((held.clone(), false)),
+                        (true, true) => Err(in_use("its claim is not decided yet")),
+                        (false, _) => Err(in_use("it holds a selection of another request")),
+                    };
+                }
+                State::Held(held) => {
+                    let held = held.clone();
+                    self.free_parts(&held, after);
+                    desk.remove(&request.spender);
+                }
+            }
+        }
+        self.claim_new(&mut desk, request, body, predicate, begin, now, random, after)
+            .map(|held| (held, true))
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one call site; the arguments are the request and its surroundings"
+    )]
+    fn claim_new(
+        &self,
+        desk: &mut Desk<'_>,
+        request: &SelectRequest,
+        body: Fingerprint,
+        predicate: Option<&Predicate>,
+        begin: Begin,
+        now: i64,
+        random: &mut Random,
+        after: &mut After,
+    ) -> Result<Held, Refusal> {
+        let wanted = &request.filter.attributes;
+        // A predicate that panics says no: nothing is half done because of it.
+        let test = |token: &Token| {
+            token.kind.has_attributes(wanted)
+                && predicate
+                    .is_none_or(|test| catch_unwind(AssertUnwindSafe(|| test(token))).unwrap_or(false))
+        };
+        let tested = !wanted.is_empty() || predicate.is_some();
+        let ask = Ask {
+            want: Want {
+                amount: request.amount,
+                policy: request.policy,
+                max_inputs: request.max_inputs,
+                inputs_default: self.config.inputs_default,
+                allow_shortfall: request.allow_shortfall,
+                sweep: request.sweep,
+            },
+            filter: &request.filter,
+            test: tested.then_some(&test),
+        };
+        let claim = self.next_number();
+        let draft = Draft {
+            spender: request.spender.clone(),
+            claim,
+            fence: claim,
+            since: now,
+            expires_at: now.saturating_add(request.lease_ms),
+            pending: begin == Begin::Pending,
+            look: begin == Begin::Look,
+        };
+        let taken = match &request.scope.owner {
+            Owner::Wallet(wallet) => self.take_from_wallet(wallet, request, &ask, &draft, random, after)?,
+            _ => self.take_from_mirror(request, &ask, &draft, random, after)?,
+        };
+        let held = Held {
+            claim,
+            fence: draft.fence,
+            since: now,
+            expires_at: draft.expires_at,
+            amount: request.amount,
+            sum: taken.tokens.iter().map(|token| u128::from(token.quantity)).sum(),
+            pending: draft.pending,
+            tokens: taken.tokens,
+            parts: taken.parts,
+        };
+        let (spender, state) = (request.spender.clone(), State::Held(held.clone()));
+        desk.put(Entry { spender, body, state });
+        Ok(held)
+    }
+
+    fn take_from_wallet(
+        &self,
+        wallet: &str,
+        request: &SelectRequest,
+        ask: &Ask<'_>,
+        draft: &Draft,
+        random: &mut Random,
+        after: &mut After,
+    ) -> Result<Taken, Refusal> {
+        let (token_type, currency) = (&request.scope.token_type, &request.scope.currency);
+        let hash = self.pool_hash(wallet, token_type, currency);
+        let mut stripe = self.stripe(self.stripe_number(hash));
+        self.reclaim(&mut stripe, draft.since, after);
+        let numbers =
+            stripe.pool(hash, wallet, token_type, currency).map_or(&[][..], |pool| pool.lanes.all());
+        let lanes = numbers.iter().filter_map(|number| stripe.lanes.get(*number));
+        let mut lanes: Vec<&Lane> = lanes.filter(|lane| ask.takes(lane)).collect();
+        let locks = PoolLocks { stripe: &stripe, lanes: numbers };
+        let picks = match decide(&mut lanes, &*stripe, &locks, ask, random) {
+            Ok(picks) => picks,
+            Err(refusal) => {
+                stripe.counters.refused += 1;
+                return Err(refusal);
+            }
+        };
+        if draft.look {
+            return Err(Refusal::Contention { attempts: 0 });
+        }
+        let part = self.lock_picks(&mut stripe, &picks, draft);
+        let tokens = picks.iter().map(|pick| tokens_at(&stripe, pick.handle).clone()).collect();
+        count(&mut stripe, picks.len());
+        Ok(Taken { tokens, parts: Parts::One([part]) })
+    }
+
+    /// Chooses from the mirror, then locks the stripes of the chosen and looks again. All or nothing: a token that is gone
+    /// meanwhile sends the whole choice back.
+    fn take_from_mirror(
+        &self,
+        request: &SelectRequest,
+        ask: &Ask<'_>,
+        draft: &Draft,
+        random: &mut Random,
+        after: &mut After,
+    ) -> Result<Taken, Refusal> {
+        self.keep_index(request.scope.owner.kind())?;
+        for _ in 0..CLAIM_ATTEMPTS {
+            self.reclaim_everywhere(draft.since, after);
+            let proposed = self.mirrors.read(&request.scope, |bucket| {
+                let Some(bucket) = bucket else {
+                    return decide(&mut [], &Nobody, &Nobody, ask, random).map(|_| vec![]);
+                };
+                let mut lanes: Vec<&Lane> =
+                    bucket.lanes.iter().filter(|lane| !lane.is_empty() && ask.takes(lane)).collect();
+                let picks = decide(&mut lanes, bucket, bucket, ask, random)?;
+                Ok(picks.iter().map(|pick| (*pick, bucket.copies[&pick.handle].token.clone())).collect())
+            });
+            let proposed: Vec<(Pick, Token)> = match proposed {
+                Ok(proposed) => proposed,
+                Err(refusal) => {
+                    self.stripe(0).counters.refused += 1;
+                    return Err(refusal);
+                }
+            };
+            if draft.look {
+                return Err(Refusal::Contention { attempts: 0 });
+            }
+            let mut numbers: Vec<u32> = proposed.iter().map(|(pick, _)| pick.handle.stripe()).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            let mut stripes = self.stripes(numbers.clone());
+            let all_there = proposed.iter().all(|(pick, token)| {
+                let stripe = stripes.get(pick.handle.stripe());
+                let slot = stripe.slots.get(pick.handle.slot());
+                slot.is_some_and(|slot| slot.lock == NO_LOCK && slot.token.id.same_place(&token.id))
+            });
+            if !all_there {
+                stripes.guards[0].counters.conflicts += 1;
+                continue;
+            }
+            let mut parts = Vec::with_capacity(numbers.len());
+            for number in numbers {
+                let here =
+                    proposed.iter().map(|(pick, _)| *pick).filter(|pick| pick.handle.stripe() == number);
+                let picks: Vec<Pick> = here.collect();
+                parts.push(self.lock_picks(stripes.get(number), &picks, draft));
+            }
+            count(&mut stripes.guards[0], proposed.len());
+            let tokens = proposed.into_iter().map(|(_, token)| token).collect();
+            return Ok(Taken { tokens, parts: Parts::new(&parts) });
+        }
+        Err(Refusal::Contention { attempts: CLAIM_ATTEMPTS })
+    }
+
+    fn lock_picks(&self, stripe: &mut Stripe, picks: &[Pick], draft: &Draft) -> (u32, u32) {
+        let slots = picks.iter().map(|pick| pick.handle.slot()).collect();
+        self.lock_slots(stripe, slots, draft)
+    }
+
+    /// Locks free tokens of one stripe. Returns where the lock is.
+    pub(crate) fn lock_slots(&self, stripe: &mut Stripe, slots: Vec<u32>, draft: &Draft) -> (u32, u32) {
+        let number = stripe.add_lock(Lock {
+            spender: draft.spender.clone(),
+            claim: draft.claim,
+            fence: draft.fence,
+            since: draft.since,
+            expires_at: draft.expires_at,
+            pending: draft.pending,
+            broken: false,
+            slots,
+        });
+        let end = stripe.locks.get(number).expect("just added").end();
+        self.note_end(stripe.number, end);
+        self.show_lock(stripe, number);
+        (stripe.number, number)
+    }
+
+    /// Lets the mirrors see a lock as it is now.
+    pub(crate) fn show_lock(&self, stripe: &Stripe, number: u32) {
+        let kinds = self.mirrored();
+        if kinds == 0 {
+            return;
+        }
+        let lock = stripe.locks.get(number).expect("the caller has it");
+        for slot in &lock.slots {
+            let handle = Handle::new(stripe.number, *slot);
+            self.mirrors.lock(kinds, tokens_at(stripe, handle), handle, &lock.spender, lock.end());
+        }
+    }
+}
+
+/// A lock to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) spender: Name,
+    pub(crate) claim: u64,
+    pub(crate) fence: u64,
+    pub(crate) since: i64,
+    pub(crate) expires_at: i64,
+    pub(crate) pending: bool,
+    /// Whether no lock is to be made after all.
+    pub(crate) look: bool,
+}
+
+/// The scope of somebody unknown.
+struct Nobody;
+
+impl crate::choose::Shelf for Nobody {
+    fn token(&self, _: Handle) -> &Token {
+        unreachable!("nobody has no tokens")
+    }
+}
+
+impl Locks for Nobody {
+    fn each(&self, _: &mut dyn FnMut(&Token, &Name, i64)) {}
+}
+
+fn tokens_at(stripe: &Stripe, handle: Handle) -> &Token {
+    crate::choose::Shelf::token(stripe, handle)
+}
+
+fn count(stripe: &mut Stripe, inputs: usize) {
+    let counters = &mut stripe.counters;
+    counters.selections += 1;
+    counters.inputs += u64::try_from(inputs).unwrap_or(u64::MAX);
+    let class = usize::try_from(inputs.max(1).next_power_of_two().ilog2()).unwrap_or(15).min(15);
+    counters.inputs_histogram[class] += 1;
+}

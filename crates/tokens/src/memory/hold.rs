@@ -1,0 +1,132 @@
+//! What a holder can do with its lock besides spending: renew it, give it back.
+
+use super::spenders::{Held, State};
+use super::{After, MemorySelector, Stripes};
+use crate::answer::Lease;
+use crate::refusal::Refusal;
+use crate::request::check_lease;
+use crate::token::Name;
+
+pub(crate) fn lost(spender: &str, reason: &'static str) -> Refusal {
+    Refusal::LeaseLost { spender: spender.into(), reason }
+}
+
+impl MemorySelector {
+    /// Whether every part of a lock still stands.
+    pub(crate) fn is_live(&self, held: &Held, now: i64) -> bool {
+        held.parts.all().iter().all(|(stripe, number)| {
+            let stripe = self.stripe(*stripe);
+            stripe.lock_of(*number, held.claim).is_some_and(|lock| lock.is_live(now))
+        })
+    }
+
+    /// The same with the stripes in hand; says what is missing.
+    pub(crate) fn check_live(
+        &self,
+        stripes: &mut Stripes<'_>,
+        spender: &str,
+        held: &Held,
+        now: i64,
+    ) -> Result<(), Refusal> {
+        for (stripe, number) in held.parts.all() {
+            match stripes.get(*stripe).lock_of(*number, held.claim) {
+                None => return Err(lost(spender, "its lease has ended and others may hold its tokens")),
+                Some(lock) if !lock.is_live(now) => return Err(lost(spender, "its lease has ended")),
+                Some(lock) if lock.broken => {
+                    return Err(lost(spender, "a token of it was consumed elsewhere"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn part_stripes(held: &Held) -> Vec<u32> {
+        held.parts.all().iter().map(|(stripe, _)| *stripe).collect()
+    }
+
+    /// Frees what is left of a lock. Returns how many tokens.
+    pub(crate) fn free_parts(&self, held: &Held, after: &mut After) -> usize {
+        if let [(stripe, number)] = held.parts.all() {
+            let mut stripe = self.stripe(*stripe);
+            let standing = stripe.lock_of(*number, held.claim).is_some();
+            return if standing { self.free_lock(&mut stripe, *number, after).slots.len() } else { 0 };
+        }
+        let mut stripes = self.stripes(Self::part_stripes(held));
+        let mut freed = 0;
+        for (stripe, number) in held.parts.all() {
+            let stripe = stripes.get(*stripe);
+            if stripe.lock_of(*number, held.claim).is_some() {
+                freed += self.free_lock(stripe, *number, after).slots.len();
+            }
+        }
+        freed
+    }
+
+    pub(crate) fn renew_until(
+        &self,
+        spender: &str,
+        fence: Option<u64>,
+        expires_at: i64,
+        now: i64,
+    ) -> Result<Lease, Refusal> {
+        let mut desk = self.spenders.desk(spender);
+        let Some(held) = desk.held_mut(spender).filter(|held| !held.pending) else {
+            return Err(lost(spender, "it holds nothing"));
+        };
+        if fence.is_some_and(|fence| fence != held.fence) {
+            return Err(lost(spender, "the fence is of another selection"));
+        }
+        let mut stripes = self.stripes(Self::part_stripes(held));
+        self.check_live(&mut stripes, spender, held, now)?;
+        held.expires_at = expires_at;
+        for (stripe, number) in held.parts.all() {
+            let stripe = stripes.get(*stripe);
+            stripe.change_lock(*number, |lock| lock.expires_at = expires_at);
+            self.note_end(stripe.number, expires_at);
+            self.show_lock(stripe, *number);
+        }
+        Ok(Lease { expires_at, fence: held.fence })
+    }
+
+    pub(crate) fn renew_for(
+        &self,
+        spender: &str,
+        fence: Option<u64>,
+        lease_ms: i64,
+        now: i64,
+    ) -> Result<Lease, Refusal> {
+        check_lease(lease_ms)?;
+        self.renew_until(spender, fence, now.saturating_add(lease_ms), now)
+    }
+
+    /// Ends a spender's lock, whatever its lease. Pending claims are the host's to undo.
+    pub(crate) fn end_lock(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, Refusal> {
+        let mut after = After::default();
+        let freed = {
+            let mut desk = self.spenders.desk(spender);
+            let Some(held) = desk.held_mut(spender).filter(|held| !held.pending) else { return Ok(0) };
+            if fence.is_some_and(|fence| fence != held.fence) {
+                return Err(lost(spender, "the fence is of another selection"));
+            }
+            let freed = self.free_parts(held, &mut after);
+            desk.remove(spender);
+            freed
+        };
+        self.finish(after, now);
+        Ok(freed)
+    }
+
+    /// Who holds something, for those who clean up after a crash of their own.
+    #[must_use]
+    pub fn holders(&self) -> Vec<Name> {
+        let mut names = Vec::new();
+        self.spenders.each(|entry| {
+            if let State::Held(_) = entry.state {
+                names.push(entry.spender.clone());
+            }
+        });
+        names.sort_unstable();
+        names
+    }
+}

@@ -1,0 +1,236 @@
+//! For a host with a log of its own: claim first, write it down, then confirm or undo; on replay apply what was written.
+//!
+//! `claim` chooses in the caller's thread. The host appends the ids with a fence and a lease end, and its decision comes
+//! back as `confirm` or `undo`. Replay calls `apply_*` with what the log says; nothing is chosen again.
+
+use std::sync::Arc;
+
+use super::claim::{Begin, Claim, Claimed, Draft};
+use super::hold::lost;
+use super::ids::Known;
+use super::spenders::{Entry, Held, Parts, State};
+use super::stripe::NO_LOCK;
+use super::waiting::claimed;
+use super::{After, MemorySelector};
+use crate::answer::{Lease, LockRecord, Restored, Selection, Transaction};
+use crate::choose::lane::Handle;
+use crate::random::Random;
+use crate::refusal::Refusal;
+use crate::request::{Fingerprint, Predicate, SelectRequest};
+use crate::token::{Token, TokenId};
+
+impl MemorySelector {
+    /// Chooses tokens and sets them aside. They stay so until [`MemorySelector::confirm`] or [`MemorySelector::undo`].
+    pub fn claim(
+        &self,
+        request: &SelectRequest,
+        predicate: Option<&Predicate>,
+        now: i64,
+        random: &mut Random,
+    ) -> Result<Claimed, Refusal> {
+        let mut after = After::default();
+        let outcome = self.claim_inner(request, predicate, Begin::Pending, now, random, &mut after);
+        self.finish(after, now);
+        outcome.map(|(held, new)| claimed(request.spender.clone(), held, new))
+    }
+
+    /// Makes a claim a lock with the fence and the end that the host has written down.
+    pub fn confirm(&self, claim: &Claim, fence: u64, expires_at: i64) -> Result<Selection, Refusal> {
+        let spender = &claim.spender;
+        let mut desk = self.spenders.desk(spender);
+        let found = desk.held_mut(spender).filter(|held| held.pending && held.claim == claim.number);
+        let held = found.ok_or_else(|| lost(spender, "there is no such claim"))?;
+        let mut stripes = self.stripes(Self::part_stripes(held));
+        (held.pending, held.fence, held.expires_at) = (false, fence, expires_at);
+        for (stripe, number) in held.parts.all() {
+            let stripe = stripes.get(*stripe);
+            stripe.change_lock(*number, |lock| {
+                (lock.pending, lock.fence, lock.expires_at) = (false, fence, expires_at);
+            });
+            self.note_end(stripe.number, expires_at);
+            self.show_lock(stripe, *number);
+        }
+        self.raise_fence(fence);
+        Ok(held.selection(spender.clone()))
+    }
+
+    /// Gives a claim's tokens back. `false` if it was confirmed or undone before.
+    pub fn undo(&self, claim: &Claim, now: i64) -> bool {
+        let mut after = After::default();
+        {
+            let mut desk = self.spenders.desk(&claim.spender);
+            let Some(held) = desk.held_mut(&claim.spender) else { return false };
+            if !held.pending || held.claim != claim.number {
+                return false;
+            }
+            let held = held.clone();
+            desk.remove(&claim.spender);
+            self.free_parts(&held, &mut after);
+        }
+        self.finish(after, now);
+        true
+    }
+
+    /// Locks the recorded tokens. `now` is the record's time: a lock whose lease had ended by then gives way. A lock of the
+    /// same spender and fence that stands already is left as it is, so that a record may be applied twice.
+    pub fn apply_lock(&self, record: &LockRecord, now: i64) -> Result<(), Refusal> {
+        let mut after = After::default();
+        let outcome = self.apply_lock_inner(record, now, &mut after);
+        self.finish(after, now);
+        outcome
+    }
+
+    fn apply_lock_inner(&self, record: &LockRecord, now: i64, after: &mut After) -> Result<(), Refusal> {
+        let spender = &record.spender;
+        let mut desk = self.spenders.desk(spender);
+        match desk.find(spender).map(|entry| entry.state.clone()) {
+            Some(State::Held(held)) if held.fence == record.fence && !held.pending => return Ok(()),
+            Some(State::Held(held)) if held.pending || self.is_live(&held, now) => {
+                let reason = "it holds another selection";
+                return Err(Refusal::SpenderInUse { spender: spender.clone(), reason });
+            }
+            Some(State::Held(held)) => {
+                self.free_parts(&held, after);
+                desk.remove(spender);
+            }
+            Some(State::Spent(_)) | None => {}
+        }
+        let mut handles: Vec<Handle> = Vec::with_capacity(record.ids.len());
+        for id in &record.ids {
+            match self.ids.find(id) {
+                Known::Live(handle) => handles.push(handle),
+                Known::Consumed => return Err(Refusal::TokenConsumed(id.clone())),
+                Known::Nothing => return Err(Refusal::UnknownToken(id.clone())),
+            }
+        }
+        let mut numbers: Vec<u32> = handles.iter().map(|handle| handle.stripe()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut stripes = self.stripes(numbers.clone());
+        numbers.iter().for_each(|number| self.reclaim(stripes.get(*number), now, after));
+        let mut tokens: Vec<Token> = Vec::with_capacity(handles.len());
+        for (handle, id) in handles.iter().zip(&record.ids) {
+            match stripes.get(handle.stripe()).slots.get(handle.slot()) {
+                Some(slot) if slot.token.id != *id => return Err(Refusal::TokenConsumed(id.clone())),
+                None => return Err(Refusal::TokenConsumed(id.clone())),
+                Some(slot) if slot.lock != NO_LOCK => return Err(Refusal::Contention { attempts: 1 }),
+                Some(slot) => tokens.push(slot.token.clone()),
+            }
+        }
+        let draft = Draft {
+            spender: spender.clone(),
+            claim: self.next_number(),
+            fence: record.fence,
+            since: record.since,
+            expires_at: record.expires_at,
+            pending: false,
+            look: false,
+        };
+        let mut parts = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let here = handles.iter().filter(|handle| handle.stripe() == number);
+            let slots = here.map(|handle| handle.slot()).collect();
+            parts.push(self.lock_slots(stripes.get(number), slots, &draft));
+        }
+        let held = Held {
+            claim: draft.claim,
+            fence: record.fence,
+            since: record.since,
+            expires_at: record.expires_at,
+            amount: record.amount,
+            sum: tokens.iter().map(|token| u128::from(token.quantity)).sum(),
+            pending: false,
+            tokens: tokens.into(),
+            parts: Parts::new(&parts),
+        };
+        desk.put(Entry { spender: spender.clone(), body: record.body, state: State::Held(held) });
+        self.raise_fence(record.fence);
+        Ok(())
+    }
+
+    /// Exchanges tokens as a recorded spend says, ends the spender's lock and remembers the transaction under the spend's
+    /// content. Applied twice it changes nothing.
+    pub fn apply_spend(&self, transaction: &Transaction, body: Fingerprint, now: i64) -> Result<(), Refusal> {
+        let spender = &transaction.spender;
+        self.update_inner(&transaction.consumed, transaction.produced.clone(), now)?;
+        let mut after = After::default();
+        {
+            let mut desk = self.spenders.desk(spender);
+            if let Some(held) = desk.held_mut(spender) {
+                let held = held.clone();
+                self.free_parts(&held, &mut after);
+            }
+            let state = State::Spent(Arc::new(transaction.clone()));
+            desk.put(Entry { spender: spender.clone(), body, state });
+        }
+        self.finish(after, now);
+        Ok(())
+    }
+
+    /// Frees what a spender has locked, as the log says. Returns how many tokens.
+    pub fn apply_unlock(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, Refusal> {
+        self.end_lock(spender, fence, now)
+    }
+
+    /// Ends a lock whose lease has run out by the log's clock. A newer lock of the same spender stays.
+    pub fn apply_lease_end(&self, spender: &str, fence: u64, now: i64) -> usize {
+        self.end_lock(spender, Some(fence), now).unwrap_or(0)
+    }
+
+    /// Moves the end of a lock, as the log says; [`crate::limits::NO_END`] makes it a hold without lease.
+    pub fn apply_renew(
+        &self,
+        spender: &str,
+        fence: u64,
+        expires_at: i64,
+        now: i64,
+    ) -> Result<Lease, Refusal> {
+        self.renew_until(spender, Some(fence), expires_at, now)
+    }
+
+    /// The live locks, to be put back after a restart. Claims that are not confirmed are left out.
+    #[must_use]
+    pub fn export_locks(&self, now: i64) -> Vec<LockRecord> {
+        let mut records = Vec::new();
+        let mut candidates: Vec<(Entry, Held)> = Vec::new();
+        self.spenders.each(|entry| {
+            if let State::Held(held) = &entry.state
+                && !held.pending
+            {
+                candidates.push((entry.clone(), held.clone()));
+            }
+        });
+        for (entry, held) in candidates.into_iter().filter(|(_, held)| self.is_live(held, now)) {
+            let ids: Vec<TokenId> = held.tokens.iter().map(|token| token.id.clone()).collect();
+            records.push(LockRecord {
+                spender: entry.spender,
+                fence: held.fence,
+                since: held.since,
+                expires_at: held.expires_at,
+                amount: held.amount,
+                body: entry.body,
+                ids,
+            });
+        }
+        records.sort_by_key(|record| record.fence);
+        records
+    }
+
+    /// Puts exported locks back with their absolute end. Do this before [`MemorySelector::end_load`], so that nobody selects
+    /// in between. What cannot be put back whole is named, not passed over.
+    pub fn restore_locks(&self, records: &[LockRecord], now: i64) -> Restored {
+        let mut restored = Restored::default();
+        for record in records {
+            if record.expires_at <= now {
+                self.raise_fence(record.fence);
+                restored.expired += 1;
+                continue;
+            }
+            match self.apply_lock(record, now) {
+                Ok(()) => restored.locks += 1,
+                Err(_) => restored.broken.push(record.spender.clone()),
+            }
+        }
+        restored
+    }
+}

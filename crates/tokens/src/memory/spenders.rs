@@ -1,0 +1,166 @@
+//! What each spender has: a live lock, or a spend that is remembered. Taken before any stripe.
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+
+use super::locked;
+use crate::answer::{Selection, Transaction};
+use crate::request::Fingerprint;
+use crate::sync::{Mutex, MutexGuard};
+use crate::token::{Name, Token};
+
+const SHARDS: usize = 256;
+
+/// The pieces of a lock: stripe and number there. Nearly always one.
+#[derive(Clone, Debug)]
+pub(crate) enum Parts {
+    One([(u32, u32); 1]),
+    Many(Box<[(u32, u32)]>),
+}
+
+impl Parts {
+    pub(crate) fn new(parts: &[(u32, u32)]) -> Self {
+        match parts {
+            [one] => Parts::One([*one]),
+            many => Parts::Many(many.into()),
+        }
+    }
+
+    pub(crate) fn all(&self) -> &[(u32, u32)] {
+        match self {
+            Parts::One(one) => one,
+            Parts::Many(many) => many,
+        }
+    }
+}
+
+/// A selection as it was answered, and where its locks are.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) claim: u64,
+    pub(crate) fence: u64,
+    pub(crate) since: i64,
+    pub(crate) expires_at: i64,
+    pub(crate) amount: u64,
+    pub(crate) sum: u128,
+    pub(crate) pending: bool,
+    pub(crate) tokens: Arc<[Token]>,
+    pub(crate) parts: Parts,
+}
+
+impl Held {
+    pub(crate) fn selection(&self, spender: Name) -> Selection {
+        Selection {
+            spender,
+            tokens: self.tokens.clone(),
+            sum: self.sum,
+            amount: self.amount,
+            expires_at: self.expires_at,
+            fence: self.fence,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum State {
+    Held(Held),
+    Spent(Arc<Transaction>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) spender: Name,
+    /// What was asked: the selection's body while held, the spend's once spent.
+    pub(crate) body: Fingerprint,
+    pub(crate) state: State,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    entries: HashTable<(u64, Entry)>,
+    spent: VecDeque<Name>,
+    spends_max: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Spenders {
+    shards: Vec<Mutex<Shard>>,
+    hasher: FixedState,
+}
+
+/// The entries of one shard, locked, seen by one spender.
+pub(crate) struct Desk<'a> {
+    shard: MutexGuard<'a, Shard>,
+    hash: u64,
+    hasher: &'a FixedState,
+}
+
+impl Spenders {
+    pub(crate) fn new(seed: u64, spends_max: usize) -> Self {
+        let spends_max = spends_max.div_ceil(SHARDS).max(1);
+        let shard = |_| Mutex::new(Shard { spends_max, ..Shard::default() });
+        Spenders { shards: (0..SHARDS).map(shard).collect(), hasher: FixedState::with_seed(seed ^ 0x5e) }
+    }
+
+    pub(crate) fn desk(&self, spender: &str) -> Desk<'_> {
+        let hash = self.hasher.hash_one(spender);
+        let place = usize::try_from(hash >> 56).expect("a byte fits");
+        Desk { shard: locked(&self.shards[place]), hash, hasher: &self.hasher }
+    }
+
+    /// Shows every entry, shard by shard.
+    pub(crate) fn each(&self, mut show: impl FnMut(&Entry)) {
+        for shard in &self.shards {
+            locked(shard).entries.iter().for_each(|(_, entry)| show(entry));
+        }
+    }
+}
+
+impl Desk<'_> {
+    pub(crate) fn find(&self, spender: &str) -> Option<&Entry> {
+        let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
+        self.shard.entries.find(self.hash, same).map(|(_, entry)| entry)
+    }
+
+    pub(crate) fn held_mut(&mut self, spender: &str) -> Option<&mut Held> {
+        let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
+        match self.shard.entries.find_mut(self.hash, same) {
+            Some((_, Entry { state: State::Held(held), .. })) => Some(held),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn put(&mut self, entry: Entry) {
+        let before = self.remove(&entry.spender).map(|entry| entry.state);
+        let again = matches!(before, Some(State::Spent(_)));
+        if !again && matches!(entry.state, State::Spent(_)) {
+            self.remember(entry.spender.clone());
+        }
+        self.shard.entries.insert_unique(self.hash, (self.hash, entry), |(hash, _)| *hash);
+    }
+
+    /// Keeps the memory of spends within its bound: the oldest of the shard goes.
+    fn remember(&mut self, spender: Name) {
+        self.shard.spent.push_back(spender);
+        if self.shard.spent.len() <= self.shard.spends_max {
+            return;
+        }
+        let Some(oldest) = self.shard.spent.pop_front() else { return };
+        let hash = self.hasher.hash_one(&*oldest);
+        let same =
+            |(_, entry): &(u64, Entry)| entry.spender == oldest && matches!(entry.state, State::Spent(_));
+        if let Ok(entry) = self.shard.entries.find_entry(hash, same) {
+            entry.remove();
+        }
+    }
+
+    pub(crate) fn remove(&mut self, spender: &str) -> Option<Entry> {
+        let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
+        let found = self.shard.entries.find_entry(self.hash, same).ok()?;
+        Some(found.remove().0.1)
+    }
+}

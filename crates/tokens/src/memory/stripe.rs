@@ -1,0 +1,310 @@
+//! A stripe: the tokens of the wallets that hash to it, their lanes and their locks, under one mutex.
+//!
+//! A token lives in exactly one stripe, by (wallet, type, currency), and is locked, freed and consumed only there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use super::slab::Slab;
+use crate::answer::Counters;
+use crate::choose::Shelf;
+use crate::choose::lane::{Handle, Lane};
+use crate::limits::NO_END;
+use crate::token::{Kind, Name, Token};
+
+pub(crate) const NO_LOCK: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) token: Token,
+    pub(crate) lane: u32,
+    /// The lock that holds it, or [`NO_LOCK`].
+    pub(crate) lock: u32,
+}
+
+/// The lanes of one (wallet, type, currency).
+#[derive(Debug)]
+pub(crate) struct Pool {
+    wallet: Name,
+    token_type: Name,
+    currency: Name,
+    pub(crate) lanes: Lanes,
+}
+
+/// The lanes of a pool: nearly always one.
+#[derive(Debug)]
+pub(crate) enum Lanes {
+    One([u32; 1]),
+    Many(Vec<u32>),
+}
+
+impl Lanes {
+    pub(crate) fn all(&self) -> &[u32] {
+        match self {
+            Lanes::One(one) => one,
+            Lanes::Many(many) => many,
+        }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Vec<u32>)) {
+        let mut all = self.all().to_vec();
+        change(&mut all);
+        *self = match all.as_slice() {
+            [one] => Lanes::One([*one]),
+            _ => Lanes::Many(all),
+        };
+    }
+}
+
+/// A kind of which there are tokens here: its one shared copy, and the lane they run in.
+#[derive(Debug)]
+struct KindEntry {
+    hash: u64,
+    kind: Arc<Kind>,
+    tokens: usize,
+    lane: u32,
+}
+
+/// The part of a spender's lock that lies in this stripe.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    pub(crate) spender: Name,
+    /// Names this lock for ever; a number in the slab is used again.
+    pub(crate) claim: u64,
+    pub(crate) fence: u64,
+    pub(crate) since: i64,
+    pub(crate) expires_at: i64,
+    /// Whether the host has yet to confirm it; until then it does not end by itself.
+    pub(crate) pending: bool,
+    /// Whether a token of it was consumed from outside.
+    pub(crate) broken: bool,
+    pub(crate) slots: Vec<u32>,
+}
+
+impl Lock {
+    /// When it ends by itself.
+    pub(crate) fn end(&self) -> i64 {
+        if self.pending { NO_END } else { self.expires_at }
+    }
+
+    pub(crate) fn is_live(&self, now: i64) -> bool {
+        self.end() > now || self.end() == NO_END
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Stripe {
+    pub(crate) number: u32,
+    pub(crate) slots: Slab<Slot>,
+    pub(crate) lanes: Slab<Lane>,
+    pub(crate) locks: Slab<Lock>,
+    /// Locks by their end.
+    pub(crate) ends: BTreeSet<(i64, u32)>,
+    pools: HashTable<(u64, Pool)>,
+    kinds: HashTable<KindEntry>,
+    pub(crate) counters: Counters,
+}
+
+impl Shelf for Stripe {
+    fn token(&self, handle: Handle) -> &Token {
+        &self.slots.get(handle.slot()).expect("a lane holds only tokens that are there").token
+    }
+}
+
+impl Stripe {
+    pub(crate) fn new(number: u32) -> Self {
+        Stripe { number, ..Stripe::default() }
+    }
+
+    pub(crate) fn pool(&self, hash: u64, wallet: &str, token_type: &str, currency: &str) -> Option<&Pool> {
+        let same = |(_, pool): &(u64, Pool)| {
+            &*pool.wallet == wallet && &*pool.token_type == token_type && &*pool.currency == currency
+        };
+        self.pools.find(hash, same).map(|(_, pool)| pool)
+    }
+
+    fn pool_mut(&mut self, hash: u64, kind: &Kind) -> &mut Pool {
+        let same = |(_, pool): &(u64, Pool)| {
+            pool.wallet == kind.wallet && pool.token_type == kind.token_type && pool.currency == kind.currency
+        };
+        let new = || {
+            let (wallet, token_type) = (kind.wallet.clone(), kind.token_type.clone());
+            (
+                hash,
+                Pool { wallet, token_type, currency: kind.currency.clone(), lanes: Lanes::Many(Vec::new()) },
+            )
+        };
+        &mut self.pools.entry(hash, same, |(hash, _)| *hash).or_insert_with(new).into_mut().1
+    }
+
+    /// Each pool with its owner, for those who look for fragmented wallets.
+    pub(crate) fn pools(&self) -> impl Iterator<Item = (&Name, &Name, &Name, &[u32])> {
+        let all = self.pools.iter().map(|(_, pool)| pool);
+        all.map(|pool| (&pool.wallet, &pool.token_type, &pool.currency, pool.lanes.all()))
+    }
+
+    /// Takes a token in, free. Returns where it lies, and the bytes of its kind if it is the first of it.
+    pub(crate) fn insert(
+        &mut self,
+        pool_hash: u64,
+        kind_hash: u64,
+        mut token: Token,
+        share: impl Fn(&Name) -> Name,
+    ) -> (Handle, Option<usize>) {
+        let same = |known: &KindEntry| known.hash == kind_hash && known.kind == token.kind;
+        let (lane, new_kind) = match self.kinds.find_mut(kind_hash, same) {
+            Some(known) => {
+                known.tokens += 1;
+                token.kind = known.kind.clone();
+                (known.lane, None)
+            }
+            None => {
+                let kind = Arc::make_mut(&mut token.kind);
+                (kind.token_type, kind.currency) = (share(&kind.token_type), share(&kind.currency));
+                let lane = self.lane_for(pool_hash, &token.kind);
+                let entry = KindEntry { hash: kind_hash, kind: token.kind.clone(), tokens: 1, lane };
+                self.kinds.insert_unique(kind_hash, entry, |known| known.hash);
+                (lane, Some(token.kind.bytes()))
+            }
+        };
+        let quantity = token.quantity;
+        let slot = self.slots.insert(Slot { token, lane, lock: NO_LOCK });
+        let handle = Handle::new(self.number, slot);
+        self.lane_mut(lane).add_free(quantity, handle);
+        (handle, new_kind)
+    }
+
+    fn lane_for(&mut self, pool_hash: u64, kind: &Kind) -> u32 {
+        let numbers = self.pool_mut(pool_hash, kind).lanes.all().to_vec();
+        let fits = |number: &&u32| {
+            self.lanes
+                .get(**number)
+                .is_some_and(|lane| lane.notary == kind.notary && lane.issuer == kind.issuer)
+        };
+        if let Some(number) = numbers.iter().find(fits) {
+            return *number;
+        }
+        let number = self.lanes.insert(Lane::new(kind.notary.clone(), kind.issuer.clone()));
+        self.pool_mut(pool_hash, kind).lanes.change(|lanes| lanes.push(number));
+        number
+    }
+
+    /// Takes a token out, whatever holds it. Returns it, and the bytes of its kind if it was the last of it.
+    pub(crate) fn remove(&mut self, pool_hash: u64, kind_hash: u64, slot: u32) -> (Token, Option<usize>) {
+        let Slot { token, lane, lock } = self.slots.remove(slot).expect("the caller found the token here");
+        let handle = Handle::new(self.number, slot);
+        if lock == NO_LOCK {
+            self.lane_mut(lane).remove_free(token.quantity, handle);
+        } else {
+            self.lane_mut(lane).remove_locked(token.quantity);
+            if let Some(lock) = self.locks.get_mut(lock) {
+                lock.broken = true;
+                lock.slots.retain(|other| *other != slot);
+            }
+        }
+        self.drop_lane_if_empty(pool_hash, &token.kind, lane);
+        let same = |known: &KindEntry| Arc::ptr_eq(&known.kind, &token.kind);
+        let mut gone = None;
+        if let Ok(mut entry) = self.kinds.find_entry(kind_hash, same) {
+            entry.get_mut().tokens -= 1;
+            if entry.get().tokens == 0 {
+                gone = Some(token.kind.bytes());
+                entry.remove();
+            }
+        }
+        (token, gone)
+    }
+
+    fn drop_lane_if_empty(&mut self, pool_hash: u64, kind: &Kind, lane: u32) {
+        if !self.lane_mut(lane).is_empty() {
+            return;
+        }
+        self.lanes.remove(lane);
+        let pool = self.pool_mut(pool_hash, kind);
+        pool.lanes.change(|lanes| lanes.retain(|other| *other != lane));
+        if !pool.lanes.all().is_empty() {
+            return;
+        }
+        let same = |(_, pool): &(u64, Pool)| {
+            pool.wallet == kind.wallet && pool.token_type == kind.token_type && pool.currency == kind.currency
+        };
+        if let Ok(entry) = self.pools.find_entry(pool_hash, same) {
+            entry.remove();
+        }
+    }
+
+    pub(crate) fn lane_mut(&mut self, lane: u32) -> &mut Lane {
+        self.lanes.get_mut(lane).expect("a token's lane is there as long as the token")
+    }
+
+    /// Locks free tokens.
+    pub(crate) fn add_lock(&mut self, lock: Lock) -> u32 {
+        let end = lock.end();
+        let slots = lock.slots;
+        let number = self.locks.insert(Lock { slots: Vec::new(), ..lock });
+        for &slot in &slots {
+            let found = self.slots.get_mut(slot).expect("the caller found the token here");
+            assert_eq!(found.lock, NO_LOCK, "a locked token cannot be locked again");
+            found.lock = number;
+            let (lane, quantity) = (found.lane, found.token.quantity);
+            let handle = Handle::new(self.number, slot);
+            self.lane_mut(lane).lock(quantity, handle);
+        }
+        self.locks.get_mut(number).expect("just added").slots = slots;
+        self.note_end(end, number);
+        number
+    }
+
+    fn note_end(&mut self, end: i64, number: u32) {
+        if end != NO_END {
+            self.ends.insert((end, number));
+        }
+    }
+
+    /// The lock of that number, if it still belongs to that claim.
+    pub(crate) fn lock_of(&self, number: u32, claim: u64) -> Option<&Lock> {
+        self.locks.get(number).filter(|lock| lock.claim == claim)
+    }
+
+    /// Changes a lock and keeps the order of ends.
+    pub(crate) fn change_lock(&mut self, number: u32, change: impl FnOnce(&mut Lock)) {
+        let lock = self.locks.get_mut(number).expect("the caller found the lock");
+        let before = lock.end();
+        change(lock);
+        let after = lock.end();
+        if before != after {
+            self.ends.remove(&(before, number));
+            self.note_end(after, number);
+        }
+    }
+
+    /// Ends a lock; its tokens are free again.
+    pub(crate) fn free_lock(&mut self, number: u32) -> Lock {
+        let lock = self.locks.remove(number).expect("the caller found the lock");
+        self.ends.remove(&(lock.end(), number));
+        for slot in &lock.slots {
+            let found = self.slots.get_mut(*slot).expect("a locked token is there");
+            found.lock = NO_LOCK;
+            let (lane, quantity) = (found.lane, found.token.quantity);
+            let handle = Handle::new(self.number, *slot);
+            self.lane_mut(lane).unlock(quantity, handle);
+        }
+        lock
+    }
+
+    /// Ends locks whose lease has run out. Each lock costs this once.
+    pub(crate) fn first_expired(&self, now: i64) -> Option<u32> {
+        self.ends.first().filter(|(end, _)| *end <= now).map(|(_, number)| *number)
+    }
+}
+
+impl Stripe {
+    /// Takes a lock away from its tokens, which the caller removes.
+    pub(crate) fn take_lock(&mut self, number: u32) -> Lock {
+        let lock = self.locks.remove(number).expect("the caller found the lock");
+        self.ends.remove(&(lock.end(), number));
+        lock
+    }
+}

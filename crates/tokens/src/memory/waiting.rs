@@ -1,0 +1,381 @@
+//! Waiting for funds that others hold: first come, first served per scope, woken by events, never by polling.
+//!
+//! A waiter holds nothing. When tokens of its scope become free, arrive or go for good, the thread that caused it tries the
+//! queue from the front until one has to go on waiting. The end of a lease and the end of a wait come with
+//! [`MemorySelector::tick`], at the time that [`MemorySelector::next_wakeup`] names.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashMap;
+
+use super::claim::{Begin, Claim, Claimed};
+use super::mirrors::{MIRRORED, bit, scope_of};
+use super::spenders::Held;
+use super::{After, MemorySelector, locked};
+use crate::answer::Selection;
+use crate::random::Random;
+use crate::refusal::Refusal;
+use crate::request::{OwnerKind, Predicate, Scope, SelectRequest};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::token::{Kind, Name};
+
+const SHARDS: usize = 64;
+
+/// Gets the answer of a select that may wait. Called once, under no lock, on the thread that made the answer possible:
+/// short, such as a send into a channel.
+pub type SelectAnswer = Box<dyn FnOnce(Result<Selection, Refusal>) + Send>;
+/// The same for a claim.
+pub type ClaimAnswer = Box<dyn FnOnce(Result<Claimed, Refusal>) + Send>;
+
+type Outcome = Result<(Held, bool), Refusal>;
+type Job = Box<dyn FnOnce() + Send>;
+
+enum Answer {
+    Select(SelectAnswer),
+    Claim(ClaimAnswer),
+}
+
+impl Answer {
+    fn begin(&self) -> Begin {
+        match self {
+            Answer::Select(_) => Begin::Held,
+            Answer::Claim(_) => Begin::Pending,
+        }
+    }
+
+    fn give(self, spender: Name, outcome: Outcome) {
+        match self {
+            Answer::Select(answer) => answer(outcome.map(|(held, _)| held.selection(spender))),
+            Answer::Claim(answer) => answer(outcome.map(|(held, new)| claimed(spender, held, new))),
+        }
+    }
+}
+
+pub(crate) fn claimed(spender: Name, held: Held, new: bool) -> Claimed {
+    if !new {
+        return Claimed::Held(held.selection(spender));
+    }
+    let Held { claim, tokens, sum, amount, .. } = held;
+    Claimed::New(Claim { number: claim, spender, tokens, sum, amount })
+}
+
+struct Waiter {
+    number: u64,
+    request: SelectRequest,
+    predicate: Option<Predicate>,
+    until: i64,
+    since: i64,
+    random: Random,
+    answer: Answer,
+}
+
+/// Names a waiting request, to call it off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    scope: Scope,
+    number: u64,
+}
+
+#[derive(Default)]
+struct Shard {
+    queues: HashMap<Scope, VecDeque<Waiter>, FixedState>,
+    /// When each waiter gives up.
+    ends: BTreeMap<(i64, u64), Scope>,
+}
+
+impl Shard {
+    fn take(&mut self, scope: &Scope, number: u64) -> Option<Waiter> {
+        let queue = self.queues.get_mut(scope)?;
+        let place = queue.iter().position(|waiter| waiter.number == number)?;
+        let waiter = queue.remove(place)?;
+        self.ends.remove(&(waiter.until, number));
+        if queue.is_empty() {
+            self.queues.remove(scope);
+        }
+        Some(waiter)
+    }
+}
+
+#[derive(Default)]
+struct Deliveries {
+    jobs: VecDeque<Job>,
+    running: bool,
+}
+
+pub(crate) struct Waiting {
+    shards: Vec<Mutex<Shard>>,
+    total: AtomicUsize,
+    ever: AtomicU64,
+    max: usize,
+    deliveries: Mutex<Deliveries>,
+    hasher: FixedState,
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").field("total", &self.now()).finish_non_exhaustive()
+    }
+}
+
+impl Waiting {
+    pub(crate) fn new(max: usize) -> Self {
+        Waiting {
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            total: AtomicUsize::new(0),
+            ever: AtomicU64::new(0),
+            max,
+            deliveries: Mutex::new(Deliveries::default()),
+            hasher: FixedState::with_seed(0x3a17),
+        }
+    }
+
+    /// Whether anybody waits. A waiter counts itself before its last look at the tokens: whoever frees some after that look
+    /// sees the waiter here, because both held the same lock in between.
+    pub(crate) fn is_anybody(&self) -> bool {
+        self.total.load(Ordering::SeqCst) > 0
+    }
+
+    pub(crate) fn now(&self) -> usize {
+        self.total.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn ever(&self) -> u64 {
+        self.ever.load(Ordering::Relaxed)
+    }
+
+    fn shard(&self, scope: &Scope) -> &Mutex<Shard> {
+        let hash = self.hasher.hash_one(scope);
+        &self.shards[usize::try_from(hash % 64).expect("below 64")]
+    }
+
+    /// Runs answers one after the other, never one inside another: an answer that frees tokens adds to the queue.
+    fn deliver(&self, jobs: Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
+        {
+            let mut deliveries = locked(&self.deliveries);
+            deliveries.jobs.extend(jobs);
+            if deliveries.running {
+                return;
+            }
+            deliveries.running = true;
+        }
+        struct Done<'a>(&'a Mutex<Deliveries>);
+        impl Drop for Done<'_> {
+            fn drop(&mut self) {
+                locked(self.0).running = false;
+            }
+        }
+        // Only an answer that panics leaves through here; the others end below, in one step with finding nothing more.
+        let done = Done(&self.deliveries);
+        loop {
+            let job = {
+                let mut deliveries = locked(&self.deliveries);
+                match deliveries.jobs.pop_front() {
+                    Some(job) => job,
+                    None => {
+                        deliveries.running = false;
+                        break;
+                    }
+                }
+            };
+            job();
+        }
+        std::mem::forget(done);
+    }
+}
+
+impl MemorySelector {
+    /// Selects, and if others hold the funds waits for them until `until`. The answer comes through `answer`: before this
+    /// returns (then there is no ticket), or later. If even the end of all locks would not help, it comes at once.
+    #[must_use = "the ticket calls the request off; without one the answer has been given"]
+    pub fn select_or_wait(
+        &self,
+        request: SelectRequest,
+        predicate: Option<Predicate>,
+        until: i64,
+        now: i64,
+        random: Random,
+        answer: SelectAnswer,
+    ) -> Option<Ticket> {
+        self.ask_or_wait(request, predicate, until, now, random, Answer::Select(answer))
+    }
+
+    /// Claims, and if others hold the funds waits for them until `until`.
+    #[must_use = "the ticket calls the request off; without one the answer has been given"]
+    pub fn claim_or_wait(
+        &self,
+        request: SelectRequest,
+        predicate: Option<Predicate>,
+        until: i64,
+        now: i64,
+        random: Random,
+        answer: ClaimAnswer,
+    ) -> Option<Ticket> {
+        self.ask_or_wait(request, predicate, until, now, random, Answer::Claim(answer))
+    }
+
+    fn ask_or_wait(
+        &self,
+        request: SelectRequest,
+        predicate: Option<Predicate>,
+        until: i64,
+        now: i64,
+        mut random: Random,
+        answer: Answer,
+    ) -> Option<Ticket> {
+        let mut after = After::default();
+        let begin = answer.begin();
+        let may_wait = until > now;
+        if !self.waiting.is_anybody() || !may_wait {
+            let outcome = self.claim_inner(&request, predicate.as_ref(), begin, now, &mut random, &mut after);
+            let final_answer = !may_wait || !matches!(&outcome, Err(refusal) if refusal.may_pass());
+            if final_answer {
+                self.finish(after, now);
+                answer.give(request.spender, outcome);
+                return None;
+            }
+        }
+        let scope = request.scope.clone();
+        let outcome = {
+            let mut shard = locked(self.waiting.shard(&scope));
+            let waiting = self.waiting.total.fetch_add(1, Ordering::SeqCst);
+            let outcome = if waiting >= self.waiting.max {
+                Err(Refusal::TooManyWaiters { waiting })
+            } else if shard.queues.contains_key(&scope) {
+                // Others came first; but what can never be given is refused at once.
+                self.claim_inner(&request, predicate.as_ref(), Begin::Look, now, &mut random, &mut after)
+            } else {
+                self.claim_inner(&request, predicate.as_ref(), begin, now, &mut random, &mut after)
+            };
+            if matches!(&outcome, Err(refusal) if refusal.may_pass()) {
+                let number = self.waiting.ever.fetch_add(1, Ordering::Relaxed) + 1;
+                shard.ends.insert((until, number), scope.clone());
+                let waiter = Waiter { number, request, predicate, until, since: now, random, answer };
+                shard.queues.entry(scope.clone()).or_default().push_back(waiter);
+                drop(shard);
+                self.finish(after, now);
+                return Some(Ticket { scope, number });
+            }
+            self.waiting.total.fetch_sub(1, Ordering::SeqCst);
+            outcome
+        };
+        self.finish(after, now);
+        answer.give(request.spender, outcome);
+        None
+    }
+
+    /// Calls a waiting request off: its answer will not be given. `false` if it has been given.
+    pub fn call_off(&self, ticket: &Ticket, now: i64) -> bool {
+        let found = {
+            let mut shard = locked(self.waiting.shard(&ticket.scope));
+            let found = shard.take(&ticket.scope, ticket.number);
+            if found.is_some() {
+                self.waiting.total.fetch_sub(1, Ordering::SeqCst);
+            }
+            found
+        };
+        let mut after = After::default();
+        let mut jobs = Vec::new();
+        // It may have stood before others who can be served.
+        self.serve_queue(&ticket.scope, now, &mut after, &mut jobs);
+        self.waiting.deliver(jobs);
+        self.finish(after, now);
+        found.is_some()
+    }
+
+    /// Serves those who wait for tokens of these kinds. No lock is held.
+    pub(crate) fn serve_waiters(&self, freed: Vec<Arc<Kind>>, now: i64) -> After {
+        let kinds = self.mirrored();
+        let mut scopes: Vec<Scope> = Vec::new();
+        for kind in &freed {
+            scopes.extend(scope_of(kind, OwnerKind::Wallet));
+            let mirrored = MIRRORED.into_iter().filter(|by| kinds & bit(*by) != 0);
+            scopes.extend(mirrored.filter_map(|by| scope_of(kind, by)));
+        }
+        scopes.sort_unstable();
+        scopes.dedup();
+        let mut after = After::default();
+        let mut jobs = Vec::new();
+        for scope in &scopes {
+            self.serve_queue(scope, now, &mut after, &mut jobs);
+        }
+        self.waiting.deliver(jobs);
+        after
+    }
+
+    fn serve_queue(&self, scope: &Scope, now: i64, after: &mut After, jobs: &mut Vec<Job>) {
+        let mut shard = locked(self.waiting.shard(scope));
+        loop {
+            let Some(first) = shard.queues.get_mut(scope).and_then(VecDeque::front_mut) else { return };
+            // The event may carry an older time than the waiter came with.
+            let now = now.max(first.since);
+            let outcome = self.try_waiter(first, now, after);
+            if matches!(&outcome, Err(refusal) if refusal.may_pass()) {
+                return;
+            }
+            let number = first.number;
+            let waiter = shard.take(scope, number).expect("it is the first of its queue");
+            self.waiting.total.fetch_sub(1, Ordering::SeqCst);
+            jobs.push(Box::new(move || waiter.answer.give(waiter.request.spender, outcome)));
+        }
+    }
+
+    fn try_waiter(&self, waiter: &mut Waiter, now: i64, after: &mut After) -> Outcome {
+        let begin = waiter.answer.begin();
+        self.claim_inner(&waiter.request, waiter.predicate.as_ref(), begin, now, &mut waiter.random, after)
+    }
+
+    /// Lets time pass: ends leases that have run out and waits that are over, and serves who can be served.
+    pub fn tick(&self, now: i64) {
+        let mut after = After::default();
+        self.reclaim_everywhere(now, &mut after);
+        self.finish(after, now);
+        if !self.waiting.is_anybody() {
+            return;
+        }
+        let mut after = After::default();
+        let mut jobs: Vec<Job> = Vec::new();
+        for shard in &self.waiting.shards {
+            let mut left: Vec<Scope> = Vec::new();
+            {
+                let mut shard = locked(shard);
+                while let Some((&(until, number), _)) = shard.ends.first_key_value()
+                    && until <= now
+                {
+                    let scope = shard.ends.remove(&(until, number)).expect("just seen");
+                    let Some(mut waiter) = shard.take(&scope, number) else { continue };
+                    self.waiting.total.fetch_sub(1, Ordering::SeqCst);
+                    // One last look, so that the refusal has the numbers of its own time.
+                    let outcome = self.try_waiter(&mut waiter, now, &mut after);
+                    jobs.push(Box::new(move || waiter.answer.give(waiter.request.spender, outcome)));
+                    left.push(scope);
+                }
+            }
+            for scope in left {
+                self.serve_queue(&scope, now, &mut after, &mut jobs);
+            }
+        }
+        self.waiting.deliver(jobs);
+        self.finish(after, now);
+    }
+
+    /// When [`MemorySelector::tick`] has something to do at the earliest; `None` while nobody waits. It may be early, never
+    /// late. Ask again after each request that was left waiting.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<i64> {
+        if !self.waiting.is_anybody() {
+            return None;
+        }
+        let mut next = self.next_ends.iter().map(|end| end.load(Ordering::Relaxed)).min();
+        for shard in &self.waiting.shards {
+            let first = locked(shard).ends.first_key_value().map(|((until, _), _)| *until);
+            next = [next, first].into_iter().flatten().min();
+        }
+        next
+    }
+}
