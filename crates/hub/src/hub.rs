@@ -9,7 +9,7 @@ use holdfast_disk::DirLock;
 use holdfast_log::{
     FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, SegmentReader, Tail,
 };
-use holdfast_store::{LocalStore, Recovered, StoreError, recover};
+use holdfast_store::{LocalStore, StoreError, reached, recover};
 
 use crate::alarm::StopAlarm;
 use crate::backup::{BackupError, BackupStatus, Backups, Source};
@@ -61,7 +61,7 @@ pub enum OpenError {
     /// The checkpoint belongs to another log.
     #[error(
         "the checkpoint at offset {offset} belongs to log {found}, and the folder '{LOG_FOLDER}' holds log {log}. Put \
-         the folders back together that belong together, or move '{STORE_FOLDER}' away: it is derived from the log"
+         the folders back together that belong together"
     )]
     ForeignCheckpoint {
         /// Where the checkpoint stands.
@@ -134,18 +134,34 @@ impl Opened {
         let started = Instant::now();
         let lock = lock(&*fs, data)?;
         let store_folder = data.join(STORE_FOLDER);
-        let recovered = recover(&fs, &store_folder)?;
-        let checkpoint = recovered.as_ref().map(|recovered| recovered.offset);
-        let opened =
-            SegmentLog::open_from(Arc::clone(&fs), &log_folder(data), segments, new_log_id, checkpoint);
-        let (log, report) = opened?;
-        let mut core = match recovered {
-            Some(Recovered { store, log_id, offset, progress }) => {
-                if log_id != log.log_id() {
-                    return Err(OpenError::ForeignCheckpoint { offset, found: log_id, log: log.log_id() });
+        let reached = reached(&*fs, &store_folder)?;
+        let folder = log_folder(data);
+        let recovered = match recover(&fs, &store_folder) {
+            Ok(recovered) => recovered,
+            // Whether the store can be derived again depends on the log: what it says of itself comes first.
+            Err(error) => {
+                if reached > 0 {
+                    SegmentLog::open_from(fs, &folder, segments, new_log_id, Some(reached))?;
                 }
-                let progress = Progress::from_bytes(&progress);
-                Core::resume(store, progress.ok_or(OpenError::StrangeCheckpoint { offset })?)
+                return Err(error.into());
+            }
+        };
+        let checkpoint = recovered.as_ref().map(|recovered| recovered.offset);
+        let opened = SegmentLog::open_from(Arc::clone(&fs), &folder, segments, new_log_id, checkpoint);
+        let (log, report) = opened?;
+        if report.end < reached {
+            return Err(LogError::Shortened { dir: folder, end: report.end, reached }.into());
+        }
+        let mut core = match recovered {
+            Some(recovered) => {
+                let (offset, found) = (recovered.offset, recovered.log_id);
+                if found != log.log_id() {
+                    return Err(OpenError::ForeignCheckpoint { offset, found, log: log.log_id() });
+                }
+                let progress = Progress::from_bytes(&recovered.progress);
+                let progress = progress.ok_or(OpenError::StrangeCheckpoint { offset })?;
+                recovered.remove_unneeded()?;
+                Core::resume(recovered.store, progress)
             }
             None if report.start > 0 => return Err(OpenError::NothingToStartFrom { start: report.start }),
             None => Core::new(LocalStore::create(&fs, &store_folder, log.log_id())?),

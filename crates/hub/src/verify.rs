@@ -30,6 +30,8 @@ pub enum Advice {
     DeriveAgain,
     /// What is wrong cannot be derived.
     Restore,
+    /// The log ends before a checkpoint: segments are missing.
+    FindTheLog,
     /// It is not wrong to everybody.
     StartLaterRelease,
 }
@@ -41,6 +43,10 @@ impl Advice {
         match self {
             Advice::DeriveAgain => {
                 "stop the hub, move the folder 'store' out of the data directory and start: it is derived again from the log"
+            }
+            Advice::FindTheLog => {
+                "segments of the log are missing: put them back, or restore a backup. Do not move 'store' away: it is the \
+                 only proof that they existed"
             }
             Advice::Restore => "keep this directory as it is and restore a backup that verifies",
             Advice::StartLaterRelease => "start the newer release, or verify with it",
@@ -231,6 +237,7 @@ fn attempt(
         ReplayError::Store(error) => VerifyError::Store(error),
         other => VerifyError::Replay(other),
     })?;
+    let shortened = !waiting.is_empty();
     for offset in waiting {
         let (found, file) =
             (format!("it stands at {offset}, and the log ends at {}", core.end()), check.file_of(offset));
@@ -239,7 +246,7 @@ fn attempt(
     let position_changes = auditor.rows;
     let books = auditor.finish(core.store());
     let store = check.finish();
-    let problems = problems(&books, &store, beginning, log.end, core.end());
+    let problems = problems(&books, &store, beginning, shortened, (log.end, core.end()));
     Ok(Verified {
         beginning,
         began_at,
@@ -258,8 +265,8 @@ fn problems(
     books: &[Finding],
     store: &StoreReport,
     beginning: Beginning,
-    log_end: u64,
-    end: u64,
+    shortened: bool,
+    (log_end, end): (u64, u64),
 ) -> Vec<Problem> {
     let in_books = books.iter().map(|finding| Problem {
         file: None,
@@ -273,6 +280,7 @@ fn problems(
         found: finding.found.clone(),
         advice: match finding.from_later_release {
             true => Advice::StartLaterRelease,
+            false if shortened => Advice::FindTheLog,
             false if beginning == Beginning::Whole => Advice::DeriveAgain,
             false => Advice::Restore,
         },

@@ -37,7 +37,7 @@ pub use callback_rows::CallbackRows;
 pub use error::StoreError;
 pub use local::{
     CheckpointFiles, Done, Held, History, Job, LocalStore, Recovered, Sought, StoreCheck, StoreFile,
-    StoreFinding, StoreReport, files_of, recover,
+    StoreFinding, StoreReport, files_of, reached, recover,
 };
 pub use memory::MemoryStore;
 

@@ -107,13 +107,16 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     let place = listener.local_addr()?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "holdfast {}, embedded profile: one process, no replication", env!("CARGO_PKG_VERSION"))?;
-    writeln!(
-        out,
-        "data in {} ({} records; started from the checkpoint at {checkpoint} in {} ms)",
-        data.display(),
-        report.end,
-        took.as_millis()
-    )?;
+    let (end, took) = (report.end, took.as_millis());
+    let found = match (end, checkpoint) {
+        (0, _) => "new".to_owned(),
+        (_, 0) => format!("{end} records, all replayed in {took} ms"),
+        _ => format!(
+            "{end} records: a checkpoint at {checkpoint}, {} replayed, in {took} ms",
+            end - checkpoint
+        ),
+    };
+    writeln!(out, "data in {} ({found})", data.display())?;
     match asks_for_keys {
         true => writeln!(out, "callers need a key of {}", settings.keys_file.display())?,
         false => writeln!(out, "no API keys: everybody on this machine may do everything")?,

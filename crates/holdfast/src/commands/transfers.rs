@@ -32,7 +32,7 @@ pub(super) struct Transfers {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Transfers of a running hub, in order of arrival
+    /// Transfers of a running hub: open ones in order of arrival, then ended ones in the order of their end
     List {
         /// Only those in this state, such as RESERVED
         #[arg(long, value_parser = state)]

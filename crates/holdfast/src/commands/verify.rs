@@ -141,7 +141,7 @@ fn tell(out: &mut impl Write, verified: &Verified, served: bool) -> std::io::Res
         Beginning::Whole => {}
         Beginning::Removed => writeln!(
             out,
-            "           begins at offset {}: retention removed what came before. The replay began with the checkpoint at \
+            "           begins at offset {}: what came before is not here (removed by retention, or lost). The replay began with the checkpoint at \
              {began_at}, which was checked in itself",
             log.start
         )?,

@@ -34,7 +34,7 @@ mod verify;
 pub use history::{History, Sought};
 pub use holds::Held;
 pub use jobs::{Done, Job};
-pub use recover::{Recovered, recover};
+pub use recover::{Recovered, reached, recover};
 pub use verify::{CheckpointFiles, StoreCheck, StoreFile, StoreFinding, StoreReport, files_of};
 
 use std::collections::BTreeMap;
@@ -57,6 +57,9 @@ use crate::{Store, StoreError};
 use hot::Hot;
 use recent::RecentIds;
 
+/// The folder of checkpoints.
+const CHECKPOINTS: &str = "checkpoints";
+
 /// Where the store's files lie.
 #[derive(Clone)]
 pub(crate) struct Place {
@@ -67,7 +70,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn checkpoints(&self) -> PathBuf {
-        self.dir.join("checkpoints")
+        self.dir.join(CHECKPOINTS)
     }
 
     pub(crate) fn ids(&self) -> PathBuf {

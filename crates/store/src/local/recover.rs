@@ -10,7 +10,7 @@ use holdfast_domain::planted;
 use super::hot::Hot;
 use super::jobs::{Kept, Work, remove_unneeded};
 use super::recent::RecentIds;
-use super::{LocalStore, Place};
+use super::{CHECKPOINTS, LocalStore, Place};
 use crate::StoreError;
 use crate::blocks::{BlockFiles, End, Kind, Options};
 use crate::books::Books;
@@ -27,6 +27,32 @@ pub struct Recovered {
     pub offset: u64,
     /// What the checkpoint was begun with.
     pub progress: Vec<u8>,
+    place: Place,
+    kept: Vec<Kept>,
+}
+
+impl Recovered {
+    /// Removes what lies on the disk and no kept checkpoint needs. To be called when it is certain that the hub will
+    /// start from here: until then even the name of a rotten checkpoint says how far the log had come.
+    ///
+    /// # Errors
+    /// If files cannot be removed.
+    pub fn remove_unneeded(&self) -> Result<(), StoreError> {
+        remove_unneeded(&self.place, &self.kept, RunName(u64::MAX), None)
+    }
+}
+
+/// The offset of the newest checkpoint in `dir` by its name, sound or not: the log had come so far.
+///
+/// # Errors
+/// If the folder cannot be listed.
+pub fn reached(fs: &dyn FileSystem, dir: &Path) -> Result<u64, StoreError> {
+    let folder = dir.join(CHECKPOINTS);
+    match fs.list(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(StoreError::io("list", &folder)(error)),
+        Ok(_) => Ok(checkpoint::list(fs, &folder)?.last().copied().unwrap_or(0)),
+    }
 }
 
 /// The parts of a checkpoint, put together.
@@ -42,8 +68,8 @@ struct Gathered {
 }
 
 /// The store of the newest checkpoint in `dir` that is sound with all that it needs; `None` if there is none at all. One
-/// that has rotted is passed over and removed, since the one before it and the log lead to the same state. What lies on the disk and is newer than the
-/// checkpoint is removed.
+/// that has rotted is passed over, since the one before it and the log lead to the same state. What is newer than the checkpoint is cut away or,
+/// by [`Recovered::remove_unneeded`], removed.
 ///
 /// # Errors
 /// If a file cannot be read, or every sound checkpoint needs one that is missing or damaged.
@@ -57,7 +83,7 @@ pub fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Option<Recovered>
         let gathered = match gather(&**fs, &checkpoints, offset) {
             Ok(gathered) => gathered,
             Err(error @ StoreError::Damaged { .. }) => {
-                tracing::warn!(%error, "a checkpoint has rotted; the one before it is tried");
+                tracing::warn!(%error, offset, "a checkpoint has rotted and is passed over; nothing is lost, look at the disk");
                 continue;
             }
             Err(error) => return Err(error),
@@ -71,6 +97,9 @@ pub fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Option<Recovered>
             }
             Err(error) => return Err(error),
         }
+    }
+    if unusable.is_none() {
+        tracing::debug!("there is no sound checkpoint: the whole log is replayed");
     }
     unusable.map_or(Ok(None), Err)
 }
@@ -158,11 +187,9 @@ fn assemble(
     let work = Work::with(kept.clone());
     let ends = [Some(gathered.outcomes), Some(gathered.callbacks)];
     let mut store = LocalStore::with_files(place.clone(), ends, work)?;
-    // Last of all: until here nothing is gone that another checkpoint would need.
-    remove_unneeded(&place, &kept, RunName(u64::MAX), None)?;
     (store.books, store.hot) = (gathered.books, gathered.hot);
     (store.runs, store.next_run) = (RunSet::of(runs), gathered.next_run);
-    Ok(Recovered { store, log_id, offset, progress })
+    Ok(Recovered { store, log_id, offset, progress, place, kept })
 }
 
 fn all_runs(place: &Place) -> Result<Vec<RunName>, StoreError> {

@@ -188,6 +188,7 @@ proptest! {
                     let from = recovered.as_ref().map_or(0, |found| found.offset);
                     local = match recovered {
                         Some(found) => {
+                            found.remove_unneeded().unwrap();
                             prop_assert_eq!((found.log_id, found.progress.len() as u64), (LOG, from));
                             found.store
                         }
