@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 /// kill -9 rounds of a soak; CI does five.
-const SOAK_KILLS: &str = "50";
+const SOAK_KILLS: &str = "200";
 /// Simulator seeds of a soak; CI does ten thousand.
 const SOAK_SEEDS: &str = "0..100000";
 

@@ -191,7 +191,10 @@ impl Source {
         if !dir.is_absolute() {
             return Err(BackupError::NotAbsolute { dir: dir.to_owned() });
         }
-        if dir.starts_with(&self.data) {
+        // Where it really leads, as far as it exists: links and dots may hide that.
+        let there = dir.ancestors().find_map(|parent| std::fs::canonicalize(parent).ok());
+        let data = std::fs::canonicalize(&self.data).unwrap_or_else(|_| self.data.clone());
+        if dir.starts_with(&self.data) || there.is_some_and(|there| there.starts_with(&data)) {
             return Err(BackupError::Inside { dir: dir.to_owned() });
         }
         match self.fs.list(dir) {

@@ -185,11 +185,16 @@ impl<S: Store> Core<S> {
         );
         assert_eq!(effects.outcomes.len(), commands.len(), "every command has its answer");
         self.store.apply(&effects, header.time_ms);
-        let mut frame_bytes = FRAME_HEADER;
-        self.chain.advance(header, payload.inspect(|piece| frame_bytes += piece.len()), &effects);
+        let (mut frame_bytes, mut crc) = (FRAME_HEADER, 0);
+        let payload = payload.inspect(|piece| {
+            frame_bytes += piece.len();
+            crc = crc32c::crc32c_append(crc, piece);
+        });
+        self.chain.advance(header, payload, &effects);
         self.unsaved_bytes += frame_bytes.next_multiple_of(BLOCK) as u64;
         let progress = &mut self.progress;
         progress.chain = self.chain.hash();
+        progress.last_frame = crc;
         progress.end = header.end_offset();
         progress.last_time = progress.last_time.max(header.time_ms);
         progress.rules_version = header.rules_version;

@@ -71,6 +71,16 @@ pub enum OpenError {
         /// The log that is there.
         log: LogId,
     },
+    /// The log has another past than the checkpoint.
+    #[error(
+        "the checkpoint at offset {offset} was made after another frame than the log has there: '{STORE_FOLDER}' comes from \
+         a copy of this hub that went another way. Put the folders back together that belong together; or, if the log is \
+         the right one, move '{STORE_FOLDER}' away: it is derived from the log"
+    )]
+    OtherPast {
+        /// Where the checkpoint stands.
+        offset: u64,
+    },
     /// The checkpoint was written by a later release.
     #[error("the checkpoint at offset {offset} was written by a later release of Holdfast; start that one")]
     StrangeCheckpoint {
@@ -136,6 +146,10 @@ impl Opened {
         let store_folder = data.join(STORE_FOLDER);
         let reached = reached(&*fs, &store_folder)?;
         let folder = log_folder(data);
+        if reached > 0 && !has_segments(&*fs, &folder) {
+            // Before anything is made or removed: an empty log beside this store would be a hub that forgot all.
+            return Err(LogError::Shortened { dir: folder, end: 0, reached }.into());
+        }
         let recovered = match recover(&fs, &store_folder) {
             Ok(recovered) => recovered,
             // Whether the store can be derived again depends on the log: what it says of itself comes first.
@@ -146,6 +160,13 @@ impl Opened {
                 return Err(error.into());
             }
         };
+        if let Some(recovered) = &recovered {
+            let (offset, found) = (recovered.offset, recovered.log_id);
+            let log = SegmentReader::open(Arc::clone(&fs), &folder)?.log_id();
+            if found != log {
+                return Err(OpenError::ForeignCheckpoint { offset, found, log });
+            }
+        }
         let checkpoint = recovered.as_ref().map(|recovered| recovered.offset);
         let opened = SegmentLog::open_from(Arc::clone(&fs), &folder, segments, new_log_id, checkpoint);
         let (log, report) = opened?;
@@ -154,12 +175,10 @@ impl Opened {
         }
         let mut core = match recovered {
             Some(recovered) => {
-                let (offset, found) = (recovered.offset, recovered.log_id);
-                if found != log.log_id() {
-                    return Err(OpenError::ForeignCheckpoint { offset, found, log: log.log_id() });
-                }
+                let offset = recovered.offset;
                 let progress = Progress::from_bytes(&recovered.progress);
                 let progress = progress.ok_or(OpenError::StrangeCheckpoint { offset })?;
+                check_joint(&log, &progress)?;
                 recovered.remove_unneeded()?;
                 Core::resume(recovered.store, progress)
             }
@@ -188,6 +207,21 @@ impl Opened {
     pub fn into_parts(self) -> (SegmentLog, Core<LocalStore>, DirLock) {
         (self.log, self.core, self.lock)
     }
+}
+
+/// Whether there is any log.
+fn has_segments(fs: &dyn FileSystem, folder: &Path) -> bool {
+    fs.list(folder).is_ok_and(|names| names.iter().any(|name| name.ends_with(".seg")))
+}
+
+/// The frame before the checkpoint is the one that it was made after. If no frame follows it, the chain cannot tell.
+fn check_joint(log: &SegmentLog, progress: &Progress) -> Result<(), OpenError> {
+    let Some(last) = progress.end.checked_sub(1).filter(|last| *last >= log.start()) else { return Ok(()) };
+    let frame = log.read_from(last).and_then(|mut frames| frames.next_frame()).map_err(ReplayError::from)?;
+    let joins = frame.is_some_and(|frame| {
+        frame.header.end_offset() == progress.end && crc32c::crc32c(&frame.payload) == progress.last_frame
+    });
+    if joins { Ok(()) } else { Err(OpenError::OtherPast { offset: progress.end }) }
 }
 
 /// Holds the data directory for this process. The lock lies on the store's folder: commands that only change the keys

@@ -58,11 +58,13 @@ pub struct Progress {
     pub next_callback: u64,
     /// What has happened so far.
     pub counts: Counts,
+    /// CRC-32C of the last frame's payload: tells a sibling of the log, with which it shares all but its end, from it.
+    pub last_frame: u32,
 }
 
 /// The form in which a checkpoint keeps it.
 const VERSION: u32 = 1;
-const BYTES: usize = 4 + 8 + 32 + 8 + 4 + 8 + 8 * (5 + STATES);
+const BYTES: usize = 4 + 8 + 32 + 8 + 4 + 8 + 8 * (5 + STATES) + 4;
 
 impl Progress {
     /// The bytes that a checkpoint keeps: little-endian, in the order of the fields, after a version.
@@ -79,6 +81,7 @@ impl Progress {
         bytes.extend_from_slice(&self.next_callback.to_le_bytes());
         let counts = [frames, records, dead_letters, alarms, callbacks_without_endpoint];
         counts.iter().chain(&reached).for_each(|count| bytes.extend_from_slice(&count.to_le_bytes()));
+        bytes.extend_from_slice(&self.last_frame.to_le_bytes());
         bytes
     }
 
@@ -106,6 +109,7 @@ impl Progress {
                 callbacks_without_endpoint: word(96),
                 reached,
             },
+            last_frame: half(BYTES - 4),
         })
     }
 }
@@ -126,8 +130,15 @@ mod tests {
             alarms: 4,
             callbacks_without_endpoint: 5,
         };
-        let progress =
-            Progress { end: 6, chain: [7; 32], last_time: -8, rules_version: 9, next_callback: 10, counts };
+        let progress = Progress {
+            end: 6,
+            chain: [7; 32],
+            last_time: -8,
+            rules_version: 9,
+            next_callback: 10,
+            counts,
+            last_frame: 11,
+        };
         let bytes = progress.to_bytes();
         assert_eq!(Progress::from_bytes(&bytes), Some(progress));
         assert_eq!(Progress::from_bytes(&bytes[1..]), None);

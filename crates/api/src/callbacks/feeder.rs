@@ -77,6 +77,7 @@ impl<D: Desk, R: Rows> Feeder<D, R> {
                 lanes.resume(Job::new(row));
             }
         }
+        missing(open.len() as u64, first);
         open.into_iter().for_each(|number| lanes.ended.was_removed(number));
         Ok(Some(last + 1))
     }
@@ -91,6 +92,7 @@ impl<D: Desk, R: Rows> Feeder<D, R> {
             return Ok(false);
         }
         let rows = self.rows.read(from, mark)?;
+        missing((mark - from).saturating_sub(rows.len() as u64), from);
         let _turn = self.turn();
         let mut behind: BTreeSet<ParticipantId> = lanes.ended.behind().into_keys().collect();
         let had_ended = lanes.ended.ended_ahead(&rows);
@@ -171,4 +173,16 @@ fn after(
 ) -> Option<(ParticipantId, u64)> {
     let later = last.and_then(|last| wanting.range((Bound::Excluded(last), Bound::Unbounded)).next());
     later.or_else(|| wanting.first_key_value()).map(|(to, from)| (*to, *from))
+}
+
+/// Rows that had not ended are gone: a file of the store is missing, or the memory of ends is older than the rows.
+fn missing(count: u64, from: u64) {
+    if count > 0 {
+        tracing::error!(
+            count,
+            from,
+            "callbacks that had not ended are not on the disk and cannot be delivered"
+        );
+        metrics::counter!("holdfast_callbacks_missing_total").increment(count);
+    }
 }

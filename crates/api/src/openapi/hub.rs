@@ -18,7 +18,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(400, "3101 malformed (the first bad record is named), 3103 too many records, 3104 too large; nothing was stored")
             .refuses(408, "2004: the body did not arrive in time")
             .asks_the_hub(),
-        operation(Method::GET, "/hub/transfers", "Transfers in order of arrival")
+        operation(Method::GET, "/hub/transfers", "Open transfers in order of arrival, then ended ones in the order of their end")
             .details("With a filter that few match a page may be short and still have a `next`.")
             .query("state", "Only those in this state, by the hub's name for it")
             .query("participant", "Only those that this participant pays or is paid by")

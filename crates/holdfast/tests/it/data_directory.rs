@@ -73,7 +73,7 @@ fn banner(data: &Path) -> (u64, u64) {
         let rest = line.rsplit_once(before).expect(before).1;
         rest.split(after).next().unwrap().parse().unwrap_or_else(|_| panic!("{line}"))
     };
-    (number("(", " records"), number("checkpoint at ", " in "))
+    (number("(", " records"), number("checkpoint at ", ","))
 }
 
 #[test]

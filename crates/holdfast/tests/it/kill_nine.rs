@@ -2,6 +2,8 @@
 //! before, and the books add up.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -94,11 +96,18 @@ fn may_have_become(before: Option<S>, now: Option<S>) -> bool {
             && matches!(now, Some(S::Committed | S::AbortedError | S::ExpiredReserved)))
 }
 
+/// A hub whose checkpoints follow one another so closely that kills meet them and the merges of their runs.
+fn start(data: &Path, listen: SocketAddr) -> Server {
+    let mut command = Server::command(data, listen);
+    command.args(["--set", "checkpoint.log_bytes=65536"]);
+    Server::launch(&mut command)
+}
+
 #[test]
 fn kill_nine_loses_nothing_and_breaks_no_limit() {
     let folder = folder();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let mut server = Server::start(folder.path(), any_port());
+    let mut server = start(folder.path(), any_port());
     let address = server.address;
     let diary = Arc::new(Diary::default());
     let (connected, payers) = runtime.block_on(async {
@@ -113,7 +122,7 @@ fn kill_nine_loses_nothing_and_breaks_no_limit() {
         runtime.block_on(diary.wait_for(kill * ACKNOWLEDGED_PER_ROUND));
         server.kill();
         verify(folder.path());
-        server = Server::start(folder.path(), address);
+        server = start(folder.path(), address);
     }
     runtime.block_on(async {
         diary.wait_for((kills() + 1) * ACKNOWLEDGED_PER_ROUND).await;
@@ -155,6 +164,11 @@ fn kill_nine_loses_nothing_and_breaks_no_limit() {
     server.stop();
     let report = verify(folder.path());
     assert_eq!(report["tornTail"], serde_json::Value::Null, "a clean stop leaves a clean log");
+    assert_eq!(
+        report["checkpoints"].as_array().map(Vec::len),
+        Some(2),
+        "there were enough of them that the newest two are kept"
+    );
 }
 
 async fn client_answer(client: &Client, payment: &Payment) -> Reply {

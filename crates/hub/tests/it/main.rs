@@ -3,6 +3,7 @@
 mod backups;
 mod checkpoint_file;
 mod clock_jumps;
+mod evidence_of_the_log;
 mod expiry_needs_no_request;
 mod full_intake_is_busy;
 mod golden_directory;

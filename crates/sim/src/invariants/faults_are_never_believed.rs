@@ -42,6 +42,7 @@ pub const fn blame(error: &OpenError) -> Blame {
         OpenError::Store(_)
         | OpenError::Replay(ReplayError::Store(_))
         | OpenError::ForeignCheckpoint { .. }
+        | OpenError::OtherPast { .. }
         | OpenError::StrangeCheckpoint { .. } => Blame::Store,
         OpenError::Log(_) | OpenError::Replay(_) | OpenError::NothingToStartFrom { .. } => Blame::Log,
     }

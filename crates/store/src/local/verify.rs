@@ -16,7 +16,7 @@ use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
 use super::{LocalStore, Place};
-use crate::blocks::{End, Kind, Mismatch, Unopened};
+use crate::blocks::{End, Kind, Mismatch, Options, Unopened};
 use crate::checkpoint::{self, Part};
 use crate::runs::{self, Run, RunName, RunSet, WrongId, hash_id};
 use crate::{StoreError, row};
@@ -282,7 +282,10 @@ impl StoreCheck {
             let begin = || match kind {
                 Kind::Outcomes => 0,
                 Kind::Callbacks => {
-                    let start = files.start().unwrap_or(Some(0)).unwrap_or(to);
+                    // The file of the last whole block is never removed, unless it ends with that block.
+                    let file_blocks = Options::default().file_blocks;
+                    let last = to.saturating_sub(to % file_blocks);
+                    let start = files.start().unwrap_or(Some(0)).unwrap_or(last).min(last);
                     start.max(right.start() / BLOCK as u64)
                 }
             };

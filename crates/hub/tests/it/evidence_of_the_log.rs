@@ -1,0 +1,91 @@
+//! What the store knows of the log is believed before anything is made, removed or derived again.
+
+use std::path::{Path, PathBuf};
+
+use holdfast_hub::limits::HubOptions;
+use holdfast_hub::{OpenError, log_folder, store_folder};
+use holdfast_log::{FileSystem, LogError, SimFs};
+
+use crate::support::{PAYEE, PAYER, START, TestClock, fulfil, open, prepare};
+
+const DATA: &str = "/data";
+
+fn files(fs: &SimFs, folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let inside = fs.paths().into_iter().filter(|path| path.starts_with(folder));
+    inside.map(|path| (path.clone(), fs.contents(&path).unwrap())).collect()
+}
+
+/// Puts files back as they were.
+fn put_back(fs: &SimFs, folder: &Path, files: &[(PathBuf, Vec<u8>)]) {
+    let there: Vec<PathBuf> = fs.paths().into_iter().filter(|path| path.starts_with(folder)).collect();
+    there.iter().for_each(|path| fs.remove(path).unwrap());
+    files.iter().for_each(|(path, bytes)| fs.put(path, bytes));
+}
+
+/// A hub with one payment under way, ended cleanly.
+fn hub_with_a_payment() -> (SimFs, std::sync::Arc<TestClock>) {
+    let (fs, clock) = (SimFs::new(1), TestClock::new());
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    hub.open_for_business(1_000);
+    hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
+    assert!(hub.writer.end_by_hand());
+    (fs, clock)
+}
+
+#[test]
+fn no_empty_log_is_made_beside_a_store() {
+    let (fs, clock) = hub_with_a_payment();
+    put_back(&fs, &log_folder(Path::new(DATA)), &[]);
+    let newest =
+        fs.paths().into_iter().find(|path| path.extension().is_some_and(|kind| kind == "ckp")).unwrap();
+    // Also if the checkpoint itself cannot be read: its name is enough.
+    for rotten in [false, true] {
+        if rotten {
+            fs.flip_byte(&newest, 20, 1);
+        }
+        let before = files(&fs, Path::new(DATA));
+        let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+        assert!(matches!(error, OpenError::Log(LogError::Shortened { end: 0, .. })), "{error}");
+        assert_eq!(files(&fs, Path::new(DATA)), before, "nothing was changed");
+    }
+}
+
+#[test]
+fn a_log_that_ends_before_a_rotten_checkpoint_is_refused() {
+    let (fs, clock) = hub_with_a_payment();
+    let short = files(&fs, &log_folder(Path::new(DATA)));
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    hub.frame(&[fulfil(PAYEE, 1)]).unwrap();
+    assert!(hub.writer.end_by_hand());
+    drop(hub);
+    put_back(&fs, &log_folder(Path::new(DATA)), &short);
+    let checkpoints =
+        fs.paths().into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "ckp"));
+    fs.flip_byte(&checkpoints.max().unwrap(), 20, 1);
+    // As often as it is tried: the proof is not thrown away.
+    for _ in 0..2 {
+        let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+        assert!(matches!(error, OpenError::Log(LogError::Shortened { .. })), "{error}");
+    }
+}
+
+#[test]
+fn the_store_of_a_sibling_is_refused() {
+    let (fs, clock) = hub_with_a_payment();
+    let (store, log) = (store_folder(Path::new(DATA)), log_folder(Path::new(DATA)));
+    let common = (files(&fs, &store), files(&fs, &log));
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    hub.frame(&[fulfil(PAYEE, 1)]).unwrap();
+    assert!(hub.writer.end_by_hand());
+    drop(hub);
+    let of_sibling = files(&fs, &store);
+    put_back(&fs, &store, &common.0);
+    put_back(&fs, &log, &common.1);
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    hub.frame(&[prepare(PAYER, PAYEE, 2, 1, START + 60_000)]).unwrap();
+    assert!(hub.writer.end_by_hand());
+    drop(hub);
+    put_back(&fs, &store, &of_sibling);
+    let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+    assert!(matches!(error, OpenError::OtherPast { .. }), "{error}");
+}
