@@ -117,27 +117,19 @@ pub struct LocalStore {
     work: jobs::Work,
     /// Room for one row.
     scratch: Vec<u8>,
+    /// Room for the ids of a frame that are not in memory.
+    unknown: Vec<(u64, u128)>,
 }
 
 impl LocalStore {
-    /// The place of the outcome of an ended transfer.
-    fn ended(&self, id: TransferId) -> Result<Option<u64>, StoreError> {
-        let hash = hash_id(self.key, id.0);
-        let in_memory = self
-            .recent
-            .get(hash, id.0)
-            .or_else(|| self.sealing.as_ref().and_then(|sealing| sealing.get(hash, id.0)));
-        match in_memory {
-            Some(place) => Ok(Some(place)),
-            None => self.runs.get(hash, id.0),
-        }
+    /// The place of the outcome of a transfer that ended since the last checkpoint.
+    fn unsealed(&self, hash: u64, id: TransferId) -> Option<u64> {
+        let sealing = || self.sealing.as_ref().and_then(|sealing| sealing.get(hash, id.0));
+        self.recent.get(hash, id.0).or_else(sealing)
     }
 
-    fn load_one(&mut self, id: TransferId) -> Result<(), StoreError> {
-        if self.hot.seat_of(id).is_some() || self.loaded.contains_key(&id) {
-            return Ok(());
-        }
-        let Some(place) = self.ended(id)? else { return Ok(()) };
+    /// Brings in the outcome at that place.
+    fn bring(&mut self, id: TransferId, place: u64) -> Result<(), StoreError> {
         let mut bytes = std::mem::take(&mut self.scratch);
         let there = self.outcomes.read_into(place, &mut bytes)?;
         let row = if there { row::read(&bytes).filter(|row| row.id == id) } else { None };
@@ -161,9 +153,7 @@ impl LocalStore {
             return Sought::here(row.clone());
         }
         let hash = hash_id(self.key, id.0);
-        let in_memory = self.recent.get(hash, id.0);
-        let in_memory =
-            in_memory.or_else(|| self.sealing.as_ref().and_then(|sealing| sealing.get(hash, id.0)));
+        let in_memory = self.unsealed(hash, id);
         Sought::elsewhere(self.history(), id, hash, in_memory, self.runs.clone())
     }
 
@@ -280,9 +270,24 @@ impl Rows for LocalStore {
 
 impl Store for LocalStore {
     fn load(&mut self, ids: &mut dyn Iterator<Item = TransferId>) -> Result<(), StoreError> {
+        let mut unknown = std::mem::take(&mut self.unknown);
+        unknown.clear();
         for id in ids {
-            self.load_one(id)?;
+            if self.hot.seat_of(id).is_some() || self.loaded.contains_key(&id) {
+                continue;
+            }
+            let hash = hash_id(self.key, id.0);
+            match self.unsealed(hash, id) {
+                Some(place) => self.bring(id, place)?,
+                None => unknown.push((hash, id.0)),
+            }
         }
+        for (hash, id) in self.runs.suspects(&unknown) {
+            if let Some(place) = self.runs.get(hash, id)? {
+                self.bring(TransferId(id), place)?;
+            }
+        }
+        self.unknown = unknown;
         Ok(())
     }
 

@@ -232,6 +232,7 @@ impl LocalStore {
             next_run: RunName(1),
             work,
             scratch: Vec::new(),
+            unknown: Vec::new(),
             place,
         })
     }

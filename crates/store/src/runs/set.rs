@@ -6,6 +6,9 @@ use super::bloom::{Filter, Probe};
 use super::{Run, RunName};
 use crate::StoreError;
 
+/// Ids that are tested together: one bit each.
+const PROBES_TOGETHER: usize = 64;
+
 /// How many runs of a class become one.
 const FAN_IN: usize = 8;
 
@@ -63,6 +66,28 @@ impl RunSet {
             }
         }
         Ok(None)
+    }
+
+    /// Those of the ids that may be in a run, given with their hashes; nearly all others are left out. Run by run and not
+    /// id by id, so that the processor fetches many lines of a filter at a time.
+    pub(crate) fn suspects(&self, ids: &[(u64, u128)]) -> Vec<(u64, u128)> {
+        let mut suspects = Vec::new();
+        for ids in ids.chunks(PROBES_TOGETHER) {
+            let probes: Vec<Probe> = ids.iter().map(|(hash, _)| Probe::of(*hash)).collect();
+            let mut may_hold = 0_u64;
+            for door in &self.inner.doors {
+                for (at, (probe, (_, id))) in probes.iter().zip(ids).enumerate() {
+                    if *id >= door.smallest && *id <= door.largest {
+                        may_hold |= u64::from(door.filter.may_hold(probe)) << at;
+                    }
+                }
+            }
+            while may_hold != 0 {
+                suspects.push(ids[may_hold.trailing_zeros() as usize]);
+                may_hold &= may_hold - 1;
+            }
+        }
+        suspects
     }
 
     /// This set and one run more.
