@@ -110,7 +110,7 @@ pub(crate) fn reason(error: &StoreError) -> String {
 }
 
 impl Keeper {
-    /// A keeper whose jobs are run one by one by [`Keeper::run_next`], where a simulator or a test likes.
+    /// A keeper whose jobs are run one by one by [`Writer::run_job`](crate::Writer::run_job), where a simulator or a test likes.
     #[must_use]
     pub const fn by_hand() -> Keeper {
         Keeper(Kind::ByHand(VecDeque::new()))
