@@ -384,10 +384,7 @@ pub fn backup_stopped(
     source.check_target(dir)?;
     if core.store().newest_checkpoint() < Some(core.end()) || core.store().newest_checkpoint().is_none() {
         core.begin_checkpoint();
-        while let Some(job) = core.store_mut().take_job() {
-            let done = job.run().map_err(BackupError::from)?;
-            core.store_mut().absorb(done);
-        }
+        core.run_jobs().map_err(BackupError::from)?;
     }
     let held = core.store().hold_newest().ok_or(BackupError::Stopped)?;
     let backup = source.copy(&held, dir, show)?;

@@ -114,6 +114,18 @@ impl<S: Store> Core<S> {
         self.unsaved_bytes
     }
 
+    /// Runs the store's jobs, one after the other, on this thread.
+    ///
+    /// # Errors
+    /// If one fails; the store must not be used on.
+    pub(crate) fn run_jobs(&mut self) -> Result<(), StoreError> {
+        while let Some(job) = self.store.take_job() {
+            let done = job.run()?;
+            self.store.absorb(done);
+        }
+        Ok(())
+    }
+
     /// Begins a checkpoint of the state as it stands; `false` if one is being made already. All frames taken in must
     /// be durable.
     pub fn begin_checkpoint(&mut self) -> bool {

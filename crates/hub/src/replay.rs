@@ -127,11 +127,7 @@ pub(crate) fn replay_keeping<S: Store>(
         if core.unsaved_bytes() >= checkpoint_bytes {
             core.begin_checkpoint();
         }
-        while let Some(job) = core.store_mut().take_job() {
-            let done = job.run()?;
-            core.store_mut().absorb(done);
-        }
-        Ok(())
+        core.run_jobs()
     })
 }
 

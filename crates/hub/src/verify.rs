@@ -211,7 +211,7 @@ fn attempt(
             let Some(offset) = waiting.pop() else { break };
             if offset == core.end() {
                 core.begin_checkpoint();
-                run_jobs(core)?;
+                core.run_jobs()?;
                 compare_at(check, offset, core);
             } else {
                 let found = "it stands where no frame of the log ends".to_owned();
@@ -229,7 +229,7 @@ fn attempt(
         if core.unsaved_bytes() >= REPLAY_CHECKPOINT_BYTES {
             core.begin_checkpoint();
         }
-        run_jobs(core)?;
+        core.run_jobs()?;
         show(core.end(), log.end.max(core.end()));
         Ok(())
     });
@@ -291,14 +291,6 @@ fn problems(
         problems.push(Problem { file: None, position: None, found, advice: Advice::Restore });
     }
     problems
-}
-
-fn run_jobs(core: &mut Core<LocalStore>) -> Result<(), StoreError> {
-    while let Some(job) = core.store_mut().take_job() {
-        let done = job.run()?;
-        core.store_mut().absorb(done);
-    }
-    Ok(())
 }
 
 fn compare_at(check: &mut StoreCheck, offset: u64, core: &Core<LocalStore>) {

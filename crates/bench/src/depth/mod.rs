@@ -8,12 +8,13 @@
 //! | `session` | the data directory, its server of the moment, what the books must say |
 //! | `flow` | batches in a closed loop, every request remembered |
 //! | `watch` | looks at the server many times a second: checkpoints, holds, memory |
-//! | `windows`, `restart`, `expiry` | the parts of a run, in this order |
+//! | `windows`, `in_turns`, `restart`, `expiry` | the parts of a run, in this order |
 //! | `verdict` | the musts |
 //! | `report`, `table` | figures as data and for people |
 
 mod expiry;
 mod flow;
+mod in_turns;
 pub mod options;
 pub mod report;
 mod restart;
@@ -40,8 +41,10 @@ use crate::machine::{Machine, load_average, must_be_a_disk};
 use crate::payments::now_millis;
 use crate::report::median;
 
-/// Parts of a run besides the windows: three restarts and the expiry.
-const OTHER_PARTS: u64 = 4;
+/// Parts of a run besides the windows: payments in turns, three restarts and the expiry.
+const OTHER_PARTS: u64 = 5;
+/// Where the hub with little history lies, beside the other's data.
+const YOUNG: &str = "young";
 /// The pace of payments beside the mass expiry, against the median of the windows: well below what the server can do,
 /// so that lateness is a stall and not a queue, and the expiry has a share to take.
 const EXPIRY_PACE: f64 = 1.0 / 3.0;
@@ -80,6 +83,7 @@ pub fn bench_depth(options: &DepthOptions) -> Result<DepthReport, BenchError> {
         checkpoints: None,
         checkpoints_with_holds: None,
         looks: LookCost::default(),
+        in_turns: None,
         restarts: Vec::new(),
         expiry: None,
         verdicts: Vec::new(),
@@ -119,6 +123,12 @@ async fn run(
         bar.set_message(what);
         bar.tick();
     };
+    next("in turns with a young hub");
+    let young = place.join(YOUNG);
+    std::fs::create_dir(&young).map_err(BenchError::io("create", &young))?;
+    report.in_turns = Some(in_turns::run(&mut session, &young).await?);
+    session.check_books("after the turns").await?;
+    bar.inc(1);
     next("kill -9 in mid-load");
     report.restarts.push(restart::kill_in_mid_load(&mut session, "no open holds").await?);
     bar.inc(1);

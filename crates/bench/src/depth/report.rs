@@ -174,6 +174,21 @@ pub struct Verdict {
     pub holds: Option<bool>,
 }
 
+/// Payments in turns on the hub with all the history and on one with little.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct InTurns {
+    /// On each.
+    pub payments: u64,
+    /// Payments of the one before the turns.
+    pub deep_history: u64,
+    /// Payments of the other before them.
+    pub young_history: u64,
+    /// Of the one's server.
+    pub deep_cpu_us_per_payment: f64,
+    /// Of the other's.
+    pub young_cpu_us_per_payment: f64,
+}
+
 /// Everything that a depth run found.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -192,6 +207,7 @@ pub struct DepthReport {
     /// During payments beside the open holds.
     pub checkpoints_with_holds: Option<Checkpoints>,
     pub looks: LookCost,
+    pub in_turns: Option<InTurns>,
     pub restarts: Vec<Restart>,
     pub expiry: Option<Expiry>,
     pub verdicts: Vec<Verdict>,

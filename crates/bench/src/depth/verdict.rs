@@ -1,13 +1,13 @@
 //! What must hold, held against what was found.
 
-use super::report::{Checkpoints, DepthReport, Expiry, Restart, Verdict, Window};
+use super::report::{Checkpoints, DepthReport, Expiry, InTurns, Restart, Verdict, Window};
 use crate::report::{median, per};
 
 /// Bytes written per payment after the first window.
 const WRITTEN_BYTES_MAX: f64 = 500.0;
 /// The server's memory.
 const MEMORY_BYTES_MAX: u64 = 512 * 1024 * 1024;
-/// CPU per payment in the last window, against the first two.
+/// CPU per payment with all the history, against that with the first window of it, in turns.
 const CPU_RATIO_MAX: f64 = 1.10;
 /// The slowest request beside a checkpoint, against the median of the windows' p99.
 const LATENCY_RATIO_MAX: f64 = 2.0;
@@ -31,7 +31,7 @@ pub(super) fn verdicts(report: &DepthReport) -> Vec<Verdict> {
             window.device_written_bytes_per_payment
         }),
         memory("memory, all windows", windows.iter().map(|window| window.rss_peak_bytes).max()),
-        cpu(windows),
+        cpu(report.in_turns.as_ref()),
         checkpoint("slowest request beside a checkpoint", windows, report.checkpoints.as_ref()),
     ];
     if !report.restarts.is_empty() {
@@ -76,24 +76,20 @@ fn memory(what: &str, bytes: Option<u64>) -> Verdict {
     verdict(what, format!("under {} MiB", mebibytes(MEMORY_BYTES_MAX)), found)
 }
 
-fn cpu(windows: &[Window]) -> Verdict {
-    let of = |window: &Window| window.server_cpu_us_per_payment;
-    let found = match windows {
-        [first, second, .., last] => {
-            let early = f64::midpoint(of(first), of(second));
-            let ratio = of(last) / early.max(f64::MIN_POSITIVE);
-            let text = format!(
-                "{:+.0} %: {:.2} µs in window {} against {early:.2} µs in windows 1 and 2",
-                (ratio - 1.0) * 100.0,
-                of(last),
-                windows.len(),
-            );
-            Some((text, ratio <= CPU_RATIO_MAX))
-        }
-        _ => None,
-    };
+fn cpu(in_turns: Option<&InTurns>) -> Verdict {
+    let found = in_turns.map(|turns| {
+        let (deep, young) = (turns.deep_cpu_us_per_payment, turns.young_cpu_us_per_payment);
+        let ratio = deep / young.max(f64::MIN_POSITIVE);
+        let text = format!(
+            "{:+.0} %: {deep:.2} µs after {} payments, {young:.2} µs after {}, in turns",
+            (ratio - 1.0) * 100.0,
+            turns.deep_history,
+            turns.young_history,
+        );
+        (text, ratio <= CPU_RATIO_MAX)
+    });
     let more = (CPU_RATIO_MAX - 1.0) * 100.0;
-    verdict("server CPU per payment", format!("at most {more:.0} % more at the end"), found)
+    verdict("server CPU per payment", format!("at most {more:.0} % more with the history"), found)
 }
 
 fn checkpoint(what: &str, windows: &[Window], checkpoints: Option<&Checkpoints>) -> Verdict {
@@ -186,12 +182,17 @@ mod tests {
     }
 
     #[test]
-    fn the_last_window_is_held_against_the_first_two() {
-        let windows =
-            |last| [window(1.0, 0.0, 1), window(3.0, 0.0, 1), window(9.0, 0.0, 1), window(last, 0.0, 1)];
-        assert_eq!(cpu(&windows(2.19)).holds, Some(true));
-        assert_eq!(cpu(&windows(2.21)).holds, Some(false));
-        assert_eq!(cpu(&windows(2.0)[..2]).holds, None);
+    fn the_deep_hub_is_held_against_the_young_one() {
+        let turns = |deep_cpu_us_per_payment| InTurns {
+            payments: 8,
+            deep_history: 100,
+            young_history: 10,
+            deep_cpu_us_per_payment,
+            young_cpu_us_per_payment: 2.0,
+        };
+        assert_eq!(cpu(Some(&turns(2.19))).holds, Some(true));
+        assert_eq!(cpu(Some(&turns(2.21))).holds, Some(false));
+        assert_eq!(cpu(None).holds, None);
     }
 
     #[test]

@@ -120,6 +120,7 @@ impl BlockFiles {
     }
 
     /// Chunks in memory that are not in the files yet, whether handed out or not. The owner bounds it.
+    #[cfg(test)]
     pub(crate) fn pending_chunks(&self) -> usize {
         self.shared.seen().pending.len()
     }

@@ -82,12 +82,6 @@ impl Job {
 }
 
 impl Done {
-    /// Whether a checkpoint was made.
-    #[must_use]
-    pub const fn is_checkpoint(&self) -> bool {
-        matches!(self.0, Outcome::Checkpoint(_))
-    }
-
     /// What was checkpointed with its progress, and the oldest checkpoint that is kept, if as many are as should be:
     /// the log before that one is not needed to start.
     #[must_use]

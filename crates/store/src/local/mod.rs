@@ -169,22 +169,10 @@ impl LocalStore {
         crate::CallbackRows::new(self.callbacks.reader(), self.place.callbacks())
     }
 
-    /// Ids in memory that no run on the disk holds yet.
-    #[must_use]
-    pub fn unsealed_ids(&self) -> usize {
-        self.recent.len() + self.sealing.as_ref().map_or(0, |sealing| sealing.len())
-    }
-
     /// Runs of ids on the disk.
     #[must_use]
     pub fn id_runs(&self) -> usize {
         self.runs.len()
-    }
-
-    /// Chunks in memory that wait to be written.
-    #[must_use]
-    pub fn unwritten_chunks(&self) -> usize {
-        self.outcomes.pending_chunks() + self.callbacks.pending_chunks()
     }
 }
 

@@ -68,8 +68,8 @@ struct Gathered {
 }
 
 /// The store of the newest checkpoint in `dir` that is sound with all that it needs; `None` if there is none at all. One
-/// that has rotted is passed over, since the one before it and the log lead to the same state. What is newer than the checkpoint is cut away or,
-/// by [`Recovered::remove_unneeded`], removed.
+/// that has rotted is passed over, since the one before it and the log lead to the same state. What is newer than the
+/// checkpoint is cut away or, by [`Recovered::remove_unneeded`], removed.
 ///
 /// # Errors
 /// If a file cannot be read, or every sound checkpoint needs one that is missing or damaged.
