@@ -71,6 +71,11 @@ pub trait File: Send + Sync {
     fn allocate(&self, len: u64) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, format!("cannot take room for {len} bytes")))
     }
+    /// Where the next byte that may not be zero stands, from `position` on; `None`: all that follows reads as zeros. Room that
+    /// was taken and never written need not be read then. A file system that does not know says `position`.
+    fn data_from(&self, position: u64) -> io::Result<Option<u64>> {
+        Ok(Some(position))
+    }
     /// Forgets cached contents that are not waiting to be written, so that the next read shows the medium. After
     /// a failed sync the cache can hold bytes that the disk does not.
     fn drop_cache(&self) -> io::Result<()>;
@@ -221,6 +226,17 @@ impl File for RealFile {
         match retry_on_intr(|| fallocate(&self.0, FallocateFlags::empty(), 0, len)) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Err(io::ErrorKind::Unsupported.into()),
             done => Ok(done?),
+        }
+    }
+
+    fn data_from(&self, position: u64) -> io::Result<Option<u64>> {
+        // What was read ahead of its time lies in the cache and would be taken for data.
+        rustix::fs::fadvise(&self.0, position, None, rustix::fs::Advice::DontNeed)?;
+        match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Data(position)) {
+            Ok(found) => Ok(Some(found.max(position))),
+            Err(rustix::io::Errno::NXIO) => Ok(None),
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Ok(Some(position)),
+            Err(error) => Err(error.into()),
         }
     }
 

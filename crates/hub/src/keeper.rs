@@ -17,6 +17,7 @@ use crate::health::{Health, Status};
 use crate::intake::Intake;
 use crate::limits::{BACKGROUND_NICENESS, STORE_WRITES_WAITING_MAX};
 use crate::meters::StoreMeters;
+use crate::pace::{Hurry, Pace};
 use crate::retention::Pruner;
 
 /// Where the store's jobs are run.
@@ -45,6 +46,7 @@ struct Results {
     tell: Tell,
     meters: StoreMeters,
     pruner: Option<Pruner>,
+    hurry: Hurry,
 }
 
 #[derive(Default)]
@@ -64,7 +66,8 @@ impl Results {
         if is_checkpoint {
             self.meters.checkpoint_running.set(1.0);
         }
-        let result = job.run();
+        let mut pace = Pace::new(&self.hurry);
+        let result = job.run(&mut || pace.rest());
         let succeeded = result.is_ok();
         if is_checkpoint {
             self.meters.checkpoint_running.set(0.0);
@@ -137,6 +140,7 @@ impl Keeper {
             tell,
             meters: StoreMeters::default(),
             pruner,
+            hurry: Hurry::default(),
         });
         let (writes, write_inbox) = sync_channel::<Job>(STORE_WRITES_WAITING_MAX);
         // The store begins one checkpoint and one merge at a time.
@@ -197,9 +201,10 @@ impl Keeper {
         }
     }
 
-    /// Waits until something was done or has failed.
+    /// Waits until something was done or has failed. Whoever waits is about to end, so nobody rests from now on.
     pub(crate) fn wait(&self) {
         if let Kind::Threaded(Threads { results, .. }) = &self.0 {
+            results.hurry.set();
             let idle = |state: &mut ResultState| state.done.is_empty() && !state.failed;
             drop(results.changed.wait_while(results.lock(), idle));
         }
@@ -239,6 +244,7 @@ impl Drop for Keeper {
     /// Waits until what was taken is done.
     fn drop(&mut self) {
         if let Kind::Threaded(threads) = &mut self.0 {
+            threads.results.hurry.set();
             threads.writes = None;
             threads.merges = None;
             for thread in threads.threads.drain(..) {

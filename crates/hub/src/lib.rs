@@ -39,6 +39,7 @@ mod journal;
 mod keeper;
 pub mod limits;
 mod meters;
+mod pace;
 mod progress;
 mod replay;
 mod retention;

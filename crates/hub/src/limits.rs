@@ -30,13 +30,20 @@ pub const QUESTIONS_PER_TURN_MAX: usize = 64;
 /// How often an idle hub looks at the clocks.
 pub const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of log after which a checkpoint is due. Fewer make a start faster and write more.
-pub const CHECKPOINT_LOG_BYTES: u64 = 64 * 1024 * 1024;
-/// The same while a long log is replayed at the start.
+pub const CHECKPOINT_LOG_BYTES: u64 = 48 * 1024 * 1024;
+/// A hold that expires counts as so many of them: a million bring a checkpoint of their own. More would be too many while
+/// each copies what it shares with the holds that are still open.
+pub const EXPIRED_LOG_BYTES: u64 = 64;
+/// Bytes of log after which a checkpoint is due while a long log is replayed at the start.
 pub const REPLAY_CHECKPOINT_BYTES: u64 = 4 * CHECKPOINT_LOG_BYTES;
 /// Writes of the store that may wait for the disk, 256 KiB each; then the writer waits too.
 pub const STORE_WRITES_WAITING_MAX: usize = 64;
 /// How far checkpoints and merges step back behind payments: as `nice` has it.
 pub const BACKGROUND_NICENESS: i32 = 10;
+/// They rest after so much work.
+pub const BACKGROUND_WORK_MIN: Duration = Duration::from_micros(500);
+/// All rests of one job together: a checkpoint that takes long leaves more log for the next start.
+pub const BACKGROUND_REST_MAX: Duration = Duration::from_millis(60);
 /// What a refused caller is told to wait.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 

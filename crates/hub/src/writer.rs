@@ -172,7 +172,7 @@ impl<S: Store> Writer<S> {
     /// If the job has failed; the writer has stopped then.
     pub fn run_job(&mut self, merge: bool) -> Option<Result<(), StoreError>> {
         let job = self.keeper.next_by_hand(merge)?;
-        let done = job.run().map(|done| {
+        let done = job.run(&mut || {}).map(|done| {
             self.core.store_mut().absorb(done);
             self.hand_out_jobs();
         });

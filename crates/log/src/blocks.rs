@@ -153,21 +153,28 @@ impl Blocks {
         let mut rest = Rest::default();
         let mut here = position;
         while here < self.limit {
+            if here >= self.start + self.filled as u64 {
+                // Most of a segment was never written: it need not be read.
+                let Some(next) = self.file.data_from(here)? else { break };
+                here = next / BLOCK_U64 * BLOCK_U64;
+            }
             let (at, have) = self.fill(here, BLOCK)?;
             if have == 0 {
                 break;
             }
             let block = &self.window[at..at + have.min(BLOCK)];
-            if !is_zero(block) {
-                let first = rest.dirty.map_or(here, |(first, _)| first);
-                rest.dirty = Some((first, here + BLOCK_U64));
-                if here > position
-                    && let Ok(sound) = parse_header(block, log_id)
-                    && sound.header.base_offset >= expected
-                {
-                    rest.later_frame = Some((here, sound.header.base_offset));
-                    break;
-                }
+            if is_zero(block) {
+                here += BLOCK_U64;
+                continue;
+            }
+            let first = rest.dirty.map_or(here, |(first, _)| first);
+            rest.dirty = Some((first, here + BLOCK_U64));
+            if here > position
+                && let Ok(sound) = parse_header(block, log_id)
+                && sound.header.base_offset >= expected
+            {
+                rest.later_frame = Some((here, sound.header.base_offset));
+                break;
             }
             here += BLOCK_U64;
         }

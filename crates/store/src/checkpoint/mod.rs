@@ -21,7 +21,7 @@ mod read;
 mod write;
 
 pub(crate) use parts::Part;
-pub(crate) use read::{list, needs_of, read};
+pub(crate) use read::{list, needs_of, read, rows_max};
 pub(crate) use write::CheckpointWriter;
 
 use std::path::{Path, PathBuf};

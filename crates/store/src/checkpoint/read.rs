@@ -16,6 +16,16 @@ pub(crate) fn list(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>, StoreErr
     Ok(names.iter().filter_map(|name| parse_name(name)).collect())
 }
 
+/// The least that an open transfer takes in a checkpoint, about.
+const ROW_BYTES_MIN: u64 = 128;
+
+/// How many open transfers the checkpoint at `offset` may hold, by its length.
+pub(crate) fn rows_max(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<usize, StoreError> {
+    let path = path_of(dir, offset);
+    let length = fs.open_read(&path).and_then(|file| file.len()).map_err(StoreError::io("open", &path))?;
+    Ok(usize::try_from(length / ROW_BYTES_MIN).unwrap_or(0))
+}
+
 /// What the checkpoint at `offset` needs of other files, without reading all of it: its runs, and where its callbacks
 /// end.
 pub(crate) fn needs_of(

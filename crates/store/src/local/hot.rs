@@ -41,6 +41,14 @@ impl Hot {
         }
     }
 
+    /// Makes room for about so many and as many again, so that taking them in does not move the index again and again.
+    pub(crate) fn make_room(&mut self, transfers: usize) {
+        let key = self.key;
+        for shard in &mut self.ids {
+            shard.reserve(2 * transfers / SHARDS, |seat| hash_id(key, self.slab.get(*seat).id.0));
+        }
+    }
+
     pub(crate) fn seat_of(&self, id: TransferId) -> Option<Seat> {
         let hash = hash_id(self.key, id.0);
         self.ids[shard_of(hash)].find(hash, |seat| self.slab.get(*seat).id == id).copied()

@@ -57,11 +57,12 @@ impl Job {
         matches!(self.0, Kind::Checkpoint(_))
     }
 
-    /// Does it. A failure is for good: the store must not be used on.
+    /// Does it. A failure is for good: the store must not be used on. Where there is much to do, `pause` is called every
+    /// millisecond or so of work: whoever is more urgent may run then.
     ///
     /// # Errors
     /// If the medium fails or what is read from it is not what was written.
-    pub fn run(self) -> Result<Done, StoreError> {
+    pub fn run(self, pause: &mut dyn FnMut()) -> Result<Done, StoreError> {
         let outcome = match self.0 {
             Kind::Write(job) => {
                 job.run()?;
@@ -74,8 +75,8 @@ impl Job {
                 }
                 Outcome::Written
             }
-            Kind::Checkpoint(job) => Outcome::Checkpoint(job.run()?),
-            Kind::Merge(job) => job.run()?,
+            Kind::Checkpoint(job) => Outcome::Checkpoint(job.run(pause)?),
+            Kind::Merge(job) => job.run(pause)?,
         };
         Ok(Done(outcome))
     }
@@ -280,17 +281,10 @@ impl LocalStore {
 }
 
 impl CheckpointJob {
-    fn run(self) -> Result<CheckpointDone, StoreError> {
+    fn run(self, pause: &mut dyn FnMut()) -> Result<CheckpointDone, StoreError> {
         let (fs, key) = (&self.place.fs, self.place.key());
         // All that the checkpoint refers to is durable before it has its name.
         self.syncers.iter().try_for_each(Syncer::sync)?;
-        let run = match &self.sealing {
-            Some((recent, name)) => {
-                let entries = recent.iter().copied().collect();
-                Some(Arc::new(seal(fs, &self.place.ids(), *name, self.place.log_id, key, entries)?))
-            }
-            None => None,
-        };
         let dir = self.place.checkpoints();
         let mut writer = CheckpointWriter::begin(fs, &dir, self.place.log_id, self.offset)?;
         writer.put(&Part::Progress(self.progress.clone()))?;
@@ -319,6 +313,14 @@ impl CheckpointJob {
                 writer.put_open(row)?;
             }
         }
+        // The copies of changed pages are given back by now; what follows may take its time.
+        let run = match &self.sealing {
+            Some((recent, name)) => {
+                let entries = recent.all(pause);
+                Some(Arc::new(seal(fs, &self.place.ids(), *name, self.place.log_id, key, entries, pause)?))
+            }
+            None => None,
+        };
         writer.finish()?;
         let mut kept = self.kept;
         kept.retain(|older| older.offset < self.offset);
@@ -366,12 +368,11 @@ fn remove(place: &Place, dir: &std::path::Path, files: &[std::path::PathBuf]) ->
 }
 
 impl MergeJob {
-    fn run(self) -> Result<Outcome, StoreError> {
+    fn run(self, pause: &mut dyn FnMut()) -> Result<Outcome, StoreError> {
         let Place { fs, log_id, .. } = &self.place;
         let lost = usize::from(planted::lost_run_in_merge());
         let (dir, key) = (self.place.ids(), self.place.key());
-        let merged =
-            merge(fs, &dir, self.name, *log_id, key, &self.inputs[lost..], &mut std::thread::yield_now)?;
+        let merged = merge(fs, &dir, self.name, *log_id, key, &self.inputs[lost..], pause)?;
         Ok(Outcome::Merged { inputs: self.inputs, merged: Arc::new(merged) })
     }
 }

@@ -41,7 +41,13 @@ impl RecentIds {
         self.len += 1;
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.shards.iter().flatten()
+    /// All of them, in no order. `pause` is called again and again.
+    pub(crate) fn all(&self, pause: &mut dyn FnMut()) -> Vec<Entry> {
+        let mut all = Vec::with_capacity(self.len);
+        for shard in &self.shards {
+            all.extend(shard);
+            pause();
+        }
+        all
     }
 }

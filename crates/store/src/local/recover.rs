@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use holdfast_disk::{FileSystem, LogId};
 use holdfast_domain::ids::TransferNo;
@@ -122,11 +123,42 @@ fn make_folders(place: &Place) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Parts of a checkpoint that are handed over together, and how often ahead.
+const PARTS_TOGETHER: usize = 512;
+const PARTS_AHEAD: usize = 8;
+
+/// Reads a checkpoint on one thread and takes its parts in on this one: a million rows are half a second of work for each.
 fn gather(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<Gathered, StoreError> {
+    let rows_max = checkpoint::rows_max(fs, dir, offset)?;
     let mut gathered: Option<Gathered> = None;
-    let none = || End { position: 0, tail: Vec::new() };
-    checkpoint::read(fs, dir, offset, |log_id, part| {
-        let gathered = gathered.get_or_insert_with(|| Gathered {
+    std::thread::scope(|scope| {
+        let (sender, parts) = sync_channel::<(LogId, Vec<Part>)>(PARTS_AHEAD);
+        let reader = scope.spawn(move || {
+            let mut together = Vec::with_capacity(PARTS_TOGETHER);
+            // Nobody stops listening before the end.
+            let send = |log_id, parts: &mut Vec<Part>| drop(sender.send((log_id, std::mem::take(parts))));
+            let log_id = checkpoint::read(fs, dir, offset, |log_id, part| {
+                together.push(part);
+                if together.len() == PARTS_TOGETHER {
+                    send(log_id, &mut together);
+                }
+            })?;
+            send(log_id, &mut together);
+            Ok(())
+        });
+        for (log_id, parts) in parts {
+            let gathered = gathered.get_or_insert_with(|| Gathered::of(log_id));
+            parts.into_iter().for_each(|part| gathered.take_in(part, rows_max));
+        }
+        reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    gathered.ok_or_else(|| StoreError::damaged(&checkpoint::path_of(dir, offset), 0, "it holds nothing"))
+}
+
+impl Gathered {
+    fn of(log_id: LogId) -> Gathered {
+        let none = || End { position: 0, tail: Vec::new() };
+        Gathered {
             log_id,
             progress: Vec::new(),
             books: Books::default(),
@@ -135,25 +167,27 @@ fn gather(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<Gathered, Stor
             next_run: RunName(0),
             outcomes: none(),
             callbacks: none(),
-        });
-        match part {
-            Part::Progress(bytes) => gathered.progress = bytes,
-            Part::Participant(row) => gathered.books.put_participant(&row),
-            Part::Account(row) => gathered.books.put_account(&row),
-            Part::Funds(row) => gathered.books.put_funds(&row),
-            Part::Endpoint(row) => gathered.books.put_endpoint(&row),
-            Part::Next(no) => {
-                let key = Place::key_of(log_id);
-                gathered.hot = Hot::from(key, no);
-            }
-            Part::Open(row) => gathered.hot.put_back(row),
-            Part::Run(name) => gathered.runs.push(name),
-            Part::NextRun(name) => gathered.next_run = name,
-            Part::Outcomes(end) => gathered.outcomes = end,
-            Part::Callbacks(end) => gathered.callbacks = end,
         }
-    })?;
-    gathered.ok_or_else(|| StoreError::damaged(&checkpoint::path_of(dir, offset), 0, "it holds nothing"))
+    }
+
+    fn take_in(&mut self, part: Part, rows_max: usize) {
+        match part {
+            Part::Progress(bytes) => self.progress = bytes,
+            Part::Participant(row) => self.books.put_participant(&row),
+            Part::Account(row) => self.books.put_account(&row),
+            Part::Funds(row) => self.books.put_funds(&row),
+            Part::Endpoint(row) => self.books.put_endpoint(&row),
+            Part::Next(no) => {
+                self.hot = Hot::from(Place::key_of(self.log_id), no);
+                self.hot.make_room(rows_max);
+            }
+            Part::Open(row) => self.hot.put_back(row),
+            Part::Run(name) => self.runs.push(name),
+            Part::NextRun(name) => self.next_run = name,
+            Part::Outcomes(end) => self.outcomes = end,
+            Part::Callbacks(end) => self.callbacks = end,
+        }
+    }
 }
 
 fn assemble(

@@ -174,7 +174,7 @@ proptest! {
                     let merge = waiting.iter().position(Job::is_merge).filter(|_| which.index(2) == 0);
                     let next = merge.or_else(|| waiting.iter().position(|job| !job.is_merge()));
                     if let Some(at) = next {
-                        let done = waiting.remove(at).run().unwrap();
+                        let done = waiting.remove(at).run(&mut || {}).unwrap();
                         local.absorb(done);
                     }
                     continue;

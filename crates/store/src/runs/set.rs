@@ -37,6 +37,13 @@ struct Door {
     filter: Filter,
 }
 
+impl Door {
+    #[inline]
+    const fn is_for(&self, id: u128) -> bool {
+        (id >= self.smallest) & (id <= self.largest)
+    }
+}
+
 impl RunSet {
     /// A set of these runs.
     pub(crate) fn of(mut runs: Vec<Arc<Run>>) -> RunSet {
@@ -57,8 +64,7 @@ impl RunSet {
         debug_assert!(self.inner.runs.first().is_none_or(|run| run.hashes_to(hash, id)), "another id's hash");
         let probe = Probe::of(hash);
         for (at, door) in self.inner.doors.iter().enumerate() {
-            // Ids that rise with time are outside of every run and touch no filter at all.
-            if id >= door.smallest && id <= door.largest && door.filter.may_hold(&probe) {
+            if door.is_for(id) && door.filter.may_hold(&probe) {
                 let place = self.inner.runs[at].look_up(id)?;
                 if place.is_some() {
                     return Ok(place);
@@ -76,10 +82,13 @@ impl RunSet {
             let probes: Vec<Probe> = ids.iter().map(|(hash, _)| Probe::of(*hash)).collect();
             let mut may_hold = 0_u64;
             for door in &self.inner.doors {
+                // Ids that rise with time are outside of every run and touch no filter at all.
+                if !ids.iter().any(|(_, id)| door.is_for(*id)) {
+                    continue;
+                }
+                door.filter.fetch(&probes);
                 for (at, (probe, (_, id))) in probes.iter().zip(ids).enumerate() {
-                    if *id >= door.smallest && *id <= door.largest {
-                        may_hold |= u64::from(door.filter.may_hold(probe)) << at;
-                    }
+                    may_hold |= u64::from(door.is_for(*id) & door.filter.may_hold(probe)) << at;
                 }
             }
             while may_hold != 0 {

@@ -95,7 +95,8 @@ mod tests {
         fs.create_dir_all(Path::new("/ids")).unwrap();
         let run = |(entries, number): (&Vec<Entry>, u64)| {
             let made =
-                seal(&fs, Path::new("/ids"), RunName(number), LogId([1; 16]), 7, entries.clone()).unwrap();
+                seal(&fs, Path::new("/ids"), RunName(number), LogId([1; 16]), 7, entries.clone(), &mut || {})
+                    .unwrap();
             Arc::new(made)
         };
         lists.iter().zip(1..).filter(|(entries, _)| !entries.is_empty()).map(run).collect()

@@ -19,7 +19,11 @@ pub(super) const PIECE: usize = 256 * 1024;
 /// After so many bytes the disk may catch its breath: the log's own sync never waits for more than these.
 const SYNC_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Writes a run of these entries, in any order. Durable when it returns.
+/// Entries that are sorted without a pause.
+const SORTED_TOGETHER: usize = 16 * 1024;
+
+/// Writes a run of these entries, in any order. Durable when it returns. `pause` is called again and again: whoever is
+/// more urgent may run then.
 ///
 /// Panics if an id is there twice or none at all: every id finishes once, and who has none seals nothing.
 pub(crate) fn seal(
@@ -29,15 +33,29 @@ pub(crate) fn seal(
     log_id: LogId,
     key: u64,
     mut entries: Vec<Entry>,
+    pause: &mut dyn FnMut(),
 ) -> Result<Run, StoreError> {
-    entries.sort_unstable_by_key(|entry| entry.id);
+    sort(&mut entries, pause);
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         panic!("a run without ids");
     };
     let header = Header::new(name, log_id, key, entries.len() as u64, (first.id, last.id));
-    write_run(fs, dir, header, key, &mut || {}, |writer, pause| {
+    write_run(fs, dir, header, key, pause, |writer, pause| {
         entries.iter().try_for_each(|&entry| writer.push(entry, pause))
     })
+}
+
+fn sort(entries: &mut [Entry], pause: &mut dyn FnMut()) {
+    if entries.len() > SORTED_TOGETHER {
+        let middle = entries.len() / 2;
+        let (smaller, _, larger) = entries.select_nth_unstable_by_key(middle, |entry| entry.id);
+        pause();
+        sort(smaller, pause);
+        sort(larger, pause);
+    } else {
+        entries.sort_unstable_by_key(|entry| entry.id);
+        pause();
+    }
 }
 
 /// Lets `fill` push every entry that the header announces, and gives the file its name.

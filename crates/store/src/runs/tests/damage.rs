@@ -123,7 +123,7 @@ fn misplaced_and_foreign_blocks_are_noticed() {
     let other_run = fs.contents(&path(2)).expect("read");
     let elsewhere = new_fs();
     let other_log = LogId([8; 16]);
-    seal(&shared(&elsewhere), dir(), RunName(1), other_log, KEY, written.clone()).expect("seal");
+    seal(&shared(&elsewhere), dir(), RunName(1), other_log, KEY, written.clone(), &mut || {}).expect("seal");
     let other_log = elsewhere.contents(&path(1)).expect("read");
     assert!(!noticed(&bytes, &written));
     for number in 0..bytes.len() / BLOCK {

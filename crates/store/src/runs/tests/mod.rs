@@ -51,7 +51,7 @@ fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
 }
 
 fn seal_in(fs: &SimFs, name: u64, entries: Vec<Entry>) -> Result<Run, StoreError> {
-    seal(&shared(fs), dir(), RunName(name), LOG, KEY, entries)
+    seal(&shared(fs), dir(), RunName(name), LOG, KEY, entries, &mut || {})
 }
 
 fn merge_in(fs: &SimFs, name: u64, inputs: &[Arc<Run>]) -> Result<Run, StoreError> {

@@ -43,7 +43,8 @@ fn a_miss_a_hit_a_seal_and_a_merge() {
     let mut add = |set: &mut RunSet, count: u64| {
         let entries = batch(ids, count);
         ids += count;
-        let run = timed(&format!("seal {count}"), count, || seal(&fs, dir, name(), LOG, KEY, entries));
+        let run =
+            timed(&format!("seal {count}"), count, || seal(&fs, dir, name(), LOG, KEY, entries, &mut || {}));
         *set = set.with(Arc::new(run.expect("seal")));
     };
     for _ in 0..8 {
