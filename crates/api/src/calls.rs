@@ -16,8 +16,18 @@ use crate::limits::ANSWER_WAIT_MAX;
 
 /// Has records decided together; answers when they are durable.
 pub(crate) async fn submit_records(edge: &Edge, records: Sealed) -> Result<Vec<Outcome>, ApiError> {
+    submit_records_keeping(edge, records, ()).await
+}
+
+/// The same; `keep` is dropped when they are decided, or will never be, whether the caller still waits or not.
+async fn submit_records_keeping(
+    edge: &Edge,
+    records: Sealed,
+    keep: impl Send + 'static,
+) -> Result<Vec<Outcome>, ApiError> {
     let (send, receive) = oneshot::channel();
     let answer = Box::new(move |outcomes| {
+        drop(keep);
         // A caller that has gone away misses its answer and will ask again.
         let _: Result<(), _> = send.send(outcomes);
     });
@@ -29,7 +39,18 @@ pub(crate) async fn submit_records(edge: &Edge, records: Sealed) -> Result<Vec<O
 /// Has one command decided; answers when it is durable.
 pub(crate) async fn submit(edge: &Edge, command: Command) -> Result<Outcome, ApiError> {
     let outcomes = submit_records(edge, Sealed::of(std::slice::from_ref(&command))).await?;
-    outcomes.first().copied().ok_or_else(ApiError::hub_stopped)
+    outcomes.into_iter().next().ok_or_else(ApiError::hub_stopped)
+}
+
+/// The same; `keep` is dropped when it is decided, or will never be, whether the caller still waits or not.
+pub(crate) async fn submit_keeping(
+    edge: &Edge,
+    command: Command,
+    keep: impl Send + 'static,
+) -> Result<Outcome, ApiError> {
+    let records = Sealed::of(std::slice::from_ref(&command));
+    let outcomes = submit_records_keeping(edge, records, keep).await?;
+    outcomes.into_iter().next().ok_or_else(ApiError::hub_stopped)
 }
 
 /// The transfer of that id, open or ended, and all participants. The disk is read beside the writer.

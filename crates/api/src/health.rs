@@ -52,6 +52,7 @@ pub(crate) async fn health(State(edge): State<Edge>) -> Response {
 
 /// Prometheus text.
 pub(crate) async fn metrics(State(edge): State<Edge>) -> Response {
+    edge.hub.tokens().publish_metrics();
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], edge.metrics.render()).into_response()
 }
 

@@ -17,6 +17,7 @@
 //! | `fspiop` | `/transfers…`: the paths that participants call |
 //! | `backup` | `/hub/backup` |
 //! | `batch` | `POST /hub/batch` |
+//! | `tokens` | `/tokens…`: wallets select, lock and spend |
 //! | `views` | `GET /hub/…`: transfers, holds, stats |
 //! | `health` | `/health`, `/metrics`, confirming the clock |
 //! | `error` | refusals as the standard's `errorInformation` |
@@ -41,6 +42,7 @@ mod server;
 mod stream;
 mod times;
 pub mod tls;
+pub mod tokens;
 mod views;
 
 use std::sync::Arc;

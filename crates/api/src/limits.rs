@@ -44,3 +44,13 @@ pub const PREFER_WAIT_SECONDS_MAX: u32 = 30;
 pub const COMPLETED_AHEAD_MAX: i64 = 200;
 /// How far behind it, in milliseconds.
 pub const COMPLETED_BEHIND_MAX: i64 = 300_000;
+/// The largest body on the token paths, in bytes: as many tokens as one call may carry, of ordinary size.
+pub const TOKENS_BODY_MAX: usize = 8 * 1024 * 1024;
+/// The longest spender, wallet, token id or other name of a token, in characters.
+pub const TOKEN_NAME_CHARS_MAX: usize = 128;
+/// Attributes that a token, an output or a filter may have.
+pub const ATTRIBUTES_MAX: usize = 16;
+/// The longest name of an attribute, in characters.
+pub const ATTRIBUTE_NAME_CHARS_MAX: usize = 64;
+/// The longest value of an attribute, in characters.
+pub const ATTRIBUTE_VALUE_CHARS_MAX: usize = 256;

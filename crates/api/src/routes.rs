@@ -12,6 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
 use crate::callbacks::views as dead_letters;
 use crate::gate::{self, Access};
+use crate::tokens::{holdings, locks, select, spend, supply};
 use crate::{Edge, backup, batch, error, fspiop, health, openapi, views};
 
 /// One verb on one path.
@@ -36,6 +37,7 @@ const GET: &Method = &Method::GET;
 const POST: &Method = &Method::POST;
 const PUT: &Method = &Method::PUT;
 const PATCH: &Method = &Method::PATCH;
+const DELETE: &Method = &Method::DELETE;
 
 /// The table, group by group.
 pub(crate) fn table() -> Vec<Route> {
@@ -64,6 +66,19 @@ pub(crate) fn table() -> Vec<Route> {
         route(PUT, "/transfers/{id}", Participant, fspiop::put),
         route(PATCH, "/transfers/{id}", Participant, fspiop::patch),
         route(PUT, "/transfers/{id}/error", Participant, fspiop::put_error),
+        // The wallets' paths. Whoever may call them can issue, and spend from any wallet: their backends hold an
+        // operator's key.
+        route(POST, "/tokens/issue", Operator, supply::issue),
+        route(POST, "/tokens/select", Operator, select::select),
+        route(POST, "/tokens/spend", Operator, spend::spend),
+        route(POST, "/tokens/redeem", Operator, spend::redeem),
+        route(POST, "/tokens/updates", Operator, supply::updates),
+        route(POST, "/tokens/consolidate", Operator, spend::consolidate),
+        route(GET, "/tokens", Operator, holdings::list),
+        route(GET, "/tokens/balance", Operator, holdings::balance),
+        route(GET, "/tokens/locks", Operator, locks::list),
+        route(POST, "/tokens/locks/{spender}/renew", Operator, locks::renew),
+        route(DELETE, "/tokens/locks/{spender}", Operator, locks::release),
         // The hub's own paths.
         route(POST, "/hub/batch", Batch, batch::batch),
         route(GET, "/hub/transfers", Operator, views::transfers::transfers),

@@ -139,7 +139,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_READ_MAX)
         .max_buf_size(READ_BUFFER_MAX)
-        .half_close(true);
+        .half_close(false);
     let connection = watcher.watch(builder.serve_connection(TokioIo::new(stream), service));
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection ended early");

@@ -44,6 +44,7 @@ impl From<Prepare> for Command {
             condition,
             hash,
             tail,
+            funding: None,
         })
     }
 }

@@ -252,7 +252,7 @@ impl<'a, V: View> StepCalls<'a, V> {
                     tell(abort.source, CallbackMessage::Put(state));
                 }
             }
-            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) => {}
+            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => {}
         }
     }
 
@@ -273,7 +273,7 @@ fn sender(command: &Command) -> ParticipantId {
         Command::Fulfil(fulfil) => fulfil.source,
         Command::Abort(abort) => abort.source,
         Command::Lookup(lookup) => lookup.source,
-        Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) => HUB,
+        Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => HUB,
     }
 }
 

@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use crate::money::Amount;
 use crate::participants::Name;
+use crate::tokens::{TokenCommand, TokenId};
 
 /// One record of the log, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,17 @@ pub enum Command {
     Admin(Admin),
     /// Where a participant wants to be called.
     SetEndpoint(SetEndpoint),
+    /// Tokens: issue, lock, spend.
+    Token(Box<TokenCommand>),
+}
+
+/// Names something that has ended and that a decision may have to know of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Key<'a> {
+    Transfer(TransferId),
+    Token(&'a TokenId),
+    Spender(&'a str),
 }
 
 impl Command {
@@ -34,7 +46,20 @@ impl Command {
             Command::Fulfil(fulfil) => Some(fulfil.id),
             Command::Abort(abort) => Some(abort.id),
             Command::Lookup(lookup) => Some(lookup.id),
-            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) => None,
+            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => None,
+        }
+    }
+
+    /// Shows all that has perhaps ended and that the decision may have to know of.
+    pub fn each_key<'a>(&'a self, show: &mut dyn FnMut(Key<'a>)) {
+        match self {
+            Command::Token(command) => command.each_key(show),
+            Command::Prepare(Prepare { id, funding: Some(funding), .. }) => {
+                show(Key::Transfer(*id));
+                show(Key::Spender(&funding.spender));
+                funding.ids.iter().for_each(|id| show(Key::Token(id)));
+            }
+            other => other.transfer().into_iter().for_each(|id| show(Key::Transfer(id))),
         }
     }
 }
@@ -62,6 +87,35 @@ pub struct Prepare {
     pub hash: [u8; 32],
     /// Opaque bytes that are kept in the log and handed on unread.
     pub tail: Vec<u8>,
+    /// The tokens that pay for it, where it moves no position.
+    pub funding: Option<Box<Funding>>,
+}
+
+/// Tokens of a wallet that pay for a transfer in place of the payer's position. Which ones is no part of what makes two
+/// prepares the same: a repeat may well have chosen others, or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Funding {
+    /// In whose name they are locked: the transfer's id as text. It follows from the transfer and is not written.
+    pub spender: crate::tokens::Name,
+    /// Whose tokens they are; change comes back here.
+    pub payer_wallet: crate::tokens::Name,
+    /// Who gets the amount.
+    pub payee_wallet: crate::tokens::Name,
+    /// The chosen tokens; none if there were none to be had.
+    pub ids: Vec<TokenId>,
+}
+
+impl Funding {
+    /// The funding of that transfer.
+    #[must_use]
+    pub fn new(
+        transfer: TransferId,
+        payer_wallet: crate::tokens::Name,
+        payee_wallet: crate::tokens::Name,
+        ids: Vec<TokenId>,
+    ) -> Funding {
+        Funding { spender: transfer.to_string().into(), payer_wallet, payee_wallet, ids }
+    }
 }
 
 impl Prepare {

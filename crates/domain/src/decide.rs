@@ -13,6 +13,7 @@ use crate::ids::{AccountId, Millis, TransferId, TransferNo};
 use crate::overlay::Overlay;
 use crate::participants::{AccountKind, decide_admin, set_endpoint};
 use crate::positions::{Message, MessageResult, PositionAccount, PositionAccounts, PrepareOrder, process};
+use crate::tokens::{decide_tokens, end_leases};
 use crate::transfers::{Reason, abort, fulfil, lookup, prepare};
 use crate::view::View;
 
@@ -61,7 +62,10 @@ fn sub_batches(commands: &[Command]) -> Vec<Range<usize>> {
     let earlier = earlier_commands(commands);
     let mut batches = Vec::with_capacity(1);
     let mut start = 0;
-    let stands_alone = |command: &Command| command.transfer().is_none();
+    // A prepare that tokens pay for must see what the commands before it did to tokens.
+    let is_funded =
+        |command: &Command| matches!(command, Command::Prepare(prepare) if prepare.funding.is_some());
+    let stands_alone = |command: &Command| command.transfer().is_none() || is_funded(command);
     for (at, command) in commands.iter().enumerate() {
         let after_lone = at > start && stands_alone(&commands[at - 1]);
         let sees_earlier =
@@ -108,7 +112,13 @@ fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize
         [Command::Expire(command)] => {
             let (ended, messages) = expire(view, frame.time, *command, effects);
             process(&Limits(view), frame.order, &messages, effects);
-            effects.outcomes.push(Outcome::done(ended, crate::money::Balance::ZERO));
+            let left = u64::from(command.holds_max).saturating_sub(ended);
+            let leases = end_leases(view, frame.time, usize::try_from(left).unwrap_or(usize::MAX), effects);
+            effects.outcomes.push(Outcome::done(ended + leases, crate::money::Balance::ZERO));
+        }
+        [Command::Token(command)] => {
+            let outcome = decide_tokens(view, frame.time, base_offset, command, effects);
+            effects.outcomes.push(Outcome::of_tokens(outcome));
         }
         _ => decide_transfers(view, &FrameInput { base_offset, commands, ..*frame }, effects),
     }
@@ -128,7 +138,7 @@ fn decide_transfers(view: &impl View, frame: &FrameInput<'_>, effects: &mut Effe
             Command::Fulfil(command) => fulfil(view, now, command, effects),
             Command::Abort(command) => abort(view, now, command, effects),
             Command::Lookup(command) => Err(lookup(view, *command)),
-            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) => {
+            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => {
                 unreachable!("they stand alone in their sub-batch")
             }
         };
@@ -139,7 +149,7 @@ fn decide_transfers(view: &impl View, frame: &FrameInput<'_>, effects: &mut Effe
             Ok(message) => {
                 waiting.push(effects.outcomes.len());
                 messages.push(message);
-                effects.outcomes.push(PENDING);
+                effects.outcomes.push(Outcome::done(0, crate::money::Balance::ZERO));
             }
             Err(outcome) => effects.outcomes.push(outcome),
         }
@@ -159,10 +169,6 @@ fn decide_transfers(view: &impl View, frame: &FrameInput<'_>, effects: &mut Effe
     }
 }
 
-/// Stands in the list until the position step has spoken.
-const PENDING: Outcome =
-    Outcome { state: None, code: None, reason: None, subject: 0, value: crate::money::Balance::ZERO };
-
 fn outcome_of(
     message: &Message,
     result: MessageResult,
@@ -174,6 +180,7 @@ fn outcome_of(
         reason: refusal.and_then(|(_, reason)| reason),
         subject: message.transfer.0,
         value: result.value,
+        token: None,
     }
 }
 

@@ -81,6 +81,7 @@ impl Effects {
             row.reason.write(out);
         }
         self.outcomes.iter().for_each(|row| row.write(out));
+        self.write_token_digest(out);
     }
 }
 

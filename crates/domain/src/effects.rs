@@ -1,10 +1,13 @@
 //! Effects: what a decision does, as data. The store applies them, the hub answers from them, tests compare them.
 
+use std::sync::Arc;
+
 use crate::codes::ErrorCode;
 use crate::command::SetEndpoint;
 use crate::ids::{AccountId, TransferNo};
 use crate::money::{Amount, Balance};
 use crate::participants::{Account, FundsMovement, Participant};
+use crate::tokens::{TokenEffect, TokenOutcome};
 use crate::transfers::{Code, Completion, Reason, Transfer, TransferState};
 
 /// Everything that the commands of one frame do, each list in the order of processing.
@@ -32,6 +35,8 @@ pub struct Effects {
     pub alarms: Vec<LimitAlarm>,
     /// Messages that fitted nowhere.
     pub dead_letters: Vec<DeadLetter>,
+    /// What happened to tokens.
+    pub tokens: Vec<TokenEffect>,
     /// One answer per command, in the order of the frame.
     pub outcomes: Vec<Outcome>,
     /// Where each sub-batch of the frame ends in the lists above.
@@ -50,6 +55,7 @@ pub(crate) struct Section {
     completions: usize,
     position_changes: usize,
     notifications: usize,
+    tokens: usize,
     outcomes: usize,
 }
 
@@ -74,6 +80,8 @@ pub struct Step<'a> {
     pub position_changes: &'a [PositionChange],
     /// See [`Effects::notifications`].
     pub notifications: &'a [Notification],
+    /// See [`Effects::tokens`].
+    pub tokens: &'a [TokenEffect],
     /// See [`Effects::outcomes`]: as many as the sub-batch has commands.
     pub outcomes: &'a [Outcome],
 }
@@ -197,7 +205,7 @@ pub enum DeadLetterReason {
 }
 
 /// The answer to one command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Where the transfer stands now; `None` if there is none.
     pub state: Option<TransferState>,
@@ -210,19 +218,26 @@ pub struct Outcome {
     pub subject: u64,
     /// What the account touched last stands at.
     pub value: Balance,
+    /// The answer to a command about tokens.
+    pub token: Option<Arc<TokenOutcome>>,
 }
 
 impl Outcome {
     pub(crate) fn refused(code: ErrorCode) -> Outcome {
-        Outcome { state: None, code: Some(code.into()), reason: None, subject: 0, value: Balance::ZERO }
+        Outcome { code: Some(code.into()), ..Outcome::done(0, Balance::ZERO) }
     }
 
-    pub(crate) const fn because(self, reason: Reason) -> Outcome {
+    pub(crate) fn because(self, reason: Reason) -> Outcome {
         Outcome { reason: Some(reason), ..self }
     }
 
     pub(crate) const fn done(subject: u64, value: Balance) -> Outcome {
-        Outcome { state: None, code: None, reason: None, subject, value }
+        Outcome { state: None, code: None, reason: None, subject, value, token: None }
+    }
+
+    /// The answer to a command about tokens.
+    pub(crate) fn of_tokens(outcome: TokenOutcome) -> Outcome {
+        Outcome { token: Some(Arc::new(outcome)), ..Outcome::done(0, Balance::ZERO) }
     }
 
     /// The stored answer of a transfer.
@@ -233,6 +248,7 @@ impl Outcome {
             reason: row.reason,
             subject: row.no.0,
             value: row.final_value.or(row.reserved_value).unwrap_or_default(),
+            token: None,
         }
     }
 }
@@ -257,6 +273,8 @@ pub trait Rows {
     fn hold_opened(&mut self, no: TransferNo);
     /// The transfer can no longer expire.
     fn hold_closed(&mut self, no: TransferNo);
+    /// Something happened to tokens.
+    fn token_effect(&mut self, effect: &TokenEffect);
 }
 
 impl Effects {
@@ -271,6 +289,7 @@ impl Effects {
             completions: self.completions.len(),
             position_changes: self.position_changes.len(),
             notifications: self.notifications.len(),
+            tokens: self.tokens.len(),
             outcomes: self.outcomes.len(),
         }
     }
@@ -288,6 +307,7 @@ impl Effects {
             completions: &self.completions[from.completions..to.completions],
             position_changes: &self.position_changes[from.position_changes..to.position_changes],
             notifications: &self.notifications[from.notifications..to.notifications],
+            tokens: &self.tokens[from.tokens..to.tokens],
             outcomes: &self.outcomes[from.outcomes..to.outcomes],
         }
     }
@@ -320,6 +340,7 @@ impl Step<'_> {
         self.funds.iter().for_each(|row| rows.put_funds(row));
         self.endpoints.iter().for_each(|row| rows.put_endpoint(row));
         self.transfers.iter().for_each(|row| rows.add_transfer(row));
+        self.tokens.iter().for_each(|effect| rows.token_effect(effect));
         self.state_changes.iter().for_each(|row| row.apply(now, rows));
         for row in self.completions {
             rows.transfer_mut(row.transfer).completion = Some(row.completion);

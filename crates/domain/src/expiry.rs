@@ -5,10 +5,11 @@ use crate::command::Expire;
 use crate::effects::{Effects, Notification, NotificationKind, Party, StateChange};
 use crate::ids::Millis;
 use crate::positions::{Action, Message};
-use crate::transfers::TransferState;
+use crate::transfers::{TransferState, give_back};
 use crate::view::View;
 
-/// Takes the due holds out of their waiting states; those with a reservation go on to the position step.
+/// Takes the due holds out of their waiting states; those with a reservation go on to the position step, unless tokens were
+/// reserved: then they are free again here.
 pub(crate) fn expire(
     view: &impl View,
     now: Millis,
@@ -30,6 +31,10 @@ pub(crate) fn expire(
                     kind: NotificationKind::Expired,
                     code: Some(ErrorCode::TransferExpired.into()),
                 });
+            }
+            TransferState::Reserved if transfer.is_funded() => {
+                effects.state_changes.push(StateChange::to(*no, TransferState::ReservedTimeout));
+                give_back(view, transfer, TransferState::ExpiredReserved, effects);
             }
             TransferState::Reserved => {
                 effects.state_changes.push(StateChange::to(*no, TransferState::ReservedTimeout));

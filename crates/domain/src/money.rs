@@ -45,6 +45,13 @@ impl Amount {
         units.checked_mul(10_i64.pow(SCALE)).map(Amount)
     }
 
+    /// The whole currency units; `None` if there is a fraction, or less than nothing.
+    #[must_use]
+    pub fn whole_units(self) -> Option<u64> {
+        let unit = 10_i64.pow(SCALE);
+        if self.0 % unit == 0 { u64::try_from(self.0 / unit).ok() } else { None }
+    }
+
     /// The same value as a balance.
     #[must_use]
     pub const fn wide(self) -> Balance {
@@ -164,6 +171,16 @@ mod tests {
             assert_eq!(text.parse::<Amount>(), Err(AmountError::TooLarge(text.to_owned())));
         }
         assert_eq!("922337203685477.5807".parse::<Amount>(), Ok(Amount(i64::MAX)));
+    }
+
+    #[test]
+    fn only_whole_amounts_have_whole_units() {
+        let units = |text: &str| text.parse::<Amount>().unwrap().whole_units();
+        assert_eq!(
+            (units("12"), units("0"), units("99999999999999")),
+            (Some(12), Some(0), Some(99_999_999_999_999))
+        );
+        assert_eq!((units("0.0001"), units("12.5"), units("-3")), (None, None, None));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The state inside a frame: what the view showed before it, and what its sub-batches have changed since.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::effects::Rows;
 use crate::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use crate::participants::{Account, FundsMovement, Name, Participant};
+use crate::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenOverlay, TokenRow};
 use crate::transfers::Transfer;
 use crate::view::View;
 
@@ -17,6 +19,7 @@ pub(crate) struct Overlay<'a, V> {
     names: BTreeMap<Name, ParticipantId>,
     accounts: BTreeMap<AccountId, Account>,
     funds: BTreeMap<TransferId, FundsMovement>,
+    tokens: TokenOverlay,
 }
 
 impl<'a, V: View> Overlay<'a, V> {
@@ -29,6 +32,7 @@ impl<'a, V: View> Overlay<'a, V> {
             names: BTreeMap::new(),
             accounts: BTreeMap::new(),
             funds: BTreeMap::new(),
+            tokens: TokenOverlay::default(),
         }
     }
 }
@@ -86,6 +90,26 @@ impl<V: View> View for Overlay<'_, V> {
         due.truncate(max);
         due
     }
+
+    fn token(&self, id: &TokenId) -> Option<&TokenRow> {
+        self.tokens.token(self.base, id)
+    }
+
+    fn is_consumed(&self, id: &TokenId) -> bool {
+        self.tokens.is_consumed(self.base, id)
+    }
+
+    fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
+        self.tokens.lock(self.base, spender)
+    }
+
+    fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
+        self.tokens.spend(self.base, spender)
+    }
+
+    fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
+        self.tokens.due_leases(self.base, now, max)
+    }
 }
 
 impl<V: View> Rows for Overlay<'_, V> {
@@ -125,4 +149,8 @@ impl<V: View> Rows for Overlay<'_, V> {
     fn hold_opened(&mut self, _: TransferNo) {}
 
     fn hold_closed(&mut self, _: TransferNo) {}
+
+    fn token_effect(&mut self, effect: &TokenEffect) {
+        self.tokens.change(self.base, effect);
+    }
 }

@@ -19,6 +19,12 @@ pub enum Bug {
     OffsetOffByOne = 6,
     /// A file is relied on before its new name is durable.
     UnsyncedRename = 7,
+    /// A lease that is over still spends.
+    SpendAfterLease = 8,
+    /// A spend leaves one of its inputs alive.
+    KeptInput = 9,
+    /// A lock takes no notice of the live lock of another.
+    LockOverLock = 10,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -57,6 +63,21 @@ pub(crate) fn forgotten_running_position() -> bool {
 #[inline(always)]
 pub(crate) fn kept_position() -> bool {
     switch::is(Bug::KeptPosition)
+}
+
+#[inline(always)]
+pub(crate) fn spend_after_lease() -> bool {
+    switch::is(Bug::SpendAfterLease)
+}
+
+#[inline(always)]
+pub(crate) fn kept_input() -> bool {
+    switch::is(Bug::KeptInput)
+}
+
+#[inline(always)]
+pub(crate) fn lock_over_lock() -> bool {
+    switch::is(Bug::LockOverLock)
 }
 
 /// Asked by the loop that releases answers.

@@ -1,7 +1,10 @@
 //! What a decision may read: the rows as they stood before the frame, from live memory or from a database.
 
+use std::sync::Arc;
+
 use crate::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use crate::participants::{Account, FundsMovement, Name, Participant};
+use crate::tokens::{LockRow, SpendRow, TokenId, TokenRow};
 use crate::transfers::Transfer;
 
 /// The state before a frame.
@@ -26,4 +29,14 @@ pub trait View {
     fn funds(&self, id: TransferId) -> Option<&FundsMovement>;
     /// Up to `max` open holds with `expiration < now`, ordered by expiration, then number.
     fn due(&self, now: Millis, max: usize) -> Vec<TransferNo>;
+    /// The live token of that id.
+    fn token(&self, id: &TokenId) -> Option<&TokenRow>;
+    /// Whether that id is gone for good. Known of ids that the frame's commands name.
+    fn is_consumed(&self, id: &TokenId) -> bool;
+    /// What a spender has locked; the lease may have run out.
+    fn lock(&self, spender: &str) -> Option<&Arc<LockRow>>;
+    /// What a spender has spent. Known of spenders that the frame's commands name.
+    fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>>;
+    /// Up to `max` locks with `expires_at <= now`, ordered by that, then fence.
+    fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>>;
 }

@@ -14,6 +14,8 @@ use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::View;
 use holdfast_store::Store;
 
+use crate::token_audit::TokenAudit;
+
 /// Something in the books that does not add up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
@@ -55,6 +57,24 @@ pub enum Finding {
         /// What the operator's commands account for.
         should_be: Balance,
     },
+    /// A token that came or went twice, or in a spend that is worth more than its inputs.
+    #[error("frame at offset {offset}: token {token}: {what}")]
+    BrokenToken {
+        /// Base offset of the frame.
+        offset: u64,
+        /// The token's id, or the transaction's.
+        token: String,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The live tokens are not those that the rows lead to.
+    #[error("token {token}: {what}")]
+    WrongToken {
+        /// The token's id.
+        token: String,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// A transfer that was reserved more or less than once, or ended more than once.
     #[error("frame at offset {offset}: transfer number {transfer} moves to {state} from where it cannot")]
     IllegalMove {
@@ -79,6 +99,7 @@ pub struct Auditor {
     /// Position change rows seen.
     pub rows: u64,
     findings: Vec<Finding>,
+    tokens: TokenAudit,
 }
 
 impl Auditor {
@@ -95,7 +116,7 @@ impl Auditor {
                 *state = Some(open.state);
             }
         }
-        Auditor { balances, outside, states, ..Auditor::default() }
+        Auditor { balances, outside, states, tokens: TokenAudit::from(store), ..Auditor::default() }
     }
 
     fn find(&mut self, finding: Finding) {
@@ -116,6 +137,11 @@ impl Auditor {
             step.funds.iter().for_each(|movement| self.funds(movement, store));
             step.state_changes.iter().for_each(|change| self.moved(offset, change));
             step.position_changes.iter().for_each(|row| self.position(offset, row));
+            for effect in step.tokens {
+                if let Some(finding) = self.tokens.take_in(offset, effect) {
+                    self.find(finding);
+                }
+            }
         }
     }
 
@@ -186,6 +212,8 @@ impl Auditor {
                 self.find(Finding::NotConserved { currency, is, should_be });
             }
         }
+        let tokens = std::mem::take(&mut self.tokens);
+        tokens.finish(store).into_iter().for_each(|finding| self.find(finding));
         self.findings
     }
 }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use holdfast_disk::{FileSystem, LogId};
 use holdfast_log::{Log, LogError, Retention, SegmentSpan, write_end_mark};
-use holdfast_store::{CheckpointFiles, Held, Store, StoreError, files_of};
+use holdfast_store::{CheckpointFiles, FOLDERS, Held, Store, StoreError, files_of};
 
 use crate::hub::{LOG_FOLDER, OpenError, Opened, STORE_FOLDER};
 use crate::progress::Progress;
@@ -226,10 +226,11 @@ impl Source {
             lengths.push((counts, if piece.keeps_length { length } else { counts }));
         }
         let total = lengths.iter().map(|(counts, _)| counts).sum();
-        let folders = ["store/checkpoints", "store/ids", "store/outcomes", "store/callbacks", LOG_FOLDER];
-        for folder in folders {
-            let folder = dir.join(folder);
-            self.fs.create_dir_all(&folder).map_err(io("create", &folder))?;
+        let store = dir.join(STORE_FOLDER);
+        let folders = FOLDERS.iter().map(|folder| store.join(folder)).chain([dir.join(LOG_FOLDER)]);
+        let folders: Vec<PathBuf> = folders.collect();
+        for folder in &folders {
+            self.fs.create_dir_all(folder).map_err(io("create", folder))?;
         }
         let (mut done, mut files) = (0, Vec::with_capacity(pieces.len() + 1));
         for (piece, (counts, length)) in pieces.iter().zip(lengths) {
@@ -241,9 +242,8 @@ impl Source {
         }
         write_end_mark(&*self.fs, &dir.join(LOG_FOLDER), self.log_id, log_end)?;
         files.push(self.hash_small(dir, "log/end.mark")?);
-        for folder in folders {
-            let folder = dir.join(folder);
-            self.fs.sync_dir(&folder).map_err(io("sync", &folder))?;
+        for folder in &folders {
+            self.fs.sync_dir(folder).map_err(io("sync", folder))?;
         }
         let (log_id, offset, chain) = (self.log_id, held.offset(), progress.chain);
         let backup = Backup { log_id, offset, chain, log_end, files };

@@ -187,7 +187,11 @@ impl<S: Store> Core<S> {
     /// # Errors
     /// If it cannot be read; the frame must not be decided then.
     pub fn load<'a>(&mut self, commands: impl IntoIterator<Item = &'a Command>) -> Result<(), StoreError> {
-        self.store.load(&mut commands.into_iter().filter_map(Command::transfer))
+        let mut keys = Vec::new();
+        for command in commands {
+            command.each_key(&mut |key| keys.push(key));
+        }
+        self.store.load(&mut keys.into_iter())
     }
 
     /// Decides a frame whose commands were [loaded](Core::load), applies it and moves the chain on. `payload` is the frame's payload in pieces.

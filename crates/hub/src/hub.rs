@@ -24,6 +24,7 @@ use crate::limits::{HubOptions, REPLAY_CHECKPOINT_BYTES};
 use crate::progress::Progress;
 use crate::replay::{ReplayError, replay_keeping};
 use crate::retention::{Pruner, RetentionHolds};
+use crate::tokens::{Submit, Timer, TokenDesk, TokenIndex};
 use crate::writer::Writer;
 
 /// The folder of the log inside a data directory.
@@ -96,6 +97,9 @@ pub enum OpenError {
         /// The first offset of the log.
         start: u64,
     },
+    /// What the store says of tokens contradicts itself.
+    #[error("the tokens of the store contradict each other; run 'holdfast verify'")]
+    Tokens(#[source] holdfast_tokens::Refusal),
     /// A thread cannot be started.
     #[error("a thread cannot be started")]
     Thread(#[source] std::io::Error),
@@ -257,6 +261,7 @@ pub struct HubHandle<S = LocalStore> {
     feed: Arc<CallbackFeed>,
     clock: Arc<dyn Clock>,
     backups: Arc<Backups>,
+    tokens: TokenDesk,
 }
 
 impl<S> Clone for HubHandle<S> {
@@ -269,6 +274,7 @@ impl<S> Clone for HubHandle<S> {
             feed: Arc::clone(&self.feed),
             clock: Arc::clone(&self.clock),
             backups: Arc::clone(&self.backups),
+            tokens: self.tokens.clone(),
         }
     }
 }
@@ -330,6 +336,12 @@ impl<S> HubHandle<S> {
         self.backups.status()
     }
 
+    /// The vault.
+    #[must_use]
+    pub const fn tokens(&self) -> &TokenDesk {
+        &self.tokens
+    }
+
     /// Follows the end of the log.
     #[must_use]
     pub const fn tail(&self) -> &Tail {
@@ -369,8 +381,8 @@ impl HubHandle<LocalStore> {
 /// A running hub. Ends when dropped, after all that was taken is answered.
 pub struct Hub {
     handle: HubHandle,
-    writer: Option<JoinHandle<()>>,
-    spare: Option<JoinHandle<()>>,
+    threads: [Option<JoinHandle<()>>; 3],
+    timer: Arc<Timer>,
     _lock: DirLock,
 }
 
@@ -385,11 +397,14 @@ impl Hub {
         let feed = Arc::new(feed);
         let preparer = log.spare_preparer();
         let spare = thread("spare segment", move || preparer.run())?;
-        let intake = Arc::new(Intake::new(options));
+        let intake: Arc<Intake<LocalStore>> = Arc::new(Intake::new(options));
+        let tokens = TokenIndex::of(core.store(), clock.read().wall, &options.tokens);
+        let tokens = Arc::new(tokens.map_err(OpenError::Tokens)?);
         let health = Arc::new(Health::default());
         let (reader, tail) = (log.reader(), log.tail());
         let (retention, log_id, retention_holds) = (log.retention(), log.log_id(), RetentionHolds::default());
-        let journal = Journal::threaded(Box::new(log), &intake, &health, &feed).map_err(OpenError::Thread)?;
+        let journal =
+            Journal::threaded(Box::new(log), &intake, &health, &feed, &tokens).map_err(OpenError::Thread)?;
         let days = options.retention_log_days;
         let pruner = Pruner::new(retention.clone(), Arc::clone(&reader), days, retention_holds.clone());
         let keeper = Keeper::threaded(&intake, &health, Some(pruner)).map_err(OpenError::Thread)?;
@@ -404,8 +419,15 @@ impl Hub {
         });
         let writer = thread("writer", move || alarm.watch(|| writer.run()))?;
         let backups = Arc::new(Backups::new(Source::served(fs, data, retention, log_id, retention_holds)));
-        let handle = HubHandle { intake, health, reader, tail, feed, clock, backups };
-        Ok(Hub { handle, writer: Some(writer), spare: Some(spare), _lock: lock })
+        let timer = Arc::new(Timer::default());
+        let ticking = timer.start(Arc::clone(&tokens), Arc::clone(&clock)).map_err(OpenError::Thread)?;
+        let desk_intake = Arc::clone(&intake);
+        let submit: Submit = Arc::new(move |submission| desk_intake.submit(submission));
+        let attempts = options.tokens.claim_attempts;
+        let tokens = TokenDesk::new(tokens, submit, Arc::clone(&clock), Arc::clone(&timer), attempts);
+        let handle = HubHandle { intake, health, reader, tail, feed, clock, backups, tokens };
+        let threads = [writer, spare, ticking].map(Some);
+        Ok(Hub { handle, threads, timer, _lock: lock })
     }
 
     /// A handle for an edge.
@@ -429,7 +451,8 @@ impl Drop for Hub {
         self.handle.health.set(Status::ShuttingDown);
         self.handle.intake.close("the hub is shutting down");
         self.handle.feed.close();
-        for thread in [self.writer.take(), self.spare.take()].into_iter().flatten() {
+        self.timer.end();
+        for thread in self.threads.iter_mut().filter_map(Option::take) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the hub panicked");
             }

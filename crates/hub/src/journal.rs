@@ -9,7 +9,9 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::Millis;
 use holdfast_domain::planted;
+use holdfast_domain::tokens::TokenEffect;
 use holdfast_log::{FrameBuf, FrameHeader, Log, Tail};
 
 use crate::alarm::{StopAlarm, in_full};
@@ -17,6 +19,7 @@ use crate::callbacks::CallbackFeed;
 use crate::health::{Health, Status};
 use crate::intake::{Answer, Intake, Refusal};
 use crate::meters::{Meters, Stage};
+use crate::tokens::TokenIndex;
 
 /// Answers that wait for their frame.
 #[derive(Default)]
@@ -25,6 +28,9 @@ pub(crate) struct Answers {
     pub(crate) outcomes: Vec<(Answer, Vec<Outcome>)>,
     /// To participants: how many callbacks there are now.
     pub(crate) callbacks_end: u64,
+    /// To whoever selects tokens: what the frame of that time did to them.
+    pub(crate) tokens: Vec<TokenEffect>,
+    pub(crate) time: Millis,
 }
 
 /// Where frames become durable.
@@ -50,6 +56,7 @@ struct Desk {
     close: Box<dyn Fn(&str) + Send>,
     meters: Meters,
     feed: Option<Arc<CallbackFeed>>,
+    tokens: Option<Arc<TokenIndex>>,
 }
 
 impl Desk {
@@ -70,6 +77,10 @@ impl Desk {
 
     fn release(&self, answers: Answers, durable: &Result<(), String>) {
         let started = Instant::now();
+        if let (Ok(()), Some(index), false) = (durable, &self.tokens, answers.tokens.is_empty()) {
+            // Before the answers: who was told of a lock can spend it, who was told of tokens can select them.
+            index.follow(&answers.tokens, answers.time);
+        }
         for (answer, outcomes) in answers.outcomes {
             answer(match durable {
                 Ok(()) => Ok(outcomes),
@@ -87,7 +98,7 @@ impl Journal {
     /// A journal that works on the caller's thread and calls nobody back.
     pub fn inline<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Journal {
         let tail = log.tail();
-        let desk = Box::new(Desk::new(log, intake, health, None));
+        let desk = Box::new(Desk::new(log, intake, health));
         Journal { kind: Kind::Inline { desk, pending: None }, tail }
     }
 
@@ -100,10 +111,12 @@ impl Journal {
         intake: &Arc<Intake<S>>,
         health: &Arc<Health>,
         feed: &Arc<CallbackFeed>,
+        tokens: &Arc<TokenIndex>,
     ) -> std::io::Result<Journal> {
         let (jobs, inbox) = sync_channel(2);
         let tail = log.tail();
-        let desk = Desk::new(log, intake, health, Some(feed));
+        let (feed, tokens) = (Some(Arc::clone(feed)), Some(Arc::clone(tokens)));
+        let desk = Desk { feed, tokens, ..Desk::new(log, intake, health) };
         let done = Arc::clone(intake);
         let alarm = StopAlarm::new("journal", Arc::clone(health), {
             let intake = Arc::clone(intake);
@@ -183,15 +196,11 @@ fn work(mut desk: Desk, inbox: &Receiver<Job>, done: &dyn Fn()) {
 }
 
 impl Desk {
-    fn new<S: 'static>(
-        log: Box<dyn Log>,
-        intake: &Arc<Intake<S>>,
-        health: &Arc<Health>,
-        feed: Option<&Arc<CallbackFeed>>,
-    ) -> Desk {
+    fn new<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Desk {
         let intake = Arc::clone(intake);
         let close = Box::new(move |reason: &str| intake.close(reason));
-        Desk { log, health: Arc::clone(health), close, meters: Meters::default(), feed: feed.map(Arc::clone) }
+        let (feed, tokens) = (None, None);
+        Desk { log, health: Arc::clone(health), close, meters: Meters::default(), feed, tokens }
     }
 }
 

@@ -7,6 +7,8 @@ use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::records::{self, batch};
 use holdfast_log::FRAME_PAYLOAD_MAX;
 
+use crate::tokens::TokenOptions;
+
 /// Records that one submission may carry.
 pub const SUBMISSION_RECORDS_MAX: usize = batch::RECORDS_MAX;
 /// Bytes of records that one submission may carry: one record of the longest kind.
@@ -72,6 +74,8 @@ pub struct HubOptions {
     pub checkpoint_log_bytes: u64,
     /// Days that the log is kept; 0: for ever (`retention.log_days`).
     pub retention_log_days: u32,
+    /// The vault's own.
+    pub tokens: TokenOptions,
 }
 
 impl Default for HubOptions {
@@ -86,6 +90,7 @@ impl Default for HubOptions {
             clock_jump_max: CLOCK_JUMP_MAX,
             checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
             retention_log_days: 0,
+            tokens: TokenOptions::default(),
         }
     }
 }

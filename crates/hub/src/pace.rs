@@ -37,6 +37,7 @@ impl Pace<'_> {
         }
         let rest = worked.min(self.rest);
         self.rest -= rest;
+        #[allow(clippy::disallowed_methods, reason = "resting is the purpose; nobody waits for it")]
         std::thread::sleep(rest);
         self.since = Instant::now();
     }

@@ -13,7 +13,8 @@ use holdfast_disk::FileSystem;
 use holdfast_domain::view::View;
 use holdfast_log::{LogError, OpenReport, SegmentReader};
 use holdfast_store::{
-    CheckpointFiles, LocalStore, Store, StoreCheck, StoreError, StoreFinding, StoreReport, files_of, recover,
+    CheckpointFiles, FOLDERS, LocalStore, Store, StoreCheck, StoreError, StoreFinding, StoreReport, files_of,
+    recover,
 };
 
 use crate::audit::{Auditor, Finding};
@@ -319,7 +320,7 @@ fn resume(places: &Places<'_>, offset: u64) -> Result<Option<Core<LocalStore>>, 
     let Places { fs, data, scratch } = places;
     let store = store_folder(data);
     let CheckpointFiles { files, .. } = files_of(fs, &store, offset)?;
-    for folder in ["checkpoints", "ids", "outcomes", "callbacks"] {
+    for folder in FOLDERS {
         let dir = scratch.join(folder);
         fs.create_dir_all(&dir).map_err(|source| VerifyError::Scratch { file: dir.clone(), source })?;
     }

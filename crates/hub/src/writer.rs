@@ -318,7 +318,7 @@ impl<S: Store> Writer<S> {
 
         self.journal.begin(frame, &header);
         let started = Instant::now();
-        let effects = self.core.advance(&header, &commands, pieces.iter().map(Vec::as_slice));
+        let mut effects = self.core.advance(&header, &commands, pieces.iter().map(Vec::as_slice));
         self.meters.spent(Stage::Decide, started.elapsed());
         self.meters.frames.increment(1);
         self.meters.records.increment(u64::from(record_count));
@@ -335,7 +335,8 @@ impl<S: Store> Writer<S> {
         }
         let outcomes = split(parts, outcomes);
         let callbacks_end = self.core.progress().next_callback;
-        let appended = self.journal.finish(Answers { outcomes, callbacks_end });
+        let tokens = std::mem::take(&mut effects.tokens);
+        let appended = self.journal.finish(Answers { outcomes, callbacks_end, tokens, time });
         // After the answers are on their way: a disk that is far behind makes this wait.
         self.hand_out_jobs();
         if appended {

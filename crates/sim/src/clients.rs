@@ -1,10 +1,12 @@
 //! The participants' side: payments and everything that clients do with them, right and wrong.
 
-use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction, Prepare};
-use holdfast_domain::ids::{Millis, ParticipantId, TransferId};
+use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction, Funding, Prepare};
+use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
+use holdfast_domain::tokens::{Name, TokenId};
 
 use crate::random::Random;
+use crate::vault_clients::VaultClients;
 use crate::world::{UNIT, World};
 
 /// A payment that somebody wants to make.
@@ -19,6 +21,23 @@ struct Payment {
 pub struct Clients {
     payments: Vec<Payment>,
     latest_expiration: Millis,
+    /// Tokens that pay for the next payment.
+    purse: Option<Purse>,
+}
+
+/// Tokens of a wallet, and how much is to be paid with them.
+#[derive(Debug, Clone)]
+pub struct Purse {
+    /// Whose they are.
+    pub wallet: Name,
+    /// Who gets the amount.
+    pub payee: Name,
+    /// Their currency.
+    pub currency: Currency,
+    /// Which.
+    pub ids: Vec<TokenId>,
+    /// How much.
+    pub quantity: i64,
 }
 
 impl Clients {
@@ -28,12 +47,24 @@ impl Clients {
     }
 
     /// The commands of one submission.
-    pub fn act(&mut self, world: &World, now: Millis, random: &mut Random) -> Vec<Command> {
+    pub fn act(
+        &mut self,
+        world: &World,
+        now: Millis,
+        vault: Option<&VaultClients>,
+        random: &mut Random,
+    ) -> Vec<Command> {
+        self.fund(vault, now, random);
         if random.chance(15) {
             return self.all_about_one(world, now, random);
         }
         let count = if random.chance(10) { random.size(6, 14) } else { random.size(1, 4) };
         (0..count).map(|_| self.one(world, now, random)).collect()
+    }
+
+    /// Where there are tokens, some of the payments are made with them.
+    fn fund(&mut self, vault: Option<&VaultClients>, now: Millis, random: &mut Random) {
+        self.purse = vault.filter(|_| random.chance(45)).and_then(|vault| vault.purse(now, random));
     }
 
     fn one(&mut self, world: &World, now: Millis, random: &mut Random) -> Command {
@@ -96,12 +127,18 @@ impl Clients {
             currency: payer.currency,
             condition: Fulfil::new(payee.participant, id, FulfilAction::Commit, preimage).digest,
             hash: [0; 32],
+            funding: None,
             tail: match random.below(20) {
                 0 => random.bytes().repeat(random.size(100, 250)),
                 1 => random.bytes().repeat(random.size(1, 5)),
                 _ => Vec::new(),
             },
         };
+        if let Some(Purse { wallet, payee, currency, ids, quantity }) = self.purse.take() {
+            prepare.currency = currency;
+            prepare.amount = Amount(quantity * UNIT + if random.chance(4) { 1 } else { 0 });
+            prepare.funding = Some(Box::new(Funding::new(id, wallet, payee, ids)));
+        }
         if random.chance(8) {
             break_a_rule(&mut prepare, world, now, random);
         }

@@ -6,6 +6,8 @@ use std::fmt;
 
 use holdfast_disk::simfs::FaultKind;
 
+use crate::vault_cells;
+
 /// What the hub was doing when a fault struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
@@ -93,6 +95,8 @@ impl Hit {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coverage {
     cells: BTreeMap<Hit, BTreeMap<End, u64>>,
+    /// Commands about tokens by how they ended.
+    vault: BTreeMap<(&'static str, &'static str), u64>,
 }
 
 impl Coverage {
@@ -101,12 +105,18 @@ impl Coverage {
         *self.cells.entry(hit).or_default().entry(end).or_default() += 1;
     }
 
+    /// A command about tokens was answered so.
+    pub fn vault(&mut self, command: &'static str, how: &'static str) {
+        *self.vault.entry((command, how)).or_default() += 1;
+    }
+
     /// Adds the counts of another run.
     pub fn add(&mut self, other: &Coverage) {
         for (hit, ends) in &other.cells {
             let own = self.cells.entry(hit.clone()).or_default();
             ends.iter().for_each(|(end, count)| *own.entry(*end).or_default() += count);
         }
+        other.vault.iter().for_each(|(cell, count)| *self.vault.entry(*cell).or_default() += count);
     }
 
     /// Expected cells that stayed empty.
@@ -123,12 +133,14 @@ impl Coverage {
                 missing.push(format!("any fault that ends so: {name}"));
             }
         }
+        let unmet = vault_cells::EXPECTED.iter().filter(|cell| !self.vault.contains_key(cell));
+        missing.extend(unmet.map(|(command, how)| format!("tokens: {command}, {how}")));
         missing
     }
 }
 
 /// What a soak must have met.
-const EXPECTED: [(FaultKind, &str, Phase); 46] = {
+const EXPECTED: [(FaultKind, &str, Phase); 48] = {
     use FaultKind::{
         BitRot, DiskFull, LengthWithoutData, LostWrite, MisdirectedWrite, NameLost, NameWithoutData,
         PowerLoss, ReadError, SyncError, TornWrite, UnsyncedLost, WriteError,
@@ -142,9 +154,11 @@ const EXPECTED: [(FaultKind, &str, Phase); 46] = {
         (PowerLoss, "blk", Checkpoint),
         (PowerLoss, "tmp", Checkpoint),
         (PowerLoss, "ids/", Checkpoint),
+        (PowerLoss, "spent-ids/", Checkpoint),
         (PowerLoss, "checkpoints/", Checkpoint),
         (PowerLoss, "tmp", Merge),
         (PowerLoss, "ids/", Merge),
+        (PowerLoss, "spent-ids/", Merge),
         (PowerLoss, "seg", Recover),
         (PowerLoss, "blk", Recover),
         (PowerLoss, "tmp", Stop),
@@ -210,6 +224,9 @@ impl fmt::Display for Coverage {
                 }
             }
         }
+        for ((command, how), count) in &self.vault {
+            write!(f, "\ntokens: {command:<12} {how:<45} {count:>13}")?;
+        }
         Ok(())
     }
 }
@@ -221,16 +238,20 @@ mod tests {
     #[test]
     fn what_never_struck_is_missing() {
         let mut coverage = Coverage::default();
-        assert_eq!(coverage.missing().len(), EXPECTED.len() + ENDS.len());
+        let all = EXPECTED.len() + ENDS.len() + vault_cells::EXPECTED.len();
+        assert_eq!(coverage.missing().len(), all);
         let (kind, class, phase) = EXPECTED[0];
         coverage.ended(Hit { kind, class: class.to_owned(), phase }, End::Stopped);
-        assert_eq!(coverage.missing().len(), EXPECTED.len() + ENDS.len() - 2);
+        assert_eq!(coverage.missing().len(), all - 2);
         let twice = {
             let mut sum = coverage.clone();
             sum.add(&coverage);
             sum
         };
         assert!(twice.to_string().ends_with("2             -             -             -"), "{twice}");
+        let (command, how) = vault_cells::EXPECTED[0];
+        coverage.vault(command, how);
+        assert_eq!(coverage.missing().len(), all - 3);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::TransferId;
+use holdfast_domain::tokens::TokenOutcome;
 use holdfast_domain::view::View;
 use holdfast_hub::Refusal;
 use holdfast_store::MemoryStore;
@@ -16,7 +17,7 @@ pub type Ticket = u64;
 pub type Place = usize;
 
 /// What a client knows of one of its commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// It never got past the door, or still waits there.
     NotTaken,
@@ -35,6 +36,15 @@ pub struct Entry {
     pub standing: Standing,
     /// How often it was sent.
     pub sent: u32,
+}
+
+impl Entry {
+    /// Whether it is a spend that happened.
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        let Standing::Answered(outcome) = &self.standing else { return false };
+        matches!(outcome.token.as_deref(), Some(TokenOutcome::Spent(_)))
+    }
 }
 
 /// Every command ever sent.
@@ -115,9 +125,9 @@ impl Diary {
             Ok(outcomes) => {
                 assert_eq!(outcomes.len(), places.len(), "one outcome per command");
                 let learn = |(place, outcome): (Place, &Outcome)| {
-                    let before =
-                        std::mem::replace(&mut self.entries[place].standing, Standing::Answered(*outcome));
-                    (place, before, *outcome)
+                    let answered = Standing::Answered(outcome.clone());
+                    let before = std::mem::replace(&mut self.entries[place].standing, answered);
+                    (place, before, outcome.clone())
                 };
                 places.into_iter().zip(outcomes).map(learn).collect()
             }
@@ -147,10 +157,10 @@ impl Diary {
 
     /// Commands that have had all the effect they can have: sent again, they must change nothing. Those are
     /// prepares that have a row, the fulfil or abort that a transfer took, everything about a transfer that has
-    /// ended, and movements of funds that were accepted.
+    /// ended, movements of funds that were accepted, and issues, spends and updates of tokens that were.
     #[must_use]
     pub fn settled(&self, store: &MemoryStore) -> Vec<Place> {
-        let is_settled = |entry: &Entry| match (&entry.command, entry.standing) {
+        let is_settled = |entry: &Entry| match (&entry.command, &entry.standing) {
             (Command::Prepare(_), Standing::Answered(outcome)) => outcome.state.is_some(),
             (Command::Fulfil(_) | Command::Abort(_), Standing::Answered(_)) => {
                 let id = entry.command.transfer().expect("both are about one");
@@ -165,6 +175,11 @@ impl Diary {
                 ),
                 Standing::Answered(outcome),
             ) => outcome.code.is_none(),
+            // A lock, a renewal or an unlock may well do something the next time.
+            (Command::Token(_), Standing::Answered(outcome)) => matches!(
+                outcome.token.as_deref(),
+                Some(TokenOutcome::Issued | TokenOutcome::Spent(_) | TokenOutcome::Updated { .. })
+            ),
             _ => false,
         };
         (0..self.entries.len()).filter(|place| is_settled(&self.entries[*place])).collect()

@@ -7,7 +7,7 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `world` | participants, limits, funds |
-//! | `clients`, `operator` | what is sent |
+//! | `clients`, `vault_clients`, `operator` | what is sent |
 //! | `diary` | what the senders know of it |
 //! | `process` | one life of the hub, driven turn by turn |
 //! | `life` | how lives begin and end: crashes, failures, restarts |
@@ -19,7 +19,7 @@
 //! | `witness` | every durable frame decided a second time |
 //! | `invariants` | what must always hold, one file each |
 //! | `tally`, `census`, `trace` | what happened |
-//! | `coverage` | which faults struck what, and how they ended |
+//! | `coverage`, `vault_cells` | which faults struck what, and how they ended; the same for commands about tokens |
 
 mod census;
 mod clients;
@@ -39,6 +39,8 @@ mod tally;
 mod time;
 mod trace;
 mod turn;
+mod vault_cells;
+mod vault_clients;
 mod witness;
 mod world;
 

@@ -2,6 +2,7 @@
 
 use holdfast_hub::OpenError;
 use holdfast_hub::clock::Clock;
+use holdfast_hub::tokens::TokenIndex;
 
 use crate::coverage::{End, Phase};
 use crate::invariants::{Blame, Invariant, blame, marked_end, names_a_file, tells_damage};
@@ -337,8 +338,23 @@ impl Run {
         self.auditors.faults.durable(found.0, found.1);
         let survives = self.auditors.acknowledged.restarted(self.witness.core(), &self.diary);
         self.findings.take(Invariant::AcknowledgedSurvives, survives);
+        let tokens = self.auditors.tokens.restarted(self.witness.core().store(), &self.diary);
+        self.findings.take(Invariant::TokensAreHeldOnce, tokens);
+        self.index_loads();
+        if self.auditors.tokens.has_live_lock() {
+            self.medium.coverage.vault("restart", "with a live lock");
+        }
         self.inspect();
         self.compare_in_full();
+    }
+
+    /// Whoever selects tokens starts from what the store holds: its tokens and locks must go together.
+    fn index_loads(&mut self) {
+        let Some(hub) = self.hub.as_ref().filter(|_| self.token_share > 0) else { return };
+        let index = TokenIndex::of(hub.core().store(), self.clock.read().wall, &hub.options.tokens);
+        let loads =
+            index.map(drop).map_err(|refusal| format!("the index of tokens does not load: {refusal}"));
+        self.findings.take(Invariant::TokensAreHeldOnce, loads);
     }
 
     /// The log came back shorter: what do those miss who were answered?
@@ -348,6 +364,8 @@ impl Run {
         if fresh.catch_up(hub.reader(), |_| {}).is_ok() {
             let survives = self.auditors.acknowledged.restarted(fresh.core(), &self.diary);
             self.findings.take(Invariant::AcknowledgedSurvives, survives);
+            let tokens = self.auditors.tokens.restarted(fresh.core().store(), &self.diary);
+            self.findings.take(Invariant::AcknowledgedSurvives, tokens);
         }
     }
 

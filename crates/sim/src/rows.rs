@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Participant};
+use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_store::{LocalStore, MemoryStore, Store, StoreError};
 
@@ -17,6 +19,8 @@ pub struct Rows {
     endpoints: Vec<(ParticipantId, String, String)>,
     transfers: Vec<Transfer>,
     holds: Vec<TransferNo>,
+    tokens: Vec<TokenRow>,
+    locks: Vec<Arc<LockRow>>,
 }
 
 impl Rows {
@@ -45,6 +49,7 @@ impl Rows {
             let endpoints = store.endpoints(id).into_iter();
             endpoints.map(move |(kind, value)| (id, kind.to_owned(), value.to_owned())).collect::<Vec<_>>()
         };
+        let (tokens, locks) = vault_of(store);
         Rows {
             participants: store.participants().into_iter().cloned().collect(),
             accounts: store.accounts().into_iter().copied().collect(),
@@ -52,6 +57,8 @@ impl Rows {
             endpoints: store.participants().iter().flat_map(endpoints_of).collect(),
             transfers,
             holds: store.holds(Millis::MAX, None, usize::MAX).into_iter().map(|row| row.no).collect(),
+            tokens,
+            locks,
         }
     }
 
@@ -64,6 +71,8 @@ impl Rows {
             .or_else(|| first_difference("endpoints", &self.endpoints, &other.endpoints))
             .or_else(|| first_difference("transfers", &self.transfers, &other.transfers))
             .or_else(|| first_difference("open holds", &self.holds, &other.holds))
+            .or_else(|| first_difference("tokens", &self.tokens, &other.tokens))
+            .or_else(|| first_difference("locks", &self.locks, &other.locks))
     }
 }
 
@@ -81,6 +90,21 @@ pub fn difference_in_memory(hub: &LocalStore, witness: &MemoryStore) -> Option<S
             let (ours, theirs) = (hub.holds(Millis::MAX, None, all), witness.holds(Millis::MAX, None, all));
             first_difference("open holds", &ours, &theirs)
         })
+        .or_else(|| {
+            let (ours, theirs) = (vault_of(hub), vault_of(witness));
+            first_difference("tokens", &ours.0, &theirs.0)
+                .or_else(|| first_difference("locks", &ours.1, &theirs.1))
+        })
+}
+
+/// Every live token by its id, and every lock by its spender.
+fn vault_of(store: &impl Store) -> (Vec<TokenRow>, Vec<Arc<LockRow>>) {
+    let (mut tokens, mut locks) = (Vec::new(), Vec::new());
+    store.tokens(&mut |row| tokens.push(row.clone()));
+    store.locks(&mut |row| locks.push(Arc::clone(row)));
+    tokens.sort_unstable_by(|one, other| one.token.id.cmp(&other.token.id));
+    locks.sort_unstable_by(|one, other| one.spender.cmp(&other.spender));
+    (tokens, locks)
 }
 
 fn first_difference<T: Debug + PartialEq>(what: &str, left: &[T], right: &[T]) -> Option<String> {

@@ -8,6 +8,7 @@ use holdfast_domain::view::View;
 use holdfast_hub::Refusal;
 use holdfast_hub::clock::Clock;
 use holdfast_log::SimFs;
+use holdfast_store::Store;
 
 use crate::clients::Clients;
 use crate::clock::SimClock;
@@ -20,6 +21,7 @@ use crate::process::{Process, log_bytes};
 use crate::random::Random;
 use crate::tally::Tally;
 use crate::trace::Trace;
+use crate::vault_clients::VaultClients;
 use crate::witness::Witness;
 use crate::world::World;
 
@@ -98,6 +100,9 @@ pub(crate) struct Run {
     pub(crate) skew: i64,
     pub(crate) world: World,
     clients: Clients,
+    pub(crate) vault: VaultClients,
+    /// How much of what is sent is about tokens, in percent. They have a part of the seeds.
+    pub(crate) token_share: u64,
     operator: Operator,
 }
 
@@ -112,6 +117,7 @@ pub(crate) struct Eagerness {
 
 impl Run {
     fn new(seed: u64, trace: Trace) -> Run {
+        let token_share = *Random::new(!seed).pick(&[0, 40, 75]);
         let mut random = Random::new(seed);
         let world = World::draw(&mut random);
         let medium = Medium::draw(&mut random);
@@ -139,6 +145,8 @@ impl Run {
             skew: 0,
             world,
             clients: Clients::default(),
+            vault: VaultClients::default(),
+            token_share,
             operator: Operator::default(),
         }
     }
@@ -191,9 +199,7 @@ impl Run {
 
     fn step(&mut self) {
         for _ in 0..self.random.below(4) {
-            let now = self.believed_now();
-            let commands = self.clients.act(&self.world, now, &mut self.random);
-            let places = self.diary.write(commands);
+            let places = self.act();
             self.send(&places);
         }
         if self.random.chance(20) {
@@ -226,6 +232,22 @@ impl Run {
         self.mend();
     }
 
+    /// A client writes down what it is about to send.
+    fn act(&mut self) -> Vec<Place> {
+        let now = self.believed_now();
+        let about_tokens = self.token_share > 0 && self.random.chance(self.token_share);
+        if about_tokens && self.random.chance(15) {
+            self.witness.core().store().tokens(&mut |row| self.vault.look_at(&row.token));
+        }
+        let commands = if about_tokens {
+            self.vault.act(now, &mut self.random)
+        } else {
+            let vault = Some(&self.vault).filter(|_| self.token_share > 0);
+            self.clients.act(&self.world, now, vault, &mut self.random)
+        };
+        self.diary.write(commands)
+    }
+
     /// What a client takes for the time.
     pub(crate) fn believed_now(&self) -> i64 {
         self.auditors.clock.frame_time(self.clock.read())
@@ -242,12 +264,13 @@ impl Run {
         self.send(&places);
     }
 
-    /// Sends commands about transfers that ended long ago, the latest first.
+    /// Sends commands about transfers that ended and tokens that went long ago, the latest first.
     fn repeat_old(&mut self) {
         let store = self.witness.core().store();
         let has_ended = |place: &Place| {
-            let id = self.diary.entries()[*place].command.transfer();
-            id.and_then(|id| store.transfer(id)).is_some_and(|row| row.state.is_final())
+            let entry = &self.diary.entries()[*place];
+            let id = entry.command.transfer();
+            id.and_then(|id| store.transfer(id)).is_some_and(|row| row.state.is_final()) || entry.is_spent()
         };
         let known = self.diary.entries().len();
         let mut old: Vec<Place> = (0..known / 2).filter(has_ended).collect();
@@ -267,9 +290,7 @@ impl Run {
     /// More than the intake can hold.
     fn flood(&mut self) {
         for _ in 0..14 {
-            let now = self.believed_now();
-            let commands = self.clients.act(&self.world, now, &mut self.random);
-            let places = self.diary.write(commands);
+            let places = self.act();
             if !self.send(&places) {
                 break;
             }
@@ -316,7 +337,9 @@ impl Run {
             }
             self.believe_clock();
             self.learn_everything();
-            let ahead = self.clients.latest_expiration().max(self.believed_now()) - self.clock.read().wall;
+            let lease = if self.token_share > 0 { VaultClients::LONGEST_LEASE } else { 0 };
+            let ahead =
+                self.clients.latest_expiration().max(self.believed_now() + lease) - self.clock.read().wall;
             self.clock.pass(ahead.max(0) + 1_000);
             self.turn_until_idle();
             self.compare_in_full();
@@ -336,6 +359,7 @@ impl Run {
     fn rest(&mut self) {
         if self.goes_on() {
             self.findings.take(Invariant::HoldsEndOnce, self.auditors.none_open());
+            self.findings.take(Invariant::TokensAreHeldOnce, self.auditors.tokens.none_open());
             if self.findings.is_empty() && !self.diary.unknown().is_empty() {
                 let said = Err("a healed hub leaves commands without an answer".to_owned());
                 self.findings.take(Invariant::TheHubGoesOn, said);

@@ -73,6 +73,20 @@ tally! {
     funds_out_refused,
     /// First limits set on an account that money had reached already.
     late_initial_positions,
+    /// Tokens issued.
+    tokens_issued,
+    /// Locks put on tokens.
+    locks,
+    /// Spends that happened.
+    spends,
+    /// Updates of an outside ledger that changed something.
+    token_updates,
+    /// Commands about tokens that were refused.
+    tokens_refused,
+    /// Transfers that tokens paid for.
+    transfers_on_tokens,
+    /// Leases that expiry ended.
+    leases_ended,
     /// Submissions refused for a full intake.
     busy,
     /// Submissions refused for a jumped clock.

@@ -28,12 +28,15 @@ impl Run {
         self.trace.note(format_args!("clock {:?}, set wrong by {}", self.clock.read(), self.skew));
     }
 
-    /// Exactly to where the next hold runs out, or a millisecond past it.
+    /// Exactly to where the next hold or lease runs out, or a millisecond past it.
     fn until_next_expiration(&mut self) -> i64 {
         let past = self.random.between(0, 1);
         let wall = self.clock.read().wall;
         let holds = self.hub.as_ref().map(|hub| hub.core().store().holds(i64::MAX, None, 1));
         let next = holds.and_then(|holds| Some(holds.first()?.expiration));
+        let mut ends = Vec::new();
+        self.hub.iter().for_each(|hub| hub.core().store().locks(&mut |row| ends.push(row.expires_at)));
+        let next = ends.into_iter().chain(next).min();
         next.map_or(0, |next| (next - wall).clamp(0, 9_000) + past)
     }
 

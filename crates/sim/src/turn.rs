@@ -12,6 +12,7 @@ use crate::diary::{Place, Standing};
 use crate::invariants::{Invariant, ReplayChangesNothing, every_id_is_found, same_in_memory};
 use crate::process::Arrival;
 use crate::run::Run;
+use crate::vault_cells;
 
 /// Errors of the medium that a question about the state may meet, one after the other.
 const VIEW_ATTEMPTS: usize = 6;
@@ -67,6 +68,8 @@ impl Run {
         } else if !self.auditors.clock.is_jumped(now) {
             let overdue = self.auditors.none_overdue(self.auditors.clock.frame_time(now));
             self.findings.take(Invariant::HoldsEndOnce, overdue);
+            let leases = self.auditors.tokens.none_open_at(self.auditors.clock.frame_time(now));
+            self.findings.take(Invariant::TokensAreHeldOnce, leases);
         }
     }
 
@@ -80,6 +83,7 @@ impl Run {
             witnessed = self.witness.catch_up(hub.reader(), |frame| {
                 frames += 1;
                 census::count(&frame, &mut self.tally);
+                vault_cells::count(&frame, &mut self.tally, &mut self.medium.coverage);
                 let first_limit = frame.effects.accounts.iter().any(|row| {
                     row.id == latecomer
                         && row.net_debit_cap.is_some()
@@ -171,6 +175,7 @@ impl Run {
             }
             for (place, before, now) in self.diary.answered(*ticket, answer) {
                 let command = &self.diary.entries()[place].command;
+                self.vault.learn(command, &now);
                 match before {
                     Standing::Answered(before) => {
                         let said = self.auditors.acknowledged.answer_again(command, &before, &now);
@@ -194,7 +199,9 @@ impl Run {
         let first = self.random.index(settled.len().saturating_sub(most) + 1);
         let some: Vec<Place> = settled.into_iter().skip(first).take(most).collect();
         let before = ReplayChangesNothing::by_the_log(&self.witness, self.diary.funds());
-        let began = self.clock.read().monotonic;
+        let (began, now) = (self.clock.read().monotonic, self.believed_now());
+        let nothing_due =
+            self.auditors.none_overdue(now).is_ok() && self.auditors.tokens.none_open_at(now).is_ok();
         let mut sent = false;
         for places in some.chunks(12) {
             sent |= self.send(places);
@@ -204,8 +211,8 @@ impl Run {
             return;
         };
         let after = ReplayChangesNothing::by_the_log(&self.witness, self.diary.funds());
-        // On a slow disk holds run out meanwhile.
-        if self.clock.read().monotonic == began {
+        // On a slow disk holds and leases run out meanwhile, or have since the last turn.
+        if nothing_due && self.clock.read().monotonic == began {
             self.findings.take(Invariant::ReplayChangesNothing, before.same_rows(&after));
         }
         self.compare_in_full();
@@ -231,7 +238,8 @@ fn in_short(answer: &Result<Vec<Outcome>, Refusal>) -> String {
             .map(|outcome| {
                 let state = outcome.state.map_or("-", |state| state.name());
                 let code = outcome.code.map_or(0, |code| code.number());
-                format!("{state}/{code}/{} ", outcome.value)
+                let token = outcome.token.as_ref().map(|token| format!("{token:?}")).unwrap_or_default();
+                format!("{state}/{code}/{} {token}", outcome.value)
             })
             .collect(),
         Err(refusal) => format!("{refusal:?}"),

@@ -3,6 +3,7 @@
 
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
+use holdfast_domain::transfers::TransferState;
 use holdfast_hub::{CallbackRow, Core, ReplayError, replay_with};
 use holdfast_log::{FrameHeader, Reader};
 use holdfast_store::MemoryStore;
@@ -16,6 +17,16 @@ pub struct Decided<'a> {
     pub commands: &'a [Command],
     /// What they did.
     pub effects: &'a Effects,
+}
+
+impl Decided<'_> {
+    /// How many holds the frame let run out.
+    #[must_use]
+    pub fn holds_ended(&self) -> usize {
+        let timed_out =
+            |state| matches!(state, TransferState::ReservedTimeout | TransferState::ExpiredPrepared);
+        self.effects.state_changes.iter().filter(|change| timed_out(change.state)).count()
+    }
 }
 
 /// State derived from durable frames only.

@@ -1,7 +1,7 @@
 //! What every store must do, as functions over the trait. A backend calls [`run_all`] with a way to make an empty
 //! store.
 
-use holdfast_domain::command::{Admin, Command, Expire, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::command::{Admin, Command, Expire, Fulfil, FulfilAction, Key, Prepare};
 use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::{AccountId, Currency, HUB, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
@@ -12,6 +12,8 @@ use holdfast_domain::{FrameInput, decide};
 use sha2::{Digest, Sha256};
 
 use crate::Store;
+
+mod tokens;
 
 const PAYER: ParticipantId = ParticipantId(1);
 const PAYEE: ParticipantId = ParticipantId(2);
@@ -29,12 +31,28 @@ pub fn run_all<S: Store>(empty: impl Fn() -> S) {
     sorting_what_is_due_changes_no_answer(&mut empty());
     many_transfers_keep_their_numbers(&mut empty());
     sums_are_conserved(&mut empty());
+    tokens::run_all(empty);
+}
+
+fn load<S: Store>(store: &mut S, commands: &[Command]) {
+    let mut keys = Vec::new();
+    commands.iter().for_each(|command| command.each_key(&mut |key| keys.push(key)));
+    store.load(&mut keys.into_iter()).expect("nothing is wrong with the disk");
 }
 
 /// Decides a frame and applies it, as the loop does.
 fn frame<S: Store>(store: &mut S, time: Millis, commands: &[Command]) -> Effects {
-    store.load(&mut commands.iter().filter_map(Command::transfer)).expect("nothing is wrong with the disk");
-    let effects = decide(store, &FrameInput { base_offset: 0, time, order: PrepareOrder::Arrival, commands });
+    load(store, commands);
+    let effects = decide(
+        store,
+        &FrameInput {
+            // Offsets rise, as in a log.
+            base_offset: time.unsigned_abs() * 1_000_000,
+            time,
+            order: PrepareOrder::Arrival,
+            commands,
+        },
+    );
     store.apply(&effects, time);
     store.settle(&effects);
     effects
@@ -42,7 +60,7 @@ fn frame<S: Store>(store: &mut S, time: Millis, commands: &[Command]) -> Effects
 
 /// The transfer of that id, also if it has ended.
 fn find<S: Store>(store: &mut S, id: u128) -> Option<Transfer> {
-    store.load(&mut std::iter::once(TransferId(id))).expect("nothing is wrong with the disk");
+    store.load(&mut std::iter::once(Key::Transfer(TransferId(id)))).expect("nothing is wrong with the disk");
     store.transfer(TransferId(id)).cloned()
 }
 
@@ -66,6 +84,7 @@ fn prepare(id: u128, amount: i64, expiration: Millis) -> Command {
         condition: Sha256::digest(fulfilment(id)).into(),
         hash: [0; 32],
         tail: Vec::new(),
+        funding: None,
     };
     Command::Prepare(prepare.hashed())
 }

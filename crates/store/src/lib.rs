@@ -9,17 +9,21 @@
 //! | `local` | the store of the embedded profile |
 //! | `checkpoint` | its state after one frame, in one file |
 //! | `blocks` | records in append-only files: outcomes and callbacks |
-//! | `runs` | ids of ended transfers, in sorted files |
-//! | `row` | the bytes of a transfer |
+//! | `runs` | ids of what has ended, in sorted files |
+//! | `archive` | records that ended, found by their ids: `blocks` and `runs` together |
+//! | `row`, `token_rows` | the bytes of a transfer; of tokens, locks and spends |
+//! | `bytes` | what they are made of |
 //! | `callback_rows` | callbacks, for whoever delivers them |
 //! | `memory` | the plain store |
 //! | `books` | participants, accounts, funds and endpoints, in both |
 //! | `hold_index` | open holds by expiration; its cost follows what expires |
-//! | `id_index`, `pages` | ids and rows of the plain store |
+//! | `id_index`, `pages`, `plain_tokens` | ids, rows and tokens of the plain store |
 //! | `conformance` | what every store must do, as tests over the trait |
 
+mod archive;
 mod blocks;
 mod books;
+mod bytes;
 mod callback_rows;
 mod checkpoint;
 pub mod conformance;
@@ -29,8 +33,11 @@ mod id_index;
 mod local;
 mod memory;
 mod pages;
+mod place;
+mod plain_tokens;
 mod row;
 mod runs;
+mod token_rows;
 
 pub use books::Roster;
 pub use callback_rows::CallbackRows;
@@ -40,10 +47,15 @@ pub use local::{
     StoreFinding, StoreReport, files_of, reached, recover,
 };
 pub use memory::MemoryStore;
+pub use place::FOLDERS;
 
+use std::sync::Arc;
+
+use holdfast_domain::command::Key;
 use holdfast_domain::effects::{Effects, Rows};
-use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferNo};
 use holdfast_domain::participants::{Account, Participant};
+use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
@@ -52,11 +64,12 @@ use holdfast_domain::view::View;
 /// A frame passes it in this order: [`Store::load`], decide, [`Store::apply`], whatever is derived from the state
 /// after the frame, [`Store::settle`].
 pub trait Store: View + Rows + Send {
-    /// Brings in what the frame's commands may read of transfers that have ended. Changes nothing that is stored.
+    /// Brings in what the frame's commands may read of what has ended: transfers, spends, consumed tokens. It is there until
+    /// [`Store::settle`]. Changes nothing that is stored.
     ///
     /// # Errors
     /// If what is on the disk cannot be read; the frame must not be decided then.
-    fn load(&mut self, ids: &mut dyn Iterator<Item = TransferId>) -> Result<(), StoreError>;
+    fn load(&mut self, keys: &mut dyn Iterator<Item = Key<'_>>) -> Result<(), StoreError>;
 
     /// Takes over the effects of a frame that was decided at `now`: one atomic step.
     fn apply(&mut self, effects: &Effects, now: Millis)
@@ -66,7 +79,7 @@ pub trait Store: View + Rows + Send {
         effects.apply(now, self);
     }
 
-    /// The frame is done: transfers that it ended may leave memory.
+    /// The frame is done: transfers that it ended, spends and consumed tokens may leave memory.
     fn settle(&mut self, effects: &Effects);
 
     /// Keeps a callback for whoever delivers it, and tells its place.
@@ -107,12 +120,25 @@ pub trait Store: View + Rows + Send {
     /// Lets the expiry index put what has come due by `now` in order. Changes nothing that a decision can see.
     fn sort_due(&mut self, now: Millis);
 
-    /// No open hold runs out before this instant; `None` if there is none. Exact once [`Store::sort_due`] has
-    /// been called with a time past it.
+    /// Nothing is due at this instant or before; `None` if nothing will be. A hold is due after its expiration, a lease at its
+    /// end, so this is at most the expiration, or a millisecond before the end. Exact once [`Store::sort_due`] has been called
+    /// with a time past it.
     fn next_expiration(&self) -> Option<Millis>;
 
     /// How many holds are open.
     fn open_holds(&self) -> usize;
+
+    /// Shows every live token, in no order.
+    fn tokens(&self, show: &mut dyn FnMut(&TokenRow));
+
+    /// Shows every lock, in no order. The lease of some may have run out.
+    fn locks(&self, show: &mut dyn FnMut(&Arc<LockRow>));
+
+    /// How many tokens live.
+    fn token_count(&self) -> usize;
+
+    /// How many locks end by themselves, the ones that transfers hold left out.
+    fn open_leases(&self) -> usize;
 
     /// Open holds that run out before `before`, by expiration and number, after the one given, at most `max`.
     fn holds(&self, before: Millis, after: Option<(Millis, TransferNo)>, max: usize) -> Vec<&Transfer>;
@@ -139,6 +165,7 @@ pub trait Store: View + Rows + Send {
     fn open_transfers(&self, from: TransferNo, max: usize) -> Vec<&Transfer>;
 
     /// The sum of invariant 1 per currency: positions less what open transfers hold on them, plus settlement.
+    /// Transfers that tokens pay for hold nothing there.
     fn conserved_sums(&self) -> Vec<(Currency, holdfast_domain::money::Balance)> {
         let mut sums = std::collections::BTreeMap::new();
         for account in self.accounts() {
@@ -146,7 +173,7 @@ pub trait Store: View + Rows + Send {
             *sum = *sum + account.value;
         }
         self.each_hold(&mut |hold| {
-            if hold.state.holds_value() {
+            if hold.holds_position() {
                 let sum = sums.entry(hold.currency).or_default();
                 *sum = sum.minus(hold.amount);
             }

@@ -1,10 +1,13 @@
 //! The plain store: every row in memory for ever. Tools that look at a log use it, and it is what the store of the
 //! embedded profile is compared with.
 
-use holdfast_domain::command::SetEndpoint;
+use std::sync::Arc;
+
+use holdfast_domain::command::{Key, SetEndpoint};
 use holdfast_domain::effects::{Effects, Rows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
+use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
@@ -12,6 +15,7 @@ use crate::books::Books;
 use crate::hold_index::{HoldIndex, Seat};
 use crate::id_index::IdIndex;
 use crate::pages::Pages;
+use crate::plain_tokens::PlainTokens;
 use crate::{Store, StoreError};
 
 /// All rows there ever were, owned by the thread that decides.
@@ -20,6 +24,7 @@ pub struct MemoryStore {
     ids: IdIndex,
     holds: HoldIndex,
     books: Books,
+    tokens: PlainTokens,
 }
 
 impl MemoryStore {
@@ -31,6 +36,7 @@ impl MemoryStore {
             ids: IdIndex::new(key),
             holds: HoldIndex::default(),
             books: Books::default(),
+            tokens: PlainTokens::default(),
         }
     }
 
@@ -86,6 +92,26 @@ impl View for MemoryStore {
     fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
         self.holds.due(now, max)
     }
+
+    fn token(&self, id: &TokenId) -> Option<&TokenRow> {
+        self.tokens.token(id)
+    }
+
+    fn is_consumed(&self, id: &TokenId) -> bool {
+        self.tokens.is_consumed(id)
+    }
+
+    fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
+        self.tokens.lock(spender)
+    }
+
+    fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
+        self.tokens.spend(spender)
+    }
+
+    fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
+        self.tokens.due_leases(now, max)
+    }
 }
 
 impl Rows for MemoryStore {
@@ -129,10 +155,14 @@ impl Rows for MemoryStore {
         let expiration = self.transfer_mut(no).expiration;
         self.holds.remove(expiration, no, seat(no));
     }
+
+    fn token_effect(&mut self, effect: &TokenEffect) {
+        self.tokens.change(effect);
+    }
 }
 
 impl Store for MemoryStore {
-    fn load(&mut self, _: &mut dyn Iterator<Item = TransferId>) -> Result<(), StoreError> {
+    fn load(&mut self, _: &mut dyn Iterator<Item = Key<'_>>) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -143,7 +173,25 @@ impl Store for MemoryStore {
     }
 
     fn next_expiration(&self) -> Option<Millis> {
-        self.holds.next_expiration()
+        // A lease is over at its end, a hold after it.
+        let lease = self.tokens.next_lease_end().map(|end| end.saturating_sub(1));
+        self.holds.next_expiration().into_iter().chain(lease).min()
+    }
+
+    fn tokens(&self, show: &mut dyn FnMut(&TokenRow)) {
+        self.tokens.tokens().for_each(show);
+    }
+
+    fn locks(&self, show: &mut dyn FnMut(&Arc<LockRow>)) {
+        self.tokens.locks().for_each(show);
+    }
+
+    fn token_count(&self) -> usize {
+        self.tokens.tokens().len()
+    }
+
+    fn open_leases(&self) -> usize {
+        self.tokens.open_leases()
     }
 
     fn open_holds(&self) -> usize {

@@ -19,12 +19,14 @@
 //! | reason | 1, if there |
 //! | reserved value, final value | zigzag varints of up to 128 bits, if there |
 //!
-//! A varint holds 7 bits per byte, low ones first; the high bit says that more follow. Every row has exactly one
+//! Varints are those of [`crate::bytes`]. Every row has exactly one
 //! form, so equal rows have equal bytes, and what is not that form is refused.
 
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
+
+use crate::bytes::{Cursor, optional, put, put_wide, zigzag, zigzag_wide};
 
 const PAYER_ACCOUNT: u8 = 1;
 const PAYEE_ACCOUNT: u8 = 1 << 1;
@@ -109,8 +111,8 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Transfer> {
     let completion = completed.zip(digest).map(|(kind, digest)| Completion { kind, digest });
     let code = optional(there(CODE), || from.varint().and_then(Code::of_payee))?;
     let reason = optional(there(REASON), || from.array().and_then(|[number]| Reason::from_number(number)))?;
-    let reserved_value = optional(there(RESERVED_VALUE), || from.balance())?;
-    let final_value = optional(there(FINAL_VALUE), || from.balance())?;
+    let reserved_value = optional(there(RESERVED_VALUE), || from.wide().map(Balance))?;
+    let final_value = optional(there(FINAL_VALUE), || from.wide().map(Balance))?;
     from.0.is_empty().then_some(Transfer {
         no,
         id,
@@ -133,81 +135,6 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Transfer> {
         reserved_value,
         final_value,
     })
-}
-
-/// Reads a field that may not be there: the outer `None` says that the bytes are no row.
-#[allow(clippy::option_option, reason = "not there and not readable are different")]
-fn optional<T>(there: bool, read: impl FnOnce() -> Option<T>) -> Option<Option<T>> {
-    if there { read().map(Some) } else { Some(None) }
-}
-
-/// Small numbers of either sign become small numbers: 0, -1, 1, -2, …
-const fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)).cast_unsigned()
-}
-
-const fn zigzag_wide(value: i128) -> u128 {
-    ((value << 1) ^ (value >> 127)).cast_unsigned()
-}
-
-const fn unzigzag_wide(value: u128) -> i128 {
-    (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
-fn put(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 128 {
-        out.push(value as u8 | 128);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
-fn put_wide(out: &mut Vec<u8>, mut value: u128) {
-    while value > u128::from(u64::MAX) {
-        out.push(value as u8 | 128);
-        value >>= 7;
-    }
-    put(out, value as u64);
-}
-
-/// The bytes not read yet.
-struct Cursor<'a>(&'a [u8]);
-
-impl Cursor<'_> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (array, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*array)
-    }
-
-    /// A varint that fits the type and is no longer than it must be.
-    fn varint<T: TryFrom<u128>>(&mut self) -> Option<T> {
-        let (mut value, mut shift) = (0_u128, 0);
-        loop {
-            let [byte] = self.array()?;
-            let bits = u128::from(byte & 127);
-            // The last byte of 19 has room for two bits; a last byte of zero adds nothing.
-            if shift > 126 || (shift == 126 && bits > 3) || (byte == 0 && shift > 0) {
-                return None;
-            }
-            value |= bits << shift;
-            if byte < 128 {
-                return T::try_from(value).ok();
-            }
-            shift += 7;
-        }
-    }
-
-    fn signed(&mut self) -> Option<i64> {
-        let value: u64 = self.varint()?;
-        i64::try_from(unzigzag_wide(u128::from(value))).ok()
-    }
-
-    fn balance(&mut self) -> Option<Balance> {
-        self.varint().map(|value| Balance(unzigzag_wide(value)))
-    }
 }
 
 #[cfg(test)]
@@ -347,7 +274,7 @@ mod tests {
         for value in [i128::MIN, i128::MAX, i128::from(i64::MIN), -1, 0, 1] {
             let mut bytes = Vec::new();
             put_wide(&mut bytes, zigzag_wide(value));
-            assert_eq!(Cursor(&bytes).balance(), Some(Balance(value)));
+            assert_eq!(Cursor(&bytes).wide(), Some(value));
         }
         for value in [i64::MIN, i64::MAX, -1, 0, 1] {
             let mut bytes = Vec::new();
@@ -355,7 +282,7 @@ mod tests {
             assert_eq!(Cursor(&bytes).signed(), Some(value));
         }
         let too_wide = [[0xff; 18].as_slice(), &[0x07]].concat();
-        assert_eq!(Cursor(&too_wide).balance(), None);
+        assert_eq!(Cursor(&too_wide).wide(), None);
     }
 
     prop_compose! {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::request::Fingerprint;
+use crate::fingerprint::Fingerprint;
 use crate::token::{Name, Token, TokenId};
 
 /// Tokens locked for a spender.

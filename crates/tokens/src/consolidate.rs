@@ -3,12 +3,12 @@
 
 use crate::answer::{Selection, Transaction};
 use crate::contract::TokenSelector;
-use crate::limits::{CONSOLIDATE_INPUTS_DEFAULT, LEASE_MS_DEFAULT};
+use crate::limits::{BATCH_TOKENS_MAX, CONSOLIDATE_INPUTS_DEFAULT, LEASE_MS_DEFAULT};
 use crate::memory::MemorySelector;
 use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::request::{Output, Policy, Predicate, Scope, SelectRequest, SpendRequest};
-use crate::token::Name;
+use crate::token::{Name, Token};
 
 /// What to bring together, and into how many tokens.
 #[derive(Clone, Debug)]
@@ -40,6 +40,16 @@ impl ConsolidationRequest {
             lease_ms: LEASE_MS_DEFAULT,
         }
     }
+
+    /// Refuses what no consolidation can do. The select it leads to has its own check.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.outputs == 0 || self.outputs > BATCH_TOKENS_MAX {
+            let what =
+                format!("a consolidation into {} outputs; ask for 1 to {BATCH_TOKENS_MAX}", self.outputs);
+            return Err(Refusal::Invalid(what));
+        }
+        Ok(())
+    }
 }
 
 /// A consolidation ready to be spent.
@@ -60,9 +70,26 @@ impl Consolidation {
         now: i64,
         random: &mut Random,
     ) -> Result<Option<Self>, Refusal> {
-        if request.outputs == 0 {
-            return Err(Refusal::Invalid("a consolidation into 0 outputs; ask for at least 1".into()));
+        request.check()?;
+        let (select, small) = Self::select_request(request);
+        let selection = match selector.select_where(&select, small.as_ref(), now, random) {
+            Ok(selection) => selection,
+            Err(Refusal::InsufficientFunds(_) | Refusal::FundsLocked(_)) => return Ok(None),
+            Err(refusal) => return Err(refusal),
+        };
+        match Self::spend_of(request, &selection.tokens, selection.sum, Some(selection.fence)) {
+            Some(spend) => Ok(Some(Consolidation { selection, spend })),
+            None => {
+                selector.release(&request.spender, Some(selection.fence), now)?;
+                Ok(None)
+            }
         }
+    }
+
+    /// The select that gathers the inputs, for a host that claims and journals by itself. `insufficient-funds` and
+    /// `funds-locked` in answer to it mean that there is nothing to gather now. See [`ConsolidationRequest::check`] first.
+    #[must_use]
+    pub fn select_request(request: &ConsolidationRequest) -> (SelectRequest, Option<Predicate>) {
         let mut select = SelectRequest::new(request.spender.clone(), request.scope.clone(), 1);
         select.policy = Policy::Consolidate;
         select.max_inputs = Some(request.max_inputs);
@@ -70,22 +97,27 @@ impl Consolidation {
         let quantity_max = request.quantity_max;
         let small: Option<Predicate> = (quantity_max < u64::MAX)
             .then(|| -> Predicate { std::sync::Arc::new(move |token| token.quantity <= quantity_max) });
-        let selection = match selector.select_where(&select, small.as_ref(), now, random) {
-            Ok(selection) => selection,
-            Err(Refusal::InsufficientFunds(_) | Refusal::FundsLocked(_)) => return Ok(None),
-            Err(refusal) => return Err(refusal),
-        };
-        let quantities = equal_parts(selection.sum, request.outputs);
-        let mut issuers: Vec<&Option<Name>> =
-            selection.tokens.iter().map(|token| &token.kind.issuer).collect();
+        (select, small)
+    }
+
+    /// The spend of what was gathered into equal outputs, to the owner of the first input. `None` if that would not leave
+    /// fewer tokens than before: give the inputs back.
+    #[must_use]
+    pub fn spend_of(
+        request: &ConsolidationRequest,
+        tokens: &[Token],
+        sum: u128,
+        fence: Option<u64>,
+    ) -> Option<SpendRequest> {
+        let owner = &tokens.first()?.kind;
+        let quantities = equal_parts(sum, request.outputs.max(1));
+        let mut issuers: Vec<&Option<Name>> = tokens.iter().map(|token| &token.kind.issuer).collect();
         issuers.sort_unstable();
         issuers.dedup();
         // Each further issuer can split one output in two.
-        if selection.tokens.len() < quantities.len() + issuers.len() {
-            selector.release(&request.spender, Some(selection.fence), now)?;
-            return Ok(None);
+        if tokens.len() < quantities.len() + issuers.len() {
+            return None;
         }
-        let owner = &selection.tokens[0].kind;
         let output = |quantity: u64| Output {
             wallet: owner.wallet.clone(),
             external_id: owner.external_id.clone(),
@@ -95,8 +127,8 @@ impl Consolidation {
         };
         let outputs = quantities.into_iter().map(output).collect();
         let mut spend = SpendRequest::new(request.spender.clone(), outputs);
-        spend.fence = Some(selection.fence);
-        Ok(Some(Consolidation { selection, spend }))
+        spend.fence = fence;
+        Some(spend)
     }
 
     /// Plans and spends in one go.

@@ -5,6 +5,7 @@ mod choose;
 pub mod conformance;
 mod consolidate;
 mod contract;
+mod fingerprint;
 pub mod limits;
 mod memory;
 mod random;
@@ -19,13 +20,17 @@ pub use answer::{
 };
 pub use consolidate::{Consolidation, ConsolidationJob, ConsolidationReport, ConsolidationRequest};
 pub use contract::TokenSelector;
+pub use fingerprint::Fingerprint;
 pub use limits::Config;
-pub use memory::{Claim, ClaimAnswer, Claimed, MemorySelector, SelectAnswer, Ticket, TokenState};
-pub use random::Random;
-pub use refusal::{Funds, Holder, Refusal};
-pub use request::{
-    DustSweep, Filter, Fingerprint, Output, Owner, OwnerKind, Policy, Predicate, Scope, SelectRequest,
-    SpendRequest,
+pub use memory::{
+    Claim, ClaimAnswer, Claimed, MemorySelector, SelectAnswer, Ticket, TokenPage, TokenState, check_spend,
+    plan_spend,
 };
-pub use token::{DEFAULT_TYPE, Kind, Name, Token, TokenId};
+pub use random::Random;
+pub use refusal::{Funds, Holder, NOT_DECIDED, Refusal};
+pub use request::{
+    DustSweep, Filter, Output, Owner, OwnerKind, Policy, Predicate, Scope, SelectRequest, SpendRequest,
+    check_lease,
+};
+pub use token::{DEFAULT_TYPE, Kind, Name, Token, TokenId, check_name};
 pub use vault::Vault;

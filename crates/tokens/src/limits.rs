@@ -35,16 +35,18 @@ pub const PAIR_PROBES: usize = 8;
 pub const RANDOM_CANDIDATES_MAX: usize = 1_024;
 /// Tokens a filter by attributes or predicate may look at in one request.
 pub const SCAN_TOKENS_MAX: usize = 2_000_000;
+/// Places that one page of a listing looks at.
+pub const LIST_TOKENS_MAX: usize = 100_000;
 /// How often a claim over several wallets chooses anew when others were faster.
 pub const CLAIM_ATTEMPTS: usize = 64;
 /// Holders named in a refusal.
 pub const HOLDERS_SHOWN: usize = 8;
-/// What one token costs besides its strings, by measurement with some air: slot, free set, id table.
-pub const TOKEN_BYTES: usize = 170;
+/// What one token costs, by measurement with some air: slot, free set, id table. An id that is not short costs more.
+pub const TOKEN_BYTES: usize = 160;
 /// What one more kind of token (same owner, issuer, notary, attributes) costs besides its strings.
 pub const KIND_BYTES: usize = 320;
 /// What one more index kind costs per token.
-pub const MIRROR_BYTES: usize = 110;
+pub const MIRROR_BYTES: usize = 170;
 
 use crate::request::OwnerKind;
 

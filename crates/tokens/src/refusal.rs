@@ -34,6 +34,9 @@ pub struct Funds {
     pub notary: Option<Name>,
 }
 
+/// The reason of [`Refusal::SpenderInUse`] while the spender's claim of the same request is on its way into the host's log.
+pub const NOT_DECIDED: &str = "its claim is not decided yet";
+
 /// Why not. [`Refusal::name`] is the name the edges use.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {

@@ -1,11 +1,9 @@
 //! What a caller asks for, as plain data.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use foldhash::quality::FixedState;
-
+use crate::fingerprint::{Canonical, Fingerprint};
 use crate::limits::{INPUTS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX};
 use crate::refusal::Refusal;
 use crate::token::{Name, Token, check_name, default_type};
@@ -151,18 +149,6 @@ pub struct SelectRequest {
     pub sweep: Option<DustSweep>,
 }
 
-/// A request's content as a number: two requests with the same are taken for the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Fingerprint(pub u128);
-
-impl Fingerprint {
-    pub(crate) fn of(value: &impl Hash) -> Self {
-        let low = FixedState::with_seed(0x486f_6c64).hash_one(value);
-        let high = FixedState::with_seed(0x6661_7374).hash_one(value);
-        Fingerprint(u128::from(high) << 64 | u128::from(low))
-    }
-}
-
 impl SelectRequest {
     /// A request with the default policy and lease.
     #[must_use]
@@ -183,7 +169,36 @@ impl SelectRequest {
     /// The request's content as a number.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::of(self)
+        let mut bytes = Canonical::new(b"select");
+        bytes.name(&self.spender);
+        let owner = match self.scope.owner.kind() {
+            OwnerKind::Wallet => 0,
+            OwnerKind::ExternalId => 1,
+            OwnerKind::PublicKey => 2,
+            OwnerKind::TokenOnly => 3,
+        };
+        bytes.choice(owner);
+        bytes.name(self.scope.owner.name());
+        bytes.name(&self.scope.token_type);
+        bytes.name(&self.scope.currency);
+        bytes.number(self.amount);
+        bytes.optional(self.filter.issuer.as_ref(), |bytes, name| bytes.name(name));
+        bytes.optional(self.filter.notary.as_ref(), |bytes, name| bytes.name(name));
+        bytes.pairs(&self.filter.attributes);
+        bytes.choice(match self.policy {
+            Policy::FewestInputs => 0,
+            Policy::NoChange => 1,
+            Policy::Consolidate => 2,
+            Policy::Random => 3,
+        });
+        bytes.optional(self.max_inputs, Canonical::count);
+        bytes.choice(self.allow_shortfall.into());
+        bytes.number(self.lease_ms.cast_unsigned());
+        bytes.optional(self.sweep, |bytes, dust| {
+            bytes.number(dust.quantity_max);
+            bytes.count(dust.inputs_max);
+        });
+        bytes.fingerprint()
     }
 
     /// Refuses what no selector can answer.
@@ -200,7 +215,8 @@ impl SelectRequest {
     }
 }
 
-pub(crate) fn check_lease(lease_ms: i64) -> Result<(), Refusal> {
+/// Refuses a lease that is none, or too long.
+pub fn check_lease(lease_ms: i64) -> Result<(), Refusal> {
     if (1..=LEASE_MS_MAX).contains(&lease_ms) {
         return Ok(());
     }
@@ -265,6 +281,85 @@ impl SpendRequest {
     /// What is paid, as a number; the fence is no part of it.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::of(&(&self.spender, &self.outputs, self.redeem))
+        let mut bytes = Canonical::new(b"spend");
+        bytes.name(&self.spender);
+        bytes.count(self.outputs.len());
+        for output in &self.outputs {
+            bytes.name(&output.wallet);
+            bytes.optional(output.external_id.as_ref(), |bytes, name| bytes.name(name));
+            bytes.optional(output.public_key.as_ref(), |bytes, name| bytes.name(name));
+            bytes.number(output.quantity);
+            bytes.pairs(&output.attributes);
+        }
+        bytes.number(self.redeem);
+        bytes.fingerprint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DustSweep, Output, Owner, Policy, Scope, SelectRequest, SpendRequest};
+
+    fn full_select() -> SelectRequest {
+        let mut request =
+            SelectRequest::new("payment-1", Scope::new(Owner::PublicKey("key".into()), "EUR"), 1_000);
+        request.filter.issuer = Some("bank".into());
+        request.filter.attributes.insert("colour".into(), "blue".into());
+        (request.policy, request.max_inputs, request.allow_shortfall) = (Policy::NoChange, Some(7), true);
+        request.sweep = Some(DustSweep { quantity_max: 9, inputs_max: 3 });
+        request
+    }
+
+    /// These numbers lie in logs. If this test fails, old records no longer know their requests: change the code, not the
+    /// numbers.
+    #[test]
+    fn fingerprints_stay_for_ever() {
+        let plain = SelectRequest::new("payment-1", Scope::wallet("alice", "EUR"), 100);
+        assert_eq!(plain.fingerprint().0, 0x8a99_94ce_deed_90ff_6606_22e6_cd93_8e10);
+        assert_eq!(full_select().fingerprint().0, 0x7ecb_4e31_cd99_b976_f405_d84d_6848_4e2c);
+        let mut output = Output::new("bob", 60);
+        output.external_id = Some("account".into());
+        output.attributes.insert("colour".into(), "blue".into());
+        let mut spend = SpendRequest::new("payment-1", vec![output, Output::new("carol", 30)]);
+        spend.redeem = 10;
+        assert_eq!(spend.fingerprint().0, 0x20f8_db5e_ccf1_a021_4ff3_6e8a_0c7e_3815);
+        assert_eq!(
+            SpendRequest::redeem("payment-1", 100).fingerprint().0,
+            0x26d3_f8f4_7149_088c_d181_5322_58b2_9c1a
+        );
+    }
+
+    #[test]
+    fn every_field_counts_but_the_fence_of_a_spend() {
+        let base = full_select();
+        let changes: [fn(&mut SelectRequest); 13] = [
+            |request| request.spender = "payment-2".into(),
+            |request| request.scope.owner = Owner::ExternalId("key".into()),
+            |request| request.scope.owner = Owner::PublicKey("kez".into()),
+            |request| request.scope.token_type = "bond".into(),
+            |request| request.scope.currency = "USD".into(),
+            |request| request.amount += 1,
+            |request| request.filter.issuer = None,
+            |request| request.filter.notary = Some("bank".into()),
+            |request| request.filter.attributes.clear(),
+            |request| request.policy = Policy::Random,
+            |request| request.max_inputs = None,
+            |request| request.allow_shortfall = false,
+            |request| request.sweep = None,
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let mut other = base.clone();
+            change(&mut other);
+            assert_ne!(other.fingerprint(), base.fingerprint(), "change {number}");
+        }
+        let mut other = base.clone();
+        other.lease_ms += 1;
+        assert_ne!(other.fingerprint(), base.fingerprint());
+        let spend = SpendRequest::new("s", vec![Output::new("bob", 1)]);
+        let mut fenced = spend.clone();
+        fenced.fence = Some(9);
+        assert_eq!(fenced.fingerprint(), spend.fingerprint());
+        fenced.outputs[0].public_key = Some("key".into());
+        assert_ne!(fenced.fingerprint(), spend.fingerprint());
     }
 }

@@ -22,31 +22,104 @@ pub(crate) fn default_type() -> Name {
     SHARED_DEFAULT_TYPE.with(Name::clone)
 }
 
-/// The id of a token: any string that is unique in the vault.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TokenId(Name);
+/// Texts up to this long lie where they are used, without memory of their own: a UUID, also with `.0` to `.9` behind it.
+const SHORT: usize = 38;
+
+/// A text that is read far more often than made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Text {
+    Short {
+        len: u8,
+        /// Zeros behind the text, so that equal texts are equal here.
+        bytes: [u8; SHORT],
+    },
+    Long(Name),
+}
+
+impl Text {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Text::Short { len, bytes } => &bytes[..usize::from(*len)],
+            Text::Long(name) => name.as_bytes(),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Text::Short { .. } => std::str::from_utf8(self.as_bytes()).expect("made from a text"),
+            Text::Long(name) => name,
+        }
+    }
+
+    /// Memory outside of the value itself, with what an allocation costs.
+    fn bytes_elsewhere(&self) -> usize {
+        match self {
+            Text::Short { .. } => 0,
+            Text::Long(name) => name.len() + 32,
+        }
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        match u8::try_from(text.len()) {
+            Ok(len) if text.len() <= SHORT => {
+                let mut bytes = [0; SHORT];
+                bytes[..text.len()].copy_from_slice(text.as_bytes());
+                Text::Short { len, bytes }
+            }
+            _ => Text::Long(text.into()),
+        }
+    }
+}
+
+/// The id of a token: any string that is unique in the vault. Short ones, such as UUIDs, are copied instead of shared.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TokenId(Text);
 
 impl TokenId {
     /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_str()
     }
 
-    pub(crate) fn same_place(&self, other: &TokenId) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    pub(crate) fn bytes_elsewhere(&self) -> usize {
+        self.0.bytes_elsewhere()
+    }
+}
+
+impl std::hash::Hash for TokenId {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+impl PartialOrd for TokenId {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TokenId {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.as_bytes().cmp(other.as_bytes())
     }
 }
 
 impl fmt::Debug for TokenId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
 impl fmt::Display for TokenId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
@@ -58,7 +131,7 @@ impl From<&str> for TokenId {
 
 impl From<String> for TokenId {
     fn from(text: String) -> Self {
-        TokenId(text.into())
+        TokenId(text.as_str().into())
     }
 }
 
@@ -130,7 +203,7 @@ impl Kind {
     }
 }
 
-/// A token. Cheap to clone: id and kind are shared.
+/// A token. Cheap to clone: the kind is shared, and the id is short or shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// Its id.
@@ -197,7 +270,8 @@ impl Token {
         })
     }
 
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
+    /// Refuses what no vault can hold: empty or overlong names, a quantity of 0.
+    pub fn check(&self) -> Result<(), Refusal> {
         check_name("the id of a token", self.id.as_str())?;
         self.kind.check()?;
         if self.quantity == 0 {
@@ -207,7 +281,8 @@ impl Token {
     }
 }
 
-pub(crate) fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
+/// Refuses a name that is empty or too long.
+pub fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
     if name.is_empty() {
         return Err(Refusal::Invalid(format!("{what} is empty")));
     }
@@ -218,4 +293,25 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHORT, TokenId};
+
+    #[test]
+    fn ids_are_the_same_whatever_their_length() {
+        let texts: Vec<String> =
+            (0..2 * SHORT).map(|len| "é".repeat(len / 2) + &"x".repeat(len % 2)).collect();
+        let ids: Vec<TokenId> = texts.iter().map(|text| TokenId::from(text.as_str())).collect();
+        for (text, id) in texts.iter().zip(&ids) {
+            assert_eq!((id.as_str(), id.to_string()), (text.as_str(), text.clone()));
+            assert_eq!(*id, TokenId::from(text.clone()));
+            assert_eq!(format!("{id:?}"), format!("{text:?}"));
+            for (other_text, other) in texts.iter().zip(&ids) {
+                assert_eq!(id.cmp(other), text.cmp(other_text));
+                assert_eq!(id == other, text == other_text);
+            }
+        }
+    }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use holdfast_tokens::limits::NO_END;
+use holdfast_tokens::limits::{LIST_TOKENS_MAX, NO_END};
 use holdfast_tokens::{
     Claim, Claimed, Config, Consolidation, ConsolidationJob, ConsolidationRequest, Fingerprint, LockRecord,
-    MemorySelector, Output, Policy, Predicate, Random, Refusal, Scope, SelectRequest, SpendRequest, Token,
-    TokenId, TokenSelector, TokenState,
+    MemorySelector, Output, Owner, OwnerKind, Policy, Predicate, Random, Refusal, Scope, SelectRequest,
+    SpendRequest, Token, TokenId, TokenSelector, TokenState,
 };
 
 const NOW: i64 = 1_700_000_000_000;
@@ -117,6 +117,93 @@ fn replay_applies_and_never_chooses() {
     assert_eq!(selector.apply_unlock("s5", Some(13), NOW), Ok(1));
 }
 
+fn record(spender: &str, fence: u64, ids: &[&str]) -> LockRecord {
+    LockRecord {
+        spender: spender.into(),
+        fence,
+        since: NOW + 1,
+        expires_at: NOW + 900,
+        amount: 5,
+        body: request(spender, 5).fingerprint(),
+        ids: ids.iter().map(|id| TokenId::from(*id)).collect(),
+    }
+}
+
+#[test]
+fn a_claim_becomes_the_lock_of_its_record() {
+    let selector = selector(&[5, 6, 7]);
+    let both = claim(&selector, "s1", 11);
+    assert_eq!(both.tokens.len(), 2);
+    // In whatever order the record names them.
+    let ids: Vec<&str> = both.tokens.iter().rev().map(|token| token.id.as_str()).collect();
+    selector.apply_lock(&record("s1", 40, &ids), NOW).expect("its own claim");
+    assert_eq!(free(&selector), 7);
+    let locks = selector.locks(None, NOW).expect("locks");
+    assert_eq!((locks[0].fence, locks[0].since, locks[0].expires_at), (40, NOW + 1, NOW + 900));
+    // The claim is decided: giving it up late frees nothing, confirming it with the same fence changes nothing.
+    assert!(!selector.undo(&both, NOW));
+    assert_eq!(selector.confirm(&both, 40, NOW + 5).expect("stands").expires_at, NOW + 900);
+    assert_eq!(selector.confirm(&both, 41, NOW + 5).expect_err("another").name(), "lease-lost");
+    assert_eq!(free(&selector), 7);
+    let again = selector.claim(&request("s1", 5), None, NOW, &mut Random::new(1)).expect("the record's body");
+    assert!(matches!(again, Claimed::Held(held) if held.fence == 40 && held.sum == 11));
+    assert_eq!(selector.balance(&scope(), NOW + 900).expect("a balance").free, 18, "it ends by itself");
+}
+
+#[test]
+fn a_claim_on_other_tokens_gives_way_to_the_record() {
+    let selector = selector(&[5, 6, 7]);
+    let old = claim(&selector, "s1", 5);
+    selector.apply_lock(&record("s1", 40, &["t1"]), NOW).expect("the log is right");
+    assert_eq!(free(&selector), 12, "what was claimed is free");
+    assert_eq!(selector.confirm(&old, 50, NOW + 900).expect_err("gave way").name(), "lease-lost");
+    assert!(!selector.undo(&old, NOW));
+    assert_eq!(free(&selector), 12);
+    // Also if the record itself cannot be applied.
+    let old = claim(&selector, "s2", 7);
+    let refusal = selector.apply_lock(&record("s2", 41, &["t1"]), NOW).expect_err("s1 holds it");
+    assert_eq!((refusal.name(), free(&selector)), ("contention", 12));
+    assert!(!selector.undo(&old, NOW));
+    let twice = selector.apply_lock(&record("s2", 41, &["t0", "t0"]), NOW).expect_err("twice");
+    assert_eq!(twice.name(), "invalid");
+}
+
+#[test]
+fn the_log_takes_tokens_from_claims_of_others() {
+    for indexes in [vec![OwnerKind::Wallet], vec![OwnerKind::TokenOnly]] {
+        let selector = MemorySelector::new(Config { indexes, ..Config::default() });
+        selector.issue(tokens(&[1, 2, 4, 8, 16, 32]), NOW).expect("fresh");
+        let broken = [claim(&selector, "c1", 3), claim(&selector, "c2", 12), claim(&selector, "c3", 48)];
+        assert_eq!(broken.each_ref().map(|claim| claim.sum), [3, 12, 48]);
+        assert_eq!(free(&selector), 0);
+        // A lock takes 1 of c1, a spend 4 of c2, an update 16 of c3.
+        selector.apply_lock(&record("s1", 40, &["t0"]), NOW).expect("only claimed");
+        let spent = holdfast_tokens::Transaction {
+            id: "tx".into(),
+            spender: "s2".into(),
+            consumed: vec!["t2".into()],
+            produced: vec![],
+        };
+        selector.apply_spend(&spent, Fingerprint(1), NOW).expect("only claimed");
+        selector.update(&["t4".into()], vec![], NOW).expect("only claimed");
+        assert_eq!(free(&selector), 0, "the rest of each claim stays set aside");
+        for claim in &broken {
+            assert_eq!(selector.confirm(claim, 60, NOW + 900).expect_err("broken").name(), "lease-lost");
+        }
+        let own = selector.apply_lock(&record("c1", 41, &["t0", "t1"]), NOW).expect_err("s1 holds t0");
+        assert_eq!(own.name(), "contention");
+        let undone = broken.each_ref().map(|claim| selector.undo(claim, NOW));
+        assert_eq!(undone, [false, true, true], "c1 gave way to its own record");
+        let any = Scope::new(Owner::Any, "EUR");
+        for scope in [scope(), any] {
+            let balance = selector.balance(&scope, NOW).expect("a balance");
+            assert_eq!((balance.free, balance.locked), (2 + 8 + 32, 1));
+        }
+        assert_eq!(selector.release("s1", Some(40), NOW), Ok(1));
+        assert_eq!(free(&selector), 1 + 2 + 8 + 32);
+    }
+}
+
 #[test]
 fn exported_locks_come_back_with_their_end() {
     let old = selector(&[5, 6, 7]);
@@ -216,6 +303,9 @@ fn consolidation_into_n_outputs() {
     plan.spender = "c2".into();
     assert!(Consolidation::run(&selector, &plan, NOW, &mut Random::new(1)).expect("free").is_none());
     assert_eq!(free(&selector), 1_015);
+    plan.outputs = 0;
+    let refusal = Consolidation::run(&selector, &plan, NOW, &mut Random::new(1)).expect_err("into nothing");
+    assert_eq!(refusal.name(), "invalid");
 }
 
 #[test]
@@ -245,13 +335,69 @@ fn tokens_are_listed_by_state() {
     select(&selector, "s", 6).expect("free");
     let list = |state, after: Option<&str>, max| {
         let after = after.map(TokenId::from);
-        let found = selector.tokens(&scope(), state, after.as_ref(), max, NOW);
-        found.iter().map(|token| token.quantity).collect::<Vec<_>>()
+        let page = selector.tokens(&scope(), state, after.as_ref(), max, NOW).expect("known");
+        page.tokens.iter().map(|(token, locked)| (token.quantity, *locked)).collect::<Vec<_>>()
     };
-    assert_eq!(list(None, None, 10), [5, 6, 7]);
-    assert_eq!(list(Some(TokenState::Free), None, 10), [5, 7]);
-    assert_eq!(list(Some(TokenState::Locked), None, 10), [6]);
-    assert_eq!(list(None, Some("t0"), 1), [6]);
+    assert_eq!(list(None, None, 10), [(5, false), (6, true), (7, false)]);
+    assert_eq!(list(Some(TokenState::Free), None, 10), [(5, false), (7, false)]);
+    assert_eq!(list(Some(TokenState::Locked), None, 10), [(6, true)]);
+    assert_eq!(list(None, Some("t0"), 1), [(6, true)]);
+    // A lease that has ended locks nothing.
+    let later = selector.tokens(&scope(), Some(TokenState::Locked), None, 10, NOW + 100_000).expect("known");
+    assert!(later.tokens.is_empty());
+}
+
+#[test]
+fn a_listing_goes_on_behind_tokens_that_went() {
+    let selector = MemorySelector::new(Config { stripes: 4, ..Config::default() });
+    let token =
+        |n: usize| Token::new(format!("t{n}"), format!("w{}", n % 7), "EUR", 1).external_id("account");
+    selector.issue((0..500).map(token).collect(), NOW).expect("fresh");
+    for owner in [Owner::Any, Owner::ExternalId("account".into()), Owner::Wallet("w3".into())] {
+        let scope = Scope::new(owner.clone(), "EUR");
+        let all = selector.tokens(&scope, None, None, 1_000, NOW).expect("from the start");
+        assert_eq!(all.next, None);
+        let mut expected: Vec<TokenId> = all.tokens.into_iter().map(|(token, _)| token.id).collect();
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = selector.tokens(&scope, None, after.as_ref(), 7, NOW).expect("known");
+            seen.extend(page.tokens.iter().map(|(token, _)| token.id.clone()));
+            let Some(next) = page.next else { break };
+            // The token to go on from is spent, and its place is taken by another.
+            let gone = selector.update(std::slice::from_ref(&next), vec![], NOW).expect("there");
+            assert_eq!(gone, (1, 0));
+            let name = format!("new-{}-{}", owner.name(), seen.len());
+            selector.issue(vec![Token::new(name, "other", "USD", 1)], NOW).expect("fresh");
+            after = Some(next);
+        }
+        seen.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(seen, expected, "each once, none twice");
+    }
+    let nobody = TokenId::from("nobody");
+    let refusal = selector.tokens(&scope(), None, Some(&nobody), 7, NOW).expect_err("never here");
+    assert_eq!(refusal.name(), "unknown-token");
+}
+
+#[test]
+fn a_page_is_bounded_work() {
+    let selector = MemorySelector::new(Config { stripes: 1, ..Config::default() });
+    for page in 0..25 {
+        let token = |n: u32| Token::new(format!("t{page}-{n}"), "big", "EUR", 1);
+        selector.issue((0..10_000).map(token).collect(), NOW).expect("fresh");
+    }
+    selector.issue(vec![Token::new("last", "small", "EUR", 1)], NOW).expect("fresh");
+    let small = Scope::wallet("small", "EUR");
+    let (mut pages, mut after, mut seen) = (0, None, 0);
+    loop {
+        let page = selector.tokens(&small, None, after.as_ref(), 10, NOW).expect("known");
+        (pages, seen) = (pages + 1, seen + page.tokens.len());
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((pages, seen), (250_000 / LIST_TOKENS_MAX + 1, 1));
 }
 
 #[test]

@@ -15,6 +15,8 @@ mod answer;
 mod choose;
 #[path = "../src/contract.rs"]
 mod contract;
+#[path = "../src/fingerprint.rs"]
+mod fingerprint;
 #[path = "../src/limits.rs"]
 mod limits;
 #[path = "../src/memory/mod.rs"]
@@ -37,10 +39,11 @@ mod sync {
 
 use std::sync::Arc;
 
-use answer::Selection;
+use answer::{LockRecord, Selection, Transaction};
 use contract::TokenSelector;
+use fingerprint::Fingerprint;
 use limits::Config;
-use memory::MemorySelector;
+use memory::{Claim, Claimed, MemorySelector};
 use random::Random;
 use refusal::Refusal;
 use request::{Output, Owner, OwnerKind, Scope, SelectRequest, SpendRequest};
@@ -289,5 +292,90 @@ fn an_issue_wakes_who_waits_under_another_index_kind() {
         selector.issue(vec![token], NOW).expect("fresh");
         waiter.join().expect("no panic");
         assert_eq!(receiver.recv().expect("served"), 3);
+    });
+}
+
+fn claim(selector: &MemorySelector, spender: &str, scope: Scope, amount: u64) -> Claim {
+    let request = SelectRequest::new(spender, scope, amount);
+    match selector.claim(&request, None, NOW, &mut Random::new(3)).expect("enough") {
+        Claimed::New(claim) => claim,
+        Claimed::Held(selection) => panic!("{selection:?} is held already"),
+    }
+}
+
+fn record(spender: &str, fence: u64, ids: &[&str]) -> LockRecord {
+    LockRecord {
+        spender: spender.into(),
+        fence,
+        since: NOW,
+        expires_at: NOW + 1_000,
+        amount: 1,
+        body: Fingerprint(7),
+        ids: ids.iter().map(|id| token::TokenId::from(*id)).collect(),
+    }
+}
+
+#[test]
+fn a_record_against_the_end_of_its_claim() {
+    explore(|| {
+        let selector = selector(&[("alice", 3), ("bob", 3)], &[OwnerKind::ExternalId]);
+        let claim = claim(&selector, "s1", account(), 6);
+        let ids: Vec<&str> = claim.tokens.iter().map(|token| token.id.as_str()).collect();
+        let record = record("s1", 40, &ids);
+        // The caller went away while the record became durable; another wants the tokens.
+        let undoer = {
+            let (selector, claim) = (selector.clone(), claim.clone());
+            thread::spawn(move || selector.undo(&claim, NOW))
+        };
+        let other = {
+            let selector = selector.clone();
+            thread::spawn(move || {
+                let request = SelectRequest::new("s2", wallet("bob"), 3);
+                selector.claim(&request, None, NOW, &mut Random::new(1)).ok()
+            })
+        };
+        selector.apply_lock(&record, NOW).expect("the log is right");
+        undoer.join().expect("no panic");
+        if let Some(Claimed::New(claim)) = other.join().expect("no panic") {
+            assert!(selector.confirm(&claim, 50, NOW + 1_000).is_err(), "the record took its token");
+            assert!(selector.undo(&claim, NOW));
+        }
+        let balance = selector.balance(&account(), NOW).expect("a balance");
+        assert_eq!((balance.free, balance.locked), (0, 6));
+        assert_mirror_follows(&selector, &["alice", "bob"]);
+        let pay = SpendRequest::new("s1", vec![Output::new("carol", 6)]);
+        selector.spend(&pay, NOW).expect("the record's lock is whole");
+    });
+}
+
+#[test]
+fn the_log_against_claims_and_their_confirm() {
+    explore(|| {
+        let selector = selector(&[("alice", 3), ("alice", 4), ("bob", 5)], &[OwnerKind::ExternalId]);
+        let old = claim(&selector, "s1", wallet("alice"), 7);
+        let confirmer = {
+            let (selector, old) = (selector.clone(), old.clone());
+            thread::spawn(move || selector.confirm(&old, 50, NOW + 1_000).is_ok())
+        };
+        let spender = {
+            let selector = selector.clone();
+            thread::spawn(move || {
+                let consumed = vec!["t0".into()];
+                let (id, spender) = ("tx".into(), "s2".into());
+                let done = Transaction { id, spender, consumed, produced: vec![] };
+                selector.apply_spend(&done, Fingerprint(1), NOW).expect("claims give way");
+            })
+        };
+        let other = claim(&selector, "s3", wallet("bob"), 5);
+        // Its own claim is on another token: the record wins, unless t1 was locked for good before.
+        let applied = selector.apply_lock(&record("s3", 41, &["t1"]), NOW).is_ok();
+        let confirmed = confirmer.join().expect("no panic");
+        spender.join().expect("no panic");
+        assert!(applied != confirmed, "applied {applied}, confirmed {confirmed}: t1 has one holder");
+        assert!(!selector.undo(&other, NOW), "it gave way either way");
+        assert_eq!(selector.undo(&old, NOW), !confirmed);
+        let total = |name: &str| selector.balance(&wallet(name), NOW).expect("a balance");
+        assert_eq!((total("alice").total, total("alice").locked, total("bob").free), (4, 4, 5));
+        assert_mirror_follows(&selector, &["alice", "bob"]);
     });
 }

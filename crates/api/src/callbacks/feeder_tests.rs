@@ -312,7 +312,7 @@ async fn speed_of_reading_a_million_rows() {
         store.add_callback(&row(number, 1, number.into()).to_bytes());
         store.callbacks_added();
         while let Some(job) = store.take_job() {
-            let done = job.run().unwrap();
+            let done = job.run(&mut || {}).unwrap();
             store.absorb(done);
         }
     }

@@ -83,6 +83,7 @@ fn prepare(source: ParticipantId, tail: Vec<u8>) -> Command {
         condition: condition.unwrap(),
         hash,
         tail,
+        funding: None,
     })
 }
 

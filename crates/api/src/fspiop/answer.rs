@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::ilp;
 use super::prefer::{PREFERENCE_APPLIED, Wait};
 use crate::Edge;
-use crate::calls::{find, submit};
+use crate::calls::{find, submit, submit_keeping};
 use crate::error::{ApiError, error_information};
 
 /// Where a transfer stands, for a caller who waits.
@@ -48,6 +48,16 @@ pub(super) struct Decided {
 pub(super) async fn decide(edge: &Edge, command: Command) -> Result<Decided, ApiError> {
     let since = Instant::now();
     submit(edge, command).await.map(|outcome| Decided { outcome, since })
+}
+
+/// The same; `keep` is dropped when it is decided, or will never be.
+pub(super) async fn decide_keeping(
+    edge: &Edge,
+    command: Command,
+    keep: impl Send + 'static,
+) -> Result<Decided, ApiError> {
+    let since = Instant::now();
+    submit_keeping(edge, command, keep).await.map(|outcome| Decided { outcome, since })
 }
 
 impl Decided {

@@ -253,6 +253,24 @@ pub(super) fn extensions(list: &Object<ExtensionList<'_>>, name: &str) -> Result
     Ok(Some(digest.finalize().into()))
 }
 
+/// The value under a key of a list that [`extensions`] found in order; a key of ours stands there once.
+pub(super) fn extension<'t>(
+    list: &'t Object<ExtensionList<'_>>,
+    key: &str,
+) -> Result<Option<&'t str>, ApiError> {
+    let Member::Is(Fields(ExtensionList { extension: Member::Is(entries) })) = list else { return Ok(None) };
+    let mut found = entries.kept.iter().filter_map(|entry| match entry {
+        Member::Is(Fields(entry)) if entry.key.as_str() == key => Some(entry.value.as_str()),
+        _ => None,
+    });
+    let first = found.next();
+    if found.next().is_some() {
+        let detail = format!("the extension {key} stands there twice");
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, detail));
+    }
+    Ok(first)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,6 +22,7 @@ pub(crate) mod currencies;
 mod dates;
 mod fields;
 mod fulfil;
+mod funding;
 mod headers;
 mod ilp;
 mod lookup;

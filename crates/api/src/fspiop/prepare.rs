@@ -5,7 +5,7 @@
 //! fields travel on and do not count.
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::command::{Command, Prepare};
@@ -14,14 +14,16 @@ use holdfast_domain::transfers::TransferState;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::answer::{decide, stored_fulfilment};
+use super::answer::{decide, decide_keeping, stored_fulfilment};
 use super::body::{self, ExtensionList, Fields, Object, Text};
 use super::fields::{self, Sum};
+use super::funding::{FUNDING_BYTES_MAX, Wallets};
 use super::ilp;
 use super::names::{self, NOBODY};
 use super::receive::{Verb, receive, sender};
 use crate::Edge;
 use crate::error::ApiError;
+use crate::gate::Caller;
 
 /// The instants that a record can hold: from 1970 to the end of the year 9999. An expiration outside of them is as
 /// good as the nearest: past, or never.
@@ -69,6 +71,7 @@ struct Asked<'a> {
     condition: [u8; 32],
     expiration: Millis,
     extensions: Option<[u8; 32]>,
+    wallets: Option<Wallets<'a>>,
 }
 
 impl<'a> Asked<'a> {
@@ -91,6 +94,7 @@ impl<'a> Asked<'a> {
             condition: body.condition.read("condition", ilp::preimage)?,
             expiration: body.expiration.read("expiration", fields::date_time)?,
             extensions: body::extensions(&body.extension_list, "extensionList")?,
+            wallets: Wallets::of(&body.extension_list)?,
         })
     }
 
@@ -117,6 +121,7 @@ impl<'a> Asked<'a> {
 /// Takes a prepare; the payee gets it, or the payer gets told why not.
 pub(crate) async fn post(
     State(edge): State<Edge>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -127,6 +132,7 @@ pub(crate) async fn post(
         let detail = "FSPIOP-Source is not the payerFsp of this transfer";
         return Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, detail));
     }
+    asked.wallets.as_ref().map_or(Ok(()), |wallets| wallets.check_caller(caller))?;
     let payer = sender(&edge, &received.source_name).await?;
     let payee = names::participant(&edge, asked.payee).await?;
     let prepare = Prepare {
@@ -140,12 +146,24 @@ pub(crate) async fn post(
         condition: asked.condition,
         hash: [0; 32],
         tail: Vec::new(),
+        funding: None,
     };
     let packet = Sha256::digest(asked.packet).into();
     let hashed = prepare.hashed_with(&packet, &asked.extensions_digest(payee.is_some()));
-    let prepare = Prepare { tail: received.tail()?, ..hashed };
-    received.parsed(&edge);
-    let decided = decide(&edge, Command::Prepare(prepare)).await?;
+    let decided = match &asked.wallets {
+        None => {
+            let prepare = Prepare { tail: received.tail()?, ..hashed };
+            received.parsed(&edge);
+            decide(&edge, Command::Prepare(prepare)).await?
+        }
+        Some(wallets) => {
+            let prepare = Prepare { tail: received.tail_beside(FUNDING_BYTES_MAX)?, ..hashed };
+            received.parsed(&edge);
+            let units = asked.sum.exact.then(|| prepare.amount.whole_units()).flatten();
+            let (prepare, claim) = wallets.fund(&edge, prepare, units).await?;
+            decide_keeping(&edge, Command::Prepare(prepare), claim).await?
+        }
+    };
     let Some(wait) = received.wait else { return Ok(StatusCode::ACCEPTED.into_response()) };
     // The same prepare again, after the transfer was committed.
     let committed = decided.outcome.state == Some(TransferState::Committed) && decided.outcome.code.is_none();

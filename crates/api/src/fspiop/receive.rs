@@ -97,11 +97,18 @@ fn test_head(verb: Verb, headers: &HeaderMap, waits: bool) -> Result<Option<Acce
 impl Received {
     /// The message as it travels on, for the tail of its record.
     pub(super) fn tail(&self) -> Result<Vec<u8>, ApiError> {
+        self.tail_beside(0)
+    }
+
+    /// The same for a record that carries so many bytes besides.
+    pub(super) fn tail_beside(&self, others: usize) -> Result<Vec<u8>, ApiError> {
+        let max = TAIL_BYTES_MAX.saturating_sub(others);
         let headers = headers::travelling(&self.headers, &self.completion);
         let forwarded = Forwarded { headers, body: self.body.to_vec() };
-        forwarded.encode().filter(|tail| tail.len() <= TAIL_BYTES_MAX).ok_or_else(|| {
-            ApiError::too_large(format!("headers and body together have at most {TAIL_BYTES_MAX} bytes"))
-        })
+        forwarded
+            .encode()
+            .filter(|tail| tail.len() <= max)
+            .ok_or_else(|| ApiError::too_large(format!("headers and body together have at most {max} bytes")))
     }
 
     /// Notes how long the message took from its last byte to its record.

@@ -10,6 +10,7 @@ mod fspiop;
 mod hub;
 mod operation;
 mod schemas;
+mod tokens;
 
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
@@ -21,7 +22,7 @@ use crate::routes;
 use operation::Operation;
 
 /// Groups of paths, in the order of the page: name, what they are, the operations.
-fn groups() -> [(&'static str, &'static str, Vec<Operation>); 3] {
+fn groups() -> [(&'static str, &'static str, Vec<Operation>); 4] {
     [
         (
             "FSPIOP transfers",
@@ -29,6 +30,11 @@ fn groups() -> [(&'static str, &'static str, Vec<Operation>); 3] {
             fspiop::operations(),
         ),
         ("Admin", "What the operator calls, as Mojaloop's central-ledger has it.", admin::operations()),
+        (
+            "Tokens",
+            "What wallets call: tokens issued, selected, spent. Refusals are problems of RFC 9457; those of the gate (401, 403, 429) are as elsewhere.",
+            tokens::operations(),
+        ),
         ("Hub", "Views, batches and operations of the hub itself.", hub::operations()),
     ]
 }

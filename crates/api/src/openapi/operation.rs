@@ -162,6 +162,7 @@ fn path_parameters(path: &str) -> Vec<Value> {
                 "name" => "A participant's name; case does not matter",
                 "number" => "The number of a callback",
                 "transferId" => "The id of the movement of funds",
+                "spender" => "Who has selected; 1 to 128 characters",
                 "id" if path.contains("/accounts/") => "The number of an account",
                 "id" => "The id of a transfer, a UUID in lower case",
                 _ => "",

@@ -11,7 +11,7 @@ use crate::limits::PAGE_ROWS_MAX;
 pub(crate) type Parameters = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 /// The values of these parameters, in the order of their names.
-pub(super) fn filters<const N: usize>(
+pub(crate) fn filters<const N: usize>(
     parameters: Parameters,
     names: [&str; N],
 ) -> Result<[Option<String>; N], ApiError> {
@@ -30,7 +30,7 @@ pub(super) fn filters<const N: usize>(
 }
 
 /// The rows of a page that were asked for.
-pub(super) fn limit(text: Option<&str>) -> Result<usize, ApiError> {
+pub(crate) fn limit(text: Option<&str>) -> Result<usize, ApiError> {
     let Some(text) = text else { return Ok(PAGE_ROWS_MAX) };
     text.parse().map_err(|_| {
         ApiError::malformed(format!("limit: '{}' is not a number from 1 to {PAGE_ROWS_MAX}", shortened(text)))

@@ -1,7 +1,7 @@
 //! What the hub shows of its state. A view is asked between two frames, so it sees whole frames, and only
 //! durable ones.
 
-mod filters;
+pub(crate) mod filters;
 pub(crate) mod holds;
 pub(crate) mod stats;
 pub(crate) mod transfer;

@@ -2,6 +2,8 @@
 
 mod fspiop_takes_anything;
 mod overload;
+mod tokens;
+mod tokens_take_anything;
 
 /// One recorder per process: whoever comes first installs it.
 fn metrics() -> metrics_exporter_prometheus::PrometheusHandle {

@@ -22,7 +22,7 @@ mod report;
 mod set_up;
 mod sink;
 mod waiting;
-mod wire;
+pub(crate) mod wire;
 
 pub use report::{FspiopCase, FspiopReport, FspiopRun};
 

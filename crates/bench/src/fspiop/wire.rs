@@ -9,18 +9,18 @@ const READ_BYTES: usize = 16 * 1024;
 
 /// Where the parts of a message lie in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Message {
+pub(crate) struct Message {
     /// The first line ends here.
-    pub(super) line_end: usize,
+    pub(crate) line_end: usize,
     /// The body begins here.
-    pub(super) body: usize,
+    pub(crate) body: usize,
     /// The message ends here.
-    pub(super) end: usize,
+    pub(crate) end: usize,
 }
 
 impl Message {
     /// The first message in the buffer, if it is all there.
-    pub(super) fn first(buffer: &[u8]) -> Option<Message> {
+    pub(crate) fn first(buffer: &[u8]) -> Option<Message> {
         let head = buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
         let mut lines = buffer[..head].split(|byte| *byte == b'\n');
         let line_end = lines.next()?.len();
@@ -37,28 +37,28 @@ impl Message {
 }
 
 /// A connection with what was read of it.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Wire {
-    pub(super) fn over(stream: TcpStream) -> Wire {
+    pub(crate) fn over(stream: TcpStream) -> Wire {
         Wire { stream, buffer: Vec::with_capacity(READ_BYTES) }
     }
 
-    pub(super) async fn open(address: &str) -> Result<Wire, BenchError> {
+    pub(crate) async fn open(address: &str) -> Result<Wire, BenchError> {
         let stream = TcpStream::connect(address).await.map_err(|error| lost(&error))?;
         stream.set_nodelay(true).map_err(|error| lost(&error))?;
         Ok(Wire::over(stream))
     }
 
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.write_all(bytes).await
     }
 
     /// The next whole message; `None` if the other side has ended the connection.
-    pub(super) async fn read(&mut self) -> std::io::Result<Option<Message>> {
+    pub(crate) async fn read(&mut self) -> std::io::Result<Option<Message>> {
         loop {
             if let Some(message) = Message::first(&self.buffer) {
                 return Ok(Some(message));
@@ -70,17 +70,17 @@ impl Wire {
         }
     }
 
-    pub(super) fn bytes(&self, message: Message) -> &[u8] {
+    pub(crate) fn bytes(&self, message: Message) -> &[u8] {
         &self.buffer[..message.end]
     }
 
     /// Forgets a message that was dealt with.
-    pub(super) fn consume(&mut self, message: Message) {
+    pub(crate) fn consume(&mut self, message: Message) {
         self.buffer.drain(..message.end);
     }
 
     /// Sends a request that must be answered with `status` and, where given, with `state` in its body.
-    pub(super) async fn exchange(
+    pub(crate) async fn exchange(
         &mut self,
         request: &[u8],
         status: &str,

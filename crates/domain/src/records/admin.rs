@@ -68,9 +68,7 @@ pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<Command, Recor
                 _ => Admin::FundsOutAbort { id, account },
             }
         }
-        Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::Expire | Kind::Lookup | Kind::SetEndpoint => {
-            unreachable!("read by their own functions")
-        }
+        _ => unreachable!("read by their own functions"),
     };
     Ok(Command::Admin(admin))
 }

@@ -15,6 +15,7 @@ mod admin;
 pub mod batch;
 mod codec;
 mod sealed;
+mod tokens;
 mod transfer;
 
 pub use sealed::{SealError, Sealed};
@@ -54,11 +55,17 @@ pub enum Kind {
     FundsOutCommit = 23,
     FundsOutAbort = 24,
     SetEndpoint = 25,
+    TokenIssue = 32,
+    TokenLock = 33,
+    TokenSpend = 34,
+    TokenUpdate = 35,
+    TokenUnlock = 36,
+    TokenRenew = 37,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Prepare,
         Kind::Fulfil,
         Kind::Abort,
@@ -74,6 +81,12 @@ impl Kind {
         Kind::FundsOutCommit,
         Kind::FundsOutAbort,
         Kind::SetEndpoint,
+        Kind::TokenIssue,
+        Kind::TokenLock,
+        Kind::TokenSpend,
+        Kind::TokenUpdate,
+        Kind::TokenUnlock,
+        Kind::TokenRenew,
     ];
 
     fn from_number(number: u8) -> Option<Kind> {
@@ -91,7 +104,20 @@ impl Kind {
 
     /// Whether bytes of any length may follow the fixed part.
     const fn may_have_tail(self) -> bool {
-        matches!(self, Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::SetEndpoint)
+        matches!(self, Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::SetEndpoint) || self.is_token()
+    }
+
+    /// Whether it is about tokens.
+    const fn is_token(self) -> bool {
+        matches!(
+            self,
+            Kind::TokenIssue
+                | Kind::TokenLock
+                | Kind::TokenSpend
+                | Kind::TokenUpdate
+                | Kind::TokenUnlock
+                | Kind::TokenRenew
+        )
     }
 }
 
@@ -144,6 +170,9 @@ pub fn read(bytes: &[u8]) -> Result<(Command, usize), RecordError> {
         Kind::Expire => transfer::read_expire(&mut cursor).map(Command::Expire),
         Kind::Lookup => transfer::read_lookup(&mut cursor).map(Command::Lookup),
         Kind::SetEndpoint => admin::read_endpoint(&mut cursor).map(Command::SetEndpoint),
+        kind if kind.is_token() => {
+            tokens::read(kind, &mut cursor).map(|command| Command::Token(Box::new(command)))
+        }
         _ => admin::read(kind, &mut cursor),
     }?;
     Ok((command, length))
@@ -171,7 +200,7 @@ pub fn read_all(payload: &[u8]) -> Result<Vec<Command>, (usize, RecordError)> {
 /// As [`read`]; also for kinds that no client may send.
 pub fn seal(bytes: &mut [u8]) -> Result<(Command, usize), RecordError> {
     let (kind, length) = frame_of(bytes)?;
-    if matches!(kind, Kind::Expire | Kind::SetEndpoint) {
+    if matches!(kind, Kind::Expire | Kind::SetEndpoint) || kind.is_token() {
         return Err(RecordError::NotForClients(kind));
     }
     if length != kind.fixed_units() * UNIT {
@@ -200,6 +229,7 @@ pub fn write(command: &Command, out: &mut Vec<u8>) {
         Command::Lookup(lookup) => transfer::write_lookup(*lookup, out),
         Command::SetEndpoint(endpoint) => admin::write_endpoint(endpoint, out),
         Command::Admin(admin) => admin::write(admin, out),
+        Command::Token(command) => tokens::write(command, out),
     }
 }
 

@@ -8,6 +8,8 @@ use crate::command::{Abort, Expire, Fulfil, FulfilAction, Lookup, Prepare};
 use crate::ids::{ParticipantId, TransferId};
 
 const FLAG_RESERVE: u8 = 1;
+/// The tail of a prepare begins with the tokens that pay for it, behind their length of four bytes.
+const FLAG_FUNDED: u8 = 1;
 /// The last millisecond of the year 9999: later times cannot be written in four digits.
 const EXPIRATION_MAX: i64 = 253_402_300_799_999;
 
@@ -28,7 +30,7 @@ pub(super) fn payload_hash(record: &[u8], ilp_packet: &[u8; 32], extensions: &[u
 
 pub(super) fn read_prepare(cursor: &mut Cursor<'_>) -> Result<Prepare, RecordError> {
     let (flags, source) = cursor.header();
-    only_flags(flags, 0)?;
+    only_flags(flags, FLAG_FUNDED)?;
     let id = TransferId(cursor.u128());
     let payer = ParticipantId(cursor.u32());
     let payee = ParticipantId(cursor.u32());
@@ -43,13 +45,34 @@ pub(super) fn read_prepare(cursor: &mut Cursor<'_>) -> Result<Prepare, RecordErr
     cursor.zeros(4)?;
     let condition = cursor.array();
     let hash = cursor.array();
-    let tail = cursor.tail(tail_length)?.to_vec();
-    Ok(Prepare { source, id, payer, payee, amount, expiration, currency, condition, hash, tail })
+    let tail = cursor.tail(tail_length)?;
+    let (funding, tail) = if flags & FLAG_FUNDED == 0 {
+        (None, tail)
+    } else {
+        let (block, rest) = split_funding(tail)?;
+        (Some(Box::new(super::tokens::read_funding(id, block)?)), rest)
+    };
+    let tail = tail.to_vec();
+    Ok(Prepare { source, id, payer, payee, amount, expiration, currency, condition, hash, tail, funding })
+}
+
+/// The funding at the beginning of a tail, and what is handed on.
+fn split_funding(tail: &[u8]) -> Result<(&[u8], &[u8]), RecordError> {
+    let (length, rest) = tail.split_first_chunk().ok_or_else(|| bad("funding", "is not there"))?;
+    let length = u32::from_le_bytes(*length) as usize;
+    rest.split_at_checked(length).ok_or_else(|| bad("funding", "is longer than the tail"))
 }
 
 pub(super) fn write_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
-    let tail_length = u32::try_from(prepare.tail.len()).expect("the edge bounds what a record may carry");
-    Writer::new(out, Kind::Prepare, 0, prepare.source)
+    const BOUNDED: &str = "the edge bounds what a record may carry";
+    let mut funding = Vec::new();
+    if let Some(block) = prepare.funding.as_deref().map(super::tokens::funding_block) {
+        funding.extend_from_slice(&u32::try_from(block.len()).expect(BOUNDED).to_le_bytes());
+        funding.extend_from_slice(&block);
+    }
+    let flags = if prepare.funding.is_some() { FLAG_FUNDED } else { 0 };
+    let tail_length = u32::try_from(funding.len() + prepare.tail.len()).expect(BOUNDED);
+    Writer::new(out, Kind::Prepare, flags, prepare.source)
         .put(&prepare.id.0.to_le_bytes())
         .put(&prepare.payer.0.to_le_bytes())
         .put(&prepare.payee.0.to_le_bytes())
@@ -61,6 +84,7 @@ pub(super) fn write_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
         .put(&[0; 4])
         .put(&prepare.condition)
         .put(&prepare.hash)
+        .put(&funding)
         .put(&prepare.tail)
         .finish();
 }
@@ -68,7 +92,7 @@ pub(super) fn write_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
 /// The hash of this prepare with the digests of its ILP packet and extensions; zeros where there is none.
 pub(crate) fn hash_of(prepare: &Prepare, ilp_packet: &[u8; 32], extensions: &[u8; 32]) -> [u8; 32] {
     let mut record = Vec::with_capacity(PREPARE_HASH.end);
-    write_prepare(&Prepare { tail: Vec::new(), ..prepare.clone() }, &mut record);
+    write_prepare(&Prepare { tail: Vec::new(), funding: None, ..prepare.clone() }, &mut record);
     payload_hash(&record, ilp_packet, extensions)
 }
 

@@ -1,6 +1,7 @@
 //! Abort: the payee refuses, under the same tests as a fulfil.
 
 use super::fulfil::{in_time, may_complete};
+use super::funded::give_back;
 use super::{Code, Completion, CompletionKind, TransferState};
 use crate::codes::ErrorCode;
 use crate::command::Abort;
@@ -23,5 +24,9 @@ pub(crate) fn abort(
     let received = StateChange::to(known.no, TransferState::ReceivedError);
     effects.state_changes.push(StateChange { code: Code::of_payee(abort.code), ..received });
     effects.completions.push(CompletionRow { transfer: known.no, completion });
+    if known.is_funded() {
+        let outcome = give_back(view, known, TransferState::AbortedError, effects);
+        return Err(Outcome { code: Code::of_payee(abort.code), ..outcome });
+    }
     Ok(known.release(Action::Abort, TransferState::ReceivedError))
 }

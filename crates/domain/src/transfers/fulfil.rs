@@ -1,5 +1,6 @@
 //! Fulfil, before the position step: is it the payee, the right preimage, the right state, and in time?
 
+use super::funded::{give_back, pay_out};
 use super::{Completion, CompletionKind, Reason, Transfer, TransferState};
 use crate::codes::ErrorCode;
 use crate::command::{Fulfil, FulfilAction};
@@ -26,13 +27,21 @@ pub(crate) fn fulfil(
         let wrong = StateChange::to(known.no, TransferState::ReceivedError);
         effects.state_changes.push(wrong.with(ErrorCode::ValidationError).because(Reason::WrongFulfilment));
         effects.completions.push(CompletionRow { transfer: known.no, completion });
+        if known.is_funded() {
+            let outcome = give_back(view, known, TransferState::AbortedError, effects);
+            let code = Some(ErrorCode::ValidationError.into());
+            return Err(Outcome { code, reason: Some(Reason::WrongFulfilment), ..outcome });
+        }
         return Ok(known.release(Action::Abort, TransferState::ReceivedError));
     }
     in_time(known, now)?;
     effects.state_changes.push(StateChange::to(known.no, TransferState::ReceivedFulfil));
     effects.completions.push(CompletionRow { transfer: known.no, completion });
+    if known.is_funded() {
+        return Err(pay_out(view, known, action, effects));
+    }
     Ok(Message {
-        account: known.payee_account.expect("a RESERVED transfer has both accounts"),
+        account: known.payee_account.expect("a RESERVED transfer on positions has both accounts"),
         transfer: known.no,
         action,
         amount: known.amount,
@@ -75,7 +84,7 @@ impl Transfer {
     /// The message that gives the payer its position back.
     pub(crate) fn release(&self, action: Action, state: TransferState) -> Message {
         Message {
-            account: self.payer_account.expect("a RESERVED transfer has both accounts"),
+            account: self.payer_account.expect("a RESERVED transfer on positions has both accounts"),
             transfer: self.no,
             action,
             amount: self.amount,

@@ -2,12 +2,14 @@
 
 mod abort;
 mod fulfil;
+mod funded;
 mod lookup;
 mod prepare;
 mod state;
 
 pub(crate) use abort::abort;
 pub(crate) use fulfil::fulfil;
+pub(crate) use funded::give_back;
 pub(crate) use lookup::lookup;
 pub(crate) use prepare::prepare;
 pub use state::TransferState;
@@ -28,9 +30,9 @@ pub struct Transfer {
     pub payer: ParticipantId,
     /// Who is paid.
     pub payee: ParticipantId,
-    /// The payer's position account; `None` only if INVALID.
+    /// The payer's position account; `None` if INVALID or paid for by tokens.
     pub payer_account: Option<AccountId>,
-    /// The payee's position account; `None` only if INVALID.
+    /// The payee's position account; `None` if INVALID or paid for by tokens.
     pub payee_account: Option<AccountId>,
     /// In which currency.
     pub currency: Currency,
@@ -79,6 +81,18 @@ impl Transfer {
             S::AbortedError => between(S::ReceivedError),
             S::ExpiredReserved => between(S::ReservedTimeout),
         }
+    }
+
+    /// Whether tokens pay for it and no position moves. Such a transfer needs no position account and names none.
+    #[must_use]
+    pub const fn is_funded(&self) -> bool {
+        self.payer_account.is_none() && !matches!(self.state, TransferState::Invalid)
+    }
+
+    /// Whether its amount stands on the payer's position.
+    #[must_use]
+    pub const fn holds_position(&self) -> bool {
+        self.state.holds_value() && !self.is_funded()
     }
 
     /// The position changes it made: account, change and running value.
@@ -137,11 +151,12 @@ pub enum Reason {
     WrongFulfilment = 12,
     WrongSource = 13,
     NotReserved = 14,
+    AmountNotWhole = 15,
 }
 
 impl Reason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Reason; 14] = [
+    pub const ALL: [Reason; 15] = [
         Reason::AmountNotPositive,
         Reason::AmountTooLarge,
         Reason::PayerUnknown,
@@ -156,6 +171,7 @@ impl Reason {
         Reason::WrongFulfilment,
         Reason::WrongSource,
         Reason::NotReserved,
+        Reason::AmountNotWhole,
     ];
 
     /// The reason of that number.
@@ -182,6 +198,7 @@ impl Reason {
             Reason::WrongFulfilment => "the fulfilment does not match the condition",
             Reason::WrongSource => "the sender is not the party who may do this",
             Reason::NotReserved => "the transfer is not RESERVED",
+            Reason::AmountNotWhole => "tokens are whole: the amount has a fraction",
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Prepare, before the position step: is it new, is it the same again, and does it follow the rules?
 
-use super::{Reason, Transfer, TransferState};
+use super::{Reason, Transfer, TransferState, funded};
 use crate::codes::ErrorCode;
-use crate::command::Prepare;
+use crate::command::{Funding, Prepare};
 use crate::effects::{Effects, Notification, NotificationKind, Outcome, Party, StateChange};
 use crate::ids::{AccountId, Millis, TransferNo};
 use crate::money::{AMOUNT_LIMIT, Amount};
@@ -47,7 +47,12 @@ pub(crate) fn prepare(
         final_value: None,
     };
     match validate(view, now, prepare) {
-        Ok((payer_account, payee_account)) => {
+        Ok(Paid::ByTokens(funding, quantity)) => {
+            effects.transfers.push(row);
+            effects.state_changes.push(StateChange::to(no, TransferState::ReceivedPrepare));
+            Err(funded::reserve(view, now, (no, offset), prepare, (funding, quantity), effects))
+        }
+        Ok(Paid::ByPosition(payer_account, payee_account)) => {
             row.payer_account = Some(payer_account);
             row.payee_account = Some(payee_account);
             effects.transfers.push(row);
@@ -94,8 +99,14 @@ fn repeat(view: &impl View, known: &Transfer, prepare: &Prepare) -> Outcome {
     }
 }
 
+/// What a prepare reserves: the payer's position against the payee's, or tokens of that quantity.
+enum Paid<'a> {
+    ByPosition(AccountId, AccountId),
+    ByTokens(&'a Funding, u64),
+}
+
 /// The rules in the order of the peer system; the first one broken is the reason.
-fn validate(view: &impl View, now: Millis, prepare: &Prepare) -> Result<(AccountId, AccountId), Reason> {
+fn validate<'a>(view: &impl View, now: Millis, prepare: &'a Prepare) -> Result<Paid<'a>, Reason> {
     if prepare.amount >= AMOUNT_LIMIT {
         return Err(Reason::AmountTooLarge);
     }
@@ -116,11 +127,15 @@ fn validate(view: &impl View, now: Millis, prepare: &Prepare) -> Result<(Account
     if prepare.payer == prepare.payee {
         return Err(Reason::PayerIsPayee);
     }
+    if let Some(funding) = &prepare.funding {
+        let quantity = prepare.amount.whole_units().ok_or(Reason::AmountNotWhole)?;
+        return Ok(Paid::ByTokens(funding, quantity));
+    }
     let payer_account = payer.position_account(prepare.currency).ok_or(Reason::PayerAccountMissing)?;
     if !view.account(payer_account).is_some_and(|account| account.active) {
         return Err(Reason::PayerAccountInactive);
     }
     // Once it is fulfilled the payee's position step cannot be refused, so the account must be there by now.
     let payee_account = payee.position_account(prepare.currency).ok_or(Reason::PayeeAccountMissing)?;
-    Ok((payer_account, payee_account))
+    Ok(Paid::ByPosition(payer_account, payee_account))
 }

@@ -85,7 +85,7 @@ impl TransferState {
         )
     }
 
-    /// The transfer's amount stands on the payer's position and has not yet reached its end.
+    /// The transfer's amount stands on the payer's position, or its tokens are held, and it has not yet reached its end.
     #[must_use]
     pub const fn holds_value(self) -> bool {
         matches!(self, S::Reserved | S::ReceivedFulfil | S::ReceivedError | S::ReservedTimeout)

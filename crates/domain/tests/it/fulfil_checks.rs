@@ -88,7 +88,7 @@ fn an_abort_releases_with_the_payees_code() {
 fn an_unknown_transfer_is_3208() {
     let unknown = no_transfer(Some(TransferIdNotFound), 0, 0);
     for command in [fulfil(7), abort(7), fulfil_by(OTHER, 7, FulfilAction::Reserve, [0; 32])] {
-        refused_without_effect(&mut reserved(), command, unknown);
+        refused_without_effect(&mut reserved(), command, unknown.clone());
     }
 }
 
@@ -123,12 +123,12 @@ fn a_wrong_preimage_aborts() {
             completions: vec![completed(0, CompletionKind::Commit, fulfilment(9))],
             position_changes: vec![changed(PAYER_POSITION, 0, -5, 0)],
             notifications: vec![told(0, Payer, Aborted)],
-            outcomes: vec![outcome],
+            outcomes: vec![outcome.clone()],
             ..Lists::default()
         },
     );
     // The repeat gets the same answer; the right preimage comes too late.
-    refused_without_effect(&mut world, wrong_fulfil(), outcome);
+    refused_without_effect(&mut world, wrong_fulfil(), outcome.clone());
     refused_without_effect(&mut world, fulfil(0), refused(outcome, ModifiedRequest, None));
 }
 
@@ -140,7 +140,7 @@ fn a_repeat_gets_the_stored_result() {
         (abort(0), AbortedError, 0),
     ] {
         let mut world = reserved();
-        let outcome = world.frame(std::slice::from_ref(&first)).outcomes[0];
+        let outcome = world.frame(std::slice::from_ref(&first)).outcomes[0].clone();
         assert_eq!((outcome.state, outcome.value.0), (Some(state), value));
         // Other transfers move the account on; the answer stays.
         world.frame(&[prepare(1, 2), fulfil(1)]);
@@ -163,7 +163,7 @@ fn another_end_of_the_same_transfer_is_3106() {
         for (other, second) in ends.iter().enumerate() {
             if place != other {
                 let mut world = reserved();
-                let outcome = world.frame(std::slice::from_ref(first)).outcomes[0];
+                let outcome = world.frame(std::slice::from_ref(first)).outcomes[0].clone();
                 let modified = refused(outcome, ModifiedRequest, None);
                 refused_without_effect(&mut world, second.clone(), modified);
             }
@@ -191,7 +191,7 @@ fn what_has_expired_is_3100_like_any_other_state() {
     world.frame(&[expire(10)]);
     let outcome = refused(answer(0, ExpiredReserved, 0), ValidationError, Some(Reason::NotReserved));
     for command in [fulfil(0), wrong_fulfil(), abort(0)] {
-        refused_without_effect(&mut world, command, outcome);
+        refused_without_effect(&mut world, command, outcome.clone());
     }
 }
 

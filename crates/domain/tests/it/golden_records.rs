@@ -12,6 +12,7 @@ use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::records::{self, Kind, RecordError, UNIT};
 
+use crate::tokens_records;
 use crate::world::usd;
 
 const ID: TransferId = TransferId(0x1011_1213_1415_1617_1819_1a1b_1c1d_1e1f);
@@ -19,13 +20,13 @@ const ID_HEX: &str = "1f1e1d1c1b1a19181716151413121110";
 /// SHA-256 over the fields of [`prepare`] and 64 zero bytes, computed outside this program.
 const SEALED_HASH: &str = "6748fc59256c9da5be4ab8f67e9a88d1ef34f4b8b150a7413cd5033a506a0aaa";
 
-fn bytes_of(hex: &str) -> Vec<u8> {
+pub fn bytes_of(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
 /// The fields, then zeros up to the end of the record.
-fn record(fields: &[&str], units: usize) -> Vec<u8> {
+pub fn record(fields: &[&str], units: usize) -> Vec<u8> {
     let mut bytes = bytes_of(&fields.concat());
     assert!(bytes.len() <= units * UNIT);
     bytes.resize(units * UNIT, 0);
@@ -44,6 +45,7 @@ fn prepare() -> Prepare {
         condition: [0xc0; 32],
         hash: [0xaa; 32],
         tail: Vec::new(),
+        funding: None,
     }
 }
 
@@ -67,7 +69,7 @@ fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
     let endpoint = |kind: &str, value: &str| {
         Command::SetEndpoint(SetEndpoint::new(participant, kind.to_owned(), value.to_owned()).unwrap())
     };
-    vec![
+    let mut all = vec![
         (
             "prepare",
             Command::Prepare(prepare()),
@@ -201,14 +203,16 @@ fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
                 3,
             ),
         ),
-    ]
+    ];
+    all.extend(tokens_records::golden());
+    all
 }
 
 fn named(name: &str) -> Vec<u8> {
     golden().into_iter().find(|(of, ..)| *of == name).unwrap_or_else(|| panic!("no {name}")).2
 }
 
-fn bad(field: &'static str, why: &'static str) -> RecordError {
+pub fn bad(field: &'static str, why: &'static str) -> RecordError {
     RecordError::BadField { field, why }
 }
 
@@ -262,6 +266,7 @@ fn lengths_that_do_not_fit_are_refused() {
         longer.extend_from_slice(&[0; UNIT]);
         let units = usize::from(longer[2]);
         let refusal = match kind {
+            kind if kind as u8 >= 32 => bad("tail length", "does not fit the record's length"),
             Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::SetEndpoint => {
                 bad("tail length", "does not fit the record's length")
             }
@@ -277,7 +282,7 @@ fn lengths_that_do_not_fit_are_refused() {
 #[test]
 fn flags_without_a_meaning_are_refused() {
     for (name, _, bytes) in golden() {
-        let allowed = if matches!(bytes[0], 2 | 17 | 18) { 1 } else { 0 };
+        let allowed = if matches!(bytes[0], 1 | 2 | 17 | 18) { 1 } else { 0 };
         for bit in (0..8).map(|bit| 1_u8 << bit).filter(|bit| bit & allowed == 0) {
             let mut bytes = bytes.clone();
             bytes[1] |= bit;
@@ -299,7 +304,7 @@ fn only_the_hub_may_be_the_source_of_what_is_its_own() {
 
 #[test]
 fn reserved_bytes_must_be_zero() {
-    let reserved: [(&str, &[(usize, usize)]); 15] = [
+    let reserved: [(&str, &[(usize, usize)]); 21] = [
         ("prepare", &[(52, 56), (60, 64)]),
         ("fulfil by commit", &[(60, 64)]),
         ("abort", &[(26, 28)]),
@@ -315,6 +320,12 @@ fn reserved_bytes_must_be_zero() {
         ("funds out commit", &[(28, 64)]),
         ("funds out abort", &[(28, 64)]),
         ("set endpoint", &[(16, 64)]),
+        ("token issue", &[(12, 64)]),
+        ("token lock", &[(12, 64)]),
+        ("token spend", &[(12, 64)]),
+        ("token update", &[(12, 64)]),
+        ("token unlock", &[(12, 64)]),
+        ("token renew", &[(12, 64)]),
     ];
     assert_eq!(reserved.len(), Kind::ALL.len());
     for (name, ranges) in reserved {

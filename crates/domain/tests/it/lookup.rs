@@ -38,7 +38,7 @@ fn both_parties_get_the_state_with_its_code_and_reason() {
         (3, refused(answer(3, AbortedRejected, 0), PayerLimitError, None)),
         (4, refused(answer(4, Invalid, 0), ValidationError, Some(Reason::ExpirationPast))),
     ] {
-        answered(&mut world, PAYER, n, outcome);
+        answered(&mut world, PAYER, n, outcome.clone());
         answered(&mut world, PAYEE, n, outcome);
     }
     world.now = EXPIRATION + 1;

@@ -1,11 +1,13 @@
 //! The simplest store there is: every row in a map, written by effects and read by decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::effects::Rows;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
+use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
@@ -18,6 +20,10 @@ pub struct Memory {
     pub funds: BTreeMap<TransferId, FundsMovement>,
     pub holds: BTreeSet<(Millis, TransferNo)>,
     pub endpoints: BTreeMap<(ParticipantId, String), String>,
+    pub tokens: BTreeMap<TokenId, TokenRow>,
+    pub consumed: BTreeSet<TokenId>,
+    pub locks: BTreeMap<String, Arc<LockRow>>,
+    pub spends: BTreeMap<String, Arc<SpendRow>>,
 }
 
 impl View for Memory {
@@ -60,6 +66,30 @@ impl View for Memory {
     fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
         self.holds.iter().filter(|(expiration, _)| *expiration < now).take(max).map(|(_, no)| *no).collect()
     }
+
+    fn token(&self, id: &TokenId) -> Option<&TokenRow> {
+        self.tokens.get(id)
+    }
+
+    fn is_consumed(&self, id: &TokenId) -> bool {
+        self.consumed.contains(id)
+    }
+
+    fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
+        self.locks.get(spender)
+    }
+
+    fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
+        self.spends.get(spender)
+    }
+
+    fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
+        let mut due: Vec<Arc<LockRow>> =
+            self.locks.values().filter(|row| row.expires_at <= now).cloned().collect();
+        due.sort_by_key(|row| (row.expires_at, row.fence));
+        due.truncate(max);
+        due
+    }
 }
 
 impl Rows for Memory {
@@ -101,5 +131,49 @@ impl Rows for Memory {
     fn hold_closed(&mut self, no: TransferNo) {
         let expiration = self.transfers[&no].expiration;
         assert!(self.holds.remove(&(expiration, no)), "a hold is closed once");
+    }
+
+    /// Stricter than a store needs to be: an effect that does not fit what is there is a fault of the decision.
+    fn token_effect(&mut self, effect: &TokenEffect) {
+        match effect {
+            TokenEffect::Produced(token) => {
+                assert!(!self.consumed.contains(&token.id), "{} lives again", token.id);
+                let row = TokenRow { token: token.clone(), holder: None };
+                assert!(self.tokens.insert(token.id.clone(), row).is_none(), "{} lives twice", token.id);
+            }
+            TokenEffect::Consumed(id) => {
+                let row = self.tokens.remove(id);
+                assert!(row.is_none_or(|row| row.holder.is_none()), "{id} went while it was locked");
+                assert!(self.consumed.insert(id.clone()), "{id} is consumed twice");
+            }
+            TokenEffect::Locked(lock) => {
+                for id in &lock.tokens {
+                    let row = self.tokens.get_mut(id).expect("what is locked lives");
+                    assert_eq!(row.holder, None, "{id} is locked twice");
+                    row.holder = Some(lock.spender.clone());
+                }
+                let before = self.locks.insert(lock.spender.to_string(), Arc::clone(lock));
+                assert_eq!(before, None, "a spender has one lock");
+            }
+            TokenEffect::Unlocked { spender, fence } => {
+                let lock = self.locks.remove(&**spender).expect("a lock that ends is there");
+                assert_eq!(lock.fence, *fence);
+                for id in &lock.tokens {
+                    // Those that are gone already are not asked for.
+                    let Some(row) = self.tokens.get_mut(id) else { continue };
+                    assert_eq!(row.holder.as_ref(), Some(spender), "{id} was under its lock");
+                    row.holder = None;
+                }
+            }
+            TokenEffect::Renewed { spender, fence, expires_at } => {
+                let lock = self.locks.get_mut(&**spender).expect("a lock that is renewed is there");
+                assert_eq!(lock.fence, *fence);
+                Arc::make_mut(lock).expires_at = *expires_at;
+            }
+            TokenEffect::Spent(row) => {
+                let before = self.spends.insert(row.transaction.spender.to_string(), Arc::clone(row));
+                assert_eq!(before, None, "a spender spends once");
+            }
+        }
     }
 }

@@ -70,7 +70,7 @@ fn the_same_prepare_again_gets_the_stored_result_and_no_effect() {
     let mut world = World::with(10, 1000);
     world.frame(&[prepare(0, 5), prepare(1, 50)]);
     let again = world.frame(&[prepare(0, 5), prepare(1, 50)]);
-    let rejected = again.outcomes[1];
+    let rejected = again.outcomes[1].clone();
     assert_eq!(again.outcomes[0], answer(0, Reserved, 5));
     assert_eq!(
         (rejected.state, rejected.code.map(|code| code.number())),

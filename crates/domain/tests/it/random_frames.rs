@@ -157,7 +157,11 @@ fn took_effect(commands: &[Command], effects: &Effects, memory: &Memory) -> Vec<
         Command::Prepare(prepare) => stored(memory, prepare),
         Command::Fulfil(Fulfil { id, fulfilment, .. }) => completion(memory, *id) == Some(*fulfilment),
         Command::Abort(abort) => completion(memory, abort.id) == Some(abort.digest),
-        Command::Expire(_) | Command::Admin(_) | Command::Lookup(_) | Command::SetEndpoint(_) => false,
+        Command::Expire(_)
+        | Command::Admin(_)
+        | Command::Lookup(_)
+        | Command::SetEndpoint(_)
+        | Command::Token(_) => false,
     };
     let applied = |(command, outcome): &(&Command, &holdfast_domain::effects::Outcome)| match command {
         Command::Admin(_) => outcome.code.is_none(),

@@ -9,6 +9,8 @@ use holdfast_domain::participants::Name;
 use holdfast_domain::records::{self, UNIT};
 use proptest::prelude::*;
 
+use crate::tokens_records::token_command;
+
 fn currency() -> impl Strategy<Value = Currency> {
     proptest::array::uniform3(b'A'..=b'Z').prop_map(|letters| Currency::from_letters(letters).unwrap())
 }
@@ -34,6 +36,7 @@ fn prepare() -> impl Strategy<Value = Command> {
                 condition,
                 hash,
                 tail,
+                funding: None,
             })
         },
     )
@@ -99,7 +102,7 @@ fn endpoint() -> impl Strategy<Value = Command> {
 
 fn command() -> impl Strategy<Value = Command> {
     let expire = any::<u32>().prop_map(|holds_max| Command::Expire(Expire { holds_max }));
-    prop_oneof![prepare(), fulfil(), abort(), expire, lookup(), admin(), endpoint()]
+    prop_oneof![prepare(), fulfil(), abort(), expire, lookup(), admin(), endpoint(), token_command()]
 }
 
 fn written(command: &Command) -> Vec<u8> {
@@ -140,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_bring_the_reader_down(mut bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0..30_u8) {
+    fn no_bytes_bring_the_reader_down(mut bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0..40_u8) {
         let _ = records::read_all(&bytes);
         if let Some(first) = bytes.first_mut() {
             *first = kind;

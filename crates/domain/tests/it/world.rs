@@ -15,6 +15,7 @@ use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferI
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
 use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::tokens::TokenEffect;
 use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
 use holdfast_domain::{FrameInput, decide};
 
@@ -110,6 +111,7 @@ pub struct Lists {
     pub notifications: Vec<Notification>,
     pub alarms: Vec<LimitAlarm>,
     pub dead_letters: Vec<DeadLetter>,
+    pub tokens: Vec<TokenEffect>,
     pub outcomes: Vec<Outcome>,
 }
 
@@ -127,6 +129,7 @@ impl From<Effects> for Lists {
             notifications: effects.notifications,
             alarms: effects.alarms,
             dead_letters: effects.dead_letters,
+            tokens: effects.tokens,
             outcomes: effects.outcomes,
         }
     }
@@ -157,6 +160,7 @@ pub fn prepare_of(n: u8, amount: i64) -> Prepare {
         condition: Fulfil::new(PAYEE, TransferId(0), FulfilAction::Commit, fulfilment(n)).digest,
         hash: [0; 32],
         tail: Vec::new(),
+        funding: None,
     }
 }
 
@@ -270,7 +274,7 @@ pub fn completed(no: u64, kind: CompletionKind, digest: [u8; 32]) -> CompletionR
 
 /// The answer about a transfer.
 pub fn answer(no: u64, state: TransferState, value: i128) -> Outcome {
-    Outcome { state: Some(state), code: None, reason: None, subject: no, value: Balance(value) }
+    Outcome { state: Some(state), code: None, reason: None, subject: no, value: Balance(value), token: None }
 }
 
 pub fn refused(outcome: Outcome, code: ErrorCode, reason: Option<Reason>) -> Outcome {
@@ -279,5 +283,12 @@ pub fn refused(outcome: Outcome, code: ErrorCode, reason: Option<Reason>) -> Out
 
 /// The answer to a command that is about no transfer or a transfer that is not there.
 pub fn no_transfer(code: Option<ErrorCode>, subject: u64, value: i128) -> Outcome {
-    Outcome { state: None, code: code.map(Code::from), reason: None, subject, value: Balance(value) }
+    Outcome {
+        state: None,
+        code: code.map(Code::from),
+        reason: None,
+        subject,
+        value: Balance(value),
+        token: None,
+    }
 }

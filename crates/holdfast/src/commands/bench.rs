@@ -8,6 +8,7 @@ use holdfast_bench::fspiop::{
     CONNECTIONS_DEFAULT, FspiopOptions, IN_FLIGHT_DEFAULT, PARTICIPANTS_DEFAULT, Way, bench_fspiop,
 };
 use holdfast_bench::options::{ACCOUNTS_DEFAULT, BATCH_PAYMENTS_DEFAULT, RUNS_DEFAULT, parse_count};
+use holdfast_bench::token_bench::{self, Parts, TokensOptions, bench_tokens};
 use holdfast_bench::{BenchError, BenchOptions, DepthOptions, Shape, bench_depth, bench_transfers};
 
 use super::{BadInput, Output};
@@ -23,6 +24,7 @@ pub(super) struct Bench {
 enum What {
     Transfers(Transfers),
     Fspiop(Fspiop),
+    Tokens(Tokens),
 }
 
 /// Two-phase payments against a server of its own: rates, latencies, costs, and the raw disk beside them.
@@ -113,6 +115,52 @@ struct Fspiop {
     output: Output,
 }
 
+/// Selecting tokens: the library alone, the vault with its log, and the vault over HTTP.
+///
+/// Beside the library stand the algorithms of its peers on the same tokens, beside the log the raw disk.
+#[derive(Debug, clap::Args)]
+struct Tokens {
+    /// What is measured
+    #[arg(long, value_enum, default_value = "all")]
+    part: PartName,
+    /// Tokens of the library's cases, such as 1m
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = token_bench::TOKENS_DEFAULT)]
+    tokens: u64,
+    /// Journalled selections
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = token_bench::SELECTIONS_DEFAULT)]
+    selections: u64,
+    /// Selections over HTTP
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = token_bench::HTTP_SELECTIONS_DEFAULT)]
+    http_selections: u64,
+    /// Connections to the hub, each with one request under way
+    #[arg(long, default_value_t = CONNECTIONS_DEFAULT)]
+    connections: usize,
+    /// Where the data lies; must be on a disk [default: a temporary directory in ./target or the system's]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Leave the data there
+    #[arg(long)]
+    keep: bool,
+    /// From where names and amounts come
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Who reads the figures
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PartName {
+    /// The selector in memory, without a hub
+    Library,
+    /// The vault of a hub in this process, each selection on the disk
+    Journal,
+    /// A server of its own
+    Http,
+    /// All of these
+    All,
+}
+
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum AnswersName {
     /// At once: Prefer: wait
@@ -159,6 +207,7 @@ impl Bench {
         match self.what {
             What::Transfers(flags) => transfers(flags, program),
             What::Fspiop(flags) => fspiop(flags, program),
+            What::Tokens(flags) => tokens(flags, program),
         }
     }
 }
@@ -223,6 +272,29 @@ fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {
         connections: flags.connections,
         in_flight: flags.in_flight,
         participants: flags.participants,
+        data: flags.data,
+        keep: flags.keep,
+        seed: flags.seed,
+        progress: true,
+    });
+    print_report(&report.map_err(told)?, output)
+}
+
+fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
+    let wanted = |part| flags.part == PartName::All || flags.part == part;
+    let parts = Parts {
+        library: wanted(PartName::Library),
+        journal: wanted(PartName::Journal),
+        http: wanted(PartName::Http),
+    };
+    let output = flags.output;
+    let report = bench_tokens(&TokensOptions {
+        program,
+        parts,
+        tokens: flags.tokens,
+        selections: flags.selections,
+        http_selections: flags.http_selections,
+        connections: flags.connections,
         data: flags.data,
         keep: flags.keep,
         seed: flags.seed,

@@ -27,6 +27,10 @@ pub(super) struct DryRun {
 enum Kind {
     /// One batch of the position step
     Position,
+    /// One selection of tokens
+    Tokens,
+    /// Messages of the checkout saga
+    Checkout,
 }
 
 impl DryRun {
@@ -46,6 +50,8 @@ impl DryRun {
         let text = read(&self.file).with_context(|| format!("cannot read {name}"))?;
         match self.kind {
             Kind::Position => dry_run::position(&text),
+            Kind::Tokens => dry_run::tokens(&text),
+            Kind::Checkout => dry_run::checkout(&text),
         }
         .with_context(|| format!("{name} is not a case to run"))
     }

@@ -1,11 +1,15 @@
 //! `holdfast load WHAT`: drive a hub that is running already.
 
 use anyhow::{Context, ensure};
-use holdfast_bench::options::SINGLE_CONNECTIONS_DEFAULT;
-use holdfast_bench::{LoadEnd, LoadOptions, Pace, load_transfers};
+use holdfast_bench::options::{SINGLE_CONNECTIONS_DEFAULT, parse_count};
+use holdfast_bench::token_load::Ending;
+use holdfast_bench::token_load::options::{
+    AMOUNT_MAX_DEFAULT, IN_FLIGHT_DEFAULT, TOKENS_DEFAULT, WALLETS_DEFAULT,
+};
+use holdfast_bench::{LoadEnd, LoadOptions, Pace, TokenLoadOptions, load_tokens, load_transfers};
 
 use super::bench::told;
-use super::{BadInput, Output};
+use super::{AlreadySaid, BadInput, Output};
 
 /// Drive a running hub and measure what its callers feel.
 #[derive(Debug, clap::Args)]
@@ -17,6 +21,7 @@ pub(super) struct Load {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Transfers(Transfers),
+    Tokens(Tokens),
 }
 
 /// Two-phase payments between participants that are made for the run.
@@ -63,9 +68,107 @@ struct Transfers {
     output: Output,
 }
 
+/// Selections of tokens, each followed by its spend or release, from wallets that are made for the run.
+///
+/// Each of --in-flight rounds has a connection of its own. Without --rate each round begins when another has ended
+/// (closed loop). With --rate rounds begin at their own places in time and latencies count from there. At the end the
+/// wallets must have what was issued to them.
+#[derive(Debug, clap::Args)]
+struct Tokens {
+    /// The hub
+    #[arg(long, default_value = "http://127.0.0.1:4000", env = "HOLDFAST_URL")]
+    url: String,
+    /// An operator's key, where the hub asks for one
+    #[arg(long, env = "HOLDFAST_KEY", hide_env_values = true)]
+    key: Option<String>,
+    /// Rounds per second (open loop)
+    #[arg(long)]
+    rate: Option<u64>,
+    /// Rounds under way at once, at most
+    #[arg(long, default_value_t = IN_FLIGHT_DEFAULT)]
+    in_flight: usize,
+    /// How long to go on [default: 10, or until --rounds are made]
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// How many rounds to make, such as 500000 or 500k
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    rounds: Option<u64>,
+    /// What follows each selection
+    #[arg(long, value_enum, default_value = "spend")]
+    then: Then,
+    /// Wallets, made for this run
+    #[arg(long, default_value_t = WALLETS_DEFAULT)]
+    wallets: u32,
+    /// Tokens issued to each wallet
+    #[arg(long, default_value_t = TOKENS_DEFAULT)]
+    tokens: u32,
+    /// Amounts and quantities are drawn from 1 up to this
+    #[arg(long, value_name = "AMOUNT", default_value_t = AMOUNT_MAX_DEFAULT)]
+    amount_max: u64,
+    /// How long a selection may wait for funds that others hold
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    wait_ms: u32,
+    /// From where names and amounts come [default: another one each time]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Who reads the figures
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Then {
+    /// A spend to another wallet of the run
+    Spend,
+    /// A release
+    Release,
+}
+
+impl Tokens {
+    fn run(self) -> anyhow::Result<()> {
+        let report = load_tokens(&TokenLoadOptions {
+            address: address_of(&self.url).map_err(BadInput::from)?,
+            api_key: self.key,
+            pace: self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
+            in_flight: self.in_flight,
+            seconds: self.seconds,
+            rounds: self.rounds,
+            ending: match self.then {
+                Then::Spend => Ending::Spend,
+                Then::Release => Ending::Release,
+            },
+            wallets: self.wallets,
+            tokens: self.tokens,
+            amount_max: self.amount_max,
+            wait_ms: self.wait_ms,
+            seed: self.seed.unwrap_or_else(rand::random),
+            progress: true,
+        })
+        .map_err(told)?;
+        match self.output {
+            Output::Text => print!("{report}"),
+            Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+        }
+        match &report.worth_found {
+            Some(found) if *found == report.worth_issued => Ok(()),
+            Some(_) => Err(AlreadySaid.into()),
+            None => anyhow::bail!("the hub could not be asked for the wallets' balances at the end"),
+        }
+    }
+}
+
 impl Load {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let What::Transfers(flags) = self.what;
+        match self.what {
+            What::Transfers(flags) => flags.run(),
+            What::Tokens(flags) => flags.run(),
+        }
+    }
+}
+
+impl Transfers {
+    fn run(self) -> anyhow::Result<()> {
+        let flags = self;
         let address = address_of(&flags.url).map_err(BadInput::from)?;
         let LoadEnd { report, trouble } = load_transfers(&LoadOptions {
             address,

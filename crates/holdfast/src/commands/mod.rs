@@ -17,6 +17,7 @@ mod participants;
 mod restore;
 mod serve;
 mod tables;
+mod tokens;
 mod transfers;
 mod verify;
 
@@ -43,6 +44,7 @@ enum Command {
     DryRun(dry_run::DryRun),
     Participants(participants::Participants),
     Transfers(transfers::Transfers),
+    Tokens(tokens::Tokens),
     Dfsp(dfsp::Dfsp),
     Log(log::Log),
     Verify(verify::Verify),
@@ -63,6 +65,7 @@ impl Command {
             Command::DryRun(command) => command.run(),
             Command::Participants(command) => command.run(),
             Command::Transfers(command) => command.run(),
+            Command::Tokens(command) => command.run(),
             Command::Dfsp(command) => command.run(),
             Command::Log(command) => command.run(),
             Command::Verify(command) => command.run(),

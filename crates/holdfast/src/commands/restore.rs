@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use holdfast_hub::backup::{MANIFEST, MANIFEST_VERSION};
+use holdfast_store::FOLDERS;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -109,9 +110,11 @@ impl Restore {
             let reason = anyhow::anyhow!("{} is not empty; name another directory", data.display());
             return Err(BadInput::from(reason).into());
         }
-        for folder in ["log", "store/checkpoints", "store/ids", "store/outcomes", "store/callbacks"] {
-            let folder = data.join(folder);
-            fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let store = data.join("store");
+        let mut folders = vec![data.join("log")];
+        folders.extend(FOLDERS.iter().map(|folder| store.join(folder)));
+        for folder in &folders {
+            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         }
         let total = manifest.files.iter().map(|entry| entry.bytes).sum();
         let (mut bar, mut done) = (Bar::new("copying"), 0);
@@ -122,11 +125,9 @@ impl Restore {
             })?;
         }
         drop(bar);
-        for folder in
-            ["log", "store/checkpoints", "store/ids", "store/outcomes", "store/callbacks", "store", "."]
-        {
-            let folder = data.join(folder);
-            let synced = File::open(&folder).and_then(|folder| folder.sync_all());
+        folders.extend([store, data.clone()]);
+        for folder in &folders {
+            let synced = File::open(folder).and_then(|folder| folder.sync_all());
             synced.with_context(|| format!("cannot sync {}", folder.display()))?;
         }
         let verified = checked(&data, scratch).context("what was restored does not verify")?;

@@ -8,7 +8,8 @@ use holdfast_api::callbacks::{CallbackMemory, Callbacks};
 use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_api::{Edge, FileBudget, Gate, RateLimit, ServeOptions, tls};
 use holdfast_hub::clock::SystemClock;
-use holdfast_hub::{Hub, Opened, Status};
+use holdfast_hub::tokens::ConsolidationOptions;
+use holdfast_hub::{Hub, HubHandle, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -127,10 +128,13 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     drop(out);
     let router =
         holdfast_api::router(Edge::new(hub.handle(), metrics).behind(gate).with_callbacks(&callbacks));
+    let consolidating =
+        settings.consolidation.map(|options| tokio::spawn(consolidate(hub.handle(), options)));
     let options = ServeOptions { connections_max: settings.connections_max.min(files.connections), tls };
     let handle = hub.handle();
     holdfast_api::serve(listener, router, options, asked_to_end()?).await;
     following.abort();
+    consolidating.iter().for_each(tokio::task::JoinHandle::abort);
     callbacks.end().await;
     let ending = move || {
         hub.stop();
@@ -142,6 +146,21 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     }
     tracing::info!("ended");
     Ok(())
+}
+
+/// Brings shattered wallets together, now and then.
+async fn consolidate(hub: HubHandle, options: ConsolidationOptions) {
+    let mut looks = tokio::time::interval(options.every);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut from = 0;
+    loop {
+        looks.tick().await;
+        let (next, done) = hub.tokens().consolidate_some(from, &options).await;
+        from = next;
+        if done > 0 {
+            tracing::info!(wallets = done, "brought small tokens together");
+        }
+    }
 }
 
 /// Ready when the process gets SIGTERM or SIGINT.

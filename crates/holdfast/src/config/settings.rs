@@ -9,6 +9,7 @@ use anyhow::bail;
 use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_hub::limits::HubOptions;
+use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
 
 use super::layers::InForce;
 use super::value::Value;
@@ -31,6 +32,7 @@ pub(crate) struct Settings {
     pub(crate) metrics_open: bool,
     pub(crate) rate: Option<Rate>,
     pub(crate) hub: HubOptions,
+    pub(crate) consolidation: Option<ConsolidationOptions>,
     pub(crate) callbacks: CallbackSettings,
 }
 
@@ -89,7 +91,20 @@ impl Settings {
             clock_jump_max: all.number("clock.jump_max"),
             checkpoint_log_bytes: all.number("checkpoint.log_bytes"),
             retention_log_days: all.number("retention.log_days"),
+            tokens: TokenOptions {
+                max: all.number("tokens.max"),
+                claim_attempts: all.number("tokens.claim_attempts"),
+                waiters_max: all.number("tokens.waiters_max"),
+                indexes: read_indexes(all.text("tokens.indexes"))?,
+            },
         };
+        let every = all.number("tokens.consolidate_every");
+        let consolidation = (every > 0).then(|| ConsolidationOptions {
+            every: Duration::from_secs(every),
+            tokens_min: all.number("tokens.consolidate_from"),
+            outputs: all.number("tokens.consolidate_into"),
+            inputs_max: all.number("tokens.consolidate_inputs"),
+        });
         let per_second = NonZeroU32::new(all.number("rate.per_second"));
         let burst = NonZeroU32::new(all.number("rate.burst"));
         let callbacks = CallbackSettings {
@@ -112,9 +127,24 @@ impl Settings {
             metrics_open: all.flag("metrics.open"),
             rate: per_second.map(|per_second| Rate { per_second, burst: burst.unwrap_or(per_second) }),
             hub,
+            consolidation,
             callbacks,
         })
     }
+}
+
+fn read_indexes(list: &str) -> anyhow::Result<TokenIndexes> {
+    let mut indexes = TokenIndexes::default();
+    for kind in list.split(',').map(str::trim) {
+        match kind {
+            "wallet" => {}
+            "external-id" => indexes.external_id = true,
+            "public-key" => indexes.public_key = true,
+            "token-only" => indexes.token_only = true,
+            other => bail!("tokens.indexes: '{other}' is not wallet, external-id, public-key or token-only"),
+        }
+    }
+    Ok(indexes)
 }
 
 /// Reading by key. The table says of which kind a value is, and the layers have checked it.
@@ -170,6 +200,18 @@ mod tests {
         assert_eq!(callbacks, CallbackOptions { jitter_seed, ..CallbackOptions::default() });
         assert_eq!(settings.keys_file, PathBuf::from("./holdfast-data/keys.toml"));
         assert!(settings.rate.is_none() && settings.tls.is_none() && !settings.keys_named);
+    }
+
+    #[test]
+    fn index_kinds_are_a_list() {
+        let indexes =
+            |list: &str| read(&[("tokens.indexes", list)]).map(|settings| settings.hub.tokens.indexes);
+        assert_eq!(indexes("wallet").unwrap(), TokenIndexes::default());
+        let two = TokenIndexes { external_id: true, token_only: true, ..TokenIndexes::default() };
+        assert_eq!(indexes("token-only, wallet,external-id").unwrap(), two);
+        assert!(indexes("wallets").unwrap_err().to_string().contains("'wallets'"));
+        assert!(read(&[]).unwrap().consolidation.is_none());
+        assert_eq!(read(&[("tokens.consolidate_every", "5")]).unwrap().consolidation.unwrap().outputs, 8);
     }
 
     #[test]

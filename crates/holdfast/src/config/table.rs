@@ -3,6 +3,7 @@
 
 use holdfast_api::limits as edge;
 use holdfast_hub::limits as hub;
+use holdfast_hub::tokens::limits as vault;
 
 use super::value::{Kind, Value};
 
@@ -71,7 +72,7 @@ const BYTES_CEILING: u64 = 1 << 40;
 const COUNT_CEILING: u64 = 1 << 30;
 
 /// All settings. Those without a table come first, as TOML wants it.
-pub(crate) static SETTINGS: [Setting; 23] = [
+pub(crate) static SETTINGS: [Setting; 31] = [
     text(
         "listen",
         Kind::Address,
@@ -183,6 +184,55 @@ pub(crate) static SETTINGS: [Setting; 23] = [
         hub::FRAME_BYTES_MAX as u64,
         "Bytes of records at which a frame of the log is closed.",
     ),
+    number(
+        "tokens.max",
+        1,
+        COUNT_CEILING,
+        vault::MAX as u64,
+        "Tokens that live at a time, some 400 bytes of memory each; more are refused. A larger vault belongs on a shared selector.",
+    ),
+    number(
+        "tokens.claim_attempts",
+        1,
+        1_000,
+        vault::CLAIM_ATTEMPTS as u64,
+        "How often a select chooses anew when others were faster, before it answers contention.",
+    ),
+    number(
+        "tokens.waiters_max",
+        1,
+        COUNT_CEILING,
+        vault::WAITERS_MAX as u64,
+        "Selects that wait for locked tokens at a time; more are refused with 503.",
+    ),
+    text(
+        "tokens.indexes",
+        Kind::Text,
+        "wallet",
+        "Index kinds kept from the start, with commas: wallet, external-id, public-key, token-only. Another is built when it is first asked for; each costs every lock and release an update.",
+    ),
+    number(
+        "tokens.consolidate_every",
+        0,
+        86_400,
+        0,
+        "Seconds between two looks for shattered wallets, whose small tokens are brought together; 0: never.",
+    ),
+    number(
+        "tokens.consolidate_from",
+        2,
+        COUNT_CEILING,
+        1_000,
+        "Free tokens of one wallet, type and currency from which it counts as shattered.",
+    ),
+    number(
+        "tokens.consolidate_into",
+        1,
+        1_000,
+        8,
+        "Tokens that one consolidation leaves: as many payments can go on side by side.",
+    ),
+    number("tokens.consolidate_inputs", 2, 10_000, 256, "Tokens that one consolidation takes at most."),
     number("callbacks.attempts_max", 1, 1_000, 10, "Attempts before a callback becomes a dead letter."),
     number(
         "callbacks.timeout_ms",

@@ -1,12 +1,19 @@
-//! Dry runs: a JSON case goes through the pure decisions of `holdfast_domain`, and their effects come out as
-//! JSON. One file per kind of case; what they have in common is how a field's text becomes a value.
+//! Dry runs: a JSON case goes through the decisions that a hub makes, and their outcome is printed as JSON. One file
+//! per kind of case; what they have in common is how a field's text becomes a value.
 //!
 //! Cases are strict: a field that is not known, missing or no such value makes the whole file bad, since a typo
 //! that is passed over would let the answer speak about another case than the one that was meant.
 
+mod checkout;
 mod position;
+mod strict;
+mod tokens;
 
+pub(crate) use checkout::run as checkout;
 pub(crate) use position::run as position;
+pub(crate) use tokens::run as tokens;
+
+use strict::Strict;
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;

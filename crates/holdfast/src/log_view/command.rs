@@ -45,7 +45,16 @@ pub(super) fn show(command: &Command, outcome: &Outcome, state: &impl View) -> V
             "value": endpoint.value(),
         }),
         Command::Admin(admin) => show_admin(*admin, state),
+        Command::Token(command) => return super::tokens::show(command, outcome),
     };
+    if let (Command::Prepare(prepare), Value::Object(members)) = (command, &mut shown)
+        && let Some(funding) = &prepare.funding
+    {
+        let ids: Vec<&str> = funding.ids.iter().map(holdfast_domain::tokens::TokenId::as_str).collect();
+        let (payer, payee) = (&*funding.payer_wallet, &*funding.payee_wallet);
+        let funding = json!({"payerWallet": payer, "payeeWallet": payee, "tokens": ids});
+        members.insert("funding".to_owned(), funding);
+    }
     if let Value::Object(members) = &mut shown {
         members.insert("state".to_owned(), outcome.state.map_or(Value::Null, |state| json!(state.name())));
         let error = outcome.code.map_or(Value::Null, |code| json!(code.number().to_string()));

@@ -4,6 +4,7 @@
 //! `dead-letters` are derived by deciding the frames again, as the hub does.
 
 mod command;
+mod tokens;
 
 pub(crate) use command::time;
 
@@ -22,6 +23,8 @@ pub(crate) enum Topic {
     Transfers,
     /// What the operator asked for
     Admin,
+    /// Tokens issued, locked, spent, as it was asked
+    Tokens,
     /// The records that end holds
     Expiry,
     /// Changes of positions, with the running value
@@ -35,9 +38,10 @@ pub(crate) enum Topic {
 }
 
 impl Topic {
-    pub(crate) const ALL: [Topic; 7] = [
+    pub(crate) const ALL: [Topic; 8] = [
         Topic::Transfers,
         Topic::Admin,
+        Topic::Tokens,
         Topic::Expiry,
         Topic::Position,
         Topic::Notifications,
@@ -49,6 +53,7 @@ impl Topic {
         match self {
             Topic::Transfers => "transfers",
             Topic::Admin => "admin",
+            Topic::Tokens => "tokens",
             Topic::Expiry => "expiry",
             Topic::Position => "position",
             Topic::Notifications => "notifications",
@@ -80,6 +85,7 @@ impl Topic {
             Topic::Admin => {
                 commands_where(|command| matches!(command, Command::Admin(_) | Command::SetEndpoint(_)))
             }
+            Topic::Tokens => commands_where(|command| matches!(command, Command::Token(_))),
             Topic::Expiry => commands_where(|command| matches!(command, Command::Expire(_))),
             Topic::Position => of_frame(positions(effects, state)),
             Topic::Notifications => of_frame(notifications(effects, state)),

@@ -135,6 +135,10 @@ pub(crate) enum Because {
     OverCover,
     /// The payer's net debit cap does not allow it: 4200.
     OverCap,
+    /// The wallet's tokens are held for it.
+    TokensHeld { tokens: usize },
+    /// The wallet had too few free tokens, or the chosen ones were gone: 4001.
+    NoTokens,
     /// A rule was broken: INVALID with 3100.
     RuleBroken { rule: &'static str },
     /// The preimage is that of the condition, and in time.

@@ -72,6 +72,11 @@ impl Event {
                 Some((step, limits)) => step.within(&limits),
                 None => "the limits leave room".to_owned(),
             },
+            Because::TokensHeld { tokens: 1 } => "a token of the payer's wallet is held for it".to_owned(),
+            Because::TokensHeld { tokens } => {
+                format!("{tokens} tokens of the payer's wallet are held for it")
+            }
+            Because::NoTokens => "the payer's wallet has too few free tokens".to_owned(),
             Because::OverCover => match tested {
                 Some((step, limits)) => {
                     let cover = limits.settlement.negated();

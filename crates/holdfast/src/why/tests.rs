@@ -92,6 +92,7 @@ impl World {
             condition: Sha256::digest(PREIMAGE).into(),
             hash: [0; 32],
             tail: Vec::new(),
+            funding: None,
         };
         Command::Prepare(prepare.hashed())
     }

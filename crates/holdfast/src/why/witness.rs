@@ -183,7 +183,7 @@ fn asked(command: &Command, outcome: &Outcome, state: &impl View) -> Asked {
         },
         Command::Abort(abort) => Asked::Abort { by: name(abort.source), payee_error: abort.code },
         Command::Lookup(lookup) => Asked::Lookup { by: name(lookup.source) },
-        Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) => {
+        Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => {
             Asked::Expire { holds_ended: outcome.subject }
         }
     }
@@ -216,6 +216,15 @@ fn because(
         return Because::UnknownTransfer;
     };
     match (command, moved) {
+        (Command::Prepare(Prepare { funding: Some(funding), .. }), true)
+            if outcome.state != Some(TransferState::Invalid) =>
+        {
+            if outcome.state == Some(TransferState::Reserved) {
+                Because::TokensHeld { tokens: funding.ids.len() }
+            } else {
+                Because::NoTokens
+            }
+        }
         (Command::Prepare(_), true) => match (outcome.state, code) {
             (Some(TransferState::Invalid), _) => {
                 Because::RuleBroken { rule: outcome.reason.map_or("a rule was broken", Reason::text) }
@@ -249,7 +258,7 @@ fn because(
         },
         (Command::Expire(_), _) => Because::RanOut { late_ms: now - known.expiration },
         (Command::Lookup(_), _) => Because::Asked,
-        (Command::Admin(_) | Command::SetEndpoint(_), _) => Because::OutOfPlace,
+        (Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_), _) => Because::OutOfPlace,
     }
 }
 

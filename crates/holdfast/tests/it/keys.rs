@@ -72,6 +72,7 @@ fn prepare(id: u128, source: u32, payer: u32, payee: u32) -> Command {
         condition: [7; 32],
         hash: [0; 32],
         tail: Vec::new(),
+        funding: None,
     };
     Command::Prepare(prepare.hashed())
 }

@@ -16,9 +16,12 @@ use crate::support::{
 };
 
 const DAY: i64 = 24 * 60 * 60 * 1_000;
-const KEPT: HubOptions = HubOptions { retention_log_days: 3, ..options() };
 
-const fn options() -> HubOptions {
+fn kept() -> HubOptions {
+    HubOptions { retention_log_days: 3, ..options() }
+}
+
+fn options() -> HubOptions {
     HubOptions {
         position_order: holdfast_domain::positions::PrepareOrder::Arrival,
         frame_bytes_max: 1 << 20,
@@ -29,6 +32,7 @@ const fn options() -> HubOptions {
         clock_jump_max: 10_000,
         checkpoint_log_bytes: 1 << 40,
         retention_log_days: 0,
+        tokens: holdfast_hub::tokens::TokenOptions::default(),
     }
 }
 
@@ -63,13 +67,13 @@ fn a_day(fs: &SimFs, clock: &Arc<TestClock>, options: HubOptions, first: u128) {
 #[test]
 fn old_segments_go_and_every_id_still_answers() {
     let (fs, clock) = (SimFs::new(1), TestClock::new());
-    let mut hub = open(&fs, &clock, KEPT).unwrap();
+    let mut hub = open(&fs, &clock, kept()).unwrap();
     begin(&mut hub);
     drop(hub);
     for day in 1..=40 {
-        a_day(&fs, &clock, KEPT, day * 1_000);
+        a_day(&fs, &clock, kept(), day * 1_000);
     }
-    let hub = start(&fs, &clock, KEPT);
+    let hub = start(&fs, &clock, kept());
     let handle = hub.handle();
     let start_offset = handle.log_start();
     assert!(start_offset > 0, "segments were removed");
@@ -88,7 +92,8 @@ fn old_segments_go_and_every_id_still_answers() {
         .map(|command| {
             let (submission, answer) = submission(std::slice::from_ref(command));
             handle.submit(submission).unwrap();
-            let outcome = answer.recv().unwrap().unwrap()[0];
+            let outcomes = answer.recv().unwrap().unwrap();
+            let outcome = &outcomes[0];
             (outcome.state, outcome.code.map(|code| code.number()))
         })
         .collect();
@@ -132,7 +137,7 @@ fn old_segments_go_and_every_id_still_answers() {
         use holdfast_log::FileSystem;
         fs.remove(&checkpoint).unwrap();
     }
-    let refused = open(&fs, &clock, KEPT).err().expect("refused");
+    let refused = open(&fs, &clock, kept()).err().expect("refused");
     assert!(matches!(refused, OpenError::NothingToStartFrom { start } if start == start_offset), "{refused}");
 }
 

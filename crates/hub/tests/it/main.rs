@@ -14,4 +14,6 @@ mod replay_keeps_the_bounds_of_frames;
 mod rules_change_is_noticed;
 mod running_hub;
 mod support;
+mod token_conformance;
+mod token_waiting;
 mod verify_finds_damage;

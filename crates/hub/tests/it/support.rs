@@ -171,6 +171,7 @@ pub(crate) fn prepare(
         condition: Sha256::digest(preimage(id)).into(),
         hash: [0; 32],
         tail: Vec::new(),
+        funding: None,
     };
     Command::Prepare(prepare.hashed())
 }

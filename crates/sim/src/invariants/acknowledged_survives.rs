@@ -1,11 +1,14 @@
 //! Invariant 5. What was acknowledged is there after every restart: the same state or a legal successor, the same
 //! refusal, the same answer to the same id. What was refused as not stored left nothing.
 
+use std::sync::Arc;
+
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::TransferNo;
 use holdfast_domain::participants::FundsState;
+use holdfast_domain::tokens::{TokenOutcome, TokenRefusal};
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::View;
 use holdfast_hub::Core;
@@ -43,7 +46,7 @@ impl AcknowledgedSurvives {
     /// What the clients of the last frame were told is what the log's bytes decide.
     pub fn answers_agree(&self, arrivals: &[Arrival]) -> Result<(), String> {
         let told: Vec<Outcome> =
-            arrivals.iter().filter_map(|(_, answer)| answer.as_ref().ok()).flatten().copied().collect();
+            arrivals.iter().filter_map(|(_, answer)| answer.as_ref().ok()).flatten().cloned().collect();
         if told == self.last_outcomes {
             return Ok(());
         }
@@ -64,6 +67,10 @@ impl AcknowledgedSurvives {
             Command::Prepare(_) | Command::Fulfil(_) | Command::Abort(_) | Command::Lookup(_) => {
                 transfer_again(before, now)
             }
+            Command::Token(_) => match (&before.token, &now.token) {
+                (Some(before), Some(now)) => tokens_again(before, now),
+                _ => false,
+            },
         };
         if goes_together { Ok(()) } else { Err(format!("{command:?}: first {before:?}, then {now:?}")) }
     }
@@ -72,8 +79,8 @@ impl AcknowledgedSurvives {
     pub fn restarted(&self, core: &Core<MemoryStore>, diary: &Diary) -> Result<(), String> {
         // Clients first: what they miss says more than an offset.
         for entry in diary.entries() {
-            if let Standing::Answered(outcome) = entry.standing {
-                still_there(core.store(), entry, &outcome)?;
+            if let Standing::Answered(outcome) = &entry.standing {
+                still_there(core.store(), entry, outcome)?;
             }
         }
         if core.end() < self.acknowledged_end {
@@ -102,6 +109,24 @@ fn transfer_again(before: &Outcome, now: &Outcome) -> bool {
         && (was != is || was == TransferState::AbortedRejected || before.value == now.value)
         && !(too_late && is == TransferState::Committed)
         && (!modified || has_code(now, ErrorCode::ModifiedRequest))
+}
+
+/// What was issued, spent or taken over once is so for good. A lock may end, be prolonged and be made anew.
+fn tokens_again(before: &TokenOutcome, now: &TokenOutcome) -> bool {
+    match (before, now) {
+        (TokenOutcome::Issued, now) => {
+            matches!(now, TokenOutcome::Refused(TokenRefusal::Exists(_) | TokenRefusal::Consumed(_)))
+        }
+        (TokenOutcome::Spent(before), now) => *now == TokenOutcome::Spent(Arc::clone(before)),
+        (TokenOutcome::Updated { .. }, now) => *now == TokenOutcome::Updated { produced: 0, consumed: 0 },
+        (TokenOutcome::Locked(before), TokenOutcome::Locked(now)) => {
+            now.fence > before.fence || (now.fence, &now.tokens) == (before.fence, &before.tokens)
+        }
+        (TokenOutcome::Renewed { fence: before, .. }, TokenOutcome::Renewed { fence: now, .. }) => {
+            now >= before
+        }
+        _ => true,
+    }
 }
 
 fn still_there(store: &MemoryStore, entry: &Entry, outcome: &Outcome) -> Result<(), String> {
@@ -137,7 +162,12 @@ fn still_there(store: &MemoryStore, entry: &Entry, outcome: &Outcome) -> Result<
                 return lost(format!("{state:?}"));
             }
         }
-        Command::Admin(_) | Command::SetEndpoint(_) | Command::Lookup(_) | Command::Expire(_) => {}
+        // What became of tokens is told by an auditor of its own.
+        Command::Admin(_)
+        | Command::SetEndpoint(_)
+        | Command::Lookup(_)
+        | Command::Expire(_)
+        | Command::Token(_) => {}
     }
     Ok(())
 }

@@ -43,7 +43,8 @@ pub const fn blame(error: &OpenError) -> Blame {
         | OpenError::Replay(ReplayError::Store(_))
         | OpenError::ForeignCheckpoint { .. }
         | OpenError::OtherPast { .. }
-        | OpenError::StrangeCheckpoint { .. } => Blame::Store,
+        | OpenError::StrangeCheckpoint { .. }
+        | OpenError::Tokens(_) => Blame::Store,
         OpenError::Log(_) | OpenError::Replay(_) | OpenError::NothingToStartFrom { .. } => Blame::Log,
     }
 }

@@ -188,7 +188,9 @@ impl Story {
         if state != TransferState::Reserved && !ended {
             return Err(format!("{} is left half-way in {state}", self.row.id));
         }
-        if self.reserved != was_reserved || self.given_back != (was_reserved && ended) {
+        // What tokens pay for moves no position.
+        let on_position = was_reserved && self.row.payer_account.is_some();
+        if self.reserved != on_position || self.given_back != (on_position && ended) {
             return Err(format!(
                 "{} went {:?}; its position was reserved: {}, given back: {}",
                 self.row.id, self.history, self.reserved, self.given_back

@@ -45,6 +45,14 @@ pub struct LimitsHold {
     moved: BTreeSet<TransferId>,
 }
 
+/// No account has this number.
+const NOBODY: AccountId = AccountId(u32::MAX);
+
+/// Whether a command is decided apart from those beside it.
+fn stands_alone(command: &Command) -> bool {
+    command.transfer().is_none() || matches!(command, Command::Prepare(prepare) if prepare.funding.is_some())
+}
+
 type Answered<'a> = (&'a Command, &'a Outcome);
 
 impl LimitsHold {
@@ -55,12 +63,12 @@ impl LimitsHold {
         let mut batch: Vec<Answered<'_>> = Vec::new();
         for (command, outcome) in frame.commands.iter().zip(&frame.effects.outcomes) {
             let again = batch.iter().any(|(earlier, _)| earlier.transfer() == command.transfer());
-            if again || command.transfer().is_none() {
+            if again || stands_alone(command) || batch.last().is_some_and(|(last, _)| stands_alone(last)) {
                 self.batch(&std::mem::take(&mut batch), order)?;
             }
             match command {
                 Command::Admin(admin) => self.operator(admin, outcome)?,
-                Command::Expire(expire) => self.expire(frame.header.time_ms, expire.holds_max, outcome)?,
+                Command::Expire(expire) => self.expire(frame, expire.holds_max)?,
                 _ => batch.push((command, outcome)),
             }
         }
@@ -82,13 +90,25 @@ impl LimitsHold {
                 && self.known.insert(prepare.id)
                 && outcome.state != Some(TransferState::Invalid)
             {
-                prepares.push((prepare, outcome));
+                match &prepare.funding {
+                    Some(_) => self.funded(prepare, outcome),
+                    None => prepares.push((prepare, outcome)),
+                }
             }
         }
         if order == PrepareOrder::Smallest {
             prepares.sort_by_key(|(prepare, _)| prepare.amount);
         }
         prepares.into_iter().try_for_each(|(prepare, outcome)| self.prepare(prepare, outcome))
+    }
+
+    /// Tokens pay: no position moves, and the hold runs out like any other.
+    fn funded(&mut self, prepare: &Prepare, outcome: &Outcome) {
+        if outcome.state == Some(TransferState::Reserved) {
+            let (number, expiration) = (outcome.subject, prepare.expiration);
+            let open = Open { number, payer: NOBODY, payee: NOBODY, amount: 0, expiration };
+            self.open.insert(prepare.id, open);
+        }
     }
 
     fn prepare(&mut self, prepare: &Prepare, outcome: &Outcome) -> Result<(), String> {
@@ -141,7 +161,9 @@ impl LimitsHold {
         self.purses.entry(account).or_default().position -= open.amount;
     }
 
-    fn expire(&mut self, time: Millis, holds_max: u32, outcome: &Outcome) -> Result<(), String> {
+    /// Leases of tokens take what holds leave of the bound; their own auditor counts them.
+    fn expire(&mut self, frame: &Decided<'_>, holds_max: u32) -> Result<(), String> {
+        let time = frame.header.time_ms;
         let mut due: Vec<(TransferId, Open)> = self
             .open
             .iter()
@@ -150,8 +172,9 @@ impl LimitsHold {
             .collect();
         due.sort_by_key(|(_, open)| (open.expiration, open.number));
         due.truncate(holds_max as usize);
-        if outcome.subject != due.len() as u64 {
-            return Err(format!("an expiry ended {} holds; due are {due:?}", outcome.subject));
+        let ended = frame.holds_ended();
+        if ended != due.len() {
+            return Err(format!("an expiry ended {ended} holds; due are {due:?}"));
         }
         for (id, open) in due {
             self.open.remove(&id);

@@ -11,6 +11,9 @@ mod limits_hold;
 mod money_is_conserved;
 mod positions_add_up;
 mod replay_changes_nothing;
+mod token_books;
+mod tokens_are_held_once;
+mod transfer_holds;
 
 pub use acknowledged_survives::AcknowledgedSurvives;
 pub use every_id_is_found::every_id_is_found;
@@ -23,6 +26,7 @@ pub use limits_hold::LimitsHold;
 pub use money_is_conserved::MoneyIsConserved;
 pub use positions_add_up::PositionsAddUp;
 pub use replay_changes_nothing::{ReplayChangesNothing, same_in_memory};
+pub use tokens_are_held_once::TokensAreHeldOnce;
 
 use std::fmt;
 
@@ -39,6 +43,7 @@ pub enum Invariant {
     MoneyIsConserved,
     LimitsHold,
     HoldsEndOnce,
+    TokensAreHeldOnce,
     AcknowledgedSurvives,
     ReplayChangesNothing,
     PositionsAddUp,
@@ -96,6 +101,8 @@ pub struct Auditors {
     limits: LimitsHold,
     holds: HoldsEndOnce,
     positions: PositionsAddUp,
+    /// Audits the vault.
+    pub tokens: TokensAreHeldOnce,
     /// Audits answers and restarts.
     pub acknowledged: AcknowledgedSurvives,
     /// Audits what comes of faults.
@@ -110,6 +117,7 @@ impl Auditors {
         findings.take(Invariant::MoneyIsConserved, self.money.see(frame));
         findings.take(Invariant::LimitsHold, self.limits.see(frame));
         findings.take(Invariant::HoldsEndOnce, self.holds.see(frame));
+        findings.take(Invariant::TokensAreHeldOnce, self.tokens.see(frame));
         findings.take(Invariant::PositionsAddUp, self.positions.see(frame));
         findings.take(Invariant::JumpedClockIsRefused, self.clock.see(frame));
         self.acknowledged.see(frame);
@@ -136,6 +144,7 @@ impl Auditors {
         let store = core.store();
         findings.take(Invariant::MoneyIsConserved, self.money.inspect(store));
         findings.take(Invariant::HoldsEndOnce, self.holds.inspect(store));
+        findings.take(Invariant::TokensAreHeldOnce, self.tokens.inspect(store));
         findings.take(Invariant::PositionsAddUp, self.positions.inspect(store));
     }
 }

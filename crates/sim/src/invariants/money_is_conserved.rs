@@ -79,13 +79,16 @@ impl MoneyIsConserved {
             *sums.entry(account.currency).or_default() += account.value.0;
         }
         for transfer in store.transfers_from(TransferNo(0)) {
-            if matches!(
+            // What tokens pay for stands on nobody's position.
+            let on_position = transfer.payer_account.is_some();
+            let holds = matches!(
                 transfer.state,
                 TransferState::Reserved
                     | TransferState::ReceivedFulfil
                     | TransferState::ReceivedError
                     | TransferState::ReservedTimeout
-            ) {
+            );
+            if on_position && holds {
                 *sums.entry(transfer.currency).or_default() -= i128::from(transfer.amount.0);
             }
         }

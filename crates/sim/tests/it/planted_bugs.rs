@@ -66,6 +66,21 @@ fn a_run_whose_name_is_not_durable_is_missed() {
 }
 
 #[test]
+fn a_spend_after_its_lease_is_found() {
+    first_found(Bug::SpendAfterLease, &[Invariant::TokensAreHeldOnce]);
+}
+
+#[test]
+fn an_input_that_outlives_its_spend_is_found() {
+    first_found(Bug::KeptInput, &[Invariant::TokensAreHeldOnce]);
+}
+
+#[test]
+fn a_lock_over_the_lock_of_another_is_found() {
+    first_found(Bug::LockOverLock, &[Invariant::TokensAreHeldOnce]);
+}
+
+#[test]
 fn without_a_bug_the_same_seeds_pass() {
     plant(None);
     for seed in 0..SEEDS {

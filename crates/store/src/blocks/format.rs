@@ -5,7 +5,7 @@
 //! | 0..4 | CRC-32C of bytes 4..4096, seeded with the CRC-32C of the log id and the kind |
 //! | 4..6 | used bytes, this header included |
 //! | 6 | format version: 1 |
-//! | 7 | kind: 1 outcomes, 2 callbacks |
+//! | 7 | kind: 1 outcomes, 2 callbacks, 3 spends |
 //! | 8..16 | block number |
 //! | 16..used | records: length (2 bytes), contents |
 //! | used..4096 | zeros |
@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     Outcomes = 1,
     /// Callbacks to deliver.
     Callbacks = 2,
+    /// Spends, and tokens that were consumed without one.
+    Spends = 3,
 }
 
 /// Why a block is not the one that was written there.

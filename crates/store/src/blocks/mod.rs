@@ -1,4 +1,4 @@
-//! Append-only records in blocks on the disk: the outcomes of finished transfers, and callback rows.
+//! Append-only records in blocks on the disk: the outcomes of finished transfers, spends, and callback rows.
 //!
 //! A record lives at a position: the number of its block times 4096, plus the byte in the block where it begins.
 //! Records never cross a block, so one read of 4 KiB finds one. Positions follow from the lengths of the records
@@ -32,9 +32,7 @@ mod tests;
 mod verify;
 mod writer;
 
-pub(crate) use format::Kind;
-#[cfg(test)]
-use format::RECORD_MAX;
+pub(crate) use format::{Kind, RECORD_MAX};
 pub(crate) use jobs::{RemoveJob, Syncer, WriteJob};
 pub(crate) use reader::BlockReader;
 pub(crate) use verify::{Mismatch, Unopened};
@@ -64,6 +62,18 @@ pub(crate) struct Options {
     /// Everything from this position on must still be there when opened. Before it, files may be missing
     /// because [`BlockFiles::remove_before`] removed them. 0 for records that are kept for ever.
     pub(crate) needed_from: u64,
+}
+
+impl End {
+    /// Where nothing was ever added.
+    pub(crate) const fn begin() -> End {
+        End { position: format::HEADER as u64, tail: Vec::new() }
+    }
+
+    /// Whether there is no record before it.
+    pub(crate) const fn is_begin(&self) -> bool {
+        self.position == format::HEADER as u64
+    }
 }
 
 impl Default for Options {

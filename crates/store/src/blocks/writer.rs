@@ -44,7 +44,7 @@ impl BlockFiles {
     ) -> Result<BlockFiles, StoreError> {
         assert!(options.file_blocks > 0 && options.chunk_blocks > 0, "files and chunks have blocks");
         let files = Files::new(fs, dir, Stamp::new(log_id, kind), options.file_blocks);
-        let end = end.unwrap_or(End { position: HEADER as u64, tail: Vec::new() });
+        let end = end.unwrap_or_else(End::begin);
         let (block, used) = (block_of(end.position), offset_of(end.position));
         let mut open = new_chunk(options.chunk_blocks);
         if used != HEADER + end.tail.len() || used + LENGTH > BLOCK {

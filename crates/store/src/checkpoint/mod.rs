@@ -33,8 +33,8 @@ const HEADER: usize = 64;
 const CHUNK_HEADER: usize = 16;
 /// A chunk is closed when its payload reaches this.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// No payload is longer: one part may pass the mark.
-const CHUNK_BYTES_MAX: usize = 2 * CHUNK_BYTES;
+/// No payload is longer: one part may pass the mark, and no row is longer than the record that it came with (4 MiB).
+const CHUNK_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Under this name a checkpoint is written.
 pub(crate) const TEMPORARY: &str = "checkpoint.tmp";
 

@@ -4,11 +4,14 @@ use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::{Account, AccountKind, FundsMovement, FundsState, Name, Participant};
+use holdfast_domain::tokens::LockRow;
 use holdfast_domain::transfers::Transfer;
 
+use crate::archive::Which;
 use crate::blocks::End;
 use crate::row;
 use crate::runs::RunName;
+use crate::token_rows::{self, StoredToken};
 
 /// One thing that a checkpoint holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,12 +26,18 @@ pub(crate) enum Part {
     Next(TransferNo),
     /// A transfer that has not ended.
     Open(Transfer),
-    /// A run of ids, oldest first.
-    Run(RunName),
-    /// The name that the next run gets.
-    NextRun(RunName),
-    /// Where the outcomes end.
-    Outcomes(End),
+    /// A lock; comes before the tokens that it holds.
+    Lock(LockRow),
+    /// How many tokens live; comes before them.
+    TokenCount(u64),
+    /// A live token.
+    Token(StoredToken),
+    /// A run of an archive's ids, oldest first.
+    Run(Which, RunName),
+    /// The name that the next run of the archive gets.
+    NextRun(Which, RunName),
+    /// Where the records of the archive end.
+    Records(Which, End),
     /// Where the callbacks end.
     Callbacks(End),
 }
@@ -36,9 +45,11 @@ pub(crate) enum Part {
 /// Tags as written. A tag never changes its meaning.
 impl Part {
     pub(super) const OPEN: u32 = 7;
+    pub(super) const LOCK: u32 = 15;
+    pub(super) const TOKEN: u32 = 16;
     pub(super) const END: u32 = 0xFFFF_FFFF;
 
-    pub(super) const fn tag(&self) -> u32 {
+    pub(crate) const fn tag(&self) -> u32 {
         match self {
             Part::Progress(_) => 1,
             Part::Participant(_) => 2,
@@ -47,10 +58,16 @@ impl Part {
             Part::Endpoint(_) => 5,
             Part::Next(_) => 6,
             Part::Open(_) => Part::OPEN,
-            Part::Run(_) => 8,
-            Part::NextRun(_) => 9,
-            Part::Outcomes(_) => 10,
+            Part::Run(Which::Ended, _) => 8,
+            Part::NextRun(Which::Ended, _) => 9,
+            Part::Records(Which::Ended, _) => 10,
             Part::Callbacks(_) => 11,
+            Part::Run(Which::Spent, _) => 12,
+            Part::NextRun(Which::Spent, _) => 13,
+            Part::Records(Which::Spent, _) => 14,
+            Part::Lock(_) => Part::LOCK,
+            Part::Token(_) => Part::TOKEN,
+            Part::TokenCount(_) => 17,
         }
     }
 
@@ -73,9 +90,14 @@ impl Part {
                 out.extend_from_slice(endpoint.value().as_bytes());
             }
             Part::Next(no) => out.extend_from_slice(&no.0.to_le_bytes()),
+            Part::TokenCount(count) => out.extend_from_slice(&count.to_le_bytes()),
             Part::Open(transfer) => row::write(transfer, out),
-            Part::Run(name) | Part::NextRun(name) => out.extend_from_slice(&name.0.to_le_bytes()),
-            Part::Outcomes(end) | Part::Callbacks(end) => {
+            Part::Lock(row) => token_rows::write_lock(row, out),
+            Part::Token(StoredToken { id, quantity, holder, kind }) => {
+                token_rows::write_stored(id.as_str(), *quantity, holder.as_deref(), kind, out);
+            }
+            Part::Run(_, name) | Part::NextRun(_, name) => out.extend_from_slice(&name.0.to_le_bytes()),
+            Part::Records(_, end) | Part::Callbacks(end) => {
                 out.extend_from_slice(&end.position.to_le_bytes());
                 out.extend_from_slice(&end.tail);
             }
@@ -104,10 +126,16 @@ impl Part {
             }
             6 => Part::Next(TransferNo(u64::from_le_bytes(taker.array()?))),
             Part::OPEN => Part::Open(row::read(taker.rest())?),
-            8 => Part::Run(RunName(u64::from_le_bytes(taker.array()?))),
-            9 => Part::NextRun(RunName(u64::from_le_bytes(taker.array()?))),
-            10 => Part::Outcomes(read_end(&mut taker)?),
+            8 => Part::Run(Which::Ended, RunName(u64::from_le_bytes(taker.array()?))),
+            9 => Part::NextRun(Which::Ended, RunName(u64::from_le_bytes(taker.array()?))),
+            10 => Part::Records(Which::Ended, read_end(&mut taker)?),
             11 => Part::Callbacks(read_end(&mut taker)?),
+            12 => Part::Run(Which::Spent, RunName(u64::from_le_bytes(taker.array()?))),
+            13 => Part::NextRun(Which::Spent, RunName(u64::from_le_bytes(taker.array()?))),
+            14 => Part::Records(Which::Spent, read_end(&mut taker)?),
+            Part::LOCK => Part::Lock(token_rows::read_lock(taker.rest())?),
+            17 => Part::TokenCount(u64::from_le_bytes(taker.array()?)),
+            Part::TOKEN => Part::Token(token_rows::read_token(taker.rest())?),
             _ => return None,
         };
         taker.0.is_empty().then_some(part)

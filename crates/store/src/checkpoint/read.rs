@@ -26,17 +26,17 @@ pub(crate) fn rows_max(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<u
     Ok(usize::try_from(length / ROW_BYTES_MIN).unwrap_or(0))
 }
 
-/// What the checkpoint at `offset` needs of other files, without reading all of it: its runs, and where its callbacks
-/// end.
+/// What the checkpoint at `offset` needs of other files, without reading all of it: the runs of each archive, and
+/// where its callbacks end.
 pub(crate) fn needs_of(
     fs: &dyn FileSystem,
     dir: &Path,
     offset: u64,
-) -> Result<(Vec<RunName>, u64), StoreError> {
-    let (mut runs, mut callbacks) = (Vec::new(), 0);
+) -> Result<([Vec<RunName>; 2], u64), StoreError> {
+    let (mut runs, mut callbacks) = ([Vec::new(), Vec::new()], 0);
     walk(fs, dir, offset, |_, part| {
         match part {
-            Part::Run(name) => runs.push(name),
+            Part::Run(which, name) => runs[which as usize].push(name),
             Part::Callbacks(end) => {
                 callbacks = end.position;
                 return ControlFlow::Break(());

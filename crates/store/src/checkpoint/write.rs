@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holdfast_disk::{AlignedBuf, BLOCK, File, FileSystem, LogId};
+use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 
 use super::{CHUNK_BYTES, CHUNK_HEADER, HEADER, MAGIC, Part, TEMPORARY, VERSION, header_crc, path_of};
+use crate::token_rows::{self, KindNumbers};
 use crate::{StoreError, row};
 
 /// Bytes that are written together.
@@ -72,6 +74,16 @@ impl CheckpointWriter {
     /// Adds an open transfer: there may be a million of them, so it need not be copied into a part.
     pub(crate) fn put_open(&mut self, row: &Transfer) -> Result<(), StoreError> {
         self.add(Part::OPEN, |out| row::write(row, out))
+    }
+
+    /// Adds a lock.
+    pub(crate) fn put_lock(&mut self, row: &LockRow) -> Result<(), StoreError> {
+        self.add(Part::LOCK, |out| token_rows::write_lock(row, out))
+    }
+
+    /// Adds a live token; `kinds` are those of the tokens before it.
+    pub(crate) fn put_token(&mut self, row: &TokenRow, kinds: &mut KindNumbers) -> Result<(), StoreError> {
+        self.add(Part::TOKEN, |out| token_rows::write_token(row, kinds, out))
     }
 
     fn add(&mut self, tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {

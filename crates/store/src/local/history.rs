@@ -3,9 +3,10 @@
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::Transfer;
 
-use super::Place;
 use crate::StoreError;
+use crate::archive::Which;
 use crate::blocks::BlockReader;
+use crate::place::Place;
 use crate::row;
 use crate::runs::RunSet;
 
@@ -47,7 +48,7 @@ impl History {
 }
 
 fn damaged(place: &Place, position: u64, found: &str) -> StoreError {
-    StoreError::damaged(&place.outcomes(), position, found)
+    StoreError::damaged(&Which::Ended.records(&place.dir), position, found)
 }
 
 pub(super) fn not_the_outcome(place: &Place, position: u64, id: TransferId) -> StoreError {

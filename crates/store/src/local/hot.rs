@@ -1,32 +1,21 @@
 //! The open transfers: their rows, and the ways to find one.
 
-use hashbrown::HashTable;
-
 use holdfast_domain::ids::{Millis, TransferId, TransferNo};
 use holdfast_domain::transfers::Transfer;
 
 use super::numbers::Numbers;
+use super::seats::Seats;
 use super::slab::{Slab, SlabSnapshot};
 use crate::hold_index::{HoldIndex, Seat};
 use crate::runs::hash_id;
 
-/// The index of ids is split: a part that must grow moves a 256th of the entries, not all of them at once in the
-/// middle of somebody's payment.
-const SHARDS: usize = 256;
-
 /// Transfers that have not ended, and for the length of a frame those that end in it.
 pub(crate) struct Hot {
     key: u64,
-    slab: Slab,
+    slab: Slab<Transfer>,
     numbers: Numbers,
-    ids: Vec<HashTable<Seat>>,
+    ids: Seats,
     holds: HoldIndex,
-}
-
-/// hashbrown takes its tags from the top seven bits; the shard is chosen by others.
-#[allow(clippy::cast_possible_truncation, reason = "only eight bits are left")]
-const fn shard_of(hash: u64) -> usize {
-    (hash >> 48) as usize % SHARDS
 }
 
 impl Hot {
@@ -36,7 +25,7 @@ impl Hot {
             key,
             slab: Slab::default(),
             numbers: Numbers::from(next),
-            ids: (0..SHARDS).map(|_| HashTable::new()).collect(),
+            ids: Seats::default(),
             holds: HoldIndex::default(),
         }
     }
@@ -44,14 +33,12 @@ impl Hot {
     /// Makes room for about so many and as many again, so that taking them in does not move the index again and again.
     pub(crate) fn make_room(&mut self, transfers: usize) {
         let key = self.key;
-        for shard in &mut self.ids {
-            shard.reserve(2 * transfers / SHARDS, |seat| hash_id(key, self.slab.get(*seat).id.0));
-        }
+        self.ids.reserve(2 * transfers, |seat| hash_id(key, self.slab.get(*seat).id.0));
     }
 
     pub(crate) fn seat_of(&self, id: TransferId) -> Option<Seat> {
         let hash = hash_id(self.key, id.0);
-        self.ids[shard_of(hash)].find(hash, |seat| self.slab.get(*seat).id == id).copied()
+        self.ids.find(hash, |seat| self.slab.get(*seat).id == id).copied()
     }
 
     pub(crate) fn transfer(&self, id: TransferId) -> Option<&Transfer> {
@@ -78,7 +65,7 @@ impl Hot {
     fn index(&mut self, id: TransferId, seat: Seat) {
         let (key, slab) = (self.key, &self.slab);
         let hash = hash_id(key, id.0);
-        self.ids[shard_of(hash)].insert_unique(hash, seat, |seat| hash_id(key, slab.get(*seat).id.0));
+        self.ids.insert(hash, seat, |seat| hash_id(key, slab.get(*seat).id.0));
     }
 
     /// Takes in a transfer that was seen for the first time.
@@ -105,9 +92,7 @@ impl Hot {
     pub(crate) fn take(&mut self, no: TransferNo) -> Transfer {
         let seat = self.seat_numbered(no);
         let hash = hash_id(self.key, self.slab.get(seat).id.0);
-        if let Ok(entry) = self.ids[shard_of(hash)].find_entry(hash, |at| *at == seat) {
-            entry.remove();
-        }
+        self.ids.remove(hash, |at| *at == seat);
         self.numbers.remove(no);
         self.slab.remove(seat)
     }
@@ -157,7 +142,7 @@ impl Hot {
         self.numbers.open_from(from).take(max).map(|seat| self.slab.get(seat)).collect()
     }
 
-    pub(crate) fn snapshot(&self) -> SlabSnapshot {
+    pub(crate) fn snapshot(&self) -> SlabSnapshot<Transfer> {
         self.slab.snapshot()
     }
 }

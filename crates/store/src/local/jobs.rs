@@ -8,17 +8,20 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use holdfast_domain::ids::TransferNo;
-use holdfast_domain::planted;
+use holdfast_domain::tokens::{LockRow, TokenRow};
+use holdfast_domain::transfers::Transfer;
 
+use super::LocalStore;
 use super::holds::{Held, Holds};
-use super::recent::RecentIds;
 use super::slab::SlabSnapshot;
-use super::{LocalStore, Place};
 use crate::StoreError;
+use crate::archive::{Archive, Frozen, MergeJob, Merged, Which};
 use crate::blocks::{End, RemoveJob, Syncer, WriteJob};
 use crate::books::Books;
 use crate::checkpoint::{self, CheckpointWriter, Part};
-use crate::runs::{Run, RunName, RunSet, merge, seal};
+use crate::place::Place;
+use crate::runs::{Run, RunName};
+use crate::token_rows::KindNumbers;
 
 /// Checkpoints that are kept: if the newest rots, the one before it serves.
 const KEPT: usize = 2;
@@ -41,7 +44,7 @@ pub struct Done(pub(super) Outcome);
 pub(super) enum Outcome {
     Written,
     Checkpoint(CheckpointDone),
-    Merged { inputs: Vec<Arc<Run>>, merged: Arc<Run> },
+    Merged(Merged),
 }
 
 impl Job {
@@ -76,7 +79,7 @@ impl Job {
                 Outcome::Written
             }
             Kind::Checkpoint(job) => Outcome::Checkpoint(job.run(pause)?),
-            Kind::Merge(job) => job.run(pause)?,
+            Kind::Merge(job) => Outcome::Merged(job.run(pause)?),
         };
         Ok(Done(outcome))
     }
@@ -100,7 +103,8 @@ impl Done {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) offset: u64,
-    pub(super) runs: Vec<RunName>,
+    /// Of each archive.
+    pub(super) runs: [Vec<RunName>; 2],
     /// Rows of callbacks from here on cannot be done without.
     pub(super) callbacks_end: u64,
 }
@@ -110,7 +114,6 @@ pub(super) struct Kept {
 pub(super) struct Work {
     queue: VecDeque<Job>,
     checkpoint: bool,
-    merging: Option<RunName>,
     /// The checkpoints on the disk, oldest first.
     kept: Vec<Kept>,
     holds: Holds,
@@ -129,30 +132,22 @@ pub(super) struct CheckpointJob {
     progress: Vec<u8>,
     books: Books,
     next: TransferNo,
-    open: SlabSnapshot,
-    outcomes: End,
+    open: SlabSnapshot<Transfer>,
+    locks: SlabSnapshot<Arc<LockRow>>,
+    tokens: SlabSnapshot<TokenRow>,
+    token_count: usize,
+    archives: [Frozen; 2],
     callbacks: End,
-    syncers: [Syncer; 2],
-    /// The ids to seal, and the name of their run.
-    sealing: Option<(Arc<RecentIds>, RunName)>,
-    runs: Vec<RunName>,
-    next_run: RunName,
+    callbacks_syncer: Syncer,
     kept: Vec<Kept>,
     holds: Holds,
-    /// A run that is being made and listed nowhere.
-    merging: Option<RunName>,
 }
 
 pub(super) struct CheckpointDone {
-    run: Option<Arc<Run>>,
+    /// Of each archive.
+    runs: [Option<Arc<Run>>; 2],
     kept: Vec<Kept>,
     progress: Vec<u8>,
-}
-
-pub(super) struct MergeJob {
-    place: Place,
-    name: RunName,
-    inputs: Vec<Arc<Run>>,
 }
 
 impl LocalStore {
@@ -163,18 +158,11 @@ impl LocalStore {
             return false;
         }
         self.work.checkpoint = true;
-        for files in [&mut self.outcomes, &mut self.callbacks] {
-            let writes = std::iter::from_fn(|| files.flush_job());
-            self.work.queue.extend(writes.map(|job| Job(Kind::Write(job))));
-        }
-        let mut runs = self.runs.names();
-        let sealing = (self.recent.len() > 0).then(|| {
-            let recent = Arc::new(std::mem::replace(&mut self.recent, RecentIds::new(self.key)));
-            self.sealing = Some(Arc::clone(&recent));
-            let name = self.name_run();
-            runs.push(name);
-            (recent, name)
+        let writes = std::iter::from_fn(|| {
+            self.ended.flush_job().or_else(|| self.spent.flush_job()).or_else(|| self.callbacks.flush_job())
         });
+        self.work.queue.extend(writes.map(|job| Job(Kind::Write(job))));
+        let (locks, tokens) = self.vault.snapshot();
         let job = CheckpointJob {
             place: self.place.clone(),
             offset,
@@ -182,15 +170,14 @@ impl LocalStore {
             books: self.books.clone(),
             next: self.hot.next(),
             open: self.hot.snapshot(),
-            outcomes: self.outcomes.end(),
+            locks,
+            tokens,
+            token_count: self.vault.token_count(),
+            archives: [self.ended.freeze(), self.spent.freeze()],
             callbacks: self.callbacks.end(),
-            syncers: [self.outcomes.sync_handle(), self.callbacks.sync_handle()],
-            sealing,
-            runs,
-            next_run: self.next_run,
+            callbacks_syncer: self.callbacks.sync_handle(),
             kept: self.work.kept.clone(),
             holds: self.work.holds.clone(),
-            merging: self.work.merging,
         };
         self.work.queue.push_back(Job(Kind::Checkpoint(Box::new(job))));
         true
@@ -207,18 +194,15 @@ impl LocalStore {
         self.work.queue.extend(job.map(|job| Job(Kind::Remove(job))));
     }
 
-    fn name_run(&mut self) -> RunName {
-        let name = self.next_run;
-        self.next_run = RunName(name.0 + 1);
-        name
+    const fn archives_mut(&mut self) -> [&mut Archive; 2] {
+        [&mut self.ended, &mut self.spent]
     }
 
     pub(super) fn next_job(&mut self) -> Option<Job> {
-        for files in [&mut self.outcomes, &mut self.callbacks] {
-            // What a checkpoint flushed stands in the queue already and comes first.
-            if self.work.queue.is_empty()
-                && let Some(job) = files.take_job()
-            {
+        // What a checkpoint flushed stands in the queue already and comes first.
+        if self.work.queue.is_empty() {
+            let archived = self.ended.take_job().or_else(|| self.spent.take_job());
+            if let Some(job) = archived.or_else(|| self.callbacks.take_job()) {
                 return Some(Job(Kind::Write(job)));
             }
         }
@@ -231,30 +215,18 @@ impl LocalStore {
             Outcome::Checkpoint(done) => {
                 self.work.checkpoint = false;
                 self.work.kept = done.kept;
-                self.sealing = None;
-                if let Some(run) = done.run {
-                    self.runs = self.runs.with(run);
+                for (archive, run) in self.archives_mut().into_iter().zip(done.runs) {
+                    archive.thawed(run);
                 }
             }
-            Outcome::Merged { inputs, merged } => {
-                self.work.merging = None;
-                self.runs = if planted::lost_run_in_merge() {
-                    let left =
-                        self.runs.runs().iter().filter(|run| inputs.iter().all(|of| of.name() != run.name()));
-                    RunSet::of(left.cloned().chain([merged]).collect())
-                } else {
-                    self.runs.replace(&inputs, merged)
-                };
-            }
+            Outcome::Merged(merged) => match merged.which {
+                Which::Ended => self.ended.merged(merged),
+                Which::Spent => self.spent.merged(merged),
+            },
         }
-        if self.work.merging.is_none()
-            && let Some(inputs) = self.runs.due_merge()
-        {
-            let name = self.name_run();
-            self.work.merging = Some(name);
-            let job = MergeJob { place: self.place.clone(), name, inputs };
-            self.work.queue.push_back(Job(Kind::Merge(job)));
-        }
+        let place = self.place.clone();
+        let due = self.archives_mut().map(|archive| archive.due_merge(&place));
+        self.work.queue.extend(due.into_iter().flatten().map(|job| Job(Kind::Merge(job))));
     }
 
     pub(super) fn newest_kept(&self) -> Option<u64> {
@@ -282,18 +254,16 @@ impl LocalStore {
 
 impl CheckpointJob {
     fn run(self, pause: &mut dyn FnMut()) -> Result<CheckpointDone, StoreError> {
-        let (fs, key) = (&self.place.fs, self.place.key());
         // All that the checkpoint refers to is durable before it has its name.
-        self.syncers.iter().try_for_each(Syncer::sync)?;
+        let syncers = self.archives.iter().map(|archive| &archive.syncer).chain([&self.callbacks_syncer]);
+        syncers.into_iter().try_for_each(Syncer::sync)?;
         let dir = self.place.checkpoints();
-        let mut writer = CheckpointWriter::begin(fs, &dir, self.place.log_id, self.offset)?;
+        let mut writer = CheckpointWriter::begin(&self.place.fs, &dir, self.place.log_id, self.offset)?;
         writer.put(&Part::Progress(self.progress.clone()))?;
-        for name in &self.runs {
-            writer.put(&Part::Run(*name))?;
+        for archive in &self.archives {
+            put_archive(&mut writer, archive)?;
         }
-        writer.put(&Part::NextRun(self.next_run))?;
         let callbacks_end = self.callbacks.position;
-        writer.put(&Part::Outcomes(self.outcomes))?;
         writer.put(&Part::Callbacks(self.callbacks))?;
         for row in self.books.participants() {
             writer.put(&Part::Participant(row.clone()))?;
@@ -313,32 +283,60 @@ impl CheckpointJob {
                 writer.put_open(row)?;
             }
         }
-        // The copies of changed pages are given back by now; what follows may take its time.
-        let run = match &self.sealing {
-            Some((recent, name)) => {
-                let entries = recent.all(pause);
-                Some(Arc::new(seal(fs, &self.place.ids(), *name, self.place.log_id, key, entries, pause)?))
+        // Tokens name their holders, so locks come first.
+        for page in self.locks.into_pages() {
+            for row in page.iter().flatten() {
+                writer.put_lock(row)?;
             }
-            None => None,
-        };
+        }
+        if self.token_count > 0 {
+            writer.put(&Part::TokenCount(self.token_count as u64))?;
+        }
+        let mut kinds = KindNumbers::default();
+        for page in self.tokens.into_pages() {
+            for row in page.iter().flatten() {
+                writer.put_token(row, &mut kinds)?;
+            }
+        }
+        // The copies of changed pages are given back by now; what follows may take its time.
+        let [ended, spent] = &self.archives;
+        let runs = [ended.seal(&self.place, pause)?, spent.seal(&self.place, pause)?];
         writer.finish()?;
         let mut kept = self.kept;
         kept.retain(|older| older.offset < self.offset);
-        kept.push(Kept { offset: self.offset, runs: self.runs, callbacks_end });
+        let names = [ended.past.runs.clone(), spent.past.runs.clone()];
+        kept.push(Kept { offset: self.offset, runs: names, callbacks_end });
         kept.drain(..kept.len().saturating_sub(KEPT));
         let mut needed = self.holds.all();
         needed.extend(kept.iter().cloned());
-        remove_unneeded(&self.place, &needed, self.next_run, self.merging)?;
-        Ok(CheckpointDone { run, kept, progress: self.progress })
+        let bounds = [ended, spent].map(|archive| (archive.past.next_run, archive.merging));
+        remove_unneeded(&self.place, &needed, bounds)?;
+        Ok(CheckpointDone { runs, kept, progress: self.progress })
     }
 }
 
-/// Removes checkpoints that are not kept, and runs before `next_run` that no kept one needs.
+fn put_archive(writer: &mut CheckpointWriter, archive: &Frozen) -> Result<(), StoreError> {
+    let which = archive.which;
+    if which == Which::Spent && archive.is_new() {
+        // A hub without tokens writes what it wrote before there were any.
+        return Ok(());
+    }
+    for name in &archive.past.runs {
+        writer.put(&Part::Run(which, *name))?;
+    }
+    writer.put(&Part::NextRun(which, archive.past.next_run))?;
+    archive.past.end.iter().try_for_each(|end| writer.put(&Part::Records(which, end.clone())))
+}
+
+/// Every run may go that is not needed.
+pub(super) const ANY_RUN: [(RunName, Option<RunName>); 2] = [(RunName(u64::MAX), None); 2];
+
+/// Removes checkpoints that are not kept, and runs that no kept one needs: of each archive those before a name, but for one
+/// that is spared.
 pub(super) fn remove_unneeded(
     place: &Place,
     kept: &[Kept],
-    next_run: RunName,
-    spared: Option<RunName>,
+    bounds: [(RunName, Option<RunName>); 2],
 ) -> Result<(), StoreError> {
     let dir = place.checkpoints();
     let mut removed = Vec::new();
@@ -348,13 +346,17 @@ pub(super) fn remove_unneeded(
         }
     }
     remove(place, &dir, &removed)?;
-    let dir = place.ids();
-    let names = place.fs.list(&dir).map_err(StoreError::io("list", &dir))?;
-    let unneeded = names.iter().filter_map(|file| Some((RunName::parse(file)?, file))).filter(|(name, _)| {
-        *name < next_run && Some(*name) != spared && kept.iter().all(|kept| !kept.runs.contains(name))
-    });
-    let unneeded: Vec<_> = unneeded.map(|(_, file)| dir.join(file)).collect();
-    remove(place, &dir, &unneeded)
+    for (at, (next_run, spared)) in bounds.into_iter().enumerate() {
+        let dir = Which::ALL[at].ids(&place.dir);
+        let names = place.fs.list(&dir).map_err(StoreError::io("list", &dir))?;
+        let is_unneeded = |name: RunName| {
+            name < next_run && Some(name) != spared && kept.iter().all(|kept| !kept.runs[at].contains(&name))
+        };
+        let unneeded = names.iter().filter(|file| RunName::parse(file).is_some_and(is_unneeded));
+        let unneeded: Vec<_> = unneeded.map(|file| dir.join(file)).collect();
+        remove(place, &dir, &unneeded)?;
+    }
+    Ok(())
 }
 
 fn remove(place: &Place, dir: &std::path::Path, files: &[std::path::PathBuf]) -> Result<(), StoreError> {
@@ -365,14 +367,4 @@ fn remove(place: &Place, dir: &std::path::Path, files: &[std::path::PathBuf]) ->
         place.fs.remove(path).map_err(StoreError::io("remove", path))?;
     }
     place.fs.sync_dir(dir).map_err(StoreError::io("sync", dir))
-}
-
-impl MergeJob {
-    fn run(self, pause: &mut dyn FnMut()) -> Result<Outcome, StoreError> {
-        let Place { fs, log_id, .. } = &self.place;
-        let lost = usize::from(planted::lost_run_in_merge());
-        let (dir, key) = (self.place.ids(), self.place.key());
-        let merged = merge(fs, &dir, self.name, *log_id, key, &self.inputs[lost..], pause)?;
-        Ok(Outcome::Merged { inputs: self.inputs, merged: Arc::new(merged) })
-    }
 }

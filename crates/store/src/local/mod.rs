@@ -2,118 +2,88 @@
 //!
 //! Rows of open transfers, accounts and participants are hot: decisions read them in place. When a transfer ends its
 //! row goes to the outcomes file and its id to the ids of recent ends; a checkpoint seals those as a run. Before a
-//! frame is decided, [`Store::load`] brings in the ended transfers that its commands name.
+//! frame is decided, [`Store::load`] brings in the ended transfers that its commands name. Tokens live and die likewise: live
+//! ones and locks in memory, spends and the ids of consumed ones on the disk for ever.
 //!
 //! Nothing here is needed to know the truth: the log is. So nothing is synced but at a checkpoint, and recovery cuts
 //! every file back to the checkpoint that it starts from before the log is replayed over it.
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `slab` | rows of open transfers in pages shared with checkpoints |
+//! | `slab` | rows of what is open in pages shared with checkpoints |
 //! | `numbers` | transfer number to row |
 //! | `hot` | the open transfers and their indexes |
-//! | `recent` | ids that ended since the last checkpoint |
+//! | `vault` | live tokens and locks and their indexes |
+//! | `kinds` | what live tokens have in common, once |
+//! | `spent` | spends and consumed tokens: what a frame reads and adds of them |
+//! | `seats` | hash tables of rows, in parts |
 //! | `jobs` | checkpoints and merges, away from the deciding thread |
 //! | `holds` | checkpoints that somebody is reading |
 //! | `recover` | from the newest checkpoint back to a store |
 //! | `history` | ended transfers, read beside the deciding thread |
-//! | `verify` | the files held against the log; which of them a checkpoint needs |
+//! | `verify` | the files held against the log |
+//! | `needed` | which of them a checkpoint needs |
 
 mod history;
 mod holds;
 mod hot;
 mod jobs;
+mod kinds;
+mod needed;
 mod numbers;
-mod recent;
 mod recover;
+mod seats;
 mod slab;
+mod spent;
 #[cfg(test)]
 mod tests;
+mod vault;
 mod verify;
 
 pub use history::{History, Sought};
 pub use holds::Held;
 pub use jobs::{Done, Job};
+pub use needed::{CheckpointFiles, StoreFile, files_of};
 pub use recover::{Recovered, reached, recover};
-pub use verify::{CheckpointFiles, StoreCheck, StoreFile, StoreFinding, StoreReport, files_of};
+pub use verify::{StoreCheck, StoreFinding, StoreReport};
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use holdfast_disk::{FileSystem, LogId};
-use holdfast_domain::command::SetEndpoint;
+use holdfast_domain::command::{Key, SetEndpoint};
 use holdfast_domain::effects::{Effects, Rows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
+use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
+use crate::archive::Archive;
 use crate::blocks::BlockFiles;
 use crate::books::{Books, Roster};
+use crate::place::Place;
 use crate::row;
-use crate::runs::{Entry, RunName, RunSet, hash_id};
 use crate::{Store, StoreError};
 use hot::Hot;
-use recent::RecentIds;
-
-/// The folder of checkpoints.
-const CHECKPOINTS: &str = "checkpoints";
-
-/// Where the store's files lie.
-#[derive(Clone)]
-pub(crate) struct Place {
-    pub(crate) fs: Arc<dyn FileSystem>,
-    pub(crate) dir: PathBuf,
-    pub(crate) log_id: LogId,
-}
-
-impl Place {
-    pub(crate) fn checkpoints(&self) -> PathBuf {
-        self.dir.join(CHECKPOINTS)
-    }
-
-    pub(crate) fn ids(&self) -> PathBuf {
-        self.dir.join("ids")
-    }
-
-    pub(crate) fn outcomes(&self) -> PathBuf {
-        self.dir.join("outcomes")
-    }
-
-    pub(crate) fn callbacks(&self) -> PathBuf {
-        self.dir.join("callbacks")
-    }
-
-    /// The key under which ids are hashed: clients choose ids, and never see the log's id.
-    pub(crate) fn key(&self) -> u64 {
-        Place::key_of(self.log_id)
-    }
-
-    pub(crate) fn key_of(log_id: LogId) -> u64 {
-        let halves = u128::from_le_bytes(log_id.0);
-        #[allow(clippy::cast_possible_truncation, reason = "both halves are used")]
-        let folded = (halves >> 64) as u64 ^ (halves as u64).rotate_left(32);
-        folded
-    }
-}
+use spent::Spent;
+use vault::Vault;
 
 /// All rows of the embedded profile, owned by the thread that decides.
 pub struct LocalStore {
     place: Place,
-    key: u64,
     books: Books,
     hot: Hot,
+    vault: Vault,
+    /// Consumed tokens and spends that the frame at hand names or makes.
+    past: Spent,
     /// Ended transfers that the frame at hand names.
     loaded: BTreeMap<TransferId, Transfer>,
     loaded_numbers: BTreeMap<TransferNo, TransferId>,
-    outcomes: BlockFiles,
+    /// Transfers that ended.
+    ended: Archive,
+    /// Spends, and tokens that were consumed.
+    spent: Archive,
     callbacks: BlockFiles,
-    recent: RecentIds,
-    /// Ids that a checkpoint in the making seals.
-    sealing: Option<Arc<RecentIds>>,
-    runs: RunSet,
-    next_run: RunName,
     work: jobs::Work,
     /// Room for one row.
     scratch: Vec<u8>,
@@ -122,16 +92,10 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// The place of the outcome of a transfer that ended since the last checkpoint.
-    fn unsealed(&self, hash: u64, id: TransferId) -> Option<u64> {
-        let sealing = || self.sealing.as_ref().and_then(|sealing| sealing.get(hash, id.0));
-        self.recent.get(hash, id.0).or_else(sealing)
-    }
-
     /// Brings in the outcome at that place.
     fn bring(&mut self, id: TransferId, place: u64) -> Result<(), StoreError> {
         let mut bytes = std::mem::take(&mut self.scratch);
-        let there = self.outcomes.read_into(place, &mut bytes)?;
+        let there = self.ended.read_into(place, &mut bytes)?;
         let row = if there { row::read(&bytes).filter(|row| row.id == id) } else { None };
         self.scratch = bytes;
         let row = row.ok_or_else(|| history::not_the_outcome(&self.place, place, id))?;
@@ -143,7 +107,7 @@ impl LocalStore {
     /// Ended transfers, for readers on any thread.
     #[must_use]
     pub fn history(&self) -> History {
-        History::new(self.place.clone(), self.outcomes.reader())
+        History::new(self.place.clone(), self.ended.reader())
     }
 
     /// Where a transfer is: at hand if it is open, else to be read without disturbing this thread.
@@ -152,9 +116,9 @@ impl LocalStore {
         if let Some(row) = self.transfer(id) {
             return Sought::here(row.clone());
         }
-        let hash = hash_id(self.key, id.0);
-        let in_memory = self.unsealed(hash, id);
-        Sought::elsewhere(self.history(), id, hash, in_memory, self.runs.clone())
+        let hash = self.ended.hash(id.0);
+        let in_memory = self.ended.unsealed(hash, id.0);
+        Sought::elsewhere(self.history(), id, hash, in_memory, self.ended.runs().clone())
     }
 
     /// All participants as they stand.
@@ -169,10 +133,10 @@ impl LocalStore {
         crate::CallbackRows::new(self.callbacks.reader(), self.place.callbacks())
     }
 
-    /// Runs of ids on the disk.
+    /// Runs of transfers' ids on the disk.
     #[must_use]
     pub fn id_runs(&self) -> usize {
-        self.runs.len()
+        self.ended.runs().len()
     }
 }
 
@@ -216,6 +180,26 @@ impl View for LocalStore {
     fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
         self.hot.due(now, max)
     }
+
+    fn token(&self, id: &TokenId) -> Option<&TokenRow> {
+        self.vault.token(id)
+    }
+
+    fn is_consumed(&self, id: &TokenId) -> bool {
+        self.past.is_consumed(id)
+    }
+
+    fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
+        self.vault.lock(spender)
+    }
+
+    fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
+        self.past.spend(spender)
+    }
+
+    fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
+        self.vault.due_leases(now, max)
+    }
 }
 
 impl Rows for LocalStore {
@@ -254,29 +238,57 @@ impl Rows for LocalStore {
     fn hold_closed(&mut self, no: TransferNo) {
         self.hot.hold_closed(no);
     }
+
+    fn token_effect(&mut self, effect: &TokenEffect) {
+        match effect {
+            TokenEffect::Produced(token) => self.vault.produce(token),
+            TokenEffect::Consumed(id) => {
+                self.vault.consume(id);
+                self.past.consume(id);
+            }
+            TokenEffect::Locked(row) => self.vault.put_lock(row),
+            TokenEffect::Unlocked { spender, fence } => self.vault.unlock(spender, *fence),
+            TokenEffect::Renewed { spender, fence, expires_at } => {
+                self.vault.renew(spender, *fence, *expires_at);
+            }
+            TokenEffect::Spent(row) => self.past.remember(row),
+        }
+    }
 }
 
 impl Store for LocalStore {
-    fn load(&mut self, ids: &mut dyn Iterator<Item = TransferId>) -> Result<(), StoreError> {
+    fn load(&mut self, keys: &mut dyn Iterator<Item = Key<'_>>) -> Result<(), StoreError> {
         let mut unknown = std::mem::take(&mut self.unknown);
         unknown.clear();
-        for id in ids {
+        for key in keys {
+            let id = match key {
+                Key::Transfer(id) => id,
+                Key::Token(id) => {
+                    // What lives is not consumed.
+                    if self.vault.token(id).is_none() {
+                        self.past.ask_token(&self.spent, id);
+                    }
+                    continue;
+                }
+                Key::Spender(spender) => {
+                    self.past.ask_spender(&self.place, &self.spent, spender)?;
+                    continue;
+                }
+            };
             if self.hot.seat_of(id).is_some() || self.loaded.contains_key(&id) {
                 continue;
             }
-            let hash = hash_id(self.key, id.0);
-            match self.unsealed(hash, id) {
+            let hash = self.ended.hash(id.0);
+            match self.ended.unsealed(hash, id.0) {
                 Some(place) => self.bring(id, place)?,
                 None => unknown.push((hash, id.0)),
             }
         }
-        for (hash, id) in self.runs.suspects(&unknown) {
-            if let Some(place) = self.runs.get(hash, id)? {
-                self.bring(TransferId(id), place)?;
-            }
+        for (id, place) in self.ended.sealed(&unknown)? {
+            self.bring(TransferId(id), place)?;
         }
         self.unknown = unknown;
-        Ok(())
+        self.past.bring(&self.place, &self.spent)
     }
 
     fn settle(&mut self, effects: &Effects) {
@@ -287,11 +299,12 @@ impl Store for LocalStore {
             let row = self.hot.take(change.transfer);
             bytes.clear();
             row::write(&row, &mut bytes);
-            let place = self.outcomes.append(&bytes);
-            self.recent.insert(hash_id(self.key, row.id.0), Entry { id: row.id.0, place });
+            let place = self.ended.append(&bytes);
+            self.ended.index(row.id.0, place);
         }
         self.scratch = bytes;
-        self.outcomes.publish();
+        self.ended.publish();
+        self.past.settle(&mut self.spent);
     }
 
     fn add_callback(&mut self, row: &[u8]) -> u64 {
@@ -331,7 +344,25 @@ impl Store for LocalStore {
     }
 
     fn next_expiration(&self) -> Option<Millis> {
-        self.hot.next_expiration()
+        // A lease is over at its end, a hold after it.
+        let lease = self.vault.next_lease_end().map(|end| end.saturating_sub(1));
+        self.hot.next_expiration().into_iter().chain(lease).min()
+    }
+
+    fn tokens(&self, show: &mut dyn FnMut(&TokenRow)) {
+        self.vault.tokens().for_each(show);
+    }
+
+    fn locks(&self, show: &mut dyn FnMut(&Arc<LockRow>)) {
+        self.vault.locks().for_each(show);
+    }
+
+    fn token_count(&self) -> usize {
+        self.vault.token_count()
+    }
+
+    fn open_leases(&self) -> usize {
+        self.vault.open_leases()
     }
 
     fn open_holds(&self) -> usize {

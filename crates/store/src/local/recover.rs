@@ -7,16 +7,20 @@ use std::sync::mpsc::sync_channel;
 use holdfast_disk::{FileSystem, LogId};
 use holdfast_domain::ids::TransferNo;
 use holdfast_domain::planted;
+use holdfast_domain::tokens::Kind as TokenKind;
 
+use super::LocalStore;
 use super::hot::Hot;
-use super::jobs::{Kept, Work, remove_unneeded};
-use super::recent::RecentIds;
-use super::{CHECKPOINTS, LocalStore, Place};
+use super::jobs::{ANY_RUN, Kept, Work, remove_unneeded};
+use super::spent::Spent;
+use super::vault::Vault;
 use crate::StoreError;
+use crate::archive::{Archive, Remembered, Which};
 use crate::blocks::{BlockFiles, End, Kind, Options};
 use crate::books::Books;
 use crate::checkpoint::{self, Part};
-use crate::runs::{Run, RunName, RunSet};
+use crate::place::{CHECKPOINTS, FOLDERS, Place};
+use crate::runs::RunName;
 
 /// A store as a checkpoint describes it.
 pub struct Recovered {
@@ -39,7 +43,7 @@ impl Recovered {
     /// # Errors
     /// If files cannot be removed.
     pub fn remove_unneeded(&self) -> Result<(), StoreError> {
-        remove_unneeded(&self.place, &self.kept, RunName(u64::MAX), None)
+        remove_unneeded(&self.place, &self.kept, ANY_RUN)
     }
 }
 
@@ -62,9 +66,12 @@ struct Gathered {
     progress: Vec<u8>,
     books: Books,
     hot: Hot,
-    runs: Vec<RunName>,
-    next_run: RunName,
-    outcomes: End,
+    vault: Vault,
+    /// Kinds of tokens as they came.
+    kinds: Vec<Arc<TokenKind>>,
+    /// A token was of a kind that never came.
+    is_contradictory: bool,
+    archives: [Remembered; 2],
     callbacks: End,
 }
 
@@ -106,16 +113,17 @@ pub fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Option<Recovered>
 }
 
 fn make_folders(place: &Place) -> Result<(), StoreError> {
-    for dir in [place.checkpoints(), place.ids(), place.outcomes(), place.callbacks()] {
+    for dir in FOLDERS.map(|folder| place.dir.join(folder)) {
         place.fs.create_dir_all(&dir).map_err(StoreError::io("create", &dir))?;
         // After kill -9 a name may be seen that is not durable yet; nothing is built on such a one.
         place.fs.sync_dir(&dir).map_err(StoreError::io("sync", &dir))?;
     }
-    let temporary = place.checkpoints().join(checkpoint::TEMPORARY);
-    let ids = place.ids();
-    let names = place.fs.list(&ids).map_err(StoreError::io("list", &ids))?;
-    let unfinished = names.iter().filter(|name| RunName::is_temporary(name)).map(|name| ids.join(name));
-    for path in unfinished.chain([temporary]) {
+    let mut unfinished = vec![place.checkpoints().join(checkpoint::TEMPORARY)];
+    for ids in Which::ALL.map(|which| which.ids(&place.dir)) {
+        let names = place.fs.list(&ids).map_err(StoreError::io("list", &ids))?;
+        unfinished.extend(names.iter().filter(|name| RunName::is_temporary(name)).map(|name| ids.join(name)));
+    }
+    for path in unfinished {
         if place.fs.exists(&path).map_err(StoreError::io("look for", &path))? {
             place.fs.remove(&path).map_err(StoreError::io("remove", &path))?;
         }
@@ -123,6 +131,8 @@ fn make_folders(place: &Place) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Room for so many tokens is made at once; more find it as they come.
+const TOKEN_ROOM_MAX: usize = 1 << 24;
 /// Parts of a checkpoint that are handed over together, and how often ahead.
 const PARTS_TOGETHER: usize = 512;
 const PARTS_AHEAD: usize = 8;
@@ -152,21 +162,26 @@ fn gather(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<Gathered, Stor
         }
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
-    gathered.ok_or_else(|| StoreError::damaged(&checkpoint::path_of(dir, offset), 0, "it holds nothing"))
+    let damaged = |found| StoreError::damaged(&checkpoint::path_of(dir, offset), 0, found);
+    let gathered = gathered.ok_or_else(|| damaged("it holds nothing"))?;
+    if gathered.is_contradictory {
+        return Err(damaged("a token is of a kind that is not in it"));
+    }
+    Ok(gathered)
 }
 
 impl Gathered {
     fn of(log_id: LogId) -> Gathered {
-        let none = || End { position: 0, tail: Vec::new() };
         Gathered {
             log_id,
             progress: Vec::new(),
             books: Books::default(),
             hot: Hot::from(0, TransferNo(0)),
-            runs: Vec::new(),
-            next_run: RunName(0),
-            outcomes: none(),
-            callbacks: none(),
+            vault: Vault::new(log_id),
+            kinds: Vec::new(),
+            is_contradictory: false,
+            archives: [Remembered::nothing(), Remembered::nothing()],
+            callbacks: End { position: 0, tail: Vec::new() },
         }
     }
 
@@ -182,9 +197,17 @@ impl Gathered {
                 self.hot.make_room(rows_max);
             }
             Part::Open(row) => self.hot.put_back(row),
-            Part::Run(name) => self.runs.push(name),
-            Part::NextRun(name) => self.next_run = name,
-            Part::Outcomes(end) => self.outcomes = end,
+            Part::TokenCount(count) => {
+                self.vault.make_room(usize::try_from(count).unwrap_or(0).min(TOKEN_ROOM_MAX));
+            }
+            Part::Lock(row) => self.vault.put_lock_back(Arc::new(row)),
+            Part::Token(row) => match row.into_row(&mut self.kinds) {
+                Some(row) => self.vault.put_back(row),
+                None => self.is_contradictory = true,
+            },
+            Part::Run(which, name) => self.archives[which as usize].runs.push(name),
+            Part::NextRun(which, name) => self.archives[which as usize].next_run = name,
+            Part::Records(which, end) => self.archives[which as usize].end = Some(end),
             Part::Callbacks(end) => self.callbacks = end,
         }
     }
@@ -197,11 +220,13 @@ fn assemble(
     mut gathered: Gathered,
 ) -> Result<Recovered, StoreError> {
     let log_id = gathered.log_id;
-    let found = all_runs(&place)?;
-    // A name is not used again as long as a file of that name might come back.
-    gathered.next_run = gathered.next_run.max(found.last().map_or(RunName(0), |last| RunName(last.0 + 1)));
-    if planted::row_ahead_of_checkpoint() {
-        gathered.runs = found;
+    for (which, past) in Which::ALL.into_iter().zip(&mut gathered.archives) {
+        let found = all_runs(&place, which)?;
+        // A name is not used again as long as a file of that name might come back.
+        past.next_run = past.next_run.max(found.last().map_or(RunName(0), |last| RunName(last.0 + 1)));
+        if planted::row_ahead_of_checkpoint() {
+            past.runs = found;
+        }
     }
     let mut kept = Vec::new();
     if let Some(offset) = older.last() {
@@ -214,20 +239,19 @@ fn assemble(
         }
     }
     let callbacks_end = gathered.callbacks.position;
-    kept.push(Kept { offset, runs: gathered.runs.clone(), callbacks_end });
-    let open = |name: &RunName| Run::open(&place.fs, &place.ids(), *name, log_id, place.key()).map(Arc::new);
-    let runs = gathered.runs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let runs = gathered.archives.each_ref().map(|past| past.runs.clone());
+    kept.push(Kept { offset, runs, callbacks_end });
     let progress = std::mem::take(&mut gathered.progress);
     let work = Work::with(kept.clone());
-    let ends = [Some(gathered.outcomes), Some(gathered.callbacks)];
-    let mut store = LocalStore::with_files(place.clone(), ends, work)?;
-    (store.books, store.hot) = (gathered.books, gathered.hot);
-    (store.runs, store.next_run) = (RunSet::of(runs), gathered.next_run);
+    let callbacks = Some(gathered.callbacks);
+    let mut store = LocalStore::with_files(place.clone(), gathered.archives, callbacks, work)?;
+    (store.books, store.hot, store.vault) = (gathered.books, gathered.hot, gathered.vault);
     Ok(Recovered { store, log_id, offset, progress, place, kept })
 }
 
-fn all_runs(place: &Place) -> Result<Vec<RunName>, StoreError> {
-    let names = place.fs.list(&place.ids()).map_err(StoreError::io("list", &place.ids()))?;
+fn all_runs(place: &Place, which: Which) -> Result<Vec<RunName>, StoreError> {
+    let ids = which.ids(&place.dir);
+    let names = place.fs.list(&ids).map_err(StoreError::io("list", &ids))?;
     Ok(names.iter().filter_map(|name| RunName::parse(name)).collect())
 }
 
@@ -239,31 +263,31 @@ impl LocalStore {
     pub fn create(fs: &Arc<dyn FileSystem>, dir: &Path, log_id: LogId) -> Result<LocalStore, StoreError> {
         let place = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id };
         make_folders(&place)?;
-        remove_unneeded(&place, &[], RunName(u64::MAX), None)?;
-        LocalStore::with_files(place, [None, None], Work::default())
+        remove_unneeded(&place, &[], ANY_RUN)?;
+        LocalStore::with_files(place, [Remembered::nothing(), Remembered::nothing()], None, Work::default())
     }
 
-    fn with_files(place: Place, ends: [Option<End>; 2], work: Work) -> Result<LocalStore, StoreError> {
-        let key = place.key();
-        let [outcomes_end, callbacks_end] = ends;
-        let open = |dir: &Path, kind, end, needed_from| {
-            let options = Options { needed_from, ..Options::default() };
-            BlockFiles::create_or_open(Arc::clone(&place.fs), dir, place.log_id, kind, end, options)
-        };
+    fn with_files(
+        place: Place,
+        archives: [Remembered; 2],
+        callbacks_end: Option<End>,
+        work: Work,
+    ) -> Result<LocalStore, StoreError> {
+        let [ended, spent] = archives;
         // Callbacks that were delivered may be gone.
-        let callbacks_needed = callbacks_end.as_ref().map_or(0, |end| end.position);
+        let needed_from = callbacks_end.as_ref().map_or(0, |end| end.position);
+        let options = Options { needed_from, ..Options::default() };
+        let (fs, dir, kind) = (Arc::clone(&place.fs), place.callbacks(), Kind::Callbacks);
         Ok(LocalStore {
-            outcomes: open(&place.outcomes(), Kind::Outcomes, outcomes_end, 0)?,
-            callbacks: open(&place.callbacks(), Kind::Callbacks, callbacks_end, callbacks_needed)?,
-            key,
+            ended: Archive::open(&place, Which::Ended, ended)?,
+            spent: Archive::open(&place, Which::Spent, spent)?,
+            callbacks: BlockFiles::create_or_open(fs, &dir, place.log_id, kind, callbacks_end, options)?,
             books: Books::default(),
-            hot: Hot::from(key, TransferNo(0)),
+            hot: Hot::from(place.key(), TransferNo(0)),
+            vault: Vault::new(place.log_id),
+            past: Spent::new(place.log_id),
             loaded: std::collections::BTreeMap::new(),
             loaded_numbers: std::collections::BTreeMap::new(),
-            recent: RecentIds::new(key),
-            sealing: None,
-            runs: RunSet::default(),
-            next_run: RunName(1),
             work,
             scratch: Vec::new(),
             unknown: Vec::new(),

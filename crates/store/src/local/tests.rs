@@ -1,11 +1,15 @@
 //! The store of the embedded profile, against the suite and against the plain store.
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
+mod golden;
+mod measure;
+mod tokens;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use holdfast_disk::{FileSystem, LogId, SimFs};
-use holdfast_domain::command::{Admin, Command, Expire, Fulfil, FulfilAction, Prepare, SetEndpoint};
+use holdfast_domain::command::{Admin, Command, Expire, Fulfil, FulfilAction, Key, Prepare, SetEndpoint};
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -33,7 +37,9 @@ fn conforms() {
 type Frame = (Millis, Vec<Command>);
 
 fn step(store: &mut impl Store, base_offset: u64, (time, commands): &Frame) {
-    store.load(&mut commands.iter().filter_map(Command::transfer)).unwrap();
+    let mut keys = Vec::new();
+    commands.iter().for_each(|command| command.each_key(&mut |key| keys.push(key)));
+    store.load(&mut keys.into_iter()).unwrap();
     store.sort_due(*time);
     let input = FrameInput { base_offset, time: *time, order: PrepareOrder::Arrival, commands };
     let effects = decide(store, &input);
@@ -85,6 +91,7 @@ fn prepare(id: u128, amount: i64, expiration: Millis) -> Command {
             condition: fulfil.digest,
             hash: [0; 32],
             tail: Vec::new(),
+            funding: None,
         }
         .hashed(),
     )
@@ -135,7 +142,7 @@ fn same(local: &mut LocalStore, plain: &MemoryStore) {
     for id in (0..61).map(TransferId) {
         let known = plain.transfer(id).cloned();
         assert_eq!(local.seek(id).get().unwrap(), known, "{id} beside the thread");
-        local.load(&mut std::iter::once(id)).unwrap();
+        local.load(&mut std::iter::once(Key::Transfer(id))).unwrap();
         assert_eq!(local.transfer(id).cloned(), known, "{id} loaded");
     }
     let history = local.history();

@@ -12,13 +12,17 @@ use holdfast_disk::{BLOCK, FileSystem, LogId};
 use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::ids::{TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Participant};
+use holdfast_domain::tokens::{LockRow, Name, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
-use super::{LocalStore, Place};
+use super::needed::{block_folders, files_of};
+use super::{LocalStore, spent};
+use crate::archive::{Archive, Which};
 use crate::blocks::{End, Kind, Mismatch, Options, Unopened};
 use crate::checkpoint::{self, Part};
-use crate::runs::{self, Run, RunName, RunSet, WrongId, hash_id};
+use crate::place::{FOLDERS, Place};
+use crate::runs::{self, Run, RunName, WrongId};
 use crate::{StoreError, row};
 
 /// Findings that are kept; one lost run has a hundred thousand followers.
@@ -60,7 +64,9 @@ pub struct StoreReport {
     pub checkpoints: Vec<u64>,
     /// Ids of ended transfers at the newest of them.
     pub ids: u64,
-    /// Bytes of outcomes and of callbacks that were compared.
+    /// Ids of spenders and consumed tokens there.
+    pub spent_ids: u64,
+    /// Bytes of outcomes, of spends and of callbacks that were compared.
     pub block_bytes: u64,
     /// What is wrong, at most a hundred of it.
     pub findings: Vec<StoreFinding>,
@@ -74,9 +80,10 @@ pub struct StoreReport {
 pub struct StoreCheck {
     place: Place,
     offsets: Vec<u64>,
-    opened: BTreeMap<RunName, Option<Arc<Run>>>,
-    /// Blocks of outcomes and callbacks that were compared.
-    compared: [u64; 2],
+    /// The runs of each archive.
+    opened: [BTreeMap<RunName, Option<Arc<Run>>>; 2],
+    /// Blocks of outcomes, spends and callbacks that were compared.
+    compared: [u64; 3],
     report: StoreReport,
 }
 
@@ -89,12 +96,15 @@ struct Contents {
     endpoints: Vec<SetEndpoint>,
     next: TransferNo,
     open: Vec<Transfer>,
-    runs: Vec<RunName>,
-    ends: [End; 2],
+    locks: Vec<LockRow>,
+    tokens: Vec<TokenRow>,
+    /// Of each archive.
+    runs: [Vec<RunName>; 2],
+    /// Of outcomes, spends and callbacks.
+    ends: [End; 3],
 }
 
 fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents), StoreError> {
-    let none = || End { position: 0, tail: Vec::new() };
     let mut contents = Contents {
         progress: Vec::new(),
         participants: Vec::new(),
@@ -103,9 +113,12 @@ fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents
         endpoints: Vec::new(),
         next: TransferNo(0),
         open: Vec::new(),
-        runs: Vec::new(),
-        ends: [none(), none()],
+        locks: Vec::new(),
+        tokens: Vec::new(),
+        runs: [Vec::new(), Vec::new()],
+        ends: [End::begin(), End::begin(), End::begin()],
     };
+    let mut kinds = Vec::new();
     let log_id = checkpoint::read(fs, dir, offset, |_, part| match part {
         Part::Progress(bytes) => contents.progress = bytes,
         Part::Participant(row) => contents.participants.push(row),
@@ -114,12 +127,17 @@ fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents
         Part::Endpoint(row) => contents.endpoints.push(row),
         Part::Next(no) => contents.next = no,
         Part::Open(row) => contents.open.push(row),
-        Part::Run(name) => contents.runs.push(name),
-        Part::NextRun(_) => {}
-        Part::Outcomes(end) => contents.ends[0] = end,
-        Part::Callbacks(end) => contents.ends[1] = end,
+        Part::Lock(row) => contents.locks.push(row),
+        // A kind that never came shows as a token that is not there.
+        Part::Token(row) => contents.tokens.extend(row.into_row(&mut kinds)),
+        Part::Run(which, name) => contents.runs[which as usize].push(name),
+        Part::NextRun(..) | Part::TokenCount(_) => {}
+        Part::Records(which, end) => contents.ends[which as usize] = end,
+        Part::Callbacks(end) => contents.ends[2] = end,
     })?;
     contents.open.sort_unstable_by_key(|row| row.no);
+    contents.locks.sort_unstable_by(|one, other| one.spender.cmp(&other.spender));
+    contents.tokens.sort_unstable_by(|one, other| one.token.id.cmp(&other.token.id));
     Ok((log_id, contents))
 }
 
@@ -135,8 +153,8 @@ impl StoreCheck {
             Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             listed => listed?,
         };
-        let (opened, report) = (BTreeMap::new(), StoreReport::default());
-        Ok(StoreCheck { place, offsets, opened, compared: [0, 0], report })
+        let (opened, report) = ([BTreeMap::new(), BTreeMap::new()], StoreReport::default());
+        Ok(StoreCheck { place, offsets, opened, compared: [0; 3], report })
     }
 
     /// The offsets of the checkpoints that are there, oldest first.
@@ -184,7 +202,8 @@ impl StoreCheck {
             Ok((_, contents)) => {
                 self.compare_state(&file, &contents, right);
                 self.compare_blocks(&contents.ends, right);
-                self.compare_ids(&contents.runs, right);
+                self.report.ids = self.compare_ids(&contents.runs, Which::Ended, &right.ended);
+                self.report.spent_ids = self.compare_ids(&contents.runs, Which::Spent, &right.spent);
                 self.report.checkpoints.push(offset);
                 Some(contents.progress)
             }
@@ -221,7 +240,17 @@ impl StoreCheck {
         // There may be a million of them: they are not copied.
         let open = right.hot.open_from(TransferNo(0), usize::MAX);
         self.compare_rows(file, "open transfer", &contents.open, open, |row| (row.no.0, row.id));
-        let ends = [(right.outcomes.end(), "outcomes"), (right.callbacks.end(), "callbacks")];
+        let mut locks: Vec<&LockRow> = right.vault.locks().map(|row| &**row).collect();
+        locks.sort_unstable_by_key(|row| &row.spender);
+        self.compare_rows(file, "lock", &contents.locks, locks, |row| Name::clone(&row.spender));
+        let mut tokens: Vec<&TokenRow> = right.vault.tokens().collect();
+        tokens.sort_unstable_by_key(|row| &row.token.id);
+        self.compare_rows(file, "token", &contents.tokens, tokens, |row| row.token.id.clone());
+        let ends = [
+            (right.ended.records().end(), "outcomes"),
+            (right.spent.records().end(), "spends"),
+            (right.callbacks.end(), "callbacks"),
+        ];
         for (ours, (right, what)) in contents.ends.iter().zip(&ends) {
             if ours.position != right.position {
                 let (is, should) = (ours.position, right.position);
@@ -270,17 +299,14 @@ impl StoreCheck {
         }
     }
 
-    fn compare_blocks(&mut self, ends: &[End; 2], right: &LocalStore) {
-        let sides = [
-            (self.place.outcomes(), Kind::Outcomes, &right.outcomes),
-            (self.place.callbacks(), Kind::Callbacks, &right.callbacks),
-        ];
-        for (at, (dir, kind, right)) in sides.into_iter().enumerate() {
+    fn compare_blocks(&mut self, ends: &[End; 3], right: &LocalStore) {
+        let right = [right.ended.records(), right.spent.records(), &right.callbacks];
+        for (at, ((dir, kind), right)) in block_folders(&self.place).into_iter().zip(right).enumerate() {
             let files = Unopened::new(&self.place.fs, &dir, self.place.log_id, kind);
             let to = ends[at].position.min(right.end().position) / BLOCK as u64;
             // Callbacks that were delivered may be gone, and the scratch files may begin later still.
             let begin = || match kind {
-                Kind::Outcomes => 0,
+                Kind::Outcomes | Kind::Spends => 0,
                 Kind::Callbacks => {
                     // The file of the last whole block is never removed, unless it ends with that block.
                     let file_blocks = Options::default().file_blocks;
@@ -313,18 +339,18 @@ impl StoreCheck {
     }
 
     /// The runs, each read and tested once; `None` if one of them is damaged.
-    fn runs(&mut self, names: &[RunName]) -> Option<Vec<Arc<Run>>> {
+    fn runs(&mut self, which: Which, names: &[RunName]) -> Option<Vec<Arc<Run>>> {
         let mut runs = Vec::with_capacity(names.len());
         let mut whole = true;
         for name in names {
-            if !self.opened.contains_key(name) {
-                let (fs, dir, log_id) = (&self.place.fs, self.place.ids(), self.place.log_id);
-                let opened = Run::open(fs, &dir, *name, log_id, self.place.key());
+            if !self.opened[which as usize].contains_key(name) {
+                let (fs, dir, log_id) = (&self.place.fs, which.ids(&self.place.dir), self.place.log_id);
+                let opened = Run::open(fs, &dir, *name, which.run_mark(log_id), self.place.key());
                 let tested = opened.and_then(|run| run.verify().map(|_| Arc::new(run)));
                 let tested = tested.map_err(|error| self.find(error.into())).ok();
-                self.opened.insert(*name, tested);
+                self.opened[which as usize].insert(*name, tested);
             }
-            match self.opened.get(name).cloned().flatten() {
+            match self.opened[which as usize].get(name).cloned().flatten() {
                 Some(run) => runs.push(run),
                 None => whole = false,
             }
@@ -332,28 +358,27 @@ impl StoreCheck {
         whole.then_some(runs)
     }
 
-    fn compare_ids(&mut self, names: &[RunName], right: &LocalStore) {
-        let Some(runs) = self.runs(names) else { return };
-        self.report.ids = runs.iter().map(|run| run.len()).sum();
+    /// Compares the ids of an archive; tells how many there are.
+    fn compare_ids(&mut self, names: &[Vec<RunName>; 2], which: Which, right: &Archive) -> u64 {
+        let Some(runs) = self.runs(which, &names[which as usize]) else { return 0 };
         let mut wrong = Vec::new();
         let mut left_out = 0;
-        let compared = runs::compare(&runs, right.runs.runs(), &mut |id| {
+        let compared = runs::compare(&runs, right.runs().runs(), &mut |id| {
             if wrong.len() < FINDINGS_MAX { wrong.push(id) } else { left_out += 1 }
         });
-        let ids = self.place.ids();
+        let (ids, name) = (which.ids(&self.place.dir), |id| name_of(which, id));
         for wrong in wrong {
             let (file, found) = match wrong {
                 WrongId::Missing { id } => {
-                    let id = TransferId(id);
-                    (ids.clone(), format!("transfer {id} has ended and is in no run that a checkpoint lists"))
+                    (ids.clone(), format!("{} has ended and is in no run that a checkpoint lists", name(id)))
                 }
                 WrongId::Extra { run, id } => {
-                    let id = TransferId(id);
-                    (run, format!("it lists transfer {id}, which had not ended or is in another run as well"))
+                    let found =
+                        format!("it lists {}, which had not ended or is in another run as well", name(id));
+                    (run, found)
                 }
                 WrongId::Misplaced { run, id, place, right } => {
-                    let id = TransferId(id);
-                    (run, format!("transfer {id} leads to {place}, and its outcome stands at {right}"))
+                    (run, format!("{} leads to {place}, and its outcome stands at {right}", name(id)))
                 }
             };
             self.wrong(&file, found);
@@ -362,33 +387,63 @@ impl StoreCheck {
         if let Err(error) = compared {
             self.find(error.into());
         }
+        runs.iter().map(|run| run.len()).sum()
     }
 
-    /// Tests that every outcome of `store` is found by its id and nothing else is. For a store that nothing can be
-    /// held against, since the log before it is gone.
+    /// Tests that every outcome and every spend of `store` is found by its ids and nothing else is. For a store that nothing
+    /// can be held against, since the log before it is gone.
     pub fn outcomes_are_found(&mut self, store: &LocalStore) {
+        self.transfers_are_found(store);
+        if let Err(error) = self.spends_are_found(store) {
+            self.find(error.into());
+        }
+    }
+
+    fn spends_are_found(&mut self, store: &LocalStore) -> Result<(), StoreError> {
+        let (runs, ids, reader) =
+            (store.spent.runs(), Which::Spent.ids(&self.place.dir), store.spent.reader());
+        let mut count = 0;
+        for record in reader.scan(0, reader.end()) {
+            let (at, first) = record?;
+            let record = spent::read_from(&self.place, at, first, |at, out| reader.read_into(at, out))?;
+            for id in spent::ids_of(self.place.log_id, &record) {
+                count += 1;
+                if runs.get(store.spent.hash(id), id)? != Some(at) {
+                    let found = format!("no run leads from {} to {at}", name_of(Which::Spent, id));
+                    self.wrong(&ids, found);
+                }
+            }
+        }
+        if count != runs.ids() {
+            let found = format!("the runs list {} ids, and the spends have {count}", runs.ids());
+            self.wrong(&ids, found);
+        }
+        Ok(())
+    }
+
+    fn transfers_are_found(&mut self, store: &LocalStore) {
         let history = store.history();
         let (mut count, mut last) = (0_u64, 0);
-        let runs: RunSet = store.runs.clone();
+        let (runs, ids) = (store.ended.runs(), Which::Ended.ids(&self.place.dir));
         for row in history.scan(0, history.end()) {
             let (after, row) = match row {
                 Ok(row) => row,
                 Err(error) => return self.find(error.into()),
             };
             count += 1;
-            let found = match runs.get(hash_id(store.key, row.id.0), row.id.0) {
+            let found = match runs.get(store.ended.hash(row.id.0), row.id.0) {
                 Ok(found) => found,
                 Err(error) => return self.find(error.into()),
             };
             if !found.is_some_and(|place| place >= last && place < after) {
                 let found = format!("transfer {} has ended, and no run leads to its outcome", row.id);
-                self.wrong(&self.place.ids(), found);
+                self.wrong(&ids, found);
             }
             last = after;
         }
         if count != runs.ids() {
             let found = format!("the runs list {} ids, and {count} transfers have ended", runs.ids());
-            self.wrong(&self.place.ids(), found);
+            self.wrong(&ids, found);
         }
     }
 
@@ -396,9 +451,7 @@ impl StoreCheck {
     #[must_use]
     pub fn finish(mut self) -> StoreReport {
         let needed: Vec<PathBuf> = self.needed();
-        let folders =
-            [self.place.checkpoints(), self.place.ids(), self.place.outcomes(), self.place.callbacks()];
-        for dir in folders {
+        for dir in FOLDERS.map(|folder| self.place.dir.join(folder)) {
             // A folder that is not there has no files.
             let names = self.place.fs.list(&dir).unwrap_or_default();
             let files = names.iter().map(|name| dir.join(name));
@@ -420,6 +473,14 @@ impl StoreCheck {
     }
 }
 
+/// What an id of an archive stands for. Those of tokens are hashes and do not tell.
+fn name_of(which: Which, id: u128) -> String {
+    match which {
+        Which::Ended => format!("transfer {}", TransferId(id)),
+        Which::Spent => format!("the token or spender of hash {id:032x}"),
+    }
+}
+
 fn finding(mismatch: Mismatch, kind: Kind) -> StoreFinding {
     match mismatch {
         Mismatch::Damaged(error) => error.into(),
@@ -430,6 +491,7 @@ fn finding(mismatch: Mismatch, kind: Kind) -> StoreFinding {
                     || "no outcome".to_owned(),
                     |row| format!("transfer {} of {} as {}", row.id, row.amount, row.state.name()),
                 ),
+                (Some(bytes), Kind::Spends) => spent::describe(&bytes),
                 (Some(bytes), Kind::Callbacks) => format!("a callback of {} bytes", bytes.len()),
             };
             let mut finding = StoreFinding::from(error);
@@ -437,47 +499,4 @@ fn finding(mismatch: Mismatch, kind: Kind) -> StoreFinding {
             finding
         }
     }
-}
-
-/// A file that a checkpoint needs, and how much of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreFile {
-    /// Where it lies.
-    pub path: PathBuf,
-    /// The bytes that the checkpoint needs; `None`: all there are.
-    pub bytes: Option<u64>,
-}
-
-/// What a checkpoint needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckpointFiles {
-    /// Its files, itself first. None of their needed bytes ever changes.
-    pub files: Vec<StoreFile>,
-    /// What it was begun with.
-    pub progress: Vec<u8>,
-}
-
-/// The files in `dir` that the checkpoint at `offset` needs.
-///
-/// # Errors
-/// If the checkpoint cannot be read.
-pub fn files_of(fs: &Arc<dyn FileSystem>, dir: &Path, offset: u64) -> Result<CheckpointFiles, StoreError> {
-    let nobody = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id: LogId([0; 16]) };
-    let checkpoints = nobody.checkpoints();
-    let whole = |path| StoreFile { path, bytes: None };
-    let mut files = vec![whole(checkpoint::path_of(&checkpoints, offset))];
-    let (mut ends, mut progress) = ([0, 0], Vec::new());
-    let log_id = checkpoint::read(&**fs, &checkpoints, offset, |_, part| match part {
-        Part::Progress(bytes) => progress = bytes,
-        Part::Run(name) => files.push(whole(nobody.ids().join(name.to_string()))),
-        Part::Outcomes(end) => ends[0] = end.position / BLOCK as u64,
-        Part::Callbacks(end) => ends[1] = end.position / BLOCK as u64,
-        _ => {}
-    })?;
-    let kinds = [(nobody.outcomes(), Kind::Outcomes), (nobody.callbacks(), Kind::Callbacks)];
-    for ((dir, kind), end) in kinds.into_iter().zip(ends) {
-        let found = Unopened::new(fs, &dir, log_id, kind).files_before(end)?;
-        files.extend(found.into_iter().map(|(path, bytes)| StoreFile { path, bytes: Some(bytes) }));
-    }
-    Ok(CheckpointFiles { files, progress })
 }

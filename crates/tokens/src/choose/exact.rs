@@ -60,9 +60,13 @@ fn greedy(view: &View<'_>, amount: u64, max_inputs: usize, random: &mut Random) 
     let mut missing = amount;
     let mut below = amount;
     while missing > 0 && picks.len() < max_inputs {
-        let largest = view.lanes.iter().filter_map(|lane| lane.up_to(below.min(missing)).next_back());
-        let quantity = *largest.max_by_key(|(quantity, _)| **quantity)?.0;
-        for equals in view.lanes.iter().filter_map(|lane| lane.equals(quantity)) {
+        let mut largest = view.lanes.iter().filter_map(|lane| lane.downwards(below.min(missing)).next());
+        let (quantity, only) = match view.lanes {
+            [_] => largest.next().map(|(quantity, equals)| (quantity, Some(equals)))?,
+            _ => (largest.max_by_key(|(quantity, _)| *quantity)?.0, None),
+        };
+        let lanes = if only.is_some() { &[][..] } else { view.lanes };
+        for equals in only.into_iter().chain(lanes.iter().filter_map(|lane| lane.equals(quantity))) {
             for handle in equals.in_random_order(random).filter(|handle| view.passes(*handle)) {
                 if quantity > missing || picks.len() == max_inputs {
                     break;
@@ -98,9 +102,9 @@ fn search(
             candidates.push(Pick { handle, quantity });
         }
     }
-    let mut rest_sums = vec![0_u128; candidates.len() + 1];
+    let mut rest_sums = vec![0_u64; candidates.len() + 1];
     for place in (0..candidates.len()).rev() {
-        rest_sums[place] = rest_sums[place + 1] + u128::from(candidates[place].quantity);
+        rest_sums[place] = rest_sums[place + 1].saturating_add(candidates[place].quantity);
     }
     let mut search =
         Search { candidates: &candidates, rest_sums: &rest_sums, chosen: Vec::new(), tries: effort.tries };
@@ -112,8 +116,8 @@ fn search(
 
 struct Search<'a> {
     candidates: &'a [Pick],
-    /// What the candidates from each place on come to.
-    rest_sums: &'a [u128],
+    /// What the candidates from each place on come to; the largest number there is stands for all above.
+    rest_sums: &'a [u64],
     chosen: Vec<usize>,
     tries: usize,
 }
@@ -128,14 +132,14 @@ impl Search<'_> {
             return false;
         }
         let mut place = from;
-        while place < self.candidates.len() && self.rest_sums[place] >= u128::from(missing) {
+        while place < self.candidates.len() && self.rest_sums[place] >= missing {
             if self.tries == 0 {
                 return false;
             }
             self.tries -= 1;
             let quantity = self.candidates[place].quantity;
             // The candidates fall: if even the largest left, taken each time, does not reach, none will.
-            if u128::from(quantity) * u128::try_from(inputs).expect("a usize fits") < u128::from(missing) {
+            if quantity.saturating_mul(u64::try_from(inputs).unwrap_or(u64::MAX)) < missing {
                 return false;
             }
             if quantity <= missing {

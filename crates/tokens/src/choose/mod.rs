@@ -6,6 +6,7 @@
 pub(crate) mod exact;
 pub(crate) mod fewest;
 pub(crate) mod lane;
+pub(crate) mod sorted;
 pub(crate) mod spread;
 
 use std::cell::Cell;
@@ -17,7 +18,8 @@ use crate::limits::{
 use crate::random::Random;
 use crate::request::{DustSweep, Policy};
 use crate::token::Token;
-use lane::{Equals, Handle, Lane, Merged};
+use lane::{Handle, Lane, Merged};
+use sorted::Equals;
 
 /// The search that the default policy affords, and that of `no-change`.
 const SHORT: exact::Effort = exact::Effort { candidates: EXACT_CANDIDATES, tries: EXACT_TRIES };
@@ -94,11 +96,11 @@ impl<'a> View<'a> {
         !self.over_budget() && test(self.shelf.token(handle))
     }
 
-    fn downwards(&self, from: u64) -> impl Iterator<Item = (u64, &'a Equals)> + use<'a> {
-        Merged::new(self.lanes.iter().map(move |lane| lane.up_to(from).rev()), true)
+    fn downwards(&self, from: u64) -> impl Iterator<Item = (u64, Equals<'a>)> + use<'a> {
+        Merged::new(self.lanes.iter().map(move |lane| lane.downwards(from)), true)
     }
 
-    fn upwards(&self, from: u64) -> impl Iterator<Item = (u64, &'a Equals)> + use<'a> {
+    fn upwards(&self, from: u64) -> impl Iterator<Item = (u64, Equals<'a>)> + use<'a> {
         Merged::new(self.lanes.iter().map(move |lane| lane.upwards(from)), false)
     }
 
@@ -119,7 +121,7 @@ impl<'a> View<'a> {
         let smallest = |lane: &&'a Lane, random: &mut Random| {
             lane.upwards(quantity).find_map(|(quantity, equals)| {
                 let handle = equals.in_random_order(random).find(|handle| self.passes(*handle))?;
-                Some(Pick { handle, quantity: *quantity })
+                Some(Pick { handle, quantity })
             })
         };
         let found = self.lanes.iter().filter_map(|lane| smallest(lane, random));

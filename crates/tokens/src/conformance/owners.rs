@@ -49,7 +49,8 @@ pub(super) fn each_index_kind<S: TokenSelector>(make: &dyn Fn() -> S) {
 pub(super) fn one_lock_under_all_kinds<S: TokenSelector>(make: &dyn Fn() -> S) {
     for (scope, total) in scopes() {
         let selector = owned(make);
-        let held = try_select(&selector, &SelectRequest::new("s1", scope, total), START).expect("all of it");
+        let mut held =
+            try_select(&selector, &SelectRequest::new("s1", scope, total), START).expect("all of it");
         for (other, other_total) in scopes() {
             let balance = selector.balance(&other, START).expect("a balance");
             assert_eq!(balance.total, u128::from(other_total));
@@ -77,7 +78,9 @@ pub(super) fn one_lock_under_all_kinds<S: TokenSelector>(make: &dyn Fn() -> S) {
             selector.release("s1", None, START).expect("released or ended");
             let again =
                 try_select(&selector, &SelectRequest::new("s1", held_scope(&held), held_total(&held)), START);
-            assert_eq!(again.expect("free again").sum, held.sum);
+            let again = again.expect("free again");
+            assert_eq!(again.sum, held.sum);
+            held = again;
         }
     }
 }

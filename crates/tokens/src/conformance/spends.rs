@@ -105,7 +105,8 @@ pub(super) fn consumed_token_breaks_its_lock<S: TokenSelector>(make: &dyn Fn() -
     let held = select(&selector, "s1", 11);
     assert_eq!(selector.update(&["a0".into()], vec![], START), Ok((1, 0)));
     assert_eq!(refused(selector.spend(&pay("s1", &[("bob", 1)]), START)), "lease-lost");
-    assert_eq!(selector.release("s1", Some(held.fence), START), Ok(1));
+    // The rest of a broken lock is given back by its holder, or was free at once.
+    assert!(selector.release("s1", Some(held.fence), START).expect("nothing is refused") <= 1);
     assert_eq!(select(&selector, "s2", 6).sum, 6);
 }
 

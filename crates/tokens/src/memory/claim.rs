@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::decide::{Ask, Locks, decide};
+use super::few::Few;
 use super::mirrors::Bucket;
 use super::spenders::{Desk, Entry, Held, Parts, State};
 use super::stripe::{Lock, NO_LOCK, Stripe};
@@ -11,10 +12,11 @@ use super::{After, MemorySelector};
 use crate::answer::Selection;
 use crate::choose::lane::{Handle, Lane};
 use crate::choose::{Pick, Want};
+use crate::fingerprint::Fingerprint;
 use crate::limits::CLAIM_ATTEMPTS;
 use crate::random::Random;
 use crate::refusal::Refusal;
-use crate::request::{Fingerprint, Owner, Predicate, SelectRequest};
+use crate::request::{Owner, Predicate, SelectRequest};
 use crate::sync::Ordering;
 use crate::token::{Name, Token};
 
@@ -64,7 +66,7 @@ struct PoolLocks<'a> {
 impl Locks for PoolLocks<'_> {
     fn each(&self, show: &mut dyn FnMut(&Token, &Name, i64)) {
         for (_, lock) in self.stripe.locks.iter() {
-            for slot in lock.slots.iter().filter_map(|slot| self.stripe.slots.get(*slot)) {
+            for slot in lock.slots.all().iter().filter_map(|slot| self.stripe.slots.get(*slot)) {
                 if self.lanes.contains(&slot.lane) {
                     show(&slot.token, &lock.spender, lock.end());
                 }
@@ -113,7 +115,7 @@ impl MemorySelector {
                 State::Held(held) if self.is_live(held, now) => {
                     return match (entry.body == body, held.pending) {
                         (true, false) => Ok((held.clone(), false)),
-                        (true, true) => Err(in_use("its claim is not decided yet")),
+                        (true, true) => Err(in_use(crate::refusal::NOT_DECIDED)),
                         (false, _) => Err(in_use("it holds a selection of another request")),
                     };
                 }
@@ -209,9 +211,22 @@ impl MemorySelector {
         let numbers =
             stripe.pool(hash, wallet, token_type, currency).map_or(&[][..], |pool| pool.lanes.all());
         let lanes = numbers.iter().filter_map(|number| stripe.lanes.get(*number));
-        let mut lanes: Vec<&Lane> = lanes.filter(|lane| ask.takes(lane)).collect();
+        let mut lanes = lanes.filter(|lane| ask.takes(lane));
+        // Nearly always there is one lane, and a list of it would cost more than a look.
+        let (mut one, mut many): ([&Lane; 1], Vec<&Lane>);
+        let lanes: &mut [&Lane] = match (lanes.next(), lanes.next()) {
+            (None, _) => &mut [],
+            (Some(only), None) => {
+                one = [only];
+                &mut one
+            }
+            (Some(first), Some(second)) => {
+                many = [first, second].into_iter().chain(lanes).collect();
+                &mut many
+            }
+        };
         let locks = PoolLocks { stripe: &stripe, lanes: numbers };
-        let picks = match decide(&mut lanes, &*stripe, &locks, ask, random) {
+        let picks = match decide(lanes, &*stripe, &locks, ask, random) {
             Ok(picks) => picks,
             Err(refusal) => {
                 stripe.counters.refused += 1;
@@ -266,7 +281,7 @@ impl MemorySelector {
             let all_there = proposed.iter().all(|(pick, token)| {
                 let stripe = stripes.get(pick.handle.stripe());
                 let slot = stripe.slots.get(pick.handle.slot());
-                slot.is_some_and(|slot| slot.lock == NO_LOCK && slot.token.id.same_place(&token.id))
+                slot.is_some_and(|slot| slot.lock == NO_LOCK && slot.token == *token)
             });
             if !all_there {
                 stripes.guards[0].counters.conflicts += 1;
@@ -292,7 +307,7 @@ impl MemorySelector {
     }
 
     /// Locks free tokens of one stripe. Returns where the lock is.
-    pub(crate) fn lock_slots(&self, stripe: &mut Stripe, slots: Vec<u32>, draft: &Draft) -> (u32, u32) {
+    pub(crate) fn lock_slots(&self, stripe: &mut Stripe, slots: Few, draft: &Draft) -> (u32, u32) {
         let number = stripe.add_lock(Lock {
             spender: draft.spender.clone(),
             claim: draft.claim,
@@ -316,7 +331,7 @@ impl MemorySelector {
             return;
         }
         let lock = stripe.locks.get(number).expect("the caller has it");
-        for slot in &lock.slots {
+        for slot in lock.slots.all() {
             let handle = Handle::new(stripe.number, *slot);
             self.mirrors.lock(kinds, tokens_at(stripe, handle), handle, &lock.spender, lock.end());
         }

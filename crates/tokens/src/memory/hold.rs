@@ -50,14 +50,14 @@ impl MemorySelector {
         if let [(stripe, number)] = held.parts.all() {
             let mut stripe = self.stripe(*stripe);
             let standing = stripe.lock_of(*number, held.claim).is_some();
-            return if standing { self.free_lock(&mut stripe, *number, after).slots.len() } else { 0 };
+            return if standing { self.free_lock(&mut stripe, *number, after).slots.all().len() } else { 0 };
         }
         let mut stripes = self.stripes(Self::part_stripes(held));
         let mut freed = 0;
         for (stripe, number) in held.parts.all() {
             let stripe = stripes.get(*stripe);
             if stripe.lock_of(*number, held.claim).is_some() {
-                freed += self.free_lock(stripe, *number, after).slots.len();
+                freed += self.free_lock(stripe, *number, after).slots.all().len();
             }
         }
         freed

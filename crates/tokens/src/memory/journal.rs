@@ -1,23 +1,39 @@
 //! For a host with a log of its own: claim first, write it down, then confirm or undo; on replay apply what was written.
 //!
 //! `claim` chooses in the caller's thread. The host appends the ids with a fence and a lease end, and its decision comes
-//! back as `confirm` or `undo`. Replay calls `apply_*` with what the log says; nothing is chosen again.
+//! back as `confirm`, `undo` or, from a host that applies its log to the index itself, `apply_lock`. Replay calls `apply_*`
+//! with what the log says; nothing is chosen again, and what is only claimed gives way.
 
 use std::sync::Arc;
 
 use super::claim::{Begin, Claim, Claimed, Draft};
 use super::hold::lost;
 use super::ids::Known;
-use super::spenders::{Entry, Held, Parts, State};
-use super::stripe::NO_LOCK;
+use super::spenders::{Desk, Entry, Held, Parts, State};
 use super::waiting::claimed;
-use super::{After, MemorySelector};
+use super::{After, MemorySelector, Stripes};
 use crate::answer::{Lease, LockRecord, Restored, Selection, Transaction};
 use crate::choose::lane::Handle;
+use crate::fingerprint::Fingerprint;
 use crate::random::Random;
 use crate::refusal::Refusal;
-use crate::request::{Fingerprint, Predicate, SelectRequest};
+use crate::request::{Predicate, SelectRequest};
 use crate::token::{Token, TokenId};
+
+/// Usually the record has the claim's order.
+fn same_tokens(tokens: &[Token], ids: &[TokenId]) -> bool {
+    if tokens.len() != ids.len() {
+        return false;
+    }
+    if tokens.iter().zip(ids).all(|(token, id)| token.id == *id) {
+        return true;
+    }
+    let mut claimed: Vec<&TokenId> = tokens.iter().map(|token| &token.id).collect();
+    let mut recorded: Vec<&TokenId> = ids.iter().collect();
+    claimed.sort_unstable();
+    recorded.sort_unstable();
+    claimed == recorded
+}
 
 impl MemorySelector {
     /// Chooses tokens and sets them aside. They stay so until [`MemorySelector::confirm`] or [`MemorySelector::undo`].
@@ -34,27 +50,45 @@ impl MemorySelector {
         outcome.map(|(held, new)| claimed(request.spender.clone(), held, new))
     }
 
-    /// Makes a claim a lock with the fence and the end that the host has written down.
+    /// Makes a claim a lock with the fence and the end that the host has written down. If a token of it was consumed or
+    /// locked by the log meanwhile, the lease is lost; [`MemorySelector::undo`] frees the rest. A claim that
+    /// [`MemorySelector::apply_lock`] has made a lock of that fence already is answered as it stands.
     pub fn confirm(&self, claim: &Claim, fence: u64, expires_at: i64) -> Result<Selection, Refusal> {
         let spender = &claim.spender;
         let mut desk = self.spenders.desk(spender);
-        let found = desk.held_mut(spender).filter(|held| held.pending && held.claim == claim.number);
-        let held = found.ok_or_else(|| lost(spender, "there is no such claim"))?;
-        let mut stripes = self.stripes(Self::part_stripes(held));
-        (held.pending, held.fence, held.expires_at) = (false, fence, expires_at);
+        let found = desk.held_mut(spender).filter(|held| held.claim == claim.number);
+        let held = found.filter(|held| held.pending || held.fence == fence);
+        let held = held.ok_or_else(|| lost(spender, "there is no such claim"))?;
+        if held.pending {
+            let mut stripes = self.stripes(Self::part_stripes(held));
+            self.check_live(&mut stripes, spender, held, held.since)?;
+            self.settle_claim(&mut stripes, held, fence, held.since, expires_at);
+        }
+        Ok(held.selection(spender.clone()))
+    }
+
+    /// A pending claim becomes a lock.
+    fn settle_claim(
+        &self,
+        stripes: &mut Stripes<'_>,
+        held: &mut Held,
+        fence: u64,
+        since: i64,
+        expires_at: i64,
+    ) {
+        (held.pending, held.fence, held.since, held.expires_at) = (false, fence, since, expires_at);
         for (stripe, number) in held.parts.all() {
             let stripe = stripes.get(*stripe);
             stripe.change_lock(*number, |lock| {
-                (lock.pending, lock.fence, lock.expires_at) = (false, fence, expires_at);
+                (lock.pending, lock.fence, lock.since, lock.expires_at) = (false, fence, since, expires_at);
             });
             self.note_end(stripe.number, expires_at);
             self.show_lock(stripe, *number);
         }
         self.raise_fence(fence);
-        Ok(held.selection(spender.clone()))
     }
 
-    /// Gives a claim's tokens back. `false` if it was confirmed or undone before.
+    /// Gives a claim's tokens back. `false` if it was confirmed or undone before, or gave way to the log.
     pub fn undo(&self, claim: &Claim, now: i64) -> bool {
         let mut after = After::default();
         {
@@ -73,6 +107,10 @@ impl MemorySelector {
 
     /// Locks the recorded tokens. `now` is the record's time: a lock whose lease had ended by then gives way. A lock of the
     /// same spender and fence that stands already is left as it is, so that a record may be applied twice.
+    ///
+    /// The log is right and claims follow it. A pending claim of the same spender on exactly these tokens becomes this
+    /// lock, as with [`MemorySelector::confirm`]; on others it gives way, and its tokens are free even if the record is
+    /// refused. A pending claim of another spender loses the recorded tokens: its confirm fails and its undo frees the rest.
     pub fn apply_lock(&self, record: &LockRecord, now: i64) -> Result<(), Refusal> {
         let mut after = After::default();
         let outcome = self.apply_lock_inner(record, now, &mut after);
@@ -83,9 +121,12 @@ impl MemorySelector {
     fn apply_lock_inner(&self, record: &LockRecord, now: i64, after: &mut After) -> Result<(), Refusal> {
         let spender = &record.spender;
         let mut desk = self.spenders.desk(spender);
+        if self.claim_becomes_lock(&mut desk, record) {
+            return Ok(());
+        }
         match desk.find(spender).map(|entry| entry.state.clone()) {
             Some(State::Held(held)) if held.fence == record.fence && !held.pending => return Ok(()),
-            Some(State::Held(held)) if held.pending || self.is_live(&held, now) => {
+            Some(State::Held(held)) if !held.pending && self.is_live(&held, now) => {
                 let reason = "it holds another selection";
                 return Err(Refusal::SpenderInUse { spender: spender.clone(), reason });
             }
@@ -103,8 +144,12 @@ impl MemorySelector {
                 Known::Nothing => return Err(Refusal::UnknownToken(id.clone())),
             }
         }
-        let mut numbers: Vec<u32> = handles.iter().map(|handle| handle.stripe()).collect();
-        numbers.sort_unstable();
+        let mut sorted = handles.clone();
+        sorted.sort_unstable();
+        if sorted.windows(2).any(|two| two[0] == two[1]) {
+            return Err(Refusal::Invalid(format!("the lock of {spender} names a token twice")));
+        }
+        let mut numbers: Vec<u32> = sorted.iter().map(|handle| handle.stripe()).collect();
         numbers.dedup();
         let mut stripes = self.stripes(numbers.clone());
         numbers.iter().for_each(|number| self.reclaim(stripes.get(*number), now, after));
@@ -113,9 +158,14 @@ impl MemorySelector {
             match stripes.get(handle.stripe()).slots.get(handle.slot()) {
                 Some(slot) if slot.token.id != *id => return Err(Refusal::TokenConsumed(id.clone())),
                 None => return Err(Refusal::TokenConsumed(id.clone())),
-                Some(slot) if slot.lock != NO_LOCK => return Err(Refusal::Contention { attempts: 1 }),
                 Some(slot) => tokens.push(slot.token.clone()),
             }
+            if stripes.get(handle.stripe()).is_locked_for_good(handle.slot()) {
+                return Err(Refusal::Contention { attempts: 1 });
+            }
+        }
+        for handle in &handles {
+            stripes.get(handle.stripe()).take_from_claim(handle.slot());
         }
         let draft = Draft {
             spender: spender.clone(),
@@ -148,8 +198,26 @@ impl MemorySelector {
         Ok(())
     }
 
+    /// Whether the spender has a pending claim, whole, on exactly the recorded tokens. Then it is the lock from now on.
+    fn claim_becomes_lock(&self, desk: &mut Desk<'_>, record: &LockRecord) -> bool {
+        let spender = &record.spender;
+        let Some(held) = desk.held_mut(spender).filter(|held| held.pending) else { return false };
+        if !same_tokens(&held.tokens, &record.ids) {
+            return false;
+        }
+        let mut stripes = self.stripes(Self::part_stripes(held));
+        if self.check_live(&mut stripes, spender, held, record.since).is_err() {
+            return false;
+        }
+        held.amount = record.amount;
+        self.settle_claim(&mut stripes, held, record.fence, record.since, record.expires_at);
+        drop(stripes);
+        desk.set_body(spender, record.body);
+        true
+    }
+
     /// Exchanges tokens as a recorded spend says, ends the spender's lock and remembers the transaction under the spend's
-    /// content. Applied twice it changes nothing.
+    /// content. Pending claims on the consumed tokens lose them. Applied twice it changes nothing.
     pub fn apply_spend(&self, transaction: &Transaction, body: Fingerprint, now: i64) -> Result<(), Refusal> {
         let spender = &transaction.spender;
         self.update_inner(&transaction.consumed, transaction.produced.clone(), now)?;

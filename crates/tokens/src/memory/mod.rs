@@ -21,6 +21,7 @@
 
 mod claim;
 mod decide;
+mod few;
 mod hold;
 mod ids;
 mod journal;
@@ -34,7 +35,8 @@ mod views;
 mod waiting;
 
 pub use claim::{Claim, Claimed};
-pub use views::TokenState;
+pub use spend::{check_spend, plan_spend};
+pub use views::{TokenPage, TokenState};
 pub use waiting::{ClaimAnswer, SelectAnswer, Ticket};
 
 use std::collections::BTreeSet;
@@ -230,7 +232,7 @@ impl MemorySelector {
 
     fn token_bytes(&self, id: &TokenId) -> usize {
         let mirrors = usize::try_from(self.mirrored().count_ones()).expect("at most 3");
-        TOKEN_BYTES + id.as_str().len() + mirrors * MIRROR_BYTES
+        TOKEN_BYTES + id.bytes_elsewhere() + mirrors * MIRROR_BYTES
     }
 
     /// Notes that tokens of a kind became free, if anybody waits for such news.
@@ -250,7 +252,7 @@ impl MemorySelector {
     fn free_lock(&self, stripe: &mut Stripe, number: u32, after: &mut After) -> stripe::Lock {
         let lock = stripe.free_lock(number);
         if self.mirrored() != 0 || self.waiting.is_anybody() {
-            for slot in &lock.slots {
+            for slot in lock.slots.all() {
                 let handle = Handle::new(stripe.number, *slot);
                 let token = &stripe.slots.get(*slot).expect("a freed token is there").token;
                 self.token_freed(token, handle, after);
@@ -269,8 +271,7 @@ impl MemorySelector {
             any = true;
         }
         if any {
-            let next = stripe.ends.first().map_or(NO_END, |(end, _)| *end);
-            self.next_end_of(stripe.number).store(next, Ordering::Relaxed);
+            self.next_end_of(stripe.number).store(stripe.next_end(), Ordering::Relaxed);
         }
     }
 
@@ -294,8 +295,7 @@ impl MemorySelector {
             }
             let mut stripe = self.stripe(number);
             self.reclaim(&mut stripe, now, after);
-            let next = stripe.ends.first().map_or(NO_END, |(end, _)| *end);
-            self.next_end_of(number).store(next, Ordering::Relaxed);
+            self.next_end_of(number).store(stripe.next_end(), Ordering::Relaxed);
         }
     }
 

@@ -56,7 +56,15 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let all = self.pages.iter().flatten().zip(0_u32..);
-        all.filter_map(|(value, number)| value.as_ref().map(|value| (number, value)))
+        self.iter_from(0).filter_map(|(number, value)| value.map(|value| (number, value)))
+    }
+
+    /// All places from `first` on, empty ones too.
+    pub(crate) fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, Option<&T>)> {
+        let (page, at) = place(first);
+        let pages = self.pages.get(page..).unwrap_or_default();
+        let rest = pages.first().and_then(|page| page.get(at..)).unwrap_or_default();
+        let values = rest.iter().chain(pages.iter().skip(1).flatten());
+        (first..).zip(values.map(Option::as_ref))
     }
 }

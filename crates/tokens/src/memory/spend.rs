@@ -19,8 +19,9 @@ struct Purse {
 }
 
 /// The tokens a spend produces. Outputs are filled issuer by issuer in the order of the inputs; change is one output per
-/// issuer, to the owner of that issuer's first input.
-pub(crate) fn plan(
+/// issuer, to the owner of that issuer's first input. The produced ids are the transaction's with `.0`, `.1` and so on. Pure;
+/// whether the inputs may be spent, and the request itself ([`check_spend`]), are the caller's to check.
+pub fn plan_spend(
     inputs: &[Token],
     request: &SpendRequest,
     transaction: &str,
@@ -80,7 +81,8 @@ fn paid_kind(from: &Kind, output: &Output) -> Kind {
     }
 }
 
-fn check(request: &SpendRequest) -> Result<(), Refusal> {
+/// Refuses a spend that no selection could carry out.
+pub fn check_spend(request: &SpendRequest) -> Result<(), Refusal> {
     check_name("the spender", &request.spender)?;
     if request.outputs.len() > BATCH_TOKENS_MAX {
         return Err(Refusal::Invalid(format!("more than {BATCH_TOKENS_MAX} outputs")));
@@ -102,7 +104,7 @@ fn check(request: &SpendRequest) -> Result<(), Refusal> {
 
 impl MemorySelector {
     pub(crate) fn spend_inner(&self, request: &SpendRequest, now: i64) -> Result<Transaction, Refusal> {
-        check(request)?;
+        check_spend(request)?;
         let body = request.fingerprint();
         let spender = &request.spender;
         let mut after = After::default();
@@ -126,7 +128,7 @@ impl MemorySelector {
                 return Err(lost(spender, "the fence is of another selection"));
             }
             let id: Name = format!("{spender}#{}", held.fence).into();
-            let produced = plan(&held.tokens, request, &id).or_else(|refusal| {
+            let produced = plan_spend(&held.tokens, request, &id).or_else(|refusal| {
                 // Who has lost its lease hears that first.
                 let mut stripes = self.stripes(Self::part_stripes(&held));
                 self.check_live(&mut stripes, spender, &held, now).and(Err(refusal))
@@ -158,8 +160,8 @@ impl MemorySelector {
         for (stripe, number) in held.parts.all() {
             let stripe = stripes.get(*stripe);
             let lock = stripe.take_lock(*number);
-            for slot in lock.slots {
-                self.remove_token(stripe, slot);
+            for slot in lock.slots.all() {
+                self.remove_token(stripe, *slot);
             }
         }
         // What was locked is gone: a waiter who counted on it must hear of that.

@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 
 use super::locked;
 use crate::answer::{Selection, Transaction};
-use crate::request::Fingerprint;
+use crate::fingerprint::Fingerprint;
 use crate::sync::{Mutex, MutexGuard};
 use crate::token::{Name, Token};
 
@@ -131,6 +131,14 @@ impl Desk<'_> {
         match self.shard.entries.find_mut(self.hash, same) {
             Some((_, Entry { state: State::Held(held), .. })) => Some(held),
             _ => None,
+        }
+    }
+
+    /// Notes what was asked, as a record says.
+    pub(crate) fn set_body(&mut self, spender: &str, body: Fingerprint) {
+        let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
+        if let Some((_, entry)) = self.shard.entries.find_mut(self.hash, same) {
+            entry.body = body;
         }
     }
 

@@ -2,20 +2,23 @@
 //!
 //! A token lives in exactly one stripe, by (wallet, type, currency), and is locked, freed and consumed only there.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
+use super::few::Few;
 use super::slab::Slab;
 use crate::answer::Counters;
 use crate::choose::Shelf;
 use crate::choose::lane::{Handle, Lane};
+use crate::choose::sorted::Sorted;
 use crate::limits::NO_END;
-use crate::token::{Kind, Name, Token};
+use crate::token::{Kind, Name, Text, Token};
 
 pub(crate) const NO_LOCK: u32 = u32::MAX;
 
+/// A token in its place. One line of the cache, so that taking it waits for memory once.
+#[repr(align(64))]
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) token: Token,
@@ -27,34 +30,18 @@ pub(crate) struct Slot {
 /// The lanes of one (wallet, type, currency).
 #[derive(Debug)]
 pub(crate) struct Pool {
-    wallet: Name,
+    /// Usually in place: every request compares it.
+    wallet: Text,
     token_type: Name,
     currency: Name,
-    pub(crate) lanes: Lanes,
+    pub(crate) lanes: Few,
 }
 
-/// The lanes of a pool: nearly always one.
-#[derive(Debug)]
-pub(crate) enum Lanes {
-    One([u32; 1]),
-    Many(Vec<u32>),
-}
-
-impl Lanes {
-    pub(crate) fn all(&self) -> &[u32] {
-        match self {
-            Lanes::One(one) => one,
-            Lanes::Many(many) => many,
-        }
-    }
-
-    fn change(&mut self, change: impl FnOnce(&mut Vec<u32>)) {
-        let mut all = self.all().to_vec();
-        change(&mut all);
-        *self = match all.as_slice() {
-            [one] => Lanes::One([*one]),
-            _ => Lanes::Many(all),
-        };
+impl Pool {
+    fn is_of(&self, kind: &Kind) -> bool {
+        self.wallet.as_bytes() == kind.wallet.as_bytes()
+            && self.token_type == kind.token_type
+            && self.currency == kind.currency
     }
 }
 
@@ -80,7 +67,7 @@ pub(crate) struct Lock {
     pub(crate) pending: bool,
     /// Whether a token of it was consumed from outside.
     pub(crate) broken: bool,
-    pub(crate) slots: Vec<u32>,
+    pub(crate) slots: Few,
 }
 
 impl Lock {
@@ -94,14 +81,37 @@ impl Lock {
     }
 }
 
+/// Locks by their end.
+#[derive(Debug, Default)]
+struct Ends(Sorted);
+
+impl Ends {
+    /// Negative times come before all others in unsigned numbers too.
+    fn key(end: i64) -> u64 {
+        end.cast_unsigned() ^ (1 << 63)
+    }
+
+    fn insert(&mut self, end: i64, number: u32) {
+        self.0.insert(Self::key(end), Handle(number.into()));
+    }
+
+    fn remove(&mut self, end: i64, number: u32) {
+        self.0.remove(Self::key(end), Handle(number.into()));
+    }
+
+    fn first(&self) -> Option<(i64, u32)> {
+        let first = self.0.first()?;
+        Some(((first.quantity ^ (1 << 63)).cast_signed(), first.handle.slot()))
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Stripe {
     pub(crate) number: u32,
     pub(crate) slots: Slab<Slot>,
     pub(crate) lanes: Slab<Lane>,
     pub(crate) locks: Slab<Lock>,
-    /// Locks by their end.
-    pub(crate) ends: BTreeSet<(i64, u32)>,
+    ends: Ends,
     pools: HashTable<(u64, Pool)>,
     kinds: HashTable<KindEntry>,
     pub(crate) counters: Counters,
@@ -120,29 +130,26 @@ impl Stripe {
 
     pub(crate) fn pool(&self, hash: u64, wallet: &str, token_type: &str, currency: &str) -> Option<&Pool> {
         let same = |(_, pool): &(u64, Pool)| {
-            &*pool.wallet == wallet && &*pool.token_type == token_type && &*pool.currency == currency
+            pool.wallet.as_bytes() == wallet.as_bytes()
+                && &*pool.token_type == token_type
+                && &*pool.currency == currency
         };
         self.pools.find(hash, same).map(|(_, pool)| pool)
     }
 
     fn pool_mut(&mut self, hash: u64, kind: &Kind) -> &mut Pool {
-        let same = |(_, pool): &(u64, Pool)| {
-            pool.wallet == kind.wallet && pool.token_type == kind.token_type && pool.currency == kind.currency
-        };
+        let same = |(_, pool): &(u64, Pool)| pool.is_of(kind);
         let new = || {
-            let (wallet, token_type) = (kind.wallet.clone(), kind.token_type.clone());
-            (
-                hash,
-                Pool { wallet, token_type, currency: kind.currency.clone(), lanes: Lanes::Many(Vec::new()) },
-            )
+            let (wallet, token_type) = ((&*kind.wallet).into(), kind.token_type.clone());
+            (hash, Pool { wallet, token_type, currency: kind.currency.clone(), lanes: Few::default() })
         };
         &mut self.pools.entry(hash, same, |(hash, _)| *hash).or_insert_with(new).into_mut().1
     }
 
     /// Each pool with its owner, for those who look for fragmented wallets.
-    pub(crate) fn pools(&self) -> impl Iterator<Item = (&Name, &Name, &Name, &[u32])> {
+    pub(crate) fn pools(&self) -> impl Iterator<Item = (&str, &Name, &Name, &[u32])> {
         let all = self.pools.iter().map(|(_, pool)| pool);
-        all.map(|pool| (&pool.wallet, &pool.token_type, &pool.currency, pool.lanes.all()))
+        all.map(|pool| (pool.wallet.as_str(), &pool.token_type, &pool.currency, pool.lanes.all()))
     }
 
     /// Takes a token in, free. Returns where it lies, and the bytes of its kind if it is the first of it.
@@ -187,7 +194,7 @@ impl Stripe {
             return *number;
         }
         let number = self.lanes.insert(Lane::new(kind.notary.clone(), kind.issuer.clone()));
-        self.pool_mut(pool_hash, kind).lanes.change(|lanes| lanes.push(number));
+        self.pool_mut(pool_hash, kind).lanes.push(number);
         number
     }
 
@@ -201,7 +208,7 @@ impl Stripe {
             self.lane_mut(lane).remove_locked(token.quantity);
             if let Some(lock) = self.locks.get_mut(lock) {
                 lock.broken = true;
-                lock.slots.retain(|other| *other != slot);
+                lock.slots.remove(slot);
             }
         }
         self.drop_lane_if_empty(pool_hash, &token.kind, lane);
@@ -223,13 +230,11 @@ impl Stripe {
         }
         self.lanes.remove(lane);
         let pool = self.pool_mut(pool_hash, kind);
-        pool.lanes.change(|lanes| lanes.retain(|other| *other != lane));
+        pool.lanes.remove(lane);
         if !pool.lanes.all().is_empty() {
             return;
         }
-        let same = |(_, pool): &(u64, Pool)| {
-            pool.wallet == kind.wallet && pool.token_type == kind.token_type && pool.currency == kind.currency
-        };
+        let same = |(_, pool): &(u64, Pool)| pool.is_of(kind);
         if let Ok(entry) = self.pools.find_entry(pool_hash, same) {
             entry.remove();
         }
@@ -243,8 +248,8 @@ impl Stripe {
     pub(crate) fn add_lock(&mut self, lock: Lock) -> u32 {
         let end = lock.end();
         let slots = lock.slots;
-        let number = self.locks.insert(Lock { slots: Vec::new(), ..lock });
-        for &slot in &slots {
+        let number = self.locks.insert(Lock { slots: Few::default(), ..lock });
+        for &slot in slots.all() {
             let found = self.slots.get_mut(slot).expect("the caller found the token here");
             assert_eq!(found.lock, NO_LOCK, "a locked token cannot be locked again");
             found.lock = number;
@@ -259,7 +264,7 @@ impl Stripe {
 
     fn note_end(&mut self, end: i64, number: u32) {
         if end != NO_END {
-            self.ends.insert((end, number));
+            self.ends.insert(end, number);
         }
     }
 
@@ -275,7 +280,7 @@ impl Stripe {
         change(lock);
         let after = lock.end();
         if before != after {
-            self.ends.remove(&(before, number));
+            self.ends.remove(before, number);
             self.note_end(after, number);
         }
     }
@@ -283,8 +288,8 @@ impl Stripe {
     /// Ends a lock; its tokens are free again.
     pub(crate) fn free_lock(&mut self, number: u32) -> Lock {
         let lock = self.locks.remove(number).expect("the caller found the lock");
-        self.ends.remove(&(lock.end(), number));
-        for slot in &lock.slots {
+        self.ends.remove(lock.end(), number);
+        for slot in lock.slots.all() {
             let found = self.slots.get_mut(*slot).expect("a locked token is there");
             found.lock = NO_LOCK;
             let (lane, quantity) = (found.lane, found.token.quantity);
@@ -296,15 +301,38 @@ impl Stripe {
 
     /// Ends locks whose lease has run out. Each lock costs this once.
     pub(crate) fn first_expired(&self, now: i64) -> Option<u32> {
-        self.ends.first().filter(|(end, _)| *end <= now).map(|(_, number)| *number)
+        self.ends.first().filter(|(end, _)| *end <= now).map(|(_, number)| number)
+    }
+
+    /// When the first lock ends by itself.
+    pub(crate) fn next_end(&self) -> i64 {
+        self.ends.first().map_or(NO_END, |(end, _)| end)
     }
 }
 
 impl Stripe {
+    /// Whether a token is held by more than a claim that waits to be confirmed.
+    pub(crate) fn is_locked_for_good(&self, slot: u32) -> bool {
+        let lock = self.slots.get(slot).and_then(|found| self.locks.get(found.lock));
+        lock.is_some_and(|lock| !lock.pending)
+    }
+
+    /// Takes a token away from the claim that holds it, if one does. The claim is broken by that.
+    pub(crate) fn take_from_claim(&mut self, slot: u32) {
+        let Some(found) = self.slots.get_mut(slot) else { return };
+        let Some(lock) = self.locks.get_mut(found.lock) else { return };
+        lock.broken = true;
+        lock.slots.remove(slot);
+        found.lock = NO_LOCK;
+        let (lane, quantity) = (found.lane, found.token.quantity);
+        let handle = Handle::new(self.number, slot);
+        self.lane_mut(lane).unlock(quantity, handle);
+    }
+
     /// Takes a lock away from its tokens, which the caller removes.
     pub(crate) fn take_lock(&mut self, number: u32) -> Lock {
         let lock = self.locks.remove(number).expect("the caller found the lock");
-        self.ends.remove(&(lock.end(), number));
+        self.ends.remove(lock.end(), number);
         lock
     }
 }

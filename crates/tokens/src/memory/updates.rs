@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::sync::Ordering;
 use crate::token::{Token, TokenId};
 
-fn check_batch(tokens: &[Token], others: usize) -> Result<(), Refusal> {
+pub(super) fn check_batch(tokens: &[Token], others: usize) -> Result<(), Refusal> {
     if tokens.len() + others > BATCH_TOKENS_MAX {
         let what = format!("{} tokens in one call, {BATCH_TOKENS_MAX} are allowed", tokens.len() + others);
         return Err(Refusal::Invalid(what));
@@ -121,13 +121,23 @@ impl MemorySelector {
         Ok(())
     }
 
+    /// As [`crate::TokenSelector::update`], of any size: for a host whose log says so, whatever it bounds at its edges.
+    pub fn apply_update(
+        &self,
+        consumed: &[TokenId],
+        produced: Vec<Token>,
+        now: i64,
+    ) -> Result<(usize, usize), Refusal> {
+        produced.iter().try_for_each(Token::check)?;
+        self.update_inner(consumed, produced, now)
+    }
+
     pub(crate) fn update_inner(
         &self,
         consumed: &[TokenId],
         mut produced: Vec<Token>,
         now: i64,
     ) -> Result<(usize, usize), Refusal> {
-        check_batch(&produced, consumed.len())?;
         let gone: HashSet<&TokenId, foldhash::quality::FixedState> = consumed.iter().collect();
         let mut seen: HashSet<TokenId, foldhash::quality::FixedState> = HashSet::default();
         produced.retain(|token| !gone.contains(&token.id) && seen.insert(token.id.clone()));

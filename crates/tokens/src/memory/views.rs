@@ -1,13 +1,16 @@
 //! What the selector shows: balances, fragmentation, locks, counters; and the contract it keeps.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use super::claim::Begin;
 use super::stripe::{NO_LOCK, Stripe};
+use super::updates::check_batch;
 use super::{After, MemorySelector, locked};
 use crate::answer::{Balance, Counters, Fragmentation, Lease, LockView, Selection, Transaction};
-use crate::choose::lane::Lane;
+use crate::choose::lane::{Handle, Lane};
 use crate::contract::TokenSelector;
+use crate::limits::LIST_TOKENS_MAX;
 use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::request::{Owner, Predicate, Scope, SelectRequest, SpendRequest};
@@ -21,6 +24,44 @@ pub enum TokenState {
     Free,
     /// Those that somebody holds.
     Locked,
+}
+
+/// A part of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenPage {
+    /// The tokens, each with whether somebody holds it.
+    pub tokens: Vec<(Token, bool)>,
+    /// Where to go on, if there may be more. It need not be a token of the scope.
+    pub next: Option<TokenId>,
+}
+
+/// A look along the places of the stripes.
+struct Look<'a> {
+    scope: &'a Scope,
+    state: Option<TokenState>,
+    max: usize,
+    places_left: usize,
+    page: TokenPage,
+}
+
+impl Look<'_> {
+    /// Breaks off when the page is full or long enough has been looked, at a token from which one can go on.
+    fn at(&mut self, stripe: &Stripe, from: u32) -> ControlFlow<()> {
+        for (_, place) in stripe.slots.iter_from(from) {
+            self.places_left = self.places_left.saturating_sub(1);
+            let Some(slot) = place else { continue };
+            let locked = slot.lock != NO_LOCK;
+            let wanted = self.state.is_none_or(|state| (state == TokenState::Locked) == locked);
+            if wanted && in_scope(&slot.token, self.scope) {
+                self.page.tokens.push((slot.token.clone(), locked));
+            }
+            if self.page.tokens.len() >= self.max.max(1) || self.places_left == 0 {
+                self.page.next = Some(slot.token.id.clone());
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 impl MemorySelector {
@@ -54,10 +95,10 @@ impl MemorySelector {
         self.with_lanes(scope, now, |lanes| {
             let mut found = Fragmentation::default();
             for (quantity, equals) in lanes.flat_map(|lane| lane.upwards(0)) {
-                let digits = usize::try_from(quantity.max(&1).ilog10()).expect("at most 19");
+                let digits = usize::try_from(quantity.max(1).ilog10()).expect("at most 19");
                 found.tokens[digits] += equals.len();
                 found.sums[digits] +=
-                    u128::from(*quantity) * u128::try_from(equals.len()).expect("a usize fits");
+                    u128::from(quantity) * u128::try_from(equals.len()).expect("a usize fits");
             }
             found
         })
@@ -73,7 +114,7 @@ impl MemorySelector {
             for (wallet, token_type, currency, lanes) in stripe.pools() {
                 let free = |number: &u32| stripe.lanes.get(*number).map_or(0, |lane| lane.free_tokens);
                 if lanes.iter().map(free).sum::<usize>() >= tokens_min {
-                    let owner = Owner::Wallet(wallet.clone());
+                    let owner = Owner::Wallet(wallet.into());
                     found.push(Scope { owner, token_type: token_type.clone(), currency: currency.clone() });
                 }
             }
@@ -84,45 +125,43 @@ impl MemorySelector {
         (found, 0)
     }
 
-    /// The tokens of a wallet by id, after the one given, at most `max`. Looks at all tokens of the wallet's stripe.
-    #[must_use]
+    /// The tokens of a scope, after the one given, at most `max` of them, in an order of the selector's own that holds as
+    /// long as it lives: a token that stays is seen exactly once, one that comes meanwhile perhaps. Looks at no more than
+    /// [`LIST_TOKENS_MAX`] places and the empty ones that follow, so a page may be short, or bare, and yet not the last: only
+    /// [`TokenPage::next`] tells.
+    /// `after` may have been consumed meanwhile; if it is forgotten, or was never here, it is unknown and the listing has
+    /// to begin anew.
     pub fn tokens(
         &self,
         scope: &Scope,
         state: Option<TokenState>,
-        after_id: Option<&TokenId>,
+        after: Option<&TokenId>,
         max: usize,
         now: i64,
-    ) -> Vec<Token> {
-        let mut after = After::default();
-        self.reclaim_everywhere(now, &mut after);
-        let mut found: Vec<Token> = Vec::new();
-        let mut look = |stripe: &Stripe| {
-            for (_, slot) in stripe.slots.iter() {
-                let wanted = match state {
-                    None => true,
-                    Some(TokenState::Free) => slot.lock == NO_LOCK,
-                    Some(TokenState::Locked) => slot.lock != NO_LOCK,
-                };
-                if wanted
-                    && in_scope(&slot.token, scope)
-                    && after_id.is_none_or(|after| slot.token.id > *after)
-                {
-                    found.push(slot.token.clone());
-                }
-            }
-        };
-        match &scope.owner {
+    ) -> Result<TokenPage, Refusal> {
+        scope.check()?;
+        let last = after.map(|id| self.ids.last_place(id).ok_or_else(|| Refusal::UnknownToken(id.clone())));
+        let last = last.transpose()?;
+        let (first, behind_last) = match &scope.owner {
             Owner::Wallet(wallet) => {
                 let hash = self.pool_hash(wallet, &scope.token_type, &scope.currency);
-                look(&self.stripe(self.stripe_number(hash)));
+                let only = self.stripe_number(hash);
+                (only, only + 1)
             }
-            _ => self.stripes.iter().for_each(|stripe| look(&locked(&stripe.0))),
+            _ => (0, u32::try_from(self.stripes.len()).expect("clamped at the start")),
+        };
+        let mut look = Look { scope, state, max, places_left: LIST_TOKENS_MAX, page: TokenPage::default() };
+        let mut to_do = After::default();
+        for number in first.max(last.map_or(0, Handle::stripe))..behind_last {
+            let from = last.filter(|last| last.stripe() == number).map_or(0, |last| last.slot() + 1);
+            let mut stripe = self.stripe(number);
+            self.reclaim(&mut stripe, now, &mut to_do);
+            if look.at(&stripe, from).is_break() {
+                break;
+            }
         }
-        self.finish(after, now);
-        found.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        found.truncate(max);
-        found
+        self.finish(to_do, now);
+        Ok(look.page)
     }
 
     /// Every token, in no order, for a host that keeps its own checkpoints.
@@ -178,6 +217,7 @@ impl TokenSelector for MemorySelector {
         produced: Vec<Token>,
         now: i64,
     ) -> Result<(usize, usize), Refusal> {
+        check_batch(&produced, consumed.len())?;
         self.update_inner(consumed, produced, now)
     }
 
@@ -230,8 +270,12 @@ impl TokenSelector for MemorySelector {
         for stripe in &self.stripes {
             let stripe = locked(&stripe.0);
             for (_, lock) in stripe.locks.iter() {
-                let tokens =
-                    lock.slots.iter().filter_map(|slot| stripe.slots.get(*slot)).map(|slot| &slot.token);
+                let tokens = lock
+                    .slots
+                    .all()
+                    .iter()
+                    .filter_map(|slot| stripe.slots.get(*slot))
+                    .map(|slot| &slot.token);
                 let tokens = tokens.filter(|token| scope.is_none_or(|scope| in_scope(token, scope)));
                 let tokens: Vec<Token> = tokens.cloned().collect();
                 if tokens.is_empty() {

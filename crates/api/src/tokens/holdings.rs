@@ -1,0 +1,47 @@
+//! `GET /tokens` and `GET /tokens/balance`: what an owner has. Both show what is durable.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use holdfast_tokens::{TokenId, TokenState};
+
+use super::json::{self, Holdings, Listed};
+use super::query::{limit, owner, read, scope, values};
+use super::refusal::Problem;
+use super::{answer, looked};
+use crate::Edge;
+use crate::views::filters::Parameters;
+
+/// The tokens of an owner, page by page, in an order of the index's own. Only `"next": null` is the end.
+pub(crate) async fn list(State(edge): State<Edge>, parameters: Parameters) -> Result<Response, Problem> {
+    let names = ["wallet", "externalId", "publicKey", "currency", "type", "state", "after", "limit"];
+    let [wallet, external_id, public_key, currency, token_type, state, after, rows] =
+        values(parameters, names)?;
+    let scope = scope(owner([wallet, external_id, public_key])?, currency, token_type)?;
+    let state = read("state", state, |text| match text {
+        "free" => Ok(TokenState::Free),
+        "locked" => Ok(TokenState::Locked),
+        _ => Err("must be free or locked".to_owned()),
+    })?;
+    let after = read("after", after, json::name)?.map(|id| TokenId::from(&*id));
+    let limit = limit(rows.as_deref())?;
+    let desk = edge.hub.tokens().clone();
+    let page = looked(move || {
+        let page = desk.reader().tokens(&scope, state, after.as_ref(), limit, desk.now());
+        page.map_err(|refusal| Problem::from(&refusal))
+    });
+    Ok(answer(StatusCode::OK, &Listed(page.await?)))
+}
+
+/// What an owner has, and in what pieces. An unknown owner has nothing.
+pub(crate) async fn balance(State(edge): State<Edge>, parameters: Parameters) -> Result<Response, Problem> {
+    let names = ["wallet", "externalId", "publicKey", "currency", "type"];
+    let [wallet, external_id, public_key, currency, token_type] = values(parameters, names)?;
+    let scope = scope(owner([wallet, external_id, public_key])?, currency, token_type)?;
+    let desk = edge.hub.tokens().clone();
+    let holdings = looked(move || {
+        let (balance, fragmentation) = (desk.balance(&scope)?, desk.fragmentation(&scope)?);
+        Ok(Holdings { balance, fragmentation })
+    });
+    Ok(answer(StatusCode::OK, &holdings.await?))
+}

@@ -1,0 +1,72 @@
+//! `/tokens…`: wallets select, lock and spend. The shape of a request is tested here; the hub's desk does the rest.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `json` | bodies in and out, apart from HTTP |
+//! | `receive` | a body in memory, within bounds |
+//! | `refusal` | refusals as problems of RFC 9457 |
+//! | `select` | tokens locked for a spender |
+//! | `spend` | what was selected is paid out, redeemed or brought together |
+//! | `supply` | tokens issued, and what another ledger did |
+//! | `locks` | who holds what; renewed or given back |
+//! | `holdings` | tokens and balances of an owner |
+//! | `query` | what stands in the query of a path |
+
+pub(crate) mod holdings;
+pub mod json;
+pub(crate) mod locks;
+mod query;
+mod receive;
+mod refusal;
+pub(crate) mod select;
+pub(crate) mod spend;
+pub(crate) mod supply;
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use holdfast_domain::ids::TransferId;
+use holdfast_hub::TokenError;
+use serde::Serialize;
+
+use crate::limits::ANSWER_WAIT_MAX;
+use refusal::Problem;
+
+/// The bytes of most answers: one input or two.
+const ANSWER_BYTES: usize = 512;
+
+/// An answer in JSON.
+fn answer(status: StatusCode, body: &impl Serialize) -> Response {
+    let mut bytes = Vec::with_capacity(ANSWER_BYTES);
+    serde_json::to_writer(&mut bytes, body).expect("answers have text keys, and memory does not fail");
+    (status, [(CONTENT_TYPE, "application/json")], bytes).into_response()
+}
+
+/// Waits for the hub, and no longer than is sensible. Who stops waiting calls off what had not begun.
+async fn answered<T>(asked: impl Future<Output = Result<T, TokenError>>) -> Result<T, Problem> {
+    answered_after(0, asked).await
+}
+
+/// The same for a caller who is ready to wait for others first.
+async fn answered_after<T>(
+    wait_ms: i64,
+    asked: impl Future<Output = Result<T, TokenError>>,
+) -> Result<T, Problem> {
+    let patience = ANSWER_WAIT_MAX.saturating_add(Duration::from_millis(wait_ms.unsigned_abs()));
+    let answer = tokio::time::timeout(patience, asked).await.map_err(|_| Problem::no_answer())?;
+    Ok(answer?)
+}
+
+/// Has a look at the index on a thread that may take its time.
+async fn looked<T: Send + 'static>(
+    look: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(look).await.map_err(|_| Problem::stopped())?
+}
+
+/// A number that was drawn for a token or a spender, as a UUID is written.
+fn uuid(number: u128) -> String {
+    TransferId(number).to_string()
+}

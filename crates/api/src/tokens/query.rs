@@ -1,0 +1,62 @@
+//! What stands in the query of a token path: known names, each once, and the scope that they make up.
+
+use holdfast_tokens::{Name, Owner, Scope};
+
+use super::json;
+use super::refusal::Problem;
+use crate::limits::PAGE_ROWS_MAX;
+use crate::views::filters::{self, Parameters};
+
+/// The values of these parameters, in the order of their names.
+pub(super) fn values<const N: usize>(
+    parameters: Parameters,
+    names: [&str; N],
+) -> Result<[Option<String>; N], Problem> {
+    filters::filters(parameters, names).map_err(|error| Problem::invalid(error.detail))
+}
+
+/// A parameter as what `read` makes of it.
+pub(super) fn read<T>(
+    name: &str,
+    value: Option<String>,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, Problem> {
+    let read = value.map(|text| read(&text)).transpose();
+    read.map_err(|problem| Problem::invalid(format!("{name}: {problem}")))
+}
+
+/// Whose tokens: wallet, external id or public key; exactly one of them.
+pub(super) fn owner([wallet, external_id, public_key]: [Option<String>; 3]) -> Result<Owner, Problem> {
+    let owner = json::owner(
+        read("wallet", wallet, json::name)?,
+        read("externalId", external_id, json::name)?,
+        read("publicKey", public_key, json::public_key)?,
+    );
+    match owner.map_err(Problem::invalid)? {
+        // Nobody's would be a look at every token there is.
+        Owner::Any => {
+            Err(Problem::invalid("wallet: is missing; or name the owner by externalId or publicKey"))
+        }
+        owner => Ok(owner),
+    }
+}
+
+/// The tokens of an owner.
+pub(super) fn scope(
+    owner: Owner,
+    currency: Option<String>,
+    token_type: Option<String>,
+) -> Result<Scope, Problem> {
+    let currency: Option<Name> = read("currency", currency, json::name)?;
+    let currency = currency.ok_or_else(|| Problem::invalid("currency: is missing"))?;
+    Ok(json::scope(owner, currency, read("type", token_type, json::name)?))
+}
+
+/// The rows of a page that were asked for.
+pub(super) fn limit(text: Option<&str>) -> Result<usize, Problem> {
+    let limit = filters::limit(text).map_err(|error| Problem::invalid(error.detail))?;
+    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
+        return Err(Problem::invalid(format!("limit: {limit} is not from 1 to {PAGE_ROWS_MAX}")));
+    }
+    Ok(limit)
+}

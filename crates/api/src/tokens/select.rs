@@ -1,0 +1,19 @@
+//! `POST /tokens/select`: tokens worth an amount, locked for a spender.
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::json::{self, Selected};
+use super::receive::receive;
+use super::refusal::Problem;
+use super::{answer, answered_after};
+use crate::Edge;
+
+/// Chooses and locks, and waits for what others hold if the caller says for how long. A caller that hangs up meanwhile
+/// drops this, and its place in the queue with it.
+pub(crate) async fn select(State(edge): State<Edge>, request: Request) -> Result<Response, Problem> {
+    let (request, wait_ms) = receive(&edge, request, json::read_select).await?;
+    let selection = answered_after(wait_ms, edge.hub.tokens().select(request, wait_ms)).await?;
+    Ok(answer(StatusCode::OK, &Selected(&selection)))
+}

@@ -1,0 +1,28 @@
+//! `POST /tokens/issue` and `/tokens/updates`: tokens that come, and that went elsewhere.
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::json::{self, Issued, Updated};
+use super::receive::receive;
+use super::refusal::Problem;
+use super::{answer, answered, uuid};
+use crate::Edge;
+
+/// Issues tokens, all or none. Those without an id get one.
+pub(crate) async fn issue(State(edge): State<Edge>, request: Request) -> Result<Response, Problem> {
+    let desk = edge.hub.tokens();
+    let read = |body: &[u8]| json::read_issue(body, || uuid(desk.new_id()).into());
+    let tokens = receive(&edge, request, read).await?;
+    // Cheap: ids and kinds are shared.
+    answered(desk.issue(tokens.clone())).await?;
+    Ok(answer(StatusCode::CREATED, &Issued(&tokens)))
+}
+
+/// Takes over what another ledger did, in any order.
+pub(crate) async fn updates(State(edge): State<Edge>, request: Request) -> Result<Response, Problem> {
+    let (consumed, produced) = receive(&edge, request, json::read_updates).await?;
+    let (produced, consumed) = answered(edge.hub.tokens().update(consumed, produced)).await?;
+    Ok(answer(StatusCode::OK, &Updated { produced, consumed }))
+}

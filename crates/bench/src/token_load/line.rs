@@ -1,0 +1,84 @@
+//! One connection to the hub, with a deadline on each exchange.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::BenchError;
+use crate::fspiop::wire::Wire;
+use crate::options::CALL_DEADLINE;
+
+/// A hub that does not take a connection by then is not there.
+const CONNECT_WAIT_MAX: Duration = Duration::from_millis(1_500);
+
+pub(super) struct Line {
+    address: String,
+    wire: Wire,
+}
+
+/// Why there is no answer. The connection is not to be used any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    Broken,
+    Ended,
+    Late,
+}
+
+impl Lost {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Lost::Broken => "the connection broke",
+            Lost::Ended => "the hub ended the connection",
+            Lost::Late => "no answer in time",
+        }
+    }
+}
+
+impl Line {
+    pub(super) async fn open(address: &str) -> Result<Line, BenchError> {
+        match timeout(CONNECT_WAIT_MAX, Wire::open(address)).await {
+            Ok(Ok(wire)) => Ok(Line { address: address.to_owned(), wire }),
+            Ok(Err(_)) | Err(_) => Err(BenchError::NoHub(address.to_owned())),
+        }
+    }
+
+    pub(super) async fn reopen(&mut self) -> Result<(), BenchError> {
+        *self = Line::open(&self.address).await?;
+        Ok(())
+    }
+
+    /// Sends a request and hands status and body of its answer to `read`.
+    pub(super) async fn ask<T>(
+        &mut self,
+        request: &[u8],
+        patience: Duration,
+        read: impl FnOnce(u16, &[u8]) -> T,
+    ) -> Result<T, Lost> {
+        let exchange = async {
+            self.wire.write(request).await.map_err(|_| Lost::Broken)?;
+            self.wire.read().await.map_err(|_| Lost::Broken)?.ok_or(Lost::Ended)
+        };
+        let message = timeout(CALL_DEADLINE + patience, exchange).await.map_err(|_| Lost::Late)??;
+        let answer = self.wire.bytes(message);
+        let status = answer.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        let value = read(status.unwrap_or(0), &answer[message.body..]);
+        self.wire.consume(message);
+        Ok(value)
+    }
+
+    /// A request of the preparation, which must be answered with `status`.
+    pub(super) async fn must<T>(
+        &mut self,
+        what: &str,
+        request: &[u8],
+        status: u16,
+        read: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Result<T, BenchError> {
+        let answer = self.ask(request, Duration::ZERO, |told, body| match told == status {
+            true => read(body).ok_or_else(|| "an answer that is not understood".to_owned()),
+            false => Err(format!("{told} {}", String::from_utf8_lossy(body))),
+        });
+        let answer = answer.await.map_err(|lost| BenchError::Refused(format!("{what}: {}", lost.name())))?;
+        answer.map_err(|said| BenchError::Refused(format!("{what}: the hub said {said}")))
+    }
+}

@@ -1,0 +1,172 @@
+//! The order consumer: folds the topic `outcomes` of one partition and decides each try that has both
+//! outcomes, through the order's compare-and-set.
+//!
+//! What it knows of a try ([`saga`]) is derived from the log, so a crash loses nothing:
+//! [`Coordinator::rebuild`] folds the log again from `outcome_offset`, the start of the oldest try that is
+//! still open. A try is open until its decision is in the log and, after a `trfail`, the `csucc` and `asucc`
+//! of every `can` and `add` that was sent.
+//!
+//! The order row tells about tries that are over: a late repeat of their messages opens nothing again.
+//!
+//! A handler's effects are written in one step. If that step fails, the coordinator is ahead of what is
+//! stored: drop it and rebuild.
+
+mod fold;
+mod operator;
+mod rebuild;
+mod saga;
+
+use std::collections::BTreeMap;
+
+use crate::alarm::Alarm;
+use crate::ids::{Key, Offset, OrderId, TrNum};
+use crate::message::Message;
+use crate::order::{Moved, Order, OrderState};
+
+pub use rebuild::LogBounds;
+use saga::Saga;
+
+/// A message at its place in the log of `outcomes`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its place.
+    pub offset: Offset,
+    /// The message.
+    pub message: Message,
+}
+
+/// The order rows, as the handlers read them.
+pub trait Orders {
+    /// An order; `None` if it is not there.
+    fn order(&self, id: &OrderId) -> Option<&Order>;
+}
+
+impl Orders for BTreeMap<OrderId, Order> {
+    fn order(&self, id: &OrderId) -> Option<&Order> {
+        self.get(id)
+    }
+}
+
+/// What a handler does, in one step.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Effects {
+    /// The order rows that change, by ascending order id.
+    pub orders: Vec<Order>,
+    /// The messages to send, in this order.
+    pub sent: Vec<Message>,
+    /// The new value of `outcome-offsets`, if it rises.
+    pub outcome_offset: Option<Offset>,
+    /// What somebody has to look at.
+    pub alarms: Vec<Alarm>,
+}
+
+/// The order consumer of one partition.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Coordinator {
+    /// The tries that are open.
+    open: BTreeMap<Key, Saga>,
+    /// Where in the log each of them starts.
+    starts: BTreeMap<Offset, Key>,
+    /// The place after the last record that was read.
+    next: Option<Offset>,
+    /// The value of `outcome-offsets`. It never falls.
+    outcome_offset: Option<Offset>,
+}
+
+impl Coordinator {
+    /// Folds the next record of the log, and decides if that makes a try complete.
+    #[must_use]
+    pub fn handle(&mut self, orders: &impl Orders, record: &Record) -> Effects {
+        let mut desk = Desk::new(orders);
+        self.fold(&mut desk, record, fold::Mode::Live);
+        self.close(desk)
+    }
+
+    /// How many tries are open.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The start of the oldest try that is open, or the end of what was read. `None` if nothing was ever
+    /// read.
+    #[must_use]
+    pub const fn outcome_offset(&self) -> Option<Offset> {
+        self.outcome_offset
+    }
+
+    fn close<O: Orders>(&mut self, desk: Desk<'_, O>) -> Effects {
+        let oldest = self.starts.first_key_value().map(|(start, _)| *start).or(self.next);
+        let rises = oldest > self.outcome_offset;
+        if rises {
+            self.outcome_offset = oldest;
+        }
+        Effects {
+            orders: desk.changed.into_values().collect(),
+            sent: desk.sent,
+            outcome_offset: self.outcome_offset.filter(|_| rises),
+            alarms: desk.alarms,
+        }
+    }
+}
+
+/// The effects of a step while it is made. It sees its own changes.
+struct Desk<'a, O> {
+    orders: &'a O,
+    changed: BTreeMap<OrderId, Order>,
+    sent: Vec<Message>,
+    alarms: Vec<Alarm>,
+}
+
+impl<'a, O: Orders> Desk<'a, O> {
+    const fn new(orders: &'a O) -> Desk<'a, O> {
+        Desk { orders, changed: BTreeMap::new(), sent: Vec::new(), alarms: Vec::new() }
+    }
+
+    fn order(&self, id: &OrderId) -> Option<&Order> {
+        self.changed.get(id).or_else(|| self.orders.order(id))
+    }
+
+    fn put(&mut self, order: Order) {
+        self.changed.insert(order.order_id.clone(), order);
+    }
+
+    /// A move that won its compare-and-set, with its messages.
+    fn make(&mut self, moved: Moved) {
+        self.sent.extend(moved.sent);
+        self.put(moved.order);
+    }
+}
+
+/// How a try stands in the eyes of its order row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It was never started.
+    NeverStarted,
+    /// It is not decided.
+    Pending,
+    /// It succeeded.
+    Paid,
+    /// It failed, and is being undone.
+    Cancelling,
+    /// It failed, and everything was given back.
+    Over,
+}
+
+impl Standing {
+    fn of(order: &Order, tr: TrNum) -> Standing {
+        let last = order.state.tr_num();
+        if last < Some(tr) {
+            return Standing::NeverStarted;
+        }
+        if last > Some(tr) {
+            return Standing::Over;
+        }
+        match order.state {
+            OrderState::NotPaid(_) => Standing::Over,
+            OrderState::Pending(_) => Standing::Pending,
+            OrderState::Paid(_) => Standing::Paid,
+            OrderState::Cancelling(_) => Standing::Cancelling,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What does not come from the log: the deadline, and an operator who cancels or retries. All of them name
+//! the try that they saw, and go through the same compare-and-set as everyone else: if the order has moved
+//! on, nothing happens.
+
+use super::saga::{Saga, Stage};
+use super::{Coordinator, Desk, Effects, Orders, Standing};
+use crate::deadline::{Deadline, Millis};
+use crate::ids::Key;
+use crate::order::{Checkout, Undo};
+
+impl Coordinator {
+    /// Cancels a try that is not decided and whose deadline has passed.
+    #[must_use]
+    pub fn deadline(&mut self, orders: &impl Orders, key: &Key, deadline: Deadline, now: Millis) -> Effects {
+        if deadline.is_past(now) { self.cancel(orders, key) } else { Effects::default() }
+    }
+
+    /// Cancels a try that is not decided: `trfail`, then `can` and `add` to each side that has not failed.
+    #[must_use]
+    pub fn cancel(&mut self, orders: &impl Orders, key: &Key) -> Effects {
+        let mut desk = Desk::new(orders);
+        let undo = self.open.get(key).map_or(Undo::BOTH, Saga::undo);
+        if let Some(moved) = desk.order(&key.order_id).and_then(|order| order.fail(key.tr_num, undo)) {
+            desk.make(moved);
+            if let Some(saga) = self.open.get_mut(key) {
+                saga.stage = Stage::Cancelling { undo, announced: false };
+            }
+        }
+        self.close(desk)
+    }
+
+    /// Gives a try another push: what was sent and not answered is sent again, and what failed is checked out
+    /// anew. Nothing is taken or given back twice by it, since a participant answers a repeat from its rows.
+    #[must_use]
+    pub fn retry(&mut self, orders: &impl Orders, key: &Key) -> Effects {
+        let mut desk = Desk::new(orders);
+        let Some(order) = desk.order(&key.order_id).cloned() else { return Effects::default() };
+        let (tr, saga) = (key.tr_num, self.open.get(key));
+        match Standing::of(&order, tr) {
+            Standing::Pending => {
+                let silent = saga.map_or(Undo::BOTH, |saga| Undo {
+                    can: saga.pay.outcome.is_none(),
+                    add: saga.stock.outcome.is_none(),
+                });
+                desk.sent.extend(order.asked(tr, silent));
+            }
+            Standing::Cancelling => {
+                let owed = saga.map_or(Undo::BOTH, |saga| match saga.stage {
+                    Stage::Gathering | Stage::Paid => saga.undo(),
+                    Stage::Cancelling { .. } => saga.owed(),
+                });
+                desk.sent.extend(order.undoing(tr, owed));
+            }
+            Standing::Over if order.state.tr_num() == Some(tr) => match order.checkout() {
+                Checkout::Started(moved) => desk.make(moved),
+                Checkout::AlreadyPaid | Checkout::Joins(_) | Checkout::TriesUsedUp => {}
+            },
+            Standing::Over | Standing::Paid | Standing::NeverStarted => {}
+        }
+        self.close(desk)
+    }
+}

@@ -1,0 +1,98 @@
+//! What the log has said about one try.
+
+use crate::ids::Offset;
+use crate::items::Items;
+use crate::message::Payment;
+use crate::order::Undo;
+use crate::participant::Forward;
+
+/// What one side has said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Said<V> {
+    /// Its forward outcome. The first one counts.
+    pub(super) outcome: Option<Forward<V>>,
+    /// Whether its `csucc` or `asucc` is in the log.
+    pub(super) undone: bool,
+}
+
+impl<V> Default for Said<V> {
+    fn default() -> Said<V> {
+        Said { outcome: None, undone: false }
+    }
+}
+
+impl<V> Said<V> {
+    pub(super) const fn refused(&self) -> bool {
+        matches!(self.outcome, Some(Forward::Refused(_)))
+    }
+
+    pub(super) const fn taken(&self) -> Option<&V> {
+        match &self.outcome {
+            Some(Forward::Taken(value)) => Some(value),
+            Some(Forward::Refused(_)) | None => None,
+        }
+    }
+}
+
+/// How far a try has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// No decision is known.
+    Gathering,
+    /// Decided as paid; `trsucc` is not in the log yet.
+    Paid,
+    /// Decided as failed.
+    Cancelling {
+        /// What was sent to undo it.
+        undo: Undo,
+        /// Whether `trfail` is in the log.
+        announced: bool,
+    },
+}
+
+/// An open try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Saga {
+    /// Where its first message is.
+    pub(super) start: Offset,
+    pub(super) pay: Said<Payment>,
+    pub(super) stock: Said<Items>,
+    pub(super) stage: Stage,
+}
+
+impl Saga {
+    pub(super) fn new(start: Offset, stage: Stage) -> Saga {
+        Saga { start, pay: Said::default(), stock: Said::default(), stage }
+    }
+
+    /// Each side without a recorded failure has to be undone.
+    pub(super) const fn undo(&self) -> Undo {
+        Undo { can: !self.pay.refused(), add: !self.stock.refused() }
+    }
+
+    /// Each side that is known to have taken has to be undone. This is all that may be asked for a try that
+    /// its order takes to be over.
+    pub(super) const fn undo_of_taken(&self) -> Undo {
+        Undo { can: self.pay.taken().is_some(), add: self.stock.taken().is_some() }
+    }
+
+    /// What was sent to undo it and is not answered.
+    pub(super) const fn owed(&self) -> Undo {
+        match self.stage {
+            Stage::Gathering | Stage::Paid => Undo { can: false, add: false },
+            Stage::Cancelling { undo, .. } => {
+                Undo { can: undo.can && !self.pay.undone, add: undo.add && !self.stock.undone }
+            }
+        }
+    }
+
+    /// The decision and every answer that it waits for are in the log.
+    pub(super) const fn is_finished(&self) -> bool {
+        matches!(self.stage, Stage::Cancelling { announced: true, .. }) && self.owed().is_nothing()
+    }
+
+    /// Both sides have answered.
+    pub(super) const fn is_complete(&self) -> bool {
+        self.pay.outcome.is_some() && self.stock.outcome.is_some()
+    }
+}

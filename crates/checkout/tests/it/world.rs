@@ -1,0 +1,204 @@
+//! Short ways to write the things of a checkout, and a shop in memory whose topics and crashes the test
+//! controls.
+
+use std::collections::BTreeMap;
+
+use holdfast_checkout::coordinator::{Effects, LogBounds, Record};
+use holdfast_checkout::order::Checkout;
+use holdfast_checkout::participant::{Ledger, Pay, Stock};
+use holdfast_checkout::*;
+
+pub(crate) fn whole(number: u64) -> Whole {
+    Whole::new(number).unwrap()
+}
+
+pub(crate) fn key(order: &str, tr: u64) -> Key {
+    Key { order_id: order.parse().unwrap(), tr_num: tr.try_into().unwrap() }
+}
+
+pub(crate) fn payment(user: &str, amnt: u64) -> Payment {
+    Payment { user_id: user.parse().unwrap(), amnt: whole(amnt) }
+}
+
+pub(crate) fn items(lines: &[(&str, u64)]) -> Items {
+    let line = |(id, amnt): &(&str, u64)| Line { id: id.parse().unwrap(), amnt: whole(*amnt) };
+    Items::new(lines.iter().map(line).collect()).unwrap()
+}
+
+/// A message written as its JSON value.
+pub(crate) fn message(key: &Key, value: &str) -> Message {
+    let (key, _) = codec::to_json(&Message { key: key.clone(), body: Body::Decided(Verdict::Failed) });
+    codec::decode(key.to_string().as_bytes(), value.as_bytes()).unwrap()
+}
+
+/// The types of messages, for a glance at what was sent.
+pub(crate) fn types(messages: &[Message]) -> Vec<&'static str> {
+    messages.iter().map(|message| message.body.type_name()).collect()
+}
+
+/// A shop in memory. Nothing moves unless the test moves it.
+#[derive(Default)]
+pub(crate) struct Shop {
+    pub(crate) orders: BTreeMap<OrderId, Order>,
+    pub(crate) pay: Ledger<Pay>,
+    pub(crate) stock: Ledger<Stock>,
+    /// Sent to the participants and not delivered.
+    pub(crate) to_participants: Vec<Message>,
+    /// Delivered, and may be delivered again.
+    pub(crate) delivered: Vec<Message>,
+    /// The topic `outcomes`. The place is the offset.
+    pub(crate) log: Vec<Message>,
+    /// Records before this one are no longer there.
+    pub(crate) log_start: usize,
+    /// The next record that the coordinator reads.
+    pub(crate) read: usize,
+    pub(crate) coordinator: Coordinator,
+    /// The topic `outcome-offsets`.
+    pub(crate) outcome_offset: Option<Offset>,
+    /// How often each decision was sent.
+    pub(crate) decisions: BTreeMap<Key, Vec<Verdict>>,
+    pub(crate) alarms: Vec<Alarm>,
+}
+
+impl Shop {
+    pub(crate) fn with(users: &[(&str, u64)], stock: &[(&str, u64)]) -> Shop {
+        let mut shop = Shop::default();
+        shop.pay.balances = users.iter().map(|(id, n)| (id.parse().unwrap(), whole(*n))).collect();
+        shop.stock.balances = stock.iter().map(|(id, n)| (id.parse().unwrap(), whole(*n))).collect();
+        shop
+    }
+
+    /// An order of these items at price 1 each.
+    pub(crate) fn add_order(&mut self, id: &str, user: &str, lines: &[(&str, u64)]) {
+        let mut order = Order::new(id.parse().unwrap(), user.parse().unwrap());
+        for (item, amnt) in lines {
+            order = order.with_item(item.parse().unwrap(), whole(*amnt), whole(1)).unwrap();
+        }
+        self.orders.insert(order.order_id.clone(), order);
+    }
+
+    pub(crate) fn order(&self, id: &str) -> &Order {
+        &self.orders[&id.parse::<OrderId>().unwrap()]
+    }
+
+    /// The key of the order's last try.
+    pub(crate) fn last_try(&self, id: &OrderId) -> Option<Key> {
+        let order = &self.orders[id];
+        order.state.tr_num().map(|tr| order.key(tr))
+    }
+
+    pub(crate) fn checkout(&mut self, id: &OrderId) -> Checkout {
+        let checkout = self.orders[id].checkout();
+        if let Checkout::Started(moved) = &checkout {
+            self.orders.insert(id.clone(), moved.order.clone());
+            self.send(moved.sent.clone());
+        }
+        checkout
+    }
+
+    /// Keeps what a handler of the coordinator did.
+    pub(crate) fn keep(&mut self, effects: Effects) -> Vec<Message> {
+        let sent = effects.sent.clone();
+        for order in effects.orders {
+            let before = self.orders.insert(order.order_id.clone(), order.clone()).unwrap();
+            // A step may pass through `cancelling`, and a rebuild may make several moves of one order.
+            assert_eq!(before.state.tr_num(), order.state.tr_num().min(before.state.tr_num()));
+            assert!(!matches!(before.state, OrderState::Paid(_)), "{before:?} became {order:?}");
+        }
+        if let Some(offset) = effects.outcome_offset {
+            assert!(self.outcome_offset < Some(offset), "outcome_offset fell to {offset}");
+            self.outcome_offset = Some(offset);
+        }
+        self.alarms.extend(effects.alarms);
+        self.send(effects.sent);
+        sent
+    }
+
+    fn send(&mut self, messages: Vec<Message>) {
+        for message in messages {
+            match (message.body.topic(), &message.body) {
+                (Topic::Outcomes, Body::Decided(verdict)) => {
+                    self.decisions.entry(message.key.clone()).or_default().push(*verdict);
+                    self.log.push(message);
+                }
+                (Topic::Outcomes, _) => self.log.push(message),
+                (Topic::Pay | Topic::Stock, _) => self.to_participants.push(message),
+            }
+        }
+    }
+
+    /// A participant handles a message.
+    pub(crate) fn deliver(&mut self, message: &Message) {
+        let (answer, alarms) = match message.body.topic() {
+            Topic::Pay => self.pay.take(message),
+            Topic::Stock => self.stock.take(message),
+            Topic::Outcomes => unreachable!("participants do not read outcomes"),
+        };
+        self.alarms.extend(alarms);
+        self.log.extend(answer);
+    }
+
+    pub(crate) fn deliver_next(&mut self, place: usize) {
+        if !self.to_participants.is_empty() {
+            let message = self.to_participants.remove(place % self.to_participants.len());
+            self.deliver(&message);
+            self.delivered.push(message);
+        }
+    }
+
+    /// The coordinator reads one record.
+    pub(crate) fn read_next(&mut self) -> Vec<Message> {
+        let Some(message) = self.log.get(self.read) else { return Vec::new() };
+        let record = Record { offset: self.read as Offset, message: message.clone() };
+        self.read += 1;
+        let effects = self.coordinator.handle(&self.orders, &record);
+        self.keep(effects)
+    }
+
+    /// The coordinator is lost, and a new one starts.
+    pub(crate) fn crash(&mut self) -> Vec<Message> {
+        let bounds = LogBounds { start: self.log_start as Offset, end: self.log.len() as Offset };
+        let records: Vec<Record> = (self.log_start..self.log.len())
+            .map(|place| Record { offset: place as Offset, message: self.log[place].clone() })
+            .collect();
+        let (coordinator, effects) =
+            Coordinator::rebuild(&self.orders, self.outcome_offset, bounds, &records);
+        self.coordinator = coordinator;
+        self.read = self.log.len();
+        self.keep(effects)
+    }
+
+    pub(crate) fn cancel(&mut self, key: &Key) -> Vec<Message> {
+        let effects = self.coordinator.cancel(&self.orders, key);
+        self.keep(effects)
+    }
+
+    pub(crate) fn retry(&mut self, key: &Key) -> Vec<Message> {
+        let effects = self.coordinator.retry(&self.orders, key);
+        self.keep(effects)
+    }
+
+    /// Everything that was sent is delivered and read.
+    pub(crate) fn run(&mut self) {
+        while !self.to_participants.is_empty() || self.read < self.log.len() {
+            self.deliver_next(0);
+            self.read_next();
+        }
+    }
+
+    pub(crate) fn credit(&self, user: &str) -> u64 {
+        self.pay.balances[&user.parse::<UserId>().unwrap()].get()
+    }
+
+    pub(crate) fn stock_of(&self, item: &str) -> u64 {
+        self.stock.balances[&item.parse::<ItemId>().unwrap()].get()
+    }
+
+    pub(crate) fn credit_in_all(&self) -> u64 {
+        self.pay.balances.values().map(|credit| credit.get()).sum()
+    }
+
+    pub(crate) fn stock_in_all(&self) -> u64 {
+        self.stock.balances.values().map(|stock| stock.get()).sum()
+    }
+}

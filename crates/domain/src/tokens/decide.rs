@@ -1,0 +1,277 @@
+//! The judge: may these tokens be issued, locked, renewed, given back?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::spend::{HOLD_PREFIX, decide_spend};
+use super::{LockRow, LockTokens, NO_END, Name, Token, TokenCommand, TokenEffect, TokenId};
+use super::{TokenOutcome, TokenRefusal};
+use crate::effects::Effects;
+use crate::ids::Millis;
+use crate::planted;
+use crate::view::View;
+
+type Verdict = Result<TokenOutcome, TokenRefusal>;
+
+/// Decides a command whose record lies at `offset`. A refusal leaves nothing behind.
+pub(crate) fn decide_tokens(
+    view: &impl View,
+    now: Millis,
+    offset: u64,
+    command: &TokenCommand,
+    effects: &mut Effects,
+) -> TokenOutcome {
+    let before = effects.tokens.len();
+    let verdict = match command {
+        TokenCommand::Issue { tokens } => issue(view, tokens, effects),
+        TokenCommand::Lock(command) => lock(view, now, offset + 1, command, effects),
+        TokenCommand::Spend(command) => decide_spend(view, now, command, effects),
+        TokenCommand::Update { consumed, produced } => update(view, consumed, produced, effects),
+        TokenCommand::Unlock { spender, fence } => unlock(view, now, spender, *fence, effects),
+        TokenCommand::Renew { spender, fence, lease_ms } => {
+            renew(view, now, spender, *fence, *lease_ms, effects)
+        }
+    };
+    verdict.unwrap_or_else(|refusal| {
+        effects.tokens.truncate(before);
+        TokenOutcome::Refused(refusal)
+    })
+}
+
+/// Ends up to `max` locks whose lease has run out. Nobody depends on it: an ended lease locks nothing.
+pub(crate) fn end_leases(view: &impl View, now: Millis, max: usize, effects: &mut Effects) -> u64 {
+    let due = view.due_leases(now, max);
+    for row in &due {
+        assert!(!row.is_live(now), "the lease of {} is not over", row.spender);
+        effects.tokens.push(ended(row));
+    }
+    due.len() as u64
+}
+
+pub(super) fn ended(row: &LockRow) -> TokenEffect {
+    TokenEffect::Unlocked { spender: row.spender.clone(), fence: row.fence }
+}
+
+/// The spender's live lock, of that fence if one is told.
+pub(super) fn live_lock<'a>(
+    view: &'a impl View,
+    now: Millis,
+    spender: &str,
+    fence: Option<u64>,
+) -> Result<&'a Arc<LockRow>, TokenRefusal> {
+    let lost = |why| Err(TokenRefusal::LeaseLost(why));
+    match view.lock(spender) {
+        None => lost("it holds nothing"),
+        Some(row) if fence.is_some_and(|fence| fence != row.fence) => {
+            lost("the fence is of another selection")
+        }
+        Some(row) if !row.is_live(now) && !planted::spend_after_lease() => lost("the lease is over"),
+        Some(row) => Ok(row),
+    }
+}
+
+fn not_reserved(id: &TokenId) -> Result<(), TokenRefusal> {
+    if id.as_str().starts_with(HOLD_PREFIX) {
+        let why = format!("token ids that begin with {HOLD_PREFIX} are made by transfers alone; {id} is one");
+        return Err(TokenRefusal::Invalid(why));
+    }
+    Ok(())
+}
+
+fn issue(view: &impl View, tokens: &[Token], effects: &mut Effects) -> Verdict {
+    let mut new = BTreeSet::new();
+    for token in tokens {
+        not_reserved(&token.id)?;
+        if view.is_consumed(&token.id) {
+            return Err(TokenRefusal::Consumed(token.id.clone()));
+        }
+        if view.token(&token.id).is_some() || !new.insert(&token.id) {
+            return Err(TokenRefusal::Exists(token.id.clone()));
+        }
+        effects.tokens.push(TokenEffect::Produced(token.clone()));
+    }
+    Ok(TokenOutcome::Issued)
+}
+
+fn lock(view: &impl View, now: Millis, fence: u64, command: &LockTokens, effects: &mut Effects) -> Verdict {
+    let LockTokens { spender, ids, amount, lease_ms, body } = command;
+    if view.spend(spender).is_some() {
+        return Err(TokenRefusal::SpenderInUse("it has spent already"));
+    }
+    match view.lock(spender) {
+        Some(row) if row.is_live(now) && row.body == *body && row.funding.is_none() => {
+            return Ok(TokenOutcome::Locked(Arc::clone(row)));
+        }
+        Some(row) if row.is_live(now) => {
+            return Err(TokenRefusal::SpenderInUse("it holds a selection of another request"));
+        }
+        Some(row) => effects.tokens.push(ended(row)),
+        None => {}
+    }
+    let row = LockRow {
+        spender: spender.clone(),
+        fence,
+        since: now,
+        expires_at: now.saturating_add(*lease_ms).min(NO_END - 1),
+        amount: *amount,
+        body: *body,
+        tokens: ids.clone(),
+        funding: None,
+    };
+    take(view, now, row, effects)
+}
+
+/// Locks tokens for a transfer: no lease ends that, the transfer does.
+pub(crate) fn hold_for_transfer(
+    view: &impl View,
+    now: Millis,
+    row: LockRow,
+    effects: &mut Effects,
+) -> Verdict {
+    if view.spend(&row.spender).is_some() {
+        return Err(TokenRefusal::SpenderInUse("it has spent already"));
+    }
+    match view.lock(&row.spender) {
+        Some(held) if held.is_live(now) => {
+            return Err(TokenRefusal::SpenderInUse("it holds a selection of another request"));
+        }
+        Some(held) => effects.tokens.push(ended(held)),
+        None => {}
+    }
+    take(view, now, row, effects)
+}
+
+/// The transfer gives its tokens back.
+pub(crate) fn end_hold(row: &LockRow, effects: &mut Effects) {
+    assert!(row.funding.is_some(), "{} holds tokens for a transfer", row.spender);
+    effects.tokens.push(ended(row));
+}
+
+/// A spend makes outputs of what its inputs are: they must be alike in all but owner, issuer and attributes.
+fn goes_with(first: &Token, other: &Token) -> Result<(), TokenRefusal> {
+    let (first, other) = (&*first.kind, &*other.kind);
+    let what = if first.notary != other.notary {
+        "notaries"
+    } else if (&first.currency, &first.token_type) != (&other.currency, &other.token_type) {
+        "currencies or types"
+    } else {
+        return Ok(());
+    };
+    Err(TokenRefusal::Invalid(format!("tokens of two {what} in one selection")))
+}
+
+/// Puts the lock on its tokens, if each of them is live and free.
+fn take(view: &impl View, now: Millis, row: LockRow, effects: &mut Effects) -> Verdict {
+    if row.tokens.is_empty() {
+        return Err(TokenRefusal::Invalid("a lock without tokens".into()));
+    }
+    let mut seen = BTreeSet::new();
+    let mut over: BTreeSet<&Name> = BTreeSet::new();
+    let mut first: Option<&Token> = None;
+    for id in &row.tokens {
+        if !seen.insert(id) {
+            return Err(TokenRefusal::Invalid(format!("token {id} is named twice")));
+        }
+        let Some(found) = view.token(id) else {
+            let gone = view.is_consumed(id);
+            return Err(if gone { TokenRefusal::Consumed } else { TokenRefusal::Unknown }(id.clone()));
+        };
+        goes_with(first.get_or_insert(&found.token), &found.token)?;
+        // Who locks anew has given its own former lock back above.
+        let Some(holder) = found.holder.as_ref().filter(|holder| **holder != row.spender) else { continue };
+        let held = view.lock(holder).expect("a holder has its lock");
+        if planted::lock_over_lock() {
+            continue;
+        }
+        if held.is_live(now) {
+            return Err(TokenRefusal::Taken(id.clone()));
+        }
+        if over.insert(holder) {
+            effects.tokens.push(ended(held));
+        }
+    }
+    let row = Arc::new(row);
+    effects.tokens.push(TokenEffect::Locked(Arc::clone(&row)));
+    Ok(TokenOutcome::Locked(row))
+}
+
+fn unlock(
+    view: &impl View,
+    now: Millis,
+    spender: &str,
+    fence: Option<u64>,
+    effects: &mut Effects,
+) -> Verdict {
+    let Some(row) = view.lock(spender) else { return Ok(TokenOutcome::Released(0)) };
+    if fence.is_some_and(|fence| fence != row.fence) && row.is_live(now) {
+        return Err(TokenRefusal::LeaseLost("the fence is of another selection"));
+    }
+    if row.funding.is_some() {
+        return Err(TokenRefusal::SpenderInUse("a transfer holds it and will end it"));
+    }
+    effects.tokens.push(ended(row));
+    Ok(TokenOutcome::Released(if row.is_live(now) { row.tokens.len() } else { 0 }))
+}
+
+fn renew(
+    view: &impl View,
+    now: Millis,
+    spender: &str,
+    fence: Option<u64>,
+    lease_ms: i64,
+    effects: &mut Effects,
+) -> Verdict {
+    let row = live_lock(view, now, spender, fence)?;
+    if row.funding.is_some() {
+        return Err(TokenRefusal::SpenderInUse("a transfer holds it and will end it"));
+    }
+    let (fence, expires_at) = (row.fence, now.saturating_add(lease_ms).min(NO_END - 1));
+    effects.tokens.push(TokenEffect::Renewed { spender: row.spender.clone(), fence, expires_at });
+    Ok(TokenOutcome::Renewed { fence, expires_at })
+}
+
+/// An outside ledger is right, whatever is locked here: a holder of a consumed token loses its lock. What was consumed once
+/// never comes alive, also if its produce comes later.
+fn update(view: &impl View, consumed: &[TokenId], produced: &[Token], effects: &mut Effects) -> Verdict {
+    let mut gone: BTreeSet<&TokenId> = BTreeSet::new();
+    let mut lived = 0;
+    let mut broken: BTreeSet<&Name> = BTreeSet::new();
+    for id in consumed {
+        if view.is_consumed(id) || !gone.insert(id) {
+            continue;
+        }
+        if view.token(id).is_none() {
+            // A tombstone there would be in the way of a transfer that is yet to pay out.
+            not_reserved(id)?;
+        }
+        if let Some(holder) = view.token(id).and_then(|row| row.holder.as_ref())
+            && broken.insert(holder)
+        {
+            let held = view.lock(holder).expect("a holder has its lock");
+            if held.funding.is_some() {
+                let why = format!("token {id} is held by transfer {holder}; end the transfer first");
+                return Err(TokenRefusal::Invalid(why));
+            }
+            effects.tokens.push(ended(held));
+        }
+        lived += usize::from(view.token(id).is_some());
+        effects.tokens.push(TokenEffect::Consumed(id.clone()));
+    }
+    let mut new: BTreeMap<&TokenId, &Token> = BTreeMap::new();
+    for token in produced {
+        if view.is_consumed(&token.id) || gone.contains(&token.id) {
+            continue;
+        }
+        let known = view.token(&token.id).map(|row| &row.token).or_else(|| new.get(&token.id).copied());
+        match known {
+            Some(known) if known == token => {}
+            Some(_) => return Err(TokenRefusal::Exists(token.id.clone())),
+            None => {
+                not_reserved(&token.id)?;
+                new.insert(&token.id, token);
+                effects.tokens.push(TokenEffect::Produced(token.clone()));
+            }
+        }
+    }
+    Ok(TokenOutcome::Updated { produced: new.len(), consumed: lived })
+}

@@ -1,0 +1,82 @@
+//! A spend: inputs go, outputs and change come, and the spender's name is used up.
+
+use std::sync::Arc;
+
+use holdfast_tokens::plan_spend;
+
+use super::decide::{ended, live_lock};
+use super::{LockRow, SpendRow, SpendTokens, Token, TokenEffect, TokenOutcome, TokenRefusal, Transaction};
+use crate::effects::Effects;
+use crate::ids::{Millis, TransferId};
+use crate::view::View;
+
+/// Tokens that a transfer paid out begin so. Nobody else may bring such an id, so a fulfil never finds its outputs taken.
+pub(super) const HOLD_PREFIX: &str = "hold:";
+
+pub(super) fn decide_spend(
+    view: &impl View,
+    now: Millis,
+    command: &SpendTokens,
+    effects: &mut Effects,
+) -> Result<TokenOutcome, TokenRefusal> {
+    let SpendTokens { request, body, transaction } = command;
+    if let Some(done) = view.spend(&request.spender) {
+        return if done.body == *body {
+            Ok(TokenOutcome::Spent(Arc::clone(done)))
+        } else {
+            Err(TokenRefusal::SpenderInUse("it has spent to other outputs"))
+        };
+    }
+    let lock = live_lock(view, now, &request.spender, request.fence)?;
+    if lock.funding.is_some() {
+        return Err(TokenRefusal::SpenderInUse("a transfer holds it and will end it"));
+    }
+    let id = TransferId(*transaction).to_string();
+    let produced = plan_spend(&inputs(view, lock), request, &id)
+        .map_err(|refusal| TokenRefusal::Invalid(refusal.to_string()))?;
+    let row = exchange(view, lock, id, produced, *body, effects)?;
+    Ok(TokenOutcome::Spent(row))
+}
+
+/// The spend that ends a transfer's hold: its amount to the payee's wallet, the rest back.
+pub(crate) fn transaction_of(
+    view: &impl View,
+    lock: &LockRow,
+    payee_wallet: &super::Name,
+    effects: &mut Effects,
+) -> Result<(), TokenRefusal> {
+    let output = super::Output::new(payee_wallet.clone(), lock.amount);
+    let request = super::SpendRequest::new(lock.spender.clone(), vec![output]);
+    let id = format!("{HOLD_PREFIX}{}", lock.spender);
+    let produced = plan_spend(&inputs(view, lock), &request, &id)
+        .map_err(|refusal| TokenRefusal::Invalid(refusal.to_string()))?;
+    exchange(view, lock, id, produced, lock.body, effects).map(drop)
+}
+
+fn inputs(view: &impl View, lock: &LockRow) -> Vec<Token> {
+    let token = |id| view.token(id).expect("what is locked lives").token.clone();
+    lock.tokens.iter().map(token).collect()
+}
+
+fn exchange(
+    view: &impl View,
+    lock: &LockRow,
+    id: String,
+    produced: Vec<Token>,
+    body: super::Fingerprint,
+    effects: &mut Effects,
+) -> Result<Arc<SpendRow>, TokenRefusal> {
+    // The transaction's number was drawn at random, so this is somebody who drew the same.
+    if let Some(known) = produced.iter().find(|token| view.token(&token.id).is_some()) {
+        return Err(TokenRefusal::Exists(known.id.clone()));
+    }
+    effects.tokens.push(ended(lock));
+    let kept = usize::from(crate::planted::kept_input());
+    effects.tokens.extend(lock.tokens.iter().skip(kept).cloned().map(TokenEffect::Consumed));
+    effects.tokens.extend(produced.iter().cloned().map(TokenEffect::Produced));
+    let consumed = lock.tokens.clone();
+    let transaction = Transaction { id: id.into(), spender: lock.spender.clone(), consumed, produced };
+    let row = Arc::new(SpendRow { transaction, body });
+    effects.tokens.push(TokenEffect::Spent(Arc::clone(&row)));
+    Ok(row)
+}

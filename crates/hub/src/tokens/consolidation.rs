@@ -1,0 +1,48 @@
+//! Shattered wallets, brought together in the background, a few at a time.
+
+use std::time::Duration;
+
+use holdfast_tokens::ConsolidationRequest;
+
+use super::limits::WALLETS_PER_STEP;
+use super::{TokenDesk, TokenError};
+
+/// When a wallet is shattered, and what is done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConsolidationOptions {
+    /// Between two looks.
+    pub every: Duration,
+    /// Wallets with fewer free tokens are left alone.
+    pub tokens_min: usize,
+    /// Tokens that are left: as many payments can go on side by side.
+    pub outputs: usize,
+    /// Tokens that are taken at most.
+    pub inputs_max: usize,
+}
+
+impl TokenDesk {
+    /// Looks at the wallets from place `from` on and brings some shattered ones together; from where to look next, and how
+    /// many it were.
+    pub async fn consolidate_some(&self, from: usize, options: &ConsolidationOptions) -> (usize, usize) {
+        let (scopes, next) = self.reader().fragmented(options.tokens_min, from, WALLETS_PER_STEP);
+        let mut done = 0;
+        for scope in scopes {
+            let spender = format!("consolidation-{:032x}", self.new_id());
+            let mut request = ConsolidationRequest::new(spender, scope, options.outputs);
+            request.max_inputs = options.inputs_max;
+            match self.consolidate(request).await {
+                Ok(Some(_)) => done += 1,
+                Ok(None) => {}
+                // The next look tries again; if the hub has stopped it says so itself.
+                Err(TokenError::Hub(refusal)) => {
+                    tracing::debug!(%refusal, "no consolidation now");
+                    break;
+                }
+                Err(TokenError::Refused(refusal)) => {
+                    tracing::debug!(%refusal, "a wallet stays shattered for now")
+                }
+            }
+        }
+        (next, done)
+    }
+}

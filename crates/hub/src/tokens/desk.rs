@@ -1,0 +1,512 @@
+//! What the edges call: claim, have it decided, answer.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use holdfast_domain::command::Command;
+use holdfast_domain::ids::Millis;
+use holdfast_domain::records::{RECORD_BYTES_MAX, Sealed};
+use holdfast_domain::tokens::{LockTokens, SpendTokens, TokenCommand, TokenOutcome, TokenRefusal};
+use holdfast_tokens::{
+    Balance, Claimed, Consolidation, ConsolidationRequest, Fragmentation, Lease, LockView, Name, Predicate,
+    Random, Refusal, Scope, SelectRequest, Selection, SpendRequest, Ticket, Token, TokenId, TokenSelector,
+    Transaction, check_lease, check_name, check_spend,
+};
+use tokio::sync::oneshot;
+
+use super::Timer;
+use super::index::{Pending, TokenIndex};
+use crate::clock::Clock;
+use crate::intake::{self, Submission};
+
+/// Takes submissions: the intake, without its type.
+pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), intake::Refusal> + Send + Sync>;
+
+/// Why a token request was not done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The vault says no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The hub takes nothing, or it is not known whether it did.
+    #[error(transparent)]
+    Hub(#[from] intake::Refusal),
+}
+
+/// The vault, for the edges. Cheap to clone.
+#[derive(Clone)]
+pub struct TokenDesk {
+    index: Arc<TokenIndex>,
+    submit: Submit,
+    clock: Arc<dyn Clock>,
+    timer: Arc<Timer>,
+    claim_attempts: usize,
+    draws: Arc<(RandomState, AtomicU64)>,
+}
+
+/// Answers of the log to one submission.
+type Decided = Result<Vec<Arc<TokenOutcome>>, intake::Refusal>;
+
+impl TokenDesk {
+    pub(crate) fn new(
+        index: Arc<TokenIndex>,
+        submit: Submit,
+        clock: Arc<dyn Clock>,
+        timer: Arc<Timer>,
+        claim_attempts: usize,
+    ) -> TokenDesk {
+        let draws = Arc::new((RandomState::new(), AtomicU64::new(0)));
+        TokenDesk { index, submit, clock, timer, claim_attempts, draws }
+    }
+
+    /// The wall clock.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.clock.read().wall
+    }
+
+    fn draw(&self) -> u64 {
+        self.draws.0.hash_one(self.draws.1.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A UUID that nobody has and nobody can guess.
+    #[must_use]
+    pub fn new_id(&self) -> u128 {
+        let drawn = u128::from(self.draw()) << 64 | u128::from(self.draw());
+        // Version 4, variant 1, as RFC 9562 has them for random ones.
+        drawn & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
+    }
+
+    /// Adds new tokens, all or none.
+    ///
+    /// # Errors
+    /// If one is there already or was consumed, or there is no room.
+    pub async fn issue(&self, tokens: Vec<Token>) -> Result<(), TokenError> {
+        tokens.iter().try_for_each(Token::check)?;
+        let room = self.index.room_for(tokens.len())?;
+        let outcome = self.decide(TokenCommand::Issue { tokens }, room).await?;
+        match &*outcome {
+            TokenOutcome::Issued => Ok(()),
+            other => Err(unexpected("", other)),
+        }
+    }
+
+    /// Chooses and locks tokens, all or nothing; waits up to `wait_ms` for those that others hold.
+    ///
+    /// # Errors
+    /// With true numbers, if there are none to be had.
+    pub async fn select(&self, request: SelectRequest, wait_ms: i64) -> Result<Selection, TokenError> {
+        self.select_where(request, None, wait_ms).await
+    }
+
+    /// The same, among the tokens that pass the predicate.
+    ///
+    /// # Errors
+    /// As [`TokenDesk::select`].
+    pub async fn select_where(
+        &self,
+        request: SelectRequest,
+        predicate: Option<&Predicate>,
+        wait_ms: i64,
+    ) -> Result<Selection, TokenError> {
+        request.check()?;
+        let until = self.now().saturating_add(wait_ms);
+        for _ in 0..self.claim_attempts {
+            let pending = match self.claim(&request, predicate, until).await? {
+                Ready::Held(selection) => return Ok(selection),
+                Ready::New(pending) => pending,
+            };
+            let lock = lock_command(&request, &pending);
+            match self.decide_claim(vec![TokenCommand::Lock(lock)], pending).await? {
+                Judged::Yes(claim, outcomes) => {
+                    let Some(TokenOutcome::Locked(row)) = outcomes.first().map(AsRef::as_ref) else {
+                        return Err(stopped());
+                    };
+                    return Ok(Selection {
+                        spender: row.spender.clone(),
+                        tokens: claim.tokens,
+                        sum: claim.sum,
+                        amount: claim.amount,
+                        expires_at: row.expires_at,
+                        fence: row.fence,
+                    });
+                }
+                Judged::No(refusal) if chooses_anew(&refusal) => {}
+                Judged::No(refusal) => return Err(refused(&request.spender, &refusal)),
+            }
+        }
+        Err(Refusal::Contention { attempts: self.claim_attempts }.into())
+    }
+
+    /// Sets tokens of a wallet aside for a transfer, whose id is their spender. Nothing is waited for, except that an equal
+    /// request of a moment ago is decided.
+    ///
+    /// # Errors
+    /// If there are none to be had, or the transfer holds some already.
+    pub async fn fund(
+        &self,
+        transfer: &str,
+        wallet: Name,
+        currency: &str,
+        amount: u64,
+    ) -> Result<FundingClaim, TokenError> {
+        let request = SelectRequest::new(transfer, Scope::wallet(wallet, currency), amount);
+        request.check()?;
+        // It will pay out the amount and change. That is later, and cannot be refused then.
+        drop(self.index.room_for(2)?);
+        match self.claim(&request, None, self.now()).await? {
+            Ready::New(pending) => Ok(FundingClaim(pending)),
+            Ready::Held(_) => {
+                let (spender, reason) = (request.spender, "it holds a selection of its own");
+                Err(Refusal::SpenderInUse { spender, reason }.into())
+            }
+        }
+    }
+
+    /// Consumes what the spender has selected; what outputs and redeemed part leave over returns.
+    ///
+    /// # Errors
+    /// If the lease is lost, or the outputs are more than the inputs.
+    pub async fn spend(&self, request: SpendRequest) -> Result<Transaction, TokenError> {
+        check_spend(&request)?;
+        // Change comes on top of the outputs, and each further issuer can split one.
+        let room = self.index.room_for(request.outputs.len().saturating_add(1))?;
+        let spender = request.spender.clone();
+        let outcome = self.decide(self.spend_command(request), room).await?;
+        match &*outcome {
+            TokenOutcome::Spent(row) => Ok(row.transaction.clone()),
+            other => Err(unexpected(&spender, other)),
+        }
+    }
+
+    /// Takes over what happened on an outside ledger, in any order. Returns how many tokens came and went.
+    ///
+    /// # Errors
+    /// If a token is there already and is another one, or a transfer holds a consumed one.
+    pub async fn update(
+        &self,
+        consumed: Vec<TokenId>,
+        produced: Vec<Token>,
+    ) -> Result<(usize, usize), TokenError> {
+        consumed.iter().try_for_each(|id| check_name("a consumed id", id.as_str()))?;
+        produced.iter().try_for_each(Token::check)?;
+        let room = self.index.room_for(produced.len())?;
+        let outcome = self.decide(TokenCommand::Update { consumed, produced }, room).await?;
+        match &*outcome {
+            TokenOutcome::Updated { produced, consumed } => Ok((*produced, *consumed)),
+            other => Err(unexpected("", other)),
+        }
+    }
+
+    /// Brings the small tokens of an owner into few; `None` if that would not leave fewer.
+    ///
+    /// # Errors
+    /// As [`TokenDesk::select`] and [`TokenDesk::spend`].
+    pub async fn consolidate(
+        &self,
+        request: ConsolidationRequest,
+    ) -> Result<Option<Transaction>, TokenError> {
+        request.check()?;
+        let (select, predicate) = Consolidation::select_request(&request);
+        select.check()?;
+        for _ in 0..self.claim_attempts {
+            let pending = match self.claim(&select, predicate.as_ref(), self.now()).await {
+                Ok(Ready::New(pending)) => pending,
+                Ok(Ready::Held(_)) => {
+                    let (spender, reason) = (request.spender, "it holds a selection of another request");
+                    return Err(Refusal::SpenderInUse { spender, reason }.into());
+                }
+                Err(TokenError::Refused(Refusal::InsufficientFunds(_) | Refusal::FundsLocked(_))) => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            };
+            let claim = pending.claim();
+            let Some(spend) = Consolidation::spend_of(&request, &claim.tokens, claim.sum, None) else {
+                return Ok(None);
+            };
+            let room = self.index.room_for(spend.outputs.len())?;
+            // Two records of one submission are decided in one frame: nobody comes between lock and spend.
+            let commands =
+                vec![TokenCommand::Lock(lock_command(&select, &pending)), self.spend_command(spend)];
+            let judged = self.decide_claim(commands, pending).await?;
+            drop(room);
+            match judged {
+                Judged::Yes(_, outcomes) => {
+                    return match outcomes.get(1).map(AsRef::as_ref) {
+                        Some(TokenOutcome::Spent(row)) => Ok(Some(row.transaction.clone())),
+                        Some(other) => Err(unexpected(&request.spender, other)),
+                        None => Err(stopped()),
+                    };
+                }
+                Judged::No(refusal) if chooses_anew(&refusal) => {}
+                Judged::No(refusal) => return Err(refused(&request.spender, &refusal)),
+            }
+        }
+        Err(Refusal::Contention { attempts: self.claim_attempts }.into())
+    }
+
+    /// Moves the end of a live lease to `lease_ms` from now.
+    ///
+    /// # Errors
+    /// If the lease is lost.
+    pub async fn renew(&self, spender: Name, fence: Option<u64>, lease_ms: i64) -> Result<Lease, TokenError> {
+        check_lease(lease_ms)?;
+        check_name("the spender", &spender)?;
+        let command = TokenCommand::Renew { spender: spender.clone(), fence, lease_ms };
+        match &*self.decide(command, ()).await? {
+            TokenOutcome::Renewed { fence, expires_at } => {
+                Ok(Lease { expires_at: *expires_at, fence: *fence })
+            }
+            other => Err(unexpected(&spender, other)),
+        }
+    }
+
+    /// Frees what a spender has locked; how many tokens that were.
+    ///
+    /// # Errors
+    /// If a transfer holds them.
+    pub async fn release(&self, spender: Name, fence: Option<u64>) -> Result<usize, TokenError> {
+        check_name("the spender", &spender)?;
+        let command = TokenCommand::Unlock { spender: spender.clone(), fence };
+        match &*self.decide(command, ()).await? {
+            TokenOutcome::Released(count) => Ok(*count),
+            other => Err(unexpected(&spender, other)),
+        }
+    }
+
+    /// What an owner has.
+    ///
+    /// # Errors
+    /// If the index for that kind of owner cannot be built.
+    pub fn balance(&self, scope: &Scope) -> Result<Balance, TokenError> {
+        Ok(self.index.selector().balance(scope, self.now())?)
+    }
+
+    /// How shattered an owner's free tokens are.
+    ///
+    /// # Errors
+    /// As [`TokenDesk::balance`].
+    pub fn fragmentation(&self, scope: &Scope) -> Result<Fragmentation, TokenError> {
+        Ok(self.index.selector().fragmentation(scope, self.now())?)
+    }
+
+    /// The live locks on an owner's tokens; of everybody without a scope.
+    ///
+    /// # Errors
+    /// As [`TokenDesk::balance`].
+    pub fn locks(&self, scope: Option<&Scope>) -> Result<Vec<LockView>, TokenError> {
+        Ok(self.index.selector().locks(scope, self.now())?)
+    }
+
+    /// Shows the counters of the index to whoever gathers metrics.
+    pub fn publish_metrics(&self) {
+        super::meters::publish(&self.index, self.now());
+    }
+
+    /// The selector, for reading alone: what changes it is the log.
+    #[must_use]
+    pub fn reader(&self) -> &holdfast_tokens::MemorySelector {
+        self.index.selector()
+    }
+
+    fn spend_command(&self, request: SpendRequest) -> TokenCommand {
+        let (body, transaction) = (request.fingerprint(), self.new_id());
+        TokenCommand::Spend(SpendTokens { request, body, transaction })
+    }
+
+    /// Sets tokens aside, waiting for them until `until`.
+    async fn claim(
+        &self,
+        request: &SelectRequest,
+        predicate: Option<&Predicate>,
+        until: Millis,
+    ) -> Result<Ready, TokenError> {
+        loop {
+            let followed = self.index.followed();
+            tokio::pin!(followed);
+            // From here on no news is missed.
+            followed.as_mut().enable();
+            match self.claim_once(request, predicate, until).await {
+                // The same request a moment ago is on its way to the disk: its answer is this one's too.
+                Err(Refusal::SpenderInUse { reason, .. }) if reason == holdfast_tokens::NOT_DECIDED => {
+                    followed.await
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    async fn claim_once(
+        &self,
+        request: &SelectRequest,
+        predicate: Option<&Predicate>,
+        until: Millis,
+    ) -> Result<Ready, Refusal> {
+        let now = self.now();
+        let (send, receive) = oneshot::channel();
+        let index = Arc::clone(&self.index);
+        let answer = Box::new(move |outcome: Result<Claimed, Refusal>| {
+            let ready = outcome.map(|claimed| match claimed {
+                Claimed::New(claim) => Ready::New(Pending::new(&index, claim, now)),
+                Claimed::Held(selection) => Ready::Held(selection),
+            });
+            // If the asker has gone the claim is dropped here, and undone.
+            drop(send.send(ready));
+        });
+        let random = Random::new(self.draw());
+        let ticket = self.index.selector().claim_or_wait(
+            request.clone(),
+            predicate.cloned(),
+            until,
+            now,
+            random,
+            answer,
+        );
+        let waiting = ticket.map(|ticket| {
+            self.timer.look();
+            Waiting { desk: self, ticket }
+        });
+        let outcome = receive.await;
+        if let Some(waiting) = waiting {
+            std::mem::forget(waiting);
+        }
+        outcome.unwrap_or_else(|_| Err(Refusal::StoreUnavailable("the hub is ending".into())))
+    }
+
+    async fn decide(
+        &self,
+        command: TokenCommand,
+        keep: impl Send + 'static,
+    ) -> Result<Arc<TokenOutcome>, TokenError> {
+        let outcomes = self.submit(vec![command], move |_| drop(keep)).await??;
+        outcomes.into_iter().next().ok_or_else(stopped)
+    }
+
+    /// Has a claim decided. On a yes the log has made it a lock; else it is undone, also if nobody waits any more.
+    async fn decide_claim(
+        &self,
+        commands: Vec<TokenCommand>,
+        pending: Pending,
+    ) -> Result<Judged, TokenError> {
+        let (send, receive) = oneshot::channel();
+        let decided = self.submit(commands, move |outcomes: &Decided| {
+            let first = outcomes.as_ref().ok().and_then(|outcomes| outcomes.first());
+            let claim = match first.map(AsRef::as_ref) {
+                Some(TokenOutcome::Locked(_)) => Some(pending.decided()),
+                _ => None,
+            };
+            drop(send.send(claim));
+        });
+        let outcomes = decided.await??;
+        let claim = receive.await.ok().flatten();
+        match (claim, outcomes.first().map(AsRef::as_ref)) {
+            (Some(claim), Some(TokenOutcome::Locked(_))) => Ok(Judged::Yes(claim, outcomes)),
+            (_, Some(TokenOutcome::Refused(refusal))) => Ok(Judged::No(refusal.clone())),
+            _ => Err(stopped()),
+        }
+    }
+
+    /// Has commands decided together. `first` runs as soon as they are, whether anybody still waits or not.
+    async fn submit(
+        &self,
+        commands: Vec<TokenCommand>,
+        first: impl FnOnce(&Decided) + Send + 'static,
+    ) -> Result<Decided, TokenError> {
+        let bytes: usize = commands.iter().map(TokenCommand::record_bytes_max).sum();
+        if bytes > RECORD_BYTES_MAX {
+            return Err(intake::Refusal::TooLarge(bytes).into());
+        }
+        let commands: Vec<Command> =
+            commands.into_iter().map(|command| Command::Token(Box::new(command))).collect();
+        let records = Sealed::of(&commands);
+        let (send, receive) = oneshot::channel();
+        let answer =
+            Box::new(move |outcomes: Result<Vec<holdfast_domain::effects::Outcome>, intake::Refusal>| {
+                let decided: Decided = outcomes
+                    .map(|outcomes| outcomes.into_iter().filter_map(|outcome| outcome.token).collect());
+                first(&decided);
+                drop(send.send(decided));
+            });
+        (self.submit)(Submission::new(records, answer))?;
+        receive.await.map_err(|_| stopped())
+    }
+}
+
+/// Tokens that are set aside for a transfer. When it is dropped they are free again, unless the log has made them the
+/// transfer's hold by then: the answer of the submission is where to keep it.
+#[must_use = "dropped, the tokens are free again"]
+pub struct FundingClaim(Pending);
+
+impl FundingClaim {
+    /// The tokens.
+    #[must_use]
+    pub fn ids(&self) -> Vec<TokenId> {
+        self.0.claim().tokens.iter().map(|token| token.id.clone()).collect()
+    }
+}
+
+/// What a claim came to.
+enum Ready {
+    New(Pending),
+    Held(Selection),
+}
+
+/// What the log said to a claim.
+enum Judged {
+    Yes(holdfast_tokens::Claim, Vec<Arc<TokenOutcome>>),
+    No(TokenRefusal),
+}
+
+/// A request that waits; called off if its asker goes away.
+struct Waiting<'a> {
+    desk: &'a TokenDesk,
+    ticket: Ticket,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.desk.index.selector().call_off(&self.ticket, self.desk.now());
+    }
+}
+
+fn lock_command(request: &SelectRequest, pending: &Pending) -> LockTokens {
+    let claim = pending.claim();
+    LockTokens {
+        spender: claim.spender.clone(),
+        ids: claim.tokens.iter().map(|token| token.id.clone()).collect(),
+        amount: claim.amount,
+        lease_ms: request.lease_ms,
+        body: request.fingerprint(),
+    }
+}
+
+/// The index was behind the log: others are worth a try.
+const fn chooses_anew(refusal: &TokenRefusal) -> bool {
+    matches!(refusal, TokenRefusal::Taken(_) | TokenRefusal::Consumed(_) | TokenRefusal::Unknown(_))
+}
+
+fn stopped() -> TokenError {
+    TokenError::Hub(intake::Refusal::Unknown("the hub stopped".to_owned()))
+}
+
+fn unexpected(spender: &str, outcome: &TokenOutcome) -> TokenError {
+    match outcome {
+        TokenOutcome::Refused(refusal) => refused(spender, refusal),
+        _ => stopped(),
+    }
+}
+
+fn refused(spender: &str, refusal: &TokenRefusal) -> TokenError {
+    let spender = Name::from(spender);
+    TokenError::Refused(match refusal {
+        TokenRefusal::Taken(_) => Refusal::Contention { attempts: 1 },
+        TokenRefusal::Consumed(id) => Refusal::TokenConsumed(id.clone()),
+        TokenRefusal::Unknown(id) => Refusal::UnknownToken(id.clone()),
+        TokenRefusal::Exists(id) => Refusal::TokenExists(id.clone()),
+        TokenRefusal::LeaseLost(reason) => Refusal::LeaseLost { spender, reason },
+        TokenRefusal::SpenderInUse(reason) => Refusal::SpenderInUse { spender, reason },
+        TokenRefusal::Invalid(why) => Refusal::Invalid(why.clone()),
+    })
+}

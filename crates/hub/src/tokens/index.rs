@@ -1,0 +1,216 @@
+//! The selector in memory, following the log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use holdfast_domain::ids::Millis;
+use holdfast_domain::tokens::{LockRow, TokenEffect, TokenId};
+use holdfast_store::Store;
+use holdfast_tokens::{Claim, Config, LockRecord, MemorySelector, Refusal, Token};
+use tokio::sync::Notify;
+
+use super::TokenOptions;
+
+/// Tokens that are loaded together at the start.
+const LOAD_PAGE: usize = 4_096;
+
+/// What can be selected: the durable tokens and locks, and claims that are on their way.
+pub struct TokenIndex {
+    selector: MemorySelector,
+    max: usize,
+    /// Tokens that records on their way may add.
+    coming: AtomicUsize,
+    /// Told whenever a frame with tokens is durable.
+    followed: Notify,
+    errors: metrics::Counter,
+}
+
+impl TokenIndex {
+    /// The index of what a store holds.
+    ///
+    /// # Errors
+    /// If the tokens and locks of the store contradict each other.
+    pub fn of(store: &impl Store, now: Millis, options: &TokenOptions) -> Result<TokenIndex, Refusal> {
+        let selector = MemorySelector::new(Config {
+            // The bound is the desk's: what is in the log must find its place.
+            tokens_max: usize::MAX,
+            bytes_max: usize::MAX,
+            waiters_max: options.waiters_max,
+            indexes: options.indexes.kinds(),
+            // What was consumed or spent is remembered by the store, for ever; the index needs the newest only.
+            ..Config::default()
+        });
+        load(&selector, store, now)?;
+        Ok(TokenIndex {
+            selector,
+            max: options.max,
+            coming: AtomicUsize::new(0),
+            followed: Notify::new(),
+            errors: metrics::counter!("holdfast_token_index_errors_total"),
+        })
+    }
+
+    pub(super) const fn selector(&self) -> &MemorySelector {
+        &self.selector
+    }
+
+    /// Ready when the next frame with tokens is durable.
+    pub(super) fn followed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.followed.notified()
+    }
+
+    /// Takes room for tokens that a record may add, until the room is dropped.
+    pub(super) fn room_for(self: &Arc<Self>, tokens: usize) -> Result<Room, Refusal> {
+        let live = usize::try_from(self.selector.counters().tokens).unwrap_or(usize::MAX);
+        let coming = self.coming.fetch_add(tokens, Ordering::Relaxed);
+        let room = Room { index: Arc::clone(self), tokens };
+        if live.saturating_add(coming).saturating_add(tokens) > self.max {
+            return Err(Refusal::Full { what: "the vault (tokens.max) is", limit: self.max });
+        }
+        Ok(room)
+    }
+
+    /// Takes over what a durable frame of that time did.
+    pub(crate) fn follow(&self, effects: &[TokenEffect], time: Millis) {
+        let mut rest = effects;
+        while let Some((effect, after)) = rest.split_first() {
+            let (followed, left) = match effect {
+                TokenEffect::Locked(row) => (self.selector.apply_lock(&lock_record(row), time), after),
+                TokenEffect::Renewed { spender, fence, expires_at } => {
+                    (self.selector.apply_renew(spender, *fence, *expires_at, time).map(drop), after)
+                }
+                TokenEffect::Unlocked { spender, fence } => match spend_after(after, spender) {
+                    Some((row, left)) => (self.selector.apply_spend(&row.transaction, row.body, time), left),
+                    None => (self.selector.apply_unlock(spender, Some(*fence), time).map(drop), after),
+                },
+                TokenEffect::Spent(row) => {
+                    (self.selector.apply_spend(&row.transaction, row.body, time), after)
+                }
+                TokenEffect::Produced(_) | TokenEffect::Consumed(_) => {
+                    let (consumed, produced, left) = exchange(rest);
+                    (self.selector.apply_update(&consumed, produced, time).map(drop), left)
+                }
+            };
+            if let Err(refusal) = followed {
+                // The log is right. Whoever selects is judged by it; only the choice may be worse until a restart.
+                self.errors.increment(1);
+                tracing::error!(%refusal, ?effect, "the index of tokens could not follow the log; restart to load it anew");
+            }
+            rest = left;
+        }
+        self.followed.notify_waiters();
+    }
+}
+
+/// Room for tokens that are on their way.
+pub(super) struct Room {
+    index: Arc<TokenIndex>,
+    tokens: usize,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.index.coming.fetch_sub(self.tokens, Ordering::Relaxed);
+    }
+}
+
+/// A claim that is undone unless the log has taken it over.
+pub(super) struct Pending {
+    index: Arc<TokenIndex>,
+    claim: Option<Claim>,
+    now: Millis,
+}
+
+impl Pending {
+    pub(super) fn new(index: &Arc<TokenIndex>, claim: Claim, now: Millis) -> Pending {
+        Pending { index: Arc::clone(index), claim: Some(claim), now }
+    }
+
+    pub(super) fn claim(&self) -> &Claim {
+        self.claim.as_ref().expect("it is there until the end")
+    }
+
+    /// The lock stands: following the log has made it one.
+    pub(super) fn decided(mut self) -> Claim {
+        self.claim.take().expect("it is there until the end")
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            self.index.selector.undo(&claim, self.now);
+            // Who waited for its outcome chooses for himself now.
+            self.index.followed.notify_waiters();
+        }
+    }
+}
+
+fn load(selector: &MemorySelector, store: &impl Store, now: Millis) -> Result<(), Refusal> {
+    selector.begin_load();
+    let mut page: Vec<Token> = Vec::with_capacity(LOAD_PAGE);
+    let mut loaded = Ok(());
+    store.tokens(&mut |row| {
+        page.push(row.token.clone());
+        if page.len() == LOAD_PAGE && loaded.is_ok() {
+            loaded = selector.load_page(std::mem::take(&mut page)).map(drop);
+        }
+    });
+    loaded?;
+    selector.load_page(page)?;
+    let mut locked = Ok(());
+    store.locks(&mut |row| {
+        if row.is_live(now) && locked.is_ok() {
+            locked = selector.apply_lock(&lock_record(row), now);
+        }
+    });
+    selector.end_load();
+    locked
+}
+
+fn lock_record(row: &LockRow) -> LockRecord {
+    LockRecord {
+        spender: row.spender.clone(),
+        fence: row.fence,
+        since: row.since,
+        expires_at: row.expires_at,
+        amount: row.amount,
+        body: row.body,
+        ids: row.tokens.clone(),
+    }
+}
+
+/// If what follows the end of a lock is its spend: the spend, and what follows that. Done in one step, so that nobody sees its
+/// inputs free in between.
+fn spend_after<'a>(
+    effects: &'a [TokenEffect],
+    spender: &str,
+) -> Option<(&'a holdfast_domain::tokens::SpendRow, &'a [TokenEffect])> {
+    let moves = |effect: &&TokenEffect| matches!(effect, TokenEffect::Produced(_) | TokenEffect::Consumed(_));
+    let count = effects.iter().take_while(moves).count();
+    match effects.get(count) {
+        Some(TokenEffect::Spent(row)) if *row.transaction.spender == *spender => {
+            Some((row, &effects[count + 1..]))
+        }
+        _ => None,
+    }
+}
+
+/// Tokens that were issued together or one after another are taken in so many at a time.
+const PRODUCED_TOGETHER: usize = 4_096;
+
+/// The moves that stand together at the beginning, and what follows them.
+fn exchange(effects: &[TokenEffect]) -> (Vec<TokenId>, Vec<Token>, &[TokenEffect]) {
+    let (mut consumed, mut produced) = (Vec::new(), Vec::new());
+    for (at, effect) in effects.iter().enumerate() {
+        if consumed.is_empty() && produced.len() == PRODUCED_TOGETHER {
+            return (consumed, produced, &effects[at..]);
+        }
+        match effect {
+            TokenEffect::Consumed(id) => consumed.push(id.clone()),
+            TokenEffect::Produced(token) => produced.push(token.clone()),
+            _ => return (consumed, produced, &effects[at..]),
+        }
+    }
+    (consumed, produced, &[])
+}

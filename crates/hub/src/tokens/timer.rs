@@ -1,0 +1,66 @@
+//! A thread that wakes those who wait for tokens when a lease or their own patience ends. It sleeps until then.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::TokenIndex;
+use crate::clock::Clock;
+
+/// Nobody waits: it looks again when somebody does, and now and then.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Says when to look again.
+#[derive(Default)]
+pub(crate) struct Timer {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    look: bool,
+    ended: bool,
+}
+
+impl Timer {
+    /// Starts the thread.
+    pub(crate) fn start(
+        self: &Arc<Timer>,
+        index: Arc<TokenIndex>,
+        clock: Arc<dyn Clock>,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let timer = Arc::clone(self);
+        std::thread::Builder::new().name("token timer".to_owned()).spawn(move || timer.run(&index, &*clock))
+    }
+
+    /// Somebody began to wait: the next end may be sooner now.
+    pub(super) fn look(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).look = true;
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn end(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+        self.changed.notify_one();
+    }
+
+    fn run(&self, index: &TokenIndex, clock: &dyn Clock) {
+        loop {
+            let now = clock.read().wall;
+            let wait = index.selector().next_wakeup().map_or(IDLE, |next| {
+                Duration::from_millis(u64::try_from(next.saturating_sub(now)).unwrap_or(0)).min(IDLE)
+            });
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let quiet = |state: &mut State| !state.look && !state.ended;
+            let waited = self.changed.wait_timeout_while(state, wait, quiet);
+            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if state.ended {
+                return;
+            }
+            state.look = false;
+            drop(state);
+            index.selector().tick(clock.read().wall);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The hub's vault keeps the contract of every selector, also over restarts.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use holdfast_hub::clock::{Clock, Reading};
+use holdfast_hub::limits::HubOptions;
+use holdfast_hub::tokens::{TokenDesk, TokenError};
+use holdfast_hub::{Hub, Opened};
+use holdfast_log::SimFs;
+use holdfast_tokens::conformance::{Restart, START, run_all};
+use holdfast_tokens::{
+    Balance, Lease, LockView, Predicate, Random, Refusal, Scope, SelectRequest, Selection, SpendRequest,
+    Token, TokenId, TokenSelector, Transaction,
+};
+
+use crate::support::{LOG_ID, small_segments};
+
+/// Follows the times that the suite brings; never back, as a hub's time does not.
+struct SuiteClock(Mutex<i64>);
+
+impl SuiteClock {
+    fn at(&self, now: i64) {
+        let mut latest = self.0.lock().unwrap();
+        *latest = now.max(*latest);
+    }
+}
+
+impl Clock for SuiteClock {
+    fn read(&self) -> Reading {
+        let now = *self.0.lock().unwrap();
+        Reading { wall: now, monotonic: now }
+    }
+}
+
+/// A hub on a simulated disk, as a selector.
+struct HubSelector {
+    fs: SimFs,
+    clock: Arc<SuiteClock>,
+    hub: Hub,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl HubSelector {
+    fn open(fs: SimFs, now: i64) -> HubSelector {
+        let clock = Arc::new(SuiteClock(Mutex::new(now)));
+        let opened =
+            Opened::open(Arc::new(fs.clone()), Path::new("/data"), small_segments(), LOG_ID).unwrap();
+        let hub = Hub::start(opened, clock.clone(), HubOptions::default()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        HubSelector { fs, clock, hub, runtime }
+    }
+
+    fn call<T>(
+        &self,
+        now: i64,
+        work: impl AsyncFnOnce(&TokenDesk) -> Result<T, TokenError>,
+    ) -> Result<T, Refusal> {
+        self.clock.at(now);
+        let handle = self.hub.handle();
+        self.runtime.block_on(work(handle.tokens())).map_err(|error| match error {
+            TokenError::Refused(refusal) => refusal,
+            TokenError::Hub(refusal) => panic!("the hub took nothing: {refusal}"),
+        })
+    }
+}
+
+impl Restart for HubSelector {
+    fn restart(self, now: i64) -> HubSelector {
+        let HubSelector { fs, hub, .. } = self;
+        hub.stop();
+        HubSelector::open(fs, now)
+    }
+}
+
+impl TokenSelector for HubSelector {
+    fn issue(&self, tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
+        // What the edge bounds: the suite issues a large wallet at once.
+        tokens.chunks(5_000).try_for_each(|page| self.call(now, async |desk| desk.issue(page.to_vec()).await))
+    }
+
+    fn update(
+        &self,
+        consumed: &[TokenId],
+        produced: Vec<Token>,
+        now: i64,
+    ) -> Result<(usize, usize), Refusal> {
+        let (came, went) = self.call(now, async |desk| desk.update(consumed.to_vec(), produced).await)?;
+        Ok((went, came))
+    }
+
+    fn select_where(
+        &self,
+        request: &SelectRequest,
+        predicate: Option<&Predicate>,
+        now: i64,
+        _: &mut Random,
+    ) -> Result<Selection, Refusal> {
+        self.call(now, async |desk| desk.select_where(request.clone(), predicate, 0).await)
+    }
+
+    fn spend(&self, request: &SpendRequest, now: i64) -> Result<Transaction, Refusal> {
+        self.call(now, async |desk| desk.spend(request.clone()).await)
+    }
+
+    fn renew(&self, spender: &str, fence: Option<u64>, lease_ms: i64, now: i64) -> Result<Lease, Refusal> {
+        self.call(now, async |desk| desk.renew(spender.into(), fence, lease_ms).await)
+    }
+
+    fn release(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, Refusal> {
+        self.call(now, async |desk| desk.release(spender.into(), fence).await)
+    }
+
+    fn balance(&self, scope: &Scope, now: i64) -> Result<Balance, Refusal> {
+        self.call(now, async |desk| desk.balance(scope))
+    }
+
+    fn locks(&self, scope: Option<&Scope>, now: i64) -> Result<Vec<LockView>, Refusal> {
+        self.call(now, async |desk| desk.locks(scope))
+    }
+}
+
+#[test]
+fn the_vault_of_a_hub_keeps_every_promise() {
+    run_all(|| HubSelector::open(SimFs::new(1), START));
+}

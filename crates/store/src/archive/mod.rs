@@ -1,0 +1,307 @@
+//! Records that ended: append-only blocks, found by ids of 128 bits.
+//!
+//! A record is appended and each of its ids is kept among the recent ones; a checkpoint seals those as a run, and runs are
+//! merged in the background. So memory follows what was added since the last checkpoint, plus a filter per run. There are
+//! two archives, alike in all but their folders and what their records say:
+//!
+//! | archive | folders | records | ids |
+//! | --- | --- | --- | --- |
+//! | ended | `outcomes`, `ids` | transfers that ended | the transfer's |
+//! | spent | `spends`, `spent-ids` | spends and consumed tokens | keyed hashes of spenders and token ids |
+//!
+//! An id is never added twice: two runs with the same id are damage.
+
+mod recent;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use holdfast_disk::LogId;
+use holdfast_domain::planted;
+
+use crate::StoreError;
+use crate::blocks::{BlockFiles, BlockReader, End, Kind, Options, Syncer, WriteJob};
+use crate::place::Place;
+use crate::runs::{Entry, Run, RunName, RunSet, hash_id, merge, seal};
+use recent::RecentIds;
+
+/// Which of the two archives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Transfers.
+    Ended,
+    /// Spends and consumed tokens.
+    Spent,
+}
+
+impl Which {
+    pub(crate) const ALL: [Which; 2] = [Which::Ended, Which::Spent];
+
+    /// What its records are.
+    pub(crate) const fn kind(self) -> Kind {
+        match self {
+            Which::Ended => Kind::Outcomes,
+            Which::Spent => Kind::Spends,
+        }
+    }
+
+    /// The folder of its records.
+    pub(crate) fn records(self, dir: &Path) -> PathBuf {
+        dir.join(match self {
+            Which::Ended => "outcomes",
+            Which::Spent => "spends",
+        })
+    }
+
+    /// The id that its runs carry: runs of both archives have the same names, and one that a disk wrote astray into the
+    /// other's file must not pass for it.
+    pub(crate) fn run_mark(self, log_id: LogId) -> LogId {
+        match self {
+            Which::Ended => log_id,
+            Which::Spent => LogId(log_id.0.map(|byte| !byte)),
+        }
+    }
+
+    /// The folder of its runs.
+    pub(crate) fn ids(self, dir: &Path) -> PathBuf {
+        dir.join(match self {
+            Which::Ended => "ids",
+            Which::Spent => "spent-ids",
+        })
+    }
+}
+
+/// One archive, as the deciding thread has it.
+pub(crate) struct Archive {
+    which: Which,
+    key: u64,
+    records: BlockFiles,
+    /// Ids that were added since the last checkpoint.
+    recent: RecentIds,
+    /// Ids that a checkpoint in the making seals.
+    sealing: Option<Arc<RecentIds>>,
+    runs: RunSet,
+    next_run: RunName,
+    /// The run that a merge is making.
+    merging: Option<RunName>,
+}
+
+/// What a checkpoint remembers of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    /// Where the records end; `None`: there was none yet.
+    pub(crate) end: Option<End>,
+    pub(crate) runs: Vec<RunName>,
+    pub(crate) next_run: RunName,
+}
+
+impl Remembered {
+    /// Of an archive that has nothing.
+    pub(crate) const fn nothing() -> Remembered {
+        Remembered { end: None, runs: Vec::new(), next_run: RunName(1) }
+    }
+}
+
+impl Archive {
+    /// The archive as a checkpoint remembers it. What its records have after that is cut away.
+    pub(crate) fn open(place: &Place, which: Which, past: Remembered) -> Result<Archive, StoreError> {
+        let (key, log_id) = (place.key(), place.log_id);
+        let ids = which.ids(&place.dir);
+        let mark = which.run_mark(log_id);
+        let open = |name: &RunName| Run::open(&place.fs, &ids, *name, mark, key).map(Arc::new);
+        let runs = past.runs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let (fs, dir) = (Arc::clone(&place.fs), which.records(&place.dir));
+        let records =
+            BlockFiles::create_or_open(fs, &dir, log_id, which.kind(), past.end, Options::default())?;
+        Ok(Archive {
+            which,
+            key,
+            records,
+            recent: RecentIds::new(key),
+            sealing: None,
+            runs: RunSet::of(runs),
+            next_run: past.next_run,
+            merging: None,
+        })
+    }
+
+    /// Adds a record that is found by no id yet, and tells its place.
+    pub(crate) fn append(&mut self, record: &[u8]) -> u64 {
+        self.records.append(record)
+    }
+
+    /// From now on that id leads to that place. It must not lead anywhere yet.
+    pub(crate) fn index(&mut self, id: u128, place: u64) {
+        let hash = hash_id(self.key, id);
+        debug_assert!(self.unsealed(hash, id).is_none(), "an id leads to one place");
+        debug_assert!(!matches!(self.runs.get(hash, id), Ok(Some(_))), "an id leads to one place");
+        self.recent.insert(hash, Entry { id, place });
+    }
+
+    /// Lets readers see what was appended.
+    pub(crate) fn publish(&mut self) {
+        self.records.publish();
+    }
+
+    /// The hash of an id under which it is looked for.
+    pub(crate) fn hash(&self, id: u128) -> u64 {
+        hash_id(self.key, id)
+    }
+
+    /// The place of an id that was added since the last checkpoint; `hash` is its [`Archive::hash`].
+    pub(crate) fn unsealed(&self, hash: u64, id: u128) -> Option<u64> {
+        let sealing = || self.sealing.as_ref().and_then(|sealing| sealing.get(hash, id));
+        self.recent.get(hash, id).or_else(sealing)
+    }
+
+    /// Those of the ids that are in runs, with their places. The ids are given with their hashes.
+    pub(crate) fn sealed(&self, ids: &[(u64, u128)]) -> Result<Vec<(u128, u64)>, StoreError> {
+        let mut found = Vec::new();
+        for (hash, id) in self.runs.suspects(ids) {
+            found.extend(self.runs.get(hash, id)?.map(|place| (id, place)));
+        }
+        Ok(found)
+    }
+
+    /// Puts the record at that place into `out`; `false` if there is none any more.
+    pub(crate) fn read_into(&self, place: u64, out: &mut Vec<u8>) -> Result<bool, StoreError> {
+        self.records.read_into(place, out)
+    }
+
+    pub(crate) const fn records(&self) -> &BlockFiles {
+        &self.records
+    }
+
+    pub(crate) fn reader(&self) -> BlockReader {
+        self.records.reader()
+    }
+
+    pub(crate) const fn runs(&self) -> &RunSet {
+        &self.runs
+    }
+
+    /// The next blocks to be written, if a chunk of them is full.
+    pub(crate) fn take_job(&mut self) -> Option<WriteJob> {
+        self.records.take_job()
+    }
+
+    /// The next blocks to be written.
+    pub(crate) fn flush_job(&mut self) -> Option<WriteJob> {
+        self.records.flush_job()
+    }
+
+    fn name_run(&mut self) -> RunName {
+        let name = self.next_run;
+        self.next_run = RunName(name.0 + 1);
+        name
+    }
+
+    /// What a checkpoint needs of the archive as it stands. The blocks were flushed.
+    pub(crate) fn freeze(&mut self) -> Frozen {
+        let mut runs = self.runs.names();
+        let sealing = (self.recent.len() > 0).then(|| {
+            let recent = Arc::new(std::mem::replace(&mut self.recent, RecentIds::new(self.key)));
+            self.sealing = Some(Arc::clone(&recent));
+            let name = self.name_run();
+            runs.push(name);
+            (recent, name)
+        });
+        let (end, next_run) = (Some(self.records.end()), self.next_run);
+        Frozen {
+            which: self.which,
+            past: Remembered { end, runs, next_run },
+            syncer: self.records.sync_handle(),
+            sealing,
+            merging: self.merging,
+        }
+    }
+
+    /// The checkpoint is durable, and with it the run that it made.
+    pub(crate) fn thawed(&mut self, run: Option<Arc<Run>>) {
+        self.sealing = None;
+        if let Some(run) = run {
+            self.runs = self.runs.with(run);
+        }
+    }
+
+    /// The merge to be made now, if one is due and none is being made.
+    pub(crate) fn due_merge(&mut self, place: &Place) -> Option<MergeJob> {
+        if self.merging.is_some() {
+            return None;
+        }
+        let inputs = self.runs.due_merge()?;
+        let name = self.name_run();
+        self.merging = Some(name);
+        Some(MergeJob { place: place.clone(), which: self.which, name, inputs })
+    }
+
+    /// Takes the merged run in place of those that it was made of.
+    pub(crate) fn merged(&mut self, merged: Merged) {
+        self.merging = None;
+        let Merged { inputs, run, .. } = merged;
+        self.runs = if planted::lost_run_in_merge() {
+            let is_input = |run: &Arc<Run>| inputs.iter().any(|input| input.name() == run.name());
+            let left = self.runs.runs().iter().filter(|run| !is_input(run));
+            RunSet::of(left.cloned().chain([run]).collect())
+        } else {
+            self.runs.replace(&inputs, run)
+        };
+    }
+}
+
+/// An archive as it stood when a checkpoint was begun.
+pub(crate) struct Frozen {
+    pub(crate) which: Which,
+    pub(crate) past: Remembered,
+    pub(crate) syncer: Syncer,
+    /// The ids to seal, and the name of their run.
+    sealing: Option<(Arc<RecentIds>, RunName)>,
+    /// A run that is being made and listed nowhere.
+    pub(crate) merging: Option<RunName>,
+}
+
+impl Frozen {
+    /// Whether nothing was ever added.
+    pub(crate) fn is_new(&self) -> bool {
+        let begins = self.past.end.as_ref().is_none_or(End::is_begin);
+        begins && self.past.next_run == Remembered::nothing().next_run
+    }
+
+    /// Seals the recent ids as a run. Durable when it returns.
+    pub(crate) fn seal(
+        &self,
+        place: &Place,
+        pause: &mut dyn FnMut(),
+    ) -> Result<Option<Arc<Run>>, StoreError> {
+        let Some((recent, name)) = &self.sealing else { return Ok(None) };
+        let (dir, entries) = (self.which.ids(&place.dir), recent.all(pause));
+        let mark = self.which.run_mark(place.log_id);
+        let run = seal(&place.fs, &dir, *name, mark, place.key(), entries, pause)?;
+        Ok(Some(Arc::new(run)))
+    }
+}
+
+/// Makes one run of several.
+pub(crate) struct MergeJob {
+    place: Place,
+    which: Which,
+    name: RunName,
+    inputs: Vec<Arc<Run>>,
+}
+
+/// A run and those that it was made of.
+pub(crate) struct Merged {
+    pub(crate) which: Which,
+    inputs: Vec<Arc<Run>>,
+    run: Arc<Run>,
+}
+
+impl MergeJob {
+    pub(crate) fn run(self, pause: &mut dyn FnMut()) -> Result<Merged, StoreError> {
+        let MergeJob { place, which, name, inputs } = self;
+        let lost = usize::from(planted::lost_run_in_merge());
+        let (dir, key) = (which.ids(&place.dir), place.key());
+        let run = merge(&place.fs, &dir, name, which.run_mark(place.log_id), key, &inputs[lost..], pause)?;
+        Ok(Merged { which, inputs, run: Arc::new(run) })
+    }
+}

@@ -1,0 +1,408 @@
+//! Tokens, locks and spends in few bytes, for the disk. [`crate::bytes`] tells what varints and texts are.
+//!
+//! | kind of token | bytes |
+//! | --- | --- |
+//! | which of the options are there | 1: external id, public key, issuer, notary, attributes, from the lowest bit |
+//! | wallet, type, currency | texts |
+//! | external id, public key, issuer, notary | texts, if there |
+//! | attributes | if there: their number as a varint, then name and value of each as texts, rising by name |
+//!
+//! | token in a checkpoint | bytes |
+//! | --- | --- |
+//! | what is there | 1: a holder, the kind, from the lowest bit |
+//! | number of the kind | varint: kinds are numbered as they come |
+//! | kind | if the number is new |
+//! | quantity | varint |
+//! | holder | text, if there |
+//! | id | UTF-8 to the end |
+//!
+//! | lock in a checkpoint | bytes |
+//! | --- | --- |
+//! | whether it funds a transfer | 1 |
+//! | spender | text |
+//! | fence | varint |
+//! | since, expires at | zigzag varints |
+//! | amount | varint |
+//! | content of the request | 16 |
+//! | receiving wallet | text, if it funds a transfer |
+//! | tokens | their number as a varint, then the texts |
+//!
+//! | spend | bytes |
+//! | --- | --- |
+//! | content of the request | 16 |
+//! | transaction, spender | texts |
+//! | consumed ids | their number as a varint, then the texts |
+//! | produced tokens | their number as a varint, then each: id, quantity, number of its kind, the kind if the number is new |
+//!
+//! Every row has exactly one form; what is not that form is refused.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use holdfast_domain::tokens::{
+    Fingerprint, Kind, LockRow, Name, SpendRow, Token, TokenId, TokenRow, Transaction,
+};
+
+use crate::bytes::{Cursor, optional, put, put_text, zigzag};
+
+const EXTERNAL_ID: u8 = 1;
+const PUBLIC_KEY: u8 = 1 << 1;
+const ISSUER: u8 = 1 << 2;
+const NOTARY: u8 = 1 << 3;
+const ATTRIBUTES: u8 = 1 << 4;
+
+const HELD: u8 = 1;
+const NEW_KIND: u8 = 1 << 1;
+
+fn write_kind(kind: &Kind, out: &mut Vec<u8>) {
+    let flag = |there: bool, flag: u8| if there { flag } else { 0 };
+    out.push(
+        flag(kind.external_id.is_some(), EXTERNAL_ID)
+            | flag(kind.public_key.is_some(), PUBLIC_KEY)
+            | flag(kind.issuer.is_some(), ISSUER)
+            | flag(kind.notary.is_some(), NOTARY)
+            | flag(kind.attributes.is_some(), ATTRIBUTES),
+    );
+    let optional = [&kind.external_id, &kind.public_key, &kind.issuer, &kind.notary];
+    let names = [&kind.wallet, &kind.token_type, &kind.currency];
+    names.into_iter().chain(optional.into_iter().flatten()).for_each(|name| put_text(out, name));
+    if let Some(attributes) = &kind.attributes {
+        put(out, attributes.len() as u64);
+        for (name, value) in attributes.iter() {
+            put_text(out, name);
+            put_text(out, value);
+        }
+    }
+}
+
+fn read_kind(from: &mut Cursor<'_>) -> Option<Kind> {
+    let [flags] = from.array()?;
+    if flags >= ATTRIBUTES << 1 {
+        return None;
+    }
+    let there = |flag: u8| flags & flag != 0;
+    let name = |from: &mut Cursor<'_>| from.text().map(Name::from);
+    let (wallet, token_type, currency) = (name(from)?, name(from)?, name(from)?);
+    Some(Kind {
+        wallet,
+        token_type,
+        currency,
+        external_id: optional(there(EXTERNAL_ID), || name(from))?,
+        public_key: optional(there(PUBLIC_KEY), || name(from))?,
+        issuer: optional(there(ISSUER), || name(from))?,
+        notary: optional(there(NOTARY), || name(from))?,
+        attributes: optional(there(ATTRIBUTES), || read_attributes(from).map(Arc::new))?,
+    })
+}
+
+fn read_attributes(from: &mut Cursor<'_>) -> Option<BTreeMap<String, String>> {
+    let pairs = from.list(|from| Some((from.text()?.to_owned(), from.text()?.to_owned())))?;
+    let rising = pairs.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    rising.then(|| pairs.into_iter().collect())
+}
+
+fn write_ids(ids: &[TokenId], out: &mut Vec<u8>) {
+    put(out, ids.len() as u64);
+    ids.iter().for_each(|id| put_text(out, id.as_str()));
+}
+
+fn read_ids(from: &mut Cursor<'_>) -> Option<Vec<TokenId>> {
+    from.list(|from| from.text().map(TokenId::from))
+}
+
+/// A kind by its number, and itself where it comes for the first time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NumberedKind {
+    pub(crate) number: u32,
+    pub(crate) new: Option<Arc<Kind>>,
+}
+
+/// A live token as a checkpoint has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredToken {
+    pub(crate) id: TokenId,
+    pub(crate) quantity: u64,
+    pub(crate) holder: Option<Name>,
+    pub(crate) kind: NumberedKind,
+}
+
+impl StoredToken {
+    /// The row, given the kinds that came before it. `None`: its kind is not one of them.
+    pub(crate) fn into_row(self, kinds: &mut Vec<Arc<Kind>>) -> Option<TokenRow> {
+        let StoredToken { id, quantity, holder, kind } = self;
+        if let Some(new) = kind.new {
+            if kind.number as usize != kinds.len() {
+                return None;
+            }
+            kinds.push(new);
+        }
+        let kind = Arc::clone(kinds.get(kind.number as usize)?);
+        Some(TokenRow { token: Token { id, quantity, kind }, holder })
+    }
+}
+
+/// Numbers kinds as they come. Equal kinds must be one and the same: they are told by their place in memory.
+#[derive(Default)]
+pub(crate) struct KindNumbers {
+    numbers: HashMap<usize, u32, foldhash::fast::RandomState>,
+    /// Keeps their places from being used again.
+    kinds: Vec<Arc<Kind>>,
+}
+
+impl KindNumbers {
+    fn number(&mut self, kind: &Arc<Kind>) -> NumberedKind {
+        let next = u32::try_from(self.kinds.len()).expect("fewer than 2^32 kinds");
+        let number = *self.numbers.entry(Arc::as_ptr(kind).addr()).or_insert(next);
+        let new = (number == next).then(|| Arc::clone(kind));
+        self.kinds.extend(new.clone());
+        NumberedKind { number, new }
+    }
+}
+
+pub(crate) fn write_token(row: &TokenRow, kinds: &mut KindNumbers, out: &mut Vec<u8>) {
+    let kind = kinds.number(&row.token.kind);
+    write_stored(row.token.id.as_str(), row.token.quantity, row.holder.as_deref(), &kind, out);
+}
+
+pub(crate) fn write_stored(
+    id: &str,
+    quantity: u64,
+    holder: Option<&str>,
+    kind: &NumberedKind,
+    out: &mut Vec<u8>,
+) {
+    let held = if holder.is_some() { HELD } else { 0 };
+    out.push(held | if kind.new.is_some() { NEW_KIND } else { 0 });
+    put(out, u64::from(kind.number));
+    kind.new.iter().for_each(|kind| write_kind(kind, out));
+    put(out, quantity);
+    holder.iter().for_each(|holder| put_text(out, holder));
+    out.extend_from_slice(id.as_bytes());
+}
+
+pub(crate) fn read_token(bytes: &[u8]) -> Option<StoredToken> {
+    let mut from = Cursor(bytes);
+    let [flags] = from.array()?;
+    if flags & !(HELD | NEW_KIND) != 0 {
+        return None;
+    }
+    let number = from.varint()?;
+    let new = optional(flags & NEW_KIND != 0, || read_kind(&mut from).map(Arc::new))?;
+    let quantity = from.varint()?;
+    let holder = optional(flags & HELD != 0, || from.text().map(Name::from))?;
+    let id = TokenId::from(from.rest_as_text()?);
+    Some(StoredToken { id, quantity, holder, kind: NumberedKind { number, new } })
+}
+
+pub(crate) fn write_lock(row: &LockRow, out: &mut Vec<u8>) {
+    out.push(u8::from(row.funding.is_some()));
+    put_text(out, &row.spender);
+    put(out, row.fence);
+    put(out, zigzag(row.since));
+    put(out, zigzag(row.expires_at));
+    put(out, row.amount);
+    out.extend_from_slice(&row.body.0.to_le_bytes());
+    row.funding.iter().for_each(|wallet| put_text(out, wallet));
+    write_ids(&row.tokens, out);
+}
+
+pub(crate) fn read_lock(bytes: &[u8]) -> Option<LockRow> {
+    let mut from = Cursor(bytes);
+    let [funds] = from.array()?;
+    if funds > 1 {
+        return None;
+    }
+    let row = LockRow {
+        spender: from.text()?.into(),
+        fence: from.varint()?,
+        since: from.signed()?,
+        expires_at: from.signed()?,
+        amount: from.varint()?,
+        body: Fingerprint(u128::from_le_bytes(from.array()?)),
+        funding: optional(funds == 1, || from.text().map(Name::from))?,
+        tokens: read_ids(&mut from)?,
+    };
+    from.0.is_empty().then_some(row)
+}
+
+pub(crate) fn write_spend(row: &SpendRow, out: &mut Vec<u8>) {
+    let SpendRow { transaction, body } = row;
+    out.extend_from_slice(&body.0.to_le_bytes());
+    put_text(out, &transaction.id);
+    put_text(out, &transaction.spender);
+    write_ids(&transaction.consumed, out);
+    put(out, transaction.produced.len() as u64);
+    let mut numbers: HashMap<&Kind, usize> = HashMap::new();
+    for token in &transaction.produced {
+        put_text(out, token.id.as_str());
+        put(out, token.quantity);
+        let next = numbers.len();
+        let number = *numbers.entry(&token.kind).or_insert(next);
+        put(out, number as u64);
+        if number == next {
+            write_kind(&token.kind, out);
+        }
+    }
+}
+
+pub(crate) fn read_spend(bytes: &[u8]) -> Option<SpendRow> {
+    let mut from = Cursor(bytes);
+    let body = Fingerprint(u128::from_le_bytes(from.array()?));
+    let (id, spender) = (from.text()?.into(), from.text()?.into());
+    let consumed = read_ids(&mut from)?;
+    let mut kinds: Vec<Arc<Kind>> = Vec::new();
+    let mut known = std::collections::HashSet::new();
+    let produced = from.list(|from| {
+        let (id, quantity) = (from.text()?.into(), from.varint()?);
+        let number: usize = from.varint()?;
+        if number == kinds.len() {
+            let kind = Arc::new(read_kind(from)?);
+            // A kind that came before has its number.
+            known.insert(Arc::clone(&kind)).then_some(())?;
+            kinds.push(kind);
+        }
+        Some(Token { id, quantity, kind: Arc::clone(kinds.get(number)?) })
+    })?;
+    let transaction = Transaction { id, spender, consumed, produced };
+    from.0.is_empty().then_some(SpendRow { transaction, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::{btree_map, vec};
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn names() -> impl Strategy<Value = Name> {
+        "[a-zé]{1,12}".prop_map(Name::from)
+    }
+
+    fn ids() -> impl Strategy<Value = TokenId> {
+        "[a-z0-9.-]{1,50}".prop_map(TokenId::from)
+    }
+
+    prop_compose! {
+        fn kinds()(
+            (wallet, token_type, currency) in (names(), names(), names()),
+            (external_id, public_key) in (option::of(names()), option::of(names())),
+            (issuer, notary) in (option::of(names()), option::of(names())),
+            attributes in option::of(btree_map("[a-z]{0,5}", "[a-z]{0,5}", 0..4)),
+        ) -> Kind {
+            let attributes = attributes.map(Arc::new);
+            Kind { wallet, external_id, public_key, token_type, currency, issuer, notary, attributes }
+        }
+    }
+
+    prop_compose! {
+        fn spends()(
+            (id, spender, body) in (names(), names(), any::<u128>()),
+            consumed in vec(ids(), 0..20),
+            kinds in vec(kinds(), 1..4),
+            produced in vec((ids(), any::<u64>(), any::<prop::sample::Index>()), 0..20),
+        ) -> SpendRow {
+            let token = |(id, quantity, kind): (TokenId, u64, prop::sample::Index)| {
+                Token { id, quantity, kind: Arc::new(kind.get(&kinds).clone()) }
+            };
+            let produced = produced.into_iter().map(token).collect();
+            let transaction = Transaction { id, spender, consumed, produced };
+            SpendRow { transaction, body: Fingerprint(body) }
+        }
+    }
+
+    prop_compose! {
+        fn locks()(
+            (spender, fence, since, expires_at) in (names(), any::<u64>(), any::<i64>(), any::<i64>()),
+            (amount, body, funding) in (any::<u64>(), any::<u128>(), option::of(names())),
+            tokens in vec(ids(), 0..20),
+        ) -> LockRow {
+            LockRow { spender, fence, since, expires_at, amount, body: Fingerprint(body), tokens, funding }
+        }
+    }
+
+    fn bytes_of<T>(row: &T, write: impl Fn(&T, &mut Vec<u8>)) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write(row, &mut bytes);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn every_spend_comes_back(row in spends()) {
+            let bytes = bytes_of(&row, write_spend);
+            prop_assert_eq!(read_spend(&bytes), Some(row));
+            for length in 0..bytes.len() {
+                prop_assert_eq!(read_spend(&bytes[..length]), None, "cut at {}", length);
+            }
+        }
+
+        #[test]
+        fn every_lock_comes_back(row in locks()) {
+            let bytes = bytes_of(&row, write_lock);
+            prop_assert_eq!(read_lock(&bytes), Some(row));
+            for length in 0..bytes.len() {
+                prop_assert_eq!(read_lock(&bytes[..length]), None, "cut at {}", length);
+            }
+        }
+
+        #[test]
+        fn every_token_comes_back(
+            kinds in vec(kinds(), 1..4),
+            tokens in vec((ids(), any::<u64>(), option::of(names()), any::<prop::sample::Index>()), 0..20),
+        ) {
+            let kinds: Vec<Arc<Kind>> = kinds.into_iter().map(Arc::new).collect();
+            let row = |(id, quantity, holder, kind): (TokenId, u64, Option<Name>, prop::sample::Index)| {
+                TokenRow { token: Token { id, quantity, kind: Arc::clone(kind.get(&kinds)) }, holder }
+            };
+            let rows: Vec<TokenRow> = tokens.into_iter().map(row).collect();
+            let (mut numbers, mut known) = (KindNumbers::default(), Vec::new());
+            for row in &rows {
+                let mut bytes = Vec::new();
+                write_token(row, &mut numbers, &mut bytes);
+                let back = read_token(&bytes).and_then(|stored| stored.into_row(&mut known));
+                prop_assert_eq!(back.as_ref(), Some(row));
+            }
+            prop_assert!(known.len() <= kinds.len(), "a kind is written once");
+        }
+
+        /// What can be read is what would be written: equal rows have equal bytes.
+        #[test]
+        fn a_row_has_one_form(
+            row in spends(), lock in locks(), at in any::<prop::sample::Index>(), byte in any::<u8>(),
+        ) {
+            let mut bytes = bytes_of(&row, write_spend);
+            *at.get_mut(&mut bytes) = byte;
+            if let Some(row) = read_spend(&bytes) {
+                prop_assert_eq!(bytes_of(&row, write_spend), bytes);
+            }
+            let mut bytes = bytes_of(&lock, write_lock);
+            *at.get_mut(&mut bytes) = byte;
+            if let Some(row) = read_lock(&bytes) {
+                prop_assert_eq!(bytes_of(&row, write_lock), bytes);
+            }
+        }
+
+        #[test]
+        fn random_bytes_do_no_harm(bytes in vec(any::<u8>(), 0..200)) {
+            let _ = (read_spend(&bytes), read_lock(&bytes), read_token(&bytes));
+        }
+    }
+
+    #[test]
+    fn a_token_of_a_kind_that_never_came_is_none() {
+        let stored = |number, new| StoredToken {
+            id: "id".into(),
+            quantity: 1,
+            holder: None,
+            kind: NumberedKind { number, new },
+        };
+        let kind = Arc::new(Kind::new("wallet", "USD"));
+        let mut kinds = Vec::new();
+        assert_eq!(stored(0, None).into_row(&mut kinds), None);
+        assert!(stored(0, Some(Arc::clone(&kind))).into_row(&mut kinds).is_some());
+        assert!(stored(0, None).into_row(&mut kinds).is_some());
+        assert_eq!(stored(1, None).into_row(&mut kinds), None);
+        assert_eq!(stored(3, Some(kind)).into_row(&mut kinds), None, "a number was left out");
+    }
+}
