@@ -1,7 +1,7 @@
 //! The order consumer: folds the topic `outcomes` of one partition and decides each try that has both
 //! outcomes, through the order's compare-and-set.
 //!
-//! What it knows of a try ([`saga`]) is derived from the log, so a crash loses nothing:
+//! What it knows of a try (`saga`) is derived from the log, so a crash loses nothing:
 //! [`Coordinator::rebuild`] folds the log again from `outcome_offset`, the start of the oldest try that is
 //! still open. A try is open until its decision is in the log and, after a `trfail`, the `csucc` and `asucc`
 //! of every `can` and `add` that was sent.
