@@ -143,6 +143,7 @@ impl Auditor {
                 }
             }
         }
+        self.tokens.end_frame();
     }
 
     fn funds(&mut self, movement: &FundsMovement, store: &impl View) {

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_disk::DirLock;
+use holdfast_domain::view::View;
 use holdfast_log::{
     FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, SegmentReader, Tail,
 };
@@ -24,7 +25,7 @@ use crate::limits::{HubOptions, REPLAY_CHECKPOINT_BYTES};
 use crate::progress::Progress;
 use crate::replay::{ReplayError, replay_keeping};
 use crate::retention::{Pruner, RetentionHolds};
-use crate::tokens::{Submit, Timer, TokenDesk, TokenIndex};
+use crate::tokens::{LookAgain, Submit, Timer, TokenDesk, TokenIndex};
 use crate::writer::Writer;
 
 /// The folder of the log inside a data directory.
@@ -424,7 +425,9 @@ impl Hub {
         let desk_intake = Arc::clone(&intake);
         let submit: Submit = Arc::new(move |submission| desk_intake.submit(submission));
         let attempts = options.tokens.claim_attempts;
-        let tokens = TokenDesk::new(tokens, submit, Arc::clone(&clock), Arc::clone(&timer), attempts);
+        let look_again = look_again(&intake, &tokens);
+        let tokens =
+            TokenDesk::new(tokens, submit, Arc::clone(&clock), Arc::clone(&timer), attempts, look_again);
         let handle = HubHandle { intake, health, reader, tail, feed, clock, backups, tokens };
         let threads = [writer, spare, ticking].map(Some);
         Ok(Hub { handle, threads, timer, _lock: lock })
@@ -442,6 +445,27 @@ impl Hub {
     }
 }
 
+/// Has the index take over the lock that a token is under by the log. Asked between two frames, when the index has followed all.
+fn look_again(intake: &Arc<Intake<LocalStore>>, index: &Arc<TokenIndex>) -> LookAgain {
+    let (intake, index) = (Arc::clone(intake), Arc::clone(index));
+    Arc::new(move |id| {
+        let index = Arc::clone(&index);
+        let query: Query<LocalStore> = Box::new(move |core| {
+            let (store, time) = (core.store(), core.last_time());
+            let holder = store.token(&id).and_then(|row| row.holder.as_ref());
+            let Some(lock) = holder.and_then(|holder| store.lock(holder)).filter(|lock| lock.is_live(time))
+            else {
+                return;
+            };
+            if let Err(refusal) = index.adopt(lock, time) {
+                tracing::error!(%refusal, spender = %lock.spender, "the index of tokens cannot take over a lock of the log");
+            }
+        });
+        // If the intake is full the next one who meets the lock asks again.
+        drop(intake.ask(query));
+    })
+}
+
 fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
     std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(OpenError::Thread)
 }
@@ -451,6 +475,7 @@ impl Drop for Hub {
         self.handle.health.set(Status::ShuttingDown);
         self.handle.intake.close("the hub is shutting down");
         self.handle.feed.close();
+        self.handle.tokens.end_waiting();
         self.timer.end();
         for thread in self.threads.iter_mut().filter_map(Option::take) {
             if thread.join().is_err() {

@@ -71,6 +71,7 @@ impl Desk {
             let reason = format!("appending at offset {} failed: {}", header.base_offset, in_full(&error));
             self.health.set(Status::Stopped(reason.clone()));
             (self.close)(&reason);
+            self.tokens.iter().for_each(|index| index.end_waiting());
             reason
         })
     }

@@ -50,12 +50,17 @@ impl TokenAudit {
                 let outputs: u128 = spend.produced.iter().map(|token| u128::from(token.quantity)).sum();
                 if outputs > inputs { broken(&spend.id, "the spend pays more than its inputs") } else { None }
             }
-            TokenEffect::Locked(_) | TokenEffect::Unlocked { .. } | TokenEffect::Renewed { .. } => {
+            TokenEffect::Locked(_) | TokenEffect::Unlocked { .. } | TokenEffect::Renewed(_) => {
                 // What was consumed before this belonged to an update.
                 self.consumed.clear();
                 None
             }
         }
+    }
+
+    /// The frame is over: what it consumed without a spend is accounted for.
+    pub(crate) fn end_frame(&mut self) {
+        self.consumed.clear();
     }
 
     /// Compares with the tokens that live.

@@ -79,7 +79,8 @@ impl PlainTokens {
                 assert_eq!(row.fence, *fence, "the lock of {spender} that ends is the one there");
                 self.hold(&row, None);
             }
-            TokenEffect::Renewed { spender, fence, expires_at } => {
+            TokenEffect::Renewed(row) => {
+                let LockRow { spender, fence, expires_at, .. } = &**row;
                 let row = self.locks.get_mut(spender).expect("a lock that is renewed is there");
                 assert_eq!(row.fence, *fence, "the lock of {spender} that is renewed is the one there");
                 Arc::make_mut(row).expires_at = *expires_at;

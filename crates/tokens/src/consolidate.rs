@@ -3,6 +3,7 @@
 
 use crate::answer::{Selection, Transaction};
 use crate::contract::TokenSelector;
+use crate::fingerprint::{Canonical, Fingerprint};
 use crate::limits::{BATCH_TOKENS_MAX, CONSOLIDATE_INPUTS_DEFAULT, LEASE_MS_DEFAULT};
 use crate::memory::MemorySelector;
 use crate::random::Random;
@@ -98,6 +99,20 @@ impl Consolidation {
         let small: Option<Predicate> = (quantity_max < u64::MAX)
             .then(|| -> Predicate { std::sync::Arc::new(move |token| token.quantity <= quantity_max) });
         (select, small)
+    }
+
+    /// What is asked for, as a number: knows a repeat again, whatever inputs it would find by then.
+    #[must_use]
+    pub fn fingerprint(request: &ConsolidationRequest) -> Fingerprint {
+        let (select, _) = Consolidation::select_request(request);
+        let mut bytes = Canonical::new(b"consolidate");
+        let Fingerprint(content) = select.fingerprint();
+        for part in content.to_le_bytes() {
+            bytes.choice(part);
+        }
+        bytes.count(request.outputs);
+        bytes.number(request.quantity_max);
+        bytes.fingerprint()
     }
 
     /// The spend of what was gathered into equal outputs, to the owner of the first input. `None` if that would not leave

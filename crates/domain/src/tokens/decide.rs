@@ -226,7 +226,7 @@ fn renew(
         return Err(TokenRefusal::SpenderInUse("a transfer holds it and will end it"));
     }
     let (fence, expires_at) = (row.fence, now.saturating_add(lease_ms).min(NO_END - 1));
-    effects.tokens.push(TokenEffect::Renewed { spender: row.spender.clone(), fence, expires_at });
+    effects.tokens.push(TokenEffect::Renewed(Arc::new(LockRow { expires_at, ..LockRow::clone(row) })));
     Ok(TokenOutcome::Renewed { fence, expires_at })
 }
 

@@ -94,11 +94,11 @@ impl TokenEffect {
                 text(out, spender);
                 out.extend_from_slice(&fence.to_le_bytes());
             }
-            TokenEffect::Renewed { spender, fence, expires_at } => {
+            TokenEffect::Renewed(row) => {
                 out.push(5);
-                text(out, spender);
-                out.extend_from_slice(&fence.to_le_bytes());
-                out.extend_from_slice(&expires_at.to_le_bytes());
+                text(out, &row.spender);
+                out.extend_from_slice(&row.fence.to_le_bytes());
+                out.extend_from_slice(&row.expires_at.to_le_bytes());
             }
             TokenEffect::Spent(row) => {
                 out.push(6);

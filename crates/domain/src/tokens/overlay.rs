@@ -63,10 +63,8 @@ impl TokenOverlay {
                 self.set_holder(base, &row, None);
                 self.locks.insert(spender.clone(), None);
             }
-            TokenEffect::Renewed { spender, expires_at, .. } => {
-                let row = self.lock(base, spender).expect("a lock that is renewed is there");
-                let row = LockRow { expires_at: *expires_at, ..LockRow::clone(row) };
-                self.locks.insert(spender.clone(), Some(Arc::new(row)));
+            TokenEffect::Renewed(row) => {
+                self.locks.insert(row.spender.clone(), Some(Arc::clone(row)));
             }
             TokenEffect::Spent(row) => {
                 self.spends.insert(row.transaction.spender.clone(), Arc::clone(row));

@@ -71,15 +71,8 @@ pub enum TokenEffect {
         /// Which.
         fence: u64,
     },
-    /// The lease ends at another time.
-    Renewed {
-        /// Whose.
-        spender: Name,
-        /// Which.
-        fence: u64,
-        /// When.
-        expires_at: Millis,
-    },
+    /// The lease ends at another time: the lock as it is now.
+    Renewed(Arc<LockRow>),
     /// The spend is remembered under its spender.
     Spent(Arc<SpendRow>),
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use holdfast_tokens::plan_spend;
 
 use super::decide::{ended, live_lock};
-use super::{LockRow, SpendRow, SpendTokens, Token, TokenEffect, TokenOutcome, TokenRefusal, Transaction};
+use super::{
+    LockRow, Refusal, SpendRow, SpendTokens, Token, TokenEffect, TokenOutcome, TokenRefusal, Transaction,
+};
 use crate::effects::Effects;
 use crate::ids::{Millis, TransferId};
 use crate::view::View;
@@ -32,8 +34,10 @@ pub(super) fn decide_spend(
         return Err(TokenRefusal::SpenderInUse("a transfer holds it and will end it"));
     }
     let id = TransferId(*transaction).to_string();
-    let produced = plan_spend(&inputs(view, lock), request, &id)
-        .map_err(|refusal| TokenRefusal::Invalid(refusal.to_string()))?;
+    let produced = plan_spend(&inputs(view, lock), request, &id).map_err(|refusal| match refusal {
+        Refusal::Invalid(why) => TokenRefusal::Invalid(why),
+        other => TokenRefusal::Invalid(other.to_string()),
+    })?;
     let row = exchange(view, lock, id, produced, *body, effects)?;
     Ok(TokenOutcome::Spent(row))
 }

@@ -165,7 +165,8 @@ impl Rows for Memory {
                     row.holder = None;
                 }
             }
-            TokenEffect::Renewed { spender, fence, expires_at } => {
+            TokenEffect::Renewed(row) => {
+                let LockRow { spender, fence, expires_at, .. } = &**row;
                 let lock = self.locks.get_mut(&**spender).expect("a lock that is renewed is there");
                 assert_eq!(lock.fence, *fence);
                 Arc::make_mut(lock).expires_at = *expires_at;

@@ -225,7 +225,8 @@ fn a_lease_ends_at_its_last_instant_at_the_latest_one_before_no_end() {
     vault.now = Millis::MAX - 10;
     let row = vault.locked("p", &["t1"]);
     assert_eq!(row.expires_at, NO_END - 1);
-    let effect = TokenEffect::Renewed { spender: "p".into(), fence: row.fence, expires_at: NO_END - 1 };
+    let effect =
+        TokenEffect::Renewed(std::sync::Arc::new(LockRow { expires_at: NO_END - 1, ..LockRow::clone(&row) }));
     let outcome = Renewed { fence: row.fence, expires_at: NO_END - 1 };
     vault.does(renew("p", None, LEASE_MS_MAX), outcome, vec![effect]);
 }
@@ -288,11 +289,13 @@ fn what_a_transfer_holds_only_the_transfer_ends() {
 #[test]
 fn a_live_lease_moves_its_end_and_keeps_its_fence() {
     let mut vault = Vault::of(1);
-    let LockRow { fence, .. } = *vault.locked("p", &["t1"]);
+    let row = vault.locked("p", &["t1"]);
+    let fence = row.fence;
     vault.now += LEASE - 1;
     for (told, lease) in [(None, 5), (Some(fence), LEASE_MS_MAX), (None, 1)] {
         let expires_at = vault.now + lease;
-        let effect = TokenEffect::Renewed { spender: "p".into(), fence, expires_at };
+        let effect =
+            TokenEffect::Renewed(std::sync::Arc::new(LockRow { expires_at, ..LockRow::clone(&row) }));
         vault.does(renew("p", told, lease), Renewed { fence, expires_at }, vec![effect]);
     }
     vault.refuses(lock("q", &["t1"]), Taken("t1".into()));

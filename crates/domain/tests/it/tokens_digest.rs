@@ -163,10 +163,9 @@ fn spend_variants() -> Vec<SpendRow> {
 /// One of each kind, and each with each of its fields another way.
 fn effect_variants() -> Vec<TokenEffect> {
     let unlocked = |spender: &str, fence| TokenEffect::Unlocked { spender: spender.into(), fence };
-    let renewed = |spender: &str, fence, expires_at| TokenEffect::Renewed {
-        spender: spender.into(),
-        fence,
-        expires_at,
+    let renewed = |spender: &str, fence, expires_at| {
+        let row = lock_variants().swap_remove(0);
+        TokenEffect::Renewed(Arc::new(LockRow { spender: spender.into(), fence, expires_at, ..row }))
     };
     let mut all: Vec<TokenEffect> = token_variants().into_iter().map(TokenEffect::Produced).collect();
     all.extend(["p", "q", "pq"].map(|id| TokenEffect::Consumed(id.into())));

@@ -132,7 +132,13 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
         settings.consolidation.map(|options| tokio::spawn(consolidate(hub.handle(), options)));
     let options = ServeOptions { connections_max: settings.connections_max.min(files.connections), tls };
     let handle = hub.handle();
-    holdfast_api::serve(listener, router, options, asked_to_end()?).await;
+    let (asked, vault) = (asked_to_end()?, hub.handle());
+    let ending = async move {
+        asked.await;
+        // Whoever waits for tokens would hold up the end.
+        vault.tokens().end_waiting();
+    };
+    holdfast_api::serve(listener, router, options, ending).await;
     following.abort();
     consolidating.iter().for_each(tokio::task::JoinHandle::abort);
     callbacks.end().await;

@@ -189,7 +189,7 @@ pub(crate) static SETTINGS: [Setting; 31] = [
         1,
         COUNT_CEILING,
         vault::MAX as u64,
-        "Tokens that live at a time, some 400 bytes of memory each; more are refused. A larger vault belongs on a shared selector.",
+        "Tokens that live at a time, some 300 bytes of memory each; more are refused. A larger vault belongs on a shared selector.",
     ),
     number(
         "tokens.claim_attempts",

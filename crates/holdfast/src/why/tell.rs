@@ -65,7 +65,10 @@ impl Event {
     }
 
     fn reason(&self) -> String {
-        let position = || self.position.as_ref().map_or_else(String::new, PositionStep::moved);
+        let position = || match &self.position {
+            Some(step) => step.moved(),
+            None => "no position moved: tokens of a wallet pay for it".to_owned(),
+        };
         let tested = self.position.as_ref().and_then(|step| Some((step, step.limits?)));
         match &self.because {
             Because::WithinLimits => match tested {

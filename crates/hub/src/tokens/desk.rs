@@ -9,9 +9,9 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::records::{RECORD_BYTES_MAX, Sealed};
 use holdfast_domain::tokens::{LockTokens, SpendTokens, TokenCommand, TokenOutcome, TokenRefusal};
 use holdfast_tokens::{
-    Balance, Claimed, Consolidation, ConsolidationRequest, Fragmentation, Lease, LockView, Name, Predicate,
-    Random, Refusal, Scope, SelectRequest, Selection, SpendRequest, Ticket, Token, TokenId, TokenSelector,
-    Transaction, check_lease, check_name, check_spend,
+    Balance, Claimed, Consolidation, ConsolidationRequest, Fingerprint, Fragmentation, Lease, LockView, Name,
+    Predicate, Random, Refusal, Scope, SelectRequest, Selection, SpendRequest, Ticket, Token, TokenId,
+    TokenSelector, Transaction, check_lease, check_name, check_spend,
 };
 use tokio::sync::oneshot;
 
@@ -22,6 +22,9 @@ use crate::intake::{self, Submission};
 
 /// Takes submissions: the intake, without its type.
 pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), intake::Refusal> + Send + Sync>;
+
+/// Lets the index see again who holds a token by the log.
+pub(crate) type LookAgain = Arc<dyn Fn(TokenId) + Send + Sync>;
 
 /// Why a token request was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +45,7 @@ pub struct TokenDesk {
     clock: Arc<dyn Clock>,
     timer: Arc<Timer>,
     claim_attempts: usize,
+    look_again: LookAgain,
     draws: Arc<(RandomState, AtomicU64)>,
 }
 
@@ -55,9 +59,10 @@ impl TokenDesk {
         clock: Arc<dyn Clock>,
         timer: Arc<Timer>,
         claim_attempts: usize,
+        look_again: LookAgain,
     ) -> TokenDesk {
         let draws = Arc::new((RandomState::new(), AtomicU64::new(0)));
-        TokenDesk { index, submit, clock, timer, claim_attempts, draws }
+        TokenDesk { index, submit, clock, timer, claim_attempts, look_again, draws }
     }
 
     /// The wall clock.
@@ -123,6 +128,11 @@ impl TokenDesk {
                     let Some(TokenOutcome::Locked(row)) = outcomes.first().map(AsRef::as_ref) else {
                         return Err(stopped());
                     };
+                    if !row.tokens.iter().eq(claim.tokens.iter().map(|token| &token.id)) {
+                        // The log knows the spender's lock from before, and the index had lost sight of it.
+                        self.index.adopt(row, self.now())?;
+                        continue;
+                    }
                     return Ok(Selection {
                         spender: row.spender.clone(),
                         tokens: claim.tokens,
@@ -132,7 +142,7 @@ impl TokenDesk {
                         fence: row.fence,
                     });
                 }
-                Judged::No(refusal) if chooses_anew(&refusal) => {}
+                Judged::No(refusal) if chooses_anew(&refusal) => self.learn_from(refusal),
                 Judged::No(refusal) => return Err(refused(&request.spender, &refusal)),
             }
         }
@@ -170,8 +180,11 @@ impl TokenDesk {
     /// If the lease is lost, or the outputs are more than the inputs.
     pub async fn spend(&self, request: SpendRequest) -> Result<Transaction, TokenError> {
         check_spend(&request)?;
-        // Change comes on top of the outputs, and each further issuer can split one.
-        let room = self.index.room_for(request.outputs.len().saturating_add(1))?;
+        // Change comes on top of the outputs. A repeat holds nothing any more and adds nothing.
+        let room = match self.index.selector().held_tokens(&request.spender) {
+            0 => self.index.room_for(0)?,
+            inputs => self.index.room_for((request.outputs.len() + 1).saturating_sub(inputs))?,
+        };
         let spender = request.spender.clone();
         let outcome = self.decide(self.spend_command(request), room).await?;
         match &*outcome {
@@ -191,7 +204,7 @@ impl TokenDesk {
     ) -> Result<(usize, usize), TokenError> {
         consumed.iter().try_for_each(|id| check_name("a consumed id", id.as_str()))?;
         produced.iter().try_for_each(Token::check)?;
-        let room = self.index.room_for(produced.len())?;
+        let room = self.index.room_for(produced.len().saturating_sub(consumed.len()))?;
         let outcome = self.decide(TokenCommand::Update { consumed, produced }, room).await?;
         match &*outcome {
             TokenOutcome::Updated { produced, consumed } => Ok((*produced, *consumed)),
@@ -210,12 +223,16 @@ impl TokenDesk {
         request.check()?;
         let (select, predicate) = Consolidation::select_request(&request);
         select.check()?;
+        let body = Consolidation::fingerprint(&request);
         for _ in 0..self.claim_attempts {
             let pending = match self.claim(&select, predicate.as_ref(), self.now()).await {
                 Ok(Ready::New(pending)) => pending,
                 Ok(Ready::Held(_)) => {
                     let (spender, reason) = (request.spender, "it holds a selection of another request");
                     return Err(Refusal::SpenderInUse { spender, reason }.into());
+                }
+                Err(error @ TokenError::Refused(Refusal::SpenderInUse { .. })) => {
+                    return self.stored(&request.spender, body).await?.map(Some).ok_or(error);
                 }
                 Err(TokenError::Refused(Refusal::InsufficientFunds(_) | Refusal::FundsLocked(_))) => {
                     return Ok(None);
@@ -226,13 +243,10 @@ impl TokenDesk {
             let Some(spend) = Consolidation::spend_of(&request, &claim.tokens, claim.sum, None) else {
                 return Ok(None);
             };
-            let room = self.index.room_for(spend.outputs.len())?;
             // Two records of one submission are decided in one frame: nobody comes between lock and spend.
             let commands =
-                vec![TokenCommand::Lock(lock_command(&select, &pending)), self.spend_command(spend)];
-            let judged = self.decide_claim(commands, pending).await?;
-            drop(room);
-            match judged {
+                vec![TokenCommand::Lock(lock_command(&select, &pending)), self.spend_under(spend, body)];
+            match self.decide_claim(commands, pending).await? {
                 Judged::Yes(_, outcomes) => {
                     return match outcomes.get(1).map(AsRef::as_ref) {
                         Some(TokenOutcome::Spent(row)) => Ok(Some(row.transaction.clone())),
@@ -240,8 +254,11 @@ impl TokenDesk {
                         None => Err(stopped()),
                     };
                 }
-                Judged::No(refusal) if chooses_anew(&refusal) => {}
-                Judged::No(refusal) => return Err(refused(&request.spender, &refusal)),
+                Judged::No(refusal) if chooses_anew(&refusal) => self.learn_from(refusal),
+                Judged::No(refusal) => {
+                    let error = refused(&request.spender, &refusal);
+                    return self.stored(&request.spender, body).await?.map(Some).ok_or(error);
+                }
             }
         }
         Err(Refusal::Contention { attempts: self.claim_attempts }.into())
@@ -300,6 +317,11 @@ impl TokenDesk {
         Ok(self.index.selector().locks(scope, self.now())?)
     }
 
+    /// Answers all who wait: the hub is ending.
+    pub fn end_waiting(&self) {
+        self.index.end_waiting();
+    }
+
     /// Shows the counters of the index to whoever gathers metrics.
     pub fn publish_metrics(&self) {
         super::meters::publish(&self.index, self.now());
@@ -312,8 +334,32 @@ impl TokenDesk {
     }
 
     fn spend_command(&self, request: SpendRequest) -> TokenCommand {
-        let (body, transaction) = (request.fingerprint(), self.new_id());
-        TokenCommand::Spend(SpendTokens { request, body, transaction })
+        let body = request.fingerprint();
+        self.spend_under(request, body)
+    }
+
+    fn spend_under(&self, request: SpendRequest, body: Fingerprint) -> TokenCommand {
+        TokenCommand::Spend(SpendTokens { request, body, transaction: self.new_id() })
+    }
+
+    /// What the spender has spent under that content, if it has.
+    async fn stored(&self, spender: &Name, body: Fingerprint) -> Result<Option<Transaction>, TokenError> {
+        // A fence that no lock has: this spends nothing, it can only be a repeat.
+        let mut request = SpendRequest::new(spender.clone(), Vec::new());
+        request.fence = Some(u64::MAX);
+        let outcome = self.decide(self.spend_under(request, body), ()).await?;
+        Ok(match &*outcome {
+            TokenOutcome::Spent(row) => Some(row.transaction.clone()),
+            _ => None,
+        })
+    }
+
+    /// The log has said no to a choice: if another's lock was in the way, the index must have lost sight of it.
+    fn learn_from(&self, refusal: TokenRefusal) {
+        self.index.conflict();
+        if let TokenRefusal::Taken(id) = refusal {
+            (self.look_again)(id);
+        }
     }
 
     /// Sets tokens aside, waiting for them until `until`.
@@ -364,14 +410,12 @@ impl TokenDesk {
             random,
             answer,
         );
-        let waiting = ticket.map(|ticket| {
+        if ticket.is_some() {
             self.timer.look();
-            Waiting { desk: self, ticket }
-        });
-        let outcome = receive.await;
-        if let Some(waiting) = waiting {
-            std::mem::forget(waiting);
         }
+        let mut waiting = Waiting { desk: self, ticket };
+        let outcome = receive.await;
+        waiting.ticket = None;
         outcome.unwrap_or_else(|_| Err(Refusal::StoreUnavailable("the hub is ending".into())))
     }
 
@@ -393,10 +437,10 @@ impl TokenDesk {
         let (send, receive) = oneshot::channel();
         let decided = self.submit(commands, move |outcomes: &Decided| {
             let first = outcomes.as_ref().ok().and_then(|outcomes| outcomes.first());
-            let claim = match first.map(AsRef::as_ref) {
-                Some(TokenOutcome::Locked(_)) => Some(pending.decided()),
-                _ => None,
-            };
+            let locked = matches!(first.map(AsRef::as_ref), Some(TokenOutcome::Locked(_)));
+            let claim = locked.then(|| pending.claim().clone());
+            // Undone, unless following the log has made it a lock.
+            drop(pending);
             drop(send.send(claim));
         });
         let outcomes = decided.await??;
@@ -459,15 +503,17 @@ enum Judged {
     No(TokenRefusal),
 }
 
-/// A request that waits; called off if its asker goes away.
+/// A request that may wait; called off if its asker goes away before the answer.
 struct Waiting<'a> {
     desk: &'a TokenDesk,
-    ticket: Ticket,
+    ticket: Option<Ticket>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.desk.index.selector().call_off(&self.ticket, self.desk.now());
+        if let Some(ticket) = &self.ticket {
+            self.desk.index.selector().call_off(ticket, self.desk.now());
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The selector in memory, following the log.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::{LockRow, TokenEffect, TokenId};
@@ -20,6 +20,7 @@ pub struct TokenIndex {
     max: usize,
     /// Tokens that records on their way may add.
     coming: AtomicUsize,
+    conflicts: AtomicU64,
     /// Told whenever a frame with tokens is durable.
     followed: Notify,
     errors: metrics::Counter,
@@ -45,6 +46,7 @@ impl TokenIndex {
             selector,
             max: options.max,
             coming: AtomicUsize::new(0),
+            conflicts: AtomicU64::new(0),
             followed: Notify::new(),
             errors: metrics::counter!("holdfast_token_index_errors_total"),
         })
@@ -61,13 +63,44 @@ impl TokenIndex {
 
     /// Takes room for tokens that a record may add, until the room is dropped.
     pub(super) fn room_for(self: &Arc<Self>, tokens: usize) -> Result<Room, Refusal> {
-        let live = usize::try_from(self.selector.counters().tokens).unwrap_or(usize::MAX);
-        let coming = self.coming.fetch_add(tokens, Ordering::Relaxed);
+        let coming = self.coming.fetch_add(tokens, Ordering::SeqCst);
         let room = Room { index: Arc::clone(self), tokens };
+        let live = self.selector.token_count();
+        if tokens == 0 {
+            return Ok(room);
+        }
         if live.saturating_add(coming).saturating_add(tokens) > self.max {
             return Err(Refusal::Full { what: "the vault (tokens.max) is", limit: self.max });
         }
         Ok(room)
+    }
+
+    /// Takes over a lock that the log has, whatever the index thought: it may have seen the lease end before it heard of the
+    /// renewal.
+    pub(crate) fn adopt(&self, row: &LockRow, time: Millis) -> Result<(), Refusal> {
+        self.selector.apply_lock(&lock_record(row), time)
+    }
+
+    fn renew(&self, row: &LockRow, time: Millis) -> Result<(), Refusal> {
+        match self.selector.apply_renew(&row.spender, row.fence, row.expires_at, time) {
+            Ok(_) => Ok(()),
+            Err(Refusal::LeaseLost { .. }) => self.adopt(row, time),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Answers all who wait: nothing will come any more.
+    pub(crate) fn end_waiting(&self) {
+        self.selector.end_waiting(&Refusal::StoreUnavailable("the hub is ending or has stopped".to_owned()));
+    }
+
+    /// A choice was made anew, because the log said no.
+    pub(super) fn conflict(&self) {
+        self.conflicts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn conflicts(&self) -> u64 {
+        self.conflicts.load(Ordering::Relaxed)
     }
 
     /// Takes over what a durable frame of that time did.
@@ -76,9 +109,7 @@ impl TokenIndex {
         while let Some((effect, after)) = rest.split_first() {
             let (followed, left) = match effect {
                 TokenEffect::Locked(row) => (self.selector.apply_lock(&lock_record(row), time), after),
-                TokenEffect::Renewed { spender, fence, expires_at } => {
-                    (self.selector.apply_renew(spender, *fence, *expires_at, time).map(drop), after)
-                }
+                TokenEffect::Renewed(row) => (self.renew(row, time), after),
                 TokenEffect::Unlocked { spender, fence } => match spend_after(after, spender) {
                     Some((row, left)) => (self.selector.apply_spend(&row.transaction, row.body, time), left),
                     None => (self.selector.apply_unlock(spender, Some(*fence), time).map(drop), after),
@@ -110,7 +141,7 @@ pub(super) struct Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.index.coming.fetch_sub(self.tokens, Ordering::Relaxed);
+        self.index.coming.fetch_sub(self.tokens, Ordering::SeqCst);
     }
 }
 
@@ -128,11 +159,6 @@ impl Pending {
 
     pub(super) fn claim(&self) -> &Claim {
         self.claim.as_ref().expect("it is there until the end")
-    }
-
-    /// The lock stands: following the log has made it one.
-    pub(super) fn decided(mut self) -> Claim {
-        self.claim.take().expect("it is there until the end")
     }
 }
 
@@ -213,4 +239,44 @@ fn exchange(effects: &[TokenEffect]) -> (Vec<TokenId>, Vec<Token>, &[TokenEffect
         }
     }
     (consumed, produced, &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_domain::tokens::Fingerprint;
+    use holdfast_store::MemoryStore;
+    use holdfast_tokens::{Random, Scope, SelectRequest, TokenSelector};
+
+    use super::*;
+
+    const NOW: Millis = 1_800_000_000_000;
+
+    fn lock(spender: &str, id: &str, expires_at: Millis) -> LockRow {
+        LockRow {
+            spender: spender.into(),
+            fence: 7,
+            since: NOW,
+            expires_at,
+            amount: 1,
+            body: Fingerprint(1),
+            tokens: vec![id.into()],
+            funding: None,
+        }
+    }
+
+    #[test]
+    fn a_lease_that_ended_here_before_its_renewal_was_heard_of_is_held_again() {
+        let index = TokenIndex::of(&MemoryStore::new(1), NOW, &TokenOptions::default()).unwrap();
+        let produced = Token::new("t", "alice", "EUR", 1);
+        let row = lock("s", "t", NOW + 10);
+        index.follow(&[TokenEffect::Produced(produced), TokenEffect::Locked(Arc::new(row.clone()))], NOW);
+        let scope = Scope::wallet("alice", "EUR");
+        assert_eq!(index.selector().balance(&scope, NOW + 11).unwrap().free, 1, "the lease is over");
+        let renewed = LockRow { expires_at: NOW + 1_000, ..row };
+        index.follow(&[TokenEffect::Renewed(Arc::new(renewed))], NOW + 9);
+        assert_eq!(index.selector().balance(&scope, NOW + 11).unwrap().locked, 1);
+        let other = SelectRequest::new("other", scope, 1);
+        let refused = index.selector().select(&other, NOW + 12, &mut Random::new(1)).unwrap_err();
+        assert_eq!(refused.name(), "funds-locked");
+    }
 }

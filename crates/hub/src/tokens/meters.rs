@@ -13,7 +13,7 @@ pub(super) fn publish(index: &TokenIndex, now: Millis) {
         ("holdfast_token_selections_total", counters.selections),
         ("holdfast_token_inputs_total", counters.inputs),
         ("holdfast_token_refused_total", counters.refused),
-        ("holdfast_token_conflicts_total", counters.conflicts),
+        ("holdfast_token_conflicts_total", counters.conflicts + index.conflicts()),
         ("holdfast_token_waits_total", counters.waits),
         ("holdfast_token_lease_ends_total", counters.lease_ends),
     ] {
@@ -23,7 +23,7 @@ pub(super) fn publish(index: &TokenIndex, now: Millis) {
     for (power, count) in counters.inputs_histogram.iter().enumerate() {
         below += count;
         let inputs = (1_u64 << power).to_string();
-        counter!("holdfast_token_selection_inputs_bucket", "le" => inputs).absolute(below);
+        counter!("holdfast_token_selections_by_inputs_total", "up_to" => inputs).absolute(below);
     }
     gauge!("holdfast_tokens").set(counters.tokens as f64);
     gauge!("holdfast_token_waiting").set(counters.waiting as f64);

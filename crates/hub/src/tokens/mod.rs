@@ -19,8 +19,8 @@ mod meters;
 mod timer;
 
 pub use consolidation::ConsolidationOptions;
-pub(crate) use desk::Submit;
 pub use desk::{FundingClaim, TokenDesk, TokenError};
+pub(crate) use desk::{LookAgain, Submit};
 pub use index::TokenIndex;
 pub(crate) use timer::Timer;
 

@@ -138,6 +138,15 @@ fn the_vault_refuses_at_its_bound_and_says_so() {
         let refused = desk.issue(some(10, 11)).await;
         assert!(matches!(refused, Err(TokenError::Refused(Refusal::Full { limit: 10, .. }))), "{refused:?}");
         assert_eq!(desk.balance(&alice()).unwrap().tokens, 10);
+        // What leaves no more tokens than before is taken, and so are repeats.
+        desk.select(request("three", 3), 0).await.unwrap();
+        let spend = || SpendRequest::new("three", vec![Output::new("bob", 3)]);
+        let first = desk.spend(spend()).await.unwrap();
+        desk.issue(some(20, 22)).await.unwrap();
+        assert_eq!(desk.spend(spend()).await.unwrap(), first);
+        desk.select(request("cash", 2), 0).await.unwrap();
+        desk.spend(SpendRequest::redeem("cash", 2)).await.unwrap();
+        desk.consolidate(ConsolidationRequest::new("tidy", alice(), 1)).await.unwrap().expect("fewer");
     });
 }
 
@@ -151,7 +160,13 @@ fn consolidation_is_one_step_and_survives_a_restart() {
         let tokens = (0..40).map(|number| Token::new(format!("t{number}"), "alice", "EUR", 3)).collect();
         desk.issue(tokens).await.unwrap();
         let request = ConsolidationRequest::new("tidy", alice(), 4);
-        desk.consolidate(request).await.unwrap().expect("forty become four")
+        let first = desk.consolidate(request.clone()).await.unwrap().expect("forty become four");
+        assert_eq!(
+            desk.consolidate(request).await.unwrap(),
+            Some(first.clone()),
+            "a repeat gets what is stored"
+        );
+        first
     });
     assert_eq!((transaction.consumed.len(), transaction.produced.len()), (40, 4));
     drop(desk);
@@ -186,4 +201,25 @@ fn the_index_follows_frames_and_spends_of_any_size() {
     let balance = desk.balance(&alice()).unwrap();
     assert_eq!((balance.total, balance.free), (20_000, 20_000));
     assert_eq!(desk.balance(&Scope::wallet("bob", "EUR")).unwrap().total, 10_000);
+}
+
+#[test]
+fn who_waits_is_answered_when_the_hub_ends() {
+    let hub = start(&SimFs::new(8), HubOptions::default());
+    let desk = hub.handle().tokens().clone();
+    let runtime = runtime();
+    runtime.block_on(async {
+        desk.issue(vec![Token::new("one", "alice", "EUR", 1)]).await.unwrap();
+        desk.select(request("holds", 1), 0).await.unwrap();
+    });
+    let waiter = runtime.spawn({
+        let desk = desk.clone();
+        async move { desk.select(request("waits", 1), 60_000).await }
+    });
+    while desk.reader().counters().waiting == 0 {
+        std::thread::yield_now();
+    }
+    hub.stop();
+    let answer = runtime.block_on(waiter).unwrap();
+    assert!(matches!(answer, Err(TokenError::Refused(Refusal::StoreUnavailable(_)))), "{answer:?}");
 }

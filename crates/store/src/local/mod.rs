@@ -248,7 +248,8 @@ impl Rows for LocalStore {
             }
             TokenEffect::Locked(row) => self.vault.put_lock(row),
             TokenEffect::Unlocked { spender, fence } => self.vault.unlock(spender, *fence),
-            TokenEffect::Renewed { spender, fence, expires_at } => {
+            TokenEffect::Renewed(row) => {
+                let LockRow { spender, fence, expires_at, .. } = &**row;
                 self.vault.renew(spender, *fence, *expires_at);
             }
             TokenEffect::Spent(row) => self.past.remember(row),

@@ -269,7 +269,8 @@ impl TokenSelector for MemorySelector {
         let mut found: BTreeMap<u64, LockView> = BTreeMap::new();
         for stripe in &self.stripes {
             let stripe = locked(&stripe.0);
-            for (_, lock) in stripe.locks.iter() {
+            // A claim on its way is no lock yet: it has neither fence nor end.
+            for (_, lock) in stripe.locks.iter().filter(|(_, lock)| !lock.pending) {
                 let tokens = lock
                     .slots
                     .all()
@@ -297,6 +298,18 @@ impl TokenSelector for MemorySelector {
 }
 
 impl MemorySelector {
+    /// How many tokens live.
+    #[must_use]
+    pub fn token_count(&self) -> usize {
+        self.tokens.0.load(Ordering::Relaxed)
+    }
+
+    /// How many tokens a spender has locked or claimed.
+    #[must_use]
+    pub fn held_tokens(&self, spender: &str) -> usize {
+        self.spenders.desk(spender).held_mut(spender).map_or(0, |held| held.tokens.len())
+    }
+
     /// How it was set up.
     #[must_use]
     pub fn config(&self) -> &crate::limits::Config {

@@ -364,6 +364,21 @@ impl MemorySelector {
         self.finish(after, now);
     }
 
+    /// Answers all who wait with that refusal: nobody will come for them any more.
+    pub fn end_waiting(&self, refusal: &Refusal) {
+        let mut jobs: Vec<Job> = Vec::new();
+        for shard in &self.waiting.shards {
+            let mut shard = locked(shard);
+            shard.ends.clear();
+            for waiter in shard.queues.drain().flat_map(|(_, queue)| queue) {
+                self.waiting.total.fetch_sub(1, Ordering::SeqCst);
+                let outcome = Err(refusal.clone());
+                jobs.push(Box::new(move || waiter.answer.give(waiter.request.spender, outcome)));
+            }
+        }
+        self.waiting.deliver(jobs);
+    }
+
     /// When [`MemorySelector::tick`] has something to do at the earliest; `None` while nobody waits. It may be early, never
     /// late. Ask again after each request that was left waiting.
     #[must_use]
