@@ -22,8 +22,6 @@ use crate::drive::{micros, new_histogram};
 use crate::meter::{Usage, device_written_bytes};
 use crate::report::{Percentiles, per};
 
-/// How long a selection is locked that nobody gives back.
-const UNRELEASED_LEASE_MS: i64 = 1_000;
 /// Tokens that are issued together.
 const ISSUE_TOGETHER: usize = 1_000;
 
@@ -174,12 +172,7 @@ async fn work(desk: &TokenDesk, next: &AtomicU64, options: &JournalOptions) -> R
         let amount =
             quantity(number % 48) + if number.is_multiple_of(3) { 0 } else { quantity(number / 7 % 48) };
         let spender: holdfast_tokens::Name = format!("payment-{number}").into();
-        let mut request =
-            SelectRequest::new(Arc::clone(&spender), Scope::wallet(wallet(owner), "EUR"), amount);
-        if !options.release {
-            // Nobody gives these back: their leases end, and the wallets never run dry.
-            request.lease_ms = UNRELEASED_LEASE_MS;
-        }
+        let request = SelectRequest::new(Arc::clone(&spender), Scope::wallet(wallet(owner), "EUR"), amount);
         let started = Instant::now();
         let selection = desk.select(request, 10_000).await.map_err(refused)?;
         tally.select_us.saturating_record(micros(started.elapsed()));
