@@ -171,7 +171,9 @@ fn took_effect(commands: &[Command], effects: &Effects, memory: &Memory) -> Vec<
 }
 
 fn stored(memory: &Memory, prepare: &Prepare) -> bool {
-    memory.transfers.values().any(|row| row.id == prepare.id && row.hash == prepare.hash)
+    // The same content from somebody else is not the payer's prepare again; it is refused and told nothing.
+    let same = |row: &&holdfast_domain::transfers::Transfer| row.id == prepare.id && row.hash == prepare.hash;
+    memory.transfers.values().find(same).is_some_and(|row| row.payer == prepare.source)
 }
 
 fn completion(memory: &Memory, id: holdfast_domain::ids::TransferId) -> Option<[u8; 32]> {
