@@ -1,6 +1,6 @@
 //! The lines of an order: which items, and how many of each.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::ids::ItemId;
 use crate::limits::LINES_MAX;
@@ -15,9 +15,14 @@ pub struct Line {
     pub amnt: Whole,
 }
 
-/// Lines in their order. Their number is bounded, and so is the sum of each item's quantities.
+/// Lines in their order. Their number is bounded, and so is the sum of each item's quantities. Cheap to clone: an order and
+/// its messages share them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Items(Vec<Line>);
+pub struct Items(#[serde(serialize_with = "as_list")] Arc<[Line]>);
+
+fn as_list<S: serde::Serializer>(lines: &Arc<[Line]>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(lines.iter())
+}
 
 /// Why lines cannot stand together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +45,7 @@ impl Items {
             return Err(ItemsError::TooMany(lines.len()));
         }
         sums(&lines)?;
-        Ok(Items(lines))
+        Ok(Items(lines.into()))
     }
 
     /// The lines as they were written.
@@ -49,9 +54,9 @@ impl Items {
         &self.0
     }
 
-    /// How many of each item in all.
+    /// How many of each item in all, by ascending item.
     #[must_use]
-    pub fn sums(&self) -> BTreeMap<&ItemId, Whole> {
+    pub fn sums(&self) -> Vec<(&ItemId, Whole)> {
         sums(&self.0).expect("the sums were checked when the lines were put together")
     }
 
@@ -59,22 +64,33 @@ impl Items {
     #[must_use]
     pub fn merged(&self) -> Items {
         let mut sums = self.sums();
-        let line = |line: &Line| Some(Line { id: line.id.clone(), amnt: sums.remove(&line.id)? });
+        if sums.len() == self.0.len() {
+            return self.clone();
+        }
+        let line = |line: &Line| {
+            let at = sums.binary_search_by_key(&&line.id, |(id, _)| *id).ok()?;
+            let (_, amnt) = sums.remove(at);
+            Some(Line { id: line.id.clone(), amnt })
+        };
         Items(self.0.iter().filter_map(line).collect())
     }
 
     /// Whether both are about as many of the same items, however the lines are cut.
     #[must_use]
     pub fn same_as(&self, other: &Items) -> bool {
-        self.0 == other.0 || self.sums() == other.sums()
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0 || self.sums() == other.sums()
     }
 }
 
-fn sums(lines: &[Line]) -> Result<BTreeMap<&ItemId, Whole>, TooLarge> {
-    let mut sums = BTreeMap::new();
-    for line in lines {
-        let sum = sums.entry(&line.id).or_insert(Whole::ZERO);
-        *sum = sum.plus(line.amnt)?;
+fn sums(lines: &[Line]) -> Result<Vec<(&ItemId, Whole)>, TooLarge> {
+    let mut sorted: Vec<(&ItemId, Whole)> = lines.iter().map(|line| (&line.id, line.amnt)).collect();
+    sorted.sort_unstable_by_key(|(id, _)| *id);
+    let mut sums: Vec<(&ItemId, Whole)> = Vec::with_capacity(sorted.len());
+    for (id, amnt) in sorted {
+        match sums.last_mut() {
+            Some((last, sum)) if *last == id => *sum = sum.plus(amnt)?,
+            _ => sums.push((id, amnt)),
+        }
     }
     Ok(sums)
 }

@@ -252,7 +252,11 @@ impl<'a, V: View> StepCalls<'a, V> {
                     tell(abort.source, CallbackMessage::Put(state));
                 }
             }
-            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => {}
+            Command::Expire(_)
+            | Command::Admin(_)
+            | Command::SetEndpoint(_)
+            | Command::Token(_)
+            | Command::Shop(_) => {}
         }
     }
 
@@ -273,7 +277,11 @@ fn sender(command: &Command) -> ParticipantId {
         Command::Fulfil(fulfil) => fulfil.source,
         Command::Abort(abort) => abort.source,
         Command::Lookup(lookup) => lookup.source,
-        Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => HUB,
+        Command::Expire(_)
+        | Command::Admin(_)
+        | Command::SetEndpoint(_)
+        | Command::Token(_)
+        | Command::Shop(_) => HUB,
     }
 }
 

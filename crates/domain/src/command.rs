@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use crate::money::Amount;
 use crate::participants::Name;
+use crate::shop::{OrderId, ShopCommand};
 use crate::tokens::{TokenCommand, TokenId};
 
 /// One record of the log, parsed.
@@ -26,6 +27,8 @@ pub enum Command {
     SetEndpoint(SetEndpoint),
     /// Tokens: issue, lock, spend.
     Token(Box<TokenCommand>),
+    /// The shop: users, items, orders, checkout.
+    Shop(Box<ShopCommand>),
 }
 
 /// Names something that has ended and that a decision may have to know of.
@@ -35,6 +38,9 @@ pub enum Key<'a> {
     Transfer(TransferId),
     Token(&'a TokenId),
     Spender(&'a str),
+    Order(&'a OrderId),
+    /// The order whose id is this number as text.
+    OrderNumbered(u64),
 }
 
 impl Command {
@@ -46,7 +52,11 @@ impl Command {
             Command::Fulfil(fulfil) => Some(fulfil.id),
             Command::Abort(abort) => Some(abort.id),
             Command::Lookup(lookup) => Some(lookup.id),
-            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => None,
+            Command::Expire(_)
+            | Command::Admin(_)
+            | Command::SetEndpoint(_)
+            | Command::Token(_)
+            | Command::Shop(_) => None,
         }
     }
 
@@ -54,6 +64,7 @@ impl Command {
     pub fn each_key<'a>(&'a self, show: &mut dyn FnMut(Key<'a>)) {
         match self {
             Command::Token(command) => command.each_key(show),
+            Command::Shop(command) => command.each_key(show),
             Command::Prepare(Prepare { id, funding: Some(funding), .. }) => {
                 show(Key::Transfer(*id));
                 show(Key::Spender(&funding.spender));

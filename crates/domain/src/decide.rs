@@ -13,6 +13,7 @@ use crate::ids::{AccountId, Millis, TransferId, TransferNo};
 use crate::overlay::Overlay;
 use crate::participants::{AccountKind, decide_admin, set_endpoint};
 use crate::positions::{Message, MessageResult, PositionAccount, PositionAccounts, PrepareOrder, process};
+use crate::shop::{decide_shop, end_due};
 use crate::tokens::{decide_tokens, end_leases};
 use crate::transfers::{Reason, abort, fulfil, lookup, prepare};
 use crate::view::View;
@@ -114,11 +115,17 @@ fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize
             process(&Limits(view), frame.order, &messages, effects);
             let left = u64::from(command.holds_max).saturating_sub(ended);
             let leases = end_leases(view, frame.time, usize::try_from(left).unwrap_or(usize::MAX), effects);
-            effects.outcomes.push(Outcome::done(ended + leases, crate::money::Balance::ZERO));
+            let left = usize::try_from(left.saturating_sub(leases)).unwrap_or(usize::MAX);
+            let shop = end_due(view, (frame.time, base_offset), left, effects);
+            effects.outcomes.push(Outcome::done(ended + leases + shop, crate::money::Balance::ZERO));
         }
         [Command::Token(command)] => {
             let outcome = decide_tokens(view, frame.time, base_offset, command, effects);
             effects.outcomes.push(Outcome::of_tokens(outcome));
+        }
+        [Command::Shop(command)] => {
+            let outcome = decide_shop(view, frame.time, base_offset, command, effects);
+            effects.outcomes.push(Outcome::of_shop(outcome));
         }
         _ => decide_transfers(view, &FrameInput { base_offset, commands, ..*frame }, effects),
     }
@@ -138,7 +145,11 @@ fn decide_transfers(view: &impl View, frame: &FrameInput<'_>, effects: &mut Effe
             Command::Fulfil(command) => fulfil(view, now, command, effects),
             Command::Abort(command) => abort(view, now, command, effects),
             Command::Lookup(command) => Err(lookup(view, *command)),
-            Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => {
+            Command::Expire(_)
+            | Command::Admin(_)
+            | Command::SetEndpoint(_)
+            | Command::Token(_)
+            | Command::Shop(_) => {
                 unreachable!("they stand alone in their sub-batch")
             }
         };
@@ -181,6 +192,7 @@ fn outcome_of(
         subject: message.transfer.0,
         value: result.value,
         token: None,
+        shop: None,
     }
 }
 

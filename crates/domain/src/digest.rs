@@ -82,6 +82,7 @@ impl Effects {
         }
         self.outcomes.iter().for_each(|row| row.write(out));
         self.write_token_digest(out);
+        self.write_shop_digest(out);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::command::SetEndpoint;
 use crate::ids::{AccountId, TransferNo};
 use crate::money::{Amount, Balance};
 use crate::participants::{Account, FundsMovement, Participant};
+use crate::shop::{Alarm, ShopEffect, ShopMessage, ShopOutcome};
 use crate::tokens::{TokenEffect, TokenOutcome};
 use crate::transfers::{Code, Completion, Reason, Transfer, TransferState};
 
@@ -37,6 +38,12 @@ pub struct Effects {
     pub dead_letters: Vec<DeadLetter>,
     /// What happened to tokens.
     pub tokens: Vec<TokenEffect>,
+    /// What happened in the shop.
+    pub shop: Vec<ShopEffect>,
+    /// The messages of checkouts, in the order in which they were sent.
+    pub shop_messages: Vec<ShopMessage>,
+    /// What should never be in a checkout, and was met nevertheless.
+    pub shop_alarms: Vec<Alarm>,
     /// One answer per command, in the order of the frame.
     pub outcomes: Vec<Outcome>,
     /// Where each sub-batch of the frame ends in the lists above.
@@ -56,6 +63,8 @@ pub(crate) struct Section {
     position_changes: usize,
     notifications: usize,
     tokens: usize,
+    shop: usize,
+    shop_messages: usize,
     outcomes: usize,
 }
 
@@ -82,6 +91,10 @@ pub struct Step<'a> {
     pub notifications: &'a [Notification],
     /// See [`Effects::tokens`].
     pub tokens: &'a [TokenEffect],
+    /// See [`Effects::shop`].
+    pub shop: &'a [ShopEffect],
+    /// See [`Effects::shop_messages`].
+    pub shop_messages: &'a [ShopMessage],
     /// See [`Effects::outcomes`]: as many as the sub-batch has commands.
     pub outcomes: &'a [Outcome],
 }
@@ -220,6 +233,8 @@ pub struct Outcome {
     pub value: Balance,
     /// The answer to a command about tokens.
     pub token: Option<Arc<TokenOutcome>>,
+    /// The answer to a command about the shop.
+    pub shop: Option<Arc<ShopOutcome>>,
 }
 
 impl Outcome {
@@ -232,12 +247,17 @@ impl Outcome {
     }
 
     pub(crate) const fn done(subject: u64, value: Balance) -> Outcome {
-        Outcome { state: None, code: None, reason: None, subject, value, token: None }
+        Outcome { state: None, code: None, reason: None, subject, value, token: None, shop: None }
     }
 
     /// The answer to a command about tokens.
     pub(crate) fn of_tokens(outcome: TokenOutcome) -> Outcome {
         Outcome { token: Some(Arc::new(outcome)), ..Outcome::done(0, Balance::ZERO) }
+    }
+
+    /// The answer to a command about the shop.
+    pub(crate) fn of_shop(outcome: ShopOutcome) -> Outcome {
+        Outcome { shop: Some(Arc::new(outcome)), ..Outcome::done(0, Balance::ZERO) }
     }
 
     /// The stored answer of a transfer.
@@ -249,6 +269,7 @@ impl Outcome {
             subject: row.no.0,
             value: row.final_value.or(row.reserved_value).unwrap_or_default(),
             token: None,
+            shop: None,
         }
     }
 }
@@ -275,6 +296,8 @@ pub trait Rows {
     fn hold_closed(&mut self, no: TransferNo);
     /// Something happened to tokens.
     fn token_effect(&mut self, effect: &TokenEffect);
+    /// Something happened in the shop.
+    fn shop_effect(&mut self, effect: &ShopEffect);
 }
 
 impl Effects {
@@ -290,6 +313,8 @@ impl Effects {
             position_changes: self.position_changes.len(),
             notifications: self.notifications.len(),
             tokens: self.tokens.len(),
+            shop: self.shop.len(),
+            shop_messages: self.shop_messages.len(),
             outcomes: self.outcomes.len(),
         }
     }
@@ -308,6 +333,8 @@ impl Effects {
             position_changes: &self.position_changes[from.position_changes..to.position_changes],
             notifications: &self.notifications[from.notifications..to.notifications],
             tokens: &self.tokens[from.tokens..to.tokens],
+            shop: &self.shop[from.shop..to.shop],
+            shop_messages: &self.shop_messages[from.shop_messages..to.shop_messages],
             outcomes: &self.outcomes[from.outcomes..to.outcomes],
         }
     }
@@ -341,6 +368,7 @@ impl Step<'_> {
         self.endpoints.iter().for_each(|row| rows.put_endpoint(row));
         self.transfers.iter().for_each(|row| rows.add_transfer(row));
         self.tokens.iter().for_each(|effect| rows.token_effect(effect));
+        self.shop.iter().for_each(|effect| rows.shop_effect(effect));
         self.state_changes.iter().for_each(|row| row.apply(now, rows));
         for row in self.completions {
             rows.transfer_mut(row.transfer).completion = Some(row.completion);

@@ -20,6 +20,7 @@ pub mod participants;
 pub mod planted;
 pub mod positions;
 pub mod records;
+pub mod shop;
 pub mod tokens;
 pub mod transfers;
 pub mod view;

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use crate::effects::Rows;
 use crate::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use crate::participants::{Account, FundsMovement, Name, Participant};
+use crate::shop::{
+    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopOverlay, ShopView,
+    Sides, UserId, UserRow,
+};
 use crate::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenOverlay, TokenRow};
 use crate::transfers::Transfer;
 use crate::view::View;
@@ -20,6 +24,7 @@ pub(crate) struct Overlay<'a, V> {
     accounts: BTreeMap<AccountId, Account>,
     funds: BTreeMap<TransferId, FundsMovement>,
     tokens: TokenOverlay,
+    shop: ShopOverlay,
 }
 
 impl<'a, V: View> Overlay<'a, V> {
@@ -33,6 +38,7 @@ impl<'a, V: View> Overlay<'a, V> {
             accounts: BTreeMap::new(),
             funds: BTreeMap::new(),
             tokens: TokenOverlay::default(),
+            shop: ShopOverlay::default(),
         }
     }
 }
@@ -112,6 +118,44 @@ impl<V: View> View for Overlay<'_, V> {
     }
 }
 
+impl<V: View> ShopView for Overlay<'_, V> {
+    fn user(&self, id: &UserId) -> Option<&UserRow> {
+        self.shop.user(self.base, id)
+    }
+
+    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
+        self.shop.item(self.base, id)
+    }
+
+    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
+        self.shop.order(self.base, id)
+    }
+
+    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
+        self.shop.checkout(self.base, order)
+    }
+
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
+        self.shop.request_key(self.base, key)
+    }
+
+    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
+        self.shop.due_checkouts(self.base, now, max)
+    }
+
+    fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
+        self.shop.due_keys(self.base, now, max)
+    }
+
+    fn outside(&self) -> Sides {
+        self.shop.outside(self.base)
+    }
+
+    fn shop_counts(&self) -> ShopCounts {
+        self.shop.counts(self.base)
+    }
+}
+
 impl<V: View> Rows for Overlay<'_, V> {
     fn put_participant(&mut self, row: &Participant) {
         self.names.insert(row.name.folded(), row.id);
@@ -152,5 +196,9 @@ impl<V: View> Rows for Overlay<'_, V> {
 
     fn token_effect(&mut self, effect: &TokenEffect) {
         self.tokens.change(self.base, effect);
+    }
+
+    fn shop_effect(&mut self, effect: &ShopEffect) {
+        self.shop.change(self.base, effect);
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use crate::participants::{Account, FundsMovement, Name, Participant};
+use crate::shop::ShopView;
 use crate::tokens::{LockRow, SpendRow, TokenId, TokenRow};
 use crate::transfers::Transfer;
 
 /// The state before a frame.
-pub trait View {
+pub trait View: ShopView {
     /// The transfer of that id.
     fn transfer(&self, id: TransferId) -> Option<&Transfer>;
     /// The transfer of that number.

@@ -14,6 +14,7 @@ use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::View;
 use holdfast_store::Store;
 
+use crate::shop_audit::ShopAudit;
 use crate::token_audit::TokenAudit;
 
 /// Something in the books that does not add up.
@@ -75,6 +76,20 @@ pub enum Finding {
         /// What is wrong.
         what: &'static str,
     },
+    /// Credit or stock that went nowhere, or an order that moved as it cannot.
+    #[error("frame at offset {offset}: the shop: {what}")]
+    BrokenShop {
+        /// Base offset of the frame.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A row of the shop that the rows of the frames do not lead to.
+    #[error("the shop has {row}, and its rows say otherwise")]
+    WrongShop {
+        /// The row as it is.
+        row: String,
+    },
     /// A transfer that was reserved more or less than once, or ended more than once.
     #[error("frame at offset {offset}: transfer number {transfer} moves to {state} from where it cannot")]
     IllegalMove {
@@ -100,6 +115,7 @@ pub struct Auditor {
     pub rows: u64,
     findings: Vec<Finding>,
     tokens: TokenAudit,
+    shop: ShopAudit,
 }
 
 impl Auditor {
@@ -116,7 +132,14 @@ impl Auditor {
                 *state = Some(open.state);
             }
         }
-        Auditor { balances, outside, states, tokens: TokenAudit::from(store), ..Auditor::default() }
+        Auditor {
+            balances,
+            outside,
+            states,
+            tokens: TokenAudit::from(store),
+            shop: ShopAudit::from(store),
+            ..Auditor::default()
+        }
     }
 
     fn find(&mut self, finding: Finding) {
@@ -129,6 +152,9 @@ impl Auditor {
     pub fn frame(&mut self, offset: u64, commands: &[Command], effects: &Effects, store: &impl View) {
         let mut commands = commands.iter();
         for step in effects.steps() {
+            if let Some(finding) = self.shop.step(offset, commands.as_slice().first(), &step) {
+                self.find(finding);
+            }
             for (outcome, command) in step.outcomes.iter().zip(&mut commands) {
                 if let (Command::Admin(admin), None) = (command, outcome.code) {
                     self.admin(*admin, store);
@@ -215,6 +241,8 @@ impl Auditor {
         }
         let tokens = std::mem::take(&mut self.tokens);
         tokens.finish(store).into_iter().for_each(|finding| self.find(finding));
+        let shop = std::mem::take(&mut self.shop);
+        shop.finish(store).into_iter().for_each(|finding| self.find(finding));
         self.findings
     }
 }

@@ -19,12 +19,13 @@ use crate::clock::Clock;
 use crate::core::Core;
 use crate::health::{Health, Status};
 use crate::intake::{Intake, Query, Refusal, Submission};
-use crate::journal::Journal;
+use crate::journal::{Followers, Journal};
 use crate::keeper::Keeper;
 use crate::limits::{HubOptions, REPLAY_CHECKPOINT_BYTES};
 use crate::progress::Progress;
 use crate::replay::{ReplayError, replay_keeping};
 use crate::retention::{Pruner, RetentionHolds};
+use crate::shop::{self, ShopDesk, ShopFeed};
 use crate::tokens::{LookAgain, Submit, Timer, TokenDesk, TokenIndex};
 use crate::writer::Writer;
 
@@ -263,6 +264,8 @@ pub struct HubHandle<S = LocalStore> {
     clock: Arc<dyn Clock>,
     backups: Arc<Backups>,
     tokens: TokenDesk,
+    shop: ShopDesk,
+    shop_feed: Arc<ShopFeed>,
 }
 
 impl<S> Clone for HubHandle<S> {
@@ -276,6 +279,8 @@ impl<S> Clone for HubHandle<S> {
             clock: Arc::clone(&self.clock),
             backups: Arc::clone(&self.backups),
             tokens: self.tokens.clone(),
+            shop: self.shop.clone(),
+            shop_feed: Arc::clone(&self.shop_feed),
         }
     }
 }
@@ -343,6 +348,12 @@ impl<S> HubHandle<S> {
         &self.tokens
     }
 
+    /// The shop.
+    #[must_use]
+    pub const fn shop(&self) -> &ShopDesk {
+        &self.shop
+    }
+
     /// Follows the end of the log.
     #[must_use]
     pub const fn tail(&self) -> &Tail {
@@ -404,8 +415,11 @@ impl Hub {
         let health = Arc::new(Health::default());
         let (reader, tail) = (log.reader(), log.tail());
         let (retention, log_id, retention_holds) = (log.retention(), log.log_id(), RetentionHolds::default());
+        let shop_feed = Arc::new(ShopFeed::default());
+        let followers =
+            Followers { feed: Arc::clone(&feed), tokens: Arc::clone(&tokens), shop: Arc::clone(&shop_feed) };
         let journal =
-            Journal::threaded(Box::new(log), &intake, &health, &feed, &tokens).map_err(OpenError::Thread)?;
+            Journal::threaded(Box::new(log), &intake, &health, followers).map_err(OpenError::Thread)?;
         let days = options.retention_log_days;
         let pruner = Pruner::new(retention.clone(), Arc::clone(&reader), days, retention_holds.clone());
         let keeper = Keeper::threaded(&intake, &health, Some(pruner)).map_err(OpenError::Thread)?;
@@ -428,7 +442,9 @@ impl Hub {
         let look_again = look_again(&intake, &tokens);
         let tokens =
             TokenDesk::new(tokens, submit, Arc::clone(&clock), Arc::clone(&timer), attempts, look_again);
-        let handle = HubHandle { intake, health, reader, tail, feed, clock, backups, tokens };
+        let shop = shop_desk(&intake, &clock, &shop_feed, options.shop);
+        let handle =
+            HubHandle { shop, shop_feed, intake, health, reader, tail, feed, clock, backups, tokens };
         let threads = [writer, spare, ticking].map(Some);
         Ok(Hub { handle, threads, timer, _lock: lock })
     }
@@ -443,6 +459,18 @@ impl Hub {
     pub fn stop(self) {
         drop(self);
     }
+}
+
+fn shop_desk(
+    intake: &Arc<Intake<LocalStore>>,
+    clock: &Arc<dyn Clock>,
+    feed: &Arc<ShopFeed>,
+    options: shop::ShopOptions,
+) -> ShopDesk {
+    let (submits, asks) = (Arc::clone(intake), Arc::clone(intake));
+    let submit: shop::Submit = Arc::new(move |submission| submits.submit(submission));
+    let ask: shop::Ask = Arc::new(move |query| asks.ask(query));
+    ShopDesk::new(submit, ask, Arc::clone(clock), Arc::clone(feed), options)
 }
 
 /// Has the index take over the lock that a token is under by the log. Asked between two frames, when the index has followed all.
@@ -476,6 +504,7 @@ impl Drop for Hub {
         self.handle.intake.close("the hub is shutting down");
         self.handle.feed.close();
         self.handle.tokens.end_waiting();
+        self.handle.shop_feed.end();
         self.timer.end();
         for thread in self.threads.iter_mut().filter_map(Option::take) {
             if thread.join().is_err() {

@@ -19,6 +19,7 @@ use crate::callbacks::CallbackFeed;
 use crate::health::{Health, Status};
 use crate::intake::{Answer, Intake, Refusal};
 use crate::meters::{Meters, Stage};
+use crate::shop::{ShopFeed, ShopNews};
 use crate::tokens::TokenIndex;
 
 /// Answers that wait for their frame.
@@ -31,6 +32,15 @@ pub(crate) struct Answers {
     /// To whoever selects tokens: what the frame of that time did to them.
     pub(crate) tokens: Vec<TokenEffect>,
     pub(crate) time: Millis,
+    /// To callers and listeners of the shop.
+    pub(crate) shop: ShopNews,
+}
+
+/// Those who follow durable frames.
+pub(crate) struct Followers {
+    pub(crate) feed: Arc<CallbackFeed>,
+    pub(crate) tokens: Arc<TokenIndex>,
+    pub(crate) shop: Arc<ShopFeed>,
 }
 
 /// Where frames become durable.
@@ -55,8 +65,7 @@ struct Desk {
     health: Arc<Health>,
     close: Box<dyn Fn(&str) + Send>,
     meters: Meters,
-    feed: Option<Arc<CallbackFeed>>,
-    tokens: Option<Arc<TokenIndex>>,
+    followers: Option<Followers>,
 }
 
 impl Desk {
@@ -71,25 +80,35 @@ impl Desk {
             let reason = format!("appending at offset {} failed: {}", header.base_offset, in_full(&error));
             self.health.set(Status::Stopped(reason.clone()));
             (self.close)(&reason);
-            self.tokens.iter().for_each(|index| index.end_waiting());
+            if let Some(followers) = &self.followers {
+                followers.tokens.end_waiting();
+                followers.shop.end();
+            }
             reason
         })
     }
 
     fn release(&self, answers: Answers, durable: &Result<(), String>) {
         let started = Instant::now();
-        if let (Ok(()), Some(index), false) = (durable, &self.tokens, answers.tokens.is_empty()) {
+        let followers = self.followers.as_ref().filter(|_| durable.is_ok());
+        if let (Some(followers), false) = (followers, answers.tokens.is_empty()) {
             // Before the answers: who was told of a lock can spend it, who was told of tokens can select them.
-            index.follow(&answers.tokens, answers.time);
+            followers.tokens.follow(&answers.tokens, answers.time);
+        }
+        if let (Some(followers), false) = (followers, answers.shop.is_empty()) {
+            followers.shop.follow(&answers.shop);
         }
         for (answer, outcomes) in answers.outcomes {
+            if let Some(followers) = followers {
+                followers.shop.count_repeats(&outcomes);
+            }
             answer(match durable {
                 Ok(()) => Ok(outcomes),
                 Err(reason) => Err(Refusal::Unknown(reason.clone())),
             });
         }
-        if let (Ok(()), Some(feed)) = (durable, &self.feed) {
-            feed.advance(answers.callbacks_end);
+        if let Some(followers) = followers {
+            followers.feed.advance(answers.callbacks_end);
         }
         self.meters.spent(Stage::Answer, started.elapsed());
     }
@@ -107,17 +126,15 @@ impl Journal {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn threaded<S: 'static>(
+    pub(crate) fn threaded<S: 'static>(
         log: Box<dyn Log>,
         intake: &Arc<Intake<S>>,
         health: &Arc<Health>,
-        feed: &Arc<CallbackFeed>,
-        tokens: &Arc<TokenIndex>,
+        followers: Followers,
     ) -> std::io::Result<Journal> {
         let (jobs, inbox) = sync_channel(2);
         let tail = log.tail();
-        let (feed, tokens) = (Some(Arc::clone(feed)), Some(Arc::clone(tokens)));
-        let desk = Desk { feed, tokens, ..Desk::new(log, intake, health) };
+        let desk = Desk { followers: Some(followers), ..Desk::new(log, intake, health) };
         let done = Arc::clone(intake);
         let alarm = StopAlarm::new("journal", Arc::clone(health), {
             let intake = Arc::clone(intake);
@@ -200,8 +217,7 @@ impl Desk {
     fn new<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Desk {
         let intake = Arc::clone(intake);
         let close = Box::new(move |reason: &str| intake.close(reason));
-        let (feed, tokens) = (None, None);
-        Desk { log, health: Arc::clone(health), close, meters: Meters::default(), feed, tokens }
+        Desk { log, health: Arc::clone(health), close, meters: Meters::default(), followers: None }
     }
 }
 

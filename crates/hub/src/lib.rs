@@ -18,6 +18,7 @@
 //! | `callbacks` | messages of durable frames on their way to participants |
 //! | `clock` | wall and monotonic time, and when not to believe them |
 //! | `replay` | from the log back to the state |
+//! | `shop` | users, items, orders and checkouts, for the edges |
 //! | `tokens` | the vault: claims in memory, judged in the log |
 //! | `retention` | old segments of the log are removed, if somebody said after how long |
 //! | `backup` | a copy that is consistent at one frame, made while payments go on |
@@ -44,6 +45,8 @@ mod pace;
 mod progress;
 mod replay;
 mod retention;
+pub mod shop;
+mod shop_audit;
 mod token_audit;
 pub mod tokens;
 pub mod verify;
@@ -59,5 +62,6 @@ pub use journal::Journal;
 pub use keeper::Keeper;
 pub use progress::{Counts, Progress};
 pub use replay::{ReplayError, replay, replay_with};
+pub use shop::{ShopDesk, ShopError};
 pub use tokens::{FundingClaim, TokenDesk, TokenError};
 pub use writer::{Turn, Writer};

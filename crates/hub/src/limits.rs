@@ -7,6 +7,7 @@ use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::records::{self, batch};
 use holdfast_log::FRAME_PAYLOAD_MAX;
 
+use crate::shop::ShopOptions;
 use crate::tokens::TokenOptions;
 
 /// Records that one submission may carry.
@@ -76,6 +77,8 @@ pub struct HubOptions {
     pub retention_log_days: u32,
     /// The vault's own.
     pub tokens: TokenOptions,
+    /// The shop's own.
+    pub shop: ShopOptions,
 }
 
 impl Default for HubOptions {
@@ -91,6 +94,7 @@ impl Default for HubOptions {
             checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
             retention_log_days: 0,
             tokens: TokenOptions::default(),
+            shop: ShopOptions::default(),
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::journal::{Answers, Journal};
 use crate::keeper::{self, Keeper};
 use crate::limits::{CLOCK_LOOK_EVERY, EXPIRY_SHARE_BESIDE_PAYMENTS, HubOptions};
 use crate::meters::{Meters, Stage};
+use crate::shop::ShopNews;
 
 /// What a turn did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -336,7 +337,12 @@ impl<S: Store> Writer<S> {
         let outcomes = split(parts, outcomes);
         let callbacks_end = self.core.progress().next_callback;
         let tokens = std::mem::take(&mut effects.tokens);
-        let appended = self.journal.finish(Answers { outcomes, callbacks_end, tokens, time });
+        let shop = ShopNews {
+            effects: std::mem::take(&mut effects.shop),
+            messages: std::mem::take(&mut effects.shop_messages),
+            alarms: std::mem::take(&mut effects.shop_alarms),
+        };
+        let appended = self.journal.finish(Answers { outcomes, callbacks_end, tokens, time, shop });
         // After the answers are on their way: a disk that is far behind makes this wait.
         self.hand_out_jobs();
         if appended {

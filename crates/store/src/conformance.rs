@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Store;
 
+mod shop;
 mod tokens;
 
 const PAYER: ParticipantId = ParticipantId(1);
@@ -31,7 +32,8 @@ pub fn run_all<S: Store>(empty: impl Fn() -> S) {
     sorting_what_is_due_changes_no_answer(&mut empty());
     many_transfers_keep_their_numbers(&mut empty());
     sums_are_conserved(&mut empty());
-    tokens::run_all(empty);
+    tokens::run_all(&empty);
+    shop::run_all(&empty);
 }
 
 fn load<S: Store>(store: &mut S, commands: &[Command]) {

@@ -11,13 +11,13 @@
 //! | `blocks` | records in append-only files: outcomes and callbacks |
 //! | `runs` | ids of what has ended, in sorted files |
 //! | `archive` | records that ended, found by their ids: `blocks` and `runs` together |
-//! | `row`, `token_rows` | the bytes of a transfer; of tokens, locks and spends |
+//! | `row`, `token_rows`, `shop_rows` | the bytes of a transfer; of tokens, locks and spends; of the shop |
 //! | `bytes` | what they are made of |
 //! | `callback_rows` | callbacks, for whoever delivers them |
 //! | `memory` | the plain store |
 //! | `books` | participants, accounts, funds and endpoints, in both |
 //! | `hold_index` | open holds by expiration; its cost follows what expires |
-//! | `id_index`, `pages`, `plain_tokens` | ids, rows and tokens of the plain store |
+//! | `id_index`, `pages`, `plain_tokens`, `plain_shop` | ids, rows, tokens and shop of the plain store |
 //! | `conformance` | what every store must do, as tests over the trait |
 
 mod archive;
@@ -34,17 +34,19 @@ mod local;
 mod memory;
 mod pages;
 mod place;
+mod plain_shop;
 mod plain_tokens;
 mod row;
 mod runs;
+mod shop_rows;
 mod token_rows;
 
 pub use books::Roster;
 pub use callback_rows::CallbackRows;
 pub use error::StoreError;
 pub use local::{
-    CheckpointFiles, Done, Held, History, Job, LocalStore, Recovered, Sought, StoreCheck, StoreFile,
-    StoreFinding, StoreReport, files_of, reached, recover,
+    CheckpointFiles, Done, Held, History, Job, LocalStore, Recovered, Sought, SoughtOrder, StoreCheck,
+    StoreFile, StoreFinding, StoreReport, files_of, reached, recover,
 };
 pub use memory::MemoryStore;
 pub use place::FOLDERS;
@@ -55,6 +57,7 @@ use holdfast_domain::command::Key;
 use holdfast_domain::effects::{Effects, Rows};
 use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferNo};
 use holdfast_domain::participants::{Account, Participant};
+use holdfast_domain::shop::{CheckoutRow, ItemRow, OrderRow, UserRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
@@ -64,7 +67,7 @@ use holdfast_domain::view::View;
 /// A frame passes it in this order: [`Store::load`], decide, [`Store::apply`], whatever is derived from the state
 /// after the frame, [`Store::settle`].
 pub trait Store: View + Rows + Send {
-    /// Brings in what the frame's commands may read of what has ended: transfers, spends, consumed tokens. It is there until
+    /// Brings in what the frame's commands may read of what has ended: transfers, spends, consumed tokens, paid orders. It is there until
     /// [`Store::settle`]. Changes nothing that is stored.
     ///
     /// # Errors
@@ -79,7 +82,7 @@ pub trait Store: View + Rows + Send {
         effects.apply(now, self);
     }
 
-    /// The frame is done: transfers that it ended, spends and consumed tokens may leave memory.
+    /// The frame is done: transfers that it ended, spends, consumed tokens and paid orders may leave memory.
     fn settle(&mut self, effects: &Effects);
 
     /// Keeps a callback for whoever delivers it, and tells its place.
@@ -120,8 +123,8 @@ pub trait Store: View + Rows + Send {
     /// Lets the expiry index put what has come due by `now` in order. Changes nothing that a decision can see.
     fn sort_due(&mut self, now: Millis);
 
-    /// Nothing is due at this instant or before; `None` if nothing will be. A hold is due after its expiration, a lease at its
-    /// end, so this is at most the expiration, or a millisecond before the end. Exact once [`Store::sort_due`] has been called
+    /// Nothing is due at this instant or before; `None` if nothing will be. A hold or checkout is due after its expiration or
+    /// deadline, a lease or key at its end, so this is at most the expiration, or a millisecond before the end. Exact once [`Store::sort_due`] has been called
     /// with a time past it.
     fn next_expiration(&self) -> Option<Millis>;
 
@@ -133,6 +136,18 @@ pub trait Store: View + Rows + Send {
 
     /// Shows every lock, in no order. The lease of some may have run out.
     fn locks(&self, show: &mut dyn FnMut(&Arc<LockRow>));
+
+    /// Shows every user of the shop, in no order.
+    fn users(&self, show: &mut dyn FnMut(&UserRow));
+
+    /// Shows every item of the shop, in no order.
+    fn items(&self, show: &mut dyn FnMut(&ItemRow));
+
+    /// Shows every order that is not paid, in no order.
+    fn unpaid_orders(&self, show: &mut dyn FnMut(&OrderRow));
+
+    /// Open checkouts by age, after the one that began at that place in the log, at most `max`.
+    fn open_checkouts(&self, after: Option<u64>, max: usize) -> Vec<Arc<CheckoutRow>>;
 
     /// How many tokens live.
     fn token_count(&self) -> usize;

@@ -7,6 +7,10 @@ use holdfast_domain::command::{Key, SetEndpoint};
 use holdfast_domain::effects::{Effects, Rows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
+use holdfast_domain::shop::{
+    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView, Sides, UserId,
+    UserRow,
+};
 use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
@@ -15,6 +19,7 @@ use crate::books::Books;
 use crate::hold_index::{HoldIndex, Seat};
 use crate::id_index::IdIndex;
 use crate::pages::Pages;
+use crate::plain_shop::PlainShop;
 use crate::plain_tokens::PlainTokens;
 use crate::{Store, StoreError};
 
@@ -25,6 +30,7 @@ pub struct MemoryStore {
     holds: HoldIndex,
     books: Books,
     tokens: PlainTokens,
+    shop: PlainShop,
 }
 
 impl MemoryStore {
@@ -37,6 +43,7 @@ impl MemoryStore {
             holds: HoldIndex::default(),
             books: Books::default(),
             tokens: PlainTokens::default(),
+            shop: PlainShop::default(),
         }
     }
 
@@ -114,6 +121,44 @@ impl View for MemoryStore {
     }
 }
 
+impl ShopView for MemoryStore {
+    fn user(&self, id: &UserId) -> Option<&UserRow> {
+        self.shop.users.get(id)
+    }
+
+    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
+        self.shop.items.get(id)
+    }
+
+    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
+        self.shop.orders.get(id)
+    }
+
+    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
+        self.shop.checkouts.get(order)
+    }
+
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
+        self.shop.keys.get(key)
+    }
+
+    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
+        self.shop.due_checkouts(now, max)
+    }
+
+    fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
+        self.shop.due_keys(now, max)
+    }
+
+    fn outside(&self) -> Sides {
+        self.shop.outside
+    }
+
+    fn shop_counts(&self) -> ShopCounts {
+        self.shop.counts()
+    }
+}
+
 impl Rows for MemoryStore {
     fn put_participant(&mut self, row: &Participant) {
         self.books.put_participant(row);
@@ -156,6 +201,10 @@ impl Rows for MemoryStore {
         self.holds.remove(expiration, no, seat(no));
     }
 
+    fn shop_effect(&mut self, effect: &ShopEffect) {
+        self.shop.change(effect);
+    }
+
     fn token_effect(&mut self, effect: &TokenEffect) {
         self.tokens.change(effect);
     }
@@ -175,7 +224,7 @@ impl Store for MemoryStore {
     fn next_expiration(&self) -> Option<Millis> {
         // A lease is over at its end, a hold after it.
         let lease = self.tokens.next_lease_end().map(|end| end.saturating_sub(1));
-        self.holds.next_expiration().into_iter().chain(lease).min()
+        self.holds.next_expiration().into_iter().chain(lease).chain(self.shop.next_due()).min()
     }
 
     fn tokens(&self, show: &mut dyn FnMut(&TokenRow)) {
@@ -192,6 +241,22 @@ impl Store for MemoryStore {
 
     fn open_leases(&self) -> usize {
         self.tokens.open_leases()
+    }
+
+    fn users(&self, show: &mut dyn FnMut(&UserRow)) {
+        self.shop.users.values().for_each(show);
+    }
+
+    fn items(&self, show: &mut dyn FnMut(&ItemRow)) {
+        self.shop.items.values().for_each(show);
+    }
+
+    fn unpaid_orders(&self, show: &mut dyn FnMut(&OrderRow)) {
+        self.shop.orders.values().filter(|row| !row.is_paid()).for_each(show);
+    }
+
+    fn open_checkouts(&self, after: Option<u64>, max: usize) -> Vec<Arc<CheckoutRow>> {
+        self.shop.open_checkouts(after, max)
     }
 
     fn open_holds(&self) -> usize {

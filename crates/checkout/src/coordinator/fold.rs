@@ -26,42 +26,63 @@ impl Coordinator {
     pub(super) fn fold<O: Orders>(&mut self, desk: &mut Desk<'_, O>, record: &Record, mode: Mode) {
         self.next = self.next.max(record.offset.checked_add(1));
         let key = &record.message.key;
-        let message = record.message.body.type_name();
-        if record.message.body.topic() != Topic::Outcomes {
-            let topic = Topic::Outcomes;
-            return desk.alarms.push(Alarm::Misplaced { key: key.clone(), message, topic });
-        }
-        let Some(order) = desk.order(&key.order_id) else {
-            return desk.alarms.push(Alarm::UnknownOrder { key: key.clone(), message });
+        let (key, mut slot) = match self.open.remove_entry(key) {
+            Some((key, saga)) => (key, Some(saga)),
+            None => (key.clone(), None),
         };
-        let standing = Standing::of(order, key.tr_num);
-        if standing == Standing::NeverStarted {
-            return desk.alarms.push(Alarm::NeverStarted { key: key.clone(), message });
+        let before = slot.as_ref().map(|saga| saga.start);
+        fold_one(desk, &mut slot, record, mode);
+        let after = slot.as_ref().map(|saga| saga.start);
+        if before != after {
+            before.iter().for_each(|start| drop(self.starts.remove(start)));
+            after.iter().for_each(|start| drop(self.starts.insert(*start, key.clone())));
         }
-        if mode == Mode::Live
-            && self.open.get_mut(key).is_some_and(|saga| catch_up(saga, standing) == Next::Forget)
-        {
-            self.forget(key);
-        }
-        let mut step = Step { desk, key, standing, message, mode };
-        if let Some(saga) = self.open.get_mut(key) {
-            if step.take(saga, &record.message.body) == Next::Forget {
-                self.forget(key);
-            }
-            return;
-        }
-        let mut saga = Saga::new(record.offset, first_stage(standing, mode));
-        if step.take(&mut saga, &record.message.body) == Next::Keep && opens(standing, mode) {
-            self.starts.insert(saga.start, key.clone());
-            self.open.insert(key.clone(), saga);
+        if let Some(saga) = slot {
+            self.open.insert(key, saga);
         }
     }
 
     /// The try is over, or was taken over by its order row.
     pub(super) fn forget(&mut self, key: &Key) {
-        if let Some(saga) = self.open.remove(key) {
+        if let Some((_, saga)) = self.open.remove_entry(key) {
             self.starts.remove(&saga.start);
         }
+    }
+}
+
+/// Adds one record to what is known of its try: the saga in `slot`, if one is open.
+pub(super) fn fold_one<O: Orders>(
+    desk: &mut Desk<'_, O>,
+    slot: &mut Option<Saga>,
+    record: &Record,
+    mode: Mode,
+) {
+    let key = &record.message.key;
+    let message = record.message.body.type_name();
+    if record.message.body.topic() != Topic::Outcomes {
+        let topic = Topic::Outcomes;
+        return desk.alarms.push(Alarm::Misplaced { key: key.clone(), message, topic });
+    }
+    let Some(order) = desk.order(&key.order_id) else {
+        return desk.alarms.push(Alarm::UnknownOrder { key: key.clone(), message });
+    };
+    let standing = Standing::of(order, key.tr_num);
+    if standing == Standing::NeverStarted {
+        return desk.alarms.push(Alarm::NeverStarted { key: key.clone(), message });
+    }
+    if mode == Mode::Live && slot.as_mut().is_some_and(|saga| catch_up(saga, standing) == Next::Forget) {
+        *slot = None;
+    }
+    let mut step = Step { desk, key, standing, message, mode };
+    if let Some(saga) = slot {
+        if step.take(saga, &record.message.body) == Next::Forget {
+            *slot = None;
+        }
+        return;
+    }
+    let mut saga = Saga::new(record.offset, first_stage(standing, mode));
+    if step.take(&mut saga, &record.message.body) == Next::Keep && opens(standing, mode) {
+        *slot = Some(saga);
     }
 }
 

@@ -15,16 +15,18 @@ mod fold;
 mod operator;
 mod rebuild;
 mod saga;
+pub mod single;
 
 use std::collections::BTreeMap;
 
 use crate::alarm::Alarm;
 use crate::ids::{Key, Offset, OrderId, TrNum};
+use crate::lookup::Lookup;
 use crate::message::Message;
 use crate::order::{Moved, Order, OrderState};
 
 pub use rebuild::LogBounds;
-use saga::Saga;
+pub use saga::{Saga, Said, Stage};
 
 /// A message at its place in the log of `outcomes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,8 +65,8 @@ pub struct Effects {
 /// The order consumer of one partition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Coordinator {
-    /// The tries that are open.
-    open: BTreeMap<Key, Saga>,
+    /// The tries that are open. Their order reaches no output.
+    open: Lookup<Key, Saga>,
     /// Where in the log each of them starts.
     starts: BTreeMap<Offset, Key>,
     /// The place after the last record that was read.
@@ -101,11 +103,49 @@ impl Coordinator {
         if rises {
             self.outcome_offset = oldest;
         }
-        Effects {
-            orders: desk.changed.into_values().collect(),
-            sent: desk.sent,
-            outcome_offset: self.outcome_offset.filter(|_| rises),
-            alarms: desk.alarms,
+        Effects { outcome_offset: self.outcome_offset.filter(|_| rises), ..desk.into_effects() }
+    }
+}
+
+/// Orders that a step has changed: nearly always one at most, and in a rebuild perhaps all.
+enum Changed {
+    None,
+    One(Order),
+    Many(Lookup<OrderId, Order>),
+}
+
+impl Changed {
+    fn get(&self, id: &OrderId) -> Option<&Order> {
+        match self {
+            Changed::None => None,
+            Changed::One(order) => Some(order).filter(|order| order.order_id == *id),
+            Changed::Many(orders) => orders.get(id),
+        }
+    }
+
+    fn put(&mut self, order: Order) {
+        match std::mem::replace(self, Changed::None) {
+            Changed::None => *self = Changed::One(order),
+            Changed::One(before) if before.order_id == order.order_id => *self = Changed::One(order),
+            Changed::One(before) => {
+                let mut both = Lookup::default();
+                for order in [before, order] {
+                    both.insert(order.order_id.clone(), order);
+                }
+                *self = Changed::Many(both);
+            }
+            Changed::Many(mut orders) => {
+                orders.insert(order.order_id.clone(), order);
+                *self = Changed::Many(orders);
+            }
+        }
+    }
+
+    fn sorted(self) -> Vec<Order> {
+        match self {
+            Changed::None => Vec::new(),
+            Changed::One(order) => vec![order],
+            Changed::Many(orders) => orders.into_sorted(),
         }
     }
 }
@@ -113,14 +153,14 @@ impl Coordinator {
 /// The effects of a step while it is made. It sees its own changes.
 struct Desk<'a, O> {
     orders: &'a O,
-    changed: BTreeMap<OrderId, Order>,
+    changed: Changed,
     sent: Vec<Message>,
     alarms: Vec<Alarm>,
 }
 
 impl<'a, O: Orders> Desk<'a, O> {
     const fn new(orders: &'a O) -> Desk<'a, O> {
-        Desk { orders, changed: BTreeMap::new(), sent: Vec::new(), alarms: Vec::new() }
+        Desk { orders, changed: Changed::None, sent: Vec::new(), alarms: Vec::new() }
     }
 
     fn order(&self, id: &OrderId) -> Option<&Order> {
@@ -128,7 +168,12 @@ impl<'a, O: Orders> Desk<'a, O> {
     }
 
     fn put(&mut self, order: Order) {
-        self.changed.insert(order.order_id.clone(), order);
+        self.changed.put(order);
+    }
+
+    fn into_effects(self) -> Effects {
+        let (orders, sent, alarms) = (self.changed.sorted(), self.sent, self.alarms);
+        Effects { orders, sent, outcome_offset: None, alarms }
     }
 
     /// A move that won its compare-and-set, with its messages.

@@ -19,13 +19,7 @@ impl Coordinator {
     #[must_use]
     pub fn cancel(&mut self, orders: &impl Orders, key: &Key) -> Effects {
         let mut desk = Desk::new(orders);
-        let undo = self.open.get(key).map_or(Undo::BOTH, Saga::undo);
-        if let Some(moved) = desk.order(&key.order_id).and_then(|order| order.fail(key.tr_num, undo)) {
-            desk.make(moved);
-            if let Some(saga) = self.open.get_mut(key) {
-                saga.stage = Stage::Cancelling { undo, announced: false };
-            }
-        }
+        cancel_one(&mut desk, self.open.get_mut(key), key);
         self.close(desk)
     }
 
@@ -34,29 +28,43 @@ impl Coordinator {
     #[must_use]
     pub fn retry(&mut self, orders: &impl Orders, key: &Key) -> Effects {
         let mut desk = Desk::new(orders);
-        let Some(order) = desk.order(&key.order_id).cloned() else { return Effects::default() };
-        let (tr, saga) = (key.tr_num, self.open.get(key));
-        match Standing::of(&order, tr) {
-            Standing::Pending => {
-                let silent = saga.map_or(Undo::BOTH, |saga| Undo {
-                    can: saga.pay.outcome.is_none(),
-                    add: saga.stock.outcome.is_none(),
-                });
-                desk.sent.extend(order.asked(tr, silent));
-            }
-            Standing::Cancelling => {
-                let owed = saga.map_or(Undo::BOTH, |saga| match saga.stage {
-                    Stage::Gathering | Stage::Paid => saga.undo(),
-                    Stage::Cancelling { .. } => saga.owed(),
-                });
-                desk.sent.extend(order.undoing(tr, owed));
-            }
-            Standing::Over if order.state.tr_num() == Some(tr) => match order.checkout() {
-                Checkout::Started(moved) => desk.make(moved),
-                Checkout::AlreadyPaid | Checkout::Joins(_) | Checkout::TriesUsedUp => {}
-            },
-            Standing::Over | Standing::Paid | Standing::NeverStarted => {}
-        }
+        retry_one(&mut desk, self.open.get(key), key);
         self.close(desk)
+    }
+}
+
+pub(super) fn cancel_one<O: Orders>(desk: &mut Desk<'_, O>, saga: Option<&mut Saga>, key: &Key) {
+    let undo = saga.as_ref().map_or(Undo::BOTH, |saga| saga.undo());
+    if let Some(moved) = desk.order(&key.order_id).and_then(|order| order.fail(key.tr_num, undo)) {
+        desk.make(moved);
+        if let Some(saga) = saga {
+            saga.stage = Stage::Cancelling { undo, announced: false };
+        }
+    }
+}
+
+pub(super) fn retry_one<O: Orders>(desk: &mut Desk<'_, O>, saga: Option<&Saga>, key: &Key) {
+    let Some(order) = desk.order(&key.order_id).cloned() else { return };
+    let tr = key.tr_num;
+    match Standing::of(&order, tr) {
+        Standing::Pending => {
+            let silent = saga.map_or(Undo::BOTH, |saga| Undo {
+                can: saga.pay.outcome.is_none(),
+                add: saga.stock.outcome.is_none(),
+            });
+            desk.sent.extend(order.asked(tr, silent));
+        }
+        Standing::Cancelling => {
+            let owed = saga.map_or(Undo::BOTH, |saga| match saga.stage {
+                Stage::Gathering | Stage::Paid => saga.undo(),
+                Stage::Cancelling { .. } => saga.owed(),
+            });
+            desk.sent.extend(order.undoing(tr, owed));
+        }
+        Standing::Over if order.state.tr_num() == Some(tr) => match order.checkout() {
+            Checkout::Started(moved) => desk.make(moved),
+            Checkout::AlreadyPaid | Checkout::Joins(_) | Checkout::TriesUsedUp => {}
+        },
+        Standing::Over | Standing::Paid | Standing::NeverStarted => {}
     }
 }

@@ -8,11 +8,11 @@ use crate::participant::Forward;
 
 /// What one side has said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said<V> {
+pub struct Said<V> {
     /// Its forward outcome. The first one counts.
-    pub(super) outcome: Option<Forward<V>>,
+    pub outcome: Option<Forward<V>>,
     /// Whether its `csucc` or `asucc` is in the log.
-    pub(super) undone: bool,
+    pub undone: bool,
 }
 
 impl<V> Default for Said<V> {
@@ -22,7 +22,8 @@ impl<V> Default for Said<V> {
 }
 
 impl<V> Said<V> {
-    pub(super) const fn refused(&self) -> bool {
+    /// Whether it has refused.
+    pub const fn refused(&self) -> bool {
         matches!(self.outcome, Some(Forward::Refused(_)))
     }
 
@@ -36,7 +37,7 @@ impl<V> Said<V> {
 
 /// How far a try has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub enum Stage {
     /// No decision is known.
     Gathering,
     /// Decided as paid; `trsucc` is not in the log yet.
@@ -52,12 +53,15 @@ pub(super) enum Stage {
 
 /// An open try.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Saga {
+pub struct Saga {
     /// Where its first message is.
-    pub(super) start: Offset,
-    pub(super) pay: Said<Payment>,
-    pub(super) stock: Said<Items>,
-    pub(super) stage: Stage,
+    pub start: Offset,
+    /// What the payment side has said.
+    pub pay: Said<Payment>,
+    /// What the stock side has said.
+    pub stock: Said<Items>,
+    /// How far it has come.
+    pub stage: Stage,
 }
 
 impl Saga {
@@ -77,7 +81,8 @@ impl Saga {
     }
 
     /// What was sent to undo it and is not answered.
-    pub(super) const fn owed(&self) -> Undo {
+    #[must_use]
+    pub const fn owed(&self) -> Undo {
         match self.stage {
             Stage::Gathering | Stage::Paid => Undo { can: false, add: false },
             Stage::Cancelling { undo, .. } => {

@@ -14,8 +14,6 @@ mod rows;
 pub use ledger::Ledger;
 pub use rows::{Row, RowsError};
 
-use std::collections::BTreeMap;
-
 use crate::alarm::Alarm;
 use crate::ids::{ItemId, Key, UserId};
 use crate::items::Items;
@@ -25,15 +23,15 @@ use crate::number::Whole;
 /// What is particular to a side.
 pub trait Side {
     /// Whose balance it keeps.
-    type Holder: Ord + Clone + std::fmt::Display;
+    type Holder: Ord + Clone + std::fmt::Display + 'static;
     /// What its messages are about.
-    type Value: Clone;
+    type Value: Clone + 'static;
 
     /// The topic it reads.
     const TOPIC: Topic;
 
-    /// How much a value moves for each holder.
-    fn parts(value: &Self::Value) -> BTreeMap<&Self::Holder, Whole>;
+    /// How much a value moves for each holder, by ascending holder.
+    fn parts(value: &Self::Value) -> impl Iterator<Item = (&Self::Holder, Whole)>;
 
     /// Whether two values move the same.
     fn same(one: &Self::Value, other: &Self::Value) -> bool;
@@ -61,8 +59,8 @@ impl Side for Pay {
     type Value = Payment;
     const TOPIC: Topic = Topic::Pay;
 
-    fn parts(value: &Payment) -> BTreeMap<&UserId, Whole> {
-        BTreeMap::from([(&value.user_id, value.amnt)])
+    fn parts(value: &Payment) -> impl Iterator<Item = (&UserId, Whole)> {
+        std::iter::once((&value.user_id, value.amnt))
     }
 
     fn same(one: &Payment, other: &Payment) -> bool {
@@ -90,8 +88,8 @@ impl Side for Stock {
     type Value = Items;
     const TOPIC: Topic = Topic::Stock;
 
-    fn parts(value: &Items) -> BTreeMap<&ItemId, Whole> {
-        value.sums()
+    fn parts(value: &Items) -> impl Iterator<Item = (&ItemId, Whole)> {
+        value.sums().into_iter()
     }
 
     fn same(one: &Items, other: &Items) -> bool {
@@ -253,7 +251,7 @@ const fn recorded<V>(branch: &Branch<V>) -> Option<&V> {
 fn take<S: Side>(books: &impl Books<S>, value: &S::Value) -> Option<Vec<(S::Holder, Whole)>> {
     let less =
         |(holder, amnt): (&S::Holder, Whole)| Some((holder.clone(), books.balance(holder)?.minus(amnt)?));
-    S::parts(value).into_iter().map(less).collect()
+    S::parts(value).map(less).collect()
 }
 
 /// The balances after giving back; or the one that cannot be given to.
@@ -262,5 +260,5 @@ fn give_back<S: Side>(books: &impl Books<S>, taken: &S::Value) -> Result<Vec<(S:
         let sum = books.balance(holder).and_then(|balance| balance.plus(amnt).ok());
         sum.map(|sum| (holder.clone(), sum)).ok_or_else(|| holder.to_string())
     };
-    S::parts(taken).into_iter().map(more).collect()
+    S::parts(taken).map(more).collect()
 }

@@ -5,4 +5,5 @@ mod orders;
 mod participants;
 mod random_messages;
 mod random_worlds;
+mod single_tries;
 mod world;

@@ -15,6 +15,7 @@ mod admin;
 pub mod batch;
 mod codec;
 mod sealed;
+mod shop;
 mod tokens;
 mod transfer;
 
@@ -61,11 +62,27 @@ pub enum Kind {
     TokenUpdate = 35,
     TokenUnlock = 36,
     TokenRenew = 37,
+    ShopCreateUser = 48,
+    ShopCreateItem = 49,
+    ShopCreateOrder = 50,
+    ShopInitUsers = 51,
+    ShopInitItems = 52,
+    ShopInitOrders = 53,
+    ShopAddItem = 54,
+    ShopAddFunds = 55,
+    ShopTakeFunds = 56,
+    ShopAddStock = 57,
+    ShopTakeStock = 58,
+    ShopCheckout = 59,
+    ShopAnswer = 60,
+    ShopCancel = 61,
+    ShopRetry = 62,
+    ShopSetOutside = 63,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 21] = [
+    pub const ALL: [Kind; 37] = [
         Kind::Prepare,
         Kind::Fulfil,
         Kind::Abort,
@@ -87,6 +104,22 @@ impl Kind {
         Kind::TokenUpdate,
         Kind::TokenUnlock,
         Kind::TokenRenew,
+        Kind::ShopCreateUser,
+        Kind::ShopCreateItem,
+        Kind::ShopCreateOrder,
+        Kind::ShopInitUsers,
+        Kind::ShopInitItems,
+        Kind::ShopInitOrders,
+        Kind::ShopAddItem,
+        Kind::ShopAddFunds,
+        Kind::ShopTakeFunds,
+        Kind::ShopAddStock,
+        Kind::ShopTakeStock,
+        Kind::ShopCheckout,
+        Kind::ShopAnswer,
+        Kind::ShopCancel,
+        Kind::ShopRetry,
+        Kind::ShopSetOutside,
     ];
 
     fn from_number(number: u8) -> Option<Kind> {
@@ -104,7 +137,14 @@ impl Kind {
 
     /// Whether bytes of any length may follow the fixed part.
     const fn may_have_tail(self) -> bool {
-        matches!(self, Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::SetEndpoint) || self.is_token()
+        matches!(self, Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::SetEndpoint)
+            || self.is_token()
+            || self.is_shop()
+    }
+
+    /// Whether it is about the shop.
+    const fn is_shop(self) -> bool {
+        matches!(self as u8, 48..=63)
     }
 
     /// Whether it is about tokens.
@@ -173,6 +213,9 @@ pub fn read(bytes: &[u8]) -> Result<(Command, usize), RecordError> {
         kind if kind.is_token() => {
             tokens::read(kind, &mut cursor).map(|command| Command::Token(Box::new(command)))
         }
+        kind if kind.is_shop() => {
+            shop::read(kind, &mut cursor).map(|command| Command::Shop(Box::new(command)))
+        }
         _ => admin::read(kind, &mut cursor),
     }?;
     Ok((command, length))
@@ -200,7 +243,8 @@ pub fn read_all(payload: &[u8]) -> Result<Vec<Command>, (usize, RecordError)> {
 /// As [`read`]; also for kinds that no client may send.
 pub fn seal(bytes: &mut [u8]) -> Result<(Command, usize), RecordError> {
     let (kind, length) = frame_of(bytes)?;
-    if matches!(kind, Kind::Expire | Kind::SetEndpoint) || kind.is_token() {
+    let is_for_hub = kind.is_token() || (kind.is_shop() && kind != Kind::ShopCheckout);
+    if matches!(kind, Kind::Expire | Kind::SetEndpoint) || is_for_hub {
         return Err(RecordError::NotForClients(kind));
     }
     if length != kind.fixed_units() * UNIT {
@@ -230,6 +274,7 @@ pub fn write(command: &Command, out: &mut Vec<u8>) {
         Command::SetEndpoint(endpoint) => admin::write_endpoint(endpoint, out),
         Command::Admin(admin) => admin::write(admin, out),
         Command::Token(command) => tokens::write(command, out),
+        Command::Shop(command) => shop::write(command, out),
     }
 }
 

@@ -123,7 +123,7 @@ pub(super) fn read_funding(transfer: TransferId, block: &[u8]) -> Result<Funding
     Ok(Funding::new(transfer, payer_wallet, payee_wallet, ids))
 }
 
-fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     let length = u16::try_from(text.len()).expect("the edge bounds names");
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(text.as_bytes());
@@ -176,8 +176,8 @@ fn put_output(out: &mut Vec<u8>, output: &Output) {
 }
 
 /// What is left of a tail.
-struct Fields<'a> {
-    rest: &'a [u8],
+pub(super) struct Fields<'a> {
+    pub(super) rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
@@ -188,11 +188,11 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
         Ok(self.bytes(N)?.try_into().expect("so many were taken"))
     }
 
-    fn u64(&mut self) -> Result<u64, RecordError> {
+    pub(super) fn u64(&mut self) -> Result<u64, RecordError> {
         self.array().map(u64::from_le_bytes)
     }
 
@@ -202,16 +202,16 @@ impl<'a> Fields<'a> {
         known.then_some(lease).ok_or_else(|| bad("lease", "is not 1 ms to a day"))
     }
 
-    fn fingerprint(&mut self) -> Result<Fingerprint, RecordError> {
+    pub(super) fn fingerprint(&mut self) -> Result<Fingerprint, RecordError> {
         Ok(Fingerprint(u128::from_le_bytes(self.array()?)))
     }
 
-    fn text(&mut self) -> Result<&'a str, RecordError> {
+    pub(super) fn text(&mut self) -> Result<&'a str, RecordError> {
         let length = u16::from_le_bytes(self.array()?);
         std::str::from_utf8(self.bytes(usize::from(length))?).map_err(|_| bad("text", "is not UTF-8"))
     }
 
-    fn name(&mut self) -> Result<Name, RecordError> {
+    pub(super) fn name(&mut self) -> Result<Name, RecordError> {
         let text = self.text()?;
         if text.is_empty() {
             return Err(bad("name", "is empty"));

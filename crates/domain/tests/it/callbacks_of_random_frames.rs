@@ -56,7 +56,11 @@ fn sender(command: &Command) -> Option<ParticipantId> {
         Command::Fulfil(fulfil) => Some(fulfil.source),
         Command::Abort(abort) => Some(abort.source),
         Command::Lookup(lookup) => Some(lookup.source),
-        Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => None,
+        Command::Expire(_)
+        | Command::Admin(_)
+        | Command::SetEndpoint(_)
+        | Command::Token(_)
+        | Command::Shop(_) => None,
     }
 }
 

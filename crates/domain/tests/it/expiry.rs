@@ -84,10 +84,10 @@ fn the_oldest_go_first_and_no_more_than_asked_for() {
         assert_eq!(effects.outcomes, [no_transfer(None, ended.len() as u64, 0)]);
         ended
     };
-    assert_eq!(ended(&mut world, 0), []);
+    assert_eq!(ended(&mut world, 0), [0_u64; 0]);
     assert_eq!(ended(&mut world, 3), [1, 3, 4], "two of the same time in order of arrival");
     assert_eq!(ended(&mut world, 100), [2, 0]);
-    assert_eq!(ended(&mut world, 100), []);
+    assert_eq!(ended(&mut world, 100), [0_u64; 0]);
     assert_eq!((world.transfer(5).state, world.value(PAYER_POSITION)), (Reserved, 1));
 }
 

@@ -205,6 +205,7 @@ fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
         ),
     ];
     all.extend(tokens_records::golden());
+    all.extend(crate::shop_records::golden());
     all
 }
 
@@ -282,7 +283,7 @@ fn lengths_that_do_not_fit_are_refused() {
 #[test]
 fn flags_without_a_meaning_are_refused() {
     for (name, _, bytes) in golden() {
-        let allowed = if matches!(bytes[0], 1 | 2 | 17 | 18) { 1 } else { 0 };
+        let allowed = if matches!(bytes[0], 1 | 2 | 17 | 18 | 59) { 1 } else { 0 };
         for bit in (0..8).map(|bit| 1_u8 << bit).filter(|bit| bit & allowed == 0) {
             let mut bytes = bytes.clone();
             bytes[1] |= bit;
@@ -304,7 +305,7 @@ fn only_the_hub_may_be_the_source_of_what_is_its_own() {
 
 #[test]
 fn reserved_bytes_must_be_zero() {
-    let reserved: [(&str, &[(usize, usize)]); 21] = [
+    let reserved: [(&str, &[(usize, usize)]); 37] = [
         ("prepare", &[(52, 56), (60, 64)]),
         ("fulfil by commit", &[(60, 64)]),
         ("abort", &[(26, 28)]),
@@ -326,6 +327,22 @@ fn reserved_bytes_must_be_zero() {
         ("token update", &[(12, 64)]),
         ("token unlock", &[(12, 64)]),
         ("token renew", &[(12, 64)]),
+        ("shop create user", &[(12, 64)]),
+        ("shop create item", &[(12, 64)]),
+        ("shop create order", &[(12, 64)]),
+        ("shop init users", &[(12, 64)]),
+        ("shop init items", &[(12, 64)]),
+        ("shop init orders", &[(12, 64)]),
+        ("shop add item", &[(12, 64)]),
+        ("shop add funds", &[(12, 64)]),
+        ("shop take funds", &[(12, 64)]),
+        ("shop add stock", &[(12, 64)]),
+        ("shop take stock", &[(12, 64)]),
+        ("shop checkout", &[]),
+        ("shop answer", &[(12, 64)]),
+        ("shop cancel", &[(12, 64)]),
+        ("shop retry", &[(12, 64)]),
+        ("shop set outside", &[(12, 64)]),
     ];
     assert_eq!(reserved.len(), Kind::ALL.len());
     for (name, ranges) in reserved {

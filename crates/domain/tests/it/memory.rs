@@ -7,6 +7,10 @@ use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::effects::Rows;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
+use holdfast_domain::shop::{
+    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView, Sides, UserId,
+    UserRow,
+};
 use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
@@ -24,6 +28,63 @@ pub struct Memory {
     pub consumed: BTreeSet<TokenId>,
     pub locks: BTreeMap<String, Arc<LockRow>>,
     pub spends: BTreeMap<String, Arc<SpendRow>>,
+    pub users: BTreeMap<UserId, UserRow>,
+    pub items: BTreeMap<ItemId, ItemRow>,
+    pub orders: BTreeMap<OrderId, OrderRow>,
+    pub checkouts: BTreeMap<OrderId, Arc<CheckoutRow>>,
+    pub keys: BTreeMap<String, Arc<KeyRow>>,
+    pub outside: Sides,
+}
+
+impl ShopView for Memory {
+    fn user(&self, id: &UserId) -> Option<&UserRow> {
+        self.users.get(id)
+    }
+
+    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
+        self.items.get(id)
+    }
+
+    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
+        self.orders.get(id)
+    }
+
+    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
+        self.checkouts.get(order)
+    }
+
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
+        self.keys.get(key)
+    }
+
+    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
+        let is_due = |row: &&Arc<CheckoutRow>| row.undo.is_none() && row.deadline < now;
+        let mut due: Vec<_> = self.checkouts.values().filter(is_due).cloned().collect();
+        due.sort_by_key(|row| (row.deadline, row.start));
+        due.truncate(max);
+        due
+    }
+
+    fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
+        let mut due: Vec<_> = self.keys.values().filter(|row| row.ends_at <= now).cloned().collect();
+        due.sort_by_key(|row| (row.ends_at, row.key.clone()));
+        due.truncate(max);
+        due
+    }
+
+    fn outside(&self) -> Sides {
+        self.outside
+    }
+
+    fn shop_counts(&self) -> ShopCounts {
+        ShopCounts {
+            users: self.users.len(),
+            items: self.items.len(),
+            orders: self.orders.values().filter(|row| !row.is_paid()).count(),
+            checkouts: self.checkouts.len(),
+            keys: self.keys.len(),
+        }
+    }
 }
 
 impl View for Memory {
@@ -121,6 +182,27 @@ impl Rows for Memory {
 
     fn account_mut(&mut self, id: AccountId) -> &mut Account {
         self.accounts.get_mut(&id).expect("a change names an account that exists")
+    }
+
+    fn shop_effect(&mut self, effect: &ShopEffect) {
+        match effect {
+            ShopEffect::User(row) => drop(self.users.insert(row.id.clone(), row.clone())),
+            ShopEffect::Item(row) => drop(self.items.insert(row.id.clone(), row.clone())),
+            ShopEffect::Order(row) => {
+                self.orders.insert(row.order.order_id.clone(), OrderRow::clone(row));
+            }
+            ShopEffect::Credit { user, credit } => self.users.get_mut(user).unwrap().credit = *credit,
+            ShopEffect::Stock { item, stock } => self.items.get_mut(item).unwrap().stock = *stock,
+            ShopEffect::Moved { order, state, failed } => {
+                let row = self.orders.get_mut(order).unwrap();
+                (row.order.state, row.failed) = (*state, *failed);
+            }
+            ShopEffect::Opened(row) => drop(self.checkouts.insert(row.order.clone(), Arc::clone(row))),
+            ShopEffect::Closed(end) => assert!(self.checkouts.remove(&end.order).is_some()),
+            ShopEffect::KeyPut(row) => drop(self.keys.insert(row.key.to_string(), Arc::clone(row))),
+            ShopEffect::KeyEnded(key) => assert!(self.keys.remove(&**key).is_some()),
+            ShopEffect::Outside(outside) => self.outside = *outside,
+        }
     }
 
     fn hold_opened(&mut self, no: TransferNo) {

@@ -161,7 +161,8 @@ fn took_effect(commands: &[Command], effects: &Effects, memory: &Memory) -> Vec<
         | Command::Admin(_)
         | Command::Lookup(_)
         | Command::SetEndpoint(_)
-        | Command::Token(_) => false,
+        | Command::Token(_)
+        | Command::Shop(_) => false,
     };
     let applied = |(command, outcome): &(&Command, &holdfast_domain::effects::Outcome)| match command {
         Command::Admin(_) => outcome.code.is_none(),

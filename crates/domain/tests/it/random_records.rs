@@ -9,6 +9,7 @@ use holdfast_domain::participants::Name;
 use holdfast_domain::records::{self, UNIT};
 use proptest::prelude::*;
 
+use crate::shop_records::shop_command;
 use crate::tokens_records::token_command;
 
 fn currency() -> impl Strategy<Value = Currency> {
@@ -102,7 +103,17 @@ fn endpoint() -> impl Strategy<Value = Command> {
 
 fn command() -> impl Strategy<Value = Command> {
     let expire = any::<u32>().prop_map(|holds_max| Command::Expire(Expire { holds_max }));
-    prop_oneof![prepare(), fulfil(), abort(), expire, lookup(), admin(), endpoint(), token_command()]
+    prop_oneof![
+        prepare(),
+        fulfil(),
+        abort(),
+        expire,
+        lookup(),
+        admin(),
+        endpoint(),
+        token_command(),
+        shop_command()
+    ]
 }
 
 fn written(command: &Command) -> Vec<u8> {

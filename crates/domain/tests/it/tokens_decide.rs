@@ -329,6 +329,8 @@ fn a_command_names_every_past_that_its_decision_reads() {
                 Key::Token(id) => format!("token {id}"),
                 Key::Spender(spender) => format!("spender {spender}"),
                 Key::Transfer(id) => format!("transfer {id}"),
+                Key::Order(id) => format!("order {id}"),
+                Key::OrderNumbered(number) => format!("order {number}"),
             });
         });
         keys

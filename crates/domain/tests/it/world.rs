@@ -274,7 +274,15 @@ pub fn completed(no: u64, kind: CompletionKind, digest: [u8; 32]) -> CompletionR
 
 /// The answer about a transfer.
 pub fn answer(no: u64, state: TransferState, value: i128) -> Outcome {
-    Outcome { state: Some(state), code: None, reason: None, subject: no, value: Balance(value), token: None }
+    Outcome {
+        state: Some(state),
+        code: None,
+        reason: None,
+        subject: no,
+        value: Balance(value),
+        token: None,
+        shop: None,
+    }
 }
 
 pub fn refused(outcome: Outcome, code: ErrorCode, reason: Option<Reason>) -> Outcome {
@@ -290,5 +298,6 @@ pub fn no_transfer(code: Option<ErrorCode>, subject: u64, value: i128) -> Outcom
         subject,
         value: Balance(value),
         token: None,
+        shop: None,
     }
 }

@@ -35,7 +35,8 @@ enum What {
     /// The messages of a topic, one line of JSON each
     ///
     /// A message that lies in the log has an offset of its own. One that is derived (position, notifications,
-    /// alarms, dead-letters) carries the offset of the first record of its frame.
+    /// alarms, dead-letters) carries the offset of the first record of its frame; one of a checkout (pay, stock,
+    /// outcomes) that of the record that led to it.
     Read {
         /// Which topic
         topic: Topic,
@@ -109,7 +110,7 @@ fn topics(frames: Frames, output: Output, lines: &mut Lines<'_>) -> anyhow::Resu
     for (count, topic) in counts.into_iter().zip(Topic::ALL) {
         match output {
             Output::Json => lines.line(&json!({"topic": topic.name(), "messages": count}))?,
-            Output::Text => lines.line(&format_args!("{:<14} {count}", topic.name()))?,
+            Output::Text => lines.line(&format_args!("{:<16} {count}", topic.name()))?,
         }
     }
     Ok(())

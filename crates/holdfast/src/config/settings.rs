@@ -97,6 +97,7 @@ impl Settings {
                 waiters_max: all.number("tokens.waiters_max"),
                 indexes: read_indexes(all.text("tokens.indexes"))?,
             },
+            shop: holdfast_hub::shop::ShopOptions::default(),
         };
         let every = all.number("tokens.consolidate_every");
         let consolidation = (every > 0).then(|| ConsolidationOptions {

@@ -46,6 +46,7 @@ pub(super) fn show(command: &Command, outcome: &Outcome, state: &impl View) -> V
         }),
         Command::Admin(admin) => show_admin(*admin, state),
         Command::Token(command) => return super::tokens::show(command, outcome),
+        Command::Shop(command) => return super::shop::show(command, outcome),
     };
     if let (Command::Prepare(prepare), Value::Object(members)) = (command, &mut shown)
         && let Some(funding) = &prepare.funding

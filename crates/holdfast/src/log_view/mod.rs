@@ -1,9 +1,10 @@
 //! The log as topics: views over its frames, for people who think in messages.
 //!
-//! `transfers`, `admin` and `expiry` are what lies in the log. `position`, `notifications`, `alarms` and
-//! `dead-letters` are derived by deciding the frames again, as the hub does.
+//! `transfers`, `admin`, `tokens`, `shop` and `expiry` are what lies in the log. `position`, `notifications`, `alarms` and
+//! `dead-letters`, and the topics of checkouts, are derived by deciding the frames again, as the hub does.
 
 mod command;
+mod shop;
 mod tokens;
 
 pub(crate) use command::time;
@@ -12,8 +13,10 @@ use clap::ValueEnum;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::{DeadLetterReason, Effects, NotificationKind, Party};
 use holdfast_domain::ids::{AccountId, TransferNo};
+use holdfast_domain::shop::Topic as ShopTopic;
 use holdfast_domain::view::View;
 use holdfast_log::Frame;
+use holdfast_store::Store;
 use serde_json::{Value, json};
 
 /// A topic.
@@ -25,6 +28,8 @@ pub(crate) enum Topic {
     Admin,
     /// Tokens issued, locked, spent, as it was asked
     Tokens,
+    /// Users, items, orders and checkouts, as it was asked
+    Shop,
     /// The records that end holds
     Expiry,
     /// Changes of positions, with the running value
@@ -35,18 +40,31 @@ pub(crate) enum Topic {
     Alarms,
     /// Messages that fitted nowhere
     DeadLetters,
+    /// What the payment side of checkouts is asked
+    Pay,
+    /// What the stock side of checkouts is asked
+    Stock,
+    /// What both sides answered, and what was decided
+    Outcomes,
+    /// Where the oldest open checkout begins
+    OutcomeOffsets,
 }
 
 impl Topic {
-    pub(crate) const ALL: [Topic; 8] = [
+    pub(crate) const ALL: [Topic; 13] = [
         Topic::Transfers,
         Topic::Admin,
         Topic::Tokens,
+        Topic::Shop,
         Topic::Expiry,
         Topic::Position,
         Topic::Notifications,
         Topic::Alarms,
         Topic::DeadLetters,
+        Topic::Pay,
+        Topic::Stock,
+        Topic::Outcomes,
+        Topic::OutcomeOffsets,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -54,22 +72,27 @@ impl Topic {
             Topic::Transfers => "transfers",
             Topic::Admin => "admin",
             Topic::Tokens => "tokens",
+            Topic::Shop => "shop",
             Topic::Expiry => "expiry",
             Topic::Position => "position",
             Topic::Notifications => "notifications",
             Topic::Alarms => "alarms",
             Topic::DeadLetters => "dead-letters",
+            Topic::Pay => "pay",
+            Topic::Stock => "stock",
+            Topic::Outcomes => "outcomes",
+            Topic::OutcomeOffsets => "outcome-offsets",
         }
     }
 
     /// What this topic shows of a frame that was just decided, one value per message. The `offset` of a message
-    /// lying in the log is its own, that of a derived one its frame's.
+    /// lying in the log is its own, that of a derived one its frame's, or its record's in the topics of checkouts.
     pub(crate) fn messages(
         self,
         frame: &Frame,
         commands: &[Command],
         effects: &Effects,
-        state: &impl View,
+        state: &impl Store,
     ) -> Vec<(u64, Value)> {
         let base = frame.header.base_offset;
         let of_frame = |values: Vec<Value>| values.into_iter().map(|value| (base, value)).collect();
@@ -86,11 +109,18 @@ impl Topic {
                 commands_where(|command| matches!(command, Command::Admin(_) | Command::SetEndpoint(_)))
             }
             Topic::Tokens => commands_where(|command| matches!(command, Command::Token(_))),
+            Topic::Shop => commands_where(|command| matches!(command, Command::Shop(_))),
             Topic::Expiry => commands_where(|command| matches!(command, Command::Expire(_))),
             Topic::Position => of_frame(positions(effects, state)),
             Topic::Notifications => of_frame(notifications(effects, state)),
             Topic::Alarms => of_frame(alarms(effects, state)),
             Topic::DeadLetters => of_frame(dead_letters(effects, state)),
+            Topic::Pay => shop::messages(effects, ShopTopic::Pay),
+            Topic::Stock => shop::messages(effects, ShopTopic::Stock),
+            Topic::Outcomes => shop::messages(effects, ShopTopic::Outcomes),
+            Topic::OutcomeOffsets => of_frame(
+                shop::outcome_offset(effects, frame.header.end_offset(), state).into_iter().collect(),
+            ),
         }
     }
 }

@@ -183,9 +183,11 @@ fn asked(command: &Command, outcome: &Outcome, state: &impl View) -> Asked {
         },
         Command::Abort(abort) => Asked::Abort { by: name(abort.source), payee_error: abort.code },
         Command::Lookup(lookup) => Asked::Lookup { by: name(lookup.source) },
-        Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => {
-            Asked::Expire { holds_ended: outcome.subject }
-        }
+        Command::Expire(_)
+        | Command::Admin(_)
+        | Command::SetEndpoint(_)
+        | Command::Token(_)
+        | Command::Shop(_) => Asked::Expire { holds_ended: outcome.subject },
     }
 }
 
@@ -258,7 +260,9 @@ fn because(
         },
         (Command::Expire(_), _) => Because::RanOut { late_ms: now - known.expiration },
         (Command::Lookup(_), _) => Because::Asked,
-        (Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_), _) => Because::OutOfPlace,
+        (Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) | Command::Shop(_), _) => {
+            Because::OutOfPlace
+        }
     }
 }
 

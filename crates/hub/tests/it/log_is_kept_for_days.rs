@@ -33,6 +33,7 @@ fn options() -> HubOptions {
         checkpoint_log_bytes: 1 << 40,
         retention_log_days: 0,
         tokens: holdfast_hub::tokens::TokenOptions::default(),
+        shop: holdfast_hub::shop::ShopOptions::default(),
     }
 }
 

@@ -13,6 +13,8 @@ mod log_is_kept_for_days;
 mod replay_keeps_the_bounds_of_frames;
 mod rules_change_is_noticed;
 mod running_hub;
+mod shop;
+mod shop_speed;
 mod support;
 mod token_conformance;
 mod token_waiting;

@@ -63,7 +63,8 @@ impl AcknowledgedSurvives {
             Command::Admin(Admin::FundsOutCommit { .. } | Admin::FundsOutAbort { .. }) => {
                 before.code.is_some() || now.code.is_none()
             }
-            Command::Admin(_) | Command::SetEndpoint(_) | Command::Expire(_) => true,
+            // Nobody sends shop commands here yet.
+            Command::Admin(_) | Command::SetEndpoint(_) | Command::Expire(_) | Command::Shop(_) => true,
             Command::Prepare(_) | Command::Fulfil(_) | Command::Abort(_) | Command::Lookup(_) => {
                 transfer_again(before, now)
             }
@@ -167,7 +168,8 @@ fn still_there(store: &MemoryStore, entry: &Entry, outcome: &Outcome) -> Result<
         | Command::SetEndpoint(_)
         | Command::Lookup(_)
         | Command::Expire(_)
-        | Command::Token(_) => {}
+        | Command::Token(_)
+        | Command::Shop(_) => {}
     }
     Ok(())
 }

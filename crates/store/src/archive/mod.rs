@@ -7,7 +7,7 @@
 //! | archive | folders | records | ids |
 //! | --- | --- | --- | --- |
 //! | ended | `outcomes`, `ids` | transfers that ended | the transfer's |
-//! | spent | `spends`, `spent-ids` | spends and consumed tokens | keyed hashes of spenders and token ids |
+//! | spent | `spends`, `spent-ids` | spends, consumed tokens and paid orders | keyed hashes of spenders, token ids and order ids |
 //!
 //! An id is never added twice: two runs with the same id are damage.
 
@@ -30,7 +30,7 @@ use recent::RecentIds;
 pub(crate) enum Which {
     /// Transfers.
     Ended,
-    /// Spends and consumed tokens.
+    /// Spends, consumed tokens and paid orders.
     Spent,
 }
 

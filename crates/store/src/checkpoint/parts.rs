@@ -4,6 +4,7 @@ use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::{Account, AccountKind, FundsMovement, FundsState, Name, Participant};
+use holdfast_domain::shop::{CheckoutRow, ItemRow, KeyRow, OrderId, OrderRow, Sides, UserRow};
 use holdfast_domain::tokens::LockRow;
 use holdfast_domain::transfers::Transfer;
 
@@ -11,6 +12,7 @@ use crate::archive::Which;
 use crate::blocks::End;
 use crate::row;
 use crate::runs::RunName;
+use crate::shop_rows;
 use crate::token_rows::{self, StoredToken};
 
 /// One thing that a checkpoint holds.
@@ -32,6 +34,20 @@ pub(crate) enum Part {
     TokenCount(u64),
     /// A live token.
     Token(StoredToken),
+    /// A user of the shop.
+    User(UserRow),
+    /// An item of the shop.
+    Item(ItemRow),
+    /// An order that is not paid.
+    Order(Box<OrderRow>),
+    /// The newest life of an order's id.
+    Life(OrderId, u32),
+    /// An open checkout.
+    Checkout(CheckoutRow),
+    /// An idempotency key.
+    Key(KeyRow),
+    /// The sides of checkouts that are outside.
+    Outside(Sides),
     /// A run of an archive's ids, oldest first.
     Run(Which, RunName),
     /// The name that the next run of the archive gets.
@@ -47,6 +63,9 @@ impl Part {
     pub(super) const OPEN: u32 = 7;
     pub(super) const LOCK: u32 = 15;
     pub(super) const TOKEN: u32 = 16;
+    pub(super) const USER: u32 = 18;
+    pub(super) const ITEM: u32 = 19;
+    pub(super) const ORDER: u32 = 20;
     pub(super) const END: u32 = 0xFFFF_FFFF;
 
     pub(crate) const fn tag(&self) -> u32 {
@@ -68,6 +87,13 @@ impl Part {
             Part::Lock(_) => Part::LOCK,
             Part::Token(_) => Part::TOKEN,
             Part::TokenCount(_) => 17,
+            Part::User(_) => Part::USER,
+            Part::Item(_) => Part::ITEM,
+            Part::Order(_) => Part::ORDER,
+            Part::Life(..) => 21,
+            Part::Checkout(_) => 22,
+            Part::Key(_) => 23,
+            Part::Outside(_) => 24,
         }
     }
 
@@ -93,6 +119,13 @@ impl Part {
             Part::TokenCount(count) => out.extend_from_slice(&count.to_le_bytes()),
             Part::Open(transfer) => row::write(transfer, out),
             Part::Lock(row) => token_rows::write_lock(row, out),
+            Part::User(row) => shop_rows::write_user(row, out),
+            Part::Item(row) => shop_rows::write_item(row, out),
+            Part::Order(row) => shop_rows::write_order(row, out),
+            Part::Life(order, life) => shop_rows::write_life(order, *life, out),
+            Part::Checkout(row) => shop_rows::write_checkout(row, out),
+            Part::Key(row) => shop_rows::write_key(row, out),
+            Part::Outside(sides) => out.push(shop_rows::sides_byte(*sides)),
             Part::Token(StoredToken { id, quantity, holder, kind }) => {
                 token_rows::write_stored(id.as_str(), *quantity, holder.as_deref(), kind, out);
             }
@@ -136,6 +169,16 @@ impl Part {
             Part::LOCK => Part::Lock(token_rows::read_lock(taker.rest())?),
             17 => Part::TokenCount(u64::from_le_bytes(taker.array()?)),
             Part::TOKEN => Part::Token(token_rows::read_token(taker.rest())?),
+            Part::USER => Part::User(shop_rows::read_user(taker.rest())?),
+            Part::ITEM => Part::Item(shop_rows::read_item(taker.rest())?),
+            Part::ORDER => Part::Order(Box::new(shop_rows::read_order(taker.rest())?)),
+            21 => {
+                let (order, life) = shop_rows::read_life(taker.rest())?;
+                Part::Life(order, life)
+            }
+            22 => Part::Checkout(shop_rows::read_checkout(taker.rest())?),
+            23 => Part::Key(shop_rows::read_key(taker.rest())?),
+            24 => Part::Outside(shop_rows::sides_of(taker.byte()?)?),
             _ => return None,
         };
         taker.0.is_empty().then_some(part)

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holdfast_disk::{AlignedBuf, BLOCK, File, FileSystem, LogId};
+use holdfast_domain::shop::{ItemRow, OrderRow, UserRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 
 use super::{CHUNK_BYTES, CHUNK_HEADER, HEADER, MAGIC, Part, TEMPORARY, VERSION, header_crc, path_of};
 use crate::token_rows::{self, KindNumbers};
-use crate::{StoreError, row};
+use crate::{StoreError, row, shop_rows};
 
 /// Bytes that are written together.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -84,6 +85,21 @@ impl CheckpointWriter {
     /// Adds a live token; `kinds` are those of the tokens before it.
     pub(crate) fn put_token(&mut self, row: &TokenRow, kinds: &mut KindNumbers) -> Result<(), StoreError> {
         self.add(Part::TOKEN, |out| token_rows::write_token(row, kinds, out))
+    }
+
+    /// Adds a user.
+    pub(crate) fn put_user(&mut self, row: &UserRow) -> Result<(), StoreError> {
+        self.add(Part::USER, |out| shop_rows::write_user(row, out))
+    }
+
+    /// Adds an item.
+    pub(crate) fn put_item(&mut self, row: &ItemRow) -> Result<(), StoreError> {
+        self.add(Part::ITEM, |out| shop_rows::write_item(row, out))
+    }
+
+    /// Adds an order that is not paid.
+    pub(crate) fn put_order(&mut self, row: &OrderRow) -> Result<(), StoreError> {
+        self.add(Part::ORDER, |out| shop_rows::write_order(row, out))
     }
 
     fn add(&mut self, tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {

@@ -8,11 +8,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use holdfast_domain::ids::TransferNo;
+use holdfast_domain::shop::{CheckoutRow, KeyRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 
 use super::LocalStore;
 use super::holds::{Held, Holds};
+use super::shelves::ShelvesSnapshot;
 use super::slab::SlabSnapshot;
 use crate::StoreError;
 use crate::archive::{Archive, Frozen, MergeJob, Merged, Which};
@@ -136,6 +138,7 @@ pub(super) struct CheckpointJob {
     locks: SlabSnapshot<Arc<LockRow>>,
     tokens: SlabSnapshot<TokenRow>,
     token_count: usize,
+    shelves: ShelvesSnapshot,
     archives: [Frozen; 2],
     callbacks: End,
     callbacks_syncer: Syncer,
@@ -173,6 +176,7 @@ impl LocalStore {
             locks,
             tokens,
             token_count: self.vault.token_count(),
+            shelves: self.shelves.snapshot(),
             archives: [self.ended.freeze(), self.spent.freeze()],
             callbacks: self.callbacks.end(),
             callbacks_syncer: self.callbacks.sync_handle(),
@@ -298,6 +302,7 @@ impl CheckpointJob {
                 writer.put_token(row, &mut kinds)?;
             }
         }
+        put_shelves(&mut writer, self.shelves)?;
         // The copies of changed pages are given back by now; what follows may take its time.
         let [ended, spent] = &self.archives;
         let runs = [ended.seal(&self.place, pause)?, spent.seal(&self.place, pause)?];
@@ -313,6 +318,30 @@ impl CheckpointJob {
         remove_unneeded(&self.place, &needed, bounds)?;
         Ok(CheckpointDone { runs, kept, progress: self.progress })
     }
+}
+
+/// A hub without a shop writes nothing here.
+fn put_shelves(writer: &mut CheckpointWriter, shelves: ShelvesSnapshot) -> Result<(), StoreError> {
+    for page in shelves.users.into_pages() {
+        page.iter().flatten().try_for_each(|row| writer.put_user(row))?;
+    }
+    for page in shelves.items.into_pages() {
+        page.iter().flatten().try_for_each(|row| writer.put_item(row))?;
+    }
+    // Lives come before the orders that have them.
+    for page in shelves.lives.into_pages() {
+        page.iter().flatten().try_for_each(|row| writer.put(&Part::Life(row.order.clone(), row.life)))?;
+    }
+    for page in shelves.orders.into_pages() {
+        page.iter().flatten().try_for_each(|row| writer.put_order(row))?;
+    }
+    for page in shelves.checkouts.into_pages() {
+        page.iter().flatten().try_for_each(|row| writer.put(&Part::Checkout(CheckoutRow::clone(row))))?;
+    }
+    for page in shelves.keys.into_pages() {
+        page.iter().flatten().try_for_each(|row| writer.put(&Part::Key(KeyRow::clone(row))))?;
+    }
+    if shelves.outside.is_none() { Ok(()) } else { writer.put(&Part::Outside(shelves.outside)) }
 }
 
 fn put_archive(writer: &mut CheckpointWriter, archive: &Frozen) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@
 //! Rows of open transfers, accounts and participants are hot: decisions read them in place. When a transfer ends its
 //! row goes to the outcomes file and its id to the ids of recent ends; a checkpoint seals those as a run. Before a
 //! frame is decided, [`Store::load`] brings in the ended transfers that its commands name. Tokens live and die likewise: live
-//! ones and locks in memory, spends and the ids of consumed ones on the disk for ever.
+//! ones and locks in memory, spends and the ids of consumed ones on the disk for ever. And so do orders, when they are paid.
 //!
 //! Nothing here is needed to know the truth: the log is. So nothing is synced but at a checkpoint, and recovery cuts
 //! every file back to the checkpoint that it starts from before the log is replayed over it.
@@ -15,7 +15,10 @@
 //! | `hot` | the open transfers and their indexes |
 //! | `vault` | live tokens and locks and their indexes |
 //! | `kinds` | what live tokens have in common, once |
-//! | `spent` | spends and consumed tokens: what a frame reads and adds of them |
+//! | `shelves` | the shop: users, items, unpaid orders, open checkouts, keys |
+//! | `table` | rows found by a text |
+//! | `spent` | spends, consumed tokens and paid orders: what a frame reads and adds of them |
+//! | `orders` | paid orders, read beside the deciding thread |
 //! | `seats` | hash tables of rows, in parts |
 //! | `jobs` | checkpoints and merges, away from the deciding thread |
 //! | `holds` | checkpoints that somebody is reading |
@@ -31,10 +34,13 @@ mod jobs;
 mod kinds;
 mod needed;
 mod numbers;
+mod orders;
 mod recover;
 mod seats;
+mod shelves;
 mod slab;
 mod spent;
+mod table;
 #[cfg(test)]
 mod tests;
 mod vault;
@@ -44,6 +50,7 @@ pub use history::{History, Sought};
 pub use holds::Held;
 pub use jobs::{Done, Job};
 pub use needed::{CheckpointFiles, StoreFile, files_of};
+pub use orders::SoughtOrder;
 pub use recover::{Recovered, reached, recover};
 pub use verify::{StoreCheck, StoreFinding, StoreReport};
 
@@ -54,6 +61,10 @@ use holdfast_domain::command::{Key, SetEndpoint};
 use holdfast_domain::effects::{Effects, Rows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
+use holdfast_domain::shop::{
+    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView, Sides, UserId,
+    UserRow,
+};
 use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
@@ -65,6 +76,7 @@ use crate::place::Place;
 use crate::row;
 use crate::{Store, StoreError};
 use hot::Hot;
+use shelves::Shelves;
 use spent::Spent;
 use vault::Vault;
 
@@ -74,14 +86,15 @@ pub struct LocalStore {
     books: Books,
     hot: Hot,
     vault: Vault,
-    /// Consumed tokens and spends that the frame at hand names or makes.
+    shelves: Shelves,
+    /// Consumed tokens, spends and paid orders that the frame at hand names or makes.
     past: Spent,
     /// Ended transfers that the frame at hand names.
     loaded: BTreeMap<TransferId, Transfer>,
     loaded_numbers: BTreeMap<TransferNo, TransferId>,
     /// Transfers that ended.
     ended: Archive,
-    /// Spends, and tokens that were consumed.
+    /// Spends, tokens that were consumed, and orders that were paid.
     spent: Archive,
     callbacks: BlockFiles,
     work: jobs::Work,
@@ -102,6 +115,14 @@ impl LocalStore {
         self.loaded_numbers.insert(row.no, id);
         self.loaded.insert(id, row);
         Ok(())
+    }
+
+    /// Notes an order that the frame names, if it may have been paid.
+    fn load_order(&mut self, order: &str) -> Result<(), StoreError> {
+        if self.shelves.orders.get(order).is_some() {
+            return Ok(());
+        }
+        self.past.ask_order(&self.place, &self.spent, order, self.shelves.life(order))
     }
 
     /// Ended transfers, for readers on any thread.
@@ -202,6 +223,44 @@ impl View for LocalStore {
     }
 }
 
+impl ShopView for LocalStore {
+    fn user(&self, id: &UserId) -> Option<&UserRow> {
+        self.shelves.users.get(id.as_str())
+    }
+
+    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
+        self.shelves.items.get(id.as_str())
+    }
+
+    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
+        self.shelves.orders.get(id.as_str()).or_else(|| self.past.order(id))
+    }
+
+    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
+        self.shelves.checkouts.get(order.as_str())
+    }
+
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
+        self.shelves.keys.get(key)
+    }
+
+    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
+        self.shelves.due_checkouts(now, max)
+    }
+
+    fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
+        self.shelves.due_keys(now, max)
+    }
+
+    fn outside(&self) -> Sides {
+        self.shelves.outside
+    }
+
+    fn shop_counts(&self) -> ShopCounts {
+        self.shelves.counts()
+    }
+}
+
 impl Rows for LocalStore {
     fn put_participant(&mut self, row: &Participant) {
         self.books.put_participant(row);
@@ -239,6 +298,12 @@ impl Rows for LocalStore {
         self.hot.hold_closed(no);
     }
 
+    fn shop_effect(&mut self, effect: &ShopEffect) {
+        if let Some(paid) = self.shelves.change(effect) {
+            self.past.pay(paid);
+        }
+    }
+
     fn token_effect(&mut self, effect: &TokenEffect) {
         match effect {
             TokenEffect::Produced(token) => self.vault.produce(token),
@@ -269,6 +334,14 @@ impl Store for LocalStore {
                     if self.vault.token(id).is_none() {
                         self.past.ask_token(&self.spent, id);
                     }
+                    continue;
+                }
+                Key::Order(order) => {
+                    self.load_order(order.as_str())?;
+                    continue;
+                }
+                Key::OrderNumbered(number) => {
+                    self.load_order(&number.to_string())?;
                     continue;
                 }
                 Key::Spender(spender) => {
@@ -347,7 +420,7 @@ impl Store for LocalStore {
     fn next_expiration(&self) -> Option<Millis> {
         // A lease is over at its end, a hold after it.
         let lease = self.vault.next_lease_end().map(|end| end.saturating_sub(1));
-        self.hot.next_expiration().into_iter().chain(lease).min()
+        self.hot.next_expiration().into_iter().chain(lease).chain(self.shelves.next_due()).min()
     }
 
     fn tokens(&self, show: &mut dyn FnMut(&TokenRow)) {
@@ -364,6 +437,22 @@ impl Store for LocalStore {
 
     fn open_leases(&self) -> usize {
         self.vault.open_leases()
+    }
+
+    fn users(&self, show: &mut dyn FnMut(&UserRow)) {
+        self.shelves.users.iter().for_each(show);
+    }
+
+    fn items(&self, show: &mut dyn FnMut(&ItemRow)) {
+        self.shelves.items.iter().for_each(show);
+    }
+
+    fn unpaid_orders(&self, show: &mut dyn FnMut(&OrderRow)) {
+        self.shelves.orders.iter().for_each(show);
+    }
+
+    fn open_checkouts(&self, after: Option<u64>, max: usize) -> Vec<Arc<CheckoutRow>> {
+        self.shelves.open_checkouts(after, max)
     }
 
     fn open_holds(&self) -> usize {

@@ -12,6 +12,7 @@ use holdfast_domain::tokens::Kind as TokenKind;
 use super::LocalStore;
 use super::hot::Hot;
 use super::jobs::{ANY_RUN, Kept, Work, remove_unneeded};
+use super::shelves::{Life, Shelves};
 use super::spent::Spent;
 use super::vault::Vault;
 use crate::StoreError;
@@ -67,6 +68,7 @@ struct Gathered {
     books: Books,
     hot: Hot,
     vault: Vault,
+    shelves: Shelves,
     /// Kinds of tokens as they came.
     kinds: Vec<Arc<TokenKind>>,
     /// A token was of a kind that never came.
@@ -178,6 +180,7 @@ impl Gathered {
             books: Books::default(),
             hot: Hot::from(0, TransferNo(0)),
             vault: Vault::new(log_id),
+            shelves: Shelves::new(log_id),
             kinds: Vec::new(),
             is_contradictory: false,
             archives: [Remembered::nothing(), Remembered::nothing()],
@@ -205,6 +208,13 @@ impl Gathered {
                 Some(row) => self.vault.put_back(row),
                 None => self.is_contradictory = true,
             },
+            Part::User(row) => drop(self.shelves.users.put(row)),
+            Part::Item(row) => drop(self.shelves.items.put(row)),
+            Part::Order(row) => self.shelves.put_order(*row),
+            Part::Life(order, life) => drop(self.shelves.lives.put(Life { order, life })),
+            Part::Checkout(row) => self.shelves.open(Arc::new(row)),
+            Part::Key(row) => self.shelves.put_key(Arc::new(row)),
+            Part::Outside(sides) => self.shelves.outside = sides,
             Part::Run(which, name) => self.archives[which as usize].runs.push(name),
             Part::NextRun(which, name) => self.archives[which as usize].next_run = name,
             Part::Records(which, end) => self.archives[which as usize].end = Some(end),
@@ -246,6 +256,7 @@ fn assemble(
     let callbacks = Some(gathered.callbacks);
     let mut store = LocalStore::with_files(place.clone(), gathered.archives, callbacks, work)?;
     (store.books, store.hot, store.vault) = (gathered.books, gathered.hot, gathered.vault);
+    store.shelves = gathered.shelves;
     Ok(Recovered { store, log_id, offset, progress, place, kept })
 }
 
@@ -285,6 +296,7 @@ impl LocalStore {
             books: Books::default(),
             hot: Hot::from(place.key(), TransferNo(0)),
             vault: Vault::new(place.log_id),
+            shelves: Shelves::new(place.log_id),
             past: Spent::new(place.log_id),
             loaded: std::collections::BTreeMap::new(),
             loaded_numbers: std::collections::BTreeMap::new(),

@@ -1,7 +1,9 @@
-//! What was spent and consumed, for ever: spends found by their spender, consumed tokens by their id.
+//! What was spent, consumed and paid, for ever: spends found by their spender, consumed tokens by their id, paid orders by
+//! theirs.
 //!
-//! Both are texts that clients choose, so the archive knows them by keyed hashes of 128 bits: the first 16 bytes of BLAKE3,
-//! keyed with the log's id twice over, of a byte `T` and the token's id, or `S` and the spender. A collision would make a
+//! All are texts that clients choose, so the archive knows them by keyed hashes of 128 bits: the first 16 bytes of BLAKE3,
+//! keyed with the log's id twice over, of a byte `T` and the token's id, or `S` and the spender, or `O`, the number of the
+//! order's life in four bytes and its id. A collision would make a
 //! token pass for a consumed one; nobody can aim at it without the key, and with the key it takes 2^64 tries.
 //!
 //! A record is at most as long as a block, and a spend may have thousands of tokens. A longer one is cut in pieces; the
@@ -9,23 +11,25 @@
 //!
 //! | first byte | record |
 //! | --- | --- |
-//! | 0, 16 | whole |
-//! | 1, 17 | the first piece: the place of the next (8 bytes), bytes |
+//! | 0, 16, 32 | whole |
+//! | 1, 17, 33 | the first piece: the place of the next (8 bytes), bytes |
 //! | 2 | the last piece: bytes |
 //! | 3 | a piece between them, as the first |
 //!
-//! With 16 it is a spend, else the id of a token that was consumed without one.
+//! With 16 it is a spend, with 32 a paid order, else the id of a token that was consumed without a spend.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdfast_disk::LogId;
+use holdfast_domain::shop::{OrderId, OrderRow};
 use holdfast_domain::tokens::{Name, SpendRow, TokenId};
 
 use crate::StoreError;
 use crate::archive::{Archive, Which};
 use crate::blocks::RECORD_MAX;
 use crate::place::Place;
+use crate::shop_rows;
 use crate::token_rows;
 
 const WHOLE: u8 = 0;
@@ -33,6 +37,7 @@ const FIRST: u8 = 1;
 const LAST: u8 = 2;
 const BETWEEN: u8 = 3;
 const SPEND: u8 = 16;
+const ORDER: u8 = 32;
 /// The first byte and the place of the next piece.
 const PIECE_HEADER: usize = 9;
 
@@ -63,6 +68,12 @@ impl SpentIds {
     pub(super) fn spender(&self, spender: &str) -> u128 {
         self.hash(b'S', spender)
     }
+
+    fn order(&self, order: &str, life: u32) -> u128 {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(b"O").update(&life.to_le_bytes()).update(order.as_bytes());
+        u128::from_le_bytes(*hasher.finalize().as_bytes().first_chunk().expect("32 bytes"))
+    }
 }
 
 /// A record of the archive.
@@ -70,7 +81,8 @@ impl SpentIds {
 pub(super) enum Record {
     Consumed(TokenId),
     Spend(SpendRow),
-    /// A piece of a spend that begins elsewhere.
+    Order(Box<OrderRow>),
+    /// A piece of a spend or an order that begins elsewhere.
     Piece,
 }
 
@@ -81,6 +93,10 @@ pub(super) struct Spent {
     consumed: BTreeSet<u128>,
     /// Spends whose spender the frame names, or that it made.
     spends: BTreeMap<Name, Arc<SpendRow>>,
+    /// Paid orders that the frame names, or that it paid.
+    orders: HashMap<OrderId, OrderRow, foldhash::fast::RandomState>,
+    /// Orders that it has paid, in order.
+    new_orders: Vec<OrderRow>,
     /// Tokens that it has consumed, in order.
     new_consumed: Vec<(u128, TokenId)>,
     /// Spends that it has made, in order.
@@ -88,6 +104,7 @@ pub(super) struct Spent {
     /// Tokens and spenders that are still to be looked for on the disk, with their hashes.
     asked_tokens: Vec<(u64, u128)>,
     asked_spenders: Vec<(u64, u128)>,
+    asked_orders: Vec<(u64, u128)>,
     scratch: Vec<u8>,
 }
 
@@ -97,10 +114,13 @@ impl Spent {
             ids: SpentIds::of(log_id),
             consumed: BTreeSet::new(),
             spends: BTreeMap::new(),
+            orders: HashMap::default(),
+            new_orders: Vec::new(),
             new_consumed: Vec::new(),
             new_spends: Vec::new(),
             asked_tokens: Vec::new(),
             asked_spenders: Vec::new(),
+            asked_orders: Vec::new(),
             scratch: Vec::new(),
         }
     }
@@ -111,6 +131,50 @@ impl Spent {
 
     pub(super) fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
         self.spends.get(spender)
+    }
+
+    pub(super) fn order(&self, id: &OrderId) -> Option<&OrderRow> {
+        self.orders.get(id)
+    }
+
+    /// The id of a paid order in the archive.
+    pub(super) fn order_id(&self, order: &str, life: u32) -> u128 {
+        self.ids.order(order, life)
+    }
+
+    /// The frame has paid an order.
+    pub(super) fn pay(&mut self, row: OrderRow) {
+        self.orders.insert(row.order.order_id.clone(), row.clone());
+        self.new_orders.push(row);
+    }
+
+    /// Notes an order that the frame names and that is not in memory.
+    pub(super) fn ask_order(
+        &mut self,
+        place: &Place,
+        archive: &Archive,
+        order: &str,
+        life: u32,
+    ) -> Result<(), StoreError> {
+        let id = self.ids.order(order, life);
+        let hash = archive.hash(id);
+        match archive.unsealed(hash, id) {
+            Some(at) => self.bring_order(place, archive, id, at),
+            None => {
+                self.asked_orders.push((hash, id));
+                Ok(())
+            }
+        }
+    }
+
+    fn bring_order(&mut self, place: &Place, archive: &Archive, id: u128, at: u64) -> Result<(), StoreError> {
+        match read(place, at, |at, out| archive.read_into(at, out))? {
+            Record::Order(row) if self.ids.order(row.order.order_id.as_str(), row.life) == id => {
+                self.orders.insert(row.order.order_id.clone(), *row);
+                Ok(())
+            }
+            _ => Err(damaged(place, at, "the index says that another order stands there")),
+        }
     }
 
     /// The frame consumes a token. A token that is known to be consumed stays so.
@@ -164,6 +228,9 @@ impl Spent {
         let (tokens, spenders) = (archive.sealed(&self.asked_tokens), archive.sealed(&self.asked_spenders));
         self.asked_tokens.clear();
         self.asked_spenders.clear();
+        let orders = archive.sealed(&self.asked_orders);
+        self.asked_orders.clear();
+        orders?.into_iter().try_for_each(|(id, at)| self.bring_order(place, archive, id, at))?;
         // That a token's id is in the index is all there is to know.
         self.consumed.extend(tokens?.into_iter().map(|(id, _)| id));
         spenders?.into_iter().try_for_each(|(id, at)| self.bring_spend(place, archive, id, at))
@@ -183,7 +250,8 @@ impl Spent {
     pub(super) fn settle(&mut self, archive: &mut Archive) {
         self.consumed.clear();
         self.spends.clear();
-        if self.new_consumed.is_empty() && self.new_spends.is_empty() {
+        self.orders.clear();
+        if self.new_consumed.is_empty() && self.new_spends.is_empty() && self.new_orders.is_empty() {
             return;
         }
         let mut places = HashMap::with_capacity(self.new_consumed.len());
@@ -200,6 +268,12 @@ impl Spent {
             let at = at.unwrap_or_else(|| append(archive, 0, id.as_str().as_bytes()));
             archive.index(hash, at);
         }
+        for row in self.new_orders.drain(..) {
+            bytes.clear();
+            shop_rows::write_order(&row, &mut bytes);
+            let at = append(archive, ORDER, &bytes);
+            archive.index(self.ids.order(row.order.order_id.as_str(), row.life), at);
+        }
         bytes.clear();
         self.scratch = bytes;
         archive.publish();
@@ -215,6 +289,7 @@ pub(super) fn ids_of(log_id: LogId, record: &Record) -> Vec<u128> {
             let consumed = row.transaction.consumed.iter().map(|id| ids.token(id));
             consumed.chain([ids.spender(&row.transaction.spender)]).collect()
         }
+        Record::Order(row) => vec![ids.order(row.order.order_id.as_str(), row.life)],
         Record::Piece => Vec::new(),
     }
 }
@@ -226,6 +301,10 @@ pub(super) fn describe(bytes: &[u8]) -> String {
         Some((first, spend)) if *first == SPEND | WHOLE => match token_rows::read_spend(spend) {
             Some(row) => format!("the spend of {}", row.transaction.spender),
             None => "no spend".to_owned(),
+        },
+        Some((first, order)) if *first == ORDER | WHOLE => match shop_rows::read_order(order) {
+            Some(row) => format!("order {}", row.order.order_id),
+            None => "no order".to_owned(),
         },
         _ => format!("a piece of {} bytes", bytes.len()),
     }
@@ -248,7 +327,7 @@ fn append(archive: &mut Archive, what: u8, bytes: &[u8]) -> u64 {
 }
 
 /// The record at that place; `read_into` reads one by its place.
-fn read(
+pub(super) fn read(
     place: &Place,
     at: u64,
     read_into: impl Fn(u64, &mut Vec<u8>) -> Result<bool, StoreError>,
@@ -265,16 +344,16 @@ pub(super) fn read_from(
     first: Vec<u8>,
     read_into: impl Fn(u64, &mut Vec<u8>) -> Result<bool, StoreError>,
 ) -> Result<Record, StoreError> {
-    let none = |at: u64| damaged(place, at, "no spend and no consumed token stands there");
+    let none = |at: u64| damaged(place, at, "no spend, no consumed token and no paid order stands there");
     let take = |at: u64| {
         let mut bytes = Vec::new();
         let there = read_into(at, &mut bytes)?;
         if there && !bytes.is_empty() { Ok(bytes) } else { Err(none(at)) }
     };
     let mut piece = first;
-    let what = piece.first().ok_or_else(|| none(at))? & SPEND;
+    let what = piece.first().ok_or_else(|| none(at))? & (SPEND | ORDER);
     let (mut whole, mut here) = (Vec::new(), at);
-    match piece[0] & !SPEND {
+    match piece[0] & !(SPEND | ORDER) {
         WHOLE => {}
         FIRST => {
             while piece[0] != LAST {
@@ -292,10 +371,11 @@ pub(super) fn read_from(
         _ => return Err(none(at)),
     }
     whole.extend_from_slice(&piece[1..]);
-    let record = if what == SPEND {
-        token_rows::read_spend(&whole).map(Record::Spend)
-    } else {
-        std::str::from_utf8(&whole).ok().map(|id| Record::Consumed(id.into()))
+    let record = match what {
+        SPEND => token_rows::read_spend(&whole).map(Record::Spend),
+        ORDER => shop_rows::read_order(&whole).map(|row| Record::Order(Box::new(row))),
+        0 => std::str::from_utf8(&whole).ok().map(|id| Record::Consumed(id.into())),
+        _ => None,
     };
     record.ok_or_else(|| none(at))
 }

@@ -3,6 +3,7 @@
 
 mod golden;
 mod measure;
+mod shop;
 mod tokens;
 
 use std::path::Path;

@@ -28,7 +28,7 @@ impl Secret {
         Secret(whole as u64, (whole >> 64) as u64)
     }
 
-    fn text(self, text: &str) -> u64 {
+    pub(super) fn text(self, text: &str) -> u64 {
         let mut hasher = self.build_hasher();
         hasher.write(text.as_bytes());
         hasher.finish()

@@ -12,11 +12,14 @@ use holdfast_disk::{BLOCK, FileSystem, LogId};
 use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::ids::{TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Participant};
+use holdfast_domain::shop::{CheckoutRow, ItemRow, KeyRow, OrderRow, Sides, UserRow};
 use holdfast_domain::tokens::{LockRow, Name, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
 use super::needed::{block_folders, files_of};
+use super::shelves::{Life, Shelves};
+use super::table::Named;
 use super::{LocalStore, spent};
 use crate::archive::{Archive, Which};
 use crate::blocks::{End, Kind, Mismatch, Options, Unopened};
@@ -98,6 +101,13 @@ struct Contents {
     open: Vec<Transfer>,
     locks: Vec<LockRow>,
     tokens: Vec<TokenRow>,
+    users: Vec<UserRow>,
+    items: Vec<ItemRow>,
+    orders: Vec<OrderRow>,
+    lives: Vec<Life>,
+    checkouts: Vec<Arc<CheckoutRow>>,
+    keys: Vec<Arc<KeyRow>>,
+    outside: Sides,
     /// Of each archive.
     runs: [Vec<RunName>; 2],
     /// Of outcomes, spends and callbacks.
@@ -115,6 +125,13 @@ fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents
         open: Vec::new(),
         locks: Vec::new(),
         tokens: Vec::new(),
+        users: Vec::new(),
+        items: Vec::new(),
+        orders: Vec::new(),
+        lives: Vec::new(),
+        checkouts: Vec::new(),
+        keys: Vec::new(),
+        outside: Sides::NONE,
         runs: [Vec::new(), Vec::new()],
         ends: [End::begin(), End::begin(), End::begin()],
     };
@@ -130,6 +147,13 @@ fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents
         Part::Lock(row) => contents.locks.push(row),
         // A kind that never came shows as a token that is not there.
         Part::Token(row) => contents.tokens.extend(row.into_row(&mut kinds)),
+        Part::User(row) => contents.users.push(row),
+        Part::Item(row) => contents.items.push(row),
+        Part::Order(row) => contents.orders.push(*row),
+        Part::Life(order, life) => contents.lives.push(Life { order, life }),
+        Part::Checkout(row) => contents.checkouts.push(Arc::new(row)),
+        Part::Key(row) => contents.keys.push(Arc::new(row)),
+        Part::Outside(sides) => contents.outside = sides,
         Part::Run(which, name) => contents.runs[which as usize].push(name),
         Part::NextRun(..) | Part::TokenCount(_) => {}
         Part::Records(which, end) => contents.ends[which as usize] = end,
@@ -138,7 +162,17 @@ fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents
     contents.open.sort_unstable_by_key(|row| row.no);
     contents.locks.sort_unstable_by(|one, other| one.spender.cmp(&other.spender));
     contents.tokens.sort_unstable_by(|one, other| one.token.id.cmp(&other.token.id));
+    contents.users.sort_unstable_by(by_name);
+    contents.items.sort_unstable_by(by_name);
+    contents.orders.sort_unstable_by(by_name);
+    contents.lives.sort_unstable_by(by_name);
+    contents.checkouts.sort_unstable_by(by_name);
+    contents.keys.sort_unstable_by(by_name);
     Ok((log_id, contents))
+}
+
+fn by_name<R: Named>(one: &R, other: &R) -> std::cmp::Ordering {
+    one.name().cmp(other.name())
 }
 
 impl StoreCheck {
@@ -246,6 +280,7 @@ impl StoreCheck {
         let mut tokens: Vec<&TokenRow> = right.vault.tokens().collect();
         tokens.sort_unstable_by_key(|row| &row.token.id);
         self.compare_rows(file, "token", &contents.tokens, tokens, |row| row.token.id.clone());
+        self.compare_shop(file, contents, &right.shelves);
         let ends = [
             (right.ended.records().end(), "outcomes"),
             (right.spent.records().end(), "spends"),
@@ -258,6 +293,22 @@ impl StoreCheck {
             } else if ours != right {
                 self.wrong(file, format!("the last {what}, which lie in no block yet, are others"));
             }
+        }
+    }
+
+    fn compare_shop(&mut self, file: &Path, contents: &Contents, right: &Shelves) {
+        fn name<R: Named>(row: &R) -> String {
+            row.name().to_owned()
+        }
+        self.compare_rows(file, "user", &contents.users, right.users.sorted(), name);
+        self.compare_rows(file, "item", &contents.items, right.items.sorted(), name);
+        self.compare_rows(file, "order", &contents.orders, right.orders.sorted(), name);
+        self.compare_rows(file, "life of order", &contents.lives, right.lives.sorted(), name);
+        self.compare_rows(file, "open checkout", &contents.checkouts, right.checkouts.sorted(), name);
+        self.compare_rows(file, "idempotency key", &contents.keys, right.keys.sorted(), name);
+        if contents.outside != right.outside {
+            let found = format!("{:?} are outside and should be {:?}", contents.outside, right.outside);
+            self.wrong(file, found);
         }
     }
 
@@ -477,7 +528,7 @@ impl StoreCheck {
 fn name_of(which: Which, id: u128) -> String {
     match which {
         Which::Ended => format!("transfer {}", TransferId(id)),
-        Which::Spent => format!("the token or spender of hash {id:032x}"),
+        Which::Spent => format!("the token, spender or order of hash {id:032x}"),
     }
 }
 

@@ -1,0 +1,46 @@
+//! The coordinator of one try, for a host that keeps each open try in a row of its own. What it knows is the saga in its slot:
+//! empty until the first outcome, and empty again when the try is over.
+//!
+//! The rules are those of [`Coordinator`](super::Coordinator); there is no log to rebuild from, so no `outcome_offset`.
+
+use super::operator::{cancel_one, retry_one};
+use super::saga::Saga;
+use super::{Desk, Effects, Orders, Record, fold};
+use crate::ids::{Key, OrderId};
+use crate::order::Order;
+
+/// The one order that the try is of.
+struct One<'a>(&'a Order);
+
+impl Orders for One<'_> {
+    fn order(&self, id: &OrderId) -> Option<&Order> {
+        Some(self.0).filter(|order| order.order_id == *id)
+    }
+}
+
+/// Folds an outcome of a try of this order, and decides if that makes it complete.
+#[must_use]
+pub fn handle(slot: &mut Option<Saga>, order: &Order, record: &Record) -> Effects {
+    let orders = One(order);
+    let mut desk = Desk::new(&orders);
+    fold::fold_one(&mut desk, slot, record, fold::Mode::Live);
+    desk.into_effects()
+}
+
+/// Cancels a try that is not decided, as [`Coordinator::cancel`](super::Coordinator::cancel).
+#[must_use]
+pub fn cancel(slot: &mut Option<Saga>, order: &Order, key: &Key) -> Effects {
+    let orders = One(order);
+    let mut desk = Desk::new(&orders);
+    cancel_one(&mut desk, slot.as_mut(), key);
+    desk.into_effects()
+}
+
+/// Gives a try another push, as [`Coordinator::retry`](super::Coordinator::retry).
+#[must_use]
+pub fn retry(slot: Option<&Saga>, order: &Order, key: &Key) -> Effects {
+    let orders = One(order);
+    let mut desk = Desk::new(&orders);
+    retry_one(&mut desk, slot, key);
+    desk.into_effects()
+}

@@ -1,0 +1,148 @@
+//! Users, items and orders: made, filled, changed.
+
+use super::init::init;
+use super::limits::{ITEMS_MAX, ORDERS_MAX, USERS_MAX};
+use super::{
+    ItemId, ItemRow, Order, OrderId, OrderRow, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal, UserId,
+    UserRow, Whole, checkout,
+};
+use crate::effects::Effects;
+use crate::ids::Millis;
+use crate::view::View;
+
+pub(super) type Verdict = Result<ShopOutcome, ShopRefusal>;
+
+/// Decides a command whose record lies at `offset`. A refusal leaves nothing behind.
+pub(crate) fn decide_shop(
+    view: &impl View,
+    now: Millis,
+    offset: u64,
+    command: &ShopCommand,
+    effects: &mut Effects,
+) -> ShopOutcome {
+    let before = (effects.shop.len(), effects.shop_messages.len(), effects.shop_alarms.len());
+    let verdict = match command {
+        ShopCommand::Checkout(command) => checkout::checkout(view, (now, offset), command, effects),
+        ShopCommand::Answer { key, side, said } => {
+            checkout::answer(view, (now, offset), key, (*side, *said), effects)
+        }
+        ShopCommand::Cancel { order } => checkout::cancel(view, (now, offset), order, effects),
+        ShopCommand::Retry { order, deadline_ms } => {
+            checkout::retry(view, (now, offset), order, *deadline_ms, effects)
+        }
+        ShopCommand::InitUsers { .. } | ShopCommand::InitItems { .. } | ShopCommand::InitOrders { .. } => {
+            init(view, command, effects)
+        }
+        ShopCommand::CreateUser { id, credit } => create_user(view, id, *credit, effects),
+        ShopCommand::CreateItem { id, stock, price } => create_item(view, id, *stock, *price, effects),
+        ShopCommand::CreateOrder { id, user } => create_order(view, id, user, effects),
+        ShopCommand::AddItem { order, item, quantity } => add_item(view, order, item, *quantity, effects),
+        ShopCommand::AddFunds { user, amount } => change_credit(view, user, effects, |row| {
+            row.credit.plus(*amount).map_err(|error| ShopRefusal::TooLarge(error.to_string()))
+        }),
+        ShopCommand::TakeFunds { user, amount } => change_credit(view, user, effects, |row| {
+            let short = || ShopRefusal::InsufficientCredit { user: user.clone(), credit: row.credit };
+            row.credit.minus(*amount).ok_or_else(short)
+        }),
+        ShopCommand::AddStock { item, amount } => change_stock(view, item, effects, |row| {
+            row.stock.plus(*amount).map_err(|error| ShopRefusal::TooLarge(error.to_string()))
+        }),
+        ShopCommand::TakeStock { item, amount } => change_stock(view, item, effects, |row| {
+            let short = || ShopRefusal::InsufficientStock { item: item.clone(), stock: row.stock };
+            row.stock.minus(*amount).ok_or_else(short)
+        }),
+        ShopCommand::SetOutside { outside } => {
+            effects.shop.push(ShopEffect::Outside(*outside));
+            Ok(ShopOutcome::Outside(*outside))
+        }
+    };
+    verdict.unwrap_or_else(|refusal| {
+        effects.shop.truncate(before.0);
+        effects.shop_messages.truncate(before.1);
+        effects.shop_alarms.truncate(before.2);
+        ShopOutcome::Refused(refusal)
+    })
+}
+
+fn exists(kind: &'static str, id: &str) -> ShopRefusal {
+    ShopRefusal::Exists { kind, id: id.to_owned() }
+}
+
+/// Room for so many rows more.
+pub(super) fn room(what: &'static str, there: usize, more: usize, max: usize) -> Result<(), ShopRefusal> {
+    if there.saturating_add(more) > max { Err(ShopRefusal::Full { what, max }) } else { Ok(()) }
+}
+
+fn create_user(view: &impl View, id: &UserId, credit: Whole, effects: &mut Effects) -> Verdict {
+    if view.user(id).is_some() {
+        return Err(exists("user", id.as_str()));
+    }
+    room("users", view.shop_counts().users, 1, USERS_MAX)?;
+    let row = UserRow { id: id.clone(), credit };
+    effects.shop.push(ShopEffect::User(row.clone()));
+    Ok(ShopOutcome::User(row))
+}
+
+fn create_item(view: &impl View, id: &ItemId, stock: Whole, price: Whole, effects: &mut Effects) -> Verdict {
+    if view.item(id).is_some() {
+        return Err(exists("item", id.as_str()));
+    }
+    room("items", view.shop_counts().items, 1, ITEMS_MAX)?;
+    let row = ItemRow { id: id.clone(), stock, price };
+    effects.shop.push(ShopEffect::Item(row.clone()));
+    Ok(ShopOutcome::Item(row))
+}
+
+fn create_order(view: &impl View, id: &OrderId, user: &UserId, effects: &mut Effects) -> Verdict {
+    if view.order(id).is_some() {
+        return Err(exists("order", id.as_str()));
+    }
+    room("orders", view.shop_counts().orders, 1, ORDERS_MAX)?;
+    let row = Box::new(OrderRow { order: Order::new(id.clone(), user.clone()), failed: None, life: 0 });
+    effects.shop.push(ShopEffect::Order(row.clone()));
+    Ok(ShopOutcome::Order(row))
+}
+
+fn add_item(
+    view: &impl View,
+    order: &OrderId,
+    item: &ItemId,
+    quantity: Whole,
+    effects: &mut Effects,
+) -> Verdict {
+    let row = view.order(order).ok_or_else(|| ShopRefusal::UnknownOrder(order.clone()))?;
+    let price = view.item(item).ok_or_else(|| ShopRefusal::UnknownItem(item.clone()))?.price;
+    let longer = row.order.with_item(item.clone(), quantity, price).map_err(|error| match error {
+        holdfast_checkout::order::AddItemError::NotNow(state) => {
+            ShopRefusal::NotNow { order: order.clone(), state }
+        }
+        other => ShopRefusal::TooLarge(other.to_string()),
+    })?;
+    let row = Box::new(OrderRow { order: longer, ..*row });
+    effects.shop.push(ShopEffect::Order(row.clone()));
+    Ok(ShopOutcome::Order(row))
+}
+
+fn change_credit(
+    view: &impl View,
+    user: &UserId,
+    effects: &mut Effects,
+    change: impl FnOnce(&UserRow) -> Result<Whole, ShopRefusal>,
+) -> Verdict {
+    let row = view.user(user).ok_or_else(|| ShopRefusal::UnknownUser(user.clone()))?;
+    let credit = change(row)?;
+    effects.shop.push(ShopEffect::Credit { user: user.clone(), credit });
+    Ok(ShopOutcome::User(UserRow { id: user.clone(), credit }))
+}
+
+fn change_stock(
+    view: &impl View,
+    item: &ItemId,
+    effects: &mut Effects,
+    change: impl FnOnce(&ItemRow) -> Result<Whole, ShopRefusal>,
+) -> Verdict {
+    let row = view.item(item).ok_or_else(|| ShopRefusal::UnknownItem(item.clone()))?;
+    let stock = change(row)?;
+    effects.shop.push(ShopEffect::Stock { item: item.clone(), stock });
+    Ok(ShopOutcome::Item(ItemRow { id: item.clone(), stock, price: row.price }))
+}

@@ -1,0 +1,336 @@
+//! The shop in the hub: users with credit, items with stock, orders, and the checkout that takes both or neither.
+//!
+//! The saga itself is `holdfast-checkout`: its participants, order row and coordinator know nothing of the hub. Here their
+//! messages are handed on inside the frame until none is left, so with both sides inside a checkout comes to its end within
+//! its own record. A side may be outside: then its messages are only sent, its answers come back as commands, and the
+//! checkout stays open between frames as a [`CheckoutRow`] until it is decided and all is given back, or its deadline ends
+//! it.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `decide` | users, items, orders: made, filled, changed |
+//! | `init` | many rows at once, by their numbers |
+//! | `checkout` | checkout, answers from outside, cancel, retry, deadlines |
+//! | `run` | the messages of one try, handed on until none is left |
+//! | `digest` | what enters the audit chain |
+//! | `overlay` | changes inside a frame |
+//! | `rows` | what is stored, what changes it, what is answered |
+//! | `limits` | every bound, with its name |
+
+mod checkout;
+mod decide;
+mod digest;
+mod init;
+pub mod limits;
+mod overlay;
+mod rows;
+mod run;
+
+pub use holdfast_checkout::{
+    Alarm, Answer, Body, ItemId, Items, Key as TryKey, Line, Message, Order, OrderId, OrderState, Payment,
+    Step as AskedStep, Topic, TrNum, UserId, Verdict, Whole,
+};
+pub use rows::{
+    CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemRow, KeyRow, OrderRow, ShopCounts, ShopEffect, ShopMessage,
+    ShopOutcome, ShopRefusal, SideBranch, SideRow, SideSaid, UserRow, Waits, Why,
+};
+
+pub(crate) use checkout::end_due;
+pub(crate) use decide::decide_shop;
+pub(crate) use overlay::ShopOverlay;
+
+use std::sync::Arc;
+
+use crate::command::Key;
+use crate::ids::Millis;
+use crate::tokens::{Fingerprint, Name};
+
+/// One of the two sides of a checkout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Side {
+    /// Takes the user's credit.
+    Pay = 1,
+    /// Takes the items' stock.
+    Stock = 2,
+}
+
+impl Side {
+    /// Both.
+    pub const ALL: [Side; 2] = [Side::Pay, Side::Stock];
+
+    /// Its name, which is that of the topic it reads.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Pay => "pay",
+            Side::Stock => "stock",
+        }
+    }
+}
+
+/// Some of the sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sides {
+    /// The payment side is one of them.
+    pub pay: bool,
+    /// The stock side is one of them.
+    pub stock: bool,
+}
+
+impl Sides {
+    /// Neither.
+    pub const NONE: Sides = Sides { pay: false, stock: false };
+    /// Both.
+    pub const BOTH: Sides = Sides { pay: true, stock: true };
+
+    /// Whether that side is one of them.
+    #[must_use]
+    pub const fn has(self, side: Side) -> bool {
+        match side {
+            Side::Pay => self.pay,
+            Side::Stock => self.stock,
+        }
+    }
+
+    /// Whether it is neither.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        !self.pay && !self.stock
+    }
+}
+
+/// What an outside participant says about a step of one try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Said {
+    /// It has taken: `psucc`, `ssucc`.
+    Taken = 1,
+    /// It has not, and never will: `pfail`, `sfail`.
+    Refused = 2,
+    /// It has given back, or never took and never will: `csucc`, `asucc`.
+    Undone = 3,
+}
+
+/// The key under which a checkout is asked for: the same key with the same content gets the stored answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    /// The key, as the caller chose it: 1 to [`limits::KEY_BYTES_MAX`] bytes.
+    pub key: Name,
+    /// The content of the request.
+    pub body: Fingerprint,
+}
+
+/// A call to check out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckoutOrder {
+    /// The order.
+    pub order: OrderId,
+    /// How long it may stay undecided, from the frame's time: 1 to [`limits::DEADLINE_MS_MAX`].
+    pub deadline_ms: u32,
+    /// Under which key it is asked for.
+    pub key: Option<IdempotencyKey>,
+}
+
+/// What is asked of the shop. Ids are given by the edge and never drawn here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShopCommand {
+    /// A new user.
+    CreateUser {
+        /// Its id.
+        id: UserId,
+        /// Its first credit.
+        credit: Whole,
+    },
+    /// A new item.
+    CreateItem {
+        /// Its id.
+        id: ItemId,
+        /// How many there are.
+        stock: Whole,
+        /// What one costs.
+        price: Whole,
+    },
+    /// A new order without items. Whether the user is there is not asked, as in the reference.
+    CreateOrder {
+        /// Its id.
+        id: OrderId,
+        /// Who pays.
+        user: UserId,
+    },
+    /// Users whose ids are `first`, `first + 1`, …, made or replaced.
+    InitUsers {
+        /// The first.
+        first: u64,
+        /// How many: at most [`limits::INIT_ROWS_MAX`].
+        count: u32,
+        /// The credit of each.
+        credit: Whole,
+    },
+    /// Items likewise.
+    InitItems {
+        /// The first.
+        first: u64,
+        /// How many: at most [`limits::INIT_ROWS_MAX`].
+        count: u32,
+        /// How many there are of each.
+        stock: Whole,
+        /// What one costs.
+        price: Whole,
+    },
+    /// Orders likewise, each with two lines of quantity 1 of any items and of any user. Refused whole if one of them is
+    /// pending or cancelling.
+    InitOrders {
+        /// The first.
+        first: u64,
+        /// How many: at most [`limits::INIT_ROWS_MAX`].
+        count: u32,
+        /// Lines are of items `0` to this, not included.
+        items: u64,
+        /// Orders are of users `0` to this, not included.
+        users: u64,
+        /// What one of any item costs.
+        price: Whole,
+        /// Decides which items and users; drawn by the edge.
+        seed: u64,
+    },
+    /// A line more for an order.
+    AddItem {
+        /// The order.
+        order: OrderId,
+        /// The item, which gives the price.
+        item: ItemId,
+        /// How many.
+        quantity: Whole,
+    },
+    /// More credit.
+    AddFunds {
+        /// Whose.
+        user: UserId,
+        /// How much.
+        amount: Whole,
+    },
+    /// Less credit, if there is so much.
+    TakeFunds {
+        /// Whose.
+        user: UserId,
+        /// How much.
+        amount: Whole,
+    },
+    /// More stock.
+    AddStock {
+        /// Of what.
+        item: ItemId,
+        /// How many.
+        amount: Whole,
+    },
+    /// Less stock, if there is so much.
+    TakeStock {
+        /// Of what.
+        item: ItemId,
+        /// How many.
+        amount: Whole,
+    },
+    /// Check an order out, or join the try that is under way.
+    Checkout(CheckoutOrder),
+    /// An outside participant answers.
+    Answer {
+        /// The try.
+        key: TryKey,
+        /// Which side speaks.
+        side: Side,
+        /// What it says.
+        said: Said,
+    },
+    /// An operator ends a try that is not decided.
+    Cancel {
+        /// Of this order.
+        order: OrderId,
+    },
+    /// An operator has what was not answered sent again, or a failed order checked out anew.
+    Retry {
+        /// This order.
+        order: OrderId,
+        /// The deadline of a new try.
+        deadline_ms: u32,
+    },
+    /// From here on these sides are outside. Tries that are open go on with the sides that they began with.
+    SetOutside {
+        /// Those sides.
+        outside: Sides,
+    },
+}
+
+/// What a decision may read of the shop.
+pub trait ShopView {
+    /// The user of that id.
+    fn user(&self, id: &UserId) -> Option<&UserRow>;
+    /// The item of that id.
+    fn item(&self, id: &ItemId) -> Option<&ItemRow>;
+    /// The order of that id. Paid ones are known as far as the frame's commands name them.
+    fn order(&self, id: &OrderId) -> Option<&OrderRow>;
+    /// The open checkout of that order.
+    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>>;
+    /// What is stored under an idempotency key; its time may have run out.
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>>;
+    /// Up to `max` undecided checkouts with `deadline < now`, ordered by deadline, then start.
+    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>>;
+    /// Up to `max` keys with `ends_at <= now`, ordered by that, then by key.
+    fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>>;
+    /// Which sides are outside.
+    fn outside(&self) -> Sides;
+    /// How many rows of each kind are in memory.
+    fn shop_counts(&self) -> ShopCounts;
+}
+
+/// The most bytes that numbers, presence marks and lengths of a command take beside its texts.
+const OVERHEAD: usize = 128;
+
+impl ShopCommand {
+    /// As many bytes as its record may take, or a few more.
+    #[must_use]
+    pub fn record_bytes_max(&self) -> usize {
+        let texts = match self {
+            ShopCommand::CreateUser { id, .. } => id.as_str().len(),
+            ShopCommand::CreateItem { id, .. } => id.as_str().len(),
+            ShopCommand::CreateOrder { id, user } => id.as_str().len() + user.as_str().len(),
+            ShopCommand::AddItem { order, item, .. } => order.as_str().len() + item.as_str().len(),
+            ShopCommand::AddFunds { user, .. } | ShopCommand::TakeFunds { user, .. } => user.as_str().len(),
+            ShopCommand::AddStock { item, .. } | ShopCommand::TakeStock { item, .. } => item.as_str().len(),
+            ShopCommand::Checkout(CheckoutOrder { order, key, .. }) => {
+                order.as_str().len() + key.as_ref().map_or(0, |key| key.key.len())
+            }
+            ShopCommand::Answer { key, .. } => key.order_id.as_str().len(),
+            ShopCommand::Cancel { order } | ShopCommand::Retry { order, .. } => order.as_str().len(),
+            ShopCommand::InitUsers { .. }
+            | ShopCommand::InitItems { .. }
+            | ShopCommand::InitOrders { .. }
+            | ShopCommand::SetOutside { .. } => 0,
+        };
+        texts + OVERHEAD + crate::records::UNIT
+    }
+
+    /// Shows the orders whose past the decision may read.
+    pub fn each_key<'a>(&'a self, show: &mut dyn FnMut(Key<'a>)) {
+        match self {
+            ShopCommand::CreateOrder { id: order, .. }
+            | ShopCommand::AddItem { order, .. }
+            | ShopCommand::Checkout(CheckoutOrder { order, .. })
+            | ShopCommand::Answer { key: TryKey { order_id: order, .. }, .. }
+            | ShopCommand::Cancel { order }
+            | ShopCommand::Retry { order, .. } => show(Key::Order(order)),
+            ShopCommand::InitOrders { first, count, .. } => {
+                (*first..).take(*count as usize).for_each(|number| show(Key::OrderNumbered(number)));
+            }
+            ShopCommand::CreateUser { .. }
+            | ShopCommand::CreateItem { .. }
+            | ShopCommand::InitUsers { .. }
+            | ShopCommand::InitItems { .. }
+            | ShopCommand::AddFunds { .. }
+            | ShopCommand::TakeFunds { .. }
+            | ShopCommand::AddStock { .. }
+            | ShopCommand::TakeStock { .. }
+            | ShopCommand::SetOutside { .. } => {}
+        }
+    }
+}

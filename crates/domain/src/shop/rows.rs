@@ -1,0 +1,423 @@
+//! What is stored of the shop, what changes it, and what is answered.
+
+use std::sync::Arc;
+
+use super::{
+    Fingerprint, ItemId, Message, Name, Order, OrderId, OrderState, Side, Sides, TrNum, UserId, Whole,
+};
+use crate::ids::Millis;
+
+/// A user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserRow {
+    /// Its id.
+    pub id: UserId,
+    /// What it can spend.
+    pub credit: Whole,
+}
+
+/// An item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemRow {
+    /// Its id.
+    pub id: ItemId,
+    /// How many there are.
+    pub stock: Whole,
+    /// What one costs.
+    pub price: Whole,
+}
+
+/// Why a checkout failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Why {
+    /// The payment side refused.
+    Pay = 1,
+    /// The stock side refused.
+    Stock = 2,
+    /// Both did.
+    Both = 3,
+    /// An operator cancelled it.
+    Cancelled = 4,
+    /// Its deadline passed.
+    Deadline = 5,
+}
+
+impl Why {
+    /// All of them.
+    pub const ALL: [Why; 5] = [Why::Pay, Why::Stock, Why::Both, Why::Cancelled, Why::Deadline];
+
+    /// Its name, for machines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Why::Pay => "pay",
+            Why::Stock => "stock",
+            Why::Both => "both",
+            Why::Cancelled => "cancelled",
+            Why::Deadline => "deadline",
+        }
+    }
+}
+
+/// An order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderRow {
+    /// The order itself.
+    pub order: Order,
+    /// Why its last try failed, if that is over and has.
+    pub failed: Option<Why>,
+    /// How many orders of this id were paid before it: an init may make a paid one anew.
+    pub life: u32,
+}
+
+impl OrderRow {
+    /// Whether it is paid, which is final.
+    #[must_use]
+    pub const fn is_paid(&self) -> bool {
+        matches!(self.order.state, OrderState::Paid(_))
+    }
+}
+
+/// What one side has said about an open try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SideRow {
+    /// Its forward outcome, as the coordinator counts it.
+    pub said: Option<SideSaid>,
+    /// Whether it said that all is given back.
+    pub undone: bool,
+    /// Its rows, if it is an inside one: what became of the forward message and of the rollback.
+    pub branch: Option<SideBranch>,
+}
+
+/// A forward outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+#[repr(u8)]
+pub enum SideSaid {
+    Taken = 1,
+    Refused = 2,
+}
+
+/// The rows of an inside side, without their value: that is the order's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SideBranch {
+    /// It took.
+    Taken = 1,
+    /// It refused.
+    Refused = 2,
+    /// It took and gave back.
+    GivenBack = 3,
+    /// It refused and was told to give back.
+    RefusedUndone = 4,
+    /// It was told to give back before it was asked to take.
+    CancelledFirst = 5,
+    /// And refused when it was asked.
+    CancelledThenRefused = 6,
+}
+
+/// A try that is open between frames: not decided, or not given back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckoutRow {
+    /// The order.
+    pub order: OrderId,
+    /// Its try.
+    pub tr: TrNum,
+    /// Where in the log its record lies.
+    pub start: u64,
+    /// When it was asked for.
+    pub started_at: Millis,
+    /// It is cancelled after this, if it is not decided by then.
+    pub deadline: Millis,
+    /// The sides that are outside for this try.
+    pub outside: Sides,
+    /// The payment side.
+    pub pay: SideRow,
+    /// The stock side.
+    pub stock: SideRow,
+    /// What was sent to undo it, if it was decided as failed; `None`: it is not decided.
+    pub undo: Option<Sides>,
+    /// Why it failed, if it has.
+    pub why: Option<Why>,
+    /// Since when it waits for those that it waits for.
+    pub waits_since: Millis,
+    /// The idempotency keys that get its answer.
+    pub keys: Vec<Name>,
+}
+
+impl CheckoutRow {
+    /// The sides that it waits for.
+    #[must_use]
+    pub const fn waits_for(&self) -> Sides {
+        match self.undo {
+            None => Sides { pay: self.pay.said.is_none(), stock: self.stock.said.is_none() },
+            Some(undo) => {
+                Sides { pay: undo.pay && !self.pay.undone, stock: undo.stock && !self.stock.undone }
+            }
+        }
+    }
+
+    /// What it waits for, as it is told to callers.
+    #[must_use]
+    pub const fn waits(&self) -> Waits {
+        Waits {
+            sides: self.waits_for(),
+            cancelling: self.undo.is_some(),
+            since: self.waits_since,
+            deadline: self.deadline,
+        }
+    }
+
+    /// One of its sides.
+    #[must_use]
+    pub const fn side(&self, side: Side) -> &SideRow {
+        match side {
+            Side::Pay => &self.pay,
+            Side::Stock => &self.stock,
+        }
+    }
+}
+
+/// What an open checkout waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waits {
+    /// For whom.
+    pub sides: Sides,
+    /// It has failed, and what was taken is being given back; else it is not decided.
+    pub cancelling: bool,
+    /// Since when.
+    pub since: Millis,
+    /// It is cancelled after this, unless it is decided by then.
+    pub deadline: Millis,
+}
+
+/// The answer kept under an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRow {
+    /// The key.
+    pub key: Name,
+    /// The content of the request that it came with.
+    pub body: Fingerprint,
+    /// The order.
+    pub order: OrderId,
+    /// The answer; `None` while the checkout is open.
+    pub answer: Option<CheckoutAnswer>,
+    /// From this instant the key is free again.
+    pub ends_at: Millis,
+}
+
+/// How a checkout stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckoutAnswer {
+    /// It is paid, by this try.
+    Paid {
+        /// The try.
+        tr: TrNum,
+    },
+    /// It was paid before: nothing was charged.
+    AlreadyPaid {
+        /// The try that paid it.
+        tr: TrNum,
+    },
+    /// It failed, and everything is given back.
+    Failed {
+        /// The try.
+        tr: TrNum,
+        /// Why.
+        why: Why,
+    },
+    /// It is under way.
+    Open {
+        /// The try.
+        tr: TrNum,
+        /// What it waits for.
+        waits: Waits,
+    },
+}
+
+impl CheckoutAnswer {
+    /// The try that it is about.
+    #[must_use]
+    pub const fn tr(&self) -> TrNum {
+        match self {
+            CheckoutAnswer::Paid { tr }
+            | CheckoutAnswer::AlreadyPaid { tr }
+            | CheckoutAnswer::Failed { tr, .. }
+            | CheckoutAnswer::Open { tr, .. } => *tr,
+        }
+    }
+}
+
+/// An open checkout came to its end: decided and, if it failed, given back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckoutEnd {
+    /// The order.
+    pub order: OrderId,
+    /// How it ended: never open.
+    pub answer: CheckoutAnswer,
+}
+
+/// A message of a checkout, with the place of the record that led to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShopMessage {
+    /// The record's place in the log.
+    pub offset: u64,
+    /// It is for a side that is outside: nobody here reads it.
+    pub outside: bool,
+    /// The message. Its body tells the topic.
+    pub message: Message,
+}
+
+/// One change to the rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShopEffect {
+    /// A user was made or replaced.
+    User(UserRow),
+    /// An item was made or replaced.
+    Item(ItemRow),
+    /// An order was made or replaced, or has another line.
+    Order(Box<OrderRow>),
+    /// A user's credit is another.
+    Credit {
+        /// Whose.
+        user: UserId,
+        /// What it is now.
+        credit: Whole,
+    },
+    /// An item's stock is another.
+    Stock {
+        /// Of what.
+        item: ItemId,
+        /// What it is now.
+        stock: Whole,
+    },
+    /// An order stands elsewhere. One that is paid leaves memory when the frame is done.
+    Moved {
+        /// Which.
+        order: OrderId,
+        /// Where it stands.
+        state: OrderState,
+        /// Why its last try failed.
+        failed: Option<Why>,
+    },
+    /// A checkout is open: the row as it is now.
+    Opened(Arc<CheckoutRow>),
+    /// An open checkout is over.
+    Closed(CheckoutEnd),
+    /// A key was taken, or has its answer now.
+    KeyPut(Arc<KeyRow>),
+    /// A key's time has run out.
+    KeyEnded(Name),
+    /// These sides are outside from now on.
+    Outside(Sides),
+}
+
+/// The answer to a shop command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShopOutcome {
+    /// The user as it is now.
+    User(UserRow),
+    /// The item as it is now.
+    Item(ItemRow),
+    /// The order as it is now.
+    Order(Box<OrderRow>),
+    /// So many rows were made or replaced.
+    Initialised(u32),
+    /// How the checkout stands: the answer to checkout, cancel and retry.
+    Checkout(CheckoutAnswer),
+    /// An outside participant was heard.
+    Heard {
+        /// `false`: its try is over, or the same was said before. Nothing changed.
+        counts: bool,
+        /// How the checkout stands.
+        now: CheckoutAnswer,
+    },
+    /// These sides are outside.
+    Outside(Sides),
+    /// No, and nothing was changed.
+    Refused(ShopRefusal),
+}
+
+/// Why a shop command was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShopRefusal {
+    /// There is no such user.
+    #[error("there is no user {0}")]
+    UnknownUser(UserId),
+    /// There is no such item.
+    #[error("there is no item {0}")]
+    UnknownItem(ItemId),
+    /// There is no such order.
+    #[error("there is no order {0}")]
+    UnknownOrder(OrderId),
+    /// The id is taken.
+    #[error("there is a {kind} {id} already; choose another id")]
+    Exists {
+        /// `user`, `item` or `order`.
+        kind: &'static str,
+        /// The id.
+        id: String,
+    },
+    /// The user has not so much.
+    #[error("user {user} has a credit of {credit} only")]
+    InsufficientCredit {
+        /// Who.
+        user: UserId,
+        /// What there is.
+        credit: Whole,
+    },
+    /// There are not so many.
+    #[error("there are only {stock} of item {item}")]
+    InsufficientStock {
+        /// Of what.
+        item: ItemId,
+        /// How many there are.
+        stock: Whole,
+    },
+    /// The order does not stand where this can be done.
+    #[error("order {order} is {state}: this cannot be done now", state = state.name())]
+    NotNow {
+        /// Which.
+        order: OrderId,
+        /// Where it stands.
+        state: OrderState,
+    },
+    /// A number would grow too large, or an order too long.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The key came with another request before.
+    #[error("the idempotency key was used with another request; choose another key")]
+    KeyReused,
+    /// There is no room for more of these.
+    #[error("the shop is full: no more than {max} {what}")]
+    Full {
+        /// Of what.
+        what: &'static str,
+        /// The bound.
+        max: usize,
+    },
+    /// The order was tried more often than can be counted.
+    #[error("order {0} was tried too often; make a new one")]
+    TriesUsedUp(OrderId),
+    /// An answer of a side that is inside for this try.
+    #[error("the {side} side of this checkout is inside; it takes no answers from outside", side = .0.name())]
+    NotOutside(Side),
+    /// An answer about a try that was never started.
+    #[error("order {0} has had no such try")]
+    UnknownTry(OrderId),
+    /// The request contradicts itself.
+    #[error("{0}")]
+    Invalid(&'static str),
+}
+
+/// How many rows of each kind are in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct ShopCounts {
+    pub users: usize,
+    pub items: usize,
+    pub orders: usize,
+    pub checkouts: usize,
+    pub keys: usize,
+}

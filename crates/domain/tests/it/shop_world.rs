@@ -1,0 +1,188 @@
+//! A shop to decide in, and short words for its commands.
+
+use holdfast_domain::command::{Command, Expire};
+use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::Millis;
+use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::shop::{
+    CheckoutAnswer, CheckoutOrder, IdempotencyKey, OrderState, Said, ShopCommand, ShopOutcome, ShopRefusal,
+    Side, Sides, TrNum, TryKey, Whole, Why,
+};
+use holdfast_domain::tokens::Fingerprint;
+use holdfast_domain::{FrameInput, decide};
+
+use crate::memory::Memory;
+use crate::world::NOW;
+
+pub const DEADLINE: u32 = 1_000;
+
+/// The rows, the clock, and where the log ends.
+#[derive(Clone)]
+pub struct Shop {
+    pub memory: Memory,
+    pub now: Millis,
+    pub offset: u64,
+}
+
+impl Shop {
+    pub fn empty() -> Shop {
+        Shop { memory: Memory::default(), now: NOW, offset: 100 }
+    }
+
+    /// User `u` with that credit, item `i` of price 5 with that stock, and order `o` of two of them.
+    pub fn of(credit: u64, stock: u64) -> Shop {
+        let mut shop = Shop::empty();
+        shop.does(user("u", credit));
+        shop.does(item("i", stock, 5));
+        shop.does(order("o", "u"));
+        shop.does(add("o", "i", 2));
+        shop
+    }
+
+    /// The same with these sides outside.
+    pub fn outside(credit: u64, stock: u64, outside: Sides) -> Shop {
+        let mut shop = Shop::of(credit, stock);
+        shop.does(ShopCommand::SetOutside { outside });
+        shop
+    }
+
+    /// Decides the commands as one frame and keeps what it does. It decides the same again.
+    pub fn frame(&mut self, commands: &[Command]) -> Effects {
+        let (base_offset, time, order) = (self.offset, self.now, PrepareOrder::Arrival);
+        let frame = FrameInput { base_offset, time, order, commands };
+        let effects = decide(&self.memory, &frame);
+        assert_eq!(decide(&self.memory, &frame), effects, "the same frame, the same effects");
+        assert_eq!(effects.outcomes.len(), commands.len());
+        effects.apply(self.now, &mut self.memory);
+        self.offset += commands.len() as u64;
+        effects
+    }
+
+    pub fn decided(&mut self, command: ShopCommand) -> (ShopOutcome, Effects) {
+        let effects = self.frame(&[as_command(command)]);
+        (ShopOutcome::clone(effects.outcomes[0].shop.as_ref().unwrap()), effects)
+    }
+
+    /// The command is done.
+    #[track_caller]
+    pub fn does(&mut self, command: ShopCommand) -> ShopOutcome {
+        match self.decided(command).0 {
+            ShopOutcome::Refused(refusal) => panic!("{refusal}"),
+            outcome => outcome,
+        }
+    }
+
+    /// The command is refused and leaves nothing behind.
+    #[track_caller]
+    pub fn refuses(&mut self, command: ShopCommand) -> ShopRefusal {
+        let before = self.memory.clone();
+        let (outcome, effects) = self.decided(command);
+        assert_eq!(self.memory, before);
+        assert!(effects.shop.is_empty() && effects.shop_messages.is_empty());
+        match outcome {
+            ShopOutcome::Refused(refusal) => refusal,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub fn checkout(&mut self, order: &str) -> CheckoutAnswer {
+        answer_of(self.does(checkout(order)))
+    }
+
+    /// The types of the messages that a command sends, in their order.
+    pub fn sends(&mut self, command: ShopCommand) -> Vec<&'static str> {
+        types(&self.decided(command).1)
+    }
+
+    pub fn expire(&mut self, holds_max: u32) -> Effects {
+        self.frame(&[Command::Expire(Expire { holds_max })])
+    }
+
+    pub fn credit(&self, user: &str) -> u64 {
+        self.memory.users[&user.parse().unwrap()].credit.get()
+    }
+
+    pub fn stock(&self, item: &str) -> u64 {
+        self.memory.items[&item.parse().unwrap()].stock.get()
+    }
+
+    pub fn state(&self, order: &str) -> OrderState {
+        self.memory.orders[&order.parse().unwrap()].order.state
+    }
+}
+
+pub fn types(effects: &Effects) -> Vec<&'static str> {
+    effects.shop_messages.iter().map(|message| message.message.body.type_name()).collect()
+}
+
+#[track_caller]
+pub fn answer_of(outcome: ShopOutcome) -> CheckoutAnswer {
+    match outcome {
+        ShopOutcome::Checkout(answer) | ShopOutcome::Heard { now: answer, .. } => answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn as_command(command: ShopCommand) -> Command {
+    Command::Shop(Box::new(command))
+}
+
+pub fn whole(number: u64) -> Whole {
+    Whole::new(number).unwrap()
+}
+
+pub fn tr(number: u64) -> TrNum {
+    TrNum::try_from(number).unwrap()
+}
+
+pub fn paid(number: u64) -> CheckoutAnswer {
+    CheckoutAnswer::Paid { tr: tr(number) }
+}
+
+pub fn failed(number: u64, why: Why) -> CheckoutAnswer {
+    CheckoutAnswer::Failed { tr: tr(number), why }
+}
+
+pub fn user(id: &str, credit: u64) -> ShopCommand {
+    ShopCommand::CreateUser { id: id.parse().unwrap(), credit: whole(credit) }
+}
+
+pub fn item(id: &str, stock: u64, price: u64) -> ShopCommand {
+    ShopCommand::CreateItem { id: id.parse().unwrap(), stock: whole(stock), price: whole(price) }
+}
+
+pub fn order(id: &str, user: &str) -> ShopCommand {
+    ShopCommand::CreateOrder { id: id.parse().unwrap(), user: user.parse().unwrap() }
+}
+
+pub fn add(order: &str, item: &str, quantity: u64) -> ShopCommand {
+    let (order, item) = (order.parse().unwrap(), item.parse().unwrap());
+    ShopCommand::AddItem { order, item, quantity: whole(quantity) }
+}
+
+pub fn checkout(order: &str) -> ShopCommand {
+    ShopCommand::Checkout(CheckoutOrder { order: order.parse().unwrap(), deadline_ms: DEADLINE, key: None })
+}
+
+pub fn keyed(order: &str, key: &str, body: u128) -> ShopCommand {
+    let key = Some(IdempotencyKey { key: key.into(), body: Fingerprint(body) });
+    ShopCommand::Checkout(CheckoutOrder { order: order.parse().unwrap(), deadline_ms: DEADLINE, key })
+}
+
+pub fn says(order: &str, number: u64, side: Side, said: Said) -> ShopCommand {
+    let key = TryKey { order_id: order.parse().unwrap(), tr_num: tr(number) };
+    ShopCommand::Answer { key, side, said }
+}
+
+pub fn cancel(order: &str) -> ShopCommand {
+    ShopCommand::Cancel { order: order.parse().unwrap() }
+}
+
+pub fn retry(order: &str) -> ShopCommand {
+    ShopCommand::Retry { order: order.parse().unwrap(), deadline_ms: DEADLINE }
+}
+
+pub fn funds(user: &str, amount: u64) -> ShopCommand {
+    ShopCommand::AddFunds { user: user.parse().unwrap(), amount: whole(amount) }
+}

@@ -1,0 +1,522 @@
+//! What the edges call: have it decided, wait if it stays open, read.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::Millis;
+use holdfast_domain::records::Sealed;
+use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, INIT_ROWS_MAX};
+use holdfast_domain::shop::{
+    CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, ItemId, ItemRow, OrderId, OrderRow, Said,
+    ShopCommand, ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TryKey, UserId, UserRow, Whole,
+};
+use holdfast_store::{LocalStore, Store};
+use metrics::gauge;
+use tokio::sync::oneshot;
+
+use super::feed::{ShopEvents, ShopFeed};
+use super::{ShopOptions, limits};
+use crate::clock::Clock;
+use crate::core::Core;
+use crate::intake::{self, Query, Submission};
+
+/// Takes submissions: the intake, without its type.
+pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), intake::Refusal> + Send + Sync>;
+/// Takes questions.
+pub(crate) type Ask = Arc<dyn Fn(Query<LocalStore>) -> Result<(), intake::Refusal> + Send + Sync>;
+
+/// Why a request to the shop was not done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShopError {
+    /// The shop says no.
+    #[error(transparent)]
+    Refused(#[from] ShopRefusal),
+    /// The hub takes nothing, or it is not known whether it did.
+    #[error(transparent)]
+    Hub(#[from] intake::Refusal),
+    /// A paid order lies on the disk and cannot be read.
+    #[error("a paid order cannot be read: {0}. Run `holdfast verify`")]
+    Unreadable(String),
+}
+
+/// A call to check out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckoutRequest {
+    /// The order.
+    pub order: OrderId,
+    /// How long it may stay undecided; `None`: as the hub is set.
+    pub deadline_ms: Option<u32>,
+    /// How long the caller waits if it stays open; `None`: as the hub is set; 0: not at all.
+    pub wait_ms: Option<u32>,
+    /// Under which key it is asked for.
+    pub key: Option<IdempotencyKey>,
+}
+
+impl CheckoutRequest {
+    /// That order, with the hub's deadline and wait.
+    #[must_use]
+    pub const fn new(order: OrderId) -> CheckoutRequest {
+        CheckoutRequest { order, deadline_ms: None, wait_ms: None, key: None }
+    }
+}
+
+/// An order and, if one is under way, its open checkout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderView {
+    /// The order.
+    pub row: OrderRow,
+    /// Its open checkout.
+    pub open: Option<Arc<CheckoutRow>>,
+}
+
+/// A checkout that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCheckout {
+    /// Its row: what it waits for, since when, and when it is cancelled.
+    pub row: Arc<CheckoutRow>,
+    /// Its order.
+    pub order: OrderRow,
+}
+
+/// Which open checkouts are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckoutState {
+    /// Not decided.
+    Pending,
+    /// Failed, and being given back.
+    Cancelling,
+}
+
+/// A page of open checkouts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCheckouts {
+    /// The checkouts, the oldest first.
+    pub checkouts: Vec<OpenCheckout>,
+    /// Where the next page begins (`after`); `None`: there is none.
+    pub next: Option<u64>,
+    /// The hub's time, to tell ages by.
+    pub now: Millis,
+}
+
+/// The shop, for the edges. Cheap to clone.
+#[derive(Clone)]
+pub struct ShopDesk {
+    submit: Submit,
+    ask: Ask,
+    clock: Arc<dyn Clock>,
+    feed: Arc<ShopFeed>,
+    options: ShopOptions,
+    draws: Arc<(RandomState, AtomicU64)>,
+}
+
+impl ShopDesk {
+    pub(crate) fn new(
+        submit: Submit,
+        ask: Ask,
+        clock: Arc<dyn Clock>,
+        feed: Arc<ShopFeed>,
+        options: ShopOptions,
+    ) -> ShopDesk {
+        let draws = Arc::new((RandomState::new(), AtomicU64::new(0)));
+        ShopDesk { submit, ask, clock, feed, options, draws }
+    }
+
+    /// The wall clock.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.clock.read().wall
+    }
+
+    /// The options of the shop.
+    #[must_use]
+    pub const fn options(&self) -> &ShopOptions {
+        &self.options
+    }
+
+    fn draw(&self) -> u64 {
+        self.draws.0.hash_one(self.draws.1.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A UUID as text, for a new user, item or order.
+    #[must_use]
+    pub fn new_id(&self) -> String {
+        let drawn = u128::from(self.draw()) << 64 | u128::from(self.draw());
+        // Version 4, variant 1, as RFC 9562 has them for random ones.
+        let id = drawn & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+        let part = |shift: u32, bits: u32| id >> shift & ((1 << bits) - 1);
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            part(96, 32),
+            part(80, 16),
+            part(64, 16),
+            part(48, 16),
+            part(0, 48)
+        )
+    }
+
+    /// A new user.
+    ///
+    /// # Errors
+    /// If there is one of that id, or no room.
+    pub async fn create_user(&self, id: UserId, credit: Whole) -> Result<UserRow, ShopError> {
+        self.decide_user(ShopCommand::CreateUser { id, credit }).await
+    }
+
+    /// A new item.
+    ///
+    /// # Errors
+    /// If there is one of that id, or no room.
+    pub async fn create_item(&self, id: ItemId, stock: Whole, price: Whole) -> Result<ItemRow, ShopError> {
+        self.decide_item(ShopCommand::CreateItem { id, stock, price }).await
+    }
+
+    /// A new order without items.
+    ///
+    /// # Errors
+    /// If there is one of that id, or no room.
+    pub async fn create_order(&self, id: OrderId, user: UserId) -> Result<OrderRow, ShopError> {
+        self.decide_order(ShopCommand::CreateOrder { id, user }).await
+    }
+
+    /// Users `0` to `count`, not included, made or replaced.
+    ///
+    /// # Errors
+    /// If there is no room. What was made before stays.
+    pub async fn init_users(&self, count: u64, credit: Whole) -> Result<(), ShopError> {
+        self.init(count, |first, count| ShopCommand::InitUsers { first, count, credit }).await
+    }
+
+    /// Items `0` to `count`, not included, made or replaced.
+    ///
+    /// # Errors
+    /// As [`ShopDesk::init_users`].
+    pub async fn init_items(&self, count: u64, stock: Whole, price: Whole) -> Result<(), ShopError> {
+        self.init(count, |first, count| ShopCommand::InitItems { first, count, stock, price }).await
+    }
+
+    /// Orders `0` to `count`, not included, made or replaced: each of any of the users, with two lines of quantity 1 of any
+    /// of the items.
+    ///
+    /// # Errors
+    /// As [`ShopDesk::init_users`], or if one of them is pending or cancelling.
+    pub async fn init_orders(
+        &self,
+        count: u64,
+        items: u64,
+        users: u64,
+        price: Whole,
+    ) -> Result<(), ShopError> {
+        let seed = self.draw();
+        let command = |first, count| ShopCommand::InitOrders { first, count, items, users, price, seed };
+        self.init(count, command).await
+    }
+
+    /// A line more for an order that is not paid and has nothing under way.
+    ///
+    /// # Errors
+    /// If order or item are not there, or it is not the time, or it would grow too large.
+    pub async fn add_item(
+        &self,
+        order: OrderId,
+        item: ItemId,
+        quantity: Whole,
+    ) -> Result<OrderRow, ShopError> {
+        self.decide_order(ShopCommand::AddItem { order, item, quantity }).await
+    }
+
+    /// More credit.
+    ///
+    /// # Errors
+    /// If there is no such user, or it would be too much.
+    pub async fn add_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
+        self.decide_user(ShopCommand::AddFunds { user, amount }).await
+    }
+
+    /// Less credit.
+    ///
+    /// # Errors
+    /// If there is no such user, or not so much.
+    pub async fn take_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
+        self.decide_user(ShopCommand::TakeFunds { user, amount }).await
+    }
+
+    /// More stock.
+    ///
+    /// # Errors
+    /// If there is no such item, or it would be too much.
+    pub async fn add_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
+        self.decide_item(ShopCommand::AddStock { item, amount }).await
+    }
+
+    /// Less stock.
+    ///
+    /// # Errors
+    /// If there is no such item, or not so much.
+    pub async fn take_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
+        self.decide_item(ShopCommand::TakeStock { item, amount }).await
+    }
+
+    /// Checks an order out, or joins the try that is under way. Returns when it is decided and, if it failed, everything is
+    /// given back; or, as [`CheckoutAnswer::Open`], when the caller's wait ends first.
+    ///
+    /// # Errors
+    /// If there is no such order, or the key was used with another request.
+    pub async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
+        let CheckoutRequest { order, deadline_ms, wait_ms, key } = request;
+        let deadline_ms = deadline_ms.unwrap_or(self.options.deadline_ms).clamp(1, DEADLINE_MS_MAX);
+        // Before it is decided: an end that comes right after it must not be missed.
+        let mut waiter = self.feed.wait_for(&order);
+        let command = CheckoutOrder { order: order.clone(), deadline_ms, key };
+        let answer = self.decide_checkout(ShopCommand::Checkout(command)).await?;
+        let CheckoutAnswer::Open { tr, .. } = answer else { return Ok(answer) };
+        let wait = wait_ms.unwrap_or(self.options.wait_ms).min(limits::WAIT_MS_MAX);
+        match tokio::time::timeout(Duration::from_millis(u64::from(wait)), waiter.end_of(tr)).await {
+            Ok(Some(end)) => Ok(end),
+            Ok(None) => Err(stopped()),
+            Err(_) => {
+                let open = self.ask(move |core| core.store().checkout(&order).cloned()).await?;
+                let same = open.filter(|row| row.tr == tr);
+                Ok(same.map_or(answer, |row| CheckoutAnswer::Open { tr, waits: row.waits() }))
+            }
+        }
+    }
+
+    /// An outside participant answers. Gives whether that counted, and how the checkout stands.
+    ///
+    /// # Errors
+    /// If order or try are not known, or the side is inside for that try.
+    pub async fn answer(
+        &self,
+        key: TryKey,
+        side: Side,
+        said: Said,
+    ) -> Result<(bool, CheckoutAnswer), ShopError> {
+        match self.decide(ShopCommand::Answer { key, side, said }).await? {
+            ShopOutcome::Heard { counts, now } => Ok((counts, now)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends a try that is not decided. What it took is given back; where that takes an outside side's answer, this does not
+    /// wait for it.
+    ///
+    /// # Errors
+    /// If there is no such order, or nothing undecided under way.
+    pub async fn cancel(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
+        self.decide_checkout(ShopCommand::Cancel { order }).await
+    }
+
+    /// Has what was not answered sent again, or a failed order checked out anew. Does not wait.
+    ///
+    /// # Errors
+    /// If there is no such order, or it is paid, or was never tried.
+    pub async fn retry(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
+        let deadline_ms = self.options.deadline_ms;
+        self.decide_checkout(ShopCommand::Retry { order, deadline_ms }).await
+    }
+
+    /// Says which sides are outside from now on. Writes nothing if the log has it so already.
+    ///
+    /// # Errors
+    /// If the hub takes nothing.
+    pub async fn set_outside(&self, outside: Sides) -> Result<(), ShopError> {
+        if self.outside().await? == outside {
+            return Ok(());
+        }
+        match self.decide(ShopCommand::SetOutside { outside }).await? {
+            ShopOutcome::Outside(_) => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Which sides are outside by the log.
+    ///
+    /// # Errors
+    /// If the hub takes no questions.
+    pub async fn outside(&self) -> Result<Sides, ShopError> {
+        self.ask(|core| core.store().outside()).await
+    }
+
+    /// A user; `None` if there is none of that id.
+    ///
+    /// # Errors
+    /// If the hub takes no questions.
+    pub async fn user(&self, id: UserId) -> Result<Option<UserRow>, ShopError> {
+        self.ask(move |core| core.store().user(&id).cloned()).await
+    }
+
+    /// An item; `None` if there is none of that id.
+    ///
+    /// # Errors
+    /// If the hub takes no questions.
+    pub async fn item(&self, id: ItemId) -> Result<Option<ItemRow>, ShopError> {
+        self.ask(move |core| core.store().item(&id).cloned()).await
+    }
+
+    /// An order, paid or not; `None` if there is none of that id.
+    ///
+    /// # Errors
+    /// If the hub takes no questions, or the disk does not hold what was written to it.
+    pub async fn order(&self, id: OrderId) -> Result<Option<OrderView>, ShopError> {
+        let asked = self.ask(move |core| {
+            let store = core.store();
+            (store.seek_order(&id), store.checkout(&id).cloned())
+        });
+        let (sought, open) = asked.await?;
+        let read = if sought.is_on_disk() {
+            tokio::task::spawn_blocking(move || sought.get()).await.map_err(|_| stopped())?
+        } else {
+            sought.get()
+        };
+        let row = read.map_err(|error| ShopError::Unreadable(error.to_string()))?;
+        Ok(row.map(|row| OrderView { row, open }))
+    }
+
+    /// Open checkouts, the oldest first, after the one that began at `after`; at most `max` and
+    /// [`limits::PAGE_MAX`](super::limits::PAGE_MAX). With a state a page may hold fewer, or none, and yet have a next one.
+    ///
+    /// # Errors
+    /// If the hub takes no questions.
+    pub async fn open_checkouts(
+        &self,
+        state: Option<CheckoutState>,
+        after: Option<u64>,
+        max: usize,
+    ) -> Result<OpenCheckouts, ShopError> {
+        let now = self.now();
+        self.ask(move |core| page(core.store(), state, after, max.min(limits::PAGE_MAX), now)).await
+    }
+
+    /// How many rows of each kind are in memory.
+    ///
+    /// # Errors
+    /// If the hub takes no questions.
+    pub async fn counts(&self) -> Result<ShopCounts, ShopError> {
+        self.ask(|core| core.store().shop_counts()).await
+    }
+
+    /// What durable frames do from now on: messages for outside sides, and ends of checkouts. Whoever listens from a start on
+    /// reads [`ShopDesk::open_checkouts`] after this.
+    #[must_use]
+    pub fn listen(&self) -> ShopEvents {
+        self.feed.listen()
+    }
+
+    /// Shows what is open to whoever gathers metrics. Counters move by themselves.
+    ///
+    /// # Errors
+    /// If the hub takes no questions.
+    #[allow(clippy::cast_precision_loss, reason = "gauges are for the eye")]
+    pub async fn publish_metrics(&self) -> Result<(), ShopError> {
+        let asked = self.ask(|core| (core.store().shop_counts(), core.store().open_checkouts(None, 1)));
+        let (counts, oldest) = asked.await?;
+        let age = oldest.first().map_or(0, |row| self.now().saturating_sub(row.started_at).max(0));
+        gauge!("holdfast_checkouts_open").set(counts.checkouts as f64);
+        gauge!("holdfast_checkout_oldest_seconds").set(age as f64 / 1_000.0);
+        gauge!("holdfast_shop_users").set(counts.users as f64);
+        gauge!("holdfast_shop_items").set(counts.items as f64);
+        gauge!("holdfast_shop_orders_unpaid").set(counts.orders as f64);
+        gauge!("holdfast_shop_idempotency_keys").set(counts.keys as f64);
+        Ok(())
+    }
+
+    /// Asks between two frames; what it sees is durable.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Core<LocalStore>) -> T + Send + 'static,
+    ) -> Result<T, ShopError> {
+        let (send, receive) = oneshot::channel();
+        (self.ask)(Box::new(move |core| drop(send.send(question(core)))))?;
+        receive.await.map_err(|_| stopped())
+    }
+
+    async fn init(&self, count: u64, command: impl Fn(u64, u32) -> ShopCommand) -> Result<(), ShopError> {
+        let mut first = 0;
+        while first < count {
+            let some = u32::try_from(count - first).unwrap_or(u32::MAX).min(INIT_ROWS_MAX);
+            match self.decide(command(first, some)).await? {
+                ShopOutcome::Initialised(_) => first += u64::from(some),
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn decide_user(&self, command: ShopCommand) -> Result<UserRow, ShopError> {
+        match self.decide(command).await? {
+            ShopOutcome::User(row) => Ok(row),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn decide_item(&self, command: ShopCommand) -> Result<ItemRow, ShopError> {
+        match self.decide(command).await? {
+            ShopOutcome::Item(row) => Ok(row),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn decide_order(&self, command: ShopCommand) -> Result<OrderRow, ShopError> {
+        match self.decide(command).await? {
+            ShopOutcome::Order(row) => Ok(*row),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn decide_checkout(&self, command: ShopCommand) -> Result<CheckoutAnswer, ShopError> {
+        match self.decide(command).await? {
+            ShopOutcome::Checkout(answer) => Ok(answer),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopError> {
+        let records = Sealed::of(&[Command::Shop(Box::new(command))]);
+        let (send, receive) = oneshot::channel();
+        let answer = Box::new(move |outcomes: Result<Vec<Outcome>, intake::Refusal>| {
+            let first = outcomes.map(|outcomes| outcomes.into_iter().next().and_then(|first| first.shop));
+            drop(send.send(first));
+        });
+        (self.submit)(Submission::new(records, answer))?;
+        let outcome = receive.await.map_err(|_| stopped())??.ok_or_else(stopped)?;
+        Ok(Arc::unwrap_or_clone(outcome))
+    }
+}
+
+/// Open checkouts after that one. Each page looks at no more than it may show, so that a filter costs the writer no more.
+fn page(
+    store: &LocalStore,
+    state: Option<CheckoutState>,
+    after: Option<u64>,
+    max: usize,
+    now: Millis,
+) -> OpenCheckouts {
+    let seen = store.open_checkouts(after, max);
+    let next = seen.last().map(|row| row.start).filter(|_| seen.len() == max);
+    let is_wanted = |row: &Arc<CheckoutRow>| match state {
+        None => true,
+        Some(CheckoutState::Pending) => row.undo.is_none(),
+        Some(CheckoutState::Cancelling) => row.undo.is_some(),
+    };
+    let wanted = seen.into_iter().filter(is_wanted);
+    let with_order = |row: Arc<CheckoutRow>| {
+        let order = store.order(&row.order).expect("the order of an open checkout is there").clone();
+        OpenCheckout { row, order }
+    };
+    OpenCheckouts { checkouts: wanted.map(with_order).collect(), next, now }
+}
+
+fn stopped() -> ShopError {
+    ShopError::Hub(intake::Refusal::Unknown("the hub stopped".to_owned()))
+}
+
+fn unexpected(outcome: &ShopOutcome) -> ShopError {
+    match outcome {
+        ShopOutcome::Refused(refusal) => ShopError::Refused(refusal.clone()),
+        _ => stopped(),
+    }
+}

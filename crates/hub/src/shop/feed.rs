@@ -1,0 +1,250 @@
+//! Durable frames followed: callers that wait are woken, listeners are told, meters move.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::shop::{
+    Alarm, AskedStep, Body, CheckoutAnswer, CheckoutEnd, Message, OrderId, OrderState, ShopEffect,
+    ShopMessage, ShopOutcome, Side, Topic, TrNum, Verdict,
+};
+use metrics::{Counter, counter};
+use tokio::sync::{broadcast, watch};
+
+use super::limits::FRAMES_BEHIND_MAX;
+
+/// What happened in the shop, once it is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShopEvent {
+    /// An outside side is asked to take or to give back. The same may be asked again: the message's key and type tell.
+    Asked {
+        /// Whom.
+        side: Side,
+        /// What.
+        message: Message,
+    },
+    /// A checkout was decided and, if it failed, given back.
+    Ended(CheckoutEnd),
+}
+
+/// What a listener hears.
+pub struct ShopEvents(broadcast::Receiver<Arc<[ShopEvent]>>);
+
+/// The listener was too slow and has missed some events: what is open tells what is still asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Missed;
+
+impl ShopEvents {
+    /// The events of the next frame that has some; `None`: the hub has ended.
+    ///
+    /// # Errors
+    /// If some were missed. The next call goes on with what is there.
+    pub async fn next(&mut self) -> Result<Option<Arc<[ShopEvent]>>, Missed> {
+        match self.0.recv().await {
+            Ok(events) => Ok(Some(events)),
+            Err(broadcast::error::RecvError::Lagged(_)) => Err(Missed),
+            Err(broadcast::error::RecvError::Closed) => Ok(None),
+        }
+    }
+}
+
+/// The shop's part of a frame.
+#[derive(Debug, Default)]
+pub(crate) struct ShopNews {
+    pub(crate) effects: Vec<ShopEffect>,
+    pub(crate) messages: Vec<ShopMessage>,
+    pub(crate) alarms: Vec<Alarm>,
+}
+
+impl ShopNews {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.effects.is_empty() && self.messages.is_empty() && self.alarms.is_empty()
+    }
+}
+
+/// The last end of a checkout of an order that somebody waits for.
+type Ended = Option<CheckoutAnswer>;
+
+/// Those who wait for one order.
+struct Waited {
+    ended: watch::Sender<Ended>,
+    waiters: usize,
+}
+
+/// Follows durable frames.
+pub(crate) struct ShopFeed {
+    waited: Mutex<HashMap<OrderId, Waited>>,
+    /// `None`: the hub is ending.
+    events: Mutex<Option<broadcast::Sender<Arc<[ShopEvent]>>>>,
+    meters: Meters,
+}
+
+/// Counters of what durable frames did.
+struct Meters {
+    paid: Counter,
+    failed: Counter,
+    compensations: Counter,
+    alarms: Counter,
+    contradictions: Counter,
+    repeats: Counter,
+}
+
+impl Default for ShopFeed {
+    fn default() -> ShopFeed {
+        let meters = Meters {
+            paid: counter!("holdfast_checkout_decisions_total", "verdict" => "paid"),
+            failed: counter!("holdfast_checkout_decisions_total", "verdict" => "failed"),
+            compensations: counter!("holdfast_checkout_compensations_total"),
+            alarms: counter!("holdfast_checkout_alarms_total"),
+            contradictions: counter!("holdfast_checkout_contradictions_total"),
+            repeats: counter!("holdfast_checkout_repeats_total"),
+        };
+        let (events, _) = broadcast::channel(FRAMES_BEHIND_MAX);
+        ShopFeed { waited: Mutex::default(), events: Mutex::new(Some(events)), meters }
+    }
+}
+
+impl ShopFeed {
+    fn waited(&self) -> MutexGuard<'_, HashMap<OrderId, Waited>> {
+        self.waited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn listen(&self) -> ShopEvents {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = events.as_ref().map_or_else(|| broadcast::channel(1).1, broadcast::Sender::subscribe);
+        ShopEvents(receiver)
+    }
+
+    /// Ends of this order's open checkouts from now on, until the waiter is dropped.
+    pub(super) fn wait_for(self: &Arc<ShopFeed>, order: &OrderId) -> Waiter {
+        let mut waited = self.waited();
+        let ended = match waited.entry(order.clone()) {
+            Entry::Occupied(mut there) => {
+                there.get_mut().waiters += 1;
+                there.get().ended.subscribe()
+            }
+            Entry::Vacant(free) => {
+                let (sender, receiver) = watch::channel(None);
+                free.insert(Waited { ended: sender, waiters: 1 });
+                receiver
+            }
+        };
+        Waiter { feed: Arc::clone(self), order: order.clone(), ended }
+    }
+
+    /// Takes in what a durable frame did.
+    pub(crate) fn follow(&self, news: &ShopNews) {
+        self.count(news);
+        let closed = news.effects.iter().filter_map(|effect| match effect {
+            ShopEffect::Closed(end) => Some(end),
+            _ => None,
+        });
+        for end in closed {
+            if let Some(waited) = self.waited().get(&end.order) {
+                waited.ended.send_replace(Some(end.answer));
+            }
+        }
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(events) = events.as_ref().filter(|events| events.receiver_count() > 0) {
+            let all: Vec<ShopEvent> = asked(news).chain(ended(news)).collect();
+            if !all.is_empty() {
+                // Whoever listened may have gone meanwhile.
+                drop(events.send(all.into()));
+            }
+        }
+    }
+
+    /// Counts answers to what was asked or said before: a checkout of a paid order, an answer that changed nothing.
+    pub(crate) fn count_repeats(&self, outcomes: &[Outcome]) {
+        let is_repeat = |outcome: &&Outcome| {
+            matches!(
+                outcome.shop.as_deref(),
+                Some(
+                    ShopOutcome::Checkout(CheckoutAnswer::AlreadyPaid { .. })
+                        | ShopOutcome::Heard { counts: false, .. }
+                )
+            )
+        };
+        match outcomes.iter().filter(is_repeat).count() {
+            0 => {}
+            repeats => self.meters.repeats.increment(repeats as u64),
+        }
+    }
+
+    fn count(&self, news: &ShopNews) {
+        let (mut paid, mut failed, mut undone) = (0, 0, 0);
+        for ShopMessage { message, .. } in &news.messages {
+            match &message.body {
+                Body::Decided(Verdict::Succeeded) => paid += 1,
+                Body::Decided(Verdict::Failed) => failed += 1,
+                Body::Pay(AskedStep::Rollback(_)) | Body::Stock(AskedStep::Rollback(_)) => undone += 1,
+                _ => {}
+            }
+        }
+        self.meters.paid.increment(paid);
+        self.meters.failed.increment(failed);
+        self.meters.compensations.increment(undone);
+        for alarm in &news.alarms {
+            tracing::warn!(%alarm, name = alarm.name(), "a checkout needs somebody to look at it");
+            self.meters.alarms.increment(1);
+            self.meters.contradictions.increment(u64::from(matches!(alarm, Alarm::Contradiction { .. })));
+        }
+    }
+
+    /// Nothing will come any more: who waits is told by its waiter's end.
+    pub(crate) fn end(&self) {
+        self.waited().clear();
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+fn asked(news: &ShopNews) -> impl Iterator<Item = ShopEvent> {
+    news.messages.iter().filter(|message| message.outside).filter_map(|ShopMessage { message, .. }| {
+        let side = match message.body.topic() {
+            Topic::Pay => Side::Pay,
+            Topic::Stock => Side::Stock,
+            Topic::Outcomes => return None,
+        };
+        Some(ShopEvent::Asked { side, message: message.clone() })
+    })
+}
+
+fn ended(news: &ShopNews) -> impl Iterator<Item = ShopEvent> {
+    news.effects.iter().filter_map(|effect| {
+        let ShopEffect::Moved { order, state, failed } = effect else { return None };
+        let answer = match (*state, *failed) {
+            (OrderState::Paid(tr), _) => CheckoutAnswer::Paid { tr },
+            (OrderState::NotPaid(Some(tr)), Some(why)) => CheckoutAnswer::Failed { tr, why },
+            _ => return None,
+        };
+        Some(ShopEvent::Ended(CheckoutEnd { order: order.clone(), answer }))
+    })
+}
+
+/// Somebody waits for an order's open checkout.
+pub(super) struct Waiter {
+    feed: Arc<ShopFeed>,
+    order: OrderId,
+    ended: watch::Receiver<Ended>,
+}
+
+impl Waiter {
+    /// How that try, or a later one, ended; `None`: the hub is ending.
+    pub(super) async fn end_of(&mut self, tr: TrNum) -> Option<CheckoutAnswer> {
+        let is_it = |ended: &Ended| ended.is_some_and(|answer| answer.tr() >= tr);
+        self.ended.wait_for(is_it).await.ok().and_then(|ended| *ended)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let mut waited = self.feed.waited();
+        if let Entry::Occupied(mut there) = waited.entry(self.order.clone()) {
+            there.get_mut().waiters = there.get().waiters.saturating_sub(1);
+            if there.get().waiters == 0 {
+                there.remove();
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The shop: commands through the log, callers that wait for a checkout which stays open, and what goes on told to whoever
+//! listens.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `desk` | what the edges call |
+//! | `feed` | durable frames followed: callers woken, listeners told, meters moved |
+
+mod desk;
+mod feed;
+
+pub(crate) use desk::{Ask, Submit};
+pub use desk::{CheckoutRequest, CheckoutState, OpenCheckout, OpenCheckouts, OrderView, ShopDesk, ShopError};
+pub use feed::{Missed, ShopEvent, ShopEvents};
+pub(crate) use feed::{ShopFeed, ShopNews};
+
+/// The options of the shop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShopOptions {
+    /// How long a checkout may stay undecided, unless its caller says otherwise (`shop.deadline_ms`).
+    pub deadline_ms: u32,
+    /// How long a caller waits for a checkout that stays open (`shop.wait_ms`).
+    pub wait_ms: u32,
+}
+
+impl Default for ShopOptions {
+    fn default() -> ShopOptions {
+        ShopOptions { deadline_ms: limits::DEADLINE_MS, wait_ms: limits::WAIT_MS }
+    }
+}
+
+/// The defaults.
+pub mod limits {
+    /// How long a checkout may stay undecided.
+    pub const DEADLINE_MS: u32 = holdfast_domain::shop::limits::DEADLINE_MS_DEFAULT;
+    /// How long a caller waits for a checkout that stays open.
+    pub const WAIT_MS: u32 = 15_000;
+    /// The longest that a caller may ask to wait.
+    pub const WAIT_MS_MAX: u32 = 60_000;
+    /// Frames with news that a listener may be behind before it misses some.
+    pub const FRAMES_BEHIND_MAX: usize = 1_024;
+    /// Open checkouts that one page shows at most.
+    pub const PAGE_MAX: usize = 1_000;
+}

@@ -1,0 +1,264 @@
+//! The shop through a running hub: nobody polls, nobody hangs, sums are exact at once, and everything survives a restart.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_domain::shop::{
+    CheckoutAnswer, IdempotencyKey, OrderId, OrderState, Said, ShopRefusal, Side, Sides, TrNum, TryKey,
+    Whole, Why,
+};
+use holdfast_domain::tokens::Fingerprint;
+use holdfast_hub::clock::SystemClock;
+use holdfast_hub::limits::HubOptions;
+use holdfast_hub::shop::{CheckoutRequest, CheckoutState, ShopEvent};
+use holdfast_hub::verify::{Places, verify};
+use holdfast_hub::{Hub, Opened, ShopDesk, ShopError};
+use holdfast_log::SimFs;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use crate::support::{LOG_ID, small_segments};
+
+const DATA: &str = "/data";
+
+fn start(fs: &SimFs) -> Hub {
+    let opened = Opened::open(Arc::new(fs.clone()), Path::new(DATA), small_segments(), LOG_ID).unwrap();
+    Hub::start(opened, Arc::new(SystemClock::new()), HubOptions::default()).unwrap()
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap()
+}
+
+fn in_time(work: impl Future<Output = ()>) {
+    runtime()
+        .block_on(async { tokio::time::timeout(Duration::from_secs(60), work).await.expect("nobody hangs") });
+}
+
+fn whole(number: u64) -> Whole {
+    Whole::new(number).unwrap()
+}
+
+fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+fn first(order: &str) -> TryKey {
+    TryKey { order_id: id(order), tr_num: TrNum::FIRST }
+}
+
+/// User `u`, item `i` of price 1, and an order of one of it.
+async fn fill(desk: &ShopDesk, credit: u64, stock: u64) {
+    desk.create_user(id("u"), whole(credit)).await.unwrap();
+    desk.create_item(id("i"), whole(stock), whole(1)).await.unwrap();
+    order(desk, "o", "u").await;
+}
+
+async fn order(desk: &ShopDesk, name: &str, user: &str) {
+    desk.create_order(id(name), id(user)).await.unwrap();
+    desk.add_item(id(name), id("i"), whole(1)).await.unwrap();
+}
+
+async fn credit(desk: &ShopDesk, user: &str) -> u64 {
+    desk.user(id(user)).await.unwrap().unwrap().credit.get()
+}
+
+async fn stock(desk: &ShopDesk) -> u64 {
+    desk.item(id("i")).await.unwrap().unwrap().stock.get()
+}
+
+fn verifies(fs: &SimFs) {
+    let places = Places { fs: Arc::new(fs.clone()), data: Path::new(DATA), scratch: Path::new("/scratch") };
+    let verified = verify(&places, &mut |_, _| {}).unwrap();
+    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
+    assert!(!verified.store.checkpoints.is_empty(), "a checkpoint was compared");
+}
+
+#[test]
+fn a_thousand_at_once_on_a_hundred_units_pay_exactly_a_hundred() {
+    let fs = SimFs::new(1);
+    let hub = start(&fs);
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        desk.create_item(id("i"), whole(100), whole(1)).await.unwrap();
+        desk.init_users(1_000, whole(1)).await.unwrap();
+        let mut made = JoinSet::new();
+        for number in 0..1_000_u64 {
+            let desk = desk.clone();
+            // Users come more than once.
+            let user = (number * number % 997).to_string();
+            made.spawn(async move { order(&desk, &format!("o{number}"), &user).await });
+        }
+        made.join_all().await;
+        let mut all = JoinSet::new();
+        for number in 0..1_000 {
+            let desk = desk.clone();
+            all.spawn(async move {
+                desk.checkout(CheckoutRequest::new(id(&format!("o{number}")))).await.unwrap()
+            });
+        }
+        let answers = all.join_all().await;
+        let paid = answers.iter().filter(|answer| matches!(answer, CheckoutAnswer::Paid { .. })).count();
+        let failed = answers.iter().filter(|answer| matches!(answer, CheckoutAnswer::Failed { .. })).count();
+        assert_eq!((paid, failed), (100, 900));
+        let mut left = 0;
+        for number in 0..1_000 {
+            left += credit(&desk, &number.to_string()).await;
+        }
+        assert_eq!((stock(&desk).await, left), (0, 900), "at once after the last answer");
+    });
+    drop(hub);
+    verifies(&fs);
+}
+
+#[test]
+fn what_is_paid_is_found_after_a_restart_and_answered_again() {
+    let fs = SimFs::new(2);
+    let hub = start(&fs);
+    let desk = hub.handle().shop().clone();
+    let keyed = || {
+        let key = Some(IdempotencyKey { key: "key".into(), body: Fingerprint(1) });
+        CheckoutRequest { key, ..CheckoutRequest::new(id("o")) }
+    };
+    let paid = CheckoutAnswer::Paid { tr: TrNum::FIRST };
+    in_time(async {
+        fill(&desk, 5, 5).await;
+        assert_eq!(desk.checkout(keyed()).await, Ok(paid));
+        desk.init_orders(4_100, 10, 10, whole(1)).await.unwrap();
+        assert_eq!(desk.counts().await.unwrap().orders, 4_100);
+    });
+    drop((desk, hub));
+    let hub = start(&fs);
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        let view = desk.order(id("o")).await.unwrap().unwrap();
+        assert_eq!((view.row.order.state, view.open), (OrderState::Paid(TrNum::FIRST), None));
+        assert_eq!(view.row.order.items.lines().len(), 1);
+        assert_eq!(desk.order(id("none")).await.unwrap(), None);
+        let again = desk.checkout(CheckoutRequest::new(id("o"))).await;
+        assert_eq!(again, Ok(CheckoutAnswer::AlreadyPaid { tr: TrNum::FIRST }));
+        assert_eq!(desk.checkout(keyed()).await, Ok(paid), "the stored answer");
+        let other = IdempotencyKey { key: "key".into(), body: Fingerprint(2) };
+        let other = CheckoutRequest { key: Some(other), ..CheckoutRequest::new(id("o")) };
+        assert_eq!(desk.checkout(other).await, Err(ShopError::Refused(ShopRefusal::KeyReused)));
+        assert_eq!((credit(&desk, "u").await, stock(&desk).await), (4, 4));
+        let order: OrderId = id("o");
+        assert!(matches!(desk.create_order(order, id("u")).await, Err(ShopError::Refused(_))));
+    });
+    drop(hub);
+    verifies(&fs);
+}
+
+const PAY: Sides = Sides { pay: true, stock: false };
+
+#[test]
+fn callers_of_an_open_checkout_wait_for_its_end_and_all_hear_it() {
+    let hub = start(&SimFs::new(3));
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        fill(&desk, 0, 5).await;
+        desk.set_outside(PAY).await.unwrap();
+        assert_eq!(desk.outside().await, Ok(PAY));
+        let mut events = desk.listen();
+        let mut callers = JoinSet::new();
+        for _ in 0..50 {
+            let desk = desk.clone();
+            callers.spawn(async move { desk.checkout(CheckoutRequest::new(id("o"))).await.unwrap() });
+        }
+        let asked = events.next().await.unwrap().unwrap();
+        match &asked[..] {
+            [ShopEvent::Asked { side: Side::Pay, message }] => assert_eq!(message.body.type_name(), "pay"),
+            other => panic!("{other:?}"),
+        }
+        // One that does not wait sees the rest of them.
+        let look = CheckoutRequest { wait_ms: Some(0), ..CheckoutRequest::new(id("o")) };
+        let open = desk.checkout(look).await.unwrap();
+        assert!(matches!(open, CheckoutAnswer::Open { waits, .. } if waits.sides == PAY));
+        let page = desk.open_checkouts(Some(CheckoutState::Pending), None, 10).await.unwrap();
+        assert_eq!((page.checkouts.len(), page.next), (1, None));
+        assert!(
+            desk.open_checkouts(Some(CheckoutState::Cancelling), None, 10)
+                .await
+                .unwrap()
+                .checkouts
+                .is_empty()
+        );
+        let (counts, now) = desk.answer(first("o"), Side::Pay, Said::Refused).await.unwrap();
+        let failed = CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Pay };
+        assert_eq!((counts, now), (true, failed));
+        for answer in callers.join_all().await {
+            // Those who came after the end have begun a new try, which is open.
+            assert!(answer == failed || answer.tr() > TrNum::FIRST, "{answer:?}");
+        }
+        let ended = events.next().await.unwrap().unwrap();
+        assert!(matches!(&ended[..], [ShopEvent::Ended(end)] if end.answer == failed), "{ended:?}");
+        assert_eq!(stock(&desk).await, 5, "given back before anybody was told");
+        desk.publish_metrics().await.unwrap();
+    });
+}
+
+#[test]
+fn a_silent_side_is_cancelled_at_the_deadline_without_any_request() {
+    let fs = SimFs::new(4);
+    let hub = start(&fs);
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        fill(&desk, 0, 5).await;
+        desk.set_outside(PAY).await.unwrap();
+        let mut events = desk.listen();
+        let quick =
+            CheckoutRequest { deadline_ms: Some(50), wait_ms: Some(1_000), ..CheckoutRequest::new(id("o")) };
+        let waiting = tokio::spawn({
+            let desk = desk.clone();
+            async move { desk.checkout(quick).await.unwrap() }
+        });
+        let mut asked = Vec::new();
+        while asked.len() < 2 {
+            for event in events.next().await.unwrap().unwrap().iter() {
+                let ShopEvent::Asked { message, .. } = event else { panic!("{event:?}") };
+                asked.push(message.body.type_name());
+            }
+        }
+        assert_eq!(asked, ["pay", "can"]);
+        assert_eq!(stock(&desk).await, 5);
+        let answer = waiting.await.unwrap();
+        assert!(matches!(answer, CheckoutAnswer::Open { waits, .. } if waits.cancelling), "{answer:?}");
+    });
+    // What is open goes on after a restart.
+    drop((desk, hub));
+    let hub = start(&fs);
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        let mut events = desk.listen();
+        assert_eq!(desk.retry(id("o")).await.unwrap().tr(), TrNum::FIRST);
+        let asked = events.next().await.unwrap().unwrap();
+        assert!(
+            matches!(&asked[..], [ShopEvent::Asked { message, .. }] if message.body.type_name() == "can")
+        );
+        let (_, now) = desk.answer(first("o"), Side::Pay, Said::Undone).await.unwrap();
+        assert_eq!(now, CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Deadline });
+        assert!(desk.cancel(id("o")).await.is_err());
+    });
+    drop(hub);
+    verifies(&fs);
+}
+
+#[test]
+fn who_waits_when_the_hub_ends_is_told() {
+    let hub = start(&SimFs::new(5));
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        fill(&desk, 0, 5).await;
+        desk.set_outside(PAY).await.unwrap();
+        let mut events = desk.listen();
+        let waiting = tokio::spawn({
+            let desk = desk.clone();
+            async move { desk.checkout(CheckoutRequest::new(id("o"))).await }
+        });
+        events.next().await.unwrap().unwrap();
+        tokio::task::spawn_blocking(move || drop(hub)).await.unwrap();
+        assert!(matches!(waiting.await.unwrap(), Err(ShopError::Hub(_))));
+        assert_eq!(events.next().await, Ok(None));
+    });
+}
