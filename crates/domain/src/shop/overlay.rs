@@ -117,8 +117,8 @@ impl ShopOverlay {
                 self.orders.insert(id.clone(), OrderRow::clone(row));
             }
             ShopEffect::Credit { user, credit } => {
-                let load = || base.user(user).expect("credit of a user that is there").clone();
-                self.users.get_or_insert_with(user, load).credit = *credit;
+                // A user's row is its id and its credit: nothing need be looked up.
+                self.users.insert(user.clone(), UserRow { id: user.clone(), credit: *credit });
             }
             ShopEffect::Stock { item, stock } => {
                 let load = || base.item(item).expect("stock of an item that is there").clone();

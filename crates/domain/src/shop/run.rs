@@ -36,6 +36,8 @@ pub(super) struct Run<'v, V> {
     deadline: Millis,
     outside: Sides,
     slot: Option<Saga>,
+    /// The sides that held something for this try before.
+    had_taken: Sides,
     pay: Option<Branch<Payment>>,
     stock: Option<Branch<Items>>,
     /// What the user has now, if it was changed.
@@ -64,6 +66,7 @@ impl<'v, V: View> Run<'v, V> {
             deadline: now.saturating_add(i64::from(deadline_ms)),
             outside: view.outside(),
             slot: None,
+            had_taken: Sides::NONE,
             pay: None,
             stock: None,
             credit: None,
@@ -89,6 +92,10 @@ impl<'v, V: View> Run<'v, V> {
             deadline: row.deadline,
             outside: row.outside,
             slot: saga_of(row, order),
+            had_taken: Sides {
+                pay: row.pay.branch == Some(SideBranch::Taken),
+                stock: row.stock.branch == Some(SideBranch::Taken),
+            },
             pay: row.pay.branch.map(|branch| branch_of(branch, || order.payment())),
             stock: row.stock.branch.map(|branch| branch_of(branch, || order.items.merged())),
             credit: None,
@@ -175,16 +182,13 @@ impl<'v, V: View> Run<'v, V> {
     /// Writes down what came of it: the rows that changed, and the open row or its end. `key`: under which the caller asked.
     pub(super) fn finish(self, key: Option<Name>, effects: &mut Effects) -> CheckoutAnswer {
         let view = self.view;
-        if let Some(credit) = self.credit {
-            let user = &self.order.user_id;
-            if view.user(user).is_some_and(|row| row.credit != credit) {
-                effects.shop.push(ShopEffect::Credit { user: user.clone(), credit });
-            }
+        // What was taken and given back within the run leaves no trace, and is known without looking the rows up again.
+        if let Some(credit) = self.credit.filter(|_| self.had_taken.pay != holds(self.pay.as_ref())) {
+            effects.shop.push(ShopEffect::Credit { user: self.order.user_id.clone(), credit });
         }
-        for (item, stock) in &self.stocks {
-            if view.item(item).is_some_and(|row| row.stock != *stock) {
-                effects.shop.push(ShopEffect::Stock { item: item.clone(), stock: *stock });
-            }
+        if self.had_taken.stock != holds(self.stock.as_ref()) {
+            let stock = |(item, stock)| ShopEffect::Stock { item, stock };
+            effects.shop.extend(self.stocks.iter().cloned().map(stock));
         }
         let (order, state) = (&self.order.order_id, self.order.state);
         let failed = match state {
@@ -270,6 +274,11 @@ impl<V: View> Books<Stock> for Run<'_, V> {
         let changed = self.stocks.iter().find(|(changed, _)| changed == item).map(|(_, stock)| *stock);
         changed.or_else(|| self.view.item(item).map(|row| row.stock))
     }
+}
+
+/// Whether a side has taken, and not given back.
+const fn holds<V>(branch: Option<&Branch<V>>) -> bool {
+    matches!(branch, Some(Branch::Done(Forward::Taken(_))))
 }
 
 /// Which sides refused.

@@ -136,3 +136,61 @@ pub(super) fn outcome_offset(effects: &Effects, end: u64, state: &impl Store) ->
         json!({"key": PARTITION, "value": oldest.unwrap_or(end)})
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use holdfast_domain::command::Command;
+    use holdfast_domain::positions::PrepareOrder;
+    use holdfast_domain::shop::Whole;
+    use holdfast_domain::{FrameInput, decide};
+    use holdfast_store::MemoryStore;
+
+    use super::*;
+
+    fn frame(store: &mut MemoryStore, base_offset: u64, commands: Vec<ShopCommand>) -> Effects {
+        let commands: Vec<Command> =
+            commands.into_iter().map(|command| Command::Shop(Box::new(command))).collect();
+        let order = PrepareOrder::Arrival;
+        let effects = decide(&*store, &FrameInput { base_offset, time: 1, order, commands: &commands });
+        store.apply(&effects, 1);
+        effects
+    }
+
+    #[test]
+    fn the_topics_of_a_checkout_are_derived_from_the_log() {
+        let mut store = MemoryStore::new(1);
+        let number = |number| Whole::new(number).unwrap();
+        let add = ShopCommand::AddItem {
+            order: "o".parse().unwrap(),
+            item: "i".parse().unwrap(),
+            quantity: number(2),
+        };
+        let made = vec![
+            ShopCommand::CreateUser { id: "u".parse().unwrap(), credit: number(10) },
+            ShopCommand::CreateItem { id: "i".parse().unwrap(), stock: number(3), price: number(5) },
+            ShopCommand::CreateOrder { id: "o".parse().unwrap(), user: "u".parse().unwrap() },
+            add,
+        ];
+        let effects = frame(&mut store, 0, made);
+        assert_eq!(outcome_offset(&effects, 4, &store), None);
+        let checkout = CheckoutOrder { order: "o".parse().unwrap(), deadline_ms: 9, key: None };
+        let command = ShopCommand::Checkout(checkout.clone());
+        let outside = ShopCommand::SetOutside { outside: Sides::BOTH };
+        let effects = frame(&mut store, 4, vec![command.clone(), outside]);
+        let key = json!({"order_id": "o", "tr_num": 1});
+        let pay = json!({"key": key, "value": {"type": "pay", "user_id": "u", "amnt": 10}});
+        assert_eq!(messages(&effects, Topic::Pay), [(4, pay)]);
+        let items = json!([{"id": "i", "amnt": 2}]);
+        let sub = json!({"key": key, "value": {"type": "sub", "items": items}});
+        assert_eq!(messages(&effects, Topic::Stock), [(4, sub)]);
+        let types: Vec<Value> = messages(&effects, Topic::Outcomes)
+            .into_iter()
+            .map(|(_, message)| message["value"]["type"].clone())
+            .collect();
+        assert_eq!(types, ["psucc", "ssucc", "trsucc"]);
+        let offset = outcome_offset(&effects, 6, &store);
+        assert_eq!(offset, Some(json!({"key": 0, "value": 6})), "nothing is open");
+        let shown = show(&command, &effects.outcomes[0]);
+        assert_eq!(shown["outcome"], json!({"state": "paid", "tr": 1}));
+    }
+}
