@@ -18,9 +18,11 @@
 //! | `backup` | `/hub/backup` |
 //! | `batch` | `POST /hub/batch` |
 //! | `tokens` | `/tokens…`: wallets select, lock and spend |
+//! | `shop` | `/orders…`, `/payment…`, `/stock…`, the same under `/shop…`, and `/hub/checkouts…` |
 //! | `views` | `GET /hub/…`: transfers, holds, stats |
 //! | `health` | `/health`, `/metrics`, confirming the clock |
 //! | `error` | refusals as the standard's `errorInformation` |
+//! | `problem` | refusals as problems of RFC 9457 |
 //! | `times` | instants as text |
 
 mod admin;
@@ -36,9 +38,11 @@ mod health;
 pub mod keys;
 pub mod limits;
 pub mod openapi;
+mod problem;
 mod routes;
 mod same_site;
 mod server;
+mod shop;
 mod stream;
 mod times;
 pub mod tls;

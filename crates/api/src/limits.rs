@@ -54,3 +54,9 @@ pub const ATTRIBUTES_MAX: usize = 16;
 pub const ATTRIBUTE_NAME_CHARS_MAX: usize = 64;
 /// The longest value of an attribute, in characters.
 pub const ATTRIBUTE_VALUE_CHARS_MAX: usize = 256;
+/// The longest `Idempotency-Key`, in characters.
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
+/// Rows that one call of a `batch_init` makes.
+pub const SHOP_INIT_MAX: u64 = 1_000_000;
+/// How long such a call may take; then what was made stays, and the caller does not know how much that is (504).
+pub const SHOP_INIT_WAIT_MAX: Duration = Duration::from_secs(120);

@@ -12,6 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
 use crate::callbacks::views as dead_letters;
 use crate::gate::{self, Access};
+use crate::shop::{Course, Proper, checkouts, orders, payment, stock};
 use crate::tokens::{holdings, locks, select, spend, supply};
 use crate::{Edge, backup, batch, error, fspiop, health, openapi, views};
 
@@ -79,12 +80,75 @@ pub(crate) fn table() -> Vec<Route> {
         route(GET, "/tokens/locks", Operator, locks::list),
         route(POST, "/tokens/locks/{spender}/renew", Operator, locks::renew),
         route(DELETE, "/tokens/locks/{spender}", Operator, locks::release),
+        // The shop's paths as the course has them, and the same with proper codes. Whoever may call them can give credit:
+        // a shop's backend holds an operator's key.
+        route(POST, "/orders/create/{user_id}", Operator, orders::create::<Course>),
+        route(
+            POST,
+            "/orders/batch_init/{n}/{n_items}/{n_users}/{item_price}",
+            Operator,
+            orders::batch_init::<Course>,
+        ),
+        route(GET, "/orders/find/{order_id}", Operator, orders::find::<Course>),
+        route(POST, "/orders/addItem/{order_id}/{item_id}/{quantity}", Operator, orders::add_item::<Course>),
+        route(POST, "/orders/checkout/{order_id}", Operator, orders::checkout),
+        route(POST, "/payment/create_user", Operator, payment::create_user::<Course>),
+        route(POST, "/payment/batch_init/{n}/{starting_money}", Operator, payment::batch_init::<Course>),
+        route(GET, "/payment/find_user/{user_id}", Operator, payment::find_user::<Course>),
+        route(POST, "/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Course>),
+        route(POST, "/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Course>),
+        route(POST, "/stock/item/create/{price}", Operator, stock::create::<Course>),
+        route(
+            POST,
+            "/stock/batch_init/{n}/{starting_stock}/{item_price}",
+            Operator,
+            stock::batch_init::<Course>,
+        ),
+        route(GET, "/stock/find/{item_id}", Operator, stock::find::<Course>),
+        route(POST, "/stock/add/{item_id}/{amount}", Operator, stock::add::<Course>),
+        route(POST, "/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Course>),
+        route(POST, "/shop/orders/create/{user_id}", Operator, orders::create::<Proper>),
+        route(
+            POST,
+            "/shop/orders/batch_init/{n}/{n_items}/{n_users}/{item_price}",
+            Operator,
+            orders::batch_init::<Proper>,
+        ),
+        route(GET, "/shop/orders/find/{order_id}", Operator, orders::find::<Proper>),
+        route(
+            POST,
+            "/shop/orders/addItem/{order_id}/{item_id}/{quantity}",
+            Operator,
+            orders::add_item::<Proper>,
+        ),
+        route(POST, "/shop/orders/checkout/{order_id}", Operator, orders::checkout_properly),
+        route(POST, "/shop/payment/create_user", Operator, payment::create_user::<Proper>),
+        route(POST, "/shop/payment/batch_init/{n}/{starting_money}", Operator, payment::batch_init::<Proper>),
+        route(GET, "/shop/payment/find_user/{user_id}", Operator, payment::find_user::<Proper>),
+        route(POST, "/shop/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Proper>),
+        route(POST, "/shop/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Proper>),
+        route(POST, "/shop/stock/item/create/{price}", Operator, stock::create::<Proper>),
+        route(
+            POST,
+            "/shop/stock/batch_init/{n}/{starting_stock}/{item_price}",
+            Operator,
+            stock::batch_init::<Proper>,
+        ),
+        route(GET, "/shop/stock/find/{item_id}", Operator, stock::find::<Proper>),
+        route(POST, "/shop/stock/add/{item_id}/{amount}", Operator, stock::add::<Proper>),
+        route(POST, "/shop/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Proper>),
         // The hub's own paths.
         route(POST, "/hub/batch", Batch, batch::batch),
         route(GET, "/hub/transfers", Operator, views::transfers::transfers),
         route(GET, "/hub/transfers/{id}", Operator, views::transfer::transfer),
         route(GET, "/hub/holds", Operator, views::holds::holds),
         route(GET, "/hub/stats", Operator, views::stats::stats),
+        route(GET, "/hub/checkouts", Operator, checkouts::list),
+        route(GET, "/hub/checkouts/{order}", Operator, checkouts::show),
+        route(POST, "/hub/checkouts/{order}/cancel", Operator, checkouts::cancel),
+        route(POST, "/hub/checkouts/{order}/retry", Operator, checkouts::retry),
+        route(POST, "/hub/checkouts/{order}/{tr}/pay", Operator, checkouts::pay_answers),
+        route(POST, "/hub/checkouts/{order}/{tr}/stock", Operator, checkouts::stock_answers),
         route(GET, "/hub/dead-letters", Operator, dead_letters::list),
         route(POST, "/hub/dead-letters/retry", Operator, dead_letters::retry_all),
         route(POST, "/hub/dead-letters/{number}/retry", Operator, dead_letters::retry),

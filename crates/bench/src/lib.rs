@@ -20,6 +20,8 @@
 //! | `tokens`, `token_journal` | the selector alone, and with a log under it |
 //! | `token_bench` | `bench tokens` |
 //! | `token_load` | `load tokens`: select, then spend or release |
+//! | `shop` | `load checkout` and `bench checkout` |
+//! | `line`, `pace` | one connection; when the rounds of a load begin |
 //! | `report`, `table` | figures as data and for people |
 
 pub mod bench;
@@ -30,12 +32,15 @@ mod disk;
 mod drive;
 mod error;
 pub mod fspiop;
+mod line;
 pub mod load;
 mod machine;
 mod meter;
 pub mod options;
+mod pace;
 mod payments;
 pub mod report;
+pub mod shop;
 mod table;
 pub mod token_bench;
 mod token_journal;
@@ -49,4 +54,6 @@ pub use fspiop::{FspiopOptions, FspiopReport, bench_fspiop};
 pub use load::{LoadEnd, LoadReport, load_transfers};
 pub use options::{BenchOptions, LoadOptions, Pace, Shape};
 pub use report::BenchReport;
+pub use shop::{CheckoutBenchOptions, CheckoutReport, bench_checkout};
+pub use shop::{CheckoutLoadOptions, CheckoutLoadReport, load_checkouts};
 pub use token_load::{TokenLoadOptions, TokenLoadReport, load_tokens};

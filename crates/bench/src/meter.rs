@@ -98,7 +98,7 @@ impl Counters {
         Counters(pairs.filter_map(|(name, value)| Some((name.to_owned(), whole(value)?))).collect())
     }
 
-    fn since(&self, before: &Counters, name: &str) -> u64 {
+    pub(crate) fn since(&self, before: &Counters, name: &str) -> u64 {
         let at = |counters: &Counters| counters.0.get(name).copied().unwrap_or(0);
         at(self).saturating_sub(at(before))
     }

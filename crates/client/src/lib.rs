@@ -8,7 +8,8 @@
 //! ([`ClientError`]). Until then an attempt that failed is repeated with the same record; the hub answers a repeat
 //! of a transfer record with what it decided the first time. Of the operator's calls, creating a participant and
 //! its first limits have no id: repeated after a lost answer they may be answered with 3000 (with the numbers of
-//! what is there) or 2001, though the first attempt succeeded.
+//! what is there) or 2001, though the first attempt succeeded. A checkout is never paid twice, but a repeat of one that
+//! failed is another try ([`Checkout`]).
 //!
 //! Two calls of which neither waits for the other have no order. Records of one [`Batch`] are decided in its order.
 //!
@@ -34,12 +35,14 @@
 //! | --- | --- |
 //! | `options` | every bound, with its name and default |
 //! | `requests` | the fields of each call, and batches |
+//! | `checkouts` | the same for the shop |
 //! | `desk` | calls wait here; records gather into the next request |
 //! | `shipment` | one request under way and who waits for it |
 //! | `courier` | carries a shipment until it has ended: attempts, pauses, splitting |
 //! | `link` | one HTTP connection |
 
 mod backoff;
+mod checkouts;
 mod courier;
 mod desk;
 mod error;
@@ -48,6 +51,7 @@ pub mod options;
 mod requests;
 mod shipment;
 
+pub use checkouts::{Checkout, CheckoutReply, ORDER_BYTES_MAX};
 pub use error::{Cause, ClientError};
 pub use holdfast_domain::command::{Admin, Command};
 pub use holdfast_domain::records::batch::Reply;
@@ -126,6 +130,15 @@ impl Client {
     /// As [`Client::prepare`].
     pub async fn abort(&self, call: Abort) -> Result<Reply, ClientError> {
         self.call(call.into()).await
+    }
+
+    /// Asks to check an order out.
+    ///
+    /// # Errors
+    /// As [`Client::prepare`]; a checkout that failed is a reply, too.
+    pub async fn checkout(&self, call: Checkout) -> Result<CheckoutReply, ClientError> {
+        let reply = self.call(call.into()).await?;
+        CheckoutReply::from_reply(&reply).ok_or(ClientError::Unknown { cause: Cause::NotAReply })
     }
 
     /// Sends one command of the operator; of a new participant [`Created::from_reply`] reads the numbers.

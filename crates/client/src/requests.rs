@@ -216,6 +216,10 @@ pub(crate) fn check(command: &Command) -> Result<(), ClientError> {
             Err(ClientError::NotARecord("a batch record carries no tail"))
         }
         Command::Expire(_) => Err(ClientError::NotARecord("only the hub itself ends what ran out")),
+        Command::Token(_) | Command::SetEndpoint(_) => {
+            Err(ClientError::NotARecord("tokens and endpoints have paths of their own; use HTTP"))
+        }
+        Command::Shop(command) => crate::checkouts::check(command),
         _ => Ok(()),
     }
 }

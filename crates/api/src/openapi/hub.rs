@@ -10,7 +10,7 @@ use super::schemas::reference;
 pub(super) fn operations() -> Vec<Operation> {
     let bytes = json!({"type": "string", "format": "binary", "description": "docs/batch.md has the format"});
     let text = json!({"type": "string"});
-    vec![
+    let mut all = vec![
         operation(Method::POST, "/hub/batch", "Thousands of records in one body")
             .details("Taken whole or not at all; answered when every record is decided and durable. At most 8,192 records.")
             .takes_as(&[MEDIA_TYPE], &bytes)
@@ -81,5 +81,7 @@ pub(super) fn operations() -> Vec<Operation> {
         operation(Method::GET, "/openapi.json", "This document")
             .answers_with(200, "OpenAPI 3.1", &json!({"type": "object"})),
         operation(Method::GET, "/docs", "This document as a page").answers_as(200, "A page", "text/html", &text),
-    ]
+    ];
+    all.append(&mut super::shop::hub_operations());
+    all
 }

@@ -10,6 +10,7 @@ mod fspiop;
 mod hub;
 mod operation;
 mod schemas;
+mod shop;
 mod tokens;
 
 use axum::http::HeaderValue;
@@ -22,7 +23,7 @@ use crate::routes;
 use operation::Operation;
 
 /// Groups of paths, in the order of the page: name, what they are, the operations.
-fn groups() -> [(&'static str, &'static str, Vec<Operation>); 4] {
+fn groups() -> [(&'static str, &'static str, Vec<Operation>); 6] {
     [
         (
             "FSPIOP transfers",
@@ -34,6 +35,16 @@ fn groups() -> [(&'static str, &'static str, Vec<Operation>); 4] {
             "Tokens",
             "What wallets call: tokens issued, selected, spent. Refusals are problems of RFC 9457; those of the gate (401, 403, 429) are as elsewhere.",
             tokens::operations(),
+        ),
+        (
+            "Shop",
+            "Users, items, orders and their checkout. Refusals are problems of RFC 9457; those of the gate (401, 403, 429) are as elsewhere.",
+            shop::operations(),
+        ),
+        (
+            "Shop, as the course has it",
+            "The same as the template of TU Delft's course has them: empty bodies, every business failure 400 and text.",
+            shop::course_operations(),
         ),
         ("Hub", "Views, batches and operations of the hub itself.", hub::operations()),
     ]

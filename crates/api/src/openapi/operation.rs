@@ -163,6 +163,16 @@ fn path_parameters(path: &str) -> Vec<Value> {
                 "number" => "The number of a callback",
                 "transferId" => "The id of the movement of funds",
                 "spender" => "Who has selected; 1 to 128 characters",
+                "order" | "order_id" => "The id of an order; 1 to 128 characters",
+                "user_id" => "The id of a user; 1 to 128 characters",
+                "item_id" => "The id of an item; 1 to 128 characters",
+                "tr" => "The number of a try, from 1",
+                "n" => "How many; at most 1,000,000",
+                "n_items" => "Lines are of items 0 to this, not included",
+                "n_users" => "Orders are of users 0 to this, not included",
+                "amount" | "quantity" | "price" | "item_price" | "starting_money" | "starting_stock" => {
+                    "A whole number from 0 to 9223372036854775807"
+                }
                 "id" if path.contains("/accounts/") => "The number of an account",
                 "id" => "The id of a transfer, a UUID in lower case",
                 _ => "",

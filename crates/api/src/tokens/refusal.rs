@@ -1,24 +1,12 @@
 //! Refusals of the token paths: problems as RFC 9457 has them, also where the hub itself says no.
 
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use axum::response::{IntoResponse, Response};
-use holdfast_hub::limits::RETRY_AFTER_SECONDS;
 use holdfast_hub::{Refusal as HubRefusal, TokenError};
 use holdfast_tokens::Refusal;
 use serde_json::Value;
 
 use super::json;
-
-/// The media type of a problem.
-pub(super) const PROBLEM_JSON: &str = "application/problem+json";
-
-/// Why a request was not done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(super) status: StatusCode,
-    pub(super) body: Value,
-}
+pub(super) use crate::problem::Problem;
 
 impl Problem {
     fn new(status: StatusCode, name: &str, detail: &str) -> Problem {
@@ -82,22 +70,14 @@ impl From<TokenError> for Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let body = self.body.to_string();
-        let mut response = (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], body).into_response();
-        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
-        }
-        response
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+    use axum::response::IntoResponse;
     use holdfast_hub::clock::ClockFault;
 
     use super::*;
+    use crate::problem::PROBLEM_JSON;
 
     #[test]
     fn what_the_hub_refuses_is_a_problem_too() {

@@ -2,6 +2,9 @@
 
 mod fspiop_takes_anything;
 mod overload;
+mod shop;
+mod shop_outside;
+mod shop_takes_anything;
 mod tokens;
 mod tokens_take_anything;
 

@@ -20,9 +20,9 @@ use tower::ServiceExt;
 
 /// A hub and its paths.
 pub(crate) struct World {
-    router: Router,
-    edge: Edge,
-    hub: HubHandle,
+    pub(crate) router: Router,
+    pub(crate) edge: Edge,
+    pub(crate) hub: HubHandle,
     _running: Hub,
     _folder: tempfile::TempDir,
 }
@@ -41,7 +41,7 @@ impl World {
         World::with(HubOptions::default())
     }
 
-    fn with(options: HubOptions) -> World {
+    pub(crate) fn with(options: HubOptions) -> World {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let segments = SegmentOptions { segment_bytes: 1 << 20, ..SegmentOptions::default() };
         let opened = Opened::open(Arc::new(RealFs), folder.path(), segments, LogId([7; 16])).unwrap();
@@ -484,7 +484,7 @@ async fn a_wait_is_called_off_when_its_request_is_dropped() {
 }
 
 /// Waits for a condition, and fails if it does not come true.
-async fn eventually(condition: impl Fn() -> bool) {
+pub(crate) async fn eventually(condition: impl Fn() -> bool) {
     let seen = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -10,13 +10,9 @@
 //! | --- | --- |
 //! | `options` | what is asked for, with its bounds |
 //! | `requests` | names, amounts, and the bytes of requests |
-//! | `line` | one connection |
-//! | `pace` | when rounds begin |
 //! | `report` | figures as data and for people |
 
-mod line;
 pub mod options;
-mod pace;
 mod report;
 mod requests;
 #[cfg(test)]
@@ -35,11 +31,12 @@ use tokio::task::JoinSet;
 
 use crate::BenchError;
 use crate::drive::{micros, new_histogram};
-use crate::options::{LOAD_SECONDS_DEFAULT, LOAD_SECONDS_MAX, Pace};
+use crate::line::{Line, Lost};
+use crate::options::Pace;
+use crate::pace::{Pacer, Starts, length};
 use crate::report::{Percentiles, per};
-use line::{Line, Lost};
-use pace::{Pacer, Starts};
-use requests::{Balance, Requests, Selected, refusal};
+pub(crate) use requests::refusal;
+use requests::{Balance, Requests, Selected};
 
 /// Drives the hub as the options say.
 ///
@@ -64,8 +61,8 @@ pub async fn run_http(options: &TokenLoadOptions) -> Result<TokenLoadReport, Ben
     }
     must_be_new(&mut lines[0], &requests).await?;
     let (lines, worth_issued) = issue(lines, &requests).await?;
-    let (count, time) = length(options);
-    let starts = Arc::new(Starts::new(options.pace, count, time, options.in_flight));
+    let (count, time) = length(options.pace, options.seconds, options.rounds);
+    let starts = Arc::new(Starts::new("rounds", options.pace, count, time, options.in_flight));
     let bar = starts.bar(options.progress);
     let pacer = Pacer::start(&starts, &bar);
     let patience = Duration::from_millis(options.wait_ms.into());
@@ -90,20 +87,6 @@ pub async fn run_http(options: &TokenLoadOptions) -> Result<TokenLoadReport, Ben
     bar.finish_and_clear();
     let worth_found = count_worth(options, &requests).await.ok();
     Ok(report(options, all, took, worth_issued, worth_found))
-}
-
-/// How many rounds at most, and for how long.
-fn length(options: &TokenLoadOptions) -> (u64, Duration) {
-    let seconds = match (options.seconds, options.rounds) {
-        (Some(seconds), _) => seconds,
-        (None, None) => LOAD_SECONDS_DEFAULT,
-        (None, Some(_)) => LOAD_SECONDS_MAX,
-    };
-    let by_rate = match options.pace {
-        Pace::Open { rate } => rate.saturating_mul(seconds),
-        Pace::Closed => u64::MAX,
-    };
-    (options.rounds.unwrap_or(u64::MAX).min(by_rate), Duration::from_secs(seconds))
 }
 
 /// The same seed would use the same spenders, which a hub never forgets.

@@ -162,7 +162,7 @@ pub(super) struct Balance {
 }
 
 /// The name of a refusal: that of its problem, else its status.
-pub(super) fn refusal(status: u16, body: &[u8]) -> String {
+pub(crate) fn refusal(status: u16, body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Problem {
         r#type: String,

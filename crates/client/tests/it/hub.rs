@@ -153,7 +153,8 @@ fn ids_of(body: &[u8]) -> Seen {
 
 fn replies(count: usize) -> Vec<u8> {
     let state = Some(TransferState::Reserved);
-    let outcome = Outcome { state, code: None, reason: None, subject: 7, value: Balance(5), token: None };
+    let outcome =
+        Outcome { state, code: None, reason: None, subject: 7, value: Balance(5), token: None, shop: None };
     write_replies(&vec![outcome; count])
 }
 

@@ -8,6 +8,7 @@ use holdfast_bench::fspiop::{
     CONNECTIONS_DEFAULT, FspiopOptions, IN_FLIGHT_DEFAULT, PARTICIPANTS_DEFAULT, Way, bench_fspiop,
 };
 use holdfast_bench::options::{ACCOUNTS_DEFAULT, BATCH_PAYMENTS_DEFAULT, RUNS_DEFAULT, parse_count};
+use holdfast_bench::shop::{self, CheckoutBenchOptions, bench_checkout};
 use holdfast_bench::token_bench::{self, Parts, TokensOptions, bench_tokens};
 use holdfast_bench::{BenchError, BenchOptions, DepthOptions, Shape, bench_depth, bench_transfers};
 
@@ -25,6 +26,7 @@ enum What {
     Transfers(Transfers),
     Fspiop(Fspiop),
     Tokens(Tokens),
+    Checkout(Checkout),
 }
 
 /// Two-phase payments against a server of its own: rates, latencies, costs, and the raw disk beside them.
@@ -149,6 +151,54 @@ struct Tokens {
     output: Output,
 }
 
+/// Checkouts against a server of its own: through the client, over HTTP, at half load, failing, with one hot item; and the
+/// rebuild of outcomes.
+///
+/// Every run has a new server with a shop of its own, and the raw disk is measured before it. A checkout that comes to no
+/// end, or books that do not balance, fail the run. The figures are held against what must be reached and what is aimed at.
+#[derive(Debug, clap::Args)]
+struct Checkout {
+    /// What is measured
+    #[arg(long, value_enum, default_value = "all")]
+    part: CheckoutPart,
+    /// Checkouts of each case through the client, such as 500k
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = shop::options::BATCHED_DEFAULT)]
+    checkouts: u64,
+    /// Checkouts of each case over HTTP
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = shop::options::HTTP_DEFAULT)]
+    http_checkouts: u64,
+    /// Outcomes that are rebuilt from
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = shop::options::OUTCOMES_DEFAULT)]
+    outcomes: u64,
+    /// Runs of each case; the median is the figure
+    #[arg(long, default_value_t = RUNS_DEFAULT)]
+    runs: u32,
+    /// Connections over HTTP, each with one request under way
+    #[arg(long, default_value_t = CONNECTIONS_DEFAULT)]
+    connections: usize,
+    /// Where the server's data lies; must be on a disk [default: a temporary directory in ./target or the system's]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Leave the data there
+    #[arg(long)]
+    keep: bool,
+    /// Who reads the figures
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum CheckoutPart {
+    /// Through the client: in batches, one hot item, some failing, half load, single calls
+    Batched,
+    /// One request each: as fast as it goes, and at half of that
+    Http,
+    /// The order consumer's start, without a server
+    Rebuild,
+    /// All of these
+    All,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum PartName {
     /// The selector in memory, without a hub
@@ -208,6 +258,7 @@ impl Bench {
             What::Transfers(flags) => transfers(flags, program),
             What::Fspiop(flags) => fspiop(flags, program),
             What::Tokens(flags) => tokens(flags, program),
+            What::Checkout(flags) => checkout(flags, program),
         }
     }
 }
@@ -298,6 +349,29 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
         data: flags.data,
         keep: flags.keep,
         seed: flags.seed,
+        progress: true,
+    });
+    print_report(&report.map_err(told)?, output)
+}
+
+fn checkout(flags: Checkout, program: PathBuf) -> anyhow::Result<()> {
+    let wanted = |part| flags.part == CheckoutPart::All || flags.part == part;
+    let parts = shop::Parts {
+        batched: wanted(CheckoutPart::Batched),
+        http: wanted(CheckoutPart::Http),
+        rebuild: wanted(CheckoutPart::Rebuild),
+    };
+    let output = flags.output;
+    let report = bench_checkout(&CheckoutBenchOptions {
+        program,
+        parts,
+        checkouts: flags.checkouts,
+        http_checkouts: flags.http_checkouts,
+        outcomes: flags.outcomes,
+        runs: flags.runs,
+        connections: flags.connections,
+        data: flags.data,
+        keep: flags.keep,
         progress: true,
     });
     print_report(&report.map_err(told)?, output)

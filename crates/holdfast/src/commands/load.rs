@@ -2,11 +2,15 @@
 
 use anyhow::{Context, ensure};
 use holdfast_bench::options::{SINGLE_CONNECTIONS_DEFAULT, parse_count};
+use holdfast_bench::shop::options as shop;
 use holdfast_bench::token_load::Ending;
 use holdfast_bench::token_load::options::{
     AMOUNT_MAX_DEFAULT, IN_FLIGHT_DEFAULT, TOKENS_DEFAULT, WALLETS_DEFAULT,
 };
-use holdfast_bench::{LoadEnd, LoadOptions, Pace, TokenLoadOptions, load_tokens, load_transfers};
+use holdfast_bench::{
+    CheckoutLoadOptions, LoadEnd, LoadOptions, Pace, TokenLoadOptions, load_checkouts, load_tokens,
+    load_transfers,
+};
 
 use super::bench::told;
 use super::{AlreadySaid, BadInput, Output};
@@ -22,6 +26,7 @@ pub(super) struct Load {
 enum What {
     Transfers(Transfers),
     Tokens(Tokens),
+    Checkout(Checkout),
 }
 
 /// Two-phase payments between participants that are made for the run.
@@ -157,11 +162,86 @@ impl Tokens {
     }
 }
 
+/// Checkouts over HTTP, one request each, of orders that are made for the run.
+///
+/// Users, items and orders are made by their numbers from 0 on, as the shop's batch_init does. Orders are checked out one
+/// after another; when all have been, they begin again and are answered as paid. Without --rate each checkout begins when
+/// another has ended (closed loop). With --rate checkouts begin at their own places in time and latencies count from there.
+/// At the end the credit that is gone must be the price of the units that are gone.
+#[derive(Debug, clap::Args)]
+struct Checkout {
+    /// The hub
+    #[arg(long, default_value = "http://127.0.0.1:4000", env = "HOLDFAST_URL")]
+    url: String,
+    /// An operator's key, where the hub asks for one
+    #[arg(long, env = "HOLDFAST_KEY", hide_env_values = true)]
+    key: Option<String>,
+    /// Checkouts per second (open loop)
+    #[arg(long)]
+    rate: Option<u64>,
+    /// Checkouts under way at once, at most; each has a connection of its own
+    #[arg(long, default_value_t = shop::IN_FLIGHT_DEFAULT)]
+    in_flight: usize,
+    /// How long to go on [default: 10, or until --checkouts are made]
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// How many checkouts to make, such as 500000 or 500k
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    checkouts: Option<u64>,
+    /// Users, made for this run
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = shop::USERS_DEFAULT)]
+    users: u64,
+    /// Items, made for this run; 1: everybody buys the same
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = shop::ITEMS_DEFAULT)]
+    items: u64,
+    /// Orders, made for this run
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = shop::ORDERS_DEFAULT)]
+    orders: u64,
+    /// Of a hundred orders, about how many fail: half for want of credit, half for want of stock
+    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    failing_percent: u8,
+    /// Replace users, items and orders that have the numbers of this run
+    #[arg(long)]
+    replace: bool,
+    /// Who reads the figures
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+impl Checkout {
+    fn run(self) -> anyhow::Result<()> {
+        let report = load_checkouts(&CheckoutLoadOptions {
+            address: address_of(&self.url).map_err(BadInput::from)?,
+            api_key: self.key,
+            pace: self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
+            in_flight: self.in_flight,
+            seconds: self.seconds,
+            checkouts: self.checkouts,
+            users: self.users,
+            items: self.items,
+            orders: self.orders,
+            failing_percent: self.failing_percent,
+            replace: self.replace,
+            progress: true,
+        })
+        .map_err(told)?;
+        match self.output {
+            Output::Text => print!("{report}"),
+            Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+        }
+        match report.trouble {
+            Some(_) => Err(AlreadySaid.into()),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Load {
     pub(super) fn run(self) -> anyhow::Result<()> {
         match self.what {
             What::Transfers(flags) => flags.run(),
             What::Tokens(flags) => flags.run(),
+            What::Checkout(flags) => flags.run(),
         }
     }
 }

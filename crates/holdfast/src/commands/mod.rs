@@ -6,6 +6,7 @@
 mod backup;
 mod bar;
 mod bench;
+mod checkouts;
 mod config;
 mod dfsp;
 mod dry_run;
@@ -45,6 +46,7 @@ enum Command {
     Participants(participants::Participants),
     Transfers(transfers::Transfers),
     Tokens(tokens::Tokens),
+    Checkouts(checkouts::Checkouts),
     Dfsp(dfsp::Dfsp),
     Log(log::Log),
     Verify(verify::Verify),
@@ -66,6 +68,7 @@ impl Command {
             Command::Participants(command) => command.run(),
             Command::Transfers(command) => command.run(),
             Command::Tokens(command) => command.run(),
+            Command::Checkouts(command) => command.run(),
             Command::Dfsp(command) => command.run(),
             Command::Log(command) => command.run(),
             Command::Verify(command) => command.run(),

@@ -21,6 +21,7 @@ mod measuring;
 mod openapi;
 mod overload;
 mod serve;
+mod shop;
 mod support;
 mod tls;
 mod tokens_cli;

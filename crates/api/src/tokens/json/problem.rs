@@ -55,13 +55,7 @@ pub(in crate::tokens) fn title(name: &str) -> &'static str {
 
 /// The members that every problem has.
 pub(in crate::tokens) fn members(name: &str, status: u16, detail: &str) -> Map<String, Value> {
-    let members = [
-        ("type", json!(format!("/problems/{name}"))),
-        ("title", json!(title(name))),
-        ("status", json!(status)),
-        ("detail", json!(detail)),
-    ];
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    crate::problem::members(name, title(name), status, detail)
 }
 
 /// A refusal as the body that HTTP answers.

@@ -10,34 +10,50 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::Semaphore;
 
 use crate::drive::micros;
-use crate::options::{CALL_DEADLINE, Pace};
+use crate::options::{CALL_DEADLINE, LOAD_SECONDS_DEFAULT, LOAD_SECONDS_MAX, Pace};
 use crate::report::per;
 use crate::table::thousands;
 
 /// How often the bar moves.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 
+/// How many rounds at most, and for how long, by what a load run is asked for.
+pub(crate) fn length(pace: Pace, seconds: Option<u64>, rounds: Option<u64>) -> (u64, Duration) {
+    let seconds = match (seconds, rounds) {
+        (Some(seconds), _) => seconds,
+        (None, None) => LOAD_SECONDS_DEFAULT,
+        (None, Some(_)) => LOAD_SECONDS_MAX,
+    };
+    let by_rate = match pace {
+        Pace::Open { rate } => rate.saturating_mul(seconds),
+        Pace::Closed => u64::MAX,
+    };
+    (rounds.unwrap_or(u64::MAX).min(by_rate), Duration::from_secs(seconds))
+}
+
 /// Hands out the numbers of rounds.
-pub(super) struct Starts {
+pub(crate) struct Starts {
     pace: Pace,
     count: u64,
     next: AtomicU64,
     workers: usize,
-    pub(super) started: Instant,
+    /// What they are called on the bar.
+    name: &'static str,
+    pub(crate) started: Instant,
     ends: Instant,
     /// In an open loop: one permit per round that is due.
     due: Option<Semaphore>,
 }
 
 impl Starts {
-    pub(super) fn new(pace: Pace, count: u64, time: Duration, workers: usize) -> Starts {
+    pub(crate) fn new(name: &'static str, pace: Pace, count: u64, time: Duration, workers: usize) -> Starts {
         let started = Instant::now();
         let due = matches!(pace, Pace::Open { .. }).then(|| Semaphore::new(0));
-        Starts { pace, count, next: AtomicU64::new(0), workers, started, ends: started + time, due }
+        Starts { pace, count, next: AtomicU64::new(0), workers, name, started, ends: started + time, due }
     }
 
     /// The next round and the instant from which it counts; `None` when all have begun.
-    pub(super) async fn next(&self) -> Option<(u64, Instant)> {
+    pub(crate) async fn next(&self) -> Option<(u64, Instant)> {
         if let Some(due) = &self.due {
             due.acquire().await.ok()?.forget();
         }
@@ -78,10 +94,10 @@ impl Starts {
         let begun = self.next.load(Ordering::Relaxed).min(self.count);
         bar.set_position(if self.count == u64::MAX { self.started.elapsed().as_secs() } else { begun });
         let rate = per(begun, micros(self.started.elapsed())) * 1e6;
-        bar.set_message(format!("{} rounds/s", thousands(rate)));
+        bar.set_message(format!("{} {}/s", thousands(rate), self.name));
     }
 
-    pub(super) fn bar(&self, shown: bool) -> ProgressBar {
+    pub(crate) fn bar(&self, shown: bool) -> ProgressBar {
         let target = match shown {
             true => ProgressDrawTarget::stderr_with_hz(5),
             false => ProgressDrawTarget::hidden(),
@@ -102,13 +118,13 @@ fn place_in_time(number: u64, rate: u64) -> Duration {
 }
 
 /// The thread; it ends when this is dropped.
-pub(super) struct Pacer {
+pub(crate) struct Pacer {
     stop: Option<SyncSender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Pacer {
-    pub(super) fn start(starts: &Arc<Starts>, bar: &ProgressBar) -> Pacer {
+    pub(crate) fn start(starts: &Arc<Starts>, bar: &ProgressBar) -> Pacer {
         let (stop, stopped) = sync_channel(0);
         let (starts, bar) = (Arc::clone(starts), bar.clone());
         let thread = std::thread::spawn(move || {

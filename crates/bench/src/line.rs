@@ -11,21 +11,21 @@ use crate::options::CALL_DEADLINE;
 /// A hub that does not take a connection by then is not there.
 const CONNECT_WAIT_MAX: Duration = Duration::from_millis(1_500);
 
-pub(super) struct Line {
+pub(crate) struct Line {
     address: String,
     wire: Wire,
 }
 
 /// Why there is no answer. The connection is not to be used any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(crate) enum Lost {
     Broken,
     Ended,
     Late,
 }
 
 impl Lost {
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Lost::Broken => "the connection broke",
             Lost::Ended => "the hub ended the connection",
@@ -35,20 +35,20 @@ impl Lost {
 }
 
 impl Line {
-    pub(super) async fn open(address: &str) -> Result<Line, BenchError> {
+    pub(crate) async fn open(address: &str) -> Result<Line, BenchError> {
         match timeout(CONNECT_WAIT_MAX, Wire::open(address)).await {
             Ok(Ok(wire)) => Ok(Line { address: address.to_owned(), wire }),
             Ok(Err(_)) | Err(_) => Err(BenchError::NoHub(address.to_owned())),
         }
     }
 
-    pub(super) async fn reopen(&mut self) -> Result<(), BenchError> {
+    pub(crate) async fn reopen(&mut self) -> Result<(), BenchError> {
         *self = Line::open(&self.address).await?;
         Ok(())
     }
 
     /// Sends a request and hands status and body of its answer to `read`.
-    pub(super) async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &mut self,
         request: &[u8],
         patience: Duration,
@@ -67,7 +67,7 @@ impl Line {
     }
 
     /// A request of the preparation, which must be answered with `status`.
-    pub(super) async fn must<T>(
+    pub(crate) async fn must<T>(
         &mut self,
         what: &str,
         request: &[u8],

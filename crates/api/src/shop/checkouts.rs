@@ -1,0 +1,162 @@
+//! `/hub/checkouts…`: which are open and what they wait for; cancelled, tried again; and what an outside participant
+//! answers.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::{CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
+use holdfast_hub::ShopError;
+use holdfast_hub::shop::CheckoutState;
+use holdfast_hub::shop::limits::PAGE_MAX;
+use serde_json::{Map, Value, json};
+
+use super::failure::Failure;
+use super::path::{self, Place};
+use super::{answered, standing};
+use crate::admin::fields::Fields;
+use crate::admin::shortened;
+use crate::error::ApiError;
+use crate::views::filters::{self, Parameters, filters};
+use crate::{Edge, times};
+
+/// Open checkouts, the oldest first.
+pub(crate) async fn list(State(edge): State<Edge>, parameters: Parameters) -> Result<Json<Value>, ApiError> {
+    let [state, after, limit] = filters(parameters, ["state", "after", "limit"])?;
+    let state = state.as_deref().map(read_state).transpose()?;
+    let after = after.as_deref().map(read_cursor).transpose()?;
+    let limit = match limit.as_deref() {
+        None => PAGE_MAX,
+        some => filters::limit(some)?,
+    };
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_MAX}")));
+    }
+    let page = answered(edge.hub.shop().open_checkouts(state, after, limit)).await?;
+    let rows: Vec<Value> = page
+        .checkouts
+        .iter()
+        .map(|open| Value::Object(shown(&open.order, Some(&open.row), page.now)))
+        .collect();
+    Ok(Json(json!({"checkouts": rows, "next": page.next.map(|next| next.to_string())})))
+}
+
+fn read_state(text: &str) -> Result<CheckoutState, ApiError> {
+    match text {
+        "pending" => Ok(CheckoutState::Pending),
+        "cancelling" => Ok(CheckoutState::Cancelling),
+        _ => Err(ApiError::malformed(format!("state: '{}' is not pending or cancelling", shortened(text)))),
+    }
+}
+
+fn read_cursor(text: &str) -> Result<u64, ApiError> {
+    let wrong =
+        |_| ApiError::malformed(format!("after: '{}' is not the 'next' of an earlier page", shortened(text)));
+    text.parse().map_err(wrong)
+}
+
+/// An order as its checkouts see it, and the open one if there is one.
+fn shown(order: &OrderRow, open: Option<&CheckoutRow>, now: Millis) -> Map<String, Value> {
+    let OrderRow { order, failed, .. } = order;
+    let mut members = Map::new();
+    let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
+    add("order", json!(order.order_id.as_str()));
+    add("tr", json!(order.state.tr_num().map(TrNum::get)));
+    add("state", json!(order.state.name()));
+    add("user", json!(order.user_id.as_str()));
+    add("amount", json!(order.amount.to_string()));
+    if let Some(why) = open.and_then(|open| open.why).or(*failed) {
+        add("why", json!(why.name()));
+    }
+    if let Some(open) = open {
+        add("startedAt", json!(times::format(open.started_at)));
+        standing::add_waits(&mut members, &open.waits(), now);
+    }
+    members
+}
+
+fn order_in(place: Place<String>) -> Result<OrderId, Failure> {
+    path::id("order", &path::texts(place)?)
+}
+
+/// One order, whether a checkout of it is open or not.
+pub(crate) async fn show(State(edge): State<Edge>, place: Place<String>) -> Result<Json<Value>, ApiError> {
+    let id = order_in(place)?;
+    let desk = edge.hub.shop();
+    let view = answered(desk.order(id.clone())).await?;
+    let view = view.ok_or_else(|| Failure::from(ShopRefusal::UnknownOrder(id)))?;
+    Ok(Json(Value::Object(shown(&view.row, view.open.as_deref(), desk.now()))))
+}
+
+/// Ends a checkout that is not decided.
+pub(crate) async fn cancel(State(edge): State<Edge>, place: Place<String>) -> Result<Json<Value>, ApiError> {
+    let order = order_in(place)?;
+    let desk = edge.hub.shop();
+    let answer = answered(desk.cancel(order.clone())).await?;
+    Ok(Json(Value::Object(standing::answer(&order, &answer, desk.now()))))
+}
+
+/// Has what was not answered sent again, or a failed order checked out anew.
+pub(crate) async fn retry(State(edge): State<Edge>, place: Place<String>) -> Result<Json<Value>, ApiError> {
+    let order = order_in(place)?;
+    let desk = edge.hub.shop();
+    let answer = answered(desk.retry(order.clone())).await?;
+    Ok(Json(Value::Object(standing::answer(&order, &answer, desk.now()))))
+}
+
+/// What the payment side says about a try.
+pub(crate) async fn pay_answers(
+    state: State<Edge>,
+    place: Place<(String, String)>,
+    body: Fields,
+) -> Result<Json<Value>, ApiError> {
+    let words = [("psucc", Said::Taken), ("pfail", Said::Refused), ("csucc", Said::Undone)];
+    hear(state, place, Side::Pay, body.word("outcome", &words)?).await
+}
+
+/// What the stock side says about a try.
+pub(crate) async fn stock_answers(
+    state: State<Edge>,
+    place: Place<(String, String)>,
+    body: Fields,
+) -> Result<Json<Value>, ApiError> {
+    let words = [("ssucc", Said::Taken), ("sfail", Said::Refused), ("asucc", Said::Undone)];
+    hear(state, place, Side::Stock, body.word("outcome", &words)?).await
+}
+
+/// A repeat, and what comes after the try is over, is heard and changes nothing.
+async fn hear(
+    State(edge): State<Edge>,
+    place: Place<(String, String)>,
+    side: Side,
+    said: Said,
+) -> Result<Json<Value>, ApiError> {
+    let (order, tr) = path::texts(place)?;
+    let order_id: OrderId = path::id("order", &order)?;
+    let tr_num = TrNum::try_from(path::count("tr", &tr, u64::from(u32::MAX))?)
+        .map_err(|error| Failure::Number(format!("tr: {error}")))?;
+    let desk = edge.hub.shop();
+    let key = TryKey { order_id: order_id.clone(), tr_num };
+    let (counts, answer) = answered(desk.answer(key, side, said)).await?;
+    let mut members = Map::from_iter([("counted".to_owned(), json!(counts))]);
+    members.extend(standing::answer(&order_id, &answer, desk.now()));
+    Ok(Json(Value::Object(members)))
+}
+
+/// Under `/hub` refusals have the standard's form.
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> ApiError {
+        let code = match &failure {
+            Failure::Invalid(detail) | Failure::Number(detail) => return ApiError::malformed(detail.clone()),
+            Failure::Shop(ShopError::Hub(refusal)) => return refusal.clone().into(),
+            Failure::NoAnswer => return ApiError::no_answer(),
+            _ => match failure.kind().0 {
+                StatusCode::NOT_FOUND => 3200,
+                StatusCode::SERVICE_UNAVAILABLE => 2003,
+                StatusCode::GATEWAY_TIMEOUT => 2004,
+                _ => 3100,
+            },
+        };
+        ApiError::new(failure.kind().0, code, failure.detail())
+    }
+}

@@ -1,0 +1,287 @@
+//! Why something was not done, before anybody says it: what it is called, its status, its words, its numbers.
+
+use axum::http::StatusCode;
+use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::{OrderId, ShopRefusal, TrNum, Waits, Why};
+use holdfast_hub::{Refusal as HubRefusal, ShopError};
+use serde_json::{Map, Value, json};
+
+use super::standing;
+
+/// Why a request was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Not what the path takes.
+    Invalid(String),
+    /// A number that is none, or out of bounds.
+    Number(String),
+    /// The shop or the hub says no.
+    Shop(ShopError),
+    /// The checkout failed, and everything is given back.
+    Failed {
+        /// Of this order.
+        order: OrderId,
+        /// In this try.
+        tr: TrNum,
+        /// Why.
+        why: Why,
+    },
+    /// The caller's wait is over, and the checkout is not.
+    Open {
+        /// Of this order.
+        order: OrderId,
+        /// In this try.
+        tr: TrNum,
+        /// What it waits for.
+        waits: Waits,
+        /// The hub's time, to tell ages by.
+        now: Millis,
+    },
+    /// The hub did not answer in time.
+    NoAnswer,
+}
+
+impl From<ShopError> for Failure {
+    fn from(error: ShopError) -> Failure {
+        Failure::Shop(error)
+    }
+}
+
+impl From<ShopRefusal> for Failure {
+    fn from(refusal: ShopRefusal) -> Failure {
+        Failure::Shop(ShopError::Refused(refusal))
+    }
+}
+
+impl Failure {
+    /// Its status where each kind has its own, its name for programs, and its title, which never changes.
+    pub(super) const fn kind(&self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Failure::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid", "The request is wrong"),
+            Failure::Number(_) => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "invalid-number",
+                "A number is not whole, or out of bounds",
+            ),
+            Failure::Shop(ShopError::Refused(refusal)) => kind_of(refusal),
+            Failure::Shop(ShopError::Hub(HubRefusal::Busy)) => {
+                (StatusCode::TOO_MANY_REQUESTS, "busy", "The hub is busy")
+            }
+            Failure::Shop(ShopError::Hub(HubRefusal::TooMany(_) | HubRefusal::TooLarge(_))) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The request is too large")
+            }
+            Failure::Shop(ShopError::Hub(_) | ShopError::Unreadable(_)) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The shop is unavailable")
+            }
+            Failure::Failed { why, .. } => match why {
+                Why::Pay => (StatusCode::PAYMENT_REQUIRED, "payment-refused", "The payment was refused"),
+                Why::Stock => (StatusCode::PAYMENT_REQUIRED, "stock-refused", "The stock was refused"),
+                Why::Both => (
+                    StatusCode::PAYMENT_REQUIRED,
+                    "payment-and-stock-refused",
+                    "Payment and stock were both refused",
+                ),
+                Why::Cancelled => (StatusCode::CONFLICT, "cancelled", "The checkout was cancelled"),
+                Why::Deadline => (StatusCode::CONFLICT, "deadline-passed", "The checkout took too long"),
+            },
+            Failure::Open { .. } => {
+                (StatusCode::GATEWAY_TIMEOUT, "checkout-open", "The wait is over, the checkout is not")
+            }
+            Failure::NoAnswer => (StatusCode::GATEWAY_TIMEOUT, "no-answer", "The outcome is unknown"),
+        }
+    }
+
+    /// What happened and what to do, for people.
+    pub(super) fn detail(&self) -> String {
+        match self {
+            Failure::Invalid(detail) | Failure::Number(detail) => detail.clone(),
+            Failure::Shop(error) => error.to_string(),
+            Failure::Failed { order, why, .. } => {
+                let why = match why {
+                    Why::Pay => "the payment side refused (too little credit, or no such user)",
+                    Why::Stock => "the stock side refused (too few of an item, or no such item)",
+                    Why::Both => "the payment side and the stock side refused",
+                    Why::Cancelled => "an operator cancelled the checkout",
+                    Why::Deadline => "the checkout was not decided before its deadline",
+                };
+                format!("order {order} is not paid: {why}. Whatever was taken is given back")
+            }
+            Failure::Open { order, waits, now, .. } => {
+                let (state, waits) = (standing::state_of(waits), standing::in_words(waits, *now));
+                format!("order {order} is {state}: it {waits}. Check it out again to go on waiting")
+            }
+            Failure::NoAnswer => {
+                "no answer came in time; the outcome is unknown: look, or repeat a checkout \
+                                  with the same Idempotency-Key"
+                    .to_owned()
+            }
+        }
+    }
+
+    /// What a program can go by, beside the name.
+    pub(super) fn members(&self) -> Map<String, Value> {
+        match self {
+            Failure::Shop(ShopError::Refused(refusal)) => members_of(refusal),
+            Failure::Failed { order, tr, why } => standing::failed(order, *tr, *why),
+            Failure::Open { order, tr, waits, now } => {
+                let mut open = standing::open(order, *tr, waits, *now);
+                // The problem has a detail of its own.
+                open.shift_remove("detail");
+                open
+            }
+            _ => Map::new(),
+        }
+    }
+}
+
+const fn kind_of(refusal: &ShopRefusal) -> (StatusCode, &'static str, &'static str) {
+    match refusal {
+        ShopRefusal::UnknownUser(_) => (StatusCode::NOT_FOUND, "unknown-user", "There is no such user"),
+        ShopRefusal::UnknownItem(_) => (StatusCode::NOT_FOUND, "unknown-item", "There is no such item"),
+        ShopRefusal::UnknownOrder(_) => (StatusCode::NOT_FOUND, "unknown-order", "There is no such order"),
+        ShopRefusal::UnknownTry(_) => (StatusCode::NOT_FOUND, "unknown-try", "There was no such try"),
+        ShopRefusal::Exists { .. } => (StatusCode::CONFLICT, "exists", "The id is taken"),
+        ShopRefusal::NotNow { .. } => {
+            (StatusCode::CONFLICT, "not-now", "The order does not stand where this can be done")
+        }
+        ShopRefusal::TriesUsedUp(_) => {
+            (StatusCode::CONFLICT, "tries-used-up", "The order was tried too often")
+        }
+        ShopRefusal::NotOutside(_) => (StatusCode::CONFLICT, "not-outside", "The side is inside"),
+        ShopRefusal::InsufficientCredit { .. } => {
+            (StatusCode::PAYMENT_REQUIRED, "insufficient-credit", "There is too little credit")
+        }
+        ShopRefusal::InsufficientStock { .. } => {
+            (StatusCode::PAYMENT_REQUIRED, "insufficient-stock", "There is too little stock")
+        }
+        ShopRefusal::TooLarge(_) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "out-of-bounds", "A number or an order would grow too large")
+        }
+        ShopRefusal::Invalid(_) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "contradiction", "The request contradicts itself")
+        }
+        ShopRefusal::KeyReused => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "key-reused", "The key came with another request before")
+        }
+        ShopRefusal::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, "full", "The shop is full"),
+    }
+}
+
+fn members_of(refusal: &ShopRefusal) -> Map<String, Value> {
+    let members = match refusal {
+        ShopRefusal::UnknownUser(user) => json!({"user": user.as_str()}),
+        ShopRefusal::UnknownItem(item) => json!({"item": item.as_str()}),
+        ShopRefusal::UnknownOrder(order)
+        | ShopRefusal::UnknownTry(order)
+        | ShopRefusal::TriesUsedUp(order) => {
+            json!({"order": order.as_str()})
+        }
+        ShopRefusal::NotNow { order, state } => {
+            json!({"order": order.as_str(), "tr": state.tr_num().map(TrNum::get), "state": state.name()})
+        }
+        ShopRefusal::InsufficientCredit { user, credit } => {
+            json!({"user": user.as_str(), "credit": credit.get()})
+        }
+        ShopRefusal::InsufficientStock { item, stock } => {
+            json!({"item": item.as_str(), "stock": stock.get()})
+        }
+        _ => Value::Null,
+    };
+    match members {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Response;
+    use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+    use holdfast_domain::shop::{OrderState, Side, Sides, Whole};
+    use holdfast_hub::clock::ClockFault;
+
+    use super::*;
+    use crate::shop::dialect::Dialect;
+    use crate::shop::{Course, Proper};
+
+    fn open() -> Failure {
+        let waits = Waits { sides: Sides::BOTH, cancelling: false, since: 0, deadline: 10_000 };
+        Failure::Open { order: "o".parse().unwrap(), tr: TrNum::FIRST, waits, now: 2_000 }
+    }
+
+    fn failed(why: Why) -> Failure {
+        Failure::Failed { order: "o".parse().unwrap(), tr: TrNum::FIRST, why }
+    }
+
+    fn hub(refusal: HubRefusal) -> Failure {
+        Failure::Shop(ShopError::Hub(refusal))
+    }
+
+    /// Every failure: its name, its status under /shop, its status as the course has it.
+    fn all() -> Vec<(Failure, &'static str, u16, u16)> {
+        let order: OrderId = "o".parse().unwrap();
+        let not_now = ShopRefusal::NotNow { order: order.clone(), state: OrderState::Paid(TrNum::FIRST) };
+        let clock = HubRefusal::Clock(ClockFault::Jumped { moved_ms: 20_000 });
+        let credit = ShopRefusal::InsufficientCredit { user: "u".parse().unwrap(), credit: Whole::ZERO };
+        let stock = ShopRefusal::InsufficientStock { item: "i".parse().unwrap(), stock: Whole::ZERO };
+        vec![
+            (Failure::Invalid("x".into()), "invalid", 400, 400),
+            (Failure::Number("x".into()), "invalid-number", 422, 400),
+            (ShopRefusal::UnknownUser("u".parse().unwrap()).into(), "unknown-user", 404, 400),
+            (ShopRefusal::UnknownItem("i".parse().unwrap()).into(), "unknown-item", 404, 400),
+            (ShopRefusal::UnknownOrder(order.clone()).into(), "unknown-order", 404, 400),
+            (ShopRefusal::UnknownTry(order.clone()).into(), "unknown-try", 404, 400),
+            (ShopRefusal::Exists { kind: "user", id: "u".into() }.into(), "exists", 409, 400),
+            (not_now.into(), "not-now", 409, 400),
+            (ShopRefusal::TriesUsedUp(order).into(), "tries-used-up", 409, 400),
+            (ShopRefusal::NotOutside(Side::Pay).into(), "not-outside", 409, 400),
+            (credit.into(), "insufficient-credit", 402, 400),
+            (stock.into(), "insufficient-stock", 402, 400),
+            (ShopRefusal::TooLarge("x".into()).into(), "out-of-bounds", 422, 400),
+            (ShopRefusal::Invalid("x").into(), "contradiction", 422, 400),
+            (ShopRefusal::KeyReused.into(), "key-reused", 422, 400),
+            (ShopRefusal::Full { what: "users", max: 1 }.into(), "full", 503, 400),
+            (failed(Why::Pay), "payment-refused", 402, 400),
+            (failed(Why::Stock), "stock-refused", 402, 400),
+            (failed(Why::Both), "payment-and-stock-refused", 402, 400),
+            (failed(Why::Cancelled), "cancelled", 409, 400),
+            (failed(Why::Deadline), "deadline-passed", 409, 400),
+            (hub(HubRefusal::Busy), "busy", 429, 429),
+            (hub(HubRefusal::TooLarge(9)), "too-large", 413, 413),
+            (hub(clock), "unavailable", 503, 503),
+            (hub(HubRefusal::Closed("x".into())), "unavailable", 503, 503),
+            (hub(HubRefusal::Unknown("x".into())), "unavailable", 503, 503),
+            (Failure::Shop(ShopError::Unreadable("x".into())), "unavailable", 503, 503),
+            (open(), "checkout-open", 504, 504),
+            (Failure::NoAnswer, "no-answer", 504, 504),
+        ]
+    }
+
+    #[test]
+    fn each_failure_has_its_code_and_the_course_has_400_for_business() {
+        let looks = |response: &Response<Body>| {
+            let media_type = response.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
+            let later = response.headers().contains_key(RETRY_AFTER);
+            (response.status().as_u16(), media_type, later)
+        };
+        for (failure, name, proper, course) in all() {
+            assert_eq!(failure.kind().1, name);
+            let later = |status| status == 429 || status == 503;
+            let answer = looks(&Proper::failed(&failure));
+            assert_eq!(answer, (proper, "application/problem+json".to_owned(), later(proper)), "{name}");
+            let answer = looks(&Course::failed(&failure));
+            assert_eq!(answer, (course, "text/plain; charset=utf-8".to_owned(), later(course)), "{name}");
+            assert!(!failure.detail().is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_open_is_told_in_words_and_in_members() {
+        let detail = "order o is pending: it waits for pay and stock since 2 s, cancels in 8 s. Check it out again to go on waiting";
+        assert_eq!(open().detail(), detail);
+        let members = json!({"order": "o", "tr": 1, "state": "pending", "since": "1970-01-01T00:00:00.000Z",
+            "deadline": "1970-01-01T00:00:10.000Z", "waitsFor": ["pay", "stock"]});
+        assert_eq!(Value::Object(open().members()), members, "the problem's own detail stays");
+    }
+}

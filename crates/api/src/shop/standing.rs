@@ -1,0 +1,114 @@
+//! How a checkout stands, as JSON and in words: the same under `/shop` and `/hub`.
+
+use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side, Sides, TrNum, Waits, Why};
+use serde_json::{Map, Value, json};
+
+use crate::times;
+
+/// A checkout, whatever became of it.
+pub(super) fn answer(order: &OrderId, answer: &CheckoutAnswer, now: Millis) -> Map<String, Value> {
+    match answer {
+        CheckoutAnswer::Paid { tr } => paid(order, *tr, true),
+        CheckoutAnswer::AlreadyPaid { tr } => paid(order, *tr, false),
+        CheckoutAnswer::Failed { tr, why } => failed(order, *tr, *why),
+        CheckoutAnswer::Open { tr, waits } => open(order, *tr, waits, now),
+    }
+}
+
+/// One that is paid. `charged`: by this call, and not before it.
+pub(super) fn paid(order: &OrderId, tr: TrNum, charged: bool) -> Map<String, Value> {
+    with(order, tr, "paid", [("charged", json!(charged))])
+}
+
+/// One that failed.
+pub(super) fn failed(order: &OrderId, tr: TrNum, why: Why) -> Map<String, Value> {
+    with(order, tr, "not_paid", [("why", json!(why.name()))])
+}
+
+/// One that is open.
+pub(super) fn open(order: &OrderId, tr: TrNum, waits: &Waits, now: Millis) -> Map<String, Value> {
+    let mut members = with(order, tr, state_of(waits), []);
+    add_waits(&mut members, waits, now);
+    members
+}
+
+fn with<const N: usize>(
+    order: &OrderId,
+    tr: TrNum,
+    state: &str,
+    more: [(&str, Value); N],
+) -> Map<String, Value> {
+    let members = [("order", json!(order.as_str())), ("tr", json!(tr.get())), ("state", json!(state))];
+    members.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Adds what an open checkout waits for.
+pub(super) fn add_waits(members: &mut Map<String, Value>, waits: &Waits, now: Millis) {
+    for (name, value) in [
+        ("since", json!(times::format(waits.since))),
+        ("deadline", json!(times::format(waits.deadline))),
+        ("waitsFor", json!(names(waits.sides))),
+        ("detail", json!(in_words(waits, now))),
+    ] {
+        members.insert(name.to_owned(), value);
+    }
+}
+
+/// The state of the order of an open checkout.
+pub(super) const fn state_of(waits: &Waits) -> &'static str {
+    if waits.cancelling { "cancelling" } else { "pending" }
+}
+
+fn names(sides: Sides) -> Vec<&'static str> {
+    Side::ALL.into_iter().filter(|side| sides.has(*side)).map(Side::name).collect()
+}
+
+/// `waits for stock since 12 s, cancels in 18 s`.
+pub(super) fn in_words(waits: &Waits, now: Millis) -> String {
+    let whom = match names(waits.sides).as_slice() {
+        [] => "nobody".to_owned(),
+        names => names.join(" and "),
+    };
+    let since = span(now.saturating_sub(waits.since));
+    if waits.cancelling {
+        return format!("has failed and waits for {whom} to give back since {since}");
+    }
+    match waits.deadline.saturating_sub(now) {
+        left if left >= 0 => format!("waits for {whom} since {since}, cancels in {}", span(left)),
+        _ => format!("waits for {whom} since {since}, cancels now"),
+    }
+}
+
+/// A span of time as people say it. One that began after now, by a clock that was set back, is none.
+fn span(ms: Millis) -> String {
+    const SECOND: Millis = 1_000;
+    const MINUTE: Millis = 60 * SECOND;
+    const HOUR: Millis = 60 * MINUTE;
+    match ms.max(0) {
+        ms if ms < 2 * MINUTE => format!("{} s", ms / SECOND),
+        ms if ms < 2 * HOUR => format!("{} min", ms / MINUTE),
+        ms => format!("{} h", ms / HOUR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_waits_for_in_words() {
+        let waits = |sides, cancelling| Waits { sides, cancelling, since: 1_000, deadline: 31_000 };
+        let stock = Sides { pay: false, stock: true };
+        for (waits, now, words) in [
+            (waits(stock, false), 13_000, "waits for stock since 12 s, cancels in 18 s"),
+            (waits(Sides::BOTH, false), 31_000, "waits for pay and stock since 30 s, cancels in 0 s"),
+            (waits(Sides::BOTH, false), 31_001, "waits for pay and stock since 30 s, cancels now"),
+            (waits(stock, true), 601_000, "has failed and waits for stock to give back since 10 min"),
+            (waits(stock, true), 36_001_000, "has failed and waits for stock to give back since 10 h"),
+            (waits(stock, false), 0, "waits for stock since 0 s, cancels in 31 s"),
+        ] {
+            assert_eq!(in_words(&waits, now), words);
+        }
+    }
+}

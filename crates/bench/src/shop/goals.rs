@@ -1,0 +1,129 @@
+//! What has to be reached, held against what was found.
+
+use serde::Serialize;
+
+use super::report::{CaseReport, CheckoutReport, Kind, Way};
+use crate::table::thousands;
+
+const BATCHED_MUST: f64 = 50_000.0;
+const BATCHED_AIM: f64 = 150_000.0;
+const HTTP_MUST: f64 = 15_000.0;
+const HTTP_AIM: f64 = 30_000.0;
+/// At half load.
+const P99_MS_MAX: u64 = 30;
+/// Twenty of a hundred failing may make the same number of checkouts take this many times as long.
+const FAILING_TIMES_MAX: f64 = 2.0;
+/// Two runs of the same case differ by about as much.
+const NOISE: f64 = 0.05;
+/// For a million outcomes.
+const REBUILD_SECONDS_MAX: f64 = 2.0;
+const REBUILD_OUTCOMES: f64 = 1_000_000.0;
+
+/// A figure that has to be reached, and perhaps one beyond it that is aimed at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Goal {
+    pub what: &'static str,
+    pub must: String,
+    pub aim: Option<String>,
+    pub found: String,
+    pub holds: bool,
+    /// Whether what is aimed at was reached.
+    pub reached: Option<bool>,
+}
+
+impl Goal {
+    /// How it went, in one word.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match (self.holds, self.reached) {
+            (false, _) => "MISSED",
+            (true, Some(true)) => "aim reached",
+            (true, _) => "holds",
+        }
+    }
+}
+
+/// All that were measured.
+pub(super) fn goals(report: &CheckoutReport) -> Vec<Goal> {
+    let batched = find(report, Kind::Many, false, |way| matches!(way, Way::Batches { .. }));
+    let http = find(report, Kind::Many, false, |way| matches!(way, Way::Http));
+    let mut goals = Vec::new();
+    goals.extend(
+        batched.map(|case| rate("checkouts through the client, in batches", case, BATCHED_MUST, BATCHED_AIM)),
+    );
+    goals.extend(http.map(|case| rate("checkouts over HTTP, one by one", case, HTTP_MUST, HTTP_AIM)));
+    let half = find(report, Kind::Many, true, |way| matches!(way, Way::Batches { .. }));
+    goals.extend(half.and_then(|case| p99("p99 of a batch at half load", case)));
+    let half = find(report, Kind::Many, true, |way| matches!(way, Way::Http));
+    goals.extend(half.and_then(|case| p99("p99 over HTTP at half load", case)));
+    let beside = |kind| batched.zip(find(report, kind, false, |way| matches!(way, Way::Batches { .. })));
+    goals.extend(beside(Kind::Failing).map(|(many, failing)| {
+        let times =
+            many.median_checkouts_per_second / failing.median_checkouts_per_second.max(f64::MIN_POSITIVE);
+        Goal {
+            what: "time of as many checkouts with 20 % failing",
+            must: format!("at most {FAILING_TIMES_MAX:.0} times"),
+            aim: None,
+            found: format!("{times:.2} times"),
+            holds: times <= FAILING_TIMES_MAX,
+            reached: None,
+        }
+    }));
+    goals.extend(beside(Kind::Hot).map(|(many, hot)| {
+        let share = hot.median_checkouts_per_second / many.median_checkouts_per_second.max(f64::MIN_POSITIVE);
+        Goal {
+            what: "one hot item against many",
+            must: format!("not slower (within {:.0} %)", NOISE * 100.0),
+            aim: None,
+            found: format!("{:.0} % of the rate", share * 100.0),
+            holds: share >= 1.0 - NOISE,
+            reached: None,
+        }
+    }));
+    goals.extend(report.rebuild.as_ref().map(|rebuild| {
+        #[allow(clippy::cast_precision_loss, reason = "a printed time")]
+        let seconds = rebuild.median_seconds * REBUILD_OUTCOMES / rebuild.outcomes.max(1) as f64;
+        Goal {
+            what: "rebuild of a million outcomes",
+            must: format!("under {REBUILD_SECONDS_MAX:.0} s"),
+            aim: None,
+            found: format!("{seconds:.2} s"),
+            holds: seconds < REBUILD_SECONDS_MAX,
+            reached: None,
+        }
+    }));
+    goals
+}
+
+fn find(report: &CheckoutReport, kind: Kind, half: bool, way: impl Fn(Way) -> bool) -> Option<&CaseReport> {
+    report
+        .cases
+        .iter()
+        .find(|case| case.case.kind == kind && case.case.half_load == half && way(case.case.way))
+}
+
+fn rate(what: &'static str, case: &CaseReport, must: f64, aim: f64) -> Goal {
+    let found = case.median_checkouts_per_second;
+    Goal {
+        what,
+        must: format!("{}/s", thousands(must)),
+        aim: Some(format!("{}/s", thousands(aim))),
+        found: format!("{}/s", thousands(found)),
+        holds: found >= must,
+        reached: Some(found >= aim),
+    }
+}
+
+fn p99(what: &'static str, case: &CaseReport) -> Option<Goal> {
+    let p99 = case.median()?.latency_us.p99;
+    Some(Goal {
+        what,
+        must: format!("under {P99_MS_MAX} ms"),
+        aim: None,
+        found: format!("{}.{} ms", p99 / 1_000, p99 % 1_000 / 100),
+        holds: p99 < P99_MS_MAX * 1_000,
+        reached: None,
+    })
+}

@@ -1,0 +1,302 @@
+//! `holdfast checkouts`: what is open in the shop and what it waits for; ended, or tried again. Everything goes over HTTP to
+//! a running hub.
+//!
+//! `--output json` prints the hub's answer as it came.
+
+use anyhow::Context;
+use hyper::{HeaderMap, Method};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::tables::{print, table};
+use super::{BadInput, Output};
+use crate::remote::{Remote, RemoteArgs, block_on, escaped};
+
+/// Show the checkouts of a running hub, end them, try them again.
+#[derive(Debug, clap::Args)]
+pub(super) struct Checkouts {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    remote: RemoteArgs,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t, global = true)]
+    output: Output,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Open checkouts, the oldest first, with what each waits for
+    List {
+        /// Only those in this state
+        #[arg(long, value_enum)]
+        state: Option<State>,
+        /// The cursor that an earlier page ended with
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<String>,
+        /// At most so many [default: 1000]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        limit: Option<u64>,
+    },
+    /// One order: where it stands, why its last try failed, what an open one waits for
+    Show {
+        /// Its id
+        #[arg(value_parser = order)]
+        order: String,
+    },
+    /// End a checkout that is not decided; what it took is given back
+    Cancel {
+        /// The order's id
+        #[arg(value_parser = order)]
+        order: String,
+    },
+    /// Send again what was not answered, or check an order out anew that failed
+    Retry {
+        /// The order's id
+        #[arg(value_parser = order)]
+        order: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum State {
+    /// Not decided
+    Pending,
+    /// Failed, and being given back
+    Cancelling,
+}
+
+impl State {
+    const fn name(self) -> &'static str {
+        match self {
+            State::Pending => "pending",
+            State::Cancelling => "cancelling",
+        }
+    }
+}
+
+/// What an order may be called.
+fn order(text: &str) -> Result<String, String> {
+    let id: Result<holdfast_domain::shop::OrderId, _> = text.parse();
+    id.map(|id| id.as_str().to_owned()).map_err(|error| error.to_string())
+}
+
+impl Checkouts {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let output = self.output;
+        let remote = self.remote.open().map_err(BadInput::from)?;
+        block_on(async move {
+            match self.what {
+                What::List { state, after, limit } => list(&remote, state, after, limit, output).await,
+                What::Show { order } => tell(&remote, Method::GET, &path_of(&order), output).await,
+                What::Cancel { order } => {
+                    tell(&remote, Method::POST, &format!("{}/cancel", path_of(&order)), output).await
+                }
+                What::Retry { order } => {
+                    tell(&remote, Method::POST, &format!("{}/retry", path_of(&order)), output).await
+                }
+            }
+        })
+    }
+}
+
+fn path_of(order: &str) -> String {
+    format!("/hub/checkouts/{}", escaped(order))
+}
+
+/// Rows of one page, and of a list where no limit is given.
+const PAGE_ROWS: u64 = 1_000;
+/// Pages that one list asks for: as many as a shop full of open checkouts has.
+const PAGES_MAX: usize = 1_000;
+
+#[derive(Default, Deserialize, Serialize)]
+struct Page {
+    checkouts: Vec<Value>,
+    next: Option<String>,
+}
+
+/// An order as the hub shows it, with its open checkout if there is one.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    order: String,
+    tr: Option<u32>,
+    state: String,
+    user: Option<String>,
+    amount: Option<String>,
+    why: Option<String>,
+    charged: Option<bool>,
+    started_at: Option<String>,
+    since: Option<String>,
+    deadline: Option<String>,
+    waits_for: Option<Vec<String>>,
+    /// The hub's own sentence, such as `waits for stock since 12 s, cancels in 18 s`.
+    detail: Option<String>,
+}
+
+async fn list(
+    remote: &Remote,
+    state: Option<State>,
+    after: Option<String>,
+    limit: Option<u64>,
+    output: Output,
+) -> anyhow::Result<()> {
+    let filter = state.map_or_else(String::new, |state| format!("&state={}", state.name()));
+    let mut all = Page { next: after, ..Page::default() };
+    let mut missing = limit.unwrap_or(PAGE_ROWS);
+    for _ in 0..PAGES_MAX {
+        let after = all.next.take().map_or_else(String::new, |next| format!("&after={}", escaped(&next)));
+        let path = format!("/hub/checkouts?limit={}{filter}{after}", missing.min(PAGE_ROWS));
+        let page: Page = remote.get(&path).await?;
+        missing = missing.saturating_sub(page.checkouts.len() as u64);
+        all.checkouts.extend(page.checkouts);
+        all.next = page.next;
+        if missing == 0 || all.next.is_none() {
+            break;
+        }
+    }
+    if output == Output::Json {
+        return print(&serde_json::to_string(&all)?);
+    }
+    if all.checkouts.is_empty() {
+        return print("no checkout is open");
+    }
+    let header = ["order", "try", "state", "user", "amount", "started", "deadline", "it"];
+    let mut table = table(&header, &["try", "amount"]);
+    for row in all.checkouts {
+        let row: Row = serde_json::from_value(row).context("the hub's answer is no page of checkouts")?;
+        let text = Option::unwrap_or_default;
+        table.add_row(vec![
+            row.order,
+            row.tr.map_or_else(String::new, |tr| tr.to_string()),
+            row.state,
+            text(row.user),
+            text(row.amount),
+            text(row.started_at),
+            text(row.deadline),
+            text(row.detail),
+        ]);
+    }
+    print(&table.to_string())?;
+    match all.next {
+        Some(next) => print(&format!("more: --after {next}")),
+        None => Ok(()),
+    }
+}
+
+/// Asks about one order, or has something done to it, and prints how it stands.
+async fn tell(remote: &Remote, method: Method, path: &str, output: Output) -> anyhow::Result<()> {
+    let name = method.to_string();
+    let answer = remote.exchange(method, path, HeaderMap::new(), bytes::Bytes::new()).await?;
+    if !answer.status.is_success() {
+        anyhow::bail!("the hub refuses {name} {path}: {}", answer.in_words());
+    }
+    if output == Output::Json {
+        return print(String::from_utf8_lossy(&answer.body).trim_end());
+    }
+    let row: Row = serde_json::from_slice(&answer.body).context("the hub's answer is no checkout")?;
+    row.lines().iter().try_for_each(|line| print(line))
+}
+
+impl Row {
+    /// The order in a few lines for people.
+    fn lines(&self) -> Vec<String> {
+        let mut first = format!("order {} is {}", self.order, self.state);
+        match (self.tr, &self.why) {
+            (None, _) => first += "; it was never tried",
+            (Some(tr), None) => first += &format!(" (try {tr})"),
+            (Some(tr), Some(why)) => first += &format!("; try {tr} failed: {}", in_words(why)),
+        }
+        if self.charged == Some(false) {
+            first += "; it was paid before, nothing was charged";
+        }
+        let mut lines = vec![first];
+        if let (Some(user), Some(amount)) = (&self.user, &self.amount) {
+            lines.push(format!("user {user} pays {amount}"));
+        }
+        if let Some(detail) = &self.detail {
+            lines.push(format!("it {detail}"));
+        }
+        let times =
+            [("started", &self.started_at), ("waits since", &self.since), ("deadline", &self.deadline)];
+        let times = times.into_iter().filter_map(|(name, at)| Some(format!("{name} {}", at.as_ref()?)));
+        let times: Vec<String> = times.collect();
+        if !times.is_empty() {
+            lines.push(times.join(", "));
+        }
+        if self.waits_for.as_ref().is_some_and(|sides| !sides.is_empty()) {
+            let order = &self.order;
+            lines.push(match self.state.as_str() {
+                "pending" => format!(
+                    "ask again: holdfast checkouts retry {order}\ngive up: holdfast checkouts cancel {order}"
+                ),
+                _ => format!("ask again: holdfast checkouts retry {order}"),
+            });
+        } else if self.why.is_some() {
+            lines.push(format!("try again: holdfast checkouts retry {}", self.order));
+        }
+        lines
+    }
+}
+
+fn in_words(why: &str) -> &str {
+    match why {
+        "pay" => "the payment was refused",
+        "stock" => "the stock was refused",
+        "both" => "payment and stock were refused",
+        "cancelled" => "an operator cancelled it",
+        "deadline" => "its deadline passed",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(json: &str) -> Vec<String> {
+        serde_json::from_str::<Row>(json).unwrap().lines()
+    }
+
+    #[test]
+    fn an_order_that_was_never_tried() {
+        let told = lines(r#"{"order":"o1","tr":null,"state":"not_paid","user":"u1","amount":"20"}"#);
+        assert_eq!(told, ["order o1 is not_paid; it was never tried", "user u1 pays 20"]);
+    }
+
+    #[test]
+    fn one_that_failed_says_why_and_what_to_do() {
+        let told = lines(r#"{"order":"o1","tr":2,"state":"not_paid","why":"stock"}"#);
+        assert_eq!(
+            told,
+            [
+                "order o1 is not_paid; try 2 failed: the stock was refused",
+                "try again: holdfast checkouts retry o1"
+            ]
+        );
+    }
+
+    #[test]
+    fn one_that_waits_says_for_whom() {
+        let told = lines(
+            r#"{"order":"o1","tr":1,"state":"pending","startedAt":"A","since":"B","deadline":"C",
+                "waitsFor":["stock"],"detail":"waits for stock since 12 s, cancels in 18 s"}"#,
+        );
+        assert_eq!(
+            told,
+            [
+                "order o1 is pending (try 1)",
+                "it waits for stock since 12 s, cancels in 18 s",
+                "started A, waits since B, deadline C",
+                "ask again: holdfast checkouts retry o1\ngive up: holdfast checkouts cancel o1"
+            ]
+        );
+    }
+
+    #[test]
+    fn ids_are_bounded_before_anything_is_sent() {
+        assert!(order("o/1 é").is_ok());
+        assert!(order("").is_err() && order(&"x".repeat(129)).is_err());
+        assert_eq!(path_of("o/1"), "/hub/checkouts/o%2F1");
+    }
+}
