@@ -17,9 +17,7 @@
 //! | `meter`, `disk`, `machine` | what is read beside the clock |
 //! | `depth` | `bench transfers` over a long history: windows, restarts, mass expiry |
 //! | `bench`, `load` | `bench transfers` and `load transfers` |
-//! | `tokens`, `token_journal` | the selector alone, and with a log under it |
-//! | `token_bench` | `bench tokens` |
-//! | `token_load` | `load tokens`: select, then spend or release |
+//! | `tokens` | `bench tokens` and `load tokens`: the selector alone, with a log under it, and over HTTP |
 //! | `report`, `table` | figures as data and for people |
 
 pub mod bench;
@@ -37,9 +35,6 @@ pub mod options;
 mod payments;
 pub mod report;
 mod table;
-pub mod token_bench;
-mod token_journal;
-pub mod token_load;
 pub mod tokens;
 
 pub use bench::bench_transfers;
@@ -49,4 +44,4 @@ pub use fspiop::{FspiopOptions, FspiopReport, bench_fspiop};
 pub use load::{LoadEnd, LoadReport, load_transfers};
 pub use options::{BenchOptions, LoadOptions, Pace, Shape};
 pub use report::BenchReport;
-pub use token_load::{TokenLoadOptions, TokenLoadReport, load_tokens};
+pub use tokens::load::{TokenLoadOptions, TokenLoadReport, load_tokens};

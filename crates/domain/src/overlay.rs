@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::effects::Rows;
 use crate::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use crate::participants::{Account, FundsMovement, Name, Participant};
-use crate::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenOverlay, TokenRow};
+use crate::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenOverlay, TokenView};
 use crate::transfers::Transfer;
 use crate::view::View;
 
@@ -91,7 +91,7 @@ impl<V: View> View for Overlay<'_, V> {
         due
     }
 
-    fn token(&self, id: &TokenId) -> Option<&TokenRow> {
+    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
         self.tokens.token(self.base, id)
     }
 

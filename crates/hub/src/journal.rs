@@ -76,12 +76,14 @@ impl Desk {
         })
     }
 
-    fn release(&self, answers: Answers, durable: &Result<(), String>) {
+    /// Lets the answers go. `followed` is called before, as soon as the index of tokens has taken the frame over.
+    fn release(&self, answers: Answers, durable: &Result<(), String>, followed: &dyn Fn()) {
         let started = Instant::now();
         if let (Ok(()), Some(index), false) = (durable, &self.tokens, answers.tokens.is_empty()) {
             // Before the answers: who was told of a lock can spend it, who was told of tokens can select them.
             index.follow(&answers.tokens, answers.time);
         }
+        followed();
         for (answer, outcomes) in answers.outcomes {
             answer(match durable {
                 Ok(()) => Ok(outcomes),
@@ -149,7 +151,7 @@ impl Journal {
             Kind::Inline { desk, pending } => {
                 let (frame, header) = pending.take().expect("a frame was begun");
                 let durable = desk.append(frame, &header);
-                desk.release(answers, &durable);
+                desk.release(answers, &durable, &|| {});
                 durable.is_ok()
             }
             Kind::Threaded { jobs, .. } => {
@@ -184,8 +186,8 @@ fn work(mut desk: Desk, inbox: &Receiver<Job>, done: &dyn Fn()) {
         match job {
             Job::Frame(frame, header) => durable = desk.append(frame, &header),
             Job::Answers(answers) => {
-                desk.release(answers, &durable);
-                done();
+                // The next frame is closed and decided while the answers of this one go out.
+                desk.release(answers, &durable, done);
             }
         }
     }

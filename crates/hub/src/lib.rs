@@ -44,7 +44,6 @@ mod pace;
 mod progress;
 mod replay;
 mod retention;
-mod token_audit;
 pub mod tokens;
 pub mod verify;
 mod writer;

@@ -7,7 +7,7 @@ use holdfast_domain::command::{Key, SetEndpoint};
 use holdfast_domain::effects::{Effects, Rows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
-use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow};
+use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
@@ -93,8 +93,8 @@ impl View for MemoryStore {
         self.holds.due(now, max)
     }
 
-    fn token(&self, id: &TokenId) -> Option<&TokenRow> {
-        self.tokens.token(id)
+    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
+        self.tokens.token(id).map(TokenRow::view)
     }
 
     fn is_consumed(&self, id: &TokenId) -> bool {

@@ -203,7 +203,7 @@ fn completed_at(row: &CallbackRow, facts: &Facts) -> Millis {
 }
 
 fn put_body(row: &CallbackRow, state: TransferState, facts: &Facts) -> Value {
-    let completion = facts.transfer.as_ref().and_then(|transfer| transfer.completion);
+    let completion = facts.transfer.as_ref().and_then(Transfer::completion);
     match (state, completion) {
         (TransferState::Committed, Some(completion)) => {
             fulfil_body(&completion.digest, completed_at(row, facts))

@@ -8,7 +8,7 @@ use holdfast_bench::fspiop::{
     CONNECTIONS_DEFAULT, FspiopOptions, IN_FLIGHT_DEFAULT, PARTICIPANTS_DEFAULT, Way, bench_fspiop,
 };
 use holdfast_bench::options::{ACCOUNTS_DEFAULT, BATCH_PAYMENTS_DEFAULT, RUNS_DEFAULT, parse_count};
-use holdfast_bench::token_bench::{self, Parts, TokensOptions, bench_tokens};
+use holdfast_bench::tokens::{self as token_bench, Parts, TokensOptions, bench_tokens};
 use holdfast_bench::{BenchError, BenchOptions, DepthOptions, Shape, bench_depth, bench_transfers};
 
 use super::{BadInput, Output};
@@ -25,6 +25,23 @@ enum What {
     Transfers(Transfers),
     Fspiop(Fspiop),
     Tokens(Tokens),
+}
+
+/// What every run is told.
+#[derive(Debug, clap::Args)]
+struct Run {
+    /// Where the data lies; must be on a disk [default: a temporary directory in ./target or the system's]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Leave the data there
+    #[arg(long)]
+    keep: bool,
+    /// From where names and amounts come
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Who reads the figures
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
 }
 
 /// Two-phase payments against a server of its own: rates, latencies, costs, and the raw disk beside them.
@@ -63,18 +80,8 @@ struct Transfers {
     /// Accounts that payments are spread over
     #[arg(long, default_value_t = ACCOUNTS_DEFAULT)]
     accounts: u32,
-    /// Where the server's data lies; must be on a disk [default: a temporary directory in ./target or the system's]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Leave the data there
-    #[arg(long)]
-    keep: bool,
-    /// From where ids and amounts come
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Who reads the figures
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    run: Run,
 }
 
 /// Payments over the JSON path (FSPIOP 1.1) against a server of its own, with Prefer: wait and with callbacks.
@@ -101,18 +108,8 @@ struct Fspiop {
     /// Participants that payments are spread over
     #[arg(long, default_value_t = PARTICIPANTS_DEFAULT)]
     participants: u32,
-    /// Where the server's data lies; must be on a disk [default: a temporary directory in ./target or the system's]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Leave the data there
-    #[arg(long)]
-    keep: bool,
-    /// From where ids and amounts come
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Who reads the figures
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    run: Run,
 }
 
 /// Selecting tokens: the library alone, the vault with its log, and the vault over HTTP.
@@ -135,18 +132,8 @@ struct Tokens {
     /// Connections to the hub, each with one request under way
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT)]
     connections: usize,
-    /// Where the data lies; must be on a disk [default: a temporary directory in ./target or the system's]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Leave the data there
-    #[arg(long)]
-    keep: bool,
-    /// From where names and amounts come
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Who reads the figures
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    run: Run,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -213,7 +200,7 @@ impl Bench {
 }
 
 fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.output;
+    let output = flags.run.output;
     let Some(shape) = shape(&flags) else { return depth(flags, program) };
     if flags.open_holds.is_some() {
         return Err(BadInput::from(anyhow::anyhow!("--open-holds needs --shape depth")).into());
@@ -227,16 +214,16 @@ fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
         batch: flags.batch,
         connections: flags.connections,
         accounts: flags.accounts,
-        data: flags.data,
-        keep: flags.keep,
-        seed: flags.seed,
+        data: flags.run.data,
+        keep: flags.run.keep,
+        seed: flags.run.seed,
         progress: true,
     });
     print_report(&report.map_err(told)?, output)
 }
 
 fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.output;
+    let output = flags.run.output;
     let report = bench_depth(&DepthOptions {
         program,
         payments: flags.payments.unwrap_or(BATCH_PAYMENTS_DEFAULT),
@@ -245,9 +232,9 @@ fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
         batch: flags.batch,
         connections: flags.connections,
         accounts: flags.accounts,
-        data: flags.data,
-        keep: flags.keep,
-        seed: flags.seed,
+        data: flags.run.data,
+        keep: flags.run.keep,
+        seed: flags.run.seed,
         progress: true,
     });
     let report = report.map_err(told)?;
@@ -259,7 +246,7 @@ fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
 }
 
 fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.output;
+    let output = flags.run.output;
     let report = bench_fspiop(&FspiopOptions {
         program,
         ways: match flags.answers {
@@ -272,9 +259,9 @@ fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {
         connections: flags.connections,
         in_flight: flags.in_flight,
         participants: flags.participants,
-        data: flags.data,
-        keep: flags.keep,
-        seed: flags.seed,
+        data: flags.run.data,
+        keep: flags.run.keep,
+        seed: flags.run.seed,
         progress: true,
     });
     print_report(&report.map_err(told)?, output)
@@ -287,7 +274,7 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
         journal: wanted(PartName::Journal),
         http: wanted(PartName::Http),
     };
-    let output = flags.output;
+    let output = flags.run.output;
     let report = bench_tokens(&TokensOptions {
         program,
         parts,
@@ -295,9 +282,9 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
         selections: flags.selections,
         http_selections: flags.http_selections,
         connections: flags.connections,
-        data: flags.data,
-        keep: flags.keep,
-        seed: flags.seed,
+        data: flags.run.data,
+        keep: flags.run.keep,
+        seed: flags.run.seed,
         progress: true,
     });
     print_report(&report.map_err(told)?, output)

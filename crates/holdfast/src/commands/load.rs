@@ -2,8 +2,8 @@
 
 use anyhow::{Context, ensure};
 use holdfast_bench::options::{SINGLE_CONNECTIONS_DEFAULT, parse_count};
-use holdfast_bench::token_load::Ending;
-use holdfast_bench::token_load::options::{
+use holdfast_bench::tokens::load::Ending;
+use holdfast_bench::tokens::load::options::{
     AMOUNT_MAX_DEFAULT, IN_FLIGHT_DEFAULT, TOKENS_DEFAULT, WALLETS_DEFAULT,
 };
 use holdfast_bench::{LoadEnd, LoadOptions, Pace, TokenLoadOptions, load_tokens, load_transfers};

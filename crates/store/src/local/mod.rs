@@ -54,7 +54,7 @@ use holdfast_domain::command::{Key, SetEndpoint};
 use holdfast_domain::effects::{Effects, Rows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
-use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow};
+use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
@@ -181,8 +181,8 @@ impl View for LocalStore {
         self.hot.due(now, max)
     }
 
-    fn token(&self, id: &TokenId) -> Option<&TokenRow> {
-        self.vault.token(id)
+    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
+        self.vault.token(id).map(TokenRow::view)
     }
 
     fn is_consumed(&self, id: &TokenId) -> bool {
@@ -261,14 +261,12 @@ impl Store for LocalStore {
     fn load(&mut self, keys: &mut dyn Iterator<Item = Key<'_>>) -> Result<(), StoreError> {
         let mut unknown = std::mem::take(&mut self.unknown);
         unknown.clear();
+        let mut tokens = Vec::new();
         for key in keys {
             let id = match key {
                 Key::Transfer(id) => id,
                 Key::Token(id) => {
-                    // What lives is not consumed.
-                    if self.vault.token(id).is_none() {
-                        self.past.ask_token(&self.spent, id);
-                    }
+                    tokens.push((self.vault.hash(id), id));
                     continue;
                 }
                 Key::Spender(spender) => {
@@ -289,6 +287,13 @@ impl Store for LocalStore {
             self.bring(TransferId(id), place)?;
         }
         self.unknown = unknown;
+        // Nothing stands between two of these, so that the machine fetches the rows of several at a time.
+        for (hash, id) in tokens {
+            // What lives is not consumed.
+            if !self.vault.lives(hash, id) {
+                self.past.ask_token(&self.spent, id);
+            }
+        }
         self.past.bring(&self.place, &self.spent)
     }
 
