@@ -139,6 +139,8 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_READ_MAX)
         .max_buf_size(READ_BUFFER_MAX)
+        // Who closes its side, even its sending side alone, has hung up: what it waits for is called off, and its place
+        // is free. A client that is gone for good looks just the same from here.
         .half_close(false);
     let connection = watcher.watch(builder.serve_connection(TokioIo::new(stream), service));
     if let Err(error) = connection.await {

@@ -17,9 +17,7 @@
 //! | `meter`, `disk`, `machine` | what is read beside the clock |
 //! | `depth` | `bench transfers` over a long history: windows, restarts, mass expiry |
 //! | `bench`, `load` | `bench transfers` and `load transfers` |
-//! | `tokens`, `token_journal` | the selector alone, and with a log under it |
-//! | `token_bench` | `bench tokens` |
-//! | `token_load` | `load tokens`: select, then spend or release |
+//! | `tokens` | `bench tokens` and `load tokens`: the selector alone, with a log under it, and over HTTP |
 //! | `shop` | `load checkout` and `bench checkout` |
 //! | `line`, `pace` | one connection; when the rounds of a load begin |
 //! | `report`, `table` | figures as data and for people |
@@ -42,9 +40,6 @@ mod payments;
 pub mod report;
 pub mod shop;
 mod table;
-pub mod token_bench;
-mod token_journal;
-pub mod token_load;
 pub mod tokens;
 
 pub use bench::bench_transfers;
@@ -56,4 +51,4 @@ pub use options::{BenchOptions, LoadOptions, Pace, Shape};
 pub use report::BenchReport;
 pub use shop::{CheckoutBenchOptions, CheckoutReport, bench_checkout};
 pub use shop::{CheckoutLoadOptions, CheckoutLoadReport, load_checkouts};
-pub use token_load::{TokenLoadOptions, TokenLoadReport, load_tokens};
+pub use tokens::load::{TokenLoadOptions, TokenLoadReport, load_tokens};

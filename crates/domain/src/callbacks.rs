@@ -266,7 +266,7 @@ impl<'a, V: View> StepCalls<'a, V> {
     /// same: what a transfer refuses once (not RESERVED, or too late) it never takes later.
     fn took(&self, id: TransferId, source: ParticipantId, completion: Completion) -> bool {
         let known = self.after.transfer(id).expect("a transfer that has a state is known");
-        known.payee == source && known.completion == Some(completion)
+        known.payee == source && known.completion() == Some(completion)
     }
 }
 

@@ -60,6 +60,16 @@ impl Command {
         }
     }
 
+    /// Whether it is decided alone, seeing all that the commands before it did, and not in one step with its neighbours.
+    #[must_use]
+    pub const fn stands_alone(&self) -> bool {
+        match self {
+            // A prepare that tokens pay for must see what the commands before it did to tokens.
+            Command::Prepare(prepare) => prepare.funding.is_some(),
+            other => other.transfer().is_none(),
+        }
+    }
+
     /// Shows all that has perhaps ended and that the decision may have to know of.
     pub fn each_key<'a>(&'a self, show: &mut dyn FnMut(Key<'a>)) {
         match self {

@@ -63,15 +63,11 @@ fn sub_batches(commands: &[Command]) -> Vec<Range<usize>> {
     let earlier = earlier_commands(commands);
     let mut batches = Vec::with_capacity(1);
     let mut start = 0;
-    // A prepare that tokens pay for must see what the commands before it did to tokens.
-    let is_funded =
-        |command: &Command| matches!(command, Command::Prepare(prepare) if prepare.funding.is_some());
-    let stands_alone = |command: &Command| command.transfer().is_none() || is_funded(command);
     for (at, command) in commands.iter().enumerate() {
-        let after_lone = at > start && stands_alone(&commands[at - 1]);
+        let after_lone = at > start && commands[at - 1].stands_alone();
         let sees_earlier =
             earlier.get(at).is_some_and(|earlier| earlier.is_some_and(|earlier| earlier >= start));
-        if at > start && (after_lone || stands_alone(command) || sees_earlier) {
+        if at > start && (after_lone || command.stands_alone() || sees_earlier) {
             batches.push(start..at);
             start = at;
         }

@@ -9,7 +9,7 @@ use crate::money::{Amount, Balance};
 use crate::participants::{Account, FundsMovement, Participant};
 use crate::shop::{Alarm, ShopEffect, ShopMessage, ShopOutcome};
 use crate::tokens::{TokenEffect, TokenOutcome};
-use crate::transfers::{Code, Completion, Reason, Transfer, TransferState};
+use crate::transfers::{Code, Completion, Proof, Reason, Transfer, TransferState};
 
 /// Everything that the commands of one frame do, each list in the order of processing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -267,7 +267,7 @@ impl Outcome {
             code: row.code,
             reason: row.reason,
             subject: row.no.0,
-            value: row.final_value.or(row.reserved_value).unwrap_or_default(),
+            value: row.final_value.get().or_else(|| row.reserved_value.get()).unwrap_or_default(),
             token: None,
             shop: None,
         }
@@ -371,16 +371,16 @@ impl Step<'_> {
         self.shop.iter().for_each(|effect| rows.shop_effect(effect));
         self.state_changes.iter().for_each(|row| row.apply(now, rows));
         for row in self.completions {
-            rows.transfer_mut(row.transfer).completion = Some(row.completion);
+            rows.transfer_mut(row.transfer).proof = Proof::Completed(row.completion);
         }
         for row in self.position_changes {
             let account = rows.account_mut(row.account);
             (account.value, account.changed_at) = (row.value, now);
             let transfer = rows.transfer_mut(row.transfer);
             if row.change > Amount::ZERO {
-                transfer.reserved_value = Some(row.value);
+                transfer.reserved_value = row.value.into();
             } else {
-                transfer.final_value = Some(row.value);
+                transfer.final_value = row.value.into();
             }
         }
     }
@@ -400,8 +400,8 @@ impl StateChange {
         );
         transfer.state = self.state;
         transfer.changed_at = now;
-        if self.state.is_final() {
-            transfer.condition = None;
+        if self.state.is_final() && transfer.condition().is_some() {
+            transfer.proof = Proof::Nothing;
         }
         if self.code.is_some() {
             transfer.code = self.code;

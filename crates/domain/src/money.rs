@@ -4,6 +4,7 @@
 //! number of transfers that a log can hold reaches its bounds, so a settled position step cannot overflow.
 
 use std::fmt;
+use std::num::NonZeroI128;
 use std::ops::Add;
 use std::str::FromStr;
 
@@ -20,6 +21,34 @@ pub struct Amount(pub i64);
 /// A running sum of amounts: a position, a settlement balance, a total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Balance(pub i128);
+
+/// A balance that may not be there, in no more room than one that is: open transfers have two of them each, and there may be
+/// millions. Holds every balance but the lowest number of 128 bits, which no sum of amounts comes near.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OptionalBalance(Option<NonZeroI128>);
+
+impl OptionalBalance {
+    /// None.
+    pub const NONE: OptionalBalance = OptionalBalance(None);
+
+    /// The balance, if it is there.
+    #[must_use]
+    pub fn get(self) -> Option<Balance> {
+        self.0.map(|kept| Balance(kept.get() ^ i128::MIN))
+    }
+
+    /// Whether it is there.
+    #[must_use]
+    pub const fn is_some(self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl From<Balance> for OptionalBalance {
+    fn from(balance: Balance) -> OptionalBalance {
+        OptionalBalance(NonZeroI128::new(balance.0 ^ i128::MIN))
+    }
+}
 
 /// Why a text is not an amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,7 @@ use crate::shop::{
     CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopOverlay, ShopView,
     Sides, UserId, UserRow,
 };
-use crate::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenOverlay, TokenRow};
+use crate::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenOverlay, TokenView};
 use crate::transfers::Transfer;
 use crate::view::View;
 
@@ -97,7 +97,7 @@ impl<V: View> View for Overlay<'_, V> {
         due
     }
 
-    fn token(&self, id: &TokenId) -> Option<&TokenRow> {
+    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
         self.tokens.token(self.base, id)
     }
 

@@ -25,6 +25,12 @@ pub enum Bug {
     KeptInput = 9,
     /// A lock takes no notice of the live lock of another.
     LockOverLock = 10,
+    /// A checkout that fails gives the credit back that it took, and then once more.
+    GivenBackTwice = 11,
+    /// A cancel does not look whether the checkout is decided, and decides it again.
+    DecidedTwice = 12,
+    /// A deadline undoes the sides that have not answered, and forgets the one that took.
+    ForgottenTaker = 13,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -78,6 +84,21 @@ pub(crate) fn kept_input() -> bool {
 #[inline(always)]
 pub(crate) fn lock_over_lock() -> bool {
     switch::is(Bug::LockOverLock)
+}
+
+#[inline(always)]
+pub(crate) fn given_back_twice() -> bool {
+    switch::is(Bug::GivenBackTwice)
+}
+
+#[inline(always)]
+pub(crate) fn decided_twice() -> bool {
+    switch::is(Bug::DecidedTwice)
+}
+
+#[inline(always)]
+pub(crate) fn forgotten_taker() -> bool {
+    switch::is(Bug::ForgottenTaker)
 }
 
 /// Asked by the loop that releases answers.

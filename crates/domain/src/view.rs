@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use crate::participants::{Account, FundsMovement, Name, Participant};
 use crate::shop::ShopView;
-use crate::tokens::{LockRow, SpendRow, TokenId, TokenRow};
+use crate::tokens::{LockRow, SpendRow, TokenId, TokenView};
 use crate::transfers::Transfer;
 
 /// The state before a frame.
@@ -31,7 +31,7 @@ pub trait View: ShopView {
     /// Up to `max` open holds with `expiration < now`, ordered by expiration, then number.
     fn due(&self, now: Millis, max: usize) -> Vec<TransferNo>;
     /// The live token of that id.
-    fn token(&self, id: &TokenId) -> Option<&TokenRow>;
+    fn token(&self, id: &TokenId) -> Option<TokenView<'_>>;
     /// Whether that id is gone for good. Known of ids that the frame's commands name.
     fn is_consumed(&self, id: &TokenId) -> bool;
     /// What a spender has locked; the lease may have run out.

@@ -10,6 +10,11 @@ mod why;
 
 use std::process::ExitCode;
 
+/// Payments are made on one thread, decided on another and answered on a third: the system's allocator makes them wait for
+/// each other's locks.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     commands::run()
 }

@@ -11,6 +11,7 @@ use holdfast_log::{
     FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, SegmentReader, Tail,
 };
 use holdfast_store::{LocalStore, StoreError, reached, recover};
+use tokio::sync::oneshot;
 
 use crate::alarm::StopAlarm;
 use crate::backup::{BackupError, BackupStatus, Backups, Source};
@@ -478,9 +479,12 @@ fn look_again(intake: &Arc<Intake<LocalStore>>, index: &Arc<TokenIndex>) -> Look
     let (intake, index) = (Arc::clone(intake), Arc::clone(index));
     Arc::new(move |id| {
         let index = Arc::clone(&index);
+        let (done, looked) = oneshot::channel();
         let query: Query<LocalStore> = Box::new(move |core| {
+            // Dropped at the end, which tells the asker.
+            let _done: oneshot::Sender<()> = done;
             let (store, time) = (core.store(), core.last_time());
-            let holder = store.token(&id).and_then(|row| row.holder.as_ref());
+            let holder = store.token(&id).and_then(|row| row.holder);
             let Some(lock) = holder.and_then(|holder| store.lock(holder)).filter(|lock| lock.is_live(time))
             else {
                 return;
@@ -489,8 +493,9 @@ fn look_again(intake: &Arc<Intake<LocalStore>>, index: &Arc<TokenIndex>) -> Look
                 tracing::error!(%refusal, spender = %lock.spender, "the index of tokens cannot take over a lock of the log");
             }
         });
-        // If the intake is full the next one who meets the lock asks again.
+        // If the intake is full the question is dropped, and the next one who meets the lock asks again.
         drop(intake.ask(query));
+        looked
     })
 }
 

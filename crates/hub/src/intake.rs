@@ -9,7 +9,9 @@ use holdfast_domain::records::Sealed;
 
 use crate::clock::{ClockFault, Reading};
 use crate::core::Core;
-use crate::limits::{HubOptions, QUESTIONS_PER_TURN_MAX, SUBMISSION_BYTES_MAX, SUBMISSION_RECORDS_MAX};
+use crate::limits::{
+    FRAME_LONE_COMMANDS_MAX, HubOptions, QUESTIONS_PER_TURN_MAX, SUBMISSION_BYTES_MAX, SUBMISSION_RECORDS_MAX,
+};
 use crate::meters::Meters;
 
 /// Why commands were not taken. Nothing of them was stored, except after [`Refusal::Unknown`].
@@ -70,6 +72,8 @@ struct State<S> {
     bytes: usize,
     /// A frame is being written: the next one is closed when it is durable, with all that has come by then.
     journal_busy: bool,
+    /// The writer sleeps: only then is it worth a system call to wake it.
+    writer_waits: bool,
     confirmed_clock: Option<Reading>,
     /// Questions that wait for a checkpoint of what is durable now.
     after_checkpoint: Vec<Query<S>>,
@@ -95,6 +99,7 @@ impl<S> Intake<S> {
             records: 0,
             bytes: 0,
             journal_busy: false,
+            writer_waits: false,
             confirmed_clock: None,
             after_checkpoint: Vec::new(),
             closed: None,
@@ -133,8 +138,12 @@ impl<S> Intake<S> {
         state.records += count;
         state.bytes += bytes;
         state.submissions.push_back(submission);
+        // While a frame is being written the writer would not go on; it looks around when that is done.
+        let wakes = state.writer_waits && !state.journal_busy;
         drop(state);
-        self.changed.notify_all();
+        if wakes {
+            self.changed.notify_all();
+        }
         Ok(())
     }
 
@@ -221,8 +230,11 @@ impl<S> Intake<S> {
     }
 
     pub(crate) fn set_journal_busy(&self, busy: bool) {
-        self.lock().journal_busy = busy;
-        if !busy {
+        let mut state = self.lock();
+        state.journal_busy = busy;
+        let wakes = state.writer_waits && !busy;
+        drop(state);
+        if wakes {
             self.changed.notify_all();
         }
     }
@@ -238,12 +250,14 @@ impl<S> Intake<S> {
                     && !state.woken
                     && state.closed.is_none())
         };
-        let state = self.lock();
+        let mut state = self.lock();
+        state.writer_waits = true;
         let waited = self.changed.wait_timeout_while(state, patience, idle);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         // Time may be up while a frame is still on its way to the disk.
         let busy = |state: &mut State<S>| state.journal_busy;
-        let state = self.changed.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.changed.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner);
+        state.writer_waits = false;
         state.closed.is_none() || !state.submissions.is_empty() || !state.queries.is_empty()
     }
 
@@ -252,13 +266,15 @@ impl<S> Intake<S> {
         let mut state = self.lock();
         state.woken = false;
         let mut submissions = Vec::with_capacity(state.submissions.len().min(1024));
-        let mut bytes = 0;
+        let (mut bytes, mut lone) = (0, 0);
         while let Some(next) = state.submissions.front() {
             let length = next.records.bytes().len();
-            if bytes > 0 && bytes + length > self.options.frame_bytes_max {
+            let full = bytes + length > self.options.frame_bytes_max || lone >= FRAME_LONE_COMMANDS_MAX;
+            if bytes > 0 && full {
                 break;
             }
             bytes += length;
+            lone += next.records.commands().iter().filter(|command| command.stands_alone()).count();
             state.records -= next.records.commands().len();
             submissions.extend(state.submissions.pop_front());
         }

@@ -88,7 +88,8 @@ impl Desk {
         })
     }
 
-    fn release(&self, answers: Answers, durable: &Result<(), String>) {
+    /// Lets the answers go. `followed` is called before, as soon as the index of tokens has taken the frame over.
+    fn release(&self, answers: Answers, durable: &Result<(), String>, followed: &dyn Fn()) {
         let started = Instant::now();
         let followers = self.followers.as_ref().filter(|_| durable.is_ok());
         if let (Some(followers), false) = (followers, answers.tokens.is_empty()) {
@@ -98,6 +99,7 @@ impl Desk {
         if let (Some(followers), false) = (followers, answers.shop.is_empty()) {
             followers.shop.follow(&answers.shop);
         }
+        followed();
         for (answer, outcomes) in answers.outcomes {
             if let Some(followers) = followers {
                 followers.shop.count_repeats(&outcomes);
@@ -166,7 +168,7 @@ impl Journal {
             Kind::Inline { desk, pending } => {
                 let (frame, header) = pending.take().expect("a frame was begun");
                 let durable = desk.append(frame, &header);
-                desk.release(answers, &durable);
+                desk.release(answers, &durable, &|| {});
                 durable.is_ok()
             }
             Kind::Threaded { jobs, .. } => {
@@ -201,8 +203,8 @@ fn work(mut desk: Desk, inbox: &Receiver<Job>, done: &dyn Fn()) {
         match job {
             Job::Frame(frame, header) => durable = desk.append(frame, &header),
             Job::Answers(answers) => {
-                desk.release(answers, &durable);
-                done();
+                // The next frame is closed and decided while the answers of this one go out.
+                desk.release(answers, &durable, done);
             }
         }
     }

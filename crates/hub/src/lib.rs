@@ -46,8 +46,6 @@ mod progress;
 mod replay;
 mod retention;
 pub mod shop;
-mod shop_audit;
-mod token_audit;
 pub mod tokens;
 pub mod verify;
 mod writer;

@@ -16,6 +16,9 @@ pub const SUBMISSION_RECORDS_MAX: usize = batch::RECORDS_MAX;
 pub const SUBMISSION_BYTES_MAX: usize = records::RECORD_BYTES_MAX;
 /// Payload at which a frame is closed, in bytes. One submission may pass it; it is then a frame of its own.
 pub const FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Commands that are decided one by one (tokens, operators) at which a frame is closed. They cost ten times what a payment
+/// does: in frames of thousands, those who wait and the one who decides would take turns instead of working side by side.
+pub const FRAME_LONE_COMMANDS_MAX: usize = 512;
 /// Records that may wait in front of the writer; more are refused as busy.
 pub const INTAKE_RECORDS_MAX: usize = 131_072;
 /// Bytes of records that may wait in front of the writer.

@@ -128,6 +128,10 @@ pub struct Verified {
     pub transfers: u64,
     /// Holds that are open.
     pub open_holds: usize,
+    /// Tokens that live.
+    pub tokens: usize,
+    /// Locks on them; the lease of some may have run out.
+    pub token_locks: usize,
     /// The store's files.
     pub store: StoreReport,
     /// What is wrong.
@@ -245,6 +249,8 @@ fn attempt(
         check.find(StoreFinding { file, position: None, found, from_later_release: false });
     }
     let position_changes = auditor.rows;
+    let mut token_locks = 0;
+    core.store().locks(&mut |_| token_locks += 1);
     let books = auditor.finish(core.store());
     let store = check.finish();
     let problems = problems(&books, &store, beginning, shortened, (log.end, core.end()));
@@ -256,6 +262,8 @@ fn attempt(
         accounts: core.store().accounts().len(),
         transfers: core.store().next_transfer().0,
         open_holds: core.store().open_holds(),
+        tokens: core.store().token_count(),
+        token_locks,
         store,
         problems,
         log,

@@ -146,7 +146,7 @@ fn a_transfer_is_found_by_id_and_number(store: &mut impl Store) {
     frame(store, 10, &[prepare(7, 100, 1_000), prepare(8, 200, 1_000)]);
     let row = find(store, 8).expect("by id");
     assert_eq!(
-        (row.no, row.state, row.reserved_value),
+        (row.no, row.state, row.reserved_value.get()),
         (TransferNo(1), TransferState::Reserved, Some(Balance(300)))
     );
     assert_eq!(store.transfer_numbered(TransferNo(0)).map(|row| row.id), Some(TransferId(7)));
@@ -154,7 +154,7 @@ fn a_transfer_is_found_by_id_and_number(store: &mut impl Store) {
     frame(store, 20, &[fulfil(8)]);
     let row = find(store, 8).expect("by id");
     assert_eq!(
-        (row.state, row.changed_at, row.final_value),
+        (row.state, row.changed_at, row.final_value.get()),
         (TransferState::Committed, 20, Some(Balance(-200)))
     );
     let open =

@@ -11,7 +11,7 @@ use holdfast_domain::shop::{
     CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView, Sides, UserId,
     UserRow,
 };
-use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow};
+use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
@@ -100,8 +100,8 @@ impl View for MemoryStore {
         self.holds.due(now, max)
     }
 
-    fn token(&self, id: &TokenId) -> Option<&TokenRow> {
-        self.tokens.token(id)
+    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
+        self.tokens.token(id).map(TokenRow::view)
     }
 
     fn is_consumed(&self, id: &TokenId) -> bool {

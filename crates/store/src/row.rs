@@ -23,8 +23,8 @@
 //! form, so equal rows have equal bytes, and what is not that form is refused.
 
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
-use holdfast_domain::money::{Amount, Balance};
-use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
+use holdfast_domain::money::{Amount, Balance, OptionalBalance};
+use holdfast_domain::transfers::{Code, Completion, CompletionKind, Proof, Reason, Transfer, TransferState};
 
 use crate::bytes::{Cursor, optional, put, put_wide, zigzag, zigzag_wide};
 
@@ -42,12 +42,12 @@ pub(crate) fn write(row: &Transfer, out: &mut Vec<u8>) {
     let flag = |there: bool, flag: u8| if there { flag } else { 0 };
     let flags = flag(row.payer_account.is_some(), PAYER_ACCOUNT)
         | flag(row.payee_account.is_some(), PAYEE_ACCOUNT)
-        | flag(row.condition.is_some(), CONDITION)
+        | flag(row.condition().is_some(), CONDITION)
         | flag(row.code.is_some(), CODE)
         | flag(row.reason.is_some(), REASON)
         | flag(row.reserved_value.is_some(), RESERVED_VALUE)
         | flag(row.final_value.is_some(), FINAL_VALUE);
-    let completed = row.completion.map_or(0, |completion| completion.kind as u8);
+    let completed = row.completion().map_or(0, |completion| completion.kind as u8);
     out.extend_from_slice(&[row.state.number() | completed << 4, flags]);
     put(out, row.no.0);
     put(out, u64::from(row.payer.0));
@@ -64,15 +64,17 @@ pub(crate) fn write(row: &Transfer, out: &mut Vec<u8>) {
     put(out, zigzag(row.changed_at.wrapping_sub(row.prepared_at)));
     put(out, zigzag(row.expiration.wrapping_sub(row.prepared_at)));
     out.extend_from_slice(&row.hash);
-    let digest = row.completion.as_ref().map(|completion| &completion.digest);
-    for bytes in [row.condition.as_ref(), digest].into_iter().flatten() {
-        out.extend_from_slice(bytes);
+    match &row.proof {
+        Proof::Nothing => {}
+        Proof::Condition(bytes) | Proof::Completed(Completion { digest: bytes, .. }) => {
+            out.extend_from_slice(bytes);
+        }
     }
     if let Some(code) = row.code {
         put(out, u64::from(code.number()));
     }
     out.extend(row.reason.map(|reason| reason as u8));
-    for value in [row.reserved_value, row.final_value].into_iter().flatten() {
+    for value in [row.reserved_value, row.final_value].into_iter().filter_map(OptionalBalance::get) {
         put_wide(out, zigzag_wide(value.0));
     }
 }
@@ -106,13 +108,22 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Transfer> {
     let changed_at = prepared_at.wrapping_add(from.signed()?);
     let expiration = prepared_at.wrapping_add(from.signed()?);
     let hash = from.array()?;
-    let condition = optional(there(CONDITION), || from.array())?;
+    let condition: Option<[u8; 32]> = optional(there(CONDITION), || from.array())?;
     let digest = optional(completed.is_some(), || from.array())?;
-    let completion = completed.zip(digest).map(|(kind, digest)| Completion { kind, digest });
+    let proof = match (completed.zip(digest), condition) {
+        (Some((kind, digest)), None) => Proof::Completed(Completion { kind, digest }),
+        (None, Some(condition)) => Proof::Condition(condition),
+        (None, None) => Proof::Nothing,
+        // Who has accepted a fulfil or abort has forgotten the condition.
+        (Some(_), Some(_)) => return None,
+    };
     let code = optional(there(CODE), || from.varint().and_then(Code::of_payee))?;
     let reason = optional(there(REASON), || from.array().and_then(|[number]| Reason::from_number(number)))?;
-    let reserved_value = optional(there(RESERVED_VALUE), || from.wide().map(Balance))?;
-    let final_value = optional(there(FINAL_VALUE), || from.wide().map(Balance))?;
+    let mut value = |flag| match optional(there(flag), || from.wide().map(Balance))? {
+        Some(balance) => Some(OptionalBalance::from(balance)).filter(|kept| kept.is_some()),
+        None => Some(OptionalBalance::NONE),
+    };
+    let (reserved_value, final_value) = (value(RESERVED_VALUE)?, value(FINAL_VALUE)?);
     from.0.is_empty().then_some(Transfer {
         no,
         id,
@@ -123,12 +134,11 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Transfer> {
         currency,
         amount,
         expiration,
-        condition,
+        proof,
         hash,
         state,
         code,
         reason,
-        completion,
         offset,
         prepared_at,
         changed_at,
@@ -157,24 +167,23 @@ mod tests {
             currency: "USD".parse().unwrap(),
             amount: Amount(1_000_000),
             expiration: 1_790_000_060_000,
-            condition: None,
             hash: [0xaa; 32],
             state: TransferState::Committed,
             code: None,
             reason: None,
-            completion: Some(Completion { kind: CompletionKind::Commit, digest: [0xbb; 32] }),
+            proof: Proof::Completed(Completion { kind: CompletionKind::Commit, digest: [0xbb; 32] }),
             offset: 300_000_000,
             prepared_at: 1_790_000_000_000,
             changed_at: 1_790_000_000_350,
-            reserved_value: Some(Balance(1_200_000_000)),
-            final_value: Some(Balance(-1_200_000_001)),
+            reserved_value: Balance(1_200_000_000).into(),
+            final_value: Balance(-1_200_000_001).into(),
         }
     }
 
     fn reserved() -> Transfer {
         let prepared_at = committed().prepared_at;
-        let open =
-            Transfer { condition: Some([0xcc; 32]), completion: None, final_value: None, ..committed() };
+        let (proof, final_value) = (Proof::Condition([0xcc; 32]), OptionalBalance::NONE);
+        let open = Transfer { proof, final_value, ..committed() };
         Transfer { state: TransferState::Reserved, changed_at: prepared_at, ..open }
     }
 
@@ -189,8 +198,7 @@ mod tests {
             reason: Some(Reason::AmountNotPositive),
             expiration: i64::MIN,
             offset: 0,
-            reserved_value: None,
-            completion: None,
+            reserved_value: OptionalBalance::NONE,
             ..reserved()
         }
     }
@@ -302,7 +310,10 @@ mod tests {
             small in any::<bool>(),
         ) -> Transfer {
             let short = |number: i64| if small { number >> 44 } else { number };
-            let wide = |number: i128| Balance(if small { number >> 80 } else { number });
+            let wide = |number: Option<i128>| match number {
+                Some(number) => Balance(if small { number >> 80 } else { number }).into(),
+                None => OptionalBalance::NONE,
+            };
             Transfer {
                 no: TransferNo(if small { no >> 40 } else { no }),
                 id: TransferId(id),
@@ -313,17 +324,20 @@ mod tests {
                 currency: currency.parse().unwrap(),
                 amount: Amount(short(amount)),
                 expiration: short(expiration),
-                condition,
+                proof: match (digest, condition) {
+                    (Some(digest), _) => Proof::Completed(Completion { kind, digest }),
+                    (None, Some(condition)) => Proof::Condition(condition),
+                    (None, None) => Proof::Nothing,
+                },
                 hash,
                 state,
                 code: Code::of_payee(code),
                 reason,
-                completion: digest.map(|digest| Completion { kind, digest }),
                 offset,
                 prepared_at: short(prepared_at),
                 changed_at: short(changed_at),
-                reserved_value: reserved_value.map(wide),
-                final_value: final_value.map(wide),
+                reserved_value: wide(reserved_value),
+                final_value: wide(final_value),
             }
         }
     }

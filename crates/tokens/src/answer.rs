@@ -103,6 +103,23 @@ impl LockView {
     }
 }
 
+/// The live locks in two numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockSummary {
+    /// How many there are.
+    pub locks: usize,
+    /// Since when the oldest is held.
+    pub oldest_since: Option<i64>,
+}
+
+impl LockSummary {
+    /// How long the oldest has been held; 0 without locks.
+    #[must_use]
+    pub fn oldest_ms(&self, now: i64) -> i64 {
+        self.oldest_since.map_or(0, |since| now.saturating_sub(since).max(0))
+    }
+}
+
 /// A lock as a host keeps it: enough to put it back, or to apply it from a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockRecord {

@@ -16,15 +16,16 @@ mod token;
 mod vault;
 
 pub use answer::{
-    Balance, Counters, Fragmentation, Lease, LockRecord, LockView, Restored, Selection, Transaction,
+    Balance, Counters, Fragmentation, Lease, LockRecord, LockSummary, LockView, Restored, Selection,
+    Transaction,
 };
 pub use consolidate::{Consolidation, ConsolidationJob, ConsolidationReport, ConsolidationRequest};
 pub use contract::TokenSelector;
 pub use fingerprint::Fingerprint;
 pub use limits::Config;
 pub use memory::{
-    Claim, ClaimAnswer, Claimed, MemorySelector, SelectAnswer, Ticket, TokenPage, TokenState, check_spend,
-    plan_spend,
+    Asked, Claim, ClaimAnswer, Claimed, MemorySelector, SelectAnswer, Ticket, TokenPage, TokenState,
+    check_spend, plan_spend,
 };
 pub use random::Random;
 pub use refusal::{Funds, Holder, NOT_DECIDED, Refusal};

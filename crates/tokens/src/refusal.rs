@@ -60,7 +60,7 @@ pub enum Refusal {
         best_sum: u128,
     },
     /// The spender has no live lock of that fence, or lost a token of it.
-    #[error("{spender} has lost its lease: {reason}; select again")]
+    #[error("{spender} has no such lock: {reason}")]
     LeaseLost {
         /// The spender.
         spender: Name,
@@ -103,7 +103,7 @@ pub enum Refusal {
         tokens: usize,
     },
     /// A bound of the configuration is reached.
-    #[error("{what} at its bound of {limit}; raise it, or move the vault to the shared selector")]
+    #[error("{what} at its bound of {limit}; raise it, or make room")]
     Full {
         /// Which bound.
         what: &'static str,

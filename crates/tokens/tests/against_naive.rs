@@ -331,6 +331,8 @@ fn run(steps: Vec<Step>, seed: u64, config: Config) {
         if number % 4 != 3 {
             continue;
         }
+        let live = naive.locks.values().filter(|(_, end, _)| *end > now);
+        assert_eq!(selector.lock_summary(now).locks, live.count());
         for owner in 0..4 {
             let balance = selector.balance(&scope(owner), now).expect("a balance");
             let request = SelectRequest::new("any", scope(owner), 1);

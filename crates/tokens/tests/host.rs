@@ -5,8 +5,8 @@ use std::sync::Arc;
 use holdfast_tokens::limits::{LIST_TOKENS_MAX, NO_END};
 use holdfast_tokens::{
     Claim, Claimed, Config, Consolidation, ConsolidationJob, ConsolidationRequest, Fingerprint, LockRecord,
-    MemorySelector, Output, Owner, OwnerKind, Policy, Predicate, Random, Refusal, Scope, SelectRequest,
-    SpendRequest, Token, TokenId, TokenSelector, TokenState,
+    LockSummary, MemorySelector, Output, Owner, OwnerKind, Policy, Predicate, Random, Refusal, Scope,
+    SelectRequest, SpendRequest, Token, TokenId, TokenSelector, TokenState,
 };
 
 const NOW: i64 = 1_700_000_000_000;
@@ -327,6 +327,31 @@ fn a_job_consolidates_within_its_limits() {
     let found = selector.fragmentation(&Scope::wallet("w0", "EUR"), NOW).expect("counted");
     assert_eq!(found.tokens.iter().sum::<usize>(), 52);
     assert_eq!(found.sums.iter().sum::<u128>(), (0..300).map(|n| 1 + n % 7).sum::<u128>());
+}
+
+#[test]
+fn locks_are_counted_without_a_list() {
+    let selector = selector(&[5, 6, 7]);
+    assert_eq!(selector.lock_summary(NOW), LockSummary::default());
+    assert_eq!(selector.lock_summary(NOW).oldest_ms(NOW), 0);
+    // One lock of two tokens since NOW + 1, one of a token since NOW, and a claim, which is no lock yet.
+    selector.apply_lock(&record("s1", 40, &["t0", "t1"]), NOW).expect("free");
+    let pending = claim(&selector, "s2", 7);
+    let summary = selector.lock_summary(NOW + 100);
+    assert_eq!(summary, LockSummary { locks: 1, oldest_since: Some(NOW + 1) });
+    assert_eq!(summary.oldest_ms(NOW + 100), 99);
+    selector.confirm(&pending, 41, NOW + 500).expect("pending");
+    assert_eq!(selector.lock_summary(NOW + 100), LockSummary { locks: 2, oldest_since: Some(NOW) });
+    assert_eq!(
+        selector.lock_summary(NOW + 100).locks,
+        selector.locks(None, NOW + 100).expect("a list").len()
+    );
+    // Its lease ends, the other's is renewed and then given back; a remembered spend is no lock.
+    assert_eq!(selector.lock_summary(NOW + 500), LockSummary { locks: 1, oldest_since: Some(NOW + 1) });
+    selector.renew("s1", None, 2_000, NOW + 500).expect("live");
+    assert_eq!(selector.lock_summary(NOW + 900).locks, 1);
+    selector.spend(&SpendRequest::new("s1", vec![Output::new("bob", 11)]), NOW + 900).expect("held");
+    assert_eq!(selector.lock_summary(NOW + 900), LockSummary::default());
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use holdfast_tokens::{
-    Claimed, Config, MemorySelector, Output, Owner, Random, Refusal, Scope, SelectRequest, Selection,
-    SpendRequest, Ticket, Token, TokenSelector,
+    Asked, ClaimAnswer, Claimed, Config, MemorySelector, Output, Owner, Random, Refusal, Scope,
+    SelectRequest, Selection, SpendRequest, Ticket, Token, TokenSelector,
 };
 
 const NOW: i64 = 1_700_000_000_000;
@@ -174,9 +174,11 @@ fn claims_wait_as_well() {
     let selector = selector(&[10]);
     hold(&selector, "a", 10);
     let (sender, receiver) = channel();
-    let answer = Box::new(move |outcome| sender.send(outcome).expect("the test listens"));
+    let later =
+        || -> ClaimAnswer { Box::new(move |outcome| sender.send(outcome).expect("the test listens")) };
     let request = SelectRequest::new("host", scope(), 10);
-    assert!(selector.claim_or_wait(request, None, NOW + 10_000, NOW, Random::new(1), answer).is_some());
+    let asked = selector.claim_or_wait(&request, None, NOW + 10_000, NOW, Random::new(1), later);
+    assert!(matches!(asked, Asked::Waits(_)));
     selector.release("a", None, NOW).expect("held");
     let Ok(Claimed::New(claim)) = receiver.try_recv().expect("served") else { panic!("a new claim") };
     assert!(selector.undo(&claim, NOW));

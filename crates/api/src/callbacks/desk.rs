@@ -25,14 +25,14 @@ use super::template;
 
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) why: String,
-    pub(super) blame: Blame,
+pub(crate) struct Failure {
+    pub(crate) why: String,
+    pub(crate) blame: Blame,
 }
 
 /// Whose failure it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blame {
+pub(crate) enum Blame {
     /// The receiver's, for now: an attempt that counts.
     Passing,
     /// Trying again cannot help.
@@ -42,24 +42,24 @@ pub(super) enum Blame {
 }
 
 impl Failure {
-    pub(super) fn passing(why: impl Into<String>) -> Failure {
+    pub(crate) fn passing(why: impl Into<String>) -> Failure {
         Failure { why: why.into(), blame: Blame::Passing }
     }
 
-    pub(super) fn for_good(why: impl Into<String>) -> Failure {
+    pub(crate) fn for_good(why: impl Into<String>) -> Failure {
         Failure { why: why.into(), blame: Blame::ForGood }
     }
 
-    pub(super) fn ours(why: impl Into<String>) -> Failure {
+    pub(crate) fn ours(why: impl Into<String>) -> Failure {
         Failure { why: why.into(), blame: Blame::Ours }
     }
 }
 
 /// A callback ready to go.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Envelope {
-    pub(super) uri: Uri,
-    pub(super) message: Outgoing,
+pub(crate) struct Envelope {
+    pub(crate) uri: Uri,
+    pub(crate) message: Outgoing,
 }
 
 /// What became of writing one callback: where it is to go, as far as is known, and the envelope.

@@ -37,10 +37,10 @@ pub(super) struct Facts {
 
 /// A request to a participant, but for its address.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Outgoing {
-    pub(super) method: Method,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+pub(crate) struct Outgoing {
+    pub(crate) method: Method,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 const SOURCE: HeaderName = HeaderName::from_static("fspiop-source");
@@ -203,7 +203,7 @@ fn completed_at(row: &CallbackRow, facts: &Facts) -> Millis {
 }
 
 fn put_body(row: &CallbackRow, state: TransferState, facts: &Facts) -> Value {
-    let completion = facts.transfer.as_ref().and_then(|transfer| transfer.completion);
+    let completion = facts.transfer.as_ref().and_then(Transfer::completion);
     match (state, completion) {
         (TransferState::Committed, Some(completion)) => {
             fulfil_body(&completion.digest, completed_at(row, facts))

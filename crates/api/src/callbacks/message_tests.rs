@@ -5,8 +5,8 @@ use holdfast_domain::callbacks::{CallbackMessage, NO_TRANSFER};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction, Lookup, Prepare};
 use holdfast_domain::ids::{AccountId, ParticipantId, TransferId, TransferNo};
-use holdfast_domain::money::{Amount, Balance};
-use holdfast_domain::transfers::{Completion, CompletionKind, Reason, Transfer, TransferState as S};
+use holdfast_domain::money::{Amount, Balance, OptionalBalance};
+use holdfast_domain::transfers::{Completion, CompletionKind, Proof, Reason, Transfer, TransferState as S};
 use holdfast_hub::CallbackRow;
 use serde_json::{Value, json};
 
@@ -39,17 +39,16 @@ fn transfer(state: S) -> Transfer {
         currency: "USD".parse().unwrap(),
         amount: Amount(125_000),
         expiration: NOW + 30_000,
-        condition: Some([7; 32]),
+        proof: Proof::Condition([7; 32]),
         offset: 0,
         hash: [0; 32],
         state,
         code: None,
         reason: None,
-        completion: None,
         prepared_at: NOW - 2_000,
         changed_at: NOW - 1_000,
-        reserved_value: None,
-        final_value: None,
+        reserved_value: OptionalBalance::NONE,
+        final_value: OptionalBalance::NONE,
     }
 }
 
@@ -66,12 +65,12 @@ fn facts(receiver: &str, transfer: Transfer) -> Facts {
 
 fn committed() -> Transfer {
     let completion = Completion { kind: CompletionKind::Reserve, digest: [7; 32] };
-    Transfer { completion: Some(completion), ..transfer(S::Committed) }
+    Transfer { proof: Proof::Completed(completion), ..transfer(S::Committed) }
 }
 
 fn prepare(source: ParticipantId, tail: Vec<u8>) -> Command {
-    let Transfer { id, payer, payee, amount, expiration, currency, condition, hash, .. } =
-        transfer(S::Reserved);
+    let known = transfer(S::Reserved);
+    let Transfer { id, payer, payee, amount, expiration, currency, hash, .. } = known;
     Command::Prepare(Prepare {
         source,
         id,
@@ -80,7 +79,7 @@ fn prepare(source: ParticipantId, tail: Vec<u8>) -> Command {
         amount,
         expiration,
         currency,
-        condition: condition.unwrap(),
+        condition: *known.condition().unwrap(),
         hash,
         tail,
         funding: None,

@@ -58,6 +58,11 @@ use std::time::Instant;
 
 use holdfast_hub::{CallbackFeed, CallbackRow, HubHandle};
 
+pub(crate) use desk::{Blame, Envelope, Failure};
+pub(crate) use message::Outgoing;
+pub(crate) use pauses::Pauses;
+pub(crate) use post::Post;
+
 use dead_letters::DeadLetters;
 use desk::{Desk, HubDesk, origin_of};
 use ended::Ended;
@@ -65,7 +70,6 @@ use feeder::{Feeder, Rows};
 use lanes::Lanes;
 use options::{CallbackOptions, READ_AGAIN_PAUSE, READ_AHEAD_ROWS_MAX, REMOVE_INTERVAL, SYNC_INTERVAL};
 use originals::{Follower, Originals};
-use post::Post;
 use room::Bounds;
 
 use crate::tls::OutgoingTls;

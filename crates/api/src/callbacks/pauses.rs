@@ -5,21 +5,21 @@ use std::time::Duration;
 use super::options::CallbackOptions;
 
 /// Pauses from a seed.
-pub(super) struct Pauses {
+pub(crate) struct Pauses {
     min: Duration,
     max: Duration,
     state: u64,
 }
 
 impl Pauses {
-    pub(super) fn new(options: &CallbackOptions, lane: u32) -> Pauses {
+    pub(crate) fn new(options: &CallbackOptions, lane: u32) -> Pauses {
         // Lanes that fail together are to come back apart.
         let state = options.jitter_seed ^ u64::from(lane).wrapping_mul(0xd1b5_4a32_d192_ed03);
         Pauses { min: options.pause_min, max: options.pause_max, state }
     }
 
     /// The pause after so many failed attempts: between half of the step and all of it.
-    pub(super) fn after(&mut self, attempts: u32) -> Duration {
+    pub(crate) fn after(&mut self, attempts: u32) -> Duration {
         let doublings = attempts.saturating_sub(1).min(20);
         let step = self.min.saturating_mul(1 << doublings).min(self.max);
         let half = u64::try_from(step.as_micros() / 2).unwrap_or(u64::MAX / 2);

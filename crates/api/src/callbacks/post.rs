@@ -1,13 +1,14 @@
 //! Requests to participants over HTTP/1.1, on connections that are kept and bounded for each participant.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use axum::http::Uri;
 use axum::http::header::HOST;
 use axum::http::uri::{Authority, Scheme};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use holdfast_domain::ids::ParticipantId;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -39,19 +40,20 @@ struct Idle {
     since: Instant,
 }
 
-/// Sends requests. For a participant as many connections are kept as there may be requests under way at once.
-pub(super) struct Post {
+/// Sends requests. For a receiver, told by its key, as many connections are kept as there may be requests under way at
+/// once.
+pub(crate) struct Post<K = ParticipantId> {
     tls: Option<OutgoingTls>,
     /// One for each connection, idle ones included, until it has ended.
     connections: Arc<Semaphore>,
     /// In units of [`SMALL_BODY_BYTES`].
     large_bodies: Semaphore,
-    idle: Mutex<HashMap<ParticipantId, Vec<Idle>>>,
+    idle: Mutex<HashMap<K, Vec<Idle>>>,
 }
 
-impl Post {
+impl<K: Copy + Eq + Hash> Post<K> {
     /// Without TLS, https addresses cannot be called.
-    pub(super) fn new(tls: Option<OutgoingTls>, connections_max: usize) -> Post {
+    pub(crate) fn new(tls: Option<OutgoingTls>, connections_max: usize) -> Post<K> {
         let connections = Arc::new(Semaphore::new(connections_max));
         let large_bodies = Semaphore::new(BYTES_OUT_MAX / SMALL_BODY_BYTES);
         Post { tls, connections, large_bodies, idle: Mutex::default() }
@@ -90,12 +92,17 @@ impl Post {
         room.map(Some).map_err(|_| Failure::ours("too many large callbacks are on their way"))
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<ParticipantId, Vec<Idle>>> {
+    fn idle(&self) -> MutexGuard<'_, HashMap<K, Vec<Idle>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends one request. Any 2xx acknowledges it; a redirection is not followed.
-    pub(super) async fn send(&self, to: ParticipantId, envelope: Envelope) -> Result<(), Failure> {
+    pub(super) async fn send(&self, to: K, envelope: Envelope) -> Result<(), Failure> {
+        self.exchange(to, envelope).await.map(drop)
+    }
+
+    /// Sends one request and gives what was answered to it with a 2xx; `None`: that was too long, too slow, or broke off.
+    pub(crate) async fn exchange(&self, to: K, envelope: Envelope) -> Result<Option<Bytes>, Failure> {
         let _room = self.room(envelope.message.body.len())?;
         let place = place_of(&envelope.uri)?;
         let request = request_of(&place, envelope)?;
@@ -118,19 +125,19 @@ impl Post {
 
     async fn acknowledged(
         &self,
-        to: ParticipantId,
+        to: K,
         place: Place,
         sender: SendRequest<Full<Bytes>>,
         response: Response<Incoming>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Bytes>, Failure> {
         let status = response.status();
         // What a status says stands, however slowly the rest of the answer comes.
-        let drained = timeout(ANSWER_TIME_MAX, drained(response.into_body())).await;
-        if drained == Ok(true) && !sender.is_closed() {
+        let answer = timeout(ANSWER_TIME_MAX, read(response.into_body())).await.ok().flatten();
+        if answer.is_some() && !sender.is_closed() {
             self.keep(to, Idle { place, sender, since: Instant::now() });
         }
         if status.is_success() {
-            Ok(())
+            Ok(answer)
         } else if status.is_redirection() {
             Err(Failure::passing(format!("answered {status}; redirections are not followed")))
         } else {
@@ -138,7 +145,7 @@ impl Post {
         }
     }
 
-    fn take_idle(&self, to: ParticipantId, place: &Place) -> Option<SendRequest<Full<Bytes>>> {
+    fn take_idle(&self, to: K, place: &Place) -> Option<SendRequest<Full<Bytes>>> {
         let mut idle = self.idle();
         let connections = idle.get_mut(&to)?;
         retain_fresh(connections);
@@ -146,7 +153,7 @@ impl Post {
         Some(connections.remove(found).sender)
     }
 
-    fn keep(&self, to: ParticipantId, connection: Idle) {
+    fn keep(&self, to: K, connection: Idle) {
         let mut idle = self.idle();
         let connections = idle.entry(to).or_default();
         if connections.len() >= LANE_IN_FLIGHT_MAX {
@@ -156,7 +163,7 @@ impl Post {
     }
 
     /// Closes connections that nobody has used for long.
-    pub(super) fn close_idle(&self) {
+    pub(crate) fn close_idle(&self) {
         for connections in self.idle().values_mut() {
             retain_fresh(connections);
         }
@@ -231,18 +238,18 @@ fn request_of(place: &Place, envelope: Envelope) -> Result<Request<Full<Bytes>>,
     Ok(request)
 }
 
-/// Reads the answer to its end, so that the connection can be used again. `false` if it is too long or breaks off.
-async fn drained(mut body: Incoming) -> bool {
-    let mut left = ANSWER_BYTES_MAX;
+/// Reads the answer to its end, so that the connection can be used again. `None` if it is too long or breaks off.
+async fn read(mut body: Incoming) -> Option<Bytes> {
+    let mut answer = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return false };
-        let length = frame.data_ref().map_or(0, Bytes::len);
-        match left.checked_sub(length) {
-            Some(less) => left = less,
-            None => return false,
+        let frame = frame.ok()?;
+        let Some(data) = frame.data_ref() else { continue };
+        if answer.len() + data.len() > ANSWER_BYTES_MAX {
+            return None;
         }
+        answer.extend_from_slice(data);
     }
-    true
+    Some(answer.freeze())
 }
 
 /// An error with its causes.
@@ -263,7 +270,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_shortage_of_ours_is_not_the_receivers() {
-        let post = Post::new(None, 1);
+        let post = Post::<ParticipantId>::new(None, 1);
         let held = post.place().await.unwrap();
         assert_eq!(post.place().await.unwrap_err().blame, Blame::Ours);
         drop(held);

@@ -114,7 +114,7 @@ pub(super) fn refusal(id: &str, code: Option<Code>, reason: Option<Reason>) -> A
 
 /// The fulfilment that a transfer was committed with.
 pub(super) fn fulfilment_of(row: &Transfer) -> Option<[u8; 32]> {
-    let completion = row.completion.filter(|_| row.state == TransferState::Committed)?;
+    let completion = row.completion().filter(|_| row.state == TransferState::Committed)?;
     matches!(completion.kind, CompletionKind::Commit | CompletionKind::Reserve).then_some(completion.digest)
 }
 

@@ -26,10 +26,7 @@ pub(crate) async fn list(State(edge): State<Edge>, parameters: Parameters) -> Re
     let after = read("after", after, json::name)?.map(|id| TokenId::from(&*id));
     let limit = limit(rows.as_deref())?;
     let desk = edge.hub.tokens().clone();
-    let page = looked(move || {
-        let page = desk.reader().tokens(&scope, state, after.as_ref(), limit, desk.now());
-        page.map_err(|refusal| Problem::from(&refusal))
-    });
+    let page = looked(move || Ok(desk.tokens(&scope, state, after.as_ref(), limit)?));
     Ok(answer(StatusCode::OK, &Listed(page.await?)))
 }
 

@@ -47,7 +47,7 @@ fn show(shown: &Shown, archived: bool) -> Value {
     members.insert("history".to_owned(), json!(history));
     members.insert("positionChanges".to_owned(), json!(changes));
     if let Some(code) = row.code {
-        let name = match row.completion {
+        let name = match row.completion() {
             Some(end) if end.kind == CompletionKind::Abort => PAYEES_CODE,
             _ => ErrorCode::from_number(code.number()).map_or(PAYEES_CODE, ErrorCode::name),
         };

@@ -468,7 +468,7 @@ async fn a_wait_is_called_off_when_its_request_is_dropped() {
     world.select("holder", "h", "100").await.good(200);
     let waiting = |count: u64| {
         let world = Arc::clone(&world);
-        eventually(move || world.hub.tokens().reader().counters().waiting == count)
+        eventually(move || world.hub.tokens().counters().waiting == count)
     };
     let request = {
         let world = Arc::clone(&world);
@@ -487,7 +487,7 @@ async fn a_wait_is_called_off_when_its_request_is_dropped() {
 pub(crate) async fn eventually(condition: impl Fn() -> bool) {
     let seen = async {
         while !condition() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(10), seen).await.expect("the condition comes true");

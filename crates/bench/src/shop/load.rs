@@ -23,7 +23,7 @@ use crate::line::{Line, Lost};
 use crate::options::Pace;
 use crate::pace::{Pacer, Starts, length};
 use crate::report::{Percentiles, per};
-use crate::token_load::refusal;
+use crate::tokens::load::refusal;
 
 /// Connections that count the shop at the end.
 const COUNTERS: usize = 16;

@@ -16,6 +16,7 @@ use super::{
 use crate::effects::{Effects, Rows};
 use crate::ids::Millis;
 use crate::overlay::Overlay;
+use crate::planted;
 use crate::view::View;
 
 pub(super) fn checkout(view: &impl View, at: At, command: &CheckoutOrder, effects: &mut Effects) -> Verdict {
@@ -159,7 +160,11 @@ fn not_now(row: &OrderRow) -> ShopRefusal {
 
 pub(super) fn cancel(view: &impl View, at: At, order: &OrderId, effects: &mut Effects) -> Verdict {
     let row = known(view, order)?;
-    let OrderState::Pending(_) = row.order.state else { return Err(not_now(row)) };
+    let is_pending = matches!(row.order.state, OrderState::Pending(_));
+    let again = planted::decided_twice() && matches!(row.order.state, OrderState::Cancelling(_));
+    if !is_pending && !again {
+        return Err(not_now(row));
+    }
     let answer = end(view, at, row, opened(view, order), Why::Cancelled, effects);
     Ok(ShopOutcome::Checkout(answer))
 }

@@ -9,12 +9,13 @@ use holdfast_checkout::order::{Moved, Undo};
 use holdfast_checkout::participant::{self, Books, Branch, Forward, Pay, Stock};
 
 use super::{
-    CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId, Items, KeyRow, Message, Name, Order, OrderRow,
-    OrderState, Payment, ShopEffect, ShopMessage, SideBranch, SideRow, SideSaid, Sides, Topic, TrNum, TryKey,
-    UserId, Whole, Why,
+    AskedStep as Step, Body, CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId, Items, KeyRow, Message, Name,
+    Order, OrderRow, OrderState, Payment, ShopEffect, ShopMessage, SideBranch, SideRow, SideSaid, Sides,
+    Topic, TrNum, TryKey, UserId, Whole, Why,
 };
 use crate::effects::Effects;
 use crate::ids::Millis;
+use crate::planted;
 use crate::view::View;
 
 /// When and where: the frame's time, and the record's place in the log.
@@ -117,6 +118,12 @@ impl<'v, V: View> Run<'v, V> {
     /// Ends a try that is not decided.
     pub(super) fn cancel(&mut self, why: Why, effects: &mut Effects) {
         let key = self.key();
+        if planted::decided_twice() {
+            self.order.state = OrderState::Pending(self.tr);
+        }
+        if planted::forgotten_taker() && why == Why::Deadline {
+            self.slot.iter_mut().for_each(forget_takers);
+        }
         let did = single::cancel(&mut self.slot, &self.order, &key);
         self.why.get_or_insert(why);
         self.take_in(did, effects);
@@ -146,7 +153,12 @@ impl<'v, V: View> Run<'v, V> {
             let (outside, message) = match message.body.topic() {
                 Topic::Pay => {
                     if !self.outside.pay {
-                        let did = participant::handle::<Pay>(self, &message);
+                        let mut did = participant::handle::<Pay>(self, &message);
+                        if planted::given_back_twice() && matches!(message.body, Body::Pay(Step::Rollback(_)))
+                        {
+                            self.credit = did.balances.pop().map(|(_, credit)| credit).or(self.credit);
+                            did = participant::handle::<Pay>(self, &message);
+                        }
                         self.pay = did.branch.map(|(_, branch)| branch).or_else(|| self.pay.take());
                         self.credit =
                             did.balances.into_iter().next().map(|(_, credit)| credit).or(self.credit);
@@ -289,6 +301,17 @@ const fn why_of(saga: &Saga) -> Option<Why> {
         (false, true) => Some(Why::Stock),
         (false, false) => None,
     }
+}
+
+/// The planted fault: who took is put down as one who refused, and is not asked to give back.
+fn forget_takers(saga: &mut Saga) {
+    fn forget<V: Clone>(heard: &mut Heard<V>) {
+        if let Some(Forward::Taken(value)) = &heard.outcome {
+            heard.outcome = Some(Forward::Refused(value.clone()));
+        }
+    }
+    forget(&mut saga.pay);
+    forget(&mut saga.stock);
 }
 
 fn side_row<V>(heard: Option<&Heard<V>>, branch: Option<&Branch<V>>) -> SideRow {

@@ -176,9 +176,9 @@ fn take(view: &impl View, now: Millis, row: LockRow, effects: &mut Effects) -> V
             let gone = view.is_consumed(id);
             return Err(if gone { TokenRefusal::Consumed } else { TokenRefusal::Unknown }(id.clone()));
         };
-        goes_with(first.get_or_insert(&found.token), &found.token)?;
+        goes_with(first.get_or_insert(found.token), found.token)?;
         // Who locks anew has given its own former lock back above.
-        let Some(holder) = found.holder.as_ref().filter(|holder| **holder != row.spender) else { continue };
+        let Some(holder) = found.holder.filter(|holder| **holder != row.spender) else { continue };
         let held = view.lock(holder).expect("a holder has its lock");
         if planted::lock_over_lock() {
             continue;
@@ -244,7 +244,7 @@ fn update(view: &impl View, consumed: &[TokenId], produced: &[Token], effects: &
             // A tombstone there would be in the way of a transfer that is yet to pay out.
             not_reserved(id)?;
         }
-        if let Some(holder) = view.token(id).and_then(|row| row.holder.as_ref())
+        if let Some(holder) = view.token(id).and_then(|row| row.holder)
             && broken.insert(holder)
         {
             let held = view.lock(holder).expect("a holder has its lock");
@@ -262,7 +262,7 @@ fn update(view: &impl View, consumed: &[TokenId], produced: &[Token], effects: &
         if view.is_consumed(&token.id) || gone.contains(&token.id) {
             continue;
         }
-        let known = view.token(&token.id).map(|row| &row.token).or_else(|| new.get(&token.id).copied());
+        let known = view.token(&token.id).map(|row| row.token).or_else(|| new.get(&token.id).copied());
         match known {
             Some(known) if known == token => {}
             Some(_) => return Err(TokenRefusal::Exists(token.id.clone())),

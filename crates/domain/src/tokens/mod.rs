@@ -21,7 +21,7 @@ mod spend;
 pub use holdfast_tokens::{
     Fingerprint, Kind, Name, Output, Refusal, SpendRequest, Token, TokenId, Transaction,
 };
-pub use rows::{LockRow, NO_END, SpendRow, TokenEffect, TokenOutcome, TokenRefusal, TokenRow};
+pub use rows::{LockRow, NO_END, SpendRow, TokenEffect, TokenOutcome, TokenRefusal, TokenRow, TokenView};
 
 pub(crate) use decide::{decide_tokens, end_hold, end_leases, hold_for_transfer};
 pub(crate) use overlay::TokenOverlay;

@@ -3,28 +3,42 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{LockRow, Name, SpendRow, TokenEffect, TokenId, TokenRow};
+use super::{LockRow, Name, SpendRow, Token, TokenEffect, TokenId, TokenView};
 use crate::ids::Millis;
 use crate::view::View;
 
 /// Changes laid over a view. `None`: gone.
 #[derive(Default)]
 pub(crate) struct TokenOverlay {
-    tokens: BTreeMap<TokenId, Option<TokenRow>>,
+    tokens: BTreeMap<TokenId, Changed>,
     locks: BTreeMap<Name, Option<Arc<LockRow>>>,
     spends: BTreeMap<Name, Arc<SpendRow>>,
 }
 
+/// What became of a token.
+enum Changed {
+    /// It is gone.
+    Gone,
+    /// It came, and is held so.
+    New(Token, Option<Name>),
+    /// It lives below, and is held so now.
+    Held(Option<Name>),
+}
+
 impl TokenOverlay {
-    pub(crate) fn token<'a>(&'a self, base: &'a impl View, id: &TokenId) -> Option<&'a TokenRow> {
+    pub(crate) fn token<'a>(&'a self, base: &'a impl View, id: &TokenId) -> Option<TokenView<'a>> {
         match self.tokens.get(id) {
-            Some(row) => row.as_ref(),
             None => base.token(id),
+            Some(Changed::Gone) => None,
+            Some(Changed::New(token, holder)) => Some(TokenView { token, holder: holder.as_ref() }),
+            Some(Changed::Held(holder)) => {
+                base.token(id).map(|below| TokenView { holder: holder.as_ref(), ..below })
+            }
         }
     }
 
     pub(crate) fn is_consumed(&self, base: &impl View, id: &TokenId) -> bool {
-        matches!(self.tokens.get(id), Some(None)) || base.is_consumed(id)
+        matches!(self.tokens.get(id), Some(Changed::Gone)) || base.is_consumed(id)
     }
 
     pub(crate) fn lock<'a>(&'a self, base: &'a impl View, spender: &str) -> Option<&'a Arc<LockRow>> {
@@ -49,18 +63,17 @@ impl TokenOverlay {
     pub(crate) fn change(&mut self, base: &impl View, effect: &TokenEffect) {
         match effect {
             TokenEffect::Produced(token) => {
-                let row = TokenRow { token: token.clone(), holder: None };
-                self.tokens.insert(token.id.clone(), Some(row));
+                self.tokens.insert(token.id.clone(), Changed::New(token.clone(), None));
             }
-            TokenEffect::Consumed(id) => drop(self.tokens.insert(id.clone(), None)),
+            TokenEffect::Consumed(id) => drop(self.tokens.insert(id.clone(), Changed::Gone)),
             TokenEffect::Locked(row) => {
-                self.set_holder(base, row, Some(&row.spender));
+                self.set_holder(row, Some(&row.spender));
                 self.locks.insert(row.spender.clone(), Some(Arc::clone(row)));
             }
             TokenEffect::Unlocked { spender, fence } => {
                 let row = Arc::clone(self.lock(base, spender).expect("a lock that ends is there"));
                 assert_eq!(row.fence, *fence, "the lock of {spender} that ends is the one there");
-                self.set_holder(base, &row, None);
+                self.set_holder(&row, None);
                 self.locks.insert(spender.clone(), None);
             }
             TokenEffect::Renewed(row) => {
@@ -72,11 +85,12 @@ impl TokenOverlay {
         }
     }
 
-    fn set_holder(&mut self, base: &impl View, row: &LockRow, holder: Option<&Name>) {
+    fn set_holder(&mut self, row: &LockRow, holder: Option<&Name>) {
         for id in &row.tokens {
-            if let Some(known) = self.token(base, id) {
-                let row = TokenRow { token: known.token.clone(), holder: holder.cloned() };
-                self.tokens.insert(id.clone(), Some(row));
+            match self.tokens.get_mut(id) {
+                Some(Changed::Gone) => {}
+                Some(Changed::New(_, held) | Changed::Held(held)) => *held = holder.cloned(),
+                None => drop(self.tokens.insert(id.clone(), Changed::Held(holder.cloned()))),
             }
         }
     }

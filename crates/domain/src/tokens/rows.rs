@@ -17,6 +17,23 @@ pub struct TokenRow {
     pub holder: Option<Name>,
 }
 
+impl TokenRow {
+    /// The row as a decision reads it.
+    #[must_use]
+    pub const fn view(&self) -> TokenView<'_> {
+        TokenView { token: &self.token, holder: self.holder.as_ref() }
+    }
+}
+
+/// A live token, read. Inside a frame its holder may be another than the row's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenView<'a> {
+    /// The token.
+    pub token: &'a Token,
+    /// Whose lock it is under. The lease may have run out.
+    pub holder: Option<&'a Name>,
+}
+
 /// Tokens that a spender has locked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockRow {

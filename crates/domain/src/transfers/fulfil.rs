@@ -23,7 +23,7 @@ pub(crate) fn fulfil(
     };
     let completion = Completion { kind, digest: fulfil.fulfilment };
     may_complete(known, fulfil.source, completion)?;
-    if known.condition != Some(fulfil.digest) {
+    if known.condition() != Some(&fulfil.digest) {
         let wrong = StateChange::to(known.no, TransferState::ReceivedError);
         effects.state_changes.push(wrong.with(ErrorCode::ValidationError).because(Reason::WrongFulfilment));
         effects.completions.push(CompletionRow { transfer: known.no, completion });
@@ -60,7 +60,7 @@ pub(super) fn may_complete(
     if source != known.payee {
         return Err(refused(ErrorCode::ValidationError, Some(Reason::WrongSource)));
     }
-    match known.completion {
+    match known.completion() {
         Some(first) if first == completion => Err(Outcome::of_transfer(known)),
         Some(_) => Err(refused(ErrorCode::ModifiedRequest, None)),
         None if known.state == TransferState::Reserved => Ok(()),

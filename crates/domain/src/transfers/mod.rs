@@ -16,7 +16,7 @@ pub use state::TransferState;
 
 use crate::codes::ErrorCode;
 use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
-use crate::money::{Amount, Balance};
+use crate::money::{Amount, Balance, OptionalBalance};
 
 /// Everything known of a transfer. Its history follows from the last state and two times, since the inner
 /// hops of a step share the time of their frame.
@@ -40,8 +40,8 @@ pub struct Transfer {
     pub amount: Amount,
     /// When it runs out.
     pub expiration: Millis,
-    /// SHA-256 of the fulfilment; `None` once the transfer has ended, since nobody can show it any more.
-    pub condition: Option<[u8; 32]>,
+    /// What shows how it ends, or has shown it.
+    pub proof: Proof,
     /// Tells a repeated prepare from a modified one.
     pub hash: [u8; 32],
     /// Where it stands.
@@ -50,8 +50,6 @@ pub struct Transfer {
     pub code: Option<Code>,
     /// What exactly was refused; `None` where the code says it all.
     pub reason: Option<Reason>,
-    /// The fulfil or abort that was accepted.
-    pub completion: Option<Completion>,
     /// Where its prepare lies in the log.
     pub offset: u64,
     /// When the prepare was decided.
@@ -59,12 +57,41 @@ pub struct Transfer {
     /// When the last state was reached.
     pub changed_at: Millis,
     /// The payer's position after the reservation.
-    pub reserved_value: Option<Balance>,
+    pub reserved_value: OptionalBalance,
     /// The position of the account that the last step changed, after it.
-    pub final_value: Option<Balance>,
+    pub final_value: OptionalBalance,
+}
+
+/// What shows how a transfer ends. Once the one is there, nobody asks for the other any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// It has ended without the payee, or could never begin.
+    Nothing,
+    /// SHA-256 of the fulfilment.
+    Condition([u8; 32]),
+    /// The fulfil or abort that was accepted.
+    Completed(Completion),
 }
 
 impl Transfer {
+    /// SHA-256 of the fulfilment, while it may still be shown.
+    #[must_use]
+    pub const fn condition(&self) -> Option<&[u8; 32]> {
+        match &self.proof {
+            Proof::Condition(condition) => Some(condition),
+            Proof::Nothing | Proof::Completed(_) => None,
+        }
+    }
+
+    /// The fulfil or abort that was accepted.
+    #[must_use]
+    pub const fn completion(&self) -> Option<Completion> {
+        match self.proof {
+            Proof::Completed(completion) => Some(completion),
+            Proof::Nothing | Proof::Condition(_) => None,
+        }
+    }
+
     /// The append-only history with its times.
     #[must_use]
     pub fn history(&self) -> Vec<(TransferState, Millis)> {
@@ -102,8 +129,9 @@ impl Transfer {
             TransferState::Committed => self.payee_account,
             _ => self.payer_account,
         };
-        let reserve = self.payer_account.zip(self.reserved_value).map(|(on, value)| (on, self.amount, value));
-        let end = ended_on.zip(self.final_value).map(|(on, value)| (on, Amount(-self.amount.0), value));
+        let reserve =
+            self.payer_account.zip(self.reserved_value.get()).map(|(on, value)| (on, self.amount, value));
+        let end = ended_on.zip(self.final_value.get()).map(|(on, value)| (on, Amount(-self.amount.0), value));
         reserve.into_iter().chain(end).collect()
     }
 }

@@ -1,11 +1,11 @@
 //! Prepare, before the position step: is it new, is it the same again, and does it follow the rules?
 
-use super::{Reason, Transfer, TransferState, funded};
+use super::{Proof, Reason, Transfer, TransferState, funded};
 use crate::codes::ErrorCode;
 use crate::command::{Funding, Prepare};
 use crate::effects::{Effects, Notification, NotificationKind, Outcome, Party, StateChange};
 use crate::ids::{AccountId, Millis, TransferNo};
-use crate::money::{AMOUNT_LIMIT, Amount};
+use crate::money::{AMOUNT_LIMIT, Amount, OptionalBalance};
 use crate::positions::{Action, Message};
 use crate::transfers::Code;
 use crate::view::View;
@@ -34,17 +34,16 @@ pub(crate) fn prepare(
         currency: prepare.currency,
         amount: prepare.amount,
         expiration: prepare.expiration,
-        condition: Some(prepare.condition),
+        proof: Proof::Condition(prepare.condition),
         hash: prepare.hash,
         state: TransferState::ReceivedPrepare,
         code: None,
         reason: None,
-        completion: None,
         offset,
         prepared_at: now,
         changed_at: now,
-        reserved_value: None,
-        final_value: None,
+        reserved_value: OptionalBalance::NONE,
+        final_value: OptionalBalance::NONE,
     };
     match validate(view, now, prepare) {
         Ok(Paid::ByTokens(funding, quantity)) => {
@@ -67,7 +66,7 @@ pub(crate) fn prepare(
         }
         Err(reason) => {
             row.state = TransferState::Invalid;
-            row.condition = None;
+            row.proof = Proof::Nothing;
             row.code = Some(Code::from(ErrorCode::ValidationError));
             row.reason = Some(reason);
             let outcome = Outcome::of_transfer(&row);

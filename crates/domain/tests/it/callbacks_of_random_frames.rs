@@ -166,7 +166,7 @@ proptest! {
             let row = transfer(&world.memory, call.transfer).unwrap();
             prop_assert_eq!(end, row.state.external(), "{:?} by {:?}", call, command);
             if call.message == CallbackMessage::Put(TransferState::Committed) {
-                prop_assert!(row.completion.is_some(), "the fulfilment is there to be shown");
+                prop_assert!(row.completion().is_some(), "the fulfilment is there to be shown");
             }
         }
     }

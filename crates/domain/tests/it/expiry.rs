@@ -5,6 +5,7 @@ use holdfast_domain::command::{Command, Prepare};
 use holdfast_domain::effects::NotificationKind::Expired;
 use holdfast_domain::effects::Party::{Payee, Payer};
 use holdfast_domain::ids::{Millis, TransferNo};
+use holdfast_domain::money::OptionalBalance;
 use holdfast_domain::transfers::Reason;
 use holdfast_domain::transfers::TransferState::{
     Committed, ExpiredPrepared, ExpiredReserved, ReceivedPrepare, Reserved, ReservedTimeout,
@@ -46,7 +47,7 @@ fn a_transfer_that_was_never_reserved_expires_and_the_payer_is_told() {
     // A frame never leaves a transfer here; the cluster's hops can.
     let row = world.memory.transfers.get_mut(&TransferNo(0)).unwrap();
     row.state = ReceivedPrepare;
-    row.reserved_value = None;
+    row.reserved_value = OptionalBalance::NONE;
     world.now = EXPIRATION + 1;
     let effects = world.frame(&[expire(10)]);
     assert_effects(

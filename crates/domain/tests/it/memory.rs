@@ -11,7 +11,7 @@ use holdfast_domain::shop::{
     CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView, Sides, UserId,
     UserRow,
 };
-use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow};
+use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
@@ -128,8 +128,8 @@ impl View for Memory {
         self.holds.iter().filter(|(expiration, _)| *expiration < now).take(max).map(|(_, no)| *no).collect()
     }
 
-    fn token(&self, id: &TokenId) -> Option<&TokenRow> {
-        self.tokens.get(id)
+    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
+        self.tokens.get(id).map(TokenRow::view)
     }
 
     fn is_consumed(&self, id: &TokenId) -> bool {

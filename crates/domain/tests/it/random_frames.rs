@@ -179,7 +179,7 @@ fn stored(memory: &Memory, prepare: &Prepare) -> bool {
 
 fn completion(memory: &Memory, id: holdfast_domain::ids::TransferId) -> Option<[u8; 32]> {
     let row = memory.transfers.values().find(|row| row.id == id)?;
-    row.completion.map(|completion| completion.digest)
+    row.completion().map(|completion| completion.digest)
 }
 
 fn assert_repeat_changes_nothing(world: &mut World, commands: &[Command]) {

@@ -9,7 +9,7 @@ use holdfast_bench::fspiop::{
 };
 use holdfast_bench::options::{ACCOUNTS_DEFAULT, BATCH_PAYMENTS_DEFAULT, RUNS_DEFAULT, parse_count};
 use holdfast_bench::shop::{self, CheckoutBenchOptions, bench_checkout};
-use holdfast_bench::token_bench::{self, Parts, TokensOptions, bench_tokens};
+use holdfast_bench::tokens::{self as token_bench, Parts, TokensOptions, bench_tokens};
 use holdfast_bench::{BenchError, BenchOptions, DepthOptions, Shape, bench_depth, bench_transfers};
 
 use super::{BadInput, Output};
@@ -27,6 +27,23 @@ enum What {
     Fspiop(Fspiop),
     Tokens(Tokens),
     Checkout(Checkout),
+}
+
+/// What every run is told.
+#[derive(Debug, clap::Args)]
+struct Run {
+    /// Where the data lies; must be on a disk [default: a temporary directory in ./target or the system's]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Leave the data there
+    #[arg(long)]
+    keep: bool,
+    /// From where names and amounts come
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Who reads the figures
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
 }
 
 /// Two-phase payments against a server of its own: rates, latencies, costs, and the raw disk beside them.
@@ -65,18 +82,8 @@ struct Transfers {
     /// Accounts that payments are spread over
     #[arg(long, default_value_t = ACCOUNTS_DEFAULT)]
     accounts: u32,
-    /// Where the server's data lies; must be on a disk [default: a temporary directory in ./target or the system's]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Leave the data there
-    #[arg(long)]
-    keep: bool,
-    /// From where ids and amounts come
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Who reads the figures
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    run: Run,
 }
 
 /// Payments over the JSON path (FSPIOP 1.1) against a server of its own, with Prefer: wait and with callbacks.
@@ -103,18 +110,8 @@ struct Fspiop {
     /// Participants that payments are spread over
     #[arg(long, default_value_t = PARTICIPANTS_DEFAULT)]
     participants: u32,
-    /// Where the server's data lies; must be on a disk [default: a temporary directory in ./target or the system's]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Leave the data there
-    #[arg(long)]
-    keep: bool,
-    /// From where ids and amounts come
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Who reads the figures
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    run: Run,
 }
 
 /// Selecting tokens: the library alone, the vault with its log, and the vault over HTTP.
@@ -137,18 +134,8 @@ struct Tokens {
     /// Connections to the hub, each with one request under way
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT)]
     connections: usize,
-    /// Where the data lies; must be on a disk [default: a temporary directory in ./target or the system's]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Leave the data there
-    #[arg(long)]
-    keep: bool,
-    /// From where names and amounts come
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Who reads the figures
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    run: Run,
 }
 
 /// Checkouts against a server of its own: through the client, over HTTP, at half load, failing, with one hot item; and the
@@ -264,7 +251,7 @@ impl Bench {
 }
 
 fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.output;
+    let output = flags.run.output;
     let Some(shape) = shape(&flags) else { return depth(flags, program) };
     if flags.open_holds.is_some() {
         return Err(BadInput::from(anyhow::anyhow!("--open-holds needs --shape depth")).into());
@@ -278,16 +265,16 @@ fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
         batch: flags.batch,
         connections: flags.connections,
         accounts: flags.accounts,
-        data: flags.data,
-        keep: flags.keep,
-        seed: flags.seed,
+        data: flags.run.data,
+        keep: flags.run.keep,
+        seed: flags.run.seed,
         progress: true,
     });
     print_report(&report.map_err(told)?, output)
 }
 
 fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.output;
+    let output = flags.run.output;
     let report = bench_depth(&DepthOptions {
         program,
         payments: flags.payments.unwrap_or(BATCH_PAYMENTS_DEFAULT),
@@ -296,9 +283,9 @@ fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
         batch: flags.batch,
         connections: flags.connections,
         accounts: flags.accounts,
-        data: flags.data,
-        keep: flags.keep,
-        seed: flags.seed,
+        data: flags.run.data,
+        keep: flags.run.keep,
+        seed: flags.run.seed,
         progress: true,
     });
     let report = report.map_err(told)?;
@@ -310,7 +297,7 @@ fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
 }
 
 fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.output;
+    let output = flags.run.output;
     let report = bench_fspiop(&FspiopOptions {
         program,
         ways: match flags.answers {
@@ -323,9 +310,9 @@ fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {
         connections: flags.connections,
         in_flight: flags.in_flight,
         participants: flags.participants,
-        data: flags.data,
-        keep: flags.keep,
-        seed: flags.seed,
+        data: flags.run.data,
+        keep: flags.run.keep,
+        seed: flags.run.seed,
         progress: true,
     });
     print_report(&report.map_err(told)?, output)
@@ -338,7 +325,7 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
         journal: wanted(PartName::Journal),
         http: wanted(PartName::Http),
     };
-    let output = flags.output;
+    let output = flags.run.output;
     let report = bench_tokens(&TokensOptions {
         program,
         parts,
@@ -346,9 +333,9 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
         selections: flags.selections,
         http_selections: flags.http_selections,
         connections: flags.connections,
-        data: flags.data,
-        keep: flags.keep,
-        seed: flags.seed,
+        data: flags.run.data,
+        keep: flags.run.keep,
+        seed: flags.run.seed,
         progress: true,
     });
     print_report(&report.map_err(told)?, output)

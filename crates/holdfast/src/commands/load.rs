@@ -3,8 +3,8 @@
 use anyhow::{Context, ensure};
 use holdfast_bench::options::{SINGLE_CONNECTIONS_DEFAULT, parse_count};
 use holdfast_bench::shop::options as shop;
-use holdfast_bench::token_load::Ending;
-use holdfast_bench::token_load::options::{
+use holdfast_bench::tokens::load::Ending;
+use holdfast_bench::tokens::load::options::{
     AMOUNT_MAX_DEFAULT, IN_FLIGHT_DEFAULT, TOKENS_DEFAULT, WALLETS_DEFAULT,
 };
 use holdfast_bench::{

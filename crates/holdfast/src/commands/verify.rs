@@ -17,7 +17,7 @@ use super::{BadInput, Output, read_log};
 const TORN: &str =
     "an unfinished or rotten last write; unless the disk rots, nobody had been told that it was done";
 
-/// Check a data directory: every frame, the audit chain, every account, and every file against the log.
+/// Check a data directory: every frame, the audit chain, every account and token, and every file against the log.
 ///
 /// The log is decided again into a scratch store, and the checkpoints, outcomes, callbacks and ids in the directory
 /// are compared with it. Nothing is changed. It may run beside a hub that is serving from the same directory.
@@ -123,6 +123,8 @@ fn in_json(verified: &Verified, served: bool) -> serde_json::Value {
         "positionChanges": verified.position_changes,
         "transfers": verified.transfers,
         "openHolds": verified.open_holds,
+        "tokens": verified.tokens,
+        "tokenLocks": verified.token_locks,
         "checkpoints": store.checkpoints,
         "ids": store.ids,
         "leftovers": store.leftovers,
@@ -171,6 +173,7 @@ fn tell(out: &mut impl Write, verified: &Verified, served: bool) -> std::io::Res
     let (accounts, changes) = (verified.accounts, verified.position_changes);
     writeln!(out, "accounts   {accounts}, recomputed from {changes} position changes")?;
     writeln!(out, "transfers  {}, of them {} open", verified.transfers, verified.open_holds)?;
+    writeln!(out, "tokens     {} live, {} locks on them", verified.tokens, verified.token_locks)?;
     match store.checkpoints.as_slice() {
         [] => writeln!(out, "store      no checkpoint: the next start replays the whole log")?,
         offsets => {

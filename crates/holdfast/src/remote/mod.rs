@@ -101,9 +101,12 @@ impl Remote {
             let idle = self.idle().pop();
             let mut link = match idle.filter(Link::is_open) {
                 Some(link) => link,
-                None => {
-                    Link::open(&self.url).await.with_context(|| format!("no hub answers at {}", self.url))?
-                }
+                None => Link::open(&self.url).await.with_context(|| {
+                    format!(
+                        "no hub answers at {}; start one with `holdfast serve`, or say with --url where it is",
+                        self.url
+                    )
+                })?,
             };
             let (status, body) = link.send(request, ANSWER_BYTES_MAX).await.with_context(|| {
                 format!("the connection to {} broke; what was asked for may have been done", self.url)

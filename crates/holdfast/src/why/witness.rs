@@ -48,7 +48,6 @@ impl Witness {
         });
         self.condition = self.condition.or(first);
         let known = core.store().transfer(self.id).cloned();
-        let known = known.map(|row| Transfer { condition: self.condition, ..row });
         let known = known.as_ref();
         let sub_batches = effects.steps().count();
         let mut first = 0;
@@ -83,7 +82,14 @@ impl Witness {
                     asked: asked(command, outcome, core.store()),
                     state: state.map(TransferState::name),
                     error_code: code,
-                    because: because(command, outcome, known, &step, header.time_ms, core.store()),
+                    because: because(
+                        command,
+                        outcome,
+                        (known, self.condition),
+                        &step,
+                        header.time_ms,
+                        core.store(),
+                    ),
                     position: known.and_then(|known| self.position(known, &step, outcome, core.store())),
                     told,
                 });
@@ -196,7 +202,7 @@ fn asked(command: &Command, outcome: &Outcome, state: &impl View) -> Asked {
 fn because(
     command: &Command,
     outcome: &Outcome,
-    known: Option<&Transfer>,
+    (known, condition): (Option<&Transfer>, Option<[u8; 32]>),
     step: &Step<'_>,
     now: Millis,
     state: &impl View,
@@ -238,7 +244,7 @@ fn because(
         },
         (Command::Prepare(prepare), false) if prepare.hash == known.hash => Because::Repeat,
         (Command::Prepare(prepare), false) => {
-            Because::Modified { differences: differences(known, prepare, state) }
+            Because::Modified { differences: differences(known, condition, prepare, state) }
         }
         (Command::Fulfil(_), true) => match outcome.state {
             Some(TransferState::Committed) => {
@@ -280,17 +286,22 @@ fn took(known: &Transfer, command: &Command) -> bool {
         Command::Abort(abort) => Completion { kind: CompletionKind::Abort, digest: abort.digest },
         _ => return false,
     };
-    known.completion == Some(completion)
+    known.completion() == Some(completion)
 }
 
-fn differences(first: &Transfer, here: &Prepare, state: &impl View) -> Vec<Difference> {
+fn differences(
+    first: &Transfer,
+    condition: Option<[u8; 32]>,
+    here: &Prepare,
+    state: &impl View,
+) -> Vec<Difference> {
     let hex = |bytes: &[u8; 32]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let pairs = [
         ("payeeFsp", name_of(state, first.payee), name_of(state, here.payee)),
         ("amount", first.amount.to_string(), here.amount.to_string()),
         ("currency", first.currency.to_string(), here.currency.to_string()),
         ("expiration", time(first.expiration), time(here.expiration)),
-        ("condition", first.condition.as_ref().map_or_else(String::new, hex), hex(&here.condition)),
+        ("condition", condition.as_ref().map_or_else(String::new, hex), hex(&here.condition)),
         ("payerFsp", name_of(state, first.payer), name_of(state, here.payer)),
     ];
     pairs

@@ -1,89 +1,25 @@
 //! Every file of `scenarios/checkout` is a promise about `holdfast dry-run checkout`, kept by the real
 //! binary.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use crate::support::scenarios::{Scenarios, assert_refused};
+use crate::support::server::folder;
 
-use serde_json::Value;
-
-use crate::support::server::{binary, folder};
-
-fn scenarios() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/checkout")
-}
-
-/// The JSON files of a folder, by name.
-fn files(folder: &Path) -> Vec<(String, Value)> {
-    let mut files: Vec<(String, Value)> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file())
-        .map(|path| {
-            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            let text = std::fs::read_to_string(&path).unwrap();
-            let file = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-            (name, file)
-        })
-        .collect();
-    files.sort_by(|left, right| left.0.cmp(&right.0));
-    files
-}
-
-fn dry_run(file: &str, input: &str) -> Output {
-    let mut child = binary()
-        .args(["dry-run", "checkout", file])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A run that does not get as far as its input closes the pipe; its exit code and output tell.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
-}
+const SCENARIOS: Scenarios = Scenarios::of("checkout");
 
 #[test]
 fn every_scenario_comes_out_as_written() {
-    let scenarios = files(&scenarios());
-    assert!(scenarios.len() >= 100, "only {} scenarios were found", scenarios.len());
-    let mut wrong = Vec::new();
-    for (name, file) in &scenarios {
-        assert!(file["why"].as_str().is_some_and(|why| !why.is_empty()), "{name} does not say why");
-        let output = dry_run("-", &file["case"].to_string());
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        if output.status.code() != Some(0) || answer != file["expect"] {
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            wrong
-                .push(format!("{name}: {}\n  was {answer}\n  not {}\n{stderr}", file["why"], file["expect"]));
-        }
-    }
-    assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), scenarios.len(), wrong.join("\n"));
+    SCENARIOS.assert_good(100);
 }
 
 #[test]
 fn every_bad_case_is_refused_with_its_reason() {
-    let cases = files(&scenarios().join("bad"));
-    assert!(cases.len() >= 70, "only {} bad cases were found", cases.len());
-    let mut wrong = Vec::new();
-    for (name, file) in &cases {
-        let input = match file["input_text"].as_str() {
-            Some(text) => text.to_owned(),
-            None => file["case"].to_string(),
-        };
-        let (output, reason) = (dry_run("-", &input), file["stderr_contains"].as_str().unwrap());
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        if output.status.code() != Some(2) || !output.stdout.is_empty() || !stderr.contains(reason) {
-            wrong.push(format!("{name}: {:?}, '{reason}' against: {stderr}", output.status.code()));
-        }
-    }
-    assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    SCENARIOS.assert_bad(70);
 }
 
 /// Each message that a checkout can send, and each alarm that it can raise, has a scenario.
 #[test]
 fn the_scenarios_cover_what_a_checkout_can_say() {
-    let scenarios = files(&scenarios());
+    let scenarios = SCENARIOS.good();
     let says = |list: &str, part: &str, name: &str| {
         let expected = scenarios.iter().filter_map(|(_, file)| file["expect"][list].as_array());
         expected.flatten().any(|entry| entry.pointer(part).is_some_and(|said| said == name))
@@ -116,10 +52,10 @@ fn a_case_has_one_answer() {
     let folder = folder();
     let path = folder.path().join("case.json");
     let text = |name: &str| {
-        let (_, file) = files(&scenarios()).into_iter().find(|(file, _)| file == name).unwrap();
+        let file = SCENARIOS.named(name);
         std::fs::write(&path, file["case"].to_string()).unwrap();
-        let first = dry_run(path.to_str().unwrap(), "");
-        assert_eq!(dry_run("-", &file["case"].to_string()).stdout, first.stdout);
+        let first = SCENARIOS.run(path.to_str().unwrap(), "");
+        assert_eq!(SCENARIOS.run("-", &file["case"].to_string()).stdout, first.stdout);
         String::from_utf8(first.stdout).unwrap().split_whitespace().collect::<String>()
     };
     assert_eq!(
@@ -138,6 +74,6 @@ fn a_case_has_one_answer() {
             r#""key":{"order_id":"o1","tr_num":1},"value":{"type":"trfail"}}],"outcome_offset":0,"alarms":[]}"#,
         )
     );
-    let missing = dry_run(folder.path().join("missing.json").to_str().unwrap(), "");
-    assert_eq!(missing.status.code(), Some(2));
+    let missing = SCENARIOS.run(folder.path().join("missing.json").to_str().unwrap(), "");
+    assert_refused("missing", &missing, "missing.json");
 }

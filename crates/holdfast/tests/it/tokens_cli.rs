@@ -1,11 +1,12 @@
 //! `holdfast tokens …` and `holdfast load tokens` against a real hub, and the example for Go.
 
+use crate::support::scenarios::Scenarios;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::support::server::{Server, any_port, folder, run};
+use crate::support::server::{Server, any_port, folder, run, verify};
 
 fn url(server: &Server) -> String {
     format!("http://{}", server.address)
@@ -186,9 +187,29 @@ fn refusals_say_what_to_do() {
     let other = refused(&server, &format!("select --spender p1 {ALICE} --amount 20"));
     assert_says(&other, &["spender-in-use (409)", "another --spender"]);
     let fence: u64 = held["fence"].as_str().and_then(|fence| fence.parse().ok()).expect("a number");
-    let lost = refused(&server, &format!("spend p1 --fence {} --to bob=1", fence + 1));
-    assert_says(&lost, &["lease-lost (409)", "select again"]);
-    assert_says(&refused(&server, "renew nobody"), &["lease-lost (409)"]);
+    // Whoever names another fence is not told to select again: the name has a selection.
+    for verb in ["spend p1 --to bob=1", "redeem p1 --quantity 1", "renew p1", "release p1"] {
+        let lost = refused(&server, &format!("{verb} --fence {}", fence + 1));
+        assert_says(&lost, &["lease-lost (409)", "another fence", "tokens locks --spender p1"]);
+        assert!(!lost.contains("select again") && !lost.contains("select first"), "{lost}");
+    }
+    assert_says(&refused(&server, "spend nobody --to bob=1"), &["lease-lost (409)", "select first"]);
+    assert_says(&refused(&server, "renew nobody"), &["lease-lost (409)", "no lock to renew"]);
+    told(&server, &format!("spend p1 --fence {fence} --to bob=1"));
+    let paid = refused(&server, &format!("spend p1 --fence {fence} --to bob=2"));
+    assert_says(&paid, &["spender-in-use (409)", "paid already", "the same outputs again"]);
+    // A name that has spent: nothing says that nothing was spent.
+    let spent = refused(&server, "renew p1");
+    assert!(spent.contains("under another name") && !spent.contains("nothing was spent"), "{spent}");
+    for unknown in ["--wallet nobody --currency EUR", "--wallet alice --currency eur"] {
+        let nothing = refused(&server, &format!("select --spender p2 {unknown} --amount 1"));
+        assert_says(&nothing, &["insufficient-funds (409)", "nothing of that owner, currency and type"]);
+    }
+    told(&server, &format!("issue {ALICE} --quantity 1 --id one"));
+    let again = refused(&server, &format!("issue {ALICE} --quantity 1 --id one"));
+    assert_says(&again, &["token-exists (409)", "repeats an issue"]);
+    let forgotten = refused(&server, &format!("list {ALICE} --after nothing"));
+    assert_says(&forgotten, &["unknown-token (409)", "without --after"]);
     assert_says(&refused(&server, &format!("select {ALICE} --amount 0")), &["invalid (400)", "amount"]);
     assert_says(&refused(&server, &format!("select {ALICE} --amount 1 --lease-ms 86400001")), &["leaseMs"]);
     // What makes no sense is not sent.
@@ -200,6 +221,9 @@ fn refusals_say_what_to_do() {
         "select --wallet a --currency EUR --amount 1 --policy best",
         "issue --wallet a --currency EUR",
         "issue --wallet a --currency EUR --quantity 1 --attribute x",
+        "issue --wallet a --currency EUR --quantity 1,2 --id one",
+        "updates",
+        "updates --produced x=1",
         "spend p1",
         "spend p1 --to bob",
         "list --wallet a --currency EUR --state spent",
@@ -211,7 +235,38 @@ fn refusals_say_what_to_do() {
     server.stop();
     let nobody = run(&["tokens", "locks", "--url", "http://127.0.0.1:9"]);
     assert_eq!(nobody.status.code(), Some(1));
-    assert_says(&String::from_utf8_lossy(&nobody.stderr), &["no hub answers at http://127.0.0.1:9"]);
+    assert_says(
+        &String::from_utf8_lossy(&nobody.stderr),
+        &["no hub answers at http://127.0.0.1:9", "holdfast serve", "--url"],
+    );
+}
+
+/// `updates`: another ledger's word, in any order, and what `verify` says of the vault afterwards.
+#[test]
+fn updates_of_another_ledger() {
+    let folder = folder();
+    let server = Server::start(folder.path(), any_port());
+    let came = told(&server, &format!("updates --produced x1=30 --produced x2=70 {ALICE} --issuer bank"));
+    assert_eq!(came, json!({"consumed": 0, "produced": 2}));
+    let tokens = told(&server, &format!("list {ALICE}"));
+    assert_eq!(tokens["tokens"][0]["issuer"], "bank");
+    // Whoever holds what went elsewhere loses it; x3 is heard of too early, and so never comes.
+    told(&server, &format!("select --spender p1 {ALICE} --amount 30"));
+    told(&server, &format!("select --spender p2 {ALICE} --amount 70"));
+    assert_eq!(told(&server, "updates --consumed x1 --consumed x3"), json!({"consumed": 1, "produced": 0}));
+    let late = say(&server, &format!("updates --consumed x1 --produced x3=5 {ALICE}"));
+    assert_says(&late, &["0 tokens went, 0 came", "will never come alive", "have been consumed"]);
+    assert_says(&refused(&server, "spend p1 --to bob=30"), &["lease-lost (409)"]);
+    let other = refused(&server, &format!("updates --produced x2=71 {ALICE}"));
+    assert_says(&other, &["token-exists (409)", "is another one"]);
+    assert_says(&refused(&server, "updates --consumed hold:x"), &["invalid (400)", "hold:"]);
+    assert_eq!(told(&server, &format!("balance {ALICE}"))["total"], "70");
+    server.stop();
+
+    let verified = verify(folder.path());
+    assert_eq!((&verified["tokens"], &verified["tokenLocks"]), (&json!(1), &json!(1)));
+    let text = run(&["verify", "--data", folder.path().to_str().unwrap()]);
+    assert_says(&String::from_utf8_lossy(&text.stdout), &["tokens     1 live, 1 locks on them"]);
 }
 
 /// `waitMs`: a select is served when another gives back what it holds.
@@ -325,15 +380,8 @@ fn the_go_example_pays_once() {
 fn a_hub_answers_as_a_dry_run_does() {
     let folder = folder();
     let server = Server::start(folder.path(), any_port());
-    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/tokens");
     let mut compared = 0;
-    for entry in std::fs::read_dir(scenarios).unwrap() {
-        let path = entry.unwrap().path();
-        if !path.is_file() {
-            continue;
-        }
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let mut file: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for (name, mut file) in Scenarios::of("tokens").good() {
         let owned = ["wallet", "externalId", "publicKey"]
             .iter()
             .any(|owner| !file["case"]["select"][owner].is_null());

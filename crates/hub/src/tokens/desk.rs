@@ -4,27 +4,26 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use holdfast_domain::command::Command;
 use holdfast_domain::ids::Millis;
-use holdfast_domain::records::{RECORD_BYTES_MAX, Sealed};
-use holdfast_domain::tokens::{LockTokens, SpendTokens, TokenCommand, TokenOutcome, TokenRefusal};
+use holdfast_domain::tokens::{SpendTokens, TokenCommand, TokenOutcome, TokenRefusal};
 use holdfast_tokens::{
-    Balance, Claimed, Consolidation, ConsolidationRequest, Fingerprint, Fragmentation, Lease, LockView, Name,
-    Predicate, Random, Refusal, Scope, SelectRequest, Selection, SpendRequest, Ticket, Token, TokenId,
-    TokenSelector, Transaction, check_lease, check_name, check_spend,
+    Balance, Consolidation, ConsolidationRequest, Counters, Fingerprint, Fragmentation, Lease, LockView,
+    Name, Predicate, Refusal, Scope, SelectRequest, Selection, SpendRequest, Token, TokenId, TokenPage,
+    TokenSelector, TokenState, Transaction, check_lease, check_name, check_spend,
 };
 use tokio::sync::oneshot;
 
 use super::Timer;
-use super::index::{Pending, TokenIndex};
+use super::claims::{FundingClaim, Judged, Ready, lock_command};
+use super::index::TokenIndex;
 use crate::clock::Clock;
 use crate::intake::{self, Submission};
 
 /// Takes submissions: the intake, without its type.
 pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), intake::Refusal> + Send + Sync>;
 
-/// Lets the index see again who holds a token by the log.
-pub(crate) type LookAgain = Arc<dyn Fn(TokenId) + Send + Sync>;
+/// Lets the index see again who holds a token by the log, and tells when it has.
+pub(crate) type LookAgain = Arc<dyn Fn(TokenId) -> oneshot::Receiver<()> + Send + Sync>;
 
 /// Why a token request was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,17 +39,14 @@ pub enum TokenError {
 /// The vault, for the edges. Cheap to clone.
 #[derive(Clone)]
 pub struct TokenDesk {
-    index: Arc<TokenIndex>,
-    submit: Submit,
+    pub(super) index: Arc<TokenIndex>,
+    pub(super) submit: Submit,
     clock: Arc<dyn Clock>,
-    timer: Arc<Timer>,
+    pub(super) timer: Arc<Timer>,
     claim_attempts: usize,
-    look_again: LookAgain,
+    pub(super) look_again: LookAgain,
     draws: Arc<(RandomState, AtomicU64)>,
 }
-
-/// Answers of the log to one submission.
-type Decided = Result<Vec<Arc<TokenOutcome>>, intake::Refusal>;
 
 impl TokenDesk {
     pub(crate) fn new(
@@ -71,7 +67,7 @@ impl TokenDesk {
         self.clock.read().wall
     }
 
-    fn draw(&self) -> u64 {
+    pub(super) fn draw(&self) -> u64 {
         self.draws.0.hash_one(self.draws.1.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -130,7 +126,7 @@ impl TokenDesk {
                     };
                     if !row.tokens.iter().eq(claim.tokens.iter().map(|token| &token.id)) {
                         // The log knows the spender's lock from before, and the index had lost sight of it.
-                        self.index.adopt(row, self.now())?;
+                        self.look_at(row.tokens.first()).await;
                         continue;
                     }
                     return Ok(Selection {
@@ -142,7 +138,7 @@ impl TokenDesk {
                         fence: row.fence,
                     });
                 }
-                Judged::No(refusal) if chooses_anew(&refusal) => self.learn_from(refusal),
+                Judged::No(refusal) if chooses_anew(&refusal) => self.learn_from(&refusal).await,
                 Judged::No(refusal) => return Err(refused(&request.spender, &refusal)),
             }
         }
@@ -254,7 +250,7 @@ impl TokenDesk {
                         None => Err(stopped()),
                     };
                 }
-                Judged::No(refusal) if chooses_anew(&refusal) => self.learn_from(refusal),
+                Judged::No(refusal) if chooses_anew(&refusal) => self.learn_from(&refusal).await,
                 Judged::No(refusal) => {
                     let error = refused(&request.spender, &refusal);
                     return self.stored(&request.spender, body).await?.map(Some).ok_or(error);
@@ -327,10 +323,29 @@ impl TokenDesk {
         super::meters::publish(&self.index, self.now());
     }
 
-    /// The selector, for reading alone: what changes it is the log.
+    /// Some of an owner's tokens, after the one given, in an order of the index's own.
+    ///
+    /// # Errors
+    /// As [`TokenDesk::balance`].
+    pub fn tokens(
+        &self,
+        scope: &Scope,
+        state: Option<TokenState>,
+        after: Option<&TokenId>,
+        limit: usize,
+    ) -> Result<TokenPage, TokenError> {
+        Ok(self.index.selector().tokens(scope, state, after, limit, self.now())?)
+    }
+
+    /// What has happened in the index since the start.
     #[must_use]
-    pub fn reader(&self) -> &holdfast_tokens::MemorySelector {
-        self.index.selector()
+    pub fn counters(&self) -> Counters {
+        self.index.selector().counters()
+    }
+
+    /// From place `from` on, up to `max` owners with at least `tokens_min` free tokens; and where to look next.
+    pub(super) fn fragmented(&self, tokens_min: usize, from: usize, max: usize) -> (Vec<Scope>, usize) {
+        self.index.selector().fragmented(tokens_min, from, max)
     }
 
     fn spend_command(&self, request: SpendRequest) -> TokenCommand {
@@ -354,177 +369,13 @@ impl TokenDesk {
         })
     }
 
-    /// The log has said no to a choice: if another's lock was in the way, the index must have lost sight of it.
-    fn learn_from(&self, refusal: TokenRefusal) {
-        self.index.conflict();
-        if let TokenRefusal::Taken(id) = refusal {
-            (self.look_again)(id);
-        }
-    }
-
-    /// Sets tokens aside, waiting for them until `until`.
-    async fn claim(
-        &self,
-        request: &SelectRequest,
-        predicate: Option<&Predicate>,
-        until: Millis,
-    ) -> Result<Ready, TokenError> {
-        loop {
-            let followed = self.index.followed();
-            tokio::pin!(followed);
-            // From here on no news is missed.
-            followed.as_mut().enable();
-            match self.claim_once(request, predicate, until).await {
-                // The same request a moment ago is on its way to the disk: its answer is this one's too.
-                Err(Refusal::SpenderInUse { reason, .. }) if reason == holdfast_tokens::NOT_DECIDED => {
-                    followed.await
-                }
-                other => return Ok(other?),
-            }
-        }
-    }
-
-    async fn claim_once(
-        &self,
-        request: &SelectRequest,
-        predicate: Option<&Predicate>,
-        until: Millis,
-    ) -> Result<Ready, Refusal> {
-        let now = self.now();
-        let (send, receive) = oneshot::channel();
-        let index = Arc::clone(&self.index);
-        let answer = Box::new(move |outcome: Result<Claimed, Refusal>| {
-            let ready = outcome.map(|claimed| match claimed {
-                Claimed::New(claim) => Ready::New(Pending::new(&index, claim, now)),
-                Claimed::Held(selection) => Ready::Held(selection),
-            });
-            // If the asker has gone the claim is dropped here, and undone.
-            drop(send.send(ready));
-        });
-        let random = Random::new(self.draw());
-        let ticket = self.index.selector().claim_or_wait(
-            request.clone(),
-            predicate.cloned(),
-            until,
-            now,
-            random,
-            answer,
-        );
-        if ticket.is_some() {
-            self.timer.look();
-        }
-        let mut waiting = Waiting { desk: self, ticket };
-        let outcome = receive.await;
-        waiting.ticket = None;
-        outcome.unwrap_or_else(|_| Err(Refusal::StoreUnavailable("the hub is ending".into())))
-    }
-
     async fn decide(
         &self,
         command: TokenCommand,
         keep: impl Send + 'static,
     ) -> Result<Arc<TokenOutcome>, TokenError> {
-        let outcomes = self.submit(vec![command], move |_| drop(keep)).await??;
+        let outcomes = self.decide_all(vec![command], keep).await?;
         outcomes.into_iter().next().ok_or_else(stopped)
-    }
-
-    /// Has a claim decided. On a yes the log has made it a lock; else it is undone, also if nobody waits any more.
-    async fn decide_claim(
-        &self,
-        commands: Vec<TokenCommand>,
-        pending: Pending,
-    ) -> Result<Judged, TokenError> {
-        let (send, receive) = oneshot::channel();
-        let decided = self.submit(commands, move |outcomes: &Decided| {
-            let first = outcomes.as_ref().ok().and_then(|outcomes| outcomes.first());
-            let locked = matches!(first.map(AsRef::as_ref), Some(TokenOutcome::Locked(_)));
-            let claim = locked.then(|| pending.claim().clone());
-            // Undone, unless following the log has made it a lock.
-            drop(pending);
-            drop(send.send(claim));
-        });
-        let outcomes = decided.await??;
-        let claim = receive.await.ok().flatten();
-        match (claim, outcomes.first().map(AsRef::as_ref)) {
-            (Some(claim), Some(TokenOutcome::Locked(_))) => Ok(Judged::Yes(claim, outcomes)),
-            (_, Some(TokenOutcome::Refused(refusal))) => Ok(Judged::No(refusal.clone())),
-            _ => Err(stopped()),
-        }
-    }
-
-    /// Has commands decided together. `first` runs as soon as they are, whether anybody still waits or not.
-    async fn submit(
-        &self,
-        commands: Vec<TokenCommand>,
-        first: impl FnOnce(&Decided) + Send + 'static,
-    ) -> Result<Decided, TokenError> {
-        let bytes: usize = commands.iter().map(TokenCommand::record_bytes_max).sum();
-        if bytes > RECORD_BYTES_MAX {
-            return Err(intake::Refusal::TooLarge(bytes).into());
-        }
-        let commands: Vec<Command> =
-            commands.into_iter().map(|command| Command::Token(Box::new(command))).collect();
-        let records = Sealed::of(&commands);
-        let (send, receive) = oneshot::channel();
-        let answer =
-            Box::new(move |outcomes: Result<Vec<holdfast_domain::effects::Outcome>, intake::Refusal>| {
-                let decided: Decided = outcomes
-                    .map(|outcomes| outcomes.into_iter().filter_map(|outcome| outcome.token).collect());
-                first(&decided);
-                drop(send.send(decided));
-            });
-        (self.submit)(Submission::new(records, answer))?;
-        receive.await.map_err(|_| stopped())
-    }
-}
-
-/// Tokens that are set aside for a transfer. When it is dropped they are free again, unless the log has made them the
-/// transfer's hold by then: the answer of the submission is where to keep it.
-#[must_use = "dropped, the tokens are free again"]
-pub struct FundingClaim(Pending);
-
-impl FundingClaim {
-    /// The tokens.
-    #[must_use]
-    pub fn ids(&self) -> Vec<TokenId> {
-        self.0.claim().tokens.iter().map(|token| token.id.clone()).collect()
-    }
-}
-
-/// What a claim came to.
-enum Ready {
-    New(Pending),
-    Held(Selection),
-}
-
-/// What the log said to a claim.
-enum Judged {
-    Yes(holdfast_tokens::Claim, Vec<Arc<TokenOutcome>>),
-    No(TokenRefusal),
-}
-
-/// A request that may wait; called off if its asker goes away before the answer.
-struct Waiting<'a> {
-    desk: &'a TokenDesk,
-    ticket: Option<Ticket>,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = &self.ticket {
-            self.desk.index.selector().call_off(ticket, self.desk.now());
-        }
-    }
-}
-
-fn lock_command(request: &SelectRequest, pending: &Pending) -> LockTokens {
-    let claim = pending.claim();
-    LockTokens {
-        spender: claim.spender.clone(),
-        ids: claim.tokens.iter().map(|token| token.id.clone()).collect(),
-        amount: claim.amount,
-        lease_ms: request.lease_ms,
-        body: request.fingerprint(),
     }
 }
 
@@ -533,7 +384,7 @@ const fn chooses_anew(refusal: &TokenRefusal) -> bool {
     matches!(refusal, TokenRefusal::Taken(_) | TokenRefusal::Consumed(_) | TokenRefusal::Unknown(_))
 }
 
-fn stopped() -> TokenError {
+pub(super) fn stopped() -> TokenError {
     TokenError::Hub(intake::Refusal::Unknown("the hub stopped".to_owned()))
 }
 

@@ -65,11 +65,8 @@ impl TokenIndex {
     pub(super) fn room_for(self: &Arc<Self>, tokens: usize) -> Result<Room, Refusal> {
         let coming = self.coming.fetch_add(tokens, Ordering::SeqCst);
         let room = Room { index: Arc::clone(self), tokens };
-        let live = self.selector.token_count();
-        if tokens == 0 {
-            return Ok(room);
-        }
-        if live.saturating_add(coming).saturating_add(tokens) > self.max {
+        let full = || self.selector.token_count().saturating_add(coming).saturating_add(tokens) > self.max;
+        if tokens > 0 && full() {
             return Err(Refusal::Full { what: "the vault (tokens.max) is", limit: self.max });
         }
         Ok(room)
@@ -164,8 +161,9 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(claim) = self.claim.take() {
-            self.index.selector.undo(&claim, self.now);
+        if let Some(claim) = self.claim.take()
+            && self.index.selector.undo(&claim, self.now)
+        {
             // Who waited for its outcome chooses for himself now.
             self.index.followed.notify_waiters();
         }

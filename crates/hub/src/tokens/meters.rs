@@ -1,7 +1,6 @@
 //! What `/metrics` shows of the vault, read from the index whenever somebody asks.
 
 use holdfast_domain::ids::Millis;
-use holdfast_tokens::TokenSelector;
 use metrics::{counter, gauge};
 
 use super::TokenIndex;
@@ -27,11 +26,9 @@ pub(super) fn publish(index: &TokenIndex, now: Millis) {
     }
     gauge!("holdfast_tokens").set(counters.tokens as f64);
     gauge!("holdfast_token_waiting").set(counters.waiting as f64);
-    // A lock list that cannot be read is no reason to show no metrics.
-    let locks = index.selector().locks(None, now).unwrap_or_default();
-    let oldest = locks.iter().map(|lock| lock.age_ms(now)).max().unwrap_or(0);
-    gauge!("holdfast_token_locks").set(locks.len() as f64);
-    gauge!("holdfast_token_lock_age_max_seconds").set(oldest as f64 / 1_000.0);
+    let locks = index.selector().lock_summary(now);
+    gauge!("holdfast_token_locks").set(locks.locks as f64);
+    gauge!("holdfast_token_lock_age_max_seconds").set(locks.oldest_ms(now) as f64 / 1_000.0);
     let (shattered, _) = index.selector().fragmented(FRAGMENTED_TOKENS, 0, FRAGMENTED_SHOWN);
     gauge!("holdfast_token_fragmented_wallets").set(shattered.len() as f64);
 }

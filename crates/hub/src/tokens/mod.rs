@@ -8,19 +8,22 @@
 //! | --- | --- |
 //! | `index` | the selector in memory, following the log |
 //! | `desk` | what the edges call |
+//! | `claims` | a claim on its way: set aside, decided, undone |
 //! | `consolidation` | shattered wallets, brought together in the background |
 //! | `timer` | wakes those who wait when a lease or their patience ends |
 //! | `meters` | what `/metrics` shows |
 
+mod claims;
 mod consolidation;
 mod desk;
 mod index;
 mod meters;
 mod timer;
 
+pub use claims::FundingClaim;
 pub use consolidation::ConsolidationOptions;
-pub use desk::{FundingClaim, TokenDesk, TokenError};
 pub(crate) use desk::{LookAgain, Submit};
+pub use desk::{TokenDesk, TokenError};
 pub use index::TokenIndex;
 pub(crate) use timer::Timer;
 

@@ -57,7 +57,7 @@ fn one_token_of_100_serves_100_payments_of_1() {
         .block_on(async { tokio::time::timeout(Duration::from_secs(60), work).await.expect("nobody hangs") });
     assert_eq!(desk.balance(&alice()).unwrap().total, 0);
     assert_eq!(desk.balance(&Scope::wallet("bob", "EUR")).unwrap().tokens, 100);
-    let waits = desk.reader().counters().waits;
+    let waits = desk.counters().waits;
     assert!(waits >= 50, "only {waits} of 99 had to wait");
 }
 
@@ -216,7 +216,7 @@ fn who_waits_is_answered_when_the_hub_ends() {
         let desk = desk.clone();
         async move { desk.select(request("waits", 1), 60_000).await }
     });
-    while desk.reader().counters().waiting == 0 {
+    while desk.counters().waiting == 0 {
         std::thread::yield_now();
     }
     hub.stop();

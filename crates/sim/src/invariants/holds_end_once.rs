@@ -147,7 +147,7 @@ impl Story {
         let row = &self.row;
         let caused = |command: &Command| match command {
             Command::Fulfil(fulfil) if (fulfil.id, fulfil.source) == (row.id, row.payee) => {
-                (state == TransferState::ReceivedFulfil) == (row.condition == Some(fulfil.digest))
+                (state == TransferState::ReceivedFulfil) == (row.condition() == Some(&fulfil.digest))
             }
             Command::Abort(abort) if (abort.id, abort.source) == (row.id, row.payee) => {
                 state == TransferState::ReceivedError

@@ -62,7 +62,7 @@ fn remembered<S: Store>(store: &mut S, spender: &str) -> Option<Arc<SpendRow>> {
 }
 
 fn holder<S: Store>(store: &S, number: usize) -> Option<String> {
-    store.token(&id(number)).expect("it lives").holder.as_deref().map(str::to_owned)
+    store.token(&id(number)).expect("it lives").holder.map(|holder| holder.to_string())
 }
 
 fn an_empty_store_has_no_tokens(store: &impl Store) {
@@ -148,7 +148,7 @@ fn a_spend_is_remembered_and_its_inputs_never_come_back(store: &mut impl Store) 
     assert_eq!(row.transaction.consumed, [id(0), id(3)]);
     assert_eq!(row.transaction.produced.iter().map(|token| token.quantity).sum::<u64>(), 200);
     for token in &row.transaction.produced {
-        assert_eq!(store.token(&token.id).map(|row| &row.token), Some(token));
+        assert_eq!(store.token(&token.id).map(|row| row.token), Some(token));
     }
     assert!(store.token(&id(0)).is_none() && store.lock("ann").is_none());
     assert!(is_consumed(store, &id(0)) && is_consumed(store, &id(3)) && !is_consumed(store, &id(1)));

@@ -9,6 +9,9 @@ use super::slab::{Slab, SlabSnapshot};
 use crate::hold_index::{HoldIndex, Seat};
 use crate::runs::hash_id;
 
+/// A million open holds are a million of these.
+const _: () = assert!(size_of::<Option<Transfer>>() <= 192);
+
 /// Transfers that have not ended, and for the length of a frame those that end in it.
 pub(crate) struct Hot {
     key: u64,
@@ -32,13 +35,12 @@ impl Hot {
 
     /// Makes room for about so many and as many again, so that taking them in does not move the index again and again.
     pub(crate) fn make_room(&mut self, transfers: usize) {
-        let key = self.key;
-        self.ids.reserve(2 * transfers, |seat| hash_id(key, self.slab.get(*seat).id.0));
+        self.ids.reserve(2 * transfers);
     }
 
     pub(crate) fn seat_of(&self, id: TransferId) -> Option<Seat> {
         let hash = hash_id(self.key, id.0);
-        self.ids.find(hash, |seat| self.slab.get(*seat).id == id).copied()
+        self.ids.find(hash, |seat| self.slab.get(seat).id == id)
     }
 
     pub(crate) fn transfer(&self, id: TransferId) -> Option<&Transfer> {
@@ -63,9 +65,7 @@ impl Hot {
     }
 
     fn index(&mut self, id: TransferId, seat: Seat) {
-        let (key, slab) = (self.key, &self.slab);
-        let hash = hash_id(key, id.0);
-        self.ids.insert(hash, seat, |seat| hash_id(key, slab.get(*seat).id.0));
+        self.ids.insert(hash_id(self.key, id.0), seat);
     }
 
     /// Takes in a transfer that was seen for the first time.
@@ -92,7 +92,7 @@ impl Hot {
     pub(crate) fn take(&mut self, no: TransferNo) -> Transfer {
         let seat = self.seat_numbered(no);
         let hash = hash_id(self.key, self.slab.get(seat).id.0);
-        self.ids.remove(hash, |at| *at == seat);
+        self.ids.remove(hash, seat);
         self.numbers.remove(no);
         self.slab.remove(seat)
     }

@@ -1,5 +1,5 @@
-//! Rows of what is open, by seat. A seat is free again when its row is gone. Pages stay for the next crowd: what
-//! one thread has made and another gives back, the allocator seldom gives back to the system.
+//! Rows of what is open, by seat. A seat is free again when its row is gone, and a page without rows is given back, except a
+//! few: what a crowd has taken is there for whatever comes next.
 //!
 //! Rows lie in small pages that a checkpoint shares: it takes the pointers and writes them out at leisure, and a
 //! page that changes meanwhile is copied first. The pages are small, since a frame may touch many of them.
@@ -8,15 +8,23 @@ use std::sync::Arc;
 
 use crate::hold_index::Seat;
 
-/// Rows in one page: about 16 KiB of transfers, a few microseconds to copy.
+/// Rows in one page: 12 KiB of transfers, a few microseconds to copy.
 const PAGE_ROWS: usize = 64;
 
+/// Pages without rows that are kept, so that the daily coming and going makes none anew.
+const SPARE_PAGES_MAX: usize = 64;
+
+/// As many rows as a page has, or none at all if it was given back.
 pub(crate) type Page<T> = Vec<Option<T>>;
 
 /// The rows.
 pub(crate) struct Slab<T> {
     pages: Vec<Arc<Page<T>>>,
+    /// How many rows each page has.
+    taken: Vec<u8>,
     free: Vec<Seat>,
+    /// Pages without rows that are still there.
+    spare: usize,
 }
 
 /// The rows as they stood at one moment.
@@ -30,15 +38,14 @@ const fn split(seat: Seat) -> (usize, usize) {
 
 impl<T> Default for Slab<T> {
     fn default() -> Slab<T> {
-        Slab { pages: Vec::new(), free: Vec::new() }
+        Slab { pages: Vec::new(), taken: Vec::new(), free: Vec::new(), spare: 0 }
     }
 }
 
 impl<T> Slab<T> {
     /// How many seats are taken.
     pub(crate) fn len(&self) -> usize {
-        let full = self.pages.len().saturating_sub(1) * PAGE_ROWS;
-        full + self.pages.last().map_or(0, |page| page.len()) - self.free.len()
+        self.pages.len() * PAGE_ROWS - self.free.len()
     }
 }
 
@@ -55,27 +62,46 @@ impl<T: Clone> Slab<T> {
 
     /// Gives a row a seat.
     pub(crate) fn insert(&mut self, row: T) -> Seat {
-        if let Some(seat) = self.free.pop() {
-            let (page, at) = split(seat);
-            Arc::make_mut(&mut self.pages[page])[at] = Some(row);
-            return seat;
+        let seat = self.free.pop().unwrap_or_else(|| self.add_page());
+        let (page, at) = split(seat);
+        if self.taken[page] == 0 {
+            if self.pages[page].is_empty() {
+                self.pages[page] = Arc::new(empty_page());
+            } else {
+                self.spare -= 1;
+            }
         }
-        let full = self.pages.last().is_none_or(|page| page.len() == PAGE_ROWS);
-        if full {
-            self.pages.push(Arc::new(Vec::with_capacity(PAGE_ROWS)));
-        }
-        let last = self.pages.len() - 1;
-        let page = Arc::make_mut(&mut self.pages[last]);
-        page.push(Some(row));
-        Seat::try_from(last * PAGE_ROWS + page.len() - 1).expect("fewer than 2^32 rows")
+        self.taken[page] += 1;
+        Arc::make_mut(&mut self.pages[page])[at] = Some(row);
+        seat
+    }
+
+    /// The first seat of a new page; the others are free.
+    fn add_page(&mut self) -> Seat {
+        let seat = |at: usize| Seat::try_from(at).expect("fewer than 2^32 rows");
+        let first = self.pages.len() * PAGE_ROWS;
+        self.pages.push(Arc::default());
+        self.taken.push(0);
+        self.free.extend((first + 1..first + PAGE_ROWS).rev().map(seat));
+        seat(first)
     }
 
     /// Takes a row off its seat.
     pub(crate) fn remove(&mut self, seat: Seat) -> T {
         let (page, at) = split(seat);
-        let row = Arc::make_mut(&mut self.pages[page])[at].take().expect("the seat is taken");
         self.free.push(seat);
-        row
+        self.taken[page] -= 1;
+        if self.taken[page] > 0 || self.spare < SPARE_PAGES_MAX {
+            self.spare += usize::from(self.taken[page] == 0);
+            return Arc::make_mut(&mut self.pages[page])[at].take().expect("the seat is taken");
+        }
+        let last = std::mem::take(&mut self.pages[page]);
+        // A checkpoint may be reading it.
+        let row = match Arc::try_unwrap(last) {
+            Ok(mut page) => page[at].take(),
+            Err(shared) => shared[at].clone(),
+        };
+        row.expect("the seat is taken")
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
@@ -88,9 +114,68 @@ impl<T: Clone> Slab<T> {
     }
 }
 
+fn empty_page<T>() -> Page<T> {
+    std::iter::repeat_with(|| None).take(PAGE_ROWS).collect()
+}
+
 impl<T> SlabSnapshot<T> {
     /// The rows, giving each page back as soon as it has been shown, so that the writer need not copy it any more.
     pub(crate) fn into_pages(self) -> impl Iterator<Item = Arc<Page<T>>> {
         self.pages.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rows(slab: &Slab<u32>) -> Vec<u32> {
+        let mut rows: Vec<u32> = slab.iter().copied().collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    #[test]
+    fn a_crowd_that_has_gone_leaves_few_pages_and_its_seats_are_used_again() {
+        let mut slab = Slab::default();
+        let crowd: Vec<Seat> = (0..10_000).map(|row| slab.insert(row)).collect();
+        let pages = slab.pages.len();
+        let shown = slab.snapshot();
+        assert_eq!(crowd.iter().map(|seat| slab.remove(*seat)).max(), Some(9_999));
+        assert_eq!(slab.len(), 0);
+        let kept = slab.pages.iter().filter(|page| !page.is_empty()).count();
+        assert_eq!(kept, SPARE_PAGES_MAX);
+        assert_eq!(
+            shown.into_pages().flat_map(|page| page.to_vec()).flatten().count(),
+            10_000,
+            "as it stood"
+        );
+        let again: Vec<Seat> = (0..10_000).map(|row| slab.insert(row)).collect();
+        assert_eq!((slab.pages.len(), slab.len(), slab.spare), (pages, 10_000, 0));
+        assert!(again.iter().zip(0..).all(|(seat, row)| *slab.get(*seat) == row));
+    }
+
+    proptest! {
+        #[test]
+        fn rows_come_and_go(steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..3_000)) {
+            let mut slab = Slab::default();
+            let mut model: Vec<(Seat, u32)> = Vec::new();
+            for ((comes, which), number) in steps.into_iter().zip(0_u32..) {
+                if comes || model.is_empty() {
+                    model.push((slab.insert(number), number));
+                } else {
+                    let (seat, row) = model.swap_remove(which.index(model.len()));
+                    prop_assert_eq!(slab.remove(seat), row);
+                }
+                prop_assert_eq!(slab.len(), model.len());
+            }
+            let mut expected: Vec<u32> = model.iter().map(|(_, row)| *row).collect();
+            expected.sort_unstable();
+            prop_assert_eq!(rows(&slab), expected);
+            let empty = slab.taken.iter().zip(&slab.pages).filter(|(taken, page)| **taken == 0 && !page.is_empty());
+            prop_assert_eq!(empty.count(), slab.spare);
+        }
     }
 }

@@ -22,7 +22,7 @@ impl<R: Named> Table<R> {
     }
 
     fn seat(&self, hash: u64, name: &str) -> Option<Seat> {
-        self.seats.find(hash, |seat| self.rows.get(*seat).name() == name).copied()
+        self.seats.find(hash, |seat| self.rows.get(seat).name() == name)
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&R> {
@@ -39,16 +39,14 @@ impl<R: Named> Table<R> {
         if let Some(seat) = self.seat(hash, row.name()) {
             return Some(std::mem::replace(self.rows.get_mut(seat), row));
         }
-        let seat = self.rows.insert(row);
-        let (secret, rows) = (self.secret, &self.rows);
-        self.seats.insert(hash, seat, |seat| secret.text(rows.get(*seat).name()));
+        self.seats.insert(hash, self.rows.insert(row));
         None
     }
 
     pub(super) fn remove(&mut self, name: &str) -> Option<R> {
         let hash = self.secret.text(name);
-        let rows = &self.rows;
-        let seat = self.seats.remove(hash, |seat| rows.get(*seat).name() == name)?;
+        let seat = self.seat(hash, name)?;
+        self.seats.remove(hash, seat);
         Some(self.rows.remove(seat))
     }
 

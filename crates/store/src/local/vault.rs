@@ -70,14 +70,25 @@ impl Vault {
 
     /// Makes room in the table for so many tokens.
     pub(crate) fn make_room(&mut self, tokens: usize) {
-        let (secret, rows) = (self.secret, &self.tokens);
         // A little more, since the parts of the table do not fill alike.
-        self.ids.reserve(tokens + tokens / 8, |seat| secret.hash_one(&rows.get(*seat).token.id));
+        self.ids.reserve(tokens + tokens / 8);
     }
 
     fn seat_of(&self, id: &TokenId) -> Option<Seat> {
-        let hash = self.secret.hash_one(id);
-        self.ids.find(hash, |seat| self.tokens.get(*seat).token.id == *id).copied()
+        self.seat_at(self.hash(id), id)
+    }
+
+    fn seat_at(&self, hash: u64, id: &TokenId) -> Option<Seat> {
+        self.ids.find(hash, |seat| self.tokens.get(seat).token.id == *id)
+    }
+
+    pub(crate) fn hash(&self, id: &TokenId) -> u64 {
+        self.secret.hash_one(id)
+    }
+
+    /// Whether the token of that id and hash lives.
+    pub(crate) fn lives(&self, hash: u64, id: &TokenId) -> bool {
+        self.seat_at(hash, id).is_some()
     }
 
     pub(crate) fn token(&self, id: &TokenId) -> Option<&TokenRow> {
@@ -86,7 +97,7 @@ impl Vault {
 
     fn seat_of_lock(&self, spender: &str) -> Option<Seat> {
         let hash = self.secret.text(spender);
-        self.spenders.find(hash, |seat| *self.locks.get(*seat).spender == *spender).copied()
+        self.spenders.find(hash, |seat| *self.locks.get(seat).spender == *spender)
     }
 
     pub(crate) fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
@@ -106,15 +117,13 @@ impl Vault {
             row.holder = Some(Name::clone(&lock.spender));
         }
         let hash = self.secret.hash_one(&row.token.id);
-        let seat = self.tokens.insert(row);
-        let (secret, tokens) = (self.secret, &self.tokens);
-        self.ids.insert(hash, seat, |seat| secret.hash_one(&tokens.get(*seat).token.id));
+        self.ids.insert(hash, self.tokens.insert(row));
     }
 
     /// The token is gone, if it was there.
     pub(crate) fn consume(&mut self, id: &TokenId) {
         let Some(seat) = self.seat_of(id) else { return };
-        self.ids.remove(self.secret.hash_one(id), |at| *at == seat);
+        self.ids.remove(self.secret.hash_one(id), seat);
         let row = self.tokens.remove(seat);
         self.kinds.release(&row.token.kind);
     }
@@ -130,8 +139,7 @@ impl Vault {
         assert!(self.seat_of_lock(&row.spender).is_none(), "{} holds a lock already", row.spender);
         let (hash, fence, expires_at) = (self.secret.text(&row.spender), row.fence, row.expires_at);
         let seat = self.locks.insert(row);
-        let (secret, locks) = (self.secret, &self.locks);
-        self.spenders.insert(hash, seat, |seat| secret.text(&locks.get(*seat).spender));
+        self.spenders.insert(hash, seat);
         if expires_at != NO_END {
             self.leases.insert((expires_at, fence, seat));
         }
@@ -150,7 +158,7 @@ impl Vault {
         let seat = self.seat_of_lock(spender).expect("a lock that ends is there");
         let row = self.locks.remove(seat);
         assert_eq!(row.fence, fence, "the lock of {spender} that ends is the one there");
-        self.spenders.remove(self.secret.text(spender), |at| *at == seat);
+        self.spenders.remove(self.secret.text(spender), seat);
         self.leases.remove(&(row.expires_at, row.fence, seat));
         self.hold(&row, None);
     }

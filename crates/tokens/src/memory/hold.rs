@@ -1,11 +1,10 @@
 //! What a holder can do with its lock besides spending: renew it, give it back.
 
-use super::spenders::{Held, State};
+use super::spenders::Held;
 use super::{After, MemorySelector, Stripes};
 use crate::answer::Lease;
 use crate::refusal::Refusal;
 use crate::request::check_lease;
-use crate::token::Name;
 
 pub(crate) fn lost(spender: &str, reason: &'static str) -> Refusal {
     Refusal::LeaseLost { spender: spender.into(), reason }
@@ -115,18 +114,5 @@ impl MemorySelector {
         };
         self.finish(after, now);
         Ok(freed)
-    }
-
-    /// Who holds something, for those who clean up after a crash of their own.
-    #[must_use]
-    pub fn holders(&self) -> Vec<Name> {
-        let mut names = Vec::new();
-        self.spenders.each(|entry| {
-            if let State::Held(_) = entry.state {
-                names.push(entry.spender.clone());
-            }
-        });
-        names.sort_unstable();
-        names
     }
 }

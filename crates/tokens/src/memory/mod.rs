@@ -37,7 +37,7 @@ mod waiting;
 pub use claim::{Claim, Claimed};
 pub use spend::{check_spend, plan_spend};
 pub use views::{TokenPage, TokenState};
-pub use waiting::{ClaimAnswer, SelectAnswer, Ticket};
+pub use waiting::{Asked, ClaimAnswer, SelectAnswer, Ticket};
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::claim::Begin;
+use super::spenders::State;
 use super::stripe::{NO_LOCK, Stripe};
 use super::updates::check_batch;
 use super::{After, MemorySelector, locked};
-use crate::answer::{Balance, Counters, Fragmentation, Lease, LockView, Selection, Transaction};
+use crate::answer::{Balance, Counters, Fragmentation, Lease, LockSummary, LockView, Selection, Transaction};
 use crate::choose::lane::{Handle, Lane};
 use crate::contract::TokenSelector;
 use crate::limits::LIST_TOKENS_MAX;
@@ -298,6 +299,25 @@ impl TokenSelector for MemorySelector {
 }
 
 impl MemorySelector {
+    /// How many locks are live and since when the oldest is. Looks at every spender and copies nothing. A lock that lost
+    /// all its tokens to an update counts until its lease ends, though [`TokenSelector::locks`] has nothing to show of it.
+    #[must_use]
+    pub fn lock_summary(&self, now: i64) -> LockSummary {
+        let mut after = After::default();
+        self.reclaim_everywhere(now, &mut after);
+        self.finish(after, now);
+        let mut summary = LockSummary::default();
+        self.spenders.each(|entry| {
+            if let State::Held(held) = &entry.state
+                && !held.pending
+            {
+                summary.locks += 1;
+                summary.oldest_since = summary.oldest_since.into_iter().chain([held.since]).min();
+            }
+        });
+        summary
+    }
+
     /// How many tokens live.
     #[must_use]
     pub fn token_count(&self) -> usize {

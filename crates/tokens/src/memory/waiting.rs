@@ -72,6 +72,15 @@ struct Waiter {
     answer: Answer,
 }
 
+/// What becomes of a request that may wait.
+#[derive(Debug)]
+pub enum Asked<T> {
+    /// This, at once.
+    Answered(T),
+    /// It waits, and can be called off.
+    Waits(Ticket),
+}
+
 /// Names a waiting request, to call it off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
@@ -202,71 +211,80 @@ impl MemorySelector {
         random: Random,
         answer: SelectAnswer,
     ) -> Option<Ticket> {
-        self.ask_or_wait(request, predicate, until, now, random, Answer::Select(answer))
+        let mut answer = Some(Answer::Select(answer));
+        let later = || answer.take().expect("taken once");
+        match self.ask_or_wait(&request, predicate.as_ref(), (until, now), random, Begin::Held, later) {
+            Asked::Waits(ticket) => Some(ticket),
+            Asked::Answered(outcome) => {
+                answer.expect("nobody waits with it").give(request.spender, outcome);
+                None
+            }
+        }
     }
 
-    /// Claims, and if others hold the funds waits for them until `until`.
-    #[must_use = "the ticket calls the request off; without one the answer has been given"]
+    /// Claims, and if others hold the funds waits for them until `until`. What can be said at once is returned; only a
+    /// request that waits needs somebody to be answered later.
     pub fn claim_or_wait(
         &self,
-        request: SelectRequest,
-        predicate: Option<Predicate>,
+        request: &SelectRequest,
+        predicate: Option<&Predicate>,
         until: i64,
         now: i64,
         random: Random,
-        answer: ClaimAnswer,
-    ) -> Option<Ticket> {
-        self.ask_or_wait(request, predicate, until, now, random, Answer::Claim(answer))
+        later: impl FnOnce() -> ClaimAnswer,
+    ) -> Asked<Result<Claimed, Refusal>> {
+        let later = || Answer::Claim(later());
+        match self.ask_or_wait(request, predicate, (until, now), random, Begin::Pending, later) {
+            Asked::Waits(ticket) => Asked::Waits(ticket),
+            Asked::Answered(outcome) => {
+                Asked::Answered(outcome.map(|(held, new)| claimed(request.spender.clone(), held, new)))
+            }
+        }
     }
 
     fn ask_or_wait(
         &self,
-        request: SelectRequest,
-        predicate: Option<Predicate>,
-        until: i64,
-        now: i64,
+        request: &SelectRequest,
+        predicate: Option<&Predicate>,
+        (until, now): (i64, i64),
         mut random: Random,
-        answer: Answer,
-    ) -> Option<Ticket> {
+        begin: Begin,
+        later: impl FnOnce() -> Answer,
+    ) -> Asked<Outcome> {
         let mut after = After::default();
-        let begin = answer.begin();
         let may_wait = until > now;
         if !self.waiting.is_anybody() || !may_wait {
-            let outcome = self.claim_inner(&request, predicate.as_ref(), begin, now, &mut random, &mut after);
+            let outcome = self.claim_inner(request, predicate, begin, now, &mut random, &mut after);
             let final_answer = !may_wait || !matches!(&outcome, Err(refusal) if refusal.may_pass());
             if final_answer {
                 self.finish(after, now);
-                answer.give(request.spender, outcome);
-                return None;
+                return Asked::Answered(outcome);
             }
         }
-        let scope = request.scope.clone();
-        let outcome = {
-            let mut shard = locked(self.waiting.shard(&scope));
-            let waiting = self.waiting.total.fetch_add(1, Ordering::SeqCst);
-            let outcome = if waiting >= self.waiting.max {
-                Err(Refusal::TooManyWaiters { waiting })
-            } else if shard.queues.contains_key(&scope) {
-                // Others came first; but what can never be given is refused at once.
-                self.claim_inner(&request, predicate.as_ref(), Begin::Look, now, &mut random, &mut after)
-            } else {
-                self.claim_inner(&request, predicate.as_ref(), begin, now, &mut random, &mut after)
-            };
-            if matches!(&outcome, Err(refusal) if refusal.may_pass()) {
-                let number = self.waiting.ever.fetch_add(1, Ordering::Relaxed) + 1;
-                shard.ends.insert((until, number), scope.clone());
-                let waiter = Waiter { number, request, predicate, until, since: now, random, answer };
-                shard.queues.entry(scope.clone()).or_default().push_back(waiter);
-                drop(shard);
-                self.finish(after, now);
-                return Some(Ticket { scope, number });
-            }
-            self.waiting.total.fetch_sub(1, Ordering::SeqCst);
-            outcome
+        let scope = &request.scope;
+        let mut shard = locked(self.waiting.shard(scope));
+        let waiting = self.waiting.total.fetch_add(1, Ordering::SeqCst);
+        let outcome = if waiting >= self.waiting.max {
+            Err(Refusal::TooManyWaiters { waiting })
+        } else {
+            // Others came first; but what can never be given is refused at once.
+            let begin = if shard.queues.contains_key(scope) { Begin::Look } else { begin };
+            self.claim_inner(request, predicate, begin, now, &mut random, &mut after)
         };
+        let asked = if matches!(&outcome, Err(refusal) if refusal.may_pass()) {
+            let number = self.waiting.ever.fetch_add(1, Ordering::Relaxed) + 1;
+            shard.ends.insert((until, number), scope.clone());
+            let (request, predicate, answer) = (request.clone(), predicate.cloned(), later());
+            let waiter = Waiter { number, request, predicate, until, since: now, random, answer };
+            shard.queues.entry(scope.clone()).or_default().push_back(waiter);
+            Asked::Waits(Ticket { scope: scope.clone(), number })
+        } else {
+            self.waiting.total.fetch_sub(1, Ordering::SeqCst);
+            Asked::Answered(outcome)
+        };
+        drop(shard);
         self.finish(after, now);
-        answer.give(request.spender, outcome);
-        None
+        asked
     }
 
     /// Calls a waiting request off: its answer will not be given. `false` if it has been given.

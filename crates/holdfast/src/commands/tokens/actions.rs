@@ -1,9 +1,10 @@
-//! What changes something: issue, select, spend, redeem, release, renew, consolidate.
+//! What a wallet's program does: issue, select, spend, redeem, release, renew, consolidate.
 
 use anyhow::Context;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::super::BadInput;
 use super::super::tables::print;
 use super::views::{Token, in_a_table};
 use super::{Output, delete, pair, post, print_json, query, whole_number};
@@ -11,45 +12,34 @@ use crate::remote::{Remote, escaped, new_transfer_id};
 
 /// A body of which only what is there is written.
 #[derive(Default)]
-struct Body(Map<String, Value>);
+pub(super) struct Body(Map<String, Value>);
 
 impl Body {
-    fn with(mut self, name: &str, value: Option<impl Into<Value>>) -> Body {
+    pub(super) fn with(mut self, name: &str, value: Option<impl Into<Value>>) -> Body {
         if let Some(value) = value {
             self.0.insert(name.to_owned(), value.into());
         }
         self
     }
 
-    fn number(self, name: &str, value: Option<u64>) -> Body {
+    pub(super) fn number(self, name: &str, value: Option<u64>) -> Body {
         self.with(name, value.map(|number| number.to_string()))
     }
 
-    fn attributes(self, pairs: Vec<(String, String)>) -> Body {
+    pub(super) fn attributes(self, pairs: Vec<(String, String)>) -> Body {
         let all: Map<String, Value> =
             pairs.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
         self.with("attributes", (!all.is_empty()).then_some(Value::Object(all)))
     }
 
-    fn into_value(self) -> Value {
+    pub(super) fn into_value(self) -> Value {
         Value::Object(self.0)
     }
 }
 
+// What may be said of a new token.
 #[derive(Debug, clap::Args)]
-pub(super) struct Issue {
-    /// To which wallet
-    #[arg(long)]
-    wallet: String,
-    /// In which currency
-    #[arg(long)]
-    currency: String,
-    /// How much each new token is worth; may be repeated
-    #[arg(long, value_name = "QUANTITY", required = true, value_delimiter = ',', value_parser = whole_number)]
-    quantity: Vec<u64>,
-    /// Its id, for a single token [default: the hub makes one]
-    #[arg(long)]
-    id: Option<String>,
+pub(super) struct KindArgs {
     /// The owner's account elsewhere
     #[arg(long, value_name = "ID")]
     external_id: Option<String>,
@@ -70,6 +60,36 @@ pub(super) struct Issue {
     attribute: Vec<(String, String)>,
 }
 
+impl KindArgs {
+    pub(super) fn on(&self, token: Body) -> Body {
+        token
+            .with("externalId", self.external_id.clone())
+            .with("publicKey", self.public_key.clone())
+            .with("type", self.token_type.clone())
+            .with("issuer", self.issuer.clone())
+            .with("notary", self.notary.clone())
+            .attributes(self.attribute.clone())
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Issue {
+    /// To which wallet
+    #[arg(long)]
+    wallet: String,
+    /// In which currency
+    #[arg(long)]
+    currency: String,
+    /// How much each new token is worth; may be repeated
+    #[arg(long, value_name = "QUANTITY", required = true, value_delimiter = ',', value_parser = whole_number)]
+    quantity: Vec<u64>,
+    /// Its id, for a single token [default: the hub makes one]
+    #[arg(long)]
+    id: Option<String>,
+    #[command(flatten)]
+    kind: KindArgs,
+}
+
 #[derive(Deserialize)]
 struct Issued {
     tokens: Vec<Token>,
@@ -77,19 +97,17 @@ struct Issued {
 
 impl Issue {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
+        if self.id.is_some() && self.quantity.len() > 1 {
+            let why = "--id names a single token: say one --quantity with it";
+            return Err(BadInput::from(anyhow::anyhow!(why)).into());
+        }
         let token = |quantity: &u64| {
-            Body::default()
+            let token = Body::default()
                 .with("id", self.id.clone())
                 .with("wallet", Some(self.wallet.clone()))
-                .with("externalId", self.external_id.clone())
-                .with("publicKey", self.public_key.clone())
-                .with("type", self.token_type.clone())
                 .with("currency", Some(self.currency.clone()))
-                .number("quantity", Some(*quantity))
-                .with("issuer", self.issuer.clone())
-                .with("notary", self.notary.clone())
-                .attributes(self.attribute.clone())
-                .into_value()
+                .number("quantity", Some(*quantity));
+            self.kind.on(token).into_value()
         };
         let tokens: Vec<Value> = self.quantity.iter().map(token).collect();
         let answer = post(remote, "/tokens/issue", &json!({"tokens": tokens})).await?;

@@ -5,6 +5,7 @@
 
 mod actions;
 mod advice;
+mod updates;
 mod views;
 
 use anyhow::bail;
@@ -48,6 +49,8 @@ enum What {
     Release(actions::Held),
     /// Move the end of a spender's lease
     Renew(actions::Renew),
+    /// Take over what another ledger consumed and produced, in any order
+    Updates(updates::Updates),
     /// Bring the small tokens of a wallet together
     Consolidate(actions::Consolidate),
 }
@@ -67,6 +70,7 @@ impl Tokens {
                 What::Redeem(flags) => flags.run(&remote, output).await,
                 What::Release(flags) => flags.release(&remote, output).await,
                 What::Renew(flags) => flags.run(&remote, output).await,
+                What::Updates(flags) => flags.run(&remote, output).await,
                 What::Consolidate(flags) => flags.run(&remote, output).await,
             }
         })
@@ -92,7 +96,7 @@ fn taken(method: &str, path: &str, answer: Answer) -> anyhow::Result<Bytes> {
     if answer.status.is_success() {
         return Ok(answer.body);
     }
-    bail!("the hub refuses {method} {path}: {}", advice::in_words(&answer))
+    bail!("the hub refuses {method} {path}: {}", advice::in_words(path, &answer))
 }
 
 /// `?name=value&…` of what is there.

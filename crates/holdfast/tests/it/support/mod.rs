@@ -2,6 +2,7 @@
 
 pub(crate) mod fspiop;
 pub(crate) mod http;
+pub(crate) mod scenarios;
 pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod world;

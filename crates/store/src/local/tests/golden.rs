@@ -130,7 +130,7 @@ fn todays_code_reads_the_committed_bytes() {
                     "token-2" | "token-12" => Some("holder-2"),
                     _ => None,
                 };
-                assert_eq!((&row.token, row.holder.as_deref()), (&token, holder));
+                assert_eq!((row.token, row.holder.map(|holder| &**holder)), (&token, holder));
             }
             TokenEffect::Consumed(id) => {
                 store.load(&mut std::iter::once(Key::Token(&id))).unwrap();

@@ -11,7 +11,7 @@ use holdfast_domain::shop::{
 };
 use holdfast_store::Store;
 
-use crate::audit::Finding;
+use super::Finding;
 
 /// Credit and units.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! `bench tokens`, the journalled part: selections through the vault of a hub inside this process, each on the disk before it
-//! is answered. No HTTP: what wallets feel of that is measured by `token_load`.
+//! is answered. No HTTP: what wallets feel of that is measured by `load`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -142,6 +142,13 @@ struct Tally {
     inputs: u64,
 }
 
+/// What one worker saw. A histogram for each of a thousand would crowd the tokens out of the machine's caches.
+#[derive(Default)]
+struct Seen {
+    select_us: Vec<u64>,
+    inputs: u64,
+}
+
 async fn select(desk: &TokenDesk, options: &JournalOptions) -> Result<Tally, BenchError> {
     let next = Arc::new(AtomicU64::new(0));
     let mut workers = JoinSet::new();
@@ -150,22 +157,22 @@ async fn select(desk: &TokenDesk, options: &JournalOptions) -> Result<Tally, Ben
         workers.spawn(async move { work(&desk, &next, &options).await });
     }
     let mut all = Tally { select_us: new_histogram(), inputs: 0 };
-    while let Some(tally) = workers.join_next().await {
-        let tally = tally.map_err(|_| BenchError::Refused("a worker ended early".to_owned()))??;
-        all.inputs += tally.inputs;
-        all.select_us.add(tally.select_us).expect("the same bounds");
+    while let Some(seen) = workers.join_next().await {
+        let seen = seen.map_err(|_| BenchError::Refused("a worker ended early".to_owned()))??;
+        all.inputs += seen.inputs;
+        seen.select_us.into_iter().for_each(|us| all.select_us.saturating_record(us));
     }
     Ok(all)
 }
 
-async fn work(desk: &TokenDesk, next: &AtomicU64, options: &JournalOptions) -> Result<Tally, BenchError> {
+async fn work(desk: &TokenDesk, next: &AtomicU64, options: &JournalOptions) -> Result<Seen, BenchError> {
     let refused =
         |error: holdfast_hub::tokens::TokenError| BenchError::Refused(format!("a selection: {error}"));
-    let mut tally = Tally { select_us: new_histogram(), inputs: 0 };
+    let mut seen = Seen::default();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= options.selections {
-            return Ok(tally);
+            return Ok(seen);
         }
         // Wallets far from each other, amounts that one to three tokens come to.
         let owner = number.wrapping_mul(0x9e37_79b9) % u64::from(options.wallets);
@@ -175,8 +182,8 @@ async fn work(desk: &TokenDesk, next: &AtomicU64, options: &JournalOptions) -> R
         let request = SelectRequest::new(Arc::clone(&spender), Scope::wallet(wallet(owner), "EUR"), amount);
         let started = Instant::now();
         let selection = desk.select(request, 10_000).await.map_err(refused)?;
-        tally.select_us.saturating_record(micros(started.elapsed()));
-        tally.inputs += selection.tokens.len() as u64;
+        seen.select_us.push(micros(started.elapsed()));
+        seen.inputs += selection.tokens.len() as u64;
         if options.release {
             desk.release(spender, Some(selection.fence)).await.map_err(refused)?;
         }

@@ -9,7 +9,7 @@ use super::drive::run;
 use super::engine::{Engine, Ours};
 use super::peers::{Corda, Sherdlock};
 use super::report::{CaseFigures, LoadFigures};
-use super::{THREADS, TokenBenchOptions};
+use super::{LibraryOptions, THREADS};
 use crate::BenchError;
 use crate::meter::Usage;
 
@@ -30,7 +30,7 @@ fn amount(random: &mut Random) -> u64 {
 }
 
 /// Amounts of the realistic wallets, in the order of the tokens.
-fn amounts(options: &TokenBenchOptions) -> Vec<u64> {
+fn amounts(options: &LibraryOptions) -> Vec<u64> {
     let mut random = Random::new(options.seed);
     (0..options.tokens).map(|_| amount(&mut random)).collect()
 }
@@ -65,7 +65,7 @@ fn spender(thread: usize) -> Arc<str> {
 
 /// How long a load takes, and what a token costs.
 #[allow(clippy::cast_precision_loss, reason = "means")]
-pub(crate) fn load(options: &TokenBenchOptions) -> Result<LoadFigures, BenchError> {
+pub(crate) fn load(options: &LibraryOptions) -> Result<LoadFigures, BenchError> {
     let (amounts, wallets) = (amounts(options), wallet_names(options.wallets));
     let resident = || Usage::of(std::process::id()).rss_bytes;
     let before = resident();
@@ -90,7 +90,7 @@ trait Shape {
 }
 
 /// Fills each engine, measures it and lets it go before the next.
-fn each_engine(options: &TokenBenchOptions, shape: &impl Shape, cases: &mut Cases) -> Result<(), BenchError> {
+fn each_engine(options: &LibraryOptions, shape: &impl Shape, cases: &mut Cases) -> Result<(), BenchError> {
     let ours = Ours::filled(shape.tokens())?;
     let before = cases.len();
     shape.measure(&ours, true, cases);
@@ -133,7 +133,7 @@ impl<Q: Fn(u64) -> u64, A: Fn(&mut Random) -> u64 + Sync> Shape for Single<Q, A>
 }
 
 /// The peers' own shape: tokens of value 1 in one wallet, 100 of them asked for.
-pub(crate) fn ones(options: &TokenBenchOptions, time: Duration, cases: &mut Cases) -> Result<(), BenchError> {
+pub(crate) fn ones(options: &LibraryOptions, time: Duration, cases: &mut Cases) -> Result<(), BenchError> {
     let (tokens, seed) = (options.tokens, options.seed);
     let shape =
         Single { name: "ones", tokens, quantity: |_| 1, ask: |_: &mut Random| ONES_ASKED, time, seed };
@@ -141,11 +141,7 @@ pub(crate) fn ones(options: &TokenBenchOptions, time: Duration, cases: &mut Case
 }
 
 /// Different amounts in one wallet, one of them asked for.
-pub(crate) fn exact(
-    options: &TokenBenchOptions,
-    time: Duration,
-    cases: &mut Cases,
-) -> Result<(), BenchError> {
+pub(crate) fn exact(options: &LibraryOptions, time: Duration, cases: &mut Cases) -> Result<(), BenchError> {
     let (tokens, seed) = (options.tokens, options.seed);
     let quantity = |number: u64| 2 * number + 2;
     let ask = |random: &mut Random| 2 * random.below(tokens) + 2;
@@ -200,11 +196,7 @@ impl Wallets<'_> {
     }
 }
 
-pub(crate) fn wallets(
-    options: &TokenBenchOptions,
-    time: Duration,
-    cases: &mut Cases,
-) -> Result<(), BenchError> {
+pub(crate) fn wallets(options: &LibraryOptions, time: Duration, cases: &mut Cases) -> Result<(), BenchError> {
     let (amounts, names) = (amounts(options), wallet_names(options.wallets));
     let mut totals = vec![0; names.len()];
     amounts.iter().enumerate().for_each(|(token, quantity)| totals[token % names.len()] += quantity);
@@ -232,7 +224,7 @@ impl Shape for Contended {
 }
 
 pub(crate) fn contention(
-    options: &TokenBenchOptions,
+    options: &LibraryOptions,
     time: Duration,
     cases: &mut Cases,
 ) -> Result<(), BenchError> {

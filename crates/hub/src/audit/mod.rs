@@ -1,7 +1,16 @@
 //! The auditor: recomputes the books from the rows that the frames left, and compares them with the state.
 //!
 //! It shares no arithmetic with the decisions. It only adds up: every position from its change rows, every
-//! settlement account from the funds, and per currency the sum that must not change.
+//! settlement account from the funds, per currency the sum that must not change, and which tokens live.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | here | accounts, conservation, moves of transfers |
+//! | `tokens` | which tokens live, and what each spend took and gave |
+//! | `shop` | what users and items have, and what checkouts took |
+
+mod shop;
+mod tokens;
 
 use std::collections::BTreeMap;
 
@@ -14,8 +23,8 @@ use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::View;
 use holdfast_store::Store;
 
-use crate::shop_audit::ShopAudit;
-use crate::token_audit::TokenAudit;
+use shop::ShopAudit;
+use tokens::TokenAudit;
 
 /// Something in the books that does not add up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +67,7 @@ pub enum Finding {
         /// What the operator's commands account for.
         should_be: Balance,
     },
-    /// A token that came or went twice, or in a spend that is worth more than its inputs.
+    /// A token that came or went twice, or a spend that did something else than it says.
     #[error("frame at offset {offset}: token {token}: {what}")]
     BrokenToken {
         /// Base offset of the frame.
@@ -163,13 +172,8 @@ impl Auditor {
             step.funds.iter().for_each(|movement| self.funds(movement, store));
             step.state_changes.iter().for_each(|change| self.moved(offset, change));
             step.position_changes.iter().for_each(|row| self.position(offset, row));
-            for effect in step.tokens {
-                if let Some(finding) = self.tokens.take_in(offset, effect) {
-                    self.find(finding);
-                }
-            }
+            self.tokens.step(offset, step.tokens).into_iter().for_each(|finding| self.find(finding));
         }
-        self.tokens.end_frame();
     }
 
     fn funds(&mut self, movement: &FundsMovement, store: &impl View) {

@@ -6,7 +6,7 @@ use comfy_table::CellAlignment;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::TokenBenchOptions;
+use super::LibraryOptions;
 use crate::table::{new_table, thousands};
 
 /// Percentiles in nanoseconds.
@@ -101,7 +101,7 @@ pub struct LibraryReport {
 }
 
 impl LibraryReport {
-    pub(crate) fn new(options: &TokenBenchOptions) -> Self {
+    pub(crate) fn new(options: &LibraryOptions) -> Self {
         LibraryReport {
             tokens: options.tokens,
             wallets: options.wallets,

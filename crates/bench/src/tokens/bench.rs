@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::journal::{JournalOptions, JournalReport, run_journalled};
+use super::library::{LibraryOptions, LibraryReport, run_library};
+use super::load::{Ending, TokenLoadOptions, TokenLoadReport, load_tokens};
 use crate::BenchError;
 use crate::bench::{Directory, progress_bar};
 use crate::child::Server;
@@ -14,9 +17,6 @@ use crate::meter::{Usage, device_written_bytes};
 use crate::options::check_range;
 use crate::report::per;
 use crate::table::{millis, new_table, thousands, write_machine};
-use crate::token_journal::{JournalOptions, JournalReport, run_journalled};
-use crate::token_load::{Ending, TokenLoadOptions, TokenLoadReport, load_tokens};
-use crate::tokens::{LibraryReport, TokenBenchOptions, run_library};
 
 /// Selections of the journalled run, where none are given.
 pub const SELECTIONS_DEFAULT: u64 = 300_000;
@@ -106,7 +106,7 @@ pub fn bench_tokens(options: &TokensOptions) -> Result<TokensReport, BenchError>
     };
     if options.parts.library {
         let library =
-            TokenBenchOptions { tokens: options.tokens, seed: options.seed, ..TokenBenchOptions::default() };
+            LibraryOptions { tokens: options.tokens, seed: options.seed, ..LibraryOptions::default() };
         report.library = Some(run_library(&library)?);
     }
     bar.inc(1);

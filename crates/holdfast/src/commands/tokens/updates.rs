@@ -1,0 +1,120 @@
+//! `holdfast tokens updates`: what another ledger did to tokens, taken over by hand.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::tables::print;
+use super::actions::{Body, KindArgs, read};
+use super::{Output, post, print_json, whole_number};
+use crate::remote::Remote;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Updates {
+    /// The id of a token that went elsewhere, known here or not; may be repeated
+    #[arg(long, value_name = "ID", required_unless_present = "produced")]
+    consumed: Vec<String>,
+    /// A token that came elsewhere, and how much it is worth; may be repeated
+    #[arg(long, value_name = "ID=QUANTITY", value_parser = token, requires = "wallet", requires = "currency")]
+    produced: Vec<(String, u64)>,
+    /// In which wallet the produced ones are
+    #[arg(long, requires = "produced")]
+    wallet: Option<String>,
+    /// In which currency the produced ones are
+    #[arg(long, requires = "produced")]
+    currency: Option<String>,
+    #[command(flatten)]
+    kind: KindArgs,
+}
+
+fn token(text: &str) -> Result<(String, u64), String> {
+    // An id may have any character, a quantity has digits.
+    let (id, quantity) =
+        text.rsplit_once('=').filter(|(id, _)| !id.is_empty()).ok_or("is not ID=QUANTITY")?;
+    Ok((id.to_owned(), whole_number(quantity).map_err(|reason| format!("'{quantity}' {reason}"))?))
+}
+
+#[derive(Deserialize)]
+struct Updated {
+    consumed: usize,
+    produced: usize,
+}
+
+impl Updates {
+    fn body(&self) -> Value {
+        let token = |(id, quantity): &(String, u64)| {
+            let token = Body::default()
+                .with("id", Some(id.clone()))
+                .with("wallet", self.wallet.clone())
+                .with("currency", self.currency.clone())
+                .number("quantity", Some(*quantity));
+            self.kind.on(token).into_value()
+        };
+        let produced: Vec<Value> = self.produced.iter().map(token).collect();
+        Body::default()
+            .with("consumed", (!self.consumed.is_empty()).then(|| self.consumed.clone()))
+            .with("produced", (!produced.is_empty()).then_some(produced))
+            .into_value()
+    }
+
+    pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
+        let answer = post(remote, "/tokens/updates", &self.body()).await?;
+        if output == Output::Json {
+            return print_json(&answer);
+        }
+        let Updated { consumed, produced } = read(&answer)?;
+        print(&format!("{consumed} tokens went, {produced} came"))?;
+        if consumed < self.consumed.len() {
+            print("those that were not here, or not any more, will never come alive")?;
+        }
+        if produced < self.produced.len() {
+            print("of those produced, some were here already or have been consumed")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        updates: Updates,
+    }
+
+    fn parsed(words: &str) -> Result<Value, clap::Error> {
+        let line = Line::try_parse_from(["updates"].into_iter().chain(words.split_whitespace()))?;
+        Ok(line.updates.body())
+    }
+
+    #[test]
+    fn a_body_has_what_went_and_what_came() {
+        assert_eq!(parsed("--consumed a,b --consumed c").unwrap(), json!({"consumed": ["a,b", "c"]}));
+        assert_eq!(
+            parsed("--produced x=7 --produced y=z=8 --wallet w --currency EUR --issuer bank").unwrap(),
+            json!({"produced": [
+                {"id": "x", "wallet": "w", "currency": "EUR", "quantity": "7", "issuer": "bank"},
+                {"id": "y=z", "wallet": "w", "currency": "EUR", "quantity": "8", "issuer": "bank"},
+            ]})
+        );
+    }
+
+    #[test]
+    fn half_an_update_is_none() {
+        for bad in [
+            "",
+            "--produced x=7",
+            "--produced x=7 --wallet w",
+            "--produced x --wallet w --currency EUR",
+            "--produced =7 --wallet w --currency EUR",
+            "--produced x=1.5 --wallet w --currency EUR",
+            "--consumed a --wallet w",
+        ] {
+            assert!(parsed(bad).is_err(), "{bad}");
+        }
+    }
+}
