@@ -57,6 +57,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 pub use gate::{Gate, KEYS_LOOK_EVERY, RateLimit};
 pub use routes::router;
 pub use server::{FileBudget, ServeOptions, serve};
+pub use shop::{ShopAddresses, ShopCalls};
 
 /// What every handler can reach.
 #[derive(Clone)]

@@ -12,6 +12,7 @@ use crate::command::{Command, FulfilAction};
 use crate::effects::{Effects, LimitAlarm, Notification, NotificationKind, Outcome, Party, Step};
 use crate::ids::{AccountId, HUB, ParticipantId, TransferId, TransferNo};
 use crate::money::{Amount, Balance};
+use crate::shop::CHARGE_ABORTED;
 use crate::transfers::{Code, Completion, CompletionKind, Reason, TransferState};
 use crate::view::View;
 
@@ -172,6 +173,8 @@ impl<'a, V: View> StepCalls<'a, V> {
             Party::Payee => transfer.payee,
         };
         match (row.kind, command) {
+            // Nobody is asked: the shop itself settles it or gives it up.
+            (NotificationKind::Prepared, Command::Shop(_)) => {}
             (NotificationKind::Prepared, _) => tell(to, CallbackMessage::ForwardPrepare),
             (NotificationKind::Committed, Command::Fulfil(fulfil)) => match (fulfil.action, row.to) {
                 (FulfilAction::Commit, _) => tell(to, CallbackMessage::ForwardFulfil),
@@ -192,6 +195,15 @@ impl<'a, V: View> StepCalls<'a, V> {
                         tell(transfer.payee, CallbackMessage::Patch(TransferState::AbortedError));
                     }
                 }
+            }
+            (NotificationKind::Committed, Command::Shop(_)) => match row.to {
+                Party::Payer => tell(to, CallbackMessage::Put(TransferState::Committed)),
+                Party::Payee => tell(to, CallbackMessage::Patch(TransferState::Committed)),
+            },
+            // A checkout that failed, or whose deadline has passed.
+            (NotificationKind::Aborted, Command::Shop(_) | Command::Expire(_)) => {
+                let code = Code::of_payee(CHARGE_ABORTED).expect("it is not zero");
+                tell(to, CallbackMessage::Error(code, None));
             }
             (NotificationKind::Aborted, _) => tell(to, CallbackMessage::ForwardError),
             (NotificationKind::Expired, _) => {

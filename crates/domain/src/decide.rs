@@ -127,6 +127,23 @@ fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize
     }
 }
 
+/// Decides a command about a transfer that a command of another kind leads to. Its outcome is no answer of the frame.
+pub(crate) fn decide_inner(
+    view: &impl View,
+    (time, base_offset): (Millis, u64),
+    command: &Command,
+    effects: &mut Effects,
+) -> Outcome {
+    let commands = std::slice::from_ref(command);
+    // Alone in its step it has no order among others.
+    decide_transfers(
+        view,
+        &FrameInput { base_offset, time, order: PrepareOrder::Arrival, commands },
+        effects,
+    );
+    effects.outcomes.pop().expect("every command has one outcome")
+}
+
 /// The transfers step for each command, then one position step for all that passed it.
 fn decide_transfers(view: &impl View, frame: &FrameInput<'_>, effects: &mut Effects) {
     let FrameInput { base_offset, time: now, order, commands } = *frame;

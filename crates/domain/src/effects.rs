@@ -301,7 +301,8 @@ pub trait Rows {
 }
 
 impl Effects {
-    fn lengths(&self) -> Section {
+    /// Where the row lists end now.
+    pub(crate) fn lengths(&self) -> Section {
         Section {
             participants: self.participants.len(),
             accounts: self.accounts.len(),
@@ -320,8 +321,21 @@ impl Effects {
     }
 
     fn step(&self, number: usize) -> Step<'_> {
-        let to = self.sections[number];
         let from = number.checked_sub(1).map_or_else(Section::default, |before| self.sections[before]);
+        self.between(&from, &self.sections[number])
+    }
+
+    /// What was done since the lists ended there.
+    pub(crate) fn since(&self, from: &Section) -> Step<'_> {
+        self.between(from, &self.lengths())
+    }
+
+    /// What the sub-batch that is being decided has done so far.
+    pub(crate) fn unclosed(&self) -> Step<'_> {
+        self.since(&self.sections.last().copied().unwrap_or_default())
+    }
+
+    fn between(&self, from: &Section, to: &Section) -> Step<'_> {
         Step {
             participants: &self.participants[from.participants..to.participants],
             accounts: &self.accounts[from.accounts..to.accounts],
@@ -361,7 +375,7 @@ impl Effects {
 }
 
 impl Step<'_> {
-    fn apply(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
+    pub(crate) fn apply(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
         self.participants.iter().for_each(|row| rows.put_participant(row));
         self.accounts.iter().for_each(|row| rows.put_account(row));
         self.funds.iter().for_each(|row| rows.put_funds(row));

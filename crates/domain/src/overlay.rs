@@ -7,8 +7,8 @@ use crate::effects::Rows;
 use crate::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use crate::participants::{Account, FundsMovement, Name, Participant};
 use crate::shop::{
-    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopOverlay, ShopView,
-    Sides, UserId, UserRow,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopOverlay,
+    ShopView, Sides, UserId, UserRow,
 };
 use crate::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenOverlay, TokenView};
 use crate::transfers::Transfer;
@@ -149,6 +149,10 @@ impl<V: View> ShopView for Overlay<'_, V> {
 
     fn outside(&self) -> Sides {
         self.shop.outside(self.base)
+    }
+
+    fn charging(&self) -> Charging {
+        self.shop.charging(self.base)
     }
 
     fn shop_counts(&self) -> ShopCounts {

@@ -6,7 +6,7 @@ use std::fmt;
 
 use holdfast_disk::simfs::FaultKind;
 
-use crate::vault_cells;
+use crate::{shop_cells, vault_cells};
 
 /// What the hub was doing when a fault struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +97,8 @@ pub struct Coverage {
     cells: BTreeMap<Hit, BTreeMap<End, u64>>,
     /// Commands about tokens by how they ended.
     vault: BTreeMap<(&'static str, &'static str), u64>,
+    /// Commands to the shop by how they ended.
+    shop: BTreeMap<(&'static str, &'static str), u64>,
 }
 
 impl Coverage {
@@ -110,6 +112,11 @@ impl Coverage {
         *self.vault.entry((command, how)).or_default() += 1;
     }
 
+    /// A command to the shop was answered so.
+    pub fn shop(&mut self, command: &'static str, how: &'static str) {
+        *self.shop.entry((command, how)).or_default() += 1;
+    }
+
     /// Adds the counts of another run.
     pub fn add(&mut self, other: &Coverage) {
         for (hit, ends) in &other.cells {
@@ -117,6 +124,7 @@ impl Coverage {
             ends.iter().for_each(|(end, count)| *own.entry(*end).or_default() += count);
         }
         other.vault.iter().for_each(|(cell, count)| *self.vault.entry(*cell).or_default() += count);
+        other.shop.iter().for_each(|(cell, count)| *self.shop.entry(*cell).or_default() += count);
     }
 
     /// Expected cells that stayed empty.
@@ -135,6 +143,8 @@ impl Coverage {
         }
         let unmet = vault_cells::EXPECTED.iter().filter(|cell| !self.vault.contains_key(cell));
         missing.extend(unmet.map(|(command, how)| format!("tokens: {command}, {how}")));
+        let unmet = shop_cells::EXPECTED.iter().filter(|cell| !self.shop.contains_key(cell));
+        missing.extend(unmet.map(|(command, how)| format!("shop: {command}, {how}")));
         missing
     }
 }
@@ -227,6 +237,9 @@ impl fmt::Display for Coverage {
         for ((command, how), count) in &self.vault {
             write!(f, "\ntokens: {command:<12} {how:<45} {count:>13}")?;
         }
+        for ((command, how), count) in &self.shop {
+            write!(f, "\nshop: {command:<14} {how:<45} {count:>13}")?;
+        }
         Ok(())
     }
 }
@@ -238,7 +251,7 @@ mod tests {
     #[test]
     fn what_never_struck_is_missing() {
         let mut coverage = Coverage::default();
-        let all = EXPECTED.len() + ENDS.len() + vault_cells::EXPECTED.len();
+        let all = EXPECTED.len() + ENDS.len() + vault_cells::EXPECTED.len() + shop_cells::EXPECTED.len();
         assert_eq!(coverage.missing().len(), all);
         let (kind, class, phase) = EXPECTED[0];
         coverage.ended(Hit { kind, class: class.to_owned(), phase }, End::Stopped);
@@ -252,6 +265,9 @@ mod tests {
         let (command, how) = vault_cells::EXPECTED[0];
         coverage.vault(command, how);
         assert_eq!(coverage.missing().len(), all - 3);
+        let (command, how) = shop_cells::EXPECTED[0];
+        coverage.shop(command, how);
+        assert_eq!(coverage.missing().len(), all - 4);
     }
 
     #[test]

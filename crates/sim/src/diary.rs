@@ -3,10 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_domain::command::{Admin, Command};
+use holdfast_domain::command::{Admin, Command, Key};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::TransferId;
-use holdfast_domain::tokens::TokenOutcome;
+use holdfast_domain::shop::{
+    CheckoutAnswer, CheckoutOrder, OrderId, ShopCommand, ShopOutcome, ShopRefusal, ShopView,
+};
+use holdfast_domain::tokens::{Name, TokenOutcome};
 use holdfast_domain::view::View;
 use holdfast_hub::Refusal;
 use holdfast_store::MemoryStore;
@@ -39,11 +42,20 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether it is a spend that happened.
+    /// Whether it is a spend that happened, or is about an order that was paid.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         let Standing::Answered(outcome) = &self.standing else { return false };
-        matches!(outcome.token.as_deref(), Some(TokenOutcome::Spent(_)))
+        let is_paid = |answer: &CheckoutAnswer| {
+            matches!(answer, CheckoutAnswer::Paid { .. } | CheckoutAnswer::AlreadyPaid { .. })
+        };
+        match (outcome.token.as_deref(), outcome.shop.as_deref()) {
+            (Some(TokenOutcome::Spent(_)), _) => true,
+            (_, Some(ShopOutcome::Checkout(answer) | ShopOutcome::Heard { now: answer, .. })) => {
+                is_paid(answer)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -53,7 +65,44 @@ pub struct Diary {
     entries: Vec<Entry>,
     waiting: BTreeMap<Ticket, Vec<Place>>,
     next_ticket: Ticket,
-    funds: BTreeSet<TransferId>,
+    named: Named,
+}
+
+/// What was ever named, right or wrong, and can be looked up by its name alone.
+#[derive(Debug, Default)]
+pub struct Named {
+    /// Movements of funds.
+    pub funds: BTreeSet<TransferId>,
+    /// Orders, those that inits number among them.
+    pub orders: BTreeSet<OrderId>,
+    /// Idempotency keys.
+    pub keys: BTreeSet<Name>,
+}
+
+impl Named {
+    fn note(&mut self, command: &Command) {
+        match command {
+            Command::Admin(
+                Admin::FundsIn { id, .. }
+                | Admin::FundsOutReserve { id, .. }
+                | Admin::FundsOutCommit { id, .. }
+                | Admin::FundsOutAbort { id, .. },
+            ) => drop(self.funds.insert(*id)),
+            Command::Shop(command) => {
+                command.each_key(&mut |key| match key {
+                    Key::Order(order) => drop(self.orders.insert(order.clone())),
+                    Key::OrderNumbered(number) => {
+                        self.orders.insert(number.to_string().parse().expect("a short text"));
+                    }
+                    _ => {}
+                });
+                if let ShopCommand::Checkout(CheckoutOrder { key: Some(key), .. }) = &**command {
+                    self.keys.insert(key.key.clone());
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Diary {
@@ -63,10 +112,10 @@ impl Diary {
         &self.entries
     }
 
-    /// Every movement of funds ever asked for.
+    /// Everything that was ever named.
     #[must_use]
-    pub const fn funds(&self) -> &BTreeSet<TransferId> {
-        &self.funds
+    pub const fn named(&self) -> &Named {
+        &self.named
     }
 
     /// Transfers that may have a row: a prepare was answered, or its outcome is not known. One that was refused
@@ -81,15 +130,7 @@ impl Diary {
     pub fn write(&mut self, commands: Vec<Command>) -> Vec<Place> {
         let first = self.entries.len();
         for command in commands {
-            if let Command::Admin(
-                Admin::FundsIn { id, .. }
-                | Admin::FundsOutReserve { id, .. }
-                | Admin::FundsOutCommit { id, .. }
-                | Admin::FundsOutAbort { id, .. },
-            ) = &command
-            {
-                self.funds.insert(*id);
-            }
+            self.named.note(&command);
             self.entries.push(Entry { command, standing: Standing::NotTaken, sent: 0 });
         }
         (first..self.entries.len()).collect()
@@ -157,7 +198,8 @@ impl Diary {
 
     /// Commands that have had all the effect they can have: sent again, they must change nothing. Those are
     /// prepares that have a row, the fulfil or abort that a transfer took, everything about a transfer that has
-    /// ended, movements of funds that were accepted, and issues, spends and updates of tokens that were.
+    /// ended, movements of funds that were accepted, issues, spends and updates of tokens that were, and in the
+    /// shop what is made, what is paid and words about tries that are over.
     #[must_use]
     pub fn settled(&self, store: &MemoryStore) -> Vec<Place> {
         let is_settled = |entry: &Entry| match (&entry.command, &entry.standing) {
@@ -180,6 +222,9 @@ impl Diary {
                 outcome.token.as_deref(),
                 Some(TokenOutcome::Issued | TokenOutcome::Spent(_) | TokenOutcome::Updated { .. })
             ),
+            (Command::Shop(command), Standing::Answered(outcome)) => {
+                outcome.shop.as_deref().is_some_and(|outcome| shop_is_settled(store, command, outcome))
+            }
             _ => false,
         };
         (0..self.entries.len()).filter(|place| is_settled(&self.entries[*place])).collect()
@@ -196,5 +241,29 @@ impl Diary {
     pub fn unknown(&self) -> Vec<Place> {
         let unknown = |place: &Place| self.entries[*place].standing == Standing::Unknown;
         (0..self.entries.len()).filter(unknown).collect()
+    }
+}
+
+/// Whether a command to the shop, sent again, can change nothing.
+fn shop_is_settled(store: &MemoryStore, command: &ShopCommand, outcome: &ShopOutcome) -> bool {
+    match (command, outcome) {
+        (
+            ShopCommand::CreateUser { .. } | ShopCommand::CreateItem { .. } | ShopCommand::CreateOrder { .. },
+            ShopOutcome::User(_)
+            | ShopOutcome::Item(_)
+            | ShopOutcome::Order(_)
+            | ShopOutcome::Refused(ShopRefusal::Exists { .. }),
+        ) => true,
+        (ShopCommand::Checkout(CheckoutOrder { key: Some(key), .. }), _) => {
+            // Under a key that is kept it gets the stored answer, or is refused.
+            store.request_key(&key.key).is_some()
+        }
+        (ShopCommand::Checkout(CheckoutOrder { order, key: None, .. }), _) => {
+            store.order(order).is_some_and(|row| row.is_paid() || store.checkout(order).is_some())
+        }
+        (ShopCommand::Answer { key, .. }, _) => {
+            store.checkout(&key.order_id).is_none_or(|open| open.tr != key.tr_num)
+        }
+        _ => false,
     }
 }

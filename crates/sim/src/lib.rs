@@ -7,7 +7,8 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `world` | participants, limits, funds |
-//! | `clients`, `vault_clients`, `operator` | what is sent |
+//! | `clients`, `vault_clients`, `shop_clients`, `operator` | what is sent |
+//! | `outside_sides` | sides of a checkout that are outside the hub, honest or not |
 //! | `diary` | what the senders know of it |
 //! | `process` | one life of the hub, driven turn by turn |
 //! | `life` | how lives begin and end: crashes, failures, restarts |
@@ -19,7 +20,8 @@
 //! | `witness` | every durable frame decided a second time |
 //! | `invariants` | what must always hold, one file each |
 //! | `tally`, `census`, `trace` | what happened |
-//! | `coverage`, `vault_cells` | which faults struck what, and how they ended; the same for commands about tokens |
+//! | `coverage`, `vault_cells`, `shop_cells` | which faults struck what, and how they ended; the same for commands about tokens and
+//! | | the shop |
 
 mod census;
 mod clients;
@@ -31,10 +33,13 @@ mod keeping;
 mod life;
 mod medium;
 mod operator;
+mod outside_sides;
 mod process;
 mod random;
 mod rows;
 mod run;
+mod shop_cells;
+mod shop_clients;
 mod tally;
 mod time;
 mod trace;

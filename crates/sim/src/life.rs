@@ -340,9 +340,14 @@ impl Run {
         self.findings.take(Invariant::AcknowledgedSurvives, survives);
         let tokens = self.auditors.tokens.restarted(self.witness.core().store(), &self.diary);
         self.findings.take(Invariant::TokensAreHeldOnce, tokens);
+        let orders = self.auditors.shop.restarted(self.witness.core().store(), &self.diary);
+        self.findings.take(Invariant::OrdersArePaidOnce, orders);
         self.index_loads();
         if self.auditors.tokens.has_live_lock() {
             self.medium.coverage.vault("restart", "with a live lock");
+        }
+        if self.auditors.shop.has_open() {
+            self.medium.coverage.shop("restart", "with an open checkout");
         }
         self.inspect();
         self.compare_in_full();
@@ -366,6 +371,8 @@ impl Run {
             self.findings.take(Invariant::AcknowledgedSurvives, survives);
             let tokens = self.auditors.tokens.restarted(fresh.core().store(), &self.diary);
             self.findings.take(Invariant::AcknowledgedSurvives, tokens);
+            let orders = self.auditors.shop.restarted(fresh.core().store(), &self.diary);
+            self.findings.take(Invariant::AcknowledgedSurvives, orders);
         }
     }
 

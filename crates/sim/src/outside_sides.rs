@@ -120,15 +120,16 @@ impl OutsideSides {
         ShopCommand::Answer { key: key.clone(), side, said: Said::Undone }
     }
 
-    /// Words about any try. An honest side speaks only of what it was asked, so from it they are a repeat.
-    #[must_use]
-    pub fn stray(&self, key: TryKey, random: &mut Random) -> ShopCommand {
+    /// Words about any try. An honest side that was never asked has refused with them, and keeps to it.
+    pub fn stray(&mut self, key: TryKey, random: &mut Random) -> ShopCommand {
         let side = *random.pick(&Side::ALL);
-        let said = match self.branches.get(&(key.clone(), side)).filter(|_| self.honest) {
-            Some(Branch::Taken | Branch::GivenBack) => Said::Taken,
-            Some(Branch::Refused) => Said::Refused,
-            None if self.honest => Said::Undone,
-            None => *random.pick(&[Said::Taken, Said::Refused, Said::Undone]),
+        let said = if self.honest {
+            match *self.branches.entry((key.clone(), side)).or_insert(Branch::Refused) {
+                Branch::Taken | Branch::GivenBack => Said::Taken,
+                Branch::Refused => *random.pick(&[Said::Refused, Said::Undone]),
+            }
+        } else {
+            *random.pick(&[Said::Taken, Said::Refused, Said::Undone])
         };
         ShopCommand::Answer { key, side, said }
     }

@@ -1,14 +1,16 @@
 //! Every row of a store, to be compared with those of another.
 
-use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::ids::{Millis, ParticipantId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Participant};
+use holdfast_domain::shop::{CheckoutRow, ItemRow, KeyRow, OrderRow, ShopCounts, Sides, UserRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_store::{LocalStore, MemoryStore, Store, StoreError};
+
+use crate::diary::Named;
 
 /// A copy of all rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,29 +23,44 @@ pub struct Rows {
     holds: Vec<TransferNo>,
     tokens: Vec<TokenRow>,
     locks: Vec<Arc<LockRow>>,
+    shop: Shop,
+    keys: Vec<Arc<KeyRow>>,
+}
+
+/// The shop as far as it is in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Shop {
+    users: Vec<UserRow>,
+    items: Vec<ItemRow>,
+    unpaid: Vec<OrderRow>,
+    open: Vec<Arc<CheckoutRow>>,
+    /// What will be due, by the indexes.
+    due: Vec<Arc<CheckoutRow>>,
+    keys: Vec<Arc<KeyRow>>,
+    rest: [(Sides, ShopCounts); 1],
 }
 
 impl Rows {
-    /// The rows of the plain store, its movements of funds among `funds`.
+    /// The rows of the plain store, its movements of funds and keys among those `named`.
     #[must_use]
-    pub fn of_witness(store: &MemoryStore, funds: &BTreeSet<TransferId>) -> Rows {
-        Rows::with(store, store.transfers_from(TransferNo(0)).cloned().collect(), funds)
+    pub fn of_witness(store: &MemoryStore, named: &Named) -> Rows {
+        Rows::with(store, store.transfers_from(TransferNo(0)).cloned().collect(), named)
     }
 
     /// The rows of the hub's store: what is open from memory, what has ended from the disk.
     ///
     /// # Errors
     /// If the disk does not give what was written to it.
-    pub fn of_hub(store: &LocalStore, funds: &BTreeSet<TransferId>) -> Result<Rows, StoreError> {
+    pub fn of_hub(store: &LocalStore, named: &Named) -> Result<Rows, StoreError> {
         let history = store.history();
         let ended = history.scan(0, history.end()).map(|row| row.map(|(_, row)| row));
         let mut transfers = ended.collect::<Result<Vec<Transfer>, StoreError>>()?;
         transfers.extend(store.open_transfers(TransferNo(0), usize::MAX).into_iter().cloned());
         transfers.sort_unstable_by_key(|row| row.no);
-        Ok(Rows::with(store, transfers, funds))
+        Ok(Rows::with(store, transfers, named))
     }
 
-    fn with<S: Store>(store: &S, transfers: Vec<Transfer>, funds: &BTreeSet<TransferId>) -> Rows {
+    fn with<S: Store>(store: &S, transfers: Vec<Transfer>, named: &Named) -> Rows {
         let endpoints_of = |row: &&Participant| {
             let id = row.id;
             let endpoints = store.endpoints(id).into_iter();
@@ -53,12 +70,14 @@ impl Rows {
         Rows {
             participants: store.participants().into_iter().cloned().collect(),
             accounts: store.accounts().into_iter().copied().collect(),
-            funds: funds.iter().filter_map(|id| store.funds(*id)).copied().collect(),
+            funds: named.funds.iter().filter_map(|id| store.funds(*id)).copied().collect(),
             endpoints: store.participants().iter().flat_map(endpoints_of).collect(),
             transfers,
             holds: store.holds(Millis::MAX, None, usize::MAX).into_iter().map(|row| row.no).collect(),
             tokens,
             locks,
+            shop: Shop::of(store),
+            keys: named.keys.iter().filter_map(|key| store.request_key(key)).cloned().collect(),
         }
     }
 
@@ -73,6 +92,8 @@ impl Rows {
             .or_else(|| first_difference("open holds", &self.holds, &other.holds))
             .or_else(|| first_difference("tokens", &self.tokens, &other.tokens))
             .or_else(|| first_difference("locks", &self.locks, &other.locks))
+            .or_else(|| self.shop.difference(&other.shop))
+            .or_else(|| first_difference("keys by name", &self.keys, &other.keys))
     }
 }
 
@@ -95,6 +116,38 @@ pub fn difference_in_memory(hub: &LocalStore, witness: &MemoryStore) -> Option<S
             first_difference("tokens", &ours.0, &theirs.0)
                 .or_else(|| first_difference("locks", &ours.1, &theirs.1))
         })
+        .or_else(|| Shop::of(hub).difference(&Shop::of(witness)))
+}
+
+impl Shop {
+    fn of(store: &impl Store) -> Shop {
+        let (mut users, mut items, mut unpaid) = (Vec::new(), Vec::new(), Vec::new());
+        store.users(&mut |row| users.push(row.clone()));
+        store.items(&mut |row| items.push(row.clone()));
+        store.unpaid_orders(&mut |row| unpaid.push(row.clone()));
+        users.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        items.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        unpaid.sort_unstable_by(|one, other| one.order.order_id.cmp(&other.order.order_id));
+        Shop {
+            users,
+            items,
+            unpaid,
+            open: store.open_checkouts(None, usize::MAX),
+            due: store.due_checkouts(Millis::MAX, usize::MAX),
+            keys: store.due_keys(Millis::MAX, usize::MAX),
+            rest: [(store.outside(), store.shop_counts())],
+        }
+    }
+
+    fn difference(&self, other: &Shop) -> Option<String> {
+        first_difference("users", &self.users, &other.users)
+            .or_else(|| first_difference("items", &self.items, &other.items))
+            .or_else(|| first_difference("unpaid orders", &self.unpaid, &other.unpaid))
+            .or_else(|| first_difference("open checkouts", &self.open, &other.open))
+            .or_else(|| first_difference("undecided checkouts", &self.due, &other.due))
+            .or_else(|| first_difference("keys", &self.keys, &other.keys))
+            .or_else(|| first_difference("sides outside and counts", &self.rest, &other.rest))
+    }
 }
 
 /// Every live token by its id, and every lock by its spender.

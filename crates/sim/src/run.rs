@@ -19,11 +19,15 @@ use crate::medium::Medium;
 use crate::operator::Operator;
 use crate::process::{Process, log_bytes};
 use crate::random::Random;
+use crate::shop_clients::ShopClients;
 use crate::tally::Tally;
 use crate::trace::Trace;
 use crate::vault_clients::VaultClients;
 use crate::witness::Witness;
 use crate::world::World;
+
+/// Chosen so that seeds that are kept for ever run as they did before there was a shop.
+const SHOP_SALT: u32 = 32;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -103,6 +107,9 @@ pub(crate) struct Run {
     pub(crate) vault: VaultClients,
     /// How much of what is sent is about tokens, in percent. They have a part of the seeds.
     pub(crate) token_share: u64,
+    pub(crate) shop: ShopClients,
+    /// How much of the rest is about the shop, in percent. It has another part of the seeds.
+    pub(crate) shop_share: u64,
     operator: Operator,
 }
 
@@ -118,6 +125,8 @@ pub(crate) struct Eagerness {
 impl Run {
     fn new(seed: u64, trace: Trace) -> Run {
         let token_share = *Random::new(!seed).pick(&[0, 40, 75]);
+        let mut of_shop = Random::new(!seed.rotate_left(SHOP_SALT));
+        let shop_share = *of_shop.pick(&[0, 0, 50, 90]);
         let mut random = Random::new(seed);
         let world = World::draw(&mut random);
         let medium = Medium::draw(&mut random);
@@ -147,6 +156,8 @@ impl Run {
             clients: Clients::default(),
             vault: VaultClients::default(),
             token_share,
+            shop: ShopClients::draw(&mut of_shop),
+            shop_share,
             operator: Operator::default(),
         }
     }
@@ -239,7 +250,10 @@ impl Run {
         if about_tokens && self.random.chance(15) {
             self.witness.core().store().tokens(&mut |row| self.vault.look_at(&row.token));
         }
-        let commands = if about_tokens {
+        let about_shop = self.shop_share > 0 && !about_tokens && self.random.chance(self.shop_share);
+        let commands = if about_shop {
+            self.shop.act(&mut self.random)
+        } else if about_tokens {
             self.vault.act(now, &mut self.random)
         } else {
             let vault = Some(&self.vault).filter(|_| self.token_share > 0);
@@ -338,10 +352,12 @@ impl Run {
             self.believe_clock();
             self.learn_everything();
             let lease = if self.token_share > 0 { VaultClients::LONGEST_LEASE } else { 0 };
+            let wait = if self.shop_share > 0 { ShopClients::LONGEST_WAIT.max(lease) } else { lease };
             let ahead =
-                self.clients.latest_expiration().max(self.believed_now() + lease) - self.clock.read().wall;
+                self.clients.latest_expiration().max(self.believed_now() + wait) - self.clock.read().wall;
             self.clock.pass(ahead.max(0) + 1_000);
             self.turn_until_idle();
+            self.outside_gives_back();
             self.compare_in_full();
             self.check_repeats(usize::MAX);
             let stopped = self.hub.as_ref().is_none_or(Process::has_stopped);
@@ -355,11 +371,29 @@ impl Run {
         self.must_see();
     }
 
+    /// Every deadline has passed: nothing is undecided, and whoever is outside gives back what it owes.
+    fn outside_gives_back(&mut self) {
+        if !self.sees() || self.hub.as_ref().is_none_or(Process::has_stopped) {
+            return;
+        }
+        let past = self.auditors.shop.none_due_at(self.believed_now());
+        self.findings.take(Invariant::OrdersArePaidOnce, past);
+        let open = self.witness.core().store().open_checkouts(None, usize::MAX);
+        let commands = self.shop.give_back(&open);
+        for places in self.diary.write(commands).chunks(6) {
+            self.send(places);
+            self.turn_until_idle();
+        }
+    }
+
     /// All is quiet: no hold is open, every answer stands, and two more lives find the same.
     fn rest(&mut self) {
         if self.goes_on() {
             self.findings.take(Invariant::HoldsEndOnce, self.auditors.none_open());
             self.findings.take(Invariant::TokensAreHeldOnce, self.auditors.tokens.none_open());
+            let shop = &self.auditors.shop;
+            let honest = self.shop.outside.rows().map_or(Ok(()), |rows| shop.outside_agrees(rows));
+            self.findings.take(Invariant::OrdersArePaidOnce, shop.none_open().and(honest));
             if self.findings.is_empty() && !self.diary.unknown().is_empty() {
                 let said = Err("a healed hub leaves commands without an answer".to_owned());
                 self.findings.take(Invariant::TheHubGoesOn, said);

@@ -2,11 +2,12 @@
 //! without keys and ask again; an operator who cancels, retries and moves a side outside and back.
 
 use holdfast_domain::command::Command;
+use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, KEY_MS};
 use holdfast_domain::shop::{
-    CheckoutOrder, CheckoutRow, IdempotencyKey, ItemId, OrderId, ShopCommand, ShopMessage, Side, Sides,
-    TrNum, TryKey, UserId, Whole,
+    CheckoutOrder, CheckoutRow, IdempotencyKey, ItemId, OrderId, ShopCommand, ShopEffect, Side, Sides, TrNum,
+    TryKey, UserId, Whole,
 };
 use holdfast_domain::tokens::Fingerprint;
 
@@ -25,11 +26,20 @@ const NUMBERED: u64 = 3;
 pub struct ShopClients {
     users: u64,
     items: u64,
-    orders: Vec<OrderId>,
+    orders: u64,
+    /// What they have seen in the shop.
+    seen: Seen,
     /// Whether this run ever moves a side outside.
     moves_outside: bool,
     /// The sides that are outside, and what they were asked.
     pub outside: OutsideSides,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    users: Vec<UserId>,
+    items: Vec<ItemId>,
+    orders: Vec<OrderId>,
 }
 
 impl ShopClients {
@@ -41,7 +51,8 @@ impl ShopClients {
         ShopClients {
             users: 0,
             items: 0,
-            orders: Vec::new(),
+            orders: 0,
+            seen: Seen::default(),
             moves_outside: random.chance(75),
             outside: OutsideSides::draw(random),
         }
@@ -50,7 +61,7 @@ impl ShopClients {
     /// The commands of one submission.
     pub fn act(&mut self, random: &mut Random) -> Vec<Command> {
         let commands = match random.below(100) {
-            _ if self.users < 2 || self.items < 2 => self.open_shop(random),
+            _ if self.seen.users.len() < 2 || self.seen.items.len() < 2 => self.open_shop(random),
             0..20 => self.order_at_once(random),
             20..30 => self.rush(random),
             _ => (0..random.size(1, 4)).map(|_| self.one(random)).collect(),
@@ -58,17 +69,24 @@ impl ShopClients {
         commands.into_iter().map(|command| Command::Shop(Box::new(command))).collect()
     }
 
-    /// A message that left for an outside side.
-    pub fn hear(&mut self, message: &ShopMessage) {
-        if message.outside {
-            self.outside.asked(&message.message);
+    /// A frame became durable: what it made can be seen, and what it sent to outside sides is delivered.
+    pub fn see(&mut self, effects: &Effects) {
+        for effect in &effects.shop {
+            match effect {
+                ShopEffect::User(row) => note(&mut self.seen.users, &row.id),
+                ShopEffect::Item(row) => note(&mut self.seen.items, &row.id),
+                ShopEffect::Order(row) => note(&mut self.seen.orders, &row.order.order_id),
+                _ => {}
+            }
         }
+        let sent = effects.shop_messages.iter().filter(|message| message.outside);
+        sent.for_each(|message| self.outside.asked(&message.message));
     }
 
     /// All that outside sides still owe to open checkouts.
     pub fn give_back(&mut self, open: &[std::sync::Arc<CheckoutRow>]) -> Vec<Command> {
         let mut commands = Vec::new();
-        for row in open {
+        for row in open.iter().filter(|row| row.undo.is_some()) {
             let (owes, key) = (row.waits_for(), TryKey { order_id: row.order.clone(), tr_num: row.tr });
             for side in Side::ALL.into_iter().filter(|side| owes.has(*side) && row.outside.has(*side)) {
                 commands.push(Command::Shop(Box::new(self.outside.undoes(&key, side))));
@@ -88,26 +106,25 @@ impl ShopClients {
     fn create_user(&mut self, random: &mut Random) -> ShopCommand {
         self.users += 1;
         let id = user(if random.chance(90) { self.users } else { 1 });
-        ShopCommand::CreateUser { id, credit: some(0, 60, random) }
+        ShopCommand::CreateUser { id, credit: some(0, 90, random) }
     }
 
     fn create_item(&mut self, random: &mut Random) -> ShopCommand {
         self.items += 1;
         let id = item(if random.chance(90) { self.items } else { 1 });
-        ShopCommand::CreateItem { id, stock: some(0, 12, random), price: some(0, 9, random) }
+        ShopCommand::CreateItem { id, stock: some(0, 20, random), price: some(0, 7, random) }
     }
 
     fn create_order(&mut self, random: &mut Random) -> ShopCommand {
-        let id: OrderId = named(&format!("o-{}", self.orders.len()));
-        let id = if random.chance(5) { self.order(random) } else { id };
-        self.orders.push(id.clone());
+        self.orders += 1;
+        let id = if random.chance(5) { self.order(random) } else { named(&format!("o-{}", self.orders)) };
         ShopCommand::CreateOrder { id, user: self.user(random) }
     }
 
     /// Made, filled and checked out in one submission.
     fn order_at_once(&mut self, random: &mut Random) -> Vec<ShopCommand> {
         let create = self.create_order(random);
-        let order = self.orders.last().expect("just made").clone();
+        let ShopCommand::CreateOrder { id: order, .. } = create.clone() else { return vec![create] };
         let mut commands = vec![create];
         for _ in 0..random.size(1, 2) {
             commands.push(self.add_item(order.clone(), random));
@@ -162,7 +179,8 @@ impl ShopClients {
     }
 
     /// Somebody speaks of a try that may never have been, for a side that may be inside.
-    fn stray_answer(&self, order: OrderId, random: &mut Random) -> ShopCommand {
+    fn stray_answer(&mut self, order: OrderId, random: &mut Random) -> ShopCommand {
+        let order = self.open_order(random).unwrap_or(order);
         let tr_num = TrNum::try_from(1 + random.below(3)).expect("a small number");
         let key = TryKey { order_id: order, tr_num };
         self.outside.stray(key, random)
@@ -187,26 +205,34 @@ impl ShopClients {
     }
 
     fn user(&self, random: &mut Random) -> UserId {
-        if random.chance(8) { numbered(random) } else { user(1 + random.below(self.users + 1)) }
+        one_of(&self.seen.users, self.seen.users.len(), random).unwrap_or_else(|| numbered(random))
     }
 
     fn item(&self, random: &mut Random) -> ItemId {
-        if random.chance(8) { numbered(random) } else { item(1 + random.below(self.items + 1)) }
+        one_of(&self.seen.items, self.seen.items.len(), random).unwrap_or_else(|| numbered(random))
     }
 
     /// Mostly one of the latest; at times one that an init made, or that nobody did.
     fn order(&self, random: &mut Random) -> OrderId {
-        let known = self.orders.len();
-        if known == 0 || random.chance(8) {
-            return numbered(random);
-        }
-        let back = if random.chance(75) { random.index(8) } else { random.index(known) };
-        self.orders[(known - 1).saturating_sub(back)].clone()
+        one_of(&self.seen.orders, 8, random).unwrap_or_else(|| numbered(random))
     }
 }
 
 fn named<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
     text.parse().expect("a short text")
+}
+
+fn note<T: Clone + PartialEq>(seen: &mut Vec<T>, id: &T) {
+    if !seen.contains(id) {
+        seen.push(id.clone());
+    }
+}
+
+/// One that was seen, mostly of the latest few; now and then none.
+fn one_of<T: Clone>(seen: &[T], few: usize, random: &mut Random) -> Option<T> {
+    let back = if random.chance(75) { random.index(few) } else { random.index(seen.len()) };
+    let last = seen.len().checked_sub(1).filter(|_| !random.chance(7))?;
+    Some(seen[last.saturating_sub(back)].clone())
 }
 
 fn user(number: u64) -> UserId {

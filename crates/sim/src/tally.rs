@@ -87,6 +87,20 @@ tally! {
     transfers_on_tokens,
     /// Leases that expiry ended.
     leases_ended,
+    /// Orders that were paid.
+    orders_paid,
+    /// Checkouts that failed and gave everything back.
+    checkouts_failed,
+    /// Checkouts that stayed open after their frame.
+    checkouts_opened,
+    /// Checkouts that their deadline ended.
+    deadlines,
+    /// Idempotency keys whose time was over.
+    keys_ended,
+    /// Words from outside that contradicted what was known, or that nobody had asked for.
+    shop_alarms,
+    /// Commands to the shop that were refused.
+    shop_refused,
     /// Submissions refused for a full intake.
     busy,
     /// Submissions refused for a jumped clock.

@@ -1,10 +1,12 @@
 //! Time in a run: it passes, and now and then somebody sets the wall clock wrong.
 
+use holdfast_domain::shop::ShopView;
 use holdfast_hub::clock::Clock;
 use holdfast_store::Store;
 
 use crate::process::CLOCK_JUMP_MAX;
 use crate::run::Run;
+use crate::shop_clients::ShopClients;
 
 impl Run {
     /// Time goes on by a little or by a lot; now and then somebody sets the wall clock.
@@ -17,6 +19,10 @@ impl Run {
             _ => self.random.between(1_500, 9_000),
         };
         self.clock.pass(ms);
+        if self.shop_share > 0 && self.random.chance(1) {
+            // A day and more: keys end that were given in this run.
+            self.clock.pass(ShopClients::LONGEST_WAIT + self.random.between(-1, 1));
+        }
         if self.skew == 0 && self.random.chance(4) {
             let far = if self.random.chance(70) { CLOCK_JUMP_MAX + 1 } else { 1 };
             let by = self.random.between(far, 60_000) * if self.random.chance(50) { 1 } else { -1 };
@@ -28,7 +34,7 @@ impl Run {
         self.trace.note(format_args!("clock {:?}, set wrong by {}", self.clock.read(), self.skew));
     }
 
-    /// Exactly to where the next hold or lease runs out, or a millisecond past it.
+    /// Exactly to where the next hold, lease or checkout runs out, or a millisecond past it.
     fn until_next_expiration(&mut self) -> i64 {
         let past = self.random.between(0, 1);
         let wall = self.clock.read().wall;
@@ -36,6 +42,8 @@ impl Run {
         let next = holds.and_then(|holds| Some(holds.first()?.expiration));
         let mut ends = Vec::new();
         self.hub.iter().for_each(|hub| hub.core().store().locks(&mut |row| ends.push(row.expires_at)));
+        let due = self.hub.as_ref().map(|hub| hub.core().store().due_checkouts(i64::MAX, 1));
+        ends.extend(due.and_then(|due| Some(due.first()?.deadline)));
         let next = ends.into_iter().chain(next).min();
         next.map_or(0, |next| (next - wall).clamp(0, 9_000) + past)
     }

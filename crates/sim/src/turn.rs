@@ -9,10 +9,12 @@ use holdfast_store::StoreError;
 use crate::census;
 use crate::coverage::{End, Phase};
 use crate::diary::{Place, Standing};
-use crate::invariants::{Invariant, ReplayChangesNothing, every_id_is_found, same_in_memory};
+use crate::invariants::{
+    Invariant, ReplayChangesNothing, every_id_is_found, every_order_is_found, same_in_memory,
+};
 use crate::process::Arrival;
 use crate::run::Run;
-use crate::vault_cells;
+use crate::{shop_cells, vault_cells};
 
 /// Errors of the medium that a question about the state may meet, one after the other.
 const VIEW_ATTEMPTS: usize = 6;
@@ -70,6 +72,8 @@ impl Run {
             self.findings.take(Invariant::HoldsEndOnce, overdue);
             let leases = self.auditors.tokens.none_open_at(self.auditors.clock.frame_time(now));
             self.findings.take(Invariant::TokensAreHeldOnce, leases);
+            let shop = self.auditors.shop.none_due_at(self.auditors.clock.frame_time(now));
+            self.findings.take(Invariant::OrdersArePaidOnce, shop);
         }
     }
 
@@ -84,6 +88,8 @@ impl Run {
                 frames += 1;
                 census::count(&frame, &mut self.tally);
                 vault_cells::count(&frame, &mut self.tally, &mut self.medium.coverage);
+                shop_cells::count(&frame, &mut self.tally, &mut self.medium.coverage);
+                self.shop.see(frame.effects);
                 let first_limit = frame.effects.accounts.iter().any(|row| {
                     row.id == latecomer
                         && row.net_debit_cap.is_some()
@@ -154,10 +160,13 @@ impl Run {
     fn compare(&mut self) -> Result<(), StoreError> {
         let Some(hub) = &self.hub else { return Ok(()) };
         let named = self.diary.transfers();
-        let found = every_id_is_found(hub.core().store(), self.witness.core().store(), &named)?;
+        let (ours, theirs) = (hub.core().store(), self.witness.core().store());
+        let found = every_id_is_found(ours, theirs, &named)?;
         self.findings.take(Invariant::EveryIdIsFound, found);
-        let live = ReplayChangesNothing::by_the_hub(hub.core(), self.diary.funds())?;
-        let witnessed = ReplayChangesNothing::by_the_log(&self.witness, self.diary.funds());
+        let found = every_order_is_found(ours, theirs, &self.diary.named().orders)?;
+        self.findings.take(Invariant::EveryIdIsFound, found);
+        let live = ReplayChangesNothing::by_the_hub(hub.core(), self.diary.named())?;
+        let witnessed = ReplayChangesNothing::by_the_log(&self.witness, self.diary.named());
         let same = live.same_state(&witnessed, "the whole state beside the log");
         self.findings.take(Invariant::ReplayChangesNothing, same);
         Ok(())
@@ -198,10 +207,11 @@ impl Run {
         let settled: Vec<Place> = self.diary.settled(self.witness.core().store());
         let first = self.random.index(settled.len().saturating_sub(most) + 1);
         let some: Vec<Place> = settled.into_iter().skip(first).take(most).collect();
-        let before = ReplayChangesNothing::by_the_log(&self.witness, self.diary.funds());
+        let before = ReplayChangesNothing::by_the_log(&self.witness, self.diary.named());
         let (began, now) = (self.clock.read().monotonic, self.believed_now());
-        let nothing_due =
-            self.auditors.none_overdue(now).is_ok() && self.auditors.tokens.none_open_at(now).is_ok();
+        let nothing_due = self.auditors.none_overdue(now).is_ok()
+            && self.auditors.tokens.none_open_at(now).is_ok()
+            && self.auditors.shop.none_due_at(now).is_ok();
         let mut sent = false;
         for places in some.chunks(12) {
             sent |= self.send(places);
@@ -210,7 +220,7 @@ impl Run {
         let Some(_) = self.hub.as_ref().filter(|hub| sent && !hub.has_stopped() && self.sees()) else {
             return;
         };
-        let after = ReplayChangesNothing::by_the_log(&self.witness, self.diary.funds());
+        let after = ReplayChangesNothing::by_the_log(&self.witness, self.diary.named());
         // On a slow disk holds and leases run out meanwhile, or have since the last turn.
         if nothing_due && self.clock.read().monotonic == began {
             self.findings.take(Invariant::ReplayChangesNothing, before.same_rows(&after));
@@ -239,7 +249,8 @@ fn in_short(answer: &Result<Vec<Outcome>, Refusal>) -> String {
                 let state = outcome.state.map_or("-", |state| state.name());
                 let code = outcome.code.map_or(0, |code| code.number());
                 let token = outcome.token.as_ref().map(|token| format!("{token:?}")).unwrap_or_default();
-                format!("{state}/{code}/{} {token}", outcome.value)
+                let shop = outcome.shop.as_ref().map(|shop| format!("{shop:?}")).unwrap_or_default();
+                format!("{state}/{code}/{} {token}{shop}", outcome.value)
             })
             .collect(),
         Err(refusal) => format!("{refusal:?}"),

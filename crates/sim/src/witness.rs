@@ -3,6 +3,7 @@
 
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
+use holdfast_domain::shop::ShopEffect;
 use holdfast_domain::transfers::TransferState;
 use holdfast_hub::{CallbackRow, Core, ReplayError, replay_with};
 use holdfast_log::{FrameHeader, Reader};
@@ -26,6 +27,16 @@ impl Decided<'_> {
         let timed_out =
             |state| matches!(state, TransferState::ReservedTimeout | TransferState::ExpiredPrepared);
         self.effects.state_changes.iter().filter(|change| timed_out(change.state)).count()
+    }
+
+    /// How many checkouts and keys the frame's expiry ended.
+    #[must_use]
+    pub fn shop_ended(&self) -> usize {
+        let ends =
+            |effect: &&ShopEffect| matches!(effect, ShopEffect::Moved { .. } | ShopEffect::KeyEnded(_));
+        let expires = matches!(self.commands.first(), Some(Command::Expire(_)));
+        let first = self.effects.steps().next().filter(|_| expires);
+        first.map_or(0, |step| step.shop.iter().filter(ends).count())
     }
 }
 

@@ -8,8 +8,8 @@ use holdfast_domain::effects::{Effects, Rows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
 use holdfast_domain::shop::{
-    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView, Sides, UserId,
-    UserRow,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView,
+    Sides, UserId, UserRow,
 };
 use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
@@ -152,6 +152,10 @@ impl ShopView for MemoryStore {
 
     fn outside(&self) -> Sides {
         self.shop.outside
+    }
+
+    fn charging(&self) -> Charging {
+        self.shop.charging
     }
 
     fn shop_counts(&self) -> ShopCounts {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, Sides, UserId, UserRow,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, Sides, UserId,
+    UserRow,
 };
 use holdfast_domain::tokens::Name;
 
@@ -17,6 +18,7 @@ pub(crate) struct PlainShop {
     pub(crate) checkouts: BTreeMap<OrderId, Arc<CheckoutRow>>,
     pub(crate) keys: BTreeMap<Name, Arc<KeyRow>>,
     pub(crate) outside: Sides,
+    pub(crate) charging: Charging,
 }
 
 impl PlainShop {
@@ -90,6 +92,7 @@ impl PlainShop {
             ShopEffect::KeyPut(row) => drop(self.keys.insert(row.key.clone(), Arc::clone(row))),
             ShopEffect::KeyEnded(key) => drop(self.keys.remove(key).expect("a key that ends is there")),
             ShopEffect::Outside(outside) => self.outside = *outside,
+            ShopEffect::Charging(charging) => self.charging = *charging,
         }
     }
 }

@@ -7,20 +7,25 @@
 //! | item | id (text), stock, price (varints) |
 //! | order | id, user (texts), number of lines (varint), each: item (text), quantity (varint); amount (varint); state (1: not paid, pending, paid, cancelling), try (varint, 0: none), why its last try failed (1, 0: it has not), life (varint) |
 //! | life | order (text), life (varint) |
-//! | open checkout | order (text), try, start (varints), started at, deadline, waits since (zigzag varints), outside (1: pay, stock from the lowest bit), pay side, stock side (3 each: said, undone, rows), undo (1: as outside; 255: not decided), why (1), keys (their number as a varint, then texts) |
+//! | open checkout | order (text), try, start (varints), started at, deadline, waits since (zigzag varints), outside (1: pay, stock from the lowest bit; then whether a charge follows), pay side, stock side (3 each: said, undone, rows), undo (1: as outside; 255: not decided), why (1), keys (their number as a varint, then texts), if it has a charge: transfer (16), fulfilment (32) |
+//! | charging | 0: credit; 1: transfers, payee (4), currency (3), unit (8), secret (32) |
 //! | key | key (text), content of the request (16), order (text), answer (2: kind and why; 0 0: none), try (varint, if there is an answer), ends at (zigzag varint) |
 //!
 //! Every row has exactly one form; what is not that form is refused.
 
+use holdfast_domain::ids::{Currency, ParticipantId, TransferId};
+use holdfast_domain::money::Amount;
 use holdfast_domain::shop::{
-    CheckoutAnswer, CheckoutRow, ItemRow, Items, KeyRow, Line, Order, OrderId, OrderRow, OrderState,
-    SideBranch, SideRow, SideSaid, Sides, TrNum, UserRow, Whole, Why,
+    ByTransfers, Charge, Charging, CheckoutAnswer, CheckoutRow, ItemRow, Items, KeyRow, Line, Order, OrderId,
+    OrderRow, OrderState, Secret, SideBranch, SideRow, SideSaid, Sides, TrNum, UserRow, Whole, Why,
 };
 use holdfast_domain::tokens::{Fingerprint, Name};
 
 use crate::bytes::{Cursor, put, put_text, zigzag};
 
 const UNDECIDED: u8 = u8::MAX;
+/// In the byte of the sides that are outside: a charge follows the keys.
+const HAS_CHARGE: u8 = 4;
 
 pub(crate) fn write_user(row: &UserRow, out: &mut Vec<u8>) {
     put_text(out, row.id.as_str());
@@ -139,13 +144,50 @@ pub(crate) fn write_checkout(row: &CheckoutRow, out: &mut Vec<u8>) {
     for time in [row.started_at, row.deadline, row.waits_since] {
         put(out, zigzag(time));
     }
-    out.push(sides_byte(row.outside));
+    out.push(sides_byte(row.outside) | if row.charge.is_some() { HAS_CHARGE } else { 0 });
     out.extend_from_slice(&side_bytes(&row.pay));
     out.extend_from_slice(&side_bytes(&row.stock));
     out.push(row.undo.map_or(UNDECIDED, sides_byte));
     out.push(row.why.map_or(0, |why| why as u8));
     put(out, row.keys.len() as u64);
     row.keys.iter().for_each(|key| put_text(out, key));
+    if let Some(charge) = &row.charge {
+        out.extend_from_slice(&charge.transfer.0.to_le_bytes());
+        out.extend_from_slice(&charge.fulfilment.0);
+    }
+}
+
+fn read_charge(from: &mut Cursor<'_>) -> Option<Charge> {
+    let transfer = TransferId(u128::from_le_bytes(from.array()?));
+    Some(Charge { transfer, fulfilment: Secret(from.array()?) })
+}
+
+pub(crate) fn write_charging(charging: &Charging, out: &mut Vec<u8>) {
+    match charging {
+        Charging::Credit => out.push(0),
+        Charging::Transfers(by) => {
+            out.push(1);
+            out.extend_from_slice(&by.payee.0.to_le_bytes());
+            out.extend_from_slice(&by.currency.letters());
+            out.extend_from_slice(&by.unit.0.to_le_bytes());
+            out.extend_from_slice(&by.secret.0);
+        }
+    }
+}
+
+pub(crate) fn read_charging(bytes: &[u8]) -> Option<Charging> {
+    let mut from = Cursor(bytes);
+    let charging = match from.array()? {
+        [0] => Charging::Credit,
+        [1] => Charging::Transfers(ByTransfers {
+            payee: ParticipantId(u32::from_le_bytes(from.array()?)),
+            currency: Currency::from_letters(from.array()?)?,
+            unit: Amount(i64::from_le_bytes(from.array()?)),
+            secret: Secret(from.array()?),
+        }),
+        _ => return None,
+    };
+    from.0.is_empty().then_some(charging)
 }
 
 pub(crate) fn read_checkout(bytes: &[u8]) -> Option<CheckoutRow> {
@@ -162,13 +204,14 @@ pub(crate) fn read_checkout(bytes: &[u8]) -> Option<CheckoutRow> {
         start,
         started_at,
         deadline,
-        outside: sides_of(outside)?,
+        outside: sides_of(outside & !HAS_CHARGE)?,
         pay,
         stock,
         undo,
         why: why(&mut from)?,
         waits_since,
         keys: from.list(|from| from.text().map(Name::from))?,
+        charge: if outside & HAS_CHARGE == 0 { None } else { Some(read_charge(&mut from)?) },
     };
     from.0.is_empty().then_some(row)
 }
@@ -281,14 +324,33 @@ mod tests {
     }
 
     prop_compose! {
+        fn charges()(transfer in any::<u128>(), fulfilment in any::<[u8; 32]>()) -> Charge {
+            Charge { transfer: TransferId(transfer), fulfilment: Secret(fulfilment) }
+        }
+    }
+
+    prop_compose! {
+        fn chargings()(
+            (payee, unit, secret) in any::<(u32, i64, [u8; 32])>(),
+            is_credit in any::<bool>(),
+        ) -> Charging {
+            let currency = "EUR".parse().unwrap();
+            let (payee, unit, secret) = (ParticipantId(payee), Amount(unit), Secret(secret));
+            let by = ByTransfers { payee, currency, unit, secret };
+            if is_credit { Charging::Credit } else { Charging::Transfers(by) }
+        }
+    }
+
+    prop_compose! {
         fn checkouts()(
             (order, tr, start) in (ids(), tries(), any::<u64>()),
             (started_at, deadline, waits_since) in any::<(i64, i64, i64)>(),
             (outside, pay, stock) in (all_sides(), side_rows(), side_rows()),
             (undo, why) in (option::of(all_sides()), option::of(whys())),
             keys in vec("[a-z]{1,20}".prop_map(Name::from), 0..4),
+            charge in option::of(charges()),
         ) -> CheckoutRow {
-            CheckoutRow { order, tr, start, started_at, deadline, outside, pay, stock, undo, why, waits_since, keys }
+            CheckoutRow { order, tr, start, started_at, deadline, outside, pay, stock, undo, why, waits_since, keys, charge }
         }
     }
 
@@ -368,8 +430,22 @@ mod tests {
             why: Some(Why::Cancelled),
             waits_since: -1,
             keys: vec!["k".into()],
+            charge: None,
         };
         assert_eq!(hex(&checkout, write_checkout), "026f3103e80714280102010103000000030401016b");
+        let charge = Charge { transfer: TransferId(0x0102), fulfilment: Secret([7; 32]) };
+        let charged = CheckoutRow { charge: Some(charge), ..checkout };
+        let tail = format!("0201{}{}", "00".repeat(14), "07".repeat(32));
+        let bytes = format!("026f3103e80714280106010103000000030401016b{tail}");
+        assert_eq!(hex(&charged, write_checkout), bytes);
+        let by = ByTransfers {
+            payee: ParticipantId(3),
+            currency: "EUR".parse().unwrap(),
+            unit: Amount(100),
+            secret: Secret([9; 32]),
+        };
+        let bytes = format!("01030000004555526400000000000000{}", "09".repeat(32));
+        assert_eq!(hex(&Charging::Transfers(by), write_charging), bytes);
         let body = Fingerprint(0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100);
         let answer = Some(CheckoutAnswer::Failed { tr: tr(2), why: Why::Deadline });
         let key = KeyRow { key: "k".into(), body, order: "o1".parse().unwrap(), answer, ends_at: 77 };
@@ -381,13 +457,14 @@ mod tests {
     proptest! {
         #[test]
         fn every_row_comes_back(
-            (order, checkout, key) in (orders(), checkouts(), keys()),
+            (order, checkout, key, charging) in (orders(), checkouts(), keys(), chargings()),
             (user, item) in ((ids(), wholes()), (ids(), wholes(), wholes())),
             change in any::<(prop::sample::Index, u8)>(),
         ) {
             comes_back(&order, write_order, read_order, change);
             comes_back(&checkout, write_checkout, read_checkout, change);
             comes_back(&key, write_key, read_key, change);
+            comes_back(&charging, write_charging, read_charging, change);
             let user = UserRow { id: user.0, credit: user.1 };
             comes_back(&user, write_user, read_user, change);
             let item = ItemRow { id: item.0, stock: item.1, price: item.2 };

@@ -4,6 +4,7 @@ mod fspiop_takes_anything;
 mod hanging_up;
 mod overload;
 mod shop;
+mod shop_courier;
 mod shop_outside;
 mod shop_takes_anything;
 mod tokens;

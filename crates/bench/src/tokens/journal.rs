@@ -68,7 +68,8 @@ pub struct JournalReport {
 /// # Errors
 /// If the hub cannot be started, or a selection is refused.
 pub fn run_journalled(options: &JournalOptions, data: &Path) -> Result<JournalReport, BenchError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    // One thread of callers: writer, journal and they share two cores.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(BenchError::Runtime)?;
     let hub = start(data)?;
     let handle = hub.handle();

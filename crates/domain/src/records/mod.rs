@@ -78,11 +78,12 @@ pub enum Kind {
     ShopCancel = 61,
     ShopRetry = 62,
     ShopSetOutside = 63,
+    ShopSetCharging = 64,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 37] = [
+    pub const ALL: [Kind; 38] = [
         Kind::Prepare,
         Kind::Fulfil,
         Kind::Abort,
@@ -120,6 +121,7 @@ impl Kind {
         Kind::ShopCancel,
         Kind::ShopRetry,
         Kind::ShopSetOutside,
+        Kind::ShopSetCharging,
     ];
 
     fn from_number(number: u8) -> Option<Kind> {
@@ -144,7 +146,7 @@ impl Kind {
 
     /// Whether it is about the shop.
     const fn is_shop(self) -> bool {
-        matches!(self as u8, 48..=63)
+        matches!(self as u8, 48..=64)
     }
 
     /// Whether it is about tokens.

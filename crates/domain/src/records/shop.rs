@@ -16,9 +16,13 @@
 use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
 use super::tokens::{Fields, put_text};
 use super::{Kind, RecordError};
-use crate::ids::HUB;
+use crate::ids::{Currency, HUB, ParticipantId};
+use crate::money::Amount;
 use crate::shop::limits::{DEADLINE_MS_MAX, INIT_ROWS_MAX, KEY_BYTES_MAX};
-use crate::shop::{CheckoutOrder, IdempotencyKey, Said, ShopCommand, Side, Sides, TrNum, TryKey, Whole};
+use crate::shop::{
+    ByTransfers, Charging, CheckoutOrder, IdempotencyKey, Said, Secret, ShopCommand, Side, Sides, TrNum,
+    TryKey, Whole,
+};
 
 const FLAG_KEY: u8 = 1;
 /// The longest id that the unit of a checkout holds.
@@ -75,6 +79,7 @@ pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<ShopCommand, R
             ShopCommand::Retry { order: id(from)?, deadline_ms: deadline(u32::from_le_bytes(from.array()?))? }
         }
         Kind::ShopSetOutside => ShopCommand::SetOutside { outside: sides(from)? },
+        Kind::ShopSetCharging => ShopCommand::SetCharging { charging: charging(from)? },
         _ => unreachable!("read by their own functions"),
     };
     at_end(&fields)?;
@@ -167,6 +172,33 @@ fn sides(from: &mut Fields<'_>) -> Result<Sides, RecordError> {
     }
 }
 
+fn charging(from: &mut Fields<'_>) -> Result<Charging, RecordError> {
+    match from.array()? {
+        [0] => Ok(Charging::Credit),
+        [1] => {
+            let payee = ParticipantId(u32::from_le_bytes(from.array()?));
+            let currency = Currency::from_letters(from.array()?);
+            let unit = Amount(i64::from_le_bytes(from.array()?));
+            let currency = currency.ok_or_else(|| bad("currency", "is not of three capital letters"))?;
+            Ok(Charging::Transfers(ByTransfers { payee, currency, unit, secret: Secret(from.array()?) }))
+        }
+        _ => Err(bad("charging", "is not 0 or 1")),
+    }
+}
+
+fn put_charging(tail: &mut Vec<u8>, charging: &Charging) {
+    match charging {
+        Charging::Credit => tail.push(0),
+        Charging::Transfers(by) => {
+            tail.push(1);
+            tail.extend_from_slice(&by.payee.0.to_le_bytes());
+            tail.extend_from_slice(&by.currency.letters());
+            tail.extend_from_slice(&by.unit.0.to_le_bytes());
+            tail.extend_from_slice(&by.secret.0);
+        }
+    }
+}
+
 pub(super) fn write(command: &ShopCommand, out: &mut Vec<u8>) {
     let mut tail = Vec::with_capacity(64);
     let number = |tail: &mut Vec<u8>, number: u64| tail.extend_from_slice(&number.to_le_bytes());
@@ -241,6 +273,10 @@ pub(super) fn write(command: &ShopCommand, out: &mut Vec<u8>) {
         ShopCommand::SetOutside { outside } => {
             tail.push(u8::from(outside.pay) | u8::from(outside.stock) << 1);
             Kind::ShopSetOutside
+        }
+        ShopCommand::SetCharging { charging } => {
+            put_charging(&mut tail, charging);
+            Kind::ShopSetCharging
         }
     };
     Writer::new(out, kind, 0, HUB).put(&length_of(&tail)).pad_to(1).put(&tail).finish();

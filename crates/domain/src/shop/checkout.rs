@@ -13,7 +13,7 @@ use super::{
     OrderId, OrderRow, OrderState, Said, ShopEffect, ShopMessage, ShopOutcome, ShopRefusal, Side, TryKey,
     Why,
 };
-use crate::effects::{Effects, Rows};
+use crate::effects::Effects;
 use crate::ids::Millis;
 use crate::overlay::Overlay;
 use crate::planted;
@@ -27,6 +27,11 @@ pub(super) fn checkout(view: &impl View, at: At, command: &CheckoutOrder, effect
         return Ok(ShopOutcome::Checkout(stored));
     }
     let row = known(view, order)?;
+    if let Some(key) = key {
+        // Before anything is charged.
+        let is_new = view.request_key(&key.key).is_none();
+        room("idempotency keys", view.shop_counts().keys, usize::from(is_new), KEYS_MAX)?;
+    }
     let answer = match row.order.checkout() {
         Checkout::Started(moved) => {
             if !view.outside().is_none() {
@@ -50,8 +55,6 @@ pub(super) fn checkout(view: &impl View, at: At, command: &CheckoutOrder, effect
         Checkout::TriesUsedUp => return Err(ShopRefusal::TriesUsedUp(order.clone())),
     };
     if let Some(IdempotencyKey { key, body }) = key {
-        let is_new = view.request_key(key).is_none();
-        room("idempotency keys", view.shop_counts().keys, usize::from(is_new), KEYS_MAX)?;
         let (ends_at, decided) =
             (at.0.saturating_add(KEY_MS), !matches!(answer, CheckoutAnswer::Open { .. }));
         let (key, body, order) = (key.clone(), *body, order.clone());
@@ -212,12 +215,16 @@ pub(crate) fn end_due(view: &impl View, at: At, max: usize, effects: &mut Effect
     if !due.is_empty() {
         // Two of them may give back to the same user or item: each must see the one before it.
         let mut seen = Overlay::over(view);
+        if due.iter().any(|row| row.charge.is_some()) {
+            // The transfer of one may have run out in this very record.
+            effects.unclosed().apply(at.0, &mut seen);
+        }
         for row in &due {
-            let before = effects.shop.len();
+            let before = effects.lengths();
             let order = known_row(&seen, &row.order);
             assert!(row.deadline < at.0 && row.undo.is_none(), "{} is not due", row.order);
             end(&seen, at, order, row, Why::Deadline, effects);
-            effects.shop[before..].iter().for_each(|effect| seen.shop_effect(effect));
+            effects.since(&before).apply(at.0, &mut seen);
         }
     }
     let keys = view.due_keys(at.0, max.saturating_sub(due.len()));

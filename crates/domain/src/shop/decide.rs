@@ -3,11 +3,12 @@
 use super::init::init;
 use super::limits::{ITEMS_MAX, ORDERS_MAX, USERS_MAX};
 use super::{
-    ItemId, ItemRow, Order, OrderId, OrderRow, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal, UserId,
-    UserRow, Whole, checkout,
+    Charging, ItemId, ItemRow, Order, OrderId, OrderRow, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal,
+    UserId, UserRow, Whole, checkout,
 };
 use crate::effects::Effects;
 use crate::ids::Millis;
+use crate::money::Amount;
 use crate::view::View;
 
 pub(super) type Verdict = Result<ShopOutcome, ShopRefusal>;
@@ -55,6 +56,7 @@ pub(crate) fn decide_shop(
             effects.shop.push(ShopEffect::Outside(*outside));
             Ok(ShopOutcome::Outside(*outside))
         }
+        ShopCommand::SetCharging { charging } => set_charging(view, *charging, effects),
     };
     verdict.unwrap_or_else(|refusal| {
         effects.shop.truncate(before.0);
@@ -62,6 +64,20 @@ pub(crate) fn decide_shop(
         effects.shop_alarms.truncate(before.2);
         ShopOutcome::Refused(refusal)
     })
+}
+
+fn set_charging(view: &impl View, charging: Charging, effects: &mut Effects) -> Verdict {
+    if let Charging::Transfers(by) = charging {
+        if by.unit <= Amount::ZERO {
+            return Err(ShopRefusal::Invalid("the unit must be worth more than zero"));
+        }
+        let payee = view.participant(by.payee);
+        if payee.and_then(|payee| payee.position_account(by.currency)).is_none() {
+            return Err(ShopRefusal::Invalid("the payee has no position account in this currency"));
+        }
+    }
+    effects.shop.push(ShopEffect::Charging(charging));
+    Ok(ShopOutcome::Charging(charging))
 }
 
 fn exists(kind: &'static str, id: &str) -> ShopRefusal {

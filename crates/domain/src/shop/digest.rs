@@ -2,8 +2,9 @@
 //! there was a shop stays what it was.
 
 use super::{
-    Alarm, Answer, AskedStep, Body, CheckoutAnswer, CheckoutRow, KeyRow, Message, OrderRow, OrderState,
-    ShopEffect, ShopMessage, ShopOutcome, ShopRefusal, SideRow, Sides, TryKey, Verdict, Waits, Why,
+    Alarm, Answer, AskedStep, Body, Charging, CheckoutAnswer, CheckoutRow, KeyRow, Message, OrderRow,
+    OrderState, ShopEffect, ShopMessage, ShopOutcome, ShopRefusal, SideRow, Sides, TryKey, Verdict, Waits,
+    Why,
 };
 use crate::effects::Effects;
 
@@ -93,6 +94,21 @@ fn checkout(out: &mut Vec<u8>, row: &CheckoutRow) {
     out.extend_from_slice(&[row.undo.map_or(u8::MAX, sides), why(row.why)]);
     number(out, row.keys.len() as u64);
     row.keys.iter().for_each(|key| text(out, key));
+    // Without one there are the bytes from before there were any.
+    row.charge.iter().for_each(|charge| out.extend_from_slice(&charge.transfer.0.to_le_bytes()));
+}
+
+/// The secret shows in the ids of transfers.
+fn charging(out: &mut Vec<u8>, charging: &Charging) {
+    match charging {
+        Charging::Credit => out.push(0),
+        Charging::Transfers(by) => {
+            out.push(1);
+            out.extend_from_slice(&by.payee.0.to_le_bytes());
+            out.extend_from_slice(&by.currency.letters());
+            out.extend_from_slice(&by.unit.0.to_le_bytes());
+        }
+    }
 }
 
 fn key(out: &mut Vec<u8>, row: &KeyRow) {
@@ -199,6 +215,10 @@ impl ShopEffect {
                 text(out, key);
             }
             ShopEffect::Outside(outside) => out.extend_from_slice(&[11, sides(*outside)]),
+            ShopEffect::Charging(now) => {
+                out.push(12);
+                charging(out, now);
+            }
         }
     }
 }
@@ -235,6 +255,10 @@ impl ShopOutcome {
                 answer(out, *now);
             }
             ShopOutcome::Outside(outside) => out.extend_from_slice(&[71, sides(*outside)]),
+            ShopOutcome::Charging(now) => {
+                out.push(73);
+                charging(out, now);
+            }
             ShopOutcome::Refused(refusal) => out.extend_from_slice(&[72, refusal.number()]),
         }
     }

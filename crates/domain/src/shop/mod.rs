@@ -11,12 +11,14 @@
 //! | `decide` | users, items, orders: made, filled, changed |
 //! | `init` | many rows at once, by their numbers |
 //! | `checkout` | checkout, answers from outside, cancel, retry, deadlines |
+//! | `charge` | payments by transfers in place of the users' credit |
 //! | `run` | the messages of one try, handed on until none is left |
 //! | `digest` | what enters the audit chain |
 //! | `overlay` | changes inside a frame |
 //! | `rows` | what is stored, what changes it, what is answered |
 //! | `limits` | every bound, with its name |
 
+mod charge;
 mod checkout;
 mod decide;
 mod digest;
@@ -26,6 +28,7 @@ mod overlay;
 mod rows;
 mod run;
 
+pub use charge::{ByTransfers, CHARGE_ABORTED, CHARGE_MARGIN_MS, Charge, Charging, Secret};
 pub use holdfast_checkout::{
     Alarm, Answer, Body, ItemId, Items, Key as TryKey, Line, Message, Order, OrderId, OrderState, Payment,
     Step as AskedStep, Topic, TrNum, UserId, Verdict, Whole,
@@ -91,6 +94,12 @@ impl Sides {
             Side::Pay => self.pay,
             Side::Stock => self.stock,
         }
+    }
+
+    /// These, and the payment side too if it is said so.
+    #[must_use]
+    pub const fn and_pay(self, pay: bool) -> Sides {
+        Sides { pay: self.pay || pay, ..self }
     }
 
     /// Whether it is neither.
@@ -259,6 +268,11 @@ pub enum ShopCommand {
         /// Those sides.
         outside: Sides,
     },
+    /// From here on the payment side charges these, while it is inside. Tries that are open go on as they began.
+    SetCharging {
+        /// What is charged.
+        charging: Charging,
+    },
 }
 
 /// What a decision may read of the shop.
@@ -279,6 +293,8 @@ pub trait ShopView {
     fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>>;
     /// Which sides are outside.
     fn outside(&self) -> Sides;
+    /// What the payment side charges, while it is inside.
+    fn charging(&self) -> Charging;
     /// How many rows of each kind are in memory.
     fn shop_counts(&self) -> ShopCounts;
 }
@@ -305,7 +321,8 @@ impl ShopCommand {
             ShopCommand::InitUsers { .. }
             | ShopCommand::InitItems { .. }
             | ShopCommand::InitOrders { .. }
-            | ShopCommand::SetOutside { .. } => 0,
+            | ShopCommand::SetOutside { .. }
+            | ShopCommand::SetCharging { .. } => 0,
         };
         texts + OVERHEAD + crate::records::UNIT
     }
@@ -330,7 +347,8 @@ impl ShopCommand {
             | ShopCommand::TakeFunds { .. }
             | ShopCommand::AddStock { .. }
             | ShopCommand::TakeStock { .. }
-            | ShopCommand::SetOutside { .. } => {}
+            | ShopCommand::SetOutside { .. }
+            | ShopCommand::SetCharging { .. } => {}
         }
     }
 }

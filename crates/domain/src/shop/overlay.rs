@@ -5,8 +5,8 @@ use std::sync::Arc;
 use holdfast_checkout::Lookup;
 
 use super::{
-    CheckoutRow, ItemId, ItemRow, KeyRow, Name, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView, Sides,
-    UserId, UserRow,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, Name, OrderId, OrderRow, ShopCounts, ShopEffect,
+    ShopView, Sides, UserId, UserRow,
 };
 use crate::ids::Millis;
 
@@ -19,6 +19,7 @@ pub(crate) struct ShopOverlay {
     checkouts: Lookup<OrderId, Option<Arc<CheckoutRow>>>,
     keys: Lookup<Name, Option<Arc<KeyRow>>>,
     outside: Option<Sides>,
+    charging: Option<Charging>,
     /// How many rows more there are than in the view.
     more: More,
 }
@@ -88,6 +89,10 @@ impl ShopOverlay {
         self.outside.unwrap_or_else(|| base.outside())
     }
 
+    pub(crate) fn charging(&self, base: &impl ShopView) -> Charging {
+        self.charging.unwrap_or_else(|| base.charging())
+    }
+
     pub(crate) fn counts(&self, base: &impl ShopView) -> ShopCounts {
         let ShopCounts { users, items, orders, checkouts, keys } = base.shop_counts();
         let with = |count: usize, (came, went): (usize, usize)| (count + came).saturating_sub(went);
@@ -147,6 +152,7 @@ impl ShopOverlay {
                 self.keys.insert(key.clone(), None);
             }
             ShopEffect::Outside(outside) => self.outside = Some(*outside),
+            ShopEffect::Charging(charging) => self.charging = Some(*charging),
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Fingerprint, ItemId, Message, Name, Order, OrderId, OrderState, Side, Sides, TrNum, UserId, Whole,
+    Charge, Charging, Fingerprint, ItemId, Message, Name, Order, OrderId, OrderState, Side, Sides, TrNum,
+    UserId, Whole,
 };
 use crate::ids::Millis;
 
@@ -144,6 +145,8 @@ pub struct CheckoutRow {
     pub waits_since: Millis,
     /// The idempotency keys that get its answer.
     pub keys: Vec<Name>,
+    /// The transfer that pays for it, if it is not paid for with credit.
+    pub charge: Option<Charge>,
 }
 
 impl CheckoutRow {
@@ -311,6 +314,8 @@ pub enum ShopEffect {
     KeyEnded(Name),
     /// These sides are outside from now on.
     Outside(Sides),
+    /// The payment side charges these from now on.
+    Charging(Charging),
 }
 
 /// The answer to a shop command.
@@ -335,6 +340,8 @@ pub enum ShopOutcome {
     },
     /// These sides are outside.
     Outside(Sides),
+    /// The payment side charges these.
+    Charging(Charging),
     /// No, and nothing was changed.
     Refused(ShopRefusal),
 }

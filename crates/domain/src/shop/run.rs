@@ -8,12 +8,13 @@ use holdfast_checkout::coordinator::{self, Record, Saga, Said as Heard, Stage, s
 use holdfast_checkout::order::{Moved, Undo};
 use holdfast_checkout::participant::{self, Books, Branch, Forward, Pay, Stock};
 
+use super::charge::{Charge, Charger};
 use super::{
-    AskedStep as Step, Body, CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId, Items, KeyRow, Message, Name,
-    Order, OrderRow, OrderState, Payment, ShopEffect, ShopMessage, SideBranch, SideRow, SideSaid, Sides,
-    Topic, TrNum, TryKey, UserId, Whole, Why,
+    Answer, AskedStep as Step, Body, ByTransfers, Charging, CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId,
+    Items, KeyRow, Message, Name, Order, OrderRow, OrderState, Payment, ShopEffect, ShopMessage, SideBranch,
+    SideRow, SideSaid, Sides, Topic, TrNum, TryKey, UserId, Whole, Why,
 };
-use crate::effects::Effects;
+use crate::effects::{Effects, Section};
 use crate::ids::Millis;
 use crate::planted;
 use crate::view::View;
@@ -45,6 +46,13 @@ pub(super) struct Run<'v, V> {
     credit: Option<Whole>,
     /// What there is now of the items that were changed.
     stocks: Vec<(ItemId, Whole)>,
+    /// How it is to be charged, if it begins here and by a transfer.
+    by: Option<ByTransfers>,
+    charge: Option<Charge>,
+    /// What the transfer covers: the amount once it is reserved.
+    cover: Whole,
+    /// Where the effects of its transfer begin.
+    since: Option<Section>,
     why: Option<Why>,
     queue: VecDeque<Message>,
 }
@@ -54,6 +62,12 @@ impl<'v, V: View> Run<'v, V> {
     pub(super) fn start(view: &'v V, at: At, row: &OrderRow, moved: Moved, deadline_ms: u32) -> Run<'v, V> {
         let (now, offset) = at;
         let tr = moved.order.state.tr_num().expect("a try that begins has its number");
+        let outside = view.outside();
+        let by = match view.charging() {
+            Charging::Transfers(by) if !outside.pay => Some(by),
+            Charging::Transfers(_) | Charging::Credit => None,
+        };
+        let charge = by.map(|by| Charge::of(&by, &moved.order.key(tr), offset));
         Run {
             view,
             at,
@@ -65,13 +79,17 @@ impl<'v, V: View> Run<'v, V> {
             start: offset,
             started_at: now,
             deadline: now.saturating_add(i64::from(deadline_ms)),
-            outside: view.outside(),
+            outside,
             slot: None,
             had_taken: Sides::NONE,
             pay: None,
             stock: None,
             credit: None,
             stocks: Vec::new(),
+            by,
+            charge,
+            cover: Whole::ZERO,
+            since: None,
             why: None,
             queue: moved.sent.into(),
         }
@@ -101,6 +119,10 @@ impl<'v, V: View> Run<'v, V> {
             stock: row.stock.branch.map(|branch| branch_of(branch, || order.items.merged())),
             credit: None,
             stocks: Vec::new(),
+            by: None,
+            charge: row.charge,
+            cover: Whole::ZERO,
+            since: None,
             why: row.why,
             queue: VecDeque::new(),
         }
@@ -153,6 +175,8 @@ impl<'v, V: View> Run<'v, V> {
             let (outside, message) = match message.body.topic() {
                 Topic::Pay => {
                     if !self.outside.pay {
+                        self.reserve(&message, effects);
+                        let held = holds(self.pay.as_ref());
                         let mut did = participant::handle::<Pay>(self, &message);
                         if planted::given_back_twice() && matches!(message.body, Body::Pay(Step::Rollback(_)))
                         {
@@ -164,6 +188,9 @@ impl<'v, V: View> Run<'v, V> {
                             did.balances.into_iter().next().map(|(_, credit)| credit).or(self.credit);
                         self.queue.extend(did.sent);
                         effects.shop_alarms.extend(did.alarms);
+                        if held && !holds(self.pay.as_ref()) {
+                            self.release(effects);
+                        }
                     }
                     (self.outside.pay, message)
                 }
@@ -181,9 +208,17 @@ impl<'v, V: View> Run<'v, V> {
                     (self.outside.stock, message)
                 }
                 Topic::Outcomes => {
+                    let settles = self.completes(&message);
+                    let settled = settles && self.settle(effects);
+                    if settles && !settled {
+                        // It ran out, or its payee has ended it: the order fails before it could be paid.
+                        self.cancel(Why::Pay, effects);
+                    }
                     let record = Record { offset: self.start, message };
                     let did = single::handle(&mut self.slot, &self.order, &record);
                     self.take_in(did, effects);
+                    let is_paid = matches!(self.order.state, OrderState::Paid(_));
+                    assert!(!settled || is_paid, "{} is charged and not paid", self.order.order_id);
                     (false, record.message)
                 }
             };
@@ -191,11 +226,49 @@ impl<'v, V: View> Run<'v, V> {
         }
     }
 
+    fn charger(&mut self, effects: &Effects) -> Option<Charger<'v, V>> {
+        let since = *self.since.get_or_insert_with(|| effects.lengths());
+        self.charge.map(|charge| Charger { view: self.view, at: self.at, since, charge })
+    }
+
+    /// Has the transfer prepared when `pay` comes for the first time. The payment side then takes what is covered.
+    fn reserve(&mut self, message: &Message, effects: &mut Effects) {
+        let is_first = self.pay.is_none() && matches!(message.body, Body::Pay(Step::Forward(_)));
+        let Some(by) = self.by.filter(|_| is_first) else { return };
+        let Some(charger) = self.charger(effects) else { return };
+        if charger.prepare(&by, &self.order, self.deadline, effects) {
+            self.cover = self.order.amount;
+        }
+    }
+
+    /// What was taken is given back.
+    fn release(&mut self, effects: &mut Effects) {
+        if let Some(charger) = self.charger(effects) {
+            charger.abort(effects);
+        }
+    }
+
+    /// Whether the message is the second of two successes, and a transfer is to be settled before they count.
+    fn completes(&self, message: &Message) -> bool {
+        let is_open = self.charge.is_some() && self.order.state == OrderState::Pending(self.tr);
+        let Some(saga) = self.slot.as_ref().filter(|_| is_open) else { return false };
+        match &message.body {
+            Body::Paid(Answer::Taken(_)) => saga.pay.outcome.is_none() && has_taken(&saga.stock),
+            Body::Stocked(Answer::Taken(_)) => saga.stock.outcome.is_none() && has_taken(&saga.pay),
+            _ => false,
+        }
+    }
+
+    fn settle(&mut self, effects: &mut Effects) -> bool {
+        self.charger(effects).is_some_and(|charger| charger.fulfil(&self.order, effects))
+    }
+
     /// Writes down what came of it: the rows that changed, and the open row or its end. `key`: under which the caller asked.
     pub(super) fn finish(self, key: Option<Name>, effects: &mut Effects) -> CheckoutAnswer {
         let view = self.view;
         // What was taken and given back within the run leaves no trace, and is known without looking the rows up again.
-        if let Some(credit) = self.credit.filter(|_| self.had_taken.pay != holds(self.pay.as_ref())) {
+        let credit = self.credit.filter(|_| self.charge.is_none());
+        if let Some(credit) = credit.filter(|_| self.had_taken.pay != holds(self.pay.as_ref())) {
             effects.shop.push(ShopEffect::Credit { user: self.order.user_id.clone(), credit });
         }
         if self.had_taken.stock != holds(self.stock.as_ref()) {
@@ -257,6 +330,7 @@ impl<'v, V: View> Run<'v, V> {
             why: self.why,
             waits_since: self.at.0,
             keys,
+            charge: self.charge,
         };
         if let Some(before) = self.row.filter(|before| {
             before.waits_for() == row.waits_for() && before.undo.is_some() == row.undo.is_some()
@@ -273,6 +347,9 @@ impl<V: View> Books<Pay> for Run<'_, V> {
     }
 
     fn balance(&self, user: &UserId) -> Option<Whole> {
+        if self.charge.is_some() {
+            return Some(self.cover);
+        }
         self.credit.or_else(|| self.view.user(user).map(|row| row.credit))
     }
 }
@@ -291,6 +368,10 @@ impl<V: View> Books<Stock> for Run<'_, V> {
 /// Whether a side has taken, and not given back.
 const fn holds<V>(branch: Option<&Branch<V>>) -> bool {
     matches!(branch, Some(Branch::Done(Forward::Taken(_))))
+}
+
+const fn has_taken<V>(heard: &Heard<V>) -> bool {
+    matches!(heard.outcome, Some(Forward::Taken(_)))
 }
 
 /// Which sides refused.

@@ -1,7 +1,8 @@
 //! Tokens inside a frame: what its commands have changed so far.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use holdfast_checkout::lookup::Lookup;
 
 use super::{LockRow, Name, SpendRow, Token, TokenEffect, TokenId, TokenView};
 use crate::ids::Millis;
@@ -10,9 +11,9 @@ use crate::view::View;
 /// Changes laid over a view. `None`: gone.
 #[derive(Default)]
 pub(crate) struct TokenOverlay {
-    tokens: BTreeMap<TokenId, Changed>,
-    locks: BTreeMap<Name, Option<Arc<LockRow>>>,
-    spends: BTreeMap<Name, Arc<SpendRow>>,
+    tokens: Lookup<TokenId, Changed>,
+    locks: Lookup<Name, Option<Arc<LockRow>>>,
+    spends: Lookup<Name, Arc<SpendRow>>,
 }
 
 /// What became of a token.
@@ -55,7 +56,7 @@ impl TokenOverlay {
     /// Expiry comes first in a frame, and what the frame itself locks is never due in it.
     pub(crate) fn due_leases(&self, base: &impl View, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
         let mut due = base.due_leases(now, max.saturating_add(self.locks.len()));
-        due.retain(|row| !self.locks.contains_key(&row.spender));
+        due.retain(|row| !self.locks.contains(&row.spender));
         due.truncate(max);
         due
     }

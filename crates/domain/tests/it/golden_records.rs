@@ -343,6 +343,7 @@ fn reserved_bytes_must_be_zero() {
         ("shop cancel", &[(12, 64)]),
         ("shop retry", &[(12, 64)]),
         ("shop set outside", &[(12, 64)]),
+        ("shop set charging to credit", &[(12, 64)]),
     ];
     assert_eq!(reserved.len(), Kind::ALL.len());
     for (name, ranges) in reserved {

@@ -8,8 +8,8 @@ use holdfast_domain::effects::Rows;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
 use holdfast_domain::shop::{
-    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView, Sides, UserId,
-    UserRow,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView,
+    Sides, UserId, UserRow,
 };
 use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
@@ -34,6 +34,7 @@ pub struct Memory {
     pub checkouts: BTreeMap<OrderId, Arc<CheckoutRow>>,
     pub keys: BTreeMap<String, Arc<KeyRow>>,
     pub outside: Sides,
+    pub charging: Charging,
 }
 
 impl ShopView for Memory {
@@ -74,6 +75,10 @@ impl ShopView for Memory {
 
     fn outside(&self) -> Sides {
         self.outside
+    }
+
+    fn charging(&self) -> Charging {
+        self.charging
     }
 
     fn shop_counts(&self) -> ShopCounts {
@@ -202,6 +207,7 @@ impl Rows for Memory {
             ShopEffect::KeyPut(row) => drop(self.keys.insert(row.key.to_string(), Arc::clone(row))),
             ShopEffect::KeyEnded(key) => assert!(self.keys.remove(&**key).is_some()),
             ShopEffect::Outside(outside) => self.outside = *outside,
+            ShopEffect::Charging(charging) => self.charging = *charging,
         }
     }
 

@@ -4,12 +4,14 @@
 
 use holdfast_domain::command::Command;
 use holdfast_domain::records::{self, Kind, RecordError, UNIT};
-use holdfast_domain::shop::{CheckoutOrder, IdempotencyKey, Said, ShopCommand, Side, Sides, TryKey};
+use holdfast_domain::shop::{
+    Charging, CheckoutOrder, IdempotencyKey, Said, ShopCommand, Side, Sides, TryKey,
+};
 use holdfast_domain::tokens::Fingerprint;
 use proptest::prelude::*;
 
 use crate::golden_records::{bad, bytes_of, record};
-use crate::shop_world::{as_command, tr, whole};
+use crate::shop_world::{as_command, by_transfers, tr, whole};
 
 fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
     text.parse().unwrap()
@@ -132,6 +134,24 @@ pub fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
             record(&["3f 00 0200 00000000 01000000", zeros, "02"], 2),
         ),
         (
+            "shop set charging to credit",
+            as_command(ShopCommand::SetCharging { charging: Charging::Credit }),
+            record(&["40 00 0200 00000000 01000000", zeros, "00"], 2),
+        ),
+        (
+            "shop set charging to transfers",
+            as_command(ShopCommand::SetCharging { charging: by_transfers(3, 100, 9) }),
+            record(
+                &[
+                    "40 00 0200 00000000 30000000",
+                    zeros,
+                    "01 03000000 555344 6400000000000000",
+                    &"09".repeat(32),
+                ],
+                2,
+            ),
+        ),
+        (
             "shop checkout",
             checkout("o1", None),
             record(&["3b 00 0100 00000000 00000000 04030201 02 6f31"], 1),
@@ -212,7 +232,7 @@ fn numbers() -> impl Strategy<Value = u64> {
 pub fn shop_command() -> impl Strategy<Value = Command> {
     let texts = (ids(), ids(), proptest::option::of(("[a-z]{1,255}", any::<u128>())));
     let values = (numbers(), numbers(), any::<u64>(), 0..=4_096_u32, 1..=86_400_000_u32, 1..=u32::MAX);
-    (0..16_u8, texts, values).prop_map(|(kind, (one, two, key), (a, b, n, count, deadline_ms, number))| {
+    (0..17_u8, texts, values).prop_map(|(kind, (one, two, key), (a, b, n, count, deadline_ms, number))| {
         let key = key.map(|(key, body)| IdempotencyKey { key: key.into(), body: Fingerprint(body) });
         as_command(match kind {
             0 => ShopCommand::CreateUser { id: id(&one), credit: whole(a) },
@@ -234,6 +254,9 @@ pub fn shop_command() -> impl Strategy<Value = Command> {
             12 => ShopCommand::Cancel { order: id(&one) },
             13 => ShopCommand::Retry { order: id(&one), deadline_ms },
             14 => ShopCommand::SetOutside { outside: Sides { pay: n & 1 != 0, stock: n & 2 != 0 } },
+            15 => ShopCommand::SetCharging {
+                charging: by_transfers(count, n.cast_signed(), number.to_le_bytes()[0]),
+            },
             _ => ShopCommand::Checkout(CheckoutOrder { order: id(&one), deadline_ms, key }),
         })
     })

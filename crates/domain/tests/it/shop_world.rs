@@ -2,17 +2,18 @@
 
 use holdfast_domain::command::{Command, Expire};
 use holdfast_domain::effects::Effects;
-use holdfast_domain::ids::Millis;
+use holdfast_domain::ids::{Millis, ParticipantId};
+use holdfast_domain::money::Amount;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::shop::{
-    CheckoutAnswer, CheckoutOrder, IdempotencyKey, OrderState, Said, ShopCommand, ShopOutcome, ShopRefusal,
-    Side, Sides, TrNum, TryKey, Whole, Why,
+    ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, IdempotencyKey, OrderState, Said, Secret,
+    ShopCommand, ShopOutcome, ShopRefusal, Side, Sides, TrNum, TryKey, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::{FrameInput, decide};
 
 use crate::memory::Memory;
-use crate::world::NOW;
+use crate::world::{NOW, usd};
 
 pub const DEADLINE: u32 = 1_000;
 
@@ -110,6 +111,12 @@ impl Shop {
     pub fn state(&self, order: &str) -> OrderState {
         self.memory.orders[&order.parse().unwrap()].order.state
     }
+}
+
+/// In USD to that participant, with a secret of these bytes.
+pub fn by_transfers(payee: u32, unit: i64, secret: u8) -> Charging {
+    let (payee, unit, secret) = (ParticipantId(payee), Amount(unit), Secret([secret; 32]));
+    Charging::Transfers(ByTransfers { payee, currency: usd(), unit, secret })
 }
 
 pub fn types(effects: &Effects) -> Vec<&'static str> {

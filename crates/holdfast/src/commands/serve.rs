@@ -6,8 +6,11 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use holdfast_api::callbacks::{CallbackMemory, Callbacks};
 use holdfast_api::keys::{Keyring, KeysFile};
-use holdfast_api::{Edge, FileBudget, Gate, RateLimit, ServeOptions, tls};
+use holdfast_api::{Edge, FileBudget, Gate, RateLimit, ServeOptions, ShopAddresses, ShopCalls, tls};
+use holdfast_domain::shop::{ByTransfers, Charging, Secret, Side};
 use holdfast_hub::clock::SystemClock;
+use holdfast_hub::shop::ShopDesk;
+use holdfast_hub::shop::limits::PAGE_MAX;
 use holdfast_hub::tokens::ConsolidationOptions;
 use holdfast_hub::{Hub, HubHandle, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
@@ -16,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::BadInput;
-use crate::config::{ConfigOptions, Rate, Settings};
+use crate::config::{ConfigOptions, Rate, Settings, ShopCharging};
 
 /// Run the hub: one process with its own log files, nothing else to install. It is not replicated.
 ///
@@ -101,11 +104,24 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     let outgoing =
         outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
     let mut delivery = settings.callbacks.options();
-    delivery.connections_max = delivery.connections_max.min(files.connections_out);
+    set_sides(hub.handle().shop(), &settings.shop).await?;
+    set_charging(hub.handle().shop(), settings.charging).await?;
+    let for_callbacks = files.connections_out.saturating_sub(settings.shop.connections_max()).max(1);
+    delivery.connections_max = delivery.connections_max.min(for_callbacks);
+    let shop = ShopCalls::start(
+        hub.handle().shop(),
+        settings.shop.clone(),
+        delivery,
+        outgoing.as_ref(),
+        &settings.data,
+    );
+    let mut shop = shop.with_context(cannot_open)?;
     let callbacks = Callbacks::start(hub.handle(), memory, delivery, outgoing)?;
     let data = std::path::absolute(&settings.data).unwrap_or(settings.data);
     let scheme = if tls.is_some() { "https" } else { "http" };
     let place = listener.local_addr()?;
+    // Whoever reads that it listens may end it at once.
+    let asked = asked_to_end()?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "holdfast {}, embedded profile: one process, no replication", env!("CARGO_PKG_VERSION"))?;
     let (end, took) = (report.end, took.as_millis());
@@ -122,6 +138,11 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
         true => writeln!(out, "callers need a key of {}", settings.keys_file.display())?,
         false => writeln!(out, "no API keys: everybody on this machine may do everything")?,
     }
+    for (who, uri) in [("payment", &settings.shop.payment), ("stock", &settings.shop.stock)] {
+        if let Some(uri) = uri {
+            writeln!(out, "{who} of checkouts is outside, at {uri}")?;
+        }
+    }
     writeln!(out, "the API is described at {scheme}://{place}/docs")?;
     writeln!(out, "listening on {scheme}://{place}")?;
     out.flush()?;
@@ -132,7 +153,7 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
         settings.consolidation.map(|options| tokio::spawn(consolidate(hub.handle(), options)));
     let options = ServeOptions { connections_max: settings.connections_max.min(files.connections), tls };
     let handle = hub.handle();
-    let (asked, vault) = (asked_to_end()?, hub.handle());
+    let vault = hub.handle();
     let ending = async move {
         asked.await;
         // Whoever waits for tokens would hold up the end.
@@ -141,17 +162,79 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     holdfast_api::serve(listener, router, options, ending).await;
     following.abort();
     consolidating.iter().for_each(tokio::task::JoinHandle::abort);
+    shop.end().await;
     callbacks.end().await;
     let ending = move || {
         hub.stop();
         callbacks.finish();
     };
     tokio::task::spawn_blocking(ending).await.context("the hub did not end cleanly")?;
+    shop.finish().await;
     if let Status::Stopped(reason) = handle.status() {
         bail!("ended, but the hub had stopped before: {reason}");
     }
     tracing::info!("ended");
     Ok(())
+}
+
+/// Has the log say which sides of checkouts are outside, if it says something else.
+async fn set_sides(shop: &ShopDesk, addresses: &ShopAddresses) -> anyhow::Result<()> {
+    let outside = addresses.outside();
+    for (side, setting) in [(Side::Pay, "shop.payment"), (Side::Stock, "shop.stock")] {
+        if outside.has(side) {
+            continue;
+        }
+        // Tries that are open go on with the sides that they began with, and nobody would ask this one.
+        if let Some((order, count)) = waiting_for(shop, side).await? {
+            bail!(
+                "{setting} is inside, but {count} open checkouts wait for an answer from outside, the oldest of order \
+                 {order}; start with the URL of the outside side until `holdfast checkouts list` shows none, or answer \
+                 for it at /hub/checkouts/ORDER/TRY/{}",
+                side.name()
+            );
+        }
+    }
+    let how = "cannot log which sides of checkouts are outside; start with the shop settings of the last start, mend \
+               what is wrong, and start anew";
+    shop.set_outside(outside).await.context(how)
+}
+
+/// Has the log say what checkouts charge, if it says something else. The payment side may be outside; then it matters to nobody.
+async fn set_charging(shop: &ShopDesk, wanted: Option<ShopCharging>) -> anyhow::Result<()> {
+    let charging = match wanted {
+        None => Charging::Credit,
+        Some(ShopCharging { payee: name, currency, unit }) => {
+            let found = shop.participant(name).await.context("cannot read participants")?;
+            let payee = found.with_context(|| {
+                format!(
+                    "shop.payee: there is no participant {name}; start with shop.payment = \"inside\", create it with a \
+                     position in {currency}, and start anew"
+                )
+            })?;
+            Charging::Transfers(ByTransfers { payee, currency, unit, secret: Secret(rand::random()) })
+        }
+    };
+    shop.set_charging(charging)
+        .await
+        .context("cannot log what checkouts charge (shop.payment = \"transfers\")")
+}
+
+/// The oldest open checkout that waits for that side outside, and how many do.
+async fn waiting_for(shop: &ShopDesk, side: Side) -> anyhow::Result<Option<(String, u64)>> {
+    let (mut oldest, mut count, mut after) = (None, 0, None);
+    loop {
+        let page = shop.open_checkouts(None, after, PAGE_MAX).await.context("cannot read open checkouts")?;
+        let waits =
+            |row: &holdfast_domain::shop::CheckoutRow| row.outside.has(side) && row.waits_for().has(side);
+        for open in page.checkouts.iter().filter(|open| waits(&open.row)) {
+            oldest.get_or_insert_with(|| open.row.order.to_string());
+            count += 1;
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(oldest.map(|order| (order, count)));
+        }
+    }
 }
 
 /// Brings shattered wallets together, now and then.

@@ -5,14 +5,19 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use holdfast_api::ShopAddresses;
 use holdfast_api::callbacks::options::CallbackOptions;
+use holdfast_domain::ids::Currency;
+use holdfast_domain::money::Amount;
+use holdfast_domain::participants::Name;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_hub::limits::HubOptions;
+use holdfast_hub::shop::ShopOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
 
 use super::layers::InForce;
-use super::value::Value;
+use super::value::{TRANSFERS, Value, read_url};
 
 /// The keys file in the data directory, where no other is named.
 const KEYS_FILE: &str = "keys.toml";
@@ -34,6 +39,16 @@ pub(crate) struct Settings {
     pub(crate) hub: HubOptions,
     pub(crate) consolidation: Option<ConsolidationOptions>,
     pub(crate) callbacks: CallbackSettings,
+    pub(crate) shop: ShopAddresses,
+    pub(crate) charging: Option<ShopCharging>,
+}
+
+/// Checkouts charge positions: who is paid, and how much one of the shop's whole numbers is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShopCharging {
+    pub(crate) payee: Name,
+    pub(crate) currency: Currency,
+    pub(crate) unit: Amount,
 }
 
 /// Requests per second, and at once.
@@ -97,7 +112,10 @@ impl Settings {
                 waiters_max: all.number("tokens.waiters_max"),
                 indexes: read_indexes(all.text("tokens.indexes"))?,
             },
-            shop: holdfast_hub::shop::ShopOptions::default(),
+            shop: ShopOptions {
+                deadline_ms: all.number("shop.deadline_ms"),
+                wait_ms: all.number("shop.wait_ms"),
+            },
         };
         let every = all.number("tokens.consolidate_every");
         let consolidation = (every > 0).then(|| ConsolidationOptions {
@@ -130,8 +148,32 @@ impl Settings {
             hub,
             consolidation,
             callbacks,
+            shop: ShopAddresses {
+                payment: all.url("shop.payment"),
+                stock: all.url("shop.stock"),
+                webhook: all.url("shop.webhook"),
+            },
+            charging: read_charging(all)?,
         })
     }
+}
+
+fn read_charging(all: &InForce) -> anyhow::Result<Option<ShopCharging>> {
+    if all.text("shop.payment") != TRANSFERS {
+        return Ok(None);
+    }
+    let text = |key: &str| match all.value(key) {
+        Value::Unset => bail!("shop.payment is {TRANSFERS}, and {key} is not set: it says who is paid"),
+        _ => Ok(all.text(key).to_owned()),
+    };
+    let payee = text("shop.payee")?;
+    let Some(payee) = Name::new(&payee) else { bail!("shop.payee: '{payee}' is not a participant's name") };
+    let currency = text("shop.currency")?.parse().context("shop.currency")?;
+    let unit: Amount = all.text("shop.unit").parse().context("shop.unit")?;
+    if unit <= Amount::ZERO {
+        bail!("shop.unit must be worth more than zero");
+    }
+    Ok(Some(ShopCharging { payee, currency, unit }))
 }
 
 fn read_indexes(list: &str) -> anyhow::Result<TokenIndexes> {
@@ -161,6 +203,14 @@ impl InForce {
         match self.value(key) {
             Value::Unset => None,
             _ => Some(PathBuf::from(self.text(key))),
+        }
+    }
+
+    /// `None` for one that is not set, and for one that is inside.
+    fn url(&self, key: &str) -> Option<hyper::Uri> {
+        match self.value(key) {
+            Value::Unset => None,
+            _ => read_url(self.text(key)),
         }
     }
 
@@ -201,6 +251,35 @@ mod tests {
         assert_eq!(callbacks, CallbackOptions { jitter_seed, ..CallbackOptions::default() });
         assert_eq!(settings.keys_file, PathBuf::from("./holdfast-data/keys.toml"));
         assert!(settings.rate.is_none() && settings.tls.is_none() && !settings.keys_named);
+    }
+
+    #[test]
+    fn a_side_is_inside_or_has_an_address() {
+        assert_eq!(read(&[]).unwrap().shop, ShopAddresses::default());
+        let url = "https://warehouse.example/steps";
+        let settings =
+            read(&[("shop.stock", url), ("shop.payment", "inside"), ("shop.wait_ms", "0")]).unwrap();
+        assert_eq!(settings.shop, ShopAddresses { stock: url.parse().ok(), ..ShopAddresses::default() });
+        assert_eq!(settings.hub.shop, ShopOptions { wait_ms: 0, ..ShopOptions::default() });
+    }
+
+    #[test]
+    fn who_charges_positions_says_who_is_paid() {
+        let transfers = ("shop.payment", "transfers");
+        let (payee, currency) = (("shop.payee", "shopfsp"), ("shop.currency", "EUR"));
+        let settings = read(&[transfers, payee, currency, ("shop.unit", "0.01")]).unwrap();
+        let charging = settings.charging.unwrap();
+        assert_eq!((charging.payee.as_str(), charging.unit), ("shopfsp", Amount(100)));
+        assert_eq!(settings.shop, ShopAddresses::default(), "nobody is called");
+        assert!(read(&[payee, currency]).unwrap().charging.is_none());
+        let why = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
+        assert!(why(&[transfers, currency]).contains("shop.payee is not set"));
+        assert!(why(&[transfers, payee]).contains("shop.currency is not set"));
+        assert!(why(&[transfers, payee, ("shop.currency", "euro")]).contains("shop.currency"));
+        assert!(why(&[transfers, ("shop.payee", "?"), currency]).contains("shop.payee"));
+        for unit in ["0", "-1", "0.00001", "x"] {
+            assert!(why(&[transfers, payee, currency, ("shop.unit", unit)]).contains("shop.unit"), "{unit}");
+        }
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //! all read off this table.
 
 use holdfast_api::limits as edge;
+use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_hub::limits as hub;
+use holdfast_hub::shop::limits as shop;
 use holdfast_hub::tokens::limits as vault;
 
-use super::value::{Kind, Value};
+use super::value::{INSIDE, Kind, Value};
 
 /// One setting.
 #[derive(Debug)]
@@ -56,6 +58,14 @@ const fn flag(key: &'static str, default: bool, what: &'static str) -> Setting {
     Setting { key, what, kind: Kind::Flag, default: Preset::Flag(default) }
 }
 
+const fn url_or_none(key: &'static str, what: &'static str) -> Setting {
+    Setting { key, what, kind: Kind::Url, default: Preset::Unset }
+}
+
+const fn text_or_none(key: &'static str, what: &'static str) -> Setting {
+    Setting { key, what, kind: Kind::Text, default: Preset::Unset }
+}
+
 const fn path_or_none(key: &'static str, what: &'static str) -> Setting {
     Setting { key, what, kind: Kind::Path, default: Preset::Unset }
 }
@@ -72,7 +82,7 @@ const BYTES_CEILING: u64 = 1 << 40;
 const COUNT_CEILING: u64 = 1 << 30;
 
 /// All settings. Those without a table come first, as TOML wants it.
-pub(crate) static SETTINGS: [Setting; 31] = [
+pub(crate) static SETTINGS: [Setting; 39] = [
     text(
         "listen",
         Kind::Address,
@@ -233,6 +243,47 @@ pub(crate) static SETTINGS: [Setting; 31] = [
         "Tokens that one consolidation leaves: as many payments can go on side by side.",
     ),
     number("tokens.consolidate_inputs", 2, 10_000, 256, "Tokens that one consolidation takes at most."),
+    number(
+        "shop.deadline_ms",
+        1,
+        DEADLINE_MS_MAX as u64,
+        shop::DEADLINE_MS as u64,
+        "Milliseconds after which a checkout that is not decided is cancelled and given back.",
+    ),
+    number(
+        "shop.wait_ms",
+        0,
+        shop::WAIT_MS_MAX as u64,
+        shop::WAIT_MS as u64,
+        "Milliseconds that a caller waits for a checkout that stays open; then it is told how that stands.",
+    ),
+    text(
+        "shop.payment",
+        Kind::Payment,
+        INSIDE,
+        "Who charges: `inside`, the hub itself, the credit of the shop's users; `transfers`, the hub itself, positions of participants (then shop.payee and shop.currency say who is paid); or the http or https URL of a payment provider that is asked. How callbacks are tried (callbacks.timeout_ms and the pauses) holds for it too.",
+    ),
+    text_or_none(
+        "shop.payee",
+        "The participant that is paid, if shop.payment is `transfers`. It must be there, with a position account in shop.currency.",
+    ),
+    text_or_none("shop.currency", "The currency of prices, if shop.payment is `transfers`."),
+    text(
+        "shop.unit",
+        Kind::Text,
+        "1",
+        "What one of the shop's whole numbers is worth in shop.currency: 0.01 where prices are cents.",
+    ),
+    text(
+        "shop.stock",
+        Kind::InsideOrUrl,
+        INSIDE,
+        "Who takes the stock: `inside`, or the http or https URL of a warehouse that is asked.",
+    ),
+    url_or_none(
+        "shop.webhook",
+        "The http or https URL that is told how each checkout ended, in up to callbacks.attempts_max attempts.",
+    ),
     number("callbacks.attempts_max", 1, 1_000, 10, "Attempts before a callback becomes a dead letter."),
     number(
         "callbacks.timeout_ms",

@@ -3,6 +3,23 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use hyper::Uri;
+
+/// Says of somebody that it is part of the hub.
+pub(super) const INSIDE: &str = "inside";
+/// Says of the payment side that it is inside and charges positions.
+pub(super) const TRANSFERS: &str = "transfers";
+const URL_WORDS: &str = "an http or https URL without a password, such as http://127.0.0.1:8000/steps";
+
+/// Where a URL leads, if it is one that can be called. One with a password would be shown to whoever sees the settings, and the
+/// password would not be sent.
+pub(super) fn read_url(text: &str) -> Option<Uri> {
+    let uri: Uri = text.parse().ok()?;
+    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+    let authority = uri.authority()?;
+    (is_http && !authority.host().is_empty() && !authority.as_str().contains('@')).then_some(uri)
+}
+
 /// A value as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
@@ -44,6 +61,12 @@ pub(crate) enum Kind {
     Path,
     /// `ADDRESS:PORT`.
     Address,
+    /// Where somebody is called: `http://…` or `https://…`.
+    Url,
+    /// [`INSIDE`], or where somebody is called.
+    InsideOrUrl,
+    /// The same, or [`TRANSFERS`].
+    Payment,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A whole number, both ends included.
@@ -58,7 +81,13 @@ impl Kind {
         let value = match self {
             Kind::Number { .. } => text.replace('_', "").parse().map(Value::Number).map_err(|_| ()),
             Kind::Flag => text.parse().map(Value::Flag).map_err(|_| ()),
-            Kind::Text | Kind::Path | Kind::Address | Kind::Choice(_) => Ok(Value::Text(text.to_owned())),
+            Kind::Text
+            | Kind::Path
+            | Kind::Address
+            | Kind::Url
+            | Kind::InsideOrUrl
+            | Kind::Payment
+            | Kind::Choice(_) => Ok(Value::Text(text.to_owned())),
         };
         let value = value.map_err(|()| format!("'{text}' is not {}", self.words()))?;
         self.check(value)
@@ -79,6 +108,11 @@ impl Kind {
         let good = match (self, &value) {
             (Kind::Text | Kind::Path, Value::Text(text)) => !text.is_empty(),
             (Kind::Address, Value::Text(text)) => text.parse::<SocketAddr>().is_ok(),
+            (Kind::Url, Value::Text(text)) => read_url(text).is_some(),
+            (Kind::InsideOrUrl, Value::Text(text)) => text == INSIDE || read_url(text).is_some(),
+            (Kind::Payment, Value::Text(text)) => {
+                [INSIDE, TRANSFERS].contains(&text.as_str()) || read_url(text).is_some()
+            }
             (Kind::Choice(words), Value::Text(text)) => words.contains(&text.as_str()),
             (Kind::Number { min, max }, Value::Number(number)) => (min..=max).contains(number),
             (Kind::Flag, Value::Flag(_)) => true,
@@ -93,10 +127,34 @@ impl Kind {
             Kind::Text => "a text".to_owned(),
             Kind::Path => "a path".to_owned(),
             Kind::Address => "an address with a port, such as 127.0.0.1:4000".to_owned(),
+            Kind::Url => URL_WORDS.to_owned(),
+            Kind::InsideOrUrl => format!("{INSIDE}, or {URL_WORDS}"),
+            Kind::Payment => format!("{INSIDE}, {TRANSFERS}, or {URL_WORDS}"),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::Number { min, max: u64::MAX } => format!("a whole number from {min}"),
             Kind::Number { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Flag => "true or false".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_those_that_can_be_called() {
+        for good in
+            ["http://a", "http://127.0.0.1:8000/steps?x=1", "https://[::1]:1/", "https://pay.example/a"]
+        {
+            assert!(Kind::Url.read(good).is_ok() && Kind::InsideOrUrl.read(good).is_ok(), "{good}");
+        }
+        for bad in
+            ["", "a", "/steps", "ftp://a/", "http://", "http://:80/", "http://me:secret@a/", "http://a b/"]
+        {
+            assert!(Kind::Url.read(bad).is_err() && Kind::InsideOrUrl.read(bad).is_err(), "{bad}");
+        }
+        assert!(Kind::InsideOrUrl.read(INSIDE).is_ok() && Kind::Url.read(INSIDE).is_err());
+        assert!(Kind::Payment.read(TRANSFERS).is_ok() && Kind::InsideOrUrl.read(TRANSFERS).is_err());
     }
 }

@@ -4,7 +4,8 @@
 use holdfast_checkout::codec;
 use holdfast_domain::effects::{Effects, Outcome};
 use holdfast_domain::shop::{
-    CheckoutAnswer, CheckoutOrder, ItemRow, OrderRow, Said, ShopCommand, ShopOutcome, Sides, Topic, UserRow,
+    Charging, CheckoutAnswer, CheckoutOrder, ItemRow, OrderRow, Said, ShopCommand, ShopOutcome, Sides, Topic,
+    UserRow,
 };
 use holdfast_store::Store;
 use serde_json::{Value, json};
@@ -78,12 +79,27 @@ fn asked(command: &ShopCommand) -> Value {
             json!({"action": "retry", "orderId": order.as_str(), "deadlineMs": deadline_ms})
         }
         ShopCommand::SetOutside { outside } => json!({"action": "setOutside", "outside": sides(*outside)}),
+        ShopCommand::SetCharging { charging: now } => {
+            json!({"action": "setCharging", "charging": charging(now)})
+        }
     }
 }
 
 fn sides(sides: Sides) -> Vec<&'static str> {
     let all = holdfast_domain::shop::Side::ALL.into_iter();
     all.filter(|side| sides.has(*side)).map(holdfast_domain::shop::Side::name).collect()
+}
+
+/// The secret is not shown.
+fn charging(charging: &Charging) -> Value {
+    match charging {
+        Charging::Credit => json!("credit"),
+        Charging::Transfers(by) => json!({
+            "payee": by.payee.0,
+            "currency": by.currency.to_string(),
+            "unit": by.unit.to_string(),
+        }),
+    }
 }
 
 fn decided(outcome: &ShopOutcome) -> Value {
@@ -100,6 +116,7 @@ fn decided(outcome: &ShopOutcome) -> Value {
         ShopOutcome::Checkout(answer) => checkout(*answer),
         ShopOutcome::Heard { counts, now } => json!({"counts": counts, "checkout": checkout(*now)}),
         ShopOutcome::Outside(outside) => json!({"outside": sides(*outside)}),
+        ShopOutcome::Charging(now) => json!({"charging": charging(now)}),
         ShopOutcome::Refused(refusal) => json!({"refused": refusal.to_string()}),
     }
 }
@@ -174,7 +191,7 @@ mod tests {
         let effects = frame(&mut store, 0, made);
         assert_eq!(outcome_offset(&effects, 4, &store), None);
         let checkout = CheckoutOrder { order: "o".parse().unwrap(), deadline_ms: 9, key: None };
-        let command = ShopCommand::Checkout(checkout.clone());
+        let command = ShopCommand::Checkout(checkout);
         let outside = ShopCommand::SetOutside { outside: Sides::BOTH };
         let effects = frame(&mut store, 4, vec![command.clone(), outside]);
         let key = json!({"order_id": "o", "tr_num": 1});

@@ -123,6 +123,8 @@ pub(crate) enum Asked {
     Lookup {
         by: String,
     },
+    /// A command of the shop, which charges by transfers.
+    Checkout,
 }
 
 /// Why it went as it did.
@@ -167,6 +169,8 @@ pub(crate) enum Because {
     NotAParty,
     /// A party asked and was told.
     Asked,
+    /// A checkout of the shop moved it: it charges, settles, or gives up.
+    Charged,
     /// None of the above: the position step refused a message that fitted nowhere (2001).
     OutOfPlace,
 }

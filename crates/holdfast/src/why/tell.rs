@@ -146,6 +146,7 @@ impl Event {
             Because::NotReserved => "it was not RESERVED; nothing changed".to_owned(),
             Because::NotAParty => "the one who asked is no party to it and was told nothing of it".to_owned(),
             Because::Asked => "a party asked where it stands".to_owned(),
+            Because::Charged => "an order is paid for by it, and it goes as the checkout goes".to_owned(),
             Because::OutOfPlace => "the message fitted nowhere; nothing changed".to_owned(),
         }
     }
@@ -184,6 +185,7 @@ impl Asked {
             Asked::Abort { by, payee_error } => format!("abort by {by} with {payee_error}"),
             Asked::Expire { .. } => "expiry".to_owned(),
             Asked::Lookup { by } => format!("question by {by}"),
+            Asked::Checkout => "checkout of the shop".to_owned(),
         }
     }
 }

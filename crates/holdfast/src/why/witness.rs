@@ -67,7 +67,7 @@ impl Witness {
                 };
                 let (state, code) = match command {
                     // The outcome of an expiry is about all that it ended.
-                    Command::Expire(_) => ended_by(&step, known),
+                    Command::Expire(_) | Command::Shop(_) => ended_by(&step, known),
                     _ => (outcome.state, outcome.code.map(|code| code.number())),
                 };
                 let calls = callbacks(commands, effects, core.store());
@@ -90,7 +90,10 @@ impl Witness {
                         header.time_ms,
                         core.store(),
                     ),
-                    position: known.and_then(|known| self.position(known, &step, outcome, core.store())),
+                    // A checkout may move both positions in one step.
+                    position: known
+                        .filter(|_| !matches!(command, Command::Shop(_)))
+                        .and_then(|known| self.position(known, &step, outcome, core.store())),
                     told,
                 });
             }
@@ -160,7 +163,7 @@ pub(super) fn name_of(state: &impl View, id: ParticipantId) -> String {
 
 fn concerns(command: &Command, id: TransferId, known: Option<&Transfer>, step: &Step<'_>) -> bool {
     match command {
-        Command::Expire(_) => {
+        Command::Expire(_) | Command::Shop(_) => {
             known.is_some_and(|known| step.state_changes.iter().any(|row| row.transfer == known.no))
         }
         other => other.transfer() == Some(id),
@@ -189,11 +192,10 @@ fn asked(command: &Command, outcome: &Outcome, state: &impl View) -> Asked {
         },
         Command::Abort(abort) => Asked::Abort { by: name(abort.source), payee_error: abort.code },
         Command::Lookup(lookup) => Asked::Lookup { by: name(lookup.source) },
-        Command::Expire(_)
-        | Command::Admin(_)
-        | Command::SetEndpoint(_)
-        | Command::Token(_)
-        | Command::Shop(_) => Asked::Expire { holds_ended: outcome.subject },
+        Command::Shop(_) => Asked::Checkout,
+        Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => {
+            Asked::Expire { holds_ended: outcome.subject }
+        }
     }
 }
 
@@ -218,6 +220,12 @@ fn because(
             _ => known.map_or_else(String::new, |known| name_of(state, known.payee)),
         };
         return Because::WrongSender { only };
+    }
+    let by_shop = matches!(command, Command::Shop(_))
+        || matches!(command, Command::Expire(_))
+            && ended_by(step, known).0 == Some(TransferState::AbortedError);
+    if by_shop {
+        return Because::Charged;
     }
     let Some(known) = known.filter(|_| outcome.state.is_some() || matches!(command, Command::Expire(_)))
     else {

@@ -3,19 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Output;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 
 use holdfast_client::{Batch, Checkout, CheckoutReply, ORDER_BYTES_MAX};
-use holdfast_domain::shop::{Sides, TrNum, Why};
-use holdfast_hub::clock::SystemClock;
-use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{Hub, Opened};
-use holdfast_log::{LogId, RealFs, SegmentOptions};
+use holdfast_domain::shop::{TrNum, Why};
 use serde_json::{Value, json};
 
 use crate::support::http::{Answer, exchange};
@@ -272,14 +268,15 @@ fn refused(server: &Server, arguments: &str, part: &str) {
     assert!(said.contains(part), "'{part}' is not in: {said}");
 }
 
-/// Has the log of a new data directory say that both sides are outside, so that checkouts stay open.
-fn with_both_sides_outside(data: &Path) {
-    let opened = Opened::open(Arc::new(RealFs), data, SegmentOptions::default(), LogId([9; 16]));
-    let hub = Hub::start(opened.expect("a new log"), Arc::new(SystemClock::new()), HubOptions::default());
-    let hub = hub.expect("a hub");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(hub.handle().shop().set_outside(Sides::BOTH)).expect("it is logged");
-    hub.stop();
+/// A hub with both sides outside, where nobody listens: checkouts stay open.
+fn with_both_sides_outside(data: &Path) -> Server {
+    let nobody =
+        TcpListener::bind(any_port()).and_then(|listener| listener.local_addr()).expect("a free port");
+    let mut command = Server::command(data, any_port());
+    for side in ["payment", "stock"] {
+        command.args(["--set", &format!("shop.{side}=http://{nobody}/")]);
+    }
+    Server::launch(&mut command)
 }
 
 /// An order of one unit for a price of 20, by a user who has so much.
@@ -304,8 +301,7 @@ fn answers(server: &Server, order: &str, tr: u32, side: &str, outcome: &str) {
 #[test]
 fn operators_see_what_a_checkout_waits_for_and_end_it() {
     let folder = folder();
-    with_both_sides_outside(folder.path());
-    let server = Server::start(folder.path(), any_port());
+    let server = with_both_sides_outside(folder.path());
     says(&server, "list", &["no checkout is open"]);
     let (order, other) = (order_of_one(&server), order_of_one(&server));
     says(&server, &format!("show {order}"), &["is not_paid; it was never tried", "pays 20"]);
@@ -359,7 +355,7 @@ fn operators_see_what_a_checkout_waits_for_and_end_it() {
     refused(&server, "show nobody", "404");
     // What is open is still open after a kill.
     server.kill();
-    let server = Server::start(folder.path(), any_port());
+    let server = with_both_sides_outside(folder.path());
     assert_eq!(told(&server, "list")["checkouts"][0]["order"], other);
     says(&server, &format!("show {order}"), &["is paid (try 2)"]);
     server.stop();
@@ -372,8 +368,7 @@ fn operators_see_what_a_checkout_waits_for_and_end_it() {
 #[test]
 fn nothing_is_pending_past_its_deadline_after_a_kill() {
     let folder = folder();
-    with_both_sides_outside(folder.path());
-    let server = Server::start(folder.path(), any_port());
+    let server = with_both_sides_outside(folder.path());
     let orders: Vec<String> = (0..8).map(|_| order_of_one(&server)).collect();
     for order in &orders {
         let begun = post(&server, &format!("/shop/orders/checkout/{order}?waitMs=0&deadlineMs=700"));
@@ -382,7 +377,7 @@ fn nothing_is_pending_past_its_deadline_after_a_kill() {
     // One side of half of them has taken; it must be asked to give back.
     orders.iter().step_by(2).for_each(|order| answers(&server, order, 1, "pay", "psucc"));
     server.kill();
-    let server = Server::start(folder.path(), any_port());
+    let server = with_both_sides_outside(folder.path());
     // Whoever joins waits for what the sides give back, which they do not say: at the end of the wait it is decided.
     let joined = at_once(8, &orders, |order| {
         exchange(&server, "POST", &format!("/shop/orders/checkout/{order}?waitMs=2500"), "", b"")

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Step;
 use holdfast_domain::shop::{
-    CheckoutRow, ItemId, OrderId, OrderRow, OrderState, ShopCommand, ShopEffect, SideBranch, Sides, UserId,
-    Whole,
+    Charging, CheckoutRow, ItemId, OrderId, OrderRow, OrderState, ShopCommand, ShopEffect, SideBranch, Sides,
+    UserId, Whole,
 };
+use holdfast_domain::transfers::TransferState;
 use holdfast_store::Store;
 
 use super::Finding;
@@ -37,11 +38,13 @@ struct Known {
     state: OrderState,
 }
 
-/// What an open checkout holds inside, and which sides are outside for it.
+/// What an open checkout holds inside, and which sides are outside for it. A payment by a transfer is outside of the shop's books.
 #[derive(Debug, Clone, Copy, Default)]
 struct Open {
     held: Worth,
     outside: Sides,
+    /// A transfer pays for it.
+    charged: bool,
 }
 
 #[derive(Debug, Default)]
@@ -51,11 +54,22 @@ pub(crate) struct ShopAudit {
     orders: HashMap<OrderId, Known>,
     open: HashMap<OrderId, Open>,
     outside: Sides,
+    charging: Charging,
 }
 
 fn worth_of(row: &OrderRow) -> Worth {
     let units = row.order.items.lines().iter().map(|line| i128::from(line.amnt.get())).sum();
     Worth { credit: i128::from(row.order.amount.get()), units }
+}
+
+fn opened(row: &CheckoutRow, worth: Worth) -> Open {
+    let charged = row.charge.is_some();
+    Open { held: held_by(row, worth), outside: row.outside.and_pay(charged), charged }
+}
+
+/// How many transfers a step has settled.
+fn settled(step: &Step<'_>) -> usize {
+    step.state_changes.iter().filter(|change| change.state == TransferState::Committed).count()
 }
 
 fn amount(number: Whole) -> i128 {
@@ -65,7 +79,7 @@ fn amount(number: Whole) -> i128 {
 fn held_by(row: &CheckoutRow, worth: Worth) -> Worth {
     let taken = |branch: Option<SideBranch>| branch == Some(SideBranch::Taken);
     Worth {
-        credit: if taken(row.pay.branch) { worth.credit } else { 0 },
+        credit: if taken(row.pay.branch) && row.charge.is_none() { worth.credit } else { 0 },
         units: if taken(row.stock.branch) { worth.units } else { 0 },
     }
 }
@@ -100,7 +114,8 @@ fn may_follow(before: OrderState, after: OrderState) -> bool {
 
 impl ShopAudit {
     pub(crate) fn from(store: &impl Store) -> ShopAudit {
-        let mut audit = ShopAudit { outside: store.outside(), ..ShopAudit::default() };
+        let mut audit =
+            ShopAudit { outside: store.outside(), charging: store.charging(), ..ShopAudit::default() };
         store.users(&mut |row| {
             audit.users.insert(row.id.clone(), row.credit);
         });
@@ -110,7 +125,7 @@ impl ShopAudit {
         store.unpaid_orders(&mut |row| audit.put_order(row));
         for row in store.open_checkouts(None, usize::MAX) {
             let worth = audit.orders.get(&row.order).map_or_else(Worth::default, |known| known.worth);
-            audit.open.insert(row.order.clone(), Open { held: held_by(&row, worth), outside: row.outside });
+            audit.open.insert(row.order.clone(), opened(&row, worth));
         }
         audit
     }
@@ -127,10 +142,14 @@ impl ShopAudit {
         command: Option<&Command>,
         step: &Step<'_>,
     ) -> Option<Finding> {
-        if step.shop.is_empty() {
+        let broken = |what: String| Some(Finding::BrokenShop { offset, what });
+        let is_shop = matches!(command, Some(Command::Shop(_)));
+        let settled = if is_shop { settled(step) } else { 0 };
+        if step.shop.is_empty() && settled == 0 {
             return None;
         }
-        let broken = |what: String| Some(Finding::BrokenShop { offset, what });
+        // Paid orders that transfers had to be settled for.
+        let mut charged = 0;
         // What left the shelves, and where it went.
         let (mut left, mut went) = (Worth::default(), Worth::default());
         for effect in step.shop {
@@ -159,7 +178,11 @@ impl ShopAudit {
                         return broken(format!("order {order} moves from {before:?} to {state:?}"));
                     }
                     if let OrderState::Paid(_) = state {
-                        let outside = self.open.get(order).map_or(self.outside, |open| open.outside);
+                        let by_transfer = !self.outside.pay && !self.charging.is_credit();
+                        let at_once = (self.outside.and_pay(by_transfer), by_transfer);
+                        let open = self.open.get(order).map(|open| (open.outside, open.charged));
+                        let (outside, is_charged) = open.unwrap_or(at_once);
+                        charged += usize::from(is_charged && known.worth.credit > 0);
                         went = went.plus(Worth {
                             credit: if outside.pay { 0 } else { known.worth.credit },
                             units: if outside.stock { 0 } else { known.worth.units },
@@ -169,7 +192,7 @@ impl ShopAudit {
                 }
                 ShopEffect::Opened(row) => {
                     let worth = self.orders.get(&row.order).map_or_else(Worth::default, |known| known.worth);
-                    let open = Open { held: held_by(row, worth), outside: row.outside };
+                    let open = opened(row, worth);
                     let before = self.open.insert(row.order.clone(), open).unwrap_or_default();
                     went = went.plus(open.held).minus(before.held);
                 }
@@ -180,8 +203,14 @@ impl ShopAudit {
                     }
                 },
                 ShopEffect::Outside(outside) => self.outside = *outside,
+                ShopEffect::Charging(charging) => self.charging = *charging,
                 ShopEffect::KeyPut(_) | ShopEffect::KeyEnded(_) => {}
             }
+        }
+        if charged != settled {
+            return broken(format!(
+                "{charged} orders are paid by transfers and {settled} transfers are settled"
+            ));
         }
         match from_outside(command) {
             Some(came) if left.plus(came) != went => {

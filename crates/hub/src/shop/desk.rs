@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
-use holdfast_domain::ids::Millis;
+use holdfast_domain::ids::{Millis, ParticipantId};
+use holdfast_domain::participants::Name as ParticipantName;
 use holdfast_domain::records::Sealed;
 use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, INIT_ROWS_MAX};
 use holdfast_domain::shop::{
-    CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, ItemId, ItemRow, OrderId, OrderRow, Said,
-    ShopCommand, ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TryKey, UserId, UserRow, Whole,
+    Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, ItemId, ItemRow, OrderId, OrderRow,
+    Said, ShopCommand, ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TryKey, UserId, UserRow,
+    Whole,
 };
+use holdfast_domain::view::View;
 use holdfast_store::{LocalStore, Store};
 use metrics::gauge;
 use tokio::sync::oneshot;
@@ -339,6 +342,37 @@ impl ShopDesk {
     /// If the hub takes no questions.
     pub async fn outside(&self) -> Result<Sides, ShopError> {
         self.ask(|core| core.store().outside()).await
+    }
+
+    /// Says what the payment side charges from now on, while it is inside. Writes nothing if the log has it so already: the
+    /// secret that was drawn first stays.
+    ///
+    /// # Errors
+    /// If the payee cannot be paid so, or the hub takes nothing.
+    pub async fn set_charging(&self, charging: Charging) -> Result<(), ShopError> {
+        if self.charging().await?.is_like(&charging) {
+            return Ok(());
+        }
+        match self.decide(ShopCommand::SetCharging { charging }).await? {
+            ShopOutcome::Charging(_) => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// What the payment side charges by the log, while it is inside.
+    ///
+    /// # Errors
+    /// If the hub takes no questions.
+    pub async fn charging(&self) -> Result<Charging, ShopError> {
+        self.ask(|core| core.store().charging()).await
+    }
+
+    /// The participant of that name, for who is to be paid; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the hub takes no questions.
+    pub async fn participant(&self, name: ParticipantName) -> Result<Option<ParticipantId>, ShopError> {
+        self.ask(move |core| core.store().participant_named(name).map(|row| row.id)).await
     }
 
     /// A user; `None` if there is none of that id.

@@ -4,21 +4,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_domain::command::{Admin, Command};
+use holdfast_domain::ids::{AccountId, TransferId, TransferNo};
+use holdfast_domain::money::Amount;
+use holdfast_domain::participants::Name;
 use holdfast_domain::shop::{
-    CheckoutAnswer, IdempotencyKey, OrderId, OrderState, Said, ShopRefusal, Side, Sides, TrNum, TryKey,
-    Whole, Why,
+    ByTransfers, Charging, CheckoutAnswer, IdempotencyKey, OrderId, OrderState, Said, Secret, ShopRefusal,
+    Side, Sides, TrNum, TryKey, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
+use holdfast_domain::view::View;
 use holdfast_hub::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::shop::{CheckoutRequest, CheckoutState, ShopEvent};
 use holdfast_hub::verify::{Places, verify};
 use holdfast_hub::{Hub, Opened, ShopDesk, ShopError};
 use holdfast_log::SimFs;
+use holdfast_store::Store;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::support::{LOG_ID, small_segments};
+use crate::support::{LOG_ID, PAYEE, PAYER, small_segments, submission, usd};
 
 const DATA: &str = "/data";
 
@@ -261,4 +267,112 @@ fn who_waits_when_the_hub_ends_is_told() {
         assert!(matches!(waiting.await.unwrap(), Err(ShopError::Hub(_))));
         assert_eq!(events.next().await, Ok(None));
     });
+}
+
+/// Participants `payer`, whose funds and cap are 5 USD, and `payee`.
+fn open_for_business(hub: &Hub) {
+    let name = |text| Name::new(text).unwrap();
+    let limit = |participant| Admin::InitialPositionAndLimits {
+        participant,
+        currency: usd(),
+        net_debit_cap: Amount(50_000),
+        initial_position: Amount::ZERO,
+    };
+    let (account, amount) = (AccountId(2), Amount(50_000));
+    let commands = [
+        Admin::CreateParticipant { name: name("payer"), currency: usd() },
+        Admin::CreateParticipant { name: name("payee"), currency: usd() },
+        limit(PAYER),
+        limit(PAYEE),
+        Admin::FundsIn { id: TransferId(1 << 100), account, currency: usd(), amount },
+    ]
+    .map(Command::Admin);
+    let (submission, answer) = submission(&commands);
+    hub.handle().submit(submission).unwrap();
+    let outcomes = answer.recv().unwrap().unwrap();
+    assert!(outcomes.iter().all(|outcome| outcome.code.is_none()), "{outcomes:?}");
+}
+
+/// What payer and payee stand at, and how many transfers are open.
+fn positions(hub: &Hub) -> (i128, i128, usize) {
+    let (send, receive) = std::sync::mpsc::channel();
+    let question = move |core: &holdfast_hub::Core<holdfast_store::LocalStore>| {
+        let store = core.store();
+        let value = |account| store.account(AccountId(account)).unwrap().value.0;
+        let open = store.open_transfers(TransferNo(0), usize::MAX).len();
+        send.send((value(1), value(3), open)).unwrap();
+    };
+    hub.handle().ask(Box::new(question)).unwrap();
+    receive.recv().unwrap()
+}
+
+fn by_transfers(secret: u8) -> Charging {
+    let (unit, secret) = (Amount(10_000), Secret([secret; 32]));
+    Charging::Transfers(ByTransfers { payee: PAYEE, currency: usd(), unit, secret })
+}
+
+/// Orders that charge positions: limits hold, what is open survives a restart and is settled after it, and the auditor agrees.
+#[test]
+fn checkouts_charge_positions_over_a_restart() {
+    let fs = SimFs::new(9);
+    let hub = start(&fs);
+    open_for_business(&hub);
+    let desk = hub.handle().shop().clone();
+    let stock_outside = Sides { pay: false, stock: true };
+    in_time(async {
+        assert_eq!(desk.participant(Name::new("PAYEE").unwrap()).await, Ok(Some(PAYEE)));
+        desk.create_item(id("i"), whole(100), whole(1)).await.unwrap();
+        desk.set_charging(by_transfers(1)).await.unwrap();
+        desk.set_charging(by_transfers(2)).await.unwrap();
+        assert_eq!(desk.charging().await, Ok(by_transfers(1)), "the first secret stays");
+        let mut all = JoinSet::new();
+        for number in 0..20 {
+            let (desk, name) = (desk.clone(), format!("o{number}"));
+            all.spawn(async move {
+                order(&desk, &name, "payer").await;
+                desk.checkout(CheckoutRequest::new(id(&name))).await.unwrap()
+            });
+        }
+        let answers = all.join_all().await;
+        let paid = answers.iter().filter(|answer| matches!(answer, CheckoutAnswer::Paid { .. })).count();
+        assert_eq!((paid, stock(&desk).await), (5, 95), "as far as the funds go");
+    });
+    assert_eq!(positions(&hub), (50_000, -50_000, 0));
+    let (more, answer) = submission(&[Command::Admin(Admin::FundsIn {
+        id: TransferId(2 << 100),
+        account: AccountId(2),
+        currency: usd(),
+        amount: Amount(20_000),
+    })]);
+    hub.handle().submit(more).unwrap();
+    answer.recv().unwrap().unwrap();
+    let (lifted, answer) = submission(&[Command::Admin(Admin::SetLimit {
+        participant: PAYER,
+        currency: usd(),
+        net_debit_cap: Amount(70_000),
+        alarm_percentage: 100,
+    })]);
+    hub.handle().submit(lifted).unwrap();
+    answer.recv().unwrap().unwrap();
+    in_time(async {
+        desk.set_outside(stock_outside).await.unwrap();
+        for name in ["p", "q"] {
+            order(&desk, name, "payer").await;
+            let look = CheckoutRequest { wait_ms: Some(0), ..CheckoutRequest::new(id(name)) };
+            assert!(matches!(desk.checkout(look).await, Ok(CheckoutAnswer::Open { .. })));
+        }
+    });
+    assert_eq!(positions(&hub), (70_000, -50_000, 2));
+    drop((desk, hub));
+    let hub = start(&fs);
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        assert_eq!(desk.charging().await, Ok(by_transfers(1)));
+        let (_, now) = desk.answer(first("p"), Side::Stock, Said::Taken).await.unwrap();
+        assert_eq!(now, CheckoutAnswer::Paid { tr: TrNum::FIRST });
+        desk.cancel(id("q")).await.unwrap();
+    });
+    assert_eq!(positions(&hub), (60_000, -60_000, 0));
+    drop((desk, hub));
+    verifies(&fs);
 }

@@ -15,6 +15,7 @@ use holdfast_hub::Core;
 use holdfast_store::MemoryStore;
 
 use super::legal_moves::{is_end, may_become};
+use super::orders_are_paid_once::shop_again;
 use crate::diary::{Diary, Entry, Standing};
 use crate::process::Arrival;
 use crate::witness::Decided;
@@ -63,13 +64,16 @@ impl AcknowledgedSurvives {
             Command::Admin(Admin::FundsOutCommit { .. } | Admin::FundsOutAbort { .. }) => {
                 before.code.is_some() || now.code.is_none()
             }
-            // Nobody sends shop commands here yet.
-            Command::Admin(_) | Command::SetEndpoint(_) | Command::Expire(_) | Command::Shop(_) => true,
+            Command::Admin(_) | Command::SetEndpoint(_) | Command::Expire(_) => true,
             Command::Prepare(_) | Command::Fulfil(_) | Command::Abort(_) | Command::Lookup(_) => {
                 transfer_again(before, now)
             }
             Command::Token(_) => match (&before.token, &now.token) {
                 (Some(before), Some(now)) => tokens_again(before, now),
+                _ => false,
+            },
+            Command::Shop(command) => match (&before.shop, &now.shop) {
+                (Some(before), Some(now)) => shop_again(command, before, now),
                 _ => false,
             },
         };
@@ -163,7 +167,7 @@ fn still_there(store: &MemoryStore, entry: &Entry, outcome: &Outcome) -> Result<
                 return lost(format!("{state:?}"));
             }
         }
-        // What became of tokens is told by an auditor of its own.
+        // What became of tokens and of orders is told by auditors of their own.
         Command::Admin(_)
         | Command::SetEndpoint(_)
         | Command::Lookup(_)

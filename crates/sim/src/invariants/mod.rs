@@ -9,14 +9,17 @@ mod jumped_clock_is_refused;
 mod legal_moves;
 mod limits_hold;
 mod money_is_conserved;
+mod orders_are_paid_once;
 mod positions_add_up;
 mod replay_changes_nothing;
+mod shop_books;
+mod shop_tries;
 mod token_books;
 mod tokens_are_held_once;
 mod transfer_holds;
 
 pub use acknowledged_survives::AcknowledgedSurvives;
-pub use every_id_is_found::every_id_is_found;
+pub use every_id_is_found::{every_id_is_found, every_order_is_found};
 pub use faults_are_never_believed::{
     Blame, FaultsAreNeverBelieved, blame, marked_end, names_a_file, tells_damage,
 };
@@ -24,6 +27,7 @@ pub use holds_end_once::HoldsEndOnce;
 pub use jumped_clock_is_refused::JumpedClockIsRefused;
 pub use limits_hold::LimitsHold;
 pub use money_is_conserved::MoneyIsConserved;
+pub use orders_are_paid_once::OrdersArePaidOnce;
 pub use positions_add_up::PositionsAddUp;
 pub use replay_changes_nothing::{ReplayChangesNothing, same_in_memory};
 pub use tokens_are_held_once::TokensAreHeldOnce;
@@ -44,6 +48,7 @@ pub enum Invariant {
     LimitsHold,
     HoldsEndOnce,
     TokensAreHeldOnce,
+    OrdersArePaidOnce,
     AcknowledgedSurvives,
     ReplayChangesNothing,
     PositionsAddUp,
@@ -103,6 +108,8 @@ pub struct Auditors {
     positions: PositionsAddUp,
     /// Audits the vault.
     pub tokens: TokensAreHeldOnce,
+    /// Audits the shop.
+    pub shop: OrdersArePaidOnce,
     /// Audits answers and restarts.
     pub acknowledged: AcknowledgedSurvives,
     /// Audits what comes of faults.
@@ -118,6 +125,7 @@ impl Auditors {
         findings.take(Invariant::LimitsHold, self.limits.see(frame));
         findings.take(Invariant::HoldsEndOnce, self.holds.see(frame));
         findings.take(Invariant::TokensAreHeldOnce, self.tokens.see(frame));
+        findings.take(Invariant::OrdersArePaidOnce, self.shop.see(frame));
         findings.take(Invariant::PositionsAddUp, self.positions.see(frame));
         findings.take(Invariant::JumpedClockIsRefused, self.clock.see(frame));
         self.acknowledged.see(frame);
@@ -145,6 +153,7 @@ impl Auditors {
         findings.take(Invariant::MoneyIsConserved, self.money.inspect(store));
         findings.take(Invariant::HoldsEndOnce, self.holds.inspect(store));
         findings.take(Invariant::TokensAreHeldOnce, self.tokens.inspect(store));
+        findings.take(Invariant::OrdersArePaidOnce, self.shop.inspect(store));
         findings.take(Invariant::PositionsAddUp, self.positions.inspect(store));
     }
 }

@@ -2,12 +2,10 @@
 //! restart from a checkpoint and the rest of the log, and at a second restart right after the first. Sending an
 //! earlier command again changes no row.
 
-use std::collections::BTreeSet;
-
-use holdfast_domain::ids::TransferId;
 use holdfast_hub::{CallbackRow, Core, Progress};
 use holdfast_store::{LocalStore, StoreError};
 
+use crate::diary::Named;
 use crate::rows::{Rows, difference_in_memory};
 use crate::witness::Witness;
 
@@ -22,10 +20,10 @@ pub struct ReplayChangesNothing {
 impl ReplayChangesNothing {
     /// What the log says, decided from its first frame on.
     #[must_use]
-    pub fn by_the_log(witness: &Witness, funds: &BTreeSet<TransferId>) -> ReplayChangesNothing {
+    pub fn by_the_log(witness: &Witness, named: &Named) -> ReplayChangesNothing {
         ReplayChangesNothing {
             progress: *witness.core().progress(),
-            rows: Rows::of_witness(witness.core().store(), funds),
+            rows: Rows::of_witness(witness.core().store(), named),
             callbacks: witness.callbacks().to_vec(),
         }
     }
@@ -34,10 +32,7 @@ impl ReplayChangesNothing {
     ///
     /// # Errors
     /// If the disk does not give what was written to it.
-    pub fn by_the_hub(
-        core: &Core<LocalStore>,
-        funds: &BTreeSet<TransferId>,
-    ) -> Result<ReplayChangesNothing, StoreError> {
+    pub fn by_the_hub(core: &Core<LocalStore>, named: &Named) -> Result<ReplayChangesNothing, StoreError> {
         let rows = core.store().callback_rows();
         let callbacks = rows.scan(0, rows.end()).map(|row| {
             let (at, bytes) = row?;
@@ -46,7 +41,7 @@ impl ReplayChangesNothing {
         Ok(ReplayChangesNothing {
             callbacks: callbacks.collect::<Result<_, StoreError>>()?,
             progress: *core.progress(),
-            rows: Rows::of_hub(core.store(), funds)?,
+            rows: Rows::of_hub(core.store(), named)?,
         })
     }
 

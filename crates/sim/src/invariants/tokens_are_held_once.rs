@@ -39,13 +39,13 @@ impl TokensAreHeldOnce {
                 (_, Some(answer)) => return Err(format!("{command:?} is answered {answer:?}")),
                 (Command::Expire(expire), None) => {
                     self.holds.book(&mut self.books, frame, offset, command, outcome)?;
-                    let holds = frame.holds_ended();
+                    let (holds, shop) = (frame.holds_ended(), frame.shop_ended());
                     let left = usize::try_from(expire.holds_max).unwrap_or(usize::MAX).saturating_sub(holds);
                     let due = self.books.end_leases(self.time, left);
-                    if outcome.subject != (holds + due) as u64 {
+                    if outcome.subject != (holds + due + shop) as u64 {
                         let ended = outcome.subject;
                         return Err(format!(
-                            "an expiry ended {ended}; due are {holds} holds and {due} leases"
+                            "an expiry ended {ended}; due are {holds} holds and {due} leases, {shop} of the shop were"
                         ));
                     }
                 }

@@ -4,7 +4,7 @@ use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::{Account, AccountKind, FundsMovement, FundsState, Name, Participant};
-use holdfast_domain::shop::{CheckoutRow, ItemRow, KeyRow, OrderId, OrderRow, Sides, UserRow};
+use holdfast_domain::shop::{Charging, CheckoutRow, ItemRow, KeyRow, OrderId, OrderRow, Sides, UserRow};
 use holdfast_domain::tokens::LockRow;
 use holdfast_domain::transfers::Transfer;
 
@@ -48,6 +48,8 @@ pub(crate) enum Part {
     Key(KeyRow),
     /// The sides of checkouts that are outside.
     Outside(Sides),
+    /// What the payment side of checkouts charges, if it is not credit.
+    Charging(Charging),
     /// A run of an archive's ids, oldest first.
     Run(Which, RunName),
     /// The name that the next run of the archive gets.
@@ -94,6 +96,7 @@ impl Part {
             Part::Checkout(_) => 22,
             Part::Key(_) => 23,
             Part::Outside(_) => 24,
+            Part::Charging(_) => 25,
         }
     }
 
@@ -126,6 +129,7 @@ impl Part {
             Part::Checkout(row) => shop_rows::write_checkout(row, out),
             Part::Key(row) => shop_rows::write_key(row, out),
             Part::Outside(sides) => out.push(shop_rows::sides_byte(*sides)),
+            Part::Charging(charging) => shop_rows::write_charging(charging, out),
             Part::Token(StoredToken { id, quantity, holder, kind }) => {
                 token_rows::write_stored(id.as_str(), *quantity, holder.as_deref(), kind, out);
             }
@@ -179,6 +183,7 @@ impl Part {
             22 => Part::Checkout(shop_rows::read_checkout(taker.rest())?),
             23 => Part::Key(shop_rows::read_key(taker.rest())?),
             24 => Part::Outside(shop_rows::sides_of(taker.byte()?)?),
+            25 => Part::Charging(shop_rows::read_charging(taker.rest())?),
             _ => return None,
         };
         taker.0.is_empty().then_some(part)

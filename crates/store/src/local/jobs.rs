@@ -341,7 +341,10 @@ fn put_shelves(writer: &mut CheckpointWriter, shelves: ShelvesSnapshot) -> Resul
     for page in shelves.keys.into_pages() {
         page.iter().flatten().try_for_each(|row| writer.put(&Part::Key(KeyRow::clone(row))))?;
     }
-    if shelves.outside.is_none() { Ok(()) } else { writer.put(&Part::Outside(shelves.outside)) }
+    if !shelves.outside.is_none() {
+        writer.put(&Part::Outside(shelves.outside))?;
+    }
+    if shelves.charging.is_credit() { Ok(()) } else { writer.put(&Part::Charging(shelves.charging)) }
 }
 
 fn put_archive(writer: &mut CheckpointWriter, archive: &Frozen) -> Result<(), StoreError> {

@@ -215,6 +215,7 @@ impl Gathered {
             Part::Checkout(row) => self.shelves.open(Arc::new(row)),
             Part::Key(row) => self.shelves.put_key(Arc::new(row)),
             Part::Outside(sides) => self.shelves.outside = sides,
+            Part::Charging(charging) => self.shelves.charging = charging,
             Part::Run(which, name) => self.archives[which as usize].runs.push(name),
             Part::NextRun(which, name) => self.archives[which as usize].next_run = name,
             Part::Records(which, end) => self.archives[which as usize].end = Some(end),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use holdfast_disk::LogId;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    CheckoutEnd, CheckoutRow, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, Sides, UserRow,
+    Charging, CheckoutEnd, CheckoutRow, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, Sides,
+    UserRow,
 };
 use holdfast_domain::tokens::Name;
 
@@ -67,6 +68,7 @@ pub(super) struct Shelves {
     pub(super) checkouts: Table<Arc<CheckoutRow>>,
     pub(super) keys: Table<Arc<KeyRow>>,
     pub(super) outside: Sides,
+    pub(super) charging: Charging,
     /// Open checkouts by their age.
     by_start: BTreeMap<u64, OrderId>,
     /// Those that are not decided, by their deadline.
@@ -84,6 +86,7 @@ pub(super) struct ShelvesSnapshot {
     pub(super) checkouts: SlabSnapshot<Arc<CheckoutRow>>,
     pub(super) keys: SlabSnapshot<Arc<KeyRow>>,
     pub(super) outside: Sides,
+    pub(super) charging: Charging,
 }
 
 impl Shelves {
@@ -97,6 +100,7 @@ impl Shelves {
             checkouts: Table::new(secret),
             keys: Table::new(secret),
             outside: Sides::NONE,
+            charging: Charging::Credit,
             by_start: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             ends: BTreeSet::new(),
@@ -136,6 +140,7 @@ impl Shelves {
                 self.ends.remove(&(row.ends_at, row.key.clone()));
             }
             ShopEffect::Outside(outside) => self.outside = *outside,
+            ShopEffect::Charging(charging) => self.charging = *charging,
         }
         None
     }
@@ -220,6 +225,7 @@ impl Shelves {
             checkouts: self.checkouts.snapshot(),
             keys: self.keys.snapshot(),
             outside: self.outside,
+            charging: self.charging,
         }
     }
 }

@@ -12,7 +12,7 @@ use holdfast_disk::{BLOCK, FileSystem, LogId};
 use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::ids::{TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Participant};
-use holdfast_domain::shop::{CheckoutRow, ItemRow, KeyRow, OrderRow, Sides, UserRow};
+use holdfast_domain::shop::{Charging, CheckoutRow, ItemRow, KeyRow, OrderRow, Sides, UserRow};
 use holdfast_domain::tokens::{LockRow, Name, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
@@ -108,6 +108,7 @@ struct Contents {
     checkouts: Vec<Arc<CheckoutRow>>,
     keys: Vec<Arc<KeyRow>>,
     outside: Sides,
+    charging: Charging,
     /// Of each archive.
     runs: [Vec<RunName>; 2],
     /// Of outcomes, spends and callbacks.
@@ -132,6 +133,7 @@ fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents
         checkouts: Vec::new(),
         keys: Vec::new(),
         outside: Sides::NONE,
+        charging: Charging::Credit,
         runs: [Vec::new(), Vec::new()],
         ends: [End::begin(), End::begin(), End::begin()],
     };
@@ -154,6 +156,7 @@ fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents
         Part::Checkout(row) => contents.checkouts.push(Arc::new(row)),
         Part::Key(row) => contents.keys.push(Arc::new(row)),
         Part::Outside(sides) => contents.outside = sides,
+        Part::Charging(charging) => contents.charging = charging,
         Part::Run(which, name) => contents.runs[which as usize].push(name),
         Part::NextRun(..) | Part::TokenCount(_) => {}
         Part::Records(which, end) => contents.ends[which as usize] = end,
@@ -308,6 +311,10 @@ impl StoreCheck {
         self.compare_rows(file, "idempotency key", &contents.keys, right.keys.sorted(), name);
         if contents.outside != right.outside {
             let found = format!("{:?} are outside and should be {:?}", contents.outside, right.outside);
+            self.wrong(file, found);
+        }
+        if contents.charging != right.charging {
+            let found = format!("{:?} is charged and should be {:?}", contents.charging, right.charging);
             self.wrong(file, found);
         }
     }

@@ -1,0 +1,256 @@
+//! The courier: asks the sides that are outside, over HTTP, until they have answered.
+//!
+//! An event says that there is something to ask; what it is is read from the state when its turn comes. So a start, an
+//! event that was missed and an operator's retry all go the same way, and an order that is over is not asked about. A
+//! side is asked about one order by one request at a time: it is never asked to give back while it is still being asked to take,
+//! unless that request has run out of time. Each side has a courier of its own, and does not wait for the other.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `round` | which orders a side is asked about |
+//! | `schedule` | what is sent when |
+//! | `step` | what is asked, and how an answer is read |
+
+mod round;
+pub(in crate::shop) mod schedule;
+pub(in crate::shop) mod step;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::Uri;
+use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side};
+use holdfast_hub::ShopError;
+use holdfast_hub::shop::limits::PAGE_MAX;
+use holdfast_hub::shop::{OpenCheckouts, ShopDesk, ShopEvent};
+use metrics::{Counter, Gauge, counter, gauge};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE};
+use crate::callbacks::{Blame, Envelope, Failure, Pauses, Post};
+use round::Round;
+use schedule::{Turn, at};
+
+/// Orders that a side is asked about at a time, those that rest between two attempts included. More wait in the store.
+pub(super) const ORDERS_MAX: usize = 65_536;
+
+/// What became of asking about one order.
+#[derive(Debug)]
+enum Asked {
+    /// There is nothing to ask any more; `sent`: the side was asked and has answered.
+    Over { sent: bool },
+    /// The side has answered and now has something else to do.
+    More,
+    /// It has taken the request and will answer later.
+    Later,
+    /// It was not asked, or gave no answer.
+    Failed(Failure),
+}
+
+/// What one attempt needs.
+struct Way {
+    side: Side,
+    uri: Uri,
+    desk: ShopDesk,
+    post: Post<Side>,
+    attempt_time_max: Duration,
+}
+
+impl Way {
+    async fn ask(&self, order: &OrderId) -> Asked {
+        self.try_ask(order).await.unwrap_or_else(Asked::Failed)
+    }
+
+    async fn try_ask(&self, order: &OrderId) -> Result<Asked, Failure> {
+        let view = self.desk.order(order.clone()).await.map_err(ours)?;
+        let Some(message) = view.and_then(|view| step::asked(&view, self.side)) else {
+            return Ok(Asked::Over { sent: false });
+        };
+        let envelope = Envelope { uri: self.uri.clone(), message: step::request(&message) };
+        let answer = timeout(self.attempt_time_max, self.post.exchange(self.side, envelope)).await;
+        let answer = answer.map_err(|_| Failure::passing("no answer in time"))??;
+        let answer =
+            answer.ok_or_else(|| Failure::passing("its answer is too long, too slow, or breaks off"))?;
+        let Some(said) = step::heard(&message, &answer).map_err(Failure::passing)? else {
+            return Ok(Asked::Later);
+        };
+        let (asked_back, tr) = (step::gives_back(&message), message.key.tr_num);
+        match self.desk.answer(message.key, self.side, said).await {
+            Ok((_, CheckoutAnswer::Open { tr: now, waits })) if waits.sides.has(self.side) => {
+                // Whoever took too late has to give back. Anything else that it still waits for would be asked in a circle.
+                let is_new = now != tr || waits.cancelling != asked_back;
+                Ok(if is_new { Asked::More } else { Asked::Later })
+            }
+            Ok(_) => Ok(Asked::Over { sent: true }),
+            Err(ShopError::Refused(refusal)) => {
+                tracing::warn!(%refusal, %order, side = self.side.name(), "an answer from outside was refused");
+                Ok(Asked::Over { sent: true })
+            }
+            Err(error) => Err(ours(error)),
+        }
+    }
+}
+
+fn ours(error: ShopError) -> Failure {
+    Failure::ours(error.to_string())
+}
+
+struct Meters {
+    answered: Counter,
+    later: Counter,
+    failed: Counter,
+    orders: Gauge,
+}
+
+impl Meters {
+    fn of(side: Side) -> Meters {
+        let asks =
+            |result| counter!("holdfast_checkout_asks_total", "side" => side.name(), "result" => result);
+        Meters {
+            answered: asks("answered"),
+            later: asks("later"),
+            failed: asks("failed"),
+            orders: gauge!("holdfast_checkout_asks_waiting", "side" => side.name()),
+        }
+    }
+}
+
+/// The courier of one side.
+pub(super) struct Courier {
+    way: Arc<Way>,
+    round: Round,
+    pauses: Pauses,
+    meters: Meters,
+}
+
+impl Courier {
+    pub(super) fn new(
+        side: Side,
+        uri: Uri,
+        desk: ShopDesk,
+        post: Post<Side>,
+        options: &CallbackOptions,
+    ) -> Courier {
+        let attempt_time_max = options.attempt_time_max;
+        let way = Arc::new(Way { side, uri, desk, post, attempt_time_max });
+        let pauses = Pauses::new(options, side as u32);
+        Courier { way, round: Round::new(), pauses, meters: Meters::of(side) }
+    }
+
+    /// Asks until the hub has ended or `ending` says so; then gives what is under way a while to end.
+    pub(super) async fn run(mut self, mut ending: watch::Receiver<bool>) {
+        let side = self.way.side;
+        // Before it is read what is open: what opens in between must not be missed.
+        let mut events = self.way.desk.listen();
+        let mut under_way: JoinSet<(OrderId, Asked)> = JoinSet::new();
+        let mut looking: JoinSet<OpenCheckouts> = JoinSet::new();
+        looking.spawn(look(self.way.desk.clone(), None));
+        let mut tidy = tokio::time::interval(CONNECTION_IDLE_MAX);
+        loop {
+            while let Some(order) = self.round.begin(Instant::now()) {
+                let way = Arc::clone(&self.way);
+                under_way.spawn(async move {
+                    let asked = way.ask(&order).await;
+                    (order, asked)
+                });
+            }
+            if self.round.wants_to_look() {
+                looking.spawn(look(self.way.desk.clone(), None));
+            }
+            self.meters.orders.set(self.round.len() as f64);
+            tokio::select! {
+                _ = ending.wait_for(|ending| *ending) => break,
+                heard = events.next() => match heard {
+                    Ok(None) => break,
+                    Ok(Some(events)) => self.hear(side, &events),
+                    Err(_) => {
+                        looking.abort_all();
+                        looking.spawn(look(self.way.desk.clone(), None));
+                    }
+                },
+                Some(Ok((order, asked))) = under_way.join_next() => self.end(&order, asked),
+                Some(Ok(page)) = looking.join_next() => {
+                    if let Some(next) = self.take_in(side, &page) {
+                        looking.spawn(look(self.way.desk.clone(), Some(next)));
+                    }
+                }
+                () = at(self.round.next_begin()) => {}
+                _ = tidy.tick() => self.way.post.close_idle(),
+            }
+        }
+        // What is cut is asked again after the next start.
+        drop(timeout(END_WAIT_MAX, under_way.join_all()).await);
+    }
+
+    fn hear(&mut self, side: Side, events: &[ShopEvent]) {
+        let now = Instant::now();
+        for event in events {
+            if let ShopEvent::Asked { side: asked, message } = event
+                && *asked == side
+            {
+                self.round.ask(&message.key.order_id, now);
+            }
+        }
+    }
+
+    /// Takes in a page of what is open. Where the next one begins, if there is one and room for it.
+    fn take_in(&mut self, side: Side, page: &OpenCheckouts) -> Option<u64> {
+        let now = Instant::now();
+        let waits =
+            page.checkouts.iter().filter(|open| open.row.outside.has(side) && open.row.waits_for().has(side));
+        for open in waits {
+            if !self.round.find(&open.row.order, now) {
+                return None;
+            }
+        }
+        page.next
+    }
+
+    fn end(&mut self, order: &OrderId, asked: Asked) {
+        let (now, pauses, side) = (Instant::now(), &mut self.pauses, self.way.side.name());
+        let (turn, why) = match asked {
+            Asked::Over { sent } => {
+                self.meters.answered.increment(u64::from(sent));
+                (self.round.over(order, sent.then_some(true), now), String::new())
+            }
+            Asked::More => {
+                self.meters.answered.increment(1);
+                self.round.ask(order, now);
+                (self.round.rest(order, Some(true), now, |_| Duration::ZERO), String::new())
+            }
+            Asked::Later => {
+                self.meters.later.increment(1);
+                (self.round.rest(order, Some(true), now, |attempts| pauses.after(attempts)), String::new())
+            }
+            Asked::Failed(Failure { why, blame: Blame::Ours }) => {
+                tracing::debug!(%order, side, why, "an outside side could not be asked");
+                (self.round.rest(order, None, now, |_| HUB_BUSY_PAUSE), why)
+            }
+            Asked::Failed(Failure { why, .. }) => {
+                tracing::debug!(%order, side, why, "an outside side gave no answer");
+                self.meters.failed.increment(1);
+                (self.round.rest(order, Some(false), now, |attempts| pauses.after(attempts)), why)
+            }
+        };
+        match turn {
+            Some(Turn::Troubled) => tracing::warn!(
+                side, why, uri = %self.way.uri,
+                "the outside side fails again and again; it is asked until it answers, see /hub/checkouts"
+            ),
+            Some(Turn::Well) => tracing::info!(side, "the outside side answers again"),
+            None => {}
+        }
+    }
+}
+
+/// A page of what is open, however long the hub is too busy to say.
+async fn look(desk: ShopDesk, after: Option<u64>) -> OpenCheckouts {
+    loop {
+        match desk.open_checkouts(None, after, PAGE_MAX).await {
+            Ok(page) => return page,
+            Err(_) => tokio::time::sleep(HUB_BUSY_PAUSE).await,
+        }
+    }
+}

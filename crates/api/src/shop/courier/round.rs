@@ -1,0 +1,183 @@
+//! Which orders an outside side is to be asked about, as plain state. What it is asked is read when its turn comes, so an
+//! order stands here once, whatever has become of it meanwhile.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use holdfast_domain::shop::OrderId;
+use tokio::time::Instant;
+
+use super::ORDERS_MAX;
+use super::schedule::{Place, Schedule, Turn, after};
+
+/// One order.
+#[derive(Debug, Default)]
+struct Stop {
+    /// Where it waits; `None`: it is being asked about.
+    place: Option<Place>,
+    /// Asks without an answer.
+    attempts: u32,
+    /// While it was being asked about, something new was to be asked.
+    again: bool,
+}
+
+/// The orders of one side.
+#[derive(Debug)]
+pub(super) struct Round {
+    stops: HashMap<OrderId, Stop>,
+    schedule: Schedule<OrderId>,
+    /// More is open than fits.
+    is_behind: bool,
+    max: usize,
+}
+
+impl Round {
+    pub(super) fn new() -> Round {
+        Round::with_room_for(ORDERS_MAX)
+    }
+
+    fn with_room_for(max: usize) -> Round {
+        Round { stops: HashMap::new(), schedule: Schedule::new(), is_behind: false, max }
+    }
+
+    /// How many orders there are.
+    pub(super) fn len(&self) -> usize {
+        self.stops.len()
+    }
+
+    /// Something new is to be asked about this order: at once, whatever pause it was in.
+    pub(super) fn ask(&mut self, order: &OrderId, now: Instant) {
+        match self.stops.get_mut(order) {
+            None => {
+                self.find(order, now);
+            }
+            Some(Stop { place: None, again, .. }) => *again = true,
+            Some(stop) => {
+                if let Some(place) = stop.place.take() {
+                    self.schedule.remove(place);
+                }
+                *stop = Stop { place: Some(self.schedule.put(now, order.clone())), ..Stop::default() };
+            }
+        }
+    }
+
+    /// This order waits for an answer. `false`: there is no room for it now.
+    pub(super) fn find(&mut self, order: &OrderId, now: Instant) -> bool {
+        if self.stops.contains_key(order) {
+            return true;
+        }
+        if self.stops.len() >= self.max {
+            self.is_behind = true;
+            return false;
+        }
+        let place = Some(self.schedule.put(now, order.clone()));
+        self.stops.insert(order.clone(), Stop { place, ..Stop::default() });
+        true
+    }
+
+    /// Whether there is room again for what did not fit. Says so once.
+    pub(super) fn wants_to_look(&mut self) -> bool {
+        let wants = self.is_behind && self.stops.len() <= self.max / 2;
+        self.is_behind &= !wants;
+        wants
+    }
+
+    /// The next order to ask about.
+    pub(super) fn begin(&mut self, now: Instant) -> Option<OrderId> {
+        let order = self.schedule.begin(now)?;
+        self.stops.entry(order.clone()).or_default().place = None;
+        Some(order)
+    }
+
+    /// When the next one may begin.
+    pub(super) fn next_begin(&self) -> Option<Instant> {
+        self.schedule.next_begin()
+    }
+
+    /// There is nothing more to ask about an order.
+    pub(super) fn over(&mut self, order: &OrderId, well: Option<bool>, now: Instant) -> Option<Turn> {
+        if self.stops.remove(order).is_some_and(|stop| stop.again) {
+            self.find(order, now);
+        }
+        self.schedule.ended(well)
+    }
+
+    /// An order is to be asked about again, after a pause that depends on how often it was in vain; at once, if there is
+    /// something new to ask.
+    pub(super) fn rest(
+        &mut self,
+        order: &OrderId,
+        well: Option<bool>,
+        now: Instant,
+        pause: impl FnOnce(u32) -> Duration,
+    ) -> Option<Turn> {
+        let stop = self.stops.entry(order.clone()).or_default();
+        let at = if std::mem::take(&mut stop.again) {
+            stop.attempts = 0;
+            now
+        } else {
+            stop.attempts = stop.attempts.saturating_add(1);
+            after(now, pause(stop.attempts))
+        };
+        stop.place = Some(self.schedule.put(at, order.clone()));
+        self.schedule.ended(well)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(name: &str) -> OrderId {
+        name.parse().unwrap()
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_in_vain_rests_longer_and_longer_and_what_is_new_does_not_rest() {
+        let (mut round, a, now) = (Round::new(), order("a"), Instant::now());
+        round.ask(&a, now);
+        round.ask(&a, now);
+        assert_eq!(round.begin(now), Some(a.clone()));
+        assert_eq!(round.begin(now), None, "once");
+        round.rest(&a, Some(false), now, |attempts| SECOND * attempts);
+        assert_eq!(round.next_begin(), Some(now + SECOND));
+        let later = now + SECOND;
+        assert_eq!(round.begin(later), Some(a.clone()));
+        round.rest(&a, Some(false), later, |attempts| SECOND * attempts);
+        assert_eq!(round.next_begin(), Some(later + 2 * SECOND));
+        // It is to give back now: that does not wait for the pause, and begins counting anew.
+        round.ask(&a, later);
+        assert_eq!(round.begin(later), Some(a.clone()));
+        // And what comes while it is asked is not forgotten.
+        round.ask(&a, later);
+        round.rest(&a, Some(true), later, |_| panic!("no pause"));
+        assert_eq!(round.begin(later), Some(a.clone()));
+        round.ask(&a, later);
+        round.over(&a, Some(true), later);
+        assert_eq!(round.begin(later), Some(a.clone()));
+        round.over(&a, Some(true), later);
+        assert_eq!((round.len(), round.begin(later), round.next_begin()), (0, None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_fit_is_looked_for_when_there_is_room() {
+        let (mut round, now) = (Round::with_room_for(4), Instant::now());
+        for name in ["a", "b", "c", "d"] {
+            assert!(round.find(&order(name), now));
+        }
+        assert!(!round.wants_to_look());
+        round.ask(&order("e"), now);
+        assert!(!round.find(&order("f"), now));
+        assert!(round.find(&order("a"), now), "it is there");
+        assert_eq!(round.len(), 4);
+        for left in [false, true] {
+            assert!(!round.wants_to_look());
+            let order = round.begin(now).unwrap();
+            round.over(&order, Some(true), now);
+            assert_eq!(round.wants_to_look(), left);
+        }
+        assert!(!round.wants_to_look(), "once");
+    }
+}

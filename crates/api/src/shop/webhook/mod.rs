@@ -1,0 +1,287 @@
+//! The webhook: whoever wants to know is told how each checkout ended.
+//!
+//! Ends are heard from durable frames and wait in memory. What a clean stop leaves undelivered is kept in a file and told
+//! after the next start; what a crash leaves is not. An outcome that is not taken after so many attempts is given up: the
+//! truth is the order, which anybody can ask for.
+
+mod kept;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::Uri;
+use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::{CheckoutAnswer, CheckoutEnd};
+use holdfast_hub::shop::{ShopDesk, ShopEvent, ShopEvents};
+use metrics::{Counter, Gauge, counter, gauge};
+use serde_json::{Map, json};
+use tokio::sync::watch;
+use tokio::task::{Id, JoinSet};
+use tokio::time::{Instant, timeout};
+
+use super::courier::schedule::{Schedule, Turn, after, at};
+use super::courier::step;
+use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_MAX};
+use crate::callbacks::{Blame, Envelope, Failure, Outgoing, Pauses, Post};
+use crate::times;
+use kept::{Kept, Outcome};
+
+/// Outcomes that wait to be told, those under way not included. More are given up at once.
+const OUTCOMES_MAX: usize = 131_072;
+/// After a shortage of our own: too many connections, say.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
+/// Sets this webhook's pauses apart from those of the couriers.
+const LANE: u32 = 3;
+
+/// An outcome and how often it was told in vain.
+#[derive(Debug, Clone)]
+struct Job {
+    outcome: Outcome,
+    attempts: u32,
+}
+
+struct Meters {
+    told: Counter,
+    failed: Counter,
+    given_up: Counter,
+    waiting: Gauge,
+}
+
+impl Default for Meters {
+    fn default() -> Meters {
+        Meters {
+            told: counter!("holdfast_checkout_outcomes_told_total"),
+            failed: counter!("holdfast_checkout_outcomes_failed_attempts_total"),
+            given_up: counter!("holdfast_checkout_outcomes_given_up_total"),
+            waiting: gauge!("holdfast_checkout_outcomes_waiting"),
+        }
+    }
+}
+
+/// Tells outcomes to one address.
+pub(super) struct Webhook {
+    uri: Uri,
+    desk: ShopDesk,
+    post: Arc<Post<()>>,
+    options: CallbackOptions,
+    pauses: Pauses,
+    kept: Kept,
+    /// There is a file of what the last stop left.
+    has_file: bool,
+    events: ShopEvents,
+    schedule: Schedule<Job>,
+    under_way: HashMap<Id, Job>,
+    meters: Meters,
+}
+
+impl Webhook {
+    /// Takes up what the last clean stop left.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub(super) fn open(
+        uri: Uri,
+        desk: ShopDesk,
+        post: Post<()>,
+        options: CallbackOptions,
+        data: &Path,
+    ) -> io::Result<Webhook> {
+        let kept = Kept::of(data);
+        let left = kept.read()?;
+        let mut schedule = Schedule::new();
+        let now = Instant::now();
+        let has_file = !left.is_empty();
+        // From here on no end may be missed.
+        let events = desk.listen();
+        for outcome in left {
+            schedule.put(now, Job { outcome, attempts: 0 });
+        }
+        Ok(Webhook {
+            uri,
+            desk,
+            post: Arc::new(post),
+            options,
+            pauses: Pauses::new(&options, LANE),
+            kept,
+            has_file,
+            events,
+            schedule,
+            under_way: HashMap::new(),
+            meters: Meters::default(),
+        })
+    }
+
+    /// Tells until `ending` says so, listens until the hub has ended, and keeps what is not told.
+    pub(super) async fn run(mut self, mut ending: watch::Receiver<bool>) {
+        let mut requests: JoinSet<Result<(), Failure>> = JoinSet::new();
+        let mut tidy = tokio::time::interval(CONNECTION_IDLE_MAX);
+        let mut is_ending = false;
+        loop {
+            while !is_ending && let Some(job) = self.schedule.begin(Instant::now()) {
+                self.begin(job, &mut requests);
+            }
+            let next = self.schedule.next_begin().filter(|_| !is_ending);
+            tokio::select! {
+                _ = ending.wait_for(|ending| *ending), if !is_ending => is_ending = true,
+                heard = self.events.next() => match heard {
+                    Ok(None) => break,
+                    Ok(Some(events)) => self.hear(&events),
+                    Err(_) => {
+                        tracing::error!("some outcomes of checkouts were missed and are told to nobody");
+                        self.meters.given_up.increment(1);
+                    }
+                },
+                Some(ended) = requests.join_next_with_id() => self.end(ended),
+                () = at(next) => {}
+                _ = tidy.tick() => self.post.close_idle(),
+            }
+            self.meters.waiting.set(self.schedule.len() as f64);
+        }
+        let rest = async {
+            while let Some(ended) = requests.join_next_with_id().await {
+                self.end(ended);
+            }
+        };
+        drop(timeout(END_WAIT_MAX, rest).await);
+        self.keep();
+    }
+
+    fn hear(&mut self, events: &[ShopEvent]) {
+        let (now, wall) = (Instant::now(), self.desk.now());
+        for event in events {
+            let ShopEvent::Ended(end) = event else { continue };
+            let Some(outcome) = outcome_of(end, wall) else { continue };
+            if self.schedule.len() < OUTCOMES_MAX {
+                self.schedule.put(now, Job { outcome, attempts: 0 });
+            } else {
+                self.give_up(&outcome, "too many wait already");
+            }
+        }
+    }
+
+    fn begin(&mut self, job: Job, requests: &mut JoinSet<Result<(), Failure>>) {
+        let envelope = Envelope { uri: self.uri.clone(), message: request(&job.outcome) };
+        let (post, patience) = (Arc::clone(&self.post), self.options.attempt_time_max);
+        let request = requests.spawn(async move {
+            match timeout(patience, post.exchange((), envelope)).await {
+                Ok(answer) => answer.map(drop),
+                Err(_) => Err(Failure::passing("no answer in time")),
+            }
+        });
+        self.under_way.insert(request.id(), job);
+    }
+
+    fn end(&mut self, ended: Result<(Id, Result<(), Failure>), tokio::task::JoinError>) {
+        let (id, told) = match ended {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), Err(Failure::ours(error.to_string()))),
+        };
+        let Some(mut job) = self.under_way.remove(&id) else { return };
+        let now = Instant::now();
+        let (well, why) = match told {
+            Ok(()) => {
+                self.meters.told.increment(1);
+                self.told();
+                (Some(true), String::new())
+            }
+            Err(Failure { why, blame: Blame::Ours }) => {
+                self.schedule.put(after(now, SHORTAGE_PAUSE), job);
+                (None, why)
+            }
+            Err(Failure { why, blame }) => {
+                self.meters.failed.increment(1);
+                job.attempts = job.attempts.saturating_add(1);
+                if blame == Blame::ForGood || job.attempts >= self.options.attempts_max {
+                    self.give_up(&job.outcome, &why);
+                    self.told();
+                } else {
+                    self.schedule.put(after(now, self.pauses.after(job.attempts)), job);
+                }
+                (Some(false), why)
+            }
+        };
+        match self.schedule.ended(well) {
+            Some(Turn::Troubled) => {
+                tracing::warn!(why, uri = %self.uri, "outcomes of checkouts cannot be told; they are tried again");
+            }
+            Some(Turn::Well) => tracing::info!("outcomes of checkouts are told again"),
+            None => {}
+        }
+    }
+
+    fn give_up(&self, outcome: &Outcome, why: &str) {
+        let Outcome { order, tr, state, .. } = outcome;
+        tracing::warn!(order, tr, state, why, "the outcome of a checkout is given up");
+        self.meters.given_up.increment(1);
+    }
+
+    /// One less is to be told. What the last stop left waits here until it is told, so its file goes when nothing waits.
+    fn told(&mut self) {
+        if self.has_file && self.schedule.len() == 0 && self.under_way.is_empty() {
+            self.has_file = false;
+            if let Err(error) = self.kept.write(&[]) {
+                tracing::warn!(%error, "outcomes that were told may be told again after the next start");
+            }
+        }
+    }
+
+    /// Keeps what is not told for the next start.
+    fn keep(self) {
+        let jobs = self.schedule.into_waiting().chain(self.under_way.into_values());
+        let outcomes: Vec<Outcome> = jobs.map(|job| job.outcome).collect();
+        let count = outcomes.len();
+        match self.kept.write(&outcomes) {
+            Ok(()) if count > 0 => tracing::info!(count, "outcomes are told after the next start"),
+            Ok(()) => {}
+            Err(error) => tracing::error!(%error, count, "outcomes that were not told cannot be kept"),
+        }
+    }
+}
+
+fn outcome_of(end: &CheckoutEnd, at: Millis) -> Option<Outcome> {
+    let (state, why) = match end.answer {
+        CheckoutAnswer::Paid { .. } => ("paid", None),
+        CheckoutAnswer::Failed { why, .. } => ("not_paid", Some(why.name().to_owned())),
+        CheckoutAnswer::AlreadyPaid { .. } | CheckoutAnswer::Open { .. } => return None,
+    };
+    let (order, tr) = (end.order.as_str().to_owned(), end.answer.tr().get());
+    Some(Outcome { order, tr, state: state.to_owned(), why, at })
+}
+
+fn request(outcome: &Outcome) -> Outgoing {
+    let Outcome { order, tr, state, why, at } = outcome;
+    let mut body = Map::new();
+    body.insert("order".to_owned(), json!(order));
+    body.insert("tr".to_owned(), json!(tr));
+    body.insert("state".to_owned(), json!(state));
+    if let Some(why) = why {
+        body.insert("why".to_owned(), json!(why));
+    }
+    body.insert("at".to_owned(), json!(times::format(*at)));
+    step::post(&body.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_domain::shop::{TrNum, Why};
+
+    use super::*;
+
+    #[test]
+    fn an_outcome_is_told_as_ever() {
+        let told = |answer| {
+            let end = CheckoutEnd { order: "o".parse().unwrap(), answer };
+            outcome_of(&end, 1_700_000_000_123)
+                .map(|outcome| String::from_utf8(request(&outcome).body.to_vec()).unwrap())
+        };
+        let (tr, at) = (TrNum::FIRST, r#""at":"2023-11-14T22:13:20.123Z""#);
+        let paid = told(CheckoutAnswer::Paid { tr }).unwrap();
+        assert_eq!(paid, format!(r#"{{"order":"o","tr":1,"state":"paid",{at}}}"#));
+        let failed = told(CheckoutAnswer::Failed { tr, why: Why::Deadline }).unwrap();
+        assert_eq!(failed, format!(r#"{{"order":"o","tr":1,"state":"not_paid","why":"deadline",{at}}}"#));
+        assert_eq!(told(CheckoutAnswer::AlreadyPaid { tr }), None, "nothing ended");
+    }
+}

@@ -1,0 +1,413 @@
+//! Checkouts that charge positions: the transfer goes through the steps of any other, is settled before the order is paid, and
+//! ends with every failure.
+
+use holdfast_domain::callbacks::{Callback, CallbackMessage, callbacks};
+use holdfast_domain::codes::ErrorCode;
+use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction};
+use holdfast_domain::effects::{Effects, NotificationKind, Party};
+use holdfast_domain::ids::{ParticipantId, TransferNo};
+use holdfast_domain::shop::{
+    CHARGE_ABORTED, CHARGE_MARGIN_MS, Charging, CheckoutAnswer, OrderState, Said, ShopCommand, ShopRefusal,
+    Side, Sides, Why,
+};
+use holdfast_domain::transfers::{Code, Transfer, TransferState};
+use proptest::prelude::*;
+
+use TransferState as S;
+
+use crate::shop_world::*;
+use crate::world::{
+    EXPIRATION, PAYEE, PAYEE_POSITION, PAYER, PAYER_POSITION, World, changed, moved, moved_with, told,
+    told_with,
+};
+
+const STOCK: Sides = Sides { pay: false, stock: true };
+const UNIT: i64 = 100;
+
+/// Order `o` of two items of price 5 for the participant `payer`: 1,000 for `payee`.
+fn charging(payer_funds: i64, stock: u64, outside: Sides) -> Shop {
+    let mut shop = Shop { memory: World::with(1_000_000, payer_funds).memory, ..Shop::empty() };
+    shop.does(item("i", stock, 5));
+    shop.does(order("o", "payer"));
+    shop.does(add("o", "i", 2));
+    shop.does(ShopCommand::SetCharging { charging: by_transfers(PAYEE.0, UNIT, 7) });
+    shop.does(ShopCommand::SetOutside { outside });
+    shop
+}
+
+fn transfer(shop: &Shop, no: u64) -> &Transfer {
+    &shop.memory.transfers[&TransferNo(no)]
+}
+
+fn positions(shop: &Shop) -> (i128, i128) {
+    let value = |account| shop.memory.accounts[&account].value.0;
+    (value(PAYER_POSITION), value(PAYEE_POSITION))
+}
+
+fn calls(shop: &Shop, command: &Command, effects: &Effects) -> Vec<(ParticipantId, CallbackMessage)> {
+    let told = |call: Callback| (call.to, call.message);
+    callbacks(std::slice::from_ref(command), effects, &shop.memory).into_iter().map(told).collect()
+}
+
+fn open(answer: CheckoutAnswer) -> Sides {
+    match answer {
+        CheckoutAnswer::Open { waits, .. } => waits.sides,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_checkout_is_a_transfer_from_prepare_to_commit() {
+    let mut shop = charging(1_000, 2, Sides::NONE);
+    let (outcome, effects) = shop.decided(checkout("o"));
+    assert_eq!(answer_of(outcome), paid(1));
+    assert_eq!(types(&effects), ["pay", "sub", "psucc", "ssucc", "trsucc"]);
+    let states = [S::ReceivedPrepare, S::Reserved, S::ReceivedFulfil, S::Committed];
+    assert_eq!(effects.state_changes, states.map(|state| moved(0, state)));
+    assert_eq!(
+        effects.position_changes,
+        [changed(PAYER_POSITION, 0, 1_000, 1_000), changed(PAYEE_POSITION, 0, -1_000, -1_000)]
+    );
+    assert_eq!(
+        effects.notifications,
+        [
+            told(0, Party::Payee, NotificationKind::Prepared),
+            told(0, Party::Payer, NotificationKind::Committed),
+            told(0, Party::Payee, NotificationKind::Committed),
+        ]
+    );
+    assert_eq!((effects.outcomes.len(), effects.completions.len()), (1, 1));
+    let row = transfer(&shop, 0);
+    assert_eq!((row.state, row.payer, row.payee, row.amount.0), (S::Committed, PAYER, PAYEE, 1_000));
+    assert_eq!((row.reserved_value.get(), row.final_value.get()).0.map(|value| value.0), Some(1_000));
+    assert_eq!(row.id.to_string().as_bytes()[14], b'8', "a UUID of version 8: {}", row.id);
+    assert!(shop.memory.holds.is_empty());
+    assert_eq!(
+        calls(&shop, &as_command(checkout("o")), &effects),
+        [(PAYER, CallbackMessage::Put(S::Committed)), (PAYEE, CallbackMessage::Patch(S::Committed)),]
+    );
+    // A paid order is charged no more.
+    assert!(matches!(shop.checkout("o"), CheckoutAnswer::AlreadyPaid { .. }));
+    assert_eq!((positions(&shop), shop.memory.transfers.len()), ((1_000, -1_000), 1));
+    assert!(shop.memory.users.is_empty(), "the user is the participant");
+}
+
+#[test]
+fn what_the_limits_do_not_allow_is_refused_and_the_stock_comes_back() {
+    let mut shop = charging(999, 2, Sides::NONE);
+    let (outcome, effects) = shop.decided(checkout("o"));
+    assert_eq!(answer_of(outcome), failed(1, Why::Pay));
+    assert_eq!(types(&effects), ["pay", "sub", "pfail", "ssucc", "trfail", "add", "asucc"]);
+    let rejected = moved_with(0, S::AbortedRejected, ErrorCode::PayerInsufficientLiquidity);
+    assert_eq!(effects.state_changes, [moved(0, S::ReceivedPrepare), rejected]);
+    let code = ErrorCode::PayerInsufficientLiquidity;
+    assert_eq!(effects.notifications, [told_with(0, Party::Payer, NotificationKind::Refused, code)]);
+    assert_eq!((positions(&shop), shop.stock("i")), ((0, 0), 2));
+    // The next try is another transfer.
+    let funds = crate::world::funds_in(1, crate::world::PAYER_SETTLEMENT, 1);
+    shop.frame(&[funds]);
+    assert_eq!(shop.checkout("o"), paid(2));
+    assert_eq!(positions(&shop), (1_000, -1_000));
+    assert_ne!(transfer(&shop, 0).id, transfer(&shop, 1).id);
+}
+
+#[test]
+fn a_user_that_is_no_participant_or_the_payee_itself_cannot_pay() {
+    let mut shop = charging(1_000, 8, Sides::NONE);
+    for (name, payer) in [("p", "nobody"), ("q", "?"), ("r", "payee")] {
+        shop.does(order(name, payer));
+        shop.does(add(name, "i", 1));
+        assert_eq!(shop.checkout(name), failed(1, Why::Pay), "{payer}");
+    }
+    assert_eq!(shop.memory.transfers.len(), 1, "only where there is a payer");
+    assert_eq!((transfer(&shop, 0).state, shop.stock("i")), (S::Invalid, 8));
+}
+
+#[test]
+fn without_stock_the_position_comes_back() {
+    let mut shop = charging(1_000, 1, Sides::NONE);
+    let (outcome, effects) = shop.decided(checkout("o"));
+    assert_eq!(answer_of(outcome), failed(1, Why::Stock));
+    assert_eq!(types(&effects), ["pay", "sub", "psucc", "sfail", "trfail", "can", "csucc"]);
+    let states: Vec<_> = effects.state_changes.iter().map(|change| change.state).collect();
+    assert_eq!(states, [S::ReceivedPrepare, S::Reserved, S::ReceivedError, S::AbortedError]);
+    assert_eq!(positions(&shop), (0, 0));
+    let code = Code::of_payee(CHARGE_ABORTED);
+    assert_eq!(transfer(&shop, 0).code, code);
+    let told = calls(&shop, &as_command(checkout("o")), &effects);
+    assert_eq!(told, [(PAYER, CallbackMessage::Error(code.unwrap(), None))]);
+}
+
+#[test]
+fn an_order_of_nothing_costs_nothing_and_one_of_too_much_is_refused() {
+    let mut shop = charging(1, 8, Sides::NONE);
+    shop.does(order("free", "payer"));
+    assert_eq!(shop.checkout("free"), paid(1));
+    shop.does(item("gold", 9, i64::MAX as u64));
+    shop.does(order("much", "payer"));
+    shop.does(add("much", "gold", 1));
+    assert_eq!(shop.checkout("much"), failed(1, Why::Pay));
+    assert!(shop.memory.transfers.is_empty());
+}
+
+#[test]
+fn an_outside_yes_settles_what_was_reserved() {
+    let mut shop = charging(1_000, 0, STOCK);
+    assert_eq!(open(shop.checkout("o")), STOCK);
+    let row = transfer(&shop, 0);
+    assert_eq!((row.state, positions(&shop)), (S::Reserved, (1_000, 0)));
+    assert_eq!(row.expiration, shop.now + i64::from(DEADLINE) + CHARGE_MARGIN_MS);
+    assert_eq!(open(shop.checkout("o")), STOCK, "who joins reserves nothing");
+    // Another way of paying holds for later tries only.
+    shop.does(ShopCommand::SetCharging { charging: Charging::Credit });
+    let (outcome, effects) = shop.decided(says("o", 1, Side::Stock, Said::Taken));
+    assert_eq!(answer_of(outcome), paid(1));
+    assert_eq!(types(&effects), ["ssucc", "trsucc"]);
+    assert_eq!((positions(&shop), transfer(&shop, 0).state), ((1_000, -1_000), S::Committed));
+    assert!(shop.memory.checkouts.is_empty() && shop.memory.holds.is_empty());
+}
+
+#[test]
+fn an_outside_no_a_cancel_and_the_deadline_give_the_position_back() {
+    for (ends, why) in [("no", Why::Stock), ("cancel", Why::Cancelled), ("deadline", Why::Deadline)] {
+        let mut shop = charging(1_000, 0, STOCK);
+        shop.checkout("o");
+        let (command, effects) = match ends {
+            "no" => {
+                let command = says("o", 1, Side::Stock, Said::Refused);
+                (as_command(command.clone()), shop.decided(command).1)
+            }
+            "cancel" => (as_command(cancel("o")), shop.decided(cancel("o")).1),
+            _ => {
+                shop.now += i64::from(DEADLINE) + 1;
+                (crate::world::expire(9), shop.expire(9))
+            }
+        };
+        assert_eq!((positions(&shop), transfer(&shop, 0).state), ((0, 0), S::AbortedError), "{ends}");
+        let error = CallbackMessage::Error(Code::of_payee(CHARGE_ABORTED).unwrap(), None);
+        assert_eq!(calls(&shop, &command, &effects), [(PAYER, error)], "{ends}");
+        if why != Why::Stock {
+            shop.does(says("o", 1, Side::Stock, Said::Undone));
+        }
+        assert_eq!(shop.memory.orders[&"o".parse().unwrap()].failed, Some(why), "{ends}");
+        assert_eq!(shop.state("o"), OrderState::NotPaid(Some(tr(1))));
+        assert!(shop.memory.holds.is_empty() && shop.memory.checkouts.is_empty());
+    }
+}
+
+/// The payee ends the transfer, or it runs out, before the warehouse has answered: the yes comes too late and is undone.
+#[test]
+fn a_transfer_that_has_ended_fails_the_order() {
+    for ends in ["abort", "late", "expired"] {
+        let mut shop = charging(1_000, 0, STOCK);
+        shop.checkout("o");
+        let id = transfer(&shop, 0).id;
+        let state = match ends {
+            "abort" => {
+                shop.frame(&[Command::Abort(Abort::new(PAYEE, id, 5104, Vec::new()))]);
+                S::AbortedError
+            }
+            "late" => {
+                // Neither the deadline nor the expiration has been looked at: the hub was away.
+                shop.now += i64::from(DEADLINE) + CHARGE_MARGIN_MS;
+                S::Reserved
+            }
+            _ => {
+                shop.now += i64::from(DEADLINE) + CHARGE_MARGIN_MS + 1;
+                // Room for one: the transfer goes first, and the checkout is still open.
+                shop.expire(1);
+                assert_eq!(shop.state("o"), OrderState::Pending(tr(1)));
+                S::ExpiredReserved
+            }
+        };
+        let (outcome, effects) = shop.decided(says("o", 1, Side::Stock, Said::Taken));
+        assert_eq!(open(answer_of(outcome)), STOCK, "{ends}");
+        assert_eq!(types(&effects), ["ssucc", "trfail", "can", "add", "csucc"], "{ends}");
+        assert_eq!(transfer(&shop, 0).state, state, "{ends}");
+        let undone = shop.does(says("o", 1, Side::Stock, Said::Undone));
+        assert_eq!(answer_of(undone), failed(1, Why::Pay), "{ends}");
+        shop.now += 1;
+        shop.expire(9);
+        assert_eq!((positions(&shop), shop.memory.holds.len()), ((0, 0), 0), "{ends}");
+    }
+}
+
+/// Both are due in one record: the transfer runs out, and the deadline finds it ended.
+#[test]
+fn a_record_that_ends_the_transfer_and_the_checkout_ends_each_once() {
+    let mut shop = charging(1_000, 0, STOCK);
+    shop.checkout("o");
+    shop.now += i64::from(DEADLINE) + CHARGE_MARGIN_MS + 1;
+    let effects = shop.expire(9);
+    assert_eq!(effects.outcomes[0].subject, 2);
+    assert_eq!(types(&effects), ["trfail", "can", "add", "csucc"]);
+    let states: Vec<_> = effects.state_changes.iter().map(|change| change.state).collect();
+    assert_eq!(states, [S::ReservedTimeout, S::ExpiredReserved]);
+    assert_eq!(positions(&shop), (0, 0));
+}
+
+/// Several deadlines of one record change the same position: each sees the one before it.
+#[test]
+fn deadlines_of_one_record_see_each_others_positions() {
+    let mut shop = charging(10_000, 0, STOCK);
+    for name in ["p", "q"] {
+        shop.does(order(name, "payer"));
+        shop.does(add(name, "i", 1));
+    }
+    for name in ["o", "p", "q"] {
+        shop.checkout(name);
+    }
+    assert_eq!(positions(&shop), (2_000, 0));
+    shop.now += i64::from(DEADLINE) + 1;
+    let effects = shop.expire(9);
+    let values: Vec<_> = effects.position_changes.iter().map(|change| change.value.0).collect();
+    assert_eq!((values, positions(&shop)), (vec![1_000, 500, 0], (0, 0)));
+}
+
+#[test]
+fn the_payee_cannot_fulfil_what_the_shop_has_not_decided() {
+    let mut shop = charging(1_000, 0, STOCK);
+    shop.checkout("o");
+    let id = transfer(&shop, 0).id;
+    // The payee knows the order, its try and where it lies, and not the secret.
+    shop.frame(&[Command::Fulfil(Fulfil::new(PAYEE, id, FulfilAction::Commit, [0; 32]))]);
+    assert_eq!((transfer(&shop, 0).state, positions(&shop)), (S::AbortedError, (0, 0)));
+    assert_eq!(open(answer_of(shop.does(says("o", 1, Side::Stock, Said::Taken)))), STOCK);
+}
+
+#[test]
+fn one_frame_of_checkouts_never_breaks_a_limit() {
+    let mut shop = charging(2_500, 100, Sides::NONE);
+    let names: Vec<String> = (0..5).map(|number| format!("n{number}")).collect();
+    for name in &names {
+        shop.does(order(name, "payer"));
+        shop.does(add(name, "i", 2));
+    }
+    let prepare = crate::world::prepared(holdfast_domain::command::Prepare {
+        expiration: EXPIRATION,
+        ..crate::world::prepare_of(9, 600)
+    });
+    let mut commands: Vec<Command> = names.iter().map(|name| as_command(checkout(name))).collect();
+    commands.insert(1, prepare);
+    let effects = shop.frame(&commands);
+    let is_paid = |name: &&String| matches!(shop.state(name), OrderState::Paid(_));
+    assert_eq!(names.iter().filter(is_paid).count(), 1, "1,000, then 600 by a prepare: 900 are left");
+    assert_eq!((positions(&shop), shop.stock("i")), ((1_600, -1_000), 98));
+    let calls = callbacks(&commands, &effects, &shop.memory);
+    let origins: Vec<_> = calls.iter().map(|call| call.origin).collect();
+    assert_eq!(origins, [0, 0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn who_cannot_be_paid_is_no_payee() {
+    let mut shop = charging(1, 0, Sides::NONE);
+    for charging in [by_transfers(99, UNIT, 1), by_transfers(PAYEE.0, 0, 1), by_transfers(0, UNIT, 1)] {
+        assert!(matches!(shop.refuses(ShopCommand::SetCharging { charging }), ShopRefusal::Invalid(_)));
+    }
+    assert_eq!(format!("{:?}", by_transfers(2, 1, 7)).matches('7').count(), 0, "the secret is not shown");
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Checkout(u8),
+    Answer(u8, u64, Said),
+    Cancel(u8),
+    Retry(u8),
+    PayeeEnds(u8),
+    Later(i64),
+    Expire(u32),
+    Outside(bool),
+    By(bool),
+    Stock(u64),
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let order = 0..5_u8;
+    let said = prop_oneof![3 => Just(Said::Taken), 1 => Just(Said::Refused), 3 => Just(Said::Undone)];
+    prop_oneof![
+        8 => order.clone().prop_map(Op::Checkout),
+        8 => (order.clone(), 1..4_u64, said).prop_map(|(order, tr, said)| Op::Answer(order, tr, said)),
+        2 => order.clone().prop_map(Op::Cancel),
+        2 => order.clone().prop_map(Op::Retry),
+        1 => order.prop_map(Op::PayeeEnds),
+        3 => prop_oneof![1..900_i64, Just(i64::from(DEADLINE)), Just(CHARGE_MARGIN_MS)].prop_map(Op::Later),
+        3 => (0..4_u32).prop_map(Op::Expire),
+        2 => any::<bool>().prop_map(Op::Outside),
+        1 => any::<bool>().prop_map(Op::By),
+        2 => (1..4_u64).prop_map(Op::Stock),
+    ]
+}
+
+/// What the payer's position should be: committed and reserved amounts; and that paid orders and committed transfers are the
+/// same sums.
+fn assert_books(shop: &Shop, by_credit: u64) {
+    let sum = |keep: fn(TransferState) -> bool| -> i128 {
+        let rows = shop.memory.transfers.values().filter(|row| keep(row.state));
+        rows.map(|row| i128::from(row.amount.0)).sum()
+    };
+    let (committed, reserved) = (sum(|state| state == S::Committed), sum(|state| state == S::Reserved));
+    assert_eq!(positions(shop), (committed + reserved, -committed));
+    assert!(committed + reserved <= 4_000, "the limit holds");
+    let paid = shop.memory.orders.values().filter(|row| row.is_paid());
+    let paid: u64 = paid.map(|row| row.order.amount.get()).sum();
+    assert_eq!(i128::from(paid), committed / i128::from(UNIT) + i128::from(by_credit));
+    for row in shop.memory.transfers.values().filter(|row| row.state == S::Reserved) {
+        let held =
+            shop.memory.checkouts.values().find(|open| open.charge.is_some_and(|c| c.transfer == row.id));
+        // One that has run out may outlive its checkout until the next expiry.
+        assert!(held.is_some_and(|open| open.undo.is_none()) || row.expiration <= shop.now, "{row:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn charged_is_what_is_paid(ops in proptest::collection::vec(ops(), 1..60)) {
+        let mut shop = charging(4_000, 3, Sides::NONE);
+        shop.does(user("payer", 25));
+        for number in 0..5_u64 {
+            shop.does(order(&number.to_string(), "payer"));
+            shop.does(add(&number.to_string(), "i", number));
+        }
+        for op in ops {
+            match op {
+                Op::Checkout(order) => drop(shop.decided(checkout(&order.to_string()))),
+                Op::Answer(order, tr, said) => {
+                    drop(shop.decided(says(&order.to_string(), tr, Side::Stock, said)));
+                }
+                Op::Cancel(order) => drop(shop.decided(cancel(&order.to_string()))),
+                Op::Retry(order) => drop(shop.decided(retry(&order.to_string()))),
+                Op::PayeeEnds(order) => {
+                    let open = shop.memory.checkouts.get(&order.to_string().parse().unwrap());
+                    if let Some(charge) = open.and_then(|open| open.charge) {
+                        let abort = Abort::new(PAYEE, charge.transfer, 5104, Vec::new());
+                        shop.frame(&[Command::Abort(abort)]);
+                    }
+                }
+                Op::Later(ms) => shop.now += ms,
+                Op::Expire(max) => drop(shop.expire(max)),
+                Op::Outside(stock) => {
+                    shop.does(ShopCommand::SetOutside { outside: Sides { pay: false, stock } });
+                }
+                Op::By(transfers) => {
+                    let by = by_transfers(PAYEE.0, UNIT, 7);
+                    let charging = if transfers { by } else { Charging::Credit };
+                    shop.does(ShopCommand::SetCharging { charging });
+                }
+                Op::Stock(amount) => {
+                    let item = "i".parse().unwrap();
+                    shop.does(ShopCommand::AddStock { item, amount: whole(amount) });
+                }
+            }
+            let with_credit = |open: &&std::sync::Arc<holdfast_domain::shop::CheckoutRow>| {
+                open.charge.is_none() && open.pay.branch == Some(holdfast_domain::shop::SideBranch::Taken)
+            };
+            let held = shop.memory.checkouts.values().filter(with_credit);
+            let held: u64 = held.map(|open| shop.memory.orders[&open.order].order.amount.get()).sum();
+            assert_books(&shop, 25 - shop.credit("payer") - held);
+        }
+        // In the end nothing is left reserved.
+        shop.now += i64::from(DEADLINE) + CHARGE_MARGIN_MS + 1;
+        shop.expire(100);
+        prop_assert!(shop.memory.holds.is_empty());
+    }
+}

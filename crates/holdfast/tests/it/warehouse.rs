@@ -1,0 +1,438 @@
+//! Stock outside, in the sample docs/samples/warehouse.py: paid, refused, compensated; the warehouse killed in the middle, every
+//! request sent twice; and who is told of outcomes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::http::exchange;
+use crate::support::server::{Server, any_port, folder, verify};
+
+/// No test waits longer for something that must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The sample as a child process. Killed when dropped.
+struct Warehouse {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Warehouse {
+    fn start(db: &Path) -> Warehouse {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/samples/warehouse.py");
+        let child = Command::new("python3")
+            .arg(&sample)
+            .args(["--port", "0", "--db"])
+            .arg(db)
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = child.unwrap_or_else(|error| {
+            panic!("this test runs {} and needs python3 in the PATH: {error}", sample.display())
+        });
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        let address = line.trim().strip_prefix("listening on http://").and_then(|place| place.parse().ok());
+        let address =
+            address.unwrap_or_else(|| panic!("the warehouse says '{line}', and ended: {:?}", child.wait()));
+        Warehouse { child, address }
+    }
+
+    fn put(&self, item: &str, amount: u64) {
+        let (status, said) = call(self.address, "POST", &format!("/stock/{item}/{amount}"), "").unwrap();
+        assert_eq!(status, 200, "{said}");
+    }
+
+    fn amount(&self, item: &str) -> u64 {
+        let (status, said) = call(self.address, "GET", &format!("/stock/{item}"), "").unwrap();
+        assert_eq!(status, 200, "{said}");
+        said["amount"].as_u64().unwrap()
+    }
+
+    /// kill -9.
+    fn kill(&mut self) {
+        self.child.kill().expect("the warehouse was running");
+        self.child.wait().expect("the warehouse is gone");
+    }
+}
+
+impl Drop for Warehouse {
+    fn drop(&mut self) {
+        // Already gone after `kill`.
+        let _: std::io::Result<()> = self.child.kill();
+        let _: std::io::Result<std::process::ExitStatus> = self.child.wait();
+    }
+}
+
+/// One request on a connection of its own. `None`: there was no whole answer.
+fn call(address: SocketAddr, verb: &str, path: &str, body: &str) -> Option<(u16, Value)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let length = body.len();
+    let head = format!("{verb} {path} HTTP/1.1\r\nHost: warehouse\r\nConnection: close\r\n");
+    stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, serde_json::from_str(body).ok()?))
+}
+
+/// A request that came in, and its connection.
+struct Incoming {
+    body: Value,
+    stream: TcpStream,
+}
+
+impl Incoming {
+    fn read(mut stream: TcpStream) -> Option<Incoming> {
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        let mut reader = BufReader::new(stream.try_clone().ok()?);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let line = line.trim_end().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        stream.flush().ok()?;
+        Some(Incoming { body: serde_json::from_slice(&body).ok()?, stream })
+    }
+
+    fn answer(mut self, status: u16, said: &Value) {
+        let (said, head) = (said.to_string(), "Content-Type: application/json\r\nConnection: close");
+        let length = said.len();
+        let answer = format!("HTTP/1.1 {status} X\r\n{head}\r\nContent-Length: {length}\r\n\r\n{said}");
+        // Whoever asked may be gone.
+        let _: std::io::Result<()> = self.stream.write_all(answer.as_bytes());
+        let _: std::io::Result<()> = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Takes requests, one connection for each, and has somebody see to them. It ends with the test.
+fn listen(see_to: impl Fn(Incoming) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind(any_port()).expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let see_to = Arc::new(see_to);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let see_to = Arc::clone(&see_to);
+            std::thread::spawn(move || Incoming::read(stream).map(|incoming| see_to(incoming)));
+        }
+    });
+    address
+}
+
+/// What the hub asked and what it was answered; `None`: it was not.
+type Seen = (String, u64, Option<String>);
+
+/// The way to the warehouse: everything goes there twice, and both must be answered alike.
+struct Way {
+    address: SocketAddr,
+    warehouse: Arc<Mutex<SocketAddr>>,
+    /// The answer to the next step of this type gets lost on the way back.
+    lose: Arc<Mutex<Option<&'static str>>>,
+    /// Repeats that were answered differently: a thread that fails would not fail the test.
+    differ: Arc<Mutex<Vec<String>>>,
+    seen: Receiver<Seen>,
+}
+
+impl Way {
+    fn to(warehouse: SocketAddr) -> Way {
+        let warehouse = Arc::new(Mutex::new(warehouse));
+        let lose: Arc<Mutex<Option<&'static str>>> = Arc::default();
+        let differ: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (tell, seen) = channel();
+        let tell = Mutex::new(tell);
+        let address = listen({
+            let (warehouse, lose, differ) = (Arc::clone(&warehouse), Arc::clone(&lose), Arc::clone(&differ));
+            move |incoming| {
+                let to = *warehouse.lock().unwrap();
+                let text = incoming.body.to_string();
+                let kind = incoming.body["value"]["type"].as_str().unwrap().to_owned();
+                let tr = incoming.body["key"]["tr_num"].as_u64().unwrap();
+                let answers = [0, 1].map(|_| call(to, "POST", "/steps", &text));
+                if let [Some(first), Some(second)] = &answers
+                    && (first != second || first.0 != 200)
+                {
+                    differ.lock().unwrap().push(format!("{text}: {first:?}, then {second:?}"));
+                }
+                let outcome = |(_, said): &(u16, Value)| said["outcome"].as_str().map(str::to_owned);
+                let told = answers[1].as_ref().and_then(outcome);
+                let lost = lose.lock().unwrap().take_if(|lose| *lose == kind).is_some();
+                let told = told.filter(|_| !lost);
+                // The test may be over.
+                drop(tell.lock().unwrap().send((kind, tr, told.clone())));
+                if let Some(outcome) = told {
+                    incoming.answer(200, &json!({"outcome": outcome}));
+                }
+            }
+        });
+        Way { address, warehouse, lose, differ, seen }
+    }
+
+    fn lead_to(&self, warehouse: &Warehouse) {
+        *self.warehouse.lock().unwrap() = warehouse.address;
+    }
+
+    fn lose_the_answer_to(&self, kind: &'static str) {
+        *self.lose.lock().unwrap() = Some(kind);
+    }
+
+    /// Waits for a step with that answer, whatever comes before it.
+    #[track_caller]
+    fn until(&self, kind: &str, answer: Option<&str>) {
+        loop {
+            match self.seen.recv_timeout(PATIENCE) {
+                Ok((seen, _, told)) if seen == kind && told.as_deref() == answer => return,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("no {kind} that was answered with {answer:?}")
+                }
+            }
+        }
+    }
+}
+
+/// A hub whose stock is outside.
+struct Shop {
+    data: tempfile::TempDir,
+    way: Way,
+    warehouse: Warehouse,
+    server: Option<Server>,
+    item: String,
+}
+
+impl Shop {
+    fn open(stock: u64) -> Shop {
+        let data = folder();
+        let warehouse = Warehouse::start(&Shop::db(data.path()));
+        let way = Way::to(warehouse.address);
+        let mut shop = Shop { data, way, warehouse, server: None, item: String::new() };
+        shop.serve();
+        let made = shop.post("/stock/item/create/5");
+        shop.item = made["item_id"].as_str().unwrap().to_owned();
+        shop.warehouse.put(&shop.item, stock);
+        shop
+    }
+
+    fn db(data: &Path) -> PathBuf {
+        data.join("warehouse.sqlite")
+    }
+
+    fn serve(&mut self) {
+        let mut command = Server::command(&self.data.path().join("hub"), any_port());
+        command.args(["--set", &format!("shop.stock=http://{}/steps", self.way.address)]);
+        command.args(["--set", "callbacks.pause_min_ms=10", "--set", "callbacks.pause_max_ms=50"]);
+        command.args(["--set", "shop.deadline_ms=600000", "--set", "shop.wait_ms=30000"]);
+        self.server = Some(Server::launch(&mut command));
+    }
+
+    fn server(&self) -> &Server {
+        self.server.as_ref().expect("it serves")
+    }
+
+    #[track_caller]
+    fn post(&self, path: &str) -> Value {
+        let answer = exchange(self.server(), "POST", path, "", b"");
+        assert!(matches!(answer.status, 200..=202), "POST {path}: {answer:?}");
+        answer.json()
+    }
+
+    /// A user with that credit and an order of two units for 10.
+    fn order(&self, credit: u64) -> (String, String) {
+        let user = self.post("/payment/create_user")["user_id"].as_str().unwrap().to_owned();
+        self.post(&format!("/payment/add_funds/{user}/{credit}"));
+        let order = self.post(&format!("/orders/create/{user}"))["order_id"].as_str().unwrap().to_owned();
+        self.post(&format!("/orders/addItem/{order}/{}/2", self.item));
+        (user, order)
+    }
+
+    fn credit(&self, user: &str) -> u64 {
+        let found = exchange(self.server(), "GET", &format!("/payment/find_user/{user}"), "", b"");
+        found.json()["credit"].as_u64().unwrap()
+    }
+
+    fn stock(&self) -> u64 {
+        self.warehouse.amount(&self.item)
+    }
+
+    fn checkout(&self, order: &str) -> (u16, Value) {
+        let answer = exchange(self.server(), "POST", &format!("/shop/orders/checkout/{order}"), "", b"");
+        (answer.status, answer.json())
+    }
+
+    /// Begins a checkout and does not wait for it.
+    fn begin(&self, order: &str) {
+        let begun = self.post(&format!("/shop/orders/checkout/{order}?waitMs=0"));
+        assert_eq!(begun["state"], "pending", "{begun}");
+    }
+
+    fn shown(&self, order: &str) -> Value {
+        exchange(self.server(), "GET", &format!("/hub/checkouts/{order}"), "", b"").json()
+    }
+
+    fn restart_warehouse(&mut self) {
+        self.warehouse = Warehouse::start(&Shop::db(self.data.path()));
+        self.way.lead_to(&self.warehouse);
+    }
+
+    fn close(mut self) {
+        let differ = self.way.differ.lock().unwrap().clone();
+        assert!(differ.is_empty(), "a repeat is answered alike: {differ:#?}");
+        self.server.take().expect("it serves").stop();
+        verify(&self.data.path().join("hub"));
+    }
+}
+
+#[test]
+fn stock_outside_is_taken_once_or_given_back() {
+    let shop = Shop::open(5);
+    let (user, order) = shop.order(15);
+    let (status, paid) = shop.checkout(&order);
+    assert_eq!((status, &paid["state"]), (200, &json!("paid")), "{paid}");
+    assert_eq!((shop.credit(&user), shop.stock()), (5, 3));
+    assert_eq!(shop.checkout(&order).1["charged"], false);
+
+    // Too little credit: the warehouse has taken by then, and gives back before the caller is told.
+    let (poor, order) = shop.order(9);
+    let (status, failed) = shop.checkout(&order);
+    assert_eq!((status, &failed["why"]), (402, &json!("pay")), "{failed}");
+    assert_eq!((shop.credit(&poor), shop.stock()), (9, 3));
+    shop.way.until("add", Some("asucc"));
+    // The same order again is another try, which the warehouse does not take for the first.
+    shop.post(&format!("/payment/add_funds/{poor}/1"));
+    assert_eq!(shop.checkout(&order).1, json!({"order": order, "tr": 2, "state": "paid", "charged": true}));
+    assert_eq!((shop.credit(&poor), shop.stock()), (0, 1));
+
+    let (late, order) = shop.order(10);
+    let (status, failed) = shop.checkout(&order);
+    assert_eq!((status, &failed["why"]), (402, &json!("stock")), "{failed}");
+    assert_eq!((shop.credit(&late), shop.stock()), (10, 1));
+    shop.close();
+}
+
+#[test]
+fn a_warehouse_killed_in_the_middle_has_taken_once_and_given_back_once() {
+    let mut shop = Shop::open(10);
+    // It has taken, its answer is lost, and it is gone: asked again, it remembers.
+    let (user, order) = shop.order(10);
+    shop.way.lose_the_answer_to("sub");
+    shop.begin(&order);
+    shop.way.until("sub", None);
+    shop.warehouse.kill();
+    let row = shop.shown(&order);
+    assert_eq!((&row["state"], &row["waitsFor"]), (&json!("pending"), &json!(["stock"])), "{row}");
+    shop.restart_warehouse();
+    let (status, paid) = shop.checkout(&order);
+    assert_eq!((status, &paid["tr"]), (200, &json!(1)), "the same try: {paid}");
+    assert_eq!((shop.credit(&user), shop.stock()), (0, 8));
+
+    // It has given back, its answer is lost, it is gone, and so is the hub: what is open is asked again after a start.
+    let (poor, order) = shop.order(9);
+    shop.way.lose_the_answer_to("add");
+    shop.begin(&order);
+    shop.way.until("add", None);
+    shop.warehouse.kill();
+    let row = shop.shown(&order);
+    assert_eq!((&row["state"], &row["why"]), (&json!("cancelling"), &json!("pay")), "{row}");
+    shop.server.take().expect("it serves").kill();
+    shop.restart_warehouse();
+    shop.serve();
+    shop.way.until("add", Some("asucc"));
+    let (status, again) = shop.checkout(&order);
+    // Whether it joined the first try or came after it: there is too little credit for either.
+    assert_eq!((status, &again["why"]), (402, &json!("pay")), "{again}");
+    assert_eq!((shop.credit(&poor), shop.stock()), (9, 8));
+    shop.close();
+}
+
+#[test]
+fn a_side_does_not_turn_inside_while_checkouts_wait_for_it() {
+    let mut shop = Shop::open(10);
+    shop.warehouse.kill();
+    let (_, order) = shop.order(10);
+    shop.begin(&order);
+    shop.server.take().expect("it serves").stop();
+    let hub = shop.data.path().join("hub");
+    let refused = Server::command(&hub, any_port()).output().expect("it ends");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success(), "{said}");
+    for part in ["shop.stock is inside", "1 open checkouts", &order, "/stock"] {
+        assert!(said.contains(part), "'{part}' is not in: {said}");
+    }
+    // With its address it goes on; when nothing waits any more the side may turn inside.
+    shop.restart_warehouse();
+    shop.serve();
+    assert_eq!(shop.checkout(&order).0, 200);
+    shop.server.take().expect("it serves").stop();
+    shop.server = Some(Server::start(&hub, any_port()));
+    let (_, order) = shop.order(10);
+    let (status, failed) = shop.checkout(&order);
+    assert_eq!((status, &failed["why"]), (402, &json!("stock")), "the hub itself has none: {failed}");
+    shop.close();
+}
+
+#[test]
+fn whoever_wants_to_know_is_told_of_outcomes_also_after_a_stop() {
+    let data = folder();
+    let (tell, told) = channel();
+    let (tell, refusing) = (Mutex::new(tell), Arc::new(Mutex::new(false)));
+    let address = listen({
+        let refusing = Arc::clone(&refusing);
+        move |incoming| {
+            let is_refusing = *refusing.lock().unwrap();
+            drop(tell.lock().unwrap().send((is_refusing, incoming.body.clone())));
+            incoming.answer(if is_refusing { 503 } else { 200 }, &json!({}));
+        }
+    });
+    let start = || {
+        let mut command = Server::command(data.path(), any_port());
+        command.args(["--set", &format!("shop.webhook=http://{address}/outcomes")]);
+        command.args(["--set", "callbacks.pause_min_ms=10", "--set", "callbacks.pause_max_ms=50"]);
+        command.args(["--set", "callbacks.attempts_max=1000"]);
+        Server::launch(&mut command)
+    };
+    let post = |server: &Server, path: &str| exchange(server, "POST", path, "", b"");
+    let server = start();
+    let user = post(&server, "/payment/create_user").json()["user_id"].as_str().unwrap().to_owned();
+    let order = || post(&server, &format!("/orders/create/{user}")).json()["order_id"].clone();
+    let (first, second) = (order(), order());
+    let item = post(&server, "/stock/item/create/1").json()["item_id"].as_str().unwrap().to_owned();
+    post(&server, &format!("/orders/addItem/{}/{item}/1", first.as_str().unwrap()));
+    assert_eq!(post(&server, &format!("/orders/checkout/{}", first.as_str().unwrap())).status, 400);
+    let (_, heard) = told.recv_timeout(PATIENCE).expect("the failure is told");
+    assert_eq!(
+        (&heard["order"], &heard["tr"], &heard["state"], &heard["why"]),
+        (&first, &json!(1), &json!("not_paid"), &json!("both")),
+    );
+    assert!(heard["at"].as_str().unwrap().ends_with('Z'), "{heard}");
+
+    *refusing.lock().unwrap() = true;
+    // An order of nothing costs nothing.
+    assert_eq!(post(&server, &format!("/orders/checkout/{}", second.as_str().unwrap())).status, 200);
+    let (refused, heard) = told.recv_timeout(PATIENCE).expect("it is tried");
+    assert_eq!((refused, &heard["order"]), (true, &second));
+    server.stop();
+    assert!(data.path().join("shop/outcomes.jsonl").is_file(), "what was not told is kept");
+    *refusing.lock().unwrap() = false;
+    let server = start();
+    let (_, after) = told.iter().find(|(refused, _)| !refused).expect("it is told after the next start");
+    assert_eq!(after, heard, "the same, and the time when it ended");
+    assert_eq!((&after["state"], &after["tr"], after.get("why")), (&json!("paid"), &json!(1), None));
+    server.stop();
+    assert!(!data.path().join("shop/outcomes.jsonl").exists(), "nothing is left");
+}

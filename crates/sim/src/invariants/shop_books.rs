@@ -1,0 +1,300 @@
+//! The shop on paper: what is there by the effects alone, and what should be there by what came in and what was paid.
+//! Rows are taken down as they are told; sums are worked out beside them and must agree after every command.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_domain::shop::{
+    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, OrderState, ShopCommand, ShopEffect, Side,
+    SideBranch, Sides, TrNum, UserId, UserRow, Whole,
+};
+use holdfast_domain::tokens::Name;
+
+use super::token_books::expect;
+
+/// Credit or units of one holder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Purse {
+    /// What came in, less what was taken out by hand.
+    came: i128,
+    /// What paid orders took.
+    sold: i128,
+    /// What there is.
+    pub(super) there: i128,
+}
+
+/// An order as it was put together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paper {
+    pub(super) user: UserId,
+    pub(super) lines: Vec<(ItemId, u64)>,
+    pub(super) amount: u64,
+    pub(super) state: OrderState,
+    pub(super) life: u32,
+}
+
+/// The books.
+#[derive(Debug, Default)]
+pub struct ShopBooks {
+    pub(super) users: BTreeMap<UserId, Purse>,
+    pub(super) items: BTreeMap<ItemId, Purse>,
+    pub(super) prices: BTreeMap<ItemId, u64>,
+    pub(super) orders: BTreeMap<OrderId, Paper>,
+    pub(super) open: BTreeMap<OrderId, Arc<CheckoutRow>>,
+    pub(super) keys: BTreeMap<Name, Arc<KeyRow>>,
+    pub(super) outside: Sides,
+}
+
+fn number(whole: Whole) -> i128 {
+    i128::from(whole.get())
+}
+
+impl ShopBooks {
+    /// Takes down what a command brings in or takes out by hand. It was not refused.
+    pub fn by_hand(&mut self, command: &ShopCommand) -> Result<(), String> {
+        let user = |users: &mut BTreeMap<UserId, Purse>, id: &UserId, by: i128| match users.get_mut(id) {
+            Some(purse) => {
+                purse.came += by;
+                Ok(())
+            }
+            None => Err(format!("changed the credit of {id}, who is not there")),
+        };
+        let item = |items: &mut BTreeMap<ItemId, Purse>, id: &ItemId, by: i128| match items.get_mut(id) {
+            Some(purse) => {
+                purse.came += by;
+                Ok(())
+            }
+            None => Err(format!("changed the stock of {id}, which is not there")),
+        };
+        match command {
+            ShopCommand::CreateUser { id, credit } => {
+                let came = Purse { came: number(*credit), ..Purse::default() };
+                expect(self.users.insert(id.clone(), came).is_none(), || format!("made {id} twice"))
+            }
+            ShopCommand::CreateItem { id, stock, price } => {
+                let came = Purse { came: number(*stock), ..Purse::default() };
+                self.prices.insert(id.clone(), price.get());
+                expect(self.items.insert(id.clone(), came).is_none(), || format!("made {id} twice"))
+            }
+            ShopCommand::CreateOrder { id, user } => {
+                let state = OrderState::NotPaid(None);
+                let paper = Paper { user: user.clone(), lines: Vec::new(), amount: 0, state, life: 0 };
+                expect(self.orders.insert(id.clone(), paper).is_none(), || format!("made {id} twice"))
+            }
+            ShopCommand::AddItem { order, item, quantity } => {
+                let price = self.prices.get(item).copied();
+                match (self.orders.get_mut(order), price) {
+                    (Some(paper), Some(price)) => {
+                        paper.lines.push((item.clone(), quantity.get()));
+                        paper.amount += price * quantity.get();
+                        let now = matches!(paper.state, OrderState::NotPaid(_));
+                        expect(now, || format!("changed an order that stands at {:?}", paper.state))
+                    }
+                    _ => Err("added to an order, or an item, that is not there".to_owned()),
+                }
+            }
+            ShopCommand::AddFunds { user: id, amount } => user(&mut self.users, id, number(*amount)),
+            ShopCommand::TakeFunds { user: id, amount } => user(&mut self.users, id, -number(*amount)),
+            ShopCommand::AddStock { item: id, amount } => item(&mut self.items, id, number(*amount)),
+            ShopCommand::TakeStock { item: id, amount } => item(&mut self.items, id, -number(*amount)),
+            ShopCommand::InitUsers { first, count, credit } => {
+                for id in numbers(*first, *count) {
+                    let id: UserId = id.parse().map_err(|error| format!("{error}"))?;
+                    let (held, sold) = (self.held_of(&id), self.users.get(&id).map_or(0, |purse| purse.sold));
+                    let purse = Purse { came: number(*credit) + held + sold, sold, there: 0 };
+                    self.users.insert(id, purse);
+                }
+                Ok(())
+            }
+            ShopCommand::InitItems { first, count, stock, price } => {
+                for id in numbers(*first, *count) {
+                    let id: ItemId = id.parse().map_err(|error| format!("{error}"))?;
+                    let (held, sold) =
+                        (self.units_held(&id), self.items.get(&id).map_or(0, |purse| purse.sold));
+                    let purse = Purse { came: number(*stock) + held + sold, sold, there: 0 };
+                    self.prices.insert(id.clone(), price.get());
+                    self.items.insert(id, purse);
+                }
+                Ok(())
+            }
+            // Orders are taken down from what an init drew; checkouts and settings bring nothing in.
+            _ => Ok(()),
+        }
+    }
+
+    /// An init put an order where another was, or none. It draws users and items; nothing else is left to it.
+    fn init_order(&mut self, row: &OrderRow, command: &ShopCommand) -> Result<(), String> {
+        let ShopCommand::InitOrders { first, count, items, users, price, .. } = command else {
+            return Err(format!("put an order {row:?} in place"));
+        };
+        let order = &row.order;
+        let below = |text: &str, bound: u64| text.parse::<u64>().is_ok_and(|number| number < bound);
+        let before = self.orders.get(&order.order_id);
+        let (last, life) = match before.map(|paper| (paper.state, paper.life)) {
+            None => (None, 0),
+            Some((OrderState::NotPaid(last), life)) => (last, life),
+            Some((OrderState::Paid(last), life)) => (Some(last), life + 1),
+            Some((state, _)) => return Err(format!("replaced an order that stands at {state:?}")),
+        };
+        let lines: Vec<(ItemId, u64)> =
+            order.items.lines().iter().map(|line| (line.id.clone(), line.amnt.get())).collect();
+        let right = below(order.user_id.as_str(), *users)
+            && lines.len() == 2
+            && lines.iter().all(|(item, amount)| below(item.as_str(), *items) && *amount == 1)
+            && numbers(*first, *count).any(|id| id == order.order_id.as_str());
+        expect(right, || format!("drew {row:?}"))?;
+        let (user, amount) = (order.user_id.clone(), 2 * price.get());
+        let paper = Paper { user, lines, amount, state: OrderState::NotPaid(last), life };
+        self.orders.insert(order.order_id.clone(), paper);
+        Ok(())
+    }
+
+    /// Takes down the changes of one command, or of an expiry. `command`: what was asked, if somebody did.
+    pub fn changes(&mut self, effects: &[ShopEffect], command: Option<&ShopCommand>) -> Result<(), String> {
+        for effect in effects {
+            match effect {
+                ShopEffect::User(UserRow { id, credit }) | ShopEffect::Credit { user: id, credit } => {
+                    let purse = self.users.get_mut(id).ok_or_else(|| format!("nobody made user {id}"))?;
+                    purse.there = number(*credit);
+                }
+                ShopEffect::Item(ItemRow { id, stock, .. }) | ShopEffect::Stock { item: id, stock } => {
+                    let purse = self.items.get_mut(id).ok_or_else(|| format!("nobody made item {id}"))?;
+                    purse.there = number(*stock);
+                }
+                ShopEffect::Order(row) => {
+                    if matches!(command, Some(ShopCommand::InitOrders { .. })) {
+                        self.init_order(row, command.expect("just seen"))?;
+                    }
+                    self.is_as_on_paper(row)?;
+                }
+                ShopEffect::Moved { order, state, .. } => self.moves(order, *state)?,
+                ShopEffect::Opened(row) => drop(self.open.insert(row.order.clone(), Arc::clone(row))),
+                ShopEffect::Closed(end) => {
+                    let was_open = self.open.remove(&end.order).is_some();
+                    expect(was_open, || format!("closed a checkout that was not open: {end:?}"))?;
+                }
+                ShopEffect::KeyPut(row) => drop(self.keys.insert(Arc::clone(&row.key), Arc::clone(row))),
+                ShopEffect::KeyEnded(key) => {
+                    expect(self.keys.remove(key).is_some(), || format!("ended {key}, which was not there"))?;
+                }
+                setting => {
+                    if let ShopEffect::Outside(outside) = setting {
+                        self.outside = *outside;
+                    }
+                }
+            }
+        }
+        self.adds_up()
+    }
+
+    fn moves(&mut self, order: &OrderId, state: OrderState) -> Result<(), String> {
+        let sides = self.open.get(order).map_or(self.outside, |row| row.outside);
+        let paper = self.orders.get_mut(order).ok_or_else(|| format!("nobody made order {order}"))?;
+        let before = std::mem::replace(&mut paper.state, state);
+        expect(may_move(before, state), || format!("moved {order} from {before:?} to {state:?}"))?;
+        if !matches!(state, OrderState::Paid(_)) {
+            return Ok(());
+        }
+        if !sides.pay {
+            let user = self.users.get_mut(&paper.user);
+            user.ok_or_else(|| format!("nobody pays {order}"))?.sold += i128::from(paper.amount);
+        }
+        if !sides.stock {
+            for (item, amount) in &paper.lines {
+                let item = self.items.get_mut(item);
+                item.ok_or_else(|| format!("{order} sold what is not there"))?.sold += i128::from(*amount);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_as_on_paper(&self, row: &OrderRow) -> Result<(), String> {
+        let order = &row.order;
+        let lines = order.items.lines().iter().map(|line| (line.id.clone(), line.amnt.get()));
+        let found = Paper {
+            user: order.user_id.clone(),
+            lines: lines.collect(),
+            amount: order.amount.get(),
+            state: order.state,
+            life: row.life,
+        };
+        let paper = self.orders.get(&order.order_id);
+        expect(paper == Some(&found), || format!("{row:?} is on paper {paper:?}"))
+    }
+
+    /// The rows of an order agree with its paper.
+    pub fn same_order(&self, row: &OrderRow) -> Result<(), String> {
+        self.is_as_on_paper(row)
+    }
+
+    /// Credit that open checkouts hold of a user.
+    fn held_of(&self, user: &UserId) -> i128 {
+        let papers = self.holding(Side::Pay).filter(|paper| paper.user == *user);
+        papers.map(|paper| i128::from(paper.amount)).sum()
+    }
+
+    /// Units that they hold of an item.
+    fn units_held(&self, item: &ItemId) -> i128 {
+        let lines = self.holding(Side::Stock).flat_map(|paper| &paper.lines);
+        lines.filter(|(of, _)| of == item).map(|(_, amount)| i128::from(*amount)).sum()
+    }
+
+    /// Orders whose open checkout has taken at that side and not given back.
+    fn holding(&self, side: Side) -> impl Iterator<Item = &Paper> {
+        let holds = move |row: &&Arc<CheckoutRow>| row.side(side).branch == Some(SideBranch::Taken);
+        self.open.values().filter(holds).filter_map(|row| self.orders.get(&row.order))
+    }
+
+    /// What came in is there, is held by an open checkout, or was paid with.
+    fn adds_up(&self) -> Result<(), String> {
+        for (user, purse) in &self.users {
+            let held = self.held_of(user);
+            expect(purse.came == purse.there + held + purse.sold && purse.there >= 0, || {
+                format!("left the credit of {user} at {purse:?} with {held} held by open checkouts")
+            })?;
+        }
+        for (item, purse) in &self.items {
+            let held = self.units_held(item);
+            expect(purse.came == purse.there + held + purse.sold && purse.there >= 0, || {
+                format!("left the stock of {item} at {purse:?} with {held} held by open checkouts")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Undecided checkouts whose deadline is past at `now`: by deadline, then by age.
+    pub fn due(&self, now: i64) -> Vec<(i64, u64, OrderId)> {
+        let due = self.open.values().filter(|row| row.undo.is_none() && row.deadline < now);
+        let mut due: Vec<_> = due.map(|row| (row.deadline, row.start, row.order.clone())).collect();
+        due.sort();
+        due
+    }
+
+    /// Keys whose time is over at `now`, in the order of their ends.
+    pub fn keys_due(&self, now: i64) -> Vec<(i64, Name)> {
+        let due = self.keys.values().filter(|row| row.ends_at <= now);
+        let mut due: Vec<_> = due.map(|row| (row.ends_at, Arc::clone(&row.key))).collect();
+        due.sort();
+        due
+    }
+}
+
+/// The ids that an init makes.
+fn numbers(first: u64, count: u32) -> impl Iterator<Item = String> {
+    (first..).take(count as usize).map(|number| number.to_string())
+}
+
+fn after(last: Option<TrNum>, tr: TrNum) -> bool {
+    tr.get() == last.map_or(0, TrNum::get) + 1
+}
+
+/// Whether an order may get from one state to the other within a command: a paid one never moves, and a try ends once.
+fn may_move(from: OrderState, to: OrderState) -> bool {
+    use OrderState::{Cancelling, NotPaid, Paid, Pending};
+    match (from, to) {
+        (NotPaid(last), Pending(tr) | Paid(tr) | Cancelling(tr) | NotPaid(Some(tr))) => after(last, tr),
+        (Pending(tr), Paid(next) | Cancelling(next) | NotPaid(Some(next)))
+        | (Cancelling(tr), NotPaid(Some(next))) => tr == next,
+        _ => false,
+    }
+}

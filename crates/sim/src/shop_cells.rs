@@ -1,0 +1,178 @@
+//! Which commands to the shop met which answer, counted as cells of the coverage.
+
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Step;
+use holdfast_domain::shop::{
+    CheckoutAnswer, CheckoutOrder, OrderState, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal, Why,
+};
+
+use crate::coverage::Coverage;
+use crate::tally::Tally;
+use crate::witness::Decided;
+
+/// What a soak must have met: the command, and how it ended.
+pub const EXPECTED: [(&str, &str); 45] = [
+    ("user", "done"),
+    ("user", "exists"),
+    ("item", "done"),
+    ("item", "exists"),
+    ("order", "done"),
+    ("order", "exists"),
+    ("init", "done"),
+    ("init", "not now"),
+    ("add item", "done"),
+    ("add item", "unknown"),
+    ("add item", "not now"),
+    ("funds", "done"),
+    ("funds", "unknown"),
+    ("funds", "insufficient"),
+    ("stock", "done"),
+    ("stock", "unknown"),
+    ("stock", "insufficient"),
+    ("checkout", "paid"),
+    ("checkout", "already paid"),
+    ("checkout", "failed: pay"),
+    ("checkout", "failed: stock"),
+    ("checkout", "failed: both"),
+    ("checkout", "opened"),
+    ("checkout", "joined"),
+    ("checkout", "unknown"),
+    ("keyed", "paid"),
+    ("keyed", "opened"),
+    ("keyed", "joined"),
+    ("keyed", "the same again"),
+    ("keyed", "key of another request"),
+    ("answer", "counts: paid"),
+    ("answer", "counts: failed"),
+    ("answer", "counts: open"),
+    ("answer", "changes nothing"),
+    ("answer", "unknown"),
+    ("answer", "not outside"),
+    ("cancel", "open"),
+    ("cancel", "not now"),
+    ("retry", "open"),
+    ("retry", "a new try"),
+    ("retry", "not now"),
+    ("settings", "done"),
+    ("expiry", "deadline with something to undo outside"),
+    ("expiry", "key"),
+    ("restart", "with an open checkout"),
+];
+
+/// Adds a durable frame to the counts.
+pub fn count(frame: &Decided<'_>, tally: &mut Tally, coverage: &mut Coverage) {
+    tally.shop_alarms += frame.effects.shop_alarms.len() as u64;
+    let mut rest = frame.commands;
+    for step in frame.effects.steps() {
+        let (commands, after) = rest.split_at(step.outcomes.len());
+        rest = after;
+        count_effects(&step, matches!(commands, [Command::Expire(_)]), tally, coverage);
+        if let ([Command::Shop(command)], [outcome]) = (commands, step.outcomes)
+            && let Some(outcome) = outcome.shop.as_deref()
+        {
+            tally.shop_refused += u64::from(matches!(outcome, ShopOutcome::Refused(_)));
+            coverage.shop(name(command), how(command, outcome, &step));
+        }
+    }
+}
+
+fn count_effects(step: &Step<'_>, expires: bool, tally: &mut Tally, coverage: &mut Coverage) {
+    for effect in step.shop {
+        match effect {
+            ShopEffect::Moved { state: OrderState::Paid(_), .. } => tally.orders_paid += 1,
+            ShopEffect::Moved { state: OrderState::NotPaid(_), .. } => tally.checkouts_failed += 1,
+            ShopEffect::Moved { state: OrderState::Pending(_), .. } => tally.checkouts_opened += 1,
+            ShopEffect::KeyEnded(_) => {
+                tally.keys_ended += 1;
+                coverage.shop("expiry", "key");
+            }
+            _ => {}
+        }
+        match effect {
+            ShopEffect::Moved { state: OrderState::Cancelling(_), .. } if expires => {
+                tally.deadlines += 1;
+                coverage.shop("expiry", "deadline with something to undo outside");
+            }
+            ShopEffect::Moved { .. } if expires => {
+                tally.deadlines += 1;
+                coverage.shop("expiry", "deadline with nothing to undo outside");
+            }
+            _ => {}
+        }
+    }
+}
+
+const fn name(command: &ShopCommand) -> &'static str {
+    match command {
+        ShopCommand::CreateUser { .. } => "user",
+        ShopCommand::CreateItem { .. } => "item",
+        ShopCommand::CreateOrder { .. } => "order",
+        ShopCommand::InitUsers { .. } | ShopCommand::InitItems { .. } | ShopCommand::InitOrders { .. } => {
+            "init"
+        }
+        ShopCommand::AddItem { .. } => "add item",
+        ShopCommand::AddFunds { .. } | ShopCommand::TakeFunds { .. } => "funds",
+        ShopCommand::AddStock { .. } | ShopCommand::TakeStock { .. } => "stock",
+        ShopCommand::Checkout(CheckoutOrder { key: None, .. }) => "checkout",
+        ShopCommand::Checkout(_) => "keyed",
+        ShopCommand::Answer { .. } => "answer",
+        ShopCommand::Cancel { .. } => "cancel",
+        ShopCommand::Retry { .. } => "retry",
+        _ => "settings",
+    }
+}
+
+fn how(command: &ShopCommand, outcome: &ShopOutcome, step: &Step<'_>) -> &'static str {
+    let moves = step.shop.iter().any(|effect| matches!(effect, ShopEffect::Moved { .. }));
+    match (command, outcome) {
+        (_, ShopOutcome::Refused(refusal)) => refused(refusal),
+        (ShopCommand::Checkout(CheckoutOrder { key: Some(_), .. }), _) if step.shop.is_empty() => {
+            "the same again"
+        }
+        (ShopCommand::Checkout(_), ShopOutcome::Checkout(answer)) => match answer {
+            CheckoutAnswer::Open { .. } if moves => "opened",
+            CheckoutAnswer::Open { .. } => "joined",
+            answer => ended(answer),
+        },
+        (ShopCommand::Retry { .. }, _) if moves => "a new try",
+        (_, ShopOutcome::Heard { counts: false, .. }) => "changes nothing",
+        (_, ShopOutcome::Heard { now, .. }) => match now {
+            CheckoutAnswer::Paid { .. } | CheckoutAnswer::AlreadyPaid { .. } => "counts: paid",
+            CheckoutAnswer::Failed { .. } => "counts: failed",
+            CheckoutAnswer::Open { .. } => "counts: open",
+        },
+        (_, ShopOutcome::Checkout(answer)) => ended(answer),
+        _ => "done",
+    }
+}
+
+const fn ended(answer: &CheckoutAnswer) -> &'static str {
+    match answer {
+        CheckoutAnswer::Paid { .. } => "paid",
+        CheckoutAnswer::AlreadyPaid { .. } => "already paid",
+        CheckoutAnswer::Failed { why: Why::Pay, .. } => "failed: pay",
+        CheckoutAnswer::Failed { why: Why::Stock, .. } => "failed: stock",
+        CheckoutAnswer::Failed { why: Why::Both, .. } => "failed: both",
+        CheckoutAnswer::Failed { why: Why::Cancelled, .. } => "failed: cancelled",
+        CheckoutAnswer::Failed { why: Why::Deadline, .. } => "failed: deadline",
+        CheckoutAnswer::Open { .. } => "open",
+    }
+}
+
+const fn refused(refusal: &ShopRefusal) -> &'static str {
+    match refusal {
+        ShopRefusal::UnknownUser(_)
+        | ShopRefusal::UnknownItem(_)
+        | ShopRefusal::UnknownOrder(_)
+        | ShopRefusal::UnknownTry(_) => "unknown",
+        ShopRefusal::Exists { .. } => "exists",
+        ShopRefusal::InsufficientCredit { .. } | ShopRefusal::InsufficientStock { .. } => "insufficient",
+        ShopRefusal::NotNow { .. } => "not now",
+        ShopRefusal::KeyReused => "key of another request",
+        ShopRefusal::NotOutside(_) => "not outside",
+        ShopRefusal::TooLarge(_)
+        | ShopRefusal::Full { .. }
+        | ShopRefusal::TriesUsedUp(_)
+        | ShopRefusal::Invalid(_) => "invalid",
+    }
+}
