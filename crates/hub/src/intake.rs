@@ -44,13 +44,16 @@ pub type Answer = Box<dyn FnOnce(Result<Vec<Outcome>, Refusal>) + Send>;
 pub struct Submission {
     pub(crate) records: Sealed,
     pub(crate) answer: Answer,
+    /// How many of the commands are decided one by one.
+    lone: usize,
 }
 
 impl Submission {
     /// Records to be decided; `answer` is called once.
     #[must_use]
     pub fn new(records: Sealed, answer: Answer) -> Submission {
-        Submission { records, answer }
+        let lone = records.commands().iter().filter(|command| command.stands_alone()).count();
+        Submission { records, answer, lone }
     }
 }
 
@@ -72,6 +75,8 @@ struct State<S> {
     bytes: usize,
     /// A frame is being written: the next one is closed when it is durable, with all that has come by then.
     journal_busy: bool,
+    /// Nobody will say any more that a frame is written.
+    journal_dead: bool,
     /// The writer sleeps: only then is it worth a system call to wake it.
     writer_waits: bool,
     confirmed_clock: Option<Reading>,
@@ -99,6 +104,7 @@ impl<S> Intake<S> {
             records: 0,
             bytes: 0,
             journal_busy: false,
+            journal_dead: false,
             writer_waits: false,
             confirmed_clock: None,
             after_checkpoint: Vec::new(),
@@ -226,12 +232,14 @@ impl<S> Intake<S> {
     /// The journal is gone: nobody else would say that it is free.
     pub(crate) fn journal_died(&self, reason: &str) {
         self.close(reason);
+        self.lock().journal_dead = true;
         self.set_journal_busy(false);
     }
 
     pub(crate) fn set_journal_busy(&self, busy: bool) {
         let mut state = self.lock();
-        state.journal_busy = busy;
+        // The writer may begin a frame in the moment in which the journal dies.
+        state.journal_busy = busy && !state.journal_dead;
         let wakes = state.writer_waits && !busy;
         drop(state);
         if wakes {
@@ -274,7 +282,7 @@ impl<S> Intake<S> {
                 break;
             }
             bytes += length;
-            lone += next.records.commands().iter().filter(|command| command.stands_alone()).count();
+            lone += next.lone;
             state.records -= next.records.commands().len();
             submissions.extend(state.submissions.pop_front());
         }

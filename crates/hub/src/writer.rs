@@ -305,7 +305,7 @@ impl<S: Store> Writer<S> {
             pieces.push(bytes);
             commands.push(command);
         }
-        for Submission { records, answer } in submissions {
+        for Submission { records, answer, .. } in submissions {
             let (bytes, mut own) = records.into_parts();
             frame.push(&bytes);
             pieces.push(bytes);

@@ -67,6 +67,8 @@ pub struct Checkpoints {
     pub mean_seconds: Option<f64>,
     pub requests_beside: u64,
     pub request_us_beside: Percentiles,
+    /// Of those beside no checkpoint.
+    pub request_us_apart: Percentiles,
     /// Of all requests, those beside no checkpoint included.
     pub request_us: Percentiles,
 }

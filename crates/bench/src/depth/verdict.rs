@@ -9,8 +9,8 @@ const WRITTEN_BYTES_MAX: f64 = 500.0;
 const MEMORY_BYTES_MAX: u64 = 512_000_000;
 /// CPU per payment with all the history, against that with the first window of it, in turns.
 const CPU_RATIO_MAX: f64 = 1.10;
-/// The slowest request beside a checkpoint, against the median of the windows' p99; with holds open, against the p99 of the
-/// same minutes, since placing a million holds makes larger rows and a fuller index than paying does.
+/// The slowest request beside a checkpoint, against the median of the windows' p99; with holds open, against the p99 of
+/// those beside no checkpoint in the same minutes, since placing a million holds makes larger rows and a fuller index than paying does.
 const LATENCY_RATIO_MAX: f64 = 2.0;
 /// From the start of the program to the first 200 of `/health`.
 const READY_MS_MAX: u64 = 2_000;
@@ -37,7 +37,8 @@ pub(super) fn verdicts(report: &DepthReport) -> Vec<Verdict> {
     ];
     if !report.restarts.is_empty() {
         let with_holds = report.checkpoints_with_holds.as_ref();
-        let p99 = with_holds.map_or(0.0, |checkpoints| per(checkpoints.request_us.p99, 1_000));
+        let apart = with_holds.map_or(0, |checkpoints| checkpoints.request_us_apart.p99);
+        let p99 = if apart > 0 { per(apart, 1_000) } else { median_p99(windows) };
         verdicts.push(checkpoint("the same while holds are placed", p99, with_holds));
     }
     verdicts.extend(report.restarts.iter().flat_map(restart));

@@ -147,6 +147,9 @@ pub(super) fn of_checkpoints(felt: &[Felt], spans: &[Span], looks: &[Look]) -> C
         mean_seconds: seconds.map(|seconds| seconds / counted),
         requests_beside: beside(felt, spans).count() as u64,
         request_us_beside: percentiles(beside(felt, spans)),
+        request_us_apart: percentiles(
+            felt.iter().filter(|felt| !spans.iter().any(|span| span.overlaps(felt))),
+        ),
         request_us: percentiles(felt),
     }
 }

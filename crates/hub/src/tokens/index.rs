@@ -75,7 +75,10 @@ impl TokenIndex {
     /// Takes over a lock that the log has, whatever the index thought: it may have seen the lease end before it heard of the
     /// renewal.
     pub(crate) fn adopt(&self, row: &LockRow, time: Millis) -> Result<(), Refusal> {
-        self.selector.apply_lock(&lock_record(row), time)
+        let adopted = self.selector.apply_lock(&lock_record(row), time);
+        // A claim that others wait for may have become this lock, or given way to it: no frame will tell them.
+        self.followed.notify_waiters();
+        adopted
     }
 
     fn renew(&self, row: &LockRow, time: Millis) -> Result<(), Refusal> {
@@ -276,5 +279,21 @@ mod tests {
         let other = SelectRequest::new("other", scope, 1);
         let refused = index.selector().select(&other, NOW + 12, &mut Random::new(1)).unwrap_err();
         assert_eq!(refused.name(), "funds-locked");
+    }
+
+    /// Somebody waits for the outcome of a claim, and the claim gives way to a lock that the index had lost sight of.
+    #[test]
+    fn who_waits_hears_of_a_lock_that_was_taken_over() {
+        let index = TokenIndex::of(&MemoryStore::new(1), NOW, &TokenOptions::default()).unwrap();
+        index.follow(&[TokenEffect::Produced(Token::new("t", "alice", "EUR", 1))], NOW);
+        let followed = index.followed();
+        tokio::pin!(followed);
+        followed.as_mut().enable();
+        index.adopt(&lock("s", "t", NOW + 1_000), NOW).unwrap();
+        let woken = std::future::Future::poll(
+            followed.as_mut(),
+            &mut std::task::Context::from_waker(std::task::Waker::noop()),
+        );
+        assert!(woken.is_ready());
     }
 }

@@ -4,6 +4,7 @@
 //! Rows lie in small pages that a checkpoint shares: it takes the pointers and writes them out at leisure, and a
 //! page that changes meanwhile is copied first. The pages are small, since a frame may touch many of them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::hold_index::Seat;
@@ -23,8 +24,8 @@ pub(crate) struct Slab<T> {
     /// How many rows each page has.
     taken: Vec<u8>,
     free: Vec<Seat>,
-    /// Pages without rows that are still there.
-    spare: usize,
+    /// Pages without rows that are still there, the last to become so at the end: its seats are the next to be taken.
+    spare: VecDeque<usize>,
 }
 
 /// The rows as they stood at one moment.
@@ -38,7 +39,7 @@ const fn split(seat: Seat) -> (usize, usize) {
 
 impl<T> Default for Slab<T> {
     fn default() -> Slab<T> {
-        Slab { pages: Vec::new(), taken: Vec::new(), free: Vec::new(), spare: 0 }
+        Slab { pages: Vec::new(), taken: Vec::new(), free: Vec::new(), spare: VecDeque::new() }
     }
 }
 
@@ -64,12 +65,12 @@ impl<T: Clone> Slab<T> {
     pub(crate) fn insert(&mut self, row: T) -> Seat {
         let seat = self.free.pop().unwrap_or_else(|| self.add_page());
         let (page, at) = split(seat);
-        if self.taken[page] == 0 {
-            if self.pages[page].is_empty() {
-                self.pages[page] = Arc::new(empty_page());
-            } else {
-                self.spare -= 1;
-            }
+        if self.pages[page].is_empty() {
+            self.pages[page] = Arc::new(empty_page());
+        } else if self.taken[page] == 0
+            && let Some(at) = self.spare.iter().rposition(|spare| *spare == page)
+        {
+            self.spare.remove(at);
         }
         self.taken[page] += 1;
         Arc::make_mut(&mut self.pages[page])[at] = Some(row);
@@ -89,19 +90,18 @@ impl<T: Clone> Slab<T> {
     /// Takes a row off its seat.
     pub(crate) fn remove(&mut self, seat: Seat) -> T {
         let (page, at) = split(seat);
+        let row = Arc::make_mut(&mut self.pages[page])[at].take().expect("the seat is taken");
         self.free.push(seat);
         self.taken[page] -= 1;
-        if self.taken[page] > 0 || self.spare < SPARE_PAGES_MAX {
-            self.spare += usize::from(self.taken[page] == 0);
-            return Arc::make_mut(&mut self.pages[page])[at].take().expect("the seat is taken");
+        if self.taken[page] == 0 {
+            self.spare.push_back(page);
+            if self.spare.len() > SPARE_PAGES_MAX
+                && let Some(oldest) = self.spare.pop_front()
+            {
+                self.pages[oldest] = Arc::default();
+            }
         }
-        let last = std::mem::take(&mut self.pages[page]);
-        // A checkpoint may be reading it.
-        let row = match Arc::try_unwrap(last) {
-            Ok(mut page) => page[at].take(),
-            Err(shared) => shared[at].clone(),
-        };
-        row.expect("the seat is taken")
+        row
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
@@ -153,8 +153,21 @@ mod tests {
             "as it stood"
         );
         let again: Vec<Seat> = (0..10_000).map(|row| slab.insert(row)).collect();
-        assert_eq!((slab.pages.len(), slab.len(), slab.spare), (pages, 10_000, 0));
+        assert_eq!((slab.pages.len(), slab.len(), slab.spare.len()), (pages, 10_000, 0));
         assert!(again.iter().zip(0..).all(|(seat, row)| *slab.get(*seat) == row));
+    }
+
+    #[test]
+    fn the_page_that_is_used_next_is_one_that_was_kept() {
+        let mut slab = Slab::default();
+        let crowd: Vec<Seat> = (0..10_000).map(|row| slab.insert(row)).collect();
+        crowd.iter().for_each(|seat| assert!(slab.remove(*seat) < 10_000));
+        for row in 0..1_000 {
+            let (page, _) = split(*slab.free.last().unwrap());
+            assert!(!slab.pages[page].is_empty(), "no page is made for one row");
+            let seat = slab.insert(row);
+            assert_eq!(slab.remove(seat), row);
+        }
     }
 
     proptest! {
@@ -174,8 +187,10 @@ mod tests {
             let mut expected: Vec<u32> = model.iter().map(|(_, row)| *row).collect();
             expected.sort_unstable();
             prop_assert_eq!(rows(&slab), expected);
-            let empty = slab.taken.iter().zip(&slab.pages).filter(|(taken, page)| **taken == 0 && !page.is_empty());
-            prop_assert_eq!(empty.count(), slab.spare);
+            let empty = |page: &usize| slab.taken[*page] == 0 && !slab.pages[*page].is_empty();
+            let mut spare: Vec<usize> = slab.spare.iter().copied().collect();
+            spare.sort_unstable();
+            prop_assert_eq!(spare, (0..slab.pages.len()).filter(empty).collect::<Vec<_>>());
         }
     }
 }

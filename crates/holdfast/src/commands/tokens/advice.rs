@@ -51,7 +51,9 @@ fn what_to_do(path: &str, name: &str, problem: &Value) -> Option<String> {
             "the token of that id here is another one: its owner, currency, quantity or the like differ"
         }
         "token-exists" => "if this repeats an issue, it is done; else take another --id",
-        "token-consumed" if path == "/tokens/issue" => "an id is used once: take another --id",
+        "token-consumed" if path == "/tokens/issue" => {
+            "if this repeats an issue, it was done, and spent since; else take another --id: each is used once"
+        }
         "unknown-token" if path.contains("after=") => "begin the list again, without --after",
         "contention" | "loading" | "too-many-waiters" | "busy" => {
             "nothing was done: try the same again in a moment"
@@ -61,6 +63,10 @@ fn what_to_do(path: &str, name: &str, problem: &Value) -> Option<String> {
         }
         "store-unavailable" | "no-answer" if path == "/tokens/consolidate" => {
             "it may have been done: see `holdfast tokens balance` first, for a repeat consolidates once more"
+        }
+        "store-unavailable" | "no-answer" if path == "/tokens/select" => {
+            "it may have been done: try the same again with the same --spender; without one, what is locked now is free when its \
+             lease ends"
         }
         "store-unavailable" | "no-answer" => {
             "it may have been done: try the same again with the same spender, nothing happens twice"
