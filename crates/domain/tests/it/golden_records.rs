@@ -305,7 +305,7 @@ fn only_the_hub_may_be_the_source_of_what_is_its_own() {
 
 #[test]
 fn reserved_bytes_must_be_zero() {
-    let reserved: [(&str, &[(usize, usize)]); 37] = [
+    let reserved: [(&str, &[(usize, usize)]); 38] = [
         ("prepare", &[(52, 56), (60, 64)]),
         ("fulfil by commit", &[(60, 64)]),
         ("abort", &[(26, 28)]),
