@@ -161,6 +161,15 @@ impl CheckoutRow {
         }
     }
 
+    /// Whether that side may still be asked for something: to take, or to give back what it has taken.
+    #[must_use]
+    pub const fn may_ask(&self, side: Side) -> bool {
+        match self.undo {
+            None => !matches!(self.side(side).said, Some(SideSaid::Refused)),
+            Some(_) => self.waits_for().has(side),
+        }
+    }
+
     /// What it waits for, as it is told to callers.
     #[must_use]
     pub const fn waits(&self) -> Waits {

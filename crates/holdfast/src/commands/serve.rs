@@ -219,13 +219,13 @@ async fn set_charging(shop: &ShopDesk, wanted: Option<ShopCharging>) -> anyhow::
         .context("cannot log what checkouts charge (shop.payment = \"transfers\")")
 }
 
-/// The oldest open checkout that waits for that side outside, and how many do.
+/// The oldest open checkout that may still ask that side outside for something, and how many do. One that has taken already
+/// counts: it may have to give back.
 async fn waiting_for(shop: &ShopDesk, side: Side) -> anyhow::Result<Option<(String, u64)>> {
     let (mut oldest, mut count, mut after) = (None, 0, None);
     loop {
         let page = shop.open_checkouts(None, after, PAGE_MAX).await.context("cannot read open checkouts")?;
-        let waits =
-            |row: &holdfast_domain::shop::CheckoutRow| row.outside.has(side) && row.waits_for().has(side);
+        let waits = |row: &holdfast_domain::shop::CheckoutRow| row.outside.has(side) && row.may_ask(side);
         for open in page.checkouts.iter().filter(|open| waits(&open.row)) {
             oldest.get_or_insert_with(|| open.row.order.to_string());
             count += 1;

@@ -129,6 +129,19 @@ mod tests {
     const PAY: Sides = Sides { pay: true, stock: false };
     const STOCK: Sides = Sides { pay: false, stock: true };
 
+    /// Who has taken is not waited for, and may yet have to give back: such a side must not be taken away.
+    #[test]
+    fn a_side_that_has_taken_may_still_be_asked() {
+        let both = Sides { pay: true, stock: true };
+        let may_ask = |undo| {
+            let open = view(both, PAY, undo).open.unwrap();
+            assert!(undo.is_some() || !open.waits_for().has(Side::Pay));
+            open.may_ask(Side::Pay)
+        };
+        assert!(may_ask(None) && may_ask(Some(PAY)));
+        assert!(!may_ask(Some(STOCK)), "it was decided, and nothing is asked of it");
+    }
+
     #[test]
     fn a_side_is_asked_what_the_checkout_waits_for() {
         let types = |view: &OrderView| {

@@ -142,7 +142,8 @@ mod tests {
     #[test]
     fn an_unknown_outcome_is_not_simply_tried_again() {
         let lost = r#"{"type":"/problems/no-answer","detail":"the outcome is unknown"}"#;
-        assert!(words("/tokens/select", lost).contains("try the same again with the same spender"));
+        assert!(words("/tokens/select", lost).contains("try the same again with the same --spender"));
+        assert!(words("/tokens/spend", lost).contains("try the same again with the same spender"));
         assert!(words("/tokens/issue", lost).contains("see `holdfast tokens list` first"));
         assert!(words("/tokens/consolidate", lost).contains("see `holdfast tokens balance` first"));
         let busy = r#"{"type":"/problems/busy","detail":"too much is waiting"}"#;
