@@ -1,8 +1,6 @@
 //! `POST /hub/batch`: thousands of records in one body. A body is taken whole or, with the first bad record
 //! named, not at all. `docs/batch.md` has the format.
 
-mod checkouts;
-
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -46,8 +44,7 @@ pub(crate) async fn batch(
     check_sources(&edge, caller, records.commands()).await?;
     // From here on the intake's own bounds hold.
     drop(room);
-    let mut outcomes = submit_records(&edge, records).await?;
-    checkouts::tell(&mut outcomes);
+    let outcomes = submit_records(&edge, records).await?;
     Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], batch::write_replies(&outcomes)).into_response())
 }
 

@@ -1,14 +1,16 @@
-//! Checkouts in batches: what a caller says and what it is told.
+//! Checkouts in batches: what a caller says.
 
 use holdfast_domain::command::Command;
-use holdfast_domain::records::batch::Reply;
+use holdfast_domain::records::CHECKOUT_ORDER_BYTES_MAX;
 use holdfast_domain::shop::limits::{DEADLINE_MS_DEFAULT, DEADLINE_MS_MAX};
-use holdfast_domain::shop::{CheckoutOrder, OrderId, ShopCommand, TrNum, Why};
+use holdfast_domain::shop::{CheckoutOrder, OrderId, ShopCommand};
 
 use crate::ClientError;
 
+pub use holdfast_domain::records::CheckoutReply;
+
 /// The longest id of an order that a batch record holds. Longer ones are checked out over HTTP.
-pub const ORDER_BYTES_MAX: usize = 47;
+pub const ORDER_BYTES_MAX: usize = CHECKOUT_ORDER_BYTES_MAX;
 
 /// Check an order out: its money and its stock are both taken, or neither is.
 ///
@@ -37,71 +39,6 @@ impl From<Checkout> for Command {
     }
 }
 
-/// How a checkout stands, as its reply tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CheckoutReply {
-    /// It is paid, by this try.
-    Paid {
-        /// The try.
-        tr: TrNum,
-    },
-    /// It was paid before; nothing was charged.
-    AlreadyPaid {
-        /// The try that paid it.
-        tr: TrNum,
-    },
-    /// It failed, and everything is given back.
-    Failed {
-        /// The try.
-        tr: TrNum,
-        /// Why.
-        why: Why,
-    },
-    /// It waits for a side that is outside. The same call later tells how it stands then.
-    Open {
-        /// The try.
-        tr: TrNum,
-        /// It has failed already, and what was taken is being given back.
-        cancelling: bool,
-    },
-    /// Nothing was tried: 3200 if there is no such order.
-    Refused {
-        /// Why.
-        code: u16,
-    },
-}
-
-impl CheckoutReply {
-    /// Reads the reply to a checkout; `None` if it is the reply to something else.
-    #[must_use]
-    pub fn from_reply(reply: &Reply) -> Option<CheckoutReply> {
-        let (standing, tr) = (reply.subject >> 32, reply.subject & u64::from(u32::MAX));
-        if reply.state.is_some() {
-            return None;
-        }
-        if (standing, tr) == (0, 0) && reply.code != 0 {
-            return Some(CheckoutReply::Refused { code: reply.code });
-        }
-        let tr = TrNum::try_from(tr).ok()?;
-        Some(match standing {
-            1 => CheckoutReply::Paid { tr },
-            2 => CheckoutReply::AlreadyPaid { tr },
-            3 => CheckoutReply::Open { tr, cancelling: false },
-            4 => CheckoutReply::Open { tr, cancelling: true },
-            other => {
-                let why = Why::ALL.into_iter().find(|why| other.checked_sub(16) == Some(*why as u64))?;
-                CheckoutReply::Failed { tr, why }
-            }
-        })
-    }
-
-    /// Whether the order is paid, by this call or before.
-    #[must_use]
-    pub const fn is_paid(&self) -> bool {
-        matches!(self, CheckoutReply::Paid { .. } | CheckoutReply::AlreadyPaid { .. })
-    }
-}
-
 /// Of the shop only a plain checkout goes into a batch.
 pub(crate) fn check(command: &ShopCommand) -> Result<(), ClientError> {
     let ShopCommand::Checkout(CheckoutOrder { order, deadline_ms, key }) = command else {
@@ -121,7 +58,6 @@ pub(crate) fn check(command: &ShopCommand) -> Result<(), ClientError> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_domain::money::Balance;
     use holdfast_domain::records::{self, UNIT};
     use holdfast_domain::shop::{IdempotencyKey, Whole};
     use holdfast_domain::tokens::Fingerprint;
@@ -130,10 +66,6 @@ mod tests {
 
     fn order(bytes: usize) -> OrderId {
         "o".repeat(bytes).parse().unwrap()
-    }
-
-    fn reply(code: u16, standing: u64, tr: u64) -> Reply {
-        Reply { state: None, code, reason: 0, subject: standing << 32 | tr, value: Balance::ZERO }
     }
 
     #[test]
@@ -159,22 +91,5 @@ mod tests {
         );
         let amount = Whole::ZERO;
         assert!(check(&ShopCommand::AddFunds { user: "u".parse().unwrap(), amount }).is_err());
-    }
-
-    #[test]
-    fn replies_have_the_numbers_of_the_docs() {
-        let tr = TrNum::FIRST;
-        let read = |code, standing| CheckoutReply::from_reply(&reply(code, standing, 1));
-        assert_eq!(read(0, 1), Some(CheckoutReply::Paid { tr }));
-        assert_eq!(read(0, 2), Some(CheckoutReply::AlreadyPaid { tr }));
-        assert_eq!(read(0, 3), Some(CheckoutReply::Open { tr, cancelling: false }));
-        assert_eq!(read(0, 4), Some(CheckoutReply::Open { tr, cancelling: true }));
-        for (standing, why) in (17..).zip(Why::ALL) {
-            assert_eq!(read(3100, standing), Some(CheckoutReply::Failed { tr, why }));
-        }
-        assert_eq!((read(0, 0), read(0, 5), read(0, 16), read(0, 22)), (None, None, None, None));
-        let refused = Some(CheckoutReply::Refused { code: 3200 });
-        assert_eq!(CheckoutReply::from_reply(&reply(3200, 0, 0)), refused);
-        assert_eq!(CheckoutReply::from_reply(&reply(0, 1, 0)), None, "there is no try 0");
     }
 }

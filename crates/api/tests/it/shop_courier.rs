@@ -181,7 +181,7 @@ async fn who_takes_too_late_is_asked_to_give_back_and_not_before_it_has_answered
             if shown["state"] == "not_paid" {
                 return shown;
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::task::yield_now().await;
         }
     };
     let shown = tokio::time::timeout(PATIENCE, settled).await.expect("it ends");

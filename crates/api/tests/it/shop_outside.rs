@@ -61,7 +61,7 @@ impl Shop {
                 if shown["state"] == state {
                     return shown;
                 }
-                tokio::time::sleep(Duration::from_millis(2)).await;
+                tokio::task::yield_now().await;
             }
         };
         tokio::time::timeout(Duration::from_secs(10), seen).await.expect("the state is reached")

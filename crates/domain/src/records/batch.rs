@@ -3,6 +3,7 @@
 //! Both bodies open with sixteen bytes: a magic, the version (u16), two zero bytes, the count (u32) and four zero
 //! bytes. A request then holds `count` records; a reply holds `count` replies of 32 bytes in the same order.
 
+use super::CheckoutReply;
 use crate::effects::Outcome;
 use crate::money::Balance;
 use crate::transfers::TransferState;
@@ -50,6 +51,9 @@ pub struct Reply {
 
 impl From<&Outcome> for Reply {
     fn from(outcome: &Outcome) -> Reply {
+        if let Some(told) = outcome.shop.as_deref().and_then(CheckoutReply::of) {
+            return told.to_reply();
+        }
         Reply {
             state: outcome.state,
             code: outcome.code.map_or(0, |code| code.number()),

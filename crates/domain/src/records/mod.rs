@@ -13,13 +13,16 @@
 
 mod admin;
 pub mod batch;
+mod checkout_reply;
 mod codec;
 mod sealed;
 mod shop;
 mod tokens;
 mod transfer;
 
+pub use checkout_reply::CheckoutReply;
 pub use sealed::{SealError, Sealed};
+pub use shop::CHECKOUT_ORDER_BYTES_MAX;
 pub(crate) use transfer::hash_of;
 
 use crate::command::Command;

@@ -25,8 +25,8 @@ use crate::shop::{
 };
 
 const FLAG_KEY: u8 = 1;
-/// The longest id that the unit of a checkout holds.
-const INLINE: usize = 47;
+/// The longest id of an order that the unit of a checkout holds, in bytes.
+pub const CHECKOUT_ORDER_BYTES_MAX: usize = 47;
 
 pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<ShopCommand, RecordError> {
     let (flags, source) = cursor.header();
@@ -91,13 +91,13 @@ fn read_checkout(flags: u8, cursor: &mut Cursor<'_>) -> Result<CheckoutOrder, Re
     let length = cursor.u32();
     let deadline_ms = deadline(cursor.u32())?;
     let [inline] = cursor.array();
-    let bytes: [u8; INLINE] = cursor.array();
+    let bytes: [u8; CHECKOUT_ORDER_BYTES_MAX] = cursor.array();
     let mut fields = Fields { rest: cursor.tail(length)? };
     let order = match usize::from(inline) {
-        0 if bytes != [0; INLINE] => return Err(bad("order", "is of no length and there")),
+        0 if bytes != [0; CHECKOUT_ORDER_BYTES_MAX] => return Err(bad("order", "is of no length and there")),
         0 => {
             let text = fields.text()?;
-            if text.len() <= INLINE {
+            if text.len() <= CHECKOUT_ORDER_BYTES_MAX {
                 return Err(bad("order", "is short enough for the unit and lies in the tail"));
             }
             parse(text)?
@@ -289,7 +289,7 @@ fn length_of(tail: &[u8]) -> [u8; 4] {
 fn write_checkout(CheckoutOrder { order, deadline_ms, key }: &CheckoutOrder, out: &mut Vec<u8>) {
     let mut tail = Vec::new();
     let order = order.as_str();
-    let inline = if order.len() <= INLINE { order } else { "" };
+    let inline = if order.len() <= CHECKOUT_ORDER_BYTES_MAX { order } else { "" };
     if inline.is_empty() {
         put_text(&mut tail, order);
     }

@@ -5,6 +5,7 @@ mod golden;
 mod measure;
 mod shop;
 mod tokens;
+mod voyage;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::Fingerprint;
 
+use super::voyage::{Voyage, effects_of, moves, recovered, run_all_jobs};
 use super::*;
 use crate::StoreCheck;
 
@@ -69,18 +70,6 @@ fn frame_of(now: Millis, wanted: &[Wish]) -> Frame {
     (now, std::iter::once(expire).chain(wanted.iter().map(command)).collect())
 }
 
-fn effects_of(store: &mut impl Store, number: u64, frame: &Frame) -> Effects {
-    let mut keys = Vec::new();
-    frame.1.iter().for_each(|command| command.each_key(&mut |key| keys.push(key)));
-    store.load(&mut keys.into_iter()).unwrap();
-    let base_offset = number * 1_000;
-    let input = FrameInput { base_offset, time: frame.0, order: PrepareOrder::Arrival, commands: &frame.1 };
-    let effects = decide(store, &input);
-    store.apply(&effects, frame.0);
-    store.settle(&effects);
-    effects
-}
-
 /// Users, items, open checkouts, keys.
 type AllRows = (Vec<UserRow>, Vec<ItemRow>, Vec<Arc<CheckoutRow>>, Vec<Arc<KeyRow>>);
 
@@ -111,50 +100,8 @@ fn same_shop(local: &mut LocalStore, plain: &MemoryStore) {
     local.settle(&Effects::default());
 }
 
-#[derive(Debug, Clone)]
-enum Move {
-    Frame(Vec<Wish>),
-    Begin,
-    RunJob(prop::sample::Index),
-    Whole,
-    Crash(u64),
-}
-
-fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let wish = (0..15_u8, 0..ORDERS, 0..60_u64);
-    let one = prop_oneof![
-        8 => prop::collection::vec(wish, 1..8).prop_map(Move::Frame),
-        1 => Just(Move::Begin),
-        3 => any::<prop::sample::Index>().prop_map(Move::RunJob),
-        3 => Just(Move::Whole),
-        1 => any::<u64>().prop_map(Move::Crash),
-    ];
-    prop::collection::vec(one, 1..80)
-}
-
-fn run_all_jobs(store: &mut LocalStore, waiting: &mut Vec<Job>) {
-    loop {
-        waiting.extend(std::iter::from_fn(|| store.take_job()));
-        if waiting.is_empty() {
-            return;
-        }
-        store.absorb(waiting.remove(0).run(&mut || {}).unwrap());
-    }
-}
-
-fn recovered(fs: &SimFs, log: &[Frame]) -> LocalStore {
-    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
-    let (from, mut store) = match recover(&shared, Path::new(DIR)).unwrap() {
-        Some(found) => {
-            found.remove_unneeded().unwrap();
-            (found.offset, found.store)
-        }
-        None => (0, empty_on(fs)),
-    };
-    for (number, frame) in (0..).zip(log).skip(from as usize) {
-        effects_of(&mut store, number, frame);
-    }
-    store
+fn wishes() -> impl Strategy<Value = Vec<Wish>> {
+    prop::collection::vec((0..15_u8, 0..ORDERS, 0..60_u64), 1..8)
 }
 
 /// A right store, from the log alone, with its own checkpoint at the end.
@@ -177,52 +124,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
     /// Whatever is checkpointed, merged and lost when: the shop is that of the plain store, and verify agrees.
     #[test]
-    fn the_shop_is_that_of_the_plain_store(moves in moves()) {
-        let mut fs = SimFs::new(3);
-        let mut local = empty_on(&fs);
-        let mut plain = MemoryStore::new(0);
-        let mut log: Vec<Frame> = vec![first_frame()];
-        effects_of(&mut local, 0, &log[0]);
-        effects_of(&mut plain, 0, &log[0]);
-        let mut waiting: Vec<Job> = Vec::new();
+    fn the_shop_is_that_of_the_plain_store(moves in moves(wishes(), 80)) {
+        let mut voyage = Voyage::new();
+        voyage.frame(first_frame());
         for one in moves {
-            match one {
-                Move::Frame(wanted) => {
-                    let number = log.len() as u64;
-                    log.push(frame_of(100 + 20 * number.cast_signed(), &wanted));
-                    let effects = effects_of(&mut local, number, &log[number as usize]);
-                    prop_assert_eq!(effects, effects_of(&mut plain, number, &log[number as usize]));
-                }
-                Move::Begin => drop(local.begin_checkpoint(log.len() as u64, vec![])),
-                Move::RunJob(which) => {
-                    waiting.extend(std::iter::from_fn(|| local.take_job()));
-                    if !waiting.is_empty() {
-                        let merges = |job: &Job| job.is_merge();
-                        let at = which.index(waiting.len());
-                        // Merges may run beside others; all else keeps its order.
-                        let at = if merges(&waiting[at]) { at } else { waiting.iter().position(|job| !merges(job)).unwrap() };
-                        let done = waiting.remove(at).run(&mut || {}).unwrap();
-                        local.absorb(done);
-                    }
-                }
-                Move::Whole => {
-                    run_all_jobs(&mut local, &mut waiting);
-                    prop_assert!(local.begin_checkpoint(log.len() as u64, vec![]));
-                    run_all_jobs(&mut local, &mut waiting);
-                }
-                Move::Crash(seed) => {
-                    waiting.clear();
-                    fs = fs.crash(seed);
-                    local = recovered(&fs, &log);
-                }
-            }
+            voyage.make(one, |number, wanted: &[Wish]| frame_of(100 + 20 * number.cast_signed(), wanted));
         }
-        same_shop(&mut local, &plain);
-        run_all_jobs(&mut local, &mut waiting);
-        prop_assert!(local.begin_checkpoint(log.len() as u64, vec![]) || local.newest_checkpoint() == Some(log.len() as u64));
-        run_all_jobs(&mut local, &mut waiting);
-        let right = derived(&log);
-        prop_assert_eq!(findings(&fs, log.len() as u64, &right), Vec::<String>::new());
+        same_shop(&mut voyage.local, &voyage.plain);
+        voyage.whole_checkpoint();
+        let Voyage { fs, plain, log, .. } = voyage;
+        prop_assert_eq!(findings(&fs, log.len() as u64, &derived(&log)), Vec::<String>::new());
         same_shop(&mut recovered(&fs, &log), &plain);
     }
 }

@@ -6,6 +6,7 @@ use holdfast_domain::tokens::{
 };
 use holdfast_domain::view::View;
 
+use super::voyage::{Voyage, effects_of, moves, recovered, run_all_jobs};
 use super::*;
 use crate::{StoreCheck, StoreReport};
 
@@ -76,51 +77,9 @@ fn frame_of(now: Millis, wanted: &[Wish]) -> Frame {
     (now, std::iter::once(expire).chain(rest).collect())
 }
 
-#[derive(Debug, Clone)]
-enum Move {
-    Frame(Vec<Wish>),
-    Begin,
-    RunJob(prop::sample::Index),
-    /// A checkpoint from its beginning to its end, with all merges that follow.
-    Whole,
-    Crash(u64),
-}
-
-fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let one = prop_oneof![
-        8 => wishes().prop_map(Move::Frame),
-        1 => Just(Move::Begin),
-        3 => any::<prop::sample::Index>().prop_map(Move::RunJob),
-        3 => Just(Move::Whole),
-        1 => any::<u64>().prop_map(Move::Crash),
-    ];
-    prop::collection::vec(one, 1..100)
-}
-
-fn run_all_jobs(store: &mut LocalStore, waiting: &mut Vec<Job>) {
-    loop {
-        waiting.extend(std::iter::from_fn(|| store.take_job()));
-        if waiting.is_empty() {
-            return;
-        }
-        store.absorb(waiting.remove(0).run(&mut || {}).unwrap());
-    }
-}
-
 fn checkpoint(store: &mut LocalStore, offset: u64) {
     assert!(store.begin_checkpoint(offset, vec![9; offset as usize]));
     run_all_jobs(store, &mut Vec::new());
-}
-
-fn effects_of(store: &mut impl Store, base_offset: u64, frame: &Frame) -> Effects {
-    let mut keys = Vec::new();
-    frame.1.iter().for_each(|command| command.each_key(&mut |key| keys.push(key)));
-    store.load(&mut keys.into_iter()).unwrap();
-    let input = FrameInput { base_offset, time: frame.0, order: PrepareOrder::Arrival, commands: &frame.1 };
-    let effects = decide(store, &input);
-    store.apply(&effects, frame.0);
-    store.settle(&effects);
-    effects
 }
 
 fn rows<S: Store>(
@@ -162,64 +121,19 @@ fn same_tokens(local: &mut LocalStore, plain: &MemoryStore) {
     assert!(spenders.iter().all(|name| local.spend(name).is_none()));
 }
 
-/// The store after a loss of power: a checkpoint, if there is one, and the log from there.
-fn recovered(fs: &SimFs, log: &[Frame]) -> LocalStore {
-    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
-    let (from, mut store) = match recover(&shared, Path::new(DIR)).unwrap() {
-        Some(found) => {
-            found.remove_unneeded().unwrap();
-            (found.offset, found.store)
-        }
-        None => (0, empty_on(fs)),
-    };
-    for (offset, frame) in (0..).zip(log).skip(from as usize) {
-        effects_of(&mut store, offset, frame);
-    }
-    store
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     /// Whatever is checkpointed, merged and lost when: tokens, locks and the past are those of the plain store.
     #[test]
-    fn tokens_are_those_of_the_plain_store(moves in moves()) {
-        let mut fs = SimFs::new(3);
-        let mut local = empty_on(&fs);
-        let mut plain = MemoryStore::new(0);
-        let mut log: Vec<Frame> = Vec::new();
-        let mut waiting: Vec<Job> = Vec::new();
+    fn tokens_are_those_of_the_plain_store(moves in moves(wishes(), 100)) {
+        let mut voyage = Voyage::new();
+        let frame_of = |number: u64, wanted: &[Wish]| frame_of(100 * (1 + number.cast_signed()), wanted);
         for one in moves {
-            match one {
-                Move::Frame(wanted) => {
-                    let offset = log.len() as u64;
-                    log.push(frame_of(100 * (1 + offset.cast_signed()), &wanted));
-                    let effects = effects_of(&mut local, offset, &log[offset as usize]);
-                    prop_assert_eq!(effects, effects_of(&mut plain, offset, &log[offset as usize]));
-                }
-                Move::Begin => drop(local.begin_checkpoint(log.len() as u64, vec![])),
-                Move::RunJob(which) => {
-                    waiting.extend(std::iter::from_fn(|| local.take_job()));
-                    let merge = waiting.iter().position(Job::is_merge).filter(|_| which.index(2) == 0);
-                    let next = merge.or_else(|| waiting.iter().position(|job| !job.is_merge()));
-                    if let Some(at) = next {
-                        let done = waiting.remove(at).run(&mut || {}).unwrap();
-                        local.absorb(done);
-                    }
-                }
-                Move::Whole => {
-                    local.begin_checkpoint(log.len() as u64, vec![]);
-                    run_all_jobs(&mut local, &mut waiting);
-                }
-                Move::Crash(seed) => {
-                    waiting.clear();
-                    drop(local);
-                    fs = fs.crash(seed);
-                    local = recovered(&fs, &log);
-                    same_tokens(&mut local, &plain);
-                }
+            if voyage.make(one, frame_of) {
+                same_tokens(&mut voyage.local, &voyage.plain);
             }
         }
-        same_tokens(&mut local, &plain);
+        same_tokens(&mut voyage.local, &voyage.plain);
     }
 }
 

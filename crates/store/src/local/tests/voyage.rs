@@ -1,0 +1,127 @@
+//! A store on its way through frames, checkpoints, merges and losses of power, beside the plain store.
+
+use holdfast_domain::effects::Effects;
+
+use super::*;
+
+/// What happens next. Wishes become a frame's commands.
+#[derive(Debug, Clone)]
+pub(super) enum Move<W> {
+    Frame(Vec<W>),
+    Begin,
+    RunJob(prop::sample::Index),
+    /// A checkpoint from its beginning to its end, with all merges that follow.
+    Whole,
+    Crash(u64),
+}
+
+pub(super) fn moves<W: std::fmt::Debug + Clone>(
+    wishes: impl Strategy<Value = Vec<W>>,
+    max: usize,
+) -> impl Strategy<Value = Vec<Move<W>>> {
+    let one = prop_oneof![
+        8 => wishes.prop_map(Move::Frame),
+        1 => Just(Move::Begin),
+        3 => any::<prop::sample::Index>().prop_map(Move::RunJob),
+        3 => Just(Move::Whole),
+        1 => any::<u64>().prop_map(Move::Crash),
+    ];
+    prop::collection::vec(one, 1..max)
+}
+
+pub(super) fn run_all_jobs(store: &mut LocalStore, waiting: &mut Vec<Job>) {
+    loop {
+        waiting.extend(std::iter::from_fn(|| store.take_job()));
+        if waiting.is_empty() {
+            return;
+        }
+        store.absorb(waiting.remove(0).run(&mut || {}).unwrap());
+    }
+}
+
+/// Decides the frame of that number and takes it over. Frames lie far enough apart for the records of each.
+pub(super) fn effects_of(store: &mut impl Store, number: u64, (time, commands): &Frame) -> Effects {
+    let mut keys = Vec::new();
+    commands.iter().for_each(|command| command.each_key(&mut |key| keys.push(key)));
+    store.load(&mut keys.into_iter()).unwrap();
+    let base_offset = number * 1_000;
+    let input = FrameInput { base_offset, time: *time, order: PrepareOrder::Arrival, commands };
+    let effects = decide(store, &input);
+    store.apply(&effects, *time);
+    store.settle(&effects);
+    effects
+}
+
+/// The store after a loss of power: a checkpoint, if there is one, and the log from there.
+pub(super) fn recovered(fs: &SimFs, log: &[Frame]) -> LocalStore {
+    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
+    let (from, mut store) = match recover(&shared, Path::new(DIR)).unwrap() {
+        Some(found) => {
+            found.remove_unneeded().unwrap();
+            (found.offset, found.store)
+        }
+        None => (0, empty_on(fs)),
+    };
+    for (number, frame) in (0..).zip(log).skip(from as usize) {
+        effects_of(&mut store, number, frame);
+    }
+    store
+}
+
+pub(super) struct Voyage {
+    pub(super) fs: SimFs,
+    pub(super) local: LocalStore,
+    pub(super) plain: MemoryStore,
+    pub(super) log: Vec<Frame>,
+    waiting: Vec<Job>,
+}
+
+impl Voyage {
+    pub(super) fn new() -> Voyage {
+        let fs = SimFs::new(3);
+        let (local, plain) = (empty_on(&fs), MemoryStore::new(0));
+        Voyage { fs, local, plain, log: Vec::new(), waiting: Vec::new() }
+    }
+
+    /// Both stores decide the frame, and alike.
+    pub(super) fn frame(&mut self, frame: Frame) {
+        let number = self.log.len() as u64;
+        let effects = effects_of(&mut self.local, number, &frame);
+        assert_eq!(effects, effects_of(&mut self.plain, number, &frame));
+        self.log.push(frame);
+    }
+
+    /// A checkpoint of all that was decided, from its beginning to its end.
+    pub(super) fn whole_checkpoint(&mut self) {
+        run_all_jobs(&mut self.local, &mut self.waiting);
+        let end = self.log.len() as u64;
+        assert!(self.local.begin_checkpoint(end, vec![]) || self.local.newest_checkpoint() == Some(end));
+        run_all_jobs(&mut self.local, &mut self.waiting);
+    }
+
+    /// Makes a move; `true` if it was a loss of power.
+    pub(super) fn make<W>(&mut self, one: Move<W>, frame_of: impl Fn(u64, &[W]) -> Frame) -> bool {
+        match one {
+            Move::Frame(wanted) => self.frame(frame_of(self.log.len() as u64, &wanted)),
+            Move::Begin => drop(self.local.begin_checkpoint(self.log.len() as u64, vec![])),
+            Move::RunJob(which) => {
+                self.waiting.extend(std::iter::from_fn(|| self.local.take_job()));
+                // Merges may overtake and be overtaken; all else keeps its order.
+                let merge = self.waiting.iter().position(Job::is_merge).filter(|_| which.index(2) == 0);
+                let next = merge.or_else(|| self.waiting.iter().position(|job| !job.is_merge()));
+                if let Some(at) = next {
+                    let done = self.waiting.remove(at).run(&mut || {}).unwrap();
+                    self.local.absorb(done);
+                }
+            }
+            Move::Whole => self.whole_checkpoint(),
+            Move::Crash(seed) => {
+                self.waiting.clear();
+                self.fs = self.fs.crash(seed);
+                self.local = recovered(&self.fs, &self.log);
+                return true;
+            }
+        }
+        false
+    }
+}
