@@ -128,3 +128,10 @@ pub(crate) fn median(rates: &[f64]) -> f64 {
 pub(crate) fn per(total: u64, count: u64) -> f64 {
     total as f64 / count.max(1) as f64
 }
+
+/// Counts by name, of one who drove added to those of all.
+pub(crate) fn add_counts(sums: &mut BTreeMap<String, u64>, parts: BTreeMap<String, u64>) {
+    for (name, count) in parts {
+        *sums.entry(name).or_default() += count;
+    }
+}

@@ -1,6 +1,7 @@
 //! The HTTP edge on a hub of its own.
 
 mod fspiop_takes_anything;
+mod guarded;
 mod hanging_up;
 mod overload;
 mod shop;

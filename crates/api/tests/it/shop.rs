@@ -4,16 +4,14 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{Method, Request, StatusCode};
-use holdfast_api::keys::{ID_BYTES, KeptKey, Keyring, Role, SECRET_BYTES};
-use holdfast_api::{Gate, router};
-use holdfast_domain::participants::Name;
+use axum::http::{Method, Request};
 use holdfast_hub::limits::HubOptions;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
+use crate::guarded::Guarded;
 use crate::tokens::World;
 
 const JSON: &str = "application/json";
@@ -476,16 +474,7 @@ async fn a_full_queue_is_told_in_both_dialects_with_a_time_to_wait() {
 #[tokio::test]
 async fn the_paths_are_the_operators() {
     let world = World::new();
-    let mut keys = Keyring::default();
-    let mut made = |role| {
-        let number = u8::try_from(keys.iter().count()).unwrap();
-        let (secret, key) = KeptKey::make(role, 0, [number; ID_BYTES], &[number; SECRET_BYTES]);
-        assert!(keys.add(key));
-        secret.reveal().to_owned()
-    };
-    let operator = made(Role::Operator);
-    let participant = made(Role::Participant(Name::new("fsp1").unwrap()));
-    let guarded = router(world.edge.clone().behind(Arc::new(Gate::new(Some(keys)))));
+    let guarded = Guarded::new(&world.edge);
     let document = holdfast_api::openapi::document();
     let mut looked_at = 0;
     for (path, verbs) in document["paths"].as_object().unwrap() {
@@ -498,16 +487,7 @@ async fn the_paths_are_the_operators() {
             path.split('/').map(|part| if part.starts_with('{') { "1" } else { part }).collect::<Vec<_>>();
         let uri = uri.join("/");
         for verb in verbs.as_object().unwrap().keys() {
-            let status = |key: Option<&str>| {
-                let request = Request::builder().method(&*verb.to_uppercase()).uri(&uri);
-                let request = key.into_iter().fold(request, |request, key| request.header("x-api-key", key));
-                let answer = guarded.clone().oneshot(request.body(Body::empty()).unwrap());
-                async { answer.await.unwrap().status() }
-            };
-            assert_eq!(status(None).await, StatusCode::UNAUTHORIZED, "{verb} {path}");
-            assert_eq!(status(Some(&participant)).await, StatusCode::FORBIDDEN, "{verb} {path}");
-            let known = status(Some(&operator)).await;
-            assert!(known != StatusCode::UNAUTHORIZED && known != StatusCode::FORBIDDEN, "{verb} {path}");
+            guarded.is_the_operators(&verb.to_uppercase(), &uri).await;
         }
     }
     assert_eq!(looked_at, 2 * 15 + 6);

@@ -6,9 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
-use holdfast_api::keys::{ID_BYTES, KeptKey, Keyring, Role, SECRET_BYTES};
-use holdfast_api::{Edge, Gate, router};
-use holdfast_domain::participants::Name;
+use holdfast_api::{Edge, router};
 use holdfast_hub::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Hub, HubHandle, Opened};
@@ -17,6 +15,8 @@ use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use tower::ServiceExt;
+
+use crate::guarded::Guarded;
 
 /// A hub and its paths.
 pub(crate) struct World {
@@ -405,16 +405,7 @@ async fn a_full_queue_is_told_as_a_problem_with_a_time_to_wait() {
 #[tokio::test]
 async fn the_paths_are_the_operators() {
     let world = World::new();
-    let mut keys = Keyring::default();
-    let mut made = |role| {
-        let number = u8::try_from(keys.iter().count()).unwrap();
-        let (secret, key) = KeptKey::make(role, 0, [number; ID_BYTES], &[number; SECRET_BYTES]);
-        assert!(keys.add(key));
-        secret.reveal().to_owned()
-    };
-    let operator = made(Role::Operator);
-    let participant = made(Role::Participant(Name::new("fsp1").unwrap()));
-    let guarded = router(world.edge.clone().behind(Arc::new(Gate::new(Some(keys)))));
+    let guarded = Guarded::new(&world.edge);
     for (method, path) in [
         ("POST", "/tokens/issue"),
         ("POST", "/tokens/select"),
@@ -428,15 +419,7 @@ async fn the_paths_are_the_operators() {
         ("POST", "/tokens/locks/p/renew"),
         ("DELETE", "/tokens/locks/p"),
     ] {
-        let status = |key: Option<&str>| {
-            let request = Request::builder().method(method).uri(path);
-            let request = key.into_iter().fold(request, |request, key| request.header("x-api-key", key));
-            let answer = guarded.clone().oneshot(request.body(Body::empty()).unwrap());
-            async { answer.await.unwrap().status() }
-        };
-        assert_eq!(status(None).await, StatusCode::UNAUTHORIZED, "{method} {path}");
-        assert_eq!(status(Some(&participant)).await, StatusCode::FORBIDDEN, "{method} {path}");
-        let known = status(Some(&operator)).await;
+        let known = guarded.is_the_operators(method, path).await;
         assert!(known == StatusCode::BAD_REQUEST || known == StatusCode::OK, "{method} {path}: {known}");
     }
 }

@@ -22,7 +22,7 @@ use crate::drive::{micros, new_histogram};
 use crate::line::{Line, Lost};
 use crate::options::Pace;
 use crate::pace::{Pacer, Starts, length};
-use crate::report::{Percentiles, per};
+use crate::report::{Percentiles, add_counts, per};
 use crate::tokens::load::refusal;
 
 /// Connections that count the shop at the end.
@@ -127,15 +127,9 @@ impl Tally {
         self.checkouts += other.checkouts;
         self.paid += other.paid;
         self.paid_before += other.paid_before;
-        for (sums, parts) in [
-            (&mut self.failed, other.failed),
-            (&mut self.refused, other.refused),
-            (&mut self.errors, other.errors),
-        ] {
-            for (name, count) in parts {
-                *sums.entry(name).or_default() += count;
-            }
-        }
+        add_counts(&mut self.failed, other.failed);
+        add_counts(&mut self.refused, other.refused);
+        add_counts(&mut self.errors, other.errors);
         self.checkout_us.add(&other.checkout_us).expect("all histograms have the same bounds");
     }
 

@@ -29,18 +29,42 @@ enum What {
     Checkout(Checkout),
 }
 
-/// Two-phase payments between participants that are made for the run.
-///
-/// Without --rate each payment begins when another has ended (closed loop). With --rate payments begin at their own
-/// places in time and latencies count from there.
+/// The hub that is driven, and who reads what it did.
 #[derive(Debug, clap::Args)]
-struct Transfers {
+struct Hub {
     /// The hub
     #[arg(long, default_value = "http://127.0.0.1:4000", env = "HOLDFAST_URL")]
     url: String,
     /// An operator's key, where the hub asks for one
     #[arg(long, env = "HOLDFAST_KEY", hide_env_values = true)]
     key: Option<String>,
+    /// Who reads the figures
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+impl Hub {
+    fn address(&self) -> anyhow::Result<String> {
+        Ok(address_of(&self.url).map_err(BadInput::from)?)
+    }
+
+    fn print(&self, report: &(impl std::fmt::Display + serde::Serialize)) -> anyhow::Result<()> {
+        match self.output {
+            Output::Text => print!("{report}"),
+            Output::Json => println!("{}", serde_json::to_string_pretty(report)?),
+        }
+        Ok(())
+    }
+}
+
+/// Two-phase payments between participants that are made for the run.
+///
+/// Without --rate each payment begins when another has ended (closed loop). With --rate payments begin at their own
+/// places in time and latencies count from there.
+#[derive(Debug, clap::Args)]
+struct Transfers {
+    #[command(flatten)]
+    hub: Hub,
     /// Payments per second (open loop)
     #[arg(long)]
     rate: Option<u64>,
@@ -68,9 +92,6 @@ struct Transfers {
     /// From where names, ids and amounts come [default: another one each time]
     #[arg(long)]
     seed: Option<u64>,
-    /// Who reads the figures
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
 }
 
 /// Selections of tokens, each followed by its spend or release, from wallets that are made for the run.
@@ -80,12 +101,8 @@ struct Transfers {
 /// wallets must have what was issued to them.
 #[derive(Debug, clap::Args)]
 struct Tokens {
-    /// The hub
-    #[arg(long, default_value = "http://127.0.0.1:4000", env = "HOLDFAST_URL")]
-    url: String,
-    /// An operator's key, where the hub asks for one
-    #[arg(long, env = "HOLDFAST_KEY", hide_env_values = true)]
-    key: Option<String>,
+    #[command(flatten)]
+    hub: Hub,
     /// Rounds per second (open loop)
     #[arg(long)]
     rate: Option<u64>,
@@ -116,9 +133,6 @@ struct Tokens {
     /// From where names and amounts come [default: another one each time]
     #[arg(long)]
     seed: Option<u64>,
-    /// Who reads the figures
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -132,8 +146,8 @@ enum Then {
 impl Tokens {
     fn run(self) -> anyhow::Result<()> {
         let report = load_tokens(&TokenLoadOptions {
-            address: address_of(&self.url).map_err(BadInput::from)?,
-            api_key: self.key,
+            address: self.hub.address()?,
+            api_key: self.hub.key.clone(),
             pace: self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
             in_flight: self.in_flight,
             seconds: self.seconds,
@@ -150,10 +164,7 @@ impl Tokens {
             progress: true,
         })
         .map_err(told)?;
-        match self.output {
-            Output::Text => print!("{report}"),
-            Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
-        }
+        self.hub.print(&report)?;
         match &report.worth_found {
             Some(found) if *found == report.worth_issued => Ok(()),
             Some(_) => Err(AlreadySaid.into()),
@@ -170,12 +181,8 @@ impl Tokens {
 /// At the end the credit that is gone must be the price of the units that are gone.
 #[derive(Debug, clap::Args)]
 struct Checkout {
-    /// The hub
-    #[arg(long, default_value = "http://127.0.0.1:4000", env = "HOLDFAST_URL")]
-    url: String,
-    /// An operator's key, where the hub asks for one
-    #[arg(long, env = "HOLDFAST_KEY", hide_env_values = true)]
-    key: Option<String>,
+    #[command(flatten)]
+    hub: Hub,
     /// Checkouts per second (open loop)
     #[arg(long)]
     rate: Option<u64>,
@@ -203,16 +210,13 @@ struct Checkout {
     /// Replace users, items and orders that have the numbers of this run
     #[arg(long)]
     replace: bool,
-    /// Who reads the figures
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
 }
 
 impl Checkout {
     fn run(self) -> anyhow::Result<()> {
         let report = load_checkouts(&CheckoutLoadOptions {
-            address: address_of(&self.url).map_err(BadInput::from)?,
-            api_key: self.key,
+            address: self.hub.address()?,
+            api_key: self.hub.key.clone(),
             pace: self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
             in_flight: self.in_flight,
             seconds: self.seconds,
@@ -225,10 +229,7 @@ impl Checkout {
             progress: true,
         })
         .map_err(told)?;
-        match self.output {
-            Output::Text => print!("{report}"),
-            Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
-        }
+        self.hub.print(&report)?;
         match report.trouble {
             Some(_) => Err(AlreadySaid.into()),
             None => Ok(()),
@@ -248,27 +249,22 @@ impl Load {
 
 impl Transfers {
     fn run(self) -> anyhow::Result<()> {
-        let flags = self;
-        let address = address_of(&flags.url).map_err(BadInput::from)?;
         let LoadEnd { report, trouble } = load_transfers(&LoadOptions {
-            address,
-            api_key: flags.key,
-            pace: flags.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
-            in_flight: flags.in_flight,
-            connections: flags.connections,
-            seconds: flags.seconds,
-            payments: flags.payments,
-            abort_percent: flags.abort_percent,
-            expire_percent: flags.expire_percent,
-            accounts: flags.accounts,
-            seed: flags.seed.unwrap_or_else(rand::random),
+            address: self.hub.address()?,
+            api_key: self.hub.key.clone(),
+            pace: self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
+            in_flight: self.in_flight,
+            connections: self.connections,
+            seconds: self.seconds,
+            payments: self.payments,
+            abort_percent: self.abort_percent,
+            expire_percent: self.expire_percent,
+            accounts: self.accounts,
+            seed: self.seed.unwrap_or_else(rand::random),
             progress: true,
         })
         .map_err(told)?;
-        match flags.output {
-            Output::Text => print!("{report}"),
-            Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
-        }
+        self.hub.print(&report)?;
         match trouble {
             Some(error) => Err(anyhow::Error::from(error)
                 .context("the hub could not be asked for its own counts at the end")),

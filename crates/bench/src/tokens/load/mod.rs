@@ -34,7 +34,7 @@ use crate::drive::{micros, new_histogram};
 use crate::line::{Line, Lost};
 use crate::options::Pace;
 use crate::pace::{Pacer, Starts, length};
-use crate::report::{Percentiles, per};
+use crate::report::{Percentiles, add_counts, per};
 pub(crate) use requests::refusal;
 use requests::{Balance, Requests, Selected};
 
@@ -177,11 +177,8 @@ impl Tally {
         self.done += other.done;
         self.selections += other.selections;
         self.inputs += other.inputs;
-        for (sums, parts) in [(&mut self.refused, other.refused), (&mut self.errors, other.errors)] {
-            for (name, count) in parts {
-                *sums.entry(name).or_default() += count;
-            }
-        }
+        add_counts(&mut self.refused, other.refused);
+        add_counts(&mut self.errors, other.errors);
         for (sum, part) in [
             (&mut self.round_us, &other.round_us),
             (&mut self.select_us, &other.select_us),
