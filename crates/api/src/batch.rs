@@ -11,16 +11,22 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Outcome;
 use holdfast_domain::records::{SealError, Sealed, batch};
-use holdfast_hub::Refusal;
+use holdfast_domain::shop::{OrderId, ShopCommand, ShopOutcome, ShopRefusal};
+use holdfast_hub::shop::CheckoutRequest;
+use holdfast_hub::{Refusal, ShopError};
 
 use crate::Edge;
 use crate::calls::submit_records;
 use crate::error::ApiError;
 use crate::gate::{Caller, check_sources};
-use crate::limits::{BATCH_BODY_MAX, BODY_PERMIT_BYTES, BODY_READ_MAX};
+use crate::limits::{BATCH_BODY_MAX, BATCH_CHECKOUTS_TOGETHER, BODY_PERMIT_BYTES, BODY_READ_MAX};
+use crate::shop::{Failure, answered};
 
 /// Takes a batch and answers when all of it is decided and durable.
 pub(crate) async fn batch(
@@ -44,8 +50,54 @@ pub(crate) async fn batch(
     check_sources(&edge, caller, records.commands()).await?;
     // From here on the intake's own bounds hold.
     drop(room);
-    let outcomes = submit_records(&edge, records).await?;
+    let checkouts = checkouts_of(records.commands());
+    let mut outcomes = submit_records(&edge, records).await?;
+    pay_with_tokens(&edge, checkouts, &mut outcomes).await;
     Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], batch::write_replies(&outcomes)).into_response())
+}
+
+/// Which of a batch are checkouts: their places, orders and deadlines.
+fn checkouts_of(commands: &[Command]) -> Vec<(usize, OrderId, u32)> {
+    let checkout = |(at, command): (usize, &Command)| match command {
+        Command::Shop(command) => match &**command {
+            ShopCommand::Checkout(checkout) => Some((at, checkout.order.clone(), checkout.deadline_ms)),
+            _ => None,
+        },
+        _ => None,
+    };
+    commands.iter().enumerate().filter_map(checkout).collect()
+}
+
+/// Where tokens pay, a record of a batch names none: the log has refused it, and it is asked for anew with tokens that the hub
+/// chooses. One that cannot be asked for keeps its refusal, and nothing was tried of it.
+async fn pay_with_tokens(edge: &Edge, checkouts: Vec<(usize, OrderId, u32)>, outcomes: &mut [Outcome]) {
+    let wants = |outcome: &Outcome| {
+        let shop = outcome.shop.as_deref();
+        matches!(shop, Some(ShopOutcome::Refused(ShopRefusal::ChooseTokens { .. })))
+    };
+    let refused = checkouts.into_iter().filter(|(at, ..)| outcomes.get(*at).is_some_and(wants));
+    let mut waiting: Vec<_> = refused.collect();
+    while !waiting.is_empty() {
+        let mut together = JoinSet::new();
+        for (at, order, deadline_ms) in waiting.drain(..waiting.len().min(BATCH_CHECKOUTS_TOGETHER)) {
+            let desk = edge.hub.shop().clone();
+            let request = CheckoutRequest {
+                deadline_ms: Some(deadline_ms),
+                wait_ms: Some(0),
+                ..CheckoutRequest::new(order)
+            };
+            together.spawn(async move { (at, answered(desk.checkout(request)).await) });
+        }
+        while let Some(joined) = together.join_next().await {
+            let Ok((at, answer)) = joined else { continue };
+            let told = match answer {
+                Ok(answer) => ShopOutcome::Checkout(answer),
+                Err(Failure::Shop(ShopError::Refused(refusal))) => ShopOutcome::Refused(refusal),
+                Err(_) => continue,
+            };
+            outcomes[at].shop = Some(Arc::new(told));
+        }
+    }
 }
 
 /// A media type of our own cannot be sent by a foreign page without asking first.

@@ -7,7 +7,7 @@
 use crate::effects::{DeadLetterReason, Effects, Outcome, PositionChange, StateChange};
 
 /// Which rules these are. Raised whenever a change makes an old frame decide differently.
-pub const RULES_VERSION: u32 = 1;
+pub const RULES_VERSION: u32 = 2;
 
 impl Effects {
     /// Appends the canonical bytes of these effects to `out`.

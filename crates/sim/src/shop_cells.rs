@@ -11,7 +11,7 @@ use crate::tally::Tally;
 use crate::witness::Decided;
 
 /// What a soak must have met: the command, and how it ended.
-pub const EXPECTED: [(&str, &str); 45] = [
+pub const EXPECTED: [(&str, &str); 46] = [
     ("user", "done"),
     ("user", "exists"),
     ("item", "done"),
@@ -20,6 +20,7 @@ pub const EXPECTED: [(&str, &str); 45] = [
     ("order", "exists"),
     ("init", "done"),
     ("init", "not now"),
+    ("init", "checkouts open"),
     ("add item", "done"),
     ("add item", "unknown"),
     ("add item", "not now"),
@@ -168,11 +169,14 @@ const fn refused(refusal: &ShopRefusal) -> &'static str {
         ShopRefusal::Exists { .. } => "exists",
         ShopRefusal::InsufficientCredit { .. } | ShopRefusal::InsufficientStock { .. } => "insufficient",
         ShopRefusal::NotNow { .. } => "not now",
+        ShopRefusal::CheckoutsOpen { .. } => "checkouts open",
+        ShopRefusal::Replaced(_) => "replaced",
         ShopRefusal::KeyReused => "key of another request",
         ShopRefusal::NotOutside(_) => "not outside",
         ShopRefusal::TooLarge(_)
         | ShopRefusal::Full { .. }
         | ShopRefusal::TriesUsedUp(_)
         | ShopRefusal::Invalid(_) => "invalid",
+        ShopRefusal::ChooseTokens { .. } => "tokens to be chosen anew",
     }
 }

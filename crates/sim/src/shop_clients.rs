@@ -197,7 +197,7 @@ impl ShopClients {
             };
             IdempotencyKey { key: key.into(), body: Fingerprint(body) }
         });
-        ShopCommand::Checkout(CheckoutOrder { order, deadline_ms: deadline(random), key })
+        ShopCommand::Checkout(CheckoutOrder { order, deadline_ms: deadline(random), key, chosen: None })
     }
 
     fn add_item(&self, order: OrderId, random: &mut Random) -> ShopCommand {

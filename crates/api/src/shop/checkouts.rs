@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::{CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
+use holdfast_domain::shop::{Charge, CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
 use holdfast_hub::ShopError;
 use holdfast_hub::shop::CheckoutState;
 use holdfast_hub::shop::limits::PAGE_MAX;
@@ -70,6 +70,11 @@ fn shown(order: &OrderRow, open: Option<&CheckoutRow>, now: Millis) -> Map<Strin
     }
     if let Some(open) = open {
         add("startedAt", json!(times::format(open.started_at)));
+        match open.charge {
+            None => {}
+            Some(Charge::Transfer { transfer, .. }) => drop(add("transfer", json!(transfer.to_string()))),
+            Some(Charge::Tokens { spender }) => drop(add("spender", json!(spender.to_string()))),
+        }
         standing::add_waits(&mut members, &open.waits(), now);
     }
     members

@@ -49,7 +49,7 @@ impl Dialect for Course {
             | Failure::Number(_)
             | Failure::Failed { .. }
             | Failure::Shop(ShopError::Refused(_)) => StatusCode::BAD_REQUEST,
-            Failure::Shop(ShopError::Hub(_) | ShopError::Unreadable(_))
+            Failure::Shop(ShopError::Hub(_) | ShopError::Unreadable(_) | ShopError::Vault(_))
             | Failure::Open { .. }
             | Failure::NoAnswer => failure.kind().0,
         };

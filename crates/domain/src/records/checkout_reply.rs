@@ -122,6 +122,8 @@ const fn code_of_failure(why: Why) -> ErrorCode {
 const fn code_of(refusal: &ShopRefusal) -> ErrorCode {
     match refusal {
         ShopRefusal::UnknownOrder(_) => ErrorCode::IdNotFound,
+        // Nothing was tried, and the same call may succeed.
+        ShopRefusal::ChooseTokens { .. } => ErrorCode::InternalServerError,
         _ => ErrorCode::ValidationError,
     }
 }

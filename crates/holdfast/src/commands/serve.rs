@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use holdfast_api::callbacks::{CallbackMemory, Callbacks};
 use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_api::{Edge, FileBudget, Gate, RateLimit, ServeOptions, ShopAddresses, ShopCalls, tls};
-use holdfast_domain::shop::{ByTransfers, Charging, Secret, Side};
+use holdfast_domain::shop::{ByTokens, ByTransfers, Charging, Secret, Side};
 use holdfast_hub::clock::SystemClock;
 use holdfast_hub::shop::ShopDesk;
 use holdfast_hub::shop::limits::PAGE_MAX;
@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::BadInput;
-use crate::config::{ConfigOptions, Rate, Settings, ShopCharging};
+use crate::config::{ConfigOptions, Rate, Settings, ShopCharging, ShopPayee};
 
 /// Run the hub: one process with its own log files, nothing else to install. It is not replicated.
 ///
@@ -156,8 +156,9 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     let vault = hub.handle();
     let ending = async move {
         asked.await;
-        // Whoever waits for tokens would hold up the end.
+        // Whoever waits for tokens, or for a checkout, would hold up the end.
         vault.tokens().end_waiting();
+        vault.shop().end_waiting();
     };
     holdfast_api::serve(listener, router, options, ending).await;
     following.abort();
@@ -203,7 +204,11 @@ async fn set_sides(shop: &ShopDesk, addresses: &ShopAddresses) -> anyhow::Result
 async fn set_charging(shop: &ShopDesk, wanted: Option<ShopCharging>) -> anyhow::Result<()> {
     let charging = match wanted {
         None => Charging::Credit,
-        Some(ShopCharging { payee: name, currency, unit }) => {
+        Some(ShopCharging { payee: ShopPayee::Wallet { name, unit }, currency }) => {
+            let secret = Secret(rand::random());
+            Charging::Tokens(ByTokens { wallet: name.into(), currency, unit, secret })
+        }
+        Some(ShopCharging { payee: ShopPayee::Participant { name, unit }, currency }) => {
             let found = shop.participant(name).await.context("cannot read participants")?;
             let payee = found.with_context(|| {
                 format!(
@@ -214,9 +219,7 @@ async fn set_charging(shop: &ShopDesk, wanted: Option<ShopCharging>) -> anyhow::
             Charging::Transfers(ByTransfers { payee, currency, unit, secret: Secret(rand::random()) })
         }
     };
-    shop.set_charging(charging)
-        .await
-        .context("cannot log what checkouts charge (shop.payment = \"transfers\")")
+    shop.set_charging(charging).await.context("cannot log what checkouts charge (shop.payment)")
 }
 
 /// The oldest open checkout that may still ask that side outside for something, and how many do. One that has taken already

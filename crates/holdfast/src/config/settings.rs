@@ -17,7 +17,7 @@ use holdfast_hub::shop::ShopOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
 
 use super::layers::InForce;
-use super::value::{TRANSFERS, Value, read_url};
+use super::value::{TOKENS, TRANSFERS, Value, read_url};
 
 /// The keys file in the data directory, where no other is named.
 const KEYS_FILE: &str = "keys.toml";
@@ -43,12 +43,18 @@ pub(crate) struct Settings {
     pub(crate) charging: Option<ShopCharging>,
 }
 
-/// Checkouts charge positions: who is paid, and how much one of the shop's whole numbers is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Checkouts charge positions or tokens: who is paid, and how much one of the shop's whole numbers is.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShopCharging {
-    pub(crate) payee: Name,
+    pub(crate) payee: ShopPayee,
     pub(crate) currency: Currency,
-    pub(crate) unit: Amount,
+}
+
+/// Who is paid for orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ShopPayee {
+    Participant { name: Name, unit: Amount },
+    Wallet { name: String, unit: u64 },
 }
 
 /// Requests per second, and at once.
@@ -159,21 +165,32 @@ impl Settings {
 }
 
 fn read_charging(all: &InForce) -> anyhow::Result<Option<ShopCharging>> {
-    if all.text("shop.payment") != TRANSFERS {
+    let payment = all.text("shop.payment");
+    if ![TRANSFERS, TOKENS].contains(&payment) {
         return Ok(None);
     }
     let text = |key: &str| match all.value(key) {
-        Value::Unset => bail!("shop.payment is {TRANSFERS}, and {key} is not set: it says who is paid"),
+        Value::Unset => bail!("shop.payment is {payment}, and {key} is not set: it says who is paid"),
         _ => Ok(all.text(key).to_owned()),
     };
-    let payee = text("shop.payee")?;
-    let Some(payee) = Name::new(&payee) else { bail!("shop.payee: '{payee}' is not a participant's name") };
     let currency = text("shop.currency")?.parse().context("shop.currency")?;
     let unit: Amount = all.text("shop.unit").parse().context("shop.unit")?;
     if unit <= Amount::ZERO {
         bail!("shop.unit must be worth more than zero");
     }
-    Ok(Some(ShopCharging { payee, currency, unit }))
+    let payee = if payment == TOKENS {
+        let name = text("shop.wallet")?;
+        holdfast_tokens::check_name("the shop's wallet", &name).context("shop.wallet")?;
+        let Some(unit) = unit.whole_units() else {
+            bail!("shop.unit: {unit} is not a whole number, and shop.payment is {TOKENS}: tokens are whole");
+        };
+        ShopPayee::Wallet { name, unit }
+    } else {
+        let name = text("shop.payee")?;
+        let Some(name) = Name::new(&name) else { bail!("shop.payee: '{name}' is not a participant's name") };
+        ShopPayee::Participant { name, unit }
+    };
+    Ok(Some(ShopCharging { payee, currency }))
 }
 
 fn read_indexes(list: &str) -> anyhow::Result<TokenIndexes> {
@@ -268,8 +285,9 @@ mod tests {
         let transfers = ("shop.payment", "transfers");
         let (payee, currency) = (("shop.payee", "shopfsp"), ("shop.currency", "EUR"));
         let settings = read(&[transfers, payee, currency, ("shop.unit", "0.01")]).unwrap();
-        let charging = settings.charging.unwrap();
-        assert_eq!((charging.payee.as_str(), charging.unit), ("shopfsp", Amount(100)));
+        let name = Name::new("shopfsp").unwrap();
+        let paid = ShopPayee::Participant { name, unit: Amount(100) };
+        assert_eq!(settings.charging.unwrap().payee, paid);
         assert_eq!(settings.shop, ShopAddresses::default(), "nobody is called");
         assert!(read(&[payee, currency]).unwrap().charging.is_none());
         let why = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
@@ -279,6 +297,24 @@ mod tests {
         assert!(why(&[transfers, ("shop.payee", "?"), currency]).contains("shop.payee"));
         for unit in ["0", "-1", "0.00001", "x"] {
             assert!(why(&[transfers, payee, currency, ("shop.unit", unit)]).contains("shop.unit"), "{unit}");
+        }
+    }
+
+    #[test]
+    fn who_charges_tokens_says_whose_wallet_is_paid() {
+        let (tokens, currency) = (("shop.payment", "tokens"), ("shop.currency", "EUR"));
+        let wallet = ("shop.wallet", "the shop");
+        let paid = |unit| ShopPayee::Wallet { name: "the shop".to_owned(), unit };
+        let settings = read(&[tokens, wallet, currency]).unwrap();
+        assert_eq!(settings.charging.unwrap().payee, paid(1));
+        assert_eq!(settings.shop, ShopAddresses::default(), "nobody is called");
+        let settings = read(&[tokens, wallet, currency, ("shop.unit", "100")]).unwrap();
+        assert_eq!(settings.charging.unwrap().payee, paid(100));
+        let why = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
+        assert!(why(&[tokens, currency]).contains("shop.wallet is not set"));
+        assert!(why(&[tokens, wallet]).contains("shop.currency is not set"));
+        for unit in ["0", "-1", "0.5", "x"] {
+            assert!(why(&[tokens, wallet, currency, ("shop.unit", unit)]).contains("shop.unit"), "{unit}");
         }
     }
 

@@ -72,9 +72,17 @@ struct Waited {
     waiters: usize,
 }
 
+/// All who wait.
+#[derive(Default)]
+struct Waiting {
+    orders: HashMap<OrderId, Waited>,
+    /// The hub is ending, and nobody is to wait any more.
+    is_over: bool,
+}
+
 /// Follows durable frames.
 pub(crate) struct ShopFeed {
-    waited: Mutex<HashMap<OrderId, Waited>>,
+    waiting: Mutex<Waiting>,
     /// `None`: the hub is ending.
     events: Mutex<Option<broadcast::Sender<Arc<[ShopEvent]>>>>,
     meters: Meters,
@@ -101,13 +109,13 @@ impl Default for ShopFeed {
             repeats: counter!("holdfast_checkout_repeats_total"),
         };
         let (events, _) = broadcast::channel(FRAMES_BEHIND_MAX);
-        ShopFeed { waited: Mutex::default(), events: Mutex::new(Some(events)), meters }
+        ShopFeed { waiting: Mutex::default(), events: Mutex::new(Some(events)), meters }
     }
 }
 
 impl ShopFeed {
-    fn waited(&self) -> MutexGuard<'_, HashMap<OrderId, Waited>> {
-        self.waited.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn listen(&self) -> ShopEvents {
@@ -118,8 +126,13 @@ impl ShopFeed {
 
     /// Ends of this order's open checkouts from now on, until the waiter is dropped.
     pub(super) fn wait_for(self: &Arc<ShopFeed>, order: &OrderId) -> Waiter {
-        let mut waited = self.waited();
-        let ended = match waited.entry(order.clone()) {
+        let mut waiting = self.waiting();
+        if waiting.is_over {
+            // Nobody holds the other end: the wait is over at once.
+            let (_, ended) = watch::channel(None);
+            return Waiter { feed: Arc::clone(self), order: order.clone(), ended, is_counted: false };
+        }
+        let ended = match waiting.orders.entry(order.clone()) {
             Entry::Occupied(mut there) => {
                 there.get_mut().waiters += 1;
                 there.get().ended.subscribe()
@@ -130,7 +143,7 @@ impl ShopFeed {
                 receiver
             }
         };
-        Waiter { feed: Arc::clone(self), order: order.clone(), ended }
+        Waiter { feed: Arc::clone(self), order: order.clone(), ended, is_counted: true }
     }
 
     /// Takes in what a durable frame did.
@@ -141,7 +154,7 @@ impl ShopFeed {
             _ => None,
         });
         for end in closed {
-            if let Some(waited) = self.waited().get(&end.order) {
+            if let Some(waited) = self.waiting().orders.get(&end.order) {
                 waited.ended.send_replace(Some(end.answer));
             }
         }
@@ -192,9 +205,16 @@ impl ShopFeed {
         }
     }
 
-    /// Nothing will come any more: who waits is told by its waiter's end.
+    /// Nobody waits any more, now or later: who does is told by its waiter's end.
+    pub(crate) fn end_waiting(&self) {
+        let mut waiting = self.waiting();
+        waiting.is_over = true;
+        waiting.orders.clear();
+    }
+
+    /// Nothing will come any more.
     pub(crate) fn end(&self) {
-        self.waited().clear();
+        self.end_waiting();
         self.events.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
@@ -227,20 +247,29 @@ pub(super) struct Waiter {
     feed: Arc<ShopFeed>,
     order: OrderId,
     ended: watch::Receiver<Ended>,
+    /// It is one of those whom the feed counts.
+    is_counted: bool,
 }
 
 impl Waiter {
-    /// How that try, or a later one, ended; `None`: the hub is ending.
+    /// How that try, or a later one, ended; `None`: the hub is ending, and it is not worth waiting.
     pub(super) async fn end_of(&mut self, tr: TrNum) -> Option<CheckoutAnswer> {
         let is_it = |ended: &Ended| ended.is_some_and(|answer| answer.tr() >= tr);
         self.ended.wait_for(is_it).await.ok().and_then(|ended| *ended)
+    }
+
+    /// The same, if it has ended by now.
+    pub(super) fn ended(&self, tr: TrNum) -> Option<CheckoutAnswer> {
+        self.ended.borrow().filter(|answer| answer.tr() >= tr)
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut waited = self.feed.waited();
-        if let Entry::Occupied(mut there) = waited.entry(self.order.clone()) {
+        let mut waiting = self.feed.waiting();
+        if self.is_counted
+            && let Entry::Occupied(mut there) = waiting.orders.entry(self.order.clone())
+        {
             there.get_mut().waiters = there.get().waiters.saturating_sub(1);
             if there.get().waiters == 0 {
                 there.remove();

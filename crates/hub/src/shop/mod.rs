@@ -4,10 +4,12 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `desk` | what the edges call |
+//! | `wallet` | tokens chosen for checkouts that they pay for |
 //! | `feed` | durable frames followed: callers woken, listeners told, meters moved |
 
 mod desk;
 mod feed;
+mod wallet;
 
 pub(crate) use desk::{Ask, Submit};
 pub use desk::{CheckoutRequest, CheckoutState, OpenCheckout, OpenCheckouts, OrderView, ShopDesk, ShopError};

@@ -67,6 +67,11 @@ impl TokenDesk {
         self.clock.read().wall
     }
 
+    /// How often tokens are chosen anew at most.
+    pub(crate) const fn claim_attempts(&self) -> usize {
+        self.claim_attempts
+    }
+
     pub(super) fn draw(&self) -> u64 {
         self.draws.0.hash_one(self.draws.1.fetch_add(1, Ordering::Relaxed))
     }
@@ -145,7 +150,7 @@ impl TokenDesk {
         Err(Refusal::Contention { attempts: self.claim_attempts }.into())
     }
 
-    /// Sets tokens of a wallet aside for a transfer, whose id is their spender. Nothing is waited for, except that an equal
+    /// Sets tokens of a wallet aside for a transfer or a checkout, whose id is their spender. Nothing is waited for, except that an equal
     /// request of a moment ago is decided.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ fn another_running_hash_stops_the_replay_with_offset_and_versions() {
         matches!(error, OpenError::Replay(ReplayError::ChainBroken { offset, written: 99, before: 1 }) if offset == end),
         "{error}"
     );
-    assert!(error.to_string().contains("its rules 1; the frame at 5 has 99"), "{error}");
+    assert!(error.to_string().contains("its rules 2; the frame at 5 has 99"), "{error}");
 }
 
 #[test]

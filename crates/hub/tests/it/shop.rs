@@ -1,7 +1,7 @@
 //! The shop through a running hub: nobody polls, nobody hangs, sums are exact at once, and everything survives a restart.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use holdfast_domain::command::{Admin, Command};
@@ -9,16 +9,16 @@ use holdfast_domain::ids::{AccountId, TransferId, TransferNo};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::shop::{
-    ByTransfers, Charging, CheckoutAnswer, IdempotencyKey, OrderId, OrderState, Said, Secret, ShopRefusal,
-    Side, Sides, TrNum, TryKey, Whole, Why,
+    ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, IdempotencyKey, OrderId, OrderState, Said, Secret,
+    ShopCommand, ShopRefusal, Side, Sides, TrNum, TryKey, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::View;
 use holdfast_hub::clock::SystemClock;
-use holdfast_hub::limits::HubOptions;
+use holdfast_hub::limits::{HubOptions, QUESTIONS_PER_TURN_MAX};
 use holdfast_hub::shop::{CheckoutRequest, CheckoutState, ShopEvent};
 use holdfast_hub::verify::{Places, verify};
-use holdfast_hub::{Hub, Opened, ShopDesk, ShopError};
+use holdfast_hub::{Hub, HubHandle, Opened, ShopDesk, ShopError};
 use holdfast_log::SimFs;
 use holdfast_store::Store;
 use tokio::runtime::Runtime;
@@ -266,6 +266,130 @@ fn who_waits_when_the_hub_ends_is_told() {
         tokio::task::spawn_blocking(move || drop(hub)).await.unwrap();
         assert!(matches!(waiting.await.unwrap(), Err(ShopError::Hub(_))));
         assert_eq!(events.next().await, Ok(None));
+    });
+}
+
+/// Before the server lets its connections go: the hub still runs, and can say where the checkout stands.
+#[test]
+fn who_waits_when_the_server_ends_is_told_where_it_stands() {
+    let hub = start(&SimFs::new(6));
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        fill(&desk, 0, 5).await;
+        desk.set_outside(PAY).await.unwrap();
+        let mut events = desk.listen();
+        let long = CheckoutRequest { wait_ms: Some(60_000), ..CheckoutRequest::new(id("o")) };
+        let waiting = tokio::spawn({
+            let (desk, long) = (desk.clone(), long.clone());
+            async move { desk.checkout(long).await }
+        });
+        events.next().await.unwrap().unwrap();
+        desk.end_waiting();
+        for answer in [waiting.await.unwrap(), desk.checkout(long).await] {
+            assert!(
+                matches!(answer, Ok(CheckoutAnswer::Open { waits, .. }) if waits.sides == PAY),
+                "{answer:?}"
+            );
+        }
+        // Whoever listens still hears of what goes on.
+        desk.answer(first("o"), Side::Pay, Said::Taken).await.unwrap();
+        let ended = events.next().await.unwrap().unwrap();
+        assert!(matches!(&ended[..], [ShopEvent::Ended(_)]), "{ended:?}");
+    });
+}
+
+/// Holds the writer until the sender is dropped or used. It has stopped when this returns.
+fn hold_up(hub: &HubHandle) -> mpsc::Sender<()> {
+    let (go_on, wait) = mpsc::channel::<()>();
+    let (tell, stopped) = mpsc::channel();
+    let question = move |_: &holdfast_hub::Core<holdfast_store::LocalStore>| {
+        tell.send(()).unwrap();
+        wait.recv().ok();
+    };
+    hub.ask(Box::new(question)).unwrap();
+    stopped.recv().unwrap();
+    go_on
+}
+
+fn asked(command: ShopCommand) -> Command {
+    Command::Shop(Box::new(command))
+}
+
+/// What the hub works off while it ends is heard of by whoever listens: the webhook keeps it for the next start.
+#[test]
+fn the_last_outcomes_are_heard_before_the_end() {
+    let hub = start(&SimFs::new(7));
+    let (handle, desk) = (hub.handle(), hub.handle().shop().clone());
+    in_time(async move {
+        fill(&desk, 5, 5).await;
+        let mut events = desk.listen();
+        let go_on = hold_up(&handle);
+        let checkout = CheckoutOrder { order: id("o"), deadline_ms: 1_000, key: None, chosen: None };
+        let (last, answer) = submission(&[asked(ShopCommand::Checkout(checkout))]);
+        handle.submit(last).unwrap();
+        let ending = std::thread::spawn(move || drop(hub));
+        while handle.submit(submission(&[]).0).is_ok() {
+            tokio::task::yield_now().await;
+        }
+        // The end has begun. Whether it has come as far as the feed is not seen, so it is given some turns.
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        drop(go_on);
+        let heard = events.next().await.unwrap().expect("the last outcome");
+        assert!(matches!(&heard[..], [ShopEvent::Ended(_)]), "{heard:?}");
+        assert_eq!(events.next().await, Ok(None));
+        assert!(answer.recv().unwrap().is_ok());
+        ending.join().unwrap();
+    });
+}
+
+/// The checkout ends when the caller's wait is over and its last look waits behind a full queue of questions.
+#[test]
+fn a_checkout_that_ends_with_the_wait_is_told_as_it_ended() {
+    let hub = start(&SimFs::new(8));
+    let (handle, desk) = (hub.handle(), hub.handle().shop().clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        for (order_name, said, end) in [
+            ("o", Said::Taken, CheckoutAnswer::Paid { tr: TrNum::FIRST }),
+            ("p", Said::Refused, CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Pay }),
+        ] {
+            if order_name == "o" {
+                fill(&desk, 0, 5).await;
+                desk.set_outside(PAY).await.unwrap();
+            } else {
+                order(&desk, order_name, "u").await;
+            }
+            let mut events = desk.listen();
+            let wait = Duration::from_secs(60);
+            let request = CheckoutRequest { wait_ms: Some(60_000), ..CheckoutRequest::new(id(order_name)) };
+            let waiting = tokio::spawn({
+                let desk = desk.clone();
+                async move { desk.checkout(request).await.unwrap() }
+            });
+            events.next().await.unwrap().unwrap();
+            // Answers go out in their order: when this one is here, the caller has its own, and waits.
+            desk.add_funds(id("u"), Whole::ZERO).await.unwrap();
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            let go_on = hold_up(&handle);
+            let answer = ShopCommand::Answer { key: first(order_name), side: Side::Pay, said };
+            let (answer, answered) = submission(&[asked(answer)]);
+            handle.submit(answer).unwrap();
+            // A turn runs so many questions at most, and then its frame: the look comes in a later turn.
+            (0..QUESTIONS_PER_TURN_MAX).for_each(|_| handle.ask(Box::new(|_| ())).unwrap());
+            tokio::time::pause();
+            tokio::time::advance(wait).await;
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            tokio::time::resume();
+            drop(go_on);
+            assert_eq!(waiting.await.unwrap(), end);
+            assert!(answered.recv().unwrap().is_ok());
+        }
     });
 }
 

@@ -98,28 +98,47 @@ impl ShopBooks {
             ShopCommand::AddStock { item: id, amount } => item(&mut self.items, id, number(*amount)),
             ShopCommand::TakeStock { item: id, amount } => item(&mut self.items, id, -number(*amount)),
             ShopCommand::InitUsers { first, count, credit } => {
+                self.may_replace(numbers(*first, *count), |books, id| {
+                    id.parse().is_ok_and(|id| books.users.contains_key(&id))
+                })?;
                 for id in numbers(*first, *count) {
                     let id: UserId = id.parse().map_err(|error| format!("{error}"))?;
-                    let (held, sold) = (self.held_of(&id), self.users.get(&id).map_or(0, |purse| purse.sold));
-                    let purse = Purse { came: number(*credit) + held + sold, sold, there: 0 };
+                    let sold = self.users.get(&id).map_or(0, |purse| purse.sold);
+                    let purse = Purse { came: number(*credit) + sold, sold, there: 0 };
                     self.users.insert(id, purse);
                 }
                 Ok(())
             }
             ShopCommand::InitItems { first, count, stock, price } => {
+                self.may_replace(numbers(*first, *count), |books, id| {
+                    id.parse().is_ok_and(|id| books.items.contains_key(&id))
+                })?;
                 for id in numbers(*first, *count) {
                     let id: ItemId = id.parse().map_err(|error| format!("{error}"))?;
-                    let (held, sold) =
-                        (self.units_held(&id), self.items.get(&id).map_or(0, |purse| purse.sold));
-                    let purse = Purse { came: number(*stock) + held + sold, sold, there: 0 };
+                    let sold = self.items.get(&id).map_or(0, |purse| purse.sold);
+                    let purse = Purse { came: number(*stock) + sold, sold, there: 0 };
                     self.prices.insert(id.clone(), price.get());
                     self.items.insert(id, purse);
                 }
                 Ok(())
             }
+            ShopCommand::InitOrders { first, count, .. } => self
+                .may_replace(numbers(*first, *count), |books, id| {
+                    id.parse().is_ok_and(|id| books.orders.contains_key(&id))
+                }),
             // Orders are taken down from what an init drew; checkouts and settings bring nothing in.
             _ => Ok(()),
         }
+    }
+
+    /// What is there is replaced only while no checkout is open, that may have taken from it.
+    fn may_replace(
+        &self,
+        mut ids: impl Iterator<Item = String>,
+        is_there: impl Fn(&ShopBooks, &str) -> bool,
+    ) -> Result<(), String> {
+        let replaced = if self.open.is_empty() { None } else { ids.find(|id| is_there(self, id)) };
+        expect(replaced.is_none(), || format!("replaced {replaced:?} while checkouts are open"))
     }
 
     /// An init put an order where another was, or none. It draws users and items; nothing else is left to it.
@@ -130,11 +149,11 @@ impl ShopBooks {
         let order = &row.order;
         let below = |text: &str, bound: u64| text.parse::<u64>().is_ok_and(|number| number < bound);
         let before = self.orders.get(&order.order_id);
-        let (last, life) = match before.map(|paper| (paper.state, paper.life)) {
+        let (last, life) = match before.map(|paper| paper.state) {
             None => (None, 0),
-            Some((OrderState::NotPaid(last), life)) => (last, life),
-            Some((OrderState::Paid(last), life)) => (Some(last), life + 1),
-            Some((state, _)) => return Err(format!("replaced an order that stands at {state:?}")),
+            Some(OrderState::NotPaid(last)) => (last, last.map_or(0, TrNum::get)),
+            Some(OrderState::Paid(last)) => (Some(last), last.get()),
+            Some(state) => return Err(format!("replaced an order that stands at {state:?}")),
         };
         let lines: Vec<(ItemId, u64)> =
             order.items.lines().iter().map(|line| (line.id.clone(), line.amnt.get())).collect();

@@ -10,15 +10,18 @@
 //! | `round` | which orders a side is asked about |
 //! | `schedule` | what is sent when |
 //! | `step` | what is asked, and how an answer is read |
+//! | `under_way` | the attempts that are being made |
 
 mod round;
 pub(in crate::shop) mod schedule;
 pub(in crate::shop) mod step;
+mod under_way;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Uri;
+use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side};
 use holdfast_hub::ShopError;
 use holdfast_hub::shop::limits::PAGE_MAX;
@@ -32,9 +35,21 @@ use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_M
 use crate::callbacks::{Blame, Envelope, Failure, Pauses, Post};
 use round::Round;
 use schedule::{Turn, at};
+use under_way::UnderWay;
 
 /// Orders that a side is asked about at a time, those that rest between two attempts included. More wait in the store.
 pub(super) const ORDERS_MAX: usize = 65_536;
+
+/// A side that owes something for so long is cause for an alarm. It is asked on and on all the same.
+pub(super) const GIVE_BACK_ALARM_AFTER_MS: Millis = 60_000;
+
+/// An attempt, made.
+#[derive(Debug)]
+struct Attempt {
+    asked: Asked,
+    /// For how long the side has owed what it was asked to give back; 0 if it was asked for something else.
+    owes_ms: Millis,
+}
 
 /// What became of asking about one order.
 #[derive(Debug)]
@@ -59,12 +74,15 @@ struct Way {
 }
 
 impl Way {
-    async fn ask(&self, order: &OrderId) -> Asked {
-        self.try_ask(order).await.unwrap_or_else(Asked::Failed)
+    async fn ask(&self, order: &OrderId) -> Attempt {
+        let mut owes_ms = 0;
+        let asked = self.try_ask(order, &mut owes_ms).await.unwrap_or_else(Asked::Failed);
+        Attempt { asked, owes_ms }
     }
 
-    async fn try_ask(&self, order: &OrderId) -> Result<Asked, Failure> {
+    async fn try_ask(&self, order: &OrderId, owes_ms: &mut Millis) -> Result<Asked, Failure> {
         let view = self.desk.order(order.clone()).await.map_err(ours)?;
+        *owes_ms = view.as_ref().map_or(0, |view| step::owes_ms(view, self.side, self.desk.now()));
         let Some(message) = view.and_then(|view| step::asked(&view, self.side)) else {
             return Ok(Asked::Over { sent: false });
         };
@@ -102,6 +120,9 @@ struct Meters {
     later: Counter,
     failed: Counter,
     orders: Gauge,
+    /// Orders for which a side owes something for too long.
+    overdue: Gauge,
+    alarms: Counter,
 }
 
 impl Meters {
@@ -113,6 +134,8 @@ impl Meters {
             later: asks("later"),
             failed: asks("failed"),
             orders: gauge!("holdfast_checkout_asks_waiting", "side" => side.name()),
+            overdue: gauge!("holdfast_checkout_give_backs_overdue", "side" => side.name()),
+            alarms: counter!("holdfast_checkout_alarms_total"),
         }
     }
 }
@@ -144,22 +167,20 @@ impl Courier {
         let side = self.way.side;
         // Before it is read what is open: what opens in between must not be missed.
         let mut events = self.way.desk.listen();
-        let mut under_way: JoinSet<(OrderId, Asked)> = JoinSet::new();
+        let mut under_way = UnderWay::default();
         let mut looking: JoinSet<OpenCheckouts> = JoinSet::new();
         looking.spawn(look(self.way.desk.clone(), None));
         let mut tidy = tokio::time::interval(CONNECTION_IDLE_MAX);
         loop {
             while let Some(order) = self.round.begin(Instant::now()) {
                 let way = Arc::clone(&self.way);
-                under_way.spawn(async move {
-                    let asked = way.ask(&order).await;
-                    (order, asked)
-                });
+                under_way.begin(order.clone(), async move { way.ask(&order).await });
             }
             if self.round.wants_to_look() {
                 looking.spawn(look(self.way.desk.clone(), None));
             }
             self.meters.orders.set(self.round.len() as f64);
+            self.meters.overdue.set(self.round.overdue() as f64);
             tokio::select! {
                 _ = ending.wait_for(|ending| *ending) => break,
                 heard = events.next() => match heard {
@@ -170,7 +191,7 @@ impl Courier {
                         looking.spawn(look(self.way.desk.clone(), None));
                     }
                 },
-                Some(Ok((order, asked))) = under_way.join_next() => self.end(&order, asked),
+                Some((order, attempt)) = under_way.next() => self.end(&order, attempt),
                 Some(Ok(page)) = looking.join_next() => {
                     if let Some(next) = self.take_in(side, &page) {
                         looking.spawn(look(self.way.desk.clone(), Some(next)));
@@ -181,7 +202,7 @@ impl Courier {
             }
         }
         // What is cut is asked again after the next start.
-        drop(timeout(END_WAIT_MAX, under_way.join_all()).await);
+        drop(timeout(END_WAIT_MAX, async { while under_way.next().await.is_some() {} }).await);
     }
 
     fn hear(&mut self, side: Side, events: &[ShopEvent]) {
@@ -208,8 +229,16 @@ impl Courier {
         page.next
     }
 
-    fn end(&mut self, order: &OrderId, asked: Asked) {
+    fn end(&mut self, order: &OrderId, Attempt { asked, owes_ms }: Attempt) {
         let (now, pauses, side) = (Instant::now(), &mut self.pauses, self.way.side.name());
+        let is_answered = matches!(asked, Asked::Over { .. } | Asked::More);
+        if !is_answered && owes_ms >= GIVE_BACK_ALARM_AFTER_MS && self.round.is_overdue(order) {
+            self.meters.alarms.increment(1);
+            tracing::warn!(
+                %order, side, seconds = owes_ms / 1_000, uri = %self.way.uri,
+                "an outside side has not given back for long; it is asked until it has, see /hub/checkouts?state=cancelling"
+            );
+        }
         let (turn, why) = match asked {
             Asked::Over { sent } => {
                 self.meters.answered.increment(u64::from(sent));

@@ -86,7 +86,7 @@ fn about_spender(path: &str, name: &str, spender: &str, detail: &str) -> String 
             "its lock has another fence: see {locks}; --fence names the one selection that is meant"
         );
     }
-    if detail.contains(": a transfer holds it") {
+    if detail.contains(": a transfer or checkout holds it") {
         return format!("a transfer's tokens go by its end alone: see `holdfast transfers show {spender}`");
     }
     match name {
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_transfer_keeps_its_tokens_to_its_end() {
         let held = r#"{"type":"/problems/spender-in-use","spender":"7d0f",
-            "detail":"spender 7d0f is in use: a transfer holds it and will end it; take another name"}"#;
+            "detail":"spender 7d0f is in use: a transfer or checkout holds it and will end it; take another name"}"#;
         for path in ["/tokens/spend", "/tokens/locks/7d0f", "/tokens/locks/7d0f/renew"] {
             assert!(words(path, held).contains("`holdfast transfers show 7d0f`"), "{}", words(path, held));
         }
