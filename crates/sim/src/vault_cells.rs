@@ -83,12 +83,14 @@ pub fn count(frame: &Decided<'_>, tally: &mut Tally, coverage: &mut Coverage) {
                 coverage.vault(
                     "expiry",
                     match (leases, step.state_changes) {
+                        (0, []) => "tokens of a checkout",
                         (0, _) => "tokens of a transfer",
                         (_, []) => "leases",
                         _ => "holds and leases",
                     },
                 );
             }
+            ([Command::Shop(_)], _) => {}
             (commands, _) => count_transfers(commands, &step, tally, coverage),
         }
         offset += step.outcomes.len() as u64;

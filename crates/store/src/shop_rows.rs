@@ -8,7 +8,7 @@
 //! | order | id, user (texts), number of lines (varint), each: item (text), quantity (varint); amount (varint); state (1: not paid, pending, paid, cancelling), try (varint, 0: none), why its last try failed (1, 0: it has not), life (varint) |
 //! | life | order (text), life (varint) |
 //! | open checkout | order (text), try, start (varints), started at, deadline, waits since (zigzag varints), outside (1: pay, stock from the lowest bit; then whether a transfer, then whether tokens follow), pay side, stock side (3 each: said, undone, rows), undo (1: as outside; 255: not decided), why (1), keys (their number as a varint, then texts), if a transfer pays: its id (16), fulfilment (32); if tokens do: in whose name they are locked (16) |
-//! | charging | 0: credit; 1: transfers, payee (4), currency (3), unit (8), secret (32) |
+//! | charging | 0: credit; 1: transfers, payee (4), currency (3), unit (8), secret (32); 2: tokens, wallet (text), currency (3), unit (8), secret (32) |
 //! | key | key (text), content of the request (16), order (text), answer (2: kind and why; 0 0: none), try (varint, if there is an answer), ends at (zigzag varint) |
 //!
 //! Every row has exactly one form; what is not that form is refused.

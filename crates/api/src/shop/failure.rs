@@ -1,12 +1,11 @@
 //! Why something was not done, before anybody says it: what it is called, its status, its words, its numbers.
 
 use axum::http::StatusCode;
-use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, ShopRefusal, TrNum, Waits, Why};
 use holdfast_hub::{Refusal as HubRefusal, ShopError};
 use serde_json::{Map, Value, json};
 
-use super::standing;
+use super::standing::{self, Seen};
 
 /// Why a request was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +33,8 @@ pub(crate) enum Failure {
         tr: TrNum,
         /// What it waits for.
         waits: Waits,
-        /// The hub's time, to tell ages by.
-        now: Millis,
+        /// What the hub knows of it.
+        seen: Seen,
     },
     /// The hub did not answer in time.
     NoAnswer,
@@ -106,8 +105,8 @@ impl Failure {
                 };
                 format!("order {order} is not paid: {why}. Whatever was taken is given back")
             }
-            Failure::Open { order, waits, now, .. } => {
-                let (state, waits) = (standing::state_of(waits), standing::in_words(waits, *now));
+            Failure::Open { order, waits, seen, .. } => {
+                let (state, waits) = (standing::state_of(waits), standing::in_words(waits, seen));
                 format!("order {order} is {state}: it {waits}. Check it out again to go on waiting")
             }
             Failure::NoAnswer => {
@@ -123,8 +122,8 @@ impl Failure {
         match self {
             Failure::Shop(ShopError::Refused(refusal)) => members_of(refusal),
             Failure::Failed { order, tr, why } => standing::failed(order, *tr, *why),
-            Failure::Open { order, tr, waits, now } => {
-                let mut open = standing::open(order, *tr, waits, *now);
+            Failure::Open { order, tr, waits, seen } => {
+                let mut open = standing::open(order, *tr, waits, seen);
                 // The problem has a detail of its own.
                 open.shift_remove("detail");
                 open
@@ -219,7 +218,8 @@ mod tests {
 
     fn open() -> Failure {
         let waits = Waits { sides: Sides::BOTH, cancelling: false, since: 0, deadline: 10_000 };
-        Failure::Open { order: "o".parse().unwrap(), tr: TrNum::FIRST, waits, now: 2_000 }
+        let seen = Seen { now: 2_000, ..Seen::default() };
+        Failure::Open { order: "o".parse().unwrap(), tr: TrNum::FIRST, waits, seen }
     }
 
     fn failed(why: Why) -> Failure {

@@ -162,6 +162,41 @@ async fn who_does_not_give_back_is_asked_until_it_has() {
     assert_eq!((&shown["why"], &shown["tr"]), (&json!("cancelled"), &json!(1)));
 }
 
+/// Nobody listens at the warehouse's address. Whoever waits sees why, until it answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_with_a_side_is_shown() {
+    let (world, order) = shop(STOCK).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = listener.local_addr().unwrap();
+    drop(listener);
+    let mut calls_nobody = calls(&world, None, Some(nobody));
+    checkout(&world, &order, "?waitMs=0&deadlineMs=600000").await.json(202);
+    let shown = async {
+        loop {
+            let list = world.got("/hub/checkouts").await.json(200);
+            if list["checkouts"][0]["detail"].as_str().unwrap().contains("(cannot connect") {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, shown).await.expect("it is shown");
+    let one = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
+    assert!(one["detail"].as_str().unwrap().contains("(cannot connect"), "{one}");
+    let open = checkout(&world, &order, "?waitMs=1").await.problem(504, "checkout-open");
+    assert!(open["detail"].as_str().unwrap().contains("(cannot connect"), "{open}");
+    calls_nobody.end().await;
+
+    // It is there now, and takes its time.
+    let (stock, mut asks) = participant(Vec::new(), "").await;
+    let _calls = calls(&world, None, Some(stock));
+    next(&mut asks).await;
+    next(&mut asks).await;
+    let one = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
+    assert!(one["detail"].as_str().unwrap().starts_with("waits for stock since"), "{one}");
+    assert!(!one["detail"].as_str().unwrap().contains("cannot connect"), "{one}");
+}
+
 /// The order, once it is decided as failed and all is given back.
 async fn not_paid(world: &World, order: &str) -> Value {
     let settled = async {
@@ -214,6 +249,20 @@ async fn who_takes_too_late_is_asked_to_give_back_and_not_before_it_has_answered
     let shown = not_paid(&world, &order).await;
     assert_eq!((&shown["why"], &shown["tr"]), (&json!("cancelled"), &json!(1)));
     assert!(asks.try_recv().is_err(), "it was given back once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_hangs_is_asked_to_give_back_at_the_deadline() {
+    let (world, order) = shop(STOCK).await;
+    let (_never, told) = oneshot::channel();
+    let script = vec![Script::Waits(told, r#"{"outcome":"ssucc"}"#)];
+    let (stock, mut asks) = participant(script, r#"{"outcome":"asucc"}"#).await;
+    let _calls = calls(&world, None, Some(stock));
+    checkout(&world, &order, "?waitMs=0&deadlineMs=300").await.json(202);
+    assert_eq!(next_type(&mut asks).await, "sub");
+    // An attempt may take as long as the patience of this test; the deadline comes before.
+    assert_eq!(next_type(&mut asks).await, "add");
+    assert_eq!(not_paid(&world, &order).await["why"], "deadline");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

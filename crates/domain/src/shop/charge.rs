@@ -138,15 +138,15 @@ impl Charge {
                 .finalize()
                 .into()
         };
-        let transfer = version_8(&digest(b"transfer"));
+        let transfer = uuid_of(&digest(b"transfer"));
         Charge::Transfer { transfer, fulfilment: Secret(digest(b"fulfilment")) }
     }
 }
 
-/// A UUID of version 8: its bits mean what their maker says.
-pub(super) fn version_8(digest: &[u8; 32]) -> TransferId {
+/// A UUID by its look of version 5, made of a digest: participants are told of it, and FSPIOP knows none above 5.
+pub(super) fn uuid_of(digest: &[u8; 32]) -> TransferId {
     let mut id: [u8; 16] = *digest.first_chunk().expect("a digest has 32 bytes");
-    id[6] = id[6] & 0x0f | 0x80;
+    id[6] = id[6] & 0x0f | 0x50;
     id[8] = id[8] & 0x3f | 0x80;
     TransferId(u128::from_be_bytes(id))
 }
@@ -260,7 +260,11 @@ impl<V: View> Charger<'_, V> {
     }
 
     /// Gives back what is reserved. What has ended by itself, or runs out now, is given back without this.
-    pub(super) fn abort(&self, effects: &mut Effects) {
+    pub(super) fn abort(&self, order: &Order, effects: &mut Effects) {
+        if order.amount == Whole::ZERO {
+            // Nothing was reserved; whatever has this name is somebody else's.
+            return;
+        }
         match self.charge {
             Charge::Transfer { transfer, .. } => {
                 if let Some(payee) = self.payee(transfer, effects) {

@@ -11,7 +11,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::charge::version_8;
+use super::charge::uuid_of;
 use super::run::At;
 use super::{ByTokens, Order, OrderId, ShopRefusal, TryKey, Whole};
 use crate::effects::Effects;
@@ -51,7 +51,7 @@ impl ByTokens {
             .chain_update(key.order_id.as_str())
             .finalize()
             .into();
-        version_8(&digest)
+        uuid_of(&digest)
     }
 
     /// How many tokens' worth an order is; `None` if it is more than can be counted.

@@ -400,7 +400,7 @@ pub enum ShopRefusal {
         stock: Whole,
     },
     /// The order does not stand where this can be done.
-    #[error("order {order} is {state}: this cannot be done now", state = state.name())]
+    #[error("order {order} is {state}: {advice}", state = state.name(), advice = advice(order, *state))]
     NotNow {
         /// Which.
         order: OrderId,
@@ -445,7 +445,7 @@ pub enum ShopRefusal {
     #[error("order {0} has had no such try")]
     UnknownTry(OrderId),
     /// It is paid for with tokens, and those that were chosen are not to be had. Nothing was tried.
-    #[error("order {order} is paid for with tokens, and {why}: have others chosen and ask again")]
+    #[error("order {order} is paid for with tokens, and {why}. Nothing was tried: ask again")]
     ChooseTokens {
         /// Which.
         order: OrderId,
@@ -457,6 +457,30 @@ pub enum ShopRefusal {
     /// The request contradicts itself.
     #[error("{0}")]
     Invalid(&'static str),
+}
+
+/// What can be done with an order that stands there, for whoever wanted something else. An order that is not paid and has nothing
+/// under way takes everything but a cancel and, if it was never tried, a retry.
+fn advice(order: &OrderId, state: OrderState) -> String {
+    match state {
+        OrderState::NotPaid(None) => format!(
+            "it was never tried, so there is nothing to cancel or to retry. POST /shop/orders/checkout/{order} checks it out"
+        ),
+        OrderState::NotPaid(Some(_)) => format!(
+            "its last try has ended and all is given back, so there is nothing to cancel. POST /shop/orders/checkout/{order} \
+             tries it again"
+        ),
+        OrderState::Pending(_) => format!(
+            "its checkout is under way. Wait for its end, or cancel it (POST /hub/checkouts/{order}/cancel)"
+        ),
+        OrderState::Cancelling(_) => format!(
+            "its checkout is cancelled already, and what was taken is being given back. Wait for that; a retry \
+             (POST /hub/checkouts/{order}/retry) asks the side that owes again"
+        ),
+        OrderState::Paid(_) => {
+            "that is final, there is nothing to cancel, to retry or to change. Make a new order".to_owned()
+        }
+    }
 }
 
 /// How many rows of each kind are in memory.

@@ -144,6 +144,8 @@ impl<'v, V: View> Run<'v, V> {
     /// Ends a try that is not decided.
     pub(super) fn cancel(&mut self, why: Why, effects: &mut Effects) {
         let key = self.key();
+        // A refusal that is known says more than that the other side was silent.
+        let refused = self.slot.as_ref().and_then(why_of).filter(|_| why == Why::Deadline);
         if planted::decided_twice() {
             self.order.state = OrderState::Pending(self.tr);
         }
@@ -151,7 +153,7 @@ impl<'v, V: View> Run<'v, V> {
             self.slot.iter_mut().for_each(forget_takers);
         }
         let did = single::cancel(&mut self.slot, &self.order, &key);
-        self.why.get_or_insert(why);
+        self.why.get_or_insert_with(|| refused.unwrap_or(why));
         self.take_in(did, effects);
     }
 
@@ -247,8 +249,11 @@ impl<'v, V: View> Run<'v, V> {
 
     /// What was taken is given back.
     fn release(&mut self, effects: &mut Effects) {
+        if planted::kept_hold() && self.why == Some(Why::Deadline) {
+            return;
+        }
         if let Some(charger) = self.charger(effects) {
-            charger.abort(effects);
+            charger.abort(&self.order, effects);
         }
     }
 

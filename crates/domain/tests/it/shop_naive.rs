@@ -236,7 +236,14 @@ impl Naive {
                     ended += 1;
                 }
             } else if let Some(id) = due.pop_front() {
-                self.fail(&id, Why::Deadline);
+                let Standing::Open(attempt) = &self.orders[&id].standing else { panic!("it is due") };
+                // Who has refused is the reason, though the other side was silent.
+                let why = match attempt.halves.map(|half| half.took) {
+                    [Some(false), _] => Why::Pay,
+                    [_, Some(false)] => Why::Stock,
+                    _ => Why::Deadline,
+                };
+                self.fail(&id, why);
                 ended += 1;
             }
             keys_turn = !keys_turn;

@@ -66,12 +66,23 @@ fn what_an_outside_side_took_is_waited_for_until_it_is_given_back() {
     assert_eq!(types(&effects), ["trfail", "can", "add", "csucc"]);
     assert_eq!(shop.credit("u"), 10, "what is inside comes back at once");
     assert!(matches!(shop.refuses(add("o", "i", 1)), ShopRefusal::NotNow { .. }));
-    assert!(matches!(shop.refuses(cancel("o")), ShopRefusal::NotNow { .. }), "it is decided");
+    let decided = shop.refuses(cancel("o"));
+    assert!(matches!(decided, ShopRefusal::NotNow { .. }), "it is decided");
+    assert!(decided.to_string().contains("(POST /hub/checkouts/o/retry) asks"), "{decided}");
     // A late yes changes nothing: it is being undone.
     is_open(answer_of(shop.does(says("o", 1, Side::Stock, Said::Taken))), 1, STOCK, true);
     assert_eq!(shop.sends(retry("o")), ["add"], "what was not answered is sent again");
     assert_eq!(answer_of(shop.does(says("o", 1, Side::Stock, Said::Undone))), failed(1, Why::Cancelled));
     assert_eq!(shop.state("o"), OrderState::NotPaid(Some(tr(1))));
+}
+
+#[test]
+fn a_refusal_that_is_known_is_the_reason_though_the_other_side_was_silent() {
+    let mut shop = Shop::outside(0, 1, STOCK);
+    is_open(shop.checkout("o"), 1, STOCK, false);
+    shop.now += i64::from(DEADLINE) + 1;
+    shop.expire(10);
+    assert_eq!(answer_of(shop.does(says("o", 1, Side::Stock, Said::Undone))), failed(1, Why::Pay));
 }
 
 #[test]

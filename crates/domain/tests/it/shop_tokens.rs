@@ -163,6 +163,19 @@ fn an_order_of_nothing_needs_no_tokens_and_one_of_too_much_is_refused() {
     assert!(shop.memory.spends.is_empty() && locks(&shop).is_empty());
 }
 
+/// It has locked nothing, so its name is free for whoever reads it, and its end is not the end of that lock.
+#[test]
+fn an_order_of_nothing_leaves_alone_what_others_lock_in_its_name() {
+    let mut shop = selling(2, STOCK);
+    shop.does(order("free", "alice"));
+    assert!(matches!(shop.checkout("free"), CheckoutAnswer::Open { .. }));
+    shop.frame(&[lock(&name_of("free", 1), &["a"], 900_000)]);
+    let locked = shop.memory.locks.clone();
+    assert_eq!(locked.len(), 1);
+    shop.does(cancel("free"));
+    assert_eq!(shop.memory.locks, locked);
+}
+
 #[test]
 fn an_open_checkout_holds_its_tokens_against_everybody() {
     let mut shop = selling(0, STOCK);
@@ -268,7 +281,7 @@ fn a_unit_is_worth_something_and_names_cannot_be_guessed() {
     assert!(matches!(shop.refuses(ShopCommand::SetCharging { charging }), ShopRefusal::Invalid(_)));
     let key = TryKey { order_id: "o".parse().unwrap(), tr_num: tr(1) };
     assert_ne!(by_tokens(UNIT, 7).spender(&key), by_tokens(UNIT, 8).spender(&key));
-    assert_eq!(name_of("o", 1).as_bytes()[14], b'8', "a UUID of version 8");
+    assert_eq!(name_of("o", 1).as_bytes()[14], b'5', "a UUID of version 5");
     assert_ne!(name_of("o", 1), name_of("o", 2));
     let like = |one: &Charging, other: &Charging| one.is_like(other);
     let (one, other) = (Charging::Tokens(by()), Charging::Tokens(by_tokens(UNIT, 8)));

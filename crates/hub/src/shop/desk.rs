@@ -20,8 +20,10 @@ use holdfast_domain::view::View;
 use holdfast_store::{LocalStore, Store};
 use metrics::gauge;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::feed::{ShopEvents, ShopFeed};
+use super::trouble::Noted;
 use super::{ShopOptions, limits};
 use crate::clock::Clock;
 use crate::core::Core;
@@ -59,6 +61,9 @@ pub struct CheckoutRequest {
     pub deadline_ms: Option<u32>,
     /// How long the caller waits if it stays open; `None`: as the hub is set; 0: not at all.
     pub wait_ms: Option<u32>,
+    /// How long it waits for tokens that others hold, where tokens pay; at most
+    /// [`limits::TOKENS_WAIT_MS`](super::limits::TOKENS_WAIT_MS). `None`: as long as the caller waits.
+    pub tokens_wait_ms: Option<u32>,
     /// Under which key it is asked for.
     pub key: Option<IdempotencyKey>,
 }
@@ -67,7 +72,7 @@ impl CheckoutRequest {
     /// That order, with the hub's deadline and wait.
     #[must_use]
     pub const fn new(order: OrderId) -> CheckoutRequest {
-        CheckoutRequest { order, deadline_ms: None, wait_ms: None, key: None }
+        CheckoutRequest { order, deadline_ms: None, wait_ms: None, tokens_wait_ms: None, key: None }
     }
 }
 
@@ -121,6 +126,7 @@ pub struct ShopDesk {
     pub(super) tokens: TokenDesk,
     /// Whether tokens pay, as far as was seen. The log is the judge.
     pub(super) by_tokens: Arc<AtomicBool>,
+    pub(super) troubles: Noted,
 }
 
 impl ShopDesk {
@@ -134,7 +140,8 @@ impl ShopDesk {
     ) -> ShopDesk {
         let draws = Arc::new((RandomState::new(), AtomicU64::new(0)));
         let by_tokens = Arc::new(AtomicBool::new(false));
-        ShopDesk { submit, ask, clock, feed, options, draws, tokens, by_tokens }
+        let troubles = Noted::default();
+        ShopDesk { submit, ask, clock, feed, options, draws, tokens, by_tokens, troubles }
     }
 
     /// The wall clock.
@@ -276,21 +283,31 @@ impl ShopDesk {
     /// given back; or, as [`CheckoutAnswer::Open`], when the caller's wait ends first.
     ///
     /// # Errors
-    /// If there is no such order, or the key was used with another request.
+    /// If there is no such order, or the key was used with another request; or, where tokens pay, if others hold them for longer
+    /// than it waits for them ([`ShopRefusal::ChooseTokens`]: nothing was tried).
     pub async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
-        let CheckoutRequest { order, deadline_ms, wait_ms, key } = request;
+        let CheckoutRequest { order, deadline_ms, wait_ms, tokens_wait_ms, key } = request;
+        let wait = wait_ms.unwrap_or(self.options.wait_ms).min(limits::WAIT_MS_MAX);
+        // One wait, for tokens and for the end together.
+        let until = Instant::now() + Duration::from_millis(u64::from(wait));
         let deadline_ms = deadline_ms.unwrap_or(self.options.deadline_ms).clamp(1, DEADLINE_MS_MAX);
         // Before it is decided: an end that comes right after it must not be missed.
         let mut waiter = self.feed.wait_for(&order);
         let command = CheckoutOrder { order: order.clone(), deadline_ms, key, chosen: None };
-        let answer = self.decide_paid(command).await?;
+        let answer = self.decide_paid(command, tokens_wait_ms.unwrap_or(wait)).await?;
         let CheckoutAnswer::Open { tr, .. } = answer else { return Ok(answer) };
-        let wait = wait_ms.unwrap_or(self.options.wait_ms).min(limits::WAIT_MS_MAX);
-        match tokio::time::timeout(Duration::from_millis(u64::from(wait)), waiter.end_of(tr)).await {
+        match tokio::time::timeout_at(until, waiter.end_of(tr)).await {
             Ok(Some(end)) => Ok(end),
             Ok(None) | Err(_) => {
                 // It may have ended together with the wait.
-                let standing = self.standing(order, tr).await?;
+                let standing = match self.standing(order, tr).await {
+                    // It was tried: nobody is to read out of a refusal that it was not.
+                    Err(ShopError::Hub(intake::Refusal::Busy)) => None,
+                    Err(ShopError::Hub(refusal)) => {
+                        return Err(intake::Refusal::Unknown(refusal.to_string()).into());
+                    }
+                    standing => standing?,
+                };
                 Ok(waiter.ended(tr).or(standing).unwrap_or(answer))
             }
         }
@@ -341,7 +358,7 @@ impl ShopDesk {
         self.decide_checkout(ShopCommand::Cancel { order }).await
     }
 
-    /// Has what was not answered sent again, or a failed order checked out anew. Does not wait.
+    /// Has what was not answered sent again, or a failed order checked out anew. Does not wait for its end.
     ///
     /// # Errors
     /// If there is no such order, or it is paid, or was never tried.
@@ -349,7 +366,8 @@ impl ShopDesk {
         let deadline_ms = self.options.deadline_ms;
         match self.decide_checkout(ShopCommand::Retry { order: order.clone(), deadline_ms }).await {
             Err(ShopError::Refused(ShopRefusal::ChooseTokens { .. })) => {
-                self.decide_with_tokens(CheckoutOrder { order, deadline_ms, key: None, chosen: None }).await
+                let command = CheckoutOrder { order, deadline_ms, key: None, chosen: None };
+                self.decide_with_tokens(command, limits::TOKENS_WAIT_MS).await
             }
             other => other,
         }
@@ -464,6 +482,12 @@ impl ShopDesk {
     /// If the hub takes no questions.
     pub async fn counts(&self) -> Result<ShopCounts, ShopError> {
         self.ask(|core| core.store().shop_counts()).await
+    }
+
+    /// How long this checkout may still stay undecided.
+    #[must_use]
+    pub fn time_left(&self, open: &CheckoutRow) -> Duration {
+        Duration::from_millis(u64::try_from(open.deadline.saturating_sub(self.now())).unwrap_or(0))
     }
 
     /// What durable frames do from now on: messages for outside sides, and ends of checkouts. Whoever listens from a start on

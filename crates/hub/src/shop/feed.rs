@@ -28,12 +28,36 @@ pub enum ShopEvent {
     Ended(CheckoutEnd),
 }
 
+/// The events of one frame.
+#[derive(Debug, Clone)]
+struct Heard {
+    events: Arc<[ShopEvent]>,
+    /// Ends of checkouts that were told before it.
+    ends_before: u64,
+}
+
+/// Who tells listeners.
+struct Teller {
+    frames: broadcast::Sender<Heard>,
+    /// Ends of checkouts that were told.
+    ends: u64,
+}
+
 /// What a listener hears.
-pub struct ShopEvents(broadcast::Receiver<Arc<[ShopEvent]>>);
+pub struct ShopEvents {
+    frames: broadcast::Receiver<Heard>,
+    /// Ends of checkouts that were told before what comes next.
+    ends: u64,
+    /// What comes after those that were missed.
+    after_missed: Option<Heard>,
+}
 
 /// The listener was too slow and has missed some events: what is open tells what is still asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Missed;
+pub struct Missed {
+    /// How many ends of checkouts were among them.
+    pub ends: u64,
+}
 
 impl ShopEvents {
     /// The events of the next frame that has some; `None`: the hub has ended.
@@ -41,12 +65,42 @@ impl ShopEvents {
     /// # Errors
     /// If some were missed. The next call goes on with what is there.
     pub async fn next(&mut self) -> Result<Option<Arc<[ShopEvent]>>, Missed> {
-        match self.0.recv().await {
-            Ok(events) => Ok(Some(events)),
-            Err(broadcast::error::RecvError::Lagged(_)) => Err(Missed),
+        if let Some(heard) = self.after_missed.take() {
+            return Ok(Some(self.hear(heard)));
+        }
+        match self.frames.recv().await {
+            Ok(heard) => Ok(Some(self.hear(heard))),
             Err(broadcast::error::RecvError::Closed) => Ok(None),
+            Err(broadcast::error::RecvError::Lagged(_)) => Err(self.missed()),
         }
     }
+
+    fn hear(&mut self, heard: Heard) -> Arc<[ShopEvent]> {
+        self.ends = heard.ends_before.saturating_add(ends_of(&heard.events));
+        heard.events
+    }
+
+    /// The next frame that is left tells how many ends came before it.
+    fn missed(&mut self) -> Missed {
+        loop {
+            match self.frames.try_recv() {
+                Ok(heard) => {
+                    let ends = heard.ends_before.saturating_sub(self.ends);
+                    self.ends = heard.ends_before;
+                    self.after_missed = Some(heard);
+                    return Missed { ends };
+                }
+                // More came meanwhile.
+                Err(broadcast::error::TryRecvError::Lagged(_)) => {}
+                // There is always one after those that were pushed out by it.
+                Err(_) => return Missed { ends: 0 },
+            }
+        }
+    }
+}
+
+fn ends_of(events: &[ShopEvent]) -> u64 {
+    events.iter().filter(|event| matches!(event, ShopEvent::Ended(_))).count() as u64
 }
 
 /// The shop's part of a frame.
@@ -84,7 +138,7 @@ struct Waiting {
 pub(crate) struct ShopFeed {
     waiting: Mutex<Waiting>,
     /// `None`: the hub is ending.
-    events: Mutex<Option<broadcast::Sender<Arc<[ShopEvent]>>>>,
+    events: Mutex<Option<Teller>>,
     meters: Meters,
 }
 
@@ -108,8 +162,9 @@ impl Default for ShopFeed {
             contradictions: counter!("holdfast_checkout_contradictions_total"),
             repeats: counter!("holdfast_checkout_repeats_total"),
         };
-        let (events, _) = broadcast::channel(FRAMES_BEHIND_MAX);
-        ShopFeed { waiting: Mutex::default(), events: Mutex::new(Some(events)), meters }
+        let (frames, _) = broadcast::channel(FRAMES_BEHIND_MAX);
+        let teller = Teller { frames, ends: 0 };
+        ShopFeed { waiting: Mutex::default(), events: Mutex::new(Some(teller)), meters }
     }
 }
 
@@ -120,8 +175,10 @@ impl ShopFeed {
 
     pub(super) fn listen(&self) -> ShopEvents {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = events.as_ref().map_or_else(|| broadcast::channel(1).1, broadcast::Sender::subscribe);
-        ShopEvents(receiver)
+        let (frames, ends) = events
+            .as_ref()
+            .map_or_else(|| (broadcast::channel(1).1, 0), |teller| (teller.frames.subscribe(), teller.ends));
+        ShopEvents { frames, ends, after_missed: None }
     }
 
     /// Ends of this order's open checkouts from now on, until the waiter is dropped.
@@ -158,12 +215,14 @@ impl ShopFeed {
                 waited.ended.send_replace(Some(end.answer));
             }
         }
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(events) = events.as_ref().filter(|events| events.receiver_count() > 0) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(teller) = events.as_mut().filter(|teller| teller.frames.receiver_count() > 0) {
             let all: Vec<ShopEvent> = asked(news).chain(ended(news)).collect();
             if !all.is_empty() {
+                let ends_before = teller.ends;
+                teller.ends = ends_before.saturating_add(ends_of(&all));
                 // Whoever listened may have gone meanwhile.
-                drop(events.send(all.into()));
+                drop(teller.frames.send(Heard { events: all.into(), ends_before }));
             }
         }
     }
@@ -275,5 +334,38 @@ impl Drop for Waiter {
                 there.remove();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn news(ends: u32) -> ShopNews {
+        let moved = |number: u32| ShopEffect::Moved {
+            order: number.to_string().parse().unwrap(),
+            state: OrderState::Paid(TrNum::FIRST),
+            failed: None,
+        };
+        ShopNews { effects: (0..ends).map(moved).collect(), ..ShopNews::default() }
+    }
+
+    #[tokio::test]
+    async fn who_is_too_slow_is_told_how_many_ends_it_missed() {
+        let feed = ShopFeed::default();
+        feed.follow(&news(9));
+        let mut events = feed.listen();
+        feed.follow(&news(2));
+        assert_eq!(events.next().await.unwrap().unwrap().len(), 2);
+        // Three frames more than fit.
+        for _ in 0..FRAMES_BEHIND_MAX + 3 {
+            feed.follow(&news(5));
+        }
+        assert_eq!(events.next().await, Err(Missed { ends: 15 }));
+        for _ in 0..FRAMES_BEHIND_MAX {
+            assert_eq!(events.next().await.unwrap().unwrap().len(), 5);
+        }
+        feed.end();
+        assert_eq!(events.next().await, Ok(None));
     }
 }

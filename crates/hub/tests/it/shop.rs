@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use holdfast_domain::command::{Admin, Command};
-use holdfast_domain::ids::{AccountId, TransferId, TransferNo};
+use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::shop::{
@@ -16,6 +16,7 @@ use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::View;
 use holdfast_hub::clock::SystemClock;
 use holdfast_hub::limits::{HubOptions, QUESTIONS_PER_TURN_MAX};
+use holdfast_hub::shop::limits::PAGE_MAX;
 use holdfast_hub::shop::{CheckoutRequest, CheckoutState, ShopEvent};
 use holdfast_hub::verify::{Places, verify};
 use holdfast_hub::{Hub, HubHandle, Opened, ShopDesk, ShopError};
@@ -157,6 +158,7 @@ fn what_is_paid_is_found_after_a_restart_and_answered_again() {
 }
 
 const PAY: Sides = Sides { pay: true, stock: false };
+const STOCK: Sides = Sides { pay: false, stock: true };
 
 #[test]
 fn callers_of_an_open_checkout_wait_for_its_end_and_all_hear_it() {
@@ -202,6 +204,54 @@ fn callers_of_an_open_checkout_wait_for_its_end_and_all_hear_it() {
         assert_eq!(stock(&desk).await, 5, "given back before anybody was told");
         desk.publish_metrics().await.unwrap();
     });
+}
+
+/// Nobody has asked the sides yet: what they owe is known all the same, over as many pages as it takes.
+#[test]
+fn what_is_owed_is_read_from_what_is_open() {
+    let fs = SimFs::new(14);
+    let hub = start(&fs);
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        let count = PAGE_MAX + 7;
+        desk.init_users(1, whole(1_000_000)).await.unwrap();
+        desk.init_items(1, whole(1_000_000), whole(1)).await.unwrap();
+        desk.init_orders(count as u64, 1, 1, whole(1)).await.unwrap();
+        desk.set_outside(STOCK).await.unwrap();
+        let begun = desk.now();
+        for number in 0..count {
+            let (deadline_ms, wait_ms) = (Some(600_000), Some(0));
+            let order = CheckoutRequest::new(id(&number.to_string()));
+            desk.checkout(CheckoutRequest { deadline_ms, wait_ms, ..order }).await.unwrap();
+        }
+        let owed = async |side, since| desk.owed(side, since).await.unwrap();
+        assert_eq!(owed(Side::Stock, Millis::MAX).await, [], "to be asked for something is not to owe it");
+        for number in 0..count {
+            desk.cancel(id(&number.to_string())).await.unwrap();
+        }
+        let all = owed(Side::Stock, Millis::MAX).await;
+        assert!(all.iter().map(|owed| owed.order.as_str().to_owned()).eq((0..count).map(|n| n.to_string())));
+        assert!(all.iter().all(|owed| owed.since >= begun && owed.tr == TrNum::FIRST));
+        assert_eq!(
+            owed(Side::Stock, all[9].since - 1).await.len(),
+            all.iter().take_while(|one| one.since < all[9].since).count()
+        );
+        assert_eq!(owed(Side::Stock, begun - 1).await, [], "not for so long");
+        assert_eq!(owed(Side::Pay, Millis::MAX).await, [], "it is inside");
+        desk.answer(first("3"), Side::Stock, Said::Undone).await.unwrap();
+        assert_eq!(owed(Side::Stock, Millis::MAX).await.len(), count - 1);
+    });
+}
+
+#[test]
+fn trouble_with_a_side_is_new_after_a_start_and_after_it_was_well() {
+    let hub = start(&SimFs::new(15));
+    let desk = hub.handle().shop().clone();
+    let news = |why| desk.note_trouble(Side::Stock, why);
+    assert_eq!([news(Some("x")), news(Some("y")), news(None), news(None)], [true, false, false, false]);
+    assert!(news(Some("z")) && desk.note_trouble(Side::Pay, Some("p")));
+    let troubles = hub.handle().shop().troubles();
+    assert_eq!((troubles.of(Side::Pay), troubles.of(Side::Stock)), (Some("p"), Some("z")));
 }
 
 #[test]

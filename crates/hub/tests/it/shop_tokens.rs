@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_domain::shop::{
-    ByTokens, Charging, CheckoutAnswer, OrderId, Said, Secret, ShopRefusal, Side, Sides, TrNum, TryKey,
-    Whole, Why,
+    ByTokens, Charging, CheckoutAnswer, IdempotencyKey, OrderId, Said, Secret, ShopRefusal, Side, Sides,
+    TrNum, TryKey, Whole, Why,
 };
+use holdfast_domain::tokens::Fingerprint;
 use holdfast_hub::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::shop::CheckoutRequest;
@@ -52,7 +53,11 @@ async fn open_shop(hub: &HubHandle, tokens: usize) {
 }
 
 async fn order(hub: &HubHandle, name: &str, quantity: u64) -> OrderId {
-    hub.shop().create_order(id(name), id("alice")).await.unwrap();
+    order_of(hub, name, "alice", quantity).await
+}
+
+async fn order_of(hub: &HubHandle, name: &str, user: &str, quantity: u64) -> OrderId {
+    hub.shop().create_order(id(name), id(user)).await.unwrap();
     hub.shop().add_item(id(name), id("i"), whole(quantity)).await.unwrap();
     id(name)
 }
@@ -73,7 +78,26 @@ fn nothing_wrong(fs: &SimFs) {
     assert!(verified.problems.is_empty(), "{:?}", verified.problems);
 }
 
-/// Two hundred orders of two each and others who select, all of one wallet: whatever is won is won once.
+/// Checks all out at once. How many were paid, and how many refused by the payment side.
+async fn all_at_once(hub: &HubHandle, orders: Vec<OrderId>) -> (usize, usize) {
+    let mut crowd = JoinSet::new();
+    for order in orders {
+        let hub = hub.clone();
+        crowd.spawn(async move { hub.shop().checkout(CheckoutRequest::new(order)).await.unwrap() });
+    }
+    let (mut paid, mut refused) = (0, 0);
+    while let Some(answer) = crowd.join_next().await {
+        match answer.unwrap() {
+            CheckoutAnswer::Paid { .. } => paid += 1,
+            CheckoutAnswer::Failed { why: Why::Pay, .. } => refused += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    (paid, refused)
+}
+
+/// Two hundred orders of two each of a wallet that has three hundred: all that can be paid are, and the rest are refused only
+/// when the wallet is empty.
 #[test]
 fn a_crowd_pays_with_each_token_once() {
     let fs = SimFs::new(1);
@@ -81,32 +105,133 @@ fn a_crowd_pays_with_each_token_once() {
     let handle = hub.handle();
     in_time(async move {
         open_shop(&handle, 300).await;
-        let mut crowd = JoinSet::new();
+        let mut orders = Vec::new();
         for number in 0..200 {
-            let order = order(&handle, &format!("o{number}"), 2).await;
+            orders.push(order(&handle, &format!("o{number}"), 2).await);
+        }
+        assert_eq!(all_at_once(&handle, orders).await, (150, 50));
+        assert_eq!((has(&handle, "alice"), has(&handle, "shop")), ((0, 0), (300, 0)));
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
+/// Two hundred orders of two each and a hundred others who select one for themselves, on a wallet with just as many: whatever is
+/// won is won once, and all are served.
+#[test]
+fn a_crowd_pays_beside_others_who_select() {
+    let fs = SimFs::new(7);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        open_shop(&handle, 500).await;
+        let mut orders = Vec::new();
+        for number in 0..200 {
+            orders.push(order(&handle, &format!("o{number}"), 2).await);
+        }
+        let mut others = JoinSet::new();
+        for number in 0..100 {
             let hub = handle.clone();
-            crowd.spawn(async move {
-                match hub.shop().checkout(no_wait(order)).await {
-                    Ok(CheckoutAnswer::Paid { .. }) => 2,
-                    Ok(CheckoutAnswer::Failed { why: Why::Pay, .. })
-                    | Err(ShopError::Refused(ShopRefusal::ChooseTokens { .. })) => 0,
-                    other => panic!("{other:?}"),
-                }
-            });
-            let hub = handle.clone();
-            crowd.spawn(async move {
+            others.spawn(async move {
                 let request = SelectRequest::new(format!("s{number}"), Scope::wallet("alice", "USD"), 1);
-                drop(hub.tokens().select(request, 0).await);
-                0
+                hub.tokens().select(request, 30_000).await.unwrap();
             });
         }
-        let mut paid = 0;
-        while let Some(more) = crowd.join_next().await {
-            paid += more.unwrap();
+        assert_eq!(all_at_once(&handle, orders).await, (200, 0));
+        others.join_all().await;
+        assert_eq!((has(&handle, "alice"), has(&handle, "shop")), ((0, 100), (400, 0)));
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
+/// Each has to wait for the change of the one before.
+#[test]
+fn orders_on_one_large_token_are_all_paid() {
+    let fs = SimFs::new(4);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        open_shop(&handle, 1).await;
+        handle.tokens().issue(vec![Token::new("large", "bob", "USD", 1_000)]).await.unwrap();
+        let mut orders = Vec::new();
+        for number in 0..201 {
+            orders.push(order_of(&handle, &format!("o{number}"), "bob", 5).await);
         }
-        let ((free, locked), shop) = (has(&handle, "alice"), has(&handle, "shop"));
-        assert_eq!((shop, free + locked), ((paid, 0), 300 - paid));
-        assert!(paid > 0, "somebody was served");
+        assert_eq!(all_at_once(&handle, orders).await, (200, 1), "a thousand is two hundred times five");
+        assert_eq!((has(&handle, "bob"), has(&handle, "shop")), ((0, 0), (1_000, 0)));
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
+/// Others who select for themselves hold tokens for long. Nobody is refused for that: either there is enough beside, or nothing
+/// was tried, the key is unused, and a later call pays.
+#[test]
+fn what_others_hold_for_long_fails_no_order() {
+    let fs = SimFs::new(5);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        open_shop(&handle, 5).await;
+        let select = SelectRequest::new("s", Scope::wallet("alice", "USD"), 3);
+        handle.tokens().select(select, 0).await.unwrap();
+        let order = order(&handle, "o", 4).await;
+        let key = Some(IdempotencyKey { key: "k".into(), body: Fingerprint(1) });
+        let request = CheckoutRequest { wait_ms: Some(200), key, ..CheckoutRequest::new(order.clone()) };
+        let begun = tokio::time::Instant::now();
+        let refused = handle.shop().checkout(request.clone()).await.unwrap_err();
+        assert!(matches!(refused, ShopError::Refused(ShopRefusal::ChooseTokens { .. })), "{refused:?}");
+        assert!(begun.elapsed() >= Duration::from_millis(200), "it has waited");
+        let row = handle.shop().order(order.clone()).await.unwrap().unwrap().row;
+        assert_eq!(row.order.state.tr_num(), None, "nothing was tried");
+        assert_eq!(handle.shop().counts().await.unwrap().keys, 0, "no answer is stored");
+        // Freed while somebody waits: that is all it takes.
+        let waits = tokio::spawn({
+            let (hub, request) = (handle.clone(), CheckoutRequest { wait_ms: None, ..request });
+            async move { hub.shop().checkout(request).await }
+        });
+        while handle.tokens().counters().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+        handle.tokens().release("s".into(), None).await.unwrap();
+        let paid = waits.await.unwrap().unwrap();
+        assert!(matches!(paid, CheckoutAnswer::Paid { tr: TrNum::FIRST }), "{paid:?}");
+        assert_eq!((has(&handle, "alice"), has(&handle, "shop")), ((1, 0), (4, 0)));
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
+/// The warehouse does not answer, so the first order holds the only token until its deadline. The second does not wait for that.
+#[test]
+fn a_checkout_that_stays_open_is_not_waited_for_without_end() {
+    let fs = SimFs::new(6);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        open_shop(&handle, 1).await;
+        handle.tokens().issue(vec![Token::new("large", "bob", "USD", 1_000)]).await.unwrap();
+        handle.shop().set_outside(STOCK).await.unwrap();
+        let first = order_of(&handle, "o", "bob", 1).await;
+        let second = order_of(&handle, "p", "bob", 1).await;
+        let answer = handle.shop().checkout(no_wait(first)).await.unwrap();
+        assert!(matches!(answer, CheckoutAnswer::Open { .. }), "{answer:?}");
+        let long = CheckoutRequest {
+            deadline_ms: Some(600_000),
+            wait_ms: Some(60_000),
+            ..CheckoutRequest::new(second.clone())
+        };
+        let begun = tokio::time::Instant::now();
+        let refused = handle.shop().checkout(long).await.unwrap_err();
+        assert!(matches!(refused, ShopError::Refused(ShopRefusal::ChooseTokens { .. })), "{refused:?}");
+        let bound = Duration::from_millis(u64::from(holdfast_hub::shop::limits::TOKENS_WAIT_MS));
+        assert!((bound..2 * bound).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        // Its own deadline bounds it too.
+        let short = CheckoutRequest { deadline_ms: Some(50), ..CheckoutRequest::new(second) };
+        let begun = tokio::time::Instant::now();
+        handle.shop().checkout(short).await.unwrap_err();
+        assert!(begun.elapsed() < bound);
     });
     drop(hub);
     nothing_wrong(&fs);
@@ -163,10 +288,8 @@ fn what_an_open_checkout_holds_survives_a_restart() {
             assert_eq!(has(&handle, "alice"), (5, 4));
             // A second order cannot have them, and the same order joins its try.
             let second = order(&handle, "p", 6).await;
-            let key = TryKey { order_id: second.clone(), tr_num: TrNum::FIRST };
-            handle.shop().checkout(no_wait(second)).await.unwrap();
-            let (_, answer) = handle.shop().answer(key, Side::Stock, Said::Refused).await.unwrap();
-            assert!(matches!(answer, CheckoutAnswer::Failed { why: Why::Both, .. }), "{answer:?}");
+            let refused = handle.shop().checkout(no_wait(second)).await.unwrap_err();
+            assert!(matches!(refused, ShopError::Refused(ShopRefusal::ChooseTokens { .. })), "{refused:?}");
             let again = handle.shop().checkout(no_wait(id("o"))).await.unwrap();
             assert!(matches!(again, CheckoutAnswer::Open { .. }), "{again:?}");
             let key = TryKey { order_id: id("o"), tr_num: TrNum::FIRST };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_domain::shop::{
-    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, OrderState, ShopCommand, ShopEffect, Side,
-    SideBranch, Sides, TrNum, UserId, UserRow, Whole,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, OrderState, ShopCommand, ShopEffect,
+    Side, SideBranch, Sides, TrNum, UserId, UserRow, Whole,
 };
 use holdfast_domain::tokens::Name;
 
@@ -43,6 +43,7 @@ pub struct ShopBooks {
     pub(super) open: BTreeMap<OrderId, Arc<CheckoutRow>>,
     pub(super) keys: BTreeMap<Name, Arc<KeyRow>>,
     pub(super) outside: Sides,
+    pub(super) charging: Charging,
 }
 
 fn number(whole: Whole) -> i128 {
@@ -196,25 +197,25 @@ impl ShopBooks {
                 ShopEffect::KeyEnded(key) => {
                     expect(self.keys.remove(key).is_some(), || format!("ended {key}, which was not there"))?;
                 }
-                setting => {
-                    if let ShopEffect::Outside(outside) = setting {
-                        self.outside = *outside;
-                    }
-                }
+                ShopEffect::Outside(outside) => self.outside = *outside,
+                ShopEffect::Charging(charging) => self.charging = charging.clone(),
             }
         }
         self.adds_up()
     }
 
     fn moves(&mut self, order: &OrderId, state: OrderState) -> Result<(), String> {
-        let sides = self.open.get(order).map_or(self.outside, |row| row.outside);
+        let (sides, by_credit) = match self.open.get(order) {
+            Some(row) => (row.outside, row.charge.is_none()),
+            None => (self.outside, self.charging.is_credit()),
+        };
         let paper = self.orders.get_mut(order).ok_or_else(|| format!("nobody made order {order}"))?;
         let before = std::mem::replace(&mut paper.state, state);
         expect(may_move(before, state), || format!("moved {order} from {before:?} to {state:?}"))?;
         if !matches!(state, OrderState::Paid(_)) {
             return Ok(());
         }
-        if !sides.pay {
+        if !sides.pay && by_credit {
             let user = self.users.get_mut(&paper.user);
             user.ok_or_else(|| format!("nobody pays {order}"))?.sold += i128::from(paper.amount);
         }
@@ -248,20 +249,21 @@ impl ShopBooks {
 
     /// Credit that open checkouts hold of a user.
     fn held_of(&self, user: &UserId) -> i128 {
-        let papers = self.holding(Side::Pay).filter(|paper| paper.user == *user);
-        papers.map(|paper| i128::from(paper.amount)).sum()
+        let by_credit =
+            self.holding(Side::Pay).filter(|(row, paper)| row.charge.is_none() && paper.user == *user);
+        by_credit.map(|(_, paper)| i128::from(paper.amount)).sum()
     }
 
     /// Units that they hold of an item.
     fn units_held(&self, item: &ItemId) -> i128 {
-        let lines = self.holding(Side::Stock).flat_map(|paper| &paper.lines);
+        let lines = self.holding(Side::Stock).flat_map(|(_, paper)| &paper.lines);
         lines.filter(|(of, _)| of == item).map(|(_, amount)| i128::from(*amount)).sum()
     }
 
     /// Orders whose open checkout has taken at that side and not given back.
-    fn holding(&self, side: Side) -> impl Iterator<Item = &Paper> {
+    fn holding(&self, side: Side) -> impl Iterator<Item = (&CheckoutRow, &Paper)> {
         let holds = move |row: &&Arc<CheckoutRow>| row.side(side).branch == Some(SideBranch::Taken);
-        self.open.values().filter(holds).filter_map(|row| self.orders.get(&row.order))
+        self.open.values().filter(holds).filter_map(|row| Some((&**row, self.orders.get(&row.order)?)))
     }
 
     /// What came in is there, is held by an open checkout, or was paid with.

@@ -11,7 +11,9 @@
 //! | `schedule` | what is sent when |
 //! | `step` | what is asked, and how an answer is read |
 //! | `under_way` | the attempts that are being made |
+//! | `overdue` | what the side has owed for too long |
 
+mod overdue;
 mod round;
 pub(in crate::shop) mod schedule;
 pub(in crate::shop) mod step;
@@ -21,11 +23,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Uri;
-use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side};
 use holdfast_hub::ShopError;
 use holdfast_hub::shop::limits::PAGE_MAX;
-use holdfast_hub::shop::{OpenCheckouts, ShopDesk, ShopEvent};
+use holdfast_hub::shop::{OpenCheckouts, Owed, ShopDesk, ShopEvent};
 use metrics::{Counter, Gauge, counter, gauge};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -33,6 +34,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE};
 use crate::callbacks::{Blame, Envelope, Failure, Pauses, Post};
+use overdue::Overdue;
 use round::Round;
 use schedule::{Turn, at};
 use under_way::UnderWay;
@@ -40,16 +42,8 @@ use under_way::UnderWay;
 /// Orders that a side is asked about at a time, those that rest between two attempts included. More wait in the store.
 pub(super) const ORDERS_MAX: usize = 65_536;
 
-/// A side that owes something for so long is cause for an alarm. It is asked on and on all the same.
-pub(super) const GIVE_BACK_ALARM_AFTER_MS: Millis = 60_000;
-
-/// An attempt, made.
-#[derive(Debug)]
-struct Attempt {
-    asked: Asked,
-    /// For how long the side has owed what it was asked to give back; 0 if it was asked for something else.
-    owes_ms: Millis,
-}
+/// How much is shown of why a side gave no answer.
+const WHY_CHARS_MAX: usize = 160;
 
 /// What became of asking about one order.
 #[derive(Debug)]
@@ -74,20 +68,22 @@ struct Way {
 }
 
 impl Way {
-    async fn ask(&self, order: &OrderId) -> Attempt {
-        let mut owes_ms = 0;
-        let asked = self.try_ask(order, &mut owes_ms).await.unwrap_or_else(Asked::Failed);
-        Attempt { asked, owes_ms }
+    async fn ask(&self, order: &OrderId) -> Asked {
+        self.try_ask(order).await.unwrap_or_else(Asked::Failed)
     }
 
-    async fn try_ask(&self, order: &OrderId, owes_ms: &mut Millis) -> Result<Asked, Failure> {
+    async fn try_ask(&self, order: &OrderId) -> Result<Asked, Failure> {
         let view = self.desk.order(order.clone()).await.map_err(ours)?;
-        *owes_ms = view.as_ref().map_or(0, |view| step::owes_ms(view, self.side, self.desk.now()));
+        let time_left =
+            view.as_ref().and_then(|view| view.open.as_ref()).map(|open| self.desk.time_left(open));
         let Some(message) = view.and_then(|view| step::asked(&view, self.side)) else {
             return Ok(Asked::Over { sent: false });
         };
+        // Whoever hangs is not waited for past the deadline: the way back is asked for then, and needs this turn.
+        let time_left = time_left.filter(|_| !step::gives_back(&message));
+        let time_max = time_left.map_or(self.attempt_time_max, |left| left.min(self.attempt_time_max));
         let envelope = Envelope { uri: self.uri.clone(), message: step::request(&message) };
-        let answer = timeout(self.attempt_time_max, self.post.exchange(self.side, envelope)).await;
+        let answer = timeout(time_max, self.post.exchange(self.side, envelope)).await;
         let answer = answer.map_err(|_| Failure::passing("no answer in time"))??;
         let answer =
             answer.ok_or_else(|| Failure::passing("its answer is too long, too slow, or breaks off"))?;
@@ -120,7 +116,7 @@ struct Meters {
     later: Counter,
     failed: Counter,
     orders: Gauge,
-    /// Orders for which a side owes something for too long.
+    /// Tries for which the side owes something for too long.
     overdue: Gauge,
     alarms: Counter,
 }
@@ -144,6 +140,7 @@ impl Meters {
 pub(super) struct Courier {
     way: Arc<Way>,
     round: Round,
+    overdue: Overdue,
     pauses: Pauses,
     meters: Meters,
 }
@@ -159,7 +156,7 @@ impl Courier {
         let attempt_time_max = options.attempt_time_max;
         let way = Arc::new(Way { side, uri, desk, post, attempt_time_max });
         let pauses = Pauses::new(options, side as u32);
-        Courier { way, round: Round::new(), pauses, meters: Meters::of(side) }
+        Courier { way, round: Round::new(), overdue: Overdue::default(), pauses, meters: Meters::of(side) }
     }
 
     /// Asks until the hub has ended or `ending` says so; then gives what is under way a while to end.
@@ -170,6 +167,8 @@ impl Courier {
         let mut under_way = UnderWay::default();
         let mut looking: JoinSet<OpenCheckouts> = JoinSet::new();
         looking.spawn(look(self.way.desk.clone(), None));
+        let mut owing: JoinSet<Vec<Owed>> = JoinSet::new();
+        let mut look_for_owed = tokio::time::interval(overdue::LOOK_EVERY);
         let mut tidy = tokio::time::interval(CONNECTION_IDLE_MAX);
         loop {
             while let Some(order) = self.round.begin(Instant::now()) {
@@ -180,7 +179,6 @@ impl Courier {
                 looking.spawn(look(self.way.desk.clone(), None));
             }
             self.meters.orders.set(self.round.len() as f64);
-            self.meters.overdue.set(self.round.overdue() as f64);
             tokio::select! {
                 _ = ending.wait_for(|ending| *ending) => break,
                 heard = events.next() => match heard {
@@ -191,7 +189,11 @@ impl Courier {
                         looking.spawn(look(self.way.desk.clone(), None));
                     }
                 },
-                Some((order, attempt)) = under_way.next() => self.end(&order, attempt),
+                Some((order, asked)) = under_way.next() => self.end(&order, asked),
+                _ = look_for_owed.tick() => if owing.is_empty() {
+                    owing.spawn(overdue::look(self.way.desk.clone(), side));
+                },
+                Some(Ok(owed)) = owing.join_next() => self.count_overdue(&owed),
                 Some(Ok(page)) = looking.join_next() => {
                     if let Some(next) = self.take_in(side, &page) {
                         looking.spawn(look(self.way.desk.clone(), Some(next)));
@@ -229,16 +231,37 @@ impl Courier {
         page.next
     }
 
-    fn end(&mut self, order: &OrderId, Attempt { asked, owes_ms }: Attempt) {
-        let (now, pauses, side) = (Instant::now(), &mut self.pauses, self.way.side.name());
-        let is_answered = matches!(asked, Asked::Over { .. } | Asked::More);
-        if !is_answered && owes_ms >= GIVE_BACK_ALARM_AFTER_MS && self.round.is_overdue(order) {
+    /// Counts what is owed for too long, and raises an alarm for each that is new.
+    fn count_overdue(&mut self, all: &[Owed]) {
+        let (side, uri, now) = (self.way.side.name(), &self.way.uri, self.way.desk.now());
+        for Owed { order, tr, since } in self.overdue.take_in(all) {
             self.meters.alarms.increment(1);
             tracing::warn!(
-                %order, side, seconds = owes_ms / 1_000, uri = %self.way.uri,
+                %order, %tr, side, seconds = now.saturating_sub(*since) / 1_000, %uri,
                 "an outside side has not given back for long; it is asked until it has, see /hub/checkouts?state=cancelling"
             );
         }
+        self.meters.overdue.set(self.overdue.len() as f64);
+    }
+
+    /// Notes how the side was found, and says so when it was well before.
+    fn note(&self, why: Option<&str>) {
+        let why = why.map(shortened);
+        if self.way.desk.note_trouble(self.way.side, why.as_deref()) {
+            tracing::warn!(
+                side = self.way.side.name(), why, uri = %self.way.uri,
+                "an outside side gives no answer; it is asked until it does, see /hub/checkouts"
+            );
+        }
+    }
+
+    fn end(&mut self, order: &OrderId, asked: Asked) {
+        match &asked {
+            Asked::Over { sent: false } | Asked::Failed(Failure { blame: Blame::Ours, .. }) => {}
+            Asked::Over { sent: true } | Asked::More | Asked::Later => self.note(None),
+            Asked::Failed(Failure { why, .. }) => self.note(Some(why)),
+        }
+        let (now, pauses, side) = (Instant::now(), &mut self.pauses, self.way.side.name());
         let (turn, why) = match asked {
             Asked::Over { sent } => {
                 self.meters.answered.increment(u64::from(sent));
@@ -272,6 +295,15 @@ impl Courier {
             None => {}
         }
     }
+}
+
+/// Why a side gave no answer, cut so that it fits beside what a checkout waits for.
+fn shortened(why: &str) -> String {
+    let mut cut: String = why.chars().take(WHY_CHARS_MAX).collect();
+    if cut.len() < why.len() {
+        cut.push('…');
+    }
+    cut
 }
 
 /// A page of what is open, however long the hub is too busy to say.

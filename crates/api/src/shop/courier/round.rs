@@ -19,8 +19,6 @@ struct Stop {
     attempts: u32,
     /// While it was being asked about, something new was to be asked.
     again: bool,
-    /// The side owes for it for too long.
-    is_overdue: bool,
 }
 
 /// The orders of one side.
@@ -30,8 +28,6 @@ pub(super) struct Round {
     schedule: Schedule<OrderId>,
     /// More is open than fits.
     is_behind: bool,
-    /// Orders for which the side owes for too long.
-    overdue: usize,
     max: usize,
 }
 
@@ -41,26 +37,12 @@ impl Round {
     }
 
     fn with_room_for(max: usize) -> Round {
-        Round { stops: HashMap::new(), schedule: Schedule::new(), is_behind: false, overdue: 0, max }
+        Round { stops: HashMap::new(), schedule: Schedule::new(), is_behind: false, max }
     }
 
     /// How many orders there are.
     pub(super) fn len(&self) -> usize {
         self.stops.len()
-    }
-
-    /// For how many orders the side owes for too long.
-    pub(super) fn overdue(&self) -> usize {
-        self.overdue
-    }
-
-    /// The side owes for this order for too long. Says so once for each.
-    pub(super) fn is_overdue(&mut self, order: &OrderId) -> bool {
-        let is_new = |stop: &&mut Stop| !stop.is_overdue;
-        let Some(stop) = self.stops.get_mut(order).filter(is_new) else { return false };
-        stop.is_overdue = true;
-        self.overdue += 1;
-        true
     }
 
     /// Something new is to be asked about this order: at once, whatever pause it was in.
@@ -74,8 +56,7 @@ impl Round {
                 if let Some(place) = stop.place.take() {
                     self.schedule.remove(place);
                 }
-                let (place, is_overdue) = (Some(self.schedule.put(now, order.clone())), stop.is_overdue);
-                *stop = Stop { place, is_overdue, ..Stop::default() };
+                *stop = Stop { place: Some(self.schedule.put(now, order.clone())), ..Stop::default() };
             }
         }
     }
@@ -115,11 +96,8 @@ impl Round {
 
     /// There is nothing more to ask about an order.
     pub(super) fn over(&mut self, order: &OrderId, well: Option<bool>, now: Instant) -> Option<Turn> {
-        if let Some(stop) = self.stops.remove(order) {
-            self.overdue -= usize::from(stop.is_overdue);
-            if stop.again {
-                self.find(order, now);
-            }
+        if self.stops.remove(order).is_some_and(|stop| stop.again) {
+            self.find(order, now);
         }
         self.schedule.ended(well)
     }
@@ -155,22 +133,6 @@ mod tests {
     }
 
     const SECOND: Duration = Duration::from_secs(1);
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_overdue_is_said_once_for_each_and_counted_until_it_is_over() {
-        let (mut round, a, now) = (Round::new(), order("a"), Instant::now());
-        assert!(!round.is_overdue(&a), "it is not known");
-        round.ask(&a, now);
-        round.begin(now);
-        assert!(round.is_overdue(&a));
-        round.rest(&a, Some(false), now, |_| SECOND);
-        round.ask(&a, now);
-        assert!(!round.is_overdue(&a), "an operator's retry makes no new alarm");
-        assert_eq!(round.overdue(), 1);
-        round.begin(now);
-        round.over(&a, Some(true), now);
-        assert_eq!(round.overdue(), 0);
-    }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_in_vain_rests_longer_and_longer_and_what_is_new_does_not_rest() {

@@ -1,12 +1,9 @@
 //! What an outside side is asked, and how its answer is read.
 
-use std::sync::Arc;
-
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use bytes::Bytes;
-use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::{AskedStep, Body, CheckoutRow, Message, Said, Side, TryKey};
+use holdfast_domain::shop::{AskedStep, Body, Message, Said, Side, TryKey};
 use holdfast_hub::shop::OrderView;
 use serde_json::{Map, Value, json};
 
@@ -32,15 +29,6 @@ pub(super) fn asked(view: &OrderView, side: Side) -> Option<Message> {
 
 const fn step<V>(gives_back: bool, value: V) -> AskedStep<V> {
     if gives_back { AskedStep::Rollback(value) } else { AskedStep::Forward(value) }
-}
-
-/// For how long a side has owed what it is to give back for an order; 0 if it owes nothing.
-pub(super) fn owes_ms(view: &OrderView, side: Side, now: Millis) -> Millis {
-    let owes = |open: &&Arc<CheckoutRow>| {
-        open.undo.is_some() && open.outside.has(side) && open.waits_for().has(side)
-    };
-    let since = view.open.as_ref().filter(owes).map(|open| open.waits_since);
-    since.map_or(0, |since| now.saturating_sub(since).max(0))
 }
 
 /// Whether it asks to give back.
@@ -166,16 +154,6 @@ mod tests {
         assert_eq!(types(&view(Sides::BOTH, STOCK, Some(STOCK))), ["nothing", "add"]);
         let closed = OrderView { open: None, ..view(Sides::BOTH, Sides::NONE, None) };
         assert_eq!(types(&closed), ["nothing", "nothing"]);
-    }
-
-    #[test]
-    fn who_is_asked_to_give_back_owes_since_then() {
-        let owes = |outside, undo, side| owes_ms(&view(outside, Sides::BOTH, undo), side, 70_000);
-        assert_eq!(owes(Sides::BOTH, None, Side::Stock), 0, "to be asked for something is not to owe it");
-        assert_eq!(owes(Sides::BOTH, Some(STOCK), Side::Stock), 70_000);
-        assert_eq!(owes(Sides::BOTH, Some(STOCK), Side::Pay), 0);
-        assert_eq!(owes(PAY, Some(STOCK), Side::Stock), 0, "an inside side is not asked by a courier");
-        assert_eq!(owes_ms(&view(STOCK, STOCK, Some(STOCK)), Side::Stock, -1), 0, "a clock set back");
     }
 
     /// Other people's programs read this: it does not change.

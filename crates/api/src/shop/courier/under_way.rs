@@ -6,34 +6,33 @@ use std::collections::HashMap;
 use holdfast_domain::shop::OrderId;
 use tokio::task::{Id, JoinSet};
 
-use super::{Asked, Attempt};
+use super::Asked;
 use crate::callbacks::Failure;
 
 /// The attempts, and about which orders they are.
 #[derive(Default)]
 pub(super) struct UnderWay {
-    attempts: JoinSet<Attempt>,
+    attempts: JoinSet<Asked>,
     orders: HashMap<Id, OrderId>,
 }
 
 impl UnderWay {
-    pub(super) fn begin(&mut self, order: OrderId, attempt: impl Future<Output = Attempt> + Send + 'static) {
+    pub(super) fn begin(&mut self, order: OrderId, attempt: impl Future<Output = Asked> + Send + 'static) {
         let id = self.attempts.spawn(attempt).id();
         self.orders.insert(id, order);
     }
 
     /// The next one that has ended; `None` if none is under way. May be dropped before it is done.
-    pub(super) async fn next(&mut self) -> Option<(OrderId, Attempt)> {
-        let (id, attempt) = match self.attempts.join_next_with_id().await? {
+    pub(super) async fn next(&mut self) -> Option<(OrderId, Asked)> {
+        let (id, asked) = match self.attempts.join_next_with_id().await? {
             Ok(ended) => ended,
             Err(error) => {
                 tracing::error!(%error, "an attempt to ask an outside side broke off; it is made again");
-                let asked = Asked::Failed(Failure::passing("the attempt broke off"));
-                (error.id(), Attempt { asked, owes_ms: 0 })
+                (error.id(), Asked::Failed(Failure::passing("the attempt broke off")))
             }
         };
         let order = self.orders.remove(&id).expect("an attempt was begun for an order");
-        Some((order, attempt))
+        Some((order, asked))
     }
 }
 
@@ -53,8 +52,8 @@ mod tests {
         round.ask(&order, now);
         let begun = round.begin(now).unwrap();
         under_way.begin(begun, async { panic!("a planted fault") });
-        let (ended, attempt) = under_way.next().await.expect("it has ended, though badly");
-        assert!(matches!(attempt.asked, Asked::Failed(_)), "{attempt:?}");
+        let (ended, asked) = under_way.next().await.expect("it has ended, though badly");
+        assert!(matches!(asked, Asked::Failed(_)), "{asked:?}");
         assert_eq!(ended, order);
         round.rest(&ended, Some(false), now, |_| Duration::ZERO);
         assert_eq!(round.begin(now), Some(order));
