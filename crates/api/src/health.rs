@@ -53,6 +53,8 @@ pub(crate) async fn health(State(edge): State<Edge>) -> Response {
 /// Prometheus text.
 pub(crate) async fn metrics(State(edge): State<Edge>) -> Response {
     edge.hub.tokens().publish_metrics();
+    // A hub that has stopped takes no questions; its other figures are wanted all the more.
+    let _ = edge.hub.shop().publish_metrics().await;
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], edge.metrics.render()).into_response()
 }
 

@@ -1,8 +1,8 @@
 //! One connection to the hub, with a deadline on each exchange.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::BenchError;
 use crate::fspiop::wire::Wire;
@@ -10,6 +10,8 @@ use crate::options::CALL_DEADLINE;
 
 /// A hub that does not take a connection by then is not there.
 const CONNECT_WAIT_MAX: Duration = Duration::from_millis(1_500);
+/// Between two attempts to reach a hub that is gone.
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Line {
     address: String,
@@ -45,6 +47,17 @@ impl Line {
     pub(crate) async fn reopen(&mut self) -> Result<(), BenchError> {
         *self = Line::open(&self.address).await?;
         Ok(())
+    }
+
+    /// Goes on trying until then: a hub that is started anew is reached when it listens.
+    pub(crate) async fn reopen_until(&mut self, end: Instant) -> Result<(), BenchError> {
+        loop {
+            sleep(PAUSE).await;
+            match self.reopen().await {
+                Err(_) if Instant::now() < end => {}
+                ended => return ended,
+            }
+        }
     }
 
     /// Sends a request and hands status and body of its answer to `read`.

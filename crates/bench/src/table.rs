@@ -186,7 +186,11 @@ pub(crate) fn each(rates: &[f64]) -> String {
     rates.iter().map(|rate| thousands(*rate)).collect::<Vec<_>>().join(" / ")
 }
 
+/// A row's cells; dashes where nothing was measured.
 pub(crate) fn millis(latency: &Percentiles) -> Vec<String> {
+    if *latency == Percentiles::default() {
+        return vec!["-".to_owned(); 5];
+    }
     let of = |micros: u64| format!("{}.{:02}", micros / 1000, micros % 1000 / 10);
     [latency.p50, latency.p90, latency.p99, latency.p99_9, latency.max].map(of).to_vec()
 }
@@ -206,5 +210,12 @@ mod tests {
         assert_eq!(thousands(999.4), "999");
         assert_eq!(thousands(1_000.0), "1,000");
         assert_eq!(thousands(1_234_567.8), "1,234,568");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_dash() {
+        assert_eq!(millis(&Percentiles::default()), ["-"; 5]);
+        let some = Percentiles { p50: 1_230, p90: 1_230, p99: 1_230, p99_9: 1_230, max: 1_230 };
+        assert_eq!(millis(&some), ["1.23"; 5]);
     }
 }

@@ -35,13 +35,18 @@ impl Checkout {
 
 impl From<Checkout> for Command {
     fn from(Checkout { order, deadline_ms }: Checkout) -> Command {
-        Command::Shop(Box::new(ShopCommand::Checkout(CheckoutOrder { order, deadline_ms, key: None })))
+        Command::Shop(Box::new(ShopCommand::Checkout(CheckoutOrder {
+            order,
+            deadline_ms,
+            key: None,
+            chosen: None,
+        })))
     }
 }
 
 /// Of the shop only a plain checkout goes into a batch.
 pub(crate) fn check(command: &ShopCommand) -> Result<(), ClientError> {
-    let ShopCommand::Checkout(CheckoutOrder { order, deadline_ms, key }) = command else {
+    let ShopCommand::Checkout(CheckoutOrder { order, deadline_ms, key, chosen }) = command else {
         return Err(ClientError::NotARecord("of the shop only checkouts go into a batch; use HTTP"));
     };
     if order.as_str().len() > ORDER_BYTES_MAX {
@@ -49,6 +54,11 @@ pub(crate) fn check(command: &ShopCommand) -> Result<(), ClientError> {
     }
     if key.is_some() {
         return Err(ClientError::NotARecord("a batch record carries no idempotency key; use HTTP"));
+    }
+    if chosen.is_some() {
+        return Err(ClientError::NotARecord(
+            "the hub chooses the tokens that pay for a checkout; leave them out",
+        ));
     }
     if !(1..=DEADLINE_MS_MAX).contains(deadline_ms) {
         return Err(ClientError::NotARecord("the deadline of a checkout is 1 ms to a day"));
@@ -87,7 +97,13 @@ mod tests {
         }
         let key = Some(IdempotencyKey { key: "k".into(), body: Fingerprint(1) });
         assert!(
-            check(&ShopCommand::Checkout(CheckoutOrder { order: order(1), deadline_ms: 1, key })).is_err()
+            check(&ShopCommand::Checkout(CheckoutOrder {
+                order: order(1),
+                deadline_ms: 1,
+                key,
+                chosen: None
+            }))
+            .is_err()
         );
         let amount = Whole::ZERO;
         assert!(check(&ShopCommand::AddFunds { user: "u".parse().unwrap(), amount }).is_err());

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::command::Command;
 use crate::effects::{Effects, Outcome};
-use crate::expiry::expire;
+use crate::expiry::{Due, expire};
 use crate::ids::{AccountId, Millis, TransferId, TransferNo};
 use crate::overlay::Overlay;
 use crate::participants::{AccountKind, decide_admin, set_endpoint};
@@ -107,13 +107,12 @@ fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize
             effects.outcomes.push(outcome);
         }
         [Command::Expire(command)] => {
-            let (ended, messages) = expire(view, frame.time, *command, effects);
+            let due = Due::of(view, frame.time, *command, base_offset);
+            let messages = expire(view, frame.time, &due.holds, effects);
             process(&Limits(view), frame.order, &messages, effects);
-            let left = u64::from(command.holds_max).saturating_sub(ended);
-            let leases = end_leases(view, frame.time, usize::try_from(left).unwrap_or(usize::MAX), effects);
-            let left = usize::try_from(left.saturating_sub(leases)).unwrap_or(usize::MAX);
-            let shop = end_due(view, (frame.time, base_offset), left, effects);
-            effects.outcomes.push(Outcome::done(ended + leases + shop, crate::money::Balance::ZERO));
+            end_leases(&due.leases, frame.time, effects);
+            end_due(view, (frame.time, base_offset), &due.checkouts, &due.keys, effects);
+            effects.outcomes.push(Outcome::done(due.count(), crate::money::Balance::ZERO));
         }
         [Command::Token(command)] => {
             let outcome = decide_tokens(view, frame.time, base_offset, command, effects);

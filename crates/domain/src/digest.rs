@@ -6,7 +6,8 @@
 
 use crate::effects::{DeadLetterReason, Effects, Outcome, PositionChange, StateChange};
 
-/// Which rules these are. Raised whenever a change makes an old frame decide differently.
+/// Which rules these are. Raised with the first release that would decide a frame of an earlier one differently; nothing has been
+/// released so far.
 pub const RULES_VERSION: u32 = 1;
 
 impl Effects {

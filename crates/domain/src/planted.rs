@@ -31,6 +31,8 @@ pub enum Bug {
     DecidedTwice = 12,
     /// A deadline undoes the sides that have not answered, and forgets the one that took.
     ForgottenTaker = 13,
+    /// A deadline fails a checkout and leaves what was reserved for it, position or tokens, as it is.
+    KeptHold = 14,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -99,6 +101,11 @@ pub(crate) fn decided_twice() -> bool {
 #[inline(always)]
 pub(crate) fn forgotten_taker() -> bool {
     switch::is(Bug::ForgottenTaker)
+}
+
+#[inline(always)]
+pub(crate) fn kept_hold() -> bool {
+    switch::is(Bug::KeptHold)
 }
 
 /// Asked by the loop that releases answers.

@@ -443,7 +443,7 @@ impl Hub {
         let look_again = look_again(&intake, &tokens);
         let tokens =
             TokenDesk::new(tokens, submit, Arc::clone(&clock), Arc::clone(&timer), attempts, look_again);
-        let shop = shop_desk(&intake, &clock, &shop_feed, options.shop);
+        let shop = shop_desk(&intake, &clock, &shop_feed, options.shop, &tokens);
         let handle =
             HubHandle { shop, shop_feed, intake, health, reader, tail, feed, clock, backups, tokens };
         let threads = [writer, spare, ticking].map(Some);
@@ -467,11 +467,12 @@ fn shop_desk(
     clock: &Arc<dyn Clock>,
     feed: &Arc<ShopFeed>,
     options: shop::ShopOptions,
+    tokens: &TokenDesk,
 ) -> ShopDesk {
     let (submits, asks) = (Arc::clone(intake), Arc::clone(intake));
     let submit: shop::Submit = Arc::new(move |submission| submits.submit(submission));
     let ask: shop::Ask = Arc::new(move |query| asks.ask(query));
-    ShopDesk::new(submit, ask, Arc::clone(clock), Arc::clone(feed), options)
+    ShopDesk::new(submit, ask, Arc::clone(clock), Arc::clone(feed), options, tokens.clone())
 }
 
 /// Has the index take over the lock that a token is under by the log. Asked between two frames, when the index has followed all.
@@ -509,12 +510,14 @@ impl Drop for Hub {
         self.handle.intake.close("the hub is shutting down");
         self.handle.feed.close();
         self.handle.tokens.end_waiting();
-        self.handle.shop_feed.end();
+        self.handle.shop_feed.end_waiting();
         self.timer.end();
         for thread in self.threads.iter_mut().filter_map(Option::take) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the hub panicked");
             }
         }
+        // What waited is worked off, and whoever listens has heard of it: only now does nothing more come.
+        self.handle.shop_feed.end();
     }
 }

@@ -41,6 +41,16 @@ pub enum ReplayError {
         /// What is wrong with it.
         error: records::RecordError,
     },
+    /// A frame that this program would decide by other rules. The chain would tell only with the next frame.
+    #[error(
+        "the frame at offset {offset} was decided under rules {written}, and this program has rules {RULES_VERSION}: it might decide it otherwise. Start the version that wrote it and stop it cleanly (SIGTERM), then upgrade"
+    )]
+    OtherRules {
+        /// The frame's base offset.
+        offset: u64,
+        /// Rules version of the frame.
+        written: u32,
+    },
     /// The replay decided something else than the log says was decided.
     #[error(
         "the audit chain breaks at offset {offset}: the frames before it (the last one under rules {before}) were decided otherwise than this program decides (its rules {RULES_VERSION}; the frame at {offset} has {written}). Either the log was changed, or the version that wrote it must be started instead"
@@ -73,7 +83,9 @@ impl ReplayError {
         let rules = match self {
             ReplayError::ChainBroken { before, written, .. } if *before == RULES_VERSION => *written,
             ReplayError::ChainBroken { before, .. } => *before,
-            ReplayError::BadRecord { written, .. } | ReplayError::StrangeFrame { written, .. } => *written,
+            ReplayError::OtherRules { written, .. }
+            | ReplayError::BadRecord { written, .. }
+            | ReplayError::StrangeFrame { written, .. } => *written,
             _ => return None,
         };
         (rules != RULES_VERSION).then_some(rules)
@@ -88,6 +100,15 @@ impl From<LogError> for ReplayError {
             other => ReplayError::Log(other),
         }
     }
+}
+
+/// Which frames a replay may decide again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// Those that were decided under the rules of this program: what comes out is relied on.
+    OursOnly,
+    /// All, as long as the chain agrees: it is only looked at.
+    Any,
 }
 
 /// Replays every frame into `core`.
@@ -107,7 +128,7 @@ pub fn replay_with<S: Store>(
     core: &mut Core<S>,
     mut show: impl FnMut(&Frame, &[Command], &Effects, &Core<S>),
 ) -> Result<(), ReplayError> {
-    walk(frames, core, |frame, commands, effects, core| {
+    walk(frames, core, Rules::Any, |frame, commands, effects, core| {
         show(frame, commands, effects, core);
         Ok(())
     })
@@ -123,7 +144,7 @@ pub(crate) fn replay_keeping<S: Store>(
     core: &mut Core<S>,
     checkpoint_bytes: u64,
 ) -> Result<(), ReplayError> {
-    walk(frames, core, |_, _, _, core| {
+    walk(frames, core, Rules::OursOnly, |_, _, _, core| {
         if core.unsaved_bytes() >= checkpoint_bytes {
             core.begin_checkpoint();
         }
@@ -134,6 +155,7 @@ pub(crate) fn replay_keeping<S: Store>(
 pub(crate) fn walk<S: Store>(
     mut frames: Frames,
     core: &mut Core<S>,
+    rules: Rules,
     mut after: impl FnMut(&Frame, &[Command], &Effects, &mut Core<S>) -> Result<(), StoreError>,
 ) -> Result<(), ReplayError> {
     let mut frame = Frame::default();
@@ -142,6 +164,9 @@ pub(crate) fn walk<S: Store>(
         let written = frame.header.rules_version;
         if offset != core.end() {
             return Err(ReplayError::Gap { expected: core.end(), found: offset });
+        }
+        if rules == Rules::OursOnly && written != RULES_VERSION {
+            return Err(ReplayError::OtherRules { offset, written });
         }
         if frame.header.running_hash != core.chain() {
             let before = core.progress().rules_version;

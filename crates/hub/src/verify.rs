@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holdfast_disk::FileSystem;
+use holdfast_domain::shop::{ShopCounts, ShopView};
 use holdfast_domain::view::View;
 use holdfast_log::{LogError, OpenReport, SegmentReader};
 use holdfast_store::{
@@ -22,7 +23,7 @@ use crate::core::Core;
 use crate::hub::{log_folder, store_folder};
 use crate::limits::REPLAY_CHECKPOINT_BYTES;
 use crate::progress::Progress;
-use crate::replay::{ReplayError, walk};
+use crate::replay::{ReplayError, Rules, walk};
 
 /// What to do about something that is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +133,8 @@ pub struct Verified {
     pub tokens: usize,
     /// Locks on them; the lease of some may have run out.
     pub token_locks: usize,
+    /// Rows of the shop; its paid orders lie in the archive and are not among them.
+    pub shop: ShopCounts,
     /// The store's files.
     pub store: StoreReport,
     /// What is wrong.
@@ -167,44 +170,64 @@ pub fn verify(places: &Places<'_>, show: &mut dyn FnMut(u64, u64)) -> Result<Ver
     let reader =
         SegmentReader::open(Arc::clone(&places.fs), &log_folder(places.data)).map_err(VerifyError::Log)?;
     let log = reader.check().map_err(VerifyError::Log)?;
-    if log.start > 0 {
-        return attempt(places, &reader, log, Beginning::Removed, show);
-    }
-    match attempt(places, &reader, log.clone(), Beginning::Whole, show) {
-        Err(VerifyError::Replay(error)) => {
-            let Some(rules) = error.other_rules() else { return Err(VerifyError::Replay(error)) };
-            // An upgrade began with the checkpoint that a clean stop had left; so does this.
-            let scratch = places.scratch.join("from-checkpoint");
-            let again = Places { fs: Arc::clone(&places.fs), data: places.data, scratch: &scratch };
-            match attempt(&again, &reader, log, Beginning::OtherRules(rules), show) {
-                Err(VerifyError::NoBeginning { .. }) => Err(VerifyError::Replay(error)),
-                other => other,
-            }
+    let because = if log.start > 0 {
+        (Beginning::Removed, VerifyError::NoBeginning { start: log.start })
+    } else {
+        match attempt(places, &reader, log.clone(), (Beginning::Whole, None), show) {
+            Err(VerifyError::Replay(error)) => under_other_rules(error)?,
+            other => return other,
         }
-        other => other,
+    };
+    from_checkpoints(places, &reader, &log, because, show)
+}
+
+/// Why a replay cannot begin where it was tried: other rules decided what follows. Any other failure is one.
+fn under_other_rules(error: ReplayError) -> Result<(Beginning, VerifyError), VerifyError> {
+    match error.other_rules() {
+        Some(rules) => Ok((Beginning::OtherRules(rules), VerifyError::Replay(error))),
+        None => Err(VerifyError::Replay(error)),
     }
+}
+
+/// Begins with the oldest checkpoint after which this program's rules decided all: an upgrade began with one that a clean stop
+/// had left.
+fn from_checkpoints(
+    places: &Places<'_>,
+    reader: &SegmentReader,
+    log: &OpenReport,
+    (mut beginning, mut failure): (Beginning, VerifyError),
+    show: &mut dyn FnMut(u64, u64),
+) -> Result<Verified, VerifyError> {
+    let check = StoreCheck::open(&places.fs, &store_folder(places.data), reader.log_id())?;
+    let readable = |at: &u64| *at >= log.start && check.is_readable(*at);
+    for base in check.offsets().iter().copied().filter(readable) {
+        let scratch = places.scratch.join(format!("from-{base}"));
+        let again = Places { fs: Arc::clone(&places.fs), data: places.data, scratch: &scratch };
+        match attempt(&again, reader, log.clone(), (beginning, Some(base)), show) {
+            Err(VerifyError::Replay(error)) => (beginning, failure) = under_other_rules(error)?,
+            other => return other,
+        }
+    }
+    Err(failure)
 }
 
 fn attempt(
     places: &Places<'_>,
     reader: &SegmentReader,
     log: OpenReport,
-    beginning: Beginning,
+    (beginning, base): (Beginning, Option<u64>),
     show: &mut dyn FnMut(u64, u64),
 ) -> Result<Verified, VerifyError> {
     let Places { fs, data, scratch } = places;
     let mut check = StoreCheck::open(fs, &store_folder(data), reader.log_id())?;
     let mut waiting: Vec<u64> = check.offsets().to_vec();
-    let mut core = if beginning == Beginning::Whole {
-        Core::new(LocalStore::create(fs, scratch, reader.log_id())?)
-    } else {
-        let readable = waiting.iter().copied().find(|at| *at >= log.start && check.is_readable(*at));
-        let base = readable.ok_or(VerifyError::NoBeginning { start: log.start })?;
-        resume(places, base)?.ok_or(VerifyError::NoBeginning { start: log.start })?
+    let mut core = match base {
+        None => Core::new(LocalStore::create(fs, scratch, reader.log_id())?),
+        Some(base) => resume(places, base)?.ok_or(VerifyError::NoBeginning { start: log.start })?,
     };
     let began_at = core.end();
     let mut auditor = Auditor::default();
-    if beginning != Beginning::Whole {
+    if base.is_some() {
         auditor = Auditor::from(core.store());
         check.outcomes_are_found(core.store());
         // What stands before it cannot be compared with anything.
@@ -228,7 +251,7 @@ fn attempt(
     };
     compare(&mut core, &mut check)?;
     let frames = reader.frames(core.end()).map_err(|error| VerifyError::Replay(error.into()))?;
-    let replayed = walk(frames, &mut core, |frame, commands, effects, core| {
+    let replayed = walk(frames, &mut core, Rules::OursOnly, |frame, commands, effects, core| {
         auditor.frame(frame.header.base_offset, commands, effects, core.store());
         compare(core, &mut check)?;
         if core.unsaved_bytes() >= REPLAY_CHECKPOINT_BYTES {
@@ -264,6 +287,7 @@ fn attempt(
         open_holds: core.store().open_holds(),
         tokens: core.store().token_count(),
         token_locks,
+        shop: core.store().shop_counts(),
         store,
         problems,
         log,

@@ -255,8 +255,14 @@ fn shop_is_settled(store: &MemoryStore, command: &ShopCommand, outcome: &ShopOut
             | ShopOutcome::Refused(ShopRefusal::Exists { .. }),
         ) => true,
         (ShopCommand::Checkout(CheckoutOrder { key: Some(key), .. }), _) => {
-            // Under a key that is kept it gets the stored answer, or is refused.
-            store.request_key(&key.key).is_some()
+            // Under a key that is kept it gets the stored answer, or is refused; unless that answer is about an order that
+            // another has taken the place of.
+            store.request_key(&key.key).is_some_and(|row| {
+                let stands = |answer: CheckoutAnswer| {
+                    store.order(&row.order).is_some_and(|order| !order.is_of_an_earlier(answer.tr()))
+                };
+                row.answer.is_none_or(stands)
+            })
         }
         (ShopCommand::Checkout(CheckoutOrder { order, key: None, .. }), _) => {
             store.order(order).is_some_and(|row| row.is_paid() || store.checkout(order).is_some())

@@ -24,6 +24,7 @@
 //! | | the shop |
 
 mod census;
+mod charges;
 mod clients;
 mod clock;
 mod coverage;

@@ -349,6 +349,9 @@ impl Run {
         if self.auditors.shop.has_open() {
             self.medium.coverage.shop("restart", "with an open checkout");
         }
+        if self.auditors.shop.has_charged() {
+            self.medium.coverage.shop("restart", "with something held by an open checkout");
+        }
         self.inspect();
         self.compare_in_full();
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdfast_domain::ids::{Millis, ParticipantId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Participant};
-use holdfast_domain::shop::{CheckoutRow, ItemRow, KeyRow, OrderRow, ShopCounts, Sides, UserRow};
+use holdfast_domain::shop::{Charging, CheckoutRow, ItemRow, KeyRow, OrderRow, ShopCounts, Sides, UserRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_store::{LocalStore, MemoryStore, Store, StoreError};
@@ -37,7 +37,7 @@ struct Shop {
     /// What will be due, by the indexes.
     due: Vec<Arc<CheckoutRow>>,
     keys: Vec<Arc<KeyRow>>,
-    rest: [(Sides, ShopCounts); 1],
+    rest: [(Sides, Charging, ShopCounts); 1],
 }
 
 impl Rows {
@@ -135,7 +135,7 @@ impl Shop {
             open: store.open_checkouts(None, usize::MAX),
             due: store.due_checkouts(Millis::MAX, usize::MAX),
             keys: store.due_keys(Millis::MAX, usize::MAX),
-            rest: [(store.outside(), store.shop_counts())],
+            rest: [(store.outside(), store.charging(), store.shop_counts())],
         }
     }
 
@@ -146,7 +146,9 @@ impl Shop {
             .or_else(|| first_difference("open checkouts", &self.open, &other.open))
             .or_else(|| first_difference("undecided checkouts", &self.due, &other.due))
             .or_else(|| first_difference("keys", &self.keys, &other.keys))
-            .or_else(|| first_difference("sides outside and counts", &self.rest, &other.rest))
+            .or_else(|| {
+                first_difference("sides outside, what is charged and counts", &self.rest, &other.rest)
+            })
     }
 }
 

@@ -10,6 +10,7 @@ use holdfast_hub::clock::Clock;
 use holdfast_log::SimFs;
 use holdfast_store::Store;
 
+use crate::charges::Charges;
 use crate::clients::Clients;
 use crate::clock::SimClock;
 use crate::coverage::{Coverage, End};
@@ -28,6 +29,8 @@ use crate::world::World;
 
 /// Chosen so that seeds that are kept for ever run as they did before there was a shop.
 const SHOP_SALT: u32 = 32;
+/// Chosen so that seeds that are kept for ever run as they did before it charged positions and wallets.
+const CHARGE_SALT: u32 = 16;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -127,6 +130,7 @@ impl Run {
         let token_share = *Random::new(!seed).pick(&[0, 40, 75]);
         let mut of_shop = Random::new(!seed.rotate_left(SHOP_SALT));
         let shop_share = *of_shop.pick(&[0, 0, 50, 90]);
+        let charges = Charges::draw(token_share > 0, &mut Random::new(!seed.rotate_left(CHARGE_SALT)));
         let mut random = Random::new(seed);
         let world = World::draw(&mut random);
         let medium = Medium::draw(&mut random);
@@ -156,7 +160,7 @@ impl Run {
             clients: Clients::default(),
             vault: VaultClients::default(),
             token_share,
-            shop: ShopClients::draw(&mut of_shop),
+            shop: ShopClients::draw(charges, &mut of_shop),
             shop_share,
             operator: Operator::default(),
         }
@@ -252,7 +256,7 @@ impl Run {
         }
         let about_shop = self.shop_share > 0 && !about_tokens && self.random.chance(self.shop_share);
         let commands = if about_shop {
-            self.shop.act(&mut self.random)
+            self.shop.act(&self.world, self.witness.core().store(), &mut self.random)
         } else if about_tokens {
             self.vault.act(now, &mut self.random)
         } else {

@@ -3,15 +3,18 @@
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Step;
 use holdfast_domain::shop::{
-    CheckoutAnswer, CheckoutOrder, OrderState, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal, Why,
+    Charge, CheckoutAnswer, CheckoutOrder, CheckoutRow, OrderState, Said, ShopCommand, ShopEffect,
+    ShopOutcome, ShopRefusal, Side, SideBranch, Why,
 };
+use holdfast_domain::tokens::TokenEffect;
+use holdfast_domain::transfers::TransferState;
 
 use crate::coverage::Coverage;
 use crate::tally::Tally;
 use crate::witness::Decided;
 
 /// What a soak must have met: the command, and how it ended.
-pub const EXPECTED: [(&str, &str); 45] = [
+pub const EXPECTED: [(&str, &str); 63] = [
     ("user", "done"),
     ("user", "exists"),
     ("item", "done"),
@@ -20,6 +23,7 @@ pub const EXPECTED: [(&str, &str); 45] = [
     ("order", "exists"),
     ("init", "done"),
     ("init", "not now"),
+    ("init", "checkouts open"),
     ("add item", "done"),
     ("add item", "unknown"),
     ("add item", "not now"),
@@ -57,6 +61,23 @@ pub const EXPECTED: [(&str, &str); 45] = [
     ("expiry", "deadline with something to undo outside"),
     ("expiry", "key"),
     ("restart", "with an open checkout"),
+    ("checkout", "tokens to be chosen anew"),
+    ("keyed", "tokens to be chosen anew"),
+    ("settings", "invalid"),
+    ("position", "paid"),
+    ("position", "held"),
+    ("position", "given back"),
+    ("position", "given back at the deadline"),
+    ("position", "refused by the limits"),
+    ("position", "nobody there to pay or be paid"),
+    ("position", "ended by its payee before the decision"),
+    ("tokens", "paid"),
+    ("tokens", "held"),
+    ("tokens", "given back"),
+    ("tokens", "given back at the deadline"),
+    ("tokens", "none to be had"),
+    ("tokens", "another was faster"),
+    ("restart", "with something held by an open checkout"),
 ];
 
 /// Adds a durable frame to the counts.
@@ -67,6 +88,9 @@ pub fn count(frame: &Decided<'_>, tally: &mut Tally, coverage: &mut Coverage) {
         let (commands, after) = rest.split_at(step.outcomes.len());
         rest = after;
         count_effects(&step, matches!(commands, [Command::Expire(_)]), tally, coverage);
+        if let [command @ (Command::Shop(_) | Command::Expire(_))] = commands {
+            count_charges(command, &step, tally, coverage);
+        }
         if let ([Command::Shop(command)], [outcome]) = (commands, step.outcomes)
             && let Some(outcome) = outcome.shop.as_deref()
         {
@@ -100,6 +124,71 @@ fn count_effects(step: &Step<'_>, expires: bool, tally: &mut Tally, coverage: &m
             _ => {}
         }
     }
+}
+
+/// What became of the positions and tokens that checkouts charge.
+fn count_charges(command: &Command, step: &Step<'_>, tally: &mut Tally, coverage: &mut Coverage) {
+    let expires = matches!(command, Command::Expire(_));
+    for change in step.state_changes {
+        let how = match change.state {
+            TransferState::Committed => {
+                tally.paid_by_position += 1;
+                "paid"
+            }
+            TransferState::AbortedError if expires => "given back at the deadline",
+            TransferState::AbortedError => "given back",
+            TransferState::AbortedRejected => "refused by the limits",
+            TransferState::Invalid => "nobody there to pay or be paid",
+            _ => continue,
+        };
+        coverage.shop("position", how);
+    }
+    let spent = step.tokens.iter().any(|effect| matches!(effect, TokenEffect::Spent(_)));
+    let ended = step.tokens.iter().any(|effect| matches!(effect, TokenEffect::Unlocked { .. }));
+    let opened = step.shop.iter().find_map(|effect| match effect {
+        ShopEffect::Opened(row) => Some((row, row.charge?)),
+        _ => None,
+    });
+    let is_held = |row: &CheckoutRow| row.undo.is_none() && row.pay.branch == Some(SideBranch::Taken);
+    match (opened, command) {
+        (Some((row, Charge::Transfer { .. })), _) if is_held(row) => coverage.shop("position", "held"),
+        (Some((row, Charge::Tokens { .. })), _) if is_held(row) => coverage.shop("tokens", "held"),
+        (Some((row, Charge::Transfer { .. })), Command::Shop(command))
+            if row.why == Some(Why::Pay) && is_a_yes(command) =>
+        {
+            coverage.shop("position", "ended by its payee before the decision");
+        }
+        (Some((row, Charge::Tokens { .. })), Command::Expire(_)) if row.why == Some(Why::Deadline) => {
+            coverage.shop("tokens", "given back at the deadline");
+        }
+        _ => {}
+    }
+    if spent {
+        tally.paid_by_tokens += 1;
+        coverage.shop("tokens", "paid");
+    } else if ended && !expires {
+        coverage.shop("tokens", "given back");
+    }
+    let outcome = step.outcomes.first().and_then(|outcome| outcome.shop.as_deref());
+    match (outcome, command) {
+        (Some(ShopOutcome::Refused(ShopRefusal::ChooseTokens { taken: Some(_), .. })), _) => {
+            coverage.shop("tokens", "another was faster");
+        }
+        (
+            Some(ShopOutcome::Checkout(CheckoutAnswer::Failed { why: Why::Pay, .. })),
+            Command::Shop(command),
+        ) => {
+            if let ShopCommand::Checkout(CheckoutOrder { chosen: Some(_), .. }) = &**command {
+                coverage.shop("tokens", "none to be had");
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether the stock side says that it has taken.
+const fn is_a_yes(command: &ShopCommand) -> bool {
+    matches!(command, ShopCommand::Answer { side: Side::Stock, said: Said::Taken, .. })
 }
 
 const fn name(command: &ShopCommand) -> &'static str {
@@ -168,11 +257,14 @@ const fn refused(refusal: &ShopRefusal) -> &'static str {
         ShopRefusal::Exists { .. } => "exists",
         ShopRefusal::InsufficientCredit { .. } | ShopRefusal::InsufficientStock { .. } => "insufficient",
         ShopRefusal::NotNow { .. } => "not now",
+        ShopRefusal::CheckoutsOpen { .. } => "checkouts open",
+        ShopRefusal::Replaced(_) => "replaced",
         ShopRefusal::KeyReused => "key of another request",
         ShopRefusal::NotOutside(_) => "not outside",
         ShopRefusal::TooLarge(_)
         | ShopRefusal::Full { .. }
         | ShopRefusal::TriesUsedUp(_)
         | ShopRefusal::Invalid(_) => "invalid",
+        ShopRefusal::ChooseTokens { .. } => "tokens to be chosen anew",
     }
 }

@@ -1,5 +1,5 @@
 //! Those who buy and sell: a few users, items and orders, so few that they meet all the time; callers who check out with and
-//! without keys and ask again; an operator who cancels, retries and moves a side outside and back.
+//! without keys and ask again; an operator who cancels, retries, moves a side outside and back, and has other things charged.
 
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
@@ -10,9 +10,12 @@ use holdfast_domain::shop::{
     TryKey, UserId, Whole,
 };
 use holdfast_domain::tokens::Fingerprint;
+use holdfast_store::MemoryStore;
 
+use crate::charges::Charges;
 use crate::outside_sides::OutsideSides;
 use crate::random::Random;
+use crate::world::World;
 
 /// How many users and items are made at most; more than are ever there at once are named.
 const GOODS: u64 = 5;
@@ -33,6 +36,8 @@ pub struct ShopClients {
     moves_outside: bool,
     /// The sides that are outside, and what they were asked.
     pub outside: OutsideSides,
+    /// What is charged in place of credit.
+    pub charges: Charges,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +52,7 @@ impl ShopClients {
     pub const LONGEST_WAIT: Millis = KEY_MS;
 
     /// The people of one run.
-    pub fn draw(random: &mut Random) -> ShopClients {
+    pub fn draw(charges: Charges, random: &mut Random) -> ShopClients {
         ShopClients {
             users: 0,
             items: 0,
@@ -55,22 +60,31 @@ impl ShopClients {
             seen: Seen::default(),
             moves_outside: random.chance(75),
             outside: OutsideSides::draw(random),
+            charges,
         }
     }
 
     /// The commands of one submission.
-    pub fn act(&mut self, random: &mut Random) -> Vec<Command> {
-        let commands = match random.below(100) {
+    pub fn act(&mut self, world: &World, store: &MemoryStore, random: &mut Random) -> Vec<Command> {
+        if let Some(word) = self.charges.meddle(random) {
+            return vec![word];
+        }
+        let mut commands = match random.below(100) {
             _ if self.seen.users.len() < 2 || self.seen.items.len() < 2 => self.open_shop(random),
             0..20 => self.order_at_once(random),
             20..30 => self.rush(random),
             _ => (0..random.size(1, 4)).map(|_| self.one(random)).collect(),
         };
+        if let Some(charging) = self.charges.set(world, random) {
+            commands.push(charging);
+        }
+        self.charges.choose(&mut commands, store, random);
         commands.into_iter().map(|command| Command::Shop(Box::new(command))).collect()
     }
 
     /// A frame became durable: what it made can be seen, and what it sent to outside sides is delivered.
     pub fn see(&mut self, effects: &Effects) {
+        self.charges.see(effects);
         for effect in &effects.shop {
             match effect {
                 ShopEffect::User(row) => note(&mut self.seen.users, &row.id),
@@ -98,7 +112,7 @@ impl ShopClients {
     fn open_shop(&mut self, random: &mut Random) -> Vec<ShopCommand> {
         let mut commands = vec![self.create_user(random), self.create_item(random)];
         if self.moves_outside && random.chance(60) {
-            commands.push(set_outside(random));
+            commands.push(self.set_outside(random));
         }
         commands
     }
@@ -118,7 +132,8 @@ impl ShopClients {
     fn create_order(&mut self, random: &mut Random) -> ShopCommand {
         self.orders += 1;
         let id = if random.chance(5) { self.order(random) } else { named(&format!("o-{}", self.orders)) };
-        ShopCommand::CreateOrder { id, user: self.user(random) }
+        let user = self.charges.payer(random).unwrap_or_else(|| self.user(random));
+        ShopCommand::CreateOrder { id, user }
     }
 
     /// Made, filled and checked out in one submission.
@@ -159,7 +174,7 @@ impl ShopClients {
             36..42 => ShopCommand::AddStock { item: self.item(random), amount: some(0, 8, random) },
             42..45 => ShopCommand::TakeStock { item: self.item(random), amount: some(0, 4, random) },
             45..47 => init(random),
-            47..50 if self.moves_outside => set_outside(random),
+            47..50 if self.moves_outside => self.set_outside(random),
             50..55 => ShopCommand::Cancel { order: self.open_order(random).unwrap_or(order) },
             55..60 => {
                 let order = self.open_order(random).unwrap_or(order);
@@ -171,6 +186,13 @@ impl ShopClients {
             84..86 => self.stray_answer(order, random),
             _ => self.checkout(order, random),
         }
+    }
+
+    /// Where it is not credit that is charged, the payment side is mostly inside.
+    fn set_outside(&self, random: &mut Random) -> ShopCommand {
+        let (pay, stock) = *random.pick(&[(true, false), (false, true), (true, true), (false, false)]);
+        let pay = pay && (!self.charges.are_there() || random.chance(20));
+        ShopCommand::SetOutside { outside: Sides { pay, stock } }
     }
 
     /// An order that waited for somebody outside not long ago.
@@ -197,7 +219,7 @@ impl ShopClients {
             };
             IdempotencyKey { key: key.into(), body: Fingerprint(body) }
         });
-        ShopCommand::Checkout(CheckoutOrder { order, deadline_ms: deadline(random), key })
+        ShopCommand::Checkout(CheckoutOrder { order, deadline_ms: deadline(random), key, chosen: None })
     }
 
     fn add_item(&self, order: OrderId, random: &mut Random) -> ShopCommand {
@@ -249,11 +271,6 @@ fn numbered<T: std::str::FromStr<Err: std::fmt::Debug>>(random: &mut Random) -> 
 
 fn some(low: u64, high: u64, random: &mut Random) -> Whole {
     Whole::new(low + random.below(high - low + 1)).expect("a small number")
-}
-
-fn set_outside(random: &mut Random) -> ShopCommand {
-    let (pay, stock) = *random.pick(&[(true, false), (false, true), (true, true), (false, false)]);
-    ShopCommand::SetOutside { outside: Sides { pay, stock } }
 }
 
 fn init(random: &mut Random) -> ShopCommand {

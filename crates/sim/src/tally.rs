@@ -89,6 +89,10 @@ tally! {
     leases_ended,
     /// Orders that were paid.
     orders_paid,
+    /// Of these, by a position.
+    paid_by_position,
+    /// Of these, by tokens.
+    paid_by_tokens,
     /// Checkouts that failed and gave everything back.
     checkouts_failed,
     /// Checkouts that stayed open after their frame.

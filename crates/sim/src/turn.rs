@@ -90,6 +90,7 @@ impl Run {
                 vault_cells::count(&frame, &mut self.tally, &mut self.medium.coverage);
                 shop_cells::count(&frame, &mut self.tally, &mut self.medium.coverage);
                 self.shop.see(frame.effects);
+                self.shop.charges.named(frame.effects).for_each(|name| self.vault.hear_of(name));
                 let first_limit = frame.effects.accounts.iter().any(|row| {
                     row.id == latecomer
                         && row.net_debit_cap.is_some()

@@ -50,9 +50,9 @@ pub const EXPECTED: [(&str, &str); 48] = [
     ("expiry", "holds and leases"),
     ("expiry", "tokens of a transfer"),
     ("issue", "invalid"),
-    ("spend", "a transfer holds it and will end it"),
-    ("unlock", "a transfer holds it and will end it"),
-    ("renew", "a transfer holds it and will end it"),
+    ("spend", "a transfer or checkout holds it and will end it"),
+    ("unlock", "a transfer or checkout holds it and will end it"),
+    ("renew", "a transfer or checkout holds it and will end it"),
     ("update", "invalid"),
     ("transfer", "held"),
     ("transfer", "no cover"),
@@ -83,12 +83,14 @@ pub fn count(frame: &Decided<'_>, tally: &mut Tally, coverage: &mut Coverage) {
                 coverage.vault(
                     "expiry",
                     match (leases, step.state_changes) {
+                        (0, []) => "tokens of a checkout",
                         (0, _) => "tokens of a transfer",
                         (_, []) => "leases",
                         _ => "holds and leases",
                     },
                 );
             }
+            ([Command::Shop(_)], _) => {}
             (commands, _) => count_transfers(commands, &step, tally, coverage),
         }
         offset += step.outcomes.len() as u64;

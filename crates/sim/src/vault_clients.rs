@@ -16,7 +16,7 @@ use crate::clients::Purse;
 use crate::random::Random;
 
 /// So few that they meet all the time.
-const WALLETS: [&str; 3] = ["ann", "bob", "cid"];
+pub const WALLETS: [&str; 3] = ["ann", "bob", "cid"];
 /// In one currency for the most part, so that tokens can be mixed.
 const CURRENCIES: [&str; 4] = ["USD", "USD", "USD", "XOF"];
 
@@ -102,6 +102,13 @@ impl VaultClients {
             if let Some(belief) = self.tokens.get_mut(id).filter(|belief| belief.held_until != GONE) {
                 belief.held_until = until;
             }
+        }
+    }
+
+    /// A name in which a checkout holds tokens, that somebody would like to have.
+    pub fn hear_of(&mut self, spender: Name) {
+        if !self.transfers.contains(&spender) {
+            self.transfers.push(spender);
         }
     }
 

@@ -2,7 +2,7 @@
 //! lives through all crashes: a hub that comes back must agree with what the witness saw.
 
 use holdfast_domain::command::Command;
-use holdfast_domain::effects::Effects;
+use holdfast_domain::effects::{Effects, Step};
 use holdfast_domain::shop::ShopEffect;
 use holdfast_domain::transfers::TransferState;
 use holdfast_hub::{CallbackRow, Core, ReplayError, replay_with};
@@ -20,7 +20,18 @@ pub struct Decided<'a> {
     pub effects: &'a Effects,
 }
 
-impl Decided<'_> {
+impl<'a> Decided<'a> {
+    /// The frame in its steps: where each begins in the log, its commands, and what they did.
+    pub fn steps(&self) -> impl Iterator<Item = (u64, &'a [Command], Step<'a>)> + use<'a> {
+        let (mut rest, mut offset) = (self.commands, self.header.base_offset);
+        self.effects.steps().map(move |step| {
+            let (commands, after) = rest.split_at(step.outcomes.len());
+            let begins = offset;
+            (rest, offset) = (after, offset + commands.len() as u64);
+            (begins, commands, step)
+        })
+    }
+
     /// How many holds the frame let run out.
     #[must_use]
     pub fn holds_ended(&self) -> usize {

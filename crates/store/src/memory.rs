@@ -155,7 +155,7 @@ impl ShopView for MemoryStore {
     }
 
     fn charging(&self) -> Charging {
-        self.shop.charging
+        self.shop.charging.clone()
     }
 
     fn shop_counts(&self) -> ShopCounts {

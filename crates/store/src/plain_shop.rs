@@ -92,7 +92,7 @@ impl PlainShop {
             ShopEffect::KeyPut(row) => drop(self.keys.insert(row.key.clone(), Arc::clone(row))),
             ShopEffect::KeyEnded(key) => drop(self.keys.remove(key).expect("a key that ends is there")),
             ShopEffect::Outside(outside) => self.outside = *outside,
-            ShopEffect::Charging(charging) => self.charging = *charging,
+            ShopEffect::Charging(charging) => self.charging = charging.clone(),
         }
     }
 }

@@ -7,8 +7,8 @@
 //! | item | id (text), stock, price (varints) |
 //! | order | id, user (texts), number of lines (varint), each: item (text), quantity (varint); amount (varint); state (1: not paid, pending, paid, cancelling), try (varint, 0: none), why its last try failed (1, 0: it has not), life (varint) |
 //! | life | order (text), life (varint) |
-//! | open checkout | order (text), try, start (varints), started at, deadline, waits since (zigzag varints), outside (1: pay, stock from the lowest bit; then whether a charge follows), pay side, stock side (3 each: said, undone, rows), undo (1: as outside; 255: not decided), why (1), keys (their number as a varint, then texts), if it has a charge: transfer (16), fulfilment (32) |
-//! | charging | 0: credit; 1: transfers, payee (4), currency (3), unit (8), secret (32) |
+//! | open checkout | order (text), try, start (varints), started at, deadline, waits since (zigzag varints), outside (1: pay, stock from the lowest bit; then whether a transfer, then whether tokens follow), pay side, stock side (3 each: said, undone, rows), undo (1: as outside; 255: not decided), why (1), keys (their number as a varint, then texts), if a transfer pays: its id (16), fulfilment (32); if tokens do: in whose name they are locked (16) |
+//! | charging | 0: credit; 1: transfers, payee (4), currency (3), unit (8), secret (32); 2: tokens, wallet (text), currency (3), unit (8), secret (32) |
 //! | key | key (text), content of the request (16), order (text), answer (2: kind and why; 0 0: none), try (varint, if there is an answer), ends at (zigzag varint) |
 //!
 //! Every row has exactly one form; what is not that form is refused.
@@ -16,8 +16,9 @@
 use holdfast_domain::ids::{Currency, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::shop::{
-    ByTransfers, Charge, Charging, CheckoutAnswer, CheckoutRow, ItemRow, Items, KeyRow, Line, Order, OrderId,
-    OrderRow, OrderState, Secret, SideBranch, SideRow, SideSaid, Sides, TrNum, UserRow, Whole, Why,
+    ByTokens, ByTransfers, Charge, Charging, CheckoutAnswer, CheckoutRow, ItemRow, Items, KeyRow, Line,
+    Order, OrderId, OrderRow, OrderState, Secret, SideBranch, SideRow, SideSaid, Sides, TrNum, UserRow,
+    Whole, Why,
 };
 use holdfast_domain::tokens::{Fingerprint, Name};
 
@@ -25,7 +26,8 @@ use crate::bytes::{Cursor, put, put_text, zigzag};
 
 const UNDECIDED: u8 = u8::MAX;
 /// In the byte of the sides that are outside: a charge follows the keys.
-const HAS_CHARGE: u8 = 4;
+const HAS_TRANSFER: u8 = 4;
+const HAS_TOKENS: u8 = 8;
 
 pub(crate) fn write_user(row: &UserRow, out: &mut Vec<u8>) {
     put_text(out, row.id.as_str());
@@ -144,7 +146,12 @@ pub(crate) fn write_checkout(row: &CheckoutRow, out: &mut Vec<u8>) {
     for time in [row.started_at, row.deadline, row.waits_since] {
         put(out, zigzag(time));
     }
-    out.push(sides_byte(row.outside) | if row.charge.is_some() { HAS_CHARGE } else { 0 });
+    let charged = match row.charge {
+        None => 0,
+        Some(Charge::Transfer { .. }) => HAS_TRANSFER,
+        Some(Charge::Tokens { .. }) => HAS_TOKENS,
+    };
+    out.push(sides_byte(row.outside) | charged);
     out.extend_from_slice(&side_bytes(&row.pay));
     out.extend_from_slice(&side_bytes(&row.stock));
     out.push(row.undo.map_or(UNDECIDED, sides_byte));
@@ -152,14 +159,25 @@ pub(crate) fn write_checkout(row: &CheckoutRow, out: &mut Vec<u8>) {
     put(out, row.keys.len() as u64);
     row.keys.iter().for_each(|key| put_text(out, key));
     if let Some(charge) = &row.charge {
-        out.extend_from_slice(&charge.transfer.0.to_le_bytes());
-        out.extend_from_slice(&charge.fulfilment.0);
+        out.extend_from_slice(&charge.id().0.to_le_bytes());
+        if let Charge::Transfer { fulfilment, .. } = charge {
+            out.extend_from_slice(&fulfilment.0);
+        }
     }
 }
 
-fn read_charge(from: &mut Cursor<'_>) -> Option<Charge> {
-    let transfer = TransferId(u128::from_le_bytes(from.array()?));
-    Some(Charge { transfer, fulfilment: Secret(from.array()?) })
+/// What `outside` says that there is: `Some(None)` if nothing, `None` if it is torn.
+fn read_charge(outside: u8, from: &mut Cursor<'_>) -> Option<Option<Charge>> {
+    let charged = outside & (HAS_TRANSFER | HAS_TOKENS);
+    if charged == 0 {
+        return Some(None);
+    }
+    let id = TransferId(u128::from_le_bytes(from.array()?));
+    match charged {
+        HAS_TRANSFER => Some(Some(Charge::Transfer { transfer: id, fulfilment: Secret(from.array()?) })),
+        HAS_TOKENS => Some(Some(Charge::Tokens { spender: id })),
+        _ => None,
+    }
 }
 
 pub(crate) fn write_charging(charging: &Charging, out: &mut Vec<u8>) {
@@ -170,6 +188,13 @@ pub(crate) fn write_charging(charging: &Charging, out: &mut Vec<u8>) {
             out.extend_from_slice(&by.payee.0.to_le_bytes());
             out.extend_from_slice(&by.currency.letters());
             out.extend_from_slice(&by.unit.0.to_le_bytes());
+            out.extend_from_slice(&by.secret.0);
+        }
+        Charging::Tokens(by) => {
+            out.push(2);
+            put_text(out, &by.wallet);
+            out.extend_from_slice(&by.currency.letters());
+            out.extend_from_slice(&by.unit.to_le_bytes());
             out.extend_from_slice(&by.secret.0);
         }
     }
@@ -183,6 +208,12 @@ pub(crate) fn read_charging(bytes: &[u8]) -> Option<Charging> {
             payee: ParticipantId(u32::from_le_bytes(from.array()?)),
             currency: Currency::from_letters(from.array()?)?,
             unit: Amount(i64::from_le_bytes(from.array()?)),
+            secret: Secret(from.array()?),
+        }),
+        [2] => Charging::Tokens(ByTokens {
+            wallet: Name::from(from.text()?),
+            currency: Currency::from_letters(from.array()?)?,
+            unit: u64::from_le_bytes(from.array()?),
             secret: Secret(from.array()?),
         }),
         _ => return None,
@@ -204,14 +235,14 @@ pub(crate) fn read_checkout(bytes: &[u8]) -> Option<CheckoutRow> {
         start,
         started_at,
         deadline,
-        outside: sides_of(outside & !HAS_CHARGE)?,
+        outside: sides_of(outside & !(HAS_TRANSFER | HAS_TOKENS))?,
         pay,
         stock,
         undo,
         why: why(&mut from)?,
         waits_since,
         keys: from.list(|from| from.text().map(Name::from))?,
-        charge: if outside & HAS_CHARGE == 0 { None } else { Some(read_charge(&mut from)?) },
+        charge: read_charge(outside, &mut from)?,
     };
     from.0.is_empty().then_some(row)
 }
@@ -324,20 +355,30 @@ mod tests {
     }
 
     prop_compose! {
-        fn charges()(transfer in any::<u128>(), fulfilment in any::<[u8; 32]>()) -> Charge {
-            Charge { transfer: TransferId(transfer), fulfilment: Secret(fulfilment) }
+        fn charges()(id in any::<u128>(), fulfilment in option::of(any::<[u8; 32]>())) -> Charge {
+            let id = TransferId(id);
+            match fulfilment {
+                Some(secret) => Charge::Transfer { transfer: id, fulfilment: Secret(secret) },
+                None => Charge::Tokens { spender: id },
+            }
         }
     }
 
     prop_compose! {
         fn chargings()(
             (payee, unit, secret) in any::<(u32, i64, [u8; 32])>(),
-            is_credit in any::<bool>(),
+            (kind, wallet) in (0..3_u8, "[a-z]{1,30}"),
         ) -> Charging {
             let currency = "EUR".parse().unwrap();
             let (payee, unit, secret) = (ParticipantId(payee), Amount(unit), Secret(secret));
-            let by = ByTransfers { payee, currency, unit, secret };
-            if is_credit { Charging::Credit } else { Charging::Transfers(by) }
+            match kind {
+                0 => Charging::Credit,
+                1 => Charging::Transfers(ByTransfers { payee, currency, unit, secret }),
+                _ => {
+                    let unit = unit.0.unsigned_abs();
+                    Charging::Tokens(ByTokens { wallet: wallet.as_str().into(), currency, unit, secret })
+                }
+            }
         }
     }
 
@@ -433,10 +474,14 @@ mod tests {
             charge: None,
         };
         assert_eq!(hex(&checkout, write_checkout), "026f3103e80714280102010103000000030401016b");
-        let charge = Charge { transfer: TransferId(0x0102), fulfilment: Secret([7; 32]) };
-        let charged = CheckoutRow { charge: Some(charge), ..checkout };
+        let charge = Charge::Transfer { transfer: TransferId(0x0102), fulfilment: Secret([7; 32]) };
+        let charged = CheckoutRow { charge: Some(charge), ..checkout.clone() };
         let tail = format!("0201{}{}", "00".repeat(14), "07".repeat(32));
         let bytes = format!("026f3103e80714280106010103000000030401016b{tail}");
+        assert_eq!(hex(&charged, write_checkout), bytes);
+        let charge = Charge::Tokens { spender: TransferId(0x0102) };
+        let charged = CheckoutRow { charge: Some(charge), ..checkout };
+        let bytes = format!("026f3103e8071428010a010103000000030401016b0201{}", "00".repeat(14));
         assert_eq!(hex(&charged, write_checkout), bytes);
         let by = ByTransfers {
             payee: ParticipantId(3),
@@ -446,6 +491,10 @@ mod tests {
         };
         let bytes = format!("01030000004555526400000000000000{}", "09".repeat(32));
         assert_eq!(hex(&Charging::Transfers(by), write_charging), bytes);
+        let (wallet, currency) = ("shop".into(), "EUR".parse().unwrap());
+        let by = ByTokens { wallet, currency, unit: 100, secret: Secret([9; 32]) };
+        let bytes = format!("020473686f704555526400000000000000{}", "09".repeat(32));
+        assert_eq!(hex(&Charging::Tokens(by), write_charging), bytes);
         let body = Fingerprint(0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100);
         let answer = Some(CheckoutAnswer::Failed { tr: tr(2), why: Why::Deadline });
         let key = KeyRow { key: "k".into(), body, order: "o1".parse().unwrap(), answer, ends_at: 77 };

@@ -69,7 +69,7 @@ impl<'a> Wallets<'a> {
         if let Some(units) = units.filter(|units| *units > 0) {
             let currency = prepare.currency.to_string();
             let wallet = Name::clone(&funding.payer_wallet);
-            claim = chosen(edge.hub.tokens().fund(&funding.spender, wallet, &currency, units).await)?;
+            claim = chosen(edge.hub.tokens().fund(&funding.spender, wallet, &currency, units, 0).await)?;
             funding.ids = claim.as_ref().map_or_else(Vec::new, FundingClaim::ids);
         }
         Ok((Prepare { funding: Some(Box::new(funding)), ..prepare }, claim))

@@ -76,7 +76,7 @@ pub(super) fn course_operations() -> Vec<Operation> {
             "/orders/batch_init/{n}/{n_items}/{n_users}/{item_price}",
             "Orders 0 to n - 1, each with two lines",
         )
-        .details("Of any users and items. Those that are there are replaced; refused if one of them is being checked out.")
+        .details("Of any users and items. Those that are there are replaced, but not while a checkout is open.")
         .answers_with(200, "Done", &done()),
         plain(get(), "/orders/find/{order_id}", "An order").answers_with(
             200,
@@ -132,7 +132,7 @@ pub(super) fn operations() -> Vec<Operation> {
         )
         .details("Of any users and items. Those that are there are replaced. At most 1,000,000.")
         .answers_with(200, "How many", &filled)
-        .problem(409, "`not-now`: one of them is being checked out")
+        .problem(409, "`not-now`: one of them is being checked out; `checkouts-open`: others are, and orders would be replaced")
         .problem(422, "`invalid-number`, `out-of-bounds`, `contradiction`: no user or no item to choose from"),
         proper(get(), "/shop/orders/find/{order_id}", "An order, and its checkout if one is open")
             .answers_with(200, "The order", &order)
@@ -159,6 +159,7 @@ pub(super) fn operations() -> Vec<Operation> {
         proper(post(), "/shop/payment/batch_init/{n}/{starting_money}", "Users 0 to n - 1")
             .details("Those that are there are replaced. At most 1,000,000.")
             .answers_with(200, "How many", &filled)
+            .problem(409, "`checkouts-open`: users would be replaced")
             .numbers(),
         proper(get(), "/shop/payment/find_user/{user_id}", "A user")
             .answers_with(200, "The user", &user)
@@ -178,6 +179,7 @@ pub(super) fn operations() -> Vec<Operation> {
         proper(post(), "/shop/stock/batch_init/{n}/{starting_stock}/{item_price}", "Items 0 to n - 1")
             .details("Those that are there are replaced. At most 1,000,000.")
             .answers_with(200, "How many", &filled)
+            .problem(409, "`checkouts-open`: items would be replaced")
             .numbers(),
         proper(get(), "/shop/stock/find/{item_id}", "An item")
             .answers_with(200, "The item", &item)
@@ -246,6 +248,8 @@ fn instant(what: &str) -> Value {
 fn waits() -> Value {
     json!({
         "startedAt": instant("When the checkout began"),
+        "transfer": {"type": "string", "format": "uuid", "description": "The transfer that pays for it, where transfers do"},
+        "spender": {"type": "string", "format": "uuid", "description": "In whose name tokens are locked for it, where tokens pay"},
         "since": instant("Since when it waits for these"),
         "deadline": instant("It is cancelled after this, unless it is decided by then"),
         "waitsFor": {"type": "array", "items": {"type": "string", "enum": ["pay", "stock"]}, "description": "For whom it waits"},
@@ -333,7 +337,9 @@ pub(super) fn schemas() -> Value {
 fn waits_without_start() -> Value {
     let mut members = waits();
     if let Value::Object(members) = &mut members {
-        members.shift_remove("startedAt");
+        for name in ["startedAt", "transfer", "spender"] {
+            members.shift_remove(name);
+        }
     }
     members
 }

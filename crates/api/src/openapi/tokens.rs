@@ -50,7 +50,7 @@ pub(super) fn operations() -> Vec<Operation> {
         conflict(taking("/tokens/redeem", "Take a quantity of what a spender has selected out of the vault", "TokenRedeem"), "`lease-lost`, `spender-in-use`, `token-consumed`")
             .details("What is left over returns to the sender. A repeat gets the stored transaction.")
             .answers_with(200, "What was consumed and what returned", &transaction),
-        conflict(taking("/tokens/updates", "Take over what another ledger consumed and produced", "TokenUpdates"), "`token-exists`: there is another one of that id; `spender-in-use`: a transfer holds it")
+        conflict(taking("/tokens/updates", "Take over what another ledger consumed and produced", "TokenUpdates"), "`token-exists`: there is another one of that id; `spender-in-use`: a transfer or checkout holds it")
             .details("In any order: a token that was consumed before it was produced never comes alive. What is known already is passed over.")
             .answers_with(200, "How many tokens went and came", &reference("TokensUpdated")),
         conflict(taking("/tokens/consolidate", "Bring the small tokens of a wallet into few", "TokenConsolidate"), "`spender-in-use`, `lease-lost`")
@@ -76,7 +76,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .answers_with(200, "A page", &reference("TokenLockPage")),
         conflict(taking("/tokens/locks/{spender}/renew", "Move the end of a live lease", "TokenRenewal"), "`lease-lost`")
             .answers_with(200, "The lease", &reference("TokenLease")),
-        conflict(at(Method::DELETE, "/tokens/locks/{spender}", "Give back what a spender has locked"), "`spender-in-use`: a transfer holds it and will end it")
+        conflict(at(Method::DELETE, "/tokens/locks/{spender}", "Give back what a spender has locked"), "`spender-in-use`: a transfer or checkout holds it and will end it")
             .query("fence", "Only the lock of this fence")
             .answers_with(200, "How many tokens became free; 0 if the lock had ended", &reference("TokensReleased")),
     ]

@@ -4,16 +4,16 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::{CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
+use holdfast_domain::shop::{Charge, CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
 use holdfast_hub::ShopError;
 use holdfast_hub::shop::CheckoutState;
 use holdfast_hub::shop::limits::PAGE_MAX;
 use serde_json::{Map, Value, json};
 
+use super::answered;
 use super::failure::Failure;
 use super::path::{self, Place};
-use super::{answered, standing};
+use super::standing::{self, Seen};
 use crate::admin::fields::Fields;
 use crate::admin::shortened;
 use crate::error::ApiError;
@@ -32,12 +32,11 @@ pub(crate) async fn list(State(edge): State<Edge>, parameters: Parameters) -> Re
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_MAX}")));
     }
-    let page = answered(edge.hub.shop().open_checkouts(state, after, limit)).await?;
-    let rows: Vec<Value> = page
-        .checkouts
-        .iter()
-        .map(|open| Value::Object(shown(&open.order, Some(&open.row), page.now)))
-        .collect();
+    let desk = edge.hub.shop();
+    let page = answered(desk.open_checkouts(state, after, limit)).await?;
+    let seen = Seen { now: page.now, troubles: desk.troubles() };
+    let rows: Vec<Value> =
+        page.checkouts.iter().map(|open| Value::Object(shown(&open.order, Some(&open.row), &seen))).collect();
     Ok(Json(json!({"checkouts": rows, "next": page.next.map(|next| next.to_string())})))
 }
 
@@ -56,7 +55,7 @@ fn read_cursor(text: &str) -> Result<u64, ApiError> {
 }
 
 /// An order as its checkouts see it, and the open one if there is one.
-fn shown(order: &OrderRow, open: Option<&CheckoutRow>, now: Millis) -> Map<String, Value> {
+fn shown(order: &OrderRow, open: Option<&CheckoutRow>, seen: &Seen) -> Map<String, Value> {
     let OrderRow { order, failed, .. } = order;
     let mut members = Map::new();
     let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
@@ -70,7 +69,12 @@ fn shown(order: &OrderRow, open: Option<&CheckoutRow>, now: Millis) -> Map<Strin
     }
     if let Some(open) = open {
         add("startedAt", json!(times::format(open.started_at)));
-        standing::add_waits(&mut members, &open.waits(), now);
+        match open.charge {
+            None => {}
+            Some(Charge::Transfer { transfer, .. }) => drop(add("transfer", json!(transfer.to_string()))),
+            Some(Charge::Tokens { spender }) => drop(add("spender", json!(spender.to_string()))),
+        }
+        standing::add_waits(&mut members, &open.waits(), seen);
     }
     members
 }
@@ -85,7 +89,7 @@ pub(crate) async fn show(State(edge): State<Edge>, place: Place<String>) -> Resu
     let desk = edge.hub.shop();
     let view = answered(desk.order(id.clone())).await?;
     let view = view.ok_or_else(|| Failure::from(ShopRefusal::UnknownOrder(id)))?;
-    Ok(Json(Value::Object(shown(&view.row, view.open.as_deref(), desk.now()))))
+    Ok(Json(Value::Object(shown(&view.row, view.open.as_deref(), &Seen::at(desk)))))
 }
 
 /// Ends a checkout that is not decided.
@@ -93,7 +97,7 @@ pub(crate) async fn cancel(State(edge): State<Edge>, place: Place<String>) -> Re
     let order = order_in(place)?;
     let desk = edge.hub.shop();
     let answer = answered(desk.cancel(order.clone())).await?;
-    Ok(Json(Value::Object(standing::answer(&order, &answer, desk.now()))))
+    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(desk)))))
 }
 
 /// Has what was not answered sent again, or a failed order checked out anew.
@@ -101,7 +105,7 @@ pub(crate) async fn retry(State(edge): State<Edge>, place: Place<String>) -> Res
     let order = order_in(place)?;
     let desk = edge.hub.shop();
     let answer = answered(desk.retry(order.clone())).await?;
-    Ok(Json(Value::Object(standing::answer(&order, &answer, desk.now()))))
+    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(desk)))))
 }
 
 /// What the payment side says about a try.
@@ -139,7 +143,7 @@ async fn hear(
     let key = TryKey { order_id: order_id.clone(), tr_num };
     let (counts, answer) = answered(desk.answer(key, side, said)).await?;
     let mut members = Map::from_iter([("counted".to_owned(), json!(counts))]);
-    members.extend(standing::answer(&order_id, &answer, desk.now()));
+    members.extend(standing::answer(&order_id, &answer, &Seen::at(desk)));
     Ok(Json(Value::Object(members)))
 }
 

@@ -23,6 +23,10 @@ impl Dialect for Course {
             Done::UserMade(row) => in_json(good, &json!({"user_id": row.id.as_str()})),
             Done::ItemMade(row) => in_json(good, &json!({"item_id": row.id.as_str()})),
             Done::OrderMade(row) => in_json(good, &json!({"order_id": row.order.order_id.as_str()})),
+            Done::Filled { what, count: 1 } => {
+                let one = what.trim_end_matches('s');
+                in_json(good, &json!({"msg": format!("1 {one} is ready")}))
+            }
             Done::Filled { what, count } => {
                 in_json(good, &json!({"msg": format!("{count} {what} are ready")}))
             }
@@ -37,8 +41,8 @@ impl Dialect for Course {
             }
             Done::Paid { charged: true, .. } => text(good, "the order is paid".to_owned()),
             Done::Paid { charged: false, .. } => text(good, "the order was paid before".to_owned()),
-            Done::Begun { waits, now, .. } => {
-                text(StatusCode::ACCEPTED, format!("the checkout {}", standing::in_words(waits, *now)))
+            Done::Begun { waits, seen, .. } => {
+                text(StatusCode::ACCEPTED, format!("the checkout {}", standing::in_words(waits, seen)))
             }
         }
     }
@@ -49,7 +53,7 @@ impl Dialect for Course {
             | Failure::Number(_)
             | Failure::Failed { .. }
             | Failure::Shop(ShopError::Refused(_)) => StatusCode::BAD_REQUEST,
-            Failure::Shop(ShopError::Hub(_) | ShopError::Unreadable(_))
+            Failure::Shop(ShopError::Hub(_) | ShopError::Unreadable(_) | ShopError::Vault(_))
             | Failure::Open { .. }
             | Failure::NoAnswer => failure.kind().0,
         };

@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{ItemId, ItemRow, OrderId, OrderRow, TrNum, UserRow, Waits};
 use holdfast_hub::shop::OrderView;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::standing::Seen;
 
 /// What was done.
 pub(crate) enum Done {
@@ -26,7 +26,7 @@ pub(crate) enum Done {
     Item(ItemRow),
     Order {
         view: Box<OrderView>,
-        now: Millis,
+        seen: Seen,
     },
     CreditChanged(UserRow),
     StockChanged(ItemRow),
@@ -45,7 +45,7 @@ pub(crate) enum Done {
         order: OrderId,
         tr: TrNum,
         waits: Waits,
-        now: Millis,
+        seen: Seen,
     },
 }
 

@@ -1,12 +1,11 @@
 //! Why something was not done, before anybody says it: what it is called, its status, its words, its numbers.
 
 use axum::http::StatusCode;
-use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, ShopRefusal, TrNum, Waits, Why};
 use holdfast_hub::{Refusal as HubRefusal, ShopError};
 use serde_json::{Map, Value, json};
 
-use super::standing;
+use super::standing::{self, Seen};
 
 /// Why a request was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +33,8 @@ pub(crate) enum Failure {
         tr: TrNum,
         /// What it waits for.
         waits: Waits,
-        /// The hub's time, to tell ages by.
-        now: Millis,
+        /// What the hub knows of it.
+        seen: Seen,
     },
     /// The hub did not answer in time.
     NoAnswer,
@@ -70,7 +69,7 @@ impl Failure {
             Failure::Shop(ShopError::Hub(HubRefusal::TooMany(_) | HubRefusal::TooLarge(_))) => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The request is too large")
             }
-            Failure::Shop(ShopError::Hub(_) | ShopError::Unreadable(_)) => {
+            Failure::Shop(ShopError::Hub(_) | ShopError::Unreadable(_) | ShopError::Vault(_)) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The shop is unavailable")
             }
             Failure::Failed { why, .. } => match why {
@@ -98,7 +97,7 @@ impl Failure {
             Failure::Shop(error) => error.to_string(),
             Failure::Failed { order, why, .. } => {
                 let why = match why {
-                    Why::Pay => "the payment side refused (too little credit, or no such user)",
+                    Why::Pay => "the payment side refused (too little to pay with, or no such user)",
                     Why::Stock => "the stock side refused (too few of an item, or no such item)",
                     Why::Both => "the payment side and the stock side refused",
                     Why::Cancelled => "an operator cancelled the checkout",
@@ -106,8 +105,8 @@ impl Failure {
                 };
                 format!("order {order} is not paid: {why}. Whatever was taken is given back")
             }
-            Failure::Open { order, waits, now, .. } => {
-                let (state, waits) = (standing::state_of(waits), standing::in_words(waits, *now));
+            Failure::Open { order, waits, seen, .. } => {
+                let (state, waits) = (standing::state_of(waits), standing::in_words(waits, seen));
                 format!("order {order} is {state}: it {waits}. Check it out again to go on waiting")
             }
             Failure::NoAnswer => {
@@ -123,8 +122,8 @@ impl Failure {
         match self {
             Failure::Shop(ShopError::Refused(refusal)) => members_of(refusal),
             Failure::Failed { order, tr, why } => standing::failed(order, *tr, *why),
-            Failure::Open { order, tr, waits, now } => {
-                let mut open = standing::open(order, *tr, waits, *now);
+            Failure::Open { order, tr, waits, seen } => {
+                let mut open = standing::open(order, *tr, waits, seen);
                 // The problem has a detail of its own.
                 open.shift_remove("detail");
                 open
@@ -144,6 +143,10 @@ const fn kind_of(refusal: &ShopRefusal) -> (StatusCode, &'static str, &'static s
         ShopRefusal::NotNow { .. } => {
             (StatusCode::CONFLICT, "not-now", "The order does not stand where this can be done")
         }
+        ShopRefusal::CheckoutsOpen { .. } => {
+            (StatusCode::CONFLICT, "checkouts-open", "Checkouts are open, and rows would be replaced")
+        }
+        ShopRefusal::Replaced(_) => (StatusCode::CONFLICT, "replaced", "The order was made anew since"),
         ShopRefusal::TriesUsedUp(_) => {
             (StatusCode::CONFLICT, "tries-used-up", "The order was tried too often")
         }
@@ -164,6 +167,11 @@ const fn kind_of(refusal: &ShopRefusal) -> (StatusCode, &'static str, &'static s
             (StatusCode::UNPROCESSABLE_ENTITY, "key-reused", "The key came with another request before")
         }
         ShopRefusal::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, "full", "The shop is full"),
+        ShopRefusal::ChooseTokens { .. } => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "contention",
+            "Others were faster with the tokens, time and again",
+        ),
     }
 }
 
@@ -173,9 +181,12 @@ fn members_of(refusal: &ShopRefusal) -> Map<String, Value> {
         ShopRefusal::UnknownItem(item) => json!({"item": item.as_str()}),
         ShopRefusal::UnknownOrder(order)
         | ShopRefusal::UnknownTry(order)
+        | ShopRefusal::Replaced(order)
+        | ShopRefusal::ChooseTokens { order, .. }
         | ShopRefusal::TriesUsedUp(order) => {
             json!({"order": order.as_str()})
         }
+        ShopRefusal::CheckoutsOpen { open, .. } => json!({"open": open}),
         ShopRefusal::NotNow { order, state } => {
             json!({"order": order.as_str(), "tr": state.tr_num().map(TrNum::get), "state": state.name()})
         }
@@ -207,7 +218,8 @@ mod tests {
 
     fn open() -> Failure {
         let waits = Waits { sides: Sides::BOTH, cancelling: false, since: 0, deadline: 10_000 };
-        Failure::Open { order: "o".parse().unwrap(), tr: TrNum::FIRST, waits, now: 2_000 }
+        let seen = Seen { now: 2_000, ..Seen::default() };
+        Failure::Open { order: "o".parse().unwrap(), tr: TrNum::FIRST, waits, seen }
     }
 
     fn failed(why: Why) -> Failure {
@@ -224,6 +236,8 @@ mod tests {
         let not_now = ShopRefusal::NotNow { order: order.clone(), state: OrderState::Paid(TrNum::FIRST) };
         let clock = HubRefusal::Clock(ClockFault::Jumped { moved_ms: 20_000 });
         let credit = ShopRefusal::InsufficientCredit { user: "u".parse().unwrap(), credit: Whole::ZERO };
+        let contention = ShopRefusal::ChooseTokens { order: order.clone(), why: "x", taken: None };
+        let full = holdfast_tokens::Refusal::StoreUnavailable("x".into());
         let stock = ShopRefusal::InsufficientStock { item: "i".parse().unwrap(), stock: Whole::ZERO };
         vec![
             (Failure::Invalid("x".into()), "invalid", 400, 400),
@@ -234,6 +248,8 @@ mod tests {
             (ShopRefusal::UnknownTry(order.clone()).into(), "unknown-try", 404, 400),
             (ShopRefusal::Exists { kind: "user", id: "u".into() }.into(), "exists", 409, 400),
             (not_now.into(), "not-now", 409, 400),
+            (ShopRefusal::CheckoutsOpen { kind: "users", open: 1 }.into(), "checkouts-open", 409, 400),
+            (ShopRefusal::Replaced(order.clone()).into(), "replaced", 409, 400),
             (ShopRefusal::TriesUsedUp(order).into(), "tries-used-up", 409, 400),
             (ShopRefusal::NotOutside(Side::Pay).into(), "not-outside", 409, 400),
             (credit.into(), "insufficient-credit", 402, 400),
@@ -242,6 +258,7 @@ mod tests {
             (ShopRefusal::Invalid("x").into(), "contradiction", 422, 400),
             (ShopRefusal::KeyReused.into(), "key-reused", 422, 400),
             (ShopRefusal::Full { what: "users", max: 1 }.into(), "full", 503, 400),
+            (contention.into(), "contention", 503, 400),
             (failed(Why::Pay), "payment-refused", 402, 400),
             (failed(Why::Stock), "stock-refused", 402, 400),
             (failed(Why::Both), "payment-and-stock-refused", 402, 400),
@@ -253,6 +270,7 @@ mod tests {
             (hub(HubRefusal::Closed("x".into())), "unavailable", 503, 503),
             (hub(HubRefusal::Unknown("x".into())), "unavailable", 503, 503),
             (Failure::Shop(ShopError::Unreadable("x".into())), "unavailable", 503, 503),
+            (Failure::Shop(ShopError::Vault(full)), "unavailable", 503, 503),
             (open(), "checkout-open", 504, 504),
             (Failure::NoAnswer, "no-answer", 504, 504),
         ]

@@ -40,10 +40,10 @@ use holdfast_hub::ShopError;
 use tokio::time::timeout;
 
 use crate::limits::{ANSWER_WAIT_MAX, SHOP_INIT_WAIT_MAX};
-use failure::Failure;
+pub(crate) use failure::Failure;
 
 /// Waits for the hub, and no longer than is sensible.
-async fn answered<T>(asked: impl Future<Output = Result<T, ShopError>>) -> Result<T, Failure> {
+pub(crate) async fn answered<T>(asked: impl Future<Output = Result<T, ShopError>>) -> Result<T, Failure> {
     answered_within(ANSWER_WAIT_MAX, asked).await
 }
 

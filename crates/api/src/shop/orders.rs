@@ -12,6 +12,7 @@ use holdfast_hub::shop::{CheckoutRequest, ShopDesk};
 use super::dialect::{Answer, Dialect, Done};
 use super::failure::Failure;
 use super::path::{self, Place};
+use super::standing::Seen;
 use super::{Course, Proper, answered, answered_within, filled, key};
 use crate::Edge;
 use crate::limits::{ANSWER_WAIT_MAX, SHOP_INIT_MAX};
@@ -45,7 +46,7 @@ pub(crate) async fn find<D: Dialect>(State(edge): State<Edge>, place: Place<Stri
     let id: OrderId = path::id("order_id", &path::texts(place)?)?;
     let desk = edge.hub.shop();
     let view = answered(desk.order(id.clone())).await?.ok_or(ShopRefusal::UnknownOrder(id))?;
-    Ok(Done::Order { view: Box::new(view), now: desk.now() }.into())
+    Ok(Done::Order { view: Box::new(view), seen: Seen::at(desk) }.into())
 }
 
 /// A line more.
@@ -85,7 +86,7 @@ pub(crate) async fn checkout_properly(
     let deadline_ms = milliseconds("deadlineMs", deadline.as_deref(), 1, DEADLINE_MS_MAX)?;
     let wait_ms = milliseconds("waitMs", wait.as_deref(), 0, WAIT_MS_MAX)?;
     let key = key::of(&headers, &order, deadline_ms)?;
-    let request = CheckoutRequest { order, deadline_ms, wait_ms, key };
+    let request = CheckoutRequest { deadline_ms, wait_ms, key, ..CheckoutRequest::new(order) };
     Ok(check_out(edge.hub.shop(), request).await?.into())
 }
 
@@ -109,11 +110,11 @@ async fn check_out(desk: &ShopDesk, request: CheckoutRequest) -> Result<Done, Fa
         CheckoutAnswer::AlreadyPaid { tr } => Ok(Done::Paid { order, tr, charged: false }),
         CheckoutAnswer::Failed { tr, why } => Err(Failure::Failed { order, tr, why }),
         CheckoutAnswer::Open { tr, waits } => {
-            let now = desk.now();
+            let seen = Seen::at(desk);
             if waits_not_at_all {
-                return Ok(Done::Begun { order, tr, waits, now });
+                return Ok(Done::Begun { order, tr, waits, seen });
             }
-            Err(Failure::Open { order, tr, waits, now })
+            Err(Failure::Open { order, tr, waits, seen })
         }
     }
 }

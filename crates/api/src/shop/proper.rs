@@ -23,10 +23,10 @@ impl Dialect for Proper {
             Done::Filled { count, .. } => in_json(StatusCode::OK, &json!({"count": count})),
             Done::User(row) | Done::CreditChanged(row) => in_json(StatusCode::OK, &user(row)),
             Done::Item(row) | Done::StockChanged(row) => in_json(StatusCode::OK, &item(row)),
-            Done::Order { view, now } => {
+            Done::Order { view, seen } => {
                 let mut shown = whole_order(&view.row);
                 if let (Some(open), Value::Object(members)) = (&view.open, &mut shown) {
-                    standing::add_waits(members, &open.waits(), *now);
+                    standing::add_waits(members, &open.waits(), seen);
                 }
                 in_json(StatusCode::OK, &shown)
             }
@@ -34,8 +34,8 @@ impl Dialect for Proper {
             Done::Paid { order, tr, charged } => {
                 in_json(StatusCode::OK, &Value::Object(standing::paid(order, *tr, *charged)))
             }
-            Done::Begun { order, tr, waits, now } => {
-                in_json(StatusCode::ACCEPTED, &Value::Object(standing::open(order, *tr, waits, *now)))
+            Done::Begun { order, tr, waits, seen } => {
+                in_json(StatusCode::ACCEPTED, &Value::Object(standing::open(order, *tr, waits, seen)))
             }
         }
     }

@@ -2,17 +2,31 @@
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side, Sides, TrNum, Waits, Why};
+use holdfast_hub::shop::{ShopDesk, Troubles};
 use serde_json::{Map, Value, json};
 
 use crate::times;
 
+/// What the hub knows when a checkout is told of: the time, to tell ages by, and what is wrong with sides that are outside.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Seen {
+    pub(super) now: Millis,
+    pub(super) troubles: Troubles,
+}
+
+impl Seen {
+    pub(super) fn at(desk: &ShopDesk) -> Seen {
+        Seen { now: desk.now(), troubles: desk.troubles() }
+    }
+}
+
 /// A checkout, whatever became of it.
-pub(super) fn answer(order: &OrderId, answer: &CheckoutAnswer, now: Millis) -> Map<String, Value> {
+pub(super) fn answer(order: &OrderId, answer: &CheckoutAnswer, seen: &Seen) -> Map<String, Value> {
     match answer {
         CheckoutAnswer::Paid { tr } => paid(order, *tr, true),
         CheckoutAnswer::AlreadyPaid { tr } => paid(order, *tr, false),
         CheckoutAnswer::Failed { tr, why } => failed(order, *tr, *why),
-        CheckoutAnswer::Open { tr, waits } => open(order, *tr, waits, now),
+        CheckoutAnswer::Open { tr, waits } => open(order, *tr, waits, seen),
     }
 }
 
@@ -27,9 +41,9 @@ pub(super) fn failed(order: &OrderId, tr: TrNum, why: Why) -> Map<String, Value>
 }
 
 /// One that is open.
-pub(super) fn open(order: &OrderId, tr: TrNum, waits: &Waits, now: Millis) -> Map<String, Value> {
+pub(super) fn open(order: &OrderId, tr: TrNum, waits: &Waits, seen: &Seen) -> Map<String, Value> {
     let mut members = with(order, tr, state_of(waits), []);
-    add_waits(&mut members, waits, now);
+    add_waits(&mut members, waits, seen);
     members
 }
 
@@ -44,12 +58,12 @@ fn with<const N: usize>(
 }
 
 /// Adds what an open checkout waits for.
-pub(super) fn add_waits(members: &mut Map<String, Value>, waits: &Waits, now: Millis) {
+pub(super) fn add_waits(members: &mut Map<String, Value>, waits: &Waits, seen: &Seen) {
     for (name, value) in [
         ("since", json!(times::format(waits.since))),
         ("deadline", json!(times::format(waits.deadline))),
         ("waitsFor", json!(names(waits.sides))),
-        ("detail", json!(in_words(waits, now))),
+        ("detail", json!(in_words(waits, seen))),
     ] {
         members.insert(name.to_owned(), value);
     }
@@ -64,19 +78,33 @@ fn names(sides: Sides) -> Vec<&'static str> {
     Side::ALL.into_iter().filter(|side| sides.has(*side)).map(Side::name).collect()
 }
 
-/// `waits for stock since 12 s, cancels in 18 s`.
-pub(super) fn in_words(waits: &Waits, now: Millis) -> String {
+/// `waits for stock since 12 s (cannot connect: connection refused), cancels in 18 s`.
+pub(super) fn in_words(waits: &Waits, seen: &Seen) -> String {
     let whom = match names(waits.sides).as_slice() {
         [] => "nobody".to_owned(),
         names => names.join(" and "),
     };
-    let since = span(now.saturating_sub(waits.since));
+    let (since, trouble) = (span(seen.now.saturating_sub(waits.since)), trouble(waits.sides, &seen.troubles));
     if waits.cancelling {
-        return format!("has failed and waits for {whom} to give back since {since}");
+        return format!("has failed and waits for {whom} to give back since {since}{trouble}");
     }
-    match waits.deadline.saturating_sub(now) {
-        left if left >= 0 => format!("waits for {whom} since {since}, cancels in {}", span(left)),
-        _ => format!("waits for {whom} since {since}, cancels now"),
+    match waits.deadline.saturating_sub(seen.now) {
+        left if left >= 0 => format!("waits for {whom} since {since}{trouble}, cancels in {}", span(left)),
+        _ => format!("waits for {whom} since {since}{trouble}, cancels now"),
+    }
+}
+
+/// What is wrong with those it waits for, in brackets; nothing if nothing is. Which side, if it waits for both.
+fn trouble(sides: Sides, troubles: &Troubles) -> String {
+    let waited = || Side::ALL.into_iter().filter(|side| sides.has(*side));
+    let is_one = waited().count() == 1;
+    let wrong = waited().filter_map(|side| {
+        let why = troubles.of(side)?;
+        Some(if is_one { why.to_owned() } else { format!("{}: {why}", side.name()) })
+    });
+    match wrong.collect::<Vec<String>>().as_slice() {
+        [] => String::new(),
+        wrong => format!(" ({})", wrong.join("; ")),
     }
 }
 
@@ -108,7 +136,50 @@ mod tests {
             (waits(stock, true), 36_001_000, "has failed and waits for stock to give back since 10 h"),
             (waits(stock, false), 0, "waits for stock since 0 s, cancels in 31 s"),
         ] {
-            assert_eq!(in_words(&waits, now), words);
+            assert_eq!(in_words(&waits, &Seen { now, ..Seen::default() }), words);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_side_stands_beside_what_it_is_waited_for() {
+        let waits = |sides, cancelling| Waits { sides, cancelling, since: 1_000, deadline: 31_000 };
+        let stock = Sides { pay: false, stock: true };
+        let refused = Troubles::default().with(Side::Stock, Some("cannot connect: refused"));
+        let both = refused.clone().with(Side::Pay, Some("503"));
+        for (waits, troubles, words) in [
+            (
+                waits(stock, false),
+                &refused,
+                "waits for stock since 5 s (cannot connect: refused), cancels in 25 s",
+            ),
+            (
+                waits(stock, false),
+                &both,
+                "waits for stock since 5 s (cannot connect: refused), cancels in 25 s",
+            ),
+            (
+                waits(stock, true),
+                &refused,
+                "has failed and waits for stock to give back since 5 s (cannot connect: refused)",
+            ),
+            (
+                waits(Sides::BOTH, false),
+                &refused,
+                "waits for pay and stock since 5 s (stock: cannot connect: refused), cancels in 25 s",
+            ),
+            (
+                waits(Sides::BOTH, false),
+                &both,
+                "waits for pay and stock since 5 s (pay: 503; stock: cannot connect: refused), cancels in 25 s",
+            ),
+            (
+                waits(Sides { pay: true, stock: false }, false),
+                &refused,
+                "waits for pay since 5 s, cancels in 25 s",
+            ),
+        ] {
+            let seen = Seen { now: 6_000, troubles: troubles.clone() };
+            assert_eq!(in_words(&waits, &seen), words);
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn filters<const N: usize>(
     for (name, value) in parameters {
         let Some(at) = names.iter().position(|known| *known == name) else {
             let (name, names) = (shortened(&name), names.join(", "));
-            return Err(ApiError::malformed(format!("{name} is not a filter here; there are {names}")));
+            return Err(ApiError::malformed(format!("{name} is not a parameter here; there are {names}")));
         };
         if values[at].replace(value).is_some() {
             return Err(ApiError::malformed(format!("{name} stands there twice")));
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(read(&[("after", "7"), ("state", "")]), Ok([some(""), some("7")]));
         assert_eq!(
             read(&[("state", "a"), ("foo", "1")]),
-            Err("foo is not a filter here; there are state, after".to_owned())
+            Err("foo is not a parameter here; there are state, after".to_owned())
         );
         assert_eq!(read(&[("after", "1"), ("after", "1")]), Err("after stands there twice".to_owned()));
         assert_eq!((limit(None), limit(Some("7"))), (Ok(PAGE_ROWS_MAX), Ok(7)));

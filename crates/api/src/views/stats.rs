@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::{Charging, ShopView, Side, Sides};
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::View;
 use holdfast_store::Store;
@@ -30,6 +31,7 @@ pub(crate) async fn stats(State(edge): State<Edge>) -> Result<Json<Value>, ApiEr
             "accounts": store.accounts().len(),
             "deadLetters": counts.dead_letters,
             "limitAlarms": counts.alarms,
+            "shop": shop(store),
             "log": {
                 "frames": counts.frames,
                 "records": counts.records,
@@ -40,6 +42,28 @@ pub(crate) async fn stats(State(edge): State<Edge>) -> Result<Json<Value>, ApiEr
         })
     });
     answer.await.map(Json)
+}
+
+/// What the shop holds, what its checkouts charge and where they take stock.
+fn shop(store: &impl ShopView) -> Value {
+    let (counts, outside) = (store.shop_counts(), store.outside());
+    json!({
+        "users": counts.users,
+        "items": counts.items,
+        "unpaidOrders": counts.orders,
+        "openCheckouts": counts.checkouts,
+        "payment": charged(outside, &store.charging()),
+        "stock": if outside.has(Side::Stock) { "outside" } else { "inside" },
+    })
+}
+
+const fn charged(outside: Sides, charging: &Charging) -> &'static str {
+    match charging {
+        _ if outside.pay => "outside",
+        Charging::Credit => "credit",
+        Charging::Transfers(_) => "positions",
+        Charging::Tokens(_) => "tokens",
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -8,6 +8,7 @@ mod shop;
 mod shop_courier;
 mod shop_outside;
 mod shop_takes_anything;
+mod shop_tokens;
 mod tokens;
 mod tokens_take_anything;
 

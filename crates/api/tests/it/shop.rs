@@ -256,6 +256,8 @@ async fn many_rows_at_once_in_both_dialects() {
         let count = path.split('/').nth(3).unwrap().parse::<u64>().unwrap();
         assert_eq!(world.posted(proper).await.json(200), json!({"count": count}), "{proper}");
     }
+    let one = world.posted("/stock/batch_init/1/1000000/7").await.json(200);
+    assert_eq!(one, json!({"msg": "1 item is ready"}));
     assert_eq!(world.credit("4999").await, 1000);
     world.got("/payment/find_user/5000").await.text(400);
     assert_eq!(world.got("/stock/find/9").await.json(200), json!({"stock": 1_000_000, "price": 7}));

@@ -77,7 +77,8 @@ fn calls(world: &World, payment: Option<SocketAddr>, stock: Option<SocketAddr>) 
     let uri = |address: SocketAddr| format!("http://{address}/steps").parse().unwrap();
     let addresses = ShopAddresses { payment: payment.map(uri), stock: stock.map(uri), webhook: None };
     let (pause_min, pause_max) = (Duration::from_millis(2), Duration::from_millis(20));
-    let options = CallbackOptions { pause_min, pause_max, ..CallbackOptions::default() };
+    // Callbacks are given up after so many attempts; a side of a checkout never is.
+    let options = CallbackOptions { pause_min, pause_max, attempts_max: 2, ..CallbackOptions::default() };
     let nowhere = std::path::Path::new("/nonexistent");
     ShopCalls::start(world.hub.shop(), addresses, options, None, nowhere).unwrap()
 }
@@ -141,6 +142,76 @@ async fn what_is_no_answer_is_asked_again_until_there_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_give_back_is_asked_until_it_has() {
+    let (world, order) = shop(STOCK).await;
+    let mut script = vec![Script::Says(202, "")];
+    script.extend((0..40).map(|_| Script::Says(503, "")));
+    let (stock, mut asks) = participant(script, r#"{"outcome":"asucc"}"#).await;
+    let _calls = calls(&world, None, Some(stock));
+    checkout(&world, &order, "?waitMs=0&deadlineMs=600000").await.json(202);
+    assert_eq!(next_type(&mut asks).await, "sub");
+    world.posted(&format!("/hub/checkouts/{order}/cancel")).await.json(200);
+    let shown = world.got("/hub/checkouts?state=cancelling").await.json(200);
+    let detail = shown["checkouts"][0]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("has failed and waits for stock to give back since"), "{shown}");
+    let mut adds = 0;
+    while adds < 30 {
+        adds += usize::from(next_type(&mut asks).await == "add");
+    }
+    let shown = not_paid(&world, &order).await;
+    assert_eq!((&shown["why"], &shown["tr"]), (&json!("cancelled"), &json!(1)));
+}
+
+/// Nobody listens at the warehouse's address. Whoever waits sees why, until it answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_with_a_side_is_shown() {
+    let (world, order) = shop(STOCK).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = listener.local_addr().unwrap();
+    drop(listener);
+    let mut calls_nobody = calls(&world, None, Some(nobody));
+    checkout(&world, &order, "?waitMs=0&deadlineMs=600000").await.json(202);
+    let shown = async {
+        loop {
+            let list = world.got("/hub/checkouts").await.json(200);
+            if list["checkouts"][0]["detail"].as_str().unwrap().contains("(cannot connect") {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, shown).await.expect("it is shown");
+    let one = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
+    assert!(one["detail"].as_str().unwrap().contains("(cannot connect"), "{one}");
+    let open = checkout(&world, &order, "?waitMs=1").await.problem(504, "checkout-open");
+    assert!(open["detail"].as_str().unwrap().contains("(cannot connect"), "{open}");
+    calls_nobody.end().await;
+
+    // It is there now, and takes its time.
+    let (stock, mut asks) = participant(Vec::new(), "").await;
+    let _calls = calls(&world, None, Some(stock));
+    next(&mut asks).await;
+    next(&mut asks).await;
+    let one = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
+    assert!(one["detail"].as_str().unwrap().starts_with("waits for stock since"), "{one}");
+    assert!(!one["detail"].as_str().unwrap().contains("cannot connect"), "{one}");
+}
+
+/// The order, once it is decided as failed and all is given back.
+async fn not_paid(world: &World, order: &str) -> Value {
+    let settled = async {
+        loop {
+            let shown = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
+            if shown["state"] == "not_paid" {
+                return shown;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, settled).await.expect("it ends")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_answers_later_is_asked_until_then_and_not_after() {
     let (world, order) = shop(Sides::BOTH).await;
     let (stock, mut asks) = participant(Vec::new(), "{}").await;
@@ -174,19 +245,24 @@ async fn who_takes_too_late_is_asked_to_give_back_and_not_before_it_has_answered
     assert!(asks.try_recv().is_err(), "one step at a time");
     tell.send(()).unwrap();
     assert_eq!(next_type(&mut asks).await, "add");
-    // Whoever asks now joins the cancelled try, or comes after it and begins another.
-    let settled = async {
-        loop {
-            let shown = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
-            if shown["state"] == "not_paid" {
-                return shown;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let shown = tokio::time::timeout(PATIENCE, settled).await.expect("it ends");
+    // Whoever checks out now joins the cancelled try, or comes after it and begins another.
+    let shown = not_paid(&world, &order).await;
     assert_eq!((&shown["why"], &shown["tr"]), (&json!("cancelled"), &json!(1)));
     assert!(asks.try_recv().is_err(), "it was given back once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_hangs_is_asked_to_give_back_at_the_deadline() {
+    let (world, order) = shop(STOCK).await;
+    let (_never, told) = oneshot::channel();
+    let script = vec![Script::Waits(told, r#"{"outcome":"ssucc"}"#)];
+    let (stock, mut asks) = participant(script, r#"{"outcome":"asucc"}"#).await;
+    let _calls = calls(&world, None, Some(stock));
+    checkout(&world, &order, "?waitMs=0&deadlineMs=300").await.json(202);
+    assert_eq!(next_type(&mut asks).await, "sub");
+    // An attempt may take as long as the patience of this test; the deadline comes before.
+    assert_eq!(next_type(&mut asks).await, "add");
+    assert_eq!(not_paid(&world, &order).await["why"], "deadline");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

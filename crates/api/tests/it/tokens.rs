@@ -374,14 +374,14 @@ async fn what_is_malformed_is_a_problem_that_names_the_field() {
         ("POST", "/tokens/locks/p/renew", "{}", "leaseMs: is missing"),
         ("POST", "/tokens/locks/%FF/renew", r#"{"leaseMs":5}"#, "Invalid URL"),
         ("DELETE", "/tokens/locks/p?fence=x", "", "fence: must be a whole number"),
-        ("DELETE", "/tokens/locks/p?now=1", "", "now is not a filter here"),
+        ("DELETE", "/tokens/locks/p?now=1", "", "now is not a parameter here"),
         ("GET", "/tokens?currency=EUR", "", "wallet: is missing"),
         ("GET", "/tokens?wallet=w", "", "currency: is missing"),
         ("GET", "/tokens?wallet=w&externalId=x&currency=EUR", "", "wallet, externalId, publicKey: "),
         ("GET", "/tokens?wallet=w&currency=EUR&state=spent", "", "state: must be free or locked"),
         ("GET", "/tokens?wallet=w&currency=EUR&limit=1001", "", "limit: 1001 is not from 1 to 1000"),
         ("GET", "/tokens/balance?wallet=&currency=EUR", "", "wallet: must not be empty"),
-        ("GET", "/tokens/balance?wallet=w&currency=EUR&state=free", "", "state is not a filter here"),
+        ("GET", "/tokens/balance?wallet=w&currency=EUR&state=free", "", "state is not a parameter here"),
         ("GET", "/tokens/locks?after=x", "", "after: must be a whole number"),
     ] {
         let answer = world.ask(method.parse().unwrap(), path, body).await;

@@ -197,6 +197,36 @@ impl Books {
     }
 }
 
+/// What the hub's checkouts charge and from where they take stock, as `GET /hub/stats` has it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Sides {
+    payment: String,
+    stock: String,
+}
+
+impl Sides {
+    pub(super) async fn of(line: &mut Line, head: &Head) -> Result<Sides, BenchError> {
+        #[derive(Deserialize)]
+        struct Stats {
+            shop: Sides,
+        }
+        let mut out = Vec::new();
+        head.get(&"/hub/stats", &mut out);
+        let read = |body: &[u8]| Some(serde_json::from_slice::<Stats>(body).ok()?.shop);
+        line.must("asking what checkouts charge (GET /hub/stats)", &out, 200, read).await
+    }
+
+    /// What is charged instead.
+    pub(super) fn charges_no_credit(&self) -> Option<&str> {
+        ["positions", "tokens"].into_iter().find(|other| *other == self.payment)
+    }
+
+    /// Whether the hub can tell what is gone.
+    pub(super) fn are_inside(&self) -> bool {
+        self.payment != "outside" && self.stock != "outside"
+    }
+}
+
 /// What is the same in the heads of all requests.
 #[derive(Debug, Clone)]
 pub(super) struct Head(String);

@@ -3,8 +3,8 @@
 //! A run makes users, items and orders by their numbers, as the course's own stress test does, and checks the orders out one
 //! after another; when all have been, it begins again, and the hub answers that they are paid. In a closed loop a checkout
 //! begins when another has ended; in an open loop checkouts begin at their own places in time and their latency counts from
-//! there. Failures are counted, not fatal. At the end the shop is counted: the credit that is gone must be the price of the
-//! units that are gone.
+//! there. Failures are counted, not fatal; a checkout whose answer is lost is asked for again, which pays nothing twice. At the
+//! end the shop is counted: the credit that is gone must be the price of the units that are gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Deserialize;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
-use super::goods::{Books, Goods, Head};
+use super::goods::{Books, Goods, Head, Sides};
 use super::options::CheckoutLoadOptions;
 use super::report::CheckoutLoadReport;
 use crate::BenchError;
 use crate::drive::{micros, new_histogram};
-use crate::line::{Line, Lost};
+use crate::line::{Line, Lost, PAUSE};
 use crate::options::Pace;
 use crate::pace::{Pacer, Starts, length};
 use crate::report::{Percentiles, add_counts, per};
@@ -33,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Drives the hub as the options say.
 ///
 /// # Errors
-/// If the hub is not reached, has a shop already, or does not take that of the run.
+/// If the hub is not reached, has a shop already, charges something else than credit, or does not take the shop of the run.
 pub fn load_checkouts(options: &CheckoutLoadOptions) -> Result<CheckoutLoadReport, BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(BenchError::Runtime)?.block_on(run_http(options))
@@ -43,12 +44,19 @@ pub fn load_checkouts(options: &CheckoutLoadOptions) -> Result<CheckoutLoadRepor
 /// ([`CheckoutLoadReport::is_clean`]).
 ///
 /// # Errors
-/// If the hub is not reached, has a shop already, or does not take that of the run.
+/// If the hub is not reached, has a shop already, charges something else than credit, or does not take the shop of the run.
 pub async fn run_http(options: &CheckoutLoadOptions) -> Result<CheckoutLoadReport, BenchError> {
     options.check()?;
     let goods = options.goods();
     let head = Head::of(&options.address, options.api_key.as_deref());
     let mut line = Line::open(&options.address).await?;
+    let sides = Sides::of(&mut line, &head).await?;
+    if let Some(charged) = sides.charges_no_credit() {
+        return Err(BenchError::Refused(format!(
+            "checkouts of this hub charge {charged}, and the users of a load have credit only: take a hub with shop.payment = \
+             \"inside\""
+        )));
+    }
     if !options.replace && Goods::are_there(&mut line, &head).await? {
         let said = "the hub has users, items or orders with the numbers that this run would make: take a hub of its own \
                     for the load, or have them replaced with --replace";
@@ -56,8 +64,27 @@ pub async fn run_http(options: &CheckoutLoadOptions) -> Result<CheckoutLoadRepor
     }
     goods.fill(&mut line, &head).await?;
     let (tally, took) = drive(options, &head).await?;
-    let books = count(&goods, &options.address, &head).await;
+    let books = match sides.are_inside() {
+        true => Some(count_patiently(&goods, options, &head).await),
+        false => None,
+    };
     Ok(report(options, goods, tally, took, books))
+}
+
+/// Counts the shop; a hub that is gone may come back for that.
+async fn count_patiently(
+    goods: &Goods,
+    options: &CheckoutLoadOptions,
+    head: &Head,
+) -> Result<Books, BenchError> {
+    let end = Instant::now() + options.gone_max;
+    loop {
+        match count(goods, &options.address, head).await {
+            Err(BenchError::Books(wrong)) => return Err(BenchError::Books(wrong)),
+            Err(_) if Instant::now() < end => sleep(PAUSE).await,
+            ended => return ended,
+        }
+    }
 }
 
 /// Counts the shop on new connections.
@@ -84,8 +111,9 @@ pub(super) async fn drive(
     let pacer = Pacer::start(&starts, &bar);
     let mut workers = JoinSet::new();
     for line in lines {
-        let (head, starts, orders) = (head.clone(), Arc::clone(&starts), options.orders);
-        workers.spawn(Worker { line, head, starts, orders, tally: Tally::default() }.work());
+        let (head, starts) = (head.clone(), Arc::clone(&starts));
+        let (orders, gone_max, tally) = (options.orders, options.gone_max, Tally::default());
+        workers.spawn(Worker { line, head, starts, orders, gone_max, tally }.work());
     }
     let mut all = Tally::default();
     while let Some(ended) = workers.join_next().await {
@@ -102,6 +130,9 @@ pub(super) struct Tally {
     pub(super) checkouts: u64,
     pub(super) paid: u64,
     pub(super) paid_before: u64,
+    pub(super) repeats: u64,
+    /// Asked for again and found paid: by the attempt whose answer was lost, or before it.
+    pub(super) found_paid: u64,
     pub(super) failed: BTreeMap<String, u64>,
     pub(super) refused: BTreeMap<String, u64>,
     pub(super) errors: BTreeMap<String, u64>,
@@ -114,6 +145,8 @@ impl Default for Tally {
             checkouts: 0,
             paid: 0,
             paid_before: 0,
+            repeats: 0,
+            found_paid: 0,
             failed: BTreeMap::new(),
             refused: BTreeMap::new(),
             errors: BTreeMap::new(),
@@ -127,15 +160,17 @@ impl Tally {
         self.checkouts += other.checkouts;
         self.paid += other.paid;
         self.paid_before += other.paid_before;
+        self.repeats += other.repeats;
+        self.found_paid += other.found_paid;
         add_counts(&mut self.failed, other.failed);
         add_counts(&mut self.refused, other.refused);
         add_counts(&mut self.errors, other.errors);
         self.checkout_us.add(&other.checkout_us).expect("all histograms have the same bounds");
     }
 
-    /// Checkouts of which nobody knows whether they were paid.
+    /// Checkouts of which nobody knows whether they were paid, or by which attempt.
     pub(super) fn unknown(&self) -> u64 {
-        self.refused.values().sum::<u64>() + self.errors.values().sum::<u64>()
+        self.found_paid + self.refused.values().sum::<u64>() + self.errors.values().sum::<u64>()
     }
 }
 
@@ -173,6 +208,7 @@ struct Worker {
     head: Head,
     starts: Arc<Starts>,
     orders: u64,
+    gone_max: Duration,
     tally: Tally,
 }
 
@@ -193,10 +229,22 @@ impl Worker {
 
     async fn checkout(&mut self, order: u64, begun: Instant, out: &mut Vec<u8>) -> Result<(), Lost> {
         self.head.post(&format_args!("/shop/orders/checkout/{order}"), out);
-        let answer = self.line.ask(out, PATIENCE, told).await?;
+        let mut given_up_at = None;
+        let answer = loop {
+            let lost = match self.line.ask(out, PATIENCE, told).await {
+                Ok(answer) => break answer,
+                Err(lost) => lost,
+            };
+            let end = *given_up_at.get_or_insert_with(|| Instant::now() + self.gone_max);
+            if Instant::now() > end || self.line.reopen_until(end).await.is_err() {
+                return Err(lost);
+            }
+            self.tally.repeats += 1;
+        };
         let tally = &mut self.tally;
         match answer {
             Told::Paid => tally.paid += 1,
+            Told::PaidBefore if given_up_at.is_some() => tally.found_paid += 1,
             Told::PaidBefore => tally.paid_before += 1,
             Told::Failed(name) => *tally.failed.entry(name).or_default() += 1,
             Told::Refused(name) => {
@@ -209,17 +257,35 @@ impl Worker {
     }
 }
 
+/// What makes the run worth nothing.
+fn trouble(
+    options: &CheckoutLoadOptions,
+    tally: &Tally,
+    books: Option<&Result<Books, BenchError>>,
+) -> Option<String> {
+    let wrong = match books {
+        Some(Ok(books)) => books.trouble(tally.paid, tally.unknown()),
+        Some(Err(BenchError::Books(wrong))) => Some(wrong.clone()),
+        Some(Err(error)) => return Some(format!("the books could not be read: {error}")),
+        None => None,
+    };
+    if let Some(wrong) = wrong {
+        return Some(format!("THE BOOKS DO NOT BALANCE: {wrong}"));
+    }
+    let paid = tally.paid + tally.paid_before + tally.found_paid;
+    (paid == 0 && options.failing_percent == 0).then(|| {
+        "NOT ONE CHECKOUT WAS PAID, and none was to fail: the names above say what the hub refused".to_owned()
+    })
+}
+
 fn report(
     options: &CheckoutLoadOptions,
     goods: Goods,
     tally: Tally,
     took: Duration,
-    books: Result<Books, BenchError>,
+    books: Option<Result<Books, BenchError>>,
 ) -> CheckoutLoadReport {
-    let trouble = match &books {
-        Ok(books) => books.trouble(tally.paid, tally.unknown()),
-        Err(error) => Some(error.to_string()),
-    };
+    let trouble = trouble(options, &tally, books.as_ref());
     CheckoutLoadReport {
         seconds: took.as_secs_f64(),
         checkouts: tally.checkouts,
@@ -232,10 +298,12 @@ fn report(
         goods,
         paid: tally.paid,
         paid_before: tally.paid_before,
+        repeats: tally.repeats,
+        found_paid: tally.found_paid,
         failed: tally.failed,
         refused: tally.refused,
         errors: tally.errors,
-        books: books.ok(),
+        books: books.and_then(Result::ok),
         trouble,
         checkout_us: Percentiles::of(&tally.checkout_us),
     }

@@ -1,6 +1,7 @@
 //! What `load checkout` and `bench checkout` are asked for, and every bound with its name.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::goods::Goods;
 use crate::BenchError;
@@ -18,6 +19,8 @@ pub const ROWS_MAX: u64 = 1_000_000;
 pub const IN_FLIGHT_DEFAULT: usize = 64;
 /// The most checkouts under way at once: a hub serves 1,024 connections.
 pub const IN_FLIGHT_MAX: usize = 1_000;
+/// For so long a load tries again to reach a hub that is gone, as the client of `load transfers` does.
+pub const GONE_MAX: Duration = Duration::from_secs(10);
 
 /// Checkouts of a batched case of the bench, where none are given.
 pub const BATCHED_DEFAULT: u64 = 500_000;
@@ -61,6 +64,8 @@ pub struct CheckoutLoadOptions {
     pub failing_percent: u8,
     /// Replace users, items and orders that have the numbers of this run.
     pub replace: bool,
+    /// For so long a hub that is gone is tried again, see [`GONE_MAX`].
+    pub gone_max: Duration,
     /// Show a progress bar.
     pub progress: bool,
 }
@@ -81,6 +86,7 @@ impl CheckoutLoadOptions {
             orders: ORDERS_DEFAULT,
             failing_percent: 0,
             replace: false,
+            gone_max: GONE_MAX,
             progress: false,
         }
     }

@@ -29,22 +29,26 @@ pub struct CheckoutLoadReport {
     pub paid: u64,
     /// Orders that were checked out again.
     pub paid_before: u64,
+    /// Checkouts that were asked for again after an answer was lost.
+    pub repeats: u64,
+    /// Of those, how many were found paid.
+    pub found_paid: u64,
     /// Failures, by the name of their problem.
     pub failed: BTreeMap<String, u64>,
     /// Answers that are no end, by the name of their problem.
     pub refused: BTreeMap<String, u64>,
     /// Calls without an answer, by what happened.
     pub errors: BTreeMap<String, u64>,
-    /// What is gone from the shop at the end; `None` if it could not be asked.
+    /// What is gone from the shop at the end; `None` if it could not be asked, or a side is outside.
     pub books: Option<Books>,
-    /// What is wrong with that.
+    /// What is wrong with the run: books that do not balance or cannot be read, or nothing paid.
     pub trouble: Option<String>,
     /// From a checkout's start (open loop: its place in time) to its end.
     pub checkout_us: Percentiles,
 }
 
 impl CheckoutLoadReport {
-    /// Whether every checkout came to an end and the books balance.
+    /// Whether every checkout came to an end, something was paid and the books balance.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.refused.is_empty() && self.errors.is_empty() && self.trouble.is_none()
@@ -66,15 +70,19 @@ impl fmt::Display for CheckoutLoadReport {
             sum(&self.refused),
             sum(&self.errors),
         )?;
+        if self.repeats > 0 {
+            let (repeats, found) = (self.repeats, self.found_paid);
+            writeln!(f, "asked again after a lost answer: {repeats}, of which {found} were found paid")?;
+        }
         for (name, count) in self.failed.iter().chain(&self.refused).chain(&self.errors) {
             writeln!(f, "  {name}: {count}")?;
         }
         match (&self.trouble, self.books) {
-            (Some(trouble), _) => writeln!(f, "THE BOOKS DO NOT BALANCE: {trouble}")?,
+            (Some(trouble), _) => writeln!(f, "{trouble}")?,
             (None, Some(Books { credit_gone, units_gone })) => {
                 writeln!(f, "{units_gone} units and {credit_gone} of credit are gone, as they should be")?;
             }
-            (None, None) => {}
+            (None, None) => writeln!(f, "a side of checkouts is outside: the books are not all here")?,
         }
         let mut table = new_table(&["ms", "p50", "p90", "p99", "p99.9", "max"]);
         let mut row = vec!["checkout".to_owned()];

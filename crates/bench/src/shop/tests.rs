@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 
@@ -22,6 +23,10 @@ struct Hub {
     fail: u64,
     hang_up: u64,
     leak: u64,
+    /// Nothing more is answered once this many checkouts came in.
+    dies_after: Option<u64>,
+    /// What is charged in place of credit.
+    payment: Option<&'static str>,
 }
 
 impl Hub {
@@ -30,6 +35,9 @@ impl Hub {
         let path = line.split(' ').nth(1).expect("a path");
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         let number = |text: &str| text.parse::<u64>().expect("digits");
+        if self.dies_after.is_some_and(|last| self.checkouts > last) {
+            return None;
+        }
         Some(match parts[..] {
             ["payment", "batch_init", count, credit] => {
                 self.credit.extend((0..number(count)).map(|id| (id, number(credit))));
@@ -54,6 +62,10 @@ impl Hub {
             },
             ["orders", "find", id] => {
                 (if self.paid.contains_key(&number(id)) { 200 } else { 400 }, String::new())
+            }
+            ["hub", "stats"] => {
+                let payment = self.payment.unwrap_or("credit");
+                (200, format!(r#"{{"transfers":0,"shop":{{"payment":"{payment}","stock":"inside"}}}}"#))
             }
             ["shop", "orders", "checkout", id] => return self.checkout(number(id)),
             _ => panic!("{line}"),
@@ -132,13 +144,48 @@ fn an_open_loop_makes_as_many_as_are_due() {
 }
 
 #[test]
-fn failures_and_lost_answers_are_counted() {
+fn failures_are_counted_and_lost_answers_asked_for_again() {
     let (report, _) = run(Hub { fail: 10, hang_up: 40, ..Hub::default() }, |_| {});
     let report = report.unwrap();
     assert_eq!(report.failed, BTreeMap::from([("stock-refused".to_owned(), 20)]));
-    let lost = report.errors["the hub ended the connection"];
-    assert_eq!(report.paid + 20 + lost, 200);
-    assert!(lost > 0 && report.trouble.is_none() && !report.is_clean(), "{report}");
+    assert_eq!(report.paid + report.found_paid, 180, "{report}");
+    assert!(report.found_paid > 0 && report.repeats >= report.found_paid, "{report}");
+    assert!(report.is_clean(), "{report}");
+}
+
+/// The connections end and nobody listens: neither the checkouts nor the books come to an end, and the books are not said
+/// to be wrong.
+#[test]
+fn a_hub_that_does_not_come_back_has_books_that_cannot_be_read() {
+    let (report, _) = run(Hub { dies_after: Some(50), ..Hub::default() }, |options| {
+        options.gone_max = Duration::from_millis(200);
+    });
+    let report = report.unwrap();
+    assert!(!report.is_clean() && !report.errors.is_empty(), "{report}");
+    assert!(report.trouble.as_ref().unwrap().starts_with("the books could not be read: "), "{report}");
+    assert!(!report.to_string().contains("DO NOT BALANCE"), "{report}");
+}
+
+#[test]
+fn a_run_in_which_nothing_is_paid_is_not_clean() {
+    let (report, _) = run(Hub { fail: 1, ..Hub::default() }, |_| {});
+    let report = report.unwrap();
+    assert!(!report.is_clean() && report.to_string().contains("NOT ONE CHECKOUT WAS PAID"), "{report}");
+    let (report, _) = run(Hub { fail: 1, ..Hub::default() }, |options| options.failing_percent = 100);
+    assert!(report.unwrap().is_clean(), "all were to fail");
+}
+
+#[test]
+fn a_hub_that_charges_no_credit_is_told_so_before_anything_is_made() {
+    for payment in ["positions", "tokens"] {
+        let (refused, hub) = run(Hub { payment: Some(payment), ..Hub::default() }, |_| {});
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains(&format!("charge {payment}")) && said.contains("shop.payment"), "{said}");
+        assert_eq!(hub.lock().unwrap().inits, 0, "nothing was touched");
+    }
+    let (report, _) = run(Hub { payment: Some("outside"), ..Hub::default() }, |_| {});
+    let report = report.unwrap();
+    assert!(report.is_clean() && report.books.is_none(), "{report}");
 }
 
 #[test]

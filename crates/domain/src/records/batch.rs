@@ -101,10 +101,16 @@ pub fn read_request_header(body: &[u8]) -> Result<u32, BatchError> {
 /// The whole body of a reply.
 #[must_use]
 pub fn write_replies(outcomes: &[Outcome]) -> Vec<u8> {
-    let count = u32::try_from(outcomes.len()).expect("the edge bounds a batch");
-    let mut body = Vec::with_capacity(HEADER_LEN + outcomes.len() * REPLY_LEN);
+    write_told(outcomes.iter().map(Reply::from))
+}
+
+/// The same, of replies that say something else than the outcomes.
+#[must_use]
+pub fn write_told(replies: impl ExactSizeIterator<Item = Reply>) -> Vec<u8> {
+    let count = u32::try_from(replies.len()).expect("the edge bounds a batch");
+    let mut body = Vec::with_capacity(HEADER_LEN + replies.len() * REPLY_LEN);
     body.extend_from_slice(&header(REPLY_MAGIC, count));
-    for reply in outcomes.iter().map(Reply::from) {
+    for reply in replies {
         let mut bytes = [0; REPLY_LEN];
         bytes[0] = reply.state.map_or(0, TransferState::number);
         bytes[1] = reply.reason;

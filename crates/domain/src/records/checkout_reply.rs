@@ -10,8 +10,11 @@ const PAID: u64 = 1;
 const PAID_BEFORE: u64 = 2;
 const PENDING: u64 = 3;
 const CANCELLING: u64 = 4;
+const UNKNOWN: u64 = 5;
 /// And the number of why it failed.
 const FAILED: u64 = 16;
+/// The code of an answer that did not come in time, as elsewhere at the edge.
+const NO_ANSWER: u16 = 2004;
 
 /// How a checkout stands, as its reply tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +48,9 @@ pub enum CheckoutReply {
         /// Why.
         code: u16,
     },
+    /// It may have been tried or not: the hub did not answer in time, or stopped. The same call later tells how it stands then;
+    /// if it was paid, nothing is charged again.
+    Unknown,
 }
 
 impl CheckoutReply {
@@ -65,7 +71,8 @@ impl CheckoutReply {
     }
 
     /// The reply that tells it.
-    pub(super) fn to_reply(self) -> Reply {
+    #[must_use]
+    pub fn to_reply(self) -> Reply {
         let (code, standing, tr) = match self {
             CheckoutReply::Paid { tr } => (0, PAID, Some(tr)),
             CheckoutReply::AlreadyPaid { tr } => (0, PAID_BEFORE, Some(tr)),
@@ -75,6 +82,7 @@ impl CheckoutReply {
                 (code_of_failure(why).number(), FAILED + why as u64, Some(tr))
             }
             CheckoutReply::Refused { code } => (code, 0, None),
+            CheckoutReply::Unknown => (NO_ANSWER, UNKNOWN, None),
         };
         let subject = standing << 32 | tr.map_or(0, |tr| u64::from(tr.get()));
         Reply { state: None, code, reason: 0, subject, value: Balance::ZERO }
@@ -89,6 +97,9 @@ impl CheckoutReply {
         }
         if (standing, tr) == (0, 0) && reply.code != 0 {
             return Some(CheckoutReply::Refused { code: reply.code });
+        }
+        if (standing, tr) == (UNKNOWN, 0) {
+            return Some(CheckoutReply::Unknown);
         }
         let tr = TrNum::try_from(tr).ok()?;
         Some(match standing {
@@ -122,6 +133,8 @@ const fn code_of_failure(why: Why) -> ErrorCode {
 const fn code_of(refusal: &ShopRefusal) -> ErrorCode {
     match refusal {
         ShopRefusal::UnknownOrder(_) => ErrorCode::IdNotFound,
+        // Nothing was tried, and the same call may succeed.
+        ShopRefusal::ChooseTokens { .. } => ErrorCode::InternalServerError,
         _ => ErrorCode::ValidationError,
     }
 }
@@ -161,6 +174,8 @@ mod tests {
         assert_eq!((unknown.code, unknown.subject), (3200, 0));
         assert_eq!(refused(ShopRefusal::TriesUsedUp(order)).code, 3100);
         assert_eq!(CheckoutReply::of(&ShopOutcome::Initialised(1)), None);
+        let unknown = CheckoutReply::Unknown.to_reply();
+        assert_eq!((unknown.code, unknown.subject >> 32, unknown.subject & 0xffff_ffff), (2004, 5, 0));
     }
 
     #[test]
@@ -173,6 +188,7 @@ mod tests {
             CheckoutReply::Open { tr, cancelling: false },
             CheckoutReply::Open { tr, cancelling: true },
             CheckoutReply::Refused { code: 3200 },
+            CheckoutReply::Unknown,
         ];
         for reply in failed.into_iter().chain(others) {
             assert_eq!(CheckoutReply::from_reply(&reply.to_reply()), Some(reply));

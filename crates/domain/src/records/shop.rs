@@ -11,20 +11,22 @@
 //! | 16 | length of the order's id; 0: it is longer than 47 bytes and lies in the tail, as a text |
 //! | 17..64 | the id, then zeros |
 //!
-//! With flag 1 there is a key: in the tail (after the id) as a text, then the content of the request in 16 bytes.
+//! With flag 1 there is a key: in the tail (after the id) as a text, then the content of the request in 16 bytes. With flag 2
+//! tokens were chosen to pay: in the tail (after the key) in whose name, in 16 bytes, then their number and ids as in a lock.
 
 use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
-use super::tokens::{Fields, put_text};
+use super::tokens::{Fields, put_list, put_text};
 use super::{Kind, RecordError};
-use crate::ids::{Currency, HUB, ParticipantId};
+use crate::ids::{Currency, HUB, ParticipantId, TransferId};
 use crate::money::Amount;
 use crate::shop::limits::{DEADLINE_MS_MAX, INIT_ROWS_MAX, KEY_BYTES_MAX};
 use crate::shop::{
-    ByTransfers, Charging, CheckoutOrder, IdempotencyKey, Said, Secret, ShopCommand, Side, Sides, TrNum,
-    TryKey, Whole,
+    ByTokens, ByTransfers, Charging, CheckoutOrder, ChosenTokens, IdempotencyKey, Said, Secret, ShopCommand,
+    Side, Sides, TrNum, TryKey, Whole,
 };
 
 const FLAG_KEY: u8 = 1;
+const FLAG_CHOSEN: u8 = 2;
 /// The longest id of an order that the unit of a checkout holds, in bytes.
 pub const CHECKOUT_ORDER_BYTES_MAX: usize = 47;
 
@@ -87,7 +89,7 @@ pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<ShopCommand, R
 }
 
 fn read_checkout(flags: u8, cursor: &mut Cursor<'_>) -> Result<CheckoutOrder, RecordError> {
-    only_flags(flags, FLAG_KEY)?;
+    only_flags(flags, FLAG_KEY | FLAG_CHOSEN)?;
     let length = cursor.u32();
     let deadline_ms = deadline(cursor.u32())?;
     let [inline] = cursor.array();
@@ -112,8 +114,9 @@ fn read_checkout(flags: u8, cursor: &mut Cursor<'_>) -> Result<CheckoutOrder, Re
         }
     };
     let key = if flags & FLAG_KEY == 0 { None } else { Some(key(&mut fields)?) };
+    let chosen = if flags & FLAG_CHOSEN == 0 { None } else { Some(Box::new(chosen(&mut fields)?)) };
     at_end(&fields)?;
-    Ok(CheckoutOrder { order, deadline_ms, key })
+    Ok(CheckoutOrder { order, deadline_ms, key, chosen })
 }
 
 fn at_end(fields: &Fields<'_>) -> Result<(), RecordError> {
@@ -149,6 +152,11 @@ fn key(from: &mut Fields<'_>) -> Result<IdempotencyKey, RecordError> {
     Ok(IdempotencyKey { key, body: from.fingerprint()? })
 }
 
+fn chosen(from: &mut Fields<'_>) -> Result<ChosenTokens, RecordError> {
+    let id = TransferId(u128::from_le_bytes(from.array()?));
+    Ok(ChosenTokens::new(id, from.list(Fields::id)?))
+}
+
 fn try_number(from: &mut Fields<'_>) -> Result<TrNum, RecordError> {
     let number = u32::from_le_bytes(from.array()?);
     TrNum::try_from(u64::from(number)).map_err(|_| bad("try", "is 0"))
@@ -182,7 +190,14 @@ fn charging(from: &mut Fields<'_>) -> Result<Charging, RecordError> {
             let currency = currency.ok_or_else(|| bad("currency", "is not of three capital letters"))?;
             Ok(Charging::Transfers(ByTransfers { payee, currency, unit, secret: Secret(from.array()?) }))
         }
-        _ => Err(bad("charging", "is not 0 or 1")),
+        [2] => {
+            let wallet = from.name()?;
+            let currency = Currency::from_letters(from.array()?);
+            let currency = currency.ok_or_else(|| bad("currency", "is not of three capital letters"))?;
+            let (unit, secret) = (from.u64()?, Secret(from.array()?));
+            Ok(Charging::Tokens(ByTokens { wallet, currency, unit, secret }))
+        }
+        _ => Err(bad("charging", "is not 0, 1 or 2")),
     }
 }
 
@@ -194,6 +209,13 @@ fn put_charging(tail: &mut Vec<u8>, charging: &Charging) {
             tail.extend_from_slice(&by.payee.0.to_le_bytes());
             tail.extend_from_slice(&by.currency.letters());
             tail.extend_from_slice(&by.unit.0.to_le_bytes());
+            tail.extend_from_slice(&by.secret.0);
+        }
+        Charging::Tokens(by) => {
+            tail.push(2);
+            put_text(tail, &by.wallet);
+            tail.extend_from_slice(&by.currency.letters());
+            tail.extend_from_slice(&by.unit.to_le_bytes());
             tail.extend_from_slice(&by.secret.0);
         }
     }
@@ -286,7 +308,7 @@ fn length_of(tail: &[u8]) -> [u8; 4] {
     u32::try_from(tail.len()).expect("ids and keys are short").to_le_bytes()
 }
 
-fn write_checkout(CheckoutOrder { order, deadline_ms, key }: &CheckoutOrder, out: &mut Vec<u8>) {
+fn write_checkout(CheckoutOrder { order, deadline_ms, key, chosen }: &CheckoutOrder, out: &mut Vec<u8>) {
     let mut tail = Vec::new();
     let order = order.as_str();
     let inline = if order.len() <= CHECKOUT_ORDER_BYTES_MAX { order } else { "" };
@@ -297,7 +319,12 @@ fn write_checkout(CheckoutOrder { order, deadline_ms, key }: &CheckoutOrder, out
         put_text(&mut tail, key);
         tail.extend_from_slice(&body.0.to_le_bytes());
     }
-    let flags = if key.is_some() { FLAG_KEY } else { 0 };
+    if let Some(chosen) = chosen {
+        tail.extend_from_slice(&chosen.id.0.to_le_bytes());
+        put_list(&mut tail, &chosen.ids, |out, id| put_text(out, id.as_str()));
+    }
+    let key_flag = if key.is_some() { FLAG_KEY } else { 0 };
+    let flags = key_flag | if chosen.is_some() { FLAG_CHOSEN } else { 0 };
     Writer::new(out, Kind::ShopCheckout, flags, HUB)
         .put(&length_of(&tail))
         .put(&deadline_ms.to_le_bytes())

@@ -139,7 +139,7 @@ fn put_fence(out: &mut Vec<u8>, fence: Option<u64>) {
     fence.iter().for_each(|fence| out.extend_from_slice(&fence.to_le_bytes()));
 }
 
-fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
+pub(super) fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
     let count = u32::try_from(items.len()).expect("the edge bounds lists");
     out.extend_from_slice(&count.to_le_bytes());
     items.iter().for_each(|item| put(out, item));
@@ -219,7 +219,7 @@ impl<'a> Fields<'a> {
         Ok(text.into())
     }
 
-    fn id(&mut self) -> Result<TokenId, RecordError> {
+    pub(super) fn id(&mut self) -> Result<TokenId, RecordError> {
         self.name().map(|name| TokenId::from(&*name))
     }
 
@@ -234,7 +234,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn list<T>(&mut self, read: impl Fn(&mut Self) -> Result<T, RecordError>) -> Result<Vec<T>, RecordError> {
+    pub(super) fn list<T>(
+        &mut self,
+        read: impl Fn(&mut Self) -> Result<T, RecordError>,
+    ) -> Result<Vec<T>, RecordError> {
         let count = u32::from_le_bytes(self.array()?) as usize;
         // Each item takes a byte at least, so a count from nowhere asks for no memory.
         if count > self.rest.len() {

@@ -1,15 +1,18 @@
 //! Checkouts that charge accounts: `pay` prepares a transfer from the user's participant to the shop's, `can` aborts it, and
-//! with two successes it is fulfilled before the order is paid. The transfer goes through the steps of any other.
+//! with two successes it is fulfilled before the order is paid. The transfer goes through the steps of any other. With tokens
+//! it is a lock in the transfer's place; `hold` says how that is chosen.
 //!
 //! Its id and its fulfilment follow from the try and from a secret that was drawn once by whoever set this way of paying. So
 //! nothing is drawn here, nobody can take the id beforehand, and not even the payee can fulfil what the shop has not decided.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::hold::{ChosenTokens, judge};
 use super::run::At;
-use super::{Order, TryKey, Whole};
+use super::{Order, ShopRefusal, TryKey, Whole};
 use crate::command::{Abort, Command, Fulfil, FulfilAction, Prepare};
 use crate::decide::decide_inner;
 use crate::effects::{Effects, Section};
@@ -17,6 +20,7 @@ use crate::ids::{Currency, Millis, ParticipantId, TransferId};
 use crate::money::Amount;
 use crate::overlay::Overlay;
 use crate::participants::Name;
+use crate::tokens::{LockRow, Name as TokenName, end_hold, hold_for_transfer, transaction_of};
 use crate::transfers::TransferState;
 use crate::view::View;
 
@@ -36,13 +40,15 @@ impl fmt::Debug for Secret {
 }
 
 /// What the payment side charges, while it is inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Charging {
     /// The credit of the shop's own users.
     #[default]
     Credit,
     /// Positions of participants.
     Transfers(ByTransfers),
+    /// Tokens in wallets.
+    Tokens(ByTokens),
 }
 
 impl Charging {
@@ -58,6 +64,9 @@ impl Charging {
         match (self, other) {
             (Charging::Transfers(one), Charging::Transfers(other)) => {
                 (one.payee, one.currency, one.unit) == (other.payee, other.currency, other.unit)
+            }
+            (Charging::Tokens(one), Charging::Tokens(other)) => {
+                (&one.wallet, one.currency, one.unit) == (&other.wallet, other.currency, other.unit)
             }
             _ => self == other,
         }
@@ -77,16 +86,46 @@ pub struct ByTransfers {
     pub secret: Secret,
 }
 
-/// The transfer of one try.
+/// Orders are paid for with tokens. An order's user is the name of the wallet that pays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ByTokens {
+    /// Whose wallet is paid into.
+    pub wallet: TokenName,
+    /// In which currency.
+    pub currency: Currency,
+    /// How many units of a token one of the shop's whole numbers is worth.
+    pub unit: u64,
+    /// The names in which tokens are locked follow from this. Drawn by the edge.
+    pub secret: Secret,
+}
+
+/// What pays for one try, if it is not credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Charge {
-    /// Its id.
-    pub transfer: TransferId,
-    /// What fulfils it.
-    pub fulfilment: Secret,
+pub enum Charge {
+    /// A transfer.
+    Transfer {
+        /// Its id.
+        transfer: TransferId,
+        /// What fulfils it.
+        fulfilment: Secret,
+    },
+    /// Tokens.
+    Tokens {
+        /// In whose name they are locked; as text, that of a UUID.
+        spender: TransferId,
+    },
 }
 
 impl Charge {
+    /// The id of the transfer, or in whose name tokens are locked.
+    #[must_use]
+    pub const fn id(&self) -> TransferId {
+        match self {
+            Charge::Transfer { transfer, .. } => *transfer,
+            Charge::Tokens { spender } => *spender,
+        }
+    }
+
     /// The charge of the try whose record lies at `start`: an order's id may be used anew, a place in the log never is.
     pub(super) fn of(by: &ByTransfers, key: &TryKey, start: u64) -> Charge {
         let digest = |what: &[u8]| -> [u8; 32] {
@@ -99,12 +138,46 @@ impl Charge {
                 .finalize()
                 .into()
         };
-        let mut id: [u8; 16] = *digest(b"transfer").first_chunk().expect("a digest has 32 bytes");
-        // A UUID of version 8: its bits mean what their maker says.
-        id[6] = id[6] & 0x0f | 0x80;
-        id[8] = id[8] & 0x3f | 0x80;
-        let transfer = TransferId(u128::from_be_bytes(id));
-        Charge { transfer, fulfilment: Secret(digest(b"fulfilment")) }
+        let transfer = uuid_of(&digest(b"transfer"));
+        Charge::Transfer { transfer, fulfilment: Secret(digest(b"fulfilment")) }
+    }
+}
+
+/// A UUID by its look of version 5, made of a digest: participants are told of it, and FSPIOP knows none above 5.
+pub(super) fn uuid_of(digest: &[u8; 32]) -> TransferId {
+    let mut id: [u8; 16] = *digest.first_chunk().expect("a digest has 32 bytes");
+    id[6] = id[6] & 0x0f | 0x50;
+    id[8] = id[8] & 0x3f | 0x80;
+    TransferId(u128::from_be_bytes(id))
+}
+
+/// How a try that begins is to be charged.
+pub(super) enum Means {
+    Transfer(ByTransfers),
+    /// With the lock to be put on; without one the payment side refuses.
+    Tokens(Option<LockRow>),
+}
+
+impl Means {
+    /// How the try is to be charged, if not by credit, and by what. Refused if tokens are to be chosen anew.
+    pub(super) fn of(
+        view: &impl View,
+        at: At,
+        order: &Order,
+        key: &TryKey,
+        chosen: Option<&ChosenTokens>,
+    ) -> Result<Option<(Means, Charge)>, ShopRefusal> {
+        if view.outside().pay {
+            return Ok(None);
+        }
+        Ok(match view.charging() {
+            Charging::Credit => None,
+            Charging::Transfers(by) => Some((Means::Transfer(by), Charge::of(&by, key, at.1))),
+            Charging::Tokens(by) => {
+                let lock = judge(view, at, &by, order, key, chosen)?;
+                Some((Means::Tokens(lock), Charge::Tokens { spender: by.spender(key) }))
+            }
+        })
     }
 }
 
@@ -113,7 +186,7 @@ fn amount_of(by: &ByTransfers, amount: Whole) -> Option<Amount> {
     i64::try_from(amount.get()).ok()?.checked_mul(by.unit.0).map(Amount)
 }
 
-/// Moves the transfer of one try.
+/// Moves the transfer or the tokens of one try.
 pub(super) struct Charger<'r, V> {
     pub(super) view: &'r V,
     pub(super) at: At,
@@ -126,7 +199,7 @@ impl<V: View> Charger<'_, V> {
     /// Reserves the order's amount; `false` if that was refused. Nothing costs nothing.
     pub(super) fn prepare(
         &self,
-        by: &ByTransfers,
+        means: &Means,
         order: &Order,
         deadline: Millis,
         effects: &mut Effects,
@@ -134,9 +207,27 @@ impl<V: View> Charger<'_, V> {
         if order.amount == Whole::ZERO {
             return true;
         }
+        match (means, self.charge) {
+            (Means::Transfer(by), Charge::Transfer { transfer, fulfilment }) => {
+                self.prepare_transfer(by, order, deadline, (transfer, fulfilment), effects)
+            }
+            (Means::Tokens(Some(lock)), Charge::Tokens { .. }) => {
+                hold_for_transfer(&self.seen(effects), self.at.0, lock.clone(), effects).is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    fn prepare_transfer(
+        &self,
+        by: &ByTransfers,
+        order: &Order,
+        deadline: Millis,
+        (transfer, fulfilment): (TransferId, Secret),
+        effects: &mut Effects,
+    ) -> bool {
         let payer = Name::new(order.user_id.as_str()).and_then(|name| self.view.participant_named(name));
         let (Some(payer), Some(amount)) = (payer, amount_of(by, order.amount)) else { return false };
-        let Charge { transfer, fulfilment } = self.charge;
         let prepare = Prepare {
             source: payer.id,
             id: transfer,
@@ -158,25 +249,56 @@ impl<V: View> Charger<'_, V> {
         if order.amount == Whole::ZERO {
             return true;
         }
-        let Some(payee) = self.payee(effects) else { return false };
-        let Charge { transfer, fulfilment } = self.charge;
+        let (transfer, fulfilment) = match self.charge {
+            Charge::Transfer { transfer, fulfilment } => (transfer, fulfilment),
+            Charge::Tokens { spender } => return self.spend(spender, effects),
+        };
+        let Some(payee) = self.payee(transfer, effects) else { return false };
         // The payee has asked for nothing, so it is told as one that waits to hear of it.
         let fulfil = Fulfil::new(payee, transfer, FulfilAction::Reserve, fulfilment.0);
         self.decide(Command::Fulfil(fulfil), effects) == Some(TransferState::Committed)
     }
 
     /// Gives back what is reserved. What has ended by itself, or runs out now, is given back without this.
-    pub(super) fn abort(&self, effects: &mut Effects) {
-        if let Some(payee) = self.payee(effects) {
-            let abort = Abort::new(payee, self.charge.transfer, CHARGE_ABORTED, Vec::new());
-            self.decide(Command::Abort(abort), effects);
+    pub(super) fn abort(&self, order: &Order, effects: &mut Effects) {
+        if order.amount == Whole::ZERO {
+            // Nothing was reserved; whatever has this name is somebody else's.
+            return;
+        }
+        match self.charge {
+            Charge::Transfer { transfer, .. } => {
+                if let Some(payee) = self.payee(transfer, effects) {
+                    let abort = Abort::new(payee, transfer, CHARGE_ABORTED, Vec::new());
+                    self.decide(Command::Abort(abort), effects);
+                }
+            }
+            Charge::Tokens { spender } => {
+                if let Some(lock) = self.lock(spender, effects) {
+                    end_hold(&lock, effects);
+                }
+            }
         }
     }
 
-    /// Who is paid by the transfer, while that is reserved. One that has ended may have left memory.
-    fn payee(&self, effects: &Effects) -> Option<ParticipantId> {
+    /// Pays the tokens out; `false` if none are held.
+    fn spend(&self, spender: TransferId, effects: &mut Effects) -> bool {
+        let Some(lock) = self.lock(spender, effects) else { return false };
         let seen = self.seen(effects);
-        let known = seen.transfer(self.charge.transfer);
+        let wallet = lock.funding.as_ref().expect("the hold of a checkout names the shop's wallet");
+        transaction_of(&seen, &lock, wallet, effects)
+            .expect("what was held covers the amount, and its outputs are new");
+        true
+    }
+
+    /// The tokens that are held for the try.
+    fn lock(&self, spender: TransferId, effects: &Effects) -> Option<Arc<LockRow>> {
+        self.seen(effects).lock(&spender.to_string()).cloned()
+    }
+
+    /// Who is paid by the transfer, while that is reserved. One that has ended may have left memory.
+    fn payee(&self, transfer: TransferId, effects: &Effects) -> Option<ParticipantId> {
+        let seen = self.seen(effects);
+        let known = seen.transfer(transfer);
         known.filter(|known| known.state == TransferState::Reserved).map(|known| known.payee)
     }
 

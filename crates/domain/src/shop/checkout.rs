@@ -20,7 +20,7 @@ use crate::planted;
 use crate::view::View;
 
 pub(super) fn checkout(view: &impl View, at: At, command: &CheckoutOrder, effects: &mut Effects) -> Verdict {
-    let CheckoutOrder { order, deadline_ms, key } = command;
+    let CheckoutOrder { order, deadline_ms, key, chosen } = command;
     if let Some(key) = key
         && let Some(stored) = stored(view, at.0, order, key)?
     {
@@ -37,7 +37,7 @@ pub(super) fn checkout(view: &impl View, at: At, command: &CheckoutOrder, effect
             if !view.outside().is_none() {
                 room("open checkouts", view.shop_counts().checkouts, 1, CHECKOUTS_MAX)?;
             }
-            let mut run = Run::start(view, at, row, moved, *deadline_ms);
+            let mut run = Run::start(view, at, row, moved, *deadline_ms, chosen.as_deref())?;
             run.pump(effects);
             run.finish(key.as_ref().map(|key| key.key.clone()), effects)
         }
@@ -75,7 +75,13 @@ fn stored(
     if row.body != key.body || row.order != *order {
         return Err(ShopRefusal::KeyReused);
     }
-    Ok(Some(row.answer.unwrap_or_else(|| standing(view, known_row(view, order)))))
+    let now = known_row(view, order);
+    match row.answer {
+        // What was answered about an order that another has taken the place of is no answer about that one.
+        Some(answer) if now.is_of_an_earlier(answer.tr()) => Ok(None),
+        Some(answer) => Ok(Some(answer)),
+        None => Ok(Some(standing(view, now))),
+    }
 }
 
 fn known<'v>(view: &'v impl View, order: &OrderId) -> Result<&'v OrderRow, ShopRefusal> {
@@ -103,7 +109,6 @@ fn standing(view: &impl View, row: &OrderRow) -> CheckoutAnswer {
         }
         OrderState::NotPaid(last) => CheckoutAnswer::Failed {
             tr: last.expect("only orders that were tried are asked for"),
-            // An order that an init has put in the place of another: whoever did that ended it.
             why: row.failed.unwrap_or(Why::Cancelled),
         },
     }
@@ -119,6 +124,9 @@ pub(super) fn answer(
     let row = known(view, &key.order_id)?;
     if row.order.state.tr_num() < Some(key.tr_num) {
         return Err(ShopRefusal::UnknownTry(key.order_id.clone()));
+    }
+    if row.is_of_an_earlier(key.tr_num) {
+        return Err(ShopRefusal::Replaced(key.order_id.clone()));
     }
     let message = Message { key: key.clone(), body: spoken(&row.order, side, said) };
     let Some(open) = view.checkout(&key.order_id).filter(|open| open.tr == key.tr_num) else {
@@ -202,16 +210,21 @@ pub(super) fn retry(
             Ok(ShopOutcome::Checkout(run.finish(None, effects)))
         }
         OrderState::NotPaid(Some(_)) => {
-            let command = CheckoutOrder { order: order.clone(), deadline_ms, key: None };
+            let command = CheckoutOrder { order: order.clone(), deadline_ms, key: None, chosen: None };
             checkout(view, at, &command, effects)
         }
         OrderState::NotPaid(None) | OrderState::Paid(_) => Err(not_now(row)),
     }
 }
 
-/// Ends up to `max` checkouts whose deadline has passed, and then keys whose time is over. How many it were.
-pub(crate) fn end_due(view: &impl View, at: At, max: usize, effects: &mut Effects) -> u64 {
-    let due = view.due_checkouts(at.0, max);
+/// Ends checkouts whose deadline has passed, and then keys whose time is over.
+pub(crate) fn end_due(
+    view: &impl View,
+    at: At,
+    due: &[Arc<CheckoutRow>],
+    keys: &[Arc<KeyRow>],
+    effects: &mut Effects,
+) {
     if !due.is_empty() {
         // Two of them may give back to the same user or item: each must see the one before it.
         let mut seen = Overlay::over(view);
@@ -219,7 +232,7 @@ pub(crate) fn end_due(view: &impl View, at: At, max: usize, effects: &mut Effect
             // The transfer of one may have run out in this very record.
             effects.unclosed().apply(at.0, &mut seen);
         }
-        for row in &due {
+        for row in due {
             let before = effects.lengths();
             let order = known_row(&seen, &row.order);
             assert!(row.deadline < at.0 && row.undo.is_none(), "{} is not due", row.order);
@@ -227,7 +240,5 @@ pub(crate) fn end_due(view: &impl View, at: At, max: usize, effects: &mut Effect
             effects.since(&before).apply(at.0, &mut seen);
         }
     }
-    let keys = view.due_keys(at.0, max.saturating_sub(due.len()));
     effects.shop.extend(keys.iter().map(|row| ShopEffect::KeyEnded(row.key.clone())));
-    (due.len() + keys.len()) as u64
 }

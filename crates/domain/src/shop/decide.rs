@@ -56,7 +56,7 @@ pub(crate) fn decide_shop(
             effects.shop.push(ShopEffect::Outside(*outside));
             Ok(ShopOutcome::Outside(*outside))
         }
-        ShopCommand::SetCharging { charging } => set_charging(view, *charging, effects),
+        ShopCommand::SetCharging { charging } => set_charging(view, charging, effects),
     };
     verdict.unwrap_or_else(|refusal| {
         effects.shop.truncate(before.0);
@@ -66,18 +66,23 @@ pub(crate) fn decide_shop(
     })
 }
 
-fn set_charging(view: &impl View, charging: Charging, effects: &mut Effects) -> Verdict {
+fn set_charging(view: &impl View, charging: &Charging, effects: &mut Effects) -> Verdict {
+    let is_worthless = match charging {
+        Charging::Credit => false,
+        Charging::Transfers(by) => by.unit <= Amount::ZERO,
+        Charging::Tokens(by) => by.unit == 0,
+    };
+    if is_worthless {
+        return Err(ShopRefusal::Invalid("the unit must be worth more than zero"));
+    }
     if let Charging::Transfers(by) = charging {
-        if by.unit <= Amount::ZERO {
-            return Err(ShopRefusal::Invalid("the unit must be worth more than zero"));
-        }
         let payee = view.participant(by.payee);
         if payee.and_then(|payee| payee.position_account(by.currency)).is_none() {
             return Err(ShopRefusal::Invalid("the payee has no position account in this currency"));
         }
     }
-    effects.shop.push(ShopEffect::Charging(charging));
-    Ok(ShopOutcome::Charging(charging))
+    effects.shop.push(ShopEffect::Charging(charging.clone()));
+    Ok(ShopOutcome::Charging(charging.clone()))
 }
 
 fn exists(kind: &'static str, id: &str) -> ShopRefusal {

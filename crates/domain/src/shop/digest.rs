@@ -2,7 +2,7 @@
 //! there was a shop stays what it was.
 
 use super::{
-    Alarm, Answer, AskedStep, Body, Charging, CheckoutAnswer, CheckoutRow, KeyRow, Message, OrderRow,
+    Alarm, Answer, AskedStep, Body, Charge, Charging, CheckoutAnswer, CheckoutRow, KeyRow, Message, OrderRow,
     OrderState, ShopEffect, ShopMessage, ShopOutcome, ShopRefusal, SideRow, Sides, TryKey, Verdict, Waits,
     Why,
 };
@@ -10,6 +10,8 @@ use crate::effects::Effects;
 
 /// Stands before the shop's part, which only frames with a shop have.
 const SHOP: u8 = b'S';
+/// Stands before a charge by tokens.
+const TOKENS: u8 = b'T';
 
 impl Effects {
     pub(crate) fn write_shop_digest(&self, out: &mut Vec<u8>) {
@@ -95,10 +97,15 @@ fn checkout(out: &mut Vec<u8>, row: &CheckoutRow) {
     number(out, row.keys.len() as u64);
     row.keys.iter().for_each(|key| text(out, key));
     // Without one there are the bytes from before there were any.
-    row.charge.iter().for_each(|charge| out.extend_from_slice(&charge.transfer.0.to_le_bytes()));
+    if let Some(charge) = &row.charge {
+        if let Charge::Tokens { .. } = charge {
+            out.push(TOKENS);
+        }
+        out.extend_from_slice(&charge.id().0.to_le_bytes());
+    }
 }
 
-/// The secret shows in the ids of transfers.
+/// The secret shows in the ids of transfers and in the names in which tokens are locked.
 fn charging(out: &mut Vec<u8>, charging: &Charging) {
     match charging {
         Charging::Credit => out.push(0),
@@ -107,6 +114,12 @@ fn charging(out: &mut Vec<u8>, charging: &Charging) {
             out.extend_from_slice(&by.payee.0.to_le_bytes());
             out.extend_from_slice(&by.currency.letters());
             out.extend_from_slice(&by.unit.0.to_le_bytes());
+        }
+        Charging::Tokens(by) => {
+            out.push(2);
+            text(out, &by.wallet);
+            out.extend_from_slice(&by.currency.letters());
+            number(out, by.unit);
         }
     }
 }
@@ -281,6 +294,9 @@ impl ShopRefusal {
             ShopRefusal::NotOutside(_) => 12,
             ShopRefusal::UnknownTry(_) => 13,
             ShopRefusal::Invalid(_) => 14,
+            ShopRefusal::ChooseTokens { .. } => 20,
+            ShopRefusal::CheckoutsOpen { .. } => 15,
+            ShopRefusal::Replaced(_) => 16,
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Many rows at once: their ids are numbers as text, and what is there under them is replaced.
+//!
+//! Nothing is replaced while a checkout is open, whichever it is: it may hold some of a row's credit or stock, and what it gave
+//! back later would come on top of the new row's.
 
 use super::decide::{Verdict, room};
 use super::limits::{INIT_ROWS_MAX, ITEMS_MAX, ORDERS_MAX, USERS_MAX};
 use super::{
     ItemRow, Items, Line, Order, OrderId, OrderRow, OrderState, ShopCommand, ShopEffect, ShopOutcome,
-    ShopRefusal, UserRow, Whole,
+    ShopRefusal, TrNum, UserRow, Whole,
 };
 use crate::effects::Effects;
 use crate::view::View;
@@ -24,22 +27,28 @@ pub(super) fn init(view: &impl View, command: &ShopCommand, effects: &mut Effect
     }
     let end = first.checked_add(u64::from(count)).ok_or(ShopRefusal::Invalid("the numbers are too large"))?;
     let counts = view.shop_counts();
-    let mut new = 0;
+    let (mut new, mut replaced) = (0, 0_usize);
     match command {
         ShopCommand::InitUsers { credit, .. } => {
             for number in first..end {
                 let id = numbered(number);
-                new += usize::from(view.user(&id).is_none());
+                let is_new = view.user(&id).is_none();
+                new += usize::from(is_new);
+                replaced += usize::from(!is_new);
                 effects.shop.push(ShopEffect::User(UserRow { id, credit: *credit }));
             }
+            none_open("users", counts.checkouts, replaced)?;
             room("users", counts.users, new, USERS_MAX)?;
         }
         ShopCommand::InitItems { stock, price, .. } => {
             for number in first..end {
                 let id = numbered(number);
-                new += usize::from(view.item(&id).is_none());
+                let is_new = view.item(&id).is_none();
+                new += usize::from(is_new);
+                replaced += usize::from(!is_new);
                 effects.shop.push(ShopEffect::Item(ItemRow { id, stock: *stock, price: *price }));
             }
+            none_open("items", counts.checkouts, replaced)?;
             room("items", counts.items, new, ITEMS_MAX)?;
         }
         ShopCommand::InitOrders { items, users, price, seed, .. } => {
@@ -54,6 +63,7 @@ pub(super) fn init(view: &impl View, command: &ShopCommand, effects: &mut Effect
                 let id: OrderId = numbered(number);
                 let before = view.order(&id);
                 new += usize::from(before.is_none_or(OrderRow::is_paid));
+                replaced += usize::from(before.is_some());
                 let (state, life) = begins(before)?;
                 let mut draw = Draw::of(*seed, number);
                 let user_id = numbered(draw.below(*users));
@@ -63,6 +73,7 @@ pub(super) fn init(view: &impl View, command: &ShopCommand, effects: &mut Effect
                 let order = Order { order_id: id, user_id, items: lines, amount, state };
                 effects.shop.push(ShopEffect::Order(Box::new(OrderRow { order, failed: None, life })));
             }
+            none_open("orders", counts.checkouts, replaced)?;
             room("orders", counts.orders, new, ORDERS_MAX)?;
         }
         _ => unreachable!("only inits come here"),
@@ -70,17 +81,17 @@ pub(super) fn init(view: &impl View, command: &ShopCommand, effects: &mut Effect
     Ok(ShopOutcome::Initialised(count))
 }
 
+fn none_open(kind: &'static str, open: usize, replaced: usize) -> Result<(), ShopRefusal> {
+    if open > 0 && replaced > 0 { Err(ShopRefusal::CheckoutsOpen { kind, open }) } else { Ok(()) }
+}
+
 /// Where an order begins that takes the place of another. Its tries are counted on, so that no late message of the one before
-/// is taken for one of it.
+/// is taken for one of it, and it is known after which try it began.
 fn begins(before: Option<&OrderRow>) -> Result<(OrderState, u32), ShopRefusal> {
     let Some(before) = before else { return Ok((OrderState::NotPaid(None), 0)) };
     match before.order.state {
-        OrderState::NotPaid(last) => Ok((OrderState::NotPaid(last), before.life)),
-        OrderState::Paid(last) => {
-            let life = before.life.checked_add(1);
-            let life = life.ok_or_else(|| ShopRefusal::TriesUsedUp(before.order.order_id.clone()))?;
-            Ok((OrderState::NotPaid(Some(last)), life))
-        }
+        OrderState::NotPaid(last) => Ok((OrderState::NotPaid(last), last.map_or(0, TrNum::get))),
+        OrderState::Paid(last) => Ok((OrderState::NotPaid(Some(last)), last.get())),
         state @ (OrderState::Pending(_) | OrderState::Cancelling(_)) => {
             Err(ShopRefusal::NotNow { order: before.order.order_id.clone(), state })
         }

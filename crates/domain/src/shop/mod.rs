@@ -11,7 +11,8 @@
 //! | `decide` | users, items, orders: made, filled, changed |
 //! | `init` | many rows at once, by their numbers |
 //! | `checkout` | checkout, answers from outside, cancel, retry, deadlines |
-//! | `charge` | payments by transfers in place of the users' credit |
+//! | `charge` | payments by transfers or tokens in place of the users' credit |
+//! | `hold` | which tokens pay, and in whose name they are locked |
 //! | `run` | the messages of one try, handed on until none is left |
 //! | `digest` | what enters the audit chain |
 //! | `overlay` | changes inside a frame |
@@ -22,13 +23,15 @@ mod charge;
 mod checkout;
 mod decide;
 mod digest;
+mod hold;
 mod init;
 pub mod limits;
 mod overlay;
 mod rows;
 mod run;
 
-pub use charge::{ByTransfers, CHARGE_ABORTED, CHARGE_MARGIN_MS, Charge, Charging, Secret};
+pub use charge::{ByTokens, ByTransfers, CHARGE_ABORTED, CHARGE_MARGIN_MS, Charge, Charging, Secret};
+pub use hold::ChosenTokens;
 pub use holdfast_checkout::{
     Alarm, Answer, Body, ItemId, Items, Key as TryKey, Line, Message, Order, OrderId, OrderState, Payment,
     Step as AskedStep, Topic, TrNum, UserId, Verdict, Whole,
@@ -139,6 +142,8 @@ pub struct CheckoutOrder {
     pub deadline_ms: u32,
     /// Under which key it is asked for.
     pub key: Option<IdempotencyKey>,
+    /// What pays for it, where tokens do.
+    pub chosen: Option<Box<ChosenTokens>>,
 }
 
 /// What is asked of the shop. Ids are given by the edge and never drawn here.
@@ -167,7 +172,8 @@ pub enum ShopCommand {
         /// Who pays.
         user: UserId,
     },
-    /// Users whose ids are `first`, `first + 1`, …, made or replaced.
+    /// Users whose ids are `first`, `first + 1`, …, made or replaced. Like the other inits it is refused whole if it would
+    /// replace something while a checkout is open.
     InitUsers {
         /// The first.
         first: u64,
@@ -313,22 +319,32 @@ impl ShopCommand {
             ShopCommand::AddItem { order, item, .. } => order.as_str().len() + item.as_str().len(),
             ShopCommand::AddFunds { user, .. } | ShopCommand::TakeFunds { user, .. } => user.as_str().len(),
             ShopCommand::AddStock { item, .. } | ShopCommand::TakeStock { item, .. } => item.as_str().len(),
-            ShopCommand::Checkout(CheckoutOrder { order, key, .. }) => {
-                order.as_str().len() + key.as_ref().map_or(0, |key| key.key.len())
+            ShopCommand::Checkout(CheckoutOrder { order, key, chosen, .. }) => {
+                let chosen = chosen.as_ref().map_or(0, |chosen| {
+                    chosen.spender.len() + chosen.ids.iter().map(|id| id.as_str().len() + 2).sum::<usize>()
+                });
+                order.as_str().len() + key.as_ref().map_or(0, |key| key.key.len()) + chosen
             }
             ShopCommand::Answer { key, .. } => key.order_id.as_str().len(),
             ShopCommand::Cancel { order } | ShopCommand::Retry { order, .. } => order.as_str().len(),
             ShopCommand::InitUsers { .. }
             | ShopCommand::InitItems { .. }
             | ShopCommand::InitOrders { .. }
-            | ShopCommand::SetOutside { .. }
-            | ShopCommand::SetCharging { .. } => 0,
+            | ShopCommand::SetOutside { .. } => 0,
+            ShopCommand::SetCharging { charging } => match charging {
+                Charging::Tokens(by) => by.wallet.len(),
+                Charging::Credit | Charging::Transfers(_) => 0,
+            },
         };
         texts + OVERHEAD + crate::records::UNIT
     }
 
-    /// Shows the orders whose past the decision may read.
+    /// Shows the orders whose past the decision may read, and tokens that pay for one.
     pub fn each_key<'a>(&'a self, show: &mut dyn FnMut(Key<'a>)) {
+        if let ShopCommand::Checkout(CheckoutOrder { chosen: Some(chosen), .. }) = self {
+            show(Key::Spender(&chosen.spender));
+            chosen.ids.iter().for_each(|id| show(Key::Token(id)));
+        }
         match self {
             ShopCommand::CreateOrder { id: order, .. }
             | ShopCommand::AddItem { order, .. }

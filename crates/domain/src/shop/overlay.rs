@@ -90,7 +90,7 @@ impl ShopOverlay {
     }
 
     pub(crate) fn charging(&self, base: &impl ShopView) -> Charging {
-        self.charging.unwrap_or_else(|| base.charging())
+        self.charging.clone().unwrap_or_else(|| base.charging())
     }
 
     pub(crate) fn counts(&self, base: &impl ShopView) -> ShopCounts {
@@ -152,7 +152,7 @@ impl ShopOverlay {
                 self.keys.insert(key.clone(), None);
             }
             ShopEffect::Outside(outside) => self.outside = Some(*outside),
-            ShopEffect::Charging(charging) => self.charging = Some(*charging),
+            ShopEffect::Charging(charging) => self.charging = Some(charging.clone()),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::{
     UserId, Whole,
 };
 use crate::ids::Millis;
+use crate::tokens::TokenId;
 
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +69,8 @@ pub struct OrderRow {
     pub order: Order,
     /// Why its last try failed, if that is over and has.
     pub failed: Option<Why>,
-    /// How many orders of this id were paid before it: an init may make a paid one anew.
+    /// Its life: the number of the last try of an order that an init has put this one in the place of, 0 if there was none
+    /// or it was never tried. Tries go on being counted, so those up to this number were not of this order.
     pub life: u32,
 }
 
@@ -77,6 +79,12 @@ impl OrderRow {
     #[must_use]
     pub const fn is_paid(&self) -> bool {
         matches!(self.order.state, OrderState::Paid(_))
+    }
+
+    /// Whether that try was of an order that this one has taken the place of.
+    #[must_use]
+    pub const fn is_of_an_earlier(&self, tr: TrNum) -> bool {
+        tr.get() <= self.life
     }
 }
 
@@ -145,7 +153,7 @@ pub struct CheckoutRow {
     pub waits_since: Millis,
     /// The idempotency keys that get its answer.
     pub keys: Vec<Name>,
-    /// The transfer that pays for it, if it is not paid for with credit.
+    /// What pays for it, if that is not credit.
     pub charge: Option<Charge>,
 }
 
@@ -392,13 +400,27 @@ pub enum ShopRefusal {
         stock: Whole,
     },
     /// The order does not stand where this can be done.
-    #[error("order {order} is {state}: this cannot be done now", state = state.name())]
+    #[error("order {order} is {state}: {advice}", state = state.name(), advice = advice(order, *state))]
     NotNow {
         /// Which.
         order: OrderId,
         /// Where it stands.
         state: OrderState,
     },
+    /// Rows that are there would be replaced while an open checkout may have taken from them.
+    #[error(
+        "{open} checkouts are open, so {kind} that are there cannot be replaced now: wait until they have ended, or cancel \
+         them (GET /hub/checkouts shows them)"
+    )]
+    CheckoutsOpen {
+        /// `users`, `items` or `orders`.
+        kind: &'static str,
+        /// How many are open.
+        open: usize,
+    },
+    /// An answer about a try of an order that an init has replaced since.
+    #[error("order {0} was made anew after this try: nothing waits for this answer, do not send it again")]
+    Replaced(OrderId),
     /// A number would grow too large, or an order too long.
     #[error("{0}")]
     TooLarge(String),
@@ -422,9 +444,43 @@ pub enum ShopRefusal {
     /// An answer about a try that was never started.
     #[error("order {0} has had no such try")]
     UnknownTry(OrderId),
+    /// It is paid for with tokens, and those that were chosen are not to be had. Nothing was tried.
+    #[error("order {order} is paid for with tokens, and {why}. Nothing was tried: ask again")]
+    ChooseTokens {
+        /// Which.
+        order: OrderId,
+        /// What is wrong with those that were chosen.
+        why: &'static str,
+        /// One that another has locked.
+        taken: Option<TokenId>,
+    },
     /// The request contradicts itself.
     #[error("{0}")]
     Invalid(&'static str),
+}
+
+/// What can be done with an order that stands there, for whoever wanted something else. An order that is not paid and has nothing
+/// under way takes everything but a cancel and, if it was never tried, a retry.
+fn advice(order: &OrderId, state: OrderState) -> String {
+    match state {
+        OrderState::NotPaid(None) => format!(
+            "it was never tried, so there is nothing to cancel or to retry. POST /shop/orders/checkout/{order} checks it out"
+        ),
+        OrderState::NotPaid(Some(_)) => format!(
+            "its last try has ended and all is given back, so there is nothing to cancel. POST /shop/orders/checkout/{order} \
+             tries it again"
+        ),
+        OrderState::Pending(_) => format!(
+            "its checkout is under way. Wait for its end, or cancel it (POST /hub/checkouts/{order}/cancel)"
+        ),
+        OrderState::Cancelling(_) => format!(
+            "its checkout is cancelled already, and what was taken is being given back. Wait for that; a retry \
+             (POST /hub/checkouts/{order}/retry) asks the side that owes again"
+        ),
+        OrderState::Paid(_) => {
+            "that is final, there is nothing to cancel, to retry or to change. Make a new order".to_owned()
+        }
+    }
 }
 
 /// How many rows of each kind are in memory.

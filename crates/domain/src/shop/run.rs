@@ -8,10 +8,11 @@ use holdfast_checkout::coordinator::{self, Record, Saga, Said as Heard, Stage, s
 use holdfast_checkout::order::{Moved, Undo};
 use holdfast_checkout::participant::{self, Books, Branch, Forward, Pay, Stock};
 
-use super::charge::{Charge, Charger};
+use super::charge::{Charge, Charger, Means};
+use super::hold::ChosenTokens;
 use super::{
-    Answer, AskedStep as Step, Body, ByTransfers, Charging, CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId,
-    Items, KeyRow, Message, Name, Order, OrderRow, OrderState, Payment, ShopEffect, ShopMessage, SideBranch,
+    Answer, AskedStep as Step, Body, CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId, Items, KeyRow,
+    Message, Name, Order, OrderRow, OrderState, Payment, ShopEffect, ShopMessage, ShopRefusal, SideBranch,
     SideRow, SideSaid, Sides, Topic, TrNum, TryKey, UserId, Whole, Why,
 };
 use crate::effects::{Effects, Section};
@@ -46,29 +47,32 @@ pub(super) struct Run<'v, V> {
     credit: Option<Whole>,
     /// What there is now of the items that were changed.
     stocks: Vec<(ItemId, Whole)>,
-    /// How it is to be charged, if it begins here and by a transfer.
-    by: Option<ByTransfers>,
+    /// How it is to be charged, if it begins here and not by credit.
+    means: Option<Means>,
     charge: Option<Charge>,
-    /// What the transfer covers: the amount once it is reserved.
+    /// What transfer or tokens cover: the amount once it is reserved.
     cover: Whole,
-    /// Where the effects of its transfer begin.
+    /// Where the effects of its charge begin.
     since: Option<Section>,
     why: Option<Why>,
     queue: VecDeque<Message>,
 }
 
 impl<'v, V: View> Run<'v, V> {
-    /// A try that begins with this move of the order.
-    pub(super) fn start(view: &'v V, at: At, row: &OrderRow, moved: Moved, deadline_ms: u32) -> Run<'v, V> {
+    /// A try that begins with this move of the order. Refused if the tokens to pay with must be chosen anew.
+    pub(super) fn start(
+        view: &'v V,
+        at: At,
+        row: &OrderRow,
+        moved: Moved,
+        deadline_ms: u32,
+        chosen: Option<&ChosenTokens>,
+    ) -> Result<Run<'v, V>, ShopRefusal> {
         let (now, offset) = at;
         let tr = moved.order.state.tr_num().expect("a try that begins has its number");
         let outside = view.outside();
-        let by = match view.charging() {
-            Charging::Transfers(by) if !outside.pay => Some(by),
-            Charging::Transfers(_) | Charging::Credit => None,
-        };
-        let charge = by.map(|by| Charge::of(&by, &moved.order.key(tr), offset));
-        Run {
+        let (means, charge) = Means::of(view, at, &moved.order, &moved.order.key(tr), chosen)?.unzip();
+        Ok(Run {
             view,
             at,
             before: row.order.state,
@@ -86,13 +90,13 @@ impl<'v, V: View> Run<'v, V> {
             stock: None,
             credit: None,
             stocks: Vec::new(),
-            by,
+            means,
             charge,
             cover: Whole::ZERO,
             since: None,
             why: None,
             queue: moved.sent.into(),
-        }
+        })
     }
 
     /// A try that is open.
@@ -119,7 +123,7 @@ impl<'v, V: View> Run<'v, V> {
             stock: row.stock.branch.map(|branch| branch_of(branch, || order.items.merged())),
             credit: None,
             stocks: Vec::new(),
-            by: None,
+            means: None,
             charge: row.charge,
             cover: Whole::ZERO,
             since: None,
@@ -140,6 +144,8 @@ impl<'v, V: View> Run<'v, V> {
     /// Ends a try that is not decided.
     pub(super) fn cancel(&mut self, why: Why, effects: &mut Effects) {
         let key = self.key();
+        // A refusal that is known says more than that the other side was silent.
+        let refused = self.slot.as_ref().and_then(why_of).filter(|_| why == Why::Deadline);
         if planted::decided_twice() {
             self.order.state = OrderState::Pending(self.tr);
         }
@@ -147,7 +153,7 @@ impl<'v, V: View> Run<'v, V> {
             self.slot.iter_mut().for_each(forget_takers);
         }
         let did = single::cancel(&mut self.slot, &self.order, &key);
-        self.why.get_or_insert(why);
+        self.why.get_or_insert_with(|| refused.unwrap_or(why));
         self.take_in(did, effects);
     }
 
@@ -231,24 +237,27 @@ impl<'v, V: View> Run<'v, V> {
         self.charge.map(|charge| Charger { view: self.view, at: self.at, since, charge })
     }
 
-    /// Has the transfer prepared when `pay` comes for the first time. The payment side then takes what is covered.
+    /// Has the transfer prepared, or the tokens locked, when `pay` comes for the first time. The payment side then takes what is covered.
     fn reserve(&mut self, message: &Message, effects: &mut Effects) {
         let is_first = self.pay.is_none() && matches!(message.body, Body::Pay(Step::Forward(_)));
-        let Some(by) = self.by.filter(|_| is_first) else { return };
+        let Some(means) = self.means.take_if(|_| is_first) else { return };
         let Some(charger) = self.charger(effects) else { return };
-        if charger.prepare(&by, &self.order, self.deadline, effects) {
+        if charger.prepare(&means, &self.order, self.deadline, effects) {
             self.cover = self.order.amount;
         }
     }
 
     /// What was taken is given back.
     fn release(&mut self, effects: &mut Effects) {
+        if planted::kept_hold() && self.why == Some(Why::Deadline) {
+            return;
+        }
         if let Some(charger) = self.charger(effects) {
-            charger.abort(effects);
+            charger.abort(&self.order, effects);
         }
     }
 
-    /// Whether the message is the second of two successes, and a transfer is to be settled before they count.
+    /// Whether the message is the second of two successes, and a transfer or tokens are to be settled before they count.
     fn completes(&self, message: &Message) -> bool {
         let is_open = self.charge.is_some() && self.order.state == OrderState::Pending(self.tr);
         let Some(saga) = self.slot.as_ref().filter(|_| is_open) else { return false };

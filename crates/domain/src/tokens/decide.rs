@@ -39,13 +39,11 @@ pub(crate) fn decide_tokens(
 }
 
 /// Ends up to `max` locks whose lease has run out. Nobody depends on it: an ended lease locks nothing.
-pub(crate) fn end_leases(view: &impl View, now: Millis, max: usize, effects: &mut Effects) -> u64 {
-    let due = view.due_leases(now, max);
-    for row in &due {
+pub(crate) fn end_leases(due: &[Arc<LockRow>], now: Millis, effects: &mut Effects) {
+    for row in due {
         assert!(!row.is_live(now), "the lease of {} is not over", row.spender);
         effects.tokens.push(ended(row));
     }
-    due.len() as u64
 }
 
 pub(super) fn ended(row: &LockRow) -> TokenEffect {
@@ -72,7 +70,9 @@ pub(super) fn live_lock<'a>(
 
 fn not_reserved(id: &TokenId) -> Result<(), TokenRefusal> {
     if id.as_str().starts_with(HOLD_PREFIX) {
-        let why = format!("token ids that begin with {HOLD_PREFIX} are made by transfers alone; {id} is one");
+        let why = format!(
+            "token ids that begin with {HOLD_PREFIX} are made by transfers and checkouts alone; {id} is one"
+        );
         return Err(TokenRefusal::Invalid(why));
     }
     Ok(())
@@ -207,7 +207,7 @@ fn unlock(
         return Err(TokenRefusal::LeaseLost("the fence is of another selection"));
     }
     if row.funding.is_some() {
-        return Err(TokenRefusal::SpenderInUse("a transfer holds it and will end it"));
+        return Err(TokenRefusal::SpenderInUse("a transfer or checkout holds it and will end it"));
     }
     effects.tokens.push(ended(row));
     Ok(TokenOutcome::Released(if row.is_live(now) { row.tokens.len() } else { 0 }))
@@ -223,7 +223,7 @@ fn renew(
 ) -> Verdict {
     let row = live_lock(view, now, spender, fence)?;
     if row.funding.is_some() {
-        return Err(TokenRefusal::SpenderInUse("a transfer holds it and will end it"));
+        return Err(TokenRefusal::SpenderInUse("a transfer or checkout holds it and will end it"));
     }
     let (fence, expires_at) = (row.fence, now.saturating_add(lease_ms).min(NO_END - 1));
     effects.tokens.push(TokenEffect::Renewed(Arc::new(LockRow { expires_at, ..LockRow::clone(row) })));
@@ -249,7 +249,7 @@ fn update(view: &impl View, consumed: &[TokenId], produced: &[Token], effects: &
         {
             let held = view.lock(holder).expect("a holder has its lock");
             if held.funding.is_some() {
-                let why = format!("token {id} is held by transfer {holder}; end the transfer first");
+                let why = format!("token {id} is held by transfer or checkout {holder}; end that first");
                 return Err(TokenRefusal::Invalid(why));
             }
             effects.tokens.push(ended(held));

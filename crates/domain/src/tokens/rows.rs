@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Fingerprint, Name, Token, TokenId, Transaction};
 use crate::ids::Millis;
 
-/// The end of a lock that has none: a transfer holds it and ends it.
+/// The end of a lock that has none: a transfer or checkout holds it and ends it.
 pub const NO_END: Millis = Millis::MAX;
 
 /// A live token.

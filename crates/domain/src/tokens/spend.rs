@@ -31,7 +31,7 @@ pub(super) fn decide_spend(
     }
     let lock = live_lock(view, now, &request.spender, request.fence)?;
     if lock.funding.is_some() {
-        return Err(TokenRefusal::SpenderInUse("a transfer holds it and will end it"));
+        return Err(TokenRefusal::SpenderInUse("a transfer or checkout holds it and will end it"));
     }
     let id = TransferId(*transaction).to_string();
     let produced = plan_spend(&inputs(view, lock), request, &id).map_err(|refusal| match refusal {

@@ -14,7 +14,7 @@ use crate::effects::{Effects, Notification, NotificationKind, Outcome, Party, St
 use crate::ids::{Currency, Millis, TransferNo};
 use crate::money::Balance;
 use crate::positions::Action;
-use crate::tokens::{Fingerprint, LockRow, NO_END, end_hold, hold_for_transfer, transaction_of};
+use crate::tokens::{Fingerprint, LockRow, NO_END, TokenId, end_hold, hold_for_transfer, transaction_of};
 use crate::transfers::Code;
 use crate::view::View;
 
@@ -38,7 +38,7 @@ pub(super) fn reserve(
         tokens: funding.ids.clone(),
         funding: Some(funding.payee_wallet.clone()),
     };
-    let held = covers(view, funding, prepare.currency, quantity)
+    let held = covers(view, &funding.ids, &funding.payer_wallet, prepare.currency, quantity)
         && hold_for_transfer(view, now, row, effects).is_ok();
     if held {
         tell(no, Party::Payee, NotificationKind::Prepared, None, effects);
@@ -52,13 +52,19 @@ pub(super) fn reserve(
 
 /// Whether the chosen tokens are what they were chosen as. That they are free, of one notary and each named once is tested
 /// where they are locked.
-fn covers(view: &impl View, funding: &Funding, currency: Currency, quantity: u64) -> bool {
+pub(crate) fn covers(
+    view: &impl View,
+    ids: &[TokenId],
+    wallet: &str,
+    currency: Currency,
+    quantity: u64,
+) -> bool {
     let currency = currency.letters();
     let mut sum = 0_u128;
-    for id in &funding.ids {
+    for id in ids {
         let Some(row) = view.token(id) else { return false };
         let kind = &row.token.kind;
-        let fits = kind.wallet == funding.payer_wallet
+        let fits = &*kind.wallet == wallet
             && kind.currency.as_bytes() == currency
             && &*kind.token_type == DEFAULT_TYPE;
         if !fits {

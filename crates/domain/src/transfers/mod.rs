@@ -9,7 +9,7 @@ mod state;
 
 pub(crate) use abort::abort;
 pub(crate) use fulfil::fulfil;
-pub(crate) use funded::give_back;
+pub(crate) use funded::{covers, give_back};
 pub(crate) use lookup::lookup;
 pub(crate) use prepare::prepare;
 pub use state::TransferState;

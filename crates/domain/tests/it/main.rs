@@ -31,6 +31,7 @@ mod shop_outside;
 mod shop_random;
 mod shop_records;
 mod shop_saga;
+mod shop_tokens;
 mod shop_world;
 mod tokens_decide;
 mod tokens_digest;

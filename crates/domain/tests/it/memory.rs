@@ -78,7 +78,7 @@ impl ShopView for Memory {
     }
 
     fn charging(&self) -> Charging {
-        self.charging
+        self.charging.clone()
     }
 
     fn shop_counts(&self) -> ShopCounts {
@@ -207,7 +207,7 @@ impl Rows for Memory {
             ShopEffect::KeyPut(row) => drop(self.keys.insert(row.key.to_string(), Arc::clone(row))),
             ShopEffect::KeyEnded(key) => assert!(self.keys.remove(&**key).is_some()),
             ShopEffect::Outside(outside) => self.outside = *outside,
-            ShopEffect::Charging(charging) => self.charging = *charging,
+            ShopEffect::Charging(charging) => self.charging = charging.clone(),
         }
     }
 

@@ -54,14 +54,23 @@ fn after_a_failure_the_order_can_be_changed_and_tried_again() {
     assert!(shop.sends(checkout("o")).is_empty());
     assert_eq!(shop.credit("u"), 5, "nothing is charged twice");
     assert!(matches!(shop.refuses(add("o", "i", 1)), ShopRefusal::NotNow { .. }));
-    assert!(matches!(shop.refuses(cancel("o")), ShopRefusal::NotNow { .. }));
-    assert!(matches!(shop.refuses(retry("o")), ShopRefusal::NotNow { .. }));
+    for paid in [shop.refuses(cancel("o")), shop.refuses(retry("o"))] {
+        assert!(matches!(paid, ShopRefusal::NotNow { .. }));
+        assert!(
+            paid.to_string().starts_with("order o is paid: that is final, there is nothing to cancel"),
+            "{paid}"
+        );
+    }
 }
 
 #[test]
 fn an_operator_can_retry_what_failed() {
     let mut shop = Shop::of(9, 2);
-    assert!(matches!(shop.refuses(retry("o")), ShopRefusal::NotNow { .. }), "it was never tried");
+    for untried in [shop.refuses(cancel("o")), shop.refuses(retry("o"))] {
+        assert!(matches!(untried, ShopRefusal::NotNow { .. }));
+        let said = untried.to_string();
+        assert!(said.contains("never tried") && said.contains("POST /shop/orders/checkout"), "{said}");
+    }
     shop.checkout("o");
     shop.does(funds("u", 1));
     assert_eq!(answer_of(shop.does(retry("o"))), paid(2));

@@ -2,10 +2,12 @@
 //! when the rules changed (raise `RULES_VERSION`), and a mistake otherwise.
 
 use holdfast_domain::effects::Effects;
-use holdfast_domain::shop::{Said, ShopCommand, Side, Sides};
+use holdfast_domain::shop::{Charging, CheckoutOrder, ChosenTokens, Said, ShopCommand, Side, Sides, TryKey};
 use sha2::{Digest, Sha256};
 
+use crate::funded_world::{ids, issue, usd_token};
 use crate::shop_world::*;
+use crate::world::{PAYEE, World};
 
 fn digest(effects: &Effects) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -41,6 +43,74 @@ fn story() -> Vec<Effects> {
     effects
 }
 
+/// The same for what is charged in place of credit: transfers that are settled, refused, given back and ended by a deadline, then
+/// tokens likewise.
+fn charged_story() -> Vec<Effects> {
+    let mut shop = Shop { memory: World::with(1_000_000, 2_500).memory, ..Shop::empty() };
+    let tokens = [("a", 70), ("b", 50), ("c", 120)];
+    shop.frame(&[issue(tokens.into_iter().map(|(id, much)| usd_token(id, "alice", much)).collect())]);
+    shop.does(item("i", 5, 5));
+    for (name, user, quantity) in [
+        ("t1", "payer", 2),
+        ("t2", "payer", 9),
+        ("t3", "payer", 3),
+        ("w1", "alice", 2),
+        ("w2", "alice", 9),
+        ("w3", "alice", 2),
+    ] {
+        shop.does(order(name, user));
+        shop.does(add(name, "i", quantity));
+    }
+    let by = by_tokens(10, 8);
+    let with = |order: &str, names: &[&str]| {
+        let key = TryKey { order_id: order.parse().unwrap(), tr_num: tr(1) };
+        let chosen = Some(Box::new(ChosenTokens::new(by.spender(&key), ids(names))));
+        ShopCommand::Checkout(CheckoutOrder { order: key.order_id, deadline_ms: DEADLINE, key: None, chosen })
+    };
+    let outside = |stock| ShopCommand::SetOutside { outside: Sides { pay: false, stock } };
+    let by_transfers = ShopCommand::SetCharging { charging: by_transfers(PAYEE.0, 100, 7) };
+    let by_tokens = ShopCommand::SetCharging { charging: Charging::Tokens(by.clone()) };
+    let mut effects = Vec::new();
+    for commands in [
+        vec![by_transfers, checkout("t1"), checkout("t2"), outside(true), checkout("t3")],
+        vec![outside(false), by_tokens, with("w1", &["a", "b"]), outside(true), with("w3", &["c"])],
+        vec![says("w3", 1, Side::Stock, Said::Refused), with("w2", &["c"])],
+    ] {
+        effects.extend(commands.into_iter().map(|command| shop.decided(command).1));
+        shop.now += i64::from(DEADLINE) + 1;
+        effects.push(shop.expire(10));
+        let undone = shop.decided(says("t3", 1, Side::Stock, Said::Undone)).1;
+        effects.push(undone);
+    }
+    effects
+}
+
+/// Both ways of charging, and each end that a charge can have, are in the story.
+#[test]
+fn the_charged_story_has_every_end() {
+    use holdfast_domain::shop::ShopEffect;
+    use holdfast_domain::tokens::TokenEffect;
+    use holdfast_domain::transfers::TransferState as S;
+    let story = charged_story();
+    let reaches = |state| story.iter().any(|all| all.state_changes.iter().any(|row| row.state == state));
+    for state in [S::Reserved, S::Committed, S::AbortedRejected, S::AbortedError] {
+        assert!(reaches(state), "{state:?}");
+    }
+    let tokens = |wanted: fn(&TokenEffect) -> bool| story.iter().any(|all| all.tokens.iter().any(wanted));
+    assert!(tokens(|effect| matches!(effect, TokenEffect::Locked(_))));
+    assert!(tokens(|effect| matches!(effect, TokenEffect::Spent(_))));
+    assert!(tokens(|effect| matches!(effect, TokenEffect::Unlocked { .. })));
+    let set = story.iter().flat_map(|all| &all.shop).filter(|row| matches!(row, ShopEffect::Charging(_)));
+    assert_eq!(set.count(), 2);
+}
+
+#[test]
+fn the_bytes_of_charges_are_what_they_always_were() {
+    let mut all = Sha256::new();
+    charged_story().iter().for_each(|effects| all.update(digest(effects)));
+    assert_eq!(hex(&all.finalize()), "923371d2483e8373d1b7aedabed70f83b54ddd39379b8fb60acd162a49b7aff3");
+}
+
 #[test]
 fn the_bytes_of_a_shop_are_what_they_always_were() {
     let mut all = Sha256::new();
@@ -50,10 +120,10 @@ fn the_bytes_of_a_shop_are_what_they_always_were() {
 
 #[test]
 fn every_change_changes_the_bytes() {
-    let story = story();
-    let digests: std::collections::BTreeSet<_> = story.iter().map(digest).collect();
-    assert_eq!(digests.len(), story.len());
-    for effects in &story {
+    let plain = story();
+    let digests: std::collections::BTreeSet<_> = plain.iter().map(digest).collect();
+    assert_eq!(digests.len(), plain.len());
+    for effects in plain.iter().chain(&charged_story()) {
         let whole = digest(effects);
         for at in 0..effects.shop.len() {
             let mut less = effects.clone();

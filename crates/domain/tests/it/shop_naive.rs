@@ -1,6 +1,6 @@
 //! A shop without messages: what a checkout should come to, told in the plainest way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{Said, Side, Sides, Why};
@@ -36,7 +36,19 @@ pub struct NaiveOrder {
     pub lines: Vec<(String, u64)>,
     pub amount: u64,
     pub tr: u32,
+    /// Tries up to this one were of orders that an init replaced.
+    pub life: u32,
     pub standing: Standing,
+}
+
+/// What a key keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NaiveKey {
+    pub order: String,
+    pub answer: Option<Told>,
+    pub ends: Millis,
+    /// The try that it is about.
+    pub tr: u32,
 }
 
 /// What a checkout is told.
@@ -53,7 +65,7 @@ pub struct Naive {
     pub credit: BTreeMap<String, u64>,
     pub stock: BTreeMap<String, (u64, u64)>,
     pub orders: BTreeMap<String, NaiveOrder>,
-    pub keys: BTreeMap<String, (String, Option<Told>, Millis)>,
+    pub keys: BTreeMap<String, NaiveKey>,
     pub outside: Sides,
     /// All that ever came in less what was taken out other than by a checkout.
     pub credit_in: i128,
@@ -177,13 +189,14 @@ impl Naive {
         self.settle(id)
     }
 
+    pub fn has_open(&self) -> bool {
+        self.orders.values().any(|order| matches!(order.standing, Standing::Open(_)))
+    }
+
     fn close_keys(&mut self, id: &str, told: Told) {
         if told != Told::Open {
-            for (order, answer, _) in self.keys.values_mut() {
-                if order == id && answer.is_none() {
-                    *answer = Some(told);
-                }
-            }
+            let waiting = self.keys.values_mut().filter(|key| key.order == id && key.answer.is_none());
+            waiting.for_each(|key| key.answer = Some(told));
         }
     }
 
@@ -204,18 +217,37 @@ impl Naive {
         self.settle(id);
     }
 
-    /// The oldest that are due, at most so many; keys come after checkouts. How many it were.
-    pub fn expire(&mut self, now: Millis, max: usize, by_age: &[String]) -> usize {
+    /// The oldest that are due, at most so many, checkouts and keys in turn. Of the four kinds that an expiry ends, these are
+    /// the third and the fourth; the place in the log says whose turn is first. How many it were.
+    pub fn expire(&mut self, now: Millis, max: usize, by_age: &[String], offset: u64) -> usize {
         let is_due = |order: &NaiveOrder| matches!(&order.standing, Standing::Open(t) if t.cancelled.is_none() && t.deadline < now);
-        let due: Vec<String> =
-            by_age.iter().filter(|id| is_due(&self.orders[*id])).take(max).cloned().collect();
-        for id in &due {
-            self.fail(id, Why::Deadline);
+        let mut due: VecDeque<String> =
+            by_age.iter().filter(|id| is_due(&self.orders[*id])).cloned().collect();
+        let mut keys: Vec<_> = self.keys.iter().filter(|(_, row)| row.ends <= now).collect();
+        keys.sort_by_key(|(key, row)| (row.ends, (*key).clone()));
+        let mut keys: VecDeque<String> = keys.into_iter().map(|(key, _)| key.clone()).collect();
+        let mut keys_turn = offset % 4 == 3;
+        let mut ended = 0;
+        while ended < max && !(due.is_empty() && keys.is_empty()) {
+            if keys_turn || due.is_empty() {
+                if let Some(key) = keys.pop_front() {
+                    // A key that an ending checkout has answered meanwhile is over all the same.
+                    self.keys.remove(&key);
+                    ended += 1;
+                }
+            } else if let Some(id) = due.pop_front() {
+                let Standing::Open(attempt) = &self.orders[&id].standing else { panic!("it is due") };
+                // Who has refused is the reason, though the other side was silent.
+                let why = match attempt.halves.map(|half| half.took) {
+                    [Some(false), _] => Why::Pay,
+                    [_, Some(false)] => Why::Stock,
+                    _ => Why::Deadline,
+                };
+                self.fail(&id, why);
+                ended += 1;
+            }
+            keys_turn = !keys_turn;
         }
-        let mut keys: Vec<_> = self.keys.iter().filter(|(_, row)| row.2 <= now).collect();
-        keys.sort_by_key(|(key, row)| (row.2, (*key).clone()));
-        let keys: Vec<String> = keys.into_iter().take(max - due.len()).map(|(key, _)| key.clone()).collect();
-        keys.iter().for_each(|key| drop(self.keys.remove(key)));
-        due.len() + keys.len()
+        ended
     }
 }

@@ -1,11 +1,14 @@
 //! Sides that are outside: their messages are sent, their answers come back as commands, and a checkout stays open between.
 
+use holdfast_domain::command::{Command, Prepare};
 use holdfast_domain::shop::{
     Alarm, CheckoutAnswer, OrderState, Said, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal, Side, Sides,
     Why,
 };
+use holdfast_domain::transfers::TransferState;
 
 use crate::shop_world::*;
+use crate::world::{World, prepare_of, prepared};
 
 const PAY: Sides = Sides { pay: true, stock: false };
 const STOCK: Sides = Sides { pay: false, stock: true };
@@ -63,12 +66,23 @@ fn what_an_outside_side_took_is_waited_for_until_it_is_given_back() {
     assert_eq!(types(&effects), ["trfail", "can", "add", "csucc"]);
     assert_eq!(shop.credit("u"), 10, "what is inside comes back at once");
     assert!(matches!(shop.refuses(add("o", "i", 1)), ShopRefusal::NotNow { .. }));
-    assert!(matches!(shop.refuses(cancel("o")), ShopRefusal::NotNow { .. }), "it is decided");
+    let decided = shop.refuses(cancel("o"));
+    assert!(matches!(decided, ShopRefusal::NotNow { .. }), "it is decided");
+    assert!(decided.to_string().contains("(POST /hub/checkouts/o/retry) asks"), "{decided}");
     // A late yes changes nothing: it is being undone.
     is_open(answer_of(shop.does(says("o", 1, Side::Stock, Said::Taken))), 1, STOCK, true);
     assert_eq!(shop.sends(retry("o")), ["add"], "what was not answered is sent again");
     assert_eq!(answer_of(shop.does(says("o", 1, Side::Stock, Said::Undone))), failed(1, Why::Cancelled));
     assert_eq!(shop.state("o"), OrderState::NotPaid(Some(tr(1))));
+}
+
+#[test]
+fn a_refusal_that_is_known_is_the_reason_though_the_other_side_was_silent() {
+    let mut shop = Shop::outside(0, 1, STOCK);
+    is_open(shop.checkout("o"), 1, STOCK, false);
+    shop.now += i64::from(DEADLINE) + 1;
+    shop.expire(10);
+    assert_eq!(answer_of(shop.does(says("o", 1, Side::Stock, Said::Undone))), failed(1, Why::Pay));
 }
 
 #[test]
@@ -113,6 +127,31 @@ fn deadlines_of_one_record_see_each_other() {
     assert_eq!(shop.stock("i"), 10);
 }
 
+/// A crowd of transfers that run out does not keep a checkout from its deadline.
+#[test]
+fn a_deadline_has_its_part_of_an_expiry() {
+    let mut shop = Shop { memory: World::roomy().memory, ..Shop::empty() };
+    let commands = [user("u", 10), item("i", 2, 5), order("o", "u"), add("o", "i", 2)];
+    commands.into_iter().for_each(|command| drop(shop.does(command)));
+    shop.does(ShopCommand::SetOutside { outside: PAY });
+    let expiration = shop.now + i64::from(DEADLINE);
+    let prepares: Vec<Command> =
+        (0..12).map(|n| prepared(Prepare { expiration, ..prepare_of(n, 1) })).collect();
+    let effects = shop.frame(&prepares);
+    assert!(effects.outcomes.iter().all(|outcome| outcome.state == Some(TransferState::Reserved)));
+    is_open(shop.checkout("o"), 1, PAY, false);
+    shop.now += i64::from(DEADLINE) + 1;
+    let effects = shop.expire(4);
+    assert_eq!(effects.outcomes[0].subject, 4);
+    assert_eq!(shop.state("o"), OrderState::Cancelling(tr(1)), "in the first record, beside three holds");
+    let ended = |shop: &mut Shop| shop.expire(4).outcomes[0].subject;
+    assert_eq!(
+        [(); 4].map(|()| ended(&mut shop)),
+        [4, 4, 1, 0],
+        "what the checkout does not need is the holds'"
+    );
+}
+
 #[test]
 fn an_open_checkout_keeps_the_sides_that_it_began_with() {
     let mut shop = Shop::outside(10, 2, PAY);
@@ -154,6 +193,69 @@ fn an_init_leaves_orders_alone_that_are_under_way() {
     assert!(matches!(shop.refuses(init.clone()), ShopRefusal::NotNow { .. }));
     shop.does(says("0", 1, Side::Pay, Said::Refused));
     shop.does(init);
+}
+
+/// A give-back onto a row that an init replaced would make credit, or stock, out of nothing.
+#[test]
+fn an_init_replaces_nothing_while_a_checkout_is_open() {
+    let mut shop = Shop::empty();
+    let users = |first, count| ShopCommand::InitUsers { first, count, credit: whole(100) };
+    let items = |first, count| ShopCommand::InitItems { first, count, stock: whole(50), price: whole(5) };
+    let orders =
+        |first| ShopCommand::InitOrders { first, count: 1, items: 1, users: 1, price: whole(5), seed: 1 };
+    for command in [users(0, 1), items(0, 1), orders(0), orders(1)] {
+        shop.does(command);
+    }
+    shop.does(ShopCommand::SetOutside { outside: STOCK });
+    is_open(shop.checkout("0"), 1, STOCK, false);
+    assert_eq!(shop.credit("0"), 90);
+    for (command, kind) in [(users(0, 2), "users"), (items(0, 2), "items"), (orders(1), "orders")] {
+        assert_eq!(shop.refuses(command), ShopRefusal::CheckoutsOpen { kind, open: 1 });
+    }
+    // What is new was taken from by nobody.
+    for command in [users(1, 3), items(1, 3), orders(2)] {
+        shop.does(command);
+    }
+    assert_eq!(answer_of(shop.does(says("0", 1, Side::Stock, Said::Refused))), failed(1, Why::Stock));
+    assert_eq!(shop.credit("0"), 100, "what was taken came back, and no more");
+    for command in [users(0, 2), items(0, 2), orders(1)] {
+        shop.does(command);
+    }
+}
+
+/// An order that an init put in the place of another has nothing to do with the answers about that one.
+#[test]
+fn what_was_said_of_an_order_is_not_said_of_the_one_in_its_place() {
+    let init =
+        || ShopCommand::InitOrders { first: 0, count: 1, items: 1, users: 1, price: whole(5), seed: 1 };
+    let mut shop = Shop::empty();
+    shop.does(ShopCommand::InitUsers { first: 0, count: 1, credit: whole(25) });
+    shop.does(ShopCommand::InitItems { first: 0, count: 1, stock: whole(50), price: whole(5) });
+    shop.does(init());
+    shop.does(ShopCommand::SetOutside { outside: STOCK });
+    shop.does(keyed("0", "paid", 1));
+    shop.does(says("0", 1, Side::Stock, Said::Taken));
+    assert_eq!(answer_of(shop.does(keyed("0", "paid", 1))), paid(1));
+    shop.does(init());
+    assert_eq!(
+        shop.refuses(says("0", 1, Side::Stock, Said::Taken)),
+        ShopRefusal::Replaced("0".parse().unwrap()),
+        "a late repeat"
+    );
+    // The key is as one that was never used: the new order is checked out, and charged for.
+    is_open(answer_of(shop.does(keyed("0", "paid", 1))), 2, STOCK, false);
+    assert_eq!(shop.credit("0"), 5);
+    is_open(answer_of(shop.does(keyed("0", "paid", 1))), 2, STOCK, false);
+    assert!(matches!(shop.refuses(says("0", 1, Side::Stock, Said::Undone)), ShopRefusal::Replaced(_)));
+    assert_eq!(answer_of(shop.does(says("0", 2, Side::Stock, Said::Refused))), failed(2, Why::Stock));
+    assert_eq!(answer_of(shop.does(keyed("0", "paid", 1))), failed(2, Why::Stock));
+    // So it is with one that failed.
+    shop.does(init());
+    is_open(answer_of(shop.does(keyed("0", "paid", 1))), 3, STOCK, false);
+    assert!(matches!(shop.refuses(keyed("0", "paid", 2)), ShopRefusal::KeyReused), "another request");
+    let late = shop.does(says("0", 3, Side::Stock, Said::Taken));
+    assert_eq!(late, ShopOutcome::Heard { counts: true, now: paid(3) });
+    assert_eq!(answer_of(shop.does(keyed("0", "paid", 1))), paid(3));
 }
 
 /// A user whose credit is at its bound cannot be given back to: the checkout waits, and goes on when it can.

@@ -8,7 +8,7 @@ use holdfast_domain::shop::{
 use proptest::prelude::*;
 
 use crate::memory::Memory;
-use crate::shop_naive::{Naive, NaiveOrder, Standing, Told};
+use crate::shop_naive::{Naive, NaiveKey, NaiveOrder, Standing, Told};
 use crate::shop_world::*;
 
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ enum Op {
     Stock(u8, u64),
     Outside(bool, bool),
     InitUsers(u64),
+    /// The first, and how many there are of each.
+    InitItems(u64, u64),
     InitOrders(u64),
     CreateOrder(u8, u8),
 }
@@ -45,6 +47,7 @@ fn ops() -> impl Strategy<Value = Op> {
         2 => (0..3_u8, 0..5_u64).prop_map(|(item, amount)| Op::Stock(item, amount)),
         2 => any::<(bool, bool)>().prop_map(|(pay, stock)| Op::Outside(pay, stock)),
         1 => (0..30_u64).prop_map(Op::InitUsers),
+        1 => (0..5_u64, 0..9_u64).prop_map(|(first, stock)| Op::InitItems(first, stock)),
         1 => any::<u64>().prop_map(Op::InitOrders),
         1 => (order, 0..3_u8).prop_map(|(order, user)| Op::CreateOrder(order, user)),
     ]
@@ -109,6 +112,9 @@ impl Both {
                 ShopCommand::SetOutside { outside: Sides { pay: *pay, stock: *stock } }
             }
             Op::InitUsers(credit) => ShopCommand::InitUsers { first: 0, count: 2, credit: whole(*credit) },
+            Op::InitItems(first, stock) => {
+                ShopCommand::InitItems { first: *first, count: 2, stock: whole(*stock), price: whole(2) }
+            }
             Op::InitOrders(seed) => ShopCommand::InitOrders {
                 first: 3,
                 count: 2,
@@ -131,14 +137,17 @@ impl Both {
             Op::Checkout(order, deadline, key) => {
                 let (id, ends) = (order.to_string(), now + i64::from(*deadline));
                 let key = key.map(|key| format!("k{key}"));
-                let stored = key.as_ref().and_then(|key| naive.keys.get(key)).filter(|row| row.2 > now);
-                if let Some((of, answer, _)) = stored {
-                    if *of != id {
-                        assert!(refused);
-                    } else {
-                        assert_eq!(told(answer_of(outcome.clone())), answer.unwrap_or(Told::Open));
+                let stored = key.as_ref().and_then(|key| naive.keys.get(key)).filter(|row| row.ends > now);
+                if let Some(row) = stored {
+                    if row.order != id {
+                        return assert!(refused);
                     }
-                    return;
+                    // What was said of an order that was replaced since is forgotten.
+                    if row.tr > naive.orders[&id].life {
+                        let answer = answer_of(outcome.clone());
+                        assert_eq!(told(answer), row.answer.unwrap_or(Told::Open));
+                        return assert_eq!(answer.tr().get(), row.tr);
+                    }
                 }
                 let before = tries(naive, &id);
                 let Some(answer) = naive.checkout(&id, ends) else { return assert!(refused) };
@@ -148,10 +157,16 @@ impl Both {
                 }
                 if let Some(key) = key {
                     let decided = (answer != Told::Open).then_some(answer);
-                    naive.keys.insert(key, (id, decided, now + DAY));
+                    let tr = tries(naive, &id);
+                    naive.keys.insert(key, NaiveKey { order: id, answer: decided, ends: now + DAY, tr });
                 }
             }
-            Op::Answer(order, tr, side, said) => naive.hear(&order.to_string(), *tr, *side, *said),
+            Op::Answer(order, tr, side, said) => {
+                let known = naive.orders.get(&order.to_string());
+                let life = known.map_or(0, |order| order.life);
+                assert!(*tr > life || refused, "{outcome:?} about a try of an order that is no more");
+                naive.hear(&order.to_string(), *tr, *side, *said);
+            }
             Op::Cancel(order) => {
                 let id = order.to_string();
                 let standing = naive.orders.get(&id).map(|order| order.standing.clone());
@@ -199,16 +214,24 @@ impl Both {
             }
             Op::Outside(pay, stock) => naive.outside = Sides { pay: *pay, stock: *stock },
             Op::InitUsers(credit) => {
-                for id in ["0", "1"] {
+                assert_eq!(naive.has_open(), refused);
+                for id in ["0", "1"].into_iter().filter(|_| !refused) {
                     let before = naive.credit.insert(id.to_owned(), *credit).unwrap();
                     naive.credit_in += i128::from(*credit) - i128::from(before);
                 }
             }
+            Op::InitItems(first, stock) => {
+                let replaces =
+                    (*first..first + 2).any(|number| naive.stock.contains_key(&number.to_string()));
+                assert_eq!(replaces && naive.has_open(), refused);
+                for number in (*first..first + 2).filter(|_| !refused) {
+                    let before = naive.stock.insert(number.to_string(), (*stock, 2));
+                    naive.units_in += i128::from(*stock) - before.map_or(0, |(before, _)| i128::from(before));
+                }
+            }
             Op::InitOrders(_) => {
-                let open = |id: &&str| {
-                    naive.orders.get(*id).is_some_and(|order| matches!(order.standing, Standing::Open(_)))
-                };
-                assert_eq!(["3", "4"].iter().any(open), refused);
+                let replaces = ["3", "4"].iter().any(|id| naive.orders.contains_key(*id));
+                assert_eq!(replaces && naive.has_open(), refused);
                 if !refused {
                     // Which lines is not foretold; they are read from the rows.
                     for id in ["3", "4"] {
@@ -219,6 +242,7 @@ impl Both {
                             lines: lines.map(|line| (line.id.to_string(), line.amnt.get())).collect(),
                             amount: row.amount.get(),
                             tr: tries(naive, id),
+                            life: tries(naive, id),
                             standing: Standing::NotPaid(None),
                         };
                         naive.orders.insert(id.to_owned(), order);
@@ -232,6 +256,7 @@ impl Both {
                     lines: Vec::new(),
                     amount: 0,
                     tr: 0,
+                    life: 0,
                     standing: Standing::NotPaid(None),
                 });
             }
@@ -248,8 +273,9 @@ impl Both {
         }
         by_age.sort();
         let by_age: Vec<String> = by_age.into_iter().map(|(.., id)| id).collect();
+        let offset = self.shop.offset;
         let effects = self.shop.frame(&[Command::Expire(Expire { holds_max })]);
-        let ended = self.naive.expire(self.shop.now, holds_max as usize, &by_age);
+        let ended = self.naive.expire(self.shop.now, holds_max as usize, &by_age, offset);
         assert_eq!(effects.outcomes[0].subject, ended as u64);
         self.same();
     }
@@ -273,13 +299,14 @@ impl Both {
                 (Standing::Paid(_), OrderState::Paid(_)) => true,
                 _ => false,
             };
+            assert_eq!(row.life, order.life);
             assert!(same && tr == order.tr && row.order.amount.get() == order.amount, "{order:?} {row:?}");
             let open = matches!(order.standing, Standing::Open(_));
             assert_eq!(open, memory.checkouts.contains_key(&row.order.order_id));
         }
         assert_eq!(memory.orders.len(), naive.orders.len());
         let answers = memory.keys.iter().map(|(key, row)| (key.clone(), row.answer.map(told)));
-        let naive_answers = naive.keys.iter().map(|(key, row)| (key.clone(), row.1));
+        let naive_answers = naive.keys.iter().map(|(key, row)| (key.clone(), row.answer));
         assert!(answers.eq(naive_answers));
         self.conserved();
     }

@@ -3,24 +3,29 @@
 //! The golden ones are part of [`crate::golden_records`], whose tests run over all kinds.
 
 use holdfast_domain::command::Command;
+use holdfast_domain::ids::TransferId;
 use holdfast_domain::records::{self, Kind, RecordError, UNIT};
 use holdfast_domain::shop::{
-    Charging, CheckoutOrder, IdempotencyKey, Said, ShopCommand, Side, Sides, TryKey,
+    ByTokens, Charging, CheckoutOrder, ChosenTokens, IdempotencyKey, Said, ShopCommand, Side, Sides, TryKey,
 };
 use holdfast_domain::tokens::Fingerprint;
 use proptest::prelude::*;
 
 use crate::golden_records::{bad, bytes_of, record};
-use crate::shop_world::{as_command, by_transfers, tr, whole};
+use crate::shop_world::{as_command, by_tokens, by_transfers, tr, whole};
 
 fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
     text.parse().unwrap()
 }
 
-fn checkout(order: &str, key: Option<&str>) -> Command {
+fn checkout(order: &str, key: Option<&str>, chosen: Option<&[&str]>) -> Command {
     let body = Fingerprint(0x1011_1213_1415_1617_1819_1a1b_1c1d_1e1f);
     let key = key.map(|key| IdempotencyKey { key: key.into(), body });
-    as_command(ShopCommand::Checkout(CheckoutOrder { order: id(order), deadline_ms: 0x0102_0304, key }))
+    let number = TransferId(0x2021_2223_2425_8627_a829_2a2b_2c2d_2e2f);
+    let ids = |ids: &[&str]| ids.iter().map(|id| (*id).into()).collect();
+    let chosen = chosen.map(|chosen| Box::new(ChosenTokens::new(number, ids(chosen))));
+    let deadline_ms = 0x0102_0304;
+    as_command(ShopCommand::Checkout(CheckoutOrder { order: id(order), deadline_ms, key, chosen }))
 }
 
 /// Every kind of record: its name, the command, its bytes.
@@ -152,24 +157,65 @@ pub fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
             ),
         ),
         (
+            "shop set charging to tokens",
+            as_command(ShopCommand::SetCharging { charging: Charging::Tokens(by_tokens(100, 9)) }),
+            record(
+                &[
+                    "40 00 0200 00000000 32000000",
+                    zeros,
+                    "02 0400 73686f70 555344 6400000000000000",
+                    &"09".repeat(32),
+                ],
+                2,
+            ),
+        ),
+        (
             "shop checkout",
-            checkout("o1", None),
+            checkout("o1", None, None),
             record(&["3b 00 0100 00000000 00000000 04030201 02 6f31"], 1),
         ),
         (
             "shop checkout of the longest order that fits a unit",
-            checkout(&"a".repeat(47), None),
+            checkout(&"a".repeat(47), None, None),
             record(&["3b 00 0100 00000000 00000000 04030201 2f", &"61".repeat(47)], 1),
         ),
         (
             "shop checkout of a longer order",
-            checkout(&"a".repeat(48), None),
+            checkout(&"a".repeat(48), None, None),
             record(&["3b 00 0200 00000000 32000000 04030201 00", &inline_zeros, "3000", &long], 2),
         ),
         (
             "shop checkout with a key",
-            checkout("o1", Some("k")),
+            checkout("o1", Some("k"), None),
             record(&["3b 01 0200 00000000 13000000 04030201 02 6f31", &"00".repeat(45), "0100 6b", BODY], 2),
+        ),
+        (
+            "shop checkout with tokens",
+            checkout("o1", None, Some(&["t1", "t"])),
+            record(
+                &[
+                    "3b 02 0200 00000000 1b000000 04030201 02 6f31",
+                    &"00".repeat(45),
+                    "2f2e2d2c2b2a29a82786252423222120",
+                    "02000000 0200 7431 0100 74",
+                ],
+                2,
+            ),
+        ),
+        (
+            "shop checkout with a key and no tokens to be had",
+            checkout("o1", Some("k"), Some(&[])),
+            record(
+                &[
+                    "3b 03 0200 00000000 27000000 04030201 02 6f31",
+                    &"00".repeat(45),
+                    "0100 6b",
+                    BODY,
+                    "2f2e2d2c2b2a29a82786252423222120",
+                    "00000000",
+                ],
+                2,
+            ),
         ),
     ]
 }
@@ -213,6 +259,8 @@ fn fields_that_hold_no_value_of_theirs_are_refused() {
     assert_eq!(with("shop checkout", 16, "30"), bad("order", "is longer than its place"));
     assert_eq!(with("shop checkout", 17, "ff"), bad("text", "is not UTF-8"));
     assert_eq!(with("shop checkout", 1, "01"), bad("tail", "ends in the middle of a field"));
+    assert_eq!(with("shop checkout", 1, "02"), bad("tail", "ends in the middle of a field"));
+    assert_eq!(with("shop checkout", 1, "04"), bad("flags", "hold a bit that this kind does not have"));
     assert_eq!(with("shop checkout with a key", 1, "00"), bad("tail", "goes on after its last field"));
     assert_eq!(
         with("shop checkout of a longer order", UNIT, "2f00"),
@@ -234,6 +282,10 @@ pub fn shop_command() -> impl Strategy<Value = Command> {
     let values = (numbers(), numbers(), any::<u64>(), 0..=4_096_u32, 1..=86_400_000_u32, 1..=u32::MAX);
     (0..17_u8, texts, values).prop_map(|(kind, (one, two, key), (a, b, n, count, deadline_ms, number))| {
         let key = key.map(|(key, body)| IdempotencyKey { key: key.into(), body: Fingerprint(body) });
+        let chosen = (a % 2 == 0).then(|| {
+            let ids = (0..b % 5).map(|number| format!("{two}{number}").as_str().into()).collect();
+            Box::new(ChosenTokens::new(TransferId(u128::from(n)), ids))
+        });
         as_command(match kind {
             0 => ShopCommand::CreateUser { id: id(&one), credit: whole(a) },
             1 => ShopCommand::CreateItem { id: id(&one), stock: whole(a), price: whole(b) },
@@ -254,10 +306,13 @@ pub fn shop_command() -> impl Strategy<Value = Command> {
             12 => ShopCommand::Cancel { order: id(&one) },
             13 => ShopCommand::Retry { order: id(&one), deadline_ms },
             14 => ShopCommand::SetOutside { outside: Sides { pay: n & 1 != 0, stock: n & 2 != 0 } },
+            15 if count % 2 == 0 => ShopCommand::SetCharging {
+                charging: Charging::Tokens(ByTokens { wallet: two.as_str().into(), ..by_tokens(n, 3) }),
+            },
             15 => ShopCommand::SetCharging {
                 charging: by_transfers(count, n.cast_signed(), number.to_le_bytes()[0]),
             },
-            _ => ShopCommand::Checkout(CheckoutOrder { order: id(&one), deadline_ms, key }),
+            _ => ShopCommand::Checkout(CheckoutOrder { order: id(&one), deadline_ms, key, chosen }),
         })
     })
 }

@@ -1,6 +1,7 @@
 //! The checkout as a saga, whatever its steps are: every step twice, a failure at each step, the process killed after each
 //! step, and words from outside at every point. All stories are told: which sides are outside, who refuses, who answers
-//! first, and whether an operator or the deadline ends it in between.
+//! first, whether an operator or the deadline ends it in between, and what is charged while the payment side is inside: credit,
+//! a position, or tokens.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +9,14 @@ use holdfast_domain::command::{Command, Expire};
 use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    AskedStep, Body, Message, OrderState, Said, ShopCommand, ShopOutcome, Side, Sides, Verdict,
+    AskedStep, Body, Charging, CheckoutOrder, ChosenTokens, Message, OrderState, Said, ShopCommand,
+    ShopOutcome, Side, Sides, TryKey, Verdict,
 };
 
+use crate::funded_world::{ids, issue, usd_token};
 use crate::memory::Memory;
 use crate::shop_world::*;
+use crate::world::{self, PAYEE, PAYEE_POSITION, PAYER_POSITION, PAYER_SETTLEMENT};
 
 /// What a user has and an item's stock, if they are enough for the order; one less if they are not.
 const ENOUGH: [u64; 2] = [10, 2];
@@ -24,9 +28,79 @@ enum End {
     Deadline,
 }
 
+/// What the payment side charges, if it is inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pays {
+    Credit,
+    Position,
+    Tokens,
+}
+
+/// What one of the shop's numbers is worth on a position.
+const UNIT: i64 = 100;
+
+impl Pays {
+    /// Who pays the order.
+    const fn user(self) -> &'static str {
+        match self {
+            Pays::Position => "payer",
+            Pays::Credit | Pays::Tokens => "u",
+        }
+    }
+
+    /// The shop before its log: participants are there already.
+    fn before(self, story: Story) -> Shop {
+        match self {
+            Pays::Position => {
+                let funds = i64::try_from(story.had(Side::Pay)).unwrap() * UNIT;
+                Shop { memory: world::World::with(1_000_000, funds).memory, ..Shop::empty() }
+            }
+            Pays::Credit | Pays::Tokens => Shop::empty(),
+        }
+    }
+
+    /// Whatever makes the user able to pay so much, and the shop charge it.
+    fn founding(self, much: u64) -> Vec<Command> {
+        match self {
+            Pays::Credit => vec![as_command(user("u", much))],
+            Pays::Position => {
+                let charging = by_transfers(PAYEE.0, UNIT, 7);
+                vec![as_command(ShopCommand::SetCharging { charging })]
+            }
+            Pays::Tokens => {
+                let tokens = vec![usd_token("a", "u", 6), usd_token("b", "u", much - 6)];
+                let charging = Charging::Tokens(by_tokens(1, 7));
+                vec![issue(tokens), as_command(ShopCommand::SetCharging { charging })]
+            }
+        }
+    }
+
+    /// More of what is charged.
+    fn more(self, much: u64) -> Command {
+        match self {
+            Pays::Credit => as_command(funds("u", much)),
+            Pays::Position => world::funds_in(1, PAYER_SETTLEMENT, i64::try_from(much).unwrap() * UNIT),
+            Pays::Tokens => issue(vec![usd_token("c", "u", much)]),
+        }
+    }
+
+    /// The same checkout with the tokens that are to pay for it, where tokens do.
+    fn chosen(self, command: ShopCommand, number: u64, names: &[&str]) -> ShopCommand {
+        match command {
+            ShopCommand::Checkout(checkout) if self == Pays::Tokens => {
+                let key = TryKey { order_id: checkout.order.clone(), tr_num: tr(number) };
+                let chosen = ChosenTokens::new(by_tokens(1, 7).spender(&key), ids(names));
+                ShopCommand::Checkout(CheckoutOrder { chosen: Some(Box::new(chosen)), ..checkout })
+            }
+            other => other,
+        }
+    }
+}
+
 /// One way that a checkout can go.
 #[derive(Debug, Clone, Copy)]
 struct Story {
+    pays: Pays,
     outside: Sides,
     /// Whether pay and stock would take.
     takes: [bool; 2],
@@ -36,7 +110,21 @@ struct Story {
     end: Option<(usize, End)>,
 }
 
+impl Story {
+    /// What the user can pay with, or how many units there are.
+    fn had(self, side: Side) -> u64 {
+        let place = side as usize - 1;
+        ENOUGH[place] - u64::from(!self.takes[place])
+    }
+}
+
+/// With an outside payment side it does not matter what would be charged inside.
 fn stories() -> Vec<Story> {
+    let all = [Pays::Credit, Pays::Position, Pays::Tokens].into_iter().flat_map(stories_of);
+    all.filter(|story| story.pays == Pays::Credit || !story.outside.pay).collect()
+}
+
+fn stories_of(pays: Pays) -> Vec<Story> {
     let bools = [false, true];
     let mut stories = Vec::new();
     for (pay, stock) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -46,7 +134,7 @@ fn stories() -> Vec<Story> {
                 let answers = usize::from(pay) + usize::from(stock);
                 let ends = (0..answers).flat_map(|after| [(after, End::Operator), (after, End::Deadline)]);
                 for end in ends.map(Some).chain([None]) {
-                    stories.push(Story { outside, takes, stock_first, end });
+                    stories.push(Story { pays, outside, takes, stock_first, end });
                 }
             }
         }
@@ -81,10 +169,10 @@ struct World {
 impl World {
     /// The order is there and nobody has checked it out.
     fn new(story: Story) -> World {
-        let [credit, stock] = [0, 1].map(|side| ENOUGH[side] - u64::from(!story.takes[side]));
+        let [much, stock] = Side::ALL.map(|side| story.had(side));
         let mut world = World {
             story,
-            shop: Shop::empty(),
+            shop: story.pays.before(story),
             branches: Branches::new(),
             asked: Vec::new(),
             log: Vec::new(),
@@ -92,15 +180,16 @@ impl World {
             decided: Vec::new(),
         };
         let outside = ShopCommand::SetOutside { outside: story.outside };
-        for command in [user("u", credit), item("i", stock, 5), order("o", "u"), add("o", "i", 2), outside] {
-            world.frame(vec![as_command(command)]);
+        let goods = [item("i", stock, 5), order("o", story.pays.user()), add("o", "i", 2), outside];
+        for command in story.pays.founding(much).into_iter().chain(goods.map(as_command)) {
+            world.frame(vec![command]);
         }
         world
     }
 
     /// A shop that reads a log from its beginning.
     fn replayed(story: Story, log: &[Frame]) -> World {
-        let mut world = World { log: Vec::new(), shop: Shop::empty(), ..World::new(story) };
+        let mut world = World { log: Vec::new(), shop: story.pays.before(story), ..World::new(story) };
         (world.asked, world.decided, world.moments) = (Vec::new(), Vec::new(), Vec::new());
         for frame in log {
             world.shop.now = frame.time;
@@ -169,7 +258,8 @@ impl World {
 
     /// From the checkout to its end.
     fn tell(&mut self) {
-        self.does(keyed("o", "k", 1));
+        let tokens: &[&str] = if self.story.takes[0] { &["a", "b"] } else { &[] };
+        self.does(self.story.pays.chosen(keyed("o", "k", 1), 1, tokens));
         self.go_on(0);
     }
 
@@ -211,10 +301,11 @@ impl World {
         let context = format!("{:?} {at}: {:?}", self.story, self.log);
         assert!(!self.is_open(), "{context}");
         let paid = matches!(self.shop.state("o"), OrderState::Paid(_));
-        let inside = [self.shop.credit("u"), self.shop.stock("i")];
+        assert!(self.shop.memory.holds.is_empty() && self.shop.memory.locks.is_empty(), "{context}");
+        let inside = [self.purse(), self.shop.stock("i")];
         for side in Side::ALL {
             let place = side as usize - 1;
-            let had = ENOUGH[place] - u64::from(!self.story.takes[place]);
+            let had = self.story.had(side);
             let held = self.branches.iter().filter(|((_, of), row)| *of == side && row.0 && !row.1).count();
             if self.story.outside.has(side) {
                 assert_eq!((inside[place], held), (had, usize::from(paid)), "{side:?} of {context}");
@@ -229,15 +320,32 @@ impl World {
         assert_eq!(self.decided.len(), tries, "one decision for each try: {context}");
     }
 
+    /// What the user can still pay with. What it paid is with the payee, and what is reserved is nobody's.
+    fn purse(&self) -> u64 {
+        let memory = &self.shop.memory;
+        match self.story.pays {
+            Pays::Credit => self.shop.credit("u"),
+            Pays::Position => {
+                let value = |account| u64::try_from(memory.accounts[&account].value.0.abs()).unwrap();
+                let (paid, got) = (value(PAYER_POSITION), value(PAYEE_POSITION));
+                assert!(self.is_open() || paid == got, "{paid} is paid and {got} has come");
+                (value(PAYER_SETTLEMENT) - paid) / UNIT.unsigned_abs()
+            }
+            Pays::Tokens => {
+                let of = |wallet: &str| -> u64 {
+                    let rows = memory.tokens.values().filter(|row| &*row.token.kind.wallet == wallet);
+                    rows.filter(|row| row.holder.is_none()).map(|row| row.token.quantity).sum()
+                };
+                let all: u64 = memory.tokens.values().map(|row| row.token.quantity).sum();
+                assert!(self.is_open() || of("u") + of("shop") == all, "tokens are lost or held");
+                of("u")
+            }
+        }
+    }
+
     /// The rows of the shop, but for where in the log and when.
     fn came_to(&self) -> (u64, u64, OrderState, bool, Vec<Verdict>) {
-        (
-            self.shop.credit("u"),
-            self.shop.stock("i"),
-            self.shop.state("o"),
-            self.is_open(),
-            self.decided.clone(),
-        )
+        (self.purse(), self.shop.stock("i"), self.shop.state("o"), self.is_open(), self.decided.clone())
     }
 }
 
@@ -248,19 +356,23 @@ fn told(story: Story) -> World {
 }
 
 /// Frames that make the world.
-fn founding() -> usize {
-    World::new(stories()[0]).log.len()
+fn founding(story: Story) -> usize {
+    World::new(story).log.len()
 }
 
 #[test]
 fn there_are_stories_of_all_kinds() {
     let worlds: Vec<World> = stories().into_iter().map(told).collect();
     let paid = |world: &&World| matches!(world.shop.state("o"), OrderState::Paid(_));
-    assert_eq!(worlds.len(), 4 * 2 * (1 + 3 + 3 + 5));
+    let by = |pays: Pays| worlds.iter().filter(move |world| world.story.pays == pays);
+    assert_eq!(by(Pays::Credit).count(), 4 * 2 * (1 + 3 + 3 + 5));
     // With both able and nobody ending it: once for each choice of sides and of the order of answers.
-    assert_eq!(worlds.iter().filter(paid).count(), 8);
-    assert!(worlds.iter().any(|world| world.log.len() == founding() + 1), "all inside: one frame");
-    assert!(worlds.iter().any(|world| world.log.len() >= founding() + 5), "asked, ended, undone");
+    assert_eq!(by(Pays::Credit).filter(paid).count(), 8);
+    for pays in [Pays::Position, Pays::Tokens] {
+        assert_eq!((by(pays).count(), by(pays).filter(paid).count()), (4 * 2 * (1 + 3), 4), "{pays:?}");
+    }
+    assert!(worlds.iter().any(|world| world.log.len() == founding(world.story) + 1), "all inside: one frame");
+    assert!(worlds.iter().any(|world| world.log.len() >= founding(world.story) + 5), "asked, ended, undone");
 }
 
 #[test]
@@ -277,7 +389,7 @@ fn every_story_ends_whole() {
 fn every_step_twice_changes_nothing() {
     for story in stories() {
         let once = told(story);
-        let founded = founding();
+        let founded = founding(story);
         let all = World::replayed(story, &doubled(&once.log, founded, |_| true));
         assert_eq!(all.came_to(), once.came_to(), "{story:?}, each step twice");
         for step in founded..once.log.len() {
@@ -310,11 +422,12 @@ fn a_failure_at_each_step_unwinds_fully() {
         failures += 1;
         world.is_whole("failed");
         world.does(ShopCommand::SetOutside { outside: Sides::NONE });
-        world.does(funds("u", ENOUGH[0]));
+        world.frame(vec![story.pays.more(ENOUGH[0])]);
         world.does(ShopCommand::AddStock { item: "i".parse().unwrap(), amount: whole(ENOUGH[1]) });
-        let before = (world.shop.credit("u"), world.shop.stock("i"));
-        assert_eq!(world.shop.checkout("o"), paid(2), "{story:?}");
-        let after = (world.shop.credit("u") + ENOUGH[0], world.shop.stock("i") + ENOUGH[1]);
+        let before = (world.purse(), world.shop.stock("i"));
+        let again = story.pays.chosen(checkout("o"), 2, &["c"]);
+        assert_eq!(answer_of(world.does(again)), paid(2), "{story:?}");
+        let after = (world.purse() + ENOUGH[0], world.shop.stock("i") + ENOUGH[1]);
         assert_eq!(before, after, "{story:?}");
     }
     assert!(failures > 80, "{failures}");
@@ -325,7 +438,7 @@ fn a_failure_at_each_step_unwinds_fully() {
 fn the_bounds_of_frames_do_not_matter() {
     for story in stories().into_iter().filter(|story| !matches!(story.end, Some((_, End::Deadline)))) {
         let once = told(story);
-        let (founding, steps) = once.log.split_at(founding());
+        let (founding, steps) = once.log.split_at(founding(story));
         let commands = steps.iter().flat_map(|frame| frame.commands.clone()).collect();
         let whole = Frame { time: once.log[0].time, commands };
         let in_one = World::replayed(story, &[founding, &[whole]].concat());
@@ -340,7 +453,7 @@ fn the_bounds_of_frames_do_not_matter() {
 fn killed_after_every_step_it_goes_on() {
     for story in stories() {
         let once = told(story);
-        for cut in founding()..=once.log.len() {
+        for cut in founding(story)..=once.log.len() {
             for outside_was_ahead in [false, true] {
                 let mut world = World::replayed(story, &once.log[..cut]);
                 world.branches = Branches::new();
@@ -374,7 +487,7 @@ fn a_prefix_of_the_log_gives_the_rows_of_its_moment() {
 fn words_from_outside_at_every_point_break_nothing() {
     for story in stories() {
         let once = told(story);
-        for cut in founding()..=once.log.len() {
+        for cut in founding(story)..=once.log.len() {
             for (side, said, tr) in words() {
                 let mut log = once.log[..cut].to_vec();
                 let word = as_command(says("o", tr, side, said));
@@ -385,10 +498,10 @@ fn words_from_outside_at_every_point_break_nothing() {
                 let context = || format!("{story:?}, {side:?} says {said:?} of try {tr} after {cut} frames");
                 assert!(!world.is_open(), "{}", context());
                 let paid = matches!(world.shop.state("o"), OrderState::Paid(_));
-                let inside = [world.shop.credit("u"), world.shop.stock("i")];
+                let inside = [world.purse(), world.shop.stock("i")];
                 for side in Side::ALL {
                     let place = side as usize - 1;
-                    let had = ENOUGH[place] - u64::from(!story.takes[place]);
+                    let had = story.had(side);
                     let gone = if paid && !story.outside.has(side) { ENOUGH[place] } else { 0 };
                     assert_eq!(inside[place] + gone, had, "{side:?} in {}", context());
                 }

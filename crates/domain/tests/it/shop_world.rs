@@ -6,7 +6,7 @@ use holdfast_domain::ids::{Millis, ParticipantId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::shop::{
-    ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, IdempotencyKey, OrderState, Said, Secret,
+    ByTokens, ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, IdempotencyKey, OrderState, Said, Secret,
     ShopCommand, ShopOutcome, ShopRefusal, Side, Sides, TrNum, TryKey, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
@@ -119,6 +119,11 @@ pub fn by_transfers(payee: u32, unit: i64, secret: u8) -> Charging {
     Charging::Transfers(ByTransfers { payee, currency: usd(), unit, secret })
 }
 
+/// In USD to the wallet `shop`, with a secret of these bytes.
+pub fn by_tokens(unit: u64, secret: u8) -> ByTokens {
+    ByTokens { wallet: "shop".into(), currency: usd(), unit, secret: Secret([secret; 32]) }
+}
+
 pub fn types(effects: &Effects) -> Vec<&'static str> {
     effects.shop_messages.iter().map(|message| message.message.body.type_name()).collect()
 }
@@ -169,12 +174,22 @@ pub fn add(order: &str, item: &str, quantity: u64) -> ShopCommand {
 }
 
 pub fn checkout(order: &str) -> ShopCommand {
-    ShopCommand::Checkout(CheckoutOrder { order: order.parse().unwrap(), deadline_ms: DEADLINE, key: None })
+    ShopCommand::Checkout(CheckoutOrder {
+        order: order.parse().unwrap(),
+        deadline_ms: DEADLINE,
+        key: None,
+        chosen: None,
+    })
 }
 
 pub fn keyed(order: &str, key: &str, body: u128) -> ShopCommand {
     let key = Some(IdempotencyKey { key: key.into(), body: Fingerprint(body) });
-    ShopCommand::Checkout(CheckoutOrder { order: order.parse().unwrap(), deadline_ms: DEADLINE, key })
+    ShopCommand::Checkout(CheckoutOrder {
+        order: order.parse().unwrap(),
+        deadline_ms: DEADLINE,
+        key,
+        chosen: None,
+    })
 }
 
 pub fn says(order: &str, number: u64, side: Side, said: Said) -> ShopCommand {

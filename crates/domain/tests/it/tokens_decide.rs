@@ -18,7 +18,7 @@ use crate::world::NOW;
 const OVER: &str = "the lease is over";
 const NOTHING: &str = "it holds nothing";
 const OTHER_FENCE: &str = "the fence is of another selection";
-const OF_TRANSFER: &str = "a transfer holds it and will end it";
+const OF_TRANSFER: &str = "a transfer or checkout holds it and will end it";
 
 /// Lets a transfer hold what `spender` has locked, as a prepare would.
 fn held_by_transfer(vault: &mut Vault, spender: &str) {
@@ -66,8 +66,10 @@ fn what_was_consumed_is_never_issued_again() {
 
 #[test]
 fn ids_of_transfers_are_reserved() {
-    let why =
-        |id| Invalid(format!("token ids that begin with hold: are made by transfers alone; {id} is one"));
+    let why = |id| {
+        let of = "token ids that begin with hold: are made by transfers and checkouts alone";
+        Invalid(format!("{of}; {id} is one"))
+    };
     let mut vault = Vault::empty();
     vault.refuses(issue(&[token("a", 1), token("hold:", 1)]), why("hold:"));
     vault.refuses(issue(&[token("hold:x.0", 1)]), why("hold:x.0"));

@@ -121,7 +121,7 @@ fn what_a_transfer_holds_is_not_consumed_under_it() {
     vault.locked("p", &["t1", "t2"]);
     let row = std::sync::Arc::make_mut(vault.memory.locks.get_mut("p").unwrap());
     (row.expires_at, row.funding) = (NO_END, Some("payee".into()));
-    let why = "token t2 is held by transfer p; end the transfer first".to_owned();
+    let why = "token t2 is held by transfer or checkout p; end that first".to_owned();
     vault.refuses(update(&["t3", "t2"], &[]), Invalid(why));
 }
 

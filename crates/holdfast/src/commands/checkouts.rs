@@ -130,6 +130,10 @@ struct Row {
     since: Option<String>,
     deadline: Option<String>,
     waits_for: Option<Vec<String>>,
+    /// The transfer that pays.
+    transfer: Option<String>,
+    /// In whose name tokens are locked.
+    spender: Option<String>,
     /// The hub's own sentence, such as `waits for stock since 12 s, cancels in 18 s`.
     detail: Option<String>,
 }
@@ -161,21 +165,29 @@ async fn list(
     if all.checkouts.is_empty() {
         return print("no checkout is open");
     }
-    let header = ["order", "try", "state", "user", "amount", "started", "deadline", "it"];
+    let rows = all.checkouts.into_iter().map(serde_json::from_value);
+    let rows: Vec<Row> =
+        rows.collect::<Result<_, _>>().context("the hub's answer is no page of checkouts")?;
+    // Credit has no name of its own.
+    let charged = rows.iter().any(|row| row.charge().is_some());
+    let mut header = vec!["order", "try", "state", "user", "amount", "started", "deadline", "it"];
+    header.extend(charged.then_some("paid by"));
     let mut table = table(&header, &["try", "amount"]);
-    for row in all.checkouts {
-        let row: Row = serde_json::from_value(row).context("the hub's answer is no page of checkouts")?;
+    for row in rows {
+        let (charge, deadline) = (row.charge(), row.deadline().cloned());
         let text = Option::unwrap_or_default;
-        table.add_row(vec![
+        let mut cells = vec![
             row.order,
             row.tr.map_or_else(String::new, |tr| tr.to_string()),
             row.state,
             text(row.user),
             text(row.amount),
             text(row.started_at),
-            text(row.deadline),
+            text(deadline),
             text(row.detail),
-        ]);
+        ];
+        cells.extend(charged.then(|| text(charge)));
+        table.add_row(cells);
     }
     print(&table.to_string())?;
     match all.next {
@@ -199,6 +211,17 @@ async fn tell(remote: &Remote, method: Method, path: &str, output: Output) -> an
 }
 
 impl Row {
+    /// What pays, if it is not credit.
+    fn charge(&self) -> Option<String> {
+        let transfer = self.transfer.as_ref().map(|id| format!("transfer {id}"));
+        transfer.or_else(|| self.spender.as_ref().map(|name| format!("tokens locked by {name}")))
+    }
+
+    /// When it is cancelled. One that is being given back already has that behind it.
+    fn deadline(&self) -> Option<&String> {
+        self.deadline.as_ref().filter(|_| self.state != "cancelling")
+    }
+
     /// The order in a few lines for people.
     fn lines(&self) -> Vec<String> {
         let mut first = format!("order {} is {}", self.order, self.state);
@@ -214,12 +237,18 @@ impl Row {
         if let (Some(user), Some(amount)) = (&self.user, &self.amount) {
             lines.push(format!("user {user} pays {amount}"));
         }
+        if let Some(charge) = self.charge() {
+            lines.push(format!("paid by {charge}"));
+        }
         if let Some(detail) = &self.detail {
             lines.push(format!("it {detail}"));
         }
-        let times =
-            [("started", &self.started_at), ("waits since", &self.since), ("deadline", &self.deadline)];
-        let times = times.into_iter().filter_map(|(name, at)| Some(format!("{name} {}", at.as_ref()?)));
+        let times = [
+            ("started", self.started_at.as_ref()),
+            ("waits since", self.since.as_ref()),
+            ("deadline", self.deadline()),
+        ];
+        let times = times.into_iter().filter_map(|(name, at)| Some(format!("{name} {}", at?)));
         let times: Vec<String> = times.collect();
         if !times.is_empty() {
             lines.push(times.join(", "));
@@ -290,6 +319,24 @@ mod tests {
                 "started A, waits since B, deadline C",
                 "ask again: holdfast checkouts retry o1\ngive up: holdfast checkouts cancel o1"
             ]
+        );
+    }
+
+    #[test]
+    fn what_pays_is_named_and_what_is_given_back_has_no_deadline() {
+        let told = lines(
+            r#"{"order":"o1","tr":1,"state":"pending","transfer":"7d0f","startedAt":"A","since":"B","deadline":"C"}"#,
+        );
+        assert_eq!(
+            told,
+            ["order o1 is pending (try 1)", "paid by transfer 7d0f", "started A, waits since B, deadline C"]
+        );
+        let told = lines(
+            r#"{"order":"o1","tr":1,"state":"cancelling","spender":"7d0f","startedAt":"A","since":"B","deadline":"C"}"#,
+        );
+        assert_eq!(
+            told,
+            ["order o1 is cancelling (try 1)", "paid by tokens locked by 7d0f", "started A, waits since B"]
         );
     }
 

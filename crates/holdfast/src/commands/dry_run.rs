@@ -5,13 +5,15 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{BadInput, Output};
 use crate::dry_run;
 
 /// Run the decisions on a case from a JSON file and print what they do, as JSON.
 ///
-/// The same code decides in a running hub. A bad file exits with 2 and prints nothing but its reason.
+/// The same code decides in a running hub. Of a scenario (`{"why", "case", "expect"}`) the case is run. A bad file exits with 2 and prints nothing but its reason.
 #[derive(Debug, clap::Args)]
 pub(super) struct DryRun {
     /// Which decisions
@@ -48,13 +50,26 @@ impl DryRun {
             false => self.file.display().to_string(),
         };
         let text = read(&self.file).with_context(|| format!("cannot read {name}"))?;
+        let case = unwrapped(&text);
         match self.kind {
-            Kind::Position => dry_run::position(&text),
-            Kind::Tokens => dry_run::tokens(&text),
-            Kind::Checkout => dry_run::checkout(&text),
+            Kind::Position => dry_run::position(case),
+            Kind::Tokens => dry_run::tokens(case),
+            Kind::Checkout => dry_run::checkout(case),
         }
         .with_context(|| format!("{name} is not a case to run"))
     }
+}
+
+/// The case of a scenario, which no case has a field for; else the text as it is.
+fn unwrapped(text: &str) -> &str {
+    #[derive(Deserialize)]
+    struct Scenario<'a> {
+        #[serde(borrow)]
+        case: &'a RawValue,
+    }
+    // What is derived for a struct would take a list too.
+    let scenario = text.trim_start().starts_with('{').then(|| serde_json::from_str::<Scenario<'_>>(text));
+    scenario.and_then(Result::ok).map_or(text, |scenario| scenario.case.get())
 }
 
 fn is_standard_input(file: &Path) -> bool {
@@ -76,5 +91,23 @@ fn print(answer: &str) -> std::io::Result<()> {
     match out.write_all(answer.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unwrapped;
+
+    #[test]
+    fn a_scenario_is_unwrapped_and_a_case_is_not() {
+        assert_eq!(
+            unwrapped(r#" {"why": "x", "case": {"a": 1, "a": 2}, "expect": {}}"#),
+            r#"{"a": 1, "a": 2}"#
+        );
+        for other in
+            [r#"{"participant": "pay"}"#, r#"[{"a": 1}]"#, "", "no JSON", r#"{"case": 1, "case": 2}"#]
+        {
+            assert_eq!(unwrapped(other), other);
+        }
     }
 }

@@ -178,7 +178,8 @@ impl Tokens {
 /// Users, items and orders are made by their numbers from 0 on, as the shop's batch_init does. Orders are checked out one
 /// after another; when all have been, they begin again and are answered as paid. Without --rate each checkout begins when
 /// another has ended (closed loop). With --rate checkouts begin at their own places in time and latencies count from there.
-/// At the end the credit that is gone must be the price of the units that are gone.
+/// A checkout whose answer is lost is asked for again, which pays nothing twice. At the end the credit that is gone must be the
+/// price of the units that are gone, and something must have been paid; else the exit code is 1.
 #[derive(Debug, clap::Args)]
 struct Checkout {
     #[command(flatten)]
@@ -226,6 +227,7 @@ impl Checkout {
             orders: self.orders,
             failing_percent: self.failing_percent,
             replace: self.replace,
+            gone_max: shop::GONE_MAX,
             progress: true,
         })
         .map_err(told)?;

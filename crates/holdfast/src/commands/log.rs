@@ -36,7 +36,9 @@ enum What {
     ///
     /// A message that lies in the log has an offset of its own. One that is derived (position, notifications,
     /// alarms, dead-letters) carries the offset of the first record of its frame; one of a checkout (pay, stock,
-    /// outcomes) that of the record that led to it.
+    /// outcomes) that of the record that led to it. One of outcome-offsets, with the partition as its key, says from
+    /// where the outcomes would have to be read again: the record that began the oldest checkout that is open after
+    /// that frame, or the frame's end; it is there for each frame that has outcomes.
     Read {
         /// Which topic
         topic: Topic,

@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use holdfast_api::callbacks::{CallbackMemory, Callbacks};
 use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_api::{Edge, FileBudget, Gate, RateLimit, ServeOptions, ShopAddresses, ShopCalls, tls};
-use holdfast_domain::shop::{ByTransfers, Charging, Secret, Side};
+use holdfast_domain::shop::{ByTokens, ByTransfers, Charging, Secret, Side};
 use holdfast_hub::clock::SystemClock;
 use holdfast_hub::shop::ShopDesk;
 use holdfast_hub::shop::limits::PAGE_MAX;
@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::BadInput;
-use crate::config::{ConfigOptions, Rate, Settings, ShopCharging};
+use crate::config::{ConfigOptions, Rate, Settings, ShopCharging, ShopPayee};
 
 /// Run the hub: one process with its own log files, nothing else to install. It is not replicated.
 ///
@@ -105,7 +105,7 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
         outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
     let mut delivery = settings.callbacks.options();
     set_sides(hub.handle().shop(), &settings.shop).await?;
-    set_charging(hub.handle().shop(), settings.charging).await?;
+    set_charging(hub.handle().shop(), settings.charging.as_ref()).await?;
     let for_callbacks = files.connections_out.saturating_sub(settings.shop.connections_max()).max(1);
     delivery.connections_max = delivery.connections_max.min(for_callbacks);
     let shop = ShopCalls::start(
@@ -143,6 +143,12 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
             writeln!(out, "{who} of checkouts is outside, at {uri}")?;
         }
     }
+    if let Some(charging) = &settings.charging {
+        writeln!(out, "checkouts charge {charging}")?;
+    }
+    if let Some(uri) = &settings.shop.webhook {
+        writeln!(out, "outcomes of checkouts are told to {uri}")?;
+    }
     writeln!(out, "the API is described at {scheme}://{place}/docs")?;
     writeln!(out, "listening on {scheme}://{place}")?;
     out.flush()?;
@@ -156,8 +162,9 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     let vault = hub.handle();
     let ending = async move {
         asked.await;
-        // Whoever waits for tokens would hold up the end.
+        // Whoever waits for tokens, or for a checkout, would hold up the end.
         vault.tokens().end_waiting();
+        vault.shop().end_waiting();
     };
     holdfast_api::serve(listener, router, options, ending).await;
     following.abort();
@@ -200,23 +207,33 @@ async fn set_sides(shop: &ShopDesk, addresses: &ShopAddresses) -> anyhow::Result
 }
 
 /// Has the log say what checkouts charge, if it says something else. The payment side may be outside; then it matters to nobody.
-async fn set_charging(shop: &ShopDesk, wanted: Option<ShopCharging>) -> anyhow::Result<()> {
-    let charging = match wanted {
-        None => Charging::Credit,
-        Some(ShopCharging { payee: name, currency, unit }) => {
-            let found = shop.participant(name).await.context("cannot read participants")?;
-            let payee = found.with_context(|| {
-                format!(
-                    "shop.payee: there is no participant {name}; start with shop.payment = \"inside\", create it with a \
-                     position in {currency}, and start anew"
-                )
-            })?;
-            Charging::Transfers(ByTransfers { payee, currency, unit, secret: Secret(rand::random()) })
-        }
+async fn set_charging(shop: &ShopDesk, wanted: Option<&ShopCharging>) -> anyhow::Result<()> {
+    let Some(wanted) = wanted else {
+        let how = "cannot log that checkouts charge credit (shop.payment)";
+        return shop.set_charging(Charging::Credit).await.context(how);
     };
-    shop.set_charging(charging)
-        .await
-        .context("cannot log what checkouts charge (shop.payment = \"transfers\")")
+    let (currency, secret) = (wanted.currency, Secret(rand::random()));
+    match &wanted.payee {
+        ShopPayee::Wallet { name, unit } => {
+            let by = ByTokens { wallet: name.as_str().into(), currency, unit: *unit, secret };
+            let how = format!("cannot log that checkouts charge {wanted} (shop.payment)");
+            shop.set_charging(Charging::Tokens(by)).await.context(how)
+        }
+        ShopPayee::Participant { name, unit } => {
+            let make = format!(
+                "start without shop.payment, shop.payee and shop.currency, run `holdfast participants create {name} --currency \
+                 {currency} --cap 0`, and start anew with them"
+            );
+            let found = shop.participant(*name).await.context("cannot read participants")?;
+            let payee =
+                found.with_context(|| format!("shop.payee: there is no participant {name}; {make}"))?;
+            let by = ByTransfers { payee, currency, unit: *unit, secret };
+            let how = format!(
+                "cannot log that checkouts charge {wanted}. If {name} has no position account in {currency}: {make}"
+            );
+            shop.set_charging(Charging::Transfers(by)).await.context(how)
+        }
+    }
 }
 
 /// The oldest open checkout that may still ask that side outside for something, and how many do. One that has taken already

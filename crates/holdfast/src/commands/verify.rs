@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use holdfast_domain::shop::ShopCounts;
 use holdfast_hub::store_folder;
 use holdfast_hub::verify::{Beginning, Places, Verified, verify};
 use holdfast_log::{FileSystem, RealFs};
@@ -17,7 +18,7 @@ use super::{BadInput, Output, read_log};
 const TORN: &str =
     "an unfinished or rotten last write; unless the disk rots, nobody had been told that it was done";
 
-/// Check a data directory: every frame, the audit chain, every account and token, and every file against the log.
+/// Check a data directory: every frame, the audit chain, every account, token and order, and every file against the log.
 ///
 /// The log is decided again into a scratch store, and the checkpoints, outcomes, callbacks and ids in the directory
 /// are compared with it. Nothing is changed. It may run beside a hub that is serving from the same directory.
@@ -125,6 +126,13 @@ fn in_json(verified: &Verified, served: bool) -> serde_json::Value {
         "openHolds": verified.open_holds,
         "tokens": verified.tokens,
         "tokenLocks": verified.token_locks,
+        "shop": {
+            "users": verified.shop.users,
+            "items": verified.shop.items,
+            "unpaidOrders": verified.shop.orders,
+            "openCheckouts": verified.shop.checkouts,
+            "idempotencyKeys": verified.shop.keys,
+        },
         "checkpoints": store.checkpoints,
         "ids": store.ids,
         "leftovers": store.leftovers,
@@ -174,6 +182,12 @@ fn tell(out: &mut impl Write, verified: &Verified, served: bool) -> std::io::Res
     writeln!(out, "accounts   {accounts}, recomputed from {changes} position changes")?;
     writeln!(out, "transfers  {}, of them {} open", verified.transfers, verified.open_holds)?;
     writeln!(out, "tokens     {} live, {} locks on them", verified.tokens, verified.token_locks)?;
+    let ShopCounts { users, items, orders, checkouts, keys } = verified.shop;
+    writeln!(
+        out,
+        "shop       {users} users, {items} items, {orders} orders that are not paid, {checkouts} open checkouts, {keys} \
+         idempotency keys"
+    )?;
     match store.checkpoints.as_slice() {
         [] => writeln!(out, "store      no checkpoint: the next start replays the whole log")?,
         offsets => {

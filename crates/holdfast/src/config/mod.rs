@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 pub(crate) use layers::InForce;
 use layers::{Given, PREFIX};
-pub(crate) use settings::{Rate, Settings, ShopCharging};
+pub(crate) use settings::{Rate, Settings, ShopCharging, ShopPayee};
 
 /// The options that every command with settings takes.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -1,5 +1,6 @@
 //! The settings as the program uses them.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use holdfast_hub::shop::ShopOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
 
 use super::layers::InForce;
-use super::value::{TRANSFERS, Value, read_url};
+use super::value::{TOKENS, TRANSFERS, Value, read_url};
 
 /// The keys file in the data directory, where no other is named.
 const KEYS_FILE: &str = "keys.toml";
@@ -43,12 +44,33 @@ pub(crate) struct Settings {
     pub(crate) charging: Option<ShopCharging>,
 }
 
-/// Checkouts charge positions: who is paid, and how much one of the shop's whole numbers is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Checkouts charge positions or tokens: who is paid, and how much one of the shop's whole numbers is.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShopCharging {
-    pub(crate) payee: Name,
+    pub(crate) payee: ShopPayee,
     pub(crate) currency: Currency,
-    pub(crate) unit: Amount,
+}
+
+/// As the start tells it: `positions in EUR, paid to shopfsp, 1 = 0.01`.
+impl fmt::Display for ShopCharging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let currency = self.currency;
+        match &self.payee {
+            ShopPayee::Participant { name, unit } => {
+                write!(f, "positions in {currency}, paid to {name}, 1 = {unit}")
+            }
+            ShopPayee::Wallet { name, unit } => {
+                write!(f, "tokens in {currency}, paid into the wallet '{name}', 1 = {unit}")
+            }
+        }
+    }
+}
+
+/// Who is paid for orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ShopPayee {
+    Participant { name: Name, unit: Amount },
+    Wallet { name: String, unit: u64 },
 }
 
 /// Requests per second, and at once.
@@ -158,22 +180,67 @@ impl Settings {
     }
 }
 
+/// Settings that only some ways to charge use, and what each names.
+const OF_CHARGING: [(&str, &str); 3] = [
+    ("shop.payee", "the participant that is paid"),
+    ("shop.wallet", "the wallet that is paid into"),
+    ("shop.currency", "the currency of prices"),
+];
+
+/// Refuses those that `payment` does not use, and misses those that it needs; all at once.
+fn check_charging(all: &InForce, payment: &str, needed: &[&str]) -> anyhow::Result<()> {
+    let is_set = |key: &str| !matches!(all.value(key), Value::Unset);
+    let list = |found: &[(&str, &str)]| {
+        let keys: Vec<&str> = found.iter().map(|(key, _)| *key).collect();
+        format!("{} {}", keys.join(" and "), if keys.len() == 1 { "is" } else { "are" })
+    };
+    let of = |wanted: fn(bool, bool) -> bool| {
+        OF_CHARGING.into_iter().filter(move |(key, _)| wanted(is_set(key), needed.contains(key)))
+    };
+    let unused: Vec<(&str, &str)> = of(|set, needed| set && !needed).collect();
+    if !unused.is_empty() {
+        bail!(
+            "{} set, and shop.payment, which is \"{payment}\", does not use that: take it out, or set shop.payment",
+            list(&unused)
+        );
+    }
+    let missing: Vec<(&str, &str)> = of(|set, needed| !set && needed).collect();
+    if !missing.is_empty() {
+        let meant: Vec<String> = missing.iter().map(|(key, what)| format!("{key} names {what}")).collect();
+        bail!("shop.payment is \"{payment}\", and {} not set: {}", list(&missing), meant.join(", "));
+    }
+    Ok(())
+}
+
 fn read_charging(all: &InForce) -> anyhow::Result<Option<ShopCharging>> {
-    if all.text("shop.payment") != TRANSFERS {
+    let payment = all.text("shop.payment");
+    let needed: &[&str] = match payment {
+        TRANSFERS => &["shop.payee", "shop.currency"],
+        TOKENS => &["shop.wallet", "shop.currency"],
+        _ => &[],
+    };
+    check_charging(all, payment, needed)?;
+    if needed.is_empty() {
         return Ok(None);
     }
-    let text = |key: &str| match all.value(key) {
-        Value::Unset => bail!("shop.payment is {TRANSFERS}, and {key} is not set: it says who is paid"),
-        _ => Ok(all.text(key).to_owned()),
-    };
-    let payee = text("shop.payee")?;
-    let Some(payee) = Name::new(&payee) else { bail!("shop.payee: '{payee}' is not a participant's name") };
-    let currency = text("shop.currency")?.parse().context("shop.currency")?;
+    let currency = all.text("shop.currency").parse().context("shop.currency")?;
     let unit: Amount = all.text("shop.unit").parse().context("shop.unit")?;
     if unit <= Amount::ZERO {
         bail!("shop.unit must be worth more than zero");
     }
-    Ok(Some(ShopCharging { payee, currency, unit }))
+    let payee = if payment == TOKENS {
+        let name = all.text("shop.wallet").to_owned();
+        holdfast_tokens::check_name("the shop's wallet", &name).context("shop.wallet")?;
+        let Some(unit) = unit.whole_units() else {
+            bail!("shop.unit: {unit} is not a whole number, and shop.payment is {TOKENS}: tokens are whole");
+        };
+        ShopPayee::Wallet { name, unit }
+    } else {
+        let name = all.text("shop.payee");
+        let Some(name) = Name::new(name) else { bail!("shop.payee: '{name}' is not a participant's name") };
+        ShopPayee::Participant { name, unit }
+    };
+    Ok(Some(ShopCharging { payee, currency }))
 }
 
 fn read_indexes(list: &str) -> anyhow::Result<TokenIndexes> {
@@ -268,18 +335,61 @@ mod tests {
         let transfers = ("shop.payment", "transfers");
         let (payee, currency) = (("shop.payee", "shopfsp"), ("shop.currency", "EUR"));
         let settings = read(&[transfers, payee, currency, ("shop.unit", "0.01")]).unwrap();
+        let name = Name::new("shopfsp").unwrap();
+        let paid = ShopPayee::Participant { name, unit: Amount(100) };
         let charging = settings.charging.unwrap();
-        assert_eq!((charging.payee.as_str(), charging.unit), ("shopfsp", Amount(100)));
+        assert_eq!(charging.to_string(), "positions in EUR, paid to shopfsp, 1 = 0.01");
+        assert_eq!(charging.payee, paid);
         assert_eq!(settings.shop, ShopAddresses::default(), "nobody is called");
-        assert!(read(&[payee, currency]).unwrap().charging.is_none());
         let why = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
         assert!(why(&[transfers, currency]).contains("shop.payee is not set"));
         assert!(why(&[transfers, payee]).contains("shop.currency is not set"));
+        assert_eq!(
+            why(&[transfers]),
+            "shop.payment is \"transfers\", and shop.payee and shop.currency are not set: shop.payee names the participant that \
+             is paid, shop.currency names the currency of prices"
+        );
         assert!(why(&[transfers, payee, ("shop.currency", "euro")]).contains("shop.currency"));
         assert!(why(&[transfers, ("shop.payee", "?"), currency]).contains("shop.payee"));
         for unit in ["0", "-1", "0.00001", "x"] {
             assert!(why(&[transfers, payee, currency, ("shop.unit", unit)]).contains("shop.unit"), "{unit}");
         }
+    }
+
+    #[test]
+    fn who_charges_tokens_says_whose_wallet_is_paid() {
+        let (tokens, currency) = (("shop.payment", "tokens"), ("shop.currency", "EUR"));
+        let wallet = ("shop.wallet", "the shop");
+        let paid = |unit| ShopPayee::Wallet { name: "the shop".to_owned(), unit };
+        let settings = read(&[tokens, wallet, currency]).unwrap();
+        assert_eq!(settings.charging.unwrap().payee, paid(1));
+        assert_eq!(settings.shop, ShopAddresses::default(), "nobody is called");
+        let settings = read(&[tokens, wallet, currency, ("shop.unit", "100")]).unwrap();
+        assert_eq!(settings.charging.unwrap().payee, paid(100));
+        let why = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
+        assert!(why(&[tokens, currency]).contains("shop.wallet is not set"));
+        assert!(why(&[tokens, wallet]).contains("shop.currency is not set"));
+        for unit in ["0", "-1", "0.5", "x"] {
+            assert!(why(&[tokens, wallet, currency, ("shop.unit", unit)]).contains("shop.unit"), "{unit}");
+        }
+    }
+
+    /// A file that says who is paid and charges something else is not what somebody meant.
+    #[test]
+    fn what_the_payment_does_not_use_is_refused() {
+        let (payee, wallet) = (("shop.payee", "shopfsp"), ("shop.wallet", "the shop"));
+        let currency = ("shop.currency", "EUR");
+        let why = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
+        assert!(
+            why(&[payee, currency]).starts_with("shop.payee and shop.currency are set, and shop.payment")
+        );
+        assert!(why(&[wallet]).starts_with("shop.wallet is set, and shop.payment, which is \"inside\""));
+        let tokens = ("shop.payment", "tokens");
+        assert!(why(&[tokens, payee, wallet, currency]).starts_with("shop.payee is set"));
+        assert!(
+            why(&[("shop.payment", "transfers"), payee, wallet, currency]).contains("shop.wallet is set")
+        );
+        assert!(why(&[("shop.payment", "http://bank.example/"), currency]).contains("shop.currency is set"));
     }
 
     #[test]

@@ -82,7 +82,7 @@ const BYTES_CEILING: u64 = 1 << 40;
 const COUNT_CEILING: u64 = 1 << 30;
 
 /// All settings. Those without a table come first, as TOML wants it.
-pub(crate) static SETTINGS: [Setting; 39] = [
+pub(crate) static SETTINGS: [Setting; 40] = [
     text(
         "listen",
         Kind::Address,
@@ -261,18 +261,19 @@ pub(crate) static SETTINGS: [Setting; 39] = [
         "shop.payment",
         Kind::Payment,
         INSIDE,
-        "Who charges: `inside`, the hub itself, the credit of the shop's users; `transfers`, the hub itself, positions of participants (then shop.payee and shop.currency say who is paid); or the http or https URL of a payment provider that is asked. How callbacks are tried (callbacks.timeout_ms and the pauses) holds for it too.",
+        "Who charges: `inside`, the hub itself, the credit of the shop's users; `transfers`, the hub itself, positions of participants (then shop.payee and shop.currency say who is paid); `tokens`, the hub itself, the wallets of the shop's users (then shop.wallet and shop.currency say who is paid); or the http or https URL of a payment provider that is asked. How callbacks are tried (callbacks.timeout_ms and the pauses) holds for it too.",
     ),
     text_or_none(
         "shop.payee",
         "The participant that is paid, if shop.payment is `transfers`. It must be there, with a position account in shop.currency.",
     ),
-    text_or_none("shop.currency", "The currency of prices, if shop.payment is `transfers`."),
+    text_or_none("shop.wallet", "The wallet that is paid into, if shop.payment is `tokens`."),
+    text_or_none("shop.currency", "The currency of prices, if shop.payment is `transfers` or `tokens`."),
     text(
         "shop.unit",
         Kind::Text,
         "1",
-        "What one of the shop's whole numbers is worth in shop.currency: 0.01 where prices are cents.",
+        "What one of the shop's whole numbers is worth in shop.currency: 0.01 where prices are cents. A whole number where tokens pay.",
     ),
     text(
         "shop.stock",

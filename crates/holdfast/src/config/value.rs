@@ -9,6 +9,8 @@ use hyper::Uri;
 pub(super) const INSIDE: &str = "inside";
 /// Says of the payment side that it is inside and charges positions.
 pub(super) const TRANSFERS: &str = "transfers";
+/// Tokens are charged.
+pub(super) const TOKENS: &str = "tokens";
 const URL_WORDS: &str = "an http or https URL without a password, such as http://127.0.0.1:8000/steps";
 
 /// Where a URL leads, if it is one that can be called. One with a password would be shown to whoever sees the settings, and the
@@ -65,7 +67,7 @@ pub(crate) enum Kind {
     Url,
     /// [`INSIDE`], or where somebody is called.
     InsideOrUrl,
-    /// The same, or [`TRANSFERS`].
+    /// The same, or [`TRANSFERS`] or [`TOKENS`].
     Payment,
     /// One of these words.
     Choice(&'static [&'static str]),
@@ -111,7 +113,7 @@ impl Kind {
             (Kind::Url, Value::Text(text)) => read_url(text).is_some(),
             (Kind::InsideOrUrl, Value::Text(text)) => text == INSIDE || read_url(text).is_some(),
             (Kind::Payment, Value::Text(text)) => {
-                [INSIDE, TRANSFERS].contains(&text.as_str()) || read_url(text).is_some()
+                [INSIDE, TRANSFERS, TOKENS].contains(&text.as_str()) || read_url(text).is_some()
             }
             (Kind::Choice(words), Value::Text(text)) => words.contains(&text.as_str()),
             (Kind::Number { min, max }, Value::Number(number)) => (min..=max).contains(number),
@@ -129,7 +131,7 @@ impl Kind {
             Kind::Address => "an address with a port, such as 127.0.0.1:4000".to_owned(),
             Kind::Url => URL_WORDS.to_owned(),
             Kind::InsideOrUrl => format!("{INSIDE}, or {URL_WORDS}"),
-            Kind::Payment => format!("{INSIDE}, {TRANSFERS}, or {URL_WORDS}"),
+            Kind::Payment => format!("{INSIDE}, {TRANSFERS}, {TOKENS}, or {URL_WORDS}"),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::Number { min, max: u64::MAX } => format!("a whole number from {min}"),
             Kind::Number { min, max } => format!("a whole number from {min} to {max}"),
@@ -155,6 +157,8 @@ mod tests {
             assert!(Kind::Url.read(bad).is_err() && Kind::InsideOrUrl.read(bad).is_err(), "{bad}");
         }
         assert!(Kind::InsideOrUrl.read(INSIDE).is_ok() && Kind::Url.read(INSIDE).is_err());
-        assert!(Kind::Payment.read(TRANSFERS).is_ok() && Kind::InsideOrUrl.read(TRANSFERS).is_err());
+        for own in [TRANSFERS, TOKENS] {
+            assert!(Kind::Payment.read(own).is_ok() && Kind::InsideOrUrl.read(own).is_err());
+        }
     }
 }

@@ -7,6 +7,7 @@ use holdfast_domain::shop::{
     Charging, CheckoutAnswer, CheckoutOrder, ItemRow, OrderRow, Said, ShopCommand, ShopOutcome, Sides, Topic,
     UserRow,
 };
+use holdfast_domain::tokens::TokenId;
 use holdfast_store::Store;
 use serde_json::{Value, json};
 
@@ -61,12 +62,19 @@ fn asked(command: &ShopCommand) -> Value {
         ShopCommand::TakeStock { item, amount } => {
             json!({"action": "takeStock", "itemId": item.as_str(), "amount": amount.get()})
         }
-        ShopCommand::Checkout(CheckoutOrder { order, deadline_ms, key }) => json!({
-            "action": "checkout",
-            "orderId": order.as_str(),
-            "deadlineMs": deadline_ms,
-            "idempotencyKey": key.as_ref().map(|key| &*key.key),
-        }),
+        ShopCommand::Checkout(CheckoutOrder { order, deadline_ms, key, chosen }) => {
+            let mut shown = json!({
+                "action": "checkout",
+                "orderId": order.as_str(),
+                "deadlineMs": deadline_ms,
+                "idempotencyKey": key.as_ref().map(|key| &*key.key),
+            });
+            if let Some(chosen) = chosen {
+                let ids: Vec<&str> = chosen.ids.iter().map(TokenId::as_str).collect();
+                shown["tokens"] = json!({"spender": &*chosen.spender, "ids": ids});
+            }
+            shown
+        }
         ShopCommand::Answer { key, side, said } => json!({
             "action": "answer",
             "orderId": key.order_id.as_str(),
@@ -96,6 +104,11 @@ fn charging(charging: &Charging) -> Value {
         Charging::Credit => json!("credit"),
         Charging::Transfers(by) => json!({
             "payee": by.payee.0,
+            "currency": by.currency.to_string(),
+            "unit": by.unit.to_string(),
+        }),
+        Charging::Tokens(by) => json!({
+            "wallet": &*by.wallet,
             "currency": by.currency.to_string(),
             "unit": by.unit.to_string(),
         }),
@@ -190,7 +203,7 @@ mod tests {
         ];
         let effects = frame(&mut store, 0, made);
         assert_eq!(outcome_offset(&effects, 4, &store), None);
-        let checkout = CheckoutOrder { order: "o".parse().unwrap(), deadline_ms: 9, key: None };
+        let checkout = CheckoutOrder { order: "o".parse().unwrap(), deadline_ms: 9, key: None, chosen: None };
         let command = ShopCommand::Checkout(checkout);
         let outside = ShopCommand::SetOutside { outside: Sides::BOTH };
         let effects = frame(&mut store, 4, vec![command.clone(), outside]);

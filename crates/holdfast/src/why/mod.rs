@@ -6,6 +6,7 @@
 //! `tell` turns it into sentences.
 
 mod calls;
+mod checkout;
 mod position;
 mod tell;
 #[cfg(test)]
@@ -124,7 +125,14 @@ pub(crate) enum Asked {
         by: String,
     },
     /// A command of the shop, which charges by transfers.
-    Checkout,
+    Checkout {
+        /// In words, up to the order's name.
+        #[serde(skip)]
+        what: &'static str,
+        order: String,
+        /// Which try of it.
+        tr: Option<u32>,
+    },
 }
 
 /// Why it went as it did.
@@ -169,8 +177,16 @@ pub(crate) enum Because {
     NotAParty,
     /// A party asked and was told.
     Asked,
-    /// A checkout of the shop moved it: it charges, settles, or gives up.
-    Charged,
+    /// Both sides of a checkout have taken: it is fulfilled, and the order is paid.
+    OrderPaid,
+    /// The checkout failed, and what was reserved is given back. Its order and try, where the command does not name them.
+    OrderFailed {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        order: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tr: Option<u32>,
+        why: Option<&'static str>,
+    },
     /// None of the above: the position step refused a message that fitted nowhere (2001).
     OutOfPlace,
 }

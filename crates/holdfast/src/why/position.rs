@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use holdfast_domain::effects::{Outcome, PositionChange, Step};
+use holdfast_domain::effects::{PositionChange, Step};
 use holdfast_domain::ids::{TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Account;
@@ -88,20 +88,24 @@ pub(crate) struct Neighbour {
 }
 
 /// The step of transfer `no` on `account`, which is as it stood before the sub-batch; `settlement` likewise.
-/// `None` if the sub-batch did not bring the transfer through the position step.
+/// `moved` is the place of the transfer's change of state, `met` the position that a refused one met, where that is known
+/// better than from its neighbours.
 pub(super) fn position_step(
     no: TransferNo,
     amount: Amount,
     account: &Account,
     settlement: Balance,
     step: &Step<'_>,
-    outcome: &Outcome,
+    (moved, met): (usize, Option<Balance>),
     after: &impl View,
-) -> Option<PositionStep> {
-    let moved = step.state_changes.iter().rposition(|row| row.transfer == no)?;
+) -> PositionStep {
     let on_account: Vec<&PositionChange> =
         step.position_changes.iter().filter(|row| row.account == account.id).collect();
-    let own = on_account.iter().position(|row| row.transfer == no);
+    let is_prepare =
+        matches!(step.state_changes[moved].state, TransferState::Reserved | TransferState::AbortedRejected);
+    // A checkout may reserve and give back in one step.
+    let mut own = on_account.iter().enumerate().filter(|(_, row)| row.transfer == no).map(|(at, _)| at);
+    let own = if is_prepare { own.next() } else { own.next_back() };
     let (earlier, later, before) = match own {
         Some(at) => {
             let row = on_account[at];
@@ -115,17 +119,16 @@ pub(super) fn position_step(
                 .map(|row| row.transfer)
                 .collect();
             let earlier = on_account.iter().take_while(|row| done.contains(&row.transfer)).count();
-            (&on_account[..earlier], on_account.len() - earlier, outcome.value)
+            let running = on_account[..earlier].last().map_or(account.value, |row| row.value);
+            (&on_account[..earlier], on_account.len() - earlier, met.unwrap_or(running))
         }
     };
-    let is_prepare =
-        matches!(step.state_changes[moved].state, TransferState::Reserved | TransferState::AbortedRejected);
     let neighbour = |row: &&PositionChange| Neighbour {
         transfer_id: after.transfer_numbered(row.transfer).map(|transfer| transfer.id),
         change: row.change,
         value: row.value,
     };
-    Some(PositionStep {
+    PositionStep {
         participant: name_of(after, account.participant),
         account: account.id.0,
         at_batch_start: account.value,
@@ -135,7 +138,7 @@ pub(super) fn position_step(
         earlier_in_batch: earlier.len(),
         earlier: earlier[earlier.len().saturating_sub(NEIGHBOURS_MAX)..].iter().map(neighbour).collect(),
         later_in_batch: later,
-    })
+    }
 }
 
 /// Whether the position step writes this state, and not the steps before it.

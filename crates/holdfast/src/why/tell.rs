@@ -146,7 +146,24 @@ impl Event {
             Because::NotReserved => "it was not RESERVED; nothing changed".to_owned(),
             Because::NotAParty => "the one who asked is no party to it and was told nothing of it".to_owned(),
             Because::Asked => "a party asked where it stands".to_owned(),
-            Because::Charged => "an order is paid for by it, and it goes as the checkout goes".to_owned(),
+            Because::OrderPaid => {
+                format!("both sides have taken, so it is fulfilled and the order is paid; {}", position())
+            }
+            Because::OrderFailed { order, tr, why } => {
+                let which = match (order, tr) {
+                    (Some(order), Some(tr)) => format!("try {tr} of order {order}"),
+                    _ => "the checkout".to_owned(),
+                };
+                let why = match why {
+                    Some("pay") => " (the payment was refused)",
+                    Some("stock") => " (the stock was refused)",
+                    Some("both") => " (payment and stock were refused)",
+                    Some("cancelled") => " (it was cancelled)",
+                    Some("deadline") => " (its deadline passed)",
+                    _ => "",
+                };
+                format!("{which} failed{why}, and what it reserved is given back; {}", position())
+            }
             Because::OutOfPlace => "the message fitted nowhere; nothing changed".to_owned(),
         }
     }
@@ -185,7 +202,8 @@ impl Asked {
             Asked::Abort { by, payee_error } => format!("abort by {by} with {payee_error}"),
             Asked::Expire { .. } => "expiry".to_owned(),
             Asked::Lookup { by } => format!("question by {by}"),
-            Asked::Checkout => "checkout of the shop".to_owned(),
+            Asked::Checkout { what, order, tr: Some(tr) } => format!("{what} order {order}, try {tr}"),
+            Asked::Checkout { what, order, tr: None } => format!("{what} order {order}"),
         }
     }
 }

@@ -7,6 +7,10 @@ use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferI
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::shop::{
+    ByTransfers, Charging, CheckoutOrder, Said, Secret, ShopCommand, Side, Sides, TrNum, TryKey, Whole,
+};
+use holdfast_domain::view::View;
 use holdfast_hub::Core;
 use holdfast_store::MemoryStore;
 use sha2::{Digest, Sha256};
@@ -364,4 +368,93 @@ fn an_open_one_says_who_may_end_it_and_the_data_is_json() {
     assert_eq!(json["events"][0]["because"], "withinLimits");
     assert_eq!(json["events"][0]["position"]["limits"]["netDebitCap"], "100");
     assert_eq!(json["events"][0]["told"][0]["to"], "payee");
+}
+
+/// A shop that charges positions: `payee` is paid, an order of `payer` costs 5, and there are so many of its item.
+fn checkouts(watched: u128, cap: i64, stock: u64, outside: Sides) -> World {
+    let mut world = World::new(watched, cap, 100);
+    let number = |number| Whole::new(number).unwrap();
+    let (order, item): (holdfast_domain::shop::OrderId, holdfast_domain::shop::ItemId) =
+        ("o1".parse().unwrap(), "i1".parse().unwrap());
+    let by = ByTransfers { payee: PAYEE, currency: usd(), unit: units(1), secret: Secret([9; 32]) };
+    for command in [
+        ShopCommand::SetCharging { charging: Charging::Transfers(by) },
+        ShopCommand::SetOutside { outside },
+        ShopCommand::CreateItem { id: item.clone(), stock: number(stock), price: number(5) },
+        ShopCommand::CreateOrder { id: order.clone(), user: "payer".parse().unwrap() },
+        ShopCommand::AddItem { order: order.clone(), item, quantity: number(1) },
+        ShopCommand::Checkout(CheckoutOrder { order, deadline_ms: 1_000, key: None, chosen: None }),
+    ] {
+        world.frame(&[Command::Shop(Box::new(command))]);
+    }
+    world
+}
+
+/// The same world with an eye on the transfer that its checkout made, which is known only then.
+fn paid_for(cap: i64, stock: u64, outside: Sides) -> World {
+    let made = checkouts(0, cap, stock, outside);
+    let made = made.core.store().transfer_numbered(holdfast_domain::ids::TransferNo(0)).unwrap().id;
+    checkouts(made.0, cap, stock, outside)
+}
+
+#[test]
+fn a_checkout_that_pays_tells_both_positions() {
+    let story = paid_for(6, 1, Sides::NONE).story();
+    assert_eq!(
+        reasons(&story),
+        [(Some("RESERVED"), None, &Because::WithinLimits), (Some("COMMITTED"), None, &Because::OrderPaid)]
+    );
+    let told: Vec<String> = story.events.iter().map(Event::sentence).collect();
+    assert_eq!(
+        told,
+        [
+            "checkout of order o1, try 1 → RESERVED: the position was 0, 0 + 5 = 5 is within the cover of 100 and the cap of 6.",
+            "checkout of order o1, try 1 → COMMITTED: both sides have taken, so it is fulfilled and the order is paid; the \
+             position of payee was 0, 0 - 5 = -5.",
+        ]
+    );
+    let json = serde_json::to_value(&story).unwrap();
+    assert_eq!((&json["events"][0]["order"], &json["events"][0]["tr"]), (&"o1".into(), &1.into()));
+}
+
+#[test]
+fn a_checkout_that_is_refused_tells_the_limit_that_refused_it() {
+    let story = paid_for(4, 1, Sides::NONE).story();
+    assert_eq!(reasons(&story), [(Some("ABORTED_REJECTED"), Some(4200), &Because::OverCap)]);
+    let (event, said) = (last(&story), last(&story).sentence());
+    assert!(
+        said.contains("order o1, try 1") && said.contains("the cap is 4, the position was 0, 0 + 5 > 4"),
+        "{said}"
+    );
+    assert!(event.details().iter().any(|line| line.starts_with("Limits at that instant")), "{event:?}");
+}
+
+#[test]
+fn a_checkout_that_gives_back_says_why() {
+    let story = paid_for(100, 0, Sides::NONE).story();
+    let failed = Because::OrderFailed { order: None, tr: None, why: Some("stock") };
+    assert_eq!(reasons(&story)[1], (Some("ABORTED_ERROR"), Some(5103), &failed));
+    let said = last(&story).sentence();
+    assert!(said.contains("failed (the stock was refused)") && said.contains("5 - 5 = 0"), "{said}");
+}
+
+#[test]
+fn a_checkout_that_waits_is_ended_by_an_answer_or_by_its_deadline() {
+    let outside = Sides { stock: true, ..Sides::NONE };
+    let mut world = paid_for(100, 0, outside);
+    let key = TryKey { order_id: "o1".parse().unwrap(), tr_num: TrNum::try_from(1).unwrap() };
+    world.now += 500;
+    let answer = ShopCommand::Answer { key, side: Side::Stock, said: Said::Taken };
+    world.frame(&[Command::Shop(Box::new(answer))]);
+    let said = last(&world.story()).sentence();
+    assert!(said.starts_with("answer of the stock side about order o1, try 1 → COMMITTED"), "{said}");
+
+    let mut world = paid_for(100, 0, outside);
+    world.now += 1_001;
+    world.frame(&[Command::Expire(Expire { holds_max: 100 })]);
+    let said = last(&world.story()).sentence();
+    assert!(
+        said.starts_with("expiry → ABORTED_ERROR 5103: try 1 of order o1 failed (its deadline passed), and what it reserved"),
+        "{said}"
+    );
 }

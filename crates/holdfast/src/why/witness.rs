@@ -16,8 +16,11 @@ use holdfast_log::FrameHeader;
 use holdfast_store::MemoryStore;
 
 use super::position::position_step;
-use super::{Asked, Because, Difference, Event, FrameAt, PositionStep, Story, Subject, Told};
+use super::{Asked, Because, Difference, Event, FrameAt, PositionStep, Story, Subject, Told, checkout};
 use crate::log_view::time;
+
+/// The order and the try that it pays for.
+type PaysFor = (String, Option<u32>);
 
 /// Remembers what concerned one transfer.
 pub(crate) struct Witness {
@@ -26,12 +29,13 @@ pub(crate) struct Witness {
     condition: Option<[u8; 32]>,
     /// Every account as it stood before the sub-batch that comes next.
     accounts: HashMap<AccountId, Account>,
+    pays_for: Option<PaysFor>,
     events: Vec<Event>,
 }
 
 impl Witness {
     pub(crate) fn of(id: TransferId) -> Witness {
-        Witness { id, condition: None, accounts: HashMap::new(), events: Vec::new() }
+        Witness { id, condition: None, accounts: HashMap::new(), pays_for: None, events: Vec::new() }
     }
 
     /// Takes in a frame that `core` has just been moved over.
@@ -67,7 +71,7 @@ impl Witness {
                 };
                 let (state, code) = match command {
                     // The outcome of an expiry is about all that it ended.
-                    Command::Expire(_) | Command::Shop(_) => ended_by(&step, known),
+                    Command::Expire(_) => ended_by(&step, known),
                     _ => (outcome.state, outcome.code.map(|code| code.number())),
                 };
                 let calls = callbacks(commands, effects, core.store());
@@ -75,6 +79,14 @@ impl Witness {
                     call.origin as usize == at && call.transfer == self.id
                 };
                 let told = calls.iter().filter(about).map(|call| Told::of(call, offset, core)).collect();
+                if let (Command::Shop(_), Some(known)) = (command, known) {
+                    let (place, before) = ((header.time_ms, offset, frame), self.events.len());
+                    self.paid_for(place, asked(command, outcome, core.store()), outcome, known, &step, core);
+                    if let Some(event) = self.events[before..].last_mut() {
+                        event.told = told;
+                    }
+                    continue;
+                }
                 self.events.push(Event {
                     at: header.time_ms,
                     offset,
@@ -85,20 +97,49 @@ impl Witness {
                     because: because(
                         command,
                         outcome,
-                        (known, self.condition),
+                        (known, self.condition, self.pays_for.as_ref()),
                         &step,
                         header.time_ms,
                         core.store(),
                     ),
-                    // A checkout may move both positions in one step.
-                    position: known
-                        .filter(|_| !matches!(command, Command::Shop(_)))
-                        .and_then(|known| self.position(known, &step, outcome, core.store())),
+                    position: known.and_then(|known| {
+                        let moved = step.state_changes.iter().rposition(|row| row.transfer == known.no)?;
+                        self.position(known, &step, (moved, Some(outcome.value)), core.store())
+                    }),
                     told,
                 });
             }
             self.remember(&step);
             first = end;
+        }
+    }
+
+    /// What a command of the shop did to it, each change for itself.
+    fn paid_for(
+        &mut self,
+        (at, offset, frame): (Millis, u64, FrameAt),
+        asked: Asked,
+        outcome: &Outcome,
+        known: &Transfer,
+        step: &Step<'_>,
+        core: &Core<MemoryStore>,
+    ) {
+        if let Asked::Checkout { order, tr, .. } = &asked {
+            self.pays_for.get_or_insert_with(|| (order.clone(), *tr));
+        }
+        for (moved, row) in checkout::moves(known.no, step) {
+            let position = self.position(known, step, (moved, None), core.store());
+            self.events.push(Event {
+                at,
+                offset,
+                frame,
+                asked: asked.clone(),
+                state: Some(row.state.name()),
+                error_code: code_at(step, moved),
+                because: checkout::because(row, outcome),
+                position,
+                told: Vec::new(),
+            });
         }
     }
 
@@ -115,18 +156,17 @@ impl Witness {
         &self,
         known: &Transfer,
         step: &Step<'_>,
-        outcome: &Outcome,
+        (moved, met): (usize, Option<Balance>),
         after: &MemoryStore,
     ) -> Option<PositionStep> {
-        let last = step.state_changes.iter().rfind(|row| row.transfer == known.no)?;
-        let account = match last.state {
+        let account = match step.state_changes[moved].state {
             TransferState::Committed => known.payee_account,
             TransferState::Invalid | TransferState::ExpiredPrepared => None,
             _ => known.payer_account,
         };
         let account = self.accounts.get(&account?)?;
         let settlement = self.accounts.get(&account.settlement()).map_or(Balance::ZERO, |row| row.value);
-        position_step(known.no, known.amount, account, settlement, step, outcome, after)
+        Some(position_step(known.no, known.amount, account, settlement, step, (moved, met), after))
     }
 
     /// The story so far.
@@ -171,8 +211,15 @@ fn concerns(command: &Command, id: TransferId, known: Option<&Transfer>, step: &
 }
 
 fn ended_by(step: &Step<'_>, known: Option<&Transfer>) -> (Option<TransferState>, Option<u16>) {
-    let last = known.and_then(|known| step.state_changes.iter().rfind(|row| row.transfer == known.no));
-    last.map_or((None, None), |row| (Some(row.state), row.code.map(|code| code.number())))
+    let last = known.and_then(|known| step.state_changes.iter().rposition(|row| row.transfer == known.no));
+    last.map_or((None, None), |at| (Some(step.state_changes[at].state), code_at(step, at)))
+}
+
+/// The code of an end stands on the change to it, or on the one before that took the message in.
+fn code_at(step: &Step<'_>, moved: usize) -> Option<u16> {
+    let rows = &step.state_changes[..=moved];
+    let of_transfer = rows.iter().rev().filter(|row| row.transfer == rows[moved].transfer);
+    of_transfer.take(2).find_map(|row| row.code).map(|code| code.number())
 }
 
 fn asked(command: &Command, outcome: &Outcome, state: &impl View) -> Asked {
@@ -192,7 +239,7 @@ fn asked(command: &Command, outcome: &Outcome, state: &impl View) -> Asked {
         },
         Command::Abort(abort) => Asked::Abort { by: name(abort.source), payee_error: abort.code },
         Command::Lookup(lookup) => Asked::Lookup { by: name(lookup.source) },
-        Command::Shop(_) => Asked::Checkout,
+        Command::Shop(shop) => checkout::asked(shop, outcome),
         Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => {
             Asked::Expire { holds_ended: outcome.subject }
         }
@@ -204,7 +251,7 @@ fn asked(command: &Command, outcome: &Outcome, state: &impl View) -> Asked {
 fn because(
     command: &Command,
     outcome: &Outcome,
-    (known, condition): (Option<&Transfer>, Option<[u8; 32]>),
+    (known, condition, pays_for): (Option<&Transfer>, Option<[u8; 32]>, Option<&PaysFor>),
     step: &Step<'_>,
     now: Millis,
     state: &impl View,
@@ -221,11 +268,10 @@ fn because(
         };
         return Because::WrongSender { only };
     }
-    let by_shop = matches!(command, Command::Shop(_))
-        || matches!(command, Command::Expire(_))
-            && ended_by(step, known).0 == Some(TransferState::AbortedError);
-    if by_shop {
-        return Because::Charged;
+    // An expiry aborts nothing but what a checkout reserved whose deadline has passed.
+    if matches!(command, Command::Expire(_)) && ended_by(step, known).0 == Some(TransferState::AbortedError) {
+        let (order, tr) = pays_for.cloned().map_or((None, None), |(order, tr)| (Some(order), tr));
+        return Because::OrderFailed { order, tr, why: Some("deadline") };
     }
     let Some(known) = known.filter(|_| outcome.state.is_some() || matches!(command, Command::Expire(_)))
     else {

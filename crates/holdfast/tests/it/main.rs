@@ -22,6 +22,7 @@ mod openapi;
 mod overload;
 mod serve;
 mod shop;
+mod shop_tokens;
 mod shop_transfers;
 mod support;
 mod tls;

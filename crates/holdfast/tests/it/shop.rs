@@ -480,6 +480,42 @@ fn load_checkout_counts_each_end_in_both_loops() {
     assert_eq!((count(&report, "paid"), count(&report, "paidBefore")), (400, 200), "{report}");
     assert!(report["seconds"].as_f64() > Some(0.29), "{report}");
     server.stop();
+    let shop = &verify(folder.path())["shop"];
+    assert_eq!(
+        (&shop["users"], &shop["items"], &shop["openCheckouts"]),
+        (&json!(100), &json!(100), &json!(0))
+    );
+}
+
+/// The load waits for the hub to come back, asks again for what was lost, and the books balance.
+#[test]
+fn load_checkout_goes_on_with_a_hub_that_was_killed() {
+    let folder = folder();
+    let server = Server::start(folder.path(), any_port());
+    let address = server.address;
+    let url = format!("http://{address}");
+    let report = std::thread::scope(|scope| {
+        let sizes = ["--users", "100", "--items", "100", "--orders", "50000", "--seconds", "3"];
+        let common = ["load", "checkout", "--url", &url, "--output", "json"];
+        let load = scope.spawn(move || json_of(&[&common[..], &sizes].concat()));
+        let is_paying = || {
+            let metrics = exchange(&server, "GET", "/metrics", "", b"").body;
+            let paid = metrics.lines().find_map(|line| {
+                line.strip_prefix("holdfast_checkout_decisions_total{verdict=\"paid\"} ")?.parse().ok()
+            });
+            paid.is_some_and(|paid: u64| paid > 500)
+        };
+        while !is_paying() {
+            std::thread::yield_now();
+        }
+        server.kill();
+        let server = Server::start(folder.path(), address);
+        let report = load.join().expect("the load ends");
+        server.stop();
+        report
+    });
+    assert_eq!((&report["trouble"], &report["errors"]), (&Value::Null, &json!({})), "{report}");
+    assert!(report["repeats"].as_u64() > Some(0), "{report}");
     verify(folder.path());
 }
 

@@ -97,6 +97,10 @@ async fn a_payee_that_is_not_there_keeps_the_hub_from_starting() {
         let output = command.env("HOLDFAST_SHOP_CURRENCY", currency).output().unwrap();
         let why = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && why.contains(said), "{why}");
+        assert!(
+            why.contains(&format!("`holdfast participants create {payee} --currency {currency} --cap 0`")),
+            "{why}"
+        );
     }
     Server::start(folder.path(), any_port()).stop();
 }

@@ -68,7 +68,7 @@ fn transfers_are_listed_page_by_page() {
     ] {
         let refused = get(&server, &format!("/hub/{query}"));
         assert_eq!(refused.refusal(), (400, "3101".to_owned()), "{query}");
-        let expected = format!("Malformed syntax - foo is not a filter here; there are {there_are}");
+        let expected = format!("Malformed syntax - foo is not a parameter here; there are {there_are}");
         assert_eq!(refused.description(), expected);
     }
     server.stop();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -384,6 +384,39 @@ fn a_side_does_not_turn_inside_while_checkouts_wait_for_it() {
     let (status, failed) = shop.checkout(&order);
     assert_eq!((status, &failed["why"]), (402, &json!("stock")), "the hub itself has none: {failed}");
     shop.close();
+}
+
+/// A caller that waits for a checkout does not hold up the end: it is told where the checkout stands.
+#[test]
+fn who_waits_for_a_silent_warehouse_does_not_hold_up_the_end() {
+    let data = folder();
+    let (tell, asked) = channel();
+    let tell = Mutex::new(tell);
+    let address = listen(move |incoming| {
+        // Nobody listens once the test is over.
+        let _ = tell.lock().unwrap().send(());
+        // It has heard, and will answer later.
+        incoming.answer(202, &json!({}));
+    });
+    let mut command = Server::command(data.path(), any_port());
+    command.args(["--set", &format!("shop.stock=http://{address}/steps")]);
+    let server = Server::launch(&mut command);
+    let post = |path: &str| exchange(&server, "POST", path, "", b"");
+    let user = post("/payment/create_user").json()["user_id"].as_str().unwrap().to_owned();
+    let order = post(&format!("/orders/create/{user}")).json()["order_id"].as_str().unwrap().to_owned();
+    let item = post("/stock/item/create/0").json()["item_id"].as_str().unwrap().to_owned();
+    post(&format!("/orders/addItem/{order}/{item}/1"));
+    let path = format!("/shop/orders/checkout/{order}?deadlineMs=60000&waitMs=60000");
+    let place = server.address;
+    let waiting = std::thread::spawn(move || call(place, "POST", &path, ""));
+    asked.recv_timeout(PATIENCE).expect("the warehouse is asked");
+    let started = Instant::now();
+    server.stop();
+    let took = started.elapsed();
+    // Half of what the end would wait for answers under way.
+    assert!(took < Duration::from_secs(5), "it ended after {took:?}");
+    let (status, said) = waiting.join().unwrap().expect("the caller is answered");
+    assert_eq!((status, &said["state"], &said["waitsFor"]), (504, &json!("pending"), &json!(["stock"])));
 }
 
 #[test]

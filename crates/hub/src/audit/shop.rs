@@ -9,6 +9,7 @@ use holdfast_domain::shop::{
     Charging, CheckoutRow, ItemId, OrderId, OrderRow, OrderState, ShopCommand, ShopEffect, SideBranch, Sides,
     UserId, Whole,
 };
+use holdfast_domain::tokens::TokenEffect;
 use holdfast_domain::transfers::TransferState;
 use holdfast_store::Store;
 
@@ -38,12 +39,12 @@ struct Known {
     state: OrderState,
 }
 
-/// What an open checkout holds inside, and which sides are outside for it. A payment by a transfer is outside of the shop's books.
+/// What an open checkout holds inside, and which sides are outside for it. A payment by a transfer or with tokens is outside of the shop's books.
 #[derive(Debug, Clone, Copy, Default)]
 struct Open {
     held: Worth,
     outside: Sides,
-    /// A transfer pays for it.
+    /// A transfer or tokens pay for it.
     charged: bool,
 }
 
@@ -67,9 +68,11 @@ fn opened(row: &CheckoutRow, worth: Worth) -> Open {
     Open { held: held_by(row, worth), outside: row.outside.and_pay(charged), charged }
 }
 
-/// How many transfers a step has settled.
+/// How many transfers and spends of tokens a step has settled.
 fn settled(step: &Step<'_>) -> usize {
-    step.state_changes.iter().filter(|change| change.state == TransferState::Committed).count()
+    let transfers = step.state_changes.iter().filter(|change| change.state == TransferState::Committed);
+    let spends = step.tokens.iter().filter(|effect| matches!(effect, TokenEffect::Spent(_)));
+    transfers.count() + spends.count()
 }
 
 fn amount(number: Whole) -> i128 {
@@ -148,7 +151,7 @@ impl ShopAudit {
         if step.shop.is_empty() && settled == 0 {
             return None;
         }
-        // Paid orders that transfers had to be settled for.
+        // Paid orders that transfers or tokens had to be settled for.
         let mut charged = 0;
         // What left the shelves, and where it went.
         let (mut left, mut went) = (Worth::default(), Worth::default());
@@ -203,13 +206,13 @@ impl ShopAudit {
                     }
                 },
                 ShopEffect::Outside(outside) => self.outside = *outside,
-                ShopEffect::Charging(charging) => self.charging = *charging,
+                ShopEffect::Charging(charging) => self.charging = charging.clone(),
                 ShopEffect::KeyPut(_) | ShopEffect::KeyEnded(_) => {}
             }
         }
         if charged != settled {
             return broken(format!(
-                "{charged} orders are paid by transfers and {settled} transfers are settled"
+                "{charged} orders are paid by transfers or tokens and {settled} of those are settled"
             ));
         }
         match from_outside(command) {

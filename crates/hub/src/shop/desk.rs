@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_domain::command::Command;
@@ -13,19 +13,22 @@ use holdfast_domain::records::Sealed;
 use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, INIT_ROWS_MAX};
 use holdfast_domain::shop::{
     Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, ItemId, ItemRow, OrderId, OrderRow,
-    Said, ShopCommand, ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TryKey, UserId, UserRow,
-    Whole,
+    OrderState, Said, ShopCommand, ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TrNum,
+    TryKey, UserId, UserRow, Whole,
 };
 use holdfast_domain::view::View;
 use holdfast_store::{LocalStore, Store};
 use metrics::gauge;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::feed::{ShopEvents, ShopFeed};
+use super::trouble::Noted;
 use super::{ShopOptions, limits};
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::intake::{self, Query, Submission};
+use crate::tokens::TokenDesk;
 
 /// Takes submissions: the intake, without its type.
 pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), intake::Refusal> + Send + Sync>;
@@ -44,6 +47,9 @@ pub enum ShopError {
     /// A paid order lies on the disk and cannot be read.
     #[error("a paid order cannot be read: {0}. Run `holdfast verify`")]
     Unreadable(String),
+    /// Tokens pay, and the vault cannot say which.
+    #[error("no tokens could be chosen to pay with: {0}")]
+    Vault(holdfast_tokens::Refusal),
 }
 
 /// A call to check out.
@@ -55,6 +61,9 @@ pub struct CheckoutRequest {
     pub deadline_ms: Option<u32>,
     /// How long the caller waits if it stays open; `None`: as the hub is set; 0: not at all.
     pub wait_ms: Option<u32>,
+    /// How long it waits for tokens that others hold, where tokens pay; at most
+    /// [`limits::TOKENS_WAIT_MS`](super::limits::TOKENS_WAIT_MS). `None`: as long as the caller waits.
+    pub tokens_wait_ms: Option<u32>,
     /// Under which key it is asked for.
     pub key: Option<IdempotencyKey>,
 }
@@ -63,7 +72,7 @@ impl CheckoutRequest {
     /// That order, with the hub's deadline and wait.
     #[must_use]
     pub const fn new(order: OrderId) -> CheckoutRequest {
-        CheckoutRequest { order, deadline_ms: None, wait_ms: None, key: None }
+        CheckoutRequest { order, deadline_ms: None, wait_ms: None, tokens_wait_ms: None, key: None }
     }
 }
 
@@ -114,6 +123,10 @@ pub struct ShopDesk {
     feed: Arc<ShopFeed>,
     options: ShopOptions,
     draws: Arc<(RandomState, AtomicU64)>,
+    pub(super) tokens: TokenDesk,
+    /// Whether tokens pay, as far as was seen. The log is the judge.
+    pub(super) by_tokens: Arc<AtomicBool>,
+    pub(super) troubles: Noted,
 }
 
 impl ShopDesk {
@@ -123,9 +136,12 @@ impl ShopDesk {
         clock: Arc<dyn Clock>,
         feed: Arc<ShopFeed>,
         options: ShopOptions,
+        tokens: TokenDesk,
     ) -> ShopDesk {
         let draws = Arc::new((RandomState::new(), AtomicU64::new(0)));
-        ShopDesk { submit, ask, clock, feed, options, draws }
+        let by_tokens = Arc::new(AtomicBool::new(false));
+        let troubles = Noted::default();
+        ShopDesk { submit, ask, clock, feed, options, draws, tokens, by_tokens, troubles }
     }
 
     /// The wall clock.
@@ -188,7 +204,7 @@ impl ShopDesk {
     /// Users `0` to `count`, not included, made or replaced.
     ///
     /// # Errors
-    /// If there is no room. What was made before stays.
+    /// If there is no room, or something would be replaced while a checkout is open. What was made before stays.
     pub async fn init_users(&self, count: u64, credit: Whole) -> Result<(), ShopError> {
         self.init(count, |first, count| ShopCommand::InitUsers { first, count, credit }).await
     }
@@ -267,25 +283,54 @@ impl ShopDesk {
     /// given back; or, as [`CheckoutAnswer::Open`], when the caller's wait ends first.
     ///
     /// # Errors
-    /// If there is no such order, or the key was used with another request.
+    /// If there is no such order, or the key was used with another request; or, where tokens pay, if others hold them for longer
+    /// than it waits for them ([`ShopRefusal::ChooseTokens`]: nothing was tried).
     pub async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
-        let CheckoutRequest { order, deadline_ms, wait_ms, key } = request;
+        let CheckoutRequest { order, deadline_ms, wait_ms, tokens_wait_ms, key } = request;
+        let wait = wait_ms.unwrap_or(self.options.wait_ms).min(limits::WAIT_MS_MAX);
+        // One wait, for tokens and for the end together.
+        let until = Instant::now() + Duration::from_millis(u64::from(wait));
         let deadline_ms = deadline_ms.unwrap_or(self.options.deadline_ms).clamp(1, DEADLINE_MS_MAX);
         // Before it is decided: an end that comes right after it must not be missed.
         let mut waiter = self.feed.wait_for(&order);
-        let command = CheckoutOrder { order: order.clone(), deadline_ms, key };
-        let answer = self.decide_checkout(ShopCommand::Checkout(command)).await?;
+        let command = CheckoutOrder { order: order.clone(), deadline_ms, key, chosen: None };
+        let answer = self.decide_paid(command, tokens_wait_ms.unwrap_or(wait)).await?;
         let CheckoutAnswer::Open { tr, .. } = answer else { return Ok(answer) };
-        let wait = wait_ms.unwrap_or(self.options.wait_ms).min(limits::WAIT_MS_MAX);
-        match tokio::time::timeout(Duration::from_millis(u64::from(wait)), waiter.end_of(tr)).await {
+        match tokio::time::timeout_at(until, waiter.end_of(tr)).await {
             Ok(Some(end)) => Ok(end),
-            Ok(None) => Err(stopped()),
-            Err(_) => {
-                let open = self.ask(move |core| core.store().checkout(&order).cloned()).await?;
-                let same = open.filter(|row| row.tr == tr);
-                Ok(same.map_or(answer, |row| CheckoutAnswer::Open { tr, waits: row.waits() }))
+            Ok(None) | Err(_) => {
+                // It may have ended together with the wait.
+                let standing = match self.standing(order, tr).await {
+                    // It was tried: nobody is to read out of a refusal that it was not.
+                    Err(ShopError::Hub(intake::Refusal::Busy)) => None,
+                    Err(ShopError::Hub(refusal)) => {
+                        return Err(intake::Refusal::Unknown(refusal.to_string()).into());
+                    }
+                    standing => standing?,
+                };
+                Ok(waiter.ended(tr).or(standing).unwrap_or(answer))
             }
         }
+    }
+
+    /// How that try stands, or a later one; `None` if the order was made anew since.
+    async fn standing(&self, order: OrderId, tr: TrNum) -> Result<Option<CheckoutAnswer>, ShopError> {
+        let Some(OrderView { row, open }) = self.order(order).await? else { return Ok(None) };
+        if row.is_of_an_earlier(tr) {
+            return Ok(None);
+        }
+        Ok(match (row.order.state, open, row.failed) {
+            (_, Some(open), _) => Some(CheckoutAnswer::Open { tr: open.tr, waits: open.waits() }),
+            (OrderState::Paid(tr), None, _) => Some(CheckoutAnswer::Paid { tr }),
+            (OrderState::NotPaid(Some(tr)), None, Some(why)) => Some(CheckoutAnswer::Failed { tr, why }),
+            _ => None,
+        })
+    }
+
+    /// Ends the waits of all callers, and of those who come later: the hub is ending. They are told where their checkouts
+    /// stand.
+    pub fn end_waiting(&self) {
+        self.feed.end_waiting();
     }
 
     /// An outside participant answers. Gives whether that counted, and how the checkout stands.
@@ -313,13 +358,19 @@ impl ShopDesk {
         self.decide_checkout(ShopCommand::Cancel { order }).await
     }
 
-    /// Has what was not answered sent again, or a failed order checked out anew. Does not wait.
+    /// Has what was not answered sent again, or a failed order checked out anew. Does not wait for its end.
     ///
     /// # Errors
     /// If there is no such order, or it is paid, or was never tried.
     pub async fn retry(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
         let deadline_ms = self.options.deadline_ms;
-        self.decide_checkout(ShopCommand::Retry { order, deadline_ms }).await
+        match self.decide_checkout(ShopCommand::Retry { order: order.clone(), deadline_ms }).await {
+            Err(ShopError::Refused(ShopRefusal::ChooseTokens { .. })) => {
+                let command = CheckoutOrder { order, deadline_ms, key: None, chosen: None };
+                self.decide_with_tokens(command, limits::TOKENS_WAIT_MS).await
+            }
+            other => other,
+        }
     }
 
     /// Says which sides are outside from now on. Writes nothing if the log has it so already.
@@ -433,6 +484,12 @@ impl ShopDesk {
         self.ask(|core| core.store().shop_counts()).await
     }
 
+    /// How long this checkout may still stay undecided.
+    #[must_use]
+    pub fn time_left(&self, open: &CheckoutRow) -> Duration {
+        Duration::from_millis(u64::try_from(open.deadline.saturating_sub(self.now())).unwrap_or(0))
+    }
+
     /// What durable frames do from now on: messages for outside sides, and ends of checkouts. Whoever listens from a start on
     /// reads [`ShopDesk::open_checkouts`] after this.
     #[must_use]
@@ -459,7 +516,7 @@ impl ShopDesk {
     }
 
     /// Asks between two frames; what it sees is durable.
-    async fn ask<T: Send + 'static>(
+    pub(super) async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Core<LocalStore>) -> T + Send + 'static,
     ) -> Result<T, ShopError> {
@@ -501,7 +558,7 @@ impl ShopDesk {
         }
     }
 
-    async fn decide_checkout(&self, command: ShopCommand) -> Result<CheckoutAnswer, ShopError> {
+    pub(super) async fn decide_checkout(&self, command: ShopCommand) -> Result<CheckoutAnswer, ShopError> {
         match self.decide(command).await? {
             ShopOutcome::Checkout(answer) => Ok(answer),
             other => Err(unexpected(&other)),
@@ -509,9 +566,19 @@ impl ShopDesk {
     }
 
     async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopError> {
+        self.decide_keeping(command, ()).await
+    }
+
+    /// Has a command decided, and keeps something until it is, whether anybody still waits or not.
+    pub(super) async fn decide_keeping(
+        &self,
+        command: ShopCommand,
+        keep: impl Send + 'static,
+    ) -> Result<ShopOutcome, ShopError> {
         let records = Sealed::of(&[Command::Shop(Box::new(command))]);
         let (send, receive) = oneshot::channel();
         let answer = Box::new(move |outcomes: Result<Vec<Outcome>, intake::Refusal>| {
+            drop(keep);
             let first = outcomes.map(|outcomes| outcomes.into_iter().next().and_then(|first| first.shop));
             drop(send.send(first));
         });
@@ -548,7 +615,7 @@ fn stopped() -> ShopError {
     ShopError::Hub(intake::Refusal::Unknown("the hub stopped".to_owned()))
 }
 
-fn unexpected(outcome: &ShopOutcome) -> ShopError {
+pub(super) fn unexpected(outcome: &ShopOutcome) -> ShopError {
     match outcome {
         ShopOutcome::Refused(refusal) => ShopError::Refused(refusal.clone()),
         _ => stopped(),

@@ -28,12 +28,36 @@ pub enum ShopEvent {
     Ended(CheckoutEnd),
 }
 
+/// The events of one frame.
+#[derive(Debug, Clone)]
+struct Heard {
+    events: Arc<[ShopEvent]>,
+    /// Ends of checkouts that were told before it.
+    ends_before: u64,
+}
+
+/// Who tells listeners.
+struct Teller {
+    frames: broadcast::Sender<Heard>,
+    /// Ends of checkouts that were told.
+    ends: u64,
+}
+
 /// What a listener hears.
-pub struct ShopEvents(broadcast::Receiver<Arc<[ShopEvent]>>);
+pub struct ShopEvents {
+    frames: broadcast::Receiver<Heard>,
+    /// Ends of checkouts that were told before what comes next.
+    ends: u64,
+    /// What comes after those that were missed.
+    after_missed: Option<Heard>,
+}
 
 /// The listener was too slow and has missed some events: what is open tells what is still asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Missed;
+pub struct Missed {
+    /// How many ends of checkouts were among them.
+    pub ends: u64,
+}
 
 impl ShopEvents {
     /// The events of the next frame that has some; `None`: the hub has ended.
@@ -41,12 +65,42 @@ impl ShopEvents {
     /// # Errors
     /// If some were missed. The next call goes on with what is there.
     pub async fn next(&mut self) -> Result<Option<Arc<[ShopEvent]>>, Missed> {
-        match self.0.recv().await {
-            Ok(events) => Ok(Some(events)),
-            Err(broadcast::error::RecvError::Lagged(_)) => Err(Missed),
+        if let Some(heard) = self.after_missed.take() {
+            return Ok(Some(self.hear(heard)));
+        }
+        match self.frames.recv().await {
+            Ok(heard) => Ok(Some(self.hear(heard))),
             Err(broadcast::error::RecvError::Closed) => Ok(None),
+            Err(broadcast::error::RecvError::Lagged(_)) => Err(self.missed()),
         }
     }
+
+    fn hear(&mut self, heard: Heard) -> Arc<[ShopEvent]> {
+        self.ends = heard.ends_before.saturating_add(ends_of(&heard.events));
+        heard.events
+    }
+
+    /// The next frame that is left tells how many ends came before it.
+    fn missed(&mut self) -> Missed {
+        loop {
+            match self.frames.try_recv() {
+                Ok(heard) => {
+                    let ends = heard.ends_before.saturating_sub(self.ends);
+                    self.ends = heard.ends_before;
+                    self.after_missed = Some(heard);
+                    return Missed { ends };
+                }
+                // More came meanwhile.
+                Err(broadcast::error::TryRecvError::Lagged(_)) => {}
+                // There is always one after those that were pushed out by it.
+                Err(_) => return Missed { ends: 0 },
+            }
+        }
+    }
+}
+
+fn ends_of(events: &[ShopEvent]) -> u64 {
+    events.iter().filter(|event| matches!(event, ShopEvent::Ended(_))).count() as u64
 }
 
 /// The shop's part of a frame.
@@ -72,11 +126,19 @@ struct Waited {
     waiters: usize,
 }
 
+/// All who wait.
+#[derive(Default)]
+struct Waiting {
+    orders: HashMap<OrderId, Waited>,
+    /// The hub is ending, and nobody is to wait any more.
+    is_over: bool,
+}
+
 /// Follows durable frames.
 pub(crate) struct ShopFeed {
-    waited: Mutex<HashMap<OrderId, Waited>>,
+    waiting: Mutex<Waiting>,
     /// `None`: the hub is ending.
-    events: Mutex<Option<broadcast::Sender<Arc<[ShopEvent]>>>>,
+    events: Mutex<Option<Teller>>,
     meters: Meters,
 }
 
@@ -100,26 +162,34 @@ impl Default for ShopFeed {
             contradictions: counter!("holdfast_checkout_contradictions_total"),
             repeats: counter!("holdfast_checkout_repeats_total"),
         };
-        let (events, _) = broadcast::channel(FRAMES_BEHIND_MAX);
-        ShopFeed { waited: Mutex::default(), events: Mutex::new(Some(events)), meters }
+        let (frames, _) = broadcast::channel(FRAMES_BEHIND_MAX);
+        let teller = Teller { frames, ends: 0 };
+        ShopFeed { waiting: Mutex::default(), events: Mutex::new(Some(teller)), meters }
     }
 }
 
 impl ShopFeed {
-    fn waited(&self) -> MutexGuard<'_, HashMap<OrderId, Waited>> {
-        self.waited.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn listen(&self) -> ShopEvents {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = events.as_ref().map_or_else(|| broadcast::channel(1).1, broadcast::Sender::subscribe);
-        ShopEvents(receiver)
+        let (frames, ends) = events
+            .as_ref()
+            .map_or_else(|| (broadcast::channel(1).1, 0), |teller| (teller.frames.subscribe(), teller.ends));
+        ShopEvents { frames, ends, after_missed: None }
     }
 
     /// Ends of this order's open checkouts from now on, until the waiter is dropped.
     pub(super) fn wait_for(self: &Arc<ShopFeed>, order: &OrderId) -> Waiter {
-        let mut waited = self.waited();
-        let ended = match waited.entry(order.clone()) {
+        let mut waiting = self.waiting();
+        if waiting.is_over {
+            // Nobody holds the other end: the wait is over at once.
+            let (_, ended) = watch::channel(None);
+            return Waiter { feed: Arc::clone(self), order: order.clone(), ended, is_counted: false };
+        }
+        let ended = match waiting.orders.entry(order.clone()) {
             Entry::Occupied(mut there) => {
                 there.get_mut().waiters += 1;
                 there.get().ended.subscribe()
@@ -130,7 +200,7 @@ impl ShopFeed {
                 receiver
             }
         };
-        Waiter { feed: Arc::clone(self), order: order.clone(), ended }
+        Waiter { feed: Arc::clone(self), order: order.clone(), ended, is_counted: true }
     }
 
     /// Takes in what a durable frame did.
@@ -141,16 +211,18 @@ impl ShopFeed {
             _ => None,
         });
         for end in closed {
-            if let Some(waited) = self.waited().get(&end.order) {
+            if let Some(waited) = self.waiting().orders.get(&end.order) {
                 waited.ended.send_replace(Some(end.answer));
             }
         }
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(events) = events.as_ref().filter(|events| events.receiver_count() > 0) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(teller) = events.as_mut().filter(|teller| teller.frames.receiver_count() > 0) {
             let all: Vec<ShopEvent> = asked(news).chain(ended(news)).collect();
             if !all.is_empty() {
+                let ends_before = teller.ends;
+                teller.ends = ends_before.saturating_add(ends_of(&all));
                 // Whoever listened may have gone meanwhile.
-                drop(events.send(all.into()));
+                drop(teller.frames.send(Heard { events: all.into(), ends_before }));
             }
         }
     }
@@ -192,9 +264,16 @@ impl ShopFeed {
         }
     }
 
-    /// Nothing will come any more: who waits is told by its waiter's end.
+    /// Nobody waits any more, now or later: who does is told by its waiter's end.
+    pub(crate) fn end_waiting(&self) {
+        let mut waiting = self.waiting();
+        waiting.is_over = true;
+        waiting.orders.clear();
+    }
+
+    /// Nothing will come any more.
     pub(crate) fn end(&self) {
-        self.waited().clear();
+        self.end_waiting();
         self.events.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
@@ -227,24 +306,66 @@ pub(super) struct Waiter {
     feed: Arc<ShopFeed>,
     order: OrderId,
     ended: watch::Receiver<Ended>,
+    /// It is one of those whom the feed counts.
+    is_counted: bool,
 }
 
 impl Waiter {
-    /// How that try, or a later one, ended; `None`: the hub is ending.
+    /// How that try, or a later one, ended; `None`: the hub is ending, and it is not worth waiting.
     pub(super) async fn end_of(&mut self, tr: TrNum) -> Option<CheckoutAnswer> {
         let is_it = |ended: &Ended| ended.is_some_and(|answer| answer.tr() >= tr);
         self.ended.wait_for(is_it).await.ok().and_then(|ended| *ended)
+    }
+
+    /// The same, if it has ended by now.
+    pub(super) fn ended(&self, tr: TrNum) -> Option<CheckoutAnswer> {
+        self.ended.borrow().filter(|answer| answer.tr() >= tr)
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut waited = self.feed.waited();
-        if let Entry::Occupied(mut there) = waited.entry(self.order.clone()) {
+        let mut waiting = self.feed.waiting();
+        if self.is_counted
+            && let Entry::Occupied(mut there) = waiting.orders.entry(self.order.clone())
+        {
             there.get_mut().waiters = there.get().waiters.saturating_sub(1);
             if there.get().waiters == 0 {
                 there.remove();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn news(ends: u32) -> ShopNews {
+        let moved = |number: u32| ShopEffect::Moved {
+            order: number.to_string().parse().unwrap(),
+            state: OrderState::Paid(TrNum::FIRST),
+            failed: None,
+        };
+        ShopNews { effects: (0..ends).map(moved).collect(), ..ShopNews::default() }
+    }
+
+    #[tokio::test]
+    async fn who_is_too_slow_is_told_how_many_ends_it_missed() {
+        let feed = ShopFeed::default();
+        feed.follow(&news(9));
+        let mut events = feed.listen();
+        feed.follow(&news(2));
+        assert_eq!(events.next().await.unwrap().unwrap().len(), 2);
+        // Three frames more than fit.
+        for _ in 0..FRAMES_BEHIND_MAX + 3 {
+            feed.follow(&news(5));
+        }
+        assert_eq!(events.next().await, Err(Missed { ends: 15 }));
+        for _ in 0..FRAMES_BEHIND_MAX {
+            assert_eq!(events.next().await.unwrap().unwrap().len(), 5);
+        }
+        feed.end();
+        assert_eq!(events.next().await, Ok(None));
     }
 }

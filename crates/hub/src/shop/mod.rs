@@ -4,15 +4,23 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `desk` | what the edges call |
+//! | `wallet` | tokens chosen for checkouts that they pay for |
 //! | `feed` | durable frames followed: callers woken, listeners told, meters moved |
+//! | `owed` | what outside sides are to give back |
+//! | `trouble` | what is wrong with an outside side |
 
 mod desk;
 mod feed;
+mod owed;
+mod trouble;
+mod wallet;
 
 pub(crate) use desk::{Ask, Submit};
 pub use desk::{CheckoutRequest, CheckoutState, OpenCheckout, OpenCheckouts, OrderView, ShopDesk, ShopError};
 pub use feed::{Missed, ShopEvent, ShopEvents};
 pub(crate) use feed::{ShopFeed, ShopNews};
+pub use owed::Owed;
+pub use trouble::Troubles;
 
 /// The options of the shop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +43,8 @@ pub mod limits {
     pub const DEADLINE_MS: u32 = holdfast_domain::shop::limits::DEADLINE_MS_DEFAULT;
     /// How long a caller waits for a checkout that stays open.
     pub const WAIT_MS: u32 = 15_000;
+    /// How long a checkout waits at most for tokens that others hold, before it is tried.
+    pub const TOKENS_WAIT_MS: u32 = 5_000;
     /// The longest that a caller may ask to wait.
     pub const WAIT_MS_MAX: u32 = 60_000;
     /// Frames with news that a listener may be behind before it misses some.

@@ -150,7 +150,7 @@ impl TokenDesk {
     }
 
     /// The log has said no to a choice: if another's lock was in the way, the index must have lost sight of it.
-    pub(super) async fn learn_from(&self, refusal: &TokenRefusal) {
+    pub(crate) async fn learn_from(&self, refusal: &TokenRefusal) {
         self.index.conflict();
         if let TokenRefusal::Taken(id) = refusal {
             self.look_at(Some(id)).await;

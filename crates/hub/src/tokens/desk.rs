@@ -67,6 +67,11 @@ impl TokenDesk {
         self.clock.read().wall
     }
 
+    /// How often tokens are chosen anew at most.
+    pub(crate) const fn claim_attempts(&self) -> usize {
+        self.claim_attempts
+    }
+
     pub(super) fn draw(&self) -> u64 {
         self.draws.0.hash_one(self.draws.1.fetch_add(1, Ordering::Relaxed))
     }
@@ -145,8 +150,8 @@ impl TokenDesk {
         Err(Refusal::Contention { attempts: self.claim_attempts }.into())
     }
 
-    /// Sets tokens of a wallet aside for a transfer, whose id is their spender. Nothing is waited for, except that an equal
-    /// request of a moment ago is decided.
+    /// Sets tokens of a wallet aside for a transfer or a checkout, whose id is their spender. Waits up to `wait_ms` for those
+    /// that others hold; that an equal request of a moment ago is decided is waited for in any case.
     ///
     /// # Errors
     /// If there are none to be had, or the transfer holds some already.
@@ -156,12 +161,13 @@ impl TokenDesk {
         wallet: Name,
         currency: &str,
         amount: u64,
+        wait_ms: i64,
     ) -> Result<FundingClaim, TokenError> {
         let request = SelectRequest::new(transfer, Scope::wallet(wallet, currency), amount);
         request.check()?;
         // It will pay out the amount and change. That is later, and cannot be refused then.
         drop(self.index.room_for(2)?);
-        match self.claim(&request, None, self.now()).await? {
+        match self.claim(&request, None, self.now().saturating_add(wait_ms)).await? {
             Ready::New(pending) => Ok(FundingClaim(pending)),
             Ready::Held(_) => {
                 let (spender, reason) = (request.spender, "it holds a selection of its own");

@@ -15,6 +15,7 @@ mod rules_change_is_noticed;
 mod running_hub;
 mod shop;
 mod shop_speed;
+mod shop_tokens;
 mod support;
 mod token_conformance;
 mod token_waiting;

@@ -1,24 +1,25 @@
 //! The shop through a running hub: nobody polls, nobody hangs, sums are exact at once, and everything survives a restart.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use holdfast_domain::command::{Admin, Command};
-use holdfast_domain::ids::{AccountId, TransferId, TransferNo};
+use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::shop::{
-    ByTransfers, Charging, CheckoutAnswer, IdempotencyKey, OrderId, OrderState, Said, Secret, ShopRefusal,
-    Side, Sides, TrNum, TryKey, Whole, Why,
+    ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, IdempotencyKey, OrderId, OrderState, Said, Secret,
+    ShopCommand, ShopRefusal, Side, Sides, TrNum, TryKey, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::View;
 use holdfast_hub::clock::SystemClock;
-use holdfast_hub::limits::HubOptions;
+use holdfast_hub::limits::{HubOptions, QUESTIONS_PER_TURN_MAX};
+use holdfast_hub::shop::limits::PAGE_MAX;
 use holdfast_hub::shop::{CheckoutRequest, CheckoutState, ShopEvent};
 use holdfast_hub::verify::{Places, verify};
-use holdfast_hub::{Hub, Opened, ShopDesk, ShopError};
+use holdfast_hub::{Hub, HubHandle, Opened, ShopDesk, ShopError};
 use holdfast_log::SimFs;
 use holdfast_store::Store;
 use tokio::runtime::Runtime;
@@ -157,6 +158,7 @@ fn what_is_paid_is_found_after_a_restart_and_answered_again() {
 }
 
 const PAY: Sides = Sides { pay: true, stock: false };
+const STOCK: Sides = Sides { pay: false, stock: true };
 
 #[test]
 fn callers_of_an_open_checkout_wait_for_its_end_and_all_hear_it() {
@@ -202,6 +204,54 @@ fn callers_of_an_open_checkout_wait_for_its_end_and_all_hear_it() {
         assert_eq!(stock(&desk).await, 5, "given back before anybody was told");
         desk.publish_metrics().await.unwrap();
     });
+}
+
+/// Nobody has asked the sides yet: what they owe is known all the same, over as many pages as it takes.
+#[test]
+fn what_is_owed_is_read_from_what_is_open() {
+    let fs = SimFs::new(14);
+    let hub = start(&fs);
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        let count = PAGE_MAX + 7;
+        desk.init_users(1, whole(1_000_000)).await.unwrap();
+        desk.init_items(1, whole(1_000_000), whole(1)).await.unwrap();
+        desk.init_orders(count as u64, 1, 1, whole(1)).await.unwrap();
+        desk.set_outside(STOCK).await.unwrap();
+        let begun = desk.now();
+        for number in 0..count {
+            let (deadline_ms, wait_ms) = (Some(600_000), Some(0));
+            let order = CheckoutRequest::new(id(&number.to_string()));
+            desk.checkout(CheckoutRequest { deadline_ms, wait_ms, ..order }).await.unwrap();
+        }
+        let owed = async |side, since| desk.owed(side, since).await.unwrap();
+        assert_eq!(owed(Side::Stock, Millis::MAX).await, [], "to be asked for something is not to owe it");
+        for number in 0..count {
+            desk.cancel(id(&number.to_string())).await.unwrap();
+        }
+        let all = owed(Side::Stock, Millis::MAX).await;
+        assert!(all.iter().map(|owed| owed.order.as_str().to_owned()).eq((0..count).map(|n| n.to_string())));
+        assert!(all.iter().all(|owed| owed.since >= begun && owed.tr == TrNum::FIRST));
+        assert_eq!(
+            owed(Side::Stock, all[9].since - 1).await.len(),
+            all.iter().take_while(|one| one.since < all[9].since).count()
+        );
+        assert_eq!(owed(Side::Stock, begun - 1).await, [], "not for so long");
+        assert_eq!(owed(Side::Pay, Millis::MAX).await, [], "it is inside");
+        desk.answer(first("3"), Side::Stock, Said::Undone).await.unwrap();
+        assert_eq!(owed(Side::Stock, Millis::MAX).await.len(), count - 1);
+    });
+}
+
+#[test]
+fn trouble_with_a_side_is_new_after_a_start_and_after_it_was_well() {
+    let hub = start(&SimFs::new(15));
+    let desk = hub.handle().shop().clone();
+    let news = |why| desk.note_trouble(Side::Stock, why);
+    assert_eq!([news(Some("x")), news(Some("y")), news(None), news(None)], [true, false, false, false]);
+    assert!(news(Some("z")) && desk.note_trouble(Side::Pay, Some("p")));
+    let troubles = hub.handle().shop().troubles();
+    assert_eq!((troubles.of(Side::Pay), troubles.of(Side::Stock)), (Some("p"), Some("z")));
 }
 
 #[test]
@@ -266,6 +316,130 @@ fn who_waits_when_the_hub_ends_is_told() {
         tokio::task::spawn_blocking(move || drop(hub)).await.unwrap();
         assert!(matches!(waiting.await.unwrap(), Err(ShopError::Hub(_))));
         assert_eq!(events.next().await, Ok(None));
+    });
+}
+
+/// Before the server lets its connections go: the hub still runs, and can say where the checkout stands.
+#[test]
+fn who_waits_when_the_server_ends_is_told_where_it_stands() {
+    let hub = start(&SimFs::new(6));
+    let desk = hub.handle().shop().clone();
+    in_time(async {
+        fill(&desk, 0, 5).await;
+        desk.set_outside(PAY).await.unwrap();
+        let mut events = desk.listen();
+        let long = CheckoutRequest { wait_ms: Some(60_000), ..CheckoutRequest::new(id("o")) };
+        let waiting = tokio::spawn({
+            let (desk, long) = (desk.clone(), long.clone());
+            async move { desk.checkout(long).await }
+        });
+        events.next().await.unwrap().unwrap();
+        desk.end_waiting();
+        for answer in [waiting.await.unwrap(), desk.checkout(long).await] {
+            assert!(
+                matches!(answer, Ok(CheckoutAnswer::Open { waits, .. }) if waits.sides == PAY),
+                "{answer:?}"
+            );
+        }
+        // Whoever listens still hears of what goes on.
+        desk.answer(first("o"), Side::Pay, Said::Taken).await.unwrap();
+        let ended = events.next().await.unwrap().unwrap();
+        assert!(matches!(&ended[..], [ShopEvent::Ended(_)]), "{ended:?}");
+    });
+}
+
+/// Holds the writer until the sender is dropped or used. It has stopped when this returns.
+fn hold_up(hub: &HubHandle) -> mpsc::Sender<()> {
+    let (go_on, wait) = mpsc::channel::<()>();
+    let (tell, stopped) = mpsc::channel();
+    let question = move |_: &holdfast_hub::Core<holdfast_store::LocalStore>| {
+        tell.send(()).unwrap();
+        wait.recv().ok();
+    };
+    hub.ask(Box::new(question)).unwrap();
+    stopped.recv().unwrap();
+    go_on
+}
+
+fn asked(command: ShopCommand) -> Command {
+    Command::Shop(Box::new(command))
+}
+
+/// What the hub works off while it ends is heard of by whoever listens: the webhook keeps it for the next start.
+#[test]
+fn the_last_outcomes_are_heard_before_the_end() {
+    let hub = start(&SimFs::new(7));
+    let (handle, desk) = (hub.handle(), hub.handle().shop().clone());
+    in_time(async move {
+        fill(&desk, 5, 5).await;
+        let mut events = desk.listen();
+        let go_on = hold_up(&handle);
+        let checkout = CheckoutOrder { order: id("o"), deadline_ms: 1_000, key: None, chosen: None };
+        let (last, answer) = submission(&[asked(ShopCommand::Checkout(checkout))]);
+        handle.submit(last).unwrap();
+        let ending = std::thread::spawn(move || drop(hub));
+        while handle.submit(submission(&[]).0).is_ok() {
+            tokio::task::yield_now().await;
+        }
+        // The end has begun. Whether it has come as far as the feed is not seen, so it is given some turns.
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        drop(go_on);
+        let heard = events.next().await.unwrap().expect("the last outcome");
+        assert!(matches!(&heard[..], [ShopEvent::Ended(_)]), "{heard:?}");
+        assert_eq!(events.next().await, Ok(None));
+        assert!(answer.recv().unwrap().is_ok());
+        ending.join().unwrap();
+    });
+}
+
+/// The checkout ends when the caller's wait is over and its last look waits behind a full queue of questions.
+#[test]
+fn a_checkout_that_ends_with_the_wait_is_told_as_it_ended() {
+    let hub = start(&SimFs::new(8));
+    let (handle, desk) = (hub.handle(), hub.handle().shop().clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        for (order_name, said, end) in [
+            ("o", Said::Taken, CheckoutAnswer::Paid { tr: TrNum::FIRST }),
+            ("p", Said::Refused, CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Pay }),
+        ] {
+            if order_name == "o" {
+                fill(&desk, 0, 5).await;
+                desk.set_outside(PAY).await.unwrap();
+            } else {
+                order(&desk, order_name, "u").await;
+            }
+            let mut events = desk.listen();
+            let wait = Duration::from_secs(60);
+            let request = CheckoutRequest { wait_ms: Some(60_000), ..CheckoutRequest::new(id(order_name)) };
+            let waiting = tokio::spawn({
+                let desk = desk.clone();
+                async move { desk.checkout(request).await.unwrap() }
+            });
+            events.next().await.unwrap().unwrap();
+            // Answers go out in their order: when this one is here, the caller has its own, and waits.
+            desk.add_funds(id("u"), Whole::ZERO).await.unwrap();
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            let go_on = hold_up(&handle);
+            let answer = ShopCommand::Answer { key: first(order_name), side: Side::Pay, said };
+            let (answer, answered) = submission(&[asked(answer)]);
+            handle.submit(answer).unwrap();
+            // A turn runs so many questions at most, and then its frame: the look comes in a later turn.
+            (0..QUESTIONS_PER_TURN_MAX).for_each(|_| handle.ask(Box::new(|_| ())).unwrap());
+            tokio::time::pause();
+            tokio::time::advance(wait).await;
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            tokio::time::resume();
+            drop(go_on);
+            assert_eq!(waiting.await.unwrap(), end);
+            assert!(answered.recv().unwrap().is_ok());
+        }
     });
 }
 

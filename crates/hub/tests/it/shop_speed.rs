@@ -58,7 +58,7 @@ fn measure(name: &str, stock: u64, items: u64) {
     spent = Spent { load: Duration::ZERO, advance: Duration::ZERO };
     let checkout = |number: u64| {
         let order = (number * 7_919 % ROWS).to_string().parse().unwrap();
-        shop(ShopCommand::Checkout(CheckoutOrder { order, deadline_ms: 10_000, key: None }))
+        shop(ShopCommand::Checkout(CheckoutOrder { order, deadline_ms: 10_000, key: None, chosen: None }))
     };
     let all: Vec<Command> = (0..ROWS).map(checkout).collect();
     all.chunks(FRAME).for_each(|some| frame(&mut core, some, &mut spent));

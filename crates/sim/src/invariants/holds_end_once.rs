@@ -26,6 +26,8 @@ struct Story {
 pub struct HoldsEndOnce {
     stories: BTreeMap<TransferNo, Story>,
     touched: BTreeSet<TransferNo>,
+    /// Those that a checkout made, and which only the shop can fulfil.
+    charged: BTreeSet<TransferNo>,
 }
 
 impl HoldsEndOnce {
@@ -39,10 +41,15 @@ impl HoldsEndOnce {
                 return Err(format!("{} was seen for the first time twice", row.id));
             }
         }
+        let by_shop = self.moved_by_shop(frame);
         for change in &frame.effects.state_changes {
             self.touched.insert(change.transfer);
+            let is_charged = self.charged.contains(&change.transfer);
             let story = self.story(change.transfer)?;
             story.moves(change, time)?;
+            if is_charged && by_shop.contains(&change.transfer) {
+                continue;
+            }
             story.payee_wants(change.state, frame.commands)?;
         }
         for change in &frame.effects.position_changes {
@@ -53,6 +60,20 @@ impl HoldsEndOnce {
             self.story(no)?.rests()?;
         }
         self.nothing_is_left_over(frame)
+    }
+
+    /// Transfers that checkouts moved, or their deadlines. What a checkout begins is noted as its own.
+    fn moved_by_shop(&mut self, frame: &Decided<'_>) -> BTreeSet<TransferNo> {
+        let mut moved = BTreeSet::new();
+        for (_, commands, step) in frame.steps() {
+            if matches!(commands, [Command::Shop(_)]) {
+                self.charged.extend(step.transfers.iter().map(|row| row.no));
+            }
+            if matches!(commands, [Command::Shop(_) | Command::Expire(_)]) {
+                moved.extend(step.state_changes.iter().map(|change| change.transfer));
+            }
+        }
+        moved
     }
 
     fn story(&mut self, no: TransferNo) -> Result<&mut Story, String> {

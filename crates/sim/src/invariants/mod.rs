@@ -2,6 +2,7 @@
 //! that can be thought of, and shares no code with what it audits.
 
 mod acknowledged_survives;
+mod checkout_holds;
 mod every_id_is_found;
 mod faults_are_never_believed;
 mod holds_end_once;
@@ -13,6 +14,7 @@ mod orders_are_paid_once;
 mod positions_add_up;
 mod replay_changes_nothing;
 mod shop_books;
+mod shop_charges;
 mod shop_tries;
 mod token_books;
 mod tokens_are_held_once;

@@ -1,4 +1,5 @@
-//! A checkout takes both, or neither. Credit that is gone is what paid orders cost and open ones hold; units likewise. No
+//! A checkout takes both, or neither. Credit that is gone is what paid orders cost and open ones hold; units likewise; positions
+//! and tokens that are charged in place of credit are settled with the order, or given back. No
 //! order is paid twice, no decision changes, nothing is undecided past its deadline, and what was acknowledged stays so.
 
 use std::collections::BTreeMap;
@@ -10,12 +11,13 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::limits::KEY_MS;
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutOrder, CheckoutRow, KeyRow, OrderId, OrderState, ShopCommand, ShopEffect,
-    ShopOutcome, ShopRefusal, ShopView, Side, TryKey, Verdict, Why,
+    ShopOutcome, ShopRefusal, ShopView, Side, SideSaid, TryKey, Verdict, Why,
 };
 use holdfast_domain::tokens::Name;
 use holdfast_store::{MemoryStore, Store};
 
 use super::shop_books::ShopBooks;
+use super::shop_charges::ShopCharges;
 use super::shop_tries::ShopTries;
 use super::token_books::expect;
 use crate::diary::{Diary, Standing};
@@ -27,6 +29,7 @@ use crate::witness::Decided;
 pub struct OrdersArePaidOnce {
     books: ShopBooks,
     tries: ShopTries,
+    charges: ShopCharges,
     time: Millis,
 }
 
@@ -51,7 +54,7 @@ impl OrdersArePaidOnce {
                     used_up = outcome.subject == u64::from(expire.holds_max);
                     self.expiry(at, *expire, outcome.subject, &step)
                 }
-                _ if step.shop.is_empty() && step.shop_messages.is_empty() => Ok(()),
+                _ if step.shop.is_empty() && step.shop_messages.is_empty() => self.charges.others(&step),
                 _ => Err("is not about the shop and changed it".to_owned()),
             };
             booked.map_err(|said| format!("at {}, offset {offset}: {commands:?} {said}", self.time))?;
@@ -71,8 +74,9 @@ impl OrdersArePaidOnce {
     ) -> Result<(), String> {
         let key = self.stored(at.0, command);
         if let ShopOutcome::Refused(refusal) = outcome {
-            let nothing = step.shop.is_empty() && step.shop_messages.is_empty();
-            expect(nothing, || format!("was refused for {refusal} and changed {:?}", step.shop))?;
+            expect(changes_nothing(step), || {
+                format!("was refused for {refusal} and changed {:?}", step.shop)
+            })?;
             let reused = *refusal == ShopRefusal::KeyReused;
             return expect(reused == matches!(key, Some(None)), || format!("was refused: {refusal}"));
         }
@@ -82,7 +86,7 @@ impl OrdersArePaidOnce {
                 let stored = row.answer.map(ShopOutcome::Checkout);
                 let same = stored.as_ref().is_none_or(|stored| stored == outcome);
                 expect(same, || format!("was told {outcome:?}, and stored is {row:?}"))?;
-                expect(step.shop.is_empty() && step.shop_messages.is_empty(), || {
+                expect(changes_nothing(step), || {
                     format!("is a repeat under its key and changed {:?}", step.shop)
                 })?;
             }
@@ -92,6 +96,7 @@ impl OrdersArePaidOnce {
         self.tries.read(step.shop_messages, &self.books)?;
         self.books.by_hand(command)?;
         self.take_down(step, Some(command))?;
+        self.charges.see(at.0, Some(command), &self.books, step)?;
         self.told(at.0, command, outcome, step, key.is_some())
     }
 
@@ -99,7 +104,16 @@ impl OrdersArePaidOnce {
     fn stored(&self, now: Millis, command: &ShopCommand) -> Option<Option<Arc<KeyRow>>> {
         let ShopCommand::Checkout(CheckoutOrder { order, key: Some(key), .. }) = command else { return None };
         let row = self.books.keys.get(&key.key).filter(|row| row.ends_at > now)?;
-        Some(Some(Arc::clone(row)).filter(|row| row.body == key.body && row.order == *order))
+        if row.body != key.body || row.order != *order {
+            return Some(None);
+        }
+        (!self.is_of_an_earlier_order(row)).then(|| Some(Arc::clone(row)))
+    }
+
+    /// Whether the answer under a key is about an order that an init has replaced since.
+    fn is_of_an_earlier_order(&self, row: &KeyRow) -> bool {
+        let life = self.books.orders.get(&row.order).map_or(0, |paper| paper.life);
+        row.answer.is_some_and(|answer| answer.tr().get() <= life)
     }
 
     fn take_down(&mut self, step: &Step<'_>, command: Option<&ShopCommand>) -> Result<(), String> {
@@ -151,13 +165,18 @@ impl OrdersArePaidOnce {
                 ShopEffect::KeyPut(row) => {
                     // A key whose time is over may wait for its expiry; it still gets its answer, or is taken anew.
                     let before = self.books.keys.get(&row.key);
+                    // One of an earlier order is taken anew even within the same millisecond.
                     let same = |before: &&Arc<KeyRow>| {
                         (&before.order, before.body, before.ends_at) == (&row.order, row.body, row.ends_at)
+                            && !self.is_of_an_earlier_order(before)
                     };
                     let fits = match before.filter(same) {
                         Some(before) => before.answer.is_none() && row.answer.is_some(),
                         None => {
-                            row.ends_at == at.0 + KEY_MS && before.is_none_or(|before| before.ends_at <= at.0)
+                            let is_free = |before: &Arc<KeyRow>| {
+                                before.ends_at <= at.0 || self.is_of_an_earlier_order(before)
+                            };
+                            row.ends_at == at.0 + KEY_MS && before.is_none_or(is_free)
                         }
                     };
                     expect(fits, || format!("put {row:?} in the place of {before:?}"))?;
@@ -177,6 +196,7 @@ impl OrdersArePaidOnce {
         (&row.order, row.start, row.started_at) == (order, offset, now)
             && row.deadline == now + i64::from(deadline_ms)
             && row.outside == self.books.outside
+            && row.charge.is_some() == (!row.outside.pay && !self.books.charging.is_credit())
             && !row.outside.is_none()
     }
 
@@ -243,7 +263,8 @@ impl OrdersArePaidOnce {
                 | ShopCommand::InitOrders { .. },
                 ShopOutcome::Initialised(_),
             )
-            | (ShopCommand::SetOutside { .. }, ShopOutcome::Outside(_)) => Ok(()),
+            | (ShopCommand::SetOutside { .. }, ShopOutcome::Outside(_))
+            | (ShopCommand::SetCharging { .. }, ShopOutcome::Charging(_)) => Ok(()),
             _ => Err(format!("was told {outcome:?}")),
         }
     }
@@ -264,7 +285,8 @@ impl OrdersArePaidOnce {
         expect(right, || format!("told {answer:?} of {order}, which stands at {state:?}"))
     }
 
-    /// An expiry ends what is due, oldest first: checkouts before keys, and all of it if it has not ended as much as it may.
+    /// An expiry ends what is due, oldest first, and all of it if it has not ended as much as it may. Checkouts and keys have
+    /// a quarter of that each, whatever else is due.
     fn expiry(&mut self, at: At, expire: Expire, ended: u64, step: &Step<'_>) -> Result<(), String> {
         let (due, keys) = (self.books.due(at.0), self.books.keys_due(at.0));
         let orders: Vec<&OrderId> = step.shop.iter().filter_map(moved).collect();
@@ -272,18 +294,26 @@ impl OrdersArePaidOnce {
         let oldest = due.iter().map(|(_, _, order)| order).take(orders.len()).eq(orders.iter().copied());
         expect(oldest, || format!("ended {orders:?}; due are {due:?}"))?;
         let first = keys.iter().map(|(_, key)| key).take(ended_keys.len()).eq(ended_keys.iter().copied());
-        let in_turn = ended_keys.is_empty() || orders.len() == due.len();
-        expect(first && in_turn, || format!("ended {ended_keys:?}; due are {keys:?}"))?;
+        expect(first, || format!("ended {ended_keys:?}; due are {keys:?}"))?;
+        let part = expire.holds_max as usize / 4;
+        let fair = orders.len() >= part.min(due.len()) && ended_keys.len() >= part.min(keys.len());
+        expect(fair, || format!("ended {orders:?} and {ended_keys:?}; due are {due:?} and {keys:?}"))?;
         let all = orders.len() == due.len() && ended_keys.len() == keys.len();
         expect(all || ended == u64::from(expire.holds_max), || {
             format!("ended {ended} and left some of {due:?} and {keys:?}")
         })?;
+        // Whoever has refused is the reason, though the other side was silent.
+        let whys: BTreeMap<OrderId, Why> =
+            self.books.open.iter().map(|(id, row)| (id.clone(), late(row))).collect();
         self.rows_go_on(at, None, step)?;
         self.tries.read(step.shop_messages, &self.books)?;
         self.take_down(step, None)?;
+        self.charges.see(at.0, None, &self.books, step)?;
         let late = |effect: &ShopEffect| match effect {
-            ShopEffect::Moved { failed, state: OrderState::NotPaid(_), .. } => *failed == Some(Why::Deadline),
-            ShopEffect::Opened(row) => row.why == Some(Why::Deadline),
+            ShopEffect::Moved { order, failed, state: OrderState::NotPaid(_), .. } => {
+                failed.as_ref() == whys.get(order)
+            }
+            ShopEffect::Opened(row) => row.why.as_ref() == whys.get(&row.order),
             _ => true,
         };
         expect(step.shop.iter().all(late), || format!("gave another reason: {:?}", step.shop))
@@ -315,6 +345,8 @@ impl OrdersArePaidOnce {
         let paid = books.orders.values().filter(|paper| matches!(paper.state, OrderState::Paid(_))).count();
         expect(unpaid + paid == books.orders.len(), || format!("{unpaid} orders are stored as not paid"))?;
         expect(store.outside() == books.outside, || format!("{:?} are outside", store.outside()))?;
+        expect(store.charging() == books.charging, || format!("{:?} are charged", store.charging()))?;
+        self.charges.inspect(store)?;
         self.inspect_open(store)
     }
 
@@ -345,6 +377,12 @@ impl OrdersArePaidOnce {
     #[must_use]
     pub fn has_open(&self) -> bool {
         !self.books.open.is_empty()
+    }
+
+    /// Whether an open checkout held a position or tokens at the last frame.
+    #[must_use]
+    pub fn has_charged(&self) -> bool {
+        self.charges.has_any()
     }
 
     /// No checkout is open at all.
@@ -396,6 +434,13 @@ impl OrdersArePaidOnce {
     }
 }
 
+fn changes_nothing(step: &Step<'_>) -> bool {
+    step.shop.is_empty()
+        && step.shop_messages.is_empty()
+        && step.transfers.is_empty()
+        && step.tokens.is_empty()
+}
+
 const fn moved(effect: &ShopEffect) -> Option<&OrderId> {
     match effect {
         ShopEffect::Moved { order, .. } => Some(order),
@@ -410,10 +455,20 @@ const fn ended_key(effect: &ShopEffect) -> Option<&Name> {
     }
 }
 
+/// Why a try fails that its deadline ends.
+fn late(row: &CheckoutRow) -> Why {
+    match (row.pay.said, row.stock.said) {
+        (Some(SideSaid::Refused), _) => Why::Pay,
+        (_, Some(SideSaid::Refused)) => Why::Stock,
+        _ => Why::Deadline,
+    }
+}
+
 /// Whether an open row may become the other: the same try, and what was said or decided stays.
 fn goes_on(before: &CheckoutRow, row: &CheckoutRow) -> bool {
-    let same_try = (before.tr, before.start, before.started_at, before.deadline, before.outside)
-        == (row.tr, row.start, row.started_at, row.deadline, row.outside);
+    let same_try =
+        (before.tr, before.start, before.started_at, before.deadline, before.outside, before.charge)
+            == (row.tr, row.start, row.started_at, row.deadline, row.outside, row.charge);
     let said = Side::ALL.into_iter().all(|side| {
         let (was, is) = (before.side(side), row.side(side));
         (was.said.is_none() || was.said == is.said) && was.undone <= is.undone
@@ -422,16 +477,17 @@ fn goes_on(before: &CheckoutRow, row: &CheckoutRow) -> bool {
     same_try && said && decided && row.keys.starts_with(&before.keys)
 }
 
-/// Whether an order of which this was told may stand where it does. An init may have put a paid one anew.
+/// Whether an order of which this was told may stand where it does. An init may have put another in its place.
 fn may_follow(store: &MemoryStore, order: &OrderId, answer: &CheckoutAnswer) -> bool {
     let Some(row) = store.order(order) else { return false };
     let (state, tr) = (row.order.state, answer.tr());
+    let replaced = row.is_of_an_earlier(tr);
     if state.tr_num() != Some(tr) {
-        return state.tr_num() > Some(tr) && (row.life > 0 || !is_paid(answer));
+        return state.tr_num() > Some(tr) && (replaced || !is_paid(answer));
     }
     match answer {
         CheckoutAnswer::Paid { .. } | CheckoutAnswer::AlreadyPaid { .. } => {
-            state == OrderState::Paid(tr) || row.life > 0
+            state == OrderState::Paid(tr) || replaced
         }
         CheckoutAnswer::Failed { .. } => state == OrderState::NotPaid(Some(tr)),
         CheckoutAnswer::Open { waits, .. } => {
@@ -459,7 +515,10 @@ pub(super) fn shop_again(command: &ShopCommand, before: &ShopOutcome, now: &Shop
                 && (!is_paid(before) || made_anew(&asked.order) || (is_paid(now) && now.tr() == before.tr()))
         }
         (ShopCommand::Answer { .. }, ShopOutcome::Heard { counts: true, .. }, now) => {
-            matches!(now, ShopOutcome::Heard { counts: false, .. })
+            matches!(
+                now,
+                ShopOutcome::Heard { counts: false, .. } | ShopOutcome::Refused(ShopRefusal::Replaced(_))
+            )
         }
         _ => true,
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_domain::shop::{
-    CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, OrderState, ShopCommand, ShopEffect, Side,
-    SideBranch, Sides, TrNum, UserId, UserRow, Whole,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, OrderState, ShopCommand, ShopEffect,
+    Side, SideBranch, Sides, TrNum, UserId, UserRow, Whole,
 };
 use holdfast_domain::tokens::Name;
 
@@ -43,6 +43,7 @@ pub struct ShopBooks {
     pub(super) open: BTreeMap<OrderId, Arc<CheckoutRow>>,
     pub(super) keys: BTreeMap<Name, Arc<KeyRow>>,
     pub(super) outside: Sides,
+    pub(super) charging: Charging,
 }
 
 fn number(whole: Whole) -> i128 {
@@ -98,28 +99,47 @@ impl ShopBooks {
             ShopCommand::AddStock { item: id, amount } => item(&mut self.items, id, number(*amount)),
             ShopCommand::TakeStock { item: id, amount } => item(&mut self.items, id, -number(*amount)),
             ShopCommand::InitUsers { first, count, credit } => {
+                self.may_replace(numbers(*first, *count), |books, id| {
+                    id.parse().is_ok_and(|id| books.users.contains_key(&id))
+                })?;
                 for id in numbers(*first, *count) {
                     let id: UserId = id.parse().map_err(|error| format!("{error}"))?;
-                    let (held, sold) = (self.held_of(&id), self.users.get(&id).map_or(0, |purse| purse.sold));
-                    let purse = Purse { came: number(*credit) + held + sold, sold, there: 0 };
+                    let sold = self.users.get(&id).map_or(0, |purse| purse.sold);
+                    let purse = Purse { came: number(*credit) + sold, sold, there: 0 };
                     self.users.insert(id, purse);
                 }
                 Ok(())
             }
             ShopCommand::InitItems { first, count, stock, price } => {
+                self.may_replace(numbers(*first, *count), |books, id| {
+                    id.parse().is_ok_and(|id| books.items.contains_key(&id))
+                })?;
                 for id in numbers(*first, *count) {
                     let id: ItemId = id.parse().map_err(|error| format!("{error}"))?;
-                    let (held, sold) =
-                        (self.units_held(&id), self.items.get(&id).map_or(0, |purse| purse.sold));
-                    let purse = Purse { came: number(*stock) + held + sold, sold, there: 0 };
+                    let sold = self.items.get(&id).map_or(0, |purse| purse.sold);
+                    let purse = Purse { came: number(*stock) + sold, sold, there: 0 };
                     self.prices.insert(id.clone(), price.get());
                     self.items.insert(id, purse);
                 }
                 Ok(())
             }
+            ShopCommand::InitOrders { first, count, .. } => self
+                .may_replace(numbers(*first, *count), |books, id| {
+                    id.parse().is_ok_and(|id| books.orders.contains_key(&id))
+                }),
             // Orders are taken down from what an init drew; checkouts and settings bring nothing in.
             _ => Ok(()),
         }
+    }
+
+    /// What is there is replaced only while no checkout is open, that may have taken from it.
+    fn may_replace(
+        &self,
+        mut ids: impl Iterator<Item = String>,
+        is_there: impl Fn(&ShopBooks, &str) -> bool,
+    ) -> Result<(), String> {
+        let replaced = if self.open.is_empty() { None } else { ids.find(|id| is_there(self, id)) };
+        expect(replaced.is_none(), || format!("replaced {replaced:?} while checkouts are open"))
     }
 
     /// An init put an order where another was, or none. It draws users and items; nothing else is left to it.
@@ -130,11 +150,11 @@ impl ShopBooks {
         let order = &row.order;
         let below = |text: &str, bound: u64| text.parse::<u64>().is_ok_and(|number| number < bound);
         let before = self.orders.get(&order.order_id);
-        let (last, life) = match before.map(|paper| (paper.state, paper.life)) {
+        let (last, life) = match before.map(|paper| paper.state) {
             None => (None, 0),
-            Some((OrderState::NotPaid(last), life)) => (last, life),
-            Some((OrderState::Paid(last), life)) => (Some(last), life + 1),
-            Some((state, _)) => return Err(format!("replaced an order that stands at {state:?}")),
+            Some(OrderState::NotPaid(last)) => (last, last.map_or(0, TrNum::get)),
+            Some(OrderState::Paid(last)) => (Some(last), last.get()),
+            Some(state) => return Err(format!("replaced an order that stands at {state:?}")),
         };
         let lines: Vec<(ItemId, u64)> =
             order.items.lines().iter().map(|line| (line.id.clone(), line.amnt.get())).collect();
@@ -177,25 +197,25 @@ impl ShopBooks {
                 ShopEffect::KeyEnded(key) => {
                     expect(self.keys.remove(key).is_some(), || format!("ended {key}, which was not there"))?;
                 }
-                setting => {
-                    if let ShopEffect::Outside(outside) = setting {
-                        self.outside = *outside;
-                    }
-                }
+                ShopEffect::Outside(outside) => self.outside = *outside,
+                ShopEffect::Charging(charging) => self.charging = charging.clone(),
             }
         }
         self.adds_up()
     }
 
     fn moves(&mut self, order: &OrderId, state: OrderState) -> Result<(), String> {
-        let sides = self.open.get(order).map_or(self.outside, |row| row.outside);
+        let (sides, by_credit) = match self.open.get(order) {
+            Some(row) => (row.outside, row.charge.is_none()),
+            None => (self.outside, self.charging.is_credit()),
+        };
         let paper = self.orders.get_mut(order).ok_or_else(|| format!("nobody made order {order}"))?;
         let before = std::mem::replace(&mut paper.state, state);
         expect(may_move(before, state), || format!("moved {order} from {before:?} to {state:?}"))?;
         if !matches!(state, OrderState::Paid(_)) {
             return Ok(());
         }
-        if !sides.pay {
+        if !sides.pay && by_credit {
             let user = self.users.get_mut(&paper.user);
             user.ok_or_else(|| format!("nobody pays {order}"))?.sold += i128::from(paper.amount);
         }
@@ -229,20 +249,21 @@ impl ShopBooks {
 
     /// Credit that open checkouts hold of a user.
     fn held_of(&self, user: &UserId) -> i128 {
-        let papers = self.holding(Side::Pay).filter(|paper| paper.user == *user);
-        papers.map(|paper| i128::from(paper.amount)).sum()
+        let by_credit =
+            self.holding(Side::Pay).filter(|(row, paper)| row.charge.is_none() && paper.user == *user);
+        by_credit.map(|(_, paper)| i128::from(paper.amount)).sum()
     }
 
     /// Units that they hold of an item.
     fn units_held(&self, item: &ItemId) -> i128 {
-        let lines = self.holding(Side::Stock).flat_map(|paper| &paper.lines);
+        let lines = self.holding(Side::Stock).flat_map(|(_, paper)| &paper.lines);
         lines.filter(|(of, _)| of == item).map(|(_, amount)| i128::from(*amount)).sum()
     }
 
     /// Orders whose open checkout has taken at that side and not given back.
-    fn holding(&self, side: Side) -> impl Iterator<Item = &Paper> {
+    fn holding(&self, side: Side) -> impl Iterator<Item = (&CheckoutRow, &Paper)> {
         let holds = move |row: &&Arc<CheckoutRow>| row.side(side).branch == Some(SideBranch::Taken);
-        self.open.values().filter(holds).filter_map(|row| self.orders.get(&row.order))
+        self.open.values().filter(holds).filter_map(|row| Some((&**row, self.orders.get(&row.order)?)))
     }
 
     /// What came in is there, is held by an open checkout, or was paid with.

@@ -17,7 +17,7 @@ pub struct Held {
     pub(super) amount: u64,
     pub(super) body: Fingerprint,
     pub(super) tokens: Vec<TokenId>,
-    /// The payee's wallet, if a transfer holds it.
+    /// The payee's wallet, if a transfer or checkout holds it.
     pub(super) payee: Option<Name>,
 }
 

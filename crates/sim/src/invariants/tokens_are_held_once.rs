@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_domain::command::Command;
+use holdfast_domain::effects::Step;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::{LockRow, Name, TokenCommand, TokenId, TokenOutcome, TokenRow};
 use holdfast_domain::view::View;
 use holdfast_store::{MemoryStore, Store};
 
+use super::checkout_holds::CheckoutHolds;
 use super::token_books::{Held, TokenBooks};
 use super::transfer_holds::TransferHolds;
 use crate::diary::{Diary, Standing};
@@ -21,6 +23,7 @@ use crate::witness::Decided;
 pub struct TokensAreHeldOnce {
     books: TokenBooks,
     holds: TransferHolds,
+    checkouts: CheckoutHolds,
     time: Millis,
 }
 
@@ -28,6 +31,7 @@ impl TokensAreHeldOnce {
     /// Books a frame.
     pub fn see(&mut self, frame: &Decided<'_>) -> Result<(), String> {
         self.time = frame.header.time_ms;
+        let steps: BTreeMap<u64, Step<'_>> = frame.steps().map(|(offset, _, step)| (offset, step)).collect();
         for ((offset, command), outcome) in
             (frame.header.base_offset..).zip(frame.commands).zip(&frame.effects.outcomes)
         {
@@ -37,12 +41,23 @@ impl TokensAreHeldOnce {
                 }
                 (Command::Token(command), None) => return Err(format!("{command:?} has no answer")),
                 (_, Some(answer)) => return Err(format!("{command:?} is answered {answer:?}")),
+                (Command::Shop(_), None) => {
+                    let step = steps.get(&offset).ok_or("a command to the shop stands alone")?;
+                    self.checkouts.book(&mut self.books, (self.time, offset), step, outcome)?;
+                }
                 (Command::Expire(expire), None) => {
                     self.holds.book(&mut self.books, frame, offset, command, outcome)?;
+                    let step = steps.get(&offset).ok_or("an expiry stands alone")?;
+                    self.checkouts.expired(&mut self.books, step);
                     let (holds, shop) = (frame.holds_ended(), frame.shop_ended());
-                    let left = usize::try_from(expire.holds_max).unwrap_or(usize::MAX).saturating_sub(holds);
-                    let due = self.books.end_leases(self.time, left);
-                    if outcome.subject != (holds + due + shop) as u64 {
+                    let ended = usize::try_from(outcome.subject).unwrap_or(usize::MAX);
+                    let leases = ended.saturating_sub(holds + shop);
+                    let due = self.books.end_leases(self.time, leases);
+                    // What is not ended is left for want of room, and not before the leases had their part of it.
+                    let max = expire.holds_max as usize;
+                    let is_short =
+                        (ended < max || leases < max / 4) && self.books.end_leases(self.time, 1) > 0;
+                    if ended != holds + due + shop || ended > max || is_short {
                         let ended = outcome.subject;
                         return Err(format!(
                             "an expiry ended {ended}; due are {holds} holds and {due} leases, {shop} of the shop were"
@@ -179,7 +194,7 @@ impl TokenBooks {
     }
 }
 
-fn held_by(row: &LockRow) -> Held {
+pub(super) fn held_by(row: &LockRow) -> Held {
     let LockRow { fence, expires_at, amount, body, tokens, funding, .. } = row;
     let (tokens, payee) = (tokens.clone(), funding.clone());
     Held { fence: *fence, end: *expires_at, amount: *amount, body: *body, tokens, payee }

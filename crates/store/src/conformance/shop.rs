@@ -44,7 +44,7 @@ fn expire<S: Store>(store: &mut S, time: Millis, holds_max: u32) -> u64 {
 
 fn checkout(order: &str, deadline_ms: u32, key: Option<&str>) -> ShopCommand {
     let key = key.map(|key| IdempotencyKey { key: key.into(), body: Fingerprint(5) });
-    ShopCommand::Checkout(CheckoutOrder { order: id(order), deadline_ms, key })
+    ShopCommand::Checkout(CheckoutOrder { order: id(order), deadline_ms, key, chosen: None })
 }
 
 /// A user with credit, an item, and orders of that names, each of one of it.

@@ -257,7 +257,7 @@ impl ShopView for LocalStore {
     }
 
     fn charging(&self) -> Charging {
-        self.shelves.charging
+        self.shelves.charging.clone()
     }
 
     fn shop_counts(&self) -> ShopCounts {

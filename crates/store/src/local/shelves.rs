@@ -140,7 +140,7 @@ impl Shelves {
                 self.ends.remove(&(row.ends_at, row.key.clone()));
             }
             ShopEffect::Outside(outside) => self.outside = *outside,
-            ShopEffect::Charging(charging) => self.charging = *charging,
+            ShopEffect::Charging(charging) => self.charging = charging.clone(),
         }
         None
     }
@@ -225,7 +225,7 @@ impl Shelves {
             checkouts: self.checkouts.snapshot(),
             keys: self.keys.snapshot(),
             outside: self.outside,
-            charging: self.charging,
+            charging: self.charging.clone(),
         }
     }
 }

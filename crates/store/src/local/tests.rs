@@ -2,6 +2,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 mod golden;
+mod golden_shop;
 mod measure;
 mod shop;
 mod tokens;

@@ -10,10 +10,14 @@
 //! | `round` | which orders a side is asked about |
 //! | `schedule` | what is sent when |
 //! | `step` | what is asked, and how an answer is read |
+//! | `under_way` | the attempts that are being made |
+//! | `overdue` | what the side has owed for too long |
 
+mod overdue;
 mod round;
 pub(in crate::shop) mod schedule;
 pub(in crate::shop) mod step;
+mod under_way;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +26,7 @@ use axum::http::Uri;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side};
 use holdfast_hub::ShopError;
 use holdfast_hub::shop::limits::PAGE_MAX;
-use holdfast_hub::shop::{OpenCheckouts, ShopDesk, ShopEvent};
+use holdfast_hub::shop::{OpenCheckouts, Owed, ShopDesk, ShopEvent};
 use metrics::{Counter, Gauge, counter, gauge};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -30,11 +34,16 @@ use tokio::time::{Instant, timeout};
 
 use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE};
 use crate::callbacks::{Blame, Envelope, Failure, Pauses, Post};
+use overdue::Overdue;
 use round::Round;
 use schedule::{Turn, at};
+use under_way::UnderWay;
 
 /// Orders that a side is asked about at a time, those that rest between two attempts included. More wait in the store.
 pub(super) const ORDERS_MAX: usize = 65_536;
+
+/// How much is shown of why a side gave no answer.
+const WHY_CHARS_MAX: usize = 160;
 
 /// What became of asking about one order.
 #[derive(Debug)]
@@ -65,11 +74,16 @@ impl Way {
 
     async fn try_ask(&self, order: &OrderId) -> Result<Asked, Failure> {
         let view = self.desk.order(order.clone()).await.map_err(ours)?;
+        let time_left =
+            view.as_ref().and_then(|view| view.open.as_ref()).map(|open| self.desk.time_left(open));
         let Some(message) = view.and_then(|view| step::asked(&view, self.side)) else {
             return Ok(Asked::Over { sent: false });
         };
+        // Whoever hangs is not waited for past the deadline: the way back is asked for then, and needs this turn.
+        let time_left = time_left.filter(|_| !step::gives_back(&message));
+        let time_max = time_left.map_or(self.attempt_time_max, |left| left.min(self.attempt_time_max));
         let envelope = Envelope { uri: self.uri.clone(), message: step::request(&message) };
-        let answer = timeout(self.attempt_time_max, self.post.exchange(self.side, envelope)).await;
+        let answer = timeout(time_max, self.post.exchange(self.side, envelope)).await;
         let answer = answer.map_err(|_| Failure::passing("no answer in time"))??;
         let answer =
             answer.ok_or_else(|| Failure::passing("its answer is too long, too slow, or breaks off"))?;
@@ -102,6 +116,9 @@ struct Meters {
     later: Counter,
     failed: Counter,
     orders: Gauge,
+    /// Tries for which the side owes something for too long.
+    overdue: Gauge,
+    alarms: Counter,
 }
 
 impl Meters {
@@ -113,6 +130,8 @@ impl Meters {
             later: asks("later"),
             failed: asks("failed"),
             orders: gauge!("holdfast_checkout_asks_waiting", "side" => side.name()),
+            overdue: gauge!("holdfast_checkout_give_backs_overdue", "side" => side.name()),
+            alarms: counter!("holdfast_checkout_alarms_total"),
         }
     }
 }
@@ -121,6 +140,7 @@ impl Meters {
 pub(super) struct Courier {
     way: Arc<Way>,
     round: Round,
+    overdue: Overdue,
     pauses: Pauses,
     meters: Meters,
 }
@@ -136,7 +156,7 @@ impl Courier {
         let attempt_time_max = options.attempt_time_max;
         let way = Arc::new(Way { side, uri, desk, post, attempt_time_max });
         let pauses = Pauses::new(options, side as u32);
-        Courier { way, round: Round::new(), pauses, meters: Meters::of(side) }
+        Courier { way, round: Round::new(), overdue: Overdue::default(), pauses, meters: Meters::of(side) }
     }
 
     /// Asks until the hub has ended or `ending` says so; then gives what is under way a while to end.
@@ -144,17 +164,16 @@ impl Courier {
         let side = self.way.side;
         // Before it is read what is open: what opens in between must not be missed.
         let mut events = self.way.desk.listen();
-        let mut under_way: JoinSet<(OrderId, Asked)> = JoinSet::new();
+        let mut under_way = UnderWay::default();
         let mut looking: JoinSet<OpenCheckouts> = JoinSet::new();
         looking.spawn(look(self.way.desk.clone(), None));
+        let mut owing: JoinSet<Vec<Owed>> = JoinSet::new();
+        let mut look_for_owed = tokio::time::interval(overdue::LOOK_EVERY);
         let mut tidy = tokio::time::interval(CONNECTION_IDLE_MAX);
         loop {
             while let Some(order) = self.round.begin(Instant::now()) {
                 let way = Arc::clone(&self.way);
-                under_way.spawn(async move {
-                    let asked = way.ask(&order).await;
-                    (order, asked)
-                });
+                under_way.begin(order.clone(), async move { way.ask(&order).await });
             }
             if self.round.wants_to_look() {
                 looking.spawn(look(self.way.desk.clone(), None));
@@ -170,7 +189,11 @@ impl Courier {
                         looking.spawn(look(self.way.desk.clone(), None));
                     }
                 },
-                Some(Ok((order, asked))) = under_way.join_next() => self.end(&order, asked),
+                Some((order, asked)) = under_way.next() => self.end(&order, asked),
+                _ = look_for_owed.tick() => if owing.is_empty() {
+                    owing.spawn(overdue::look(self.way.desk.clone(), side));
+                },
+                Some(Ok(owed)) = owing.join_next() => self.count_overdue(&owed),
                 Some(Ok(page)) = looking.join_next() => {
                     if let Some(next) = self.take_in(side, &page) {
                         looking.spawn(look(self.way.desk.clone(), Some(next)));
@@ -181,7 +204,7 @@ impl Courier {
             }
         }
         // What is cut is asked again after the next start.
-        drop(timeout(END_WAIT_MAX, under_way.join_all()).await);
+        drop(timeout(END_WAIT_MAX, async { while under_way.next().await.is_some() {} }).await);
     }
 
     fn hear(&mut self, side: Side, events: &[ShopEvent]) {
@@ -208,7 +231,36 @@ impl Courier {
         page.next
     }
 
+    /// Counts what is owed for too long, and raises an alarm for each that is new.
+    fn count_overdue(&mut self, all: &[Owed]) {
+        let (side, uri, now) = (self.way.side.name(), &self.way.uri, self.way.desk.now());
+        for Owed { order, tr, since } in self.overdue.take_in(all) {
+            self.meters.alarms.increment(1);
+            tracing::warn!(
+                %order, %tr, side, seconds = now.saturating_sub(*since) / 1_000, %uri,
+                "an outside side has not given back for long; it is asked until it has, see /hub/checkouts?state=cancelling"
+            );
+        }
+        self.meters.overdue.set(self.overdue.len() as f64);
+    }
+
+    /// Notes how the side was found, and says so when it was well before.
+    fn note(&self, why: Option<&str>) {
+        let why = why.map(shortened);
+        if self.way.desk.note_trouble(self.way.side, why.as_deref()) {
+            tracing::warn!(
+                side = self.way.side.name(), why, uri = %self.way.uri,
+                "an outside side gives no answer; it is asked until it does, see /hub/checkouts"
+            );
+        }
+    }
+
     fn end(&mut self, order: &OrderId, asked: Asked) {
+        match &asked {
+            Asked::Over { sent: false } | Asked::Failed(Failure { blame: Blame::Ours, .. }) => {}
+            Asked::Over { sent: true } | Asked::More | Asked::Later => self.note(None),
+            Asked::Failed(Failure { why, .. }) => self.note(Some(why)),
+        }
         let (now, pauses, side) = (Instant::now(), &mut self.pauses, self.way.side.name());
         let (turn, why) = match asked {
             Asked::Over { sent } => {
@@ -243,6 +295,15 @@ impl Courier {
             None => {}
         }
     }
+}
+
+/// Why a side gave no answer, cut so that it fits beside what a checkout waits for.
+fn shortened(why: &str) -> String {
+    let mut cut: String = why.chars().take(WHY_CHARS_MAX).collect();
+    if cut.len() < why.len() {
+        cut.push('…');
+    }
+    cut
 }
 
 /// A page of what is open, however long the hub is too busy to say.

@@ -5,6 +5,7 @@
 //! truth is the order, which anybody can ask for.
 
 mod kept;
+mod lost;
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use axum::http::Uri;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{CheckoutAnswer, CheckoutEnd};
-use holdfast_hub::shop::{ShopDesk, ShopEvent, ShopEvents};
+use holdfast_hub::shop::{Missed, ShopDesk, ShopEvent, ShopEvents};
 use metrics::{Counter, Gauge, counter, gauge};
 use serde_json::{Map, json};
 use tokio::sync::watch;
@@ -28,6 +29,7 @@ use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_M
 use crate::callbacks::{Blame, Envelope, Failure, Outgoing, Pauses, Post};
 use crate::times;
 use kept::{Kept, Outcome};
+use lost::Lost;
 
 /// Outcomes that wait to be told, those under way not included. More are given up at once.
 const OUTCOMES_MAX: usize = 131_072;
@@ -74,6 +76,7 @@ pub(super) struct Webhook {
     events: ShopEvents,
     schedule: Schedule<Job>,
     under_way: HashMap<Id, Job>,
+    lost: Lost,
     meters: Meters,
 }
 
@@ -110,6 +113,7 @@ impl Webhook {
             events,
             schedule,
             under_way: HashMap::new(),
+            lost: Lost::default(),
             meters: Meters::default(),
         })
     }
@@ -129,14 +133,15 @@ impl Webhook {
                 heard = self.events.next() => match heard {
                     Ok(None) => break,
                     Ok(Some(events)) => self.hear(&events),
-                    Err(_) => {
-                        tracing::error!("some outcomes of checkouts were missed and are told to nobody");
-                        self.meters.given_up.increment(1);
-                    }
+                    // Too many came for the time that this had.
+                    Err(Missed { ends }) => self.lose(ends),
                 },
                 Some(ended) = requests.join_next_with_id() => self.end(ended),
                 () = at(next) => {}
-                _ = tidy.tick() => self.post.close_idle(),
+                _ = tidy.tick() => {
+                    self.post.close_idle();
+                    self.lose(0);
+                }
             }
             self.meters.waiting.set(self.schedule.len() as f64);
         }
@@ -146,20 +151,29 @@ impl Webhook {
             }
         };
         drop(timeout(END_WAIT_MAX, rest).await);
+        say_lost(self.lost.rest());
         self.keep();
     }
 
     fn hear(&mut self, events: &[ShopEvent]) {
         let (now, wall) = (Instant::now(), self.desk.now());
+        let mut too_many = 0;
         for event in events {
             let ShopEvent::Ended(end) = event else { continue };
             let Some(outcome) = outcome_of(end, wall) else { continue };
             if self.schedule.len() < OUTCOMES_MAX {
                 self.schedule.put(now, Job { outcome, attempts: 0 });
             } else {
-                self.give_up(&outcome, "too many wait already");
+                too_many += 1;
             }
         }
+        self.lose(too_many);
+    }
+
+    /// So many outcomes more have no place here. Each counts; they are said together, now and then.
+    fn lose(&mut self, outcomes: u64) {
+        self.meters.given_up.increment(outcomes);
+        say_lost(self.lost.add(outcomes, Instant::now()));
     }
 
     fn begin(&mut self, job: Job, requests: &mut JoinSet<Result<(), Failure>>) {
@@ -238,6 +252,15 @@ impl Webhook {
             Ok(()) => {}
             Err(error) => tracing::error!(%error, count, "outcomes that were not told cannot be kept"),
         }
+    }
+}
+
+fn say_lost(outcomes: u64) {
+    if outcomes > 0 {
+        tracing::error!(
+            outcomes,
+            "outcomes of checkouts are told to nobody: more came than the webhook takes. Ask for these orders instead"
+        );
     }
 }
 

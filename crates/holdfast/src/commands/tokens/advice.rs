@@ -86,8 +86,11 @@ fn about_spender(path: &str, name: &str, spender: &str, detail: &str) -> String 
             "its lock has another fence: see {locks}; --fence names the one selection that is meant"
         );
     }
-    if detail.contains(": a transfer holds it") {
-        return format!("a transfer's tokens go by its end alone: see `holdfast transfers show {spender}`");
+    if detail.contains(": a transfer or checkout holds it") {
+        return format!(
+            "its tokens go by the end of that transfer or checkout alone: see `holdfast transfers show {spender}`, or \
+             `holdfast checkouts list`, which names the spender of each"
+        );
     }
     match name {
         "lease-lost" if spends => {
@@ -153,9 +156,11 @@ mod tests {
     #[test]
     fn a_transfer_keeps_its_tokens_to_its_end() {
         let held = r#"{"type":"/problems/spender-in-use","spender":"7d0f",
-            "detail":"spender 7d0f is in use: a transfer holds it and will end it; take another name"}"#;
+            "detail":"spender 7d0f is in use: a transfer or checkout holds it and will end it; take another name"}"#;
         for path in ["/tokens/spend", "/tokens/locks/7d0f", "/tokens/locks/7d0f/renew"] {
-            assert!(words(path, held).contains("`holdfast transfers show 7d0f`"), "{}", words(path, held));
+            for command in ["`holdfast transfers show 7d0f`", "`holdfast checkouts list`"] {
+                assert!(words(path, held).contains(command), "{}", words(path, held));
+            }
         }
     }
 

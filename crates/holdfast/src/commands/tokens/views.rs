@@ -270,7 +270,7 @@ impl Lock {
 
     /// How long until its end, by the hub's clock: it began at `since` and is `age_ms` old.
     fn ends_in(&self) -> String {
-        let Some(end) = &self.expires_at else { return "with its transfer".to_owned() };
+        let Some(end) = &self.expires_at else { return "with its transfer or checkout".to_owned() };
         let instant = |text: &str| text.parse::<jiff::Timestamp>().ok();
         let Some((end, since)) = instant(end).zip(instant(&self.since)) else { return end.clone() };
         let lasts = u64::try_from(end.as_millisecond().saturating_sub(since.as_millisecond())).unwrap_or(0);
@@ -368,6 +368,6 @@ mod tests {
             ("50.0 s".to_owned(), 1 << 64, "w".to_owned())
         );
         lock.expires_at = None;
-        assert_eq!(lock.ends_in(), "with its transfer");
+        assert_eq!(lock.ends_in(), "with its transfer or checkout");
     }
 }

@@ -32,7 +32,12 @@ fn command((what, which, much): &Wish) -> Command {
         0..=4 => {
             let key = IdempotencyKey { key: format!("key {}", much % 7).into(), body: Fingerprint(1) };
             let key = much.is_multiple_of(3).then_some(key);
-            ShopCommand::Checkout(CheckoutOrder { order: of, deadline_ms: 1 + *much as u32, key })
+            ShopCommand::Checkout(CheckoutOrder {
+                order: of,
+                deadline_ms: 1 + *much as u32,
+                key,
+                chosen: None,
+            })
         }
         5..=7 => ShopCommand::Answer {
             key: TryKey { order_id: of, tr_num: TrNum::try_from(1 + much % 4).unwrap() },

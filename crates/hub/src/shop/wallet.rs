@@ -1,0 +1,181 @@
+//! Checkouts that tokens pay for: they are set aside in the index before the record is written, and chosen anew while the log
+//! says that another has them.
+//!
+//! What others hold is waited for: mostly it is the claim of another checkout of the same wallet, which lives for one frame. Only
+//! a wallet that can never pay makes the payment side refuse. Whoever has waited in vain is told so, and nothing was tried.
+
+use std::sync::atomic::Ordering;
+
+use holdfast_domain::ids::{Millis, TransferId};
+use holdfast_domain::records::RECORD_BYTES_MAX;
+use holdfast_domain::shop::{
+    Charging, CheckoutAnswer, CheckoutOrder, ChosenTokens, OrderId, OrderState, ShopCommand, ShopOutcome,
+    ShopRefusal, ShopView, TrNum,
+};
+use holdfast_domain::tokens::TokenRefusal;
+use holdfast_tokens::{Name, Refusal};
+
+use super::desk::{ShopDesk, ShopError, unexpected};
+use super::limits::TOKENS_WAIT_MS;
+use crate::core::Core;
+use crate::intake;
+use crate::tokens::{FundingClaim, TokenError};
+use holdfast_store::LocalStore;
+
+/// What the next try of an order takes from a wallet.
+struct Bill {
+    number: TransferId,
+    wallet: Name,
+    currency: String,
+    amount: u64,
+}
+
+impl ShopDesk {
+    /// Has a checkout decided, with tokens to pay for it where tokens do.
+    pub(super) async fn decide_paid(
+        &self,
+        command: CheckoutOrder,
+        wait_ms: u32,
+    ) -> Result<CheckoutAnswer, ShopError> {
+        if !self.by_tokens.load(Ordering::Relaxed) {
+            match self.decide_checkout(ShopCommand::Checkout(command.clone())).await {
+                // The log has it so, and from now on it is known here too.
+                Err(ShopError::Refused(ShopRefusal::ChooseTokens { .. })) => {}
+                other => return other,
+            }
+        }
+        self.decide_with_tokens(command, wait_ms).await
+    }
+
+    /// The same where it is known that tokens pay. At most as many attempts as a selection has, and no longer than the wait, the
+    /// deadline and [`TOKENS_WAIT_MS`] for all of them.
+    pub(super) async fn decide_with_tokens(
+        &self,
+        command: CheckoutOrder,
+        wait_ms: u32,
+    ) -> Result<CheckoutAnswer, ShopError> {
+        let wait_ms = wait_ms.min(command.deadline_ms).min(TOKENS_WAIT_MS);
+        let until = self.now().saturating_add(Millis::from(wait_ms));
+        let mut refusal = None;
+        for _ in 0..self.tokens.claim_attempts() {
+            let (chosen, claim) = self.choose(&command.order, until).await?;
+            let command = ShopCommand::Checkout(CheckoutOrder { chosen, ..command.clone() });
+            let bytes = command.record_bytes_max();
+            if bytes > RECORD_BYTES_MAX {
+                return Err(intake::Refusal::TooLarge(bytes).into());
+            }
+            match self.decide_keeping(command, claim).await? {
+                ShopOutcome::Checkout(answer) => return Ok(answer),
+                ShopOutcome::Refused(ShopRefusal::ChooseTokens { order, why, taken }) => {
+                    if let Some(id) = &taken {
+                        self.tokens.learn_from(&TokenRefusal::Taken(id.clone())).await;
+                    }
+                    refusal = Some(ShopRefusal::ChooseTokens { order, why, taken });
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
+        let (order, why) = (command.order, "there was no attempt to choose some");
+        Err(refusal.unwrap_or(ShopRefusal::ChooseTokens { order, why, taken: None }).into())
+    }
+
+    /// Tokens for the next try of an order, and what keeps them from others until it is decided; neither if it takes none.
+    async fn choose(
+        &self,
+        order: &OrderId,
+        until: Millis,
+    ) -> Result<(Option<Box<ChosenTokens>>, Option<FundingClaim>), ShopError> {
+        let billed = order.clone();
+        let (by_tokens, bill) = self.ask(move |core| bill(core, &billed)).await?;
+        self.by_tokens.store(by_tokens, Ordering::Relaxed);
+        let Some(Bill { number, wallet, currency, amount }) = bill else { return Ok((None, None)) };
+        let wait_ms = until.saturating_sub(self.now()).max(0);
+        let claim = match self.tokens.fund(&number.to_string(), wallet, &currency, amount, wait_ms).await {
+            Ok(claim) => Some(claim),
+            Err(TokenError::Hub(refusal)) => return Err(refusal.into()),
+            Err(TokenError::Refused(refusal)) => match met(&refusal) {
+                Met::Want => None,
+                // The try that holds them is joined. If it is over meanwhile, tokens are chosen for the next.
+                Met::SameTry => return Ok((None, None)),
+                Met::Others => {
+                    let (order, why) = (order.clone(), "others hold so many of them that too few are free");
+                    return Err(ShopRefusal::ChooseTokens { order, why, taken: None }.into());
+                }
+                Met::Trouble => return Err(ShopError::Vault(refusal)),
+            },
+        };
+        let ids = claim.as_ref().map_or_else(Vec::new, FundingClaim::ids);
+        Ok((Some(Box::new(ChosenTokens::new(number, ids))), claim))
+    }
+}
+
+/// Whether tokens pay, and what the next try of the order takes, if it is one that can be tried and costs something.
+fn bill(core: &Core<LocalStore>, order: &OrderId) -> (bool, Option<Bill>) {
+    let store = core.store();
+    let Charging::Tokens(by) = store.charging() else { return (false, None) };
+    if store.outside().pay {
+        return (false, None);
+    }
+    let next = || {
+        let order = &store.order(order)?.order;
+        let tr = match order.state {
+            OrderState::NotPaid(last) => last.map_or(Some(TrNum::FIRST), TrNum::next)?,
+            OrderState::Pending(_) | OrderState::Cancelling(_) | OrderState::Paid(_) => return None,
+        };
+        let amount = by.quantity(order.amount).filter(|amount| *amount > 0)?;
+        let (number, wallet) = (by.spender(&order.key(tr)), Name::from(order.user_id.as_str()));
+        Some(Bill { number, wallet, currency: by.currency.to_string(), amount })
+    };
+    (true, next())
+}
+
+/// What a refusal of the vault means for a checkout.
+#[derive(Debug, PartialEq, Eq)]
+enum Met {
+    /// The wallet cannot pay, whoever lets go of what: the payment side refuses.
+    Want,
+    /// The try was asked for twice at once, and the other has the tokens.
+    SameTry,
+    /// Others hold too much, or wait before this one.
+    Others,
+    /// The vault cannot answer. That is no reason to fail an order.
+    Trouble,
+}
+
+fn met(refusal: &Refusal) -> Met {
+    match refusal {
+        Refusal::TooManyWaiters { .. } => Met::Others,
+        refusal if refusal.may_pass() => Met::Others,
+        Refusal::InsufficientFunds(_) | Refusal::TooManyInputs { .. } => Met::Want,
+        Refusal::SpenderInUse { .. } => Met::SameTry,
+        _ => Met::Trouble,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_tokens::Funds;
+
+    use super::*;
+
+    #[test]
+    fn only_a_wallet_that_can_never_pay_is_in_want() {
+        let funds = |locked| Box::new(Funds { locked, ..Funds::default() });
+        let too_many = |locked| Refusal::TooManyInputs { funds: funds(locked), max_inputs: 1, best_sum: 1 };
+        let in_use = Refusal::SpenderInUse { spender: "s".into(), reason: "x" };
+        for (refusal, meant) in [
+            (Refusal::InsufficientFunds(funds(1)), Met::Want),
+            (too_many(0), Met::Want),
+            (too_many(1), Met::Others),
+            (Refusal::FundsLocked(funds(1)), Met::Others),
+            (Refusal::Contention { attempts: 1 }, Met::Others),
+            (Refusal::TooManyWaiters { waiting: 1 }, Met::Others),
+            (in_use, Met::SameTry),
+            (Refusal::Invalid("x".into()), Met::Trouble),
+            (Refusal::StoreUnavailable("x".into()), Met::Trouble),
+            (Refusal::Loading { tokens: 1 }, Met::Trouble),
+        ] {
+            assert_eq!(met(&refusal), meant, "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Checkouts that tokens pay for, through a running hub: each is paid with tokens of its own, whoever comes at the same time.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_domain::shop::{
+    ByTokens, Charging, CheckoutAnswer, IdempotencyKey, OrderId, Said, Secret, ShopRefusal, Side, Sides,
+    TrNum, TryKey, Whole, Why,
+};
+use holdfast_domain::tokens::Fingerprint;
+use holdfast_hub::clock::SystemClock;
+use holdfast_hub::limits::HubOptions;
+use holdfast_hub::shop::CheckoutRequest;
+use holdfast_hub::verify::{Places, verify};
+use holdfast_hub::{Hub, HubHandle, Opened, ShopError};
+use holdfast_log::SimFs;
+use holdfast_tokens::{Scope, SelectRequest, Token};
+use tokio::task::JoinSet;
+
+use crate::support::{LOG_ID, small_segments, usd};
+
+const DATA: &str = "/data";
+const STOCK: Sides = Sides { pay: false, stock: true };
+
+fn start(fs: &SimFs) -> Hub {
+    let opened = Opened::open(Arc::new(fs.clone()), Path::new(DATA), small_segments(), LOG_ID).unwrap();
+    Hub::start(opened, Arc::new(SystemClock::new()), HubOptions::default()).unwrap()
+}
+
+fn in_time(work: impl Future<Output = ()>) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    runtime
+        .block_on(async { tokio::time::timeout(Duration::from_secs(60), work).await.expect("nobody hangs") });
+}
+
+fn whole(number: u64) -> Whole {
+    Whole::new(number).unwrap()
+}
+
+fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+/// Item `i` of price 1, and so many tokens of 1 in the wallet `alice`.
+async fn open_shop(hub: &HubHandle, tokens: usize) {
+    let by = ByTokens { wallet: "shop".into(), currency: usd(), unit: 1, secret: Secret([7; 32]) };
+    hub.shop().set_charging(Charging::Tokens(by)).await.unwrap();
+    hub.shop().create_item(id("i"), whole(1_000_000), whole(1)).await.unwrap();
+    let tokens = (0..tokens).map(|number| Token::new(format!("t{number}").as_str(), "alice", "USD", 1));
+    hub.tokens().issue(tokens.collect()).await.unwrap();
+}
+
+async fn order(hub: &HubHandle, name: &str, quantity: u64) -> OrderId {
+    order_of(hub, name, "alice", quantity).await
+}
+
+async fn order_of(hub: &HubHandle, name: &str, user: &str, quantity: u64) -> OrderId {
+    hub.shop().create_order(id(name), id(user)).await.unwrap();
+    hub.shop().add_item(id(name), id("i"), whole(quantity)).await.unwrap();
+    id(name)
+}
+
+fn no_wait(order: OrderId) -> CheckoutRequest {
+    CheckoutRequest { wait_ms: Some(0), ..CheckoutRequest::new(order) }
+}
+
+fn has(hub: &HubHandle, wallet: &str) -> (u64, u64) {
+    let balance = hub.tokens().balance(&Scope::wallet(wallet, "USD")).unwrap();
+    (u64::try_from(balance.free).unwrap(), u64::try_from(balance.locked).unwrap())
+}
+
+#[track_caller]
+fn nothing_wrong(fs: &SimFs) {
+    let places = Places { fs: Arc::new(fs.clone()), data: Path::new(DATA), scratch: Path::new("/scratch") };
+    let verified = verify(&places, &mut |_, _| {}).unwrap();
+    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
+}
+
+/// Checks all out at once. How many were paid, and how many refused by the payment side.
+async fn all_at_once(hub: &HubHandle, orders: Vec<OrderId>) -> (usize, usize) {
+    let mut crowd = JoinSet::new();
+    for order in orders {
+        let hub = hub.clone();
+        crowd.spawn(async move { hub.shop().checkout(CheckoutRequest::new(order)).await.unwrap() });
+    }
+    let (mut paid, mut refused) = (0, 0);
+    while let Some(answer) = crowd.join_next().await {
+        match answer.unwrap() {
+            CheckoutAnswer::Paid { .. } => paid += 1,
+            CheckoutAnswer::Failed { why: Why::Pay, .. } => refused += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    (paid, refused)
+}
+
+/// Two hundred orders of two each of a wallet that has three hundred: all that can be paid are, and the rest are refused only
+/// when the wallet is empty.
+#[test]
+fn a_crowd_pays_with_each_token_once() {
+    let fs = SimFs::new(1);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        open_shop(&handle, 300).await;
+        let mut orders = Vec::new();
+        for number in 0..200 {
+            orders.push(order(&handle, &format!("o{number}"), 2).await);
+        }
+        assert_eq!(all_at_once(&handle, orders).await, (150, 50));
+        assert_eq!((has(&handle, "alice"), has(&handle, "shop")), ((0, 0), (300, 0)));
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
+/// Two hundred orders of two each and a hundred others who select one for themselves, on a wallet with just as many: whatever is
+/// won is won once, and all are served.
+#[test]
+fn a_crowd_pays_beside_others_who_select() {
+    let fs = SimFs::new(7);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        open_shop(&handle, 500).await;
+        let mut orders = Vec::new();
+        for number in 0..200 {
+            orders.push(order(&handle, &format!("o{number}"), 2).await);
+        }
+        let mut others = JoinSet::new();
+        for number in 0..100 {
+            let hub = handle.clone();
+            others.spawn(async move {
+                let request = SelectRequest::new(format!("s{number}"), Scope::wallet("alice", "USD"), 1);
+                hub.tokens().select(request, 30_000).await.unwrap();
+            });
+        }
+        assert_eq!(all_at_once(&handle, orders).await, (200, 0));
+        others.join_all().await;
+        assert_eq!((has(&handle, "alice"), has(&handle, "shop")), ((0, 100), (400, 0)));
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
+/// Each has to wait for the change of the one before.
+#[test]
+fn orders_on_one_large_token_are_all_paid() {
+    let fs = SimFs::new(4);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        open_shop(&handle, 1).await;
+        handle.tokens().issue(vec![Token::new("large", "bob", "USD", 1_000)]).await.unwrap();
+        let mut orders = Vec::new();
+        for number in 0..201 {
+            orders.push(order_of(&handle, &format!("o{number}"), "bob", 5).await);
+        }
+        assert_eq!(all_at_once(&handle, orders).await, (200, 1), "a thousand is two hundred times five");
+        assert_eq!((has(&handle, "bob"), has(&handle, "shop")), ((0, 0), (1_000, 0)));
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
+/// Others who select for themselves hold tokens for long. Nobody is refused for that: either there is enough beside, or nothing
+/// was tried, the key is unused, and a later call pays.
+#[test]
+fn what_others_hold_for_long_fails_no_order() {
+    let fs = SimFs::new(5);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        open_shop(&handle, 5).await;
+        let select = SelectRequest::new("s", Scope::wallet("alice", "USD"), 3);
+        handle.tokens().select(select, 0).await.unwrap();
+        let order = order(&handle, "o", 4).await;
+        let key = Some(IdempotencyKey { key: "k".into(), body: Fingerprint(1) });
+        let request = CheckoutRequest { wait_ms: Some(200), key, ..CheckoutRequest::new(order.clone()) };
+        let begun = tokio::time::Instant::now();
+        let refused = handle.shop().checkout(request.clone()).await.unwrap_err();
+        assert!(matches!(refused, ShopError::Refused(ShopRefusal::ChooseTokens { .. })), "{refused:?}");
+        assert!(begun.elapsed() >= Duration::from_millis(200), "it has waited");
+        let row = handle.shop().order(order.clone()).await.unwrap().unwrap().row;
+        assert_eq!(row.order.state.tr_num(), None, "nothing was tried");
+        assert_eq!(handle.shop().counts().await.unwrap().keys, 0, "no answer is stored");
+        // Freed while somebody waits: that is all it takes.
+        let waits = tokio::spawn({
+            let (hub, request) = (handle.clone(), CheckoutRequest { wait_ms: None, ..request });
+            async move { hub.shop().checkout(request).await }
+        });
+        while handle.tokens().counters().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+        handle.tokens().release("s".into(), None).await.unwrap();
+        let paid = waits.await.unwrap().unwrap();
+        assert!(matches!(paid, CheckoutAnswer::Paid { tr: TrNum::FIRST }), "{paid:?}");
+        assert_eq!((has(&handle, "alice"), has(&handle, "shop")), ((1, 0), (4, 0)));
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
+/// The warehouse does not answer, so the first order holds the only token until its deadline. The second does not wait for that.
+#[test]
+fn a_checkout_that_stays_open_is_not_waited_for_without_end() {
+    let fs = SimFs::new(6);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        open_shop(&handle, 1).await;
+        handle.tokens().issue(vec![Token::new("large", "bob", "USD", 1_000)]).await.unwrap();
+        handle.shop().set_outside(STOCK).await.unwrap();
+        let first = order_of(&handle, "o", "bob", 1).await;
+        let second = order_of(&handle, "p", "bob", 1).await;
+        let answer = handle.shop().checkout(no_wait(first)).await.unwrap();
+        assert!(matches!(answer, CheckoutAnswer::Open { .. }), "{answer:?}");
+        let long = CheckoutRequest {
+            deadline_ms: Some(600_000),
+            wait_ms: Some(60_000),
+            ..CheckoutRequest::new(second.clone())
+        };
+        let begun = tokio::time::Instant::now();
+        let refused = handle.shop().checkout(long).await.unwrap_err();
+        assert!(matches!(refused, ShopError::Refused(ShopRefusal::ChooseTokens { .. })), "{refused:?}");
+        let bound = Duration::from_millis(u64::from(holdfast_hub::shop::limits::TOKENS_WAIT_MS));
+        assert!((bound..2 * bound).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        // Its own deadline bounds it too.
+        let short = CheckoutRequest { deadline_ms: Some(50), ..CheckoutRequest::new(second) };
+        let begun = tokio::time::Instant::now();
+        handle.shop().checkout(short).await.unwrap_err();
+        assert!(begun.elapsed() < bound);
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
+#[test]
+fn one_order_asked_for_by_many_at_once_is_paid_once() {
+    let fs = SimFs::new(2);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        // Just enough: a second choice beside the first would find too little.
+        open_shop(&handle, 5).await;
+        let order = order(&handle, "o", 5).await;
+        let mut crowd = JoinSet::new();
+        for _ in 0..50 {
+            let (hub, order) = (handle.clone(), order.clone());
+            crowd.spawn(async move { hub.shop().checkout(CheckoutRequest::new(order)).await.unwrap() });
+        }
+        let mut paid = 0;
+        while let Some(answer) = crowd.join_next().await {
+            match answer.unwrap() {
+                CheckoutAnswer::Paid { tr } => paid += u32::from(tr == TrNum::FIRST),
+                CheckoutAnswer::AlreadyPaid { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((paid, has(&handle, "alice"), has(&handle, "shop")), (1, (0, 0), (5, 0)));
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
+/// The warehouse has not answered when the hub ends: what is held is held after the start, and goes the way of the answer.
+#[test]
+fn what_an_open_checkout_holds_survives_a_restart() {
+    for said in [Said::Taken, Said::Refused] {
+        let fs = SimFs::new(3);
+        let hub = start(&fs);
+        let handle = hub.handle();
+        in_time(async move {
+            open_shop(&handle, 9).await;
+            handle.shop().set_outside(STOCK).await.unwrap();
+            let order = order(&handle, "o", 4).await;
+            let answer = handle.shop().checkout(no_wait(order)).await.unwrap();
+            assert!(matches!(answer, CheckoutAnswer::Open { .. }), "{answer:?}");
+            assert_eq!(has(&handle, "alice"), (5, 4));
+        });
+        drop(hub);
+        nothing_wrong(&fs);
+        let hub = start(&fs);
+        let handle = hub.handle();
+        in_time(async move {
+            assert_eq!(has(&handle, "alice"), (5, 4));
+            // A second order cannot have them, and the same order joins its try.
+            let second = order(&handle, "p", 6).await;
+            let refused = handle.shop().checkout(no_wait(second)).await.unwrap_err();
+            assert!(matches!(refused, ShopError::Refused(ShopRefusal::ChooseTokens { .. })), "{refused:?}");
+            let again = handle.shop().checkout(no_wait(id("o"))).await.unwrap();
+            assert!(matches!(again, CheckoutAnswer::Open { .. }), "{again:?}");
+            let key = TryKey { order_id: id("o"), tr_num: TrNum::FIRST };
+            let (_, answer) = handle.shop().answer(key, Side::Stock, said).await.unwrap();
+            let wallets = (has(&handle, "alice"), has(&handle, "shop"));
+            if said == Said::Taken {
+                assert!(matches!(answer, CheckoutAnswer::Paid { .. }), "{answer:?}");
+                assert_eq!(wallets, ((5, 0), (4, 0)));
+            } else {
+                assert!(matches!(answer, CheckoutAnswer::Failed { why: Why::Stock, .. }), "{answer:?}");
+                assert_eq!(wallets, ((9, 0), (0, 0)));
+            }
+        });
+        drop(hub);
+        nothing_wrong(&fs);
+    }
+}
