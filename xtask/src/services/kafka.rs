@@ -14,7 +14,7 @@ use super::{KAFKA_VARIABLE, Service};
 
 /// Names the versions.
 const POM: &str = include_str!("kafka.pom.xml");
-/// A fixed name saves a start of Java, and a broker of someone else is noticed all the same: it has another one.
+/// A fixed id saves a start of Java that would only make one up.
 const CLUSTER: &str = "holdfastTestsCluster0A";
 /// The serial collector starts as fast as any on few cores and takes the least memory.
 const JAVA: [&str; 6] = [
