@@ -11,9 +11,9 @@ mod why;
 use std::process::ExitCode;
 
 /// Payments are made on one thread, decided on another and answered on a third: the system's allocator makes them wait for
-/// each other's locks.
+/// each other's locks. What others cost stands in ARCHITECTURE.md.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     commands::run()
