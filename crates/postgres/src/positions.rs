@@ -158,13 +158,16 @@ fn command_of(loaded: &Loaded, request: &PositionRequest) -> Result<PositionComm
                 Action::Commit | Action::Reserve => row.payee_account,
                 Action::Prepare | Action::Abort | Action::TimeoutReserved => row.payer_account,
             };
-            // An account that does not exist is told so by the position step; another one than the transfer's is not its
-            // business: its guard is not ours.
-            if expected != Some(account) && loaded.account(account).is_some() {
+            // Told apart here and not in the bins, where it could pass for the first message of its kind and make the right
+            // one a repeat. Another account's guard is not ours, besides.
+            if loaded.account(account).is_none() {
+                return Err(format!("there is no account {}", account.0));
+            }
+            if expected != Some(account) {
+                let action = action.name();
                 return Err(format!(
-                    "account {} is not the one that {} of {transfer} changes",
-                    account.0,
-                    action.name()
+                    "account {} is not the one that {action} of {transfer} changes",
+                    account.0
                 ));
             }
             Ok(PositionCommand::Transfer { account, transfer: row.no, action })

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
@@ -35,6 +36,17 @@ impl World {
         Some(World { server, name, url })
     }
 
+    /// A copy of this database. Nobody may be connected to it.
+    pub fn copy(&self) -> World {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}_copy{number}", self.name);
+        let mut client = Client::connect(&self.server, NoTls).unwrap();
+        client.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE {}", self.name)).unwrap();
+        let (base, _) = self.server.rsplit_once('/').unwrap();
+        let url = format!("{base}/{name}");
+        World { server: self.server.clone(), name, url }
+    }
+
     pub fn store(&self) -> Store {
         Store::open(&self.url, Settings::default()).unwrap()
     }
@@ -43,16 +55,34 @@ impl World {
         Client::connect(&self.url, NoTls).unwrap()
     }
 
-    /// From now on it is this late in this database, until told otherwise.
+    /// From now on it is this late in this database, until told otherwise. A store must have been opened before.
     pub fn set_clock(&self, now: Millis) {
-        self.sql()
-            .batch_execute(&format!(
-                "CREATE TABLE IF NOT EXISTS test_clock (at timestamptz);
-                 TRUNCATE test_clock; INSERT INTO test_clock VALUES (to_timestamp({now} / 1000.0));
+        let mut client = self.sql();
+        if client.execute("UPDATE test_clock SET at = to_timestamp($1::bigint / 1000.0)", &[&now]).is_err() {
+            let install = format!(
+                "CREATE TABLE test_clock AS SELECT to_timestamp({now} / 1000.0) AS at;
                  CREATE OR REPLACE FUNCTION hub_clock() RETURNS timestamptz LANGUAGE sql VOLATILE
                  AS $$ SELECT at FROM test_clock $$"
-            ))
-            .unwrap();
+            );
+            client.batch_execute(&install).unwrap();
+        }
+    }
+
+    /// Waits until that connection waits for a lock.
+    pub fn await_blocked(&self, backend: i32) {
+        let mut client = self.sql();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let blocked = "SELECT pg_sleep(0.002), cardinality(pg_blocking_pids($1)) > 0";
+        while !client.query_one(blocked, &[&backend]).unwrap().get::<_, bool>(1) {
+            assert!(Instant::now() < deadline, "it never waited for a lock");
+        }
+    }
+
+    /// Cuts a connection, and returns when it is gone.
+    pub fn cut(&self, backend: i32) {
+        let cut: bool =
+            self.sql().query_one("SELECT pg_terminate_backend($1, 10000)", &[&backend]).unwrap().get(0);
+        assert!(cut, "the connection did not end");
     }
 
     /// One number from a query.
@@ -230,7 +260,7 @@ impl Cluster {
 
     /// An operator's command, on the key of a position account.
     pub fn operate(&mut self, account: AccountId, admin: Admin) {
-        let partition = account.0 as usize % self.positions.len();
+        let partition = partition_of(account, self.positions.len());
         let trace = format!("a{}", self.positions[partition].log.len());
         self.positions[partition].push(&trace, PositionRequest::Admin(admin));
         self.drain();
@@ -274,7 +304,7 @@ impl Cluster {
                     match row.message {
                         Outgoing::Position(message) => {
                             assert_eq!(row.key, message.account.0.to_string());
-                            let partition = message.account.0 as usize % self.positions.len();
+                            let partition = partition_of(message.account, self.positions.len());
                             self.positions[partition].push(&row.trace, PositionRequest::Transfer(message));
                         }
                         Outgoing::Notification(notice) => {
@@ -289,8 +319,24 @@ impl Cluster {
         sent
     }
 
+    /// The position step alone, for all that waits.
+    pub fn drain_positions(&mut self) {
+        for queue in &mut self.positions {
+            let batch = Batch::new(queue.at, queue.pending());
+            done(self.store.positions(&queue.claim, &batch).unwrap());
+            queue.at = batch.next;
+        }
+    }
+
     /// Scans every shard until nothing is due; what follows is done too.
     pub fn expire(&mut self) -> usize {
+        let ended = self.expire_only();
+        self.drain();
+        ended
+    }
+
+    /// Scans every shard until nothing is due.
+    pub fn expire_only(&mut self) -> usize {
         let mut ended = 0;
         for (shard, claim) in (0..).zip(self.shards.clone()) {
             loop {
@@ -301,7 +347,6 @@ impl Cluster {
                 }
             }
         }
-        self.drain();
         ended
     }
 
@@ -317,6 +362,11 @@ impl Cluster {
         }
         (participant, account)
     }
+}
+
+/// Position accounts have every other number.
+fn partition_of(account: AccountId, partitions: usize) -> usize {
+    account.0 as usize / 2 % partitions
 }
 
 /// The limits, and the funds.
