@@ -133,7 +133,7 @@ fn repeats_get_the_stored_answer_and_modified_ones_3106() {
     let (payer, _) = cluster.participant("payer", 1_000, 1_000);
     let (payee, _) = cluster.participant("payee", 0, 10);
     let ask = prepare(1, payer.0, payee.0, 5, FAR);
-    cluster.ask(&[ask.clone()]);
+    cluster.ask(std::slice::from_ref(&ask));
     cluster.ask(&[fulfil(1, payee.0)]);
     let rows = world.count("SELECT count(*) FROM transfer_state_change");
     cluster.notifications.clear();

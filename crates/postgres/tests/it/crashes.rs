@@ -94,6 +94,47 @@ fn the_position_step_dies_at_every_point() {
     }
 }
 
+/// Every row of a step, the offset among them, was written by one and the same transaction.
+#[test]
+fn offset_and_effects_share_one_transaction() {
+    let Some(world) = World::new() else { return };
+    let (mut cluster, messages) = prepared(&world);
+    let writers = |sql: &str| -> Vec<String> {
+        let rows = world.sql().query(sql, &[]).unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    let claim = cluster.transfers.claim;
+    done(cluster.store.transfers(&claim, &Batch::new(0, &messages)).unwrap());
+    let of_guard = |claim: &Claim| {
+        writers(&format!("SELECT xmin::text FROM segment WHERE segment_id = {}", claim.segment_id))
+    };
+    let step = of_guard(&claim);
+    for rows in [
+        "transfer",
+        "transfer_state_change",
+        "transfer_timeout",
+        "outbox WHERE topic = 'position'",
+        &format!("audit WHERE segment_id = {}", claim.segment_id),
+    ] {
+        assert_eq!(writers(&format!("SELECT DISTINCT xmin::text FROM {rows}")), step, "{rows}");
+    }
+    cluster.relay();
+    let queue = &cluster.positions[0];
+    let waiting = queue.log[usize::try_from(queue.at).unwrap()..].to_vec();
+    let claim = queue.claim;
+    done(cluster.store.positions(&claim, &Batch::new(queue.at, &waiting)).unwrap());
+    let step = of_guard(&claim);
+    for rows in [
+        "transfer",
+        "transfer_state_change WHERE transfer_state_id <> 1",
+        "participant_position WHERE participant_currency_id = 1",
+        "participant_position_change WHERE transfer_no IS NOT NULL",
+        "outbox",
+    ] {
+        assert_eq!(writers(&format!("SELECT DISTINCT xmin::text FROM {rows}")), step, "{rows}");
+    }
+}
+
 #[test]
 fn a_batch_at_an_old_offset_writes_nothing() {
     let Some(world) = World::new() else { return };
