@@ -2,6 +2,7 @@
 //!
 //! A node tails `notifications` from the end to answer those who wait at it; `holdfast log` reads from the start.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -18,6 +19,9 @@ const GROUP_NEVER_JOINED: &str = "holdfast-reader";
 const AHEAD_BYTES_MAX: usize = 16 << 20;
 /// How many messages are fetched ahead of the reader.
 const AHEAD_MESSAGES_MAX: usize = 20_000;
+
+/// How soon a partition without a leader is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Where to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +84,7 @@ impl Reader {
         let mut list = TopicPartitionList::new();
         for number in 0..partitions {
             let partition = i32::try_from(number).expect("Kafka counts partitions so");
-            let (first, end) =
-                client.fetch_watermarks(topic, partition, left(deadline)).map_err(no_answer)?;
+            let (first, end) = ends_of(&client, topic, partition, deadline).map_err(no_answer)?;
             let begin = match from {
                 From::Start => first,
                 From::End => end,
@@ -159,6 +162,29 @@ impl Reader {
     #[must_use]
     pub fn health(&self) -> Health {
         self.client.context().watch.health()
+    }
+}
+
+/// Where a partition begins and ends. One that was just made, or whose broker just went, has no leader for a moment.
+fn ends_of(
+    client: &BaseConsumer<GroupContext>,
+    topic: &str,
+    partition: i32,
+    deadline: Instant,
+) -> Result<(i64, i64), ClientError> {
+    use RDKafkaErrorCode::{BrokerTransportFailure, LeaderNotAvailable, NotLeaderForPartition};
+    loop {
+        match client.fetch_watermarks(topic, partition, left(deadline)) {
+            Err(error)
+                if matches!(
+                    error.rdkafka_error_code(),
+                    Some(BrokerTransportFailure | LeaderNotAvailable | NotLeaderForPartition)
+                ) && Instant::now() < deadline =>
+            {
+                thread::park_timeout(ASK_AGAIN);
+            }
+            answer => return answer,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ mod transfer;
 mod wire;
 
 pub use dead_letter::DeadLetter;
-pub use notification::{Answer, Notice, Notification, TransferNotice};
+pub use notification::{Answer, Asked, Notice, Notification, TransferNotice};
 pub use position::{PositionMessage, PositionWork, Step};
 pub use transfer::{Digests, TransferCommand, TransferMessage};
 

@@ -6,7 +6,7 @@ use holdfast_domain::effects::{self, LimitAlarm, NotificationKind, Outcome, Part
 use holdfast_domain::ids::{AccountId, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::positions::Action;
-use holdfast_domain::transfers::TransferState;
+use holdfast_domain::transfers::{CompletionKind, TransferState};
 
 use super::position::action_named;
 use super::wire::Text;
@@ -39,8 +39,6 @@ pub enum Notice {
 pub struct TransferNotice {
     /// Which.
     pub transfer: TransferId,
-    /// Its number inside.
-    pub no: TransferNo,
     /// What happened.
     pub kind: NotificationKind,
     /// Which side is told.
@@ -48,19 +46,25 @@ pub struct TransferNotice {
     /// The position step that did it; none did if it never came to that.
     pub action: Option<Action>,
     /// Where it stands now.
-    pub state: TransferState,
+    pub state: Option<TransferState>,
     /// Why not, if not.
     pub error: Option<ErrorInformation>,
+    /// The fulfil or abort that it took: a payee that said `reserve` is told in another way.
+    pub completion: Option<CompletionKind>,
+    /// As [`Outcome::subject`].
+    pub subject: u64,
+    /// What the account stands at that was touched last.
+    pub value: Balance,
     /// The message of `transfers` whose opaque parts are handed on.
     pub origin: Option<Place>,
 }
 
 impl TransferNotice {
-    /// The notification as decisions make it.
+    /// The notification as decisions make it, given the transfer's number.
     #[must_use]
-    pub fn effect(&self) -> effects::Notification {
+    pub fn effect(&self, no: TransferNo) -> effects::Notification {
         effects::Notification {
-            transfer: self.no,
+            transfer: no,
             to: self.party,
             kind: self.kind,
             code: self.error.map(|(code, _)| code),
@@ -71,12 +75,18 @@ impl TransferNotice {
 /// The answer to one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
+    /// What was asked.
+    pub asked: Asked,
+    /// The same was asked before, and this is the stored answer.
+    pub repeat: bool,
     /// Which transfer it was about; a movement of funds has such an id too.
     pub transfer: Option<TransferId>,
     /// Where it stands; `None` if there is none.
     pub state: Option<TransferState>,
     /// Why not, if not.
     pub error: Option<ErrorInformation>,
+    /// The fulfil or abort that the transfer took.
+    pub completion: Option<CompletionKind>,
     /// As [`Outcome::subject`].
     pub subject: u64,
     /// As [`Outcome::value`].
@@ -85,17 +95,36 @@ pub struct Answer {
     pub origin: Option<Place>,
 }
 
+/// What an answer answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Asked {
+    Prepare,
+    Commit,
+    Reserve,
+    Abort,
+    Lookup,
+    /// A position step that came again.
+    Position,
+    /// Limits and funds.
+    Admin,
+}
+
 impl Answer {
     /// The answer that an outcome is. Outcomes about tokens and the shop do not go this way.
     #[must_use]
-    pub fn of(outcome: &Outcome, transfer: Option<TransferId>, origin: Option<Place>) -> Answer {
+    pub fn of(outcome: &Outcome, asked: Asked, transfer: Option<TransferId>) -> Answer {
         Answer {
+            asked,
+            repeat: false,
             transfer,
             state: outcome.state,
             error: outcome.code.map(|code| (code, outcome.reason)),
+            completion: None,
             subject: outcome.subject,
             value: outcome.value,
-            origin,
+            origin: None,
         }
     }
 
@@ -175,13 +204,17 @@ struct TransferBody {
     to: Option<u32>,
     party: String,
     transfer: Text<TransferId>,
-    no: u64,
     kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     action: Option<String>,
-    state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<WireError>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    completion: Option<String>,
+    subject: u64,
+    value: Text<Balance>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<Place>,
 }
@@ -192,6 +225,11 @@ const KINDS: [(NotificationKind, &str); 5] = [
     (NotificationKind::Aborted, "aborted"),
     (NotificationKind::Expired, "expired"),
     (NotificationKind::Refused, "refused"),
+];
+const COMPLETIONS: [(CompletionKind, &str); 3] = [
+    (CompletionKind::Commit, "commit"),
+    (CompletionKind::Reserve, "reserve"),
+    (CompletionKind::Abort, "abort"),
 ];
 const PARTIES: [(Party, &str); 2] = [(Party::Payer, "payer"), (Party::Payee, "payee")];
 
@@ -205,6 +243,10 @@ fn named<T: Copy>(names: &[(T, &'static str)], field: &'static str, name: &str) 
     named.map(|(value, _)| *value).ok_or_else(|| Poison::field(field, format!("'{name}' is not known")))
 }
 
+fn completion_named(name: Option<&str>) -> Result<Option<CompletionKind>, Poison> {
+    name.map(|name| named(&COMPLETIONS, "completion", name)).transpose()
+}
+
 fn state_named(name: &str) -> Result<TransferState, Poison> {
     TransferState::from_name(name).ok_or_else(|| Poison::field("state", format!("'{name}' is not a state")))
 }
@@ -215,11 +257,13 @@ impl TransferBody {
             to,
             party: name_of(&PARTIES, notice.party),
             transfer: Text(notice.transfer),
-            no: notice.no.0,
             kind: name_of(&KINDS, notice.kind),
             action: notice.action.map(|action| action.name().to_owned()),
-            state: notice.state.name().to_owned(),
+            state: notice.state.map(|state| state.name().to_owned()),
             error: WireError::of(notice.error),
+            completion: notice.completion.map(|kind| name_of(&COMPLETIONS, kind)),
+            subject: notice.subject,
+            value: Text(notice.value),
             origin: notice.origin,
         }
     }
@@ -227,12 +271,14 @@ impl TransferBody {
     fn read(self) -> Result<TransferNotice, Poison> {
         Ok(TransferNotice {
             transfer: self.transfer.0,
-            no: TransferNo(self.no),
             kind: named(&KINDS, "kind", &self.kind)?,
             party: named(&PARTIES, "party", &self.party)?,
             action: self.action.as_deref().map(action_named).transpose()?,
-            state: state_named(&self.state)?,
+            state: self.state.as_deref().map(state_named).transpose()?,
             error: WireError::read(self.error)?,
+            completion: completion_named(self.completion.as_deref())?,
+            subject: self.subject,
+            value: self.value.0,
             origin: self.origin,
         })
     }
@@ -243,12 +289,16 @@ impl TransferBody {
 struct AnswerBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<u32>,
+    asked: Asked,
+    repeat: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     transfer: Option<Text<TransferId>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     state: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<WireError>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    completion: Option<String>,
     subject: u64,
     value: Text<Balance>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,9 +309,12 @@ impl AnswerBody {
     fn of(to: Option<u32>, answer: &Answer) -> AnswerBody {
         AnswerBody {
             to,
+            asked: answer.asked,
+            repeat: answer.repeat,
             transfer: answer.transfer.map(Text),
             state: answer.state.map(|state| state.name().to_owned()),
             error: WireError::of(answer.error),
+            completion: answer.completion.map(|kind| name_of(&COMPLETIONS, kind)),
             subject: answer.subject,
             value: Text(answer.value),
             origin: answer.origin,
@@ -270,9 +323,12 @@ impl AnswerBody {
 
     fn read(self) -> Result<Answer, Poison> {
         Ok(Answer {
+            asked: self.asked,
+            repeat: self.repeat,
             transfer: self.transfer.map(|transfer| transfer.0),
             state: self.state.as_deref().map(state_named).transpose()?,
             error: WireError::read(self.error)?,
+            completion: completion_named(self.completion.as_deref())?,
             subject: self.subject,
             value: self.value.0,
             origin: self.origin,

@@ -36,11 +36,9 @@ pub enum PositionWork {
 pub struct Step {
     /// What to do.
     pub action: Action,
-    /// The transfer's number inside.
-    pub no: TransferNo,
     /// The transfer.
     pub transfer: TransferId,
-    /// Its amount.
+    /// Its amount, for people; the row's is what counts.
     pub amount: Amount,
     /// The error that an abort goes on with.
     pub error: Option<ErrorInformation>,
@@ -58,12 +56,12 @@ impl PositionMessage {
         message.belongs().then_some(message)
     }
 
-    /// The step as the decisions take it, given the state that was loaded.
+    /// The step as the decisions take it, given the transfer's number and the state that was loaded.
     #[must_use]
-    pub fn step(&self, state: TransferState) -> Option<positions::Message> {
+    pub fn step(&self, no: TransferNo, state: TransferState) -> Option<positions::Message> {
         match self.work {
             PositionWork::Admin(_) => None,
-            PositionWork::Step(Step { action, no, amount, .. }) => {
+            PositionWork::Step(Step { action, amount, .. }) => {
                 Some(positions::Message { account: self.account, transfer: no, action, amount, state })
             }
         }
@@ -132,7 +130,6 @@ struct StepBody {
     action: String,
     account: u32,
     transfer: Text<TransferId>,
-    no: u64,
     amount: Text<Amount>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<WireError>,
@@ -146,7 +143,6 @@ impl StepBody {
             action: step.action.name().to_owned(),
             account,
             transfer: Text(step.transfer),
-            no: step.no.0,
             amount: Text(step.amount),
             error: WireError::of(step.error),
             origin: step.origin,
@@ -156,7 +152,6 @@ impl StepBody {
     fn read(self) -> Result<Step, Poison> {
         Ok(Step {
             action: action_named(&self.action)?,
-            no: TransferNo(self.no),
             transfer: self.transfer.0,
             amount: self.amount.0,
             error: WireError::read(self.error)?,

@@ -9,7 +9,7 @@ use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, Trans
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::{self, Action};
-use holdfast_domain::transfers::{Code, Reason, TransferState};
+use holdfast_domain::transfers::{Code, CompletionKind, Reason, TransferState};
 
 use super::*;
 use crate::Record;
@@ -47,7 +47,6 @@ fn transfer(command: TransferCommand) -> TransferMessage {
 fn step(action: Action) -> PositionMessage {
     let step = Step {
         action,
-        no: TransferNo(41),
         transfer: ID,
         amount: Amount(125_000),
         error: (action == Action::Abort).then(|| (Code::of_payee(5104).unwrap(), None)),
@@ -110,12 +109,14 @@ fn admins() -> [(&'static str, &'static str, Admin); 7] {
 fn moved() -> Notification {
     let notice = TransferNotice {
         transfer: ID,
-        no: TransferNo(41),
         kind: NotificationKind::Refused,
         party: Party::Payer,
         action: Some(Action::Prepare),
-        state: TransferState::AbortedRejected,
+        state: Some(TransferState::AbortedRejected),
         error: Some((ErrorCode::PayerLimitError.into(), None)),
+        completion: None,
+        subject: 41,
+        value: Balance(9_000_000),
         origin: ORIGIN,
     };
     Notification { trace: TRACE, to: Some(ParticipantId(3)), notice: Notice::Transfer(notice) }
@@ -123,9 +124,12 @@ fn moved() -> Notification {
 
 fn answer() -> Notification {
     let answer = Answer {
+        asked: Asked::Reserve,
+        repeat: true,
         transfer: Some(ID),
         state: Some(TransferState::Committed),
         error: Some((ErrorCode::ValidationError.into(), Some(Reason::NotReserved))),
+        completion: Some(CompletionKind::Commit),
         subject: 41,
         value: Balance(-75_000),
         origin: ORIGIN,
@@ -185,7 +189,7 @@ fn messages_are_those_of_the_golden_files() {
 #[test]
 fn messages_become_what_decisions_take() {
     assert_eq!(
-        step(Action::Prepare).step(TransferState::ReceivedPrepare),
+        step(Action::Prepare).step(TransferNo(41), TransferState::ReceivedPrepare),
         Some(positions::Message {
             account: AccountId(7),
             transfer: TransferNo(41),
@@ -197,9 +201,10 @@ fn messages_become_what_decisions_take() {
     let Notice::Answer(answer) = answer().notice else { unreachable!() };
     let outcome: Outcome = answer.outcome();
     assert_eq!((outcome.subject, outcome.reason), (41, Some(Reason::NotReserved)));
-    assert_eq!(Answer::of(&outcome, Some(ID), ORIGIN), answer);
+    let stored = Answer { repeat: false, completion: None, origin: None, ..answer };
+    assert_eq!(Answer::of(&outcome, Asked::Reserve, Some(ID)), stored);
     let Notice::Transfer(moved) = moved().notice else { unreachable!() };
-    assert_eq!(moved.effect().code, Some(ErrorCode::PayerLimitError.into()));
+    assert_eq!(moved.effect(TransferNo(41)).code, Some(ErrorCode::PayerLimitError.into()));
 }
 
 #[test]
@@ -374,43 +379,52 @@ proptest! {
 
     #[test]
     fn steps_come_back(
-        (trace, account, no, id) in (any::<u128>(), any::<u32>(), any::<u64>(), any::<u128>()),
+        (trace, account, id) in (any::<u128>(), any::<u32>(), any::<u128>()),
         action in proptest::sample::select(Action::ALL.to_vec()),
         (amount, error, origin) in (amounts(), errors(), origins()),
     ) {
-        let step = Step { action, no: TransferNo(no), transfer: TransferId(id), amount, error, origin };
-        let work = PositionWork::Step(step);
+        let work = PositionWork::Step(Step { action, transfer: TransferId(id), amount, error, origin });
         let message = PositionMessage { trace: TraceId(trace), account: AccountId(account), work };
         prop_assert_eq!(PositionMessage::from_json(&message.to_json()), Ok(message));
     }
 
     #[test]
     fn notifications_come_back(
-        (trace, to, id, no, value) in
+        (trace, to, id, subject, value) in
             (any::<u128>(), proptest::option::of(any::<u32>()), any::<u128>(), any::<u64>(), any::<i64>()),
-        state in proptest::sample::select(TransferState::ALL.to_vec()),
+        state in proptest::option::of(proptest::sample::select(TransferState::ALL.to_vec())),
         action in proptest::option::of(proptest::sample::select(Action::ALL.to_vec())),
-        (kind, payer, about) in (1..=5_u8, any::<bool>(), any::<bool>()),
-        (error, origin) in (errors(), origins()),
-    ) {
-        let kind = [
+        kind in proptest::sample::select(vec![
             NotificationKind::Prepared,
             NotificationKind::Committed,
             NotificationKind::Aborted,
             NotificationKind::Expired,
             NotificationKind::Refused,
-        ][usize::from(kind) - 1];
-        let transfer = TransferId(id);
+        ]),
+        completion in proptest::option::of(proptest::sample::select(vec![
+            CompletionKind::Commit,
+            CompletionKind::Reserve,
+            CompletionKind::Abort,
+        ])),
+        asked in proptest::sample::select(vec![
+            Asked::Prepare,
+            Asked::Commit,
+            Asked::Reserve,
+            Asked::Abort,
+            Asked::Lookup,
+            Asked::Position,
+            Asked::Admin,
+        ]),
+        (payer, about, repeat) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        (error, origin) in (errors(), origins()),
+    ) {
+        let (transfer, value) = (TransferId(id), Balance(i128::from(value) * 1_000_003));
         let party = if payer { Party::Payer } else { Party::Payee };
-        let moved = TransferNotice { transfer, no: TransferNo(no), kind, party, action, state, error, origin };
-        let answer = Answer {
-            transfer: about.then_some(transfer),
-            state: about.then_some(state),
-            error,
-            subject: no,
-            value: Balance(i128::from(value) * 1_000_003),
-            origin,
+        let moved = TransferNotice {
+            transfer, kind, party, action, state, error, completion, subject, value, origin,
         };
+        let transfer = about.then_some(transfer);
+        let answer = Answer { asked, repeat, transfer, state, error, completion, subject, value, origin };
         for notice in [Notice::Transfer(moved), Notice::Answer(answer)] {
             let message = Notification { trace: TraceId(trace), to: to.map(ParticipantId), notice };
             let key = message.key();

@@ -74,6 +74,20 @@ fn consume(cluster: &Cluster, partitions: u32) {
         rate(count, began.unwrap().elapsed()),
         numbers.batches
     );
+    let mut producer = cluster.producer();
+    let one = [cluster.topics.outgoing(Topic::Transfers, b"k", b"v")];
+    producer.send_all(&one, soon()).unwrap();
+    consumer.poll(&mut member, BATCH, soon()).unwrap();
+    let mut hops: Vec<Duration> = (0..200)
+        .map(|_| {
+            let began = Instant::now();
+            producer.send_all(&one, soon()).unwrap();
+            consumer.poll(&mut member, BATCH, soon()).unwrap().expect("it comes");
+            began.elapsed()
+        })
+        .collect();
+    hops.sort_unstable();
+    println!("one message sent and polled: median {:?}, 99 of 100 within {:?}", hops[100], hops[197]);
     let mut reader = cluster.reader(Topic::Transfers, &From::Start);
     let began = Instant::now();
     let mut count = 0;
@@ -85,4 +99,42 @@ fn consume(cluster: &Cluster, partitions: u32) {
 
 fn rate(messages: usize, took: Duration) -> u64 {
     u64::try_from(messages as u128 * 1_000_000 / took.as_micros().max(1)).unwrap()
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn write_and_read_json() {
+    use holdfast_domain::command::Prepare;
+    use holdfast_domain::ids::{ParticipantId, TransferId};
+    use holdfast_domain::money::Amount;
+    use holdfast_kafka::messages::{Digests, Message, TraceId, TransferCommand, TransferMessage};
+    const MESSAGES: u128 = 100_000;
+    let prepare = |id| Prepare {
+        source: ParticipantId(3),
+        id: TransferId(id),
+        payer: ParticipantId(3),
+        payee: ParticipantId(4),
+        amount: Amount(125_000),
+        expiration: 1_794_787_200_000,
+        currency: "USD".parse().unwrap(),
+        condition: [7; 32],
+        hash: [0; 32],
+        tail: Vec::new(),
+        funding: None,
+    };
+    let messages: Vec<TransferMessage> = (0..MESSAGES)
+        .map(|id| TransferMessage {
+            trace: TraceId(id),
+            command: TransferCommand::Prepare(prepare(id).hashed(), Digests::default()),
+        })
+        .collect();
+    let began = Instant::now();
+    let written: Vec<(String, Vec<u8>)> =
+        messages.iter().map(|message| (message.key(), message.to_json())).collect();
+    println!("write JSON of {} bytes: {}/s", written[0].1.len(), rate(messages.len(), began.elapsed()));
+    let began = Instant::now();
+    for (key, value) in &written {
+        TransferMessage::read(key.as_bytes(), value).unwrap();
+    }
+    println!("read it, hash and key checked: {}/s", rate(messages.len(), began.elapsed()));
 }

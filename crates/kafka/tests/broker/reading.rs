@@ -49,6 +49,26 @@ fn a_tail_sees_all_that_is_written_after_it_was_opened() {
 }
 
 #[test]
+fn what_is_written_the_moment_after_a_tail_was_opened_is_seen() {
+    let Some(kafka) = holdfast_services::kafka() else { return };
+    let cluster = Cluster::new(&kafka, "moment", 3);
+    let keys = cluster.keys(Topic::Notifications);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let mut producer = cluster.producer();
+    for round in 0..20 {
+        let mut tail = cluster.reader(Topic::Notifications, &From::End);
+        cluster.write(&mut producer, Topic::Notifications, &keys, round * 3..round * 3 + 3);
+        let mut seen = Vec::new();
+        let deadline = soon();
+        while seen.len() < 3 {
+            assert!(Instant::now() < deadline, "round {round}: {} came", seen.len());
+            seen.extend(tail.poll(10, shortly()).unwrap());
+        }
+        assert_eq!(numbers(&seen), (round * 3..round * 3 + 3).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn a_full_reader_starts_where_it_is_told() {
     let Some(kafka) = holdfast_services::kafka() else { return };
     let cluster = Cluster::new(&kafka, "full-reader", 3);
