@@ -114,7 +114,12 @@ fn position_run(
         let at = effects.outcomes.len();
         if was_decided(action, row.state) {
             repeats.push(at);
-            effects.outcomes.push(Outcome::of_transfer(row));
+            let mut outcome = Outcome::of_transfer(row);
+            if row.state == TransferState::AbortedRejected {
+                // A refused prepare changed no position, so its row keeps none: show where the payer stands now.
+                outcome.value = view.account(account).map_or(outcome.value, |account| account.value);
+            }
+            effects.outcomes.push(outcome);
             continue;
         }
         waiting.push((at, row.code.map(|code| (code, row.reason))));

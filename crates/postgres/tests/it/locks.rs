@@ -52,11 +52,12 @@ fn position_step(world: &World, lock: &str, meanwhile: &str) -> String {
 const FULLER: &str = "UPDATE participant_position SET value = 6 WHERE participant_currency_id = 1";
 const LOWER_CAP: &str = "UPDATE participant_limit SET value = 4 WHERE participant_currency_id = 1";
 
+/// Only the limit changes meanwhile: its row is locked by nobody, so a step that had loaded already would not notice.
 #[test]
 fn nothing_is_loaded_before_the_guard_is_locked() {
     let Some(world) = World::new() else { return };
     let lock = "SELECT 1 FROM segment WHERE table_name = 'position' FOR UPDATE";
-    assert_eq!(position_step(&world, lock, FULLER), "ABORTED_REJECTED");
+    assert_eq!(position_step(&world, lock, LOWER_CAP), "ABORTED_REJECTED");
 }
 
 #[test]

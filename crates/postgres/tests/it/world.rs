@@ -9,7 +9,8 @@ use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferI
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_postgres::{
-    Batch, Claim, Done, Incoming, Notice, Outgoing, PositionRequest, Settings, Source, Step, Store,
+    Batch, Claim, Done, Incoming, Notice, Outgoing, PositionMessage, PositionRequest, Settings, Source, Step,
+    Store,
 };
 use postgres::{Client, NoTls};
 
@@ -208,7 +209,8 @@ pub fn done(step: Step) -> Done {
     }
 }
 
-/// One node that does everything, over queues in memory. `duplicate`: every message is delivered twice.
+/// One node that does everything, over queues in memory. `duplicate`: every message is delivered twice in its batch, and
+/// once more in a later one.
 pub struct Cluster {
     pub store: Store,
     pub transfers: Queue<Command>,
@@ -216,6 +218,7 @@ pub struct Cluster {
     pub shards: Vec<Claim>,
     pub notifications: Vec<(String, Notice)>,
     pub duplicate: bool,
+    again: Vec<(usize, String, PositionMessage)>,
 }
 
 pub struct Queue<M> {
@@ -244,18 +247,32 @@ impl Cluster {
             .map(|partition| Queue { claim: queue("position", partition), log: Vec::new(), at: 0 })
             .collect();
         let shards = (0..8).map(|shard| store.claim(&Source::timeout(shard)).unwrap()).collect();
-        Cluster { store, transfers, positions, shards, notifications: Vec::new(), duplicate: false }
+        Cluster {
+            store,
+            transfers,
+            positions,
+            shards,
+            notifications: Vec::new(),
+            duplicate: false,
+            again: Vec::new(),
+        }
     }
 
     pub fn ask(&mut self, commands: &[Command]) {
-        for command in commands {
-            let trace = format!("c{}", self.transfers.log.len());
-            self.transfers.push(&trace, command.clone());
-            if self.duplicate {
+        let first = self.transfers.log.len();
+        for (at, command) in commands.iter().enumerate() {
+            let trace = format!("c{}", first + at);
+            for _ in 0..=usize::from(self.duplicate) {
                 self.transfers.push(&trace, command.clone());
             }
         }
         self.drain();
+        if self.duplicate {
+            for command in commands {
+                self.transfers.push("again", command.clone());
+            }
+            self.drain();
+        }
     }
 
     /// An operator's command, on the key of a position account.
@@ -268,6 +285,16 @@ impl Cluster {
 
     /// Lets every handler and relay work until nothing is left to do.
     pub fn drain(&mut self) {
+        self.drain_once();
+        // What the relay could not know to be sent, it sends again.
+        for (partition, trace, message) in std::mem::take(&mut self.again) {
+            self.positions[partition].push(&trace, PositionRequest::Transfer(message));
+        }
+        self.drain_once();
+        self.again.clear();
+    }
+
+    fn drain_once(&mut self) {
         loop {
             let mut worked = false;
             if !self.transfers.pending().is_empty() {
@@ -306,6 +333,9 @@ impl Cluster {
                             assert_eq!(row.key, message.account.0.to_string());
                             let partition = partition_of(message.account, self.positions.len());
                             self.positions[partition].push(&row.trace, PositionRequest::Transfer(message));
+                            if self.duplicate {
+                                self.again.push((partition, row.trace.clone(), message));
+                            }
                         }
                         Outgoing::Notification(notice) => {
                             self.notifications.push((row.trace.clone(), notice))
