@@ -2,6 +2,7 @@
 
 mod basics;
 mod crashes;
+mod crowd;
 mod expiry;
 mod locks;
 mod poison;
