@@ -1,13 +1,17 @@
-//! Every chore of development: `cargo xtask test`, `cargo xtask ci`, `cargo xtask generate`, `cargo xtask soak`.
+//! Every chore of development: `cargo xtask test`, `cargo xtask ci`, `cargo xtask generate`, `cargo xtask services`,
+//! `cargo xtask soak`.
 //!
-//! No dependencies, so that it builds in a second on a bare machine.
+//! One small dependency, for the services' state file, so that it builds in seconds on a bare machine.
 
 mod generated;
+mod services;
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
+
+use services::ForTests;
 
 /// kill -9 rounds of a soak; CI does five.
 const SOAK_KILLS: &str = "200";
@@ -16,9 +20,10 @@ const SOAK_SEEDS: &str = "0..100000";
 
 const USAGE: &str = "cargo xtask <chore>
 
-  test      all tests, and the faults planted for the simulator
+  test      all tests, against a real PostgreSQL and Kafka, and the faults planted for the simulator
   ci        format, clippy and rustdoc with warnings denied, generated files, then all of test
   generate  write docs/openapi.json and the settings in docs/configuration.md
+  services  start, stop and restart that PostgreSQL and that Kafka: cargo xtask services shows how
   soak      what takes long: many kills of the real binary, many simulator seeds";
 
 fn main() -> ExitCode {
@@ -30,6 +35,7 @@ fn main() -> ExitCode {
             checks.iter().try_for_each(|check| check())
         }
         Some("generate") => generated::write(),
+        Some("services") => services::services(&env::args().skip(2).collect::<Vec<_>>()),
         Some("soak") => soak(),
         _ => Err(USAGE.to_owned()),
     };
@@ -57,7 +63,10 @@ fn docs() -> Result<(), String> {
 }
 
 fn test() -> Result<(), String> {
-    cargo(&["test", "--workspace", "--locked"], &[])?;
+    let services = ForTests::up()?;
+    let variables: Vec<_> = services.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
+    cargo(&["test", "--workspace", "--locked"], &variables)?;
+    drop(services);
     // Planted faults change what the pure crates decide, so they are built apart from everything that is shipped.
     cargo(&["test", "--package", "holdfast-sim", "--features", "planted-bugs", "--locked", "planted"], &[])
 }

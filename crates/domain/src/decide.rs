@@ -59,7 +59,7 @@ fn reserve_room(effects: &mut Effects, commands: usize) {
 }
 
 /// Where the frame is cut. A transfer's second command begins a new sub-batch; admin and expiry stand alone.
-fn sub_batches(commands: &[Command]) -> Vec<Range<usize>> {
+pub(crate) fn sub_batches(commands: &[Command]) -> Vec<Range<usize>> {
     let earlier = earlier_commands(commands);
     let mut batches = Vec::with_capacity(1);
     let mut start = 0;
@@ -145,8 +145,30 @@ pub(crate) fn decide_inner(
 
 /// The transfers step for each command, then one position step for all that passed it.
 fn decide_transfers(view: &impl View, frame: &FrameInput<'_>, effects: &mut Effects) {
-    let FrameInput { base_offset, time: now, order, commands } = *frame;
     let first_outcome = effects.outcomes.len();
+    let (waiting, messages) = receive_transfers(view, frame, effects);
+    let results = process(&Limits(view), frame.order, &messages, effects);
+    for ((at, message), result) in waiting.into_iter().zip(&messages).zip(results) {
+        let refusal = match &frame.commands[at - first_outcome] {
+            Command::Abort(command) => {
+                crate::transfers::Code::of_payee(command.code).map(|code| (code, None))
+            }
+            Command::Fulfil(_) if message.action == crate::positions::Action::Abort => {
+                Some((crate::codes::ErrorCode::ValidationError.into(), Some(Reason::WrongFulfilment)))
+            }
+            _ => None,
+        };
+        effects.outcomes[at] = outcome_of(message, result, refusal);
+    }
+}
+
+/// The transfers step for each command: the messages of those that passed it, and where their outcomes are awaited.
+pub(crate) fn receive_transfers(
+    view: &impl View,
+    frame: &FrameInput<'_>,
+    effects: &mut Effects,
+) -> (Vec<usize>, Vec<Message>) {
+    let FrameInput { base_offset, time: now, order: _, commands } = *frame;
     let mut messages: Vec<Message> = Vec::with_capacity(commands.len());
     let mut waiting: Vec<usize> = Vec::with_capacity(commands.len());
     let mut next = view.next_transfer();
@@ -177,22 +199,10 @@ fn decide_transfers(view: &impl View, frame: &FrameInput<'_>, effects: &mut Effe
             Err(outcome) => effects.outcomes.push(outcome),
         }
     }
-    let results = process(&Limits(view), order, &messages, effects);
-    for ((at, message), result) in waiting.into_iter().zip(&messages).zip(results) {
-        let refusal = match &commands[at - first_outcome] {
-            Command::Abort(command) => {
-                crate::transfers::Code::of_payee(command.code).map(|code| (code, None))
-            }
-            Command::Fulfil(_) if message.action == crate::positions::Action::Abort => {
-                Some((crate::codes::ErrorCode::ValidationError.into(), Some(Reason::WrongFulfilment)))
-            }
-            _ => None,
-        };
-        effects.outcomes[at] = outcome_of(message, result, refusal);
-    }
+    (waiting, messages)
 }
 
-fn outcome_of(
+pub(crate) fn outcome_of(
     message: &Message,
     result: MessageResult,
     refusal: Option<(crate::transfers::Code, Option<Reason>)>,
@@ -209,7 +219,7 @@ fn outcome_of(
 }
 
 /// The accounts of a view, as the position step wants them.
-struct Limits<'a, V>(&'a V);
+pub(crate) struct Limits<'a, V>(pub(crate) &'a V);
 
 impl<V: View> PositionAccounts for Limits<'_, V> {
     fn position_account(&self, id: AccountId) -> Option<PositionAccount> {

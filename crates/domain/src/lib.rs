@@ -13,6 +13,7 @@ mod decide;
 mod digest;
 pub mod effects;
 mod expiry;
+pub mod hops;
 pub mod ids;
 pub mod money;
 mod overlay;

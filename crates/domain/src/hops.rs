@@ -1,0 +1,188 @@
+//! [`decide`](crate::decide()) cut where the cluster's topics cut it: the transfers step, the position step and the expiry
+//! scan, each over a whole batch.
+//!
+//! The embedded profile runs these steps inside one frame. In the cluster each is a transaction of its own and messages lie
+//! between them, which may come twice. So the position step here first asks whether a message was decided before.
+
+use crate::command::{Admin, Expire};
+use crate::decide::{FrameInput, Limits, outcome_of, receive_transfers, sub_batches};
+use crate::effects::{Effects, Outcome};
+use crate::ids::{AccountId, Millis, TransferNo};
+use crate::overlay::Overlay;
+use crate::participants::decide_admin;
+use crate::positions::{Action, Message, PrepareOrder, process};
+use crate::transfers::TransferState;
+use crate::view::View;
+
+/// What the transfers step of a batch did.
+#[derive(Debug)]
+pub struct Received {
+    /// Rows and outcomes. The outcomes of commands that passed say nothing yet.
+    pub effects: Effects,
+    /// What goes on to the position step, each with the index of its command.
+    pub passed: Vec<(usize, Message)>,
+}
+
+/// The transfers step: is it new, does it follow the rules, who may complete it?
+///
+/// # Panics
+/// If a command is about no transfer, or tokens pay for it.
+pub fn receive(view: &impl View, frame: &FrameInput<'_>) -> Received {
+    let mut effects = Effects::default();
+    let mut passed = Vec::with_capacity(frame.commands.len());
+    let mut overlay = Overlay::over(view);
+    for batch in sub_batches(frame.commands) {
+        let base_offset = frame.base_offset + batch.start as u64;
+        let commands = &frame.commands[batch];
+        assert!(!commands.iter().any(|command| command.stands_alone()), "the transfers step takes transfers");
+        let (waiting, messages) =
+            receive_transfers(&overlay, &FrameInput { base_offset, commands, ..*frame }, &mut effects);
+        passed.extend(waiting.into_iter().zip(messages));
+        effects.close_section();
+        effects.apply_last(frame.time, &mut overlay);
+    }
+    Received { effects, passed }
+}
+
+/// One message of the topic `position`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PositionCommand {
+    /// A step of a transfer. Its amount and state are those of its row.
+    Transfer {
+        /// The account that the message names.
+        account: AccountId,
+        /// Which transfer.
+        transfer: TransferNo,
+        /// What to do.
+        action: Action,
+    },
+    /// Limits and funds of the account.
+    Admin(Admin),
+}
+
+/// What the position step of a batch did.
+#[derive(Debug)]
+pub struct Positioned {
+    /// Rows, and one outcome per command.
+    pub effects: Effects,
+    /// The commands that were decided before: nothing was done, their outcomes are the stored ones.
+    pub repeats: Vec<usize>,
+}
+
+/// The position step: credits before debits, no limit ever broken; operator's commands between the transfers before and
+/// after them.
+///
+/// # Panics
+/// If a message names a transfer that the view does not have.
+pub fn position(
+    view: &impl View,
+    now: Millis,
+    order: PrepareOrder,
+    commands: &[PositionCommand],
+) -> Positioned {
+    let mut effects = Effects::default();
+    let mut repeats = Vec::new();
+    let mut overlay = Overlay::over(view);
+    let moves = |command: &PositionCommand| matches!(command, PositionCommand::Transfer { .. });
+    for run in commands.chunk_by(|left, right| moves(left) && moves(right)) {
+        if let [PositionCommand::Admin(admin)] = run {
+            let outcome = decide_admin(&overlay, now, admin, &mut effects);
+            effects.outcomes.push(outcome);
+        } else {
+            position_run(&overlay, order, run, &mut effects, &mut repeats);
+        }
+        effects.close_section();
+        effects.apply_last(now, &mut overlay);
+    }
+    Positioned { effects, repeats }
+}
+
+fn position_run(
+    view: &impl View,
+    order: PrepareOrder,
+    run: &[PositionCommand],
+    effects: &mut Effects,
+    repeats: &mut Vec<usize>,
+) {
+    let mut messages = Vec::with_capacity(run.len());
+    let mut waiting = Vec::with_capacity(run.len());
+    for command in run {
+        let PositionCommand::Transfer { account, transfer, action } = *command else {
+            unreachable!("an operator's command stands alone")
+        };
+        let row = view.transfer_numbered(transfer).expect("a message names a transfer that was loaded");
+        let at = effects.outcomes.len();
+        if was_decided(action, row.state) {
+            repeats.push(at);
+            let mut outcome = Outcome::of_transfer(row);
+            if row.state == TransferState::AbortedRejected {
+                // A refused prepare changed no position, so its row keeps none: show where the payer stands now.
+                outcome.value = view.account(account).map_or(outcome.value, |account| account.value);
+            }
+            effects.outcomes.push(outcome);
+            continue;
+        }
+        waiting.push((at, row.code.map(|code| (code, row.reason))));
+        messages.push(Message { account, transfer, action, amount: row.amount, state: row.state });
+        effects.outcomes.push(Outcome::done(transfer.0, crate::money::Balance::ZERO));
+    }
+    let results = process(&Limits(view), order, &messages, effects);
+    for (((at, refusal), message), result) in waiting.into_iter().zip(&messages).zip(results) {
+        effects.outcomes[at] = outcome_of(message, result, refusal);
+    }
+}
+
+/// Whether a message with that action has already had its effect, judged by where its transfer stands. The first message
+/// in a wrong state is no repeat.
+#[must_use]
+pub const fn was_decided(action: Action, state: TransferState) -> bool {
+    use TransferState as S;
+    match action {
+        Action::Prepare => !matches!(state, S::ReceivedPrepare | S::Invalid | S::ExpiredPrepared),
+        Action::Commit | Action::Reserve => matches!(state, S::Committed),
+        Action::Abort => matches!(state, S::AbortedError),
+        Action::TimeoutReserved => matches!(state, S::ExpiredReserved),
+    }
+}
+
+/// The expiry scan: takes up to `holds_max` due holds of the view out of their waiting states. The messages go on to the
+/// position step.
+pub fn end_due_holds(view: &impl View, now: Millis, holds_max: u32) -> (Effects, Vec<Message>) {
+    let mut effects = Effects::default();
+    let (_, messages) = crate::expiry::expire(view, now, Expire { holds_max }, &mut effects);
+    effects.close_section();
+    (effects, messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message was decided exactly if its transfer stands where the message leads to, or further on.
+    #[test]
+    fn a_repeat_is_told_from_a_first_message_by_the_state() {
+        let all = TransferState::ALL;
+        let leads_to = |action| match action {
+            Action::Prepare => vec![TransferState::Reserved, TransferState::AbortedRejected],
+            Action::Commit | Action::Reserve => vec![TransferState::Committed],
+            Action::Abort => vec![TransferState::AbortedError],
+            Action::TimeoutReserved => vec![TransferState::ExpiredReserved],
+        };
+        for action in Action::ALL {
+            let mut after = leads_to(action);
+            let mut at = 0;
+            while let Some(from) = after.get(at).copied() {
+                after.extend(all.into_iter().filter(|to| to.may_follow(Some(from))));
+                at += 1;
+            }
+            for state in all {
+                assert_eq!(
+                    was_decided(action, state),
+                    after.contains(&state),
+                    "{} in {state}",
+                    action.name()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether a broker answers, learned from the client's own statistics and errors, and without asking anybody.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use rdkafka::statistics::Statistics;
+
+/// Whether Kafka can be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// No broker has answered yet.
+    Connecting,
+    /// At least one broker answers.
+    Up,
+    /// None does. The client goes on trying by itself.
+    Down {
+        /// Since when.
+        since: Instant,
+        /// What it last said.
+        why: String,
+    },
+}
+
+/// What a client has told of itself.
+#[derive(Debug)]
+pub(crate) struct Watch(Mutex<Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    health: Health,
+    last_error: String,
+    /// The end of each partition as the brokers last told it.
+    ends: BTreeMap<(String, i32), i64>,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch(Mutex::new(Seen {
+            health: Health::Connecting,
+            last_error: String::new(),
+            ends: BTreeMap::new(),
+        }))
+    }
+}
+
+impl Watch {
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        // Whoever panicked left whole values behind.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client said how things stand.
+    pub(crate) fn statistics(&self, statistics: &Statistics) {
+        let mut seen = self.seen();
+        // Those who were only named to find the others have no number and may well stay without a connection.
+        let up = statistics.brokers.values().any(|broker| broker.state == "UP");
+        if up {
+            seen.health = Health::Up;
+        } else if seen.health == Health::Up {
+            let why = std::mem::take(&mut seen.last_error);
+            seen.health = Health::Down { since: Instant::now(), why };
+        }
+        for (topic, told) in &statistics.topics {
+            for (partition, told) in &told.partitions {
+                if told.hi_offset >= 0 {
+                    seen.ends.insert((topic.clone(), *partition), told.hi_offset);
+                }
+            }
+        }
+    }
+
+    /// The client met an error.
+    pub(crate) fn error(&self, all_down: bool, why: &str) {
+        let mut seen = self.seen();
+        why.clone_into(&mut seen.last_error);
+        if all_down && !matches!(seen.health, Health::Down { .. }) {
+            seen.health = Health::Down { since: Instant::now(), why: why.to_owned() };
+        }
+    }
+
+    /// A message came: somebody is there.
+    pub(crate) fn heard(&self) {
+        let mut seen = self.seen();
+        if seen.health != Health::Up {
+            seen.health = Health::Up;
+        }
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.seen().health.clone()
+    }
+
+    /// Where the partition ended when the brokers last told.
+    pub(crate) fn end(&self, topic: &str, partition: u32) -> Option<u64> {
+        let partition = i32::try_from(partition).ok()?;
+        self.seen().ends.get(&(topic.to_owned(), partition)).and_then(|end| u64::try_from(*end).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn down_is_said_once_and_ends_with_the_first_message() {
+        let watch = Watch::default();
+        assert_eq!(watch.health(), Health::Connecting);
+        watch.error(false, "one broker went");
+        assert_eq!(watch.health(), Health::Connecting);
+        watch.error(true, "all went");
+        let Health::Down { since, why } = watch.health() else { panic!("it is down") };
+        assert_eq!(why, "all went");
+        watch.error(true, "still");
+        assert_eq!(watch.health(), Health::Down { since, why });
+        watch.heard();
+        assert_eq!(watch.health(), Health::Up);
+    }
+
+    #[test]
+    fn statistics_without_a_broker_end_what_was_up() {
+        let watch = Watch::default();
+        watch.statistics(&Statistics::default());
+        assert_eq!(watch.health(), Health::Connecting);
+        watch.heard();
+        watch.error(false, "refused");
+        watch.statistics(&Statistics::default());
+        assert!(matches!(watch.health(), Health::Down { why, .. } if why == "refused"));
+    }
+}

@@ -1,0 +1,97 @@
+//! The topic `dead-letters`: what could not be taken, with the reason.
+
+use serde::{Deserialize, Serialize};
+
+use super::wire::Opaque;
+use super::{Message, Poison, TraceId, open, write};
+use crate::Record;
+
+/// How much of a value is repeated in its dead letter. Escaped it may be six times as long, and must still be sent.
+const VALUE_BYTES_MAX: usize = 64 << 10;
+/// How much of a key is repeated.
+const KEY_BYTES_MAX: usize = 4 << 10;
+/// How much of a reason is kept.
+const REASON_BYTES_MAX: usize = 4 << 10;
+
+/// A message that could not be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// The request it came with; 0 if the message does not tell.
+    pub trace: TraceId,
+    /// Why it could not be taken.
+    pub reason: String,
+    /// The topic it lies in.
+    pub topic: String,
+    /// The partition.
+    pub partition: u32,
+    /// The offset.
+    pub offset: u64,
+    /// The beginning of its key.
+    pub key: Vec<u8>,
+    /// The beginning of its value: all of it, up to 64 KiB. The rest lies where it came from.
+    pub value: Vec<u8>,
+    /// How long the value is.
+    pub value_bytes: u64,
+}
+
+impl DeadLetter {
+    /// The dead letter of a message of that topic.
+    #[must_use]
+    pub fn of(topic: impl Into<String>, record: &Record, reason: impl Into<String>) -> DeadLetter {
+        let beginning = |bytes: &[u8], max: usize| bytes[..bytes.len().min(max)].to_vec();
+        let mut reason = reason.into();
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        DeadLetter {
+            trace: open(&record.value).map_or(TraceId(0), |envelope| envelope.trace.0),
+            reason,
+            topic: topic.into(),
+            partition: record.partition,
+            offset: record.offset,
+            key: beginning(&record.key, KEY_BYTES_MAX),
+            value: beginning(&record.value, VALUE_BYTES_MAX),
+            value_bytes: record.value.len() as u64,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Body {
+    reason: String,
+    topic: String,
+    partition: u32,
+    offset: u64,
+    key: Opaque,
+    value: Opaque,
+    value_bytes: u64,
+}
+
+impl Message for DeadLetter {
+    /// Where it lies: the same message always has the same key, however often it is written.
+    fn key(&self) -> String {
+        format!("{}/{}/{}", self.topic, self.partition, self.offset)
+    }
+
+    fn to_json(&self) -> Vec<u8> {
+        let body = Body {
+            reason: self.reason.clone(),
+            topic: self.topic.clone(),
+            partition: self.partition,
+            offset: self.offset,
+            key: Opaque(self.key.clone()),
+            value: Opaque(self.value.clone()),
+            value_bytes: self.value_bytes,
+        };
+        write(self.trace, "dead-letter", &body)
+    }
+
+    fn from_json(value: &[u8]) -> Result<DeadLetter, Poison> {
+        let envelope = open(value)?;
+        if envelope.kind != "dead-letter" {
+            return envelope.unknown_type();
+        }
+        let Body { reason, topic, partition, offset, key, value, value_bytes } = envelope.body()?;
+        let (key, value) = (key.0, value.0);
+        Ok(DeadLetter { trace: envelope.trace.0, reason, topic, partition, offset, key, value, value_bytes })
+    }
+}

@@ -1,0 +1,220 @@
+//! What lies in the topics: JSON that a person can read.
+//!
+//! Every value is `{"v":1,"trace":"…","type":"…","body":{…}}`. The version rises whenever a shape changes, so whatever
+//! has another version, another type, a field too many or too few, or a value out of its bounds is [`Poison`]: it goes
+//! to the dead letters with the reason and stops nothing else. `tests/golden/` keeps the shapes from changing.
+//!
+//! Amounts are decimal strings, times milliseconds since 1970, 32-byte values base64url as FSPIOP writes conditions.
+//! Bytes that are handed on unread are a string where they are text, else `{"base64":"…"}`.
+
+mod dead_letter;
+mod notification;
+mod position;
+mod transfer;
+mod wire;
+
+pub use dead_letter::DeadLetter;
+pub use notification::{Answer, Asked, Notice, Notification, TransferNotice};
+pub use position::{PositionMessage, PositionWork, Step};
+pub use transfer::{Digests, TransferCommand, TransferMessage};
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use holdfast_domain::transfers::{Code, Reason};
+use wire::Text;
+
+/// The version of all shapes here.
+pub const VERSION: u32 = 1;
+
+/// Follows a request through all topics and logs: the 32 hex digits of a W3C trace id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TraceId(pub u128);
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for TraceId {
+    type Err = String;
+    fn from_str(text: &str) -> Result<TraceId, String> {
+        let digits = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if text.len() != 32 || !text.bytes().all(digits) {
+            return Err(format!("'{text}' is not a trace id of 32 hex digits"));
+        }
+        u128::from_str_radix(text, 16).map(TraceId).map_err(|error| error.to_string())
+    }
+}
+
+/// Where a message lies: its opaque parts are read from here when they are handed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// The partition of `transfers`.
+    pub partition: u32,
+    /// The offset in it.
+    pub offset: u64,
+}
+
+/// Why a message cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Poison {
+    /// A version that this program does not know.
+    #[error("version {0} is not known here; this program reads version {VERSION}")]
+    Version(u64),
+    /// Not JSON of the right shape.
+    #[error("not a message of this topic: {0}")]
+    Shape(String),
+    /// A type that does not belong in this topic.
+    #[error("'{0}' is not a type of message in this topic")]
+    Type(String),
+    /// A value out of its bounds.
+    #[error("{field} {why}")]
+    Field {
+        /// Which field.
+        field: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The key is not that of the content: the message lies in a partition where it must not be decided.
+    #[error("the key is '{found}' and the content belongs to '{wanted}'")]
+    Key {
+        /// The key.
+        found: String,
+        /// What it should be.
+        wanted: String,
+    },
+}
+
+impl Poison {
+    fn field(field: &'static str, why: impl Into<String>) -> Poison {
+        Poison::Field { field, why: why.into() }
+    }
+}
+
+/// A message of some topic.
+pub trait Message: Sized {
+    /// The key that finds its partition.
+    fn key(&self) -> String;
+
+    /// The value.
+    fn to_json(&self) -> Vec<u8>;
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    fn from_json(value: &[u8]) -> Result<Self, Poison>;
+
+    /// Reads a message whose key must be that of its content.
+    ///
+    /// # Errors
+    /// As [`Message::from_json`], and if the key is another.
+    fn read(key: &[u8], value: &[u8]) -> Result<Self, Poison> {
+        let message = Self::from_json(value)?;
+        let wanted = message.key();
+        if wanted.as_bytes() == key {
+            Ok(message)
+        } else {
+            Err(Poison::Key { found: String::from_utf8_lossy(key).into_owned(), wanted })
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Written<'a, T> {
+    v: u32,
+    trace: Text<TraceId>,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    body: &'a T,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope<'a> {
+    v: u64,
+    trace: Text<TraceId>,
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    body: &'a RawValue,
+}
+
+/// As much of any version as tells which it is.
+#[derive(Deserialize)]
+struct AnyVersion {
+    v: u64,
+}
+
+fn write<T: Serialize>(trace: TraceId, kind: &str, body: &T) -> Vec<u8> {
+    let written = Written { v: VERSION, trace: Text(trace), kind, body };
+    serde_json::to_vec(&written).expect("numbers, strings and structs can always be written")
+}
+
+fn open(value: &[u8]) -> Result<Envelope<'_>, Poison> {
+    let opened: Result<Envelope<'_>, _> = serde_json::from_slice(value);
+    let version = match &opened {
+        Ok(envelope) => Some(envelope.v),
+        Err(_) => serde_json::from_slice(value).ok().map(|AnyVersion { v }| v),
+    };
+    match version {
+        Some(version) if version != u64::from(VERSION) => Err(Poison::Version(version)),
+        _ => opened.map_err(shape),
+    }
+}
+
+impl<'a> Envelope<'a> {
+    fn body<T: Deserialize<'a>>(&self) -> Result<T, Poison> {
+        serde_json::from_str(self.body.get()).map_err(shape)
+    }
+
+    fn unknown_type<T>(&self) -> Result<T, Poison> {
+        Err(Poison::Type(self.kind.clone().into_owned()))
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "used by name where errors are mapped")]
+fn shape(error: serde_json::Error) -> Poison {
+    Poison::Shape(error.to_string())
+}
+
+/// An error as messages carry it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireError {
+    code: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<u8>,
+}
+
+/// An error code, and what exactly was refused.
+pub type ErrorInformation = (Code, Option<Reason>);
+
+impl WireError {
+    fn of(error: Option<ErrorInformation>) -> Option<WireError> {
+        error.map(|(code, reason)| WireError {
+            code: code.number(),
+            reason: reason.map(|reason| reason as u8),
+        })
+    }
+
+    fn read(error: Option<WireError>) -> Result<Option<ErrorInformation>, Poison> {
+        let Some(WireError { code, reason }) = error else { return Ok(None) };
+        let code = Code::of_payee(code).ok_or_else(|| Poison::field("error.code", "must not be 0"))?;
+        let known = |number| {
+            Reason::from_number(number)
+                .ok_or_else(|| Poison::field("error.reason", format!("{number} is not a reason")))
+        };
+        Ok(Some((code, reason.map(known).transpose()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

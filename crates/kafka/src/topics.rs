@@ -1,0 +1,265 @@
+//! The topics of a cluster: their names, how many partitions they have, and the check of that at start.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode};
+
+use crate::brokers::{Brokers, MESSAGE_BYTES_MAX};
+use crate::partition::partition_of;
+use crate::{KafkaError, Outgoing};
+
+/// Partitions of `transfers`, where the settings name none.
+const TRANSFERS_PARTITIONS: u32 = 12;
+/// Partitions of `position`.
+const POSITION_PARTITIONS: u32 = 12;
+/// Partitions of `notifications`.
+const NOTIFICATIONS_PARTITIONS: u32 = 12;
+/// Dead letters are few.
+const DEAD_LETTERS_PARTITIONS: u32 = 1;
+/// How long a topic that was made may take until all see it, between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What a topic is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Topic {
+    /// Commands about transfers; key = transfer id.
+    Transfers,
+    /// What changes an account; key = id of the position account.
+    Position,
+    /// Who is to be told what; key = transfer id, or the account where there is none.
+    Notifications,
+    /// What could not be taken, with the reason.
+    DeadLetters,
+}
+
+impl Topic {
+    /// All of them.
+    pub const ALL: [Topic; 4] = [Topic::Transfers, Topic::Position, Topic::Notifications, Topic::DeadLetters];
+
+    /// The name without prefix.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Topic::Transfers => "transfers",
+            Topic::Position => "position",
+            Topic::Notifications => "notifications",
+            Topic::DeadLetters => "dead-letters",
+        }
+    }
+}
+
+/// The topics of one cluster. Partition counts are fixed for life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// Stands before every name, so that several clusters can share a Kafka.
+    pub prefix: String,
+    /// Partitions of `transfers`.
+    pub transfers: u32,
+    /// Partitions of `position`.
+    pub position: u32,
+    /// Partitions of `notifications`.
+    pub notifications: u32,
+    /// Partitions of `dead-letters`.
+    pub dead_letters: u32,
+    /// Copies of each new topic; `None`: as the brokers have it.
+    pub replication: Option<u16>,
+    /// How long new topics keep their messages; `None`: for ever. A handler that is away for longer loses messages, and
+    /// the opaque parts of transfers are read from here when they are handed on.
+    pub retention: Option<Duration>,
+}
+
+impl Default for TopicSettings {
+    fn default() -> TopicSettings {
+        TopicSettings {
+            prefix: String::new(),
+            transfers: TRANSFERS_PARTITIONS,
+            position: POSITION_PARTITIONS,
+            notifications: NOTIFICATIONS_PARTITIONS,
+            dead_letters: DEAD_LETTERS_PARTITIONS,
+            replication: None,
+            retention: None,
+        }
+    }
+}
+
+impl TopicSettings {
+    /// The name with prefix.
+    #[must_use]
+    pub fn name(&self, topic: Topic) -> String {
+        format!("{}{}", self.prefix, topic.name())
+    }
+
+    /// How many partitions it has; at least one.
+    #[must_use]
+    pub fn partitions(&self, topic: Topic) -> u32 {
+        let partitions = match topic {
+            Topic::Transfers => self.transfers,
+            Topic::Position => self.position,
+            Topic::Notifications => self.notifications,
+            Topic::DeadLetters => self.dead_letters,
+        };
+        partitions.max(1)
+    }
+
+    /// The partition of a key.
+    #[must_use]
+    pub fn partition(&self, topic: Topic, key: &[u8]) -> u32 {
+        partition_of(key, self.partitions(topic))
+    }
+
+    /// A message on its way to the partition of its key.
+    #[must_use]
+    pub fn outgoing<'a>(&self, topic: Topic, key: &'a [u8], value: &'a [u8]) -> Outgoing<'a> {
+        Outgoing { topic, partition: self.partition(topic, key), key, value }
+    }
+
+    /// Makes the topics that are missing and checks the partitions of those that are there. Any number of nodes may do
+    /// so at once.
+    ///
+    /// # Errors
+    /// [`KafkaError::PartitionCount`] if a topic has another number of partitions: then nothing may start. Otherwise
+    /// that Kafka did not answer by the deadline, or will not make a topic.
+    pub fn ensure(&self, brokers: &Brokers, deadline: Instant) -> Result<(), KafkaError> {
+        let began = Instant::now();
+        let admin: AdminClient<DefaultClientContext> =
+            brokers.config().create().map_err(KafkaError::client)?;
+        let no_answer = |source: Option<ClientError>| KafkaError::NoAnswer {
+            brokers: brokers.to_string(),
+            waited: began.elapsed(),
+            doing: "making and checking topics",
+            source: source.map(Box::new),
+        };
+        let missing = self.missing(&admin, deadline, no_answer)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.make(&admin, &missing, deadline, no_answer)?;
+        // A topic that was just made shows a little later.
+        loop {
+            let missing = self.missing(&admin, deadline, no_answer)?;
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(no_answer(None));
+            }
+            thread::park_timeout(LOOK_AGAIN);
+        }
+    }
+
+    /// The topics that Kafka does not have, if all that it has are as they should be.
+    fn missing(
+        &self,
+        admin: &AdminClient<DefaultClientContext>,
+        deadline: Instant,
+        no_answer: impl Fn(Option<ClientError>) -> KafkaError,
+    ) -> Result<Vec<Topic>, KafkaError> {
+        // All topics: asking for one by name may make it.
+        let metadata = admin.inner().fetch_metadata(None, left(deadline));
+        let metadata = metadata.map_err(|error| no_answer(Some(error)))?;
+        let mut missing = Vec::new();
+        for topic in Topic::ALL {
+            let name = self.name(topic);
+            let Some(there) =
+                metadata.topics().iter().find(|there| there.name() == name && there.error().is_none())
+            else {
+                missing.push(topic);
+                continue;
+            };
+            let found = u32::try_from(there.partitions().len()).unwrap_or(u32::MAX);
+            let wanted = self.partitions(topic);
+            if found != wanted {
+                return Err(KafkaError::PartitionCount { topic: name, wanted, found });
+            }
+        }
+        Ok(missing)
+    }
+
+    fn make(
+        &self,
+        admin: &AdminClient<DefaultClientContext>,
+        missing: &[Topic],
+        deadline: Instant,
+        no_answer: impl Fn(Option<ClientError>) -> KafkaError,
+    ) -> Result<(), KafkaError> {
+        let names: Vec<String> = missing.iter().map(|topic| self.name(*topic)).collect();
+        let retention = self.retention.map_or_else(|| "-1".to_owned(), |kept| kept.as_millis().to_string());
+        let bytes_max = MESSAGE_BYTES_MAX.to_string();
+        let new = |(topic, name)| {
+            let partitions = i32::try_from(self.partitions(topic)).unwrap_or(i32::MAX);
+            let replication = TopicReplication::Fixed(self.replication.map_or(-1, i32::from));
+            NewTopic::new(name, partitions, replication)
+                .set("cleanup.policy", "delete")
+                .set("retention.ms", &retention)
+                .set("max.message.bytes", &bytes_max)
+        };
+        let topics: Vec<NewTopic<'_>> =
+            missing.iter().copied().zip(names.iter().map(String::as_str)).map(new).collect();
+        let wait = Some(left(deadline));
+        let options = AdminOptions::new().operation_timeout(wait).request_timeout(wait);
+        let made = block_on(admin.create_topics(&topics, &options), deadline);
+        let made = made.ok_or_else(|| no_answer(None))?.map_err(|error| no_answer(Some(error)))?;
+        for result in made {
+            match result {
+                // Another node was faster.
+                Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+                Err((topic, why)) => return Err(KafkaError::Create { topic, why: why.to_string() }),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The time that is left, at least a little: the client takes zero for no answer wanted.
+pub(crate) fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+/// Waits for the answer of the admin client, whose own thread makes it; `None` if it has not come by the deadline.
+fn block_on<T>(future: impl Future<Output = T>, deadline: Instant) -> Option<T> {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
+            return Some(answer);
+        }
+        let wait = deadline.checked_duration_since(Instant::now())?;
+        thread::park_timeout(wait);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_its_partition_in_every_topic() {
+        let settings = TopicSettings { prefix: "a-".to_owned(), position: 5, ..TopicSettings::default() };
+        assert_eq!(settings.name(Topic::DeadLetters), "a-dead-letters");
+        assert_eq!(settings.partition(Topic::Transfers, b"42"), 4);
+        assert_eq!(settings.partition(Topic::Position, b"42"), partition_of(b"42", 5));
+        assert_eq!(settings.partition(Topic::DeadLetters, b"42"), 0);
+        let none = TopicSettings { transfers: 0, ..TopicSettings::default() };
+        assert_eq!(none.partition(Topic::Transfers, b"42"), 0);
+    }
+
+    #[test]
+    fn what_never_comes_is_not_waited_for() {
+        assert_eq!(block_on(std::future::ready(7), Instant::now()), Some(7));
+        assert_eq!(block_on(std::future::pending::<()>(), Instant::now() + Duration::from_millis(5)), None);
+    }
+}

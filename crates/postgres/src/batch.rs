@@ -1,0 +1,152 @@
+//! A batch of one partition, and what happens to it when the database refuses: others in the way, try again; a message that
+//! cannot be stored, halve until it is found.
+
+use holdfast_domain::ids::Millis;
+
+use crate::error::{Remedy, remedy};
+use crate::messages::Incoming;
+use crate::session::{BATCH_MESSAGES_MAX, Store};
+use crate::{Claim, Error};
+
+/// Messages of one partition, in order.
+#[derive(Debug)]
+pub struct Batch<'a, M> {
+    /// Where the reader believes to stand: the stored offset must be the same.
+    pub from: u64,
+    /// Where it stands afterwards.
+    pub next: u64,
+    /// The messages between the two.
+    pub messages: &'a [Incoming<M>],
+}
+
+impl<M> Clone for Batch<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Batch<'_, M> {}
+
+impl<'a, M> Batch<'a, M> {
+    /// All of these messages, beginning at `from`.
+    #[must_use]
+    pub fn new(from: u64, messages: &'a [Incoming<M>]) -> Batch<'a, M> {
+        Batch { from, next: messages.last().map_or(from, |last| last.offset + 1), messages }
+    }
+
+    fn halves(self) -> (Batch<'a, M>, Batch<'a, M>) {
+        let (left, right) = self.messages.split_at(self.messages.len() / 2);
+        let middle = right[0].offset;
+        (
+            Batch { from: self.from, next: middle, messages: left },
+            Batch { from: middle, next: self.next, messages: right },
+        )
+    }
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Done and durable.
+    Done(Done),
+    /// Nothing was written: somebody else has claimed the source, or the reader stands elsewhere than the stored offset.
+    /// Claim anew and begin at the offset that the claim tells.
+    Fenced,
+}
+
+/// A step in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Done {
+    /// Messages processed, or holds ended.
+    pub messages: usize,
+    /// Of them dead-lettered.
+    pub dead_letters: usize,
+    /// Rows put into the outbox.
+    pub sent: usize,
+    /// Transactions that it took; more than one if the batch was halved.
+    pub transactions: usize,
+    /// The last one's time by the database's clock.
+    pub time: Millis,
+}
+
+impl Done {
+    fn add(&mut self, other: &Done) {
+        self.messages += other.messages;
+        self.dead_letters += other.dead_letters;
+        self.sent += other.sent;
+        self.transactions += other.transactions;
+        self.time = self.time.max(other.time);
+    }
+}
+
+/// One attempt at a batch. With a verdict, its messages are dead-lettered for that reason and not decided.
+pub(crate) type Attempt<M> =
+    fn(&mut Store, &Claim, &Batch<'_, M>, verdict: Option<&str>) -> Result<Step, Error>;
+
+impl Store {
+    /// Runs a batch to its end.
+    ///
+    /// # Panics
+    /// If the batch has more than [`BATCH_MESSAGES_MAX`] messages.
+    pub(crate) fn run<M>(
+        &mut self,
+        claim: &Claim,
+        batch: &Batch<'_, M>,
+        attempt: Attempt<M>,
+    ) -> Result<Step, Error> {
+        assert!(batch.messages.len() <= BATCH_MESSAGES_MAX, "a batch of {} messages", batch.messages.len());
+        let mut total = Done::default();
+        let mut waiting = vec![*batch];
+        while let Some(batch) = waiting.pop() {
+            match self.persist(claim, &batch, None, attempt) {
+                Ok(Step::Done(done)) => total.add(&done),
+                Ok(Step::Fenced) => return Ok(Step::Fenced),
+                Err(Error::Refused(cause)) if batch.messages.len() > 1 => {
+                    tracing::warn!(messages = batch.messages.len(), %cause, "a batch is halved");
+                    let (left, right) = batch.halves();
+                    waiting.extend([right, left]);
+                }
+                Err(Error::Refused(cause)) => {
+                    let reason = format!("PostgreSQL refuses it: {}", told(&cause));
+                    tracing::error!(offset = batch.from, reason, "a message is dead-lettered");
+                    match self.persist(claim, &batch, Some(&reason), attempt)? {
+                        Step::Done(done) => total.add(&done),
+                        Step::Fenced => return Ok(Step::Fenced),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Step::Done(total))
+    }
+
+    /// Tries until it is done or can be done by no repetition.
+    fn persist<M>(
+        &mut self,
+        claim: &Claim,
+        batch: &Batch<'_, M>,
+        verdict: Option<&str>,
+        attempt: Attempt<M>,
+    ) -> Result<Step, Error> {
+        let mut conflicts = 0;
+        for attempts in 1.. {
+            match attempt(self, claim, batch, verdict) {
+                Err(Error::Busy { cause, .. }) if attempts < self.settings.attempts_max => {
+                    tracing::warn!(attempts, %cause, "a batch is tried again");
+                }
+                Err(Error::Busy { cause, .. }) => return Err(Error::Busy { attempts, cause }),
+                Err(Error::Refused(cause)) if remedy(&cause) == Remedy::RetryThenHalve && conflicts == 0 => {
+                    // Another transaction may have stored the same id meanwhile: the next load will see it.
+                    conflicts += 1;
+                }
+                other => return other,
+            }
+        }
+        unreachable!("the attempts are bounded")
+    }
+}
+
+/// The server's own words.
+fn told(error: &postgres::Error) -> String {
+    error.as_db_error().map_or_else(|| error.to_string(), |told| told.message().to_owned())
+}

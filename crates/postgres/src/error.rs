@@ -1,0 +1,116 @@
+//! What can go wrong with the database, sorted by what is to be done about it.
+
+use postgres::error::SqlState;
+
+/// Why a step could not be done. Nothing of it has happened, unless the connection was lost during the commit: then
+/// the guard's offset tells.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server is not there, or cut the connection. Connect again and claim anew.
+    #[error("PostgreSQL cannot be reached: {0}; check that it runs and that the address is right")]
+    Unavailable(#[source] postgres::Error),
+    /// Others were in the way, more often than is tolerated. Try again.
+    #[error("gave up after {attempts} attempts because of concurrent work: {cause}")]
+    Busy {
+        /// How often it was tried.
+        attempts: u32,
+        /// The last refusal.
+        #[source]
+        cause: postgres::Error,
+    },
+    /// A value that the database refuses.
+    #[error("PostgreSQL refuses a value: {0}")]
+    Refused(#[source] postgres::Error),
+    /// The schema is not what this program expects, or the server is in trouble.
+    #[error("PostgreSQL cannot do this: {0}; check the schema's version and the server's log")]
+    Broken(#[source] postgres::Error),
+    /// A stored number that cannot be.
+    #[error("{table} holds what cannot be: {what}; run `holdfast verify`")]
+    Corrupt {
+        /// Where.
+        table: &'static str,
+        /// What.
+        what: String,
+    },
+    /// A number that is fixed for life differs from the settings.
+    #[error(
+        "{name} is {stored} in this database and {wanted} in the settings; it is fixed for life, set it to {stored}"
+    )]
+    Fixed {
+        /// The setting.
+        name: String,
+        /// What was stored when the database was first used.
+        stored: i64,
+        /// What the settings say.
+        wanted: i64,
+    },
+    /// The schema is newer than this program.
+    #[error("the schema has version {found}, this program knows {known}; use a newer holdfast")]
+    TooNew {
+        /// The schema's version.
+        found: i32,
+        /// The newest one known.
+        known: i32,
+    },
+}
+
+/// What to do about a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// The same again may well succeed.
+    Retry,
+    /// Another transaction was first: once more, then it is the message's own fault.
+    RetryThenHalve,
+    /// One of the messages cannot be stored.
+    Halve,
+    /// The connection or the server is gone.
+    Reconnect,
+    /// Nothing helps but a person.
+    Stop,
+}
+
+pub(crate) fn remedy(error: &postgres::Error) -> Remedy {
+    let Some(state) = error.code() else {
+        // Values that cannot even be put into bytes are told by the client, not by the server.
+        return if error.is_closed() || std::error::Error::source(error).is_none_or(is_io) {
+            Remedy::Reconnect
+        } else {
+            Remedy::Halve
+        };
+    };
+    match *state {
+        SqlState::T_R_SERIALIZATION_FAILURE
+        | SqlState::T_R_DEADLOCK_DETECTED
+        | SqlState::LOCK_NOT_AVAILABLE
+        | SqlState::QUERY_CANCELED => return Remedy::Retry,
+        SqlState::UNIQUE_VIOLATION => return Remedy::RetryThenHalve,
+        _ => {}
+    }
+    match state.code().get(..2) {
+        Some("22" | "23" | "54") => Remedy::Halve,
+        // Connection, resources, operator, system, and a transaction that idled for too long.
+        Some("08" | "53" | "57" | "58" | "25") => Remedy::Reconnect,
+        _ => Remedy::Stop,
+    }
+}
+
+fn is_io(source: &(dyn std::error::Error + 'static)) -> bool {
+    source.downcast_ref::<std::io::Error>().is_some()
+}
+
+impl From<postgres::Error> for Error {
+    fn from(error: postgres::Error) -> Error {
+        match remedy(&error) {
+            Remedy::Retry => Error::Busy { attempts: 1, cause: error },
+            Remedy::RetryThenHalve | Remedy::Halve => Error::Refused(error),
+            Remedy::Reconnect => Error::Unavailable(error),
+            Remedy::Stop => Error::Broken(error),
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn corrupt(table: &'static str, what: impl ToString) -> Error {
+        Error::Corrupt { table, what: what.to_string() }
+    }
+}

@@ -1,0 +1,95 @@
+//! The expiry scan of one shard. It reads what is due by its index, so its cost follows the holds that end.
+
+use holdfast_domain::codes::ErrorCode;
+use holdfast_domain::effects::Party;
+use holdfast_domain::hops::end_due_holds;
+use holdfast_domain::money::Balance;
+use holdfast_domain::transfers::TransferState;
+
+use crate::batch::{Done, Step};
+use crate::guard::Guard;
+use crate::load::Loader;
+use crate::messages::{Notice, Outgoing, PositionMessage, Told};
+use crate::session::{Point, Store};
+use crate::write::{Besides, Writer};
+use crate::{Claim, Error};
+
+/// The most holds that one scan ends.
+pub const HOLDS_MAX: u32 = 1_000;
+
+impl Store {
+    /// Ends up to `holds_max` holds of a shard that ran out; the claim is one of [`Source::timeout`](crate::Source::timeout)
+    /// with that shard. As many as asked for: there may be more.
+    ///
+    /// # Errors
+    /// As [`Store::transfers`]. A scan that others were in the way of is simply done again.
+    pub fn expire(&mut self, claim: &Claim, shard: i16, holds_max: u32) -> Result<Step, Error> {
+        let Store { client, statements, settings, watch, .. } = self;
+        let holds_max = holds_max.min(HOLDS_MAX);
+        let mut tx = client.transaction()?;
+        watch.reached(Point::Begun);
+        let Some(guard) = Guard::lock(&mut tx, statements, claim)? else { return Ok(Step::Fenced) };
+        watch.reached(Point::GuardLocked);
+        // Unlocked: what has left its waiting state meanwhile is noticed when it is looked at again under the lock.
+        let due: Vec<i64> = tx
+            .query(&statements.due, &[&shard, &i64::from(holds_max)])?
+            .iter()
+            .map(|row| row.get(0))
+            .collect();
+        if due.is_empty() {
+            tx.rollback()?;
+            return Ok(Step::Done(Done::default()));
+        }
+        let mut loader = Loader::new(&mut tx, statements);
+        loader.lock_unlocked_transfers(&due)?;
+        let now = loader.clock()?;
+        let loaded = loader.loaded;
+        watch.reached(Point::Loaded);
+
+        let (effects, messages) = end_due_holds(&loaded, now, holds_max);
+        if effects.state_changes.is_empty() {
+            tx.rollback()?;
+            return Ok(Step::Done(Done::default()));
+        }
+        let mut besides = Besides::default();
+        for message in &messages {
+            let transfer = &loaded.transfers[&message.transfer];
+            let position = PositionMessage {
+                transfer: transfer.id,
+                account: message.account,
+                action: message.action,
+                amount: message.amount,
+            };
+            besides.outgoing.push(("", Outgoing::Position(position)));
+        }
+        for notification in &effects.notifications {
+            let transfer = &loaded.transfers[&notification.transfer];
+            let notice = Notice {
+                told: Told::Happened(notification.kind, notification.to),
+                to: if notification.to == Party::Payer { transfer.payer } else { transfer.payee },
+                transfer: Some(transfer.id),
+                state: Some(TransferState::ExpiredPrepared),
+                code: Some(ErrorCode::TransferExpired.into()),
+                reason: None,
+                completion: None,
+                subject: transfer.no.0,
+                value: Balance::ZERO,
+            };
+            besides.outgoing.push(("", Outgoing::Notification(notice)));
+        }
+        watch.reached(Point::Decided);
+        let ended = effects.state_changes.len();
+        let offset = guard.offset + ended as u64;
+        let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
+        writer.write(guard, offset, loaded, &effects, &besides)?;
+        tx.commit()?;
+        watch.reached(Point::Committed);
+        Ok(Step::Done(Done {
+            messages: ended,
+            dead_letters: 0,
+            sent: besides.outgoing.len(),
+            transactions: 1,
+            time: now,
+        }))
+    }
+}

@@ -1,0 +1,113 @@
+//! Guards: one row in `segment` per partition or shard. Whoever holds the row locked, with its own epoch in it, may work.
+
+use postgres::{Client, Transaction};
+
+use crate::Error;
+use crate::session::Statements;
+
+/// What a guard row guards.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Source {
+    /// `consumer` or `timeout`.
+    pub segment_type: String,
+    /// The topic, or the table.
+    pub table_name: String,
+    /// The partition or shard.
+    pub enumeration: i32,
+}
+
+impl Source {
+    /// A partition of a topic.
+    #[must_use]
+    pub fn consumer(topic: &str, partition: i32) -> Source {
+        Source { segment_type: "consumer".into(), table_name: topic.into(), enumeration: partition }
+    }
+
+    /// A shard of the expiry scan.
+    #[must_use]
+    pub fn timeout(shard: i32) -> Source {
+        Source { segment_type: "timeout".into(), table_name: "transfer_timeout".into(), enumeration: shard }
+    }
+}
+
+/// The right to work on a source, until somebody else claims it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// The source's number.
+    pub segment_id: i32,
+    /// Whose turn it is. Every claim has a higher one.
+    pub epoch: i64,
+    /// The next offset at the time of the claim.
+    pub offset: u64,
+}
+
+/// Takes over a source. It waits for a transaction of the owner before; that one's next finds itself fenced.
+pub(crate) fn claim(client: &mut Client, source: &Source) -> Result<Claim, Error> {
+    let row = client.query_one(
+        "INSERT INTO segment (segment_type, table_name, enumeration) VALUES ($1, $2, $3)
+         ON CONFLICT (segment_type, table_name, enumeration)
+         DO UPDATE SET epoch = segment.epoch + 1, changed_date = hub_clock()
+         RETURNING segment_id, epoch, value",
+        &[&source.segment_type, &source.table_name, &source.enumeration],
+    )?;
+    Ok(Claim { segment_id: row.get(0), epoch: row.get(1), offset: unsigned("segment", row.get(2))? })
+}
+
+/// A guard row under our lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Guard {
+    pub(crate) segment_id: i32,
+    pub(crate) epoch: i64,
+    pub(crate) offset: u64,
+    pub(crate) outbox_next: i64,
+    pub(crate) audit_next: i64,
+    pub(crate) audit_hash: [u8; 32],
+}
+
+impl Guard {
+    /// Locks the row; `None` if the claim is no longer the latest one.
+    pub(crate) fn lock(
+        tx: &mut Transaction<'_>,
+        statements: &Statements,
+        claim: &Claim,
+    ) -> Result<Option<Guard>, Error> {
+        let Some(row) = tx.query_opt(&statements.lock_guard, &[&claim.segment_id, &claim.epoch])? else {
+            return Ok(None);
+        };
+        let hash: &[u8] = row.get(3);
+        Ok(Some(Guard {
+            segment_id: claim.segment_id,
+            epoch: claim.epoch,
+            offset: unsigned("segment", row.get(0))?,
+            outbox_next: row.get(1),
+            audit_next: row.get(2),
+            audit_hash: hash.try_into().map_err(|_| Error::corrupt("segment", "an audit hash"))?,
+        }))
+    }
+
+    /// Writes what has moved on. In the same transaction as the effects, or not at all.
+    pub(crate) fn store(self, tx: &mut Transaction<'_>, statements: &Statements) -> Result<(), Error> {
+        let rows = tx.execute(
+            &statements.store_guard,
+            &[
+                &self.segment_id,
+                &self.epoch,
+                &signed(self.offset),
+                &self.outbox_next,
+                &self.audit_next,
+                &&self.audit_hash[..],
+            ],
+        )?;
+        assert_eq!(rows, 1, "the guard row is locked by this transaction");
+        Ok(())
+    }
+}
+
+pub(crate) fn unsigned(table: &'static str, number: i64) -> Result<u64, Error> {
+    u64::try_from(number).map_err(|_| Error::corrupt(table, format!("{number} where a count is expected")))
+}
+
+/// Offsets and numbers are far below 2^63.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).expect("a number of rows or messages fits 63 bits")
+}

@@ -1,0 +1,47 @@
+//! The state of the cluster in PostgreSQL.
+//!
+//! A [`Store`] is one connection; a handler owns its thread and its store. Every step is one transaction: lock the guard
+//! row of the source, lock and load what the batch names, read the clock, decide with the pure code of the domain, write
+//! effects, outbox and the new offset, commit. Rooms:
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `guard` | who may work on a partition or shard: epochs |
+//! | `transfers`, `positions`, `expiry` | the three steps of a transfer |
+//! | `participants` | participants and accounts, in transactions of their own |
+//! | `batch` | halving at a message that cannot be stored, bounded retries |
+//! | `load`, `loaded`, `write` | rows to domain values and back |
+//! | `messages`, `outbox` | what comes in, what goes out and in which order |
+//! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
+//! | `session`, `migrate` | the connection and the schema |
+//! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
+
+mod audit;
+mod batch;
+mod copy;
+mod error;
+mod expiry;
+mod guard;
+mod load;
+mod loaded;
+mod messages;
+mod migrate;
+mod outbox;
+mod participants;
+mod positions;
+mod session;
+mod transfers;
+mod types;
+mod verify;
+mod write;
+
+pub use batch::{Batch, Done, Step};
+pub use error::Error;
+pub use guard::{Claim, Source};
+pub use messages::{
+    Asked, Incoming, MessageError, Notice, Outgoing, PositionMessage, PositionRequest, Told, Topic,
+};
+pub use migrate::migrate;
+pub use outbox::OutboxRow;
+pub use session::{BATCH_MESSAGES_MAX, Point, Settings, Store};
+pub use verify::{Finding, Verified};

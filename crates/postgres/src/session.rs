@@ -1,0 +1,319 @@
+//! One connection: its bounds, its prepared statements, and the numbers that it may give to new transfers.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use holdfast_domain::positions::PrepareOrder;
+use postgres::{Client, NoTls, Statement};
+
+use crate::guard::{Claim, Source};
+use crate::{Error, migrate};
+
+/// The most messages of one batch; a block of transfer numbers is as large.
+pub const BATCH_MESSAGES_MAX: usize = 10_000;
+
+/// What a connection may take, and what it decides by.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Into how many shards the expiry scan is divided. Fixed for life.
+    pub expiry_shards: i16,
+    /// The order of prepares within a bin.
+    pub order: PrepareOrder,
+    /// How often a batch is tried when others are in the way.
+    pub attempts_max: u32,
+    /// How long to wait for the server when connecting.
+    pub connect_timeout: Duration,
+    /// How long to wait for a lock.
+    pub lock_timeout: Duration,
+    /// How long one statement may take.
+    pub statement_timeout: Duration,
+    /// After this the server gives up a transaction in which nothing happens: a node that hangs must not hold its guards.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            expiry_shards: 8,
+            order: PrepareOrder::Arrival,
+            attempts_max: 5,
+            connect_timeout: Duration::from_secs(5),
+            lock_timeout: Duration::from_secs(10),
+            statement_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Places in a step where a test may let something happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Point {
+    Begun,
+    GuardLocked,
+    Loaded,
+    Decided,
+    EffectsWritten,
+    OffsetWritten,
+    Committed,
+}
+
+impl Point {
+    /// Every place, in order.
+    pub const ALL: [Point; 7] = [
+        Point::Begun,
+        Point::GuardLocked,
+        Point::Loaded,
+        Point::Decided,
+        Point::EffectsWritten,
+        Point::OffsetWritten,
+        Point::Committed,
+    ];
+}
+
+/// The state of the cluster, through one connection. A handler owns its thread and its store.
+pub struct Store {
+    pub(crate) client: Client,
+    pub(crate) statements: Statements,
+    pub(crate) settings: Settings,
+    /// Numbers for new transfers that nobody else will use.
+    pub(crate) numbers: Range<u64>,
+    pub(crate) watch: Watch,
+}
+
+/// Who is told that a point was reached.
+#[derive(Default)]
+pub(crate) struct Watch(Option<Box<dyn FnMut(Point) + Send>>);
+
+impl Watch {
+    pub(crate) fn reached(&mut self, point: Point) {
+        if let Some(watch) = &mut self.0 {
+            watch(point);
+        }
+    }
+}
+
+impl Store {
+    /// Connects, brings the schema up to date and prepares.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, its schema is too new, or it was set up with other fixed numbers.
+    pub fn open(url: &str, settings: Settings) -> Result<Store, Error> {
+        let mut config: postgres::Config = url.parse().map_err(Error::Broken)?;
+        config.connect_timeout(settings.connect_timeout).application_name("holdfast");
+        let mut client = config.connect(NoTls).map_err(Error::Unavailable)?;
+        client.batch_execute(&format!(
+            "SET TIME ZONE 'UTC';
+             SET statement_timeout = {};
+             SET idle_in_transaction_session_timeout = {}",
+            settings.statement_timeout.as_millis(),
+            settings.idle_timeout.as_millis()
+        ))?;
+        // Not yet the timeout for locks: nodes that start together wait for the one that migrates.
+        migrate(&mut client)?;
+        // All access is by key. A plan made while a table was small would otherwise read it whole when it is not.
+        client.batch_execute(&format!(
+            "SET lock_timeout = {};
+             SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off",
+            settings.lock_timeout.as_millis()
+        ))?;
+        let statements = Statements::prepare(&mut client)?;
+        let shards = i64::from(settings.expiry_shards);
+        let mut store = Store { client, statements, settings, numbers: 0..0, watch: Watch::default() };
+        store.fix("expiry.shards", shards)?;
+        Ok(store)
+    }
+
+    /// Takes over a source: a partition, or a shard of the expiry scan.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn claim(&mut self, source: &Source) -> Result<Claim, Error> {
+        crate::guard::claim(&mut self.client, source)
+    }
+
+    /// Stores a number that is fixed for life, such as the count of a topic's partitions, or compares it.
+    ///
+    /// # Errors
+    /// [`Error::Fixed`] if another number is stored.
+    pub fn fix(&mut self, name: &str, wanted: i64) -> Result<(), Error> {
+        self.client.execute(
+            "INSERT INTO fixed_setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            &[&name, &wanted],
+        )?;
+        let row = self.client.query_one("SELECT value FROM fixed_setting WHERE name = $1", &[&name])?;
+        let stored: i64 = row.get(0);
+        if stored == wanted { Ok(()) } else { Err(Error::Fixed { name: name.into(), stored, wanted }) }
+    }
+
+    /// For tests: `watch` is called at every point that a step reaches.
+    #[doc(hidden)]
+    pub fn watch(&mut self, watch: impl FnMut(Point) + Send + 'static) {
+        self.watch = Watch(Some(Box::new(watch)));
+    }
+
+    /// For tests: the server's number of this connection.
+    #[doc(hidden)]
+    pub fn backend(&mut self) -> Result<i32, Error> {
+        Ok(self.client.query_one("SELECT pg_backend_pid()", &[])?.get(0))
+    }
+
+    /// Makes sure that `count` new transfers can be numbered without a gap between them.
+    pub(crate) fn reserve_numbers(&mut self, count: usize) -> Result<(), Error> {
+        let left = self.numbers.end - self.numbers.start;
+        if left < count as u64 {
+            let block: i64 = self.client.query_one("SELECT nextval('transfer_block')", &[])?.get(0);
+            let size = BATCH_MESSAGES_MAX as u64;
+            let first = crate::guard::unsigned("transfer_block", block)? * size;
+            self.numbers = first..first + size;
+        }
+        Ok(())
+    }
+}
+
+/// The statements of the hot path.
+pub(crate) struct Statements {
+    pub(crate) lock_guard: Statement,
+    pub(crate) store_guard: Statement,
+    pub(crate) clock: Statement,
+    pub(crate) batch_id: Statement,
+    pub(crate) transfers_by_id: Statement,
+    pub(crate) transfers_by_no: Statement,
+    pub(crate) participants: Statement,
+    pub(crate) position_accounts: Statement,
+    pub(crate) lock_accounts: Statement,
+    pub(crate) accounts: Statement,
+    pub(crate) funds: Statement,
+    pub(crate) due: Statement,
+    pub(crate) copy_transfers: Statement,
+    pub(crate) copy_states: Statement,
+    pub(crate) copy_changes: Statement,
+    pub(crate) copy_timeouts: Statement,
+    pub(crate) copy_outbox: Statement,
+    pub(crate) copy_opaque: Statement,
+    pub(crate) copy_dead_letters: Statement,
+    pub(crate) move_transfers: Statement,
+    pub(crate) complete_transfers: Statement,
+    pub(crate) end_timeouts: Statement,
+    pub(crate) set_positions: Statement,
+    pub(crate) audit: Statement,
+}
+
+/// The columns of a transfer, in the order in which they are read.
+macro_rules! transfer_columns {
+    () => {
+        "transfer_no, transfer_id, payer_id, payee_id, payer_account, payee_account, currency_id, amount,
+         expiration_date, ilp_condition, hash, source_offset, prepared_date, current_state, error_code,
+         error_reason, changed_date, reserved_value, final_value, completion_kind, completion_digest"
+    };
+}
+
+impl Statements {
+    fn prepare(client: &mut Client) -> Result<Statements, Error> {
+        let mut prepare = |sql: &str| client.prepare(sql);
+        Ok(Statements {
+            lock_guard: prepare(
+                "SELECT value, outbox_next, audit_next, audit_hash FROM segment
+                 WHERE segment_id = $1 AND epoch = $2 FOR UPDATE",
+            )?,
+            store_guard: prepare(
+                "UPDATE segment SET value = $3, outbox_next = $4, audit_next = $5, audit_hash = $6,
+                     changed_date = hub_clock()
+                 WHERE segment_id = $1 AND epoch = $2",
+            )?,
+            clock: prepare("SELECT hub_clock()")?,
+            batch_id: prepare("SELECT nextval('batch_id')")?,
+            transfers_by_id: prepare(concat!(
+                "SELECT ",
+                transfer_columns!(),
+                " FROM transfer WHERE transfer_id = ANY($1) ORDER BY transfer_no FOR UPDATE"
+            ))?,
+            transfers_by_no: prepare(concat!(
+                "SELECT ",
+                transfer_columns!(),
+                " FROM transfer WHERE transfer_no = ANY($1) ORDER BY transfer_no FOR UPDATE SKIP LOCKED"
+            ))?,
+            participants: prepare(
+                "SELECT participant_id, name, is_active, created_date FROM participant
+                 WHERE participant_id = ANY($1)",
+            )?,
+            position_accounts: prepare(
+                "SELECT c.participant_id, c.currency_id, c.participant_currency_id
+                 FROM (SELECT DISTINCT p, k FROM unnest($1::int[], $2::text[]) AS wanted (p, k)) w
+                 JOIN participant_currency c ON c.participant_id = w.p AND c.currency_id = w.k
+                     AND c.ledger_account_type = 'POSITION'",
+            )?,
+            lock_accounts: prepare(
+                "SELECT participant_currency_id FROM participant_position
+                 WHERE participant_currency_id = ANY($1) ORDER BY participant_currency_id FOR UPDATE",
+            )?,
+            accounts: prepare(
+                "SELECT c.participant_currency_id, c.participant_id, c.currency_id, c.ledger_account_type,
+                     c.is_active, c.created_date, p.value, p.reserved_value, p.changes, p.changed_date,
+                     l.value, l.threshold_alarm_percentage
+                 FROM participant_currency c
+                 JOIN participant_position p USING (participant_currency_id)
+                 LEFT JOIN participant_limit l
+                     ON l.participant_currency_id = c.participant_currency_id AND l.is_active
+                 WHERE c.participant_currency_id = ANY($1)",
+            )?,
+            funds: prepare(
+                "SELECT transfer_id, participant_currency_id, amount, funds_state_id FROM participant_funds
+                 WHERE transfer_id = ANY($1) ORDER BY transfer_id FOR UPDATE",
+            )?,
+            due: prepare(
+                "SELECT transfer_no FROM transfer_timeout
+                 WHERE shard = $1 AND expiration_date < hub_clock() ORDER BY expiration_date LIMIT $2",
+            )?,
+            copy_transfers: prepare(concat!(
+                "COPY transfer (",
+                transfer_columns!(),
+                ") FROM STDIN (FORMAT binary)"
+            ))?,
+            copy_states: prepare(
+                "COPY transfer_state_change (transfer_no, transfer_state_id, error_code, error_reason, batch_id,
+                 created_date) FROM STDIN (FORMAT binary)",
+            )?,
+            copy_changes: prepare(
+                "COPY participant_position_change (participant_currency_id, change_no, transfer_no, change, value,
+                 batch_id, created_date) FROM STDIN (FORMAT binary)",
+            )?,
+            copy_timeouts: prepare(
+                "COPY transfer_timeout (transfer_no, shard, expiration_date) FROM STDIN (FORMAT binary)",
+            )?,
+            copy_outbox: prepare(
+                "COPY outbox (segment_id, outbox_no, topic, key, trace, body) FROM STDIN (FORMAT binary)",
+            )?,
+            copy_opaque: prepare("COPY transfer_opaque (transfer_no, part, body) FROM STDIN (FORMAT binary)")?,
+            copy_dead_letters: prepare(
+                "COPY dead_letter (segment_id, source_offset, trace, reason, body, created_date)
+                 FROM STDIN (FORMAT binary)",
+            )?,
+            move_transfers: prepare(
+                "UPDATE transfer t SET current_state = u.state, error_code = u.code, error_reason = u.reason,
+                     changed_date = $2, reserved_value = u.reserved, final_value = u.final
+                 FROM unnest($1::bigint[], $3::smallint[], $4::int[], $5::smallint[], $6::numeric[],
+                     $7::numeric[]) AS u (no, state, code, reason, reserved, final)
+                 WHERE t.transfer_no = u.no",
+            )?,
+            complete_transfers: prepare(
+                "UPDATE transfer t SET current_state = u.state, error_code = u.code, error_reason = u.reason,
+                     changed_date = $2, completion_kind = u.kind, completion_digest = u.digest
+                 FROM unnest($1::bigint[], $3::smallint[], $4::int[], $5::smallint[], $6::smallint[],
+                     $7::bytea[]) AS u (no, state, code, reason, kind, digest)
+                 WHERE t.transfer_no = u.no",
+            )?,
+            end_timeouts: prepare("DELETE FROM transfer_timeout WHERE transfer_no = ANY($1)")?,
+            set_positions: prepare(
+                "UPDATE participant_position p SET value = u.value, changes = u.changes, changed_date = $2
+                 FROM unnest($1::int[], $3::numeric[], $4::bigint[]) AS u (id, value, changes)
+                 WHERE p.participant_currency_id = u.id",
+            )?,
+            audit: prepare(
+                "INSERT INTO audit (segment_id, audit_no, batch_id, epoch, first_offset, next_offset,
+                     state_changes, position_changes, effects_hash, hash, created_date)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            )?,
+        })
+    }
+}

@@ -1,0 +1,402 @@
+//! Effects become rows: set-based, in the transaction that also moves the offset.
+
+use std::collections::BTreeMap;
+
+use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
+use holdfast_domain::money::Balance;
+use holdfast_domain::participants::FundsState;
+use holdfast_domain::transfers::{Code, Proof, Transfer};
+use postgres::Transaction;
+
+use crate::Error;
+use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
+use crate::copy::CopyRows;
+use crate::guard::{Guard, signed};
+use crate::loaded::Loaded;
+use crate::messages::Outgoing;
+use crate::session::{Point, Statements, Watch};
+use crate::types::{Decimal, Moment, Uuid};
+
+/// A message that nobody can process.
+pub(crate) struct DeadRow<'a> {
+    pub(crate) offset: u64,
+    pub(crate) trace: &'a str,
+    pub(crate) reason: String,
+    pub(crate) body: &'a [u8],
+}
+
+/// Everything that a batch writes besides its effects.
+#[derive(Default)]
+pub(crate) struct Besides<'a> {
+    /// What is to be sent, with its trace.
+    pub(crate) outgoing: Vec<(&'a str, Outgoing)>,
+    pub(crate) dead_letters: Vec<DeadRow<'a>>,
+    /// Bytes to hand on: transfer, part, bytes.
+    pub(crate) opaque: Vec<(TransferNo, i16, &'a [u8])>,
+}
+
+/// Writes within one transaction.
+pub(crate) struct Writer<'a, 'c> {
+    pub(crate) tx: &'a mut Transaction<'c>,
+    pub(crate) statements: &'a Statements,
+    pub(crate) watch: &'a mut Watch,
+    pub(crate) now: Millis,
+    pub(crate) shards: i16,
+}
+
+impl Writer<'_, '_> {
+    /// Applies the effects to what was loaded, writes all rows, and moves the guard on to `next_offset`.
+    pub(crate) fn write(
+        &mut self,
+        mut guard: Guard,
+        next_offset: u64,
+        mut loaded: Loaded,
+        effects: &Effects,
+        besides: &Besides<'_>,
+    ) -> Result<Guard, Error> {
+        let mut changes = account_changes(&loaded, effects);
+        effects.apply(self.now, &mut loaded);
+        let mut record = Record::new(&guard, signed(next_offset), self.now);
+        record.batch_id = self.tx.query_one(&self.statements.batch_id, &[])?.get(0);
+        self.transfers(&loaded, effects)?;
+        let mut states = self.state_changes(effects, record.batch_id)?;
+        self.position_changes(&changes, record.batch_id)?;
+        self.limits_and_funds(effects)?;
+        self.timeouts(&loaded)?;
+        self.opaque(besides)?;
+        self.dead_letters(&guard, besides)?;
+        self.outbox(&mut guard, besides)?;
+        self.watch.reached(Point::EffectsWritten);
+
+        record.effects_hash = effects_hash(&mut states, &mut changes);
+        guard.audit_hash = record.hash(&guard.audit_hash);
+        self.audit(&record, &guard.audit_hash, states.len(), changes.len())?;
+        guard.audit_next += 1;
+        guard.offset = next_offset;
+        guard.store(self.tx, self.statements)?;
+        self.watch.reached(Point::OffsetWritten);
+        Ok(guard)
+    }
+
+    fn transfers(&mut self, loaded: &Loaded, effects: &Effects) -> Result<(), Error> {
+        let row = |no: TransferNo| &loaded.transfers[&no];
+        let mut new = CopyRows::new(21);
+        for added in &effects.transfers {
+            let condition = added.condition().copied().unwrap_or_default();
+            put_transfer(&mut new, row(added.no), &condition);
+        }
+        new.send(self.tx, &self.statements.copy_transfers)?;
+
+        let added = |no: &TransferNo| effects.transfers.binary_search_by_key(no, |row| row.no).is_ok();
+        let mut changed: Vec<TransferNo> = effects.state_changes.iter().map(|row| row.transfer).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        changed.retain(|no| !added(no));
+        let mut completions: Vec<TransferNo> = effects.completions.iter().map(|row| row.transfer).collect();
+        completions.sort_unstable();
+        let (completed, moved): (Vec<TransferNo>, Vec<TransferNo>) =
+            changed.into_iter().partition(|no| completions.binary_search(no).is_ok());
+        self.move_transfers(&moved, row)?;
+        self.complete_transfers(&completed, row)
+    }
+
+    fn move_transfers<'r>(
+        &mut self,
+        moved: &[TransferNo],
+        row: impl Fn(TransferNo) -> &'r Transfer,
+    ) -> Result<(), Error> {
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let columns = StateColumns::of(moved, &row);
+        let value = |balance: Option<Balance>| balance.map(|balance| Decimal(balance.0));
+        let reserved: Vec<Option<Decimal>> =
+            moved.iter().map(|no| value(row(*no).reserved_value.get())).collect();
+        let last: Vec<Option<Decimal>> = moved.iter().map(|no| value(row(*no).final_value.get())).collect();
+        let StateColumns { numbers, states, codes, reasons } = columns;
+        let written = self.tx.execute(
+            &self.statements.move_transfers,
+            &[&numbers, &Moment(self.now), &states, &codes, &reasons, &reserved, &last],
+        )?;
+        assert_eq!(written, moved.len() as u64, "locked transfers do not vanish");
+        Ok(())
+    }
+
+    fn complete_transfers<'r>(
+        &mut self,
+        completed: &[TransferNo],
+        row: impl Fn(TransferNo) -> &'r Transfer,
+    ) -> Result<(), Error> {
+        if completed.is_empty() {
+            return Ok(());
+        }
+        let columns = StateColumns::of(completed, &row);
+        let completion = |no: &TransferNo| row(*no).completion().expect("it was just completed");
+        let kinds: Vec<i16> = completed.iter().map(|no| i16::from(completion(no).kind as u8)).collect();
+        let digests: Vec<Vec<u8>> = completed.iter().map(|no| completion(no).digest.to_vec()).collect();
+        let StateColumns { numbers, states, codes, reasons } = columns;
+        let written = self.tx.execute(
+            &self.statements.complete_transfers,
+            &[&numbers, &Moment(self.now), &states, &codes, &reasons, &kinds, &digests],
+        )?;
+        assert_eq!(written, completed.len() as u64, "locked transfers do not vanish");
+        Ok(())
+    }
+
+    fn state_changes(&mut self, effects: &Effects, batch_id: i64) -> Result<Vec<StateRow>, Error> {
+        let mut copy = CopyRows::new(6);
+        let mut rows = Vec::with_capacity(effects.state_changes.len());
+        for change in &effects.state_changes {
+            let row = StateRow {
+                transfer_no: signed(change.transfer.0),
+                state: i16::from(change.state.number()),
+                code: code_number(change.code).unwrap_or(0),
+                reason: change.reason.map_or(0, |reason| i16::from(reason as u8)),
+            };
+            copy.row().big(row.transfer_no).small(row.state);
+            copy.optional(code_number(change.code), CopyRows::int);
+            copy.optional(change.reason.map(|reason| i16::from(reason as u8)), CopyRows::small);
+            copy.big(batch_id).moment(Moment(self.now));
+            rows.push(row);
+        }
+        copy.send(self.tx, &self.statements.copy_states)?;
+        Ok(rows)
+    }
+
+    fn position_changes(&mut self, changes: &[ChangeRow], batch_id: i64) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut copy = CopyRows::new(7);
+        let mut last: BTreeMap<i32, (Decimal, i64)> = BTreeMap::new();
+        for row in changes {
+            copy.row().int(row.account).big(row.change_no).optional(row.transfer_no, CopyRows::big);
+            copy.decimal(Decimal(row.change)).decimal(Decimal(row.value));
+            copy.big(batch_id).moment(Moment(self.now));
+            last.insert(row.account, (Decimal(row.value), row.change_no + 1));
+        }
+        copy.send(self.tx, &self.statements.copy_changes)?;
+        let ids: Vec<i32> = last.keys().copied().collect();
+        let (values, counts): (Vec<Decimal>, Vec<i64>) = last.into_values().unzip();
+        let written =
+            self.tx.execute(&self.statements.set_positions, &[&ids, &Moment(self.now), &values, &counts])?;
+        assert_eq!(written, ids.len() as u64, "locked accounts do not vanish");
+        Ok(())
+    }
+
+    /// What the operator changed: rare, so row by row.
+    fn limits_and_funds(&mut self, effects: &Effects) -> Result<(), Error> {
+        for account in &effects.accounts {
+            let id = account_number(account.id);
+            self.tx.execute(
+                "UPDATE participant_currency SET is_active = $2 WHERE participant_currency_id = $1",
+                &[&id, &account.active],
+            )?;
+            let Some(cap) = account.net_debit_cap else { continue };
+            let (cap, alarm) = (Decimal(i128::from(cap.0)), small(account.alarm_percentage));
+            // A limit that is in force already makes no history.
+            let kept = self.tx.query_opt(
+                "SELECT 1 FROM participant_limit WHERE participant_currency_id = $1 AND is_active
+                     AND value = $2 AND threshold_alarm_percentage = $3",
+                &[&id, &cap, &alarm],
+            )?;
+            if kept.is_none() {
+                self.tx.execute(
+                    "UPDATE participant_limit SET is_active = false
+                     WHERE participant_currency_id = $1 AND is_active",
+                    &[&id],
+                )?;
+                self.tx.execute(
+                    "INSERT INTO participant_limit (participant_currency_id, value, threshold_alarm_percentage,
+                         is_active, created_date) VALUES ($1, $2, $3, true, $4)",
+                    &[&id, &cap, &alarm, &Moment(self.now)],
+                )?;
+            }
+        }
+        for row in &effects.funds {
+            let (id, state, now) = (Uuid(row.id.0), i16::from(row.state as u8), Moment(self.now));
+            let ends = matches!(row.state, FundsState::OutCommitted | FundsState::OutAborted);
+            // A plain insert: if the id was taken meanwhile on another account, this batch must look again.
+            let written = if ends {
+                self.tx.execute(
+                    "UPDATE participant_funds SET funds_state_id = $2, changed_date = $3 WHERE transfer_id = $1",
+                    &[&id, &state, &now],
+                )?
+            } else {
+                self.tx.execute(
+                    "INSERT INTO participant_funds (transfer_id, funds_state_id, changed_date,
+                         participant_currency_id, amount) VALUES ($1, $2, $3, $4, $5)",
+                    &[&id, &state, &now, &account_number(row.account), &Decimal(i128::from(row.amount.0))],
+                )?
+            };
+            assert_eq!(written, 1, "a movement of funds that is ended was locked");
+        }
+        Ok(())
+    }
+
+    fn timeouts(&mut self, loaded: &Loaded) -> Result<(), Error> {
+        let mut copy = CopyRows::new(3);
+        // No step both opens and closes a hold: the one is the transfers step's, the other comes after RECEIVED_PREPARE.
+        for no in &loaded.opened {
+            let row = &loaded.transfers[no];
+            copy.row().big(signed(no.0)).small(shard_of(row.id, self.shards)).moment(Moment(row.expiration));
+        }
+        copy.send(self.tx, &self.statements.copy_timeouts)?;
+        if loaded.closed.is_empty() {
+            return Ok(());
+        }
+        let closed: Vec<i64> = loaded.closed.iter().map(|no| signed(no.0)).collect();
+        self.tx.execute(&self.statements.end_timeouts, &[&closed])?;
+        Ok(())
+    }
+
+    fn opaque(&mut self, besides: &Besides<'_>) -> Result<(), Error> {
+        let mut copy = CopyRows::new(3);
+        for (no, part, bytes) in besides.opaque.iter().filter(|(_, _, bytes)| !bytes.is_empty()) {
+            copy.row().big(signed(no.0)).small(*part).bytes(bytes);
+        }
+        Ok(copy.send(self.tx, &self.statements.copy_opaque)?)
+    }
+
+    fn dead_letters(&mut self, guard: &Guard, besides: &Besides<'_>) -> Result<(), Error> {
+        let mut copy = CopyRows::new(6);
+        for row in &besides.dead_letters {
+            copy.row().int(guard.segment_id).big(signed(row.offset));
+            // PostgreSQL's texts have no NUL, and what is dead must be storable.
+            copy.text(&row.trace.replace('\0', "\u{fffd}")).text(&row.reason.replace('\0', "\u{fffd}"));
+            copy.bytes(row.body).moment(Moment(self.now));
+        }
+        Ok(copy.send(self.tx, &self.statements.copy_dead_letters)?)
+    }
+
+    fn outbox(&mut self, guard: &mut Guard, besides: &Besides<'_>) -> Result<(), Error> {
+        let mut copy = CopyRows::new(6);
+        for (trace, message) in &besides.outgoing {
+            copy.row().int(guard.segment_id).big(guard.outbox_next).text(message.topic().name());
+            copy.text(&message.key()).text(trace).text(&message.to_json());
+            guard.outbox_next += 1;
+        }
+        Ok(copy.send(self.tx, &self.statements.copy_outbox)?)
+    }
+
+    fn audit(
+        &mut self,
+        record: &Record,
+        hash: &[u8; 32],
+        states: usize,
+        changes: usize,
+    ) -> Result<(), Error> {
+        let count = |number: usize| i32::try_from(number).expect("a batch is bounded");
+        self.tx.execute(
+            &self.statements.audit,
+            &[
+                &record.segment_id,
+                &record.audit_no,
+                &record.batch_id,
+                &record.epoch,
+                &record.first_offset,
+                &record.next_offset,
+                &count(states),
+                &count(changes),
+                &&record.effects_hash[..],
+                &&hash[..],
+                &Moment(record.time),
+            ],
+        )?;
+        Ok(())
+    }
+}
+
+/// The columns that every move of a transfer writes.
+struct StateColumns {
+    numbers: Vec<i64>,
+    states: Vec<i16>,
+    codes: Vec<Option<i32>>,
+    reasons: Vec<Option<i16>>,
+}
+
+impl StateColumns {
+    fn of<'r>(of: &[TransferNo], row: impl Fn(TransferNo) -> &'r Transfer) -> StateColumns {
+        StateColumns {
+            numbers: of.iter().map(|no| signed(no.0)).collect(),
+            states: of.iter().map(|no| i16::from(row(*no).state.number())).collect(),
+            codes: of.iter().map(|no| code_number(row(*no).code)).collect(),
+            reasons: of.iter().map(|no| row(*no).reason.map(|reason| i16::from(reason as u8))).collect(),
+        }
+    }
+}
+
+/// What happened to each account, in order, numbered on from the rows that there are.
+fn account_changes(loaded: &Loaded, effects: &Effects) -> Vec<ChangeRow> {
+    let mut running: BTreeMap<AccountId, (Balance, i64)> = BTreeMap::new();
+    let mut rows = Vec::with_capacity(effects.position_changes.len());
+    for step in effects.steps() {
+        let by_operator = step.accounts.iter().map(|row| (row.id, None, row.value));
+        let by_transfers =
+            step.position_changes.iter().map(|row| (row.account, Some(row.transfer), row.value));
+        for (account, transfer, value) in by_operator.chain(by_transfers) {
+            let (at, count) = running.entry(account).or_insert_with(|| {
+                let known = loaded.accounts.get(&account);
+                let changes = loaded.changes.get(&account).copied();
+                (known.map_or(Balance::ZERO, |row| row.value), changes.unwrap_or(0))
+            });
+            let change = value.0 - at.0;
+            if change != 0 {
+                rows.push(ChangeRow {
+                    account: account_number(account),
+                    change_no: *count,
+                    transfer_no: transfer.map(|no| signed(no.0)),
+                    change,
+                    value: value.0,
+                });
+                (*at, *count) = (value, *count + 1);
+            }
+        }
+    }
+    rows
+}
+
+fn put_transfer(copy: &mut CopyRows, row: &Transfer, condition: &[u8; 32]) {
+    let account = |id: Option<AccountId>| id.map(account_number);
+    let value = |balance: Option<Balance>| balance.map(|balance| Decimal(balance.0));
+    copy.row().big(signed(row.no.0)).uuid(Uuid(row.id.0));
+    copy.big(i64::from(row.payer.0)).big(i64::from(row.payee.0));
+    copy.optional(account(row.payer_account), CopyRows::int);
+    copy.optional(account(row.payee_account), CopyRows::int);
+    copy.text(&row.currency.to_string()).decimal(Decimal(i128::from(row.amount.0)));
+    copy.moment(Moment(row.expiration)).bytes(condition).bytes(&row.hash).big(signed(row.offset));
+    copy.moment(Moment(row.prepared_at)).small(i16::from(row.state.number()));
+    copy.optional(code_number(row.code), CopyRows::int);
+    copy.optional(row.reason.map(|reason| i16::from(reason as u8)), CopyRows::small);
+    copy.moment(Moment(row.changed_at));
+    copy.optional(value(row.reserved_value.get()), CopyRows::decimal);
+    copy.optional(value(row.final_value.get()), CopyRows::decimal);
+    let completion = match &row.proof {
+        Proof::Completed(completion) => Some(completion),
+        Proof::Nothing | Proof::Condition(_) => None,
+    };
+    copy.optional(completion.map(|completion| i16::from(completion.kind as u8)), CopyRows::small);
+    copy.optional(completion.map(|completion| &completion.digest[..]), CopyRows::bytes);
+}
+
+/// The shard of the expiry scan that a transfer belongs to. Ids are chosen by clients, so all their bits take part.
+pub(crate) fn shard_of(id: TransferId, shards: i16) -> i16 {
+    let folded = id.0 ^ (id.0 >> 64);
+    let mixed = u64::try_from(folded & u128::from(u64::MAX)).expect("masked");
+    let shards = u64::try_from(shards).expect("a count of shards is positive");
+    i16::try_from((mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % shards).expect("below the count")
+}
+
+fn code_number(code: Option<Code>) -> Option<i32> {
+    code.map(|code| i32::from(code.number()))
+}
+
+/// Accounts are numbered by the database, which counts them in `int`.
+pub(crate) fn account_number(id: AccountId) -> i32 {
+    i32::try_from(id.0).expect("accounts are numbered within 31 bits")
+}
+
+fn small(number: u16) -> i16 {
+    i16::try_from(number).unwrap_or(i16::MAX)
+}

@@ -1,0 +1,177 @@
+//! The plain ways: what one node does when nothing goes wrong.
+
+use holdfast_domain::codes::ErrorCode;
+use holdfast_domain::command::Admin;
+use holdfast_domain::ids::{AccountId, TransferId};
+use holdfast_domain::money::Amount;
+use holdfast_postgres::{Error, Settings, Store, Told};
+
+use crate::world::*;
+
+#[test]
+fn several_nodes_migrate_at_once() {
+    let Some(world) = World::new() else { return };
+    std::thread::scope(|scope| {
+        let nodes: Vec<_> = (0..6).map(|_| scope.spawn(|| drop(world.store()))).collect();
+        nodes.into_iter().for_each(|node| node.join().unwrap());
+    });
+    assert_eq!(world.count("SELECT count(*) FROM schema_version"), 1);
+    world.sql().execute("INSERT INTO schema_version (version) VALUES (1000)", &[]).unwrap();
+    let refused = Store::open(&world.url, Settings::default());
+    assert!(matches!(refused, Err(Error::TooNew { found: 1000, .. })));
+}
+
+#[test]
+fn counts_are_fixed_for_life() {
+    let Some(world) = World::new() else { return };
+    let mut store = world.store();
+    store.fix("partitions.transfers", 12).unwrap();
+    store.fix("partitions.transfers", 12).unwrap();
+    let error = store.fix("partitions.transfers", 13).unwrap_err().to_string();
+    assert!(error.contains("partitions.transfers is 12 in this database and 13 in the settings"), "{error}");
+    let shards = Store::open(&world.url, Settings { expiry_shards: 9, ..Settings::default() });
+    assert!(matches!(shards, Err(Error::Fixed { stored: 8, wanted: 9, .. })));
+}
+
+#[test]
+fn a_cap_of_ten_takes_two_of_three_fives() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    let (payer, account) = cluster.participant("payer", 1_000, 10);
+    let (payee, payee_account) = cluster.participant("payee", 0, 10);
+    let ask = |id| prepare(id, payer.0, payee.0, 5, FAR);
+    cluster.ask(&[ask(1), ask(2), ask(3)]);
+    let states: Vec<String> = world.states().into_values().collect();
+    assert_eq!(states, ["RESERVED", "RESERVED", "ABORTED_REJECTED"]);
+    assert_eq!(world.value(account), 10);
+    let refused = cluster.notifications.iter().find(|(trace, _)| trace == "c2").unwrap();
+    assert_eq!(refused.1.code, Some(ErrorCode::PayerLimitError.into()));
+    assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 2);
+
+    cluster.ask(&[fulfil(1, payee.0), abort(2, payee.0)]);
+    assert_eq!(world.state(TransferId(1)), "COMMITTED");
+    assert_eq!(world.state(TransferId(2)), "ABORTED_ERROR");
+    assert_eq!((world.value(account), world.value(payee_account)), (5, -5));
+    assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
+    let alarm = cluster.notifications.iter().any(|(_, notice)| matches!(notice.told, Told::Alarm { .. }));
+    assert!(alarm, "the cap's alarm percentage was passed");
+    world.verify();
+}
+
+#[test]
+fn limits_and_funds_change_on_the_accounts_key() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    let (payer, account) = cluster.participant("payer", 100, 50);
+    let (payee, _) = cluster.participant("payee", 0, 10);
+    let settlement = AccountId(account.0 + 1);
+    let amount = |units| Amount::whole(units).unwrap();
+    let out = |id, units| Admin::FundsOutReserve {
+        id: TransferId(id),
+        account: settlement,
+        currency: usd(),
+        amount: amount(units),
+    };
+    cluster.ask(&[prepare(1, payer.0, payee.0, 40, FAR)]);
+    // 100 held, 40 in use: 61 are too much, 60 go.
+    cluster.operate(account, out(900, 61));
+    assert_eq!(
+        cluster.notifications.last().unwrap().1.code,
+        Some(ErrorCode::PayerInsufficientLiquidity.into())
+    );
+    cluster.operate(account, out(901, 60));
+    assert_eq!(cluster.notifications.last().unwrap().1.code, None);
+    assert_eq!(world.value(settlement), -40);
+    cluster.operate(account, Admin::FundsOutAbort { id: TransferId(901), account: settlement });
+    assert_eq!(world.value(settlement), -100);
+    cluster.operate(account, out(902, 10));
+    cluster.operate(account, Admin::FundsOutCommit { id: TransferId(902), account: settlement });
+    cluster.operate(account, Admin::FundsOutCommit { id: TransferId(902), account: settlement });
+    assert_eq!(world.value(settlement), -90);
+    // The same id on another account is another request.
+    cluster.operate(
+        AccountId(3),
+        Admin::FundsIn { id: TransferId(902), account: AccountId(4), currency: usd(), amount: amount(10) },
+    );
+    assert_eq!(cluster.notifications.last().unwrap().1.code, Some(ErrorCode::ModifiedRequest.into()));
+
+    let limit = |units| Admin::SetLimit {
+        participant: payer,
+        currency: usd(),
+        net_debit_cap: amount(units),
+        alarm_percentage: 80,
+    };
+    cluster.operate(account, limit(40));
+    cluster.ask(&[prepare(2, payer.0, payee.0, 1, FAR)]);
+    assert_eq!(world.state(TransferId(2)), "ABORTED_REJECTED");
+    cluster.operate(account, limit(41));
+    cluster.ask(&[prepare(3, payer.0, payee.0, 1, FAR)]);
+    assert_eq!(world.state(TransferId(3)), "RESERVED");
+    assert_eq!(
+        world.count(&format!(
+            "SELECT count(*) FROM participant_limit WHERE participant_currency_id = {}",
+            account.0
+        )),
+        3
+    );
+
+    cluster.operate(account, Admin::SetAccountActive { account, active: false });
+    cluster.ask(&[prepare(4, payer.0, payee.0, 1, FAR)]);
+    assert_eq!(world.state(TransferId(4)), "INVALID");
+    let inactive = Admin::SetParticipantActive { participant: payee, active: false };
+    assert_eq!(cluster.store.participant(&inactive).unwrap().code, None);
+    cluster.operate(account, Admin::SetAccountActive { account, active: true });
+    cluster.ask(&[prepare(5, payer.0, payee.0, 1, FAR)]);
+    assert_eq!(world.state(TransferId(5)), "INVALID");
+    world.verify();
+}
+
+#[test]
+fn repeats_get_the_stored_answer_and_modified_ones_3106() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    let (payer, _) = cluster.participant("payer", 1_000, 1_000);
+    let (payee, _) = cluster.participant("payee", 0, 10);
+    let ask = prepare(1, payer.0, payee.0, 5, FAR);
+    cluster.ask(std::slice::from_ref(&ask));
+    cluster.ask(&[fulfil(1, payee.0)]);
+    let rows = world.count("SELECT count(*) FROM transfer_state_change");
+    cluster.notifications.clear();
+    cluster.ask(&[ask, prepare(1, payer.0, payee.0, 6, FAR), fulfil(1, payee.0), abort(1, payee.0)]);
+    let answers: Vec<_> = cluster
+        .notifications
+        .iter()
+        .map(|(_, notice)| (notice.told, notice.state.unwrap().name(), notice.code.map(|code| code.number())))
+        .map(|(told, state, code)| (matches!(told, Told::Answer { repeat: true, .. }), state, code))
+        .collect();
+    let committed = "COMMITTED";
+    assert_eq!(
+        answers,
+        [
+            (true, committed, None),
+            (false, committed, Some(3106)),
+            (true, committed, None),
+            (false, committed, Some(3106))
+        ]
+    );
+    assert_eq!(world.count("SELECT count(*) FROM transfer_state_change"), rows);
+    world.verify();
+}
+
+/// What is handed on unread comes back byte for byte.
+#[test]
+fn opaque_parts_are_kept() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    let (payer, _) = cluster.participant("payer", 1_000, 1_000);
+    let (payee, _) = cluster.participant("payee", 0, 10);
+    let holdfast_domain::command::Command::Prepare(mut ask) = prepare(1, payer.0, payee.0, 5, FAR) else {
+        panic!()
+    };
+    ask.tail = vec![0, 1, 2, 255];
+    let command = holdfast_domain::command::Command::Prepare(ask.hashed());
+    cluster.ask(&[command]);
+    let body: Vec<u8> =
+        world.sql().query_one("SELECT body FROM transfer_opaque WHERE part = 0", &[]).unwrap().get(0);
+    assert_eq!(body, [0, 1, 2, 255]);
+}

@@ -1,0 +1,12 @@
+//! The cluster's state against a real PostgreSQL; every test has a database of its own.
+
+mod basics;
+mod crashes;
+mod crowd;
+mod expiry;
+mod locks;
+mod poison;
+mod same_as_embedded;
+mod speed;
+mod tampering;
+mod world;

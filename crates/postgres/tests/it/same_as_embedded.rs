@@ -1,0 +1,342 @@
+//! The cluster's hops, one after the other, lead where the embedded profile's one frame leads: same answers, same states,
+//! same positions. Also if every message comes twice.
+
+use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup};
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId};
+use holdfast_domain::money::{Amount, Balance};
+use holdfast_domain::participants::Name;
+use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::transfers::{Code, TransferState};
+use holdfast_domain::view::View;
+use holdfast_domain::{FrameInput, decide};
+use holdfast_store::{MemoryStore, Store as _};
+use proptest::prelude::*;
+
+use crate::world::*;
+
+const START: Millis = 1_800_000_000_000;
+
+/// One thing that happens to both.
+#[derive(Debug, Clone)]
+enum Event {
+    Frame(Vec<Ask>),
+    Operate(Operation),
+    Expire { later: Millis },
+}
+
+#[derive(Debug, Clone)]
+enum Ask {
+    Prepare {
+        id: u128,
+        payer: u32,
+        payee: u32,
+        source: u32,
+        units: i64,
+        expires_in: Millis,
+    },
+    Fulfil {
+        id: u128,
+        source: u32,
+        right: bool,
+        reserve: bool,
+    },
+    Abort {
+        id: u128,
+        source: u32,
+        code: u16,
+    },
+    Lookup {
+        id: u128,
+        source: u32,
+    },
+    /// The first prepare of that id, once more.
+    Again {
+        id: u128,
+    },
+}
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Limit { of: u32, cap: i64, alarm: u16 },
+    FundsIn { id: u128, of: u32, units: i64 },
+    FundsOut { id: u128, of: u32, units: i64 },
+    CommitOut { id: u128, of: u32 },
+    AbortOut { id: u128, of: u32 },
+    AccountActive { of: u32, active: bool },
+    ParticipantActive { of: u32, active: bool },
+}
+
+fn party() -> impl Strategy<Value = u32> {
+    prop_oneof![12 => 1_u32..=3, 1 => Just(9_u32)]
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    let id = 1_u128..24;
+    let expires_in = prop_oneof![4 => Just(1_000_000), 3 => Just(400), 1 => Just(-5)];
+    let units = prop_oneof![9 => 1_i64..30, 1 => Just(0_i64)];
+    prop_oneof![
+        5 => (id.clone(), party(), party(), any::<prop::sample::Index>(), units, expires_in).prop_map(
+            |(id, payer, payee, wrong, units, expires_in)| {
+                let source = if wrong.index(15) == 0 { payer + 1 } else { payer };
+                Ask::Prepare { id, payer, payee, source, units, expires_in }
+            }
+        ),
+        5 => (id.clone(), 1_u32..=3, prop::bool::weighted(0.85), any::<bool>())
+            .prop_map(|(id, source, right, reserve)| Ask::Fulfil { id, source, right, reserve }),
+        2 => (id.clone(), 1_u32..=3, 5000_u16..5003).prop_map(|(id, source, code)| Ask::Abort { id, source, code }),
+        1 => id.clone().prop_map(|id| Ask::Again { id }),
+        1 => (id, 1_u32..=3).prop_map(|(id, source)| Ask::Lookup { id, source }),
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let (id, of) = (500_u128..504, 1_u32..=3);
+    prop_oneof![
+        3 => (of.clone(), 0_i64..80, 0_u16..102).prop_map(|(of, cap, alarm)| Operation::Limit { of, cap, alarm }),
+        2 => (id.clone(), of.clone(), 0_i64..40).prop_map(|(id, of, units)| Operation::FundsIn { id, of, units }),
+        2 => (id.clone(), of.clone(), 1_i64..90).prop_map(|(id, of, units)| Operation::FundsOut { id, of, units }),
+        1 => (id.clone(), of.clone()).prop_map(|(id, of)| Operation::CommitOut { id, of }),
+        1 => (id, of.clone()).prop_map(|(id, of)| Operation::AbortOut { id, of }),
+        1 => (of.clone(), any::<bool>()).prop_map(|(of, active)| Operation::AccountActive { of, active }),
+        1 => (of, prop::bool::weighted(0.7)).prop_map(|(of, active)| Operation::ParticipantActive { of, active }),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        7 => prop::collection::vec(ask(), 1..14).prop_map(Event::Frame),
+        2 => operation().prop_map(Event::Operate),
+        1 => prop_oneof![Just(300), Just(900)].prop_map(|later| Event::Expire { later }),
+    ]
+}
+
+/// Both worlds side by side.
+struct Twins {
+    world: World,
+    cluster: Cluster,
+    embedded: MemoryStore,
+    now: Millis,
+    prepares: std::collections::BTreeMap<TransferId, Command>,
+}
+
+/// What is compared of an answer. Where an expiry ended several holds, their order is not the same in both.
+type Answer = (Option<TransferState>, Option<Code>, Option<u8>, Option<Balance>);
+
+fn answer(state: Option<TransferState>, code: Option<Code>, reason: Option<u8>, value: Balance) -> Answer {
+    let expired = matches!(state, Some(TransferState::ExpiredReserved | TransferState::ExpiredPrepared));
+    (state, code, reason, (!expired).then_some(value))
+}
+
+impl Twins {
+    fn new(duplicate: bool) -> Option<Twins> {
+        let world = World::new()?;
+        let cluster = Cluster::new(&world, 2);
+        world.set_clock(START);
+        let mut twins =
+            Twins { world, cluster, embedded: MemoryStore::new(1), now: START, prepares: Default::default() };
+        for (number, name) in (1_u32..).zip(["first", "second", "third"]) {
+            let (participant, account) = twins.cluster.participant(name, 100, 60);
+            assert_eq!(participant, ParticipantId(number));
+            let create = Admin::CreateParticipant { name: Name::new(name).unwrap(), currency: usd() };
+            twins.embedded(&[Command::Admin(create)]);
+            for admin in first_steps(participant, account, 100, 60) {
+                twins.embedded(&[Command::Admin(admin)]);
+            }
+        }
+        twins.cluster.duplicate = duplicate;
+        Some(twins)
+    }
+
+    fn embedded(&mut self, commands: &[Command]) -> Vec<Outcome> {
+        self.embedded.sort_due(self.now);
+        let frame = FrameInput { base_offset: 0, time: self.now, order: PrepareOrder::Arrival, commands };
+        let effects = decide(&self.embedded, &frame);
+        self.embedded.apply(&effects, self.now);
+        effects.outcomes
+    }
+
+    fn command(&self, ask: &Ask) -> Command {
+        match *ask {
+            Ask::Prepare { id, payer, payee, source, units, expires_in } => {
+                let mut command = prepare(id, payer, payee, units, self.now + expires_in);
+                if let Command::Prepare(prepare) = &mut command {
+                    prepare.source = ParticipantId(source);
+                }
+                command
+            }
+            Ask::Fulfil { id, source, right, reserve } => {
+                let action = if reserve { FulfilAction::Reserve } else { FulfilAction::Commit };
+                let preimage = if right { PREIMAGE } else { [8; 32] };
+                Command::Fulfil(Fulfil::new(ParticipantId(source), TransferId(id), action, preimage))
+            }
+            Ask::Abort { id, source, code } => {
+                Command::Abort(Abort::new(ParticipantId(source), TransferId(id), code, Vec::new()))
+            }
+            Ask::Again { id } => match self.prepares.get(&TransferId(id)) {
+                Some(prepare) => prepare.clone(),
+                None => Command::Lookup(Lookup { source: ParticipantId(1), id: TransferId(id) }),
+            },
+            Ask::Lookup { id, source } => {
+                Command::Lookup(Lookup { source: ParticipantId(source), id: TransferId(id) })
+            }
+        }
+    }
+
+    fn frame(&mut self, asks: &[Ask]) {
+        let mut seen = std::collections::BTreeSet::new();
+        // In one frame a second command sees the end of the first; in the cluster, the middle. So one each.
+        let commands: Vec<Command> = asks
+            .iter()
+            .map(|ask| self.command(ask))
+            .filter(|command| seen.insert(command.transfer()))
+            .collect();
+        for command in commands.iter().filter(|command| matches!(command, Command::Prepare(_))) {
+            let id = command.transfer().unwrap();
+            self.prepares.entry(id).or_insert_with(|| command.clone());
+        }
+        let first = self.cluster.transfers.log.len();
+        let outcomes = self.embedded(&commands);
+        self.cluster.ask(&commands);
+        for (at, (command, outcome)) in commands.iter().zip(outcomes).enumerate() {
+            let trace = format!("c{}", first + at);
+            let expected =
+                answer(outcome.state, outcome.code, outcome.reason.map(|reason| reason as u8), outcome.value);
+            let told = self.cluster.notifications.iter().filter(|(of, _)| *of == trace);
+            let answers: Vec<Answer> = told
+                .map(|(_, n)| answer(n.state, n.code, n.reason.map(|reason| reason as u8), n.value))
+                .collect();
+            assert!(answers.contains(&expected), "{command:?}\nembedded {expected:?}\ncluster {answers:?}");
+            // A repeat that meets the first one half-way is told so, and a repeated refusal shows the position of its own
+            // time. No repeat is an error of its own.
+            let fits = |answer: &Answer| {
+                let half_way = answer.0.is_some_and(|state| !state.is_final())
+                    && (answer.1.is_none() || answer.1 == expected.1);
+                half_way || (answer.0, answer.1, answer.2) == (expected.0, expected.1, expected.2)
+            };
+            assert!(answers.iter().all(fits), "{command:?}: embedded {expected:?}, cluster {answers:?}");
+            assert!(
+                self.cluster.duplicate || answers.iter().all(|answer| *answer == expected),
+                "{command:?}: {answers:?}"
+            );
+        }
+    }
+
+    fn operate(&mut self, operation: &Operation) {
+        let account = |of: u32| AccountId(2 * of - 1);
+        let settlement = |of: u32| AccountId(2 * of);
+        let amount = |units| Amount::whole(units).unwrap();
+        let (of, admin) = match *operation {
+            Operation::Limit { of, cap, alarm } => (
+                of,
+                Admin::SetLimit {
+                    participant: ParticipantId(of),
+                    currency: usd(),
+                    net_debit_cap: amount(cap),
+                    alarm_percentage: alarm,
+                },
+            ),
+            Operation::FundsIn { id, of, units } => (
+                of,
+                Admin::FundsIn {
+                    id: TransferId(id),
+                    account: settlement(of),
+                    currency: usd(),
+                    amount: amount(units),
+                },
+            ),
+            Operation::FundsOut { id, of, units } => (
+                of,
+                Admin::FundsOutReserve {
+                    id: TransferId(id),
+                    account: settlement(of),
+                    currency: usd(),
+                    amount: amount(units),
+                },
+            ),
+            Operation::CommitOut { id, of } => {
+                (of, Admin::FundsOutCommit { id: TransferId(id), account: settlement(of) })
+            }
+            Operation::AbortOut { id, of } => {
+                (of, Admin::FundsOutAbort { id: TransferId(id), account: settlement(of) })
+            }
+            Operation::AccountActive { of, active } => {
+                (of, Admin::SetAccountActive { account: account(of), active })
+            }
+            Operation::ParticipantActive { of, active } => {
+                (of, Admin::SetParticipantActive { participant: ParticipantId(of), active })
+            }
+        };
+        let expected = self.embedded(&[Command::Admin(admin)]).remove(0);
+        if matches!(admin, Admin::SetParticipantActive { .. }) {
+            assert_eq!(self.cluster.store.participant(&admin).unwrap(), expected);
+            return;
+        }
+        self.cluster.notifications.clear();
+        self.cluster.operate(account(of), admin);
+        let (_, told) = self.cluster.notifications.first().expect("the operator is answered");
+        assert_eq!(
+            (told.code, told.subject, told.value),
+            (expected.code, expected.subject, expected.value),
+            "{admin:?}"
+        );
+    }
+
+    fn expire(&mut self, later: Millis) {
+        self.now += later;
+        self.world.set_clock(self.now);
+        let outcome = self.embedded(&[Command::Expire(Expire { holds_max: 10_000 })]).remove(0);
+        assert_eq!(self.cluster.expire() as u64, outcome.subject);
+    }
+
+    fn compare(&self) {
+        let states = self.world.states();
+        assert_eq!(states.len() as u64, self.embedded.next_transfer().0);
+        for (id, state) in states {
+            assert_eq!(self.embedded.transfer(id).unwrap().state.name(), state, "{id}");
+        }
+        let rows = self.world.sql().query(
+            "SELECT participant_currency_id, (p.value * 10000)::bigint, c.is_active, (l.value * 10000)::bigint
+             FROM participant_position p JOIN participant_currency c USING (participant_currency_id)
+             LEFT JOIN participant_limit l USING (participant_currency_id) WHERE coalesce(l.is_active, true)",
+            &[],
+        );
+        let rows = rows.unwrap();
+        assert_eq!(rows.len(), 6);
+        for row in rows {
+            let id = AccountId(u32::try_from(row.get::<_, i32>(0)).unwrap());
+            let account = self.embedded.account(id).unwrap();
+            let stored: (i64, bool, Option<i64>) = (row.get(1), row.get(2), row.get(3));
+            let value = i64::try_from(account.value.0).unwrap();
+            assert_eq!(stored, (value, account.active, account.net_debit_cap.map(|cap| cap.0)), "{id:?}");
+        }
+    }
+}
+
+fn run(events: &[Event], duplicate: bool) {
+    let Some(mut twins) = Twins::new(duplicate) else { return };
+    for event in events {
+        match event {
+            Event::Frame(asks) => twins.frame(asks),
+            Event::Operate(operation) => twins.operate(operation),
+            Event::Expire { later } => twins.expire(*later),
+        }
+    }
+    twins.compare();
+    assert_eq!(twins.world.count("SELECT count(*) FROM dead_letter"), 0);
+    twins.world.verify();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, max_shrink_iters: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn hops_lead_where_a_frame_leads(events in prop::collection::vec(event(), 4..24)) {
+        run(&events, false);
+    }
+
+    #[test]
+    fn messages_that_come_twice_change_nothing(events in prop::collection::vec(event(), 4..24)) {
+        run(&events, true);
+    }
+}

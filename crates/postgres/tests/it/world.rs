@@ -1,0 +1,417 @@
+//! A database for one test, and the cluster's topics as queues in memory.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
+use holdfast_domain::money::Amount;
+use holdfast_domain::participants::Name;
+use holdfast_postgres::{
+    Batch, Claim, Done, Incoming, Notice, Outgoing, PositionMessage, PositionRequest, Settings, Source, Step,
+    Store,
+};
+use postgres::{Client, NoTls};
+
+/// A database of its own; gone when dropped.
+pub struct World {
+    server: String,
+    name: String,
+    pub url: String,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl World {
+    /// `None` if this run has no server.
+    pub fn new() -> Option<World> {
+        let server = holdfast_services::postgres()?.url().to_owned();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("holdfast_test_{}_{number}", std::process::id());
+        let mut client = Client::connect(&server, NoTls).unwrap();
+        client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).unwrap();
+        client.batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
+        let (base, _) = server.rsplit_once('/').unwrap();
+        let url = format!("{base}/{name}");
+        Some(World { server, name, url })
+    }
+
+    /// A copy of this database. Nobody may be connected to it.
+    pub fn copy(&self) -> World {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}_copy{number}", self.name);
+        let mut client = Client::connect(&self.server, NoTls).unwrap();
+        client.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE {}", self.name)).unwrap();
+        let (base, _) = self.server.rsplit_once('/').unwrap();
+        let url = format!("{base}/{name}");
+        World { server: self.server.clone(), name, url }
+    }
+
+    pub fn store(&self) -> Store {
+        Store::open(&self.url, Settings::default()).unwrap()
+    }
+
+    pub fn sql(&self) -> Client {
+        Client::connect(&self.url, NoTls).unwrap()
+    }
+
+    /// From now on it is this late in this database, until told otherwise. A store must have been opened before.
+    pub fn set_clock(&self, now: Millis) {
+        let mut client = self.sql();
+        if client.execute("UPDATE test_clock SET at = to_timestamp($1::bigint / 1000.0)", &[&now]).is_err() {
+            let install = format!(
+                "CREATE TABLE test_clock AS SELECT to_timestamp({now} / 1000.0) AS at;
+                 CREATE OR REPLACE FUNCTION hub_clock() RETURNS timestamptz LANGUAGE sql VOLATILE
+                 AS $$ SELECT at FROM test_clock $$"
+            );
+            client.batch_execute(&install).unwrap();
+        }
+    }
+
+    /// Waits until that connection waits for a lock.
+    pub fn await_blocked(&self, backend: i32) {
+        let mut client = self.sql();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let blocked = "SELECT pg_sleep(0.002), cardinality(pg_blocking_pids($1)) > 0";
+        while !client.query_one(blocked, &[&backend]).unwrap().get::<_, bool>(1) {
+            assert!(Instant::now() < deadline, "it never waited for a lock");
+        }
+    }
+
+    /// Cuts a connection, and returns when it is gone.
+    pub fn cut(&self, backend: i32) {
+        let cut: bool =
+            self.sql().query_one("SELECT pg_terminate_backend($1, 10000)", &[&backend]).unwrap().get(0);
+        assert!(cut, "the connection did not end");
+    }
+
+    /// One number from a query.
+    pub fn count(&self, sql: &str) -> i64 {
+        self.sql().query_one(sql, &[]).unwrap().get(0)
+    }
+
+    /// Everything that a step may change, as text. Two equal ones are two equal databases.
+    pub fn picture(&self) -> String {
+        let mut client = self.sql();
+        let mut all = String::new();
+        for table in [
+            "segment ORDER BY segment_id",
+            "transfer ORDER BY transfer_no",
+            "transfer_state_change ORDER BY transfer_state_change_id",
+            "transfer_timeout ORDER BY transfer_no",
+            "participant_position ORDER BY participant_currency_id",
+            "participant_position_change ORDER BY participant_currency_id, change_no",
+            "participant_limit ORDER BY participant_limit_id",
+            "participant_funds ORDER BY transfer_id",
+            "outbox ORDER BY segment_id, outbox_no",
+            "dead_letter ORDER BY dead_letter_id",
+            "audit ORDER BY batch_id",
+        ] {
+            let (name, order) = table.split_once(' ').unwrap();
+            let rows = client.query(&format!("SELECT row({name}.*)::text FROM {name} {order}"), &[]).unwrap();
+            for row in rows {
+                all.push_str(&format!("{name}: {}\n", row.get::<_, String>(0)));
+            }
+        }
+        all
+    }
+
+    /// Fails unless everything adds up.
+    pub fn verify(&self) {
+        let verified = self.store().verify().unwrap();
+        assert_eq!(verified.findings, [], "{verified:?}");
+    }
+
+    pub fn states(&self) -> BTreeMap<TransferId, String> {
+        let rows = self.sql().query(
+            "SELECT transfer_id::text, enumeration FROM transfer
+             JOIN transfer_state ON transfer_state_id = current_state",
+            &[],
+        );
+        rows.unwrap().iter().map(|row| (row.get::<_, &str>(0).parse().unwrap(), row.get(1))).collect()
+    }
+
+    pub fn state(&self, id: TransferId) -> String {
+        self.states().remove(&id).unwrap_or_else(|| "none".into())
+    }
+
+    /// What an account stands at, in whole units.
+    pub fn value(&self, account: AccountId) -> i64 {
+        self.count(&format!(
+            "SELECT value::bigint FROM participant_position WHERE participant_currency_id = {}",
+            account.0
+        ))
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Ok(mut client) = Client::connect(&self.server, NoTls) {
+            let _ = client.batch_execute(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+        }
+    }
+}
+
+pub fn usd() -> Currency {
+    "USD".parse().unwrap()
+}
+
+/// 2096: what a test reserves does not run out by itself.
+pub const FAR: Millis = 4_000_000_000_000;
+
+pub const PREIMAGE: [u8; 32] = [7; 32];
+
+pub fn prepare(id: u128, payer: u32, payee: u32, units: i64, expiration: Millis) -> Command {
+    let (payer, payee) = (ParticipantId(payer), ParticipantId(payee));
+    let condition = Fulfil::new(payee, TransferId(id), FulfilAction::Commit, PREIMAGE).digest;
+    Command::Prepare(
+        Prepare {
+            source: payer,
+            id: TransferId(id),
+            payer,
+            payee,
+            amount: Amount::whole(units).unwrap(),
+            expiration,
+            currency: usd(),
+            condition,
+            hash: [0; 32],
+            tail: Vec::new(),
+            funding: None,
+        }
+        .hashed(),
+    )
+}
+
+pub fn fulfil(id: u128, payee: u32) -> Command {
+    Command::Fulfil(Fulfil::new(ParticipantId(payee), TransferId(id), FulfilAction::Commit, PREIMAGE))
+}
+
+pub fn abort(id: u128, payee: u32) -> Command {
+    Command::Abort(Abort::new(ParticipantId(payee), TransferId(id), 5001, Vec::new()))
+}
+
+pub fn incoming<M>(offset: u64, trace: String, message: M) -> Incoming<M> {
+    Incoming { offset, trace, body: b"its bytes".to_vec(), message: Ok(message) }
+}
+
+pub fn all<M: Clone>(from: u64, messages: &[M]) -> Vec<Incoming<M>> {
+    (from..)
+        .zip(messages)
+        .map(|(offset, message)| incoming(offset, format!("t{offset}"), message.clone()))
+        .collect()
+}
+
+pub fn done(step: Step) -> Done {
+    match step {
+        Step::Done(done) => done,
+        Step::Fenced => panic!("fenced"),
+    }
+}
+
+/// One node that does everything, over queues in memory. `duplicate`: every message is delivered twice in its batch, and
+/// once more in a later one.
+pub struct Cluster {
+    pub store: Store,
+    pub transfers: Queue<Command>,
+    pub positions: Vec<Queue<PositionRequest>>,
+    pub shards: Vec<Claim>,
+    pub notifications: Vec<(String, Notice)>,
+    pub duplicate: bool,
+    again: Vec<(usize, String, PositionMessage)>,
+}
+
+pub struct Queue<M> {
+    pub claim: Claim,
+    pub log: Vec<Incoming<M>>,
+    pub at: u64,
+}
+
+impl<M: Clone> Queue<M> {
+    pub fn push(&mut self, trace: &str, message: M) {
+        let offset = self.log.len() as u64;
+        self.log.push(incoming(offset, trace.to_owned(), message));
+    }
+
+    fn pending(&self) -> &[Incoming<M>] {
+        &self.log[usize::try_from(self.at).unwrap()..]
+    }
+}
+
+impl Cluster {
+    pub fn new(world: &World, partitions: i32) -> Cluster {
+        let mut store = world.store();
+        let mut queue = |topic: &str, partition| store.claim(&Source::consumer(topic, partition)).unwrap();
+        let transfers = Queue { claim: queue("transfers", 0), log: Vec::new(), at: 0 };
+        let positions = (0..partitions)
+            .map(|partition| Queue { claim: queue("position", partition), log: Vec::new(), at: 0 })
+            .collect();
+        let shards = (0..8).map(|shard| store.claim(&Source::timeout(shard)).unwrap()).collect();
+        Cluster {
+            store,
+            transfers,
+            positions,
+            shards,
+            notifications: Vec::new(),
+            duplicate: false,
+            again: Vec::new(),
+        }
+    }
+
+    pub fn ask(&mut self, commands: &[Command]) {
+        let first = self.transfers.log.len();
+        for (at, command) in commands.iter().enumerate() {
+            let trace = format!("c{}", first + at);
+            for _ in 0..=usize::from(self.duplicate) {
+                self.transfers.push(&trace, command.clone());
+            }
+        }
+        self.drain();
+        if self.duplicate {
+            for command in commands {
+                self.transfers.push("again", command.clone());
+            }
+            self.drain();
+        }
+    }
+
+    /// An operator's command, on the key of a position account.
+    pub fn operate(&mut self, account: AccountId, admin: Admin) {
+        let partition = partition_of(account, self.positions.len());
+        let trace = format!("a{}", self.positions[partition].log.len());
+        self.positions[partition].push(&trace, PositionRequest::Admin(admin));
+        self.drain();
+    }
+
+    /// Lets every handler and relay work until nothing is left to do.
+    pub fn drain(&mut self) {
+        self.drain_once();
+        // What the relay could not know to be sent, it sends again.
+        for (partition, trace, message) in std::mem::take(&mut self.again) {
+            self.positions[partition].push(&trace, PositionRequest::Transfer(message));
+        }
+        self.drain_once();
+        self.again.clear();
+    }
+
+    fn drain_once(&mut self) {
+        loop {
+            let mut worked = false;
+            if !self.transfers.pending().is_empty() {
+                let batch = Batch::new(self.transfers.at, self.transfers.pending());
+                done(self.store.transfers(&self.transfers.claim, &batch).unwrap());
+                self.transfers.at = batch.next;
+                worked = true;
+            }
+            for queue in &mut self.positions {
+                if !queue.pending().is_empty() {
+                    let batch = Batch::new(queue.at, queue.pending());
+                    done(self.store.positions(&queue.claim, &batch).unwrap());
+                    queue.at = batch.next;
+                    worked = true;
+                }
+            }
+            worked |= self.relay();
+            if !worked {
+                return;
+            }
+        }
+    }
+
+    pub fn relay(&mut self) -> bool {
+        let mut sources: Vec<Claim> = vec![self.transfers.claim];
+        sources.extend(self.positions.iter().map(|queue| queue.claim));
+        sources.extend(&self.shards);
+        let mut sent = false;
+        for claim in sources {
+            let rows = self.store.unsent(&claim, 10_000).unwrap();
+            let Some(last) = rows.last().map(|row| row.number) else { continue };
+            for row in &rows {
+                for _ in 0..=usize::from(self.duplicate) {
+                    match row.message {
+                        Outgoing::Position(message) => {
+                            assert_eq!(row.key, message.account.0.to_string());
+                            let partition = partition_of(message.account, self.positions.len());
+                            self.positions[partition].push(&row.trace, PositionRequest::Transfer(message));
+                            if self.duplicate {
+                                self.again.push((partition, row.trace.clone(), message));
+                            }
+                        }
+                        Outgoing::Notification(notice) => {
+                            self.notifications.push((row.trace.clone(), notice))
+                        }
+                    }
+                }
+            }
+            assert!(self.store.mark_sent(&claim, last + 1).unwrap());
+            sent = true;
+        }
+        sent
+    }
+
+    /// The position step alone, for all that waits.
+    pub fn drain_positions(&mut self) {
+        for queue in &mut self.positions {
+            let batch = Batch::new(queue.at, queue.pending());
+            done(self.store.positions(&queue.claim, &batch).unwrap());
+            queue.at = batch.next;
+        }
+    }
+
+    /// Scans every shard until nothing is due; what follows is done too.
+    pub fn expire(&mut self) -> usize {
+        let ended = self.expire_only();
+        self.drain();
+        ended
+    }
+
+    /// Scans every shard until nothing is due.
+    pub fn expire_only(&mut self) -> usize {
+        let mut ended = 0;
+        for (shard, claim) in (0..).zip(self.shards.clone()) {
+            loop {
+                let step = done(self.store.expire(&claim, shard, 1_000).unwrap());
+                ended += step.messages;
+                if step.messages == 0 {
+                    break;
+                }
+            }
+        }
+        ended
+    }
+
+    /// A participant with an active account: funds and cap in whole units.
+    pub fn participant(&mut self, name: &str, funds: i64, cap: i64) -> (ParticipantId, AccountId) {
+        let create = Admin::CreateParticipant { name: Name::new(name).unwrap(), currency: usd() };
+        let outcome = self.store.participant(&create).unwrap();
+        assert_eq!(outcome.code, None);
+        let participant = ParticipantId(u32::try_from(outcome.subject & 0xffff_ffff).unwrap());
+        let account = AccountId(u32::try_from(outcome.subject >> 32).unwrap());
+        for admin in first_steps(participant, account, funds, cap) {
+            self.operate(account, admin);
+        }
+        (participant, account)
+    }
+}
+
+/// Position accounts have every other number.
+fn partition_of(account: AccountId, partitions: usize) -> usize {
+    account.0 as usize / 2 % partitions
+}
+
+/// The limits, and the funds.
+pub fn first_steps(participant: ParticipantId, account: AccountId, funds: i64, cap: i64) -> Vec<Admin> {
+    let limits = Admin::InitialPositionAndLimits {
+        participant,
+        currency: usd(),
+        net_debit_cap: Amount::whole(cap).unwrap(),
+        initial_position: Amount::ZERO,
+    };
+    let funds_in = Admin::FundsIn {
+        id: TransferId(0xf000_0000 + u128::from(account.0)),
+        account: AccountId(account.0 + 1),
+        currency: usd(),
+        amount: Amount::whole(funds).unwrap(),
+    };
+    if funds > 0 { vec![limits, funds_in] } else { vec![limits] }
+}

@@ -1,0 +1,48 @@
+//! Debian's packages, for a machine that has none of the programs yet.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::process::{is_root, run};
+
+/// Installs a package when root may; otherwise says what to do.
+pub(super) fn install(what: &str, package: &str, variable: &str) -> Result<(), String> {
+    let advice = format!(
+        "xtask: {what} is not on this machine: install Debian's package {package} \
+         (apt-get install {package}), or set {variable} to a server of your own"
+    );
+    if !is_root()? || !Path::new("/usr/bin/apt-get").is_file() {
+        return Err(advice);
+    }
+    eprintln!("xtask: installing Debian's package {package}");
+    apt_get(&["update"])
+        .and_then(|()| apt_get(&["install", package]))
+        .map_err(|reason| format!("{reason}\n{advice}"))
+}
+
+fn apt_get(arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("apt-get");
+    // A settings file that is already there stays: see `keep_debian_from_a_cluster`.
+    command.args([
+        "--yes",
+        "--quiet",
+        "--no-install-recommends",
+        "--option",
+        "Dpkg::Options::=--force-confold",
+    ]);
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    run(command)
+}
+
+/// Debian's package makes a cluster of its own and starts it, unless its settings say no.
+pub(super) fn keep_debian_from_a_cluster() -> Result<(), String> {
+    let dir = Path::new("/etc/postgresql-common");
+    let settings = dir.join("createcluster.conf");
+    if settings.exists() || !is_root()? {
+        return Ok(());
+    }
+    fs::create_dir_all(dir)
+        .and_then(|()| fs::write(&settings, "create_main_cluster = false\n"))
+        .map_err(|error| format!("xtask: cannot write {}: {error}", settings.display()))
+}
