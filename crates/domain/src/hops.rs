@@ -4,7 +4,7 @@
 //! The embedded profile runs these steps inside one frame. In the cluster each is a transaction of its own and messages lie
 //! between them, which may come twice. So the position step here first asks whether a message was decided before.
 
-use crate::command::{Admin, Expire};
+use crate::command::Admin;
 use crate::decide::{FrameInput, Limits, outcome_of, receive_transfers, sub_batches};
 use crate::effects::{Effects, Outcome};
 use crate::ids::{AccountId, Millis, TransferNo};
@@ -149,7 +149,8 @@ pub const fn was_decided(action: Action, state: TransferState) -> bool {
 /// position step.
 pub fn end_due_holds(view: &impl View, now: Millis, holds_max: u32) -> (Effects, Vec<Message>) {
     let mut effects = Effects::default();
-    let (_, messages) = crate::expiry::expire(view, now, Expire { holds_max }, &mut effects);
+    let due = view.due(now, holds_max as usize);
+    let messages = crate::expiry::expire(view, now, &due, &mut effects);
     effects.close_section();
     (effects, messages)
 }
