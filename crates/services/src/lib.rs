@@ -9,7 +9,7 @@
 //! | `HOLDFAST_TEST_POSTGRES` | `postgres://user@host:port/database` |
 //! | `HOLDFAST_TEST_KAFKA` | `kafka://host:port` |
 //! | `HOLDFAST_TEST_POSTGRES_CONTROL`, `HOLDFAST_TEST_KAFKA_CONTROL` | the xtask program that stops and starts it |
-//! | `HOLDFAST_REQUIRE_SERVICES` | `1`: a missing server is a failure |
+//! | `HOLDFAST_TEST_REQUIRE_SERVICES` | `1`: a missing server is a failure |
 //!
 //! A test that stops a service disturbs every other test of its own test binary: give it a binary to itself. Cargo
 //! runs one binary after the other.
@@ -29,7 +29,7 @@ pub struct Service {
 /// PostgreSQL, if there is one for this run.
 ///
 /// # Panics
-/// If there is none although `HOLDFAST_REQUIRE_SERVICES` is 1.
+/// If there is none although `HOLDFAST_TEST_REQUIRE_SERVICES` is 1.
 pub fn postgres() -> Option<Service> {
     find("postgres", "HOLDFAST_TEST_POSTGRES", |name| env::var(name).ok())
 }
@@ -45,7 +45,7 @@ pub fn kafka() -> Option<Service> {
 fn find(name: &'static str, variable: &str, read: impl Fn(&str) -> Option<String>) -> Option<Service> {
     let read = |variable: &str| read(variable).filter(|value| !value.is_empty());
     let Some(url) = read(variable) else {
-        let required = read("HOLDFAST_REQUIRE_SERVICES").is_some_and(|value| value == "1");
+        let required = read("HOLDFAST_TEST_REQUIRE_SERVICES").is_some_and(|value| value == "1");
         assert!(!required, "{variable} is not set: run the tests with cargo xtask test, or name a server");
         return None;
     };
@@ -129,6 +129,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "K is not set")]
     fn a_required_server_must_be_there() {
-        find("kafka", "K", read(&[("HOLDFAST_REQUIRE_SERVICES", "1")]));
+        find("kafka", "K", read(&[("HOLDFAST_TEST_REQUIRE_SERVICES", "1")]));
     }
 }

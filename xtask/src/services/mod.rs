@@ -28,7 +28,7 @@ const POSTGRES_VARIABLE: &str = "HOLDFAST_TEST_POSTGRES";
 /// A user's own Kafka.
 const KAFKA_VARIABLE: &str = "HOLDFAST_TEST_KAFKA";
 /// Makes a test that finds no service fail instead of passing without a word.
-const REQUIRE_VARIABLE: &str = "HOLDFAST_REQUIRE_SERVICES";
+const REQUIRE_VARIABLE: &str = "HOLDFAST_TEST_REQUIRE_SERVICES";
 /// With this suffix, a service's variable holds the program that stops and starts it.
 const CONTROL_SUFFIX: &str = "_CONTROL";
 
