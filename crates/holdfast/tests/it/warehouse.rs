@@ -74,7 +74,7 @@ fn call(address: SocketAddr, verb: &str, path: &str, body: &str) -> Option<(u16,
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let length = body.len();
-    let head = format!("{verb} {path} HTTP/1.1\r\nHost: warehouse\r\nConnection: close\r\n");
+    let head = format!("{verb} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
