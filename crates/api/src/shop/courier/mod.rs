@@ -81,6 +81,10 @@ impl Way {
         };
         // Whoever hangs is not waited for past the deadline: the way back is asked for then, and needs this turn.
         let time_left = time_left.filter(|_| !step::gives_back(&message));
+        if time_left.is_some_and(|left| left.is_zero()) {
+            // The deadline has passed, and its record is on its way: there is nothing to take any more.
+            return Ok(Asked::Later);
+        }
         let time_max = time_left.map_or(self.attempt_time_max, |left| left.min(self.attempt_time_max));
         let envelope = Envelope { uri: self.uri.clone(), message: step::request(&message) };
         let answer = timeout(time_max, self.post.exchange(self.side, envelope)).await;
