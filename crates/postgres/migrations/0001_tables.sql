@@ -24,8 +24,16 @@ CREATE TABLE segment (
     audit_next bigint NOT NULL DEFAULT 0,
     audit_hash bytea NOT NULL DEFAULT decode(repeat('00', 32), 'hex'),
     changed_date timestamptz NOT NULL DEFAULT hub_clock(),
+    lease_node bigint,                        -- who holds it for a while, where no group of Kafka's gives it out
+    lease_until timestamptz NOT NULL DEFAULT '-infinity',
     PRIMARY KEY (segment_type, table_name, enumeration)
 ) WITH (fillfactor = 20);
+
+-- The nodes that live, or did so of late: shards are shared among them.
+CREATE TABLE node (
+    node_id bigint PRIMARY KEY,
+    seen_until timestamptz NOT NULL
+);
 
 CREATE TABLE participant (
     participant_id int PRIMARY KEY,

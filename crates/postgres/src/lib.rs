@@ -6,7 +6,7 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `guard` | who may work on a partition or shard: epochs |
+//! | `guard`, `lease` | who may work on a partition or shard: epochs |
 //! | `transfers`, `positions`, `expiry` | the three steps of a transfer |
 //! | `participants` | participants and accounts, in transactions of their own |
 //! | `batch` | halving at a message that cannot be stored, bounded retries |
@@ -22,6 +22,7 @@ mod copy;
 mod error;
 mod expiry;
 mod guard;
+mod lease;
 mod load;
 mod loaded;
 mod messages;

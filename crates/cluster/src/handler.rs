@@ -1,0 +1,213 @@
+//! The two handlers: claim partitions, take batches, decide each in one transaction.
+//!
+//! Where a handler begins is told by the guard row and by nothing else. After a failure the batch comes again; if it had
+//! been committed after all, the stored offset differs, the step is refused and the partition claimed anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_kafka::{
+    Batch as Fetched, Claim as KafkaClaim, Fault, GroupConsumer, Health, KafkaError, Owner, Release,
+};
+use holdfast_messages::{Message, PositionMessage, Topic, TransferMessage};
+use holdfast_postgres::{Batch, Claim, Error, Incoming, Source, Step, Store};
+
+use crate::board::Board;
+use crate::health::Part;
+use crate::meters::HandlerMeters;
+use crate::settings::{NodeSettings, POLL_WAIT, TROUBLE_PAUSE};
+use crate::stop::Stop;
+
+/// How often numbers are published.
+const STAND_EVERY: Duration = Duration::from_secs(1);
+
+/// What a handler does with the messages of its topic.
+pub(crate) trait Hop: 'static {
+    const TOPIC: Topic;
+    type Message: Message;
+
+    fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, Self::Message>) -> Result<Step, Error>;
+}
+
+/// Handler 1.
+pub(crate) struct Transfers;
+
+impl Hop for Transfers {
+    const TOPIC: Topic = Topic::Transfers;
+    type Message = TransferMessage;
+
+    fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+        store.transfers(claim, batch)
+    }
+}
+
+/// Handler 2.
+pub(crate) struct Position;
+
+impl Hop for Position {
+    const TOPIC: Topic = Topic::Position;
+    type Message = PositionMessage;
+
+    fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, PositionMessage>) -> Result<Step, Error> {
+        store.positions(claim, batch)
+    }
+}
+
+/// What a handler has claimed, and the connection it works through.
+pub(crate) struct Desk {
+    pub(crate) topic: Topic,
+    pub(crate) settings: Arc<NodeSettings>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) part: Arc<Part>,
+    pub(crate) store: Option<Store>,
+    pub(crate) claims: BTreeMap<u32, Claim>,
+    /// Partitions of which nothing more can be read.
+    pub(crate) faults: BTreeMap<u32, Fault>,
+}
+
+impl Desk {
+    pub(crate) fn new(topic: Topic, settings: &Arc<NodeSettings>, board: &Arc<Board>, part: &Arc<Part>) -> Desk {
+        Desk {
+            topic,
+            settings: Arc::clone(settings),
+            board: Arc::clone(board),
+            part: Arc::clone(part),
+            store: None,
+            claims: BTreeMap::new(),
+            faults: BTreeMap::new(),
+        }
+    }
+
+    fn store(&mut self) -> Result<&mut Store, Error> {
+        match &mut self.store {
+            Some(store) => Ok(store),
+            none => Ok(none.insert(self.settings.connect()?)),
+        }
+    }
+
+    fn forget(&mut self, partition: u32) {
+        if let Some(claim) = self.claims.remove(&partition) {
+            self.board.remove(&claim);
+        }
+        self.faults.remove(&partition);
+    }
+}
+
+impl Owner for Desk {
+    fn claim(&mut self, partition: u32) -> Result<KafkaClaim, Box<dyn std::error::Error + Send + Sync>> {
+        let number = i32::try_from(partition)?;
+        let source = Source::consumer(self.topic.name(), number);
+        let claimed = self.store().and_then(|store| store.claim(&source));
+        let claim = claimed.inspect_err(|error| {
+            self.part.fails(error);
+            // A connection that failed is not used again.
+            self.store = None;
+        })?;
+        self.forget(partition);
+        self.claims.insert(partition, claim);
+        self.board.put(claim);
+        tracing::info!(topic = self.topic.name(), partition, epoch = claim.epoch, from = claim.offset, "claimed");
+        Ok(KafkaClaim { epoch: claim.epoch, next_offset: claim.offset })
+    }
+
+    fn released(&mut self, partition: u32, why: Release) {
+        tracing::info!(topic = self.topic.name(), partition, ?why, "released");
+        self.forget(partition);
+    }
+
+    fn faulted(&mut self, partition: u32, fault: Fault) {
+        tracing::error!(topic = self.topic.name(), partition, %fault, "nothing more can be read of a partition");
+        self.faults.insert(partition, fault);
+    }
+}
+
+/// One handler on its thread.
+pub(crate) struct Handler {
+    pub(crate) consumer: GroupConsumer,
+    pub(crate) desk: Desk,
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) meters: HandlerMeters,
+}
+
+impl Handler {
+    pub(crate) fn run<H: Hop>(mut self) {
+        let mut shown = Instant::now();
+        while !self.stop.is_set() {
+            if let Err(error) = self.turn::<H>() {
+                // The client is of no use any more; partitions go to other nodes, and an operator sees why.
+                self.desk.part.fails(&error);
+                tracing::error!(topic = H::TOPIC.name(), %error, "a handler ends");
+                break;
+            }
+            if shown.elapsed() >= STAND_EVERY {
+                self.meters.stand(&self.consumer.numbers());
+                shown = Instant::now();
+            }
+        }
+        self.consumer.leave(&mut self.desk);
+    }
+
+    fn turn<H: Hop>(&mut self) -> Result<(), KafkaError> {
+        let messages = self.desk.settings.batch_messages;
+        let fetched = self.consumer.poll(&mut self.desk, messages, Instant::now() + POLL_WAIT)?;
+        let Some(fetched) = fetched else {
+            self.look_around();
+            return Ok(());
+        };
+        let Some(claim) = self.desk.claims.get(&fetched.partition).copied() else { return Ok(()) };
+        let incoming = read::<H>(&fetched);
+        let began = Instant::now();
+        let stepped = self.desk.store().and_then(|store| {
+            H::step(store, &claim, &Batch::new(fetched.first_offset(), &incoming))
+        });
+        match stepped {
+            Ok(Step::Done(done)) => {
+                self.meters.done(&done, began.elapsed());
+                self.consumer.done(fetched.partition, fetched.next_offset());
+                self.desk.board.ring(claim.segment_id);
+                self.desk.part.works();
+                Ok(())
+            }
+            Ok(Step::Fenced) => {
+                tracing::warn!(topic = H::TOPIC.name(), partition = fetched.partition, "fenced; claimed anew");
+                self.meters.fenced.increment(1);
+                self.desk.forget(fetched.partition);
+                self.consumer.reclaim(fetched.partition)
+            }
+            Err(error) => {
+                self.desk.part.fails(&error);
+                self.meters.failures.increment(1);
+                if !matches!(error, Error::Busy { .. }) {
+                    self.desk.store = None;
+                }
+                self.stop.pause(TROUBLE_PAUSE);
+                self.consumer.rewind(fetched.partition, fetched.first_offset())
+            }
+        }
+    }
+
+    /// Nothing came: is that because there is nothing?
+    fn look_around(&mut self) {
+        if let Some((partition, fault)) = self.desk.faults.iter().next() {
+            self.desk.part.fails(format!("partition {partition} of {}: {fault}", self.desk.topic.name()));
+        } else if let Health::Down { why, .. } = self.consumer.health() {
+            self.desk.part.fails(format!("Kafka is down: {why}"));
+        } else if self.desk.store.is_some() {
+            self.desk.part.works();
+        }
+    }
+}
+
+fn read<H: Hop>(fetched: &Fetched) -> Vec<Incoming<H::Message>> {
+    fetched
+        .records
+        .iter()
+        .map(|record| Incoming {
+            offset: record.offset,
+            key: record.key.clone(),
+            body: record.value.clone(),
+            message: H::Message::read(&record.key, &record.value),
+        })
+        .collect()
+}

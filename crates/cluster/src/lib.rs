@@ -1,0 +1,45 @@
+//! A node of the cluster profile. All nodes are alike and keep nothing: what is asked lies in Kafka, what was decided in
+//! PostgreSQL. Any node takes any request, and any node may do any part of the work.
+//!
+//! The way of a request: its node writes it to `transfers` (or `position`) and, if somebody waits, remembers its trace id;
+//! whichever node has the partition decides it in one transaction and puts what follows into the outbox; its relay sends
+//! that on; every node reads `notifications` and answers those of its callers whose trace ids come by.
+//!
+//! Nothing here decides. Who may write the effects of a partition or a shard is told by the epoch of its guard row, so a
+//! node that was away for too long writes nothing. Threads are synchronous, every wait has an end, and a server that
+//! is gone is waited for: see [`Health`].
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `settings`, `roles` | where the servers are, what this node does, every bound with its name |
+//! | `node` | start, stop, and the handle that the edge holds |
+//! | `sender` | requests on their way into Kafka |
+//! | `waiting` | who waits for which outcome |
+//! | `tail` | notifications, read by every node for those who wait |
+//! | `handler` | the two handlers: partition by partition, batch by batch |
+//! | `board`, `relay` | what the outbox holds, sent on in order |
+//! | `expiry` | the shards of the expiry scan, held by lease |
+//! | `reads` | connections for questions |
+//! | `health`, `meters`, `stop` | how it goes, in words and in numbers; and that it is over |
+
+mod board;
+mod expiry;
+mod handler;
+mod health;
+mod meters;
+mod node;
+mod reads;
+mod relay;
+mod roles;
+mod sender;
+mod settings;
+mod stop;
+mod tail;
+mod waiting;
+
+pub use health::{Health, Part};
+pub use node::{Node, NodeHandle, StartError};
+pub use reads::ReadError;
+pub use roles::{Role, Roles};
+pub use settings::NodeSettings;
+pub use waiting::{Answer, Refusal};

@@ -1,0 +1,96 @@
+//! What `/metrics` shows of a node. The names are the interface; `docs/cluster.md` lists them.
+
+use std::time::Duration;
+
+use holdfast_kafka::ConsumerNumbers;
+use metrics::{Counter, Histogram, counter, gauge, histogram};
+
+/// Of one handler.
+pub(crate) struct HandlerMeters {
+    topic: &'static str,
+    messages: Counter,
+    dead_letters: Counter,
+    batch: Histogram,
+    commit: Histogram,
+    transactions: Counter,
+    pub(crate) fenced: Counter,
+    pub(crate) failures: Counter,
+}
+
+impl HandlerMeters {
+    pub(crate) fn new(topic: &'static str) -> HandlerMeters {
+        HandlerMeters {
+            topic,
+            messages: counter!("holdfast_cluster_messages_total", "topic" => topic),
+            dead_letters: counter!("holdfast_cluster_dead_letters_total", "topic" => topic),
+            batch: histogram!("holdfast_cluster_batch_messages", "topic" => topic),
+            commit: histogram!("holdfast_cluster_batch_seconds", "topic" => topic),
+            transactions: counter!("holdfast_cluster_transactions_total", "topic" => topic),
+            fenced: counter!("holdfast_cluster_fenced_total", "topic" => topic),
+            failures: counter!("holdfast_cluster_failures_total", "topic" => topic),
+        }
+    }
+
+    pub(crate) fn done(&self, done: &holdfast_postgres::Done, took: Duration) {
+        self.messages.increment(done.messages as u64);
+        self.dead_letters.increment(done.dead_letters as u64);
+        self.transactions.increment(done.transactions as u64);
+        // Batches are far below 2^52 messages.
+        self.batch.record(u32::try_from(done.messages).map_or(f64::MAX, f64::from));
+        self.commit.record(took.as_secs_f64());
+    }
+
+    /// Where the partitions stand.
+    pub(crate) fn stand(&self, numbers: &ConsumerNumbers) {
+        let topic = self.topic;
+        counter!("holdfast_cluster_rebalances_total", "topic" => topic).absolute(numbers.rebalances);
+        counter!("holdfast_cluster_claim_failures_total", "topic" => topic).absolute(numbers.claim_failures);
+        let partitions = u32::try_from(numbers.partitions.len()).map_or(f64::MAX, f64::from);
+        gauge!("holdfast_cluster_partitions", "topic" => topic).set(partitions);
+        for partition in &numbers.partitions {
+            let lag = partition.lag.map_or(f64::NAN, |lag| u32::try_from(lag).map_or(f64::MAX, f64::from));
+            let number = partition.partition.to_string();
+            gauge!("holdfast_cluster_lag", "topic" => topic, "partition" => number).set(lag);
+        }
+    }
+}
+
+/// Of one relay.
+pub(crate) struct RelayMeters {
+    pub(crate) sent: Counter,
+    pub(crate) failures: Counter,
+    pub(crate) left_out: Counter,
+}
+
+impl RelayMeters {
+    pub(crate) fn new(of: &'static str) -> RelayMeters {
+        RelayMeters {
+            sent: counter!("holdfast_cluster_relayed_total", "from" => of),
+            failures: counter!("holdfast_cluster_relay_failures_total", "from" => of),
+            left_out: counter!("holdfast_cluster_relay_left_out_total", "from" => of),
+        }
+    }
+}
+
+/// Of the expiry scan.
+pub(crate) struct ExpiryMeters {
+    pub(crate) expired: Counter,
+    pub(crate) scan: Histogram,
+    pub(crate) failures: Counter,
+}
+
+impl Default for ExpiryMeters {
+    fn default() -> ExpiryMeters {
+        ExpiryMeters {
+            expired: counter!("holdfast_holds_expired_total"),
+            scan: histogram!("holdfast_cluster_scan_seconds"),
+            failures: counter!("holdfast_cluster_failures_total", "topic" => "expiry"),
+        }
+    }
+}
+
+impl ExpiryMeters {
+    pub(crate) fn shards(held: usize) {
+        gauge!("holdfast_cluster_shards").set(u32::try_from(held).map_or(f64::MAX, f64::from));
+    }
+}

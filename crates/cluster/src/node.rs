@@ -1,0 +1,334 @@
+//! Start, stop, and the handle that the edge holds.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use holdfast_domain::command::{Admin, Command, SetEndpoint};
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::AccountId;
+use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
+use holdfast_messages::{Digests, Message as _, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage};
+use holdfast_postgres::{Error, Store};
+
+use crate::board::Board;
+use crate::expiry::Expiry;
+use crate::handler::{Desk, Handler, Hop, Position, Transfers};
+use crate::health::Health;
+use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
+use crate::reads::{ReadError, Reads};
+use crate::relay::Relay;
+use crate::roles::Role;
+use crate::sender::{Letter, Parcel, Queue, Sender, Wants};
+use crate::settings::{NodeSettings, OUTCOME_WAIT, START_WAIT};
+use crate::stop::Stop;
+use crate::tail::Tail;
+use crate::waiting::{Answer, Refusal, WaitingRoom};
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Kafka.
+    #[error(transparent)]
+    Kafka(#[from] KafkaError),
+    /// PostgreSQL.
+    #[error(transparent)]
+    Store(#[from] Error),
+    /// A thread cannot be started.
+    #[error("a thread cannot be started")]
+    Thread(#[source] std::io::Error),
+}
+
+/// What the edge holds of a node.
+#[derive(Clone)]
+pub struct NodeHandle {
+    settings: Arc<NodeSettings>,
+    queue: Arc<Queue>,
+    room: Arc<WaitingRoom>,
+    reads: Arc<Reads>,
+    health: Arc<Health>,
+}
+
+/// A running node. Ends when dropped: partitions and shards are handed over, those who wait are told.
+pub struct Node {
+    handle: NodeHandle,
+    stop: Arc<Stop>,
+    boards: Vec<Arc<Board>>,
+    /// They end before the relays, which still send what they left.
+    workers: Vec<JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
+}
+
+impl Node {
+    /// Looks whether topics and tables are as they should be (made if they are not there), and begins to work.
+    ///
+    /// # Errors
+    /// If a server is not there, or was set up with other fixed numbers.
+    pub fn start(settings: NodeSettings) -> Result<Node, StartError> {
+        let settings = Arc::new(settings);
+        let mut store = settings.connect()?;
+        for topic in Topic::ALL {
+            let name = format!("partitions.{}", settings.topics.name(topic));
+            store.fix(&name, i64::from(settings.topics.partitions(topic)))?;
+        }
+        drop(store);
+        settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
+        let mut starting = Starting {
+            stop: Arc::default(),
+            health: Health::default(),
+            boards: Vec::new(),
+            workers: Vec::new(),
+            others: Vec::new(),
+            settings: &settings,
+        };
+        let room = Arc::new(WaitingRoom::new(settings.node_id));
+        let queue = Arc::new(Queue::default());
+        if settings.roles.has(Role::Api) {
+            starting.edge(&room, &queue)?;
+        }
+        if settings.roles.has(Role::Transfers) {
+            starting.handler::<Transfers>("transfers", "transfers relay")?;
+        }
+        if settings.roles.has(Role::Position) {
+            starting.handler::<Position>("position", "position relay")?;
+        }
+        if settings.roles.has(Role::Expiry) {
+            starting.expiry()?;
+        }
+        let reads = Arc::new(Reads::new(Arc::clone(&settings), starting.health.part("store")));
+        // A first question, so that the part has something to say.
+        reads.ask(|store| store.count_node(settings.node_number(), std::time::Duration::ZERO)).map_err(
+            |error| match error {
+                ReadError::Store(error) => StartError::Store(error),
+                ReadError::Busy => StartError::Thread(std::io::ErrorKind::WouldBlock.into()),
+            },
+        )?;
+        let Starting { stop, health, boards, workers, others, .. } = starting;
+        let handle = NodeHandle { settings, queue, room, reads, health: Arc::new(health) };
+        Ok(Node { handle, stop, boards, workers, others })
+    }
+
+    /// A handle for the edge.
+    #[must_use]
+    pub fn handle(&self) -> NodeHandle {
+        self.handle.clone()
+    }
+
+    /// Hands partitions and shards over, tells those who wait, and ends the threads.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.handle.queue.close();
+        self.stop.set();
+        self.workers.drain(..).for_each(join);
+        self.boards.iter().for_each(|board| board.end());
+        self.others.drain(..).for_each(join);
+        self.handle.room.close();
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread of the node panicked");
+    }
+}
+
+/// A node that is being put together.
+struct Starting<'a> {
+    settings: &'a Arc<NodeSettings>,
+    stop: Arc<Stop>,
+    health: Health,
+    boards: Vec<Arc<Board>>,
+    workers: Vec<JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
+}
+
+impl Starting<'_> {
+    fn producer(&self) -> Result<Producer, KafkaError> {
+        Producer::new(ProducerSettings::new(self.settings.brokers.clone(), self.settings.topics.clone()))
+    }
+
+    fn edge(&mut self, room: &Arc<WaitingRoom>, queue: &Arc<Queue>) -> Result<(), StartError> {
+        let topic = self.settings.topics.name(Topic::Notifications);
+        let deadline = Instant::now() + START_WAIT;
+        let reader = Reader::open(&self.settings.brokers, &topic, &From::End, deadline)?;
+        let (room, stop, part) = (Arc::clone(room), Arc::clone(&self.stop), self.health.part("notifications"));
+        let tail = Tail { reader, room: Arc::clone(&room), part, stop };
+        self.others.push(thread("notifications", move || tail.run())?);
+        let (settings, queue) = (Arc::clone(self.settings), Arc::clone(queue));
+        let sender = Sender { settings, queue, room, producer: self.producer()?, part: self.health.part("log") };
+        self.others.push(thread("sender", move || sender.run())?);
+        Ok(())
+    }
+
+    fn relay(&mut self, name: &'static str) -> Result<Arc<Board>, StartError> {
+        let board: Arc<Board> = Arc::default();
+        let part = self.health.part(name);
+        // It has nothing to send yet, and is fine.
+        part.works();
+        let relay = Relay {
+            settings: Arc::clone(self.settings),
+            board: Arc::clone(&board),
+            producer: self.producer()?,
+            part,
+            stop: Arc::clone(&self.stop),
+            meters: RelayMeters::new(name),
+        };
+        self.others.push(thread(name, move || relay.run())?);
+        self.boards.push(Arc::clone(&board));
+        Ok(board)
+    }
+
+    fn handler<H: Hop>(&mut self, name: &'static str, relay: &'static str) -> Result<(), StartError> {
+        let board = self.relay(relay)?;
+        let part = self.health.part(name);
+        let topic = self.settings.topics.name(H::TOPIC);
+        let group = self.settings.group(H::TOPIC);
+        let consumer = GroupConsumer::join(ConsumerSettings::new(self.settings.brokers.clone(), group, topic))?;
+        let handler = Handler {
+            consumer,
+            desk: Desk::new(H::TOPIC, self.settings, &board, &part),
+            stop: Arc::clone(&self.stop),
+            meters: HandlerMeters::new(name),
+        };
+        self.workers.push(thread(name, move || handler.run::<H>())?);
+        Ok(())
+    }
+
+    fn expiry(&mut self) -> Result<(), StartError> {
+        let board = self.relay("expiry relay")?;
+        let expiry = Expiry {
+            settings: Arc::clone(self.settings),
+            board,
+            part: self.health.part("expiry"),
+            stop: Arc::clone(&self.stop),
+            meters: ExpiryMeters::default(),
+        };
+        self.workers.push(thread("expiry", move || expiry.run())?);
+        Ok(())
+    }
+}
+
+fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(StartError::Thread)
+}
+
+impl NodeHandle {
+    /// How the parts are.
+    #[must_use]
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// How this node runs.
+    #[must_use]
+    pub fn settings(&self) -> &NodeSettings {
+        &self.settings
+    }
+
+    /// Asks the database, on this thread.
+    ///
+    /// # Errors
+    /// If all connections are in use for too long, or the database fails.
+    pub fn ask<R>(&self, question: impl FnMut(&mut Store) -> Result<R, Error>) -> Result<R, ReadError> {
+        self.reads.ask(question)
+    }
+
+    /// How many commands of callers at this node are on their way.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.room.commands()
+    }
+
+    /// Has transfers decided, each with the digests that went into its hash; the answer is called with their outcomes.
+    ///
+    /// # Errors
+    /// If they were not taken; the answer is not called then.
+    ///
+    /// # Panics
+    /// If a command is about no transfer.
+    pub fn submit(&self, commands: Vec<(Command, Digests)>, answer: Answer) -> Result<(), Refusal> {
+        self.wait_for(commands.len(), answer, |trace| {
+            commands.into_iter().enumerate().map(|(at, (command, digests))| letter_of(trace(at), command, digests)).collect()
+        })
+    }
+
+    /// Has a transfer's command written to the log; the answer is called, without outcomes, when it is durable.
+    ///
+    /// # Errors
+    /// If it was not taken; the answer is not called then.
+    ///
+    /// # Panics
+    /// If the command is about no transfer.
+    pub fn write(&self, command: Command, digests: Digests, answer: Answer) -> Result<(), Refusal> {
+        let trace = self.room.trace(self.room.numbers(1));
+        let letters = vec![letter_of(trace, command, digests)];
+        let parcel = Parcel { letters, wants: Wants::Written(answer), since: Instant::now() };
+        self.queue.put(parcel).map_err(|(_, refusal)| refusal)
+    }
+
+    /// Has limits and funds of an account decided, on its key. `None`: the command is about no account, or another one.
+    ///
+    /// # Errors
+    /// If it was not taken; the answer is not called then.
+    pub fn submit_admin(
+        &self,
+        account: AccountId,
+        admin: Admin,
+        answer: Answer,
+    ) -> Option<Result<(), Refusal>> {
+        PositionMessage::admin(TraceId(0), account, admin)?;
+        Some(self.wait_for(1, answer, |trace| {
+            let message = PositionMessage::admin(trace(0), account, admin).expect("looked at above");
+            vec![Letter { topic: Topic::Position, key: message.key(), value: message.to_json() }]
+        }))
+    }
+
+    /// Makes or changes a participant, on this thread.
+    ///
+    /// # Errors
+    /// As [`NodeHandle::ask`].
+    pub fn participant(&self, admin: &Admin) -> Result<Outcome, ReadError> {
+        self.reads.ask(|store| store.participant(admin))
+    }
+
+    /// Sets where a participant wants to be called, on this thread.
+    ///
+    /// # Errors
+    /// As [`NodeHandle::ask`].
+    pub fn endpoint(&self, endpoint: &SetEndpoint) -> Result<Outcome, ReadError> {
+        self.reads.ask(|store| store.endpoint(endpoint))
+    }
+
+    fn wait_for(
+        &self,
+        count: usize,
+        answer: Answer,
+        letters: impl FnOnce(&dyn Fn(usize) -> TraceId) -> Vec<Letter>,
+    ) -> Result<(), Refusal> {
+        let since = Instant::now();
+        let first = self.room.enter(count, since + OUTCOME_WAIT, answer)?;
+        let letters = letters(&|at| self.room.trace(first + at as u64));
+        let parcel = Parcel { letters, wants: Wants::Outcomes(first), since };
+        if let Err((_, refusal)) = self.queue.put(parcel) {
+            self.room.fail(first, refusal);
+        }
+        Ok(())
+    }
+}
+
+fn letter_of(trace: TraceId, command: Command, digests: Digests) -> Letter {
+    let command = match command {
+        Command::Prepare(prepare) => TransferCommand::Prepare(prepare, digests),
+        Command::Fulfil(fulfil) => TransferCommand::Fulfil(fulfil),
+        Command::Abort(abort) => TransferCommand::Abort(abort),
+        Command::Lookup(lookup) => TransferCommand::Lookup(lookup),
+        other => panic!("{other:?} is about no transfer"),
+    };
+    let message = TransferMessage { trace, command };
+    Letter { topic: Topic::Transfers, key: message.key(), value: message.to_json() }
+}

@@ -1,0 +1,94 @@
+//! Connections for questions: a bounded few, opened when they are needed and kept while they work.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use holdfast_postgres::{Error, Store};
+
+use crate::health::Part;
+use crate::settings::{NodeSettings, READER_WAIT, READERS_MAX};
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// All connections are in use.
+    #[error("the node is busy; try again after a moment")]
+    Busy,
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Store>,
+    in_use: usize,
+}
+
+/// The connections.
+pub(crate) struct Reads {
+    settings: Arc<NodeSettings>,
+    part: Arc<Part>,
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+impl Reads {
+    pub(crate) fn new(settings: Arc<NodeSettings>, part: Arc<Part>) -> Reads {
+        Reads { settings, part, state: Mutex::default(), freed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks. A connection that failed is not used again, and the question is asked once more: the failure may be older
+    /// than the question.
+    pub(crate) fn ask<R>(&self, mut question: impl FnMut(&mut Store) -> Result<R, Error>) -> Result<R, ReadError> {
+        let first = self.ask_once(&mut question);
+        match first {
+            Err(ReadError::Store(Error::Unavailable(_))) => self.ask_once(&mut question),
+            answer => answer,
+        }
+    }
+
+    fn ask_once<R>(&self, question: &mut impl FnMut(&mut Store) -> Result<R, Error>) -> Result<R, ReadError> {
+        let seat = self.sit()?;
+        let mut store = match seat {
+            Some(store) => store,
+            None => match self.settings.connect() {
+                Ok(store) => store,
+                Err(error) => {
+                    self.part.fails(&error);
+                    self.leave(None);
+                    return Err(error.into());
+                }
+            },
+        };
+        let answer = question(&mut store);
+        match &answer {
+            Ok(_) => self.part.works(),
+            Err(error) => self.part.fails(error),
+        }
+        self.leave(answer.is_ok().then_some(store));
+        Ok(answer?)
+    }
+
+    fn sit(&self) -> Result<Option<Store>, ReadError> {
+        let full = |state: &mut State| state.in_use >= READERS_MAX;
+        let waited = self.freed.wait_timeout_while(self.lock(), READER_WAIT, full);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.in_use >= READERS_MAX {
+            return Err(ReadError::Busy);
+        }
+        state.in_use += 1;
+        Ok(state.idle.pop())
+    }
+
+    fn leave(&self, store: Option<Store>) {
+        let mut state = self.lock();
+        state.in_use -= 1;
+        state.idle.extend(store);
+        drop(state);
+        self.freed.notify_one();
+    }
+}

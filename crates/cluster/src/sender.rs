@@ -1,0 +1,180 @@
+//! Requests on their way into Kafka: a bounded queue and the thread that empties it.
+//!
+//! Whoever does not wait for an outcome is answered when Kafka has the request on its disks. If Kafka does not take it in
+//! time, nobody knows whether it has it; callers are told so and repeat, which is harmless.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use holdfast_kafka::{Producer, SendCause};
+use holdfast_messages::Topic;
+
+use crate::health::Part;
+use crate::settings::{IN_FLIGHT_MAX, NodeSettings, OUTCOME_WAIT, SEND_QUEUE_BYTES_MAX, SEND_WAIT};
+use crate::waiting::{Answer, Refusal, WaitingRoom};
+
+/// The most messages that are handed to Kafka at once.
+const SEND_MESSAGES: usize = 10_000;
+/// How long the sender waits for requests before it looks around.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A message ready to be written.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub(crate) topic: Topic,
+    pub(crate) key: String,
+    pub(crate) value: Vec<u8>,
+}
+
+impl Letter {
+    fn bytes(&self) -> usize {
+        self.key.len() + self.value.len()
+    }
+}
+
+/// What a caller wants to hear.
+pub(crate) enum Wants {
+    /// That it is written.
+    Written(Answer),
+    /// The outcomes; they come by another way, to whoever entered with that number.
+    Outcomes(u64),
+}
+
+/// Messages of one caller.
+pub(crate) struct Parcel {
+    pub(crate) letters: Vec<Letter>,
+    pub(crate) wants: Wants,
+    pub(crate) since: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    parcels: VecDeque<Parcel>,
+    letters: usize,
+    bytes: usize,
+    closed: bool,
+}
+
+/// What waits to be written.
+#[derive(Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts messages in line, or gives them back with the reason.
+    pub(crate) fn put(&self, parcel: Parcel) -> Result<(), (Parcel, Refusal)> {
+        let bytes: usize = parcel.letters.iter().map(Letter::bytes).sum();
+        let mut state = self.lock();
+        if state.closed {
+            return Err((parcel, Refusal::Closed));
+        }
+        let full = state.letters + parcel.letters.len() > IN_FLIGHT_MAX || state.bytes + bytes > SEND_QUEUE_BYTES_MAX;
+        if full && !state.parcels.is_empty() {
+            return Err((parcel, Refusal::Busy));
+        }
+        state.letters += parcel.letters.len();
+        state.bytes += bytes;
+        state.parcels.push_back(parcel);
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Waits for something and takes as much as is sent at once; `None` when it is over and empty.
+    fn take(&self) -> Option<Vec<Parcel>> {
+        let idle = |state: &mut State| state.parcels.is_empty() && !state.closed;
+        let waited = self.changed.wait_timeout_while(self.lock(), LOOK_EVERY, idle);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.parcels.is_empty() && state.closed {
+            return None;
+        }
+        let mut taken = Vec::new();
+        let mut letters = 0;
+        while let Some(parcel) = state.parcels.pop_front() {
+            letters += parcel.letters.len();
+            state.letters -= parcel.letters.len();
+            state.bytes -= parcel.letters.iter().map(Letter::bytes).sum::<usize>();
+            taken.push(parcel);
+            if letters >= SEND_MESSAGES {
+                break;
+            }
+        }
+        Some(taken)
+    }
+
+    /// Takes nothing more; what waits is still sent.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+}
+
+/// Empties the queue.
+pub(crate) struct Sender {
+    pub(crate) settings: Arc<NodeSettings>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) room: Arc<WaitingRoom>,
+    pub(crate) producer: Producer,
+    pub(crate) part: Arc<Part>,
+}
+
+impl Sender {
+    pub(crate) fn run(mut self) {
+        self.part.works();
+        while let Some(parcels) = self.queue.take() {
+            if !parcels.is_empty() {
+                self.send(parcels);
+            }
+        }
+    }
+
+    fn send(&mut self, parcels: Vec<Parcel>) {
+        let oldest = parcels.iter().map(|parcel| parcel.since).min().unwrap_or_else(Instant::now);
+        let deadline = oldest + OUTCOME_WAIT;
+        let mut verdicts: Vec<Result<(), Refusal>> = parcels.iter().map(|_| Ok(())).collect();
+        // Which caller each message belongs to.
+        let mut letters: Vec<(usize, &Letter)> = Vec::new();
+        for (at, parcel) in parcels.iter().enumerate() {
+            letters.extend(parcel.letters.iter().map(|letter| (at, letter)));
+        }
+        let mut rest = &letters[..];
+        while !rest.is_empty() {
+            let topics = &self.settings.topics;
+            let outgoing: Vec<_> = rest
+                .iter()
+                .map(|(_, letter)| topics.outgoing(letter.topic, letter.key.as_bytes(), &letter.value))
+                .collect();
+            let Err(error) = self.producer.send_all(&outgoing, Instant::now() + SEND_WAIT) else {
+                self.part.works();
+                break;
+            };
+            rest = &rest[error.first_unsent..];
+            if let SendCause::TooLarge(bytes) = error.cause {
+                verdicts[rest[0].0] = Err(Refusal::TooLarge(bytes));
+                rest = &rest[1..];
+                continue;
+            }
+            self.part.fails(&error);
+            if Instant::now() >= deadline {
+                let why = format!("Kafka did not take it: {}", error.cause);
+                rest.iter().for_each(|(at, _)| verdicts[*at] = Err(Refusal::Unknown(why.clone())));
+                break;
+            }
+        }
+        drop(letters);
+        for (parcel, verdict) in parcels.into_iter().zip(verdicts) {
+            match (parcel.wants, verdict) {
+                (Wants::Written(answer), verdict) => answer(verdict.map(|()| Vec::new())),
+                (Wants::Outcomes(first), Err(refusal)) => self.room.fail(first, refusal),
+                (Wants::Outcomes(_), Ok(())) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Where the servers are, what this node does, and every bound with its name.
+
+use std::time::Duration;
+
+use holdfast_kafka::{Brokers, TopicSettings};
+use holdfast_postgres::{Error, Settings, Store};
+
+use crate::Roles;
+
+/// The most messages that a handler takes into one transaction.
+pub const BATCH_MESSAGES: usize = 1_000;
+/// The most commands on their way through the cluster for callers of this node.
+pub const IN_FLIGHT_MAX: usize = 50_000;
+/// The most bytes of commands that wait to be written to Kafka.
+pub const SEND_QUEUE_BYTES_MAX: usize = 64 << 20;
+/// How long Kafka may take to acknowledge before it is called down.
+pub const SEND_WAIT: Duration = Duration::from_secs(10);
+/// How long a caller's outcome is waited for.
+pub const OUTCOME_WAIT: Duration = Duration::from_secs(25);
+/// How long a handler waits for messages before it looks around.
+pub const POLL_WAIT: Duration = Duration::from_millis(200);
+/// The pause after a server failed.
+pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
+/// How long topics may take to be there when a node starts.
+pub const START_WAIT: Duration = Duration::from_secs(30);
+/// How many rows a relay reads and sends at a time.
+pub const RELAY_ROWS: usize = 2_000;
+/// For how long a shard of the expiry scan is held. A node that says nothing for so long loses its shards.
+pub const LEASE: Duration = Duration::from_secs(3);
+/// How often shards are looked at, and leases renewed.
+pub const SCAN_EVERY: Duration = Duration::from_millis(500);
+/// The most holds that one scan of a shard ends.
+pub const SCAN_HOLDS: u32 = 1_000;
+/// Connections for questions.
+pub const READERS_MAX: usize = 4;
+/// How long a question waits for a connection.
+pub const READER_WAIT: Duration = Duration::from_secs(5);
+
+/// How a node runs.
+#[derive(Debug, Clone)]
+pub struct NodeSettings {
+    /// Where Kafka is.
+    pub brokers: Brokers,
+    /// Its topics.
+    pub topics: TopicSettings,
+    /// Where PostgreSQL is.
+    pub store_url: String,
+    /// How connections to it behave.
+    pub store: Settings,
+    /// What this node does.
+    pub roles: Roles,
+    /// Tells this run of this node from all others: a random number.
+    pub node_id: u64,
+    /// The most messages that a handler takes into one transaction.
+    pub batch_messages: usize,
+}
+
+impl NodeSettings {
+    /// As usual.
+    #[must_use]
+    pub fn new(brokers: Brokers, store_url: impl Into<String>, node_id: u64) -> NodeSettings {
+        NodeSettings {
+            brokers,
+            topics: TopicSettings::default(),
+            store_url: store_url.into(),
+            store: Settings::default(),
+            roles: Roles::default(),
+            node_id,
+            batch_messages: BATCH_MESSAGES,
+        }
+    }
+
+    /// A connection of one's own.
+    pub(crate) fn connect(&self) -> Result<Store, Error> {
+        Store::open(&self.store_url, self.store.clone())
+    }
+
+    /// The group of all nodes' handlers of one topic.
+    pub(crate) fn group(&self, topic: holdfast_messages::Topic) -> String {
+        format!("{}-handler", self.topics.name(topic))
+    }
+
+    /// The node as the database counts it.
+    pub(crate) fn node_number(&self) -> i64 {
+        self.node_id.cast_signed()
+    }
+}

@@ -1,0 +1,229 @@
+//! Who waits for which outcome.
+//!
+//! A request's trace ids are this node's number and a running one, so a notification tells at once whether somebody here
+//! waits for it. Commands that came together have consecutive numbers and are answered together. The first notification
+//! of a command is its outcome; repeats find nobody.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use holdfast_domain::effects::Outcome;
+use holdfast_messages::TraceId;
+
+use crate::settings::IN_FLIGHT_MAX;
+
+/// Why commands were not taken, or their outcome is not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too much is on its way.
+    #[error("the node is busy; try again after a moment")]
+    Busy,
+    /// More than one request may carry.
+    #[error("{0} bytes are too many for one message")]
+    TooLarge(usize),
+    /// The node is ending.
+    #[error("the node is shutting down")]
+    Closed,
+    /// It may have been taken or not.
+    #[error("the outcome is unknown: {0}. Repeat with the same ids")]
+    Unknown(String),
+}
+
+/// Called once with the outcomes, one per command; or with the refusal.
+pub type Answer = Box<dyn FnOnce(Result<Vec<Outcome>, Refusal>) + Send>;
+
+struct Waiting {
+    outcomes: Vec<Option<Outcome>>,
+    missing: usize,
+    answer: Answer,
+    deadline: Instant,
+}
+
+struct Room {
+    /// By the number of the first command.
+    waiting: BTreeMap<u64, Waiting>,
+    commands: usize,
+    next: u64,
+    closed: bool,
+}
+
+/// Those who wait at this node.
+pub(crate) struct WaitingRoom {
+    node_id: u64,
+    room: Mutex<Room>,
+}
+
+impl WaitingRoom {
+    pub(crate) fn new(node_id: u64) -> WaitingRoom {
+        let room = Room { waiting: BTreeMap::new(), commands: 0, next: 1, closed: false };
+        WaitingRoom { node_id, room: Mutex::new(room) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The trace id of a running number.
+    pub(crate) fn trace(&self, number: u64) -> TraceId {
+        TraceId(u128::from(self.node_id) << 64 | u128::from(number))
+    }
+
+    /// Numbers for commands for which nobody waits.
+    pub(crate) fn numbers(&self, count: usize) -> u64 {
+        let mut room = self.lock();
+        let first = room.next;
+        room.next += count as u64;
+        first
+    }
+
+    /// Takes in a caller with so many commands, and tells the number of the first.
+    pub(crate) fn enter(&self, count: usize, deadline: Instant, answer: Answer) -> Result<u64, Refusal> {
+        let mut room = self.lock();
+        if room.closed {
+            return Err(Refusal::Closed);
+        }
+        // A caller with more than all may have is let in when nobody else is there.
+        if room.commands > 0 && room.commands.saturating_add(count) > IN_FLIGHT_MAX {
+            return Err(Refusal::Busy);
+        }
+        let first = room.next;
+        room.next += count as u64;
+        room.commands += count;
+        let waiting = Waiting { outcomes: vec![None; count], missing: count, answer, deadline };
+        room.waiting.insert(first, waiting);
+        Ok(first)
+    }
+
+    /// A notification came. Whoever has all outcomes now is answered.
+    pub(crate) fn tell(&self, trace: TraceId, outcome: Outcome) {
+        if (trace.0 >> 64) as u64 != self.node_id {
+            return;
+        }
+        let number = trace.0 as u64;
+        let mut room = self.lock();
+        let Some((first, waiting)) = room.waiting.range_mut(..=number).next_back() else { return };
+        let first = *first;
+        let place = usize::try_from(number - first).unwrap_or(usize::MAX);
+        let Some(slot @ None) = waiting.outcomes.get_mut(place) else { return };
+        *slot = Some(outcome);
+        waiting.missing -= 1;
+        if waiting.missing > 0 {
+            return;
+        }
+        let Some(done) = room.leave(first) else { return };
+        drop(room);
+        let outcomes = done.outcomes.into_iter().map(|outcome| outcome.expect("none is missing")).collect();
+        (done.answer)(Ok(outcomes));
+    }
+
+    /// The caller with that first command hears that nothing will come.
+    pub(crate) fn fail(&self, first: u64, refusal: Refusal) {
+        let left = self.lock().leave(first);
+        if let Some(left) = left {
+            (left.answer)(Err(refusal));
+        }
+    }
+
+    /// Those whose time is up hear that their outcome is not known.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let mut room = self.lock();
+        let late: Vec<u64> =
+            room.waiting.iter().filter(|(_, waiting)| waiting.deadline <= now).map(|(first, _)| *first).collect();
+        let left: Vec<Waiting> = late.into_iter().filter_map(|first| room.leave(first)).collect();
+        drop(room);
+        for waiting in left {
+            let done = waiting.outcomes.len() - waiting.missing;
+            let why = format!("{done} of {} were decided in time", waiting.outcomes.len());
+            (waiting.answer)(Err(Refusal::Unknown(why)));
+        }
+    }
+
+    /// Nobody else gets in, and those who wait are told.
+    pub(crate) fn close(&self) {
+        let mut room = self.lock();
+        room.closed = true;
+        room.commands = 0;
+        let left = std::mem::take(&mut room.waiting);
+        drop(room);
+        for waiting in left.into_values() {
+            (waiting.answer)(Err(Refusal::Unknown("the node is shutting down".to_owned())));
+        }
+    }
+
+    /// How many commands are waited for.
+    pub(crate) fn commands(&self) -> usize {
+        self.lock().commands
+    }
+}
+
+impl Room {
+    fn leave(&mut self, first: u64) -> Option<Waiting> {
+        let left = self.waiting.remove(&first)?;
+        self.commands -= left.outcomes.len();
+        Some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use holdfast_domain::money::Balance;
+
+    use super::*;
+
+    type Told = mpsc::Receiver<Result<Vec<Outcome>, Refusal>>;
+
+    fn caller(room: &WaitingRoom, count: usize, deadline: Instant) -> (Result<u64, Refusal>, Told) {
+        let (send, told) = mpsc::channel();
+        let answer = Box::new(move |outcomes| send.send(outcomes).expect("the test listens"));
+        (room.enter(count, deadline, answer), told)
+    }
+
+    fn outcome(number: u64) -> Outcome {
+        Outcome::done(number, Balance::ZERO)
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn outcomes_find_their_callers_in_any_order() {
+        let room = WaitingRoom::new(7);
+        let (one, one_told) = caller(&room, 1, later());
+        let (three, three_told) = caller(&room, 3, later());
+        let (one, three) = (one.unwrap(), three.unwrap());
+        room.tell(room.trace(three + 2), outcome(2));
+        room.tell(room.trace(three), outcome(0));
+        room.tell(room.trace(three), outcome(9));
+        room.tell(TraceId(8 << 64 | u128::from(three + 1)), outcome(9));
+        assert!(three_told.try_recv().is_err(), "one is missing; a repeat and another node's do not count");
+        room.tell(room.trace(three + 1), outcome(1));
+        assert_eq!(three_told.try_recv().unwrap(), Ok(vec![outcome(0), outcome(1), outcome(2)]));
+        room.tell(room.trace(one), outcome(5));
+        assert_eq!(one_told.try_recv().unwrap(), Ok(vec![outcome(5)]));
+        room.tell(room.trace(three + 7), outcome(5));
+        assert_eq!(room.commands(), 0);
+    }
+
+    #[test]
+    fn the_room_is_bounded_and_nobody_waits_for_ever() {
+        let room = WaitingRoom::new(1);
+        let (first, told) = caller(&room, IN_FLIGHT_MAX, Instant::now());
+        first.unwrap();
+        assert_eq!(caller(&room, 1, later()).0, Err(Refusal::Busy));
+        room.sweep(Instant::now());
+        assert!(matches!(told.try_recv().unwrap(), Err(Refusal::Unknown(why)) if why.starts_with("0 of")));
+        let (second, told) = caller(&room, 1, later());
+        room.fail(second.unwrap(), Refusal::TooLarge(9));
+        assert_eq!(told.try_recv().unwrap(), Err(Refusal::TooLarge(9)));
+        let (third, told) = caller(&room, 1, later());
+        third.unwrap();
+        room.close();
+        assert!(matches!(told.try_recv().unwrap(), Err(Refusal::Unknown(_))));
+        assert_eq!(caller(&room, 1, later()).0, Err(Refusal::Closed));
+    }
+}

@@ -1,0 +1,70 @@
+//! Leases: shards that no Kafka group gives out are held for a while and renewed. Whoever takes over a shard whose lease
+//! has ended gets a higher epoch, so the one before writes nothing any more.
+
+use std::time::Duration;
+
+use crate::guard::unsigned;
+use crate::session::Store;
+use crate::{Claim, Error, Source};
+
+/// Nodes that said nothing for so long are forgotten.
+const NODE_FORGOTTEN: &str = "1 hour";
+
+impl Store {
+    /// Takes or renews the lease of a source for a node; `None` if another node holds it. The epoch rises when it changes
+    /// hands, and only then.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn lease(&mut self, source: &Source, node: i64, length: Duration) -> Result<Option<Claim>, Error> {
+        let Source { segment_type, table_name, enumeration } = source;
+        let row = self.client.query_opt(
+            "INSERT INTO segment AS s (segment_type, table_name, enumeration, lease_node, lease_until)
+             VALUES ($1, $2, $3, $4, hub_clock() + $5::double precision * interval '1 second')
+             ON CONFLICT (segment_type, table_name, enumeration) DO UPDATE
+                 SET epoch = s.epoch + (s.lease_node IS DISTINCT FROM excluded.lease_node)::int,
+                     lease_node = excluded.lease_node, lease_until = excluded.lease_until
+                 WHERE s.lease_node IS NOT DISTINCT FROM excluded.lease_node OR s.lease_until < hub_clock()
+             RETURNING segment_id, epoch, value",
+            &[segment_type, table_name, enumeration, &node, &length.as_secs_f64()],
+        )?;
+        row.map(|row| {
+            Ok(Claim { segment_id: row.get(0), epoch: row.get(1), offset: unsigned("segment", row.get(2))? })
+        })
+        .transpose()
+    }
+
+    /// Ends a lease before its time, if the claim is still the latest.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn give_up(&mut self, claim: &Claim) -> Result<(), Error> {
+        self.client.execute(
+            "UPDATE segment SET lease_until = '-infinity', lease_node = NULL WHERE segment_id = $1 AND epoch = $2",
+            &[&claim.segment_id, &claim.epoch],
+        )?;
+        Ok(())
+    }
+
+    /// Says that a node lives for another while, and tells how many do.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn count_node(&mut self, node: i64, length: Duration) -> Result<usize, Error> {
+        self.client.execute(
+            "INSERT INTO node (node_id, seen_until)
+             VALUES ($1, hub_clock() + $2::double precision * interval '1 second')
+             ON CONFLICT (node_id) DO UPDATE SET seen_until = greatest(node.seen_until, excluded.seen_until)",
+            &[&node, &length.as_secs_f64()],
+        )?;
+        let row = self.client.query_one(
+            &format!(
+                "WITH gone AS (DELETE FROM node WHERE seen_until < hub_clock() - interval '{NODE_FORGOTTEN}')
+                 SELECT count(*) FROM node WHERE seen_until >= hub_clock()"
+            ),
+            &[],
+        )?;
+        let live: i64 = row.get(0);
+        usize::try_from(live).map_err(|_| Error::corrupt("node", "a negative count"))
+    }
+}
