@@ -18,16 +18,28 @@ impl Store {
     /// If the database fails.
     pub fn lease(&mut self, source: &Source, node: i64, length: Duration) -> Result<Option<Claim>, Error> {
         let Source { segment_type, table_name, enumeration } = source;
-        let row = self.client.query_opt(
-            "INSERT INTO segment AS s (segment_type, table_name, enumeration, lease_node, lease_until)
-             VALUES ($1, $2, $3, $4, hub_clock() + $5::double precision * interval '1 second')
-             ON CONFLICT (segment_type, table_name, enumeration) DO UPDATE
-                 SET epoch = s.epoch + (s.lease_node IS DISTINCT FROM excluded.lease_node)::int,
-                     lease_node = excluded.lease_node, lease_until = excluded.lease_until
-                 WHERE s.lease_node IS NOT DISTINCT FROM excluded.lease_node OR s.lease_until < hub_clock()
+        let seconds = length.as_secs_f64();
+        // Not waited for: a node that hangs in the middle of a transaction holds the row until the server ends it.
+        let renewed = self.client.query_opt(
+            "UPDATE segment s SET epoch = s.epoch + (s.lease_node IS DISTINCT FROM $4)::int,
+                 lease_node = $4, lease_until = hub_clock() + $5::double precision * interval '1 second'
+             WHERE s.segment_id = (
+                 SELECT segment_id FROM segment
+                 WHERE segment_type = $1 AND table_name = $2 AND enumeration = $3
+                     AND (lease_node = $4 OR lease_until < hub_clock())
+                 FOR UPDATE SKIP LOCKED)
              RETURNING segment_id, epoch, value",
-            &[segment_type, table_name, enumeration, &node, &length.as_secs_f64()],
+            &[segment_type, table_name, enumeration, &node, &seconds],
         )?;
+        let row = match renewed {
+            Some(row) => Some(row),
+            None => self.client.query_opt(
+                "INSERT INTO segment (segment_type, table_name, enumeration, lease_node, lease_until)
+                 VALUES ($1, $2, $3, $4, hub_clock() + $5::double precision * interval '1 second')
+                 ON CONFLICT DO NOTHING RETURNING segment_id, epoch, value",
+                &[segment_type, table_name, enumeration, &node, &seconds],
+            )?,
+        };
         row.map(|row| {
             Ok(Claim { segment_id: row.get(0), epoch: row.get(1), offset: unsigned("segment", row.get(2))? })
         })

@@ -40,7 +40,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(5),
             lock_timeout: Duration::from_secs(10),
             statement_timeout: Duration::from_secs(30),
-            idle_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(3),
         }
     }
 }
