@@ -13,6 +13,7 @@
 //! | --- | --- |
 //! | `settings`, `roles` | where the servers are, what this node does, every bound with its name |
 //! | `node` | start, stop, and the handle that the edge holds |
+//! | `commands` | commands of any kind, each on its way |
 //! | `sender` | requests on their way into Kafka |
 //! | `waiting` | who waits for which outcome |
 //! | `tail` | notifications, read by every node for those who wait |
@@ -23,6 +24,7 @@
 //! | `health`, `meters`, `stop` | how it goes, in words and in numbers; and that it is over |
 
 mod board;
+mod commands;
 mod expiry;
 mod handler;
 mod health;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command, SetEndpoint};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::AccountId;
 use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
-use holdfast_messages::{Digests, Message as _, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage};
+use holdfast_messages::{Message as _, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage};
 use holdfast_postgres::{Error, Store};
 
 use crate::board::Board;
@@ -20,7 +21,7 @@ use crate::reads::{ReadError, Reads};
 use crate::relay::Relay;
 use crate::roles::Role;
 use crate::sender::{Letter, Parcel, Queue, Sender, Wants};
-use crate::settings::{NodeSettings, OUTCOME_WAIT, START_WAIT};
+use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_WAIT, START_WAIT};
 use crate::stop::Stop;
 use crate::tail::Tail;
 use crate::waiting::{Answer, Refusal, WaitingRoom};
@@ -47,6 +48,8 @@ pub struct NodeHandle {
     room: Arc<WaitingRoom>,
     reads: Arc<Reads>,
     health: Arc<Health>,
+    /// Counted by those who wait on threads of their own.
+    one_by_one: Arc<()>,
 }
 
 /// A running node. Ends when dropped: partitions and shards are handed over, those who wait are told.
@@ -104,7 +107,7 @@ impl Node {
             },
         )?;
         let Starting { stop, health, boards, workers, others, .. } = starting;
-        let handle = NodeHandle { settings, queue, room, reads, health: Arc::new(health) };
+        let handle = NodeHandle { settings, queue, room, reads, health: Arc::new(health), one_by_one: Arc::default() };
         Ok(Node { handle, stop, boards, workers, others })
     }
 
@@ -244,16 +247,24 @@ impl NodeHandle {
         self.room.commands()
     }
 
-    /// Has transfers decided, each with the digests that went into its hash; the answer is called with their outcomes.
+    /// A place among those who wait on threads of their own; `None` if there is none.
+    pub(crate) fn one_by_one(&self) -> Option<Arc<()>> {
+        let place = Arc::clone(&self.one_by_one);
+        // One is the handle's own, one was just made.
+        (Arc::strong_count(&place) <= ONE_BY_ONE_MAX + 1).then_some(place)
+    }
+
+    /// Has transfers decided; the answer is called with their outcomes.
     ///
     /// # Errors
     /// If they were not taken; the answer is not called then.
     ///
     /// # Panics
     /// If a command is about no transfer.
-    pub fn submit(&self, commands: Vec<(Command, Digests)>, answer: Answer) -> Result<(), Refusal> {
-        self.wait_for(commands.len(), answer, |trace| {
-            commands.into_iter().enumerate().map(|(at, (command, digests))| letter_of(trace(at), command, digests)).collect()
+    pub fn submit(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
+        self.wait_for(commands.len(), answer, |first| {
+            let numbered = (first..).zip(commands);
+            numbered.map(|(number, command)| letter_of(self.room.trace(number), command)).collect()
         })
     }
 
@@ -263,29 +274,30 @@ impl NodeHandle {
     /// If it was not taken; the answer is not called then.
     ///
     /// # Panics
-    /// If the command is about no transfer.
-    pub fn write(&self, command: Command, digests: Digests, answer: Answer) -> Result<(), Refusal> {
-        let trace = self.room.trace(self.room.numbers(1));
-        let letters = vec![letter_of(trace, command, digests)];
+    /// If a command is about no transfer.
+    pub fn write(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
+        let first = self.room.numbers(commands.len());
+        let numbered = (first..).zip(commands);
+        let letters = numbered.map(|(number, command)| letter_of(self.room.trace(number), command)).collect();
         let parcel = Parcel { letters, wants: Wants::Written(answer), since: Instant::now() };
         self.queue.put(parcel).map_err(|(_, refusal)| refusal)
     }
 
-    /// Has limits and funds of an account decided, on its key. `None`: the command is about no account, or another one.
+    /// Has limits and funds of an account decided, on the key of that position account.
     ///
     /// # Errors
     /// If it was not taken; the answer is not called then.
-    pub fn submit_admin(
-        &self,
-        account: AccountId,
-        admin: Admin,
-        answer: Answer,
-    ) -> Option<Result<(), Refusal>> {
-        PositionMessage::admin(TraceId(0), account, admin)?;
-        Some(self.wait_for(1, answer, |trace| {
-            let message = PositionMessage::admin(trace(0), account, admin).expect("looked at above");
+    pub fn submit_admin(&self, account: AccountId, admin: Admin, answer: Answer) -> Result<(), Refusal> {
+        if PositionMessage::admin(TraceId(0), account, admin).is_none() {
+            // No account has that number.
+            answer(Ok(vec![Outcome::refused(ErrorCode::IdNotFound)]));
+            return Ok(());
+        }
+        self.wait_for(1, answer, |first| {
+            let trace = self.room.trace(first);
+            let message = PositionMessage::admin(trace, account, admin).expect("looked at above");
             vec![Letter { topic: Topic::Position, key: message.key(), value: message.to_json() }]
-        }))
+        })
     }
 
     /// Makes or changes a participant, on this thread.
@@ -308,22 +320,24 @@ impl NodeHandle {
         &self,
         count: usize,
         answer: Answer,
-        letters: impl FnOnce(&dyn Fn(usize) -> TraceId) -> Vec<Letter>,
+        letters: impl FnOnce(u64) -> Vec<Letter>,
     ) -> Result<(), Refusal> {
         let since = Instant::now();
         let first = self.room.enter(count, since + OUTCOME_WAIT, answer)?;
-        let letters = letters(&|at| self.room.trace(first + at as u64));
-        let parcel = Parcel { letters, wants: Wants::Outcomes(first), since };
-        if let Err((_, refusal)) = self.queue.put(parcel) {
-            self.room.fail(first, refusal);
+        let parcel = Parcel { letters: letters(first), wants: Wants::Outcomes(first), since };
+        match self.queue.put(parcel) {
+            Ok(()) => Ok(()),
+            Err((_, refusal)) => {
+                self.room.withdraw(first);
+                Err(refusal)
+            }
         }
-        Ok(())
     }
 }
 
-fn letter_of(trace: TraceId, command: Command, digests: Digests) -> Letter {
+fn letter_of(trace: TraceId, command: Command) -> Letter {
     let command = match command {
-        Command::Prepare(prepare) => TransferCommand::Prepare(prepare, digests),
+        Command::Prepare(prepare) => TransferCommand::Prepare(prepare),
         Command::Fulfil(fulfil) => TransferCommand::Fulfil(fulfil),
         Command::Abort(abort) => TransferCommand::Abort(abort),
         Command::Lookup(lookup) => TransferCommand::Lookup(lookup),

@@ -33,6 +33,8 @@ pub const SCAN_EVERY: Duration = Duration::from_millis(500);
 pub const SCAN_HOLDS: u32 = 1_000;
 /// Connections for questions.
 pub const READERS_MAX: usize = 4;
+/// How many callers may have commands decided one after the other at once: operators, mostly.
+pub const ONE_BY_ONE_MAX: usize = 32;
 /// How long a question waits for a connection.
 pub const READER_WAIT: Duration = Duration::from_secs(5);
 

@@ -125,6 +125,11 @@ impl WaitingRoom {
         }
     }
 
+    /// That caller was not taken after all; its answer is not called.
+    pub(crate) fn withdraw(&self, first: u64) {
+        drop(self.lock().leave(first));
+    }
+
     /// Those whose time is up hear that their outcome is not known.
     pub(crate) fn sweep(&self, now: Instant) {
         let mut room = self.lock();
