@@ -55,7 +55,7 @@ impl NodeHandle {
         while let Some(command) = rest.next() {
             match command {
                 Command::Admin(admin) => outcomes.push(self.operator(&admin)?),
-                Command::Endpoint(endpoint) => outcomes.push(self.endpoint(&endpoint)?),
+                Command::SetEndpoint(endpoint) => outcomes.push(self.endpoint(&endpoint)?),
                 command if is_about_a_transfer(&command) => {
                     let mut run = vec![command];
                     while let Some(next) = rest.next_if(is_about_a_transfer) {

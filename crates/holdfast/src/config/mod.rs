@@ -35,6 +35,15 @@ pub(crate) struct ConfigOptions {
     /// Where the log lies; made if it is not there [default: ./holdfast-data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
+    /// Where Apache Kafka is, as kafka://HOST:PORT; with --store: be a node of a cluster
+    #[arg(long, value_name = "URL")]
+    log: Option<String>,
+    /// Where PostgreSQL is, as postgres://USER@HOST:PORT/DATABASE; with --log: be a node of a cluster
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// What this node of a cluster does, behind commas [default: api,transfers,position,expiry,callbacks]
+    #[arg(long, value_name = "ROLES")]
+    roles: Option<String>,
     /// In which order the prepares of one account in one batch are tried: arrival or smallest [default: arrival]
     #[arg(long, value_name = "ORDER")]
     position_order: Option<String>,
@@ -72,6 +81,9 @@ impl ConfigOptions {
         let named = [
             ("--listen", "listen", &self.listen),
             ("--data", "data", &self.data),
+            ("--log", "log", &self.log),
+            ("--store", "store", &self.store),
+            ("--roles", "roles", &self.roles),
             ("--position-order", "position.order", &self.position_order),
             ("--keys", "keys.file", &self.keys),
             ("--tls-certificate", "tls.certificate", &self.tls_certificate),

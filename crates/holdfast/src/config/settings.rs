@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use holdfast_api::ShopAddresses;
 use holdfast_api::callbacks::options::CallbackOptions;
+use holdfast_cluster::{NodeSettings, StoreSettings, TopicSettings};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -42,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) callbacks: CallbackSettings,
     pub(crate) shop: ShopAddresses,
     pub(crate) charging: Option<ShopCharging>,
+    /// A node of a cluster, if the servers are named.
+    pub(crate) cluster: Option<NodeSettings>,
 }
 
 /// Checkouts charge positions or tokens: who is paid, and how much one of the shop's whole numbers is.
@@ -176,8 +179,48 @@ impl Settings {
                 webhook: all.url("shop.webhook"),
             },
             charging: read_charging(all)?,
+            cluster: read_cluster(all)?,
         })
     }
+}
+
+fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
+    let given = |key: &str| match all.value(key) {
+        Value::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    let (log, store) = match (given("log"), given("store")) {
+        (Some(log), Some(store)) => (log, store),
+        (None, None) => return Ok(None),
+        _ => bail!("log and store go together: a node of a cluster needs both, the embedded profile none of them"),
+    };
+    if !store.starts_with("postgres://") && !store.starts_with("postgresql://") {
+        bail!("store: it must be the address of a PostgreSQL, such as postgres://holdfast@127.0.0.1:5432/holdfast");
+    }
+    let partitions = all.number("cluster.partitions");
+    let topics = TopicSettings {
+        prefix: given("cluster.prefix").unwrap_or_default(),
+        transfers: partitions,
+        position: partitions,
+        notifications: partitions,
+        replication: Some(all.number("cluster.replication")).filter(|copies| *copies > 0),
+        ..TopicSettings::default()
+    };
+    let node = NodeSettings::new(log.parse().context("log")?, store, rand::random());
+    Ok(Some(NodeSettings {
+        topics,
+        roles: all.text("roles").parse().map_err(|error| anyhow::anyhow!("roles: {error}"))?,
+        batch_messages: all.number("cluster.batch_messages"),
+        store: StoreSettings {
+            expiry_shards: all.number("cluster.shards"),
+            order: match all.text("position.order") {
+                "smallest" => PrepareOrder::Smallest,
+                _ => PrepareOrder::Arrival,
+            },
+            ..StoreSettings::default()
+        },
+        ..node
+    }))
 }
 
 /// Settings that only some ways to charge use, and what each names.
@@ -299,6 +342,21 @@ impl InForce {
 mod tests {
     use super::super::layers::Given;
     use super::*;
+
+    #[test]
+    fn a_node_of_a_cluster_is_named_by_its_servers() {
+        assert!(read(&[]).unwrap().cluster.is_none());
+        let servers = [("log", "kafka://a:9092,b:9092"), ("store", "postgres://h@c/d")];
+        let node = read(&servers).unwrap().cluster.unwrap();
+        assert_eq!(node.topics, TopicSettings::default(), "the defaults are those of the room they belong to");
+        assert_eq!(node.roles.to_string(), "api,transfers,position,expiry,callbacks");
+        assert_eq!(node.store.expiry_shards, StoreSettings::default().expiry_shards);
+        assert!(read(&servers[..1]).unwrap_err().to_string().contains("go together"));
+        let refused = |pair| read(&[servers[0], servers[1], pair]).unwrap_err();
+        assert!(refused(("roles", "api,cook")).to_string().contains("'cook' is not a role"));
+        assert!(format!("{:#}", refused(("log", "nats://a:1"))).starts_with("log"));
+        assert!(refused(("store", "mysql://a")).to_string().starts_with("store"));
+    }
 
     fn read(pairs: &[(&str, &str)]) -> anyhow::Result<Settings> {
         let given: Vec<Given> = pairs

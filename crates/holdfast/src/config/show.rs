@@ -11,12 +11,23 @@ use super::value::{Kind, Value};
 /// How wide a comment of the file may be.
 const COMMENT_CHARS_MAX: usize = 100;
 
+/// The value without the password that an address may carry.
+fn without_password(value: &Value) -> Value {
+    let Value::Text(text) = value else { return value.clone() };
+    let hidden = text.split_once("://").and_then(|(scheme, rest)| {
+        let (who, place) = rest.split_once('@')?;
+        let (user, _) = who.split_once(':')?;
+        Some(Value::Text(format!("{scheme}://{user}:***@{place}")))
+    });
+    hidden.unwrap_or_else(|| value.clone())
+}
+
 /// One line per setting: key, value, where it came from.
 pub(crate) fn as_text(all: &InForce) -> String {
     let width = SETTINGS.iter().map(|setting| setting.key.len()).max().unwrap_or(0);
     let rows: Vec<(&str, String, String)> = all
         .iter()
-        .map(|(setting, value, origin)| (setting.key, value.to_string(), origin.to_string()))
+        .map(|(setting, value, origin)| (setting.key, without_password(value).to_string(), origin.to_string()))
         .collect();
     let value_width = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or(0);
     rows.iter().fold(String::new(), |mut text, (key, value, origin)| {
@@ -29,7 +40,7 @@ pub(crate) fn as_text(all: &InForce) -> String {
 pub(crate) fn as_json(all: &InForce) -> serde_json::Value {
     all.iter()
         .map(|(setting, value, origin)| {
-            let value = serde_json::Value::from(value);
+            let value = serde_json::Value::from(&without_password(value));
             (setting.key.to_owned(), json!({"value": value, "from": origin.to_string()}))
         })
         .collect::<serde_json::Map<_, _>>()
@@ -82,6 +93,15 @@ fn wrap(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let shown = |text: &str| without_password(&Value::Text(text.to_owned())).to_string();
+        assert_eq!(shown("postgres://hub:se:cret@db:5432/x"), "\"postgres://hub:***@db:5432/x\"");
+        for plain in ["postgres://hub@db/x", "kafka://a:1,b:2", "./data"] {
+            assert_eq!(shown(plain), format!("\"{plain}\""));
+        }
+    }
 
     #[test]
     fn the_file_of_defaults_says_what_is_in_force_without_it() {

@@ -2,6 +2,7 @@
 //! all read off this table.
 
 use holdfast_api::limits as edge;
+use holdfast_cluster::limits as cluster;
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_hub::limits as hub;
 use holdfast_hub::shop::limits as shop;
@@ -82,7 +83,7 @@ const BYTES_CEILING: u64 = 1 << 40;
 const COUNT_CEILING: u64 = 1 << 30;
 
 /// All settings. Those without a table come first, as TOML wants it.
-pub(crate) static SETTINGS: [Setting; 40] = [
+pub(crate) static SETTINGS: [Setting; 48] = [
     text(
         "listen",
         Kind::Address,
@@ -107,6 +108,20 @@ pub(crate) static SETTINGS: [Setting; 40] = [
         COUNT_CEILING,
         edge::CONNECTIONS_MAX as u64,
         "Connections served at once; more wait in the kernel's queue.",
+    ),
+    text_or_none(
+        "log",
+        "Where Apache Kafka is, as kafka://HOST:PORT with further brokers behind commas. With `store` this makes the process a node of a cluster; without both it is the embedded profile.",
+    ),
+    text_or_none(
+        "store",
+        "Where PostgreSQL is, as postgres://USER@HOST:PORT/DATABASE. A password that is written here is not shown; PGPASSFILE or the settings file keep it from the list of processes.",
+    ),
+    text(
+        "roles",
+        Kind::Text,
+        "api,transfers,position,expiry,callbacks",
+        "What this node of a cluster does, behind commas; all of it, unless one part is to be scaled alone.",
     ),
     path_or_none(
         "tls.certificate",
@@ -138,6 +153,32 @@ pub(crate) static SETTINGS: [Setting; 40] = [
         "arrival",
         "In which order the prepares of one account in one batch are tried.",
     ),
+    text_or_none(
+        "cluster.prefix",
+        "Stands before the names of the topics, so that several clusters can share a Kafka.",
+    ),
+    number(
+        "cluster.partitions",
+        1,
+        4_096,
+        12,
+        "Partitions of each of the topics transfers, position and notifications. Fixed for life.",
+    ),
+    number(
+        "cluster.replication",
+        0,
+        32_767,
+        0,
+        "Copies of each topic that is made; 0: as the brokers have it.",
+    ),
+    number(
+        "cluster.batch_messages",
+        1,
+        10_000,
+        cluster::BATCH_MESSAGES as u64,
+        "The most messages that a handler of a node takes into one transaction.",
+    ),
+    number("cluster.shards", 1, 1_024, 8, "Into how many shards the expiry scan of a cluster is divided. Fixed for life."),
     number(
         "clock.jump_max",
         1,
