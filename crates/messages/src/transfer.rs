@@ -7,7 +7,7 @@ use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 
 use super::wire::{Digest, Opaque, Text};
-use super::{Message, Poison, TraceId, open, write};
+use super::{Message, Poison, Topic, TraceId, open, write};
 
 /// The last millisecond of the year 9999, as in the records of the embedded log.
 const EXPIRATION_MAX: Millis = 253_402_300_799_999;
@@ -69,6 +69,12 @@ impl From<TransferCommand> for Command {
 }
 
 impl Message for TransferMessage {
+    const TOPIC: Topic = Topic::Transfers;
+
+    fn trace(&self) -> TraceId {
+        self.trace
+    }
+
     fn key(&self) -> String {
         self.command.transfer().to_string()
     }

@@ -12,7 +12,6 @@ use holdfast_domain::positions::{self, Action};
 use holdfast_domain::transfers::{Code, CompletionKind, Reason, TransferState};
 
 use super::*;
-use crate::Record;
 
 const TRACE: TraceId = TraceId(0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
 const ID: TransferId = TransferId(0x0d6b_1a2c_3f4e_4a5b_8c6d_7e8f_9a0b_1c2d);
@@ -65,12 +64,12 @@ fn admins() -> [(&'static str, &'static str, Admin); 7] {
     [
         (
             "set-active",
-            include_str!("../../tests/golden/position-set-active.json"),
+            include_str!("../tests/golden/position-set-active.json"),
             Admin::SetAccountActive { account: AccountId(7), active: true },
         ),
         (
             "initial",
-            include_str!("../../tests/golden/position-initial.json"),
+            include_str!("../tests/golden/position-initial.json"),
             Admin::InitialPositionAndLimits {
                 participant,
                 currency,
@@ -80,27 +79,27 @@ fn admins() -> [(&'static str, &'static str, Admin); 7] {
         ),
         (
             "set-limit",
-            include_str!("../../tests/golden/position-set-limit.json"),
+            include_str!("../tests/golden/position-set-limit.json"),
             Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage: 80 },
         ),
         (
             "funds-in",
-            include_str!("../../tests/golden/position-funds-in.json"),
+            include_str!("../tests/golden/position-funds-in.json"),
             Admin::FundsIn { id, account, currency, amount },
         ),
         (
             "funds-out-prepare",
-            include_str!("../../tests/golden/position-funds-out-prepare.json"),
+            include_str!("../tests/golden/position-funds-out-prepare.json"),
             Admin::FundsOutReserve { id, account, currency, amount },
         ),
         (
             "funds-out-commit",
-            include_str!("../../tests/golden/position-funds-out-commit.json"),
+            include_str!("../tests/golden/position-funds-out-commit.json"),
             Admin::FundsOutCommit { id, account },
         ),
         (
             "funds-out-abort",
-            include_str!("../../tests/golden/position-funds-out-abort.json"),
+            include_str!("../tests/golden/position-funds-out-abort.json"),
             Admin::FundsOutAbort { id, account },
         ),
     ]
@@ -138,9 +137,8 @@ fn answer() -> Notification {
 }
 
 fn dead_letter() -> DeadLetter {
-    let record =
-        Record { partition: 2, offset: 9, key: b"7".to_vec(), value: vec![0xff, 0xfe], timestamp: 0 };
-    DeadLetter::of("position", &record, "not a message of this topic: expected value at line 1 column 1")
+    let reason = "not a message of this topic: expected value at line 1 column 1";
+    DeadLetter::of("position", Place { partition: 2, offset: 9 }, b"7", &[0xff, 0xfe], reason)
 }
 
 /// What is written is the file, and the file is read as what was written.
@@ -153,7 +151,7 @@ fn golden<M: Message + PartialEq + fmt::Debug>(name: &str, file: &str, key: &str
 
 macro_rules! golden {
     ($name:literal, $key:expr, $message:expr) => {
-        golden($name, include_str!(concat!("../../tests/golden/", $name, ".json")), $key, $message)
+        golden($name, include_str!(concat!("../tests/golden/", $name, ".json")), $key, $message)
     };
 }
 
@@ -293,14 +291,16 @@ fn position_messages_have_exactly_their_fields() {
 
 #[test]
 fn a_dead_letter_can_always_be_sent() {
-    let record = |value| Record { partition: 0, offset: 1, key: vec![1; 1 << 20], value, timestamp: 0 };
+    let (place, long) = (Place { partition: 0, offset: 1 }, vec![1; 1 << 20]);
     for byte in [0, 0xff] {
-        let letter = DeadLetter::of("transfers", &record(vec![byte; 1 << 20]), "\0".repeat(1 << 20));
+        let letter = DeadLetter::of("transfers", place, &long, &vec![byte; 1 << 20], "\0".repeat(1 << 20));
         assert!(letter.to_json().len() < 500_000, "{}", letter.to_json().len());
         assert_eq!((letter.value_bytes, letter.trace), (1 << 20, TraceId(0)));
     }
-    let readable = Record { value: moved().to_json(), ..record(Vec::new()) };
-    assert_eq!(DeadLetter::of("notifications", &readable, "no such account").trace, TRACE);
+    let readable = DeadLetter::of("notifications", place, b"", &moved().to_json(), "no such account");
+    assert_eq!(readable.trace, TRACE);
+    assert_eq!(TraceId::told_by(&altered(&moved(), "\"v\":1", "\"v\":2")), TRACE, "of another version");
+    assert_eq!(TraceId::told_by(&altered(&moved(), "\"4bf9", "\"4BF9")), TraceId::NOBODY);
 }
 
 fn amounts() -> impl Strategy<Value = Amount> {
