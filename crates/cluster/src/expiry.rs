@@ -72,7 +72,7 @@ impl Expiry {
                 continue;
             }
             let source = Source::timeout(i32::from(shard));
-            match store.lease(&source, node, LEASE)? {
+            match store.lease(source, node, LEASE)? {
                 Some(claim) => {
                     let before = held.insert(shard, claim);
                     if before.is_none_or(|before| before.epoch != claim.epoch) {

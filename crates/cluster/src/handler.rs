@@ -67,7 +67,12 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(topic: Topic, settings: &Arc<NodeSettings>, board: &Arc<Board>, part: &Arc<Part>) -> Desk {
+    pub(crate) fn new(
+        topic: Topic,
+        settings: &Arc<NodeSettings>,
+        board: &Arc<Board>,
+        part: &Arc<Part>,
+    ) -> Desk {
         Desk {
             topic,
             settings: Arc::clone(settings),
@@ -96,8 +101,7 @@ impl Desk {
 
 impl Owner for Desk {
     fn claim(&mut self, partition: u32) -> Result<KafkaClaim, Box<dyn std::error::Error + Send + Sync>> {
-        let number = i32::try_from(partition)?;
-        let source = Source::consumer(self.topic.name(), number);
+        let source = Source::consumer(self.topic, partition);
         let claimed = self.store().and_then(|store| store.claim(&source));
         let claim = claimed.inspect_err(|error| {
             self.part.fails(error);
@@ -107,7 +111,13 @@ impl Owner for Desk {
         self.forget(partition);
         self.claims.insert(partition, claim);
         self.board.put(claim);
-        tracing::info!(topic = self.topic.name(), partition, epoch = claim.epoch, from = claim.offset, "claimed");
+        tracing::info!(
+            topic = self.topic.name(),
+            partition,
+            epoch = claim.epoch,
+            from = claim.offset,
+            "claimed"
+        );
         Ok(KafkaClaim { epoch: claim.epoch, next_offset: claim.offset })
     }
 
@@ -158,9 +168,10 @@ impl Handler {
         let Some(claim) = self.desk.claims.get(&fetched.partition).copied() else { return Ok(()) };
         let incoming = read::<H>(&fetched);
         let began = Instant::now();
-        let stepped = self.desk.store().and_then(|store| {
-            H::step(store, &claim, &Batch::new(fetched.first_offset(), &incoming))
-        });
+        let stepped = self
+            .desk
+            .store()
+            .and_then(|store| H::step(store, &claim, &Batch::new(fetched.first_offset(), &incoming)));
         match stepped {
             Ok(Step::Done(done)) => {
                 self.meters.done(&done, began.elapsed());
@@ -170,7 +181,11 @@ impl Handler {
                 Ok(())
             }
             Ok(Step::Fenced) => {
-                tracing::warn!(topic = H::TOPIC.name(), partition = fetched.partition, "fenced; claimed anew");
+                tracing::warn!(
+                    topic = H::TOPIC.name(),
+                    partition = fetched.partition,
+                    "fenced; claimed anew"
+                );
                 self.meters.fenced.increment(1);
                 self.desk.forget(fetched.partition);
                 self.consumer.reclaim(fetched.partition)
@@ -203,11 +218,6 @@ fn read<H: Hop>(fetched: &Fetched) -> Vec<Incoming<H::Message>> {
     fetched
         .records
         .iter()
-        .map(|record| Incoming {
-            offset: record.offset,
-            key: record.key.clone(),
-            body: record.value.clone(),
-            message: H::Message::read(&record.key, &record.value),
-        })
+        .map(|record| Incoming::read(record.offset, record.key.clone(), record.value.clone()))
         .collect()
 }

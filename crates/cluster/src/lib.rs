@@ -40,18 +40,19 @@ mod tail;
 mod waiting;
 
 pub use health::{Health, Part};
+pub use holdfast_kafka::TopicSettings;
+pub use holdfast_postgres::Settings as StoreSettings;
 pub use node::{Node, NodeHandle, StartError};
 pub use reads::ReadError;
 pub use roles::{Role, Roles};
-pub use holdfast_kafka::TopicSettings;
-pub use holdfast_postgres::Settings as StoreSettings;
 pub use settings::NodeSettings;
 pub use waiting::{Answer, Refusal};
 
 /// Every bound, with its name.
 pub mod limits {
     pub use crate::settings::{
-        BATCH_MESSAGES, IN_FLIGHT_MAX, LEASE, ONE_BY_ONE_MAX, OUTCOME_WAIT, POLL_WAIT, READER_WAIT, READERS_MAX,
-        RELAY_ROWS, SCAN_EVERY, SCAN_HOLDS, SEND_QUEUE_BYTES_MAX, SEND_WAIT, START_WAIT, TROUBLE_PAUSE,
+        BATCH_MESSAGES, IN_FLIGHT_MAX, LEASE, ONE_BY_ONE_MAX, OUTCOME_WAIT, POLL_WAIT, READER_WAIT,
+        READERS_MAX, RELAY_ROWS, SCAN_EVERY, SCAN_HOLDS, SEND_QUEUE_BYTES_MAX, SEND_WAIT, START_WAIT,
+        TROUBLE_PAUSE,
     };
 }

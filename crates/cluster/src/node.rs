@@ -107,7 +107,8 @@ impl Node {
             },
         )?;
         let Starting { stop, health, boards, workers, others, .. } = starting;
-        let handle = NodeHandle { settings, queue, room, reads, health: Arc::new(health), one_by_one: Arc::default() };
+        let handle =
+            NodeHandle { settings, queue, room, reads, health: Arc::new(health), one_by_one: Arc::default() };
         Ok(Node { handle, stop, boards, workers, others })
     }
 
@@ -159,11 +160,13 @@ impl Starting<'_> {
         let topic = self.settings.topics.name(Topic::Notifications);
         let deadline = Instant::now() + START_WAIT;
         let reader = Reader::open(&self.settings.brokers, &topic, &From::End, deadline)?;
-        let (room, stop, part) = (Arc::clone(room), Arc::clone(&self.stop), self.health.part("notifications"));
+        let (room, stop, part) =
+            (Arc::clone(room), Arc::clone(&self.stop), self.health.part("notifications"));
         let tail = Tail { reader, room: Arc::clone(&room), part, stop };
         self.others.push(thread("notifications", move || tail.run())?);
         let (settings, queue) = (Arc::clone(self.settings), Arc::clone(queue));
-        let sender = Sender { settings, queue, room, producer: self.producer()?, part: self.health.part("log") };
+        let sender =
+            Sender { settings, queue, room, producer: self.producer()?, part: self.health.part("log") };
         self.others.push(thread("sender", move || sender.run())?);
         Ok(())
     }
@@ -191,7 +194,8 @@ impl Starting<'_> {
         let part = self.health.part(name);
         let topic = self.settings.topics.name(H::TOPIC);
         let group = self.settings.group(H::TOPIC);
-        let consumer = GroupConsumer::join(ConsumerSettings::new(self.settings.brokers.clone(), group, topic))?;
+        let consumer =
+            GroupConsumer::join(ConsumerSettings::new(self.settings.brokers.clone(), group, topic))?;
         let handler = Handler {
             consumer,
             desk: Desk::new(H::TOPIC, self.settings, &board, &part),

@@ -43,7 +43,10 @@ impl Reads {
 
     /// Asks. A connection that failed is not used again, and the question is asked once more: the failure may be older
     /// than the question.
-    pub(crate) fn ask<R>(&self, mut question: impl FnMut(&mut Store) -> Result<R, Error>) -> Result<R, ReadError> {
+    pub(crate) fn ask<R>(
+        &self,
+        mut question: impl FnMut(&mut Store) -> Result<R, Error>,
+    ) -> Result<R, ReadError> {
         let first = self.ask_once(&mut question);
         match first {
             Err(ReadError::Store(Error::Unavailable(_))) => self.ask_once(&mut question),

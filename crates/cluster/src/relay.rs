@@ -87,10 +87,8 @@ impl Relay {
     /// How many of the rows are sent, and what happened to the next one.
     fn send(&mut self, rows: &[OutboxRow]) -> (usize, Option<Trouble>) {
         let topics = &self.settings.topics;
-        let outgoing: Vec<_> = rows
-            .iter()
-            .map(|row| topics.outgoing(row.topic, row.key.as_bytes(), &row.value))
-            .collect();
+        let outgoing: Vec<_> =
+            rows.iter().map(|row| topics.outgoing(row.topic, row.key.as_bytes(), &row.value)).collect();
         match self.producer.send_all(&outgoing, Instant::now() + SEND_WAIT) {
             Ok(()) => (rows.len(), None),
             // It will never fit; its rows stay in the database, and nothing behind it may wait for ever.

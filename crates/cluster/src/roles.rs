@@ -21,8 +21,7 @@ pub enum Role {
 
 impl Role {
     /// All of them.
-    pub const ALL: [Role; 5] =
-        [Role::Api, Role::Transfers, Role::Position, Role::Expiry, Role::Callbacks];
+    pub const ALL: [Role; 5] = [Role::Api, Role::Transfers, Role::Position, Role::Expiry, Role::Callbacks];
 
     /// The name in `--roles`.
     #[must_use]

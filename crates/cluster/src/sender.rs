@@ -75,7 +75,8 @@ impl Queue {
         if state.closed {
             return Err((parcel, Refusal::Closed));
         }
-        let full = state.letters + parcel.letters.len() > IN_FLIGHT_MAX || state.bytes + bytes > SEND_QUEUE_BYTES_MAX;
+        let full = state.letters + parcel.letters.len() > IN_FLIGHT_MAX
+            || state.bytes + bytes > SEND_QUEUE_BYTES_MAX;
         if full && !state.parcels.is_empty() {
             return Err((parcel, Refusal::Busy));
         }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use holdfast_domain::effects::Outcome;
 use holdfast_kafka::{Health, Reader};
-use holdfast_messages::{Message as _, Notice, Notification, TraceId};
+use holdfast_messages::{Message as _, Notification, TraceId};
 
 use crate::health::Part;
 use crate::settings::POLL_WAIT;
@@ -49,20 +48,12 @@ impl Tail {
     fn look(&self, value: &[u8]) {
         match Notification::from_json(value) {
             Ok(notification) => {
-                if let Some(outcome) = outcome_of(&notification) {
+                if let Some(outcome) = notification.notice.outcome() {
                     self.room.tell(notification.trace, outcome);
                 }
             }
             Err(poison) => tracing::warn!(%poison, "a notification cannot be read"),
         }
-    }
-}
-
-fn outcome_of(notification: &Notification) -> Option<Outcome> {
-    match &notification.notice {
-        Notice::Answer(answer) => Some(answer.outcome()),
-        Notice::Transfer(notice) => Some(notice.outcome()),
-        Notice::Alarm(_) => None,
     }
 }
 

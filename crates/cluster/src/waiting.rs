@@ -133,8 +133,12 @@ impl WaitingRoom {
     /// Those whose time is up hear that their outcome is not known.
     pub(crate) fn sweep(&self, now: Instant) {
         let mut room = self.lock();
-        let late: Vec<u64> =
-            room.waiting.iter().filter(|(_, waiting)| waiting.deadline <= now).map(|(first, _)| *first).collect();
+        let late: Vec<u64> = room
+            .waiting
+            .iter()
+            .filter(|(_, waiting)| waiting.deadline <= now)
+            .map(|(first, _)| *first)
+            .collect();
         let left: Vec<Waiting> = late.into_iter().filter_map(|first| room.leave(first)).collect();
         drop(room);
         for waiting in left {

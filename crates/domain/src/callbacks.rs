@@ -299,7 +299,8 @@ fn sender(command: &Command) -> ParticipantId {
 
 /// How a transfer ends that refused its payee's fulfil because it ran out or had ended. `None` where the refusal
 /// says nothing of it (another sender, another fulfil before) or where it may still be reserved.
-fn end_without_payee(refused: &Outcome) -> Option<TransferState> {
+#[must_use]
+pub fn end_without_payee(refused: &Outcome) -> Option<TransferState> {
     let expired = refused.code == Some(ErrorCode::TransferExpired.into());
     let not_reserved = refused.reason == Some(Reason::NotReserved);
     match refused.state? {

@@ -238,7 +238,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn refused(code: ErrorCode) -> Outcome {
+    /// Nothing was done, for that reason.
+    #[must_use]
+    pub fn refused(code: ErrorCode) -> Outcome {
         Outcome { code: Some(code.into()), ..Outcome::done(0, Balance::ZERO) }
     }
 

@@ -4,7 +4,8 @@
 //! carries it from topic to handler and from outbox to topic; what has been done with it is known only by the database.
 //! So a [`GroupConsumer`] starts where its caller's stored offset says and never where Kafka's group offset says, and a
 //! [`Producer`] that failed begins again at the first row it does not know to be written. Messages come at least
-//! once; whoever takes them makes the effects exactly once.
+//! once; whoever takes them makes the effects exactly once. Keys and values are bytes here; `holdfast-messages` knows what
+//! they say.
 //!
 //! Everything is synchronous: a handler owns its thread, its consumer and its producer. Every wait has a deadline.
 //!
@@ -13,7 +14,6 @@
 //! | `brokers` | where Kafka is, and what all clients have in common |
 //! | `topics` | names, partition counts, and the check of them at start |
 //! | `partition` | which partition a key belongs to |
-//! | `messages` | what lies in the topics, as JSON a person can read; what cannot be read is poison |
 //! | `consumer` | a member of a group: claims partitions, gives batches of one partition |
 //! | `producer` | sends a batch in order and says how far it came |
 //! | `reader` | reads a topic without a group: from the end for those who wait, from the start for the curious |
@@ -23,7 +23,6 @@ mod brokers;
 mod consumer;
 mod error;
 mod health;
-pub mod messages;
 mod partition;
 mod producer;
 mod reader;
@@ -35,10 +34,11 @@ pub use consumer::{
 };
 pub use error::KafkaError;
 pub use health::Health;
+pub use holdfast_messages::Topic;
 pub use partition::{murmur2, partition_of};
 pub use producer::{Outgoing, Producer, ProducerNumbers, ProducerSettings, SendCause, SendError};
 pub use reader::{From, Reader};
-pub use topics::{Topic, TopicSettings};
+pub use topics::TopicSettings;
 
 /// One message as it lies in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]

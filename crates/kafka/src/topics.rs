@@ -13,7 +13,7 @@ use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode};
 
 use crate::brokers::{Brokers, MESSAGE_BYTES_MAX};
 use crate::partition::partition_of;
-use crate::{KafkaError, Outgoing};
+use crate::{KafkaError, Outgoing, Topic};
 
 /// Partitions of `transfers`, where the settings name none.
 const TRANSFERS_PARTITIONS: u32 = 12;
@@ -25,35 +25,6 @@ const NOTIFICATIONS_PARTITIONS: u32 = 12;
 const DEAD_LETTERS_PARTITIONS: u32 = 1;
 /// How long a topic that was made may take until all see it, between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// What a topic is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Topic {
-    /// Commands about transfers; key = transfer id.
-    Transfers,
-    /// What changes an account; key = id of the position account.
-    Position,
-    /// Who is to be told what; key = transfer id, or the account where there is none.
-    Notifications,
-    /// What could not be taken, with the reason.
-    DeadLetters,
-}
-
-impl Topic {
-    /// All of them.
-    pub const ALL: [Topic; 4] = [Topic::Transfers, Topic::Position, Topic::Notifications, Topic::DeadLetters];
-
-    /// The name without prefix.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Topic::Transfers => "transfers",
-            Topic::Position => "position",
-            Topic::Notifications => "notifications",
-            Topic::DeadLetters => "dead-letters",
-        }
-    }
-}
 
 /// The topics of one cluster. Partition counts are fixed for life.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -170,8 +170,7 @@ CREATE TABLE outbox (
     outbox_no bigint NOT NULL,
     topic text NOT NULL,
     key text NOT NULL,
-    trace text NOT NULL,
-    body text NOT NULL,
+    body text NOT NULL,                       -- the very JSON that is sent
     PRIMARY KEY (segment_id, outbox_no)
 );
 

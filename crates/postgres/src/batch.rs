@@ -4,7 +4,7 @@
 use holdfast_domain::ids::Millis;
 
 use crate::error::{Remedy, remedy};
-use crate::messages::Incoming;
+use crate::incoming::Incoming;
 use crate::session::{BATCH_MESSAGES_MAX, Store};
 use crate::{Claim, Error};
 

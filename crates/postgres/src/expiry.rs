@@ -5,11 +5,13 @@ use holdfast_domain::effects::Party;
 use holdfast_domain::hops::end_due_holds;
 use holdfast_domain::money::Balance;
 use holdfast_domain::transfers::TransferState;
+use holdfast_messages::{
+    Notice, Notification, PositionMessage, PositionWork, Step as PositionStep, TraceId, TransferNotice,
+};
 
 use crate::batch::{Done, Step};
 use crate::guard::Guard;
 use crate::load::Loader;
-use crate::messages::{Notice, Outgoing, PositionMessage, Told};
 use crate::session::{Point, Store};
 use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
@@ -54,28 +56,31 @@ impl Store {
         let mut besides = Besides::default();
         for message in &messages {
             let transfer = &loaded.transfers[&message.transfer];
-            let position = PositionMessage {
-                transfer: transfer.id,
-                account: message.account,
+            let work = PositionWork::Step(PositionStep {
                 action: message.action,
+                transfer: transfer.id,
                 amount: message.amount,
-            };
-            besides.outgoing.push(("", Outgoing::Position(position)));
+                error: None,
+                origin: None,
+            });
+            besides.send(&PositionMessage { trace: TraceId::NOBODY, account: message.account, work });
         }
         for notification in &effects.notifications {
             let transfer = &loaded.transfers[&notification.transfer];
-            let notice = Notice {
-                told: Told::Happened(notification.kind, notification.to),
-                to: if notification.to == Party::Payer { transfer.payer } else { transfer.payee },
-                transfer: Some(transfer.id),
+            let to = if notification.to == Party::Payer { transfer.payer } else { transfer.payee };
+            let notice = Notice::Transfer(TransferNotice {
+                transfer: transfer.id,
+                kind: notification.kind,
+                party: notification.to,
+                action: None,
                 state: Some(TransferState::ExpiredPrepared),
-                code: Some(ErrorCode::TransferExpired.into()),
-                reason: None,
+                error: Some((ErrorCode::TransferExpired.into(), None)),
                 completion: None,
                 subject: transfer.no.0,
                 value: Balance::ZERO,
-            };
-            besides.outgoing.push(("", Outgoing::Notification(notice)));
+                origin: None,
+            });
+            besides.send(&Notification { trace: TraceId::NOBODY, to: Some(to), notice });
         }
         watch.reached(Point::Decided);
         let ended = effects.state_changes.len();

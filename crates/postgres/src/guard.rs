@@ -1,38 +1,67 @@
 //! Guards: one row in `segment` per partition or shard. Whoever holds the row locked, with its own epoch in it, may work.
 
+use holdfast_messages::Topic;
 use postgres::{Client, Transaction};
 
 use crate::Error;
 use crate::session::Statements;
 
 /// What a guard row guards.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Source {
-    /// `consumer` or `timeout`.
-    pub segment_type: String,
-    /// The topic, or the table.
-    pub table_name: String,
-    /// The partition or shard.
-    pub enumeration: i32,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// A partition of a topic.
+    Consumer(Topic, u32),
+    /// A shard of the expiry scan.
+    Timeout(i32),
 }
 
 impl Source {
     /// A partition of a topic.
     #[must_use]
-    pub fn consumer(topic: &str, partition: i32) -> Source {
-        Source { segment_type: "consumer".into(), table_name: topic.into(), enumeration: partition }
+    pub const fn consumer(topic: Topic, partition: u32) -> Source {
+        Source::Consumer(topic, partition)
     }
 
     /// A shard of the expiry scan.
     #[must_use]
-    pub fn timeout(shard: i32) -> Source {
-        Source { segment_type: "timeout".into(), table_name: "transfer_timeout".into(), enumeration: shard }
+    pub const fn timeout(shard: i32) -> Source {
+        Source::Timeout(shard)
+    }
+
+    pub(crate) const fn segment_type(self) -> &'static str {
+        match self {
+            Source::Consumer(..) => "consumer",
+            Source::Timeout(_) => "timeout",
+        }
+    }
+
+    /// The topic, or the table.
+    pub(crate) const fn table_name(self) -> &'static str {
+        match self {
+            Source::Consumer(topic, _) => topic.name(),
+            Source::Timeout(_) => "transfer_timeout",
+        }
+    }
+
+    /// The partition or shard as the database counts it.
+    pub(crate) fn enumeration(self) -> i32 {
+        i32::try_from(self.number()).expect("partitions are counted in 31 bits")
+    }
+
+    /// The partition or shard.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Source::Consumer(_, partition) => partition,
+            Source::Timeout(shard) => u32::try_from(shard).expect("shards are counted from 0"),
+        }
     }
 }
 
 /// The right to work on a source, until somebody else claims it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
+    /// What was claimed.
+    pub source: Source,
     /// The source's number.
     pub segment_id: i32,
     /// Whose turn it is. Every claim has a higher one.
@@ -42,15 +71,16 @@ pub struct Claim {
 }
 
 /// Takes over a source. It waits for a transaction of the owner before; that one's next finds itself fenced.
-pub(crate) fn claim(client: &mut Client, source: &Source) -> Result<Claim, Error> {
+pub(crate) fn claim(client: &mut Client, source: Source) -> Result<Claim, Error> {
+    let number = source.enumeration();
     let row = client.query_one(
         "INSERT INTO segment (segment_type, table_name, enumeration) VALUES ($1, $2, $3)
          ON CONFLICT (segment_type, table_name, enumeration)
          DO UPDATE SET epoch = segment.epoch + 1, changed_date = hub_clock()
          RETURNING segment_id, epoch, value",
-        &[&source.segment_type, &source.table_name, &source.enumeration],
+        &[&source.segment_type(), &source.table_name(), &number],
     )?;
-    Ok(Claim { segment_id: row.get(0), epoch: row.get(1), offset: unsigned("segment", row.get(2))? })
+    Ok(Claim { source, segment_id: row.get(0), epoch: row.get(1), offset: unsigned("segment", row.get(2))? })
 }
 
 /// A guard row under our lock.

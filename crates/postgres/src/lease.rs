@@ -16,8 +16,9 @@ impl Store {
     ///
     /// # Errors
     /// If the database fails.
-    pub fn lease(&mut self, source: &Source, node: i64, length: Duration) -> Result<Option<Claim>, Error> {
-        let Source { segment_type, table_name, enumeration } = source;
+    pub fn lease(&mut self, source: Source, node: i64, length: Duration) -> Result<Option<Claim>, Error> {
+        let (segment_type, table_name) = (source.segment_type(), source.table_name());
+        let enumeration = source.enumeration();
         let seconds = length.as_secs_f64();
         // Not waited for: a node that hangs in the middle of a transaction holds the row until the server ends it.
         let renewed = self.client.query_opt(
@@ -29,7 +30,7 @@ impl Store {
                      AND (lease_node = $4 OR lease_until < hub_clock())
                  FOR UPDATE SKIP LOCKED)
              RETURNING segment_id, epoch, value",
-            &[segment_type, table_name, enumeration, &node, &seconds],
+            &[&segment_type, &table_name, &enumeration, &node, &seconds],
         )?;
         let row = match renewed {
             Some(row) => Some(row),
@@ -37,11 +38,12 @@ impl Store {
                 "INSERT INTO segment (segment_type, table_name, enumeration, lease_node, lease_until)
                  VALUES ($1, $2, $3, $4, hub_clock() + $5::double precision * interval '1 second')
                  ON CONFLICT DO NOTHING RETURNING segment_id, epoch, value",
-                &[segment_type, table_name, enumeration, &node, &seconds],
+                &[&segment_type, &table_name, &enumeration, &node, &seconds],
             )?,
         };
         row.map(|row| {
-            Ok(Claim { segment_id: row.get(0), epoch: row.get(1), offset: unsigned("segment", row.get(2))? })
+            let offset = unsigned("segment", row.get(2))?;
+            Ok(Claim { source, segment_id: row.get(0), epoch: row.get(1), offset })
         })
         .transpose()
     }

@@ -11,7 +11,7 @@
 //! | `participants` | participants and accounts, in transactions of their own |
 //! | `batch` | halving at a message that cannot be stored, bounded retries |
 //! | `load`, `loaded`, `write` | rows to domain values and back |
-//! | `messages`, `outbox` | what comes in, what goes out and in which order |
+//! | `incoming`, `outbox` | what comes in, what goes out and in which order; `holdfast-messages` knows what it says |
 //! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
 //! | `session`, `migrate` | the connection and the schema |
 //! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
@@ -22,10 +22,10 @@ mod copy;
 mod error;
 mod expiry;
 mod guard;
+mod incoming;
 mod lease;
 mod load;
 mod loaded;
-mod messages;
 mod migrate;
 mod outbox;
 mod participants;
@@ -39,9 +39,7 @@ mod write;
 pub use batch::{Batch, Done, Step};
 pub use error::Error;
 pub use guard::{Claim, Source};
-pub use messages::{
-    Asked, Incoming, MessageError, Notice, Outgoing, PositionMessage, PositionRequest, Told, Topic,
-};
+pub use incoming::Incoming;
 pub use migrate::migrate;
 pub use outbox::OutboxRow;
 pub use session::{BATCH_MESSAGES_MAX, Point, Settings, Store};

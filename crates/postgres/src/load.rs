@@ -7,13 +7,12 @@ use holdfast_domain::money::{Amount, Balance, OptionalBalance};
 use holdfast_domain::participants::{
     ALARM_PERCENTAGE_DEFAULT, Account, AccountKind, FundsMovement, FundsState, Name, Participant,
 };
-use holdfast_domain::transfers::{Code, Completion, Proof, Reason, Transfer, TransferState};
+use holdfast_domain::transfers::{Code, Completion, CompletionKind, Proof, Reason, Transfer, TransferState};
 use postgres::{Row, Transaction};
 
 use crate::Error;
 use crate::guard::unsigned;
 use crate::loaded::Loaded;
-use crate::messages::completion_of;
 use crate::session::Statements;
 use crate::types::{Decimal, Moment, Uuid};
 
@@ -238,4 +237,9 @@ fn transfer_of(row: &Row) -> Result<Transfer, Error> {
         reserved_value: value(row.get(17)),
         final_value: value(row.get(18)),
     })
+}
+
+fn completion_of(number: u8) -> Option<CompletionKind> {
+    let all = [CompletionKind::Commit, CompletionKind::Reserve, CompletionKind::Abort];
+    all.into_iter().find(|kind| *kind as u8 == number)
 }

@@ -1,6 +1,8 @@
-//! The outbox: what the steps of a source want sent, in order, until the relay has sent it.
+//! The outbox: what the steps of a source want sent, in order, until the relay has sent it. It keeps the very bytes that
+//! are sent, so the relay reads nothing in them.
 
-use crate::messages::{Outgoing, Topic};
+use holdfast_messages::{Message, Topic};
+
 use crate::session::Store;
 use crate::{Claim, Error};
 
@@ -13,37 +15,46 @@ pub struct OutboxRow {
     pub topic: Topic,
     /// What decides on its partition.
     pub key: String,
-    /// Follows the request through all hops.
-    pub trace: String,
     /// What is sent.
-    pub message: Outgoing,
+    pub value: Vec<u8>,
+}
+
+/// A message on its way into the outbox.
+pub(crate) struct Outgoing {
+    pub(crate) topic: Topic,
+    pub(crate) key: String,
+    pub(crate) value: Vec<u8>,
+}
+
+impl Outgoing {
+    pub(crate) fn of<M: Message>(message: &M) -> Outgoing {
+        Outgoing { topic: M::TOPIC, key: message.key(), value: message.to_json() }
+    }
 }
 
 impl Store {
-    /// Up to `max` messages of the source that are not known to be sent, in order.
+    /// Up to `max` messages of the source that are not known to be sent, in order. None if the claim is no longer the
+    /// latest: somebody else sends them.
     ///
     /// # Errors
-    /// If the database fails, or holds what cannot be read.
+    /// If the database fails, or holds a topic that nobody knows.
     pub fn unsent(&mut self, claim: &Claim, max: usize) -> Result<Vec<OutboxRow>, Error> {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
         let rows = self.client.query(
-            "SELECT o.outbox_no, o.topic, o.key, o.trace, o.body
+            "SELECT o.outbox_no, o.topic, o.key, o.body
              FROM segment s JOIN outbox o ON o.segment_id = s.segment_id AND o.outbox_no >= s.outbox_sent
-             WHERE s.segment_id = $1 ORDER BY o.outbox_no LIMIT $2",
-            &[&claim.segment_id, &max],
+             WHERE s.segment_id = $1 AND s.epoch = $2 ORDER BY o.outbox_no LIMIT $3",
+            &[&claim.segment_id, &claim.epoch, &max],
         )?;
-        let corrupt = |what: String| Error::corrupt("outbox", what);
         rows.iter()
             .map(|row| {
-                let topic = Topic::from_name(row.get(1))
-                    .ok_or_else(|| corrupt(format!("the topic '{}'", row.get::<_, &str>(1))))?;
+                let topic: &str = row.get(1);
                 Ok(OutboxRow {
                     number: crate::guard::unsigned("outbox", row.get(0))?,
-                    topic,
+                    topic: Topic::from_name(topic)
+                        .ok_or_else(|| Error::corrupt("outbox", format!("the topic '{topic}'")))?,
                     key: row.get(2),
-                    trace: row.get(3),
-                    message: Outgoing::from_json(topic, row.get(4))
-                        .map_err(|error| corrupt(error.to_string()))?,
+                    value: row.get::<_, String>(3).into_bytes(),
                 })
             })
             .collect()

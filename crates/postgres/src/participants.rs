@@ -2,7 +2,7 @@
 
 use holdfast_domain::command::{Admin, SetEndpoint};
 use holdfast_domain::effects::{Effects, Outcome};
-use holdfast_domain::ids::ParticipantId;
+use holdfast_domain::ids::{AccountId, Currency, ParticipantId};
 use holdfast_domain::participants::{Participant, decide_admin, set_endpoint};
 use postgres::Transaction;
 
@@ -89,6 +89,25 @@ impl Store {
     }
 }
 
+impl Store {
+    /// The position account of a participant in a currency.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn position_account(
+        &mut self,
+        participant: ParticipantId,
+        currency: Currency,
+    ) -> Result<Option<AccountId>, Error> {
+        let row = self.client.query_opt(
+            "SELECT participant_currency_id FROM participant_currency
+             WHERE participant_id = $1::bigint AND currency_id = $2 AND ledger_account_type = 'POSITION'",
+            &[&i64::from(participant.0), &currency.to_string()],
+        )?;
+        row.map(|row| Ok(AccountId(number("participant_currency", row.get(0))?))).transpose()
+    }
+}
+
 fn with_accounts(tx: &mut Transaction<'_>, mut participant: Participant) -> Result<Participant, Error> {
     let rows = tx.query(
         "SELECT currency_id, participant_currency_id FROM participant_currency
@@ -96,7 +115,7 @@ fn with_accounts(tx: &mut Transaction<'_>, mut participant: Participant) -> Resu
         &[&participant_number(participant.id)],
     )?;
     for row in rows {
-        let account = holdfast_domain::ids::AccountId(number("participant_currency", row.get(1))?);
+        let account = AccountId(number("participant_currency", row.get(1))?);
         participant.accounts.push((currency_of(row.get(0))?, account));
     }
     Ok(participant)

@@ -1,22 +1,27 @@
 //! Handler 2: the topic `position`. Bins by account, credits before debits, limits, funds; notifications follow.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 use holdfast_domain::command::Admin;
-use holdfast_domain::effects::{DeadLetterReason, Effects, NotificationKind, Outcome, Party};
+use holdfast_domain::effects::{self, DeadLetterReason, Effects, NotificationKind, Outcome, Party};
 use holdfast_domain::hops::{PositionCommand, position};
-use holdfast_domain::ids::{AccountId, Currency, HUB, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::positions::Action;
-use holdfast_domain::transfers::Transfer;
+use holdfast_domain::transfers::{CompletionKind, Transfer};
 use holdfast_domain::view::View;
+use holdfast_messages::{
+    Answer, Asked, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep, TraceId,
+    TransferNotice,
+};
 
 use crate::batch::{Batch, Done, Step};
-use crate::guard::Guard;
+use crate::guard::{Guard, Source};
+use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::messages::{Asked, Incoming, Notice, Outgoing, PositionMessage, PositionRequest, Told};
 use crate::session::{Point, Store};
-use crate::write::{Besides, DeadRow, Writer};
+use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
 
 impl Store {
@@ -24,17 +29,32 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::transfers`].
-    pub fn positions(&mut self, claim: &Claim, batch: &Batch<'_, PositionRequest>) -> Result<Step, Error> {
+    pub fn positions(&mut self, claim: &Claim, batch: &Batch<'_, PositionMessage>) -> Result<Step, Error> {
         self.run(claim, batch, attempt)
     }
 }
 
-type Request<'a> = (&'a Incoming<PositionRequest>, PositionCommand);
+/// A message that can be decided, and as what.
+struct Request<'a> {
+    incoming: &'a Incoming<PositionMessage>,
+    message: &'a PositionMessage,
+    command: PositionCommand,
+}
+
+impl Request<'_> {
+    /// The message of `transfers` that led to it.
+    const fn origin(&self) -> Option<Place> {
+        match self.message.work {
+            PositionWork::Step(PositionStep { origin, .. }) => origin,
+            PositionWork::Admin(_) => None,
+        }
+    }
+}
 
 fn attempt(
     store: &mut Store,
     claim: &Claim,
-    batch: &Batch<'_, PositionRequest>,
+    batch: &Batch<'_, PositionMessage>,
     verdict: Option<&str>,
 ) -> Result<Step, Error> {
     let Store { client, statements, settings, watch, .. } = store;
@@ -55,10 +75,10 @@ fn attempt(
     watch.reached(Point::Loaded);
 
     let mut besides = Besides::default();
-    let requests = sort_out(&loaded, batch.messages, verdict, &mut besides);
-    let commands: Vec<PositionCommand> = requests.iter().map(|(_, command)| *command).collect();
+    let requests = sort_out(claim.source, &loaded, batch.messages, verdict, &mut besides);
+    let commands: Vec<PositionCommand> = requests.iter().map(|request| request.command).collect();
     let positioned = position(&loaded, now, settings.order, &commands);
-    tell(&loaded, &requests, &positioned.effects, &positioned.repeats, &mut besides);
+    tell(claim.source, &loaded, &requests, &positioned.effects, &mut besides);
     watch.reached(Point::Decided);
 
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
@@ -74,18 +94,18 @@ fn attempt(
     }))
 }
 
-fn load(loader: &mut Loader<'_, '_>, messages: &[Incoming<PositionRequest>]) -> Result<(), Error> {
+fn load(loader: &mut Loader<'_, '_>, messages: &[Incoming<PositionMessage>]) -> Result<(), Error> {
     let mut transfers: BTreeSet<TransferId> = BTreeSet::new();
     let mut accounts: BTreeSet<AccountId> = BTreeSet::new();
     let mut parties: BTreeSet<(ParticipantId, Currency)> = BTreeSet::new();
     let mut funds: BTreeSet<TransferId> = BTreeSet::new();
-    for request in messages.iter().filter_map(|incoming| incoming.message.as_ref().ok()) {
-        match request {
-            PositionRequest::Transfer(message) => {
-                transfers.insert(message.transfer);
+    for message in messages.iter().filter_map(|incoming| incoming.message.as_ref().ok()) {
+        match message.work {
+            PositionWork::Step(step) => {
+                transfers.insert(step.transfer);
                 accounts.insert(message.account);
             }
-            PositionRequest::Admin(admin) => match *admin {
+            PositionWork::Admin(admin) => match admin {
                 Admin::SetLimit { participant, currency, .. }
                 | Admin::InitialPositionAndLimits { participant, currency, .. } => {
                     parties.insert((participant, currency));
@@ -120,8 +140,9 @@ fn load(loader: &mut Loader<'_, '_>, messages: &[Incoming<PositionRequest>]) -> 
 
 /// What cannot be decided at all becomes a dead letter.
 fn sort_out<'a>(
+    source: Source,
     loaded: &Loaded,
-    messages: &'a [Incoming<PositionRequest>],
+    messages: &'a [Incoming<PositionMessage>],
     verdict: Option<&str>,
     besides: &mut Besides<'a>,
 ) -> Vec<Request<'a>> {
@@ -129,30 +150,26 @@ fn sort_out<'a>(
     for incoming in messages {
         let fate = match (&incoming.message, verdict) {
             (_, Some(verdict)) => Err(verdict.to_owned()),
-            (Err(reason), None) => Err(reason.clone()),
-            (Ok(request), None) => command_of(loaded, request),
+            (Err(poison), None) => Err(poison.to_string()),
+            (Ok(message), None) => command_of(loaded, message).map(|command| (message, command)),
         };
         match fate {
-            Ok(command) => requests.push((incoming, command)),
-            Err(reason) => besides.dead_letters.push(dead(incoming, reason)),
+            Ok((message, command)) => requests.push(Request { incoming, message, command }),
+            Err(reason) => besides.bury(incoming.dead(source, reason)),
         }
     }
     requests
 }
 
-fn dead(incoming: &Incoming<PositionRequest>, reason: String) -> DeadRow<'_> {
-    let Incoming { offset, trace, body, .. } = incoming;
-    DeadRow { offset: *offset, trace, reason, body }
-}
-
-fn command_of(loaded: &Loaded, request: &PositionRequest) -> Result<PositionCommand, String> {
-    match *request {
-        PositionRequest::Admin(Admin::CreateParticipant { .. } | Admin::SetParticipantActive { .. }) => {
+fn command_of(loaded: &Loaded, message: &PositionMessage) -> Result<PositionCommand, String> {
+    let account = message.account;
+    match message.work {
+        PositionWork::Admin(Admin::CreateParticipant { .. } | Admin::SetParticipantActive { .. }) => {
             Err("participants are made and changed at the node that is asked, not on the topic position"
                 .into())
         }
-        PositionRequest::Admin(admin) => Ok(PositionCommand::Admin(admin)),
-        PositionRequest::Transfer(PositionMessage { transfer, account, action, .. }) => {
+        PositionWork::Admin(admin) => Ok(PositionCommand::Admin(admin)),
+        PositionWork::Step(PositionStep { transfer, action, .. }) => {
             let row = loaded.transfer(transfer).ok_or_else(|| format!("there is no transfer {transfer}"))?;
             let expected = match action {
                 Action::Commit | Action::Reserve => row.payee_account,
@@ -175,63 +192,88 @@ fn command_of(loaded: &Loaded, request: &PositionRequest) -> Result<PositionComm
     }
 }
 
-/// Notifications, answers to the operator, stored answers to repeats, alarms and dead letters.
+/// Notifications, answers to the operator, alarms, dead letters, and stored answers to repeats: every message leads to at
+/// least one of these, with its trace.
 fn tell<'a>(
+    source: Source,
     loaded: &Loaded,
     requests: &[Request<'a>],
     effects: &Effects,
-    repeats: &[usize],
     besides: &mut Besides<'a>,
 ) {
-    let mut of_transfer: BTreeMap<(TransferNo, Action), usize> = BTreeMap::new();
-    for (index, (_, command)) in requests.iter().enumerate() {
-        if let PositionCommand::Transfer { transfer, action, .. } = command {
-            of_transfer.entry((*transfer, *action)).or_insert(index);
+    let mut told = vec![false; requests.len()];
+    let mut first = 0;
+    for step in effects.steps() {
+        let end = first + step.outcomes.len();
+        let movers = Movers::of(requests, first..end);
+        for notification in step.notifications {
+            let mut actions = caused_by(notification.kind, notification.to).iter();
+            let found = actions.find_map(|action| movers.of_transfer(notification.transfer, *action).next());
+            let index = found.expect("a message of the step caused it");
+            told[index] = true;
+            notify(loaded, &requests[index], notification, &effects.outcomes[index], besides);
         }
+        first = end;
     }
-    let row = |no: TransferNo| &loaded.transfers[&no];
-    for notification in &effects.notifications {
-        let actions = caused_by(notification.kind, notification.to);
-        let found = actions.iter().find_map(|action| of_transfer.get(&(notification.transfer, *action)));
-        let index = *found.expect("a message of the batch caused it");
-        let transfer = row(notification.transfer);
-        let to = match notification.to {
-            Party::Payer => transfer.payer,
-            Party::Payee => transfer.payee,
-        };
-        let outcome = &effects.outcomes[index];
-        let notice = notice(Told::Happened(notification.kind, notification.to), to, transfer, outcome);
-        besides.outgoing.push((&requests[index].0.trace, Outgoing::Notification(notice)));
-    }
-    let again = Told::Answer { asked: Asked::Position, repeat: true };
-    for index in repeats {
-        let (incoming, command) = &requests[*index];
-        let PositionCommand::Transfer { transfer, .. } = command else { continue };
-        let transfer = row(*transfer);
-        let notice = notice(again, transfer.payer, transfer, &effects.outcomes[*index]);
-        besides.outgoing.push((&incoming.trace, Outgoing::Notification(notice)));
-    }
-    for (index, (incoming, command)) in requests.iter().enumerate() {
-        if let PositionCommand::Admin(admin) = command {
-            let notice = operator_notice(admin, &effects.outcomes[index]);
-            besides.outgoing.push((&incoming.trace, Outgoing::Notification(notice)));
+    for (index, Request { message, .. }) in requests.iter().enumerate() {
+        if let PositionWork::Admin(admin) = &message.work {
+            let answer = Answer::of(&effects.outcomes[index], Asked::Admin, moved_funds(admin));
+            besides.send(&Notification { trace: message.trace, to: None, notice: Notice::Answer(answer) });
+            told[index] = true;
         }
     }
     for alarm in &effects.alarms {
-        let to = loaded.account(alarm.account).map_or(HUB, |account| account.participant);
-        let told = Told::Alarm { account: alarm.account, net_debit_cap: alarm.net_debit_cap };
-        let notice = Notice { told, to, value: alarm.value, ..nothing() };
-        besides.outgoing.push(("", Outgoing::Notification(notice)));
+        let to = loaded.account(alarm.account).map(|account| account.participant);
+        besides.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
     }
-    for letter in &effects.dead_letters {
-        let index = of_transfer[&(letter.transfer, letter.action)];
-        let reason = match letter.reason {
-            DeadLetterReason::UnknownAccount(account) => format!("there is no account {}", account.0),
-            DeadLetterReason::WrongState(state) => {
-                format!("2001: {} does not fit a transfer that is {state}", letter.action.name())
-            }
+    if !effects.dead_letters.is_empty() {
+        let movers = Movers::of(requests, 0..requests.len());
+        for letter in &effects.dead_letters {
+            let mut found = movers.of_transfer(letter.transfer, letter.action);
+            let index = found.find(|index| !told[*index]).expect("a message of the batch is the letter");
+            let reason = match letter.reason {
+                DeadLetterReason::UnknownAccount(account) => format!("there is no account {}", account.0),
+                DeadLetterReason::WrongState(state) => {
+                    format!("2001: {} does not fit a transfer that is {state}", letter.action.name())
+                }
+            };
+            besides.bury(requests[index].incoming.dead(source, reason));
+            told[index] = true;
+        }
+    }
+    // What is left was decided before, in an earlier batch or by its twin in this one.
+    for (index, request) in requests.iter().enumerate().filter(|(index, _)| !told[*index]) {
+        let PositionCommand::Transfer { transfer, .. } = request.command else { continue };
+        let transfer = &loaded.transfers[&transfer];
+        let answer = Answer {
+            repeat: true,
+            completion: completion(transfer),
+            origin: request.origin(),
+            ..Answer::of(&effects.outcomes[index], Asked::Position, Some(transfer.id))
         };
-        besides.dead_letters.push(dead(requests[index].0, reason));
+        let (trace, to) = (request.message.trace, Some(transfer.payer));
+        besides.send(&Notification { trace, to, notice: Notice::Answer(answer) });
+    }
+}
+
+/// Which message does what to which transfer, in order.
+struct Movers(Vec<(TransferNo, Action, usize)>);
+
+impl Movers {
+    fn of(requests: &[Request<'_>], range: Range<usize>) -> Movers {
+        let mover = |index: usize| match requests[index].command {
+            PositionCommand::Transfer { transfer, action, .. } => Some((transfer, action, index)),
+            PositionCommand::Admin(_) => None,
+        };
+        let mut movers: Vec<(TransferNo, Action, usize)> = range.filter_map(mover).collect();
+        movers.sort_unstable();
+        Movers(movers)
+    }
+
+    fn of_transfer(&self, transfer: TransferNo, action: Action) -> impl Iterator<Item = usize> {
+        let begin = self.0.partition_point(|(no, of, _)| (*no, *of) < (transfer, action));
+        let same = move |(no, of, _): &&(TransferNo, Action, usize)| (*no, *of) == (transfer, action);
+        self.0[begin..].iter().take_while(same).map(|(_, _, index)| *index)
     }
 }
 
@@ -247,49 +289,57 @@ const fn caused_by(kind: NotificationKind, to: Party) -> &'static [Action] {
     }
 }
 
-pub(crate) fn notice(told: Told, to: ParticipantId, transfer: &Transfer, outcome: &Outcome) -> Notice {
-    Notice {
-        told,
-        to,
-        transfer: Some(transfer.id),
-        state: outcome.state,
-        code: outcome.code,
-        reason: outcome.reason,
-        completion: transfer.completion().map(|completion| completion.kind),
-        subject: transfer.no.0,
-        value: outcome.value,
+/// A transfer moved, or its step was refused.
+fn notify(
+    loaded: &Loaded,
+    request: &Request<'_>,
+    notification: &effects::Notification,
+    outcome: &Outcome,
+    besides: &mut Besides<'_>,
+) {
+    let PositionCommand::Transfer { action, .. } = request.command else {
+        unreachable!("it moves a transfer")
+    };
+    let transfer = &loaded.transfers[&notification.transfer];
+    let completion = completion(transfer);
+    let mut tell = |party: Party| {
+        let notice = Notice::Transfer(TransferNotice {
+            transfer: transfer.id,
+            kind: notification.kind,
+            party,
+            action: Some(action),
+            state: outcome.state,
+            error: outcome.code.map(|code| (code, outcome.reason)),
+            completion,
+            subject: outcome.subject,
+            value: outcome.value,
+            origin: request.origin(),
+        });
+        let to = match party {
+            Party::Payer => transfer.payer,
+            Party::Payee => transfer.payee,
+        };
+        besides.send(&Notification { trace: request.message.trace, to: Some(to), notice });
+    };
+    tell(notification.to);
+    // The wrong preimage: the payee must hear of it too, or it believes that it was paid.
+    if notification.kind == NotificationKind::Aborted && completion != Some(CompletionKind::Abort) {
+        tell(Party::Payee);
     }
 }
 
-fn operator_notice(admin: &Admin, outcome: &Outcome) -> Notice {
-    let transfer = match *admin {
+/// The fulfil or abort that the transfer took.
+fn completion(transfer: &Transfer) -> Option<CompletionKind> {
+    transfer.completion().map(|completion| completion.kind)
+}
+
+/// The movement of funds that the operator's command is about.
+const fn moved_funds(admin: &Admin) -> Option<TransferId> {
+    match *admin {
         Admin::FundsIn { id, .. }
         | Admin::FundsOutReserve { id, .. }
         | Admin::FundsOutCommit { id, .. }
         | Admin::FundsOutAbort { id, .. } => Some(id),
         _ => None,
-    };
-    Notice {
-        told: Told::Answer { asked: Asked::Admin, repeat: false },
-        transfer,
-        code: outcome.code,
-        reason: outcome.reason,
-        subject: outcome.subject,
-        value: outcome.value,
-        ..nothing()
-    }
-}
-
-const fn nothing() -> Notice {
-    Notice {
-        told: Told::Answer { asked: Asked::Admin, repeat: false },
-        to: HUB,
-        transfer: None,
-        state: None,
-        code: None,
-        reason: None,
-        completion: None,
-        subject: 0,
-        value: holdfast_domain::money::Balance::ZERO,
     }
 }

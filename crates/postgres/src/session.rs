@@ -129,7 +129,7 @@ impl Store {
     /// # Errors
     /// If the database fails.
     pub fn claim(&mut self, source: &Source) -> Result<Claim, Error> {
-        crate::guard::claim(&mut self.client, source)
+        crate::guard::claim(&mut self.client, *source)
     }
 
     /// Stores a number that is fixed for life, such as the count of a topic's partitions, or compares it.
@@ -282,7 +282,7 @@ impl Statements {
                 "COPY transfer_timeout (transfer_no, shard, expiration_date) FROM STDIN (FORMAT binary)",
             )?,
             copy_outbox: prepare(
-                "COPY outbox (segment_id, outbox_no, topic, key, trace, body) FROM STDIN (FORMAT binary)",
+                "COPY outbox (segment_id, outbox_no, topic, key, body) FROM STDIN (FORMAT binary)",
             )?,
             copy_opaque: prepare("COPY transfer_opaque (transfer_no, part, body) FROM STDIN (FORMAT binary)")?,
             copy_dead_letters: prepare(

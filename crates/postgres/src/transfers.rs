@@ -3,20 +3,26 @@
 use std::collections::BTreeSet;
 
 use holdfast_domain::FrameInput;
+use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Command, FulfilAction};
 use holdfast_domain::effects::{Effects, Outcome};
 use holdfast_domain::hops::receive;
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
-use holdfast_domain::transfers::{Completion, CompletionKind, TransferState};
+use holdfast_domain::positions::{Action, Message};
+use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, TransferState};
 use holdfast_domain::view::View;
+use holdfast_messages::{
+    Answer, Asked, ErrorInformation, Notice, Notification, Place, PositionMessage, PositionWork,
+    Step as PositionStep, TransferCommand, TransferMessage,
+};
 
 use crate::batch::{Batch, Done, Step};
-use crate::guard::Guard;
+use crate::guard::{Guard, Source};
+use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::messages::{Asked, Incoming, Notice, Outgoing, PositionMessage, Told};
 use crate::session::{Point, Store};
-use crate::write::{Besides, DeadRow, Writer};
+use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
 
 impl Store {
@@ -25,7 +31,7 @@ impl Store {
     /// # Errors
     /// If the database fails; then nothing of the batch's last transaction has happened, or all of it (the stored offset
     /// tells).
-    pub fn transfers(&mut self, claim: &Claim, batch: &Batch<'_, Command>) -> Result<Step, Error> {
+    pub fn transfers(&mut self, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
         self.run(claim, batch, attempt)
     }
 }
@@ -33,7 +39,7 @@ impl Store {
 fn attempt(
     store: &mut Store,
     claim: &Claim,
-    batch: &Batch<'_, Command>,
+    batch: &Batch<'_, TransferMessage>,
     verdict: Option<&str>,
 ) -> Result<Step, Error> {
     store.reserve_numbers(batch.messages.len())?;
@@ -46,8 +52,8 @@ fn attempt(
     };
     watch.reached(Point::GuardLocked);
     let mut besides = Besides::default();
-    let readable = sort_out(batch.messages, verdict, &mut besides);
-    let commands: Vec<Command> = readable.iter().map(|(_, command)| (*command).clone()).collect();
+    let readable = sort_out(claim.source, batch.messages, verdict, &mut besides);
+    let commands: Vec<Command> = readable.iter().map(|(_, message)| message.command.clone().into()).collect();
 
     let mut loader = Loader::new(&mut tx, statements);
     load(&mut loader, &commands)?;
@@ -63,30 +69,31 @@ fn attempt(
         effects.transfers.iter().map(|row| usize::try_from(row.offset).expect("an index")).collect();
     for (row, index) in effects.transfers.iter_mut().zip(&indexes) {
         row.offset = readable[*index].0.offset;
-        if let Command::Prepare(prepare) = &readable[*index].1 {
+        if let TransferCommand::Prepare(prepare) = &readable[*index].1.command {
             besides.opaque.push((row.no, 0, &prepare.tail));
         }
     }
     let mut passed = vec![false; commands.len()];
     for (index, message) in &received.passed {
         passed[*index] = true;
-        let (incoming, command) = readable[*index];
+        let (incoming, TransferMessage { trace, command }) = readable[*index];
         match command {
-            Command::Fulfil(fulfil) => besides.opaque.push((message.transfer, 1, &fulfil.tail)),
-            Command::Abort(abort) => besides.opaque.push((message.transfer, 1, &abort.tail)),
-            _ => {}
+            TransferCommand::Fulfil(fulfil) => besides.opaque.push((message.transfer, 1, &fulfil.tail)),
+            TransferCommand::Abort(abort) => besides.opaque.push((message.transfer, 1, &abort.tail)),
+            TransferCommand::Prepare(..) | TransferCommand::Lookup(_) => {}
         }
-        let position = PositionMessage {
-            transfer: command.transfer().expect("it is about a transfer"),
-            account: message.account,
+        let work = PositionWork::Step(PositionStep {
             action: message.action,
+            transfer: command.transfer(),
             amount: message.amount,
-        };
-        besides.outgoing.push((&incoming.trace, Outgoing::Position(position)));
+            error: error_of(command, message),
+            origin: Some(claim.source.place(incoming.offset)),
+        });
+        besides.send(&PositionMessage { trace: *trace, account: message.account, work });
     }
-    for (index, (incoming, command)) in readable.iter().enumerate().filter(|(index, _)| !passed[*index]) {
-        let notice = answer(&loaded, effects, &indexes, index, command);
-        besides.outgoing.push((&incoming.trace, Outgoing::Notification(notice)));
+    for (index, (incoming, message)) in readable.iter().enumerate().filter(|(index, _)| !passed[*index]) {
+        let origin = claim.source.place(incoming.offset);
+        besides.send(&answer(&loaded, effects, &indexes, index, message, origin));
     }
     watch.reached(Point::Decided);
 
@@ -105,30 +112,45 @@ fn attempt(
     }))
 }
 
+type Readable<'a> = (&'a Incoming<TransferMessage>, &'a TransferMessage);
+
 /// Unreadable and foreign messages become dead letters; the others are decided.
 fn sort_out<'a>(
-    messages: &'a [Incoming<Command>],
+    source: Source,
+    messages: &'a [Incoming<TransferMessage>],
     verdict: Option<&str>,
     besides: &mut Besides<'a>,
-) -> Vec<(&'a Incoming<Command>, &'a Command)> {
+) -> Vec<Readable<'a>> {
     let mut readable = Vec::with_capacity(messages.len());
     for incoming in messages {
         let reason = match (&incoming.message, verdict) {
             (_, Some(verdict)) => verdict.to_owned(),
-            (Err(reason), None) => reason.clone(),
-            (Ok(command), None) if command.stands_alone() => {
-                "it is no command of the topic transfers: only prepares paid from a position, fulfils, aborts and lookups are"
+            (Err(poison), None) => poison.to_string(),
+            (Ok(TransferMessage { command: TransferCommand::Prepare(prepare), .. }), None)
+                if prepare.funding.is_some() =>
+            {
+                "tokens pay for it, and a cluster has none: only prepares paid from a position are taken"
                     .to_owned()
             }
-            (Ok(command), None) => {
-                readable.push((incoming, command));
+            (Ok(message), None) => {
+                readable.push((incoming, message));
                 continue;
             }
         };
-        let Incoming { offset, trace, body, .. } = incoming;
-        besides.dead_letters.push(DeadRow { offset: *offset, trace, reason, body });
+        besides.bury(incoming.dead(source, reason));
     }
     readable
+}
+
+/// The error that a release goes on with: the payee's own, or that its preimage was wrong.
+fn error_of(command: &TransferCommand, message: &Message) -> Option<ErrorInformation> {
+    match command {
+        TransferCommand::Abort(abort) => Code::of_payee(abort.code).map(|code| (code, None)),
+        TransferCommand::Fulfil(_) if message.action == Action::Abort => {
+            Some((ErrorCode::ValidationError.into(), Some(Reason::WrongFulfilment)))
+        }
+        _ => None,
+    }
 }
 
 fn load(loader: &mut Loader<'_, '_>, commands: &[Command]) -> Result<(), Error> {
@@ -155,26 +177,37 @@ fn load(loader: &mut Loader<'_, '_>, commands: &[Command]) -> Result<(), Error> 
     loader.accounts(&accounts)
 }
 
-/// What the sender of a command that went no further is told.
-fn answer(loaded: &Loaded, effects: &Effects, new: &[usize], index: usize, command: &Command) -> Notice {
-    let outcome: &Outcome = &effects.outcomes[index];
-    let (to, asked, completion) = match command {
-        Command::Prepare(prepare) => (prepare.source, Asked::Prepare, None),
-        Command::Fulfil(fulfil) => {
+/// Who sent it, what it asks for, and with which completion.
+fn asked(command: &TransferCommand) -> (ParticipantId, Asked, Option<Completion>) {
+    match command {
+        TransferCommand::Prepare(prepare) => (prepare.source, Asked::Prepare, None),
+        TransferCommand::Fulfil(fulfil) => {
             let (asked, kind) = match fulfil.action {
                 FulfilAction::Commit => (Asked::Commit, CompletionKind::Commit),
                 FulfilAction::Reserve => (Asked::Reserve, CompletionKind::Reserve),
             };
             (fulfil.source, asked, Some(Completion { kind, digest: fulfil.fulfilment }))
         }
-        Command::Abort(abort) => {
+        TransferCommand::Abort(abort) => {
             let completion = Completion { kind: CompletionKind::Abort, digest: abort.digest };
             (abort.source, Asked::Abort, Some(completion))
         }
-        Command::Lookup(lookup) => (lookup.source, Asked::Lookup, None),
-        _ => unreachable!("others are dead letters"),
-    };
-    let id = command.transfer().expect("it is about a transfer");
+        TransferCommand::Lookup(lookup) => (lookup.source, Asked::Lookup, None),
+    }
+}
+
+/// What the sender of a command that went no further is told.
+fn answer(
+    loaded: &Loaded,
+    effects: &Effects,
+    new: &[usize],
+    index: usize,
+    message: &TransferMessage,
+    origin: Place,
+) -> Notification {
+    let outcome: &Outcome = &effects.outcomes[index];
+    let (to, asked, completion) = asked(&message.command);
+    let id = message.command.transfer();
     // The batch itself may have brought the transfer, or its completion.
     let added = effects.transfers.iter().find(|row| row.id == id);
     let known = loaded.transfer(id).or(added);
@@ -183,20 +216,18 @@ fn answer(loaded: &Loaded, effects: &Effects, new: &[usize], index: usize, comma
         earlier.map(|taken| taken.completion).or_else(|| row.completion())
     });
     let first = new.binary_search(&index).is_ok();
+    // Without a state the sender has no business with the transfer, however much alike its command is.
     let repeat = !first
-        && known.is_some_and(|known| match command {
-            Command::Prepare(prepare) => known.hash == prepare.hash,
+        && outcome.state.is_some()
+        && known.is_some_and(|known| match &message.command {
+            TransferCommand::Prepare(prepare) => known.hash == prepare.hash,
             _ => completion.is_some() && taken == completion && known.payee == to,
         });
-    Notice {
-        told: Told::Answer { asked, repeat },
-        to,
-        transfer: Some(id),
-        state: outcome.state,
-        code: outcome.code,
-        reason: outcome.reason,
+    let answer = Answer {
+        repeat,
         completion: taken.map(|taken| taken.kind),
-        subject: outcome.subject,
-        value: outcome.value,
-    }
+        origin: Some(origin),
+        ..Answer::of(outcome, asked, Some(id))
+    };
+    Notification { trace: message.trace, to: Some(to), notice: Notice::Answer(answer) }
 }

@@ -7,6 +7,7 @@ use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::FundsState;
 use holdfast_domain::transfers::{Code, Proof, Transfer};
+use holdfast_messages::{DeadLetter, Message};
 use postgres::Transaction;
 
 use crate::Error;
@@ -14,26 +15,37 @@ use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
 use crate::copy::CopyRows;
 use crate::guard::{Guard, signed};
 use crate::loaded::Loaded;
-use crate::messages::Outgoing;
+use crate::outbox::Outgoing;
 use crate::session::{Point, Statements, Watch};
 use crate::types::{Decimal, Moment, Uuid};
 
 /// A message that nobody can process.
 pub(crate) struct DeadRow<'a> {
-    pub(crate) offset: u64,
-    pub(crate) trace: &'a str,
-    pub(crate) reason: String,
+    pub(crate) letter: DeadLetter,
+    /// All of its bytes; the letter has only their beginning.
     pub(crate) body: &'a [u8],
 }
 
 /// Everything that a batch writes besides its effects.
 #[derive(Default)]
 pub(crate) struct Besides<'a> {
-    /// What is to be sent, with its trace.
-    pub(crate) outgoing: Vec<(&'a str, Outgoing)>,
+    /// What is to be sent.
+    pub(crate) outgoing: Vec<Outgoing>,
     pub(crate) dead_letters: Vec<DeadRow<'a>>,
     /// Bytes to hand on: transfer, part, bytes.
     pub(crate) opaque: Vec<(TransferNo, i16, &'a [u8])>,
+}
+
+impl<'a> Besides<'a> {
+    pub(crate) fn send<M: Message>(&mut self, message: &M) {
+        self.outgoing.push(Outgoing::of(message));
+    }
+
+    /// A dead letter is kept here and told to whoever reads the topic.
+    pub(crate) fn bury(&mut self, dead: DeadRow<'a>) {
+        self.send(&dead.letter);
+        self.dead_letters.push(dead);
+    }
 }
 
 /// Writes within one transaction.
@@ -262,19 +274,20 @@ impl Writer<'_, '_> {
     fn dead_letters(&mut self, guard: &Guard, besides: &Besides<'_>) -> Result<(), Error> {
         let mut copy = CopyRows::new(6);
         for row in &besides.dead_letters {
-            copy.row().int(guard.segment_id).big(signed(row.offset));
+            copy.row().int(guard.segment_id).big(signed(row.letter.offset));
             // PostgreSQL's texts have no NUL, and what is dead must be storable.
-            copy.text(&row.trace.replace('\0', "\u{fffd}")).text(&row.reason.replace('\0', "\u{fffd}"));
+            copy.text(&row.letter.trace.to_string()).text(&row.letter.reason.replace('\0', "\u{fffd}"));
             copy.bytes(row.body).moment(Moment(self.now));
         }
         Ok(copy.send(self.tx, &self.statements.copy_dead_letters)?)
     }
 
     fn outbox(&mut self, guard: &mut Guard, besides: &Besides<'_>) -> Result<(), Error> {
-        let mut copy = CopyRows::new(6);
-        for (trace, message) in &besides.outgoing {
-            copy.row().int(guard.segment_id).big(guard.outbox_next).text(message.topic().name());
-            copy.text(&message.key()).text(trace).text(&message.to_json());
+        let mut copy = CopyRows::new(5);
+        for Outgoing { topic, key, value } in &besides.outgoing {
+            copy.row().int(guard.segment_id).big(guard.outbox_next).text(topic.name());
+            // JSON is text, and has its NULs escaped.
+            copy.text(key).bytes(value);
             guard.outbox_next += 1;
         }
         Ok(copy.send(self.tx, &self.statements.copy_outbox)?)

@@ -192,10 +192,14 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
     let (log, store) = match (given("log"), given("store")) {
         (Some(log), Some(store)) => (log, store),
         (None, None) => return Ok(None),
-        _ => bail!("log and store go together: a node of a cluster needs both, the embedded profile none of them"),
+        _ => bail!(
+            "log and store go together: a node of a cluster needs both, the embedded profile none of them"
+        ),
     };
     if !store.starts_with("postgres://") && !store.starts_with("postgresql://") {
-        bail!("store: it must be the address of a PostgreSQL, such as postgres://holdfast@127.0.0.1:5432/holdfast");
+        bail!(
+            "store: it must be the address of a PostgreSQL, such as postgres://holdfast@127.0.0.1:5432/holdfast"
+        );
     }
     let partitions = all.number("cluster.partitions");
     let topics = TopicSettings {
@@ -348,7 +352,11 @@ mod tests {
         assert!(read(&[]).unwrap().cluster.is_none());
         let servers = [("log", "kafka://a:9092,b:9092"), ("store", "postgres://h@c/d")];
         let node = read(&servers).unwrap().cluster.unwrap();
-        assert_eq!(node.topics, TopicSettings::default(), "the defaults are those of the room they belong to");
+        assert_eq!(
+            node.topics,
+            TopicSettings::default(),
+            "the defaults are those of the room they belong to"
+        );
         assert_eq!(node.roles.to_string(), "api,transfers,position,expiry,callbacks");
         assert_eq!(node.store.expiry_shards, StoreSettings::default().expiry_shards);
         assert!(read(&servers[..1]).unwrap_err().to_string().contains("go together"));

@@ -27,7 +27,9 @@ pub(crate) fn as_text(all: &InForce) -> String {
     let width = SETTINGS.iter().map(|setting| setting.key.len()).max().unwrap_or(0);
     let rows: Vec<(&str, String, String)> = all
         .iter()
-        .map(|(setting, value, origin)| (setting.key, without_password(value).to_string(), origin.to_string()))
+        .map(|(setting, value, origin)| {
+            (setting.key, without_password(value).to_string(), origin.to_string())
+        })
         .collect();
     let value_width = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or(0);
     rows.iter().fold(String::new(), |mut text, (key, value, origin)| {

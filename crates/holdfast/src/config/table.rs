@@ -178,7 +178,13 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         cluster::BATCH_MESSAGES as u64,
         "The most messages that a handler of a node takes into one transaction.",
     ),
-    number("cluster.shards", 1, 1_024, 8, "Into how many shards the expiry scan of a cluster is divided. Fixed for life."),
+    number(
+        "cluster.shards",
+        1,
+        1_024,
+        8,
+        "Into how many shards the expiry scan of a cluster is divided. Fixed for life.",
+    ),
     number(
         "clock.jump_max",
         1,

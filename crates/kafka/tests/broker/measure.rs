@@ -107,7 +107,7 @@ fn write_and_read_json() {
     use holdfast_domain::command::Prepare;
     use holdfast_domain::ids::{ParticipantId, TransferId};
     use holdfast_domain::money::Amount;
-    use holdfast_kafka::messages::{Digests, Message, TraceId, TransferCommand, TransferMessage};
+    use holdfast_messages::{Message, TraceId, TransferCommand, TransferMessage};
     const MESSAGES: u128 = 100_000;
     let prepare = |id| Prepare {
         source: ParticipantId(3),
@@ -125,7 +125,7 @@ fn write_and_read_json() {
     let messages: Vec<TransferMessage> = (0..MESSAGES)
         .map(|id| TransferMessage {
             trace: TraceId(id),
-            command: TransferCommand::Prepare(prepare(id).hashed(), Digests::default()),
+            command: TransferCommand::Prepare(prepare(id).hashed()),
         })
         .collect();
     let began = Instant::now();

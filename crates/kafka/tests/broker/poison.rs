@@ -5,7 +5,7 @@ use std::time::Instant;
 use holdfast_domain::command::Lookup;
 use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_kafka::Topic;
-use holdfast_kafka::messages::{DeadLetter, Message, TraceId, TransferCommand, TransferMessage};
+use holdfast_messages::{DeadLetter, Message, Place, TraceId, TransferCommand, TransferMessage};
 
 use crate::support::{Cluster, Member, shortly, soon};
 
@@ -48,7 +48,8 @@ fn poison_is_skipped_to_the_dead_letters() {
                 Ok(message) => taken.push(message),
                 Err(poison) => {
                     let topic = cluster.topics.name(Topic::Transfers);
-                    dead.push(DeadLetter::of(topic, record, poison.to_string()));
+                    let place = Place { partition: record.partition, offset: record.offset };
+                    dead.push(DeadLetter::of(topic, place, &record.key, &record.value, poison.to_string()));
                 }
             }
         }

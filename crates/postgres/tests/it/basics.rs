@@ -4,7 +4,8 @@ use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::Admin;
 use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::money::Amount;
-use holdfast_postgres::{Error, Settings, Store, Told};
+use holdfast_messages::{Answer, Notice};
+use holdfast_postgres::{Error, Settings, Store};
 
 use crate::world::*;
 
@@ -44,8 +45,7 @@ fn a_cap_of_ten_takes_two_of_three_fives() {
     let states: Vec<String> = world.states().into_values().collect();
     assert_eq!(states, ["RESERVED", "RESERVED", "ABORTED_REJECTED"]);
     assert_eq!(world.value(account), 10);
-    let refused = cluster.notifications.iter().find(|(trace, _)| trace == "c2").unwrap();
-    assert_eq!(refused.1.code, Some(ErrorCode::PayerLimitError.into()));
+    assert_eq!(cluster.answered(asked(2)).code, Some(ErrorCode::PayerLimitError.into()));
     assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 2);
 
     cluster.ask(&[fulfil(1, payee.0), abort(2, payee.0)]);
@@ -53,7 +53,7 @@ fn a_cap_of_ten_takes_two_of_three_fives() {
     assert_eq!(world.state(TransferId(2)), "ABORTED_ERROR");
     assert_eq!((world.value(account), world.value(payee_account)), (5, -5));
     assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
-    let alarm = cluster.notifications.iter().any(|(_, notice)| matches!(notice.told, Told::Alarm { .. }));
+    let alarm = cluster.notifications.iter().any(|told| matches!(told.notice, Notice::Alarm(_)));
     assert!(alarm, "the cap's alarm percentage was passed");
     world.verify();
 }
@@ -75,12 +75,9 @@ fn limits_and_funds_change_on_the_accounts_key() {
     cluster.ask(&[prepare(1, payer.0, payee.0, 40, FAR)]);
     // 100 held, 40 in use: 61 are too much, 60 go.
     cluster.operate(account, out(900, 61));
-    assert_eq!(
-        cluster.notifications.last().unwrap().1.code,
-        Some(ErrorCode::PayerInsufficientLiquidity.into())
-    );
+    assert_eq!(cluster.last().code, Some(ErrorCode::PayerInsufficientLiquidity.into()));
     cluster.operate(account, out(901, 60));
-    assert_eq!(cluster.notifications.last().unwrap().1.code, None);
+    assert_eq!(cluster.last().code, None);
     assert_eq!(world.value(settlement), -40);
     cluster.operate(account, Admin::FundsOutAbort { id: TransferId(901), account: settlement });
     assert_eq!(world.value(settlement), -100);
@@ -93,7 +90,7 @@ fn limits_and_funds_change_on_the_accounts_key() {
         AccountId(3),
         Admin::FundsIn { id: TransferId(902), account: AccountId(4), currency: usd(), amount: amount(10) },
     );
-    assert_eq!(cluster.notifications.last().unwrap().1.code, Some(ErrorCode::ModifiedRequest.into()));
+    assert_eq!(cluster.last().code, Some(ErrorCode::ModifiedRequest.into()));
 
     let limit = |units| Admin::SetLimit {
         participant: payer,
@@ -141,8 +138,12 @@ fn repeats_get_the_stored_answer_and_modified_ones_3106() {
     let answers: Vec<_> = cluster
         .notifications
         .iter()
-        .map(|(_, notice)| (notice.told, notice.state.unwrap().name(), notice.code.map(|code| code.number())))
-        .map(|(told, state, code)| (matches!(told, Told::Answer { repeat: true, .. }), state, code))
+        .map(|told| match told.notice {
+            Notice::Answer(Answer { repeat, state, error, .. }) => {
+                (repeat, state.unwrap().name(), error.map(|(code, _)| code.number()))
+            }
+            _ => panic!("{told:?}"),
+        })
         .collect();
     let committed = "COMMITTED";
     assert_eq!(

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use holdfast_domain::command::Command;
 use holdfast_domain::ids::TransferId;
-use holdfast_postgres::{Batch, Claim, Error, Incoming, Point, PositionRequest, Source, Step, Store};
+use holdfast_messages::{PositionMessage, Topic, TransferMessage};
+use holdfast_postgres::{Batch, Claim, Error, Incoming, Point, Source, Step, Store};
 
 use crate::world::*;
 
 /// Two participants, and three prepares that wait in the topic `transfers`.
-fn prepared(world: &World) -> (Cluster, Vec<Incoming<Command>>) {
+fn prepared(world: &World) -> (Cluster, Vec<Incoming<TransferMessage>>) {
     let mut cluster = Cluster::new(world, 1);
     let (payer, _) = cluster.participant("payer", 1_000, 10);
     let (payee, _) = cluster.participant("payee", 0, 10);
@@ -55,7 +56,7 @@ fn the_transfers_step_dies_at_every_point() {
 
         // Whoever takes over goes on where the stored offset says.
         let mut heir = world.store();
-        let claim = heir.claim(&Source::consumer("transfers", 0)).unwrap();
+        let claim = heir.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
         let left = &messages[usize::try_from(claim.offset).unwrap()..];
         let step = heir.transfers(&claim, &Batch::new(claim.offset, left)).unwrap();
         assert_eq!(done(step).messages, left.len());
@@ -73,7 +74,7 @@ fn the_position_step_dies_at_every_point() {
         done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages)).unwrap());
         cluster.relay();
         let queue = &cluster.positions[0];
-        let waiting: Vec<Incoming<PositionRequest>> =
+        let waiting: Vec<Incoming<PositionMessage>> =
             queue.log[usize::try_from(queue.at).unwrap()..].to_vec();
         assert_eq!(waiting.len(), 3);
         let batch = Batch::new(queue.at, &waiting);
@@ -86,7 +87,7 @@ fn the_position_step_dies_at_every_point() {
         assert_eq!(stored, if at == Point::Committed { batch.next } else { batch.from }, "{at:?}");
 
         let mut heir = world.store();
-        let claim = heir.claim(&Source::consumer("position", 0)).unwrap();
+        let claim = heir.claim(&Source::consumer(Topic::Position, 0)).unwrap();
         let done_before = usize::try_from(claim.offset - batch.from).unwrap();
         heir.positions(&claim, &Batch::new(claim.offset, &waiting[done_before..])).unwrap();
         assert_eq!(world.value(payer), 10, "{at:?}");
@@ -156,16 +157,17 @@ fn a_zombie_writes_nothing() {
     cluster.ask(&[prepare(100, 1, 2, 1, FAR)]);
     let mut heir = world.store();
     let zombie = cluster.transfers.claim;
-    let claim = heir.claim(&Source::consumer("transfers", 0)).unwrap();
+    let claim = heir.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
     assert_eq!((claim.epoch, claim.offset), (zombie.epoch + 1, 1));
     for shard in 0..8 {
         heir.claim(&Source::timeout(shard)).unwrap();
     }
     let position = cluster.positions[0].claim;
-    heir.claim(&Source::consumer("position", 0)).unwrap();
+    heir.claim(&Source::consumer(Topic::Position, 0)).unwrap();
     world.set_clock(FAR + 1);
     let before = world.picture();
-    let messages: Vec<_> = all(1, &messages.iter().map(|m| m.message.clone().unwrap()).collect::<Vec<_>>());
+    let later = |old: &Incoming<TransferMessage>| Incoming { offset: old.offset + 1, ..old.clone() };
+    let messages: Vec<_> = messages.iter().map(later).collect();
     assert_eq!(cluster.store.transfers(&zombie, &Batch::new(1, &messages)).unwrap(), Step::Fenced);
     let at = cluster.positions[0].at;
     assert_eq!(cluster.store.positions(&position, &Batch::new(at, &[])).unwrap(), Step::Fenced);
@@ -189,7 +191,8 @@ fn a_claim_waits_for_the_owners_transaction() {
         if point == Point::Decided {
             let mut store = world_in.store();
             let backend = store.backend().unwrap();
-            let thread = std::thread::spawn(move || store.claim(&Source::consumer("transfers", 0)).unwrap());
+            let thread =
+                std::thread::spawn(move || store.claim(&Source::consumer(Topic::Transfers, 0)).unwrap());
             world_in.await_blocked(backend);
             *heir_in.lock().unwrap() = Some(thread);
         }
@@ -212,8 +215,9 @@ fn the_outbox_restarts_at_the_first_unsent_row() {
     assert_eq!(numbers(&mut cluster.store, &claim), [0, 1, 2]);
     assert!(cluster.store.mark_sent(&claim, 2).unwrap());
     let mut heir = world.store();
-    let claim = heir.claim(&Source::consumer("transfers", 0)).unwrap();
+    let claim = heir.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
     assert_eq!(numbers(&mut heir, &claim), [2]);
+    assert_eq!(numbers(&mut cluster.store, &cluster.transfers.claim), [0; 0], "the claim was lost");
     assert!(!heir.mark_sent(&claim, 9).unwrap(), "what was never written cannot have been sent");
     let more = all(3, &[prepare(9, 1, 2, 1, FAR)]);
     done(heir.transfers(&claim, &Batch::new(3, &more)).unwrap());

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use holdfast_domain::command::Command;
 use holdfast_domain::transfers::TransferState;
-use holdfast_postgres::{Batch, Claim, Incoming, Outgoing, PositionRequest, Source, Store};
+use holdfast_messages::{PositionMessage, Topic};
+use holdfast_postgres::{Batch, Claim, Incoming, Source, Store};
 
 use crate::world::*;
 
@@ -15,26 +16,25 @@ const PARTIES: u32 = 4;
 const CHUNK: u128 = 40;
 const CHUNKS: u128 = 20;
 
-type Topic = Mutex<Vec<Incoming<PositionRequest>>>;
+type Log = Mutex<Vec<Incoming<PositionMessage>>>;
 
 /// Sends what a source has to send; notifications are not of interest here.
-fn relay(store: &mut Store, claim: &Claim, topics: &[Topic]) {
+fn relay(store: &mut Store, claim: &Claim, topics: &[Log]) {
     let rows = store.unsent(claim, 10_000).unwrap();
     let Some(last) = rows.last() else { return };
-    for row in &rows {
-        if let Outgoing::Position(message) = row.message {
-            let mut log = topics[message.account.0 as usize / 2 % topics.len()].lock().unwrap();
-            let offset = log.len() as u64;
-            log.push(incoming(offset, row.trace.clone(), PositionRequest::Transfer(message)));
-        }
+    for row in rows.iter().filter(|row| row.topic == Topic::Position) {
+        let account: usize = row.key.parse().unwrap();
+        let mut log = topics[account / 2 % topics.len()].lock().unwrap();
+        let offset = log.len() as u64;
+        log.push(Incoming::read(offset, row.key.clone().into_bytes(), row.value.clone()));
     }
     assert!(store.mark_sent(claim, last.number + 1).unwrap());
 }
 
-fn transfers(mut store: Store, partition: i32, now: i64, topics: &[Topic]) {
-    let claim = store.claim(&Source::consumer("transfers", partition)).unwrap();
+fn transfers(mut store: Store, partition: u32, now: i64, topics: &[Log]) {
+    let claim = store.claim(&Source::consumer(Topic::Transfers, partition)).unwrap();
     let mut at = claim.offset;
-    let id = |chunk: u128, n: u128| (chunk * CHUNK + n) * 2 + u128::try_from(partition).unwrap() + 1;
+    let id = |chunk: u128, n: u128| (chunk * CHUNK + n) * 2 + u128::from(partition) + 1;
     let payer = |id: u128| u32::try_from(id).unwrap() % PARTIES + 1;
     let payee = |id: u128| (u32::try_from(id).unwrap() / 3 % (PARTIES - 1) + payer(id)) % PARTIES + 1;
     let mut step = |commands: Vec<Command>| {
@@ -67,7 +67,7 @@ fn positions(
     claim: Claim,
     mut at: u64,
     partition: usize,
-    topics: &[Topic],
+    topics: &[Log],
     stop: &AtomicBool,
 ) {
     loop {
@@ -98,7 +98,7 @@ fn many_nodes_at_once() {
         cluster.participant(&format!("party{party}"), 100_000, 150);
     }
     let now = world.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint");
-    let topics: Vec<Topic> = cluster.positions.iter().map(|queue| Mutex::new(queue.log.clone())).collect();
+    let topics: Vec<Log> = cluster.positions.iter().map(|queue| Mutex::new(queue.log.clone())).collect();
     let stop = AtomicBool::new(false);
     let shards = cluster.shards.clone();
     std::thread::scope(|scope| {

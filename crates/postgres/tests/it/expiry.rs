@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use holdfast_domain::command::Command;
 use holdfast_domain::ids::{Millis, TransferId};
-use holdfast_postgres::{Batch, Point, Source, Step, Told};
+use holdfast_messages::{Notice, Topic, TraceId};
+use holdfast_postgres::{Batch, Point, Source, Step};
 
 use crate::world::*;
 
@@ -49,10 +50,14 @@ fn holds_that_ran_out_end_once() {
     let told: Vec<_> = cluster
         .notifications
         .iter()
-        .filter(|(_, notice)| notice.transfer == Some(TransferId(41)))
-        .map(|(_, notice)| (matches!(notice.told, Told::Happened(..)), notice.code.unwrap().number()))
+        .filter_map(|told| match told.notice {
+            Notice::Transfer(notice) if notice.transfer == TransferId(41) => {
+                Some((told.trace, notice.error.unwrap().0.number()))
+            }
+            _ => None,
+        })
         .collect();
-    assert!(told.contains(&(true, 3303)) && told.contains(&(true, 2001)), "{told:?}");
+    assert_eq!(told, [(TraceId::NOBODY, 3303), (lying_at(40), 2001)]);
     world.verify();
 }
 
@@ -65,7 +70,7 @@ fn a_late_commit_is_not_skipped() {
     let (payee, _) = cluster.participant("payee", 0, 10);
     world.set_clock(NOW);
     let mut slow = world.store();
-    let claim = slow.claim(&Source::consumer("transfers", 7)).unwrap();
+    let claim = slow.claim(&Source::consumer(Topic::Transfers, 7)).unwrap();
     let (written, is_written) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     slow.watch(move |point| {

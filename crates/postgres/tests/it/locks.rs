@@ -1,8 +1,8 @@
 //! Lock, then load: what others commit while a step waits for its locks, the step sees.
 
-use holdfast_domain::command::Command;
 use holdfast_domain::ids::{AccountId, TransferId};
-use holdfast_postgres::{Batch, Incoming, PositionRequest, Step, Store};
+use holdfast_messages::PositionMessage;
+use holdfast_postgres::{Batch, Incoming, Step, Store};
 use postgres::Client;
 
 use crate::world::*;
@@ -24,11 +24,11 @@ fn blocked_by<T: Send + 'static>(
 }
 
 /// A prepare of 5 at a cap of 10 that waits for the position step.
-fn waiting(world: &World) -> (Cluster, Vec<Incoming<PositionRequest>>) {
+fn waiting(world: &World) -> (Cluster, Vec<Incoming<PositionMessage>>) {
     let mut cluster = Cluster::new(world, 1);
     let (payer, _) = cluster.participant("payer", 1_000, 10);
     let (payee, _) = cluster.participant("payee", 0, 10);
-    let messages: Vec<Incoming<Command>> = all(0, &[prepare(1, payer.0, payee.0, 5, FAR)]);
+    let messages = all(0, &[prepare(1, payer.0, payee.0, 5, FAR)]);
     done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages)).unwrap());
     cluster.relay();
     let queue = &cluster.positions[0];
@@ -111,7 +111,7 @@ fn the_clock_is_read_after_the_locks() {
         done(store.transfers(&claim, &Batch::new(1, &messages)).unwrap())
     });
     cluster.relay();
-    assert_eq!(cluster.notifications.last().unwrap().1.code.unwrap().number(), 3303);
+    assert_eq!(cluster.last().code.unwrap().number(), 3303);
     assert_eq!(world.state(TransferId(1)), "RESERVED");
 }
 

@@ -1,11 +1,12 @@
 //! A bad message becomes a dead letter with its reason, and stops nothing else.
 
-use holdfast_domain::command::{Admin, Command};
+use holdfast_domain::command::{Admin, Command, Funding};
 use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::Action;
-use holdfast_postgres::{Batch, Incoming, PositionMessage, PositionRequest};
+use holdfast_messages::{DeadLetter, PositionMessage, PositionWork, Step};
+use holdfast_postgres::{Batch, Incoming};
 
 use crate::world::*;
 
@@ -22,9 +23,9 @@ fn what_the_database_refuses_is_found_by_halving() {
     cluster.participant("payee", 0, 10);
     let commands: Vec<Command> = (1..=9).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
     let mut messages = all(0, &commands);
-    // PostgreSQL's texts have no NUL, and the trace of a message is a text in the outbox.
-    messages[4].trace = "nul\0".into();
-    messages[7].message = Err("not JSON".into());
+    // A rule of the database that no message can know of.
+    world.sql().batch_execute("ALTER TABLE transfer ADD CHECK (transfer_id::text NOT LIKE '%5')").unwrap();
+    messages[7] = Incoming::read(7, b"k\0".to_vec(), b"\xff\0".to_vec());
     let step = done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages)).unwrap());
     assert_eq!((step.messages, step.dead_letters), (9, 2));
     assert!(step.transactions > 1);
@@ -32,8 +33,19 @@ fn what_the_database_refuses_is_found_by_halving() {
     let letters = dead_letters(&world);
     assert_eq!(letters[0].0, 4);
     assert!(letters[0].1.starts_with("PostgreSQL refuses it"), "{}", letters[0].1);
-    assert_eq!(letters[1], (7, "not JSON".into()));
+    assert!(letters[1].0 == 7 && letters[1].1.starts_with("not a message of this topic"), "{letters:?}");
     cluster.relay();
+    // The topic is told the same as the table.
+    let told: Vec<_> = cluster.dead_letters.iter().map(|told| (told.offset, told.reason.clone())).collect();
+    let stored: Vec<_> = letters.iter().map(|(at, why)| (u64::try_from(*at).unwrap(), why.clone())).collect();
+    assert_eq!(told, stored);
+    let DeadLetter { trace, topic, partition, key, value, .. } = &cluster.dead_letters[0];
+    assert_eq!((*trace, topic.as_str(), *partition), (lying_at(4), "transfers", 0));
+    assert_eq!((key, value), (&messages[4].key, &messages[4].body));
+    assert_eq!(
+        (&cluster.dead_letters[1].key[..], &cluster.dead_letters[1].value[..]),
+        (&b"k\0"[..], &b"\xff\0"[..])
+    );
     cluster.drain_positions();
     assert_eq!(world.value(AccountId(1)), 7);
     world.verify();
@@ -44,10 +56,16 @@ fn a_foreign_command_is_a_dead_letter() {
     let Some(world) = World::new() else { return };
     let mut cluster = Cluster::new(&world, 1);
     let create = Admin::CreateParticipant { name: Name::new("late").unwrap(), currency: usd() };
-    let messages = all(0, &[Command::Admin(create)]);
+    let Command::Prepare(mut funded) = prepare(1, 1, 2, 1, FAR) else { panic!() };
+    funded.funding = Some(Box::new(Funding::new(funded.id, "alice".into(), "bob".into(), Vec::new())));
+    let messages = all(0, &[Command::Prepare(funded)]);
+    assert!(messages[0].message.is_ok());
     let step = done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages)).unwrap());
     assert_eq!(step.dead_letters, 1);
-    let messages = all(0, &[PositionRequest::Admin(create)]);
+    let foreign =
+        PositionMessage { trace: lying_at(0), account: AccountId(1), work: PositionWork::Admin(create) };
+    let messages =
+        [Incoming { offset: 0, key: b"1".to_vec(), body: b"its bytes".to_vec(), message: Ok(foreign) }];
     let step = done(cluster.store.positions(&cluster.positions[0].claim, &Batch::new(0, &messages)).unwrap());
     assert_eq!(step.dead_letters, 1);
 }
@@ -61,25 +79,29 @@ fn unknown_and_misplaced_position_messages_stop_nothing_else() {
     let commands: Vec<Command> = (1..=3).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
     done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &all(0, &commands))).unwrap());
     let message = |id, account, action| {
-        let (transfer, account) = (TransferId(id), AccountId(account));
-        PositionRequest::Transfer(PositionMessage { transfer, account, action, amount: Amount::ZERO })
+        let (transfer, amount) = (TransferId(id), Amount::ZERO);
+        let work = PositionWork::Step(Step { action, transfer, amount, error: None, origin: None });
+        (AccountId(account), work)
     };
     let from = cluster.positions[0].at;
-    let messages: Vec<Incoming<PositionRequest>> = all(
-        from,
-        &[
-            message(1, 99, Action::Prepare),
-            message(1, 1, Action::Prepare),
-            message(77, 1, Action::Prepare),
-            message(2, 99, Action::Prepare),
-            message(2, 3, Action::Prepare),
-            message(3, 1, Action::Abort),
-            message(3, 1, Action::TimeoutReserved),
-            message(3, 3, Action::Commit),
-            message(3, 1, Action::Prepare),
-            message(1, u32::MAX, Action::Prepare),
-        ],
-    );
+    let works = [
+        message(1, 99, Action::Prepare),
+        message(1, 1, Action::Prepare),
+        message(77, 1, Action::Prepare),
+        message(2, 99, Action::Prepare),
+        message(2, 3, Action::Prepare),
+        message(3, 1, Action::Abort),
+        message(3, 1, Action::TimeoutReserved),
+        message(3, 3, Action::Commit),
+        message(3, 1, Action::Prepare),
+        message(1, u32::MAX, Action::Prepare),
+    ];
+    let messages: Vec<Incoming<PositionMessage>> = (from..)
+        .zip(works)
+        .map(|(offset, (account, work))| {
+            incoming(offset, &PositionMessage { trace: lying_at(offset), account, work })
+        })
+        .collect();
     let step =
         done(cluster.store.positions(&cluster.positions[0].claim, &Batch::new(from, &messages)).unwrap());
     assert_eq!(step.transactions, 1);
@@ -105,8 +127,7 @@ fn unknown_and_misplaced_position_messages_stop_nothing_else() {
     assert_eq!(world.state(TransferId(3)), "RESERVED");
     // The commit that came too early is told to the payee: 2001 and no state row.
     cluster.relay();
-    let refused = cluster.notifications.iter().find(|(trace, _)| *trace == format!("t{}", from + 7)).unwrap();
-    assert_eq!(refused.1.code.unwrap().number(), 2001);
+    assert_eq!(cluster.answered(lying_at(from + 7)).code.unwrap().number(), 2001);
     assert_eq!(world.value(AccountId(1)), 2);
     world.verify();
 }

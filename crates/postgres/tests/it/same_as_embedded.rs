@@ -1,15 +1,17 @@
 //! The cluster's hops, one after the other, lead where the embedded profile's one frame leads: same answers, same states,
 //! same positions. Also if every message comes twice.
 
+use holdfast_domain::callbacks::{CallbackMessage, NO_TRANSFER, alarms, callbacks};
 use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup};
 use holdfast_domain::effects::Outcome;
-use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId};
+use holdfast_domain::ids::{AccountId, HUB, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::transfers::{Code, TransferState};
 use holdfast_domain::view::View;
 use holdfast_domain::{FrameInput, decide};
+use holdfast_messages::Message;
 use holdfast_store::{MemoryStore, Store as _};
 use proptest::prelude::*;
 
@@ -118,7 +120,12 @@ struct Twins {
     embedded: MemoryStore,
     now: Millis,
     prepares: std::collections::BTreeMap<TransferId, Command>,
+    /// The callbacks of the embedded profile since the last comparison.
+    calls: Vec<Call>,
 }
+
+/// Who is called about which transfer with what.
+type Call = (ParticipantId, TransferId, CallbackMessage);
 
 /// What is compared of an answer. Where an expiry ended several holds, their order is not the same in both.
 type Answer = (Option<TransferState>, Option<Code>, Option<u8>, Option<Balance>);
@@ -133,8 +140,14 @@ impl Twins {
         let world = World::new()?;
         let cluster = Cluster::new(&world, 2);
         world.set_clock(START);
-        let mut twins =
-            Twins { world, cluster, embedded: MemoryStore::new(1), now: START, prepares: Default::default() };
+        let mut twins = Twins {
+            world,
+            cluster,
+            embedded: MemoryStore::new(1),
+            now: START,
+            prepares: Default::default(),
+            calls: Vec::new(),
+        };
         for (number, name) in (1_u32..).zip(["first", "second", "third"]) {
             let (participant, account) = twins.cluster.participant(name, 100, 60);
             assert_eq!(participant, ParticipantId(number));
@@ -144,6 +157,7 @@ impl Twins {
                 twins.embedded(&[Command::Admin(admin)]);
             }
         }
+        twins.compare_callbacks();
         twins.cluster.duplicate = duplicate;
         Some(twins)
     }
@@ -153,6 +167,9 @@ impl Twins {
         let frame = FrameInput { base_offset: 0, time: self.now, order: PrepareOrder::Arrival, commands };
         let effects = decide(&self.embedded, &frame);
         self.embedded.apply(&effects, self.now);
+        let calls = callbacks(commands, &effects, &self.embedded);
+        let calls = calls.into_iter().chain(alarms(commands, &effects, &self.embedded));
+        self.calls.extend(calls.map(|call| (call.to, call.transfer, call.message)));
         effects.outcomes
     }
 
@@ -199,12 +216,13 @@ impl Twins {
         let outcomes = self.embedded(&commands);
         self.cluster.ask(&commands);
         for (at, (command, outcome)) in commands.iter().zip(outcomes).enumerate() {
-            let trace = format!("c{}", first + at);
+            let trace = asked(first + at);
             let expected =
                 answer(outcome.state, outcome.code, outcome.reason.map(|reason| reason as u8), outcome.value);
-            let told = self.cluster.notifications.iter().filter(|(of, _)| *of == trace);
+            let told = self.cluster.notifications.iter().filter(|told| told.trace == trace);
             let answers: Vec<Answer> = told
-                .map(|(_, n)| answer(n.state, n.code, n.reason.map(|reason| reason as u8), n.value))
+                .filter_map(|told| told.notice.outcome())
+                .map(|n| answer(n.state, n.code, n.reason.map(|reason| reason as u8), n.value))
                 .collect();
             assert!(answers.contains(&expected), "{command:?}\nembedded {expected:?}\ncluster {answers:?}");
             // A repeat that meets the first one half-way is told so, and a repeated refusal shows the position of its own
@@ -272,9 +290,9 @@ impl Twins {
             assert_eq!(self.cluster.store.participant(&admin).unwrap(), expected);
             return;
         }
-        self.cluster.notifications.clear();
         self.cluster.operate(account(of), admin);
-        let (_, told) = self.cluster.notifications.first().expect("the operator is answered");
+        let told = self.cluster.notifications.first().and_then(|told| told.notice.outcome());
+        let told = told.expect("the operator is answered");
         assert_eq!(
             (told.code, told.subject, told.value),
             (expected.code, expected.subject, expected.value),
@@ -287,6 +305,34 @@ impl Twins {
         self.world.set_clock(self.now);
         let outcome = self.embedded(&[Command::Expire(Expire { holds_max: 10_000 })]).remove(0);
         assert_eq!(self.cluster.expire() as u64, outcome.subject);
+    }
+
+    /// The cluster's notifications become the callbacks of the embedded profile. Those of messages that come twice do too,
+    /// and more often.
+    fn compare_callbacks(&mut self) {
+        let told = std::mem::take(&mut self.cluster.notifications);
+        let of_cluster = told.iter().flat_map(|told| {
+            let to = told.to.unwrap_or(HUB);
+            let transfer = if told.key().contains('-') { told.key().parse().unwrap() } else { NO_TRANSFER };
+            told.callbacks().into_iter().map(move |message| (to, transfer, message))
+        });
+        // Only the embedded profile asks whether somebody is a participant; a cluster's node does when it calls.
+        let mut of_cluster: Vec<String> = of_cluster
+            .filter(|(to, ..)| self.embedded.participant(*to).is_some())
+            .map(|call| format!("{call:?}"))
+            .collect();
+        let mut expected: Vec<String> =
+            std::mem::take(&mut self.calls).iter().map(|call| format!("{call:?}")).collect();
+        of_cluster.sort();
+        expected.sort();
+        if self.cluster.duplicate {
+            of_cluster.dedup();
+            expected.dedup();
+            let missing: Vec<&String> = expected.iter().filter(|call| !of_cluster.contains(call)).collect();
+            assert!(missing.is_empty(), "{missing:?} are missing in {of_cluster:?}");
+        } else {
+            assert_eq!(of_cluster, expected);
+        }
     }
 
     fn compare(&self) {
@@ -321,6 +367,7 @@ fn run(events: &[Event], duplicate: bool) {
             Event::Operate(operation) => twins.operate(operation),
             Event::Expire { later } => twins.expire(*later),
         }
+        twins.compare_callbacks();
     }
     twins.compare();
     assert_eq!(twins.world.count("SELECT count(*) FROM dead_letter"), 0);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_domain::command::Command;
-use holdfast_postgres::{Batch, Incoming, Point};
+use holdfast_postgres::{Batch, Point};
 
 use crate::world::*;
 
@@ -60,7 +60,7 @@ fn speed() {
                 })
                 .collect();
             let from = cluster.transfers.at;
-            let messages: Vec<Incoming<Command>> = all(from, &commands);
+            let messages = all(from, &commands);
             *phase_now.lock().unwrap() = ["1 prepare", "1 fulfil"][phase];
             let before = ticks(backend);
             let begun = Instant::now();

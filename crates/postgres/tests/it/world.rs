@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
-use holdfast_postgres::{
-    Batch, Claim, Done, Incoming, Notice, Outgoing, PositionMessage, PositionRequest, Settings, Source, Step,
-    Store,
+use holdfast_messages::{
+    DeadLetter, Message, Notification, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage,
 };
+use holdfast_postgres::{Batch, Claim, Done, Incoming, OutboxRow, Settings, Source, Step, Store};
 use postgres::{Client, NoTls};
 
 /// A database of its own; gone when dropped.
@@ -191,14 +192,39 @@ pub fn abort(id: u128, payee: u32) -> Command {
     Command::Abort(Abort::new(ParticipantId(payee), TransferId(id), 5001, Vec::new()))
 }
 
-pub fn incoming<M>(offset: u64, trace: String, message: M) -> Incoming<M> {
-    Incoming { offset, trace, body: b"its bytes".to_vec(), message: Ok(message) }
+/// The trace of the n-th command that a cluster was asked; of the n-th operator's command; of what lies at an offset.
+pub fn asked(number: usize) -> TraceId {
+    TraceId(0xc000_0000_0000 + number as u128)
 }
 
-pub fn all<M: Clone>(from: u64, messages: &[M]) -> Vec<Incoming<M>> {
+fn operated(number: usize) -> TraceId {
+    TraceId(0xa000_0000_0000 + number as u128)
+}
+
+pub fn lying_at(offset: u64) -> TraceId {
+    TraceId(0x0f00_0000_0000 + u128::from(offset))
+}
+
+pub fn transfer_message(trace: TraceId, command: &Command) -> TransferMessage {
+    let command = match command.clone() {
+        Command::Prepare(prepare) => TransferCommand::Prepare(prepare),
+        Command::Fulfil(fulfil) => TransferCommand::Fulfil(fulfil),
+        Command::Abort(abort) => TransferCommand::Abort(abort),
+        Command::Lookup(lookup) => TransferCommand::Lookup(lookup),
+        other => panic!("{other:?} has no message"),
+    };
+    TransferMessage { trace, command }
+}
+
+/// As it is read from its topic.
+pub fn incoming<M: Message>(offset: u64, message: &M) -> Incoming<M> {
+    Incoming::read(offset, message.key().into_bytes(), message.to_json())
+}
+
+pub fn all(from: u64, commands: &[Command]) -> Vec<Incoming<TransferMessage>> {
     (from..)
-        .zip(messages)
-        .map(|(offset, message)| incoming(offset, format!("t{offset}"), message.clone()))
+        .zip(commands)
+        .map(|(offset, command)| incoming(offset, &transfer_message(lying_at(offset), command)))
         .collect()
 }
 
@@ -209,16 +235,22 @@ pub fn done(step: Step) -> Done {
     }
 }
 
+/// The trace of commands that come once more, later.
+pub const AGAIN: TraceId = TraceId(0xe000_0000_0000);
+
 /// One node that does everything, over queues in memory. `duplicate`: every message is delivered twice in its batch, and
 /// once more in a later one.
 pub struct Cluster {
     pub store: Store,
-    pub transfers: Queue<Command>,
-    pub positions: Vec<Queue<PositionRequest>>,
+    pub transfers: Queue<TransferMessage>,
+    pub positions: Vec<Queue<PositionMessage>>,
     pub shards: Vec<Claim>,
-    pub notifications: Vec<(String, Notice)>,
+    pub notifications: Vec<Notification>,
+    pub dead_letters: Vec<DeadLetter>,
     pub duplicate: bool,
-    again: Vec<(usize, String, PositionMessage)>,
+    /// How many commands the operator gave.
+    pub operations: usize,
+    again: Vec<(usize, OutboxRow)>,
 }
 
 pub struct Queue<M> {
@@ -227,10 +259,14 @@ pub struct Queue<M> {
     pub at: u64,
 }
 
-impl<M: Clone> Queue<M> {
-    pub fn push(&mut self, trace: &str, message: M) {
+impl<M: Message> Queue<M> {
+    pub fn push(&mut self, key: &str, value: &[u8]) {
         let offset = self.log.len() as u64;
-        self.log.push(incoming(offset, trace.to_owned(), message));
+        self.log.push(Incoming::read(offset, key.as_bytes().to_vec(), value.to_vec()));
+    }
+
+    pub fn say(&mut self, message: &M) {
+        self.push(&message.key(), &message.to_json());
     }
 
     fn pending(&self) -> &[Incoming<M>] {
@@ -239,12 +275,12 @@ impl<M: Clone> Queue<M> {
 }
 
 impl Cluster {
-    pub fn new(world: &World, partitions: i32) -> Cluster {
+    pub fn new(world: &World, partitions: u32) -> Cluster {
         let mut store = world.store();
-        let mut queue = |topic: &str, partition| store.claim(&Source::consumer(topic, partition)).unwrap();
-        let transfers = Queue { claim: queue("transfers", 0), log: Vec::new(), at: 0 };
+        let mut queue = |topic, partition| store.claim(&Source::consumer(topic, partition)).unwrap();
+        let transfers = Queue { claim: queue(Topic::Transfers, 0), log: Vec::new(), at: 0 };
         let positions = (0..partitions)
-            .map(|partition| Queue { claim: queue("position", partition), log: Vec::new(), at: 0 })
+            .map(|partition| Queue { claim: queue(Topic::Position, partition), log: Vec::new(), at: 0 })
             .collect();
         let shards = (0..8).map(|shard| store.claim(&Source::timeout(shard)).unwrap()).collect();
         Cluster {
@@ -253,7 +289,9 @@ impl Cluster {
             positions,
             shards,
             notifications: Vec::new(),
+            dead_letters: Vec::new(),
             duplicate: false,
+            operations: 0,
             again: Vec::new(),
         }
     }
@@ -261,15 +299,15 @@ impl Cluster {
     pub fn ask(&mut self, commands: &[Command]) {
         let first = self.transfers.log.len();
         for (at, command) in commands.iter().enumerate() {
-            let trace = format!("c{}", first + at);
+            let message = transfer_message(asked(first + at), command);
             for _ in 0..=usize::from(self.duplicate) {
-                self.transfers.push(&trace, command.clone());
+                self.transfers.say(&message);
             }
         }
         self.drain();
         if self.duplicate {
             for command in commands {
-                self.transfers.push("again", command.clone());
+                self.transfers.say(&transfer_message(AGAIN, command));
             }
             self.drain();
         }
@@ -278,8 +316,9 @@ impl Cluster {
     /// An operator's command, on the key of a position account.
     pub fn operate(&mut self, account: AccountId, admin: Admin) {
         let partition = partition_of(account, self.positions.len());
-        let trace = format!("a{}", self.positions[partition].log.len());
-        self.positions[partition].push(&trace, PositionRequest::Admin(admin));
+        let message = PositionMessage::admin(operated(self.operations), account, admin);
+        self.operations += 1;
+        self.positions[partition].say(&message.expect("it is about the account"));
         self.drain();
     }
 
@@ -287,8 +326,8 @@ impl Cluster {
     pub fn drain(&mut self) {
         self.drain_once();
         // What the relay could not know to be sent, it sends again.
-        for (partition, trace, message) in std::mem::take(&mut self.again) {
-            self.positions[partition].push(&trace, PositionRequest::Transfer(message));
+        for (partition, row) in std::mem::take(&mut self.again) {
+            self.positions[partition].push(&row.key, &row.value);
         }
         self.drain_once();
         self.again.clear();
@@ -326,20 +365,23 @@ impl Cluster {
         for claim in sources {
             let rows = self.store.unsent(&claim, 10_000).unwrap();
             let Some(last) = rows.last().map(|row| row.number) else { continue };
-            for row in &rows {
+            for row in rows {
                 for _ in 0..=usize::from(self.duplicate) {
-                    match row.message {
-                        Outgoing::Position(message) => {
-                            assert_eq!(row.key, message.account.0.to_string());
-                            let partition = partition_of(message.account, self.positions.len());
-                            self.positions[partition].push(&row.trace, PositionRequest::Transfer(message));
+                    let (key, value) = (row.key.as_bytes(), &row.value[..]);
+                    match row.topic {
+                        Topic::Transfers => panic!("nothing goes back to the beginning"),
+                        Topic::Position => {
+                            let account = AccountId(row.key.parse().unwrap());
+                            let partition = partition_of(account, self.positions.len());
+                            self.positions[partition].push(&row.key, value);
                             if self.duplicate {
-                                self.again.push((partition, row.trace.clone(), message));
+                                self.again.push((partition, row.clone()));
                             }
                         }
-                        Outgoing::Notification(notice) => {
-                            self.notifications.push((row.trace.clone(), notice))
+                        Topic::Notifications => {
+                            self.notifications.push(Notification::read(key, value).unwrap());
                         }
+                        Topic::DeadLetters => self.dead_letters.push(DeadLetter::read(key, value).unwrap()),
                     }
                 }
             }
@@ -347,6 +389,17 @@ impl Cluster {
             sent = true;
         }
         sent
+    }
+
+    /// What whoever waits for that trace is told first.
+    pub fn answered(&self, trace: TraceId) -> Outcome {
+        let told = self.notifications.iter().find(|told| told.trace == trace);
+        told.and_then(|told| told.notice.outcome()).expect("it was answered")
+    }
+
+    /// The last answer.
+    pub fn last(&self) -> Outcome {
+        self.notifications.iter().rev().find_map(|told| told.notice.outcome()).expect("something was told")
     }
 
     /// The position step alone, for all that waits.

@@ -12,7 +12,6 @@ use holdfast_domain::positions::{self, Action};
 use holdfast_domain::transfers::{Code, CompletionKind, Reason, TransferState};
 
 use super::*;
-use crate::Record;
 
 const TRACE: TraceId = TraceId(0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
 const ID: TransferId = TransferId(0x0d6b_1a2c_3f4e_4a5b_8c6d_7e8f_9a0b_1c2d);
@@ -22,8 +21,7 @@ fn usd() -> Currency {
     "USD".parse().unwrap()
 }
 
-fn prepare() -> (Prepare, Digests) {
-    let digests = Digests { ilp_packet: [1; 32], extensions: [0; 32] };
+fn prepare() -> Prepare {
     let prepare = Prepare {
         source: ParticipantId(3),
         id: ID,
@@ -37,7 +35,7 @@ fn prepare() -> (Prepare, Digests) {
         tail: b"{\"ilpPacket\":\"AYIB\"}".to_vec(),
         funding: None,
     };
-    (prepare.hashed_with(&digests.ilp_packet, &digests.extensions), digests)
+    prepare.hashed_with(&[1; 32], &[0; 32])
 }
 
 fn transfer(command: TransferCommand) -> TransferMessage {
@@ -65,12 +63,12 @@ fn admins() -> [(&'static str, &'static str, Admin); 7] {
     [
         (
             "set-active",
-            include_str!("../../tests/golden/position-set-active.json"),
+            include_str!("../tests/golden/position-set-active.json"),
             Admin::SetAccountActive { account: AccountId(7), active: true },
         ),
         (
             "initial",
-            include_str!("../../tests/golden/position-initial.json"),
+            include_str!("../tests/golden/position-initial.json"),
             Admin::InitialPositionAndLimits {
                 participant,
                 currency,
@@ -80,27 +78,27 @@ fn admins() -> [(&'static str, &'static str, Admin); 7] {
         ),
         (
             "set-limit",
-            include_str!("../../tests/golden/position-set-limit.json"),
+            include_str!("../tests/golden/position-set-limit.json"),
             Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage: 80 },
         ),
         (
             "funds-in",
-            include_str!("../../tests/golden/position-funds-in.json"),
+            include_str!("../tests/golden/position-funds-in.json"),
             Admin::FundsIn { id, account, currency, amount },
         ),
         (
             "funds-out-prepare",
-            include_str!("../../tests/golden/position-funds-out-prepare.json"),
+            include_str!("../tests/golden/position-funds-out-prepare.json"),
             Admin::FundsOutReserve { id, account, currency, amount },
         ),
         (
             "funds-out-commit",
-            include_str!("../../tests/golden/position-funds-out-commit.json"),
+            include_str!("../tests/golden/position-funds-out-commit.json"),
             Admin::FundsOutCommit { id, account },
         ),
         (
             "funds-out-abort",
-            include_str!("../../tests/golden/position-funds-out-abort.json"),
+            include_str!("../tests/golden/position-funds-out-abort.json"),
             Admin::FundsOutAbort { id, account },
         ),
     ]
@@ -138,9 +136,8 @@ fn answer() -> Notification {
 }
 
 fn dead_letter() -> DeadLetter {
-    let record =
-        Record { partition: 2, offset: 9, key: b"7".to_vec(), value: vec![0xff, 0xfe], timestamp: 0 };
-    DeadLetter::of("position", &record, "not a message of this topic: expected value at line 1 column 1")
+    let reason = "not a message of this topic: expected value at line 1 column 1";
+    DeadLetter::of("position", Place { partition: 2, offset: 9 }, b"7", &[0xff, 0xfe], reason)
 }
 
 /// What is written is the file, and the file is read as what was written.
@@ -153,18 +150,18 @@ fn golden<M: Message + PartialEq + fmt::Debug>(name: &str, file: &str, key: &str
 
 macro_rules! golden {
     ($name:literal, $key:expr, $message:expr) => {
-        golden($name, include_str!(concat!("../../tests/golden/", $name, ".json")), $key, $message)
+        golden($name, include_str!(concat!("../tests/golden/", $name, ".json")), $key, $message)
     };
 }
 
 #[test]
 fn messages_are_those_of_the_golden_files() {
     let id = "0d6b1a2c-3f4e-4a5b-8c6d-7e8f9a0b1c2d";
-    let (plain, digests) = prepare();
-    golden!("transfers-prepare", id, &transfer(TransferCommand::Prepare(plain.clone(), digests)));
+    let plain = prepare();
+    golden!("transfers-prepare", id, &transfer(TransferCommand::Prepare(plain.clone())));
     let funding = Funding::new(ID, "alice".into(), "bob".into(), vec!["t1".into(), "t2".into()]);
     let funded = Prepare { funding: Some(Box::new(funding)), tail: vec![0xff], ..plain };
-    golden!("transfers-prepare-funded", id, &transfer(TransferCommand::Prepare(funded, digests)));
+    golden!("transfers-prepare-funded", id, &transfer(TransferCommand::Prepare(funded)));
     let fulfil = Fulfil::new(ParticipantId(4), ID, FulfilAction::Reserve, [9; 32]).with_tail(b"{}".to_vec());
     golden!("transfers-fulfil", id, &transfer(TransferCommand::Fulfil(fulfil)));
     let abort = Abort::new(ParticipantId(4), ID, 5104, b"no".to_vec()).same_as([2; 32]);
@@ -227,10 +224,20 @@ fn altered(message: &impl Message, from: &str, to: &str) -> Vec<u8> {
     json.replacen(from, to, 1).into_bytes()
 }
 
+/// Somebody with kcat need not compute one.
+#[test]
+fn a_prepare_without_a_hash_has_that_of_its_fields() {
+    let plain = prepare().hashed_with(&[0; 32], &[0; 32]);
+    let message = transfer(TransferCommand::Prepare(plain));
+    let mut json: serde_json::Value = serde_json::from_slice(&message.to_json()).unwrap();
+    json["body"].as_object_mut().unwrap().remove("hash").unwrap();
+    assert_eq!(TransferMessage::from_json(json.to_string().as_bytes()), Ok(message));
+}
+
 #[test]
 fn what_is_not_a_message_is_poison_with_a_reason() {
-    let (plain, digests) = prepare();
-    let message = transfer(TransferCommand::Prepare(plain, digests));
+    let plain = prepare();
+    let message = transfer(TransferCommand::Prepare(plain));
     let reason = |from: &str, to: &str| {
         TransferMessage::from_json(&altered(&message, from, to)).unwrap_err().to_string()
     };
@@ -246,7 +253,6 @@ fn what_is_not_a_message_is_poison_with_a_reason() {
         ("\"payer\":3,", "\"payer\":3,\"fx\":1,", "unknown field `fx`"),
         ("\"12.5\"", "12.5", "expected a string"),
         ("\"12.5\"", "\"12.5e1\"", "is not a decimal number"),
-        ("\"12.5\"", "\"12.6\"", "hash is not that of the content"),
         ("\"USD\"", "\"usd\"", "is not a currency"),
         ("1794787200000", "-1", "expiration is not between"),
         ("\"4bf9", "\"4BF9", "is not a trace id"),
@@ -293,14 +299,16 @@ fn position_messages_have_exactly_their_fields() {
 
 #[test]
 fn a_dead_letter_can_always_be_sent() {
-    let record = |value| Record { partition: 0, offset: 1, key: vec![1; 1 << 20], value, timestamp: 0 };
+    let (place, long) = (Place { partition: 0, offset: 1 }, vec![1; 1 << 20]);
     for byte in [0, 0xff] {
-        let letter = DeadLetter::of("transfers", &record(vec![byte; 1 << 20]), "\0".repeat(1 << 20));
+        let letter = DeadLetter::of("transfers", place, &long, &vec![byte; 1 << 20], "\0".repeat(1 << 20));
         assert!(letter.to_json().len() < 500_000, "{}", letter.to_json().len());
         assert_eq!((letter.value_bytes, letter.trace), (1 << 20, TraceId(0)));
     }
-    let readable = Record { value: moved().to_json(), ..record(Vec::new()) };
-    assert_eq!(DeadLetter::of("notifications", &readable, "no such account").trace, TRACE);
+    let readable = DeadLetter::of("notifications", place, b"", &moved().to_json(), "no such account");
+    assert_eq!(readable.trace, TRACE);
+    assert_eq!(TraceId::told_by(&altered(&moved(), "\"v\":1", "\"v\":2")), TRACE, "of another version");
+    assert_eq!(TraceId::told_by(&altered(&moved(), "\"4bf9", "\"4BF9")), TraceId::NOBODY);
 }
 
 fn amounts() -> impl Strategy<Value = Amount> {
@@ -351,8 +359,7 @@ fn transfers() -> impl Strategy<Value = TransferCommand> {
                 tail,
                 funding,
             };
-            let digests = Digests { ilp_packet, extensions };
-            TransferCommand::Prepare(prepare.hashed_with(&ilp_packet, &extensions), digests)
+            TransferCommand::Prepare(prepare.hashed_with(&ilp_packet, &extensions))
         },
     );
     let others =
@@ -434,8 +441,8 @@ proptest! {
 
     #[test]
     fn no_bytes_are_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0..400_usize, byte in any::<u8>()) {
-        let (plain, digests) = prepare();
-        let mut damaged = transfer(TransferCommand::Prepare(plain, digests)).to_json();
+        let plain = prepare();
+        let mut damaged = transfer(TransferCommand::Prepare(plain)).to_json();
         if let Some(place) = damaged.get_mut(at) {
             *place = byte;
         }

@@ -10,7 +10,7 @@ use holdfast_domain::transfers::{CompletionKind, TransferState};
 
 use super::position::action_named;
 use super::wire::Text;
-use super::{ErrorInformation, Message, Place, Poison, TraceId, WireError, open, write};
+use super::{ErrorInformation, Message, Place, Poison, Topic, TraceId, WireError, open, write};
 
 /// A message of the topic `notifications`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,18 @@ pub enum Notice {
     Answer(Answer),
     /// A position passed the alarm percentage of its cap.
     Alarm(LimitAlarm),
+}
+
+impl Notice {
+    /// What became of the command that whoever waits for the trace sent; an alarm answers nobody.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Notice::Transfer(notice) => Some(notice.outcome()),
+            Notice::Answer(answer) => Some(answer.outcome()),
+            Notice::Alarm(_) => None,
+        }
+    }
 }
 
 /// A transfer moved.
@@ -60,6 +72,12 @@ pub struct TransferNotice {
 }
 
 impl TransferNotice {
+    /// What became of the command that moved it.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        outcome(self.state, self.error, self.subject, self.value)
+    }
+
     /// The notification as decisions make it, given the transfer's number.
     #[must_use]
     pub fn effect(&self, no: TransferNo) -> effects::Notification {
@@ -131,19 +149,27 @@ impl Answer {
     /// The outcome that it was.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        Outcome {
-            state: self.state,
-            code: self.error.map(|(code, _)| code),
-            reason: self.error.and_then(|(_, reason)| reason),
-            subject: self.subject,
-            value: self.value,
-            token: None,
-            shop: None,
-        }
+        outcome(self.state, self.error, self.subject, self.value)
     }
 }
 
+fn outcome(
+    state: Option<TransferState>,
+    error: Option<ErrorInformation>,
+    subject: u64,
+    value: Balance,
+) -> Outcome {
+    let (code, reason) = (error.map(|(code, _)| code), error.and_then(|(_, reason)| reason));
+    Outcome { state, code, reason, subject, value, token: None, shop: None }
+}
+
 impl Message for Notification {
+    const TOPIC: Topic = Topic::Notifications;
+
+    fn trace(&self) -> TraceId {
+        self.trace
+    }
+
     /// The transfer; else the account; else the request.
     fn key(&self) -> String {
         match &self.notice {

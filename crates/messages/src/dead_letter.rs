@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::wire::Opaque;
-use super::{Message, Poison, TraceId, open, write};
-use crate::Record;
+use super::{Message, Place, Poison, Topic, TraceId, open, write};
 
 /// How much of a value is repeated in its dead letter. Escaped it may be six times as long, and must still be sent.
 const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -35,21 +34,27 @@ pub struct DeadLetter {
 }
 
 impl DeadLetter {
-    /// The dead letter of a message of that topic.
+    /// The dead letter of a message that lies there in that topic.
     #[must_use]
-    pub fn of(topic: impl Into<String>, record: &Record, reason: impl Into<String>) -> DeadLetter {
+    pub fn of(
+        topic: impl Into<String>,
+        place: Place,
+        key: &[u8],
+        value: &[u8],
+        reason: impl Into<String>,
+    ) -> DeadLetter {
         let beginning = |bytes: &[u8], max: usize| bytes[..bytes.len().min(max)].to_vec();
         let mut reason = reason.into();
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         DeadLetter {
-            trace: open(&record.value).map_or(TraceId(0), |envelope| envelope.trace.0),
+            trace: TraceId::told_by(value),
             reason,
             topic: topic.into(),
-            partition: record.partition,
-            offset: record.offset,
-            key: beginning(&record.key, KEY_BYTES_MAX),
-            value: beginning(&record.value, VALUE_BYTES_MAX),
-            value_bytes: record.value.len() as u64,
+            partition: place.partition,
+            offset: place.offset,
+            key: beginning(key, KEY_BYTES_MAX),
+            value: beginning(value, VALUE_BYTES_MAX),
+            value_bytes: value.len() as u64,
         }
     }
 }
@@ -67,6 +72,12 @@ struct Body {
 }
 
 impl Message for DeadLetter {
+    const TOPIC: Topic = Topic::DeadLetters;
+
+    fn trace(&self) -> TraceId {
+        self.trace
+    }
+
     /// Where it lies: the same message always has the same key, however often it is written.
     fn key(&self) -> String {
         format!("{}/{}/{}", self.topic, self.partition, self.offset)

@@ -1,4 +1,7 @@
-//! What lies in the topics: JSON that a person can read.
+//! What the nodes of a cluster say to each other: the topics, and what lies in them, as JSON that a person can read.
+//!
+//! A message goes `transfers` -> handler 1 -> outbox -> `position` -> handler 2 -> outbox -> `notifications`; what cannot
+//! be taken goes to `dead-letters`. Nothing here knows Kafka or SQL: the one carries these bytes, the other keeps them.
 //!
 //! Every value is `{"v":1,"trace":"…","type":"…","body":{…}}`. The version rises whenever a shape changes, so whatever
 //! has another version, another type, a field too many or too few, or a value out of its bounds is [`Poison`]: it goes
@@ -7,16 +10,19 @@
 //! Amounts are decimal strings, times milliseconds since 1970, 32-byte values base64url as FSPIOP writes conditions.
 //! Bytes that are handed on unread are a string where they are text, else `{"base64":"…"}`.
 
+mod callbacks;
 mod dead_letter;
 mod notification;
 mod position;
+mod topic;
 mod transfer;
 mod wire;
 
 pub use dead_letter::DeadLetter;
 pub use notification::{Answer, Asked, Notice, Notification, TransferNotice};
 pub use position::{PositionMessage, PositionWork, Step};
-pub use transfer::{Digests, TransferCommand, TransferMessage};
+pub use topic::Topic;
+pub use transfer::{TransferCommand, TransferMessage};
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,6 +41,18 @@ pub const VERSION: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId(pub u128);
 
+impl TraceId {
+    /// Stands where nobody asked: what ran out, alarms, and poison that does not tell.
+    pub const NOBODY: TraceId = TraceId(0);
+
+    /// The trace that a value tells, whatever else is wrong with it; [`TraceId::NOBODY`] if it tells none.
+    #[must_use]
+    pub fn told_by(value: &[u8]) -> TraceId {
+        let told: Result<AnyTrace, _> = serde_json::from_slice(value);
+        told.map_or(TraceId::NOBODY, |AnyTrace { trace }| trace.0)
+    }
+}
+
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
@@ -52,11 +70,11 @@ impl FromStr for TraceId {
     }
 }
 
-/// Where a message lies: its opaque parts are read from here when they are handed on.
+/// Where a message lies in its topic: its opaque parts are read from here when they are handed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// The partition of `transfers`.
+    /// The partition.
     pub partition: u32,
     /// The offset in it.
     pub offset: u64,
@@ -100,6 +118,12 @@ impl Poison {
 
 /// A message of some topic.
 pub trait Message: Sized {
+    /// Where it belongs.
+    const TOPIC: Topic;
+
+    /// The request it came with.
+    fn trace(&self) -> TraceId;
+
     /// The key that finds its partition.
     fn key(&self) -> String;
 
@@ -151,6 +175,12 @@ struct Envelope<'a> {
 #[derive(Deserialize)]
 struct AnyVersion {
     v: u64,
+}
+
+/// As much of any message as tells whose it is.
+#[derive(Deserialize)]
+struct AnyTrace {
+    trace: Text<TraceId>,
 }
 
 fn write<T: Serialize>(trace: TraceId, kind: &str, body: &T) -> Vec<u8> {

@@ -7,7 +7,7 @@ use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 
 use super::wire::{Digest, Opaque, Text};
-use super::{Message, Poison, TraceId, open, write};
+use super::{Message, Poison, Topic, TraceId, open, write};
 
 /// The last millisecond of the year 9999, as in the records of the embedded log.
 const EXPIRATION_MAX: Millis = 253_402_300_799_999;
@@ -25,8 +25,8 @@ pub struct TransferMessage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "nearly all are prepares and fulfils")]
 pub enum TransferCommand {
-    /// Reserve; with the digests that went into its hash.
-    Prepare(Prepare, Digests),
+    /// Reserve.
+    Prepare(Prepare),
     /// Settle.
     Fulfil(Fulfil),
     /// Release.
@@ -35,21 +35,12 @@ pub enum TransferCommand {
     Lookup(Lookup),
 }
 
-/// SHA-256 of the opaque parts that belong to what makes a prepare the same; zeros where there is no such part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Digests {
-    /// Of the ILP packet.
-    pub ilp_packet: [u8; 32],
-    /// Of the extensions.
-    pub extensions: [u8; 32],
-}
-
 impl TransferCommand {
     /// The transfer it is about.
     #[must_use]
     pub const fn transfer(&self) -> TransferId {
         match self {
-            TransferCommand::Prepare(prepare, _) => prepare.id,
+            TransferCommand::Prepare(prepare) => prepare.id,
             TransferCommand::Fulfil(fulfil) => fulfil.id,
             TransferCommand::Abort(abort) => abort.id,
             TransferCommand::Lookup(lookup) => lookup.id,
@@ -60,7 +51,7 @@ impl TransferCommand {
 impl From<TransferCommand> for Command {
     fn from(command: TransferCommand) -> Command {
         match command {
-            TransferCommand::Prepare(prepare, _) => Command::Prepare(prepare),
+            TransferCommand::Prepare(prepare) => Command::Prepare(prepare),
             TransferCommand::Fulfil(fulfil) => Command::Fulfil(fulfil),
             TransferCommand::Abort(abort) => Command::Abort(abort),
             TransferCommand::Lookup(lookup) => Command::Lookup(lookup),
@@ -69,6 +60,12 @@ impl From<TransferCommand> for Command {
 }
 
 impl Message for TransferMessage {
+    const TOPIC: Topic = Topic::Transfers;
+
+    fn trace(&self) -> TraceId {
+        self.trace
+    }
+
     fn key(&self) -> String {
         self.command.transfer().to_string()
     }
@@ -76,9 +73,7 @@ impl Message for TransferMessage {
     fn to_json(&self) -> Vec<u8> {
         let trace = self.trace;
         match &self.command {
-            TransferCommand::Prepare(prepare, digests) => {
-                write(trace, "prepare", &PrepareBody::of(prepare, digests))
-            }
+            TransferCommand::Prepare(prepare) => write(trace, "prepare", &PrepareBody::of(prepare)),
             TransferCommand::Fulfil(fulfil) => write(trace, "fulfil", &FulfilBody::of(fulfil)),
             TransferCommand::Abort(abort) => write(trace, "abort", &AbortBody::of(abort)),
             TransferCommand::Lookup(Lookup { source, id }) => {
@@ -90,10 +85,7 @@ impl Message for TransferMessage {
     fn from_json(value: &[u8]) -> Result<TransferMessage, Poison> {
         let envelope = open(value)?;
         let command = match &*envelope.kind {
-            "prepare" => {
-                let (prepare, digests) = envelope.body::<PrepareBody>()?.read()?;
-                TransferCommand::Prepare(prepare, digests)
-            }
+            "prepare" => TransferCommand::Prepare(envelope.body::<PrepareBody>()?.read()?),
             "fulfil" => TransferCommand::Fulfil(envelope.body::<FulfilBody>()?.read()),
             "abort" => TransferCommand::Abort(envelope.body::<AbortBody>()?.read()?),
             "lookup" => {
@@ -117,11 +109,9 @@ struct PrepareBody {
     currency: Text<Currency>,
     expiration: Millis,
     condition: Text<Digest>,
-    hash: Text<Digest>,
+    /// As the edge computed it, over parts too that do not travel on their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    ilp_packet_digest: Option<Text<Digest>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    extensions_digest: Option<Text<Digest>>,
+    hash: Option<Text<Digest>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     funding: Option<FundingBody>,
     #[serde(default, skip_serializing_if = "Opaque::is_empty")]
@@ -136,17 +126,8 @@ struct FundingBody {
     tokens: Vec<String>,
 }
 
-/// Zeros stand for nothing.
-fn digest_of(digest: &[u8; 32]) -> Option<Text<Digest>> {
-    (*digest != [0; 32]).then_some(Text(Digest(*digest)))
-}
-
-fn read_digest(digest: Option<Text<Digest>>) -> [u8; 32] {
-    digest.map_or([0; 32], |Text(Digest(digest))| digest)
-}
-
 impl PrepareBody {
-    fn of(prepare: &Prepare, digests: &Digests) -> PrepareBody {
+    fn of(prepare: &Prepare) -> PrepareBody {
         PrepareBody {
             transfer: Text(prepare.id),
             source: prepare.source.0,
@@ -156,9 +137,7 @@ impl PrepareBody {
             currency: Text(prepare.currency),
             expiration: prepare.expiration,
             condition: Text(Digest(prepare.condition)),
-            hash: Text(Digest(prepare.hash)),
-            ilp_packet_digest: digest_of(&digests.ilp_packet),
-            extensions_digest: digest_of(&digests.extensions),
+            hash: Some(Text(Digest(prepare.hash))),
             funding: prepare.funding.as_deref().map(|funding| FundingBody {
                 payer_wallet: funding.payer_wallet.to_string(),
                 payee_wallet: funding.payee_wallet.to_string(),
@@ -168,15 +147,11 @@ impl PrepareBody {
         }
     }
 
-    /// The hash is computed again: a message that was changed on its way, or by hand, is not the request it says it is.
-    fn read(self) -> Result<(Prepare, Digests), Poison> {
+    /// Without a hash it is that of the fields alone, as in binary records.
+    fn read(self) -> Result<Prepare, Poison> {
         if !(0..=EXPIRATION_MAX).contains(&self.expiration) {
             return Err(Poison::field("expiration", "is not between the years 1970 and 9999"));
         }
-        let digests = Digests {
-            ilp_packet: read_digest(self.ilp_packet_digest),
-            extensions: read_digest(self.extensions_digest),
-        };
         let id = self.transfer.0;
         let funding = self.funding.map(|funding| {
             let ids = funding.tokens.iter().map(|id| id.as_str().into()).collect();
@@ -194,12 +169,11 @@ impl PrepareBody {
             hash: [0; 32],
             tail: self.tail.0,
             funding,
-        }
-        .hashed_with(&digests.ilp_packet, &digests.extensions);
-        if prepare.hash != self.hash.0.0 {
-            return Err(Poison::field("hash", "is not that of the content"));
-        }
-        Ok((prepare, digests))
+        };
+        Ok(match self.hash {
+            Some(Text(Digest(hash))) => Prepare { hash, ..prepare },
+            None => prepare.hashed_with(&[0; 32], &[0; 32]),
+        })
     }
 }
 

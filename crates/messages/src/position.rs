@@ -9,7 +9,7 @@ use holdfast_domain::positions::{self, Action};
 use holdfast_domain::transfers::TransferState;
 
 use super::wire::Text;
-use super::{ErrorInformation, Message, Place, Poison, TraceId, WireError, open, write};
+use super::{ErrorInformation, Message, Place, Poison, Topic, TraceId, WireError, open, write};
 
 /// A message of the topic `position`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +86,12 @@ impl PositionMessage {
 }
 
 impl Message for PositionMessage {
+    const TOPIC: Topic = Topic::Position;
+
+    fn trace(&self) -> TraceId {
+        self.trace
+    }
+
     fn key(&self) -> String {
         self.account.0.to_string()
     }

@@ -1,0 +1,47 @@
+//! The topics of a cluster.
+
+/// What a topic is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Topic {
+    /// Commands about transfers; key = transfer id.
+    Transfers,
+    /// What changes an account; key = id of the position account.
+    Position,
+    /// Who is to be told what; key = transfer id, or the account where there is none.
+    Notifications,
+    /// What could not be taken, with the reason.
+    DeadLetters,
+}
+
+impl Topic {
+    /// All of them.
+    pub const ALL: [Topic; 4] = [Topic::Transfers, Topic::Position, Topic::Notifications, Topic::DeadLetters];
+
+    /// The name without prefix.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Topic::Transfers => "transfers",
+            Topic::Position => "position",
+            Topic::Notifications => "notifications",
+            Topic::DeadLetters => "dead-letters",
+        }
+    }
+
+    /// The topic of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Topic> {
+        Topic::ALL.into_iter().find(|topic| topic.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        assert_eq!(Topic::ALL.map(|topic| Topic::from_name(topic.name())), Topic::ALL.map(Some));
+        assert_eq!(Topic::from_name("a-transfers"), None);
+    }
+}
