@@ -75,12 +75,14 @@ impl Board {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_postgres::Source;
+
     use super::*;
 
     const SOON: Duration = Duration::from_secs(5);
 
     fn claim(segment_id: i32, epoch: i64) -> Claim {
-        Claim { segment_id, epoch, offset: 0 }
+        Claim { source: Source::timeout(segment_id), segment_id, epoch, offset: 0 }
     }
 
     #[test]

@@ -97,10 +97,7 @@ impl WaitingRoom {
 
     /// A notification came. Whoever has all outcomes now is answered.
     pub(crate) fn tell(&self, trace: TraceId, outcome: Outcome) {
-        if (trace.0 >> 64) as u64 != self.node_id {
-            return;
-        }
-        let number = trace.0 as u64;
+        let Ok(number) = u64::try_from(trace.0 ^ (u128::from(self.node_id) << 64)) else { return };
         let mut room = self.lock();
         let Some((first, waiting)) = room.waiting.range_mut(..=number).next_back() else { return };
         let first = *first;
@@ -179,7 +176,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use holdfast_domain::money::Balance;
+    use holdfast_domain::codes::ErrorCode;
 
     use super::*;
 
@@ -192,7 +189,7 @@ mod tests {
     }
 
     fn outcome(number: u64) -> Outcome {
-        Outcome::done(number, Balance::ZERO)
+        Outcome { subject: number, ..Outcome::refused(ErrorCode::ClientError) }
     }
 
     fn later() -> Instant {

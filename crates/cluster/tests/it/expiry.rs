@@ -1,0 +1,42 @@
+//! Holds end on time, whichever node lives.
+
+use holdfast_domain::transfers::TransferState;
+
+use crate::world::{World, decide, participants, prepare};
+
+#[test]
+fn what_runs_out_is_ended_and_the_position_given_back() {
+    let Some(world) = World::new() else { return };
+    let node = world.node(1);
+    let [(payer, account), (payee, _)] = participants(&node.handle(), 1_000_000);
+    let prepares = (1..=20).map(|id| prepare(id, payer, payee, 10_000, world.in_ms(1_500))).collect();
+    let outcomes = decide(&node.handle(), prepares).unwrap();
+    assert!(outcomes.iter().all(|outcome| outcome.state == Some(TransferState::Reserved)), "{outcomes:?}");
+    world.await_count("SELECT count(*) FROM transfer WHERE current_state = 11", 20);
+    let at = format!(
+        "SELECT (value * 10000)::bigint FROM participant_position WHERE participant_currency_id = {}",
+        account.0
+    );
+    assert_eq!(world.count(&at), 0);
+    assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
+    node.stop();
+    world.check();
+}
+
+/// Shards are shared among the nodes, and those of one that ends go to the others at once.
+#[test]
+fn shards_are_shared_and_handed_over() {
+    let Some(world) = World::new() else { return };
+    let of = |node: i64| {
+        format!("SELECT count(*) FROM segment WHERE segment_type = 'timeout' AND lease_node = {node}")
+    };
+    let one = world.node(1);
+    world.await_count(&of(1), 8);
+    let two = world.node(2);
+    world.await_count(&of(2), 4);
+    world.await_count(&of(1), 4);
+    one.stop();
+    world.await_count(&of(2), 8);
+    two.stop();
+    assert_eq!(world.count("SELECT count(*) FROM segment WHERE lease_node IS NOT NULL"), 0);
+}

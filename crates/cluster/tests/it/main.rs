@@ -1,0 +1,5 @@
+//! Nodes against a real Kafka and a real PostgreSQL; every test has topics and a database of its own.
+
+mod expiry;
+mod payments;
+mod world;
