@@ -9,4 +9,5 @@ mod poison;
 mod same_as_embedded;
 mod speed;
 mod tampering;
+mod traces;
 mod world;
