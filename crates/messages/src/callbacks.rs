@@ -73,3 +73,60 @@ impl Answer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use holdfast_domain::codes::ErrorCode;
+    use holdfast_domain::effects::Outcome;
+    use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
+    use holdfast_domain::money::{Amount, Balance};
+    use holdfast_domain::transfers::Reason;
+
+    use super::*;
+    use crate::TraceId;
+
+    fn callbacks(notice: Notice) -> Vec<CallbackMessage> {
+        Notification { trace: TraceId(1), to: Some(ParticipantId(3)), notice }.callbacks()
+    }
+
+    fn answer(asked: Asked, repeat: bool, outcome: &Outcome) -> Vec<CallbackMessage> {
+        let answer = Answer { repeat, ..Answer::of(outcome, asked, Some(TransferId(1))) };
+        callbacks(Notice::Answer(answer))
+    }
+
+    fn at(state: TransferState) -> Outcome {
+        Outcome {
+            state: Some(state),
+            code: None,
+            reason: None,
+            subject: 1,
+            value: Balance::ZERO,
+            token: None,
+            shop: None,
+        }
+    }
+
+    #[test]
+    fn answers_tell_the_sender_what_its_command_came_to() {
+        use CallbackMessage::{Error, Patch, Put};
+        use TransferState::{Committed, ExpiredReserved, Reserved, ReservedTimeout};
+        let (invalid, not_reserved) = (ErrorCode::ValidationError.into(), Some(Reason::NotReserved));
+        assert_eq!(answer(Asked::Lookup, false, &at(Reserved)), [Put(Reserved)]);
+        assert_eq!(answer(Asked::Prepare, true, &at(Reserved)), [], "its own notification is still to come");
+        assert_eq!(answer(Asked::Prepare, true, &at(Committed)), [Put(Committed)]);
+        assert_eq!(answer(Asked::Reserve, true, &at(Committed)), [Patch(Committed)]);
+        assert_eq!(answer(Asked::Position, true, &at(Committed)), []);
+        let late = Outcome { code: Some(invalid), reason: not_reserved, ..at(ReservedTimeout) };
+        assert_eq!(answer(Asked::Commit, false, &late), [Error(invalid, not_reserved)]);
+        let both = [Error(invalid, not_reserved), Patch(ExpiredReserved)];
+        assert_eq!(answer(Asked::Reserve, false, &late), both, "it waits to be told how it ended");
+    }
+
+    #[test]
+    fn an_alarm_goes_to_whoever_holds_the_account() {
+        let (account, value, net_debit_cap) = (AccountId(7), Balance(9), Amount(10));
+        let notice = Notice::Alarm(LimitAlarm { account, value, net_debit_cap });
+        assert_eq!(callbacks(notice.clone()), [CallbackMessage::Alarm { account, value, net_debit_cap }]);
+        assert_eq!(Notification { trace: TraceId::NOBODY, to: None, notice }.callbacks(), []);
+    }
+}

@@ -10,4 +10,5 @@ mod poison;
 mod same_as_embedded;
 mod speed;
 mod tampering;
+mod traces;
 mod world;
