@@ -21,6 +21,7 @@
 //! | `shop` | `/orders…`, `/payment…`, `/stock…`, the same under `/shop…`, and `/hub/checkouts…` |
 //! | `views` | `GET /hub/…`: transfers, holds, stats |
 //! | `health` | `/health`, `/metrics`, confirming the clock |
+//! | `engine` | what the edge needs of the hub or node behind it |
 //! | `error` | refusals as the standard's `errorInformation` |
 //! | `problem` | refusals as problems of RFC 9457 |
 //! | `times` | instants as text |
@@ -30,6 +31,7 @@ mod backup;
 mod batch;
 pub mod callbacks;
 mod calls;
+pub mod engine;
 mod error;
 mod forward;
 mod fspiop;
