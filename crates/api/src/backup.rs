@@ -8,15 +8,17 @@ use axum::http::StatusCode;
 use holdfast_hub::backup::{BackupError, BackupStatus};
 use serde_json::{Value, json};
 
-use crate::Edge;
+use crate::Embedded;
 use crate::admin::fields::Fields;
 use crate::calls::beside;
 use crate::error::ApiError;
 
 /// Begins a backup to `dir`.
-pub(crate) async fn begin(State(edge): State<Edge>, body: Fields) -> Result<StatusCode, ApiError> {
+pub(crate) async fn begin(
+    State(Embedded { hub, .. }): State<Embedded>,
+    body: Fields,
+) -> Result<StatusCode, ApiError> {
     let dir = PathBuf::from(body.text("dir")?);
-    let hub = edge.hub.clone();
     beside(move || hub.begin_backup(&dir)).await?.map_err(|error| refusal(&error))?;
     Ok(StatusCode::ACCEPTED)
 }
@@ -33,8 +35,8 @@ fn refusal(error: &BackupError) -> ApiError {
 }
 
 /// How far it is.
-pub(crate) async fn show(State(edge): State<Edge>) -> Json<Value> {
-    Json(match edge.hub.backup_status() {
+pub(crate) async fn show(State(Embedded { hub, .. }): State<Embedded>) -> Json<Value> {
+    Json(match hub.backup_status() {
         BackupStatus::None => json!({"state": "NONE"}),
         BackupStatus::Running { dir, done, total } => {
             json!({"state": "RUNNING", "dir": dir, "doneBytes": done, "totalBytes": total})

@@ -20,12 +20,13 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::records::batch::Reply;
 use holdfast_domain::records::{CheckoutReply, SealError, Sealed, batch};
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, ShopCommand, ShopOutcome, ShopRefusal};
-use holdfast_hub::shop::CheckoutRequest;
 use holdfast_hub::shop::limits::TOKENS_WAIT_MS;
+use holdfast_hub::shop::{CheckoutRequest, ShopDesk};
 use holdfast_hub::{Refusal, ShopError};
 
 use crate::Edge;
 use crate::calls::submit_records;
+use crate::engine::Profile;
 use crate::error::ApiError;
 use crate::gate::{Caller, check_sources};
 use crate::limits::{BATCH_BODY_MAX, BATCH_CHECKOUTS_TOGETHER, BODY_PERMIT_BYTES, BODY_READ_MAX};
@@ -50,17 +51,35 @@ pub(crate) async fn batch(
         SealError::Bad { .. } | SealError::Count { .. } => ApiError::malformed(error.to_string()),
     })?;
     edge.parse.increment(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    check_profile(&edge, records.commands())?;
     check_sources(&edge, caller, records.commands()).await?;
     // From here on the intake's own bounds hold.
     drop(room);
     let checkouts = checkouts_of(records.commands());
     let mut outcomes = submit_records(&edge, records).await?;
-    let unknown = pay_with_tokens(&edge, checkouts, &mut outcomes).await;
+    let unknown = match &edge.hub {
+        Some(hub) => pay_with_tokens(hub.shop(), checkouts, &mut outcomes).await,
+        None => BTreeSet::new(),
+    };
     let told = |(at, outcome): (usize, &Outcome)| {
         if unknown.contains(&at) { CheckoutReply::Unknown.to_reply() } else { Reply::from(outcome) }
     };
     let replies = batch::write_told(outcomes.iter().enumerate().map(told));
     Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], replies).into_response())
+}
+
+/// Refuses a batch with a record that the engine behind this edge does not decide.
+fn check_profile(edge: &Edge, commands: &[Command]) -> Result<(), ApiError> {
+    let profile = edge.engine.profile();
+    if profile == Profile::Embedded {
+        return Ok(());
+    }
+    match commands.iter().position(|command| !profile.has(command)) {
+        None => Ok(()),
+        Some(at) => {
+            Err(ApiError::malformed(format!("record {at}: the cluster has no tokens and no shop yet")))
+        }
+    }
 }
 
 /// Which of a batch are checkouts: their places, orders and deadlines.
@@ -99,7 +118,7 @@ fn known(answer: Result<CheckoutAnswer, Failure>) -> Known {
 /// chooses. One that cannot be asked for keeps its refusal, and nothing was tried of it. Gives the places of those of which that
 /// is not known.
 async fn pay_with_tokens(
-    edge: &Edge,
+    shop: &ShopDesk,
     checkouts: Vec<(usize, OrderId, u32)>,
     outcomes: &mut [Outcome],
 ) -> BTreeSet<usize> {
@@ -117,7 +136,7 @@ async fn pay_with_tokens(
         while together.len() < BATCH_CHECKOUTS_TOGETHER
             && let Some((at, order, deadline_ms)) = waiting.next()
         {
-            let desk = edge.hub.shop().clone();
+            let desk = shop.clone();
             let (deadline_ms, wait_ms) = (Some(deadline_ms), Some(0));
             let request =
                 CheckoutRequest { deadline_ms, wait_ms, tokens_wait_ms, ..CheckoutRequest::new(order) };

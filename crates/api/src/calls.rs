@@ -1,29 +1,29 @@
-//! The way from an HTTP task to the hub's writer and back.
+//! The way from an HTTP task to the engine and back.
 
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
-use holdfast_domain::ids::TransferId;
 use holdfast_domain::records::Sealed;
-use holdfast_domain::transfers::Transfer;
-use holdfast_hub::{Core, Refusal, Submission};
-use holdfast_store::{LocalStore, Roster, Sought};
+use holdfast_domain::registry::{Registry, Whose};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::Edge;
+use crate::engine::{Answer, Engine, EngineError, Reading, Refusal};
 use crate::error::ApiError;
 use crate::limits::ANSWER_WAIT_MAX;
 
 /// Has records decided together; answers when they are durable.
 pub(crate) async fn submit_records(edge: &Edge, records: Sealed) -> Result<Vec<Outcome>, ApiError> {
-    submit_records_keeping(edge, records, ()).await
+    submitted(edge, records, (), Engine::decide).await
 }
 
-/// The same; `keep` is dropped when they are decided, or will never be, whether the caller still waits or not.
-async fn submit_records_keeping(
+/// Gives records to the engine and waits. `keep` is dropped when it has answered, or never will, whether the caller still
+/// waits or not.
+async fn submitted(
     edge: &Edge,
     records: Sealed,
     keep: impl Send + 'static,
+    give: fn(&dyn Engine, Sealed, Answer) -> Result<(), Refusal>,
 ) -> Result<Vec<Outcome>, ApiError> {
     let (send, receive) = oneshot::channel();
     let answer = Box::new(move |outcomes| {
@@ -31,15 +31,14 @@ async fn submit_records_keeping(
         // A caller that has gone away misses its answer and will ask again.
         let _: Result<(), _> = send.send(outcomes);
     });
-    edge.hub.submit(Submission::new(records, answer))?;
+    give(&*edge.engine, records, answer)?;
     let outcomes = timeout(ANSWER_WAIT_MAX, receive).await.map_err(|_| ApiError::no_answer())?;
     Ok(outcomes.map_err(|_| Refusal::Unknown("the hub stopped".to_owned()))??)
 }
 
 /// Has one command decided; answers when it is durable.
 pub(crate) async fn submit(edge: &Edge, command: Command) -> Result<Outcome, ApiError> {
-    let outcomes = submit_records(edge, Sealed::of(std::slice::from_ref(&command))).await?;
-    outcomes.into_iter().next().ok_or_else(ApiError::hub_stopped)
+    submit_keeping(edge, command, ()).await
 }
 
 /// The same; `keep` is dropped when it is decided, or will never be, whether the caller still waits or not.
@@ -49,19 +48,19 @@ pub(crate) async fn submit_keeping(
     keep: impl Send + 'static,
 ) -> Result<Outcome, ApiError> {
     let records = Sealed::of(std::slice::from_ref(&command));
-    let outcomes = submit_records_keeping(edge, records, keep).await?;
+    let outcomes = submitted(edge, records, keep, Engine::decide).await?;
     outcomes.into_iter().next().ok_or_else(ApiError::hub_stopped)
 }
 
-/// The transfer of that id, open or ended, and all participants. The disk is read beside the writer.
-pub(crate) async fn find(edge: &Edge, id: TransferId) -> Result<(Option<Transfer>, Roster), ApiError> {
-    let (sought, roster) = ask(edge, move |core| (core.store().seek(id), core.store().roster())).await?;
-    Ok((found(sought).await?, roster))
+/// Has one command taken; answers when it is durable, whether it is decided by then or not.
+pub(crate) async fn take(edge: &Edge, command: Command) -> Result<(), ApiError> {
+    let records = Sealed::of(std::slice::from_ref(&command));
+    submitted(edge, records, (), Engine::take).await.map(drop)
 }
 
-async fn found(sought: Sought) -> Result<Option<Transfer>, ApiError> {
-    if sought.is_on_disk() { beside(|| sought.get()).await? } else { sought.get() }
-        .map_err(|error| ApiError::store(&error))
+/// Waits for a view, and no longer than is sensible.
+pub(crate) async fn read<T>(reading: Reading<'_, T>) -> Result<T, ApiError> {
+    Ok(timeout(ANSWER_WAIT_MAX, reading).await.map_err(|_| ApiError::no_answer())??)
 }
 
 /// Runs what may read the disk on a thread that may wait.
@@ -71,20 +70,22 @@ pub(crate) async fn beside<R: Send + 'static>(
     tokio::task::spawn_blocking(read).await.map_err(|_| ApiError::hub_stopped())
 }
 
-/// Asks about the state, between two frames.
+/// Asks about participants; `whose` says which rows the question needs.
 pub(crate) async fn ask<R: Send + 'static>(
     edge: &Edge,
-    question: impl FnOnce(&Core<LocalStore>) -> R + Send + 'static,
+    whose: Whose,
+    question: impl FnOnce(&dyn Registry) -> R + Send + 'static,
 ) -> Result<R, ApiError> {
     let (send, receive) = oneshot::channel();
-    edge.hub.ask(Box::new(move |core| {
-        // An asker that has gone away needs no answer.
-        if !send.is_closed() {
-            let _: Result<(), R> = send.send(question(core));
-        }
-    }))?;
-    timeout(ANSWER_WAIT_MAX, receive)
-        .await
-        .map_err(|_| ApiError::no_answer())?
-        .map_err(|_| ApiError::hub_stopped())
+    edge.engine.ask(
+        whose,
+        Box::new(move |rows| {
+            // An asker that has gone away needs no answer.
+            if !send.is_closed() {
+                let _: Result<(), _> = send.send(rows.map(|rows| question(rows)));
+            }
+        }),
+    )?;
+    let answer = timeout(ANSWER_WAIT_MAX, receive).await.map_err(|_| ApiError::no_answer())?;
+    Ok(answer.unwrap_or(Err(EngineError::Stopped))?)
 }

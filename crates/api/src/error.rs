@@ -5,9 +5,10 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::ids::IdError;
-use holdfast_hub::Refusal;
 use holdfast_hub::limits::RETRY_AFTER_SECONDS;
 use serde_json::{Value, json};
+
+use crate::engine::{EngineError, Refusal};
 
 /// Why a request got no good answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,12 +62,6 @@ impl ApiError {
         ApiError::new(StatusCode::GATEWAY_TIMEOUT, 2004, detail)
     }
 
-    /// 503: what is stored cannot be read.
-    pub(crate) fn store(error: &holdfast_store::StoreError) -> ApiError {
-        tracing::error!(%error, "the store cannot be read");
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, format!("the store cannot be read: {error}"))
-    }
-
     /// 503: the hub's threads are gone.
     pub(crate) fn hub_stopped() -> ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, "the hub has stopped; see /health")
@@ -84,6 +79,20 @@ impl From<Refusal> for ApiError {
             }
         };
         ApiError::new(status, code, refusal.to_string())
+    }
+}
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> ApiError {
+        match error {
+            EngineError::Refused(refusal) => refusal.into(),
+            EngineError::Unreadable(_) => {
+                tracing::error!("{error}");
+                ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, error.to_string())
+            }
+            EngineError::Stopped => ApiError::hub_stopped(),
+            EngineError::NoSuchPage(_) => ApiError::malformed(format!("after: {error}")),
+        }
     }
 }
 

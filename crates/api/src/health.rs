@@ -7,11 +7,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use holdfast_hub::Status;
 use holdfast_hub::clock::{Clock, SystemClock};
 use serde_json::json;
 
-use crate::{Edge, times};
+use crate::engine::Component;
+use crate::{Edge, Embedded, times};
 
 /// When this process began to serve.
 pub(crate) struct Started {
@@ -27,24 +27,19 @@ impl Started {
 
 /// 200 when commands are taken, else 503, with each part and its reason.
 pub(crate) async fn health(State(edge): State<Edge>) -> Response {
-    let status = edge.hub.status();
-    let (log, clock, process) = match &status {
-        Status::Ready => (None, None, None),
-        Status::ClockSuspect(fault) => (None, Some(fault.to_string()), None),
-        Status::Stopped(reason) => (Some(reason.clone()), None, None),
-        Status::ShuttingDown => (None, None, Some("shutting down".to_owned())),
-    };
-    let part = |name: &str, fault: Option<String>| match fault {
+    let components = edge.engine.health();
+    let part = |Component { name, fault }: &Component| match fault {
         None => json!({"name": name, "status": "OK"}),
         Some(reason) => json!({"name": name, "status": "DOWN", "reason": reason}),
     };
-    let ready = status == Status::Ready;
+    let ready = components.iter().all(|component| component.fault.is_none());
+    let services: Vec<_> = components.iter().map(part).collect();
     let body = json!({
         "status": if ready { "OK" } else { "DOWN" },
         "uptime": edge.started.since.elapsed().as_secs(),
         "startTime": edge.started.wall,
         "versionNumber": env!("CARGO_PKG_VERSION"),
-        "services": [part("log", log), part("clock", clock), part("process", process)],
+        "services": services,
     });
     let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, Json(body)).into_response()
@@ -52,14 +47,12 @@ pub(crate) async fn health(State(edge): State<Edge>) -> Response {
 
 /// Prometheus text.
 pub(crate) async fn metrics(State(edge): State<Edge>) -> Response {
-    edge.hub.tokens().publish_metrics();
-    // A hub that has stopped takes no questions; its other figures are wanted all the more.
-    let _ = edge.hub.shop().publish_metrics().await;
+    edge.engine.publish_metrics().await;
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], edge.metrics.render()).into_response()
 }
 
 /// An operator says that the wall clock is right as it stands.
-pub(crate) async fn confirm_clock(State(edge): State<Edge>) -> StatusCode {
-    edge.hub.confirm_clock();
+pub(crate) async fn confirm_clock(State(Embedded { hub, .. }): State<Embedded>) -> StatusCode {
+    hub.confirm_clock();
     StatusCode::ACCEPTED
 }

@@ -21,6 +21,7 @@
 //! | `shop` | `/orders…`, `/payment…`, `/stock…`, the same under `/shop…`, and `/hub/checkouts…` |
 //! | `views` | `GET /hub/…`: transfers, holds, stats |
 //! | `health` | `/health`, `/metrics`, confirming the clock |
+//! | `engine` | what the edge needs of the hub or node behind it |
 //! | `error` | refusals as the standard's `errorInformation` |
 //! | `problem` | refusals as problems of RFC 9457 |
 //! | `times` | instants as text |
@@ -30,6 +31,7 @@ mod backup;
 mod batch;
 pub mod callbacks;
 mod calls;
+pub mod engine;
 mod error;
 mod forward;
 mod fspiop;
@@ -54,6 +56,7 @@ use std::sync::Arc;
 use holdfast_hub::HubHandle;
 use metrics_exporter_prometheus::PrometheusHandle;
 
+pub use engine::{Engine, Profile};
 pub use gate::{Gate, KEYS_LOOK_EVERY, RateLimit};
 pub use routes::router;
 pub use server::{FileBudget, ServeOptions, serve};
@@ -62,7 +65,9 @@ pub use shop::{ShopAddresses, ShopCalls};
 /// What every handler can reach.
 #[derive(Clone)]
 pub struct Edge {
-    hub: HubHandle,
+    engine: Arc<dyn Engine>,
+    /// The hub with its desks of vault and shop; `None` where the engine has none.
+    hub: Option<Arc<HubHandle>>,
     metrics: PrometheusHandle,
     started: Arc<health::Started>,
     parse: metrics::Counter,
@@ -73,14 +78,22 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// The edge of a hub, whose metrics go to the recorder behind `metrics`.
+    /// The edge of a hub in this process, whose metrics go to the recorder behind `metrics`.
     #[must_use]
     pub fn new(hub: HubHandle, metrics: PrometheusHandle) -> Edge {
+        let engine = Arc::new(engine::EmbeddedEngine::new(hub.clone()));
+        Edge { hub: Some(Arc::new(hub)), ..Edge::before(engine, metrics) }
+    }
+
+    /// The edge of another engine. Paths that only a hub has are not routed there.
+    #[must_use]
+    pub fn before(engine: Arc<dyn Engine>, metrics: PrometheusHandle) -> Edge {
         let parse = metrics::counter!("holdfast_stage_nanoseconds_total", "stage" => "parse");
         let bodies =
             Arc::new(tokio::sync::Semaphore::new(limits::BODY_BYTES_MAX / limits::BODY_PERMIT_BYTES));
         Edge {
-            hub,
+            engine,
+            hub: None,
             metrics,
             started: Arc::new(health::Started::now()),
             parse,
@@ -101,6 +114,19 @@ impl Edge {
     #[must_use]
     pub fn with_callbacks(self, callbacks: &callbacks::Callbacks) -> Edge {
         Edge { callbacks: Some(callbacks.desk()), ..self }
+    }
+}
+
+/// What handlers can reach of paths that only the embedded profile has.
+#[derive(Clone)]
+pub(crate) struct Embedded {
+    edge: Edge,
+    hub: Arc<HubHandle>,
+}
+
+impl Embedded {
+    fn of(edge: &Edge) -> Option<Embedded> {
+        edge.hub.clone().map(|hub| Embedded { edge: edge.clone(), hub })
     }
 }
 

@@ -2,36 +2,68 @@
 //!
 //! The router is made from this table and so is the list that the OpenAPI document is held against: a path that is
 //! served and not described, or described and not served, fails a test. Who may call a path stands beside it, so a
-//! new path cannot be left without a rule.
+//! new path cannot be left without a rule. So does in which profiles it exists.
 
 use axum::Router;
+use axum::handler::Handler;
 use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
 use crate::callbacks::views as dead_letters;
+use crate::engine::Profile;
 use crate::gate::{self, Access};
 use crate::shop::{Course, Proper, checkouts, orders, payment, stock};
 use crate::tokens::{holdings, locks, select, spend, supply};
-use crate::{Edge, backup, batch, error, fspiop, health, openapi, views};
+use crate::{Edge, Embedded, backup, batch, error, fspiop, health, openapi, views};
 
 /// One verb on one path.
 pub(crate) struct Route {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
     pub(crate) access: Access,
-    handler: MethodRouter<Edge>,
+    handler: Handled,
 }
 
-/// One line of the table.
+/// In which profiles a path exists. A handler that reaches for the hub cannot stand where there is none: its type says so.
+enum Handled {
+    Everywhere(MethodRouter<Edge>),
+    EmbeddedOnly(MethodRouter<Embedded>),
+}
+
+impl Route {
+    /// Whether that profile has this path.
+    pub(crate) const fn is_in(&self, profile: Profile) -> bool {
+        match (&self.handler, profile) {
+            (Handled::Everywhere(_), _) | (Handled::EmbeddedOnly(_), Profile::Embedded) => true,
+            (Handled::EmbeddedOnly(_), Profile::Cluster) => false,
+        }
+    }
+}
+
+fn filter(method: &Method) -> MethodFilter {
+    MethodFilter::try_from(method.clone()).expect("the table has common verbs only")
+}
+
+/// One line of the table: a path of every profile.
 fn route<H, T>(method: &Method, path: &'static str, access: Access, handler: H) -> Route
 where
-    H: axum::handler::Handler<T, Edge>,
+    H: Handler<T, Edge>,
     T: 'static,
 {
-    let filter = MethodFilter::try_from(method.clone()).expect("the table has common verbs only");
-    Route { method: method.clone(), path, access, handler: on(filter, handler) }
+    let handler = Handled::Everywhere(on(filter(method), handler));
+    Route { method: method.clone(), path, access, handler }
+}
+
+/// The same for a path that only the embedded profile has.
+fn embedded<H, T>(method: &Method, path: &'static str, access: Access, handler: H) -> Route
+where
+    H: Handler<T, Embedded>,
+    T: 'static,
+{
+    let handler = Handled::EmbeddedOnly(on(filter(method), handler));
+    Route { method: method.clone(), path, access, handler }
 }
 
 const GET: &Method = &Method::GET;
@@ -69,92 +101,102 @@ pub(crate) fn table() -> Vec<Route> {
         route(PUT, "/transfers/{id}/error", Participant, fspiop::put_error),
         // The wallets' paths. Whoever may call them can issue, and spend from any wallet: their backends hold an
         // operator's key.
-        route(POST, "/tokens/issue", Operator, supply::issue),
-        route(POST, "/tokens/select", Operator, select::select),
-        route(POST, "/tokens/spend", Operator, spend::spend),
-        route(POST, "/tokens/redeem", Operator, spend::redeem),
-        route(POST, "/tokens/updates", Operator, supply::updates),
-        route(POST, "/tokens/consolidate", Operator, spend::consolidate),
-        route(GET, "/tokens", Operator, holdings::list),
-        route(GET, "/tokens/balance", Operator, holdings::balance),
-        route(GET, "/tokens/locks", Operator, locks::list),
-        route(POST, "/tokens/locks/{spender}/renew", Operator, locks::renew),
-        route(DELETE, "/tokens/locks/{spender}", Operator, locks::release),
+        embedded(POST, "/tokens/issue", Operator, supply::issue),
+        embedded(POST, "/tokens/select", Operator, select::select),
+        embedded(POST, "/tokens/spend", Operator, spend::spend),
+        embedded(POST, "/tokens/redeem", Operator, spend::redeem),
+        embedded(POST, "/tokens/updates", Operator, supply::updates),
+        embedded(POST, "/tokens/consolidate", Operator, spend::consolidate),
+        embedded(GET, "/tokens", Operator, holdings::list),
+        embedded(GET, "/tokens/balance", Operator, holdings::balance),
+        embedded(GET, "/tokens/locks", Operator, locks::list),
+        embedded(POST, "/tokens/locks/{spender}/renew", Operator, locks::renew),
+        embedded(DELETE, "/tokens/locks/{spender}", Operator, locks::release),
         // The shop's paths as the course has them, and the same with proper codes. Whoever may call them can give credit:
         // a shop's backend holds an operator's key.
-        route(POST, "/orders/create/{user_id}", Operator, orders::create::<Course>),
-        route(
+        embedded(POST, "/orders/create/{user_id}", Operator, orders::create::<Course>),
+        embedded(
             POST,
             "/orders/batch_init/{n}/{n_items}/{n_users}/{item_price}",
             Operator,
             orders::batch_init::<Course>,
         ),
-        route(GET, "/orders/find/{order_id}", Operator, orders::find::<Course>),
-        route(POST, "/orders/addItem/{order_id}/{item_id}/{quantity}", Operator, orders::add_item::<Course>),
-        route(POST, "/orders/checkout/{order_id}", Operator, orders::checkout),
-        route(POST, "/payment/create_user", Operator, payment::create_user::<Course>),
-        route(POST, "/payment/batch_init/{n}/{starting_money}", Operator, payment::batch_init::<Course>),
-        route(GET, "/payment/find_user/{user_id}", Operator, payment::find_user::<Course>),
-        route(POST, "/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Course>),
-        route(POST, "/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Course>),
-        route(POST, "/stock/item/create/{price}", Operator, stock::create::<Course>),
-        route(
+        embedded(GET, "/orders/find/{order_id}", Operator, orders::find::<Course>),
+        embedded(
+            POST,
+            "/orders/addItem/{order_id}/{item_id}/{quantity}",
+            Operator,
+            orders::add_item::<Course>,
+        ),
+        embedded(POST, "/orders/checkout/{order_id}", Operator, orders::checkout),
+        embedded(POST, "/payment/create_user", Operator, payment::create_user::<Course>),
+        embedded(POST, "/payment/batch_init/{n}/{starting_money}", Operator, payment::batch_init::<Course>),
+        embedded(GET, "/payment/find_user/{user_id}", Operator, payment::find_user::<Course>),
+        embedded(POST, "/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Course>),
+        embedded(POST, "/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Course>),
+        embedded(POST, "/stock/item/create/{price}", Operator, stock::create::<Course>),
+        embedded(
             POST,
             "/stock/batch_init/{n}/{starting_stock}/{item_price}",
             Operator,
             stock::batch_init::<Course>,
         ),
-        route(GET, "/stock/find/{item_id}", Operator, stock::find::<Course>),
-        route(POST, "/stock/add/{item_id}/{amount}", Operator, stock::add::<Course>),
-        route(POST, "/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Course>),
-        route(POST, "/shop/orders/create/{user_id}", Operator, orders::create::<Proper>),
-        route(
+        embedded(GET, "/stock/find/{item_id}", Operator, stock::find::<Course>),
+        embedded(POST, "/stock/add/{item_id}/{amount}", Operator, stock::add::<Course>),
+        embedded(POST, "/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Course>),
+        embedded(POST, "/shop/orders/create/{user_id}", Operator, orders::create::<Proper>),
+        embedded(
             POST,
             "/shop/orders/batch_init/{n}/{n_items}/{n_users}/{item_price}",
             Operator,
             orders::batch_init::<Proper>,
         ),
-        route(GET, "/shop/orders/find/{order_id}", Operator, orders::find::<Proper>),
-        route(
+        embedded(GET, "/shop/orders/find/{order_id}", Operator, orders::find::<Proper>),
+        embedded(
             POST,
             "/shop/orders/addItem/{order_id}/{item_id}/{quantity}",
             Operator,
             orders::add_item::<Proper>,
         ),
-        route(POST, "/shop/orders/checkout/{order_id}", Operator, orders::checkout_properly),
-        route(POST, "/shop/payment/create_user", Operator, payment::create_user::<Proper>),
-        route(POST, "/shop/payment/batch_init/{n}/{starting_money}", Operator, payment::batch_init::<Proper>),
-        route(GET, "/shop/payment/find_user/{user_id}", Operator, payment::find_user::<Proper>),
-        route(POST, "/shop/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Proper>),
-        route(POST, "/shop/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Proper>),
-        route(POST, "/shop/stock/item/create/{price}", Operator, stock::create::<Proper>),
-        route(
+        embedded(POST, "/shop/orders/checkout/{order_id}", Operator, orders::checkout_properly),
+        embedded(POST, "/shop/payment/create_user", Operator, payment::create_user::<Proper>),
+        embedded(
+            POST,
+            "/shop/payment/batch_init/{n}/{starting_money}",
+            Operator,
+            payment::batch_init::<Proper>,
+        ),
+        embedded(GET, "/shop/payment/find_user/{user_id}", Operator, payment::find_user::<Proper>),
+        embedded(POST, "/shop/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Proper>),
+        embedded(POST, "/shop/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Proper>),
+        embedded(POST, "/shop/stock/item/create/{price}", Operator, stock::create::<Proper>),
+        embedded(
             POST,
             "/shop/stock/batch_init/{n}/{starting_stock}/{item_price}",
             Operator,
             stock::batch_init::<Proper>,
         ),
-        route(GET, "/shop/stock/find/{item_id}", Operator, stock::find::<Proper>),
-        route(POST, "/shop/stock/add/{item_id}/{amount}", Operator, stock::add::<Proper>),
-        route(POST, "/shop/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Proper>),
+        embedded(GET, "/shop/stock/find/{item_id}", Operator, stock::find::<Proper>),
+        embedded(POST, "/shop/stock/add/{item_id}/{amount}", Operator, stock::add::<Proper>),
+        embedded(POST, "/shop/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Proper>),
         // The hub's own paths.
         route(POST, "/hub/batch", Batch, batch::batch),
         route(GET, "/hub/transfers", Operator, views::transfers::transfers),
         route(GET, "/hub/transfers/{id}", Operator, views::transfer::transfer),
         route(GET, "/hub/holds", Operator, views::holds::holds),
         route(GET, "/hub/stats", Operator, views::stats::stats),
-        route(GET, "/hub/checkouts", Operator, checkouts::list),
-        route(GET, "/hub/checkouts/{order}", Operator, checkouts::show),
-        route(POST, "/hub/checkouts/{order}/cancel", Operator, checkouts::cancel),
-        route(POST, "/hub/checkouts/{order}/retry", Operator, checkouts::retry),
-        route(POST, "/hub/checkouts/{order}/{tr}/pay", Operator, checkouts::pay_answers),
-        route(POST, "/hub/checkouts/{order}/{tr}/stock", Operator, checkouts::stock_answers),
-        route(GET, "/hub/dead-letters", Operator, dead_letters::list),
-        route(POST, "/hub/dead-letters/retry", Operator, dead_letters::retry_all),
-        route(POST, "/hub/dead-letters/{number}/retry", Operator, dead_letters::retry),
-        route(GET, "/hub/backup", Operator, backup::show),
-        route(POST, "/hub/backup", Operator, backup::begin),
-        route(POST, "/hub/clock/confirm", Operator, health::confirm_clock),
+        embedded(GET, "/hub/checkouts", Operator, checkouts::list),
+        embedded(GET, "/hub/checkouts/{order}", Operator, checkouts::show),
+        embedded(POST, "/hub/checkouts/{order}/cancel", Operator, checkouts::cancel),
+        embedded(POST, "/hub/checkouts/{order}/retry", Operator, checkouts::retry),
+        embedded(POST, "/hub/checkouts/{order}/{tr}/pay", Operator, checkouts::pay_answers),
+        embedded(POST, "/hub/checkouts/{order}/{tr}/stock", Operator, checkouts::stock_answers),
+        embedded(GET, "/hub/dead-letters", Operator, dead_letters::list),
+        embedded(POST, "/hub/dead-letters/retry", Operator, dead_letters::retry_all),
+        embedded(POST, "/hub/dead-letters/{number}/retry", Operator, dead_letters::retry),
+        embedded(GET, "/hub/backup", Operator, backup::show),
+        embedded(POST, "/hub/backup", Operator, backup::begin),
+        embedded(POST, "/hub/clock/confirm", Operator, health::confirm_clock),
         route(GET, "/health", Open, health::health),
         route(GET, "/metrics", Metrics, health::metrics),
         route(GET, "/openapi.json", Open, openapi::document_as_json),
@@ -162,16 +204,24 @@ pub(crate) fn table() -> Vec<Route> {
     ]
 }
 
-/// All paths, each behind its rule, and all of them behind the gate.
+/// All paths that the engine behind this edge has, each behind its rule, and all of them behind the gate.
 pub fn router(edge: Edge) -> Router {
     let mut router = Router::new();
+    let of_hub = Embedded::of(&edge);
     for Route { path, access, handler, .. } in table() {
         let rule = from_fn_with_state(access.at(&edge.gate), gate::admit);
-        router = router.route(path, handler.route_layer(rule));
+        router = match (handler, &of_hub) {
+            (Handled::Everywhere(handler), _) => {
+                router.route(path, handler.route_layer(rule).with_state(edge.clone()))
+            }
+            (Handled::EmbeddedOnly(handler), Some(of_hub)) => {
+                router.route(path, handler.route_layer(rule).with_state(of_hub.clone()))
+            }
+            (Handled::EmbeddedOnly(_), None) => router,
+        };
     }
     router
         .fallback(error::unknown_path)
         .method_not_allowed_fallback(error::wrong_verb)
-        .layer(from_fn_with_state(edge.clone(), gate::enter))
-        .with_state(edge)
+        .layer(from_fn_with_state(edge, gate::enter))
 }

@@ -21,10 +21,12 @@ pub mod participants;
 pub mod planted;
 pub mod positions;
 pub mod records;
+pub mod registry;
 pub mod shop;
 pub mod tokens;
 pub mod transfers;
 pub mod view;
+pub mod views;
 
 pub use decide::{FrameInput, decide};
 pub use digest::RULES_VERSION;

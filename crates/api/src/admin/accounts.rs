@@ -8,8 +8,7 @@ use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::AccountId;
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::{Account, AccountKind};
-use holdfast_domain::view::View;
-use holdfast_store::LocalStore;
+use holdfast_domain::registry::Registry;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -60,7 +59,7 @@ fn hub_account(row: &HubAccount) -> Shown {
 
 /// Accounts appear with their first limit, as in central-ledger; and before, if somebody was paid already: money
 /// is never hidden.
-pub(super) fn is_in_use(store: &LocalStore, row: &Account) -> bool {
+pub(super) fn is_in_use(store: &dyn Registry, row: &Account) -> bool {
     let position = match row.kind {
         AccountKind::Position => Some(row),
         AccountKind::Settlement => store.account(AccountId(row.id.0 - 1)),

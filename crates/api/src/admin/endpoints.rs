@@ -10,7 +10,6 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::command::{Command, ENDPOINT_KIND_BYTES_MAX, ENDPOINT_VALUE_BYTES_MAX, SetEndpoint};
 use holdfast_domain::ids::HUB;
-use holdfast_store::Store;
 use serde::Serialize;
 
 use super::extract::{Filter, Place};

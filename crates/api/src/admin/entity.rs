@@ -3,8 +3,7 @@
 
 use holdfast_domain::ids::{Currency, Millis};
 use holdfast_domain::participants::{Account, Participant};
-use holdfast_domain::view::View;
-use holdfast_store::LocalStore;
+use holdfast_domain::registry::Registry;
 use serde::Serialize;
 
 use super::extract::Origin;
@@ -29,7 +28,7 @@ struct PortraitAccount {
 
 impl Portrait {
     /// Copies what is known; the Hub's portrait also has its accounts in `also`.
-    pub(super) fn take(store: &LocalStore, whom: Whom<'_>, also: Option<Currency>) -> Portrait {
+    pub(super) fn take(store: &dyn Registry, whom: Whom<'_>, also: Option<Currency>) -> Portrait {
         let (created_at, active, accounts) = match whom {
             Whom::Hub => {
                 let accounts = hub_accounts::list(store, also);
@@ -56,7 +55,7 @@ impl Portrait {
 }
 
 /// The accounts of a participant: position and settlement per currency, in order of creation.
-pub(super) fn rows<'a>(store: &'a LocalStore, row: &'a Participant) -> impl Iterator<Item = &'a Account> {
+pub(super) fn rows<'a>(store: &'a dyn Registry, row: &'a Participant) -> impl Iterator<Item = &'a Account> {
     let pair = move |position| {
         let position = store.account(position).expect("a participant names accounts that exist");
         [position, store.account(position.settlement()).expect("both accounts are made together")]

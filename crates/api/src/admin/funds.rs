@@ -10,14 +10,13 @@ use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::{AccountId, Currency, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::{Account, AccountKind};
-use holdfast_domain::view::View;
 
 use super::accounts::owned;
 use super::extract::Place;
 use super::fields::Fields;
-use super::{change, not_possible, refusal, shortened};
+use super::{about, change, not_possible, refusal, shortened};
 use crate::Edge;
-use crate::calls::{ask, submit};
+use crate::calls::submit;
 use crate::error::ApiError;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,7 +55,7 @@ pub(crate) async fn record(
     };
     let code = code.number();
     let detail = if code == ErrorCode::PayerInsufficientLiquidity.number() {
-        let free = free_to_leave(&edge, row.id).await?;
+        let free = free_to_leave(&edge, &name, row.id).await?;
         format!("{amount} cannot leave account {account}: {free} is free")
     } else if code == ErrorCode::ModifiedRequest.number() {
         format!("{id} was used before with another amount, account or action")
@@ -105,9 +104,9 @@ fn why_not(row: &Account, currency: Currency) -> String {
 }
 
 /// What may leave a settlement account now: what it holds, less what the position stands on.
-async fn free_to_leave(edge: &Edge, settlement: AccountId) -> Result<Balance, ApiError> {
-    let accounts = ask(edge, move |core| {
-        let account = |id| core.store().account(id).copied();
+async fn free_to_leave(edge: &Edge, name: &str, settlement: AccountId) -> Result<Balance, ApiError> {
+    let accounts = about(edge, name, move |registry, _| {
+        let account = |id| registry.account(id).copied();
         account(settlement).zip(account(AccountId(settlement.0 - 1)))
     });
     let (settlement, position) = accounts.await?.ok_or_else(ApiError::hub_stopped)?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use holdfast_domain::ids::{Currency, Millis};
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::AccountKind;
-use holdfast_store::{LocalStore, Store};
+use holdfast_domain::registry::Registry;
 
 /// The Hub was never made: it is as old as time.
 pub(super) const SINCE: Millis = 0;
@@ -50,7 +50,7 @@ pub(super) struct HubAccount {
 }
 
 /// The Hub's accounts in every currency that somebody uses, and in `also`.
-pub(super) fn list(store: &LocalStore, also: Option<Currency>) -> Vec<HubAccount> {
+pub(super) fn list(store: &dyn Registry, also: Option<Currency>) -> Vec<HubAccount> {
     let mut currencies: BTreeMap<Currency, (Balance, Millis)> = BTreeMap::new();
     if let Some(also) = also {
         currencies.insert(also, (Balance::ZERO, SINCE));

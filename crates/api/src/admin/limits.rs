@@ -10,8 +10,7 @@ use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::{Currency, ParticipantId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::{Account, Participant};
-use holdfast_domain::view::View;
-use holdfast_store::{LocalStore, Store};
+use holdfast_domain::registry::{Registry, Whose};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -53,7 +52,7 @@ fn shown(name: Option<&str>, currency: Currency, cap: Amount, alarm_percentage: 
 
 /// The limits of one participant that the filter lets through.
 fn limits_of<'a>(
-    store: &'a LocalStore,
+    store: &'a dyn Registry,
     row: &'a Participant,
     wanted: Option<Currency>,
 ) -> impl Iterator<Item = (&'a Account, Amount)> {
@@ -89,8 +88,7 @@ pub(crate) async fn list(
 /// `GET /participants/limits[?currency=&type=]`: everybody's.
 pub(crate) async fn list_all(State(edge): State<Edge>, filter: Filter) -> Result<Response, ApiError> {
     let (wanted, known_type) = (filter.currency()?, of_known_type(&filter));
-    let limits: Vec<Shown> = ask(&edge, move |core| {
-        let store = core.store();
+    let limits: Vec<Shown> = ask(&edge, Whose::Everybody, move |store| {
         let everybody = store.participants().into_iter().filter(|_| known_type);
         let limits = everybody.flat_map(|row| limits_of(store, row, wanted).map(move |limit| (row, limit)));
         let show = |(row, (account, cap)): (&Participant, (&Account, Amount))| {

@@ -1,7 +1,7 @@
 //! The operator's paths, as central-ledger has them: participants, accounts, limits, funds, endpoints.
 //!
-//! Every change is a command in the log and is answered when it is durable; every read is a question asked between
-//! two frames. Here only shapes are tested and refusals put into words: what is allowed is decided in the domain.
+//! Every change is a command in the log and is answered when it is durable; every read is a question to the
+//! registry. Here only shapes are tested and refusals put into words: what is allowed is decided in the domain.
 //!
 //! | room | paths |
 //! | --- | --- |
@@ -34,8 +34,7 @@ use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::participants::{HUB_NAME, Name, Participant};
-use holdfast_domain::view::View;
-use holdfast_store::LocalStore;
+use holdfast_domain::registry::{Registry, Whose};
 
 use crate::Edge;
 use crate::calls::{ask, submit};
@@ -60,28 +59,25 @@ impl Whom<'_> {
 }
 
 /// Looks a name up, without regard to case.
-fn find<'a>(store: &'a LocalStore, name: &str) -> Option<Whom<'a>> {
-    match Name::new(name)? {
-        name if name.is_hub() => Some(Whom::Hub),
-        name => store.participant_named(name).map(Whom::Participant),
-    }
+fn find(registry: &dyn Registry, name: Name) -> Option<Whom<'_>> {
+    if name.is_hub() { Some(Whom::Hub) } else { registry.participant_named(name).map(Whom::Participant) }
 }
 
 /// Asks about the participant of that name; 400/3200 if there is none.
 async fn about<R: Send + 'static>(
     edge: &Edge,
     name: &str,
-    question: impl FnOnce(&LocalStore, Whom<'_>) -> R + Send + 'static,
+    question: impl FnOnce(&dyn Registry, Whom<'_>) -> R + Send + 'static,
 ) -> Result<R, ApiError> {
-    let asked = name.to_owned();
-    let answer = ask(edge, move |core| {
-        let store = core.store();
-        find(store, &asked).map(|whom| question(store, whom))
-    });
-    answer.await?.ok_or_else(|| {
+    let nobody = || {
         let detail = format!("there is no participant {}", shortened(name));
         refusal(ErrorCode::IdNotFound.number(), detail)
-    })
+    };
+    let known = Name::new(name).ok_or_else(nobody)?;
+    // What the Hub's accounts hold follows from everybody's.
+    let whose = if known.is_hub() { Whose::Everybody } else { Whose::Named(known) };
+    let answer = ask(edge, whose, move |registry| find(registry, known).map(|whom| question(registry, whom)));
+    answer.await?.ok_or_else(nobody)
 }
 
 /// Has a change decided. A refusal keeps the domain's code; `reason` puts it into words.

@@ -8,7 +8,7 @@ use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::{CURRENCIES_MAX, Name};
-use holdfast_store::Store;
+use holdfast_domain::registry::Whose;
 
 use super::entity::{Entity, Portrait};
 use super::extract::{Origin, Place};
@@ -20,8 +20,7 @@ use crate::error::ApiError;
 
 /// `GET /participants`: everybody, the Hub first.
 pub(crate) async fn list(State(edge): State<Edge>, origin: Origin) -> Result<Response, ApiError> {
-    let portraits: Vec<Portrait> = ask(&edge, |core| {
-        let store = core.store();
+    let portraits: Vec<Portrait> = ask(&edge, Whose::Everybody, |store| {
         let everybody = store.participants().into_iter().map(Whom::Participant);
         std::iter::once(Whom::Hub).chain(everybody).map(|whom| Portrait::take(store, whom, None)).collect()
     })

@@ -11,11 +11,11 @@ use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::command::Command;
 use holdfast_domain::ids::{HUB, ParticipantId};
 use holdfast_domain::participants::HUB_NAME;
-use holdfast_domain::view::View;
+use holdfast_domain::registry::Registry;
 use holdfast_hub::clock::{Clock, SystemClock};
 use holdfast_hub::{CallbackRow, HubHandle};
 use holdfast_log::LogError;
-use holdfast_store::{LocalStore, Roster, Sought, Store, StoreError};
+use holdfast_store::{LocalStore, Roster, Sought, StoreError};
 use tokio::sync::oneshot;
 
 use super::message::{Facts, Outgoing, compose};
@@ -152,7 +152,7 @@ pub(super) const fn origin_of(row: &CallbackRow) -> Option<u64> {
 }
 
 /// The name of a participant, the hub's own included.
-pub(super) fn name_of(store: &LocalStore, participant: ParticipantId) -> Option<String> {
+pub(super) fn name_of(store: &dyn Registry, participant: ParticipantId) -> Option<String> {
     if participant == HUB {
         return Some(HUB_NAME.to_owned());
     }

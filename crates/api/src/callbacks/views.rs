@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use holdfast_domain::ids::{HUB, ParticipantId};
 use holdfast_domain::participants::Name;
-use holdfast_domain::view::View;
+use holdfast_domain::registry::Whose;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use super::options::LANE_ROWS_MAX;
 use crate::calls::ask;
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
-use crate::{Edge, times};
+use crate::{Edge, Embedded, times};
 
 /// Letters that one request may set in motion; the answer says whether there are more. An empty lane has room for them.
 const RETRIED_AT_ONCE_MAX: usize = LANE_ROWS_MAX / 2;
@@ -36,14 +36,14 @@ pub(crate) struct Filter {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Whose {
+pub(crate) struct OnlyOf {
     /// Only those for this participant.
     participant: Option<String>,
 }
 
 /// A page of dead letters by number.
 pub(crate) async fn list(
-    State(edge): State<Edge>,
+    State(Embedded { edge, .. }): State<Embedded>,
     filter: Result<Query<Filter>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Query(filter) = filter.map_err(|error| ApiError::malformed(error.body_text()))?;
@@ -60,7 +60,7 @@ pub(crate) async fn list(
 
 /// Tries one again: 202, also if it is being tried already.
 pub(crate) async fn retry(
-    State(edge): State<Edge>,
+    State(Embedded { edge, .. }): State<Embedded>,
     number: Result<Path<u64>, PathRejection>,
 ) -> Result<StatusCode, ApiError> {
     let Path(number) = number.map_err(|error| ApiError::malformed(error.body_text()))?;
@@ -78,8 +78,8 @@ pub(crate) async fn retry(
 /// Tries all of a participant, or all there are, again: 202 with how many were set in motion and whether some are left;
 /// 503 with how many if not all found room.
 pub(crate) async fn retry_all(
-    State(edge): State<Edge>,
-    whose: Result<Query<Whose>, QueryRejection>,
+    State(Embedded { edge, .. }): State<Embedded>,
+    whose: Result<Query<OnlyOf>, QueryRejection>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let Query(whose) = whose.map_err(|error| ApiError::malformed(error.body_text()))?;
     let desk = desk(&edge)?;
@@ -137,12 +137,14 @@ async fn participant(edge: &Edge, name: Option<String>) -> Result<Option<Partici
     if known.is_hub() {
         return Ok(Some(HUB));
     }
-    let found = ask(edge, move |core| core.store().participant_named(known).map(|row| row.id)).await?;
+    let found =
+        ask(edge, Whose::Named(known), move |all| all.participant_named(known).map(|row| row.id)).await?;
     found.map(Some).ok_or_else(unknown)
 }
 
 async fn names(edge: &Edge, participants: Vec<ParticipantId>) -> Result<Vec<Option<String>>, ApiError> {
-    ask(edge, move |core| participants.into_iter().map(|id| name_of(core.store(), id)).collect()).await
+    ask(edge, Whose::Everybody, move |all| participants.into_iter().map(|id| name_of(all, id)).collect())
+        .await
 }
 
 /// Work on files, off the HTTP threads.

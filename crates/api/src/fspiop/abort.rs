@@ -15,6 +15,7 @@ use super::fields;
 use super::receive::{Verb, receive, sender};
 use super::{PathId, id_in_path};
 use crate::Edge;
+use crate::calls::take;
 use crate::error::ApiError;
 
 #[derive(Debug, Deserialize)]
@@ -63,11 +64,11 @@ pub(crate) async fn put_error(
     let digest = Sha256::new().chain_update(code.to_le_bytes()).chain_update(&received.body).finalize();
     let abort = Abort::new(source, id, code, received.tail()?).same_as(digest.into());
     received.parsed(&edge);
-    let decided = decide(&edge, Command::Abort(abort)).await?;
-    match received.wait {
-        None => Ok(StatusCode::OK.into_response()),
-        Some(wait) => decided.answer(wait, id_text, None),
-    }
+    let Some(wait) = received.wait else {
+        take(&edge, Command::Abort(abort)).await?;
+        return Ok(StatusCode::OK.into_response());
+    };
+    decide(&edge, Command::Abort(abort)).await?.answer(wait, id_text, None)
 }
 
 #[cfg(test)]

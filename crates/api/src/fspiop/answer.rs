@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::ilp;
 use super::prefer::{PREFERENCE_APPLIED, Wait};
 use crate::Edge;
-use crate::calls::{find, submit, submit_keeping};
+use crate::calls::{read, submit, submit_keeping};
 use crate::error::{ApiError, error_information};
 
 /// Where a transfer stands, for a caller who waits.
@@ -120,5 +120,5 @@ pub(super) fn fulfilment_of(row: &Transfer) -> Option<[u8; 32]> {
 
 /// The same for a transfer that must be looked up first.
 pub(super) async fn stored_fulfilment(edge: &Edge, id: TransferId) -> Result<Option<[u8; 32]>, ApiError> {
-    Ok(find(edge, id).await?.0.as_ref().and_then(fulfilment_of))
+    Ok(read(edge.engine.transfer(id)).await?.as_ref().and_then(fulfilment_of))
 }

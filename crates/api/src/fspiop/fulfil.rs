@@ -17,6 +17,7 @@ use super::media_type::Version;
 use super::receive::{Verb, receive, sender};
 use super::{PathId, id_in_path};
 use crate::Edge;
+use crate::calls::take;
 use crate::error::ApiError;
 use crate::limits::{COMPLETED_AHEAD_MAX, COMPLETED_BEHIND_MAX};
 
@@ -95,8 +96,11 @@ pub(crate) async fn put(
     let source = sender(&edge, &received.source_name).await?;
     let fulfil = Fulfil::new(source, id, action, fulfilment).with_tail(received.tail()?);
     received.parsed(&edge);
+    let Some(wait) = received.wait else {
+        take(&edge, Command::Fulfil(fulfil)).await?;
+        return Ok(StatusCode::OK.into_response());
+    };
     let decided = decide(&edge, Command::Fulfil(fulfil)).await?;
-    let Some(wait) = received.wait else { return Ok(StatusCode::OK.into_response()) };
     // Committed without a refusal, now or before: then it was with this fulfilment.
     let committed = decided.outcome.state == Some(TransferState::Committed) && decided.outcome.code.is_none();
     decided.answer(wait, id_text, committed.then_some(fulfilment))

@@ -5,12 +5,11 @@
 
 use axum::http::StatusCode;
 use holdfast_domain::command::{Funding, Prepare};
-use holdfast_hub::{FundingClaim, TokenError};
+use holdfast_hub::{FundingClaim, HubHandle, TokenError};
 use holdfast_tokens::limits::{INPUTS_DEFAULT, NAME_BYTES_MAX};
 use holdfast_tokens::{Name, Refusal};
 
 use super::body::{self, ExtensionList, Object};
-use crate::Edge;
 use crate::error::ApiError;
 use crate::gate::Caller;
 
@@ -60,7 +59,7 @@ impl<'a> Wallets<'a> {
     /// amount is none that tokens could have.
     pub(super) async fn fund(
         &self,
-        edge: &Edge,
+        hub: &HubHandle,
         prepare: Prepare,
         units: Option<u64>,
     ) -> Result<(Prepare, Option<FundingClaim>), ApiError> {
@@ -69,11 +68,17 @@ impl<'a> Wallets<'a> {
         if let Some(units) = units.filter(|units| *units > 0) {
             let currency = prepare.currency.to_string();
             let wallet = Name::clone(&funding.payer_wallet);
-            claim = chosen(edge.hub.tokens().fund(&funding.spender, wallet, &currency, units, 0).await)?;
+            claim = chosen(hub.tokens().fund(&funding.spender, wallet, &currency, units, 0).await)?;
             funding.ids = claim.as_ref().map_or_else(Vec::new, FundingClaim::ids);
         }
         Ok((Prepare { funding: Some(Box::new(funding)), ..prepare }, claim))
     }
+}
+
+/// 400/3100: there is no vault behind this edge.
+pub(super) fn no_tokens() -> ApiError {
+    let detail = format!("there are no tokens here to pay with: leave {PAYER_WALLET} out");
+    ApiError::new(StatusCode::BAD_REQUEST, 3100, detail)
 }
 
 /// Who wants for funds gets none, and so does a repeat, whose transfer holds some already. What keeps the vault from

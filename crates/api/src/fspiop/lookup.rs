@@ -10,15 +10,15 @@ use axum::response::{IntoResponse, Response};
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Command, Lookup};
-use holdfast_store::Store;
+use holdfast_domain::registry::Whose;
 
-use super::answer::{decide, fulfilment_of, refusal, standing};
+use super::answer::{fulfilment_of, refusal, standing};
 use super::headers;
 use super::prefer::Wait;
 use super::receive::sender;
 use super::{PathId, id_in_path};
 use crate::Edge;
-use crate::calls::{ask, find};
+use crate::calls::{ask, read, take};
 use crate::error::ApiError;
 
 /// Takes the question.
@@ -42,18 +42,19 @@ pub(crate) async fn get(
     let source = sender(&edge, source_name).await?;
     let lookup = Command::Lookup(Lookup { source, id });
     let Some(wait) = wait else {
-        decide(&edge, lookup).await?;
+        take(&edge, lookup).await?;
         return Ok(StatusCode::ACCEPTED.into_response());
     };
-    let (row, _) = find(&edge, id).await?;
+    let row = read(edge.engine.transfer(id)).await?;
     let row = row.ok_or_else(|| refusal(id_text, Some(ErrorCode::TransferIdNotFound.into()), None))?;
     if source != row.payer && source != row.payee {
         return Err(refusal(id_text, Some(ErrorCode::ClientError.into()), None));
     }
     let kind = CallbackMessage::Put(row.state).endpoint_type();
-    let is_called = ask(&edge, move |core| core.store().endpoint(source, kind).is_some()).await?;
+    let is_called =
+        ask(&edge, Whose::Numbered(source), move |all| all.endpoint(source, kind).is_some()).await?;
     if is_called {
-        decide(&edge, lookup).await?;
+        take(&edge, lookup).await?;
     }
     let error = row.code.map(|code| (code, row.reason));
     Ok(standing(StatusCode::OK, wait, id_text, row.state, error, fulfilment_of(&row)))

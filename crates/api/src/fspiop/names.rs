@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock};
 
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::Name;
-use holdfast_domain::view::View;
+use holdfast_domain::registry::Whose;
 
 use crate::Edge;
 use crate::calls::ask;
@@ -41,7 +41,8 @@ pub(super) async fn participant(edge: &Edge, text: &str) -> Result<Option<Partic
     if let Some(id) = edge.names.known(name) {
         return Ok(Some(id));
     }
-    let found = ask(edge, move |core| core.store().participant_named(name).map(|row| row.id)).await?;
+    let found =
+        ask(edge, Whose::Named(name), move |known| known.participant_named(name).map(|row| row.id)).await?;
     if let Some(id) = found {
         edge.names.learn(name, id);
     }

@@ -17,11 +17,12 @@ use sha2::{Digest, Sha256};
 use super::answer::{decide, decide_keeping, stored_fulfilment};
 use super::body::{self, ExtensionList, Fields, Object, Text};
 use super::fields::{self, Sum};
-use super::funding::{FUNDING_BYTES_MAX, Wallets};
+use super::funding::{self, FUNDING_BYTES_MAX, Wallets};
 use super::ilp;
 use super::names::{self, NOBODY};
 use super::receive::{Verb, receive, sender};
 use crate::Edge;
+use crate::calls::take;
 use crate::error::ApiError;
 use crate::gate::Caller;
 
@@ -154,13 +155,18 @@ pub(crate) async fn post(
         None => {
             let prepare = Prepare { tail: received.tail()?, ..hashed };
             received.parsed(&edge);
+            if received.wait.is_none() {
+                take(&edge, Command::Prepare(prepare)).await?;
+                return Ok(StatusCode::ACCEPTED.into_response());
+            }
             decide(&edge, Command::Prepare(prepare)).await?
         }
         Some(wallets) => {
+            let hub = edge.hub.as_ref().ok_or_else(funding::no_tokens)?;
             let prepare = Prepare { tail: received.tail_beside(FUNDING_BYTES_MAX)?, ..hashed };
             received.parsed(&edge);
             let units = asked.sum.exact.then(|| prepare.amount.whole_units()).flatten();
-            let (prepare, claim) = wallets.fund(&edge, prepare, units).await?;
+            let (prepare, claim) = wallets.fund(hub, prepare, units).await?;
             decide_keeping(&edge, Command::Prepare(prepare), claim).await?
         }
     };

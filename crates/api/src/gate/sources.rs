@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use holdfast_domain::command::Command;
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::Name;
-use holdfast_domain::view::View;
+use holdfast_domain::registry::Whose;
 
 use super::Caller;
 use crate::Edge;
@@ -46,7 +46,8 @@ async fn number_of(edge: &Edge, name: Name) -> Result<ParticipantId, ApiError> {
     if let Some(number) = known {
         return Ok(number);
     }
-    let found = ask(edge, move |core| core.store().participant_named(name).map(|row| row.id)).await?;
+    let found =
+        ask(edge, Whose::Named(name), move |known| known.participant_named(name).map(|row| row.id)).await?;
     let number = found.ok_or_else(|| forbidden(format!("there is no participant {name} yet")))?;
     edge.gate.numbers.lock().unwrap_or_else(PoisonError::into_inner).insert(name, number);
     Ok(number)

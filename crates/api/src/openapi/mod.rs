@@ -13,13 +13,17 @@ mod schemas;
 mod shop;
 mod tokens;
 
+use std::collections::BTreeSet;
+
+use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
+use crate::engine::Profile;
 use crate::gate::Access;
-use crate::routes;
+use crate::{Edge, routes};
 use operation::Operation;
 
 /// Groups of paths, in the order of the page: name, what they are, the operations.
@@ -50,25 +54,41 @@ fn groups() -> [(&'static str, &'static str, Vec<Operation>); 6] {
     ]
 }
 
-/// The document.
+/// The document of the embedded profile, which has every path.
 #[must_use]
 pub fn document() -> Value {
-    let access: Vec<_> =
-        routes::table().into_iter().map(|route| (route.method, route.path, route.access)).collect();
+    document_of(Profile::Embedded)
+}
+
+/// The document of a profile: the paths that it has.
+#[must_use]
+pub fn document_of(profile: Profile) -> Value {
+    let access: Vec<_> = routes::table()
+        .into_iter()
+        .filter(|route| route.is_in(profile))
+        .map(|route| (route.method, route.path, route.access))
+        .collect();
     let mut paths = Map::new();
     let mut tags = Vec::new();
     for (tag, what, operations) in groups() {
-        tags.push(json!({"name": tag, "description": what}));
-        for operation in operations {
-            let rule = access
-                .iter()
-                .find(|(method, path, _)| *method == operation.method && *path == operation.path)
-                .map_or(Access::Operator, |(_, _, access)| *access);
+        let rule_of = |operation: &Operation| {
+            let of_it = |(method, path, _): &&(_, &str, Access)| {
+                *method == operation.method && *path == operation.path
+            };
+            access.iter().find(of_it).map(|(_, _, access)| *access)
+        };
+        let served = operations.into_iter().filter_map(|operation| Some((rule_of(&operation)?, operation)));
+        let mut served = served.peekable();
+        if served.peek().is_some() {
+            tags.push(json!({"name": tag, "description": what}));
+        }
+        for (rule, operation) in served {
             let path = paths.entry(operation.path).or_insert_with(|| json!({}));
             let verb = operation.method.as_str().to_lowercase();
             path[verb] = operation.describe(tag, rule);
         }
     }
+    let components = components(&Value::Object(paths.clone()));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -80,24 +100,64 @@ pub fn document() -> Value {
         "servers": [{"url": "/"}],
         "tags": tags,
         "paths": paths,
-        "components": {
-            "schemas": schemas::schemas(),
-            "responses": schemas::responses(),
-            "securitySchemes": {
-                "bearer": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "A key from `holdfast keys create`. A hub without keys listens on loopback only and takes everything.",
-                },
-                "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in another header."},
+        "components": components,
+    })
+}
+
+/// Schemas and answers that the paths speak of, and what these speak of in turn.
+fn components(paths: &Value) -> Value {
+    let (mut schemas, mut responses) = (schemas::schemas(), schemas::responses());
+    let mut used = BTreeSet::new();
+    references(paths, &mut used);
+    loop {
+        let before = used.len();
+        for (room, known) in [("schemas", &schemas), ("responses", &responses)] {
+            let known = known.as_object().into_iter().flatten();
+            let of_use = known.filter(|(name, _)| used.contains(&format!("#/components/{room}/{name}")));
+            let of_use: Vec<&Value> = of_use.map(|(_, value)| value).collect();
+            of_use.into_iter().for_each(|value| references(value, &mut used));
+        }
+        if used.len() == before {
+            break;
+        }
+    }
+    for (room, known) in [("schemas", &mut schemas), ("responses", &mut responses)] {
+        if let Some(known) = known.as_object_mut() {
+            known.retain(|name, _| used.contains(&format!("#/components/{room}/{name}")));
+        }
+    }
+    json!({
+        "schemas": schemas,
+        "responses": responses,
+        "securitySchemes": {
+            "bearer": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "A key from `holdfast keys create`. A hub without keys listens on loopback only and takes everything.",
             },
+            "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in another header."},
         },
     })
 }
 
+/// Every `$ref` in a value.
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => members.iter().for_each(|(name, value)| match (name.as_str(), value) {
+            ("$ref", Value::String(target)) => {
+                found.insert(target.clone());
+            }
+            _ => references(value, found),
+        }),
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
 /// `GET /openapi.json`.
-pub(crate) async fn document_as_json() -> Response {
-    ([(CONTENT_TYPE, "application/json")], format!("{:#}\n", document())).into_response()
+pub(crate) async fn document_as_json(State(edge): State<Edge>) -> Response {
+    let document = document_of(edge.engine.profile());
+    ([(CONTENT_TYPE, "application/json")], format!("{document:#}\n")).into_response()
 }
 
 const PAGE: &str = include_str!("page.html");
@@ -114,9 +174,9 @@ pub(crate) async fn page() -> Response {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
+
+    const PROFILES: [Profile; 2] = [Profile::Embedded, Profile::Cluster];
 
     #[test]
     fn what_is_served_is_described_and_what_is_described_is_served() {
@@ -136,32 +196,65 @@ mod tests {
         assert!(surplus.is_empty(), "described and not in routes.rs: {surplus:?}");
     }
 
-    fn references(value: &Value, found: &mut BTreeSet<String>) {
-        match value {
-            Value::Object(members) => members.iter().for_each(|(name, value)| match (name.as_str(), value) {
-                ("$ref", Value::String(target)) => {
-                    found.insert(target.clone());
+    #[test]
+    fn the_document_of_a_profile_has_the_paths_of_that_profile() {
+        for profile in PROFILES {
+            let table = routes::table();
+            let served = table.iter().filter(|route| route.is_in(profile));
+            let served: BTreeSet<String> =
+                served.map(|route| format!("{} {}", route.method, route.path)).collect();
+            let document = document_of(profile);
+            let paths = document["paths"].as_object().unwrap().iter();
+            let described: BTreeSet<String> = paths
+                .flat_map(|(path, verbs)| {
+                    verbs
+                        .as_object()
+                        .unwrap()
+                        .keys()
+                        .map(move |verb| format!("{} {path}", verb.to_uppercase()))
+                })
+                .collect();
+            assert_eq!(served, described, "{profile:?}");
+            for (_, verbs) in document["paths"].as_object().unwrap() {
+                for operation in verbs.as_object().unwrap().values() {
+                    let known = |tag: &Value| *tag == operation["tags"][0];
+                    let names = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]);
+                    assert_eq!(names.filter(|tag| known(tag)).count(), 1, "{profile:?}: {operation}");
                 }
-                _ => references(value, found),
-            }),
-            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
-            _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn the_cluster_has_transfers_and_not_yet_tokens_and_shop() {
+        let document = document_of(Profile::Cluster);
+        for path in ["/participants", "/transfers", "/hub/batch", "/hub/transfers", "/hub/stats", "/health"] {
+            assert!(document["paths"][path].is_object(), "{path}");
+        }
+        for path in ["/tokens/select", "/orders/checkout/{order_id}", "/hub/backup", "/hub/clock/confirm"] {
+            assert!(document["paths"][path].is_null(), "{path}");
         }
     }
 
     #[test]
     fn every_reference_leads_somewhere_and_every_schema_is_used() {
-        let document = document();
-        let mut found = BTreeSet::new();
-        references(&document, &mut found);
-        for target in &found {
-            let pointer = target.strip_prefix('#').expect("references stay inside the document");
-            assert!(document.pointer(pointer).is_some(), "{target} leads nowhere");
-        }
-        for room in ["schemas", "responses"] {
-            for name in document["components"][room].as_object().unwrap().keys() {
-                assert!(found.contains(&format!("#/components/{room}/{name}")), "{name} is not used");
+        for profile in PROFILES {
+            let document = document_of(profile);
+            let mut found = BTreeSet::new();
+            references(&document, &mut found);
+            for target in &found {
+                let pointer = target.strip_prefix('#').expect("references stay inside the document");
+                assert!(document.pointer(pointer).is_some(), "{target} leads nowhere");
             }
+            for room in ["schemas", "responses"] {
+                for name in document["components"][room].as_object().unwrap().keys() {
+                    assert!(found.contains(&format!("#/components/{room}/{name}")), "{name} is not used");
+                }
+            }
+        }
+        // The embedded profile has every path, so it leaves out nothing.
+        for (room, all) in [("schemas", schemas::schemas()), ("responses", schemas::responses())] {
+            assert_eq!(document()["components"][room], all, "some of {room} are not used");
         }
     }
 

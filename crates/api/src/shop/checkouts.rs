@@ -18,10 +18,13 @@ use crate::admin::fields::Fields;
 use crate::admin::shortened;
 use crate::error::ApiError;
 use crate::views::filters::{self, Parameters, filters};
-use crate::{Edge, times};
+use crate::{Embedded, times};
 
 /// Open checkouts, the oldest first.
-pub(crate) async fn list(State(edge): State<Edge>, parameters: Parameters) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn list(
+    State(Embedded { hub, .. }): State<Embedded>,
+    parameters: Parameters,
+) -> Result<Json<Value>, ApiError> {
     let [state, after, limit] = filters(parameters, ["state", "after", "limit"])?;
     let state = state.as_deref().map(read_state).transpose()?;
     let after = after.as_deref().map(read_cursor).transpose()?;
@@ -32,7 +35,7 @@ pub(crate) async fn list(State(edge): State<Edge>, parameters: Parameters) -> Re
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_MAX}")));
     }
-    let desk = edge.hub.shop();
+    let desk = hub.shop();
     let page = answered(desk.open_checkouts(state, after, limit)).await?;
     let seen = Seen { now: page.now, troubles: desk.troubles() };
     let rows: Vec<Value> =
@@ -84,33 +87,42 @@ fn order_in(place: Place<String>) -> Result<OrderId, Failure> {
 }
 
 /// One order, whether a checkout of it is open or not.
-pub(crate) async fn show(State(edge): State<Edge>, place: Place<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn show(
+    State(Embedded { hub, .. }): State<Embedded>,
+    place: Place<String>,
+) -> Result<Json<Value>, ApiError> {
     let id = order_in(place)?;
-    let desk = edge.hub.shop();
+    let desk = hub.shop();
     let view = answered(desk.order(id.clone())).await?;
     let view = view.ok_or_else(|| Failure::from(ShopRefusal::UnknownOrder(id)))?;
     Ok(Json(Value::Object(shown(&view.row, view.open.as_deref(), &Seen::at(desk)))))
 }
 
 /// Ends a checkout that is not decided.
-pub(crate) async fn cancel(State(edge): State<Edge>, place: Place<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn cancel(
+    State(Embedded { hub, .. }): State<Embedded>,
+    place: Place<String>,
+) -> Result<Json<Value>, ApiError> {
     let order = order_in(place)?;
-    let desk = edge.hub.shop();
+    let desk = hub.shop();
     let answer = answered(desk.cancel(order.clone())).await?;
     Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(desk)))))
 }
 
 /// Has what was not answered sent again, or a failed order checked out anew.
-pub(crate) async fn retry(State(edge): State<Edge>, place: Place<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn retry(
+    State(Embedded { hub, .. }): State<Embedded>,
+    place: Place<String>,
+) -> Result<Json<Value>, ApiError> {
     let order = order_in(place)?;
-    let desk = edge.hub.shop();
+    let desk = hub.shop();
     let answer = answered(desk.retry(order.clone())).await?;
     Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(desk)))))
 }
 
 /// What the payment side says about a try.
 pub(crate) async fn pay_answers(
-    state: State<Edge>,
+    state: State<Embedded>,
     place: Place<(String, String)>,
     body: Fields,
 ) -> Result<Json<Value>, ApiError> {
@@ -120,7 +132,7 @@ pub(crate) async fn pay_answers(
 
 /// What the stock side says about a try.
 pub(crate) async fn stock_answers(
-    state: State<Edge>,
+    state: State<Embedded>,
     place: Place<(String, String)>,
     body: Fields,
 ) -> Result<Json<Value>, ApiError> {
@@ -130,7 +142,7 @@ pub(crate) async fn stock_answers(
 
 /// A repeat, and what comes after the try is over, is heard and changes nothing.
 async fn hear(
-    State(edge): State<Edge>,
+    State(Embedded { hub, .. }): State<Embedded>,
     place: Place<(String, String)>,
     side: Side,
     said: Said,
@@ -139,7 +151,7 @@ async fn hear(
     let order_id: OrderId = path::id("order", &order)?;
     let tr_num = TrNum::try_from(path::count("tr", &tr, u64::from(u32::MAX))?)
         .map_err(|error| Failure::Number(format!("tr: {error}")))?;
-    let desk = edge.hub.shop();
+    let desk = hub.shop();
     let key = TryKey { order_id: order_id.clone(), tr_num };
     let (counts, answer) = answered(desk.answer(key, side, said)).await?;
     let mut members = Map::from_iter([("counted".to_owned(), json!(counts))]);

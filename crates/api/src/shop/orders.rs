@@ -14,14 +14,17 @@ use super::failure::Failure;
 use super::path::{self, Place};
 use super::standing::Seen;
 use super::{Course, Proper, answered, answered_within, filled, key};
-use crate::Edge;
+use crate::Embedded;
 use crate::limits::{ANSWER_WAIT_MAX, SHOP_INIT_MAX};
 use crate::views::filters::{Parameters, filters};
 
 /// A new order without items. Whether there is such a user shows at the checkout.
-pub(crate) async fn create<D: Dialect>(State(edge): State<Edge>, place: Place<String>) -> Answer<D> {
+pub(crate) async fn create<D: Dialect>(
+    State(Embedded { hub, .. }): State<Embedded>,
+    place: Place<String>,
+) -> Answer<D> {
     let user = path::id("user_id", &path::texts(place)?)?;
-    let desk = edge.hub.shop();
+    let desk = hub.shop();
     let id = desk.new_id().parse().expect("a UUID is an id");
     let row = answered(desk.create_order(id, user)).await?;
     Ok(Done::OrderMade(row).into())
@@ -29,7 +32,7 @@ pub(crate) async fn create<D: Dialect>(State(edge): State<Edge>, place: Place<St
 
 /// Orders `0` to `n`, not included: each of any of the users, with two lines of quantity 1 of any of the items.
 pub(crate) async fn batch_init<D: Dialect>(
-    State(edge): State<Edge>,
+    State(Embedded { hub, .. }): State<Embedded>,
     place: Place<(String, String, String, String)>,
 ) -> Answer<D> {
     let (n, n_items, n_users, item_price) = path::texts(place)?;
@@ -37,45 +40,48 @@ pub(crate) async fn batch_init<D: Dialect>(
     let items = path::count("n_items", &n_items, ITEMS_MAX as u64)?;
     let users = path::count("n_users", &n_users, USERS_MAX as u64)?;
     let price = path::number("item_price", &item_price)?;
-    filled(edge.hub.shop().init_orders(count, items, users, price)).await?;
+    filled(hub.shop().init_orders(count, items, users, price)).await?;
     Ok(Done::Filled { what: "orders", count }.into())
 }
 
 /// An order, paid or not.
-pub(crate) async fn find<D: Dialect>(State(edge): State<Edge>, place: Place<String>) -> Answer<D> {
+pub(crate) async fn find<D: Dialect>(
+    State(Embedded { hub, .. }): State<Embedded>,
+    place: Place<String>,
+) -> Answer<D> {
     let id: OrderId = path::id("order_id", &path::texts(place)?)?;
-    let desk = edge.hub.shop();
+    let desk = hub.shop();
     let view = answered(desk.order(id.clone())).await?.ok_or(ShopRefusal::UnknownOrder(id))?;
     Ok(Done::Order { view: Box::new(view), seen: Seen::at(desk) }.into())
 }
 
 /// A line more.
 pub(crate) async fn add_item<D: Dialect>(
-    State(edge): State<Edge>,
+    State(Embedded { hub, .. }): State<Embedded>,
     place: Place<(String, String, String)>,
 ) -> Answer<D> {
     let (order, item, quantity) = path::texts(place)?;
     let (order, item) = (path::id("order_id", &order)?, path::id("item_id", &item)?);
     let quantity = path::number("quantity", &quantity)?;
-    let row = answered(edge.hub.shop().add_item(order, Clone::clone(&item), quantity)).await?;
+    let row = answered(hub.shop().add_item(order, Clone::clone(&item), quantity)).await?;
     Ok(Done::LineAdded { order: row, item }.into())
 }
 
 /// Checks an order out as the course has it: nothing but its id, and the hub's own deadline and wait.
 pub(crate) async fn checkout(
-    State(edge): State<Edge>,
+    State(Embedded { hub, .. }): State<Embedded>,
     place: Place<String>,
     headers: HeaderMap,
 ) -> Answer<Course> {
     let order: OrderId = path::id("order_id", &path::texts(place)?)?;
     let key = key::of(&headers, &order, None)?;
     let request = CheckoutRequest { key, ..CheckoutRequest::new(order) };
-    Ok(check_out(edge.hub.shop(), request).await?.into())
+    Ok(check_out(hub.shop(), request).await?.into())
 }
 
 /// The same, for callers who may say how long it may stay open (`deadlineMs`) and how long they wait for it (`waitMs`).
 pub(crate) async fn checkout_properly(
-    State(edge): State<Edge>,
+    State(Embedded { hub, .. }): State<Embedded>,
     place: Place<String>,
     parameters: Parameters,
     headers: HeaderMap,
@@ -87,7 +93,7 @@ pub(crate) async fn checkout_properly(
     let wait_ms = milliseconds("waitMs", wait.as_deref(), 0, WAIT_MS_MAX)?;
     let key = key::of(&headers, &order, deadline_ms)?;
     let request = CheckoutRequest { deadline_ms, wait_ms, key, ..CheckoutRequest::new(order) };
-    Ok(check_out(edge.hub.shop(), request).await?.into())
+    Ok(check_out(hub.shop(), request).await?.into())
 }
 
 fn milliseconds(name: &str, text: Option<&str>, min: u32, max: u32) -> Result<Option<u32>, Failure> {

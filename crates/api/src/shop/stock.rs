@@ -7,13 +7,16 @@ use holdfast_domain::shop::{ItemId, ShopRefusal, Whole};
 use super::dialect::{Answer, Dialect, Done};
 use super::path::{self, Place};
 use super::{answered, filled};
-use crate::Edge;
+use crate::Embedded;
 use crate::limits::SHOP_INIT_MAX;
 
 /// A new item of this price, of which there are none yet.
-pub(crate) async fn create<D: Dialect>(State(edge): State<Edge>, place: Place<String>) -> Answer<D> {
+pub(crate) async fn create<D: Dialect>(
+    State(Embedded { hub, .. }): State<Embedded>,
+    place: Place<String>,
+) -> Answer<D> {
     let price = path::number("price", &path::texts(place)?)?;
-    let desk = edge.hub.shop();
+    let desk = hub.shop();
     let id = desk.new_id().parse().expect("a UUID is an id");
     let row = answered(desk.create_item(id, Whole::ZERO, price)).await?;
     Ok(Done::ItemMade(row).into())
@@ -21,37 +24,43 @@ pub(crate) async fn create<D: Dialect>(State(edge): State<Edge>, place: Place<St
 
 /// Items `0` to `n`, not included, with this stock and price each.
 pub(crate) async fn batch_init<D: Dialect>(
-    State(edge): State<Edge>,
+    State(Embedded { hub, .. }): State<Embedded>,
     place: Place<(String, String, String)>,
 ) -> Answer<D> {
     let (n, starting_stock, item_price) = path::texts(place)?;
     let count = path::count("n", &n, SHOP_INIT_MAX.min(ITEMS_MAX as u64))?;
     let stock = path::number("starting_stock", &starting_stock)?;
     let price = path::number("item_price", &item_price)?;
-    filled(edge.hub.shop().init_items(count, stock, price)).await?;
+    filled(hub.shop().init_items(count, stock, price)).await?;
     Ok(Done::Filled { what: "items", count }.into())
 }
 
 /// An item.
-pub(crate) async fn find<D: Dialect>(State(edge): State<Edge>, place: Place<String>) -> Answer<D> {
+pub(crate) async fn find<D: Dialect>(
+    State(Embedded { hub, .. }): State<Embedded>,
+    place: Place<String>,
+) -> Answer<D> {
     let id: ItemId = path::id("item_id", &path::texts(place)?)?;
-    let row = answered(edge.hub.shop().item(id.clone())).await?;
+    let row = answered(hub.shop().item(id.clone())).await?;
     Ok(Done::Item(row.ok_or(ShopRefusal::UnknownItem(id))?).into())
 }
 
 /// More of it.
-pub(crate) async fn add<D: Dialect>(State(edge): State<Edge>, place: Place<(String, String)>) -> Answer<D> {
-    let (item, amount) = path::texts(place)?;
-    let (item, amount) = (path::id("item_id", &item)?, path::number("amount", &amount)?);
-    Ok(Done::StockChanged(answered(edge.hub.shop().add_stock(item, amount)).await?).into())
-}
-
-/// Less of it, if there is so much.
-pub(crate) async fn subtract<D: Dialect>(
-    State(edge): State<Edge>,
+pub(crate) async fn add<D: Dialect>(
+    State(Embedded { hub, .. }): State<Embedded>,
     place: Place<(String, String)>,
 ) -> Answer<D> {
     let (item, amount) = path::texts(place)?;
     let (item, amount) = (path::id("item_id", &item)?, path::number("amount", &amount)?);
-    Ok(Done::StockChanged(answered(edge.hub.shop().take_stock(item, amount)).await?).into())
+    Ok(Done::StockChanged(answered(hub.shop().add_stock(item, amount)).await?).into())
+}
+
+/// Less of it, if there is so much.
+pub(crate) async fn subtract<D: Dialect>(
+    State(Embedded { hub, .. }): State<Embedded>,
+    place: Place<(String, String)>,
+) -> Answer<D> {
+    let (item, amount) = path::texts(place)?;
+    let (item, amount) = (path::id("item_id", &item)?, path::number("amount", &amount)?);
+    Ok(Done::StockChanged(answered(hub.shop().take_stock(item, amount)).await?).into())
 }

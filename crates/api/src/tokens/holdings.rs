@@ -9,11 +9,14 @@ use super::json::{self, Holdings, Listed};
 use super::query::{limit, owner, read, scope, values};
 use super::refusal::Problem;
 use super::{answer, looked};
-use crate::Edge;
+use crate::Embedded;
 use crate::views::filters::Parameters;
 
 /// The tokens of an owner, page by page, in an order of the index's own. Only `"next": null` is the end.
-pub(crate) async fn list(State(edge): State<Edge>, parameters: Parameters) -> Result<Response, Problem> {
+pub(crate) async fn list(
+    State(Embedded { hub, .. }): State<Embedded>,
+    parameters: Parameters,
+) -> Result<Response, Problem> {
     let names = ["wallet", "externalId", "publicKey", "currency", "type", "state", "after", "limit"];
     let [wallet, external_id, public_key, currency, token_type, state, after, rows] =
         values(parameters, names)?;
@@ -25,17 +28,20 @@ pub(crate) async fn list(State(edge): State<Edge>, parameters: Parameters) -> Re
     })?;
     let after = read("after", after, json::name)?.map(|id| TokenId::from(&*id));
     let limit = limit(rows.as_deref())?;
-    let desk = edge.hub.tokens().clone();
+    let desk = hub.tokens().clone();
     let page = looked(move || Ok(desk.tokens(&scope, state, after.as_ref(), limit)?));
     Ok(answer(StatusCode::OK, &Listed(page.await?)))
 }
 
 /// What an owner has, and in what pieces. An unknown owner has nothing.
-pub(crate) async fn balance(State(edge): State<Edge>, parameters: Parameters) -> Result<Response, Problem> {
+pub(crate) async fn balance(
+    State(Embedded { hub, .. }): State<Embedded>,
+    parameters: Parameters,
+) -> Result<Response, Problem> {
     let names = ["wallet", "externalId", "publicKey", "currency", "type"];
     let [wallet, external_id, public_key, currency, token_type] = values(parameters, names)?;
     let scope = scope(owner([wallet, external_id, public_key])?, currency, token_type)?;
-    let desk = edge.hub.tokens().clone();
+    let desk = hub.tokens().clone();
     let holdings = looked(move || {
         let (balance, fragmentation) = (desk.balance(&scope)?, desk.fragmentation(&scope)?);
         Ok(Holdings { balance, fragmentation })

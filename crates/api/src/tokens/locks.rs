@@ -11,12 +11,15 @@ use super::query::{limit, read, scope, values};
 use super::receive::receive;
 use super::refusal::Problem;
 use super::{answer, answered, looked};
-use crate::Edge;
+use crate::Embedded;
 use crate::views::filters::Parameters;
 
 /// The live locks in the order of their fences, those on tokens of a wallet, a currency or of a spender if one is
 /// named.
-pub(crate) async fn list(State(edge): State<Edge>, parameters: Parameters) -> Result<Response, Problem> {
+pub(crate) async fn list(
+    State(Embedded { hub, .. }): State<Embedded>,
+    parameters: Parameters,
+) -> Result<Response, Problem> {
     let names = ["wallet", "currency", "type", "spender", "after", "limit"];
     let [wallet, currency, token_type, spender, after, rows] = values(parameters, names)?;
     let limit = limit(rows.as_deref())?;
@@ -33,7 +36,7 @@ pub(crate) async fn list(State(edge): State<Edge>, parameters: Parameters) -> Re
         Some(wallet) if currency.is_some() => Some(scope(Owner::Wallet(wallet), currency, token_type)?),
         _ => None,
     };
-    let desk = edge.hub.tokens().clone();
+    let desk = hub.tokens().clone();
     let page = looked(move || {
         let mut locks = desk.locks(scope.as_ref())?;
         if scope.is_none() {
@@ -80,25 +83,25 @@ fn spender(path: Result<Path<String>, PathRejection>) -> Result<Name, Problem> {
 
 /// Moves the end of a live lease.
 pub(crate) async fn renew(
-    State(edge): State<Edge>,
+    State(Embedded { edge, hub }): State<Embedded>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
     let spender = spender(path)?;
     let (lease_ms, fence) = receive(&edge, request, json::read_renew).await?;
-    let lease = answered(edge.hub.tokens().renew(Name::clone(&spender), fence, lease_ms)).await?;
+    let lease = answered(hub.tokens().renew(Name::clone(&spender), fence, lease_ms)).await?;
     Ok(answer(StatusCode::OK, &Renewed { spender: &spender, lease }))
 }
 
 /// Gives back what a spender has locked; 0 tokens if that has ended before.
 pub(crate) async fn release(
-    State(edge): State<Edge>,
+    State(Embedded { hub, .. }): State<Embedded>,
     path: Result<Path<String>, PathRejection>,
     parameters: Parameters,
 ) -> Result<Response, Problem> {
     let spender = spender(path)?;
     let [fence] = values(parameters, ["fence"])?;
     let fence = read("fence", fence, json::whole)?;
-    let released = answered(edge.hub.tokens().release(spender, fence)).await?;
+    let released = answered(hub.tokens().release(spender, fence)).await?;
     Ok(answer(StatusCode::OK, &Released(released)))
 }

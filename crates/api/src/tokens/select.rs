@@ -8,12 +8,15 @@ use super::json::{self, Selected};
 use super::receive::receive;
 use super::refusal::Problem;
 use super::{answer, answered_after};
-use crate::Edge;
+use crate::Embedded;
 
 /// Chooses and locks, and waits for what others hold if the caller says for how long. A caller that hangs up meanwhile
 /// drops this, and its place in the queue with it.
-pub(crate) async fn select(State(edge): State<Edge>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn select(
+    State(Embedded { edge, hub }): State<Embedded>,
+    request: Request,
+) -> Result<Response, Problem> {
     let (request, wait_ms) = receive(&edge, request, json::read_select).await?;
-    let selection = answered_after(wait_ms, edge.hub.tokens().select(request, wait_ms)).await?;
+    let selection = answered_after(wait_ms, hub.tokens().select(request, wait_ms)).await?;
     Ok(answer(StatusCode::OK, &Selected(&selection)))
 }

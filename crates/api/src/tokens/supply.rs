@@ -8,11 +8,14 @@ use super::json::{self, Issued, Updated};
 use super::receive::receive;
 use super::refusal::Problem;
 use super::{answer, answered, uuid};
-use crate::Edge;
+use crate::Embedded;
 
 /// Issues tokens, all or none. Those without an id get one.
-pub(crate) async fn issue(State(edge): State<Edge>, request: Request) -> Result<Response, Problem> {
-    let desk = edge.hub.tokens();
+pub(crate) async fn issue(
+    State(Embedded { edge, hub }): State<Embedded>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let desk = hub.tokens();
     let read = |body: &[u8]| json::read_issue(body, || uuid(desk.new_id()).into());
     let tokens = receive(&edge, request, read).await?;
     // Cheap: ids and kinds are shared.
@@ -21,8 +24,11 @@ pub(crate) async fn issue(State(edge): State<Edge>, request: Request) -> Result<
 }
 
 /// Takes over what another ledger did, in any order.
-pub(crate) async fn updates(State(edge): State<Edge>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn updates(
+    State(Embedded { edge, hub }): State<Embedded>,
+    request: Request,
+) -> Result<Response, Problem> {
     let (consumed, produced) = receive(&edge, request, json::read_updates).await?;
-    let (produced, consumed) = answered(edge.hub.tokens().update(consumed, produced)).await?;
+    let (produced, consumed) = answered(hub.tokens().update(consumed, produced)).await?;
     Ok(answer(StatusCode::OK, &Updated { produced, consumed }))
 }

@@ -3,13 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use holdfast_domain::ids::{Millis, TransferNo};
-use holdfast_store::Store;
 use serde_json::{Value, json};
 
-use super::Shown;
 use super::filters::{self, Parameters, filters};
+use super::summary;
 use crate::Edge;
-use crate::calls::ask;
+use crate::calls::read;
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
 use crate::times;
@@ -34,15 +33,10 @@ pub(crate) async fn holds(State(edge): State<Edge>, parameters: Parameters) -> R
     if !(1..=PAGE_ROWS_MAX).contains(&limit) {
         return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_ROWS_MAX}")));
     }
-    let (rows, roster) = ask(&edge, move |core| {
-        let rows = core.store().holds(before, after, limit).into_iter().cloned();
-        (rows.collect::<Vec<_>>(), core.store().roster())
-    })
-    .await?;
-    let page: Vec<Shown> = rows.into_iter().map(|row| Shown::of(&roster, row)).collect();
+    let page = read(edge.engine.holds(before, after, limit)).await?;
     let last = page.last().filter(|_| page.len() == limit);
     let next = last.map(|shown| write_cursor(shown.row.expiration, shown.row.no));
-    let holds: Vec<Value> = page.iter().map(|shown| Value::Object(shown.summary())).collect();
+    let holds: Vec<Value> = page.iter().map(|shown| Value::Object(summary(shown))).collect();
     Ok(Json(json!({"holds": holds, "next": next})))
 }
 

@@ -4,11 +4,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::TransferId;
+use holdfast_domain::participants::Name;
 use holdfast_domain::transfers::CompletionKind;
+use holdfast_domain::views::{NamedChange, TransferStory};
 use serde_json::{Value, json};
 
-use super::Shown;
-use crate::calls::find;
+use super::summary;
+use crate::calls::read;
 use crate::error::ApiError;
 use crate::{Edge, times};
 
@@ -18,29 +20,26 @@ pub(crate) async fn transfer(
 ) -> Result<Json<Value>, ApiError> {
     let id: TransferId =
         id.parse().map_err(|error: holdfast_domain::ids::IdError| ApiError::malformed(error.to_string()))?;
-    let (row, roster) = find(&edge, id).await?;
-    let row = row.ok_or_else(|| ApiError::no_transfer(id))?;
-    let archived = row.offset < edge.hub.log_start();
-    Ok(Json(show(&Shown::of(&roster, row), archived)))
+    let story = read(edge.engine.story(id)).await?;
+    story.map(|story| Json(show(&story))).ok_or_else(|| ApiError::no_transfer(id))
 }
 
 /// What an abort's code is called: even where we have the same number, the payee means its own.
 const PAYEES_CODE: &str = "the payee's own code";
 
-fn show(shown: &Shown, archived: bool) -> Value {
-    let row = &shown.row;
-    let mut members = shown.summary();
-    let history: Vec<Value> = row
-        .history()
+fn show(story: &TransferStory) -> Value {
+    let row = &story.transfer.row;
+    let mut members = summary(&story.transfer);
+    let history: Vec<Value> = story
+        .history
         .iter()
         .map(|(state, at)| json!({"state": state.name(), "at": times::format(*at)}))
         .collect();
-    let changes: Vec<Value> = row
-        .position_changes()
+    let changes: Vec<Value> = story
+        .changes
         .iter()
-        .map(|(account, change, value)| {
-            let party = if row.payer_account == Some(*account) { shown.payer } else { shown.payee };
-            let participant = party.map(|name| name.as_str().to_owned());
+        .map(|NamedChange { participant, change, value }| {
+            let participant = participant.as_ref().map(Name::as_str);
             json!({"participant": participant, "change": change.to_string(), "value": value.to_string()})
         })
         .collect();
@@ -58,7 +57,7 @@ fn show(shown: &Shown, archived: bool) -> Value {
         let error = json!({"errorCode": code.number().to_string(), "errorDescription": description});
         members.insert("errorInformation".to_owned(), error);
     }
-    if archived {
+    if story.archived {
         members.insert("archived".to_owned(), json!(true));
     }
     Value::Object(members)

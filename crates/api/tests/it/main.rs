@@ -3,6 +3,7 @@
 mod fspiop_takes_anything;
 mod guarded;
 mod hanging_up;
+mod other_engine;
 mod overload;
 mod shop;
 mod shop_courier;

@@ -23,6 +23,7 @@
 //! | `jobs` | checkpoints and merges, away from the deciding thread |
 //! | `holds` | checkpoints that somebody is reading |
 //! | `recover` | from the newest checkpoint back to a store |
+//! | `registry` | participants, accounts and endpoints, for edges |
 //! | `history` | ended transfers, read beside the deciding thread |
 //! | `verify` | the files held against the log |
 //! | `needed` | which of them a checkpoint needs |
@@ -36,6 +37,7 @@ mod needed;
 mod numbers;
 mod orders;
 mod recover;
+mod registry;
 mod seats;
 mod shelves;
 mod slab;
