@@ -6,6 +6,7 @@ mod crowd;
 mod expiry;
 mod locks;
 mod poison;
+mod reads;
 mod same_as_embedded;
 mod speed;
 mod tampering;
