@@ -7,6 +7,7 @@ mod expiry;
 mod lease;
 mod locks;
 mod poison;
+mod reads;
 mod same_as_embedded;
 mod speed;
 mod tampering;
