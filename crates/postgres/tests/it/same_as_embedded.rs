@@ -415,7 +415,7 @@ fn every_kind_of_callback_is_that_of_the_embedded_profile() {
         Ask::Lookup { id: 7, source: 3 },
     ];
     let events = [
-        Event::Frame(first.clone()),
+        Event::Frame(first),
         Event::Frame(ends.clone()),
         Event::Frame(ends),
         Event::Expire { later: 900 },
