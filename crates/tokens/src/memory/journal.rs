@@ -13,6 +13,7 @@ use super::spenders::{Desk, Entry, Held, Parts, State};
 use super::waiting::claimed;
 use super::{After, MemorySelector, Stripes};
 use crate::answer::{Lease, LockRecord, Restored, Selection, Transaction};
+use crate::choose::Pick;
 use crate::choose::lane::Handle;
 use crate::fingerprint::Fingerprint;
 use crate::random::Random;
@@ -178,9 +179,10 @@ impl MemorySelector {
         };
         let mut parts = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let here = handles.iter().filter(|handle| handle.stripe() == number);
-            let slots = here.map(|handle| handle.slot()).collect();
-            parts.push(self.lock_slots(stripes.get(number), slots, &draft));
+            let picks = handles.iter().zip(&tokens).filter(|(handle, _)| handle.stripe() == number);
+            let picks: Vec<Pick> =
+                picks.map(|(handle, token)| Pick { handle: *handle, quantity: token.quantity }).collect();
+            parts.push(self.lock_picks(stripes.get(number), &picks, None, &draft));
         }
         let held = Held {
             claim: draft.claim,

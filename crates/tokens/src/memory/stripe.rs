@@ -2,6 +2,7 @@
 //!
 //! A token lives in exactly one stripe, by (wallet, type, currency), and is locked, freed and consumed only there.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -9,9 +10,9 @@ use hashbrown::HashTable;
 use super::few::Few;
 use super::slab::Slab;
 use crate::answer::Counters;
-use crate::choose::Shelf;
 use crate::choose::lane::{Handle, Lane};
-use crate::choose::sorted::Sorted;
+use crate::choose::sorted::{Entry, Sorted};
+use crate::choose::{Pick, Shelf};
 use crate::limits::NO_END;
 use crate::token::{Kind, Name, Text, Token};
 
@@ -87,16 +88,16 @@ struct Ends(Sorted);
 
 impl Ends {
     /// Negative times come before all others in unsigned numbers too.
-    fn key(end: i64) -> u64 {
-        end.cast_unsigned() ^ (1 << 63)
+    fn entry(end: i64, number: u32) -> Entry {
+        Entry { quantity: end.cast_unsigned() ^ (1 << 63), handle: Handle(number.into()) }
     }
 
     fn insert(&mut self, end: i64, number: u32) {
-        self.0.insert(Self::key(end), Handle(number.into()));
+        self.0.insert(Self::entry(end, number));
     }
 
     fn remove(&mut self, end: i64, number: u32) {
-        self.0.remove(Self::key(end), Handle(number.into()));
+        self.0.remove(Self::entry(end, number));
     }
 
     fn first(&self) -> Option<(i64, u32)> {
@@ -244,20 +245,29 @@ impl Stripe {
         self.lanes.get_mut(lane).expect("a token's lane is there as long as the token")
     }
 
-    /// Locks free tokens.
-    pub(crate) fn add_lock(&mut self, lock: Lock) -> u32 {
+    /// Locks free tokens. `picks` are the lock's, and `lane` is theirs if they have only one.
+    pub(crate) fn add_lock(&mut self, lock: Lock, picks: &[Pick], lane: Option<u32>) -> u32 {
         let end = lock.end();
-        let slots = lock.slots;
-        let number = self.locks.insert(Lock { slots: Few::default(), ..lock });
-        for &slot in slots.all() {
-            let found = self.slots.get_mut(slot).expect("the caller found the token here");
+        let number = self.locks.insert(lock);
+        for pick in picks {
+            let found = self.slots.get_mut(pick.handle.slot()).expect("the caller found the token here");
             assert_eq!(found.lock, NO_LOCK, "a locked token cannot be locked again");
             found.lock = number;
-            let (lane, quantity) = (found.lane, found.token.quantity);
-            let handle = Handle::new(self.number, slot);
-            self.lane_mut(lane).lock(quantity, handle);
+            // The caller will count the kind; it may as well be on its way from memory while the lane is changed.
+            black_box(Arc::strong_count(&found.token.kind));
         }
-        self.locks.get_mut(number).expect("just added").slots = slots;
+        match lane {
+            // Nothing here waits for what the slots say: they may still be on their way, too.
+            Some(lane) => self.lane_mut(lane).lock_all(picks),
+            None => {
+                let lane_of =
+                    |stripe: &Stripe, pick: &Pick| stripe.slots.get(pick.handle.slot()).map(|slot| slot.lane);
+                let same = |a: &Pick, b: &Pick| lane_of(self, a) == lane_of(self, b);
+                let lanes: Vec<(&[Pick], u32)> =
+                    picks.chunk_by(same).filter_map(|some| Some((some, lane_of(self, &some[0])?))).collect();
+                lanes.into_iter().for_each(|(some, lane)| self.lane_mut(lane).lock_all(some));
+            }
+        }
         self.note_end(end, number);
         number
     }
@@ -289,14 +299,26 @@ impl Stripe {
     pub(crate) fn free_lock(&mut self, number: u32) -> Lock {
         let lock = self.locks.remove(number).expect("the caller found the lock");
         self.ends.remove(lock.end(), number);
-        for slot in lock.slots.all() {
-            let found = self.slots.get_mut(*slot).expect("a locked token is there");
-            found.lock = NO_LOCK;
-            let (lane, quantity) = (found.lane, found.token.quantity);
-            let handle = Handle::new(self.number, *slot);
-            self.lane_mut(lane).unlock(quantity, handle);
+        if let [slot] = lock.slots.all() {
+            let (lane, entry) = self.unlock_slot(*slot);
+            self.lane_mut(lane).unlock_all(&[entry]);
+            return lock;
+        }
+        let freed: Vec<(u32, Entry)> = lock.slots.all().iter().map(|slot| self.unlock_slot(*slot)).collect();
+        let mut entries = Vec::with_capacity(freed.len());
+        for some in freed.chunk_by(|a, b| a.0 == b.0) {
+            entries.clear();
+            entries.extend(some.iter().map(|(_, entry)| *entry));
+            self.lane_mut(some[0].0).unlock_all(&entries);
         }
         lock
+    }
+
+    /// Takes the lock off a token. Returns where it goes in which lane.
+    fn unlock_slot(&mut self, slot: u32) -> (u32, Entry) {
+        let found = self.slots.get_mut(slot).expect("a locked token is there");
+        found.lock = NO_LOCK;
+        (found.lane, Entry { quantity: found.token.quantity, handle: Handle::new(self.number, slot) })
     }
 
     /// Ends locks whose lease has run out. Each lock costs this once.
