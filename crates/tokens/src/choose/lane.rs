@@ -24,7 +24,8 @@ impl Handle {
     }
 }
 
-/// Free tokens by amount, and the sums of free and locked ones.
+/// Free tokens by amount, and the sums of free and locked ones. Two lines of the cache, not parts of three.
+#[repr(align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) notary: Option<Name>,

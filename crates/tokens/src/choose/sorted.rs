@@ -540,6 +540,44 @@ mod tests {
         }
     }
 
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn several_at_once_as_one_by_one(seed in any::<u64>(), batches in 1..60_u64, spread in prop_oneof![1..4_u64, 5..100_u64, 1_000..9_000_u64]) {
+            let mut random = Random::new(seed);
+            let (mut sorted, mut model) = (Sorted::default(), BTreeSet::new());
+            let entry = |(quantity, handle): (u64, u64)| Entry { quantity, handle: Handle(handle) };
+            for batch in 0..batches {
+                // Neighbours with gaps between them, rising or in no order.
+                let (amount, first) = (quantity(&mut random, spread), random.below(1 << 12));
+                let places = (first..first + 1 + random.below(2 * RUN as u64)).step_by(1 + random.index(3));
+                let mut new: Vec<(u64, u64)> = places.map(|handle| (amount, handle)).collect();
+                new.retain(|one| model.insert(*one));
+                if batch % 3 == 0 {
+                    let all = new.len();
+                    random.shuffle_front(&mut new, all);
+                }
+                sorted.insert_all(&new.into_iter().map(entry).collect::<Vec<_>>());
+                compare(&sorted, &model, &mut random, spread);
+                let from = (quantity(&mut random, spread), random.below(1 << 12));
+                let step = 1 + random.index(2);
+                let mut old: Vec<(u64, u64)> = model.range(from..).step_by(step).take(random.index(2 * RUN)).copied().collect();
+                if batch % 4 == 0 {
+                    old.reverse();
+                }
+                old.iter().for_each(|one| { model.remove(one); });
+                let old: Vec<Entry> = old.into_iter().map(entry).collect();
+                assert!(sorted.remove_all(&old));
+                assert!(old.is_empty() || !sorted.remove_all(&old), "gone");
+                compare(&sorted, &model, &mut random, spread);
+            }
+            let all: Vec<Entry> = model.iter().copied().map(entry).collect();
+            assert!(sorted.remove_all(&all));
+            compare(&sorted, &BTreeSet::new(), &mut random, spread);
+        }
+    }
+
     #[test]
     fn what_comes_in_order_fills_its_runs() {
         let mut sorted = Sorted::default();

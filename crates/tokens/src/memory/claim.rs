@@ -166,7 +166,7 @@ impl MemorySelector {
         };
         let claim = self.next_number();
         let draft = Draft {
-            spender: request.spender.clone(),
+            spender: &request.spender,
             claim,
             fence: claim,
             since: now,
@@ -190,7 +190,7 @@ impl MemorySelector {
             parts: taken.parts,
         };
         let (spender, state) = (request.spender.clone(), State::Held(held.clone()));
-        desk.put(Entry { spender, body, state });
+        desk.add(Entry { spender, body, state });
         Ok(held)
     }
 
@@ -199,7 +199,7 @@ impl MemorySelector {
         wallet: &str,
         request: &SelectRequest,
         ask: &Ask<'_>,
-        draft: &Draft,
+        draft: &Draft<'_>,
         random: &mut Random,
         after: &mut After,
     ) -> Result<Taken, Refusal> {
@@ -248,7 +248,7 @@ impl MemorySelector {
         &self,
         request: &SelectRequest,
         ask: &Ask<'_>,
-        draft: &Draft,
+        draft: &Draft<'_>,
         random: &mut Random,
         after: &mut After,
     ) -> Result<Taken, Refusal> {
@@ -307,7 +307,7 @@ impl MemorySelector {
         stripe: &mut Stripe,
         picks: &[Pick],
         lane: Option<u32>,
-        draft: &Draft,
+        draft: &Draft<'_>,
     ) -> (u32, u32) {
         let lock = Lock {
             spender: draft.spender.clone(),
@@ -342,8 +342,8 @@ impl MemorySelector {
 
 /// A lock to be.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
-    pub(crate) spender: Name,
+pub(crate) struct Draft<'a> {
+    pub(crate) spender: &'a Name,
     pub(crate) claim: u64,
     pub(crate) fence: u64,
     pub(crate) since: i64,

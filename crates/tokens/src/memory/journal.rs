@@ -4,6 +4,7 @@
 //! back as `confirm`, `undo` or, from a host that applies its log to the index itself, `apply_lock`. Replay calls `apply_*`
 //! with what the log says; nothing is chosen again, and what is only claimed gives way.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::claim::{Begin, Claim, Claimed, Draft};
@@ -94,12 +95,8 @@ impl MemorySelector {
         let mut after = After::default();
         {
             let mut desk = self.spenders.desk(&claim.spender);
-            let Some(held) = desk.held_mut(&claim.spender) else { return false };
-            if !held.pending || held.claim != claim.number {
-                return false;
-            }
-            let held = held.clone();
-            desk.remove(&claim.spender);
+            let ours = |held: &Held| Ok::<_, Infallible>(held.pending && held.claim == claim.number);
+            let Ok(Some(held)) = desk.take_held(&claim.spender, ours) else { return false };
             self.free_parts(&held, &mut after);
         }
         self.finish(after, now);
@@ -169,7 +166,7 @@ impl MemorySelector {
             stripes.get(handle.stripe()).take_from_claim(handle.slot());
         }
         let draft = Draft {
-            spender: spender.clone(),
+            spender,
             claim: self.next_number(),
             fence: record.fence,
             since: record.since,

@@ -33,16 +33,22 @@ pub(crate) struct Slot {
 pub(crate) struct Pool {
     /// Usually in place: every request compares it.
     wallet: Text,
-    token_type: Name,
-    currency: Name,
+    /// The kind of the pool's first token, for type and currency. Most tokens of a pool are of it, and whoever is given one
+    /// counts it: looking here begins what would be waited for later.
+    kind: Arc<Kind>,
     pub(crate) lanes: Few,
 }
 
 impl Pool {
+    #[inline]
+    fn is(&self, wallet: &str, token_type: &str, currency: &str) -> bool {
+        self.wallet.as_bytes() == wallet.as_bytes()
+            && &*self.kind.token_type == token_type
+            && &*self.kind.currency == currency
+    }
+
     fn is_of(&self, kind: &Kind) -> bool {
-        self.wallet.as_bytes() == kind.wallet.as_bytes()
-            && self.token_type == kind.token_type
-            && self.currency == kind.currency
+        self.is(&kind.wallet, &kind.token_type, &kind.currency)
     }
 }
 
@@ -130,27 +136,21 @@ impl Stripe {
     }
 
     pub(crate) fn pool(&self, hash: u64, wallet: &str, token_type: &str, currency: &str) -> Option<&Pool> {
-        let same = |(_, pool): &(u64, Pool)| {
-            pool.wallet.as_bytes() == wallet.as_bytes()
-                && &*pool.token_type == token_type
-                && &*pool.currency == currency
-        };
+        let same = |(_, pool): &(u64, Pool)| pool.is(wallet, token_type, currency);
         self.pools.find(hash, same).map(|(_, pool)| pool)
     }
 
-    fn pool_mut(&mut self, hash: u64, kind: &Kind) -> &mut Pool {
+    fn pool_mut(&mut self, hash: u64, kind: &Arc<Kind>) -> &mut Pool {
         let same = |(_, pool): &(u64, Pool)| pool.is_of(kind);
-        let new = || {
-            let (wallet, token_type) = ((&*kind.wallet).into(), kind.token_type.clone());
-            (hash, Pool { wallet, token_type, currency: kind.currency.clone(), lanes: Few::default() })
-        };
+        let new =
+            || (hash, Pool { wallet: (&*kind.wallet).into(), kind: kind.clone(), lanes: Few::default() });
         &mut self.pools.entry(hash, same, |(hash, _)| *hash).or_insert_with(new).into_mut().1
     }
 
     /// Each pool with its owner, for those who look for fragmented wallets.
     pub(crate) fn pools(&self) -> impl Iterator<Item = (&str, &Name, &Name, &[u32])> {
         let all = self.pools.iter().map(|(_, pool)| pool);
-        all.map(|pool| (pool.wallet.as_str(), &pool.token_type, &pool.currency, pool.lanes.all()))
+        all.map(|pool| (pool.wallet.as_str(), &pool.kind.token_type, &pool.kind.currency, pool.lanes.all()))
     }
 
     /// Takes a token in, free. Returns where it lies, and the bytes of its kind if it is the first of it.
@@ -184,7 +184,7 @@ impl Stripe {
         (handle, new_kind)
     }
 
-    fn lane_for(&mut self, pool_hash: u64, kind: &Kind) -> u32 {
+    fn lane_for(&mut self, pool_hash: u64, kind: &Arc<Kind>) -> u32 {
         let numbers = self.pool_mut(pool_hash, kind).lanes.all().to_vec();
         let fits = |number: &&u32| {
             self.lanes
@@ -225,7 +225,7 @@ impl Stripe {
         (token, gone)
     }
 
-    fn drop_lane_if_empty(&mut self, pool_hash: u64, kind: &Kind, lane: u32) {
+    fn drop_lane_if_empty(&mut self, pool_hash: u64, kind: &Arc<Kind>, lane: u32) {
         if !self.lane_mut(lane).is_empty() {
             return;
         }
