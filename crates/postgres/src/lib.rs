@@ -13,6 +13,7 @@
 //! | `load`, `loaded`, `write` | rows to domain values and back |
 //! | `messages`, `outbox` | what comes in, what goes out and in which order |
 //! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
+//! | `generate` | a data set to measure and try with |
 //! | `session`, `migrate` | the connection and the schema |
 //! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
 
@@ -21,6 +22,7 @@ mod batch;
 mod copy;
 mod error;
 mod expiry;
+pub mod generate;
 mod guard;
 mod load;
 mod loaded;
@@ -37,6 +39,7 @@ mod write;
 
 pub use batch::{Batch, Done, Step};
 pub use error::Error;
+pub use generate::{DataSet, Generated};
 pub use guard::{Claim, Source};
 pub use messages::{
     Asked, Incoming, MessageError, Notice, Outgoing, PositionMessage, PositionRequest, Told, Topic,
