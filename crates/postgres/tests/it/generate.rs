@@ -1,5 +1,7 @@
 //! Data sets that are generated, against what the handlers make of them.
 
+use std::time::{Duration, Instant};
+
 use holdfast_postgres::generate::PREIMAGE;
 use holdfast_postgres::{DataSet, Error};
 
@@ -72,6 +74,42 @@ fn generated_holds_are_holds() {
     cluster.ask(&[holdfast_domain::command::Command::Fulfil(fulfil)]);
     assert_eq!(world.state(id), "COMMITTED");
     world.verify();
+}
+
+/// A scan that finds nothing reads nothing, however many holds are open: the clock bounds the index.
+#[test]
+fn an_idle_scan_does_not_look_at_open_holds() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    let data = DataSet { expired: 0, ..data_set() };
+    let open = cluster.store.generate(&data, |_| ()).unwrap().open;
+    assert!(open > 1_000);
+    let read =
+        "SELECT coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'transfer_timeout'";
+    let scans = "SELECT coalesce(idx_scan, 0) FROM pg_stat_user_tables WHERE relname = 'transfer_timeout'";
+    let (read_before, scans_before) = (world.count(read), world.count(scans));
+    assert_eq!(cluster.expire_only(), 0);
+    assert_eq!(cluster.store.due_shards().unwrap(), [0_i16; 0]);
+    // A connection tells what it read at the latest when it ends.
+    drop(cluster);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while world.count(scans) < scans_before + 16 {
+        assert!(Instant::now() < deadline, "the server never told of the scans");
+    }
+    assert_eq!(world.count(read), read_before);
+}
+
+/// One look tells which shards are worth a scan.
+#[test]
+fn due_shards_are_told() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    cluster.store.generate(&DataSet { total: 2, expired: 2, ..data_set() }, |_| ()).unwrap();
+    let rows = world.sql().query("SELECT DISTINCT shard FROM transfer_timeout ORDER BY shard", &[]).unwrap();
+    let expected: Vec<i16> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(cluster.store.due_shards().unwrap(), expected);
+    cluster.expire();
+    assert_eq!(cluster.store.due_shards().unwrap(), [0_i16; 0]);
 }
 
 /// Fault 16: both copies of an expiration move together.
