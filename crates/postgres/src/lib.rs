@@ -14,6 +14,7 @@
 //! | `incoming`, `outbox` | what comes in, what goes out and in which order; `holdfast-messages` knows what it says |
 //! | `reads` | what edges ask, without a lock |
 //! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
+//! | `generate` | a data set to measure and try with |
 //! | `session`, `migrate` | the connection and the schema |
 //! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
 
@@ -22,6 +23,7 @@ mod batch;
 mod copy;
 mod error;
 mod expiry;
+pub mod generate;
 mod guard;
 mod incoming;
 mod lease;
@@ -40,6 +42,7 @@ mod write;
 
 pub use batch::{Batch, Done, Step};
 pub use error::Error;
+pub use generate::{DataSet, Generated};
 pub use guard::{Claim, Source};
 pub use incoming::Incoming;
 pub use migrate::migrate;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use holdfast_bench::depth::options::DEPTH_PAYMENTS_MIN;
+use holdfast_bench::expiry::{self, ExpiryOptions, bench_expiry};
 use holdfast_bench::fspiop::{
     CONNECTIONS_DEFAULT, FspiopOptions, IN_FLIGHT_DEFAULT, PARTICIPANTS_DEFAULT, Way, bench_fspiop,
 };
@@ -12,6 +13,7 @@ use holdfast_bench::shop::{self, CheckoutBenchOptions, bench_checkout};
 use holdfast_bench::tokens::{self as token_bench, Parts, TokensOptions, bench_tokens};
 use holdfast_bench::{BenchError, BenchOptions, DepthOptions, Shape, bench_depth, bench_transfers};
 
+use super::generate::store_address;
 use super::{BadInput, Output};
 
 /// Measure this program on this machine.
@@ -27,6 +29,7 @@ enum What {
     Fspiop(Fspiop),
     Tokens(Tokens),
     Checkout(Checkout),
+    Expiry(Expiry),
 }
 
 /// What every run is told.
@@ -174,6 +177,45 @@ struct Checkout {
     output: Output,
 }
 
+/// Expiry in the cluster's PostgreSQL, beside the obvious query and the ten steps of the document that it replaces.
+///
+/// All three on the same data, in a database that the run makes on the server and removes again. Nothing due at several
+/// sizes; some due among many; as many expirations as go, with the position step and without Kafka; nothing due after many
+/// payments that ended as they should, without VACUUM; and what the expiry table adds to the server's log.
+#[derive(Debug, clap::Args)]
+struct Expiry {
+    /// The server, such as postgres://user@host/database; its user must be able to create databases
+    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
+    store: String,
+    /// Transfers among which some are due, such as 1m
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = expiry::options::TRANSFERS_DEFAULT)]
+    transfers: u64,
+    /// Further sizes at which nothing is due, such as 500k,2m,5m
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_count, default_value = "500k")]
+    sizes: Vec<u64>,
+    /// How many are due
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = expiry::options::DUE_DEFAULT)]
+    due: u64,
+    /// How many are ended as fast as it goes
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = expiry::options::SUSTAINED_DEFAULT)]
+    sustained: u64,
+    /// Payments that end as they should before nothing is due
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = expiry::options::FINISHED_DEFAULT)]
+    finished: u64,
+    /// Looks where nothing is due
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = expiry::options::SCANS_DEFAULT)]
+    scans: u64,
+    /// Draw cost against size into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Leave the database there
+    #[arg(long)]
+    keep: bool,
+    /// Who reads the figures
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum CheckoutPart {
     /// Through the client: in batches, one hot item, some failing, half load, single calls
@@ -246,6 +288,7 @@ impl Bench {
             What::Fspiop(flags) => fspiop(flags, program),
             What::Tokens(flags) => tokens(flags, program),
             What::Checkout(flags) => checkout(flags, program),
+            What::Expiry(flags) => expiry(flags),
         }
     }
 }
@@ -362,6 +405,27 @@ fn checkout(flags: Checkout, program: PathBuf) -> anyhow::Result<()> {
         progress: true,
     });
     print_report(&report.map_err(told)?, output)
+}
+
+fn expiry(flags: Expiry) -> anyhow::Result<()> {
+    let report = bench_expiry(&ExpiryOptions {
+        store: flags.store,
+        transfers: flags.transfers,
+        sizes: flags.sizes,
+        due: flags.due,
+        sustained: flags.sustained,
+        finished: flags.finished,
+        scans: flags.scans,
+        keep: flags.keep,
+        progress: true,
+    });
+    let report = report.map_err(told)?;
+    print_report(&report, flags.output)?;
+    if let Some(file) = flags.plot {
+        std::fs::write(&file, expiry::plot(&report))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
 }
 
 fn print_report(report: &(impl std::fmt::Display + serde::Serialize), output: Output) -> anyhow::Result<()> {

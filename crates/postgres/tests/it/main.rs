@@ -4,6 +4,7 @@ mod basics;
 mod crashes;
 mod crowd;
 mod expiry;
+mod generate;
 mod lease;
 mod locks;
 mod poison;

@@ -116,7 +116,7 @@ async fn issue(lines: Vec<Line>, requests: &Arc<Requests>) -> Result<(Vec<Line>,
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= requests.issues() {
-                    return Ok((line, worth));
+                    return Ok::<_, BenchError>((line, worth));
                 }
                 worth += requests.issue(number, &mut out);
                 line.must("issuing tokens", &out, 201, |_| Some(())).await?;
