@@ -13,6 +13,8 @@ pub enum Source {
     Consumer(Topic, u32),
     /// A shard of the expiry scan.
     Timeout(i32),
+    /// Whoever fills the tables with a data set.
+    Generate,
 }
 
 impl Source {
@@ -32,6 +34,7 @@ impl Source {
         match self {
             Source::Consumer(..) => "consumer",
             Source::Timeout(_) => "timeout",
+            Source::Generate => "generate",
         }
     }
 
@@ -40,6 +43,7 @@ impl Source {
         match self {
             Source::Consumer(topic, _) => topic.name(),
             Source::Timeout(_) => "transfer_timeout",
+            Source::Generate => "transfer",
         }
     }
 
@@ -53,6 +57,7 @@ impl Source {
         match self {
             Source::Consumer(_, partition) => partition,
             Source::Timeout(shard) => u32::try_from(shard).expect("shards are counted from 0"),
+            Source::Generate => 0,
         }
     }
 }

@@ -4,13 +4,12 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::command::{Admin, Fulfil, FulfilAction, Prepare};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
-use holdfast_postgres::{
-    Batch, Claim, Done, Incoming, Outgoing, PositionMessage, PositionRequest, Settings, Source, Step, Store,
-};
+use holdfast_messages::{Message, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage};
+use holdfast_postgres::{Batch, Claim, Done, Incoming, Settings, Source, Step, Store};
 
 use crate::BenchError;
 use crate::payments::{currency, mix};
@@ -45,8 +44,8 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn open(url: &str) -> Result<Node, BenchError> {
         let mut store = Store::open(url, Settings::default())?;
-        let transfers = reader(&mut store, "transfers", 0)?;
-        let position = reader(&mut store, "position", 0)?;
+        let transfers = reader(&mut store, Topic::Transfers, 0)?;
+        let position = reader(&mut store, Topic::Position, 0)?;
         let mut node = Node { store, transfers, position, parties: Vec::new(), made: 0 };
         for at in 0..PARTIES {
             node.join(at)?;
@@ -77,7 +76,10 @@ impl Node {
             currency: currency(),
             amount,
         };
-        self.positions(vec![PositionRequest::Admin(limits), PositionRequest::Admin(funds)])?;
+        let message = |admin| {
+            PositionMessage::admin(TraceId::NOBODY, account, admin).expect("it is about that account")
+        };
+        self.positions(vec![message(limits), message(funds)])?;
         self.parties.push(participant);
         Ok(())
     }
@@ -110,7 +112,7 @@ impl Node {
         self.parties[usize::try_from((number + 1) % self.parties.len() as u64).expect("an index")]
     }
 
-    fn prepare(&self, number: u64, expiration: Millis) -> Command {
+    fn prepare(&self, number: u64, expiration: Millis) -> TransferCommand {
         let payer = self.parties[usize::try_from(number % self.parties.len() as u64).expect("an index")];
         let (id, payee) = (id_of(number), self.payee(number));
         let prepare = Prepare {
@@ -126,23 +128,29 @@ impl Node {
             tail: Vec::new(),
             funding: None,
         };
-        Command::Prepare(prepare.hashed())
+        TransferCommand::Prepare(prepare.hashed())
     }
 
-    fn fulfil(&self, number: u64) -> Command {
-        Command::Fulfil(Fulfil::new(self.payee(number), id_of(number), FulfilAction::Commit, PREIMAGE))
+    fn fulfil(&self, number: u64) -> TransferCommand {
+        TransferCommand::Fulfil(Fulfil::new(
+            self.payee(number),
+            id_of(number),
+            FulfilAction::Commit,
+            PREIMAGE,
+        ))
     }
 
-    fn commands(&mut self, commands: Vec<Command>) -> Result<(), BenchError> {
-        let messages = incoming(self.transfers.at, commands);
+    fn commands(&mut self, commands: Vec<TransferCommand>) -> Result<(), BenchError> {
+        let message = |command| TransferMessage { trace: TraceId::NOBODY, command };
+        let messages = incoming(self.transfers.at, commands.into_iter().map(message));
         let batch = Batch::new(self.transfers.at, &messages);
         done(self.store.transfers(&self.transfers.claim, &batch)?)?;
         self.transfers.at = batch.next;
         let sent = relay(&mut self.store, &self.transfers.claim)?;
-        self.positions(sent.into_iter().map(PositionRequest::Transfer).collect())
+        self.positions(sent)
     }
 
-    fn positions(&mut self, requests: Vec<PositionRequest>) -> Result<(), BenchError> {
+    fn positions(&mut self, requests: Vec<PositionMessage>) -> Result<(), BenchError> {
         step_positions(&mut self.store, &mut self.position, requests)
     }
 }
@@ -167,7 +175,7 @@ pub(super) fn end_all(
         (0..positions).map(|_| channel::<Vec<PositionMessage>>()).unzip();
     let mut readers = Vec::new();
     for (partition, receiver) in (0..).zip(receivers) {
-        readers.push((reader(&mut stores[0], "position", partition)?, receiver));
+        readers.push((reader(&mut stores[0], Topic::Position, partition)?, receiver));
     }
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -226,7 +234,7 @@ fn take_all(
         let mut requests = Vec::new();
         while requests.len() < BATCH {
             match from.recv_timeout(if requests.is_empty() { QUIET } else { Duration::ZERO }) {
-                Ok(part) => requests.extend(part.into_iter().map(PositionRequest::Transfer)),
+                Ok(part) => requests.extend(part),
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => break,
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
                     open = false;
@@ -244,12 +252,12 @@ fn take_all(
 fn step_positions(
     store: &mut Store,
     reader: &mut Reader,
-    requests: Vec<PositionRequest>,
+    requests: Vec<PositionMessage>,
 ) -> Result<(), BenchError> {
     if requests.is_empty() {
         return Ok(());
     }
-    let messages = incoming(reader.at, requests);
+    let messages = incoming(reader.at, requests.into_iter());
     let batch = Batch::new(reader.at, &messages);
     let step = done(store.positions(&reader.claim, &batch)?)?;
     if step.dead_letters > 0 {
@@ -267,24 +275,25 @@ fn relay(store: &mut Store, claim: &Claim) -> Result<Vec<PositionMessage>, Bench
     loop {
         let rows = store.unsent(claim, OUTBOX_MAX)?;
         let Some(last) = rows.last().map(|row| row.number) else { return Ok(messages) };
-        messages.extend(rows.into_iter().filter_map(|row| match row.message {
-            Outgoing::Position(message) => Some(message),
-            Outgoing::Notification(_) => None,
-        }));
+        for row in rows.iter().filter(|row| row.topic == Topic::Position) {
+            let message = PositionMessage::from_json(&row.value);
+            messages.push(message.map_err(|poison| BenchError::Refused(poison.to_string()))?);
+        }
         if !store.mark_sent(claim, last + 1)? {
             return Err(fenced());
         }
     }
 }
 
-fn reader(store: &mut Store, topic: &str, partition: i32) -> Result<Reader, BenchError> {
+fn reader(store: &mut Store, topic: Topic, partition: u32) -> Result<Reader, BenchError> {
     let claim = store.claim(&Source::consumer(topic, partition))?;
     Ok(Reader { claim, at: claim.offset })
 }
 
-fn incoming<M>(from: u64, messages: Vec<M>) -> Vec<Incoming<M>> {
+/// The messages as they would lie in a partition. Nobody here needs the bytes of dead letters.
+fn incoming<M>(from: u64, messages: impl Iterator<Item = M>) -> Vec<Incoming<M>> {
     let one =
-        |(offset, message)| Incoming { offset, trace: String::new(), body: Vec::new(), message: Ok(message) };
+        |(offset, message)| Incoming { offset, key: Vec::new(), body: Vec::new(), message: Ok(message) };
     (from..).zip(messages).map(one).collect()
 }
 

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use holdfast_domain::ids::TransferId;
+use holdfast_messages::Topic;
 use holdfast_postgres::{Batch, Point, Source, Step};
 use postgres::error::SqlState;
 
@@ -167,7 +168,7 @@ fn fault_9_a_fulfil_comes_between_the_steps() {
     let (mut cluster, payer, payee) = ours(&world);
     cluster.ask(&[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
     let mut slow = world.store();
-    let claim = slow.claim(&Source::consumer("transfers", 7)).unwrap();
+    let claim = slow.claim(&Source::consumer(Topic::Transfers, 7)).unwrap();
     let (written, is_written) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     slow.watch(move |point| {
@@ -190,8 +191,8 @@ fn fault_9_a_fulfil_comes_between_the_steps() {
     assert_eq!(cluster.expire_only(), 0);
     assert_eq!(world.state(TransferId(1)), "RECEIVED_FULFIL");
     for row in sent {
-        if let holdfast_postgres::Outgoing::Position(message) = row.message {
-            cluster.positions[0].push("late", holdfast_postgres::PositionRequest::Transfer(message));
+        if row.topic == Topic::Position {
+            cluster.positions[0].push(&row.key, &row.value);
         }
     }
     cluster.drain();

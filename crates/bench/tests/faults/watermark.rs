@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use holdfast_domain::ids::TransferId;
+use holdfast_messages::Topic;
 use holdfast_postgres::{Batch, Point, Source, Step};
 use postgres::error::SqlState;
 
@@ -91,7 +92,7 @@ fn fault_3_ours_ends_what_is_committed_late_and_waits_for_nobody() {
     let Some(world) = World::new() else { return };
     let (mut cluster, payer, payee) = ours(&world);
     let mut slow = world.store();
-    let claim = slow.claim(&Source::consumer("transfers", 7)).unwrap();
+    let claim = slow.claim(&Source::consumer(Topic::Transfers, 7)).unwrap();
     let (written, is_written) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     slow.watch(move |point| {

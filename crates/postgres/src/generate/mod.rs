@@ -127,11 +127,7 @@ impl Store {
         for currency in &data.currencies {
             parties.push(self.generated_parties(*currency)?);
         }
-        let claim = self.claim(&Source {
-            segment_type: "generate".into(),
-            table_name: "transfer".into(),
-            enumeration: 0,
-        })?;
+        let claim = self.claim(&Source::Generate)?;
         let mut draw = Draw::new(data, &parties);
         let mut sum = Generated::default();
         while draw.left() > 0 {
