@@ -40,7 +40,7 @@ const SHARDS: i16 = 8;
 /// Runs what the options ask for.
 ///
 /// # Errors
-/// If the database fails, or one of the three ways finds another number of transfers than there are.
+/// If the database fails, or the naive query or ours finds another number of transfers than are due.
 pub fn bench_expiry(options: &ExpiryOptions) -> Result<ExpiryReport, BenchError> {
     options.check()?;
     let place = Place::create(&options.store, options.keep)?;
@@ -113,9 +113,8 @@ impl Run<'_> {
         let naive_ms = self.naive(0)?;
         // Everything new in one go, so that what is measured is a run that has nothing to do.
         let catch_up = Process { listed_may_come_again: true, ..Process::default() };
-        self.seed(&catch_up, 0)?;
-        let seed_ms =
-            (0..RUNS).map(|_| self.seed(&Process::default(), 0)).collect::<Result<Vec<f64>, _>>()?;
+        self.seed(&catch_up)?;
+        let (seed_ms, listed) = self.seed_runs()?;
         let ours = self.scans()?;
         self.bar.inc(1);
         Ok(Growth {
@@ -124,6 +123,7 @@ impl Run<'_> {
             open: counts.open.unsigned_abs(),
             naive_ms: median(&naive_ms),
             seed_ms: median(&seed_ms),
+            seed_wrongly_listed: listed,
             ours,
             load_average: load_average(),
         })
@@ -141,14 +141,25 @@ impl Run<'_> {
         Ok(times)
     }
 
-    /// One run of the document's process, which must list `expected`.
-    fn seed(&mut self, process: &Process, expected: u64) -> Result<f64, BenchError> {
+    /// One run of the document's process: how long, and how many it lists. That may be more than are due: a window that cuts
+    /// a history in two lists what has ended since, and for some ends never notices (faults 10 and 11).
+    fn seed(&mut self, process: &Process) -> Result<(f64, u64), BenchError> {
         let begun = Instant::now();
         let found = process.run(&mut self.data.client, |_| ());
         let found = found.map_err(BenchError::database("run the document's process"))?;
-        let took = millis(begun);
-        expect("the document's process", found.listed.len() as u64, expected)?;
-        Ok(took)
+        Ok((millis(begun), found.listed.len() as u64))
+    }
+
+    /// Runs that have nothing new to take in.
+    fn seed_runs(&mut self) -> Result<(Vec<f64>, u64), BenchError> {
+        let mut times = Vec::new();
+        let mut listed = 0;
+        for _ in 0..RUNS {
+            let (took, found) = self.seed(&Process::default())?;
+            times.push(took);
+            listed = found;
+        }
+        Ok((times, listed))
     }
 
     /// Looks and scans where nothing is due.
@@ -215,8 +226,7 @@ impl Run<'_> {
         self.say(format!("{count} due of {}", self.data.transfers));
         self.data.make_due(count)?;
         let naive_ms = self.naive(count)?;
-        let seed_ms =
-            (0..RUNS).map(|_| self.seed(&Process::default(), count)).collect::<Result<Vec<f64>, _>>()?;
+        let (seed_ms, seed_listed) = self.seed_runs()?;
         let mut ours_ms = Vec::new();
         let mut with_positions_ms = Vec::new();
         for round in 0..DUE_ROUNDS {
@@ -242,7 +252,14 @@ impl Run<'_> {
             self.claim_again()?;
             self.data.end_due_in_seed()?;
         }
-        Ok(Due { count, naive_ms: median(&naive_ms), seed_ms: median(&seed_ms), ours_ms, with_positions_ms })
+        Ok(Due {
+            count,
+            naive_ms: median(&naive_ms),
+            seed_ms: median(&seed_ms),
+            seed_listed,
+            ours_ms,
+            with_positions_ms,
+        })
     }
 
     /// Others have worked on the shards.

@@ -142,7 +142,7 @@ fn a_data_set_is_bounded() {
         DataSet { hours: (2, 1), ..good.clone() },
         DataSet { currencies: Vec::new(), ..good.clone() },
         DataSet { currencies: vec![usd(), usd()], ..good.clone() },
-        DataSet { progress_every: 0, ..good.clone() },
+        DataSet { progress_every: 0, ..good },
     ] {
         assert!(matches!(store.generate(&bad, |_| ()), Err(Error::DataSet(_))), "{bad:?}");
     }
