@@ -29,21 +29,28 @@ enum What {
     Checkout(Checkout),
 }
 
-/// What every run is told.
+/// Where a run's data lies, and who reads its figures.
 #[derive(Debug, clap::Args)]
-struct Run {
+struct Place {
     /// Where the data lies; must be on a disk [default: a temporary directory in ./target or the system's]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Leave the data there
     #[arg(long)]
     keep: bool,
-    /// From where names and amounts come
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Who reads the figures
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
+}
+
+/// What every run is told that draws names and amounts.
+#[derive(Debug, clap::Args)]
+struct Run {
+    #[command(flatten)]
+    place: Place,
+    /// From where names and amounts come
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 /// Two-phase payments against a server of its own: rates, latencies, costs, and the raw disk beside them.
@@ -163,15 +170,8 @@ struct Checkout {
     /// Connections over HTTP, each with one request under way
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT)]
     connections: usize,
-    /// Where the server's data lies; must be on a disk [default: a temporary directory in ./target or the system's]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Leave the data there
-    #[arg(long)]
-    keep: bool,
-    /// Who reads the figures
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    place: Place,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -251,7 +251,7 @@ impl Bench {
 }
 
 fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.run.output;
+    let output = flags.run.place.output;
     let Some(shape) = shape(&flags) else { return depth(flags, program) };
     if flags.open_holds.is_some() {
         return Err(BadInput::from(anyhow::anyhow!("--open-holds needs --shape depth")).into());
@@ -265,8 +265,8 @@ fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
         batch: flags.batch,
         connections: flags.connections,
         accounts: flags.accounts,
-        data: flags.run.data,
-        keep: flags.run.keep,
+        data: flags.run.place.data,
+        keep: flags.run.place.keep,
         seed: flags.run.seed,
         progress: true,
     });
@@ -274,7 +274,7 @@ fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
 }
 
 fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.run.output;
+    let output = flags.run.place.output;
     let report = bench_depth(&DepthOptions {
         program,
         payments: flags.payments.unwrap_or(BATCH_PAYMENTS_DEFAULT),
@@ -283,8 +283,8 @@ fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
         batch: flags.batch,
         connections: flags.connections,
         accounts: flags.accounts,
-        data: flags.run.data,
-        keep: flags.run.keep,
+        data: flags.run.place.data,
+        keep: flags.run.place.keep,
         seed: flags.run.seed,
         progress: true,
     });
@@ -297,7 +297,7 @@ fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
 }
 
 fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.run.output;
+    let output = flags.run.place.output;
     let report = bench_fspiop(&FspiopOptions {
         program,
         ways: match flags.answers {
@@ -310,8 +310,8 @@ fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {
         connections: flags.connections,
         in_flight: flags.in_flight,
         participants: flags.participants,
-        data: flags.run.data,
-        keep: flags.run.keep,
+        data: flags.run.place.data,
+        keep: flags.run.place.keep,
         seed: flags.run.seed,
         progress: true,
     });
@@ -325,7 +325,7 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
         journal: wanted(PartName::Journal),
         http: wanted(PartName::Http),
     };
-    let output = flags.run.output;
+    let output = flags.run.place.output;
     let report = bench_tokens(&TokensOptions {
         program,
         parts,
@@ -333,8 +333,8 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
         selections: flags.selections,
         http_selections: flags.http_selections,
         connections: flags.connections,
-        data: flags.run.data,
-        keep: flags.run.keep,
+        data: flags.run.place.data,
+        keep: flags.run.place.keep,
         seed: flags.run.seed,
         progress: true,
     });
@@ -348,7 +348,7 @@ fn checkout(flags: Checkout, program: PathBuf) -> anyhow::Result<()> {
         http: wanted(CheckoutPart::Http),
         rebuild: wanted(CheckoutPart::Rebuild),
     };
-    let output = flags.output;
+    let output = flags.place.output;
     let report = bench_checkout(&CheckoutBenchOptions {
         program,
         parts,
@@ -357,14 +357,17 @@ fn checkout(flags: Checkout, program: PathBuf) -> anyhow::Result<()> {
         outcomes: flags.outcomes,
         runs: flags.runs,
         connections: flags.connections,
-        data: flags.data,
-        keep: flags.keep,
+        data: flags.place.data,
+        keep: flags.place.keep,
         progress: true,
     });
     print_report(&report.map_err(told)?, output)
 }
 
-fn print_report(report: &(impl std::fmt::Display + serde::Serialize), output: Output) -> anyhow::Result<()> {
+pub(super) fn print_report(
+    report: &(impl std::fmt::Display + serde::Serialize),
+    output: Output,
+) -> anyhow::Result<()> {
     match output {
         Output::Text => print!("{report}"),
         Output::Json => println!("{}", serde_json::to_string_pretty(report)?),
