@@ -13,6 +13,8 @@ pub enum Source {
     Consumer(Topic, u32),
     /// A shard of the expiry scan.
     Timeout(i32),
+    /// A shard of the callbacks.
+    Callback(i32),
 }
 
 impl Source {
@@ -28,10 +30,17 @@ impl Source {
         Source::Timeout(shard)
     }
 
+    /// A shard of the callbacks.
+    #[must_use]
+    pub const fn callback(shard: i32) -> Source {
+        Source::Callback(shard)
+    }
+
     pub(crate) const fn segment_type(self) -> &'static str {
         match self {
             Source::Consumer(..) => "consumer",
             Source::Timeout(_) => "timeout",
+            Source::Callback(_) => "callback",
         }
     }
 
@@ -40,6 +49,7 @@ impl Source {
         match self {
             Source::Consumer(topic, _) => topic.name(),
             Source::Timeout(_) => "transfer_timeout",
+            Source::Callback(_) => "callback",
         }
     }
 
@@ -52,7 +62,9 @@ impl Source {
     pub(crate) fn number(self) -> u32 {
         match self {
             Source::Consumer(_, partition) => partition,
-            Source::Timeout(shard) => u32::try_from(shard).expect("shards are counted from 0"),
+            Source::Timeout(shard) | Source::Callback(shard) => {
+                u32::try_from(shard).expect("shards are counted from 0")
+            }
         }
     }
 }

@@ -191,7 +191,7 @@ fn account_of(row: &Row) -> Result<(Account, i64), Error> {
     Ok((account, row.get(8)))
 }
 
-fn transfer_of(row: &Row) -> Result<Transfer, Error> {
+pub(crate) fn transfer_of(row: &Row) -> Result<Transfer, Error> {
     let corrupt = |what: &str| Error::corrupt("transfer", what);
     let digest = |bytes: &[u8]| <[u8; 32]>::try_from(bytes).map_err(|_| corrupt("a digest"));
     let account = |number: Option<i32>| -> Result<Option<AccountId>, Error> {
