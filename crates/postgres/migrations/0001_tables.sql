@@ -29,10 +29,12 @@ CREATE TABLE segment (
     PRIMARY KEY (segment_type, table_name, enumeration)
 ) WITH (fillfactor = 20);
 
--- The nodes that live, or did so of late: shards are shared among them.
+-- The nodes that live, or did so of late, by what they do: shards are shared among those who do the same.
 CREATE TABLE node (
-    node_id bigint PRIMARY KEY,
-    seen_until timestamptz NOT NULL
+    role text NOT NULL,
+    node_id bigint NOT NULL,
+    seen_until timestamptz NOT NULL,
+    PRIMARY KEY (role, node_id)
 );
 
 CREATE TABLE participant (
