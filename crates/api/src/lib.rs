@@ -56,7 +56,7 @@ use std::sync::Arc;
 use holdfast_hub::HubHandle;
 use metrics_exporter_prometheus::PrometheusHandle;
 
-pub use engine::{Engine, Profile};
+pub use engine::{ClusterEngine, Engine, Profile};
 pub use gate::{Gate, KEYS_LOOK_EVERY, RateLimit};
 pub use routes::router;
 pub use server::{FileBudget, ServeOptions, serve};

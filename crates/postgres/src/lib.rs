@@ -13,6 +13,7 @@
 //! | `batch` | halving at a message that cannot be stored, bounded retries |
 //! | `load`, `loaded`, `write` | rows to domain values and back |
 //! | `incoming`, `outbox` | what comes in, what goes out and in which order; `holdfast-messages` knows what it says |
+//! | `reads` | what edges ask, without a lock |
 //! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
 //! | `session`, `migrate` | the connection and the schema |
 //! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
@@ -32,6 +33,7 @@ mod migrate;
 mod outbox;
 mod participants;
 mod positions;
+mod reads;
 mod session;
 mod transfers;
 mod types;
@@ -45,5 +47,6 @@ pub use guard::{Claim, Source};
 pub use incoming::Incoming;
 pub use migrate::migrate;
 pub use outbox::OutboxRow;
+pub use reads::{ROWS_LOOKED_AT_MAX, Registered};
 pub use session::{BATCH_MESSAGES_MAX, Point, Settings, Store};
 pub use verify::{Finding, Verified};

@@ -163,7 +163,7 @@ pub(crate) fn participant_of(row: &Row) -> Result<Participant, Error> {
     })
 }
 
-fn account_of(row: &Row) -> Result<(Account, i64), Error> {
+pub(crate) fn account_of(row: &Row) -> Result<(Account, i64), Error> {
     let kind: &str = row.get(3);
     let (created, changed): (Moment, Moment) = (row.get(5), row.get(9));
     let (value, reserved): (Decimal, Decimal) = (row.get(6), row.get(7));

@@ -8,6 +8,7 @@ use postgres::{Client, NoTls, Statement};
 
 use crate::callbacks::CallbackStatements;
 use crate::guard::{Claim, Source};
+use crate::reads::Prepared;
 use crate::{Error, migrate};
 
 /// The most messages of one batch; a block of transfer numbers is as large.
@@ -176,8 +177,9 @@ impl Store {
     }
 }
 
-/// The statements of the hot path.
+/// The statements of the hot path, and those that edges have asked with.
 pub(crate) struct Statements {
+    pub(crate) asked: Prepared,
     pub(crate) lock_guard: Statement,
     pub(crate) store_guard: Statement,
     pub(crate) clock: Statement,
@@ -220,6 +222,7 @@ impl Statements {
         let callbacks = CallbackStatements::prepare(client)?;
         let mut prepare = |sql: &str| client.prepare(sql);
         Ok(Statements {
+            asked: Prepared::default(),
             lock_guard: prepare(
                 "SELECT value, outbox_next, audit_next, audit_hash FROM segment
                  WHERE segment_id = $1 AND epoch = $2 FOR UPDATE",

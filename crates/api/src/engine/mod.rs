@@ -8,7 +8,9 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `embedded` | the engine of the embedded profile: a hub in this process |
+//! | `cluster` | the engine of the cluster profile: a node before Kafka and PostgreSQL |
 
+mod cluster;
 mod embedded;
 
 use std::future::Future;
@@ -24,6 +26,7 @@ use serde_json::{Map, Value};
 
 pub use holdfast_hub::{Answer, Refusal};
 
+pub use cluster::ClusterEngine;
 pub(crate) use embedded::EmbeddedEngine;
 
 /// Which program stands behind the edge; it says which paths there are.

@@ -1,12 +1,14 @@
 //! The cluster's state against a real PostgreSQL; every test has a database of its own.
 
 mod basics;
+mod callbacks;
 mod crashes;
 mod crowd;
 mod expiry;
 mod lease;
 mod locks;
 mod poison;
+mod reads;
 mod same_as_embedded;
 mod speed;
 mod tampering;

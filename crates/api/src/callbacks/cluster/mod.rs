@@ -25,6 +25,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use holdfast_cluster::NodeSettings;
 use holdfast_postgres::{Error, Store};
 use tokio::runtime::Handle;
 
@@ -57,6 +58,25 @@ pub struct ClusterCallbackSettings {
     pub options: CallbackOptions,
     /// Without it, https addresses cannot be called.
     pub tls: Option<OutgoingTls>,
+}
+
+impl ClusterCallbackSettings {
+    /// As a node has them.
+    #[must_use]
+    pub fn of(
+        node: &NodeSettings,
+        options: CallbackOptions,
+        tls: Option<OutgoingTls>,
+    ) -> ClusterCallbackSettings {
+        let (url, store) = (node.store_url.clone(), node.store.clone());
+        ClusterCallbackSettings {
+            shards: store.callback_shards,
+            connect: Box::new(move || Store::open(&url, store.clone())),
+            node: node.node_id.cast_signed(),
+            options,
+            tls,
+        }
+    }
 }
 
 /// Running callbacks of a node. Shards are given up when it ends.

@@ -1,12 +1,12 @@
-//! `holdfast serve`: the hub on the embedded profile.
+//! The embedded profile: one process with its own log.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::Arc;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use holdfast_api::callbacks::{CallbackMemory, Callbacks};
 use holdfast_api::keys::{Keyring, KeysFile};
-use holdfast_api::{Edge, FileBudget, Gate, RateLimit, ServeOptions, ShopAddresses, ShopCalls, tls};
+use holdfast_api::{Edge, ShopAddresses, ShopCalls, tls};
 use holdfast_domain::shop::{ByTokens, ByTransfers, Charging, Secret, Side};
 use holdfast_hub::clock::SystemClock;
 use holdfast_hub::shop::ShopDesk;
@@ -14,70 +14,12 @@ use holdfast_hub::shop::limits::PAGE_MAX;
 use holdfast_hub::tokens::ConsolidationOptions;
 use holdfast_hub::{Hub, HubHandle, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
-use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
-use super::BadInput;
-use crate::config::{ConfigOptions, Rate, Settings, ShopCharging, ShopPayee};
+use super::{Front, asked_to_end};
+use crate::config::{Settings, ShopCharging, ShopPayee};
 
-/// Run the hub: one process with its own log files, nothing else to install. It is not replicated.
-///
-/// Settings come from flags, HOLDFAST_… in the environment, a TOML file, and defaults, in this order;
-/// `holdfast config` shows them.
-#[derive(Debug, clap::Args)]
-pub(super) struct Serve {
-    #[command(flatten)]
-    options: ConfigOptions,
-}
-
-impl Serve {
-    pub(super) fn run(self) -> anyhow::Result<()> {
-        let settings = self.options.settings().map_err(BadInput::from)?;
-        let filter = EnvFilter::try_new(&settings.trace)
-            .map_err(|error| BadInput::from(anyhow::anyhow!("trace = '{}': {error}", settings.trace)))?;
-        let keys = KeysFile::at(&settings.keys_file);
-        let ring = needed_keys(&settings, &keys)?;
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(std::io::stderr)
-            .with_ansi(std::io::stderr().is_terminal())
-            // A log that cannot be written (its disk is full, its reader gone) must not take the hub down with it.
-            .log_internal_errors(false)
-            .init();
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.context("cannot start the HTTP threads")?.block_on(serve(settings, keys, ring))
-    }
-}
-
-/// The keys that callers must have; `None`: anybody on this machine may do everything.
-fn needed_keys(settings: &Settings, file: &KeysFile) -> anyhow::Result<Option<Keyring>> {
-    let (place, listen) = (file.path().display(), settings.listen);
-    let how = format!("make one with: holdfast keys create --operator --keys {place}");
-    match file.read()? {
-        Some(ring) if ring.is_empty() => {
-            bail!("nobody could call this hub: {place} has no keys; {how}")
-        }
-        Some(ring) => Ok(Some(ring)),
-        None if settings.keys_named => bail!("there is no keys file {place}; {how}"),
-        None if !listen.ip().is_loopback() => {
-            bail!("{listen} is not a loopback address, and there are no API keys; {how}")
-        }
-        None => Ok(None),
-    }
-}
-
-async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> anyhow::Result<()> {
-    let files = FileBudget::take();
-    ensure!(files.connections > 0, "this process may open too few files; raise the limit (ulimit -n)");
-    let metrics = holdfast_api::install_metrics().context("cannot install the metrics recorder")?;
-    let tls = settings.tls.as_ref().map(|(certificate, key)| tls::server_config(certificate, key));
-    let tls = tls.transpose().context("cannot speak TLS")?;
-    // The address is taken before the log is read, so that a second server fails at once.
-    let listen = settings.listen;
-    let listener = TcpListener::bind(listen)
-        .await
-        .with_context(|| format!("cannot listen on {listen}: is another hub running there?"))?;
+pub(super) async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> anyhow::Result<()> {
+    let front = Front::open(&settings, keys, ring).await?;
     let cannot_open = || format!("cannot open the data in {}", settings.data.display());
     let memory = CallbackMemory::open(&settings.data).with_context(cannot_open)?;
     let (segments, new_log_id) = (SegmentOptions::default(), LogId(rand::random()));
@@ -91,14 +33,6 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
              been told that it was done"
         );
     }
-    if tls.is_none() && !listen.ip().is_loopback() {
-        tracing::warn!(%listen, "no TLS: keys and payments travel in the clear unless a proxy before the hub encrypts");
-    }
-    let asks_for_keys = ring.is_some();
-    let gate = Gate::new(ring).with_open_metrics(settings.metrics_open);
-    let rate = settings.rate.map(|Rate { per_second, burst }| RateLimit::new(per_second, burst));
-    let gate = Arc::new(gate.with_rate(rate));
-    let following = tokio::spawn(Arc::clone(&gate).follow_keys(keys));
     let hub = Hub::start(opened, Arc::new(SystemClock::new()), settings.hub)?;
     let outgoing = tls::OutgoingTls::new();
     let outgoing =
@@ -106,7 +40,7 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     let mut delivery = settings.callbacks.options();
     set_sides(hub.handle().shop(), &settings.shop).await?;
     set_charging(hub.handle().shop(), settings.charging.as_ref()).await?;
-    let for_callbacks = files.connections_out.saturating_sub(settings.shop.connections_max()).max(1);
+    let for_callbacks = front.files.connections_out.saturating_sub(settings.shop.connections_max()).max(1);
     delivery.connections_max = delivery.connections_max.min(for_callbacks);
     let shop = ShopCalls::start(
         hub.handle().shop(),
@@ -117,9 +51,8 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     );
     let mut shop = shop.with_context(cannot_open)?;
     let callbacks = Callbacks::start(hub.handle(), memory, delivery, outgoing)?;
-    let data = std::path::absolute(&settings.data).unwrap_or(settings.data);
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let place = listener.local_addr()?;
+    let data = std::path::absolute(&settings.data).unwrap_or_else(|_| settings.data.clone());
+    let place = front.place()?;
     // Whoever reads that it listens may end it at once.
     let asked = asked_to_end()?;
     let mut out = std::io::stdout().lock();
@@ -134,10 +67,7 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
         ),
     };
     writeln!(out, "data in {} ({found})", data.display())?;
-    match asks_for_keys {
-        true => writeln!(out, "callers need a key of {}", settings.keys_file.display())?,
-        false => writeln!(out, "no API keys: everybody on this machine may do everything")?,
-    }
+    front.tell_keys(&mut out, &settings)?;
     for (who, uri) in [("payment", &settings.shop.payment), ("stock", &settings.shop.stock)] {
         if let Some(uri) = uri {
             writeln!(out, "{who} of checkouts is outside, at {uri}")?;
@@ -149,15 +79,15 @@ async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> any
     if let Some(uri) = &settings.shop.webhook {
         writeln!(out, "outcomes of checkouts are told to {uri}")?;
     }
-    writeln!(out, "the API is described at {scheme}://{place}/docs")?;
-    writeln!(out, "listening on {scheme}://{place}")?;
+    writeln!(out, "the API is described at {place}/docs")?;
+    writeln!(out, "listening on {place}")?;
     out.flush()?;
     drop(out);
+    let Front { metrics, listener, gate, following, options, .. } = front;
     let router =
         holdfast_api::router(Edge::new(hub.handle(), metrics).behind(gate).with_callbacks(&callbacks));
     let consolidating =
         settings.consolidation.map(|options| tokio::spawn(consolidate(hub.handle(), options)));
-    let options = ServeOptions { connections_max: settings.connections_max.min(files.connections), tls };
     let handle = hub.handle();
     let vault = hub.handle();
     let ending = async move {
@@ -267,17 +197,4 @@ async fn consolidate(hub: HubHandle, options: ConsolidationOptions) {
             tracing::info!(wallets = done, "brought small tokens together");
         }
     }
-}
-
-/// Ready when the process gets SIGTERM or SIGINT.
-fn asked_to_end() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("asked to end: taking no more requests");
-    })
 }

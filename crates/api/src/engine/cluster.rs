@@ -1,0 +1,139 @@
+//! The engine of the cluster profile: a node. Commands travel through Kafka, questions are read from PostgreSQL on threads
+//! that may wait.
+
+use holdfast_cluster::{NodeHandle, ReadError, Refusal as NodeRefusal};
+use holdfast_domain::ids::{Millis, TransferId, TransferNo};
+use holdfast_domain::records::Sealed;
+use holdfast_domain::registry::Whose;
+use holdfast_domain::transfers::Transfer;
+use holdfast_domain::views::{NamedTransfer, TransferFilter, TransferPage, TransferStory};
+use holdfast_postgres::{Error, Store};
+use serde_json::{Map, json};
+use tokio::runtime::Handle;
+
+use super::{Answer, Component, Engine, EngineError, Figures, Profile, Question, Reading, Refusal};
+
+/// A node as the edge sees it.
+pub struct ClusterEngine {
+    node: NodeHandle,
+    runtime: Handle,
+}
+
+impl ClusterEngine {
+    /// The engine of a node. Must be called inside a tokio runtime, on whose waiting threads questions are then read.
+    #[must_use]
+    pub fn new(node: NodeHandle) -> ClusterEngine {
+        ClusterEngine { node, runtime: Handle::current() }
+    }
+
+    fn read<R: Send + 'static>(
+        &self,
+        question: impl Fn(&mut Store) -> Result<R, Error> + Send + 'static,
+    ) -> Reading<'_, R> {
+        let node = self.node.clone();
+        Box::pin(async move {
+            let read = self.runtime.spawn_blocking(move || node.ask(question));
+            read.await.map_err(|_| EngineError::Stopped)?.map_err(unreadable)
+        })
+    }
+}
+
+fn unreadable(error: ReadError) -> EngineError {
+    match error {
+        ReadError::Busy => EngineError::Refused(Refusal::Busy),
+        ReadError::Store(error) => EngineError::Unreadable(error.to_string()),
+    }
+}
+
+fn refusal(refusal: NodeRefusal) -> Refusal {
+    match refusal {
+        NodeRefusal::Busy => Refusal::Busy,
+        NodeRefusal::TooLarge(bytes) => Refusal::TooLarge(bytes),
+        NodeRefusal::Closed => Refusal::Closed("the node is shutting down".to_owned()),
+        NodeRefusal::Unknown(why) => Refusal::Unknown(why),
+    }
+}
+
+fn answering(answer: Answer) -> holdfast_cluster::Answer {
+    Box::new(move |outcomes| answer(outcomes.map_err(refusal)))
+}
+
+/// The place of a page's end as text.
+fn page_end(text: &str) -> Result<TransferNo, EngineError> {
+    text.parse().map(TransferNo).map_err(|_| EngineError::NoSuchPage(text.to_owned()))
+}
+
+impl Engine for ClusterEngine {
+    fn profile(&self) -> Profile {
+        Profile::Cluster
+    }
+
+    fn decide(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {
+        let (_, commands) = records.into_parts();
+        self.node.decide(commands, answering(answer)).map_err(refusal)
+    }
+
+    fn take(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {
+        let (_, commands) = records.into_parts();
+        if commands.iter().all(|command| command.transfer().is_some()) {
+            return self.node.write(commands, answering(answer)).map_err(refusal);
+        }
+        self.node.decide(commands, answering(answer)).map_err(refusal)
+    }
+
+    fn ask(&self, whose: Whose, question: Question) -> Result<(), Refusal> {
+        let node = self.node.clone();
+        // The question answers its asker itself; nobody waits for the task.
+        drop(self.runtime.spawn_blocking(move || match node.ask(|store| store.registry(whose)) {
+            Ok(registry) => question(Ok(&registry)),
+            Err(error) => question(Err(unreadable(error))),
+        }));
+        Ok(())
+    }
+
+    fn transfer(&self, id: TransferId) -> Reading<'_, Option<Transfer>> {
+        self.read(move |store| store.transfer_now(id))
+    }
+
+    fn story(&self, id: TransferId) -> Reading<'_, Option<TransferStory>> {
+        self.read(move |store| store.transfer_shown(id))
+    }
+
+    fn transfers(
+        &self,
+        filter: TransferFilter,
+        after: Option<String>,
+        limit: usize,
+    ) -> Reading<'_, TransferPage> {
+        Box::pin(async move {
+            let after = after.as_deref().map(page_end).transpose()?;
+            let (transfers, next) =
+                self.read(move |store| store.transfers_page(filter, after, limit)).await?;
+            Ok(TransferPage { transfers, next: next.map(|no| no.0.to_string()) })
+        })
+    }
+
+    fn holds(
+        &self,
+        before: Millis,
+        after: Option<(Millis, TransferNo)>,
+        limit: usize,
+    ) -> Reading<'_, Vec<NamedTransfer>> {
+        self.read(move |store| store.holds_page(before, after, limit))
+    }
+
+    fn figures(&self) -> Reading<'_, Figures> {
+        let in_flight = self.node.in_flight();
+        let roles = self.node.settings().roles.to_string();
+        Box::pin(async move {
+            let stats = self.read(Store::stats).await?;
+            let node = json!({"roles": roles, "commandsInFlight": in_flight});
+            Ok(Figures { stats, more: Map::from_iter([("node".to_owned(), node)]) })
+        })
+    }
+
+    fn health(&self) -> Vec<Component> {
+        let parts = self.node.health().parts();
+        parts.iter().map(|part| Component { name: part.name(), fault: part.trouble() }).collect()
+    }
+}

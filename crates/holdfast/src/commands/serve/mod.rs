@@ -1,0 +1,138 @@
+//! `holdfast serve`: the hub on the embedded profile, or a node of a cluster.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `embedded` | one process with its own log |
+//! | `cluster` | a node before Kafka and PostgreSQL |
+
+mod cluster;
+mod embedded;
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+use holdfast_api::keys::{Keyring, KeysFile};
+use holdfast_api::{FileBudget, Gate, RateLimit, ServeOptions, tls};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tracing_subscriber::EnvFilter;
+
+use super::BadInput;
+use crate::config::{ConfigOptions, Rate, Settings};
+
+/// Run the hub: one process with its own log files, nothing else to install. It is not replicated. With --log and --store: be
+/// one of any number of nodes before an Apache Kafka and a PostgreSQL.
+///
+/// Settings come from flags, HOLDFAST_… in the environment, a TOML file, and defaults, in this order;
+/// `holdfast config` shows them.
+#[derive(Debug, clap::Args)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    options: ConfigOptions,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let settings = self.options.settings().map_err(BadInput::from)?;
+        let filter = EnvFilter::try_new(&settings.trace)
+            .map_err(|error| BadInput::from(anyhow::anyhow!("trace = '{}': {error}", settings.trace)))?;
+        let keys = KeysFile::at(&settings.keys_file);
+        let ring = needed_keys(&settings, &keys)?;
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal())
+            // A log that cannot be written (its disk is full, its reader gone) must not take the hub down with it.
+            .log_internal_errors(false)
+            .init();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.context("cannot start the HTTP threads")?;
+        match settings.cluster.clone() {
+            None => runtime.block_on(embedded::serve(settings, keys, ring)),
+            Some(node) => runtime.block_on(cluster::serve(settings, node, keys, ring)),
+        }
+    }
+}
+
+/// The keys that callers must have; `None`: anybody on this machine may do everything.
+fn needed_keys(settings: &Settings, file: &KeysFile) -> anyhow::Result<Option<Keyring>> {
+    let (place, listen) = (file.path().display(), settings.listen);
+    let how = format!("make one with: holdfast keys create --operator --keys {place}");
+    match file.read()? {
+        Some(ring) if ring.is_empty() => {
+            bail!("nobody could call this hub: {place} has no keys; {how}")
+        }
+        Some(ring) => Ok(Some(ring)),
+        None if settings.keys_named => bail!("there is no keys file {place}; {how}"),
+        None if !listen.ip().is_loopback() => {
+            bail!("{listen} is not a loopback address, and there are no API keys; {how}")
+        }
+        None => Ok(None),
+    }
+}
+
+/// What every profile has in front.
+struct Front {
+    files: FileBudget,
+    metrics: PrometheusHandle,
+    listener: TcpListener,
+    gate: Arc<Gate>,
+    /// Looks for changed keys.
+    following: JoinHandle<()>,
+    asks_for_keys: bool,
+    options: ServeOptions,
+}
+
+impl Front {
+    /// Takes the address, before anything is read: a second server fails at once.
+    async fn open(settings: &Settings, keys: KeysFile, ring: Option<Keyring>) -> anyhow::Result<Front> {
+        let files = FileBudget::take();
+        ensure!(files.connections > 0, "this process may open too few files; raise the limit (ulimit -n)");
+        let metrics = holdfast_api::install_metrics().context("cannot install the metrics recorder")?;
+        let tls = settings.tls.as_ref().map(|(certificate, key)| tls::server_config(certificate, key));
+        let tls = tls.transpose().context("cannot speak TLS")?;
+        let listen = settings.listen;
+        let listener = TcpListener::bind(listen)
+            .await
+            .with_context(|| format!("cannot listen on {listen}: is another hub running there?"))?;
+        if tls.is_none() && !listen.ip().is_loopback() {
+            tracing::warn!(%listen, "no TLS: keys and payments travel in the clear unless a proxy before the hub encrypts");
+        }
+        let asks_for_keys = ring.is_some();
+        let gate = Gate::new(ring).with_open_metrics(settings.metrics_open);
+        let rate = settings.rate.map(|Rate { per_second, burst }| RateLimit::new(per_second, burst));
+        let gate = Arc::new(gate.with_rate(rate));
+        let following = tokio::spawn(Arc::clone(&gate).follow_keys(keys));
+        let options = ServeOptions { connections_max: settings.connections_max.min(files.connections), tls };
+        Ok(Front { files, metrics, listener, gate, following, asks_for_keys, options })
+    }
+
+    /// `http://ADDRESS:PORT`.
+    fn place(&self) -> anyhow::Result<String> {
+        let scheme = if self.options.tls.is_some() { "https" } else { "http" };
+        Ok(format!("{scheme}://{}", self.listener.local_addr()?))
+    }
+
+    fn tell_keys(&self, out: &mut impl Write, settings: &Settings) -> std::io::Result<()> {
+        match self.asks_for_keys {
+            true => writeln!(out, "callers need a key of {}", settings.keys_file.display()),
+            false => writeln!(out, "no API keys: everybody on this machine may do everything"),
+        }
+    }
+}
+
+/// Ready when the process gets SIGTERM or SIGINT.
+fn asked_to_end() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("asked to end: taking no more requests");
+    })
+}

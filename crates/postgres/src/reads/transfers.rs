@@ -1,0 +1,148 @@
+//! Transfers: one, one with its past, a page of them.
+
+use holdfast_domain::ids::{TransferId, TransferNo};
+use holdfast_domain::transfers::{Transfer, TransferState};
+use holdfast_domain::views::{NamedChange, NamedTransfer, TransferFilter, TransferStory};
+
+use super::{Snapshot, named_of, named_transfers};
+use crate::guard::unsigned;
+use crate::types::{Moment, Uuid};
+use crate::{Error, Store};
+
+/// Rows that one page looks at, at most: a filter that few match must not read the whole table.
+pub const ROWS_LOOKED_AT_MAX: usize = 10_000;
+
+/// After this number, up to that one, in this state or any, of this participant or anybody.
+macro_rules! page {
+    ($from:literal) => {
+        concat!(
+            named_transfers!(),
+            $from,
+            " AND ($3::smallint IS NULL OR t.current_state = $3)
+              AND ($4::bigint IS NULL OR t.payer_id = $4 OR t.payee_id = $4)
+              ORDER BY t.transfer_no LIMIT $5"
+        )
+    };
+}
+
+/// The page over all transfers, and the last one that it looks at if there may be more.
+const OF_ALL: (&str, &str) = (
+    page!("WHERE t.transfer_no > $1 AND t.transfer_no <= $2"),
+    "SELECT transfer_no FROM transfer WHERE transfer_no > $1 ORDER BY transfer_no OFFSET $2 LIMIT 1",
+);
+/// The same over those that can still run out: few, however many have ended.
+const OF_OPEN: (&str, &str) = (
+    page!(
+        "WHERE t.transfer_no IN (SELECT o.transfer_no FROM transfer_timeout o
+             WHERE o.transfer_no > $1 AND o.transfer_no <= $2)"
+    ),
+    "SELECT transfer_no FROM transfer_timeout WHERE transfer_no > $1 ORDER BY transfer_no OFFSET $2 LIMIT 1",
+);
+
+impl Store {
+    /// The transfer of that id, open or ended.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn transfer_now(&mut self, id: TransferId) -> Result<Option<Transfer>, Error> {
+        let mut snapshot = Snapshot::of(self)?;
+        let found = by_id(&mut snapshot, id)?;
+        snapshot.end()?;
+        Ok(found.map(|found| found.row))
+    }
+
+    /// The same with its parties' names, its history and what it did to positions.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn transfer_shown(&mut self, id: TransferId) -> Result<Option<TransferStory>, Error> {
+        let mut snapshot = Snapshot::of(self)?;
+        let Some(transfer) = by_id(&mut snapshot, id)? else {
+            snapshot.end()?;
+            return Ok(None);
+        };
+        let history = snapshot.query(
+            "SELECT transfer_state_id, created_date FROM transfer_state_change
+             WHERE transfer_no = $1 ORDER BY transfer_state_change_id",
+            &[&number_of(transfer.row.no)],
+        )?;
+        let history = history.iter().map(|row| {
+            let (state, at): (i16, Moment) = (row.get(0), row.get(1));
+            let state = u8::try_from(state).ok().and_then(TransferState::from_number);
+            Ok((state.ok_or_else(|| Error::corrupt("transfer_state_change", "a state"))?, at.0))
+        });
+        let history = history.collect::<Result<Vec<_>, Error>>()?;
+        snapshot.end()?;
+        // The running values stand in the transfer too: its rows among the changes of an account are found by no index.
+        let row = &transfer.row;
+        let changes = row.position_changes().into_iter().map(|(account, change, value)| {
+            let participant =
+                if row.payer_account == Some(account) { transfer.payer } else { transfer.payee };
+            NamedChange { participant, change, value }
+        });
+        Ok(Some(TransferStory { history, changes: changes.collect(), archived: false, transfer }))
+    }
+
+    /// At most `limit` transfers after the one of that number, in the order of their numbers, and where to go on if there
+    /// may be more. All that were there before the first page are shown; of what came meanwhile some may not be, since
+    /// nodes take numbers in blocks.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn transfers_page(
+        &mut self,
+        filter: TransferFilter,
+        after: Option<TransferNo>,
+        limit: usize,
+    ) -> Result<(Vec<NamedTransfer>, Option<TransferNo>), Error> {
+        self.transfers_page_within(filter, after, limit, ROWS_LOOKED_AT_MAX)
+    }
+
+    /// The same with another bound, for tests.
+    #[doc(hidden)]
+    pub fn transfers_page_within(
+        &mut self,
+        filter: TransferFilter,
+        after: Option<TransferNo>,
+        limit: usize,
+        look_at: usize,
+    ) -> Result<(Vec<NamedTransfer>, Option<TransferNo>), Error> {
+        use TransferState::{ReceivedPrepare, Reserved};
+        let open = matches!(filter.state, Some(ReceivedPrepare | Reserved));
+        let (page, bound) = if open { OF_OPEN } else { OF_ALL };
+        let after = after.map_or(-1, number_of);
+        let state = filter.state.map(|state| i16::from(state as u8));
+        let participant = filter.participant.map(|id| i64::from(id.0));
+        let mut snapshot = Snapshot::of(self)?;
+        let last_place = i64::try_from(look_at.saturating_sub(1)).unwrap_or(i64::MAX);
+        let bound = snapshot.query(bound, &[&after, &last_place])?;
+        let bound: Option<i64> = bound.first().map(|row| row.get(0));
+        let rows = snapshot.query(
+            page,
+            &[
+                &after,
+                &bound.unwrap_or(i64::MAX),
+                &state,
+                &participant,
+                &i64::try_from(limit).unwrap_or(i64::MAX),
+            ],
+        )?;
+        snapshot.end()?;
+        let rows = rows.iter().map(named_of).collect::<Result<Vec<_>, Error>>()?;
+        let next = match rows.last() {
+            Some(last) if rows.len() == limit => Some(last.row.no),
+            _ => bound.map(|bound| unsigned("transfer", bound).map(TransferNo)).transpose()?,
+        };
+        Ok((rows, next))
+    }
+}
+
+fn by_id(snapshot: &mut Snapshot<'_>, id: TransferId) -> Result<Option<NamedTransfer>, Error> {
+    let sql = concat!(named_transfers!(), "WHERE t.transfer_id = $1");
+    snapshot.query(sql, &[&Uuid(id.0)])?.first().map(named_of).transpose()
+}
+
+/// Numbers beyond what can be stored are nobody's.
+pub(super) fn number_of(no: TransferNo) -> i64 {
+    i64::try_from(no.0).unwrap_or(i64::MAX)
+}
