@@ -1,4 +1,4 @@
-//! The two handlers: claim partitions, take batches, decide each in one transaction.
+//! The handlers: claim partitions, take batches, decide each in one transaction.
 //!
 //! Where a handler begins is told by the guard row and by nothing else. After a failure the batch comes again; if it had
 //! been committed after all, the stored offset differs, the step is refused and the partition claimed anew.
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use holdfast_kafka::{
     Batch as Fetched, Claim as KafkaClaim, Fault, GroupConsumer, Health, KafkaError, Owner, Release,
 };
-use holdfast_messages::{Message, PositionMessage, Topic, TransferMessage};
+use holdfast_messages::{Message, Notification, PositionMessage, Topic, TransferMessage};
 use holdfast_postgres::{Batch, Claim, Error, Incoming, Source, Step, Store};
 
 use crate::board::Board;
@@ -51,6 +51,18 @@ impl Hop for Position {
 
     fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, PositionMessage>) -> Result<Step, Error> {
         store.positions(claim, batch)
+    }
+}
+
+/// Handler 3: who is called with what. The rows that it writes are delivered by the edge.
+pub(crate) struct Callbacks;
+
+impl Hop for Callbacks {
+    const TOPIC: Topic = Topic::Notifications;
+    type Message = Notification;
+
+    fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, Notification>) -> Result<Step, Error> {
+        store.callbacks(claim, batch)
     }
 }
 

@@ -17,7 +17,7 @@
 //! | `sender` | requests on their way into Kafka |
 //! | `waiting` | who waits for which outcome |
 //! | `tail` | notifications, read by every node for those who wait |
-//! | `handler` | the two handlers: partition by partition, batch by batch |
+//! | `handler` | the three handlers: partition by partition, batch by batch |
 //! | `board`, `relay` | what the outbox holds, sent on in order |
 //! | `expiry` | the shards of the expiry scan, held by lease |
 //! | `reads` | connections for questions |

@@ -14,7 +14,7 @@ use holdfast_postgres::{Error, Store};
 
 use crate::board::Board;
 use crate::expiry::Expiry;
-use crate::handler::{Desk, Handler, Hop, Position, Transfers};
+use crate::handler::{Callbacks, Desk, Handler, Hop, Position, Transfers};
 use crate::health::Health;
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
 use crate::reads::{ReadError, Reads};
@@ -97,6 +97,9 @@ impl Node {
         }
         if settings.roles.has(Role::Expiry) {
             starting.expiry()?;
+        }
+        if settings.roles.has(Role::Callbacks) {
+            starting.handler::<Callbacks>("callbacks", "callbacks relay")?;
         }
         let reads = Arc::new(Reads::new(Arc::clone(&settings), starting.health.part("store")));
         // A first question, so that the part has something to say.

@@ -29,10 +29,12 @@ CREATE TABLE segment (
     PRIMARY KEY (segment_type, table_name, enumeration)
 ) WITH (fillfactor = 20);
 
--- The nodes that live, or did so of late: shards are shared among them.
+-- The nodes that live, or did so of late, by what they do: shards are shared among those who do the same.
 CREATE TABLE node (
-    node_id bigint PRIMARY KEY,
-    seen_until timestamptz NOT NULL
+    role text NOT NULL,
+    node_id bigint NOT NULL,
+    seen_until timestamptz NOT NULL,
+    PRIMARY KEY (role, node_id)
 );
 
 CREATE TABLE participant (
@@ -184,6 +186,35 @@ CREATE TABLE dead_letter (
     created_date timestamptz NOT NULL,
     UNIQUE (segment_id, source_offset)
 );
+
+-- Who is to be called with what, from the notification until it is delivered. Given up, it stays as a dead letter.
+CREATE TABLE callback (
+    callback_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    shard smallint NOT NULL,                  -- by participant; whoever holds it delivers
+    participant_id int NOT NULL,
+    transfer_id uuid,                         -- null: an alarm
+    message_type text NOT NULL,
+    transfer_state_id smallint,               -- of put and patch
+    error_code int,                           -- of error
+    error_reason smallint,
+    participant_currency_id int,              -- of an alarm, with the next two
+    value numeric(38, 4),
+    net_debit_cap numeric(19, 4),
+    trace uuid NOT NULL,
+    answers_prepare boolean NOT NULL,         -- the headers of the prepare tell how it is to be said
+    decided_date timestamptz NOT NULL,
+    is_waiting boolean NOT NULL DEFAULT true,
+    next_try timestamptz NOT NULL,
+    attempts int NOT NULL DEFAULT 0,
+    url text,                                 -- of the last attempt, with the next one
+    last_error text,
+    dead_date timestamptz,                    -- given up; waiting all the same: it is tried again
+    -- A notification that comes again, while this one waits, makes no second call.
+    UNIQUE (transfer_id, participant_id, trace, message_type)
+);
+CREATE INDEX callback_due ON callback (shard, participant_id, next_try, callback_id) WHERE is_waiting;
+CREATE INDEX callback_dead ON callback (callback_id) WHERE dead_date IS NOT NULL;
+CREATE INDEX callback_dead_of ON callback (participant_id, callback_id) WHERE dead_date IS NOT NULL;
 
 -- One record per batch, chained per source. batch_id stands in the rows that the batch appended.
 CREATE SEQUENCE batch_id;

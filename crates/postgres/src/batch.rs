@@ -63,6 +63,8 @@ pub struct Done {
     pub dead_letters: usize,
     /// Rows put into the outbox.
     pub sent: usize,
+    /// Callbacks that nobody gets: those to be called have registered no endpoint.
+    pub unheard: usize,
     /// Transactions that it took; more than one if the batch was halved.
     pub transactions: usize,
     /// The last one's time by the database's clock.
@@ -74,6 +76,7 @@ impl Done {
         self.messages += other.messages;
         self.dead_letters += other.dead_letters;
         self.sent += other.sent;
+        self.unheard += other.unheard;
         self.transactions += other.transactions;
         self.time = self.time.max(other.time);
     }

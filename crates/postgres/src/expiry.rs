@@ -104,6 +104,7 @@ impl Store {
             messages: ended,
             dead_letters: 0,
             sent: besides.outgoing.len(),
+            unheard: 0,
             transactions: 1,
             time: now,
         }))

@@ -15,6 +15,8 @@ pub enum Source {
     Timeout(i32),
     /// Whoever fills the tables with a data set.
     Generate,
+    /// A shard of the callbacks.
+    Callback(i32),
 }
 
 impl Source {
@@ -30,11 +32,18 @@ impl Source {
         Source::Timeout(shard)
     }
 
+    /// A shard of the callbacks.
+    #[must_use]
+    pub const fn callback(shard: i32) -> Source {
+        Source::Callback(shard)
+    }
+
     pub(crate) const fn segment_type(self) -> &'static str {
         match self {
             Source::Consumer(..) => "consumer",
             Source::Timeout(_) => "timeout",
             Source::Generate => "generate",
+            Source::Callback(_) => "callback",
         }
     }
 
@@ -44,6 +53,7 @@ impl Source {
             Source::Consumer(topic, _) => topic.name(),
             Source::Timeout(_) => "transfer_timeout",
             Source::Generate => "transfer",
+            Source::Callback(_) => "callback",
         }
     }
 
@@ -56,7 +66,9 @@ impl Source {
     pub(crate) fn number(self) -> u32 {
         match self {
             Source::Consumer(_, partition) => partition,
-            Source::Timeout(shard) => u32::try_from(shard).expect("shards are counted from 0"),
+            Source::Timeout(shard) | Source::Callback(shard) => {
+                u32::try_from(shard).expect("shards are counted from 0")
+            }
             Source::Generate => 0,
         }
     }

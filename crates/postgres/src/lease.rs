@@ -60,23 +60,37 @@ impl Store {
         Ok(())
     }
 
-    /// Says that a node lives for another while, and tells how many do.
+    /// Says that a node scans for another while, and tells how many do.
     ///
     /// # Errors
     /// If the database fails.
     pub fn count_node(&mut self, node: i64, length: Duration) -> Result<usize, Error> {
+        self.count("expiry", node, length)
+    }
+
+    /// Says that a node delivers callbacks for another while, and tells how many do.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn count_callback_node(&mut self, node: i64, length: Duration) -> Result<usize, Error> {
+        self.count("callbacks", node, length)
+    }
+
+    /// Shards are shared among nodes that do the same: one that does not would leave its share to nobody.
+    fn count(&mut self, role: &str, node: i64, length: Duration) -> Result<usize, Error> {
         self.client.execute(
-            "INSERT INTO node (node_id, seen_until)
-             VALUES ($1, hub_clock() + $2::double precision * interval '1 second')
-             ON CONFLICT (node_id) DO UPDATE SET seen_until = greatest(node.seen_until, excluded.seen_until)",
-            &[&node, &length.as_secs_f64()],
+            "INSERT INTO node (role, node_id, seen_until)
+             VALUES ($1, $2, hub_clock() + $3::double precision * interval '1 second')
+             ON CONFLICT (role, node_id) DO UPDATE SET seen_until = greatest(node.seen_until, excluded.seen_until)",
+            &[&role, &node, &length.as_secs_f64()],
         )?;
         let row = self.client.query_one(
             &format!(
-                "WITH gone AS (DELETE FROM node WHERE seen_until < hub_clock() - interval '{NODE_FORGOTTEN}')
-                 SELECT count(*) FROM node WHERE seen_until >= hub_clock()"
+                "WITH gone AS (DELETE FROM node
+                     WHERE role = $1 AND seen_until < hub_clock() - interval '{NODE_FORGOTTEN}')
+                 SELECT count(*) FROM node WHERE role = $1 AND seen_until >= hub_clock()"
             ),
-            &[],
+            &[&role],
         )?;
         let live: i64 = row.get(0);
         usize::try_from(live).map_err(|_| Error::corrupt("node", "a negative count"))

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `guard`, `lease` | who may work on a partition or shard: epochs |
 //! | `transfers`, `positions`, `expiry` | the three steps of a transfer |
+//! | `callbacks` | notifications become rows, rows are delivered or given up |
 //! | `participants` | participants and accounts, in transactions of their own |
 //! | `batch` | halving at a message that cannot be stored, bounded retries |
 //! | `load`, `loaded`, `write` | rows to domain values and back |
@@ -20,6 +21,7 @@
 
 mod audit;
 mod batch;
+mod callbacks;
 mod copy;
 mod error;
 mod expiry;
@@ -41,6 +43,7 @@ mod verify;
 mod write;
 
 pub use batch::{Batch, Done, Step};
+pub use callbacks::{CallbackFacts, DeadCallback, DueCallback, Failed, Given};
 pub use error::Error;
 pub use generate::{DataSet, Generated};
 pub use guard::{Claim, Source};

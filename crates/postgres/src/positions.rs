@@ -89,6 +89,7 @@ fn attempt(
         messages: batch.messages.len(),
         dead_letters: besides.dead_letters.len(),
         sent: besides.outgoing.len(),
+        unheard: 0,
         transactions: 1,
         time: now,
     }))

@@ -6,6 +6,7 @@ use std::time::Duration;
 use holdfast_domain::positions::PrepareOrder;
 use postgres::{Client, NoTls, Statement};
 
+use crate::callbacks::CallbackStatements;
 use crate::guard::{Claim, Source};
 use crate::reads::Prepared;
 use crate::{Error, migrate};
@@ -18,6 +19,8 @@ pub const BATCH_MESSAGES_MAX: usize = 10_000;
 pub struct Settings {
     /// Into how many shards the expiry scan is divided. Fixed for life.
     pub expiry_shards: i16,
+    /// Into how many shards the callbacks are divided, by participant. Fixed for life.
+    pub callback_shards: i16,
     /// The order of prepares within a bin.
     pub order: PrepareOrder,
     /// How often a batch is tried when others are in the way.
@@ -36,6 +39,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             expiry_shards: 8,
+            callback_shards: 8,
             order: PrepareOrder::Arrival,
             attempts_max: 5,
             connect_timeout: Duration::from_secs(5),
@@ -119,9 +123,10 @@ impl Store {
             settings.lock_timeout.as_millis()
         ))?;
         let statements = Statements::prepare(&mut client)?;
-        let shards = i64::from(settings.expiry_shards);
+        let (expiry, callbacks) = (i64::from(settings.expiry_shards), i64::from(settings.callback_shards));
         let mut store = Store { client, statements, settings, numbers: 0..0, watch: Watch::default() };
-        store.fix("expiry.shards", shards)?;
+        store.fix("expiry.shards", expiry)?;
+        store.fix("callback.shards", callbacks)?;
         Ok(store)
     }
 
@@ -200,6 +205,7 @@ pub(crate) struct Statements {
     pub(crate) end_timeouts: Statement,
     pub(crate) set_positions: Statement,
     pub(crate) audit: Statement,
+    pub(crate) callbacks: CallbackStatements,
 }
 
 /// The columns of a transfer, in the order in which they are read.
@@ -210,11 +216,11 @@ macro_rules! transfer_columns {
          error_reason, changed_date, reserved_value, final_value, completion_kind, completion_digest"
     };
 }
-
 pub(crate) use transfer_columns;
 
 impl Statements {
     fn prepare(client: &mut Client) -> Result<Statements, Error> {
+        let callbacks = CallbackStatements::prepare(client)?;
         let mut prepare = |sql: &str| client.prepare(sql);
         Ok(Statements {
             asked: Prepared::default(),
@@ -328,6 +334,7 @@ impl Statements {
                      state_changes, position_changes, effects_hash, hash, created_date)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             )?,
+            callbacks,
         })
     }
 }

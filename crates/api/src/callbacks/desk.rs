@@ -186,7 +186,7 @@ fn facts_of(store: &LocalStore, row: &CallbackRow) -> (Facts, Sought) {
 }
 
 /// The address that a template leads to for this callback.
-fn address(row: &CallbackRow, facts: &Facts) -> Result<(String, Uri), Failure> {
+pub(super) fn address(row: &CallbackRow, facts: &Facts) -> Result<(String, Uri), Failure> {
     let kind = row.message.endpoint_type();
     let template = facts.endpoint.as_deref();
     let template =

@@ -130,7 +130,7 @@ impl Lane {
         self.resting.first_key_value().map(|((at, _), _)| *at)
     }
 
-    fn is_troubled(&self) -> bool {
+    pub(super) const fn is_troubled(&self) -> bool {
         self.failures_in_a_row >= TROUBLED_AFTER_FAILURES
     }
 

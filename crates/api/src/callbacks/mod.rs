@@ -23,7 +23,9 @@
 //! | `letter`, `dead_letters` | those that were given up, over restarts |
 //! | `views` | `/hub/dead-letters` |
 //! | `meters` | metrics |
+//! | `cluster` | the same from the table of a cluster, by whichever node holds a participant's shard |
 
+pub mod cluster;
 mod dead_letters;
 mod desk;
 mod ended;

@@ -1,6 +1,7 @@
 //! The cluster's state against a real PostgreSQL; every test has a database of its own.
 
 mod basics;
+mod callbacks;
 mod crashes;
 mod crowd;
 mod expiry;

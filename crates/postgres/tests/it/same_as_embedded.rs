@@ -16,6 +16,7 @@ use holdfast_messages::Message;
 use holdfast_store::{MemoryStore, Store as _};
 use proptest::prelude::*;
 
+use crate::callbacks::{PostOffice, register};
 use crate::world::*;
 
 const START: Millis = 1_800_000_000_000;
@@ -125,6 +126,7 @@ struct Twins {
     calls: Vec<Call>,
     /// Those that were compared.
     compared: Vec<CallbackMessage>,
+    post: PostOffice,
 }
 
 /// Who is called about which transfer with what.
@@ -141,7 +143,8 @@ fn answer(state: Option<TransferState>, code: Option<Code>, reason: Option<u8>, 
 impl Twins {
     fn new(duplicate: bool) -> Option<Twins> {
         let world = World::new()?;
-        let cluster = Cluster::new(&world, 2);
+        let mut cluster = Cluster::new(&world, 2);
+        let post = PostOffice::new(&mut cluster.store);
         world.set_clock(START);
         let mut twins = Twins {
             world,
@@ -151,10 +154,12 @@ impl Twins {
             prepares: Default::default(),
             calls: Vec::new(),
             compared: Vec::new(),
+            post,
         };
         for (number, name) in (1_u32..).zip(["first", "second", "third"]) {
             let (participant, account) = twins.cluster.participant(name, 100, 60);
             assert_eq!(participant, ParticipantId(number));
+            register(&mut twins.cluster.store, participant);
             let create = Admin::CreateParticipant { name: Name::new(name).unwrap(), currency: usd() };
             twins.embedded(&[Command::Admin(create)]);
             for admin in first_steps(participant, account, 100, 60) {
@@ -328,8 +333,21 @@ impl Twins {
         self.compared.extend(self.calls.iter().map(|(_, _, message)| *message));
         let mut expected: Vec<String> =
             std::mem::take(&mut self.calls).iter().map(|call| format!("{call:?}")).collect();
+        // What lies in the table is the same; a repeat makes no second row.
+        self.post.receive(&mut self.cluster.store, &told);
+        let delivered = self.post.deliver_all(&mut self.cluster.store);
+        let mut delivered: Vec<String> =
+            delivered.iter().map(|due| format!("{:?}", (due.to, due.transfer, due.message))).collect();
+        delivered.sort();
         of_cluster.sort();
         expected.sort();
+        if self.cluster.duplicate {
+            let missing = expected.iter().find(|call| !delivered.contains(call));
+            assert_eq!(missing, None, "it is not in the table");
+            assert!(delivered.iter().all(|call| of_cluster.contains(call)));
+        } else {
+            assert_eq!(delivered, expected);
+        }
         if self.cluster.duplicate {
             of_cluster.dedup();
             expected.dedup();

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::Context;
+use holdfast_api::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
 use holdfast_api::keys::{Keyring, KeysFile};
-use holdfast_api::{ClusterEngine, Edge};
-use holdfast_cluster::{Node, NodeSettings};
+use holdfast_api::{ClusterEngine, Edge, tls};
+use holdfast_cluster::{Node, NodeSettings, Role};
 
 use super::{Front, asked_to_end};
 use crate::config::Settings;
@@ -21,6 +22,7 @@ pub(super) async fn serve(
     let (roles, brokers, number) = (node.roles.to_string(), node.brokers.to_string(), node.node_id);
     let started = tokio::task::spawn_blocking(move || Node::start(node)).await;
     let node = started.context("the node did not start")?.context("cannot start as a node of a cluster")?;
+    let callbacks = callbacks(&settings, &front, node.handle().settings())?;
     let place = front.place()?;
     // Whoever reads that it listens may end it at once.
     let asked = asked_to_end()?;
@@ -37,7 +39,31 @@ pub(super) async fn serve(
     let router = holdfast_api::router(Edge::before(engine, metrics).behind(gate));
     holdfast_api::serve(listener, router, options, asked).await;
     following.abort();
-    tokio::task::spawn_blocking(move || node.stop()).await.context("the node did not end cleanly")?;
+    let stop = move || {
+        // It still writes down what its requests came to.
+        if let Some(callbacks) = callbacks {
+            callbacks.finish();
+        }
+        node.stop();
+    };
+    tokio::task::spawn_blocking(stop).await.context("the node did not end cleanly")?;
     tracing::info!("ended");
     Ok(())
+}
+
+/// The delivery of callbacks, if this node does that.
+fn callbacks(
+    settings: &Settings,
+    front: &Front,
+    node: &NodeSettings,
+) -> anyhow::Result<Option<ClusterCallbacks>> {
+    if !node.roles.has(Role::Callbacks) {
+        return Ok(None);
+    }
+    let outgoing = tls::OutgoingTls::new();
+    let outgoing =
+        outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
+    let mut delivery = settings.callbacks.options();
+    delivery.connections_max = delivery.connections_max.min(front.files.connections_out.max(1));
+    Ok(Some(ClusterCallbacks::start(ClusterCallbackSettings::of(node, delivery, outgoing))?))
 }

@@ -1,0 +1,131 @@
+//! Callbacks of a cluster: rows of a table, delivered by whichever node holds their participant's shard.
+//!
+//! One thread has a connection to PostgreSQL and does all that concerns it: it renews the leases of its shards, writes down
+//! what became of attempts, takes what is due, and writes the messages. Each request is a task of its own. What is in
+//! memory is what is under way; everything else stays in the table, so a node that dies takes nothing with it, and
+//! another goes on within a lease. What both may send is sent twice; only the holder writes that it ended.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `shards` | which shards are ours |
+//! | `slot` | one participant's requests, and ends that are not written down yet |
+//! | `courier` | the thread |
+//! | `writing` | from what PostgreSQL knows to what is sent |
+
+mod courier;
+mod shards;
+mod slot;
+#[cfg(test)]
+mod tests;
+mod writing;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use holdfast_cluster::NodeSettings;
+use holdfast_postgres::{Error, Store};
+use tokio::runtime::Handle;
+
+use self::courier::{Courier, Event};
+use super::CallbackError;
+use super::options::CallbackOptions;
+use super::post::Post;
+use crate::tls::OutgoingTls;
+
+/// For how long a shard is held. A node that says nothing for so long loses its shards.
+pub const LEASE: Duration = Duration::from_secs(3);
+/// How often leases are renewed.
+pub const RENEW_EVERY: Duration = Duration::from_millis(500);
+/// How long the thread waits for something to end before it looks for what is due.
+pub const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The pause after PostgreSQL failed.
+pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
+/// Dead letters are counted up to here for the metric.
+pub const DEAD_COUNTED_MAX: u32 = 100_000;
+
+/// How the callbacks of a node begin.
+pub struct ClusterCallbackSettings {
+    /// Opens a connection to the store.
+    pub connect: Box<dyn Fn() -> Result<Store, Error> + Send>,
+    /// Tells this run of this node from all others, as leases know it.
+    pub node: i64,
+    /// Into how many shards callbacks are divided; as the store's settings say.
+    pub shards: i16,
+    /// As in the embedded profile.
+    pub options: CallbackOptions,
+    /// Without it, https addresses cannot be called.
+    pub tls: Option<OutgoingTls>,
+}
+
+impl ClusterCallbackSettings {
+    /// As a node has them.
+    #[must_use]
+    pub fn of(
+        node: &NodeSettings,
+        options: CallbackOptions,
+        tls: Option<OutgoingTls>,
+    ) -> ClusterCallbackSettings {
+        let (url, store) = (node.store_url.clone(), node.store.clone());
+        ClusterCallbackSettings {
+            shards: store.callback_shards,
+            connect: Box::new(move || Store::open(&url, store.clone())),
+            node: node.node_id.cast_signed(),
+            options,
+            tls,
+        }
+    }
+}
+
+/// Running callbacks of a node. Shards are given up when it ends.
+pub struct ClusterCallbacks {
+    over: Arc<AtomicBool>,
+    events: mpsc::Sender<Event>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ClusterCallbacks {
+    /// Begins to deliver. Must be called inside a tokio runtime, on which the requests then run. PostgreSQL need not be
+    /// there yet; it is waited for.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(settings: ClusterCallbackSettings) -> Result<ClusterCallbacks, CallbackError> {
+        let ClusterCallbackSettings { connect, node, shards, options, tls } = settings;
+        let (events, received) = mpsc::channel();
+        let over = Arc::new(AtomicBool::new(false));
+        let post = Arc::new(Post::new(tls, options.connections_max));
+        let courier =
+            Courier::new(Handle::current(), connect, node, shards, options, post, events.clone(), received);
+        let thread = super::thread("callbacks", {
+            let over = Arc::clone(&over);
+            move || courier.run(&over)
+        })?;
+        Ok(ClusterCallbacks { over, events, thread: Some(thread) })
+    }
+
+    /// Starts no more requests, gives those under way a while to end, writes down what became of them, and gives the shards
+    /// up. Blocks the thread meanwhile.
+    pub fn finish(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        // Without a receiver it has ended already.
+        let _: Result<(), _> = self.events.send(Event::Wake);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of callbacks panicked");
+        }
+    }
+}
+
+impl Drop for ClusterCallbacks {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
