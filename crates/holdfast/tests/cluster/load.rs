@@ -25,7 +25,7 @@ const PARTIES: usize = 6;
 const CAP: i64 = 200;
 const AMOUNT: i64 = 10_000;
 /// How long an answer may take before the caller tries elsewhere.
-const ANSWER_WAIT: Duration = Duration::from_secs(20);
+const ANSWER_WAIT: Duration = Duration::from_secs(15);
 /// What is left to expire does so after this many milliseconds.
 const SHORT_LIFE: Millis = 4_000;
 const LONG_LIFE: Millis = 3_600_000;
@@ -111,7 +111,14 @@ impl Worker {
             (0..BATCH).map(|at| u128::from(self.number + 1) << 64 | u128::from(round * BATCH + at)).collect();
         let now = self.clock.0 + i64::try_from(self.clock.1.elapsed().as_millis()).expect("a short test");
         let prepares: Vec<Command> = ids.iter().map(|id| self.prepare(*id, now)).collect();
-        let answers = self.ask(&prepares);
+        let mut answers = self.ask(&prepares);
+        // A repeat may be answered while the first is still between two hops.
+        let between = |answers: &[batch::Reply]| {
+            answers.iter().any(|answer| answer.state == Some(TransferState::ReceivedPrepare))
+        };
+        while between(&answers) {
+            answers = self.ask(&prepares);
+        }
         let completions: Vec<Command> = ids
             .iter()
             .zip(&answers)
@@ -143,7 +150,7 @@ impl Worker {
             tail: Vec::new(),
             funding: None,
         };
-        Command::Prepare(prepare.hashed_with(&[0; 32], &[0; 32]))
+        Command::Prepare(prepare)
     }
 
     fn complete(&self, id: u128) -> Command {
@@ -180,34 +187,37 @@ fn ask(addresses: &Mutex<Vec<SocketAddr>>, first: u64, commands: &[Command]) -> 
             let all = addresses.lock().expect("whole");
             all.get(usize::try_from(turn).expect("small") % all.len().max(1)).copied()
         };
-        if let Some(replies) = address.and_then(|address| post(address, commands)) {
-            return replies;
-        }
-        assert!(Instant::now() < deadline, "nobody answers");
+        let failure = match address.map(|address| post(address, commands)) {
+            Some(Ok(replies)) => return replies,
+            Some(Err(failure)) => failure,
+            None => "there is no node".to_owned(),
+        };
+        assert!(Instant::now() < deadline, "nobody answers; the last failure was: {failure}");
         std::thread::park_timeout(Duration::from_millis(50));
     }
     unreachable!("it is asked without end")
 }
 
-/// One request over a connection of its own; `None` if the outcome is not known.
-fn post(address: SocketAddr, commands: &[Command]) -> Option<Vec<batch::Reply>> {
+/// One request over a connection of its own; a failure leaves the outcome unknown.
+fn post(address: SocketAddr, commands: &[Command]) -> Result<Vec<batch::Reply>, String> {
+    let told = |error: std::io::Error| format!("{address}: {error}");
     let records = Sealed::of(commands);
-    let header = batch::request_header(u32::try_from(commands.len()).ok()?);
+    let header = batch::request_header(u32::try_from(commands.len()).expect("a small batch"));
     let length = header.len() + records.bytes().len();
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).ok()?;
-    stream.set_read_timeout(Some(ANSWER_WAIT)).ok()?;
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).map_err(told)?;
+    stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(told)?;
     let head = format!(
         "POST /hub/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: {}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n",
         batch::MEDIA_TYPE
     );
-    stream.write_all(&[head.as_bytes(), &header, records.bytes()].concat()).ok()?;
+    stream.write_all(&[head.as_bytes(), &header, records.bytes()].concat()).map_err(told)?;
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok()?;
-    let body = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    stream.read_to_end(&mut answer).map_err(told)?;
+    let body = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or("it broke off")? + 4;
     if !answer.starts_with(b"HTTP/1.1 200") {
-        return None;
+        return Err(String::from_utf8_lossy(&answer).into_owned());
     }
-    batch::read_replies(&answer[body..]).ok()
+    batch::read_replies(&answer[body..]).map_err(|error| error.to_string())
 }
 
 fn participants(addresses: &Mutex<Vec<SocketAddr>>) -> Vec<ParticipantId> {

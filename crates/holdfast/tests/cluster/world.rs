@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::server::{Server, any_port, binary};
 
 /// Longer than anything here may take.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 const PARTITIONS: u32 = 4;
 
 pub struct World {
@@ -76,7 +76,7 @@ impl World {
             command.args(["--set", &format!("cluster.prefix={}", self.prefix())]);
             command.args(["--set", &format!("cluster.partitions={PARTITIONS}")]);
             command.args(["--data", env!("CARGO_TARGET_TMPDIR")]);
-            command.env("HOLDFAST_TRACE", "error");
+            command.env("HOLDFAST_TRACE", "warn");
             self.nodes.push(Server::launch(&mut command));
         }
         self.list();
@@ -143,8 +143,14 @@ impl World {
 
     /// Waits until every transfer has ended and everything was sent.
     pub fn await_quiet(&self) {
-        let open = "SELECT count(*) FROM transfer WHERE current_state NOT IN (2, 5, 7, 8, 10, 11)";
-        self.await_count(open, |open| open == 0);
+        for state in ["RECEIVED_PREPARE", "RECEIVED_FULFIL", "RECEIVED_ERROR", "RESERVED_TIMEOUT", "RESERVED"]
+        {
+            let open = format!(
+                "SELECT count(*) FROM transfer t JOIN transfer_state s ON s.transfer_state_id = t.current_state
+                 WHERE s.enumeration = '{state}'"
+            );
+            self.await_count(&open, |open| open == 0);
+        }
         self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
     }
 }
