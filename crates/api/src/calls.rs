@@ -82,7 +82,7 @@ pub(crate) async fn ask<R: Send + 'static>(
         Box::new(move |rows| {
             // An asker that has gone away needs no answer.
             if !send.is_closed() {
-                let _: Result<(), _> = send.send(rows.map(|rows| question(rows)));
+                let _: Result<(), _> = send.send(rows.map(question));
             }
         }),
     )?;

@@ -73,32 +73,40 @@ fn run_case(
     for number in 0..options.runs {
         bar.set_message(case.name());
         bar.tick();
-        let place = tempfile::Builder::new().prefix("run-").tempdir_in(directory);
-        let place = place.map_err(BenchError::io("create a directory in", directory))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(BenchError::Runtime)?;
-        // Before the server starts: it has its own writes to make.
-        let disk = disk::probe(place.path())?;
-        let server = Server::start(&options.program, place.path())?;
-        let run = runtime.block_on(run_once(options, case, &server, place.path(), disk, number));
-        drop(runtime);
-        let run = match run {
-            Ok(run) => run,
-            Err(error) => {
-                // The server's messages are worth more than the space.
-                let _kept: PathBuf = place.keep();
-                return Err(error);
-            }
+        let run = async |server: &Server, place: &Path, disk| {
+            run_once(options, case, server, place, disk, number).await
         };
-        server.stop()?;
-        runs.push(run);
-        if options.keep {
-            let _kept: PathBuf = place.keep();
-        }
+        runs.push(on_new_server(&options.program, directory, options.keep, run)?);
         bar.inc(1);
     }
     let rates: Vec<f64> = runs.iter().map(|run| run.payments_per_second).collect();
     Ok(CaseReport { name: case.name(), case: *case, median_payments_per_second: median(&rates), runs })
+}
+
+/// One run on a server of its own, in a directory of its own that stays if the run fails or `keep` says so; beside it the raw
+/// disk as it was before.
+pub(crate) fn on_new_server<T>(
+    program: &Path,
+    directory: &Path,
+    keep: bool,
+    run: impl AsyncFnOnce(&Server, &Path, Disk) -> Result<T, BenchError>,
+) -> Result<T, BenchError> {
+    let place = tempfile::Builder::new().prefix("run-").tempdir_in(directory);
+    let place = place.map_err(BenchError::io("create a directory in", directory))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(BenchError::Runtime)?;
+    // Before the server starts: it has its own writes to make.
+    let disk = disk::probe(place.path())?;
+    let server = Server::start(program, place.path())?;
+    let run = runtime.block_on(run(&server, place.path(), disk));
+    drop(runtime);
+    if run.is_err() || keep {
+        // The server's messages are worth more than the space.
+        let _kept: PathBuf = place.keep();
+    }
+    let run = run?;
+    server.stop()?;
+    Ok(run)
 }
 
 async fn run_once(

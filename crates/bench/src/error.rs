@@ -46,6 +46,18 @@ pub enum BenchError {
         #[source]
         source: ClientError,
     },
+    /// The cluster's store refused a step.
+    #[error("the store failed")]
+    Store(#[from] holdfast_postgres::Error),
+    /// PostgreSQL refused what a measurement needs.
+    #[error("cannot {what}")]
+    Database {
+        /// What was tried.
+        what: &'static str,
+        /// How it failed.
+        #[source]
+        source: Box<postgres::Error>,
+    },
     /// A reply that a benchmark must not get.
     #[error("{0}")]
     Refused(String),
@@ -67,6 +79,10 @@ impl BenchError {
     ) -> impl FnOnce(std::io::Error) -> BenchError {
         let path = path.into();
         move |source| BenchError::Io { what, path, source }
+    }
+
+    pub(crate) fn database(what: &'static str) -> impl FnOnce(postgres::Error) -> BenchError {
+        move |source| BenchError::Database { what, source: Box::new(source) }
     }
 
     pub(crate) fn client(what: impl Into<String>) -> impl FnOnce(ClientError) -> BenchError {

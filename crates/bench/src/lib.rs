@@ -19,6 +19,7 @@
 //! | `bench`, `load` | `bench transfers` and `load transfers` |
 //! | `tokens` | `bench tokens` and `load tokens`: the selector alone, with a log under it, and over HTTP |
 //! | `shop` | `load checkout` and `bench checkout` |
+//! | `expiry` | `bench expiry`: the cluster's expiry beside the process that it replaces |
 //! | `line`, `pace` | one connection; when the rounds of a load begin |
 //! | `report`, `table` | figures as data and for people |
 
@@ -29,6 +30,7 @@ pub mod depth;
 mod disk;
 mod drive;
 mod error;
+pub mod expiry;
 pub mod fspiop;
 mod line;
 pub mod load;
@@ -45,6 +47,7 @@ pub mod tokens;
 pub use bench::bench_transfers;
 pub use depth::{DepthOptions, DepthReport, bench_depth};
 pub use error::BenchError;
+pub use expiry::{ExpiryOptions, ExpiryReport, bench_expiry};
 pub use fspiop::{FspiopOptions, FspiopReport, bench_fspiop};
 pub use load::{LoadEnd, LoadReport, load_transfers};
 pub use options::{BenchOptions, LoadOptions, Pace, Shape};

@@ -44,6 +44,15 @@ impl Line {
         }
     }
 
+    /// So many of them.
+    pub(crate) async fn open_all(address: &str, count: usize) -> Result<Vec<Line>, BenchError> {
+        let mut lines = Vec::with_capacity(count);
+        for _ in 0..count {
+            lines.push(Line::open(address).await?);
+        }
+        Ok(lines)
+    }
+
     pub(crate) async fn reopen(&mut self) -> Result<(), BenchError> {
         *self = Line::open(&self.address).await?;
         Ok(())

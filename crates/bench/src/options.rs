@@ -35,6 +35,12 @@ pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
 pub const EXPIRY: Duration = Duration::from_secs(60);
 /// How long a payment of `load` that is never fulfilled waits before it expires.
 pub const SHORT_EXPIRY: Duration = Duration::from_millis(1_500);
+/// Calls of a load that are under way at once, where none are given and each has a connection of its own.
+pub const LINES_DEFAULT: usize = 64;
+/// The most of them: a hub serves 1,024 connections.
+pub const LINES_MAX: usize = 1_000;
+/// The highest rate of an open loop, per second.
+pub const RATE_MAX: u64 = 10_000_000;
 /// The longest load run.
 pub const LOAD_SECONDS_MAX: u64 = 24 * 3_600;
 
@@ -242,6 +248,15 @@ pub enum Pace {
     },
 }
 
+impl Pace {
+    pub(crate) fn check(self) -> Result<(), crate::BenchError> {
+        match self {
+            Pace::Open { rate } => check_range("--rate", rate, 1, RATE_MAX),
+            Pace::Closed => Ok(()),
+        }
+    }
+}
+
 /// What `load transfers` is asked for.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
@@ -285,9 +300,7 @@ impl LoadOptions {
         check_range("--in-flight", self.in_flight as u64, 1, IN_FLIGHT_MAX as u64)?;
         check_range("--connections", self.connections as u64, 1, CONNECTIONS_MAX as u64)?;
         check_range("--accounts", self.accounts.into(), 2, ACCOUNTS_MAX.into())?;
-        if let Pace::Open { rate } = self.pace {
-            check_range("--rate", rate, 1, 10_000_000)?;
-        }
+        self.pace.check()?;
         let ended_early = u64::from(self.abort_percent) + u64::from(self.expire_percent);
         check_range("--abort-percent and --expire-percent together", ended_early, 0, 100)
     }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
+use crate::BenchError;
 use crate::drive::micros;
 use crate::options::{CALL_DEADLINE, LOAD_SECONDS_DEFAULT, LOAD_SECONDS_MAX, Pace};
 use crate::report::per;
@@ -97,7 +99,7 @@ impl Starts {
         bar.set_message(format!("{} {}/s", thousands(rate), self.name));
     }
 
-    pub(crate) fn bar(&self, shown: bool) -> ProgressBar {
+    fn bar(&self, shown: bool) -> ProgressBar {
         let target = match shown {
             true => ProgressDrawTarget::stderr_with_hz(5),
             false => ProgressDrawTarget::hidden(),
@@ -112,19 +114,42 @@ impl Starts {
     }
 }
 
+/// Has all `workers` work at the pace of `starts`, with a bar if it is to be shown; hands what each has counted to `add`, and
+/// gives the time that it took.
+pub(crate) async fn work<F>(
+    starts: &Arc<Starts>,
+    shown: bool,
+    workers: impl IntoIterator<Item = F>,
+    mut add: impl FnMut(F::Output) -> Result<(), BenchError>,
+) -> Result<Duration, BenchError>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let bar = starts.bar(shown);
+    let pacer = Pacer::start(starts, &bar);
+    let mut workers: JoinSet<F::Output> = workers.into_iter().collect();
+    while let Some(ended) = workers.join_next().await {
+        add(ended.map_err(|error| BenchError::Refused(format!("a worker ended early: {error}")))?)?;
+    }
+    let took = starts.started.elapsed();
+    drop(pacer);
+    bar.finish_and_clear();
+    Ok(took)
+}
+
 fn place_in_time(number: u64, rate: u64) -> Duration {
     let nanos = u128::from(number) * 1_000_000_000 / u128::from(rate.max(1));
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 /// The thread; it ends when this is dropped.
-pub(crate) struct Pacer {
+struct Pacer {
     stop: Option<SyncSender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Pacer {
-    pub(crate) fn start(starts: &Arc<Starts>, bar: &ProgressBar) -> Pacer {
+    fn start(starts: &Arc<Starts>, bar: &ProgressBar) -> Pacer {
         let (stop, stopped) = sync_channel(0);
         let (starts, bar) = (Arc::clone(starts), bar.clone());
         let thread = std::thread::spawn(move || {

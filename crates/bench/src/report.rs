@@ -88,7 +88,7 @@ impl CaseReport {
         let rate = |run: &&Run| run.payments_per_second;
         let mut runs: Vec<&Run> = self.runs.iter().collect();
         runs.sort_by(|left, right| rate(left).total_cmp(&rate(right)));
-        runs.get((runs.len().max(1) - 1) / 2).copied()
+        middle(&runs).copied()
     }
 }
 
@@ -120,7 +120,12 @@ pub struct BenchReport {
 pub(crate) fn median(rates: &[f64]) -> f64 {
     let mut sorted = rates.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get((sorted.len().max(1) - 1) / 2).copied().unwrap_or(0.0)
+    middle(&sorted).copied().unwrap_or(0.0)
+}
+
+/// The middle one of what is sorted (the lower of two); `None` of nothing.
+pub(crate) fn middle<T>(sorted: &[T]) -> Option<&T> {
+    sorted.get((sorted.len().max(1) - 1) / 2)
 }
 
 /// A quotient for the eye.

@@ -5,6 +5,7 @@ use std::fmt;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
+use crate::disk::Disk;
 use crate::load::LoadReport;
 use crate::machine::Machine;
 use crate::options::{Payers, Way};
@@ -23,7 +24,8 @@ impl fmt::Display for BenchReport {
             writeln!(f, "\nof the median run; microseconds of CPU or of the stage per payment:")?;
             writeln!(f, "{}", cost_table(&self.cases))?;
             writeln!(f, "\nthe raw disk before the median run, write + fdatasync on zeros; microseconds:")?;
-            writeln!(f, "{}", disk_table(&self.cases))?;
+            let found = self.cases.iter().filter_map(|case| Some((&*case.name, &case.median()?.disk)));
+            writeln!(f, "{}", disk_table("before", found))?;
         }
         if !self.bins.is_empty() {
             writeln!(f, "\nthe bin processor alone, one core:")?;
@@ -153,13 +155,13 @@ fn cost_table(cases: &[CaseReport]) -> Table {
     table
 }
 
-fn disk_table(cases: &[CaseReport]) -> Table {
-    let header = ["before", "4 KiB p50", "4 KiB p99", "4 KiB /s", "256 KiB p50", "256 KiB p99", "256 KiB /s"];
+/// The raw disk as it was found; `when` says what the names in the first column mean.
+pub(crate) fn disk_table<'r>(when: &str, found: impl IntoIterator<Item = (&'r str, &'r Disk)>) -> Table {
+    let header = [when, "4 KiB p50", "4 KiB p99", "4 KiB /s", "256 KiB p50", "256 KiB p99", "256 KiB /s"];
     let mut table = new_table(&header);
-    for case in cases {
-        let Some(run) = case.median() else { continue };
-        let mut row = vec![case.name.clone()];
-        for writes in [&run.disk.small, &run.disk.large] {
+    for (name, disk) in found {
+        let mut row = vec![name.to_owned()];
+        for writes in [&disk.small, &disk.large] {
             row.push(writes.latency_us.p50.to_string());
             row.push(writes.latency_us.p99.to_string());
             row.push(thousands(writes.per_second));

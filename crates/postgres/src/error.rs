@@ -44,6 +44,9 @@ pub enum Error {
         /// What the settings say.
         wanted: i64,
     },
+    /// A data set that cannot be generated.
+    #[error("cannot generate this: {0}")]
+    DataSet(&'static str),
     /// The schema is newer than this program.
     #[error("the schema has version {found}, this program knows {known}; use a newer holdfast")]
     TooNew {

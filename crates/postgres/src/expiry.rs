@@ -20,6 +20,17 @@ use crate::{Claim, Error};
 pub const HOLDS_MAX: u32 = 1_000;
 
 impl Store {
+    /// The shards in which something is due, whoever owns them: one look that tells a worker which of its shards are worth a
+    /// scan. It locks nothing.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn due_shards(&mut self) -> Result<Vec<i16>, Error> {
+        let shards = i32::from(self.settings.expiry_shards);
+        let rows = self.client.query(&self.statements.due_shards, &[&shards])?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
     /// Ends up to `holds_max` holds of a shard that ran out; the claim is one of [`Source::timeout`](crate::Source::timeout)
     /// with that shard. As many as asked for: there may be more.
     ///

@@ -13,6 +13,8 @@ pub enum Source {
     Consumer(Topic, u32),
     /// A shard of the expiry scan.
     Timeout(i32),
+    /// Whoever fills the tables with a data set.
+    Generate,
     /// A shard of the callbacks.
     Callback(i32),
 }
@@ -40,6 +42,7 @@ impl Source {
         match self {
             Source::Consumer(..) => "consumer",
             Source::Timeout(_) => "timeout",
+            Source::Generate => "generate",
             Source::Callback(_) => "callback",
         }
     }
@@ -49,6 +52,7 @@ impl Source {
         match self {
             Source::Consumer(topic, _) => topic.name(),
             Source::Timeout(_) => "transfer_timeout",
+            Source::Generate => "transfer",
             Source::Callback(_) => "callback",
         }
     }
@@ -65,6 +69,7 @@ impl Source {
             Source::Timeout(shard) | Source::Callback(shard) => {
                 u32::try_from(shard).expect("shards are counted from 0")
             }
+            Source::Generate => 0,
         }
     }
 }

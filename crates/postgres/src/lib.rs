@@ -15,6 +15,7 @@
 //! | `incoming`, `outbox` | what comes in, what goes out and in which order; `holdfast-messages` knows what it says |
 //! | `reads` | what edges ask, without a lock |
 //! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
+//! | `generate` | a data set to measure and try with |
 //! | `session`, `migrate` | the connection and the schema |
 //! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
 
@@ -24,6 +25,7 @@ mod callbacks;
 mod copy;
 mod error;
 mod expiry;
+pub mod generate;
 mod guard;
 mod incoming;
 mod lease;
@@ -43,6 +45,7 @@ mod write;
 pub use batch::{Batch, Done, Step};
 pub use callbacks::{CallbackFacts, DeadCallback, DueCallback, Failed, Given};
 pub use error::Error;
+pub use generate::{DataSet, Generated};
 pub use guard::{Claim, Source};
 pub use incoming::Incoming;
 pub use migrate::migrate;

@@ -192,6 +192,7 @@ pub(crate) struct Statements {
     pub(crate) accounts: Statement,
     pub(crate) funds: Statement,
     pub(crate) due: Statement,
+    pub(crate) due_shards: Statement,
     pub(crate) copy_transfers: Statement,
     pub(crate) copy_states: Statement,
     pub(crate) copy_changes: Statement,
@@ -272,9 +273,17 @@ impl Statements {
                 "SELECT transfer_id, participant_currency_id, amount, funds_state_id FROM participant_funds
                  WHERE transfer_id = ANY($1) ORDER BY transfer_id FOR UPDATE",
             )?,
+            // The clock stands in a query of its own: read once, its value can bound the index. Called row by row it could
+            // not, and every open hold would be looked at.
             due: prepare(
                 "SELECT transfer_no FROM transfer_timeout
-                 WHERE shard = $1 AND expiration_date < hub_clock() ORDER BY expiration_date LIMIT $2",
+                 WHERE shard = $1 AND expiration_date < (SELECT hub_clock()) ORDER BY expiration_date LIMIT $2",
+            )?,
+            due_shards: prepare(
+                "SELECT s::smallint FROM generate_series(0, $1::int - 1) AS s CROSS JOIN LATERAL (
+                     SELECT 1 FROM transfer_timeout
+                     WHERE shard = s::smallint AND expiration_date < (SELECT hub_clock()) LIMIT 1
+                 ) AS due ORDER BY s",
             )?,
             copy_transfers: prepare(concat!(
                 "COPY transfer (",

@@ -83,7 +83,7 @@ impl Writer<'_, '_> {
 
         record.effects_hash = effects_hash(&mut states, &mut changes);
         guard.audit_hash = record.hash(&guard.audit_hash);
-        self.audit(&record, &guard.audit_hash, states.len(), changes.len())?;
+        record.insert(self.tx, self.statements, &guard.audit_hash, states.len(), changes.len())?;
         guard.audit_next += 1;
         guard.offset = next_offset;
         guard.store(self.tx, self.statements)?;
@@ -292,33 +292,6 @@ impl Writer<'_, '_> {
         }
         Ok(copy.send(self.tx, &self.statements.copy_outbox)?)
     }
-
-    fn audit(
-        &mut self,
-        record: &Record,
-        hash: &[u8; 32],
-        states: usize,
-        changes: usize,
-    ) -> Result<(), Error> {
-        let count = |number: usize| i32::try_from(number).expect("a batch is bounded");
-        self.tx.execute(
-            &self.statements.audit,
-            &[
-                &record.segment_id,
-                &record.audit_no,
-                &record.batch_id,
-                &record.epoch,
-                &record.first_offset,
-                &record.next_offset,
-                &count(states),
-                &count(changes),
-                &&record.effects_hash[..],
-                &&hash[..],
-                &Moment(record.time),
-            ],
-        )?;
-        Ok(())
-    }
 }
 
 /// The columns that every move of a transfer writes.
@@ -370,7 +343,7 @@ fn account_changes(loaded: &Loaded, effects: &Effects) -> Vec<ChangeRow> {
     rows
 }
 
-fn put_transfer(copy: &mut CopyRows, row: &Transfer, condition: &[u8; 32]) {
+pub(crate) fn put_transfer(copy: &mut CopyRows, row: &Transfer, condition: &[u8; 32]) {
     let account = |id: Option<AccountId>| id.map(account_number);
     let value = |balance: Option<Balance>| balance.map(|balance| Decimal(balance.0));
     copy.row().big(signed(row.no.0)).uuid(Uuid(row.id.0));
@@ -401,7 +374,7 @@ pub(crate) fn shard_of(id: TransferId, shards: i16) -> i16 {
     i16::try_from((mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % shards).expect("below the count")
 }
 
-fn code_number(code: Option<Code>) -> Option<i32> {
+pub(crate) fn code_number(code: Option<Code>) -> Option<i32> {
     code.map(|code| i32::from(code.number()))
 }
 

@@ -102,7 +102,10 @@ impl Place {
     /// The last lines of the log.
     pub(super) fn log_end(&self) -> String {
         const LINES: usize = 15;
-        let log = fs::read(self.log()).unwrap_or_default();
+        let log = match fs::read(self.log()) {
+            Ok(log) => log,
+            Err(error) => return format!("its log {} cannot be read: {error}", self.log().display()),
+        };
         let log = String::from_utf8_lossy(&log);
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(LINES)..].join("\n")

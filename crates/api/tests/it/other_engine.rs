@@ -341,3 +341,10 @@ async fn what_fails_is_said() {
         ])
     );
 }
+
+/// A hub has every path, and its document is the one that is committed.
+#[test]
+fn the_document_of_a_hub_is_the_committed_one() {
+    let committed: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
+    assert_eq!(holdfast_api::openapi::document(), committed);
+}

@@ -77,8 +77,16 @@ fn calls(world: &World, payment: Option<SocketAddr>, stock: Option<SocketAddr>) 
     let uri = |address: SocketAddr| format!("http://{address}/steps").parse().unwrap();
     let addresses = ShopAddresses { payment: payment.map(uri), stock: stock.map(uri), webhook: None };
     let (pause_min, pause_max) = (Duration::from_millis(2), Duration::from_millis(20));
-    // Callbacks are given up after so many attempts; a side of a checkout never is.
-    let options = CallbackOptions { pause_min, pause_max, attempts_max: 2, ..CallbackOptions::default() };
+    // Callbacks are given up after so many attempts; a side of a checkout never is. What is waited for here never comes from the
+    // end of an attempt's time.
+    let (attempts_max, attempt_time_max) = (2, 10 * PATIENCE);
+    let options = CallbackOptions {
+        pause_min,
+        pause_max,
+        attempts_max,
+        attempt_time_max,
+        ..CallbackOptions::default()
+    };
     let nowhere = std::path::Path::new("/nonexistent");
     ShopCalls::start(world.hub.shop(), addresses, options, None, nowhere).unwrap()
 }
@@ -260,7 +268,7 @@ async fn who_hangs_is_asked_to_give_back_at_the_deadline() {
     let _calls = calls(&world, None, Some(stock));
     checkout(&world, &order, "?waitMs=0&deadlineMs=300").await.json(202);
     assert_eq!(next_type(&mut asks).await, "sub");
-    // An attempt may take as long as the patience of this test; the deadline comes before.
+    // An attempt may take longer than the patience of this test; the deadline comes before.
     assert_eq!(next_type(&mut asks).await, "add");
     assert_eq!(not_paid(&world, &order).await["why"], "deadline");
 }

@@ -7,8 +7,7 @@ use comfy_table::{CellAlignment, Table};
 
 use super::report::{Around, Checkpoints, DepthReport, Expiry, Restart, Sample, Window};
 use super::verdict::mebibytes;
-use crate::disk::Disk;
-use crate::table::{new_table, thousands, write_machine};
+use crate::table::{disk_table, new_table, thousands, write_machine};
 
 impl fmt::Display for DepthReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,7 +46,9 @@ impl fmt::Display for DepthReport {
             write_expiry(f, expiry)?;
         }
         writeln!(f, "\nthe raw disk, write + fdatasync on zeros; microseconds:")?;
-        writeln!(f, "{}", disk_table(&self.disk_before, self.disk_after.as_ref()))?;
+        let after = self.disk_after.iter().map(|disk| ("afterwards", disk));
+        let found = std::iter::once(("before", &self.disk_before)).chain(after);
+        writeln!(f, "{}", disk_table("", found))?;
         let mut table = new_table(&["must", "bound", "found", ""]);
         table.column_iter_mut().for_each(|column| {
             column.set_cell_alignment(CellAlignment::Left);
@@ -253,22 +254,6 @@ fn write_expiry(f: &mut fmt::Formatter<'_>, expiry: &Expiry) -> fmt::Result {
         mebibytes(expiry.rss_most_bytes),
         mebibytes(expiry.rss_after_bytes),
     )
-}
-
-fn disk_table(before: &Disk, after: Option<&Disk>) -> Table {
-    let header = ["", "4 KiB p50", "4 KiB p99", "4 KiB /s", "256 KiB p50", "256 KiB p99", "256 KiB /s"];
-    let mut table = new_table(&header);
-    for (name, disk) in [("before", Some(before)), ("afterwards", after)] {
-        let Some(disk) = disk else { continue };
-        let mut row = vec![name.to_owned()];
-        for writes in [&disk.small, &disk.large] {
-            row.push(writes.latency_us.p50.to_string());
-            row.push(writes.latency_us.p99.to_string());
-            row.push(thousands(writes.per_second));
-        }
-        table.add_row(row);
-    }
-    table
 }
 
 #[allow(clippy::cast_precision_loss, reason = "for the eye")]

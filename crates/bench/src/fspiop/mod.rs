@@ -33,9 +33,9 @@ use hdrhistogram::Histogram;
 use holdfast_client::{Client, ClientOptions};
 
 use crate::BenchError;
-use crate::bench::{Directory, progress_bar};
+use crate::bench::{Directory, on_new_server, progress_bar};
 use crate::child::Server;
-use crate::disk::{self, Disk};
+use crate::disk::Disk;
 use crate::machine::{Machine, load_average, must_be_a_disk};
 use crate::meter::{Books, Counters, Usage, device_written_bytes};
 use crate::options::check_range;
@@ -146,7 +146,10 @@ pub fn bench_fspiop(options: &FspiopOptions) -> Result<FspiopReport, BenchError>
         for number in 0..options.runs {
             bar.set_message(report::name(way));
             bar.tick();
-            runs.push(run_on_new_server(options, way, number, directory.path())?);
+            let run = async |server: &Server, place: &Path, disk| {
+                run_once(options, way, number, server, place, disk).await
+            };
+            runs.push(on_new_server(&options.program, directory.path(), options.keep, run)?);
             bar.inc(1);
         }
         let rates: Vec<f64> = runs.iter().map(|run| run.payments_per_second).collect();
@@ -162,37 +165,6 @@ pub fn bench_fspiop(options: &FspiopOptions) -> Result<FspiopReport, BenchError>
     bar.finish_and_clear();
     directory.close(options.keep)?;
     Ok(report)
-}
-
-fn run_on_new_server(
-    options: &FspiopOptions,
-    way: Way,
-    number: u32,
-    directory: &Path,
-) -> Result<FspiopRun, BenchError> {
-    let place = tempfile::Builder::new().prefix("run-").tempdir_in(directory);
-    let place = place.map_err(BenchError::io("create a directory in", directory))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(BenchError::Runtime)?;
-    // Before the server starts: it has its own writes to make.
-    let disk = disk::probe(place.path())?;
-    let server = Server::start(&options.program, place.path())?;
-    let run = runtime.block_on(run_once(options, way, number, &server, place.path(), disk));
-    drop(runtime);
-    match run {
-        Ok(run) => {
-            server.stop()?;
-            if options.keep {
-                let _kept: PathBuf = place.keep();
-            }
-            Ok(run)
-        }
-        Err(error) => {
-            // The server's messages are worth more than the space.
-            let _kept: PathBuf = place.keep();
-            Err(error)
-        }
-    }
 }
 
 async fn run_once(

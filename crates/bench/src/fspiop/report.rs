@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::Way;
 use crate::disk::Disk;
 use crate::machine::Machine;
-use crate::report::Percentiles;
-use crate::table::{each, millis, new_table, thousands, write_machine};
+use crate::report::{Percentiles, middle};
+use crate::table::{disk_table, each, millis, new_table, thousands, write_machine};
 
 /// One run.
 #[derive(Debug, Clone, Serialize)]
@@ -55,7 +55,7 @@ impl FspiopCase {
     pub fn median(&self) -> Option<&FspiopRun> {
         let mut runs: Vec<&FspiopRun> = self.runs.iter().collect();
         runs.sort_by(|left, right| left.payments_per_second.total_cmp(&right.payments_per_second));
-        runs.get((runs.len().max(1) - 1) / 2).copied()
+        middle(&runs).copied()
     }
 }
 
@@ -157,18 +157,7 @@ impl FspiopReport {
     }
 
     fn disk(&self) -> comfy_table::Table {
-        let header =
-            ["before", "4 KiB p50", "4 KiB p99", "4 KiB /s", "256 KiB p50", "256 KiB p99", "256 KiB /s"];
-        let mut table = new_table(&header);
-        for (case, run) in self.cases.iter().filter_map(|case| Some((case, case.median()?))) {
-            let mut row = vec![name(case.way).to_owned()];
-            for writes in [&run.disk.small, &run.disk.large] {
-                row.push(writes.latency_us.p50.to_string());
-                row.push(writes.latency_us.p99.to_string());
-                row.push(thousands(writes.per_second));
-            }
-            table.add_row(row);
-        }
-        table
+        let found = self.cases.iter().filter_map(|case| Some((name(case.way), &case.median()?.disk)));
+        disk_table("before", found)
     }
 }

@@ -2,18 +2,16 @@
 //! bodies are made before the clock starts. A checkout that is neither paid nor failed ends the run.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use holdfast_client::{Batch, Checkout, CheckoutReply, Client, Reply, SealedBatch};
 use holdfast_domain::shop::OrderId;
-use indicatif::ProgressBar;
-use tokio::task::JoinSet;
 
 use crate::BenchError;
 use crate::drive::{micros, new_histogram};
 use crate::options::{LOAD_SECONDS_MAX, Pace};
-use crate::pace::{Pacer, Starts};
+use crate::pace::{Starts, work};
 
 /// Requests that may be under way or wait in an open loop, so that a slow one does not hold up the next.
 const OPEN_LOOP_REQUESTS: usize = 64;
@@ -119,24 +117,19 @@ async fn drive<F>(
     count: u64,
     pace: Pace,
     workers: usize,
-    work: impl Fn(Arc<Starts>) -> F,
+    worker: impl Fn(Arc<Starts>) -> F,
 ) -> Result<Driven, BenchError>
 where
     F: Future<Output = Result<Driven, BenchError>> + Send + 'static,
 {
     let time = Duration::from_secs(LOAD_SECONDS_MAX);
     let starts = Arc::new(Starts::new("requests", pace, count, time, workers));
-    let pacer = Pacer::start(&starts, &ProgressBar::hidden());
-    let started = Instant::now();
-    let mut tasks = JoinSet::new();
-    for _ in 0..workers {
-        tasks.spawn(work(Arc::clone(&starts)));
-    }
+    let workers = (0..workers).map(|_| worker(Arc::clone(&starts)));
     let mut all = Driven::new();
-    while let Some(ended) = tasks.join_next().await {
-        all.add(&ended.map_err(|error| BenchError::Refused(format!("a worker ended early: {error}")))??);
-    }
-    all.took = started.elapsed();
-    drop(pacer);
-    Ok(all)
+    let took = work(&starts, false, workers, |driven| {
+        all.add(&driven?);
+        Ok(())
+    });
+    let took = took.await?;
+    Ok(Driven { took, ..all })
 }

@@ -16,9 +16,9 @@ use super::options::{
 use super::rebuild::rebuild;
 use super::report::{Case, CaseReport, CheckoutReport, Kind, Run, Way};
 use crate::BenchError;
-use crate::bench::{Directory, progress_bar};
+use crate::bench::{Directory, on_new_server, progress_bar};
 use crate::child::Server;
-use crate::disk::{self, Disk};
+use crate::disk::Disk;
 use crate::line::Line;
 use crate::machine::{Machine, load_average, must_be_a_disk};
 use crate::meter::{Counters, Usage, device_written_bytes};
@@ -117,22 +117,9 @@ fn run(
     rate: Option<f64>,
     directory: &Path,
 ) -> Result<Run, BenchError> {
-    let place = tempfile::Builder::new().prefix("run-").tempdir_in(directory);
-    let place = place.map_err(BenchError::io("create a directory in", directory))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(BenchError::Runtime)?;
-    // Before the server starts: it has its own writes to make.
-    let disk = disk::probe(place.path())?;
-    let server = Server::start(&options.program, place.path())?;
-    let run = runtime.block_on(run_once(case, rate, &server, place.path(), disk));
-    drop(runtime);
-    if run.is_err() || options.keep {
-        // The server's messages are worth more than the space.
-        let _kept: std::path::PathBuf = place.keep();
-    }
-    let run = run?;
-    server.stop()?;
-    Ok(run)
+    on_new_server(&options.program, directory, options.keep, async |server, place, disk| {
+        run_once(case, rate, server, place, disk).await
+    })
 }
 
 async fn run_once(

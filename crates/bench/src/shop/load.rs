@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::Deserialize;
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::goods::{Books, Goods, Head, Sides};
@@ -22,7 +21,7 @@ use crate::BenchError;
 use crate::drive::{micros, new_histogram};
 use crate::line::{Line, Lost, PAUSE};
 use crate::options::Pace;
-use crate::pace::{Pacer, Starts, length};
+use crate::pace::{Starts, length, work};
 use crate::report::{Percentiles, add_counts, per};
 use crate::tokens::load::refusal;
 
@@ -89,11 +88,7 @@ async fn count_patiently(
 
 /// Counts the shop on new connections.
 pub(super) async fn count(goods: &Goods, address: &str, head: &Head) -> Result<Books, BenchError> {
-    let mut lines = Vec::with_capacity(COUNTERS);
-    for _ in 0..COUNTERS {
-        lines.push(Line::open(address).await?);
-    }
-    goods.count(lines, head).await
+    goods.count(Line::open_all(address, COUNTERS).await?, head).await
 }
 
 /// Checks out until the time is over or all is done.
@@ -101,27 +96,20 @@ pub(super) async fn drive(
     options: &CheckoutLoadOptions,
     head: &Head,
 ) -> Result<(Tally, Duration), BenchError> {
-    let mut lines = Vec::with_capacity(options.in_flight);
-    for _ in 0..options.in_flight {
-        lines.push(Line::open(&options.address).await?);
-    }
+    let lines = Line::open_all(&options.address, options.in_flight).await?;
     let (count, time) = length(options.pace, options.seconds, options.checkouts);
     let starts = Arc::new(Starts::new("checkouts", options.pace, count, time, options.in_flight));
-    let bar = starts.bar(options.progress);
-    let pacer = Pacer::start(&starts, &bar);
-    let mut workers = JoinSet::new();
-    for line in lines {
+    let workers = lines.into_iter().map(|line| {
         let (head, starts) = (head.clone(), Arc::clone(&starts));
         let (orders, gone_max, tally) = (options.orders, options.gone_max, Tally::default());
-        workers.spawn(Worker { line, head, starts, orders, gone_max, tally }.work());
-    }
+        Worker { line, head, starts, orders, gone_max, tally }.work()
+    });
     let mut all = Tally::default();
-    while let Some(ended) = workers.join_next().await {
-        all.add(ended.map_err(|error| BenchError::Refused(format!("a worker ended early: {error}")))?);
-    }
-    let took = starts.started.elapsed();
-    drop(pacer);
-    bar.finish_and_clear();
+    let took = work(&starts, options.progress, workers, |tally| {
+        all.add(tally);
+        Ok(())
+    });
+    let took = took.await?;
     Ok((all, took))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::goods::Goods;
 use crate::BenchError;
-use crate::options::{LOAD_SECONDS_MAX, PAYMENTS_MAX, Pace, RUNS_MAX, check_range};
+use crate::options::{LINES_DEFAULT, LINES_MAX, LOAD_SECONDS_MAX, PAYMENTS_MAX, Pace, RUNS_MAX, check_range};
 
 /// Users of a load, where none are given.
 pub const USERS_DEFAULT: u64 = 1_000;
@@ -15,10 +15,6 @@ pub const ITEMS_DEFAULT: u64 = 1_000;
 pub const ORDERS_DEFAULT: u64 = 100_000;
 /// The most of each: what one `batch_init` makes.
 pub const ROWS_MAX: u64 = 1_000_000;
-/// Checkouts under way at once, where none are given. Each has a connection of its own.
-pub const IN_FLIGHT_DEFAULT: usize = 64;
-/// The most checkouts under way at once: a hub serves 1,024 connections.
-pub const IN_FLIGHT_MAX: usize = 1_000;
 /// For so long a load tries again to reach a hub that is gone, as the client of `load transfers` does.
 pub const GONE_MAX: Duration = Duration::from_secs(10);
 
@@ -78,7 +74,7 @@ impl CheckoutLoadOptions {
             address: address.to_owned(),
             api_key: None,
             pace: Pace::Closed,
-            in_flight: IN_FLIGHT_DEFAULT,
+            in_flight: LINES_DEFAULT,
             seconds: None,
             checkouts: None,
             users: USERS_DEFAULT,
@@ -103,15 +99,12 @@ impl CheckoutLoadOptions {
     pub fn check(&self) -> Result<(), BenchError> {
         check_range("--checkouts", self.checkouts.unwrap_or(1), 1, PAYMENTS_MAX * 1_000)?;
         check_range("--seconds", self.seconds.unwrap_or(1), 1, LOAD_SECONDS_MAX)?;
-        check_range("--in-flight", self.in_flight as u64, 1, IN_FLIGHT_MAX as u64)?;
+        check_range("--in-flight", self.in_flight as u64, 1, LINES_MAX as u64)?;
         check_range("--users", self.users, 1, ROWS_MAX)?;
         check_range("--items", self.items, 1, ROWS_MAX)?;
         check_range("--orders", self.orders, 1, ROWS_MAX)?;
         check_range("--failing-percent", self.failing_percent.into(), 0, 100)?;
-        match self.pace {
-            Pace::Open { rate } => check_range("--rate", rate, 1, 10_000_000),
-            Pace::Closed => Ok(()),
-        }
+        self.pace.check()
     }
 }
 
@@ -159,6 +152,6 @@ impl CheckoutBenchOptions {
         check_range("--http-checkouts", self.http_checkouts, 1, ROWS_MAX)?;
         check_range("--outcomes", self.outcomes, 1_000, OUTCOMES_MAX)?;
         check_range("--runs", self.runs.into(), 1, RUNS_MAX.into())?;
-        check_range("--connections", self.connections as u64, 1, IN_FLIGHT_MAX as u64)
+        check_range("--connections", self.connections as u64, 1, LINES_MAX as u64)
     }
 }

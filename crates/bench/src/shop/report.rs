@@ -10,8 +10,8 @@ use super::goals::Goal;
 use super::goods::{Books, Goods};
 use crate::disk::Disk;
 use crate::machine::Machine;
-use crate::report::Percentiles;
-use crate::table::{each, millis, new_table, thousands, write_machine};
+use crate::report::{Percentiles, middle};
+use crate::table::{disk_table, each, millis, new_table, thousands, write_machine};
 
 /// What a load of checkouts found.
 #[derive(Debug, Clone, Serialize)]
@@ -203,7 +203,7 @@ impl CaseReport {
         } else {
             runs.sort_by(|left, right| left.checkouts_per_second.total_cmp(&right.checkouts_per_second));
         }
-        runs.get((runs.len().max(1) - 1) / 2).copied()
+        middle(&runs).copied()
     }
 }
 
@@ -322,19 +322,7 @@ impl CheckoutReport {
     }
 
     fn write_disk(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let header =
-            ["before", "4 KiB p50", "4 KiB p99", "4 KiB /s", "256 KiB p50", "256 KiB p99", "256 KiB /s"];
-        let mut table = new_table(&header);
-        for case in &self.cases {
-            let Some(run) = case.median() else { continue };
-            let mut row = vec![case.name.clone()];
-            for writes in [&run.disk.small, &run.disk.large] {
-                row.push(writes.latency_us.p50.to_string());
-                row.push(writes.latency_us.p99.to_string());
-                row.push(thousands(writes.per_second));
-            }
-            table.add_row(row);
-        }
-        writeln!(f, "{table}")
+        let found = self.cases.iter().filter_map(|case| Some((&*case.name, &case.median()?.disk)));
+        writeln!(f, "{}", disk_table("before", found))
     }
 }

@@ -14,7 +14,7 @@ use crate::child::Server;
 use crate::disk::{self, Disk};
 use crate::machine::{Machine, load_average, must_be_a_disk};
 use crate::meter::{Usage, device_written_bytes};
-use crate::options::check_range;
+use crate::options::{LINES_MAX, check_range};
 use crate::report::per;
 use crate::table::{millis, new_table, thousands, write_machine};
 
@@ -91,7 +91,7 @@ pub struct TokensReport {
 pub fn bench_tokens(options: &TokensOptions) -> Result<TokensReport, BenchError> {
     check_range("--tokens", options.tokens, 1_000, 10_000_000)?;
     check_range("--selections", options.selections, 1, 100_000_000)?;
-    check_range("--connections", options.connections as u64, 1, 1_000)?;
+    check_range("--connections", options.connections as u64, 1, LINES_MAX as u64)?;
     let directory = Directory::open(options.data.as_deref())?;
     must_be_a_disk(directory.path())?;
     let bar = progress_bar(options.progress, 6);

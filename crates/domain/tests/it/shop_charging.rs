@@ -402,12 +402,7 @@ proptest! {
                     shop.does(ShopCommand::AddStock { item, amount: whole(amount) });
                 }
             }
-            let with_credit = |open: &&std::sync::Arc<holdfast_domain::shop::CheckoutRow>| {
-                open.charge.is_none() && open.pay.branch == Some(holdfast_domain::shop::SideBranch::Taken)
-            };
-            let held = shop.memory.checkouts.values().filter(with_credit);
-            let held: u64 = held.map(|open| shop.memory.orders[&open.order].order.amount.get()).sum();
-            assert_books(&shop, 25 - shop.credit("payer") - held);
+            assert_books(&shop, 25 - shop.credit("payer") - shop.credit_held());
         }
         // In the end nothing is left reserved.
         shop.now += i64::from(DEADLINE) + CHARGE_MARGIN_MS + 1;

@@ -455,12 +455,7 @@ proptest! {
                     shop.does(ShopCommand::AddStock { item, amount: whole(amount) });
                 }
             }
-            let with_credit = |open: &&std::sync::Arc<holdfast_domain::shop::CheckoutRow>| {
-                open.charge.is_none() && open.pay.branch == Some(holdfast_domain::shop::SideBranch::Taken)
-            };
-            let held = shop.memory.checkouts.values().filter(with_credit);
-            let held: u64 = held.map(|open| shop.memory.orders[&open.order].order.amount.get()).sum();
-            assert_books(&shop, gone, 25 - shop.credit("alice") - held);
+            assert_books(&shop, gone, 25 - shop.credit("alice") - shop.credit_held());
         }
         // In the end nothing is held.
         shop.now += i64::from(DEADLINE) + 2_000;

@@ -1,13 +1,15 @@
 //! A shop to decide in, and short words for its commands.
 
+use std::sync::Arc;
+
 use holdfast_domain::command::{Command, Expire};
 use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::{Millis, ParticipantId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::shop::{
-    ByTokens, ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, IdempotencyKey, OrderState, Said, Secret,
-    ShopCommand, ShopOutcome, ShopRefusal, Side, Sides, TrNum, TryKey, Whole, Why,
+    ByTokens, ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, OrderState,
+    Said, Secret, ShopCommand, ShopOutcome, ShopRefusal, Side, SideBranch, Sides, TrNum, TryKey, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::{FrameInput, decide};
@@ -102,6 +104,14 @@ impl Shop {
 
     pub fn credit(&self, user: &str) -> u64 {
         self.memory.users[&user.parse().unwrap()].credit.get()
+    }
+
+    /// Credit that open checkouts have taken.
+    pub fn credit_held(&self) -> u64 {
+        let with_credit =
+            |open: &&Arc<CheckoutRow>| open.charge.is_none() && open.pay.branch == Some(SideBranch::Taken);
+        let held = self.memory.checkouts.values().filter(with_credit);
+        held.map(|open| self.memory.orders[&open.order].order.amount.get()).sum()
     }
 
     pub fn stock(&self, item: &str) -> u64 {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use holdfast_bench::depth::options::DEPTH_PAYMENTS_MIN;
+use holdfast_bench::expiry::{self, ExpiryOptions, bench_expiry};
 use holdfast_bench::fspiop::{
     CONNECTIONS_DEFAULT, FspiopOptions, IN_FLIGHT_DEFAULT, PARTICIPANTS_DEFAULT, Way, bench_fspiop,
 };
@@ -12,6 +13,7 @@ use holdfast_bench::shop::{self, CheckoutBenchOptions, bench_checkout};
 use holdfast_bench::tokens::{self as token_bench, Parts, TokensOptions, bench_tokens};
 use holdfast_bench::{BenchError, BenchOptions, DepthOptions, Shape, bench_depth, bench_transfers};
 
+use super::generate::store_address;
 use super::{BadInput, Output};
 
 /// Measure this program on this machine.
@@ -27,23 +29,31 @@ enum What {
     Fspiop(Fspiop),
     Tokens(Tokens),
     Checkout(Checkout),
+    Expiry(Expiry),
 }
 
-/// What every run is told.
+/// Where a run's data lies, and who reads its figures.
 #[derive(Debug, clap::Args)]
-struct Run {
+struct Place {
     /// Where the data lies; must be on a disk [default: a temporary directory in ./target or the system's]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Leave the data there
     #[arg(long)]
     keep: bool,
-    /// From where names and amounts come
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Who reads the figures
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
+}
+
+/// What every run is told that draws names and amounts.
+#[derive(Debug, clap::Args)]
+struct Run {
+    #[command(flatten)]
+    place: Place,
+    /// From where names and amounts come
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 /// Two-phase payments against a server of its own: rates, latencies, costs, and the raw disk beside them.
@@ -163,10 +173,42 @@ struct Checkout {
     /// Connections over HTTP, each with one request under way
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT)]
     connections: usize,
-    /// Where the server's data lies; must be on a disk [default: a temporary directory in ./target or the system's]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Leave the data there
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Expiry in the cluster's PostgreSQL, beside the obvious query and the ten steps of the document that it replaces.
+///
+/// All three on the same data, in a database that the run makes on the server and removes again. Nothing due at several
+/// sizes; some due among many; as many expirations as go, with the position step and without Kafka; nothing due after many
+/// payments that ended as they should, without VACUUM; and what the expiry table adds to the server's log.
+#[derive(Debug, clap::Args)]
+struct Expiry {
+    /// The server, such as postgres://user@host/database; its user must be able to create databases
+    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
+    store: String,
+    /// Transfers among which some are due, such as 1m
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = expiry::options::TRANSFERS_DEFAULT)]
+    transfers: u64,
+    /// Further sizes at which nothing is due, such as 500k,2m,5m
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_count, default_value = "500k")]
+    sizes: Vec<u64>,
+    /// How many are due
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = expiry::options::DUE_DEFAULT)]
+    due: u64,
+    /// How many are ended as fast as it goes
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = expiry::options::SUSTAINED_DEFAULT)]
+    sustained: u64,
+    /// Payments that end as they should before nothing is due
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = expiry::options::FINISHED_DEFAULT)]
+    finished: u64,
+    /// Looks where nothing is due
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = expiry::options::SCANS_DEFAULT)]
+    scans: u64,
+    /// Draw cost against size into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Leave the database there
     #[arg(long)]
     keep: bool,
     /// Who reads the figures
@@ -246,12 +288,13 @@ impl Bench {
             What::Fspiop(flags) => fspiop(flags, program),
             What::Tokens(flags) => tokens(flags, program),
             What::Checkout(flags) => checkout(flags, program),
+            What::Expiry(flags) => expiry(flags),
         }
     }
 }
 
 fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.run.output;
+    let output = flags.run.place.output;
     let Some(shape) = shape(&flags) else { return depth(flags, program) };
     if flags.open_holds.is_some() {
         return Err(BadInput::from(anyhow::anyhow!("--open-holds needs --shape depth")).into());
@@ -265,8 +308,8 @@ fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
         batch: flags.batch,
         connections: flags.connections,
         accounts: flags.accounts,
-        data: flags.run.data,
-        keep: flags.run.keep,
+        data: flags.run.place.data,
+        keep: flags.run.place.keep,
         seed: flags.run.seed,
         progress: true,
     });
@@ -274,7 +317,7 @@ fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
 }
 
 fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.run.output;
+    let output = flags.run.place.output;
     let report = bench_depth(&DepthOptions {
         program,
         payments: flags.payments.unwrap_or(BATCH_PAYMENTS_DEFAULT),
@@ -283,8 +326,8 @@ fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
         batch: flags.batch,
         connections: flags.connections,
         accounts: flags.accounts,
-        data: flags.run.data,
-        keep: flags.run.keep,
+        data: flags.run.place.data,
+        keep: flags.run.place.keep,
         seed: flags.run.seed,
         progress: true,
     });
@@ -297,7 +340,7 @@ fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
 }
 
 fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {
-    let output = flags.run.output;
+    let output = flags.run.place.output;
     let report = bench_fspiop(&FspiopOptions {
         program,
         ways: match flags.answers {
@@ -310,8 +353,8 @@ fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {
         connections: flags.connections,
         in_flight: flags.in_flight,
         participants: flags.participants,
-        data: flags.run.data,
-        keep: flags.run.keep,
+        data: flags.run.place.data,
+        keep: flags.run.place.keep,
         seed: flags.run.seed,
         progress: true,
     });
@@ -325,7 +368,7 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
         journal: wanted(PartName::Journal),
         http: wanted(PartName::Http),
     };
-    let output = flags.run.output;
+    let output = flags.run.place.output;
     let report = bench_tokens(&TokensOptions {
         program,
         parts,
@@ -333,8 +376,8 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
         selections: flags.selections,
         http_selections: flags.http_selections,
         connections: flags.connections,
-        data: flags.run.data,
-        keep: flags.run.keep,
+        data: flags.run.place.data,
+        keep: flags.run.place.keep,
         seed: flags.run.seed,
         progress: true,
     });
@@ -348,7 +391,7 @@ fn checkout(flags: Checkout, program: PathBuf) -> anyhow::Result<()> {
         http: wanted(CheckoutPart::Http),
         rebuild: wanted(CheckoutPart::Rebuild),
     };
-    let output = flags.output;
+    let output = flags.place.output;
     let report = bench_checkout(&CheckoutBenchOptions {
         program,
         parts,
@@ -357,14 +400,38 @@ fn checkout(flags: Checkout, program: PathBuf) -> anyhow::Result<()> {
         outcomes: flags.outcomes,
         runs: flags.runs,
         connections: flags.connections,
-        data: flags.data,
-        keep: flags.keep,
+        data: flags.place.data,
+        keep: flags.place.keep,
         progress: true,
     });
     print_report(&report.map_err(told)?, output)
 }
 
-fn print_report(report: &(impl std::fmt::Display + serde::Serialize), output: Output) -> anyhow::Result<()> {
+fn expiry(flags: Expiry) -> anyhow::Result<()> {
+    let report = bench_expiry(&ExpiryOptions {
+        store: flags.store,
+        transfers: flags.transfers,
+        sizes: flags.sizes,
+        due: flags.due,
+        sustained: flags.sustained,
+        finished: flags.finished,
+        scans: flags.scans,
+        keep: flags.keep,
+        progress: true,
+    });
+    let report = report.map_err(told)?;
+    print_report(&report, flags.output)?;
+    if let Some(file) = flags.plot {
+        std::fs::write(&file, expiry::plot(&report))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+pub(super) fn print_report(
+    report: &(impl std::fmt::Display + serde::Serialize),
+    output: Output,
+) -> anyhow::Result<()> {
     match output {
         Output::Text => print!("{report}"),
         Output::Json => println!("{}", serde_json::to_string_pretty(report)?),

@@ -1,18 +1,16 @@
 //! `holdfast load WHAT`: drive a hub that is running already.
 
 use anyhow::{Context, ensure};
-use holdfast_bench::options::{SINGLE_CONNECTIONS_DEFAULT, parse_count};
+use holdfast_bench::options::{LINES_DEFAULT, SINGLE_CONNECTIONS_DEFAULT, parse_count};
 use holdfast_bench::shop::options as shop;
 use holdfast_bench::tokens::load::Ending;
-use holdfast_bench::tokens::load::options::{
-    AMOUNT_MAX_DEFAULT, IN_FLIGHT_DEFAULT, TOKENS_DEFAULT, WALLETS_DEFAULT,
-};
+use holdfast_bench::tokens::load::options::{AMOUNT_MAX_DEFAULT, TOKENS_DEFAULT, WALLETS_DEFAULT};
 use holdfast_bench::{
     CheckoutLoadOptions, LoadEnd, LoadOptions, Pace, TokenLoadOptions, load_checkouts, load_tokens,
     load_transfers,
 };
 
-use super::bench::told;
+use super::bench::{print_report, told};
 use super::{AlreadySaid, BadInput, Output};
 
 /// Drive a running hub and measure what its callers feel.
@@ -49,11 +47,7 @@ impl Hub {
     }
 
     fn print(&self, report: &(impl std::fmt::Display + serde::Serialize)) -> anyhow::Result<()> {
-        match self.output {
-            Output::Text => print!("{report}"),
-            Output::Json => println!("{}", serde_json::to_string_pretty(report)?),
-        }
-        Ok(())
+        print_report(report, self.output)
     }
 }
 
@@ -107,7 +101,7 @@ struct Tokens {
     #[arg(long)]
     rate: Option<u64>,
     /// Rounds under way at once, at most
-    #[arg(long, default_value_t = IN_FLIGHT_DEFAULT)]
+    #[arg(long, default_value_t = LINES_DEFAULT)]
     in_flight: usize,
     /// How long to go on [default: 10, or until --rounds are made]
     #[arg(long)]
@@ -148,7 +142,7 @@ impl Tokens {
         let report = load_tokens(&TokenLoadOptions {
             address: self.hub.address()?,
             api_key: self.hub.key.clone(),
-            pace: self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
+            pace: pace(self.rate),
             in_flight: self.in_flight,
             seconds: self.seconds,
             rounds: self.rounds,
@@ -188,7 +182,7 @@ struct Checkout {
     #[arg(long)]
     rate: Option<u64>,
     /// Checkouts under way at once, at most; each has a connection of its own
-    #[arg(long, default_value_t = shop::IN_FLIGHT_DEFAULT)]
+    #[arg(long, default_value_t = LINES_DEFAULT)]
     in_flight: usize,
     /// How long to go on [default: 10, or until --checkouts are made]
     #[arg(long)]
@@ -218,7 +212,7 @@ impl Checkout {
         let report = load_checkouts(&CheckoutLoadOptions {
             address: self.hub.address()?,
             api_key: self.hub.key.clone(),
-            pace: self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
+            pace: pace(self.rate),
             in_flight: self.in_flight,
             seconds: self.seconds,
             checkouts: self.checkouts,
@@ -254,7 +248,7 @@ impl Transfers {
         let LoadEnd { report, trouble } = load_transfers(&LoadOptions {
             address: self.hub.address()?,
             api_key: self.hub.key.clone(),
-            pace: self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
+            pace: pace(self.rate),
             in_flight: self.in_flight,
             connections: self.connections,
             seconds: self.seconds,
@@ -273,6 +267,11 @@ impl Transfers {
             None => Ok(()),
         }
     }
+}
+
+/// Open if there is a rate.
+fn pace(rate: Option<u64>) -> Pace {
+    rate.map_or(Pace::Closed, |rate| Pace::Open { rate })
 }
 
 /// Host and port of a URL without a path.

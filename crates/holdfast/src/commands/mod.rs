@@ -10,6 +10,7 @@ mod checkouts;
 mod config;
 mod dfsp;
 mod dry_run;
+mod generate;
 mod keys;
 mod load;
 mod log;
@@ -52,6 +53,7 @@ enum Command {
     Verify(verify::Verify),
     Backup(backup::Backup),
     Restore(restore::Restore),
+    Generate(generate::Generate),
     Load(load::Load),
     Bench(bench::Bench),
     Keys(keys::Keys),
@@ -74,6 +76,7 @@ impl Command {
             Command::Verify(command) => command.run(),
             Command::Backup(command) => command.run(),
             Command::Restore(command) => command.run(),
+            Command::Generate(command) => command.run(),
             Command::Load(command) => command.run(),
             Command::Bench(command) => command.run(),
             Command::Keys(command) => command.run(),

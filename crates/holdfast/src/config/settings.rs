@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use holdfast_api::ShopAddresses;
 use holdfast_api::callbacks::options::CallbackOptions;
+use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
 use holdfast_cluster::{NodeSettings, StoreSettings, TopicSettings};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
@@ -278,6 +279,14 @@ fn read_charging(all: &InForce) -> anyhow::Result<Option<ShopCharging>> {
     let payee = if payment == TOKENS {
         let name = all.text("shop.wallet").to_owned();
         holdfast_tokens::check_name("the shop's wallet", &name).context("shop.wallet")?;
+        // What is paid into a wallet that no request can name would stay there.
+        let chars = name.chars().count();
+        if chars > TOKEN_NAME_CHARS_MAX {
+            bail!(
+                "shop.wallet has {chars} characters, and the API takes names of up to {TOKEN_NAME_CHARS_MAX}: set a \
+                 shorter one, or nobody can spend what is paid into it"
+            );
+        }
         let Some(unit) = unit.whole_units() else {
             bail!("shop.unit: {unit} is not a whole number, and shop.payment is {TOKENS}: tokens are whole");
         };
@@ -438,6 +447,22 @@ mod tests {
         for unit in ["0", "-1", "0.5", "x"] {
             assert!(why(&[tokens, wallet, currency, ("shop.unit", unit)]).contains("shop.unit"), "{unit}");
         }
+    }
+
+    /// Characters, not bytes, as the API counts them.
+    #[test]
+    fn a_wallet_that_no_request_can_name_is_refused() {
+        let named = |name: &str| {
+            let common = [("shop.payment", "tokens"), ("shop.currency", "EUR"), ("shop.wallet", name)];
+            read(&common).map(|settings| settings.charging.unwrap().payee)
+        };
+        let longest = "é".repeat(TOKEN_NAME_CHARS_MAX);
+        assert_eq!(named(&longest).unwrap(), ShopPayee::Wallet { name: longest.clone(), unit: 1 });
+        let why = named(&format!("{longest}é")).unwrap_err().to_string();
+        assert!(
+            why.starts_with("shop.wallet has 129 characters, and the API takes names of up to 128"),
+            "{why}"
+        );
     }
 
     /// A file that says who is paid and charges something else is not what somebody meant.

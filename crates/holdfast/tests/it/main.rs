@@ -18,6 +18,7 @@ mod funded_transfers;
 mod keys;
 mod kill_nine;
 mod measuring;
+mod metrics;
 mod openapi;
 mod overload;
 mod serve;

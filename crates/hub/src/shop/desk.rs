@@ -453,7 +453,8 @@ impl ShopDesk {
         });
         let (sought, open) = asked.await?;
         let read = if sought.is_on_disk() {
-            tokio::task::spawn_blocking(move || sought.get()).await.map_err(|_| stopped())?
+            let read = tokio::task::spawn_blocking(move || sought.get()).await;
+            read.map_err(|error| ShopError::Unreadable(error.to_string()))?
         } else {
             sought.get()
         };
@@ -521,6 +522,7 @@ impl ShopDesk {
         question: impl FnOnce(&Core<LocalStore>) -> T + Send + 'static,
     ) -> Result<T, ShopError> {
         let (send, receive) = oneshot::channel();
+        // Whoever asked may have gone meanwhile.
         (self.ask)(Box::new(move |core| drop(send.send(question(core)))))?;
         receive.await.map_err(|_| stopped())
     }
@@ -580,6 +582,7 @@ impl ShopDesk {
         let answer = Box::new(move |outcomes: Result<Vec<Outcome>, intake::Refusal>| {
             drop(keep);
             let first = outcomes.map(|outcomes| outcomes.into_iter().next().and_then(|first| first.shop));
+            // Whoever asked may have gone meanwhile; it is decided all the same.
             drop(send.send(first));
         });
         (self.submit)(Submission::new(records, answer))?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_domain::{RULES_VERSION, records};
 use holdfast_hub::limits::HubOptions;
+use holdfast_hub::verify::VerifyError;
 use holdfast_hub::{OpenError, ReplayError, log_folder};
 use holdfast_log::{FrameBuf, FrameHeader, Log, SegmentLog, SimFs};
 
@@ -191,6 +192,21 @@ fn after_a_kill_other_rules_refuse_and_name_both_versions() {
     );
     // Nothing was made of it: the same again.
     assert!(open(&fs, &clock, HubOptions::default()).is_err());
+}
+
+/// The chain agrees as far as it goes, and what other rules decided last would show only in the next frame's hash.
+#[test]
+fn verify_refuses_what_other_rules_decided_after_the_last_checkpoint() {
+    let fs = SimFs::new(1);
+    let hub = lived_in(&fs);
+    let (chain, end) = (hub.core().chain(), hub.core().end());
+    drop(hub);
+    append(&fs, |base_offset| of_other_rules(base_offset, chain), &a_prepare(60_000));
+    let error = check(&fs).err().expect("refused");
+    assert!(
+        matches!(&error, VerifyError::Replay(ReplayError::OtherRules { offset, written: 99 }) if *offset == end),
+        "{error}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
+use std::task::Poll;
 use std::time::Duration;
 
 use holdfast_domain::command::{Admin, Command};
@@ -23,7 +24,7 @@ use holdfast_hub::{Hub, HubHandle, Opened, ShopDesk, ShopError};
 use holdfast_log::SimFs;
 use holdfast_store::Store;
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::support::{LOG_ID, PAYEE, PAYER, small_segments, submission, usd};
 
@@ -421,25 +422,134 @@ fn a_checkout_that_ends_with_the_wait_is_told_as_it_ended() {
             events.next().await.unwrap().unwrap();
             // Answers go out in their order: when this one is here, the caller has its own, and waits.
             desk.add_funds(id("u"), Whole::ZERO).await.unwrap();
-            for _ in 0..100 {
-                tokio::task::yield_now().await;
-            }
+            some_turns().await;
             let go_on = hold_up(&handle);
             let answer = ShopCommand::Answer { key: first(order_name), side: Side::Pay, said };
             let (answer, answered) = submission(&[asked(answer)]);
             handle.submit(answer).unwrap();
             // A turn runs so many questions at most, and then its frame: the look comes in a later turn.
             (0..QUESTIONS_PER_TURN_MAX).for_each(|_| handle.ask(Box::new(|_| ())).unwrap());
-            tokio::time::pause();
-            tokio::time::advance(wait).await;
-            for _ in 0..100 {
-                tokio::task::yield_now().await;
-            }
-            tokio::time::resume();
+            let_pass(wait).await;
             drop(go_on);
             assert_eq!(waiting.await.unwrap(), end);
             assert!(answered.recv().unwrap().is_ok());
         }
+    });
+}
+
+/// A caller of order `o`, whose payment is outside, that waits for its end.
+async fn waits_for_o(desk: &ShopDesk, wait: Duration) -> JoinHandle<Result<CheckoutAnswer, ShopError>> {
+    fill(desk, 0, 5).await;
+    desk.set_outside(PAY).await.unwrap();
+    let mut events = desk.listen();
+    let wait_ms = u32::try_from(wait.as_millis()).ok();
+    let request = CheckoutRequest { wait_ms, ..CheckoutRequest::new(id("o")) };
+    let waiting = tokio::spawn({
+        let desk = desk.clone();
+        async move { desk.checkout(request).await }
+    });
+    events.next().await.unwrap().unwrap();
+    // Answers go out in their order: when this one is here, the caller has its own, and waits.
+    desk.add_funds(id("u"), Whole::ZERO).await.unwrap();
+    some_turns().await;
+    waiting
+}
+
+/// Lets the others on this thread go on as far as they can.
+async fn some_turns() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Ends a wait of that length, without waiting.
+async fn let_pass(wait: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(wait).await;
+    some_turns().await;
+    tokio::time::resume();
+}
+
+/// The checkout ends after the caller's last look was answered, and before the caller has read that.
+#[test]
+fn a_checkout_that_ends_after_the_last_look_is_told_as_it_ended() {
+    let hub = start(&SimFs::new(10));
+    let (handle, desk) = (hub.handle(), hub.handle().shop().clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let wait = Duration::from_secs(60);
+        let waiting = waits_for_o(&desk, wait).await;
+        let go_on = hold_up(&handle);
+        let_pass(wait).await;
+        drop(go_on);
+        // From here on this thread does not let the caller go on. Its look comes first, then this one, then the answer.
+        drop(hold_up(&handle));
+        let answer = ShopCommand::Answer { key: first("o"), side: Side::Pay, said: Said::Taken };
+        let (answer, answered) = submission(&[asked(answer)]);
+        handle.submit(answer).unwrap();
+        answered.recv().unwrap().unwrap();
+        assert_eq!(waiting.await.unwrap().unwrap(), CheckoutAnswer::Paid { tr: TrNum::FIRST });
+    });
+}
+
+/// A refusal would read as if nothing had been tried.
+#[test]
+fn who_cannot_look_any_more_is_told_that_it_was_tried() {
+    let hub = start(&SimFs::new(11));
+    let (handle, desk) = (hub.handle(), hub.handle().shop().clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let wait = Duration::from_secs(60);
+        let waiting = waits_for_o(&desk, wait).await;
+        let go_on = hold_up(&handle);
+        while handle.ask(Box::new(|_| ())).is_ok() {}
+        let_pass(wait).await;
+        let told = waiting.await.unwrap();
+        assert!(matches!(told, Ok(CheckoutAnswer::Open { waits, .. }) if waits.sides == PAY), "{told:?}");
+        drop(go_on);
+    });
+}
+
+/// Its try is ended, another order takes its place and is paid, all before it can look: that is not how its own try ended.
+#[test]
+fn who_waited_for_an_order_is_not_told_of_the_one_in_its_place() {
+    let hub = start(&SimFs::new(9));
+    let (handle, desk) = (hub.handle(), hub.handle().shop().clone());
+    in_time(async move {
+        desk.init_users(1, whole(9)).await.unwrap();
+        desk.init_items(1, whole(9), whole(1)).await.unwrap();
+        desk.init_orders(1, 1, 1, whole(1)).await.unwrap();
+        desk.set_outside(PAY).await.unwrap();
+        // So it looks as soon as it is decided.
+        desk.end_waiting();
+        let go_on = hold_up(&handle);
+        let mut waiting = Box::pin(desk.checkout(CheckoutRequest::new(id("0"))));
+        // It is submitted now, and comes first.
+        let submitted =
+            std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()));
+        assert!(submitted.await);
+        let checkout = CheckoutOrder { order: id("0"), deadline_ms: 1_000, key: None, chosen: None };
+        let (rest, decided) = submission(&[
+            asked(ShopCommand::Cancel { order: id("0") }),
+            asked(ShopCommand::Answer { key: first("0"), side: Side::Pay, said: Said::Undone }),
+            asked(ShopCommand::SetOutside { outside: Sides::NONE }),
+            asked(ShopCommand::InitOrders {
+                first: 0,
+                count: 1,
+                items: 1,
+                users: 1,
+                price: whole(1),
+                seed: 1,
+            }),
+            asked(ShopCommand::Checkout(checkout)),
+        ]);
+        handle.submit(rest).unwrap();
+        drop(go_on);
+        let told = waiting.await.unwrap();
+        assert!(matches!(told, CheckoutAnswer::Open { tr: TrNum::FIRST, .. }), "{told:?}");
+        decided.recv().unwrap().unwrap();
+        let second = desk.order(id("0")).await.unwrap().unwrap().row.order.state;
+        assert!(matches!(second, OrderState::Paid(tr) if tr > TrNum::FIRST), "{second:?}");
     });
 }
 

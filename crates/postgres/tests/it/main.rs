@@ -5,6 +5,7 @@ mod callbacks;
 mod crashes;
 mod crowd;
 mod expiry;
+mod generate;
 mod lease;
 mod locks;
 mod poison;

@@ -2,13 +2,14 @@
 //! same positions. Also if every message comes twice.
 
 use holdfast_domain::callbacks::{CallbackMessage, NO_TRANSFER, alarms, callbacks};
+use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{AccountId, HUB, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::PrepareOrder;
-use holdfast_domain::transfers::{Code, TransferState};
+use holdfast_domain::transfers::{Code, Reason, TransferState};
 use holdfast_domain::view::View;
 use holdfast_domain::{FrameInput, decide};
 use holdfast_messages::Message;
@@ -123,6 +124,8 @@ struct Twins {
     prepares: std::collections::BTreeMap<TransferId, Command>,
     /// The callbacks of the embedded profile since the last comparison.
     calls: Vec<Call>,
+    /// Those that were compared.
+    compared: Vec<CallbackMessage>,
     post: PostOffice,
 }
 
@@ -150,6 +153,7 @@ impl Twins {
             now: START,
             prepares: Default::default(),
             calls: Vec::new(),
+            compared: Vec::new(),
             post,
         };
         for (number, name) in (1_u32..).zip(["first", "second", "third"]) {
@@ -326,6 +330,7 @@ impl Twins {
             .filter(|(to, ..)| self.embedded.participant(*to).is_some())
             .map(|call| format!("{call:?}"))
             .collect();
+        self.compared.extend(self.calls.iter().map(|(_, _, message)| *message));
         let mut expected: Vec<String> =
             std::mem::take(&mut self.calls).iter().map(|call| format!("{call:?}")).collect();
         // What lies in the table is the same; a repeat makes no second row.
@@ -377,8 +382,9 @@ impl Twins {
     }
 }
 
-fn run(events: &[Event], duplicate: bool) {
-    let Some(mut twins) = Twins::new(duplicate) else { return };
+/// The callbacks that both made; `None` without a server.
+fn run(events: &[Event], duplicate: bool) -> Option<Vec<CallbackMessage>> {
+    let mut twins = Twins::new(duplicate)?;
     for event in events {
         match event {
             Event::Frame(asks) => twins.frame(asks),
@@ -390,6 +396,78 @@ fn run(events: &[Event], duplicate: bool) {
     twins.compare();
     assert_eq!(twins.world.count("SELECT count(*) FROM dead_letter"), 0);
     twins.world.verify();
+    Some(twins.compared)
+}
+
+/// Each way that a transfer can go, and each command once more where it ended: all callbacks that there are.
+#[test]
+fn every_kind_of_callback_is_that_of_the_embedded_profile() {
+    let prepare =
+        |id, units, expires_in| Ask::Prepare { id, payer: 1, payee: 2, source: 1, units, expires_in };
+    let fulfil = |id, right, reserve| Ask::Fulfil { id, source: 2, right, reserve };
+    let first: Vec<Ask> = (1..=6)
+        .map(|id| prepare(id, 5, 1_000_000))
+        .chain([
+            prepare(7, 20, 1_000_000),
+            prepare(8, 30, 1_000_000),
+            prepare(9, 1, 400),
+            prepare(10, 1, -5),
+            prepare(11, 1, 400),
+        ])
+        .collect();
+    let ends = vec![
+        fulfil(1, true, false),
+        fulfil(2, true, true),
+        fulfil(3, false, false),
+        fulfil(4, false, true),
+        Ask::Abort { id: 5, source: 2, code: 5001 },
+        fulfil(6, true, true),
+        fulfil(99, true, true),
+    ];
+    let late = vec![
+        fulfil(9, true, true),
+        fulfil(11, true, false),
+        fulfil(8, true, true),
+        fulfil(10, true, true),
+        Ask::Lookup { id: 1, source: 1 },
+        Ask::Lookup { id: 7, source: 3 },
+    ];
+    let events = [
+        Event::Frame(first),
+        Event::Frame(ends.clone()),
+        Event::Frame(ends),
+        Event::Expire { later: 900 },
+        Event::Frame(late.clone()),
+        Event::Frame(late),
+        Event::Frame((1..=11).map(|id| Ask::Again { id }).collect()),
+        Event::Frame((1..=11).map(|id| prepare(id, 2, 1_000_000)).collect()),
+    ];
+    for duplicate in [false, true] {
+        let Some(compared) = run(&events, duplicate) else { return };
+        let kinds: std::collections::BTreeSet<&str> = compared.iter().map(kind).collect();
+        let all = ["Alarm", "Error", "ForwardError", "ForwardFulfil", "ForwardPrepare", "Patch", "Put"];
+        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), all);
+        for message in [
+            CallbackMessage::Patch(TransferState::AbortedError),
+            CallbackMessage::Patch(TransferState::Committed),
+            CallbackMessage::Patch(TransferState::ExpiredReserved),
+            CallbackMessage::Error(ErrorCode::ValidationError.into(), Some(Reason::WrongFulfilment)),
+        ] {
+            assert!(compared.contains(&message), "{message:?}");
+        }
+    }
+}
+
+const fn kind(message: &CallbackMessage) -> &'static str {
+    match message {
+        CallbackMessage::ForwardPrepare => "ForwardPrepare",
+        CallbackMessage::ForwardFulfil => "ForwardFulfil",
+        CallbackMessage::ForwardError => "ForwardError",
+        CallbackMessage::Put(_) => "Put",
+        CallbackMessage::Patch(_) => "Patch",
+        CallbackMessage::Error(..) => "Error",
+        CallbackMessage::Alarm { .. } => "Alarm",
+    }
 }
 
 proptest! {

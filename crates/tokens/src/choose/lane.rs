@@ -2,7 +2,8 @@
 
 use std::iter::Peekable;
 
-use super::sorted::{Down, Equals, Sorted, Up};
+use super::sorted::{Down, Entry, Equals, Sorted, Up};
+use super::sum_of;
 use crate::token::Name;
 
 /// Where a token lies: its stripe and its slot there.
@@ -23,7 +24,8 @@ impl Handle {
     }
 }
 
-/// Free tokens by amount, and the sums of free and locked ones.
+/// Free tokens by amount, and the sums of free and locked ones. Two lines of the cache, not parts of three.
+#[repr(align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) notary: Option<Name>,
@@ -46,23 +48,34 @@ impl Lane {
 
     /// A free token comes in.
     pub(crate) fn add_free(&mut self, quantity: u64, handle: Handle) {
-        self.free.insert(quantity, handle);
+        self.free.insert(Entry { quantity, handle });
         self.free_sum += u128::from(quantity);
         self.free_tokens += 1;
     }
 
     /// A free token goes.
     pub(crate) fn remove_free(&mut self, quantity: u64, handle: Handle) {
-        assert!(self.free.remove(quantity, handle), "a free token of {quantity} is not in its lane");
+        assert!(
+            self.free.remove(Entry { quantity, handle }),
+            "a free token of {quantity} is not in its lane"
+        );
         self.free_sum -= u128::from(quantity);
         self.free_tokens -= 1;
     }
 
     /// A free token gets locked.
     pub(crate) fn lock(&mut self, quantity: u64, handle: Handle) {
-        self.remove_free(quantity, handle);
-        self.locked_sum += u128::from(quantity);
-        self.locked_tokens += 1;
+        self.lock_all(&[Entry { quantity, handle }]);
+    }
+
+    /// Free tokens get locked.
+    pub(crate) fn lock_all(&mut self, tokens: &[Entry]) {
+        assert!(self.free.remove_all(tokens), "a free token is not in its lane: {tokens:?}");
+        let sum = sum_of(tokens);
+        self.free_sum -= sum;
+        self.free_tokens -= tokens.len();
+        self.locked_sum += sum;
+        self.locked_tokens += tokens.len();
     }
 
     /// A locked token goes.
@@ -73,8 +86,17 @@ impl Lane {
 
     /// A locked token gets free.
     pub(crate) fn unlock(&mut self, quantity: u64, handle: Handle) {
-        self.remove_locked(quantity);
-        self.add_free(quantity, handle);
+        self.unlock_all(&[Entry { quantity, handle }]);
+    }
+
+    /// Locked tokens get free.
+    pub(crate) fn unlock_all(&mut self, tokens: &[Entry]) {
+        self.free.insert_all(tokens);
+        let sum = sum_of(tokens);
+        self.locked_sum -= sum;
+        self.locked_tokens -= tokens.len();
+        self.free_sum += sum;
+        self.free_tokens += tokens.len();
     }
 
     pub(crate) fn equals(&self, quantity: u64) -> Option<Equals<'_>> {

@@ -26,12 +26,8 @@ const SHORT: exact::Effort = exact::Effort { candidates: EXACT_CANDIDATES, tries
 const NO_CHANGE: exact::Effort =
     exact::Effort { candidates: EXACT_CANDIDATES_NO_CHANGE, tries: EXACT_TRIES_NO_CHANGE };
 
-/// A chosen token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pick {
-    pub(crate) handle: Handle,
-    pub(crate) quantity: u64,
-}
+/// A chosen token, as it lies in its lane.
+pub(crate) type Pick = sorted::Entry;
 
 /// Finds the token behind a handle, for filters.
 pub(crate) trait Shelf {

@@ -5,9 +5,14 @@
 
 use super::lane::Handle;
 
-/// Most entries of a run: four kilobytes.
-const RUN: usize = 256;
+/// Most entries of a run: two kilobytes, of which an insert moves half.
+const RUN: usize = 128;
+/// Entries in a line of the cache.
+const LINE: usize = 4;
+/// Keys of runs that a search looks through in two steps.
+const STRETCH: usize = 256;
 
+/// A token's place by amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) quantity: u64,
@@ -59,14 +64,51 @@ fn key_above(quantity: u64) -> Option<u128> {
     quantity.checked_add(1).map(first_key)
 }
 
-/// How many entries of a run are below a key.
-fn below(run: &[Entry], key: u128) -> usize {
-    run.partition_point(|entry| entry.key() < key)
+/// How many of a short row are below a key: one look at each `STRIDE`, then at all of one stride. The looks of a step do not
+/// wait for each other, as those of halving would: what is not in a cache comes all at once.
+#[inline]
+fn below_in_strides<const STRIDE: usize, T>(row: &[T], key: u128, key_of: impl Fn(&T) -> u128) -> usize {
+    let strides = row.chunks_exact(STRIDE).map(|part| usize::from(key_of(&part[STRIDE - 1]) < key));
+    let first = strides.sum::<usize>() * STRIDE;
+    let rest = &row[first..row.len().min(first + STRIDE)];
+    first + rest.iter().map(|one| usize::from(key_of(one) < key)).sum::<usize>()
 }
 
-fn find(run: &[Entry], key: u128) -> Option<usize> {
-    let at = below(run, key);
-    run.get(at).filter(|entry| entry.key() == key).map(|_| at)
+/// How many entries of a run are below a key. Every line is looked at: an insert or a remove needs half of them anyway.
+fn below(run: &[Entry], key: u128) -> usize {
+    below_in_strides::<LINE, _>(run, key, |entry| entry.key())
+}
+
+/// Puts the first of `entries` at `at`, and with it those that follow it there: rising, below what comes behind, and as many
+/// as there is room for. Returns how many.
+fn put_in(run: &mut Vec<Entry>, at: usize, entries: &[Entry], limit: Option<u128>) -> usize {
+    if let [entry] = entries {
+        run.insert(at, *entry);
+        return 1;
+    }
+    let room = RUN - run.len();
+    let limit = run.get(at).map(|entry| entry.key()).or(limit);
+    let fits = |entry: &Entry| limit.is_none_or(|limit| entry.key() < limit);
+    let rising = entries.windows(2).take_while(|two| two[0].key() < two[1].key() && fits(&two[1])).count();
+    let put = (1 + rising).min(room);
+    run.splice(at..at, entries[..put].iter().copied());
+    put
+}
+
+/// Takes the first of `entries` out, and with it those that follow it in both. Returns how many; none if it is not there.
+fn take_from(run: &mut Vec<Entry>, entries: &[Entry]) -> usize {
+    let at = below(run, entries[0].key());
+    let same = run[at..].iter().zip(entries).take_while(|(here, entry)| here == entry).count();
+    match same {
+        0 => {}
+        1 => {
+            run.remove(at);
+        }
+        _ => {
+            run.drain(at..at + same);
+        }
+    }
+    same
 }
 
 impl Sorted {
@@ -78,36 +120,52 @@ impl Sorted {
         }
     }
 
-    pub(crate) fn insert(&mut self, quantity: u64, handle: Handle) {
-        let entry = Entry { quantity, handle };
-        match self {
-            Sorted::Small(run) => {
-                let at = below(run, entry.key());
-                run.insert(at, entry);
-                if run.len() > RUN {
-                    let run = std::mem::take(run);
-                    let mut runs = Runs { from: vec![0], runs: vec![run] };
-                    runs.split(0, at);
-                    *self = Sorted::Large(runs);
+    pub(crate) fn insert(&mut self, entry: Entry) {
+        self.insert_all(&[entry]);
+    }
+
+    /// Puts several in. Neighbours that rise move the others once.
+    pub(crate) fn insert_all(&mut self, mut entries: &[Entry]) {
+        while !entries.is_empty() {
+            let put = match self {
+                Sorted::Small(run) if run.len() < RUN => {
+                    put_in(run, below(run, entries[0].key()), entries, None)
                 }
-            }
-            Sorted::Large(runs) => runs.insert(entry),
+                Sorted::Small(run) => {
+                    let run = std::mem::take(run);
+                    *self = Sorted::Large(Runs { from: vec![0], runs: vec![run] });
+                    0
+                }
+                Sorted::Large(runs) => runs.insert(entries),
+            };
+            entries = &entries[put..];
         }
     }
 
     /// Whether it was there.
-    pub(crate) fn remove(&mut self, quantity: u64, handle: Handle) -> bool {
-        let entry = Entry { quantity, handle };
-        match self {
-            Sorted::Small(run) => find(run, entry.key()).map(|at| run.remove(at)).is_some(),
-            Sorted::Large(runs) => {
-                let found = runs.remove(entry);
-                if runs.runs.len() == 1 {
-                    *self = Sorted::Small(runs.runs.pop().expect("there is one"));
+    pub(crate) fn remove(&mut self, entry: Entry) -> bool {
+        self.remove_all(&[entry])
+    }
+
+    /// Takes several out. Neighbours that rise go in one step. Stops at one that is not there.
+    pub(crate) fn remove_all(&mut self, mut entries: &[Entry]) -> bool {
+        while !entries.is_empty() {
+            let taken = match self {
+                Sorted::Small(run) => take_from(run, entries),
+                Sorted::Large(runs) => {
+                    let taken = runs.remove(entries);
+                    if runs.runs.len() == 1 {
+                        *self = Sorted::Small(runs.runs.pop().expect("there is one"));
+                    }
+                    taken
                 }
-                found
+            };
+            if taken == 0 {
+                return false;
             }
+            entries = &entries[taken..];
         }
+        true
     }
 
     /// The place of the first entry from `key` on.
@@ -189,38 +247,51 @@ impl Sorted {
 
 impl Runs {
     fn holding(&self, key: u128) -> usize {
-        self.from.partition_point(|from| *from <= key).saturating_sub(1)
-    }
-
-    fn insert(&mut self, entry: Entry) {
-        let place = self.holding(entry.key());
-        let run = &mut self.runs[place];
-        let at = below(run, entry.key());
-        run.insert(at, entry);
-        if run.len() > RUN {
-            self.split(place, at);
+        // To the right stretch by halves, and then as in a run.
+        let (mut first, mut behind) = (0, self.from.len() / STRETCH);
+        while first < behind {
+            let middle = first.midpoint(behind);
+            if self.from[middle * STRETCH + STRETCH - 1] <= key {
+                first = middle + 1;
+            } else {
+                behind = middle;
+            }
         }
+        let start = first * STRETCH;
+        let stretch = &self.from[start..self.from.len().min(start + STRETCH)];
+        // The first key above `key`; nothing is above the last there is.
+        let above = |key| below_in_strides::<16, _>(stretch, key, |from| *from);
+        let above = key.checked_add(1).map_or(stretch.len(), above);
+        (start + above).saturating_sub(1)
     }
 
-    /// Splits a run that has grown too long by the entry at `at`. What comes in rising order fills run after run.
-    fn split(&mut self, place: usize, at: usize) {
+    /// Puts the first of `entries` in, and those that follow it there. Returns how many; none if room had to be made first.
+    fn insert(&mut self, entries: &[Entry]) -> usize {
+        let place = self.holding(entries[0].key());
+        let limit = self.from.get(place + 1).copied();
         let run = &mut self.runs[place];
-        let rising = place + 1 == self.from.len() && at + 1 == run.len();
-        let right = run.split_off(if rising { at } else { run.len() / 2 });
+        let at = below(run, entries[0].key());
+        if run.len() < RUN {
+            return put_in(run, at, entries, limit);
+        }
+        // What comes in rising order fills run after run.
+        let rising = place + 1 == self.from.len() && at == run.len();
+        let right = if rising { vec![entries[0]] } else { run.split_off(RUN / 2) };
         self.from.insert(place + 1, right[0].key());
         self.runs.insert(place + 1, right);
+        usize::from(rising)
     }
 
-    fn remove(&mut self, entry: Entry) -> bool {
-        let place = self.holding(entry.key());
+    /// Takes the first of `entries` out, and those that follow it in its run. Returns how many; none if it is not there.
+    fn remove(&mut self, entries: &[Entry]) -> usize {
+        let place = self.holding(entries[0].key());
         let run = &mut self.runs[place];
-        let Some(at) = find(run, entry.key()) else { return false };
-        run.remove(at);
-        if run.len() < RUN / 8 {
+        let taken = take_from(run, entries);
+        if taken > 0 && run.len() < RUN / 8 {
             self.join(place);
             self.join(place.saturating_sub(1));
         }
-        true
+        taken
     }
 
     /// Joins a run with the next if both are nearly empty, or one is quite.
@@ -394,7 +465,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Equals, RUN, Sorted};
+    use super::{Entry, Equals, RUN, Sorted};
     use crate::choose::lane::Handle;
     use crate::random::Random;
 
@@ -450,12 +521,12 @@ mod tests {
                     if random.below(4) == 0 || (grow != (random.below(5) == 0)) {
                         let (quantity, handle) = (quantity(&mut random, spread), random.below(1 << 40));
                         if model.insert((quantity, handle)) {
-                            sorted.insert(quantity, Handle(handle));
+                            sorted.insert(Entry { quantity, handle: Handle(handle) });
                         }
                     } else if let Some(entry) = model.range((random.below(spread), 0)..).next().copied().or_else(|| model.first().copied()) {
                         model.remove(&entry);
-                        assert!(sorted.remove(entry.0, Handle(entry.1)));
-                        assert!(!sorted.remove(entry.0, Handle(entry.1)), "gone");
+                        assert!(sorted.remove(Entry { quantity: entry.0, handle: Handle(entry.1) }));
+                        assert!(!sorted.remove(Entry { quantity: entry.0, handle: Handle(entry.1) }), "gone");
                     }
                     if step % 97 == 0 {
                         compare(&sorted, &model, &mut random, spread);
@@ -463,20 +534,59 @@ mod tests {
                 }
             }
             while let Some(entry) = model.pop_first() {
-                assert!(sorted.remove(entry.0, Handle(entry.1)));
+                assert!(sorted.remove(Entry { quantity: entry.0, handle: Handle(entry.1) }));
             }
             compare(&sorted, &model, &mut random, spread);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn several_at_once_as_one_by_one(seed in any::<u64>(), batches in 1..60_u64, spread in prop_oneof![1..4_u64, 5..100_u64, 1_000..9_000_u64]) {
+            let mut random = Random::new(seed);
+            let (mut sorted, mut model) = (Sorted::default(), BTreeSet::new());
+            let entry = |(quantity, handle): (u64, u64)| Entry { quantity, handle: Handle(handle) };
+            for batch in 0..batches {
+                // Neighbours with gaps between them, rising or in no order.
+                let (amount, first) = (quantity(&mut random, spread), random.below(1 << 12));
+                let places = (first..first + 1 + random.below(2 * RUN as u64)).step_by(1 + random.index(3));
+                let mut new: Vec<(u64, u64)> = places.map(|handle| (amount, handle)).collect();
+                new.retain(|one| model.insert(*one));
+                if batch % 3 == 0 {
+                    let all = new.len();
+                    random.shuffle_front(&mut new, all);
+                }
+                sorted.insert_all(&new.into_iter().map(entry).collect::<Vec<_>>());
+                compare(&sorted, &model, &mut random, spread);
+                let from = (quantity(&mut random, spread), random.below(1 << 12));
+                let step = 1 + random.index(2);
+                let mut old: Vec<(u64, u64)> = model.range(from..).step_by(step).take(random.index(2 * RUN)).copied().collect();
+                if batch % 4 == 0 {
+                    old.reverse();
+                }
+                old.iter().for_each(|one| { model.remove(one); });
+                let old: Vec<Entry> = old.into_iter().map(entry).collect();
+                assert!(sorted.remove_all(&old));
+                assert!(old.is_empty() || !sorted.remove_all(&old), "gone");
+                compare(&sorted, &model, &mut random, spread);
+            }
+            let all: Vec<Entry> = model.iter().copied().map(entry).collect();
+            assert!(sorted.remove_all(&all));
+            compare(&sorted, &BTreeSet::new(), &mut random, spread);
         }
     }
 
     #[test]
     fn what_comes_in_order_fills_its_runs() {
         let mut sorted = Sorted::default();
-        (0..100 * RUN as u64).for_each(|number| sorted.insert(number, Handle(number)));
+        (0..100 * RUN as u64)
+            .for_each(|number| sorted.insert(Entry { quantity: number, handle: Handle(number) }));
         assert_eq!(sorted.runs().len(), 100);
         // One of each run is left: no run stands alone for a single entry.
         for number in (0..100 * RUN as u64).filter(|number| number % RUN as u64 != 7) {
-            assert!(sorted.remove(number, Handle(number)));
+            assert!(sorted.remove(Entry { quantity: number, handle: Handle(number) }));
         }
         assert!(sorted.runs().len() <= 100 / (RUN / 8) + 2, "{}", sorted.runs().len());
     }

@@ -4,7 +4,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::decide::{Ask, Locks, decide};
-use super::few::Few;
 use super::mirrors::Bucket;
 use super::spenders::{Desk, Entry, Held, Parts, State};
 use super::stripe::{Lock, NO_LOCK, Stripe};
@@ -167,7 +166,7 @@ impl MemorySelector {
         };
         let claim = self.next_number();
         let draft = Draft {
-            spender: request.spender.clone(),
+            spender: &request.spender,
             claim,
             fence: claim,
             since: now,
@@ -191,7 +190,7 @@ impl MemorySelector {
             parts: taken.parts,
         };
         let (spender, state) = (request.spender.clone(), State::Held(held.clone()));
-        desk.put(Entry { spender, body, state });
+        desk.add(Entry { spender, body, state });
         Ok(held)
     }
 
@@ -200,7 +199,7 @@ impl MemorySelector {
         wallet: &str,
         request: &SelectRequest,
         ask: &Ask<'_>,
-        draft: &Draft,
+        draft: &Draft<'_>,
         random: &mut Random,
         after: &mut After,
     ) -> Result<Taken, Refusal> {
@@ -236,7 +235,8 @@ impl MemorySelector {
         if draft.look {
             return Err(Refusal::Contention { attempts: 0 });
         }
-        let part = self.lock_picks(&mut stripe, &picks, draft);
+        let lane = if let [only] = numbers { Some(*only) } else { None };
+        let part = self.lock_picks(&mut stripe, &picks, lane, draft);
         let tokens = picks.iter().map(|pick| tokens_at(&stripe, pick.handle).clone()).collect();
         count(&mut stripe, picks.len());
         Ok(Taken { tokens, parts: Parts::One([part]) })
@@ -248,7 +248,7 @@ impl MemorySelector {
         &self,
         request: &SelectRequest,
         ask: &Ask<'_>,
-        draft: &Draft,
+        draft: &Draft<'_>,
         random: &mut Random,
         after: &mut After,
     ) -> Result<Taken, Refusal> {
@@ -292,7 +292,7 @@ impl MemorySelector {
                 let here =
                     proposed.iter().map(|(pick, _)| *pick).filter(|pick| pick.handle.stripe() == number);
                 let picks: Vec<Pick> = here.collect();
-                parts.push(self.lock_picks(stripes.get(number), &picks, draft));
+                parts.push(self.lock_picks(stripes.get(number), &picks, None, draft));
             }
             count(&mut stripes.guards[0], proposed.len());
             let tokens = proposed.into_iter().map(|(_, token)| token).collect();
@@ -301,14 +301,15 @@ impl MemorySelector {
         Err(Refusal::Contention { attempts: CLAIM_ATTEMPTS })
     }
 
-    fn lock_picks(&self, stripe: &mut Stripe, picks: &[Pick], draft: &Draft) -> (u32, u32) {
-        let slots = picks.iter().map(|pick| pick.handle.slot()).collect();
-        self.lock_slots(stripe, slots, draft)
-    }
-
-    /// Locks free tokens of one stripe. Returns where the lock is.
-    pub(crate) fn lock_slots(&self, stripe: &mut Stripe, slots: Few, draft: &Draft) -> (u32, u32) {
-        let number = stripe.add_lock(Lock {
+    /// Locks free tokens of one stripe; `lane` is theirs if they have only one. Returns where the lock is.
+    pub(crate) fn lock_picks(
+        &self,
+        stripe: &mut Stripe,
+        picks: &[Pick],
+        lane: Option<u32>,
+        draft: &Draft<'_>,
+    ) -> (u32, u32) {
+        let lock = Lock {
             spender: draft.spender.clone(),
             claim: draft.claim,
             fence: draft.fence,
@@ -316,9 +317,10 @@ impl MemorySelector {
             expires_at: draft.expires_at,
             pending: draft.pending,
             broken: false,
-            slots,
-        });
-        let end = stripe.locks.get(number).expect("just added").end();
+            slots: picks.iter().map(|pick| pick.handle.slot()).collect(),
+        };
+        let end = lock.end();
+        let number = stripe.add_lock(lock, picks, lane);
         self.note_end(stripe.number, end);
         self.show_lock(stripe, number);
         (stripe.number, number)
@@ -340,8 +342,8 @@ impl MemorySelector {
 
 /// A lock to be.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
-    pub(crate) spender: Name,
+pub(crate) struct Draft<'a> {
+    pub(crate) spender: &'a Name,
     pub(crate) claim: u64,
     pub(crate) fence: u64,
     pub(crate) since: i64,

@@ -104,13 +104,13 @@ impl MemorySelector {
         let mut after = After::default();
         let freed = {
             let mut desk = self.spenders.desk(spender);
-            let Some(held) = desk.held_mut(spender).filter(|held| !held.pending) else { return Ok(0) };
-            if fence.is_some_and(|fence| fence != held.fence) {
-                return Err(lost(spender, "the fence is of another selection"));
-            }
-            let freed = self.free_parts(held, &mut after);
-            desk.remove(spender);
-            freed
+            let held = desk.take_held(spender, |held| match fence {
+                _ if held.pending => Ok(false),
+                Some(fence) if fence != held.fence => Err(lost(spender, "the fence is of another selection")),
+                _ => Ok(true),
+            })?;
+            let Some(held) = held else { return Ok(0) };
+            self.free_parts(&held, &mut after)
         };
         self.finish(after, now);
         Ok(freed)

@@ -4,6 +4,7 @@
 //! back as `confirm`, `undo` or, from a host that applies its log to the index itself, `apply_lock`. Replay calls `apply_*`
 //! with what the log says; nothing is chosen again, and what is only claimed gives way.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::claim::{Begin, Claim, Claimed, Draft};
@@ -13,6 +14,7 @@ use super::spenders::{Desk, Entry, Held, Parts, State};
 use super::waiting::claimed;
 use super::{After, MemorySelector, Stripes};
 use crate::answer::{Lease, LockRecord, Restored, Selection, Transaction};
+use crate::choose::Pick;
 use crate::choose::lane::Handle;
 use crate::fingerprint::Fingerprint;
 use crate::random::Random;
@@ -93,12 +95,8 @@ impl MemorySelector {
         let mut after = After::default();
         {
             let mut desk = self.spenders.desk(&claim.spender);
-            let Some(held) = desk.held_mut(&claim.spender) else { return false };
-            if !held.pending || held.claim != claim.number {
-                return false;
-            }
-            let held = held.clone();
-            desk.remove(&claim.spender);
+            let ours = |held: &Held| Ok::<_, Infallible>(held.pending && held.claim == claim.number);
+            let Ok(Some(held)) = desk.take_held(&claim.spender, ours) else { return false };
             self.free_parts(&held, &mut after);
         }
         self.finish(after, now);
@@ -168,7 +166,7 @@ impl MemorySelector {
             stripes.get(handle.stripe()).take_from_claim(handle.slot());
         }
         let draft = Draft {
-            spender: spender.clone(),
+            spender,
             claim: self.next_number(),
             fence: record.fence,
             since: record.since,
@@ -178,9 +176,10 @@ impl MemorySelector {
         };
         let mut parts = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let here = handles.iter().filter(|handle| handle.stripe() == number);
-            let slots = here.map(|handle| handle.slot()).collect();
-            parts.push(self.lock_slots(stripes.get(number), slots, &draft));
+            let picks = handles.iter().zip(&tokens).filter(|(handle, _)| handle.stripe() == number);
+            let picks: Vec<Pick> =
+                picks.map(|(handle, token)| Pick { handle: *handle, quantity: token.quantity }).collect();
+            parts.push(self.lock_picks(stripes.get(number), &picks, None, &draft));
         }
         let held = Held {
             claim: draft.claim,

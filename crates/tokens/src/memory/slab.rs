@@ -1,17 +1,18 @@
-//! Numbered places that are used again, in pages that never move. The first page grows as a vector does.
+//! Numbered places that are used again, in pages that never move. The first page grows as a vector does, and is found without
+//! a look at the list of pages: most slabs have no other.
 
 const PAGE: usize = 128;
 
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
+    first: Vec<Option<T>>,
     pages: Vec<Vec<Option<T>>>,
     vacant: Vec<u32>,
-    len: usize,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Slab { pages: Vec::new(), vacant: Vec::new(), len: 0 }
+        Slab { first: Vec::new(), pages: Vec::new(), vacant: Vec::new() }
     }
 }
 
@@ -22,36 +23,47 @@ fn place(number: u32) -> (usize, usize) {
 
 impl<T> Slab<T> {
     pub(crate) fn insert(&mut self, value: T) -> u32 {
-        self.len += 1;
         if let Some(number) = self.vacant.pop() {
-            let (page, at) = place(number);
-            self.pages[page][at] = Some(value);
+            *self.place_mut(number).expect("a vacant place is there") = Some(value);
             return number;
         }
-        if self.pages.last().is_none_or(|page| page.len() == PAGE) {
-            let capacity = if self.pages.is_empty() { 0 } else { PAGE };
-            self.pages.push(Vec::with_capacity(capacity));
+        if self.first.len() < PAGE {
+            self.first.push(Some(value));
+            return u32::try_from(self.first.len() - 1).expect("below a page");
         }
-        let number = (self.pages.len() - 1) * PAGE + self.pages.last().map_or(0, Vec::len);
+        if self.pages.last().is_none_or(|page| page.len() == PAGE) {
+            self.pages.push(Vec::with_capacity(PAGE));
+        }
+        let number = self.pages.len() * PAGE + self.pages.last().map_or(0, Vec::len);
         self.pages.last_mut().expect("a page was just made").push(Some(value));
         u32::try_from(number).expect("the configuration bounds the tokens below 2^32")
     }
 
-    pub(crate) fn get(&self, number: u32) -> Option<&T> {
-        let (page, at) = place(number);
-        self.pages.get(page)?.get(at)?.as_ref()
+    #[inline]
+    fn place_mut(&mut self, number: u32) -> Option<&mut Option<T>> {
+        match place(number) {
+            (0, at) => self.first.get_mut(at),
+            (page, at) => self.pages.get_mut(page - 1)?.get_mut(at),
+        }
     }
 
+    #[inline]
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        let place = match place(number) {
+            (0, at) => self.first.get(at),
+            (page, at) => self.pages.get(page - 1)?.get(at),
+        };
+        place?.as_ref()
+    }
+
+    #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
-        let (page, at) = place(number);
-        self.pages.get_mut(page)?.get_mut(at)?.as_mut()
+        self.place_mut(number)?.as_mut()
     }
 
     pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
-        let (page, at) = place(number);
-        let value = self.pages.get_mut(page)?.get_mut(at)?.take()?;
+        let value = self.place_mut(number)?.take()?;
         self.vacant.push(number);
-        self.len -= 1;
         Some(value)
     }
 
@@ -62,9 +74,9 @@ impl<T> Slab<T> {
     /// All places from `first` on, empty ones too.
     pub(crate) fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, Option<&T>)> {
         let (page, at) = place(first);
-        let pages = self.pages.get(page..).unwrap_or_default();
-        let rest = pages.first().and_then(|page| page.get(at..)).unwrap_or_default();
-        let values = rest.iter().chain(pages.iter().skip(1).flatten());
+        let mut pages = [&self.first].into_iter().chain(&self.pages).skip(page);
+        let rest = pages.next().and_then(|page| page.get(at..)).unwrap_or_default();
+        let values = rest.iter().chain(pages.flatten());
         (first..).zip(values.map(Option::as_ref))
     }
 }

@@ -151,6 +151,29 @@ impl Desk<'_> {
         self.shard.entries.insert_unique(self.hash, (self.hash, entry), |(hash, _)| *hash);
     }
 
+    /// Notes a lock of a spender of whom nothing is known.
+    pub(crate) fn add(&mut self, entry: Entry) {
+        self.shard.entries.insert_unique(self.hash, (self.hash, entry), |(hash, _)| *hash);
+    }
+
+    /// Takes a spender's lock away if the caller agrees.
+    pub(crate) fn take_held<E>(
+        &mut self,
+        spender: &str,
+        agree: impl FnOnce(&Held) -> Result<bool, E>,
+    ) -> Result<Option<Held>, E> {
+        let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
+        let Ok(found) = self.shard.entries.find_entry(self.hash, same) else { return Ok(None) };
+        match &found.get().1.state {
+            State::Held(held) if agree(held)? => {}
+            _ => return Ok(None),
+        }
+        match found.remove().0.1.state {
+            State::Held(held) => Ok(Some(held)),
+            State::Spent(_) => Ok(None),
+        }
+    }
+
     /// Keeps the memory of spends within its bound: the oldest of the shard goes.
     fn remember(&mut self, spender: Name) {
         self.shard.spent.push_back(spender);

@@ -2,6 +2,7 @@
 //!
 //! A token lives in exactly one stripe, by (wallet, type, currency), and is locked, freed and consumed only there.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -9,9 +10,9 @@ use hashbrown::HashTable;
 use super::few::Few;
 use super::slab::Slab;
 use crate::answer::Counters;
-use crate::choose::Shelf;
 use crate::choose::lane::{Handle, Lane};
-use crate::choose::sorted::Sorted;
+use crate::choose::sorted::{Entry, Sorted};
+use crate::choose::{Pick, Shelf};
 use crate::limits::NO_END;
 use crate::token::{Kind, Name, Text, Token};
 
@@ -32,16 +33,22 @@ pub(crate) struct Slot {
 pub(crate) struct Pool {
     /// Usually in place: every request compares it.
     wallet: Text,
-    token_type: Name,
-    currency: Name,
+    /// The kind of the pool's first token, for type and currency. Most tokens of a pool are of it, and whoever is given one
+    /// counts it: looking here begins what would be waited for later.
+    kind: Arc<Kind>,
     pub(crate) lanes: Few,
 }
 
 impl Pool {
+    #[inline]
+    fn is(&self, wallet: &str, token_type: &str, currency: &str) -> bool {
+        self.wallet.as_bytes() == wallet.as_bytes()
+            && &*self.kind.token_type == token_type
+            && &*self.kind.currency == currency
+    }
+
     fn is_of(&self, kind: &Kind) -> bool {
-        self.wallet.as_bytes() == kind.wallet.as_bytes()
-            && self.token_type == kind.token_type
-            && self.currency == kind.currency
+        self.is(&kind.wallet, &kind.token_type, &kind.currency)
     }
 }
 
@@ -87,16 +94,16 @@ struct Ends(Sorted);
 
 impl Ends {
     /// Negative times come before all others in unsigned numbers too.
-    fn key(end: i64) -> u64 {
-        end.cast_unsigned() ^ (1 << 63)
+    fn entry(end: i64, number: u32) -> Entry {
+        Entry { quantity: end.cast_unsigned() ^ (1 << 63), handle: Handle(number.into()) }
     }
 
     fn insert(&mut self, end: i64, number: u32) {
-        self.0.insert(Self::key(end), Handle(number.into()));
+        self.0.insert(Self::entry(end, number));
     }
 
     fn remove(&mut self, end: i64, number: u32) {
-        self.0.remove(Self::key(end), Handle(number.into()));
+        self.0.remove(Self::entry(end, number));
     }
 
     fn first(&self) -> Option<(i64, u32)> {
@@ -129,27 +136,21 @@ impl Stripe {
     }
 
     pub(crate) fn pool(&self, hash: u64, wallet: &str, token_type: &str, currency: &str) -> Option<&Pool> {
-        let same = |(_, pool): &(u64, Pool)| {
-            pool.wallet.as_bytes() == wallet.as_bytes()
-                && &*pool.token_type == token_type
-                && &*pool.currency == currency
-        };
+        let same = |(_, pool): &(u64, Pool)| pool.is(wallet, token_type, currency);
         self.pools.find(hash, same).map(|(_, pool)| pool)
     }
 
-    fn pool_mut(&mut self, hash: u64, kind: &Kind) -> &mut Pool {
+    fn pool_mut(&mut self, hash: u64, kind: &Arc<Kind>) -> &mut Pool {
         let same = |(_, pool): &(u64, Pool)| pool.is_of(kind);
-        let new = || {
-            let (wallet, token_type) = ((&*kind.wallet).into(), kind.token_type.clone());
-            (hash, Pool { wallet, token_type, currency: kind.currency.clone(), lanes: Few::default() })
-        };
+        let new =
+            || (hash, Pool { wallet: (&*kind.wallet).into(), kind: kind.clone(), lanes: Few::default() });
         &mut self.pools.entry(hash, same, |(hash, _)| *hash).or_insert_with(new).into_mut().1
     }
 
     /// Each pool with its owner, for those who look for fragmented wallets.
     pub(crate) fn pools(&self) -> impl Iterator<Item = (&str, &Name, &Name, &[u32])> {
         let all = self.pools.iter().map(|(_, pool)| pool);
-        all.map(|pool| (pool.wallet.as_str(), &pool.token_type, &pool.currency, pool.lanes.all()))
+        all.map(|pool| (pool.wallet.as_str(), &pool.kind.token_type, &pool.kind.currency, pool.lanes.all()))
     }
 
     /// Takes a token in, free. Returns where it lies, and the bytes of its kind if it is the first of it.
@@ -183,7 +184,7 @@ impl Stripe {
         (handle, new_kind)
     }
 
-    fn lane_for(&mut self, pool_hash: u64, kind: &Kind) -> u32 {
+    fn lane_for(&mut self, pool_hash: u64, kind: &Arc<Kind>) -> u32 {
         let numbers = self.pool_mut(pool_hash, kind).lanes.all().to_vec();
         let fits = |number: &&u32| {
             self.lanes
@@ -224,7 +225,7 @@ impl Stripe {
         (token, gone)
     }
 
-    fn drop_lane_if_empty(&mut self, pool_hash: u64, kind: &Kind, lane: u32) {
+    fn drop_lane_if_empty(&mut self, pool_hash: u64, kind: &Arc<Kind>, lane: u32) {
         if !self.lane_mut(lane).is_empty() {
             return;
         }
@@ -244,20 +245,29 @@ impl Stripe {
         self.lanes.get_mut(lane).expect("a token's lane is there as long as the token")
     }
 
-    /// Locks free tokens.
-    pub(crate) fn add_lock(&mut self, lock: Lock) -> u32 {
+    /// Locks free tokens. `picks` are the lock's, and `lane` is theirs if they have only one.
+    pub(crate) fn add_lock(&mut self, lock: Lock, picks: &[Pick], lane: Option<u32>) -> u32 {
         let end = lock.end();
-        let slots = lock.slots;
-        let number = self.locks.insert(Lock { slots: Few::default(), ..lock });
-        for &slot in slots.all() {
-            let found = self.slots.get_mut(slot).expect("the caller found the token here");
+        let number = self.locks.insert(lock);
+        for pick in picks {
+            let found = self.slots.get_mut(pick.handle.slot()).expect("the caller found the token here");
             assert_eq!(found.lock, NO_LOCK, "a locked token cannot be locked again");
             found.lock = number;
-            let (lane, quantity) = (found.lane, found.token.quantity);
-            let handle = Handle::new(self.number, slot);
-            self.lane_mut(lane).lock(quantity, handle);
+            // The caller will count the kind; it may as well be on its way from memory while the lane is changed.
+            black_box(Arc::strong_count(&found.token.kind));
         }
-        self.locks.get_mut(number).expect("just added").slots = slots;
+        match lane {
+            // Nothing here waits for what the slots say: they may still be on their way, too.
+            Some(lane) => self.lane_mut(lane).lock_all(picks),
+            None => {
+                let lane_of =
+                    |stripe: &Stripe, pick: &Pick| stripe.slots.get(pick.handle.slot()).map(|slot| slot.lane);
+                let same = |a: &Pick, b: &Pick| lane_of(self, a) == lane_of(self, b);
+                let lanes: Vec<(&[Pick], u32)> =
+                    picks.chunk_by(same).filter_map(|some| Some((some, lane_of(self, &some[0])?))).collect();
+                lanes.into_iter().for_each(|(some, lane)| self.lane_mut(lane).lock_all(some));
+            }
+        }
         self.note_end(end, number);
         number
     }
@@ -289,14 +299,26 @@ impl Stripe {
     pub(crate) fn free_lock(&mut self, number: u32) -> Lock {
         let lock = self.locks.remove(number).expect("the caller found the lock");
         self.ends.remove(lock.end(), number);
-        for slot in lock.slots.all() {
-            let found = self.slots.get_mut(*slot).expect("a locked token is there");
-            found.lock = NO_LOCK;
-            let (lane, quantity) = (found.lane, found.token.quantity);
-            let handle = Handle::new(self.number, *slot);
-            self.lane_mut(lane).unlock(quantity, handle);
+        if let [slot] = lock.slots.all() {
+            let (lane, entry) = self.unlock_slot(*slot);
+            self.lane_mut(lane).unlock_all(&[entry]);
+            return lock;
+        }
+        let freed: Vec<(u32, Entry)> = lock.slots.all().iter().map(|slot| self.unlock_slot(*slot)).collect();
+        let mut entries = Vec::with_capacity(freed.len());
+        for some in freed.chunk_by(|a, b| a.0 == b.0) {
+            entries.clear();
+            entries.extend(some.iter().map(|(_, entry)| *entry));
+            self.lane_mut(some[0].0).unlock_all(&entries);
         }
         lock
+    }
+
+    /// Takes the lock off a token. Returns where it goes in which lane.
+    fn unlock_slot(&mut self, slot: u32) -> (u32, Entry) {
+        let found = self.slots.get_mut(slot).expect("a locked token is there");
+        found.lock = NO_LOCK;
+        (found.lane, Entry { quantity: found.token.quantity, handle: Handle::new(self.number, slot) })
     }
 
     /// Ends locks whose lease has run out. Each lock costs this once.

@@ -79,13 +79,8 @@ impl Way {
         let Some(message) = view.and_then(|view| step::asked(&view, self.side)) else {
             return Ok(Asked::Over { sent: false });
         };
-        // Whoever hangs is not waited for past the deadline: the way back is asked for then, and needs this turn.
         let time_left = time_left.filter(|_| !step::gives_back(&message));
-        if time_left.is_some_and(|left| left.is_zero()) {
-            // The deadline has passed, and its record is on its way: there is nothing to take any more.
-            return Ok(Asked::Later);
-        }
-        let time_max = time_left.map_or(self.attempt_time_max, |left| left.min(self.attempt_time_max));
+        let Some(time_max) = time_for(self.attempt_time_max, time_left) else { return Ok(Asked::Later) };
         let envelope = Envelope { uri: self.uri.clone(), message: step::request(&message) };
         let answer = timeout(time_max, self.post.exchange(self.side, envelope)).await;
         let answer = answer.map_err(|_| Failure::passing("no answer in time"))??;
@@ -109,6 +104,14 @@ impl Way {
             Err(error) => Err(ours(error)),
         }
     }
+}
+
+/// How long an attempt may take, of which so much is left until the deadline. Whoever hangs is not waited for past that: the way
+/// back is asked for then, and needs this turn. `None`: it has passed and its record is on its way, so there is nothing to take any
+/// more.
+fn time_for(attempt_time_max: Duration, time_left: Option<Duration>) -> Option<Duration> {
+    let time = time_left.map_or(attempt_time_max, |left| left.min(attempt_time_max));
+    (!time.is_zero()).then_some(time)
 }
 
 fn ours(error: ShopError) -> Failure {
@@ -317,5 +320,19 @@ async fn look(desk: ShopDesk, after: Option<u64>) -> OpenCheckouts {
             Ok(page) => return page,
             Err(_) => tokio::time::sleep(HUB_BUSY_PAUSE).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_to_take_past_the_deadline() {
+        let (short, long) = (Duration::from_millis(1), Duration::from_secs(20));
+        assert_eq!(time_for(long, None), Some(long), "no deadline ends a give-back");
+        assert_eq!(time_for(long, Some(short)), Some(short));
+        assert_eq!(time_for(short, Some(long)), Some(short));
+        assert_eq!(time_for(long, Some(Duration::ZERO)), None);
     }
 }

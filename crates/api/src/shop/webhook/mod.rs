@@ -150,6 +150,7 @@ impl Webhook {
                 self.end(ended);
             }
         };
+        // What is cut is kept below, and told after the next start.
         drop(timeout(END_WAIT_MAX, rest).await);
         say_lost(self.lost.rest());
         self.keep();

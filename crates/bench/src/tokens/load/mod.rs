@@ -33,7 +33,7 @@ use crate::BenchError;
 use crate::drive::{micros, new_histogram};
 use crate::line::{Line, Lost};
 use crate::options::Pace;
-use crate::pace::{Pacer, Starts, length};
+use crate::pace::{Starts, length, work};
 use crate::report::{Percentiles, add_counts, per};
 pub(crate) use requests::refusal;
 use requests::{Balance, Requests, Selected};
@@ -55,36 +55,22 @@ pub fn load_tokens(options: &TokenLoadOptions) -> Result<TokenLoadReport, BenchE
 pub async fn run_http(options: &TokenLoadOptions) -> Result<TokenLoadReport, BenchError> {
     options.check()?;
     let requests = Arc::new(Requests::of(options));
-    let mut lines = Vec::with_capacity(options.in_flight);
-    for _ in 0..options.in_flight {
-        lines.push(Line::open(&options.address).await?);
-    }
+    let mut lines = Line::open_all(&options.address, options.in_flight).await?;
     must_be_new(&mut lines[0], &requests).await?;
     let (lines, worth_issued) = issue(lines, &requests).await?;
     let (count, time) = length(options.pace, options.seconds, options.rounds);
     let starts = Arc::new(Starts::new("rounds", options.pace, count, time, options.in_flight));
-    let bar = starts.bar(options.progress);
-    let pacer = Pacer::start(&starts, &bar);
     let patience = Duration::from_millis(options.wait_ms.into());
-    let mut workers = JoinSet::new();
-    for line in lines {
-        let worker = Worker {
-            line,
-            requests: Arc::clone(&requests),
-            starts: Arc::clone(&starts),
-            ending: options.ending,
-            patience,
-            tally: Tally::default(),
-        };
-        workers.spawn(worker.work());
-    }
+    let workers = lines.into_iter().map(|line| {
+        let (requests, starts) = (Arc::clone(&requests), Arc::clone(&starts));
+        Worker { line, requests, starts, ending: options.ending, patience, tally: Tally::default() }.work()
+    });
     let mut all = Tally::default();
-    while let Some(ended) = workers.join_next().await {
-        all.add(ended.map_err(|error| BenchError::Refused(format!("a worker ended early: {error}")))?);
-    }
-    let took = starts.started.elapsed();
-    drop(pacer);
-    bar.finish_and_clear();
+    let took = work(&starts, options.progress, workers, |tally| {
+        all.add(tally);
+        Ok(())
+    });
+    let took = took.await?;
     let worth_found = count_worth(options, &requests).await.ok();
     Ok(report(options, all, took, worth_issued, worth_found))
 }
@@ -116,7 +102,7 @@ async fn issue(lines: Vec<Line>, requests: &Arc<Requests>) -> Result<(Vec<Line>,
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= requests.issues() {
-                    return Ok((line, worth));
+                    return Ok::<_, BenchError>((line, worth));
                 }
                 worth += requests.issue(number, &mut out);
                 line.must("issuing tokens", &out, 201, |_| Some(())).await?;

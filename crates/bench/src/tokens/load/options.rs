@@ -1,7 +1,7 @@
 //! What `load tokens` is asked for, and every bound with its name.
 
 use crate::BenchError;
-use crate::options::{LOAD_SECONDS_MAX, PAYMENTS_MAX, Pace, check_range};
+use crate::options::{LINES_DEFAULT, LINES_MAX, LOAD_SECONDS_MAX, PAYMENTS_MAX, Pace, check_range};
 
 /// Wallets, where none are given.
 pub const WALLETS_DEFAULT: u32 = 1_000;
@@ -15,10 +15,6 @@ pub const TOKENS_MAX: u32 = 1_000_000;
 pub const TOKENS_TOTAL_MAX: u64 = 10_000_000;
 /// The largest amount and the largest issued quantity, where none is given.
 pub const AMOUNT_MAX_DEFAULT: u64 = 1_000;
-/// Rounds under way at once, where none are given. Each has a connection of its own.
-pub const IN_FLIGHT_DEFAULT: usize = 64;
-/// The most rounds under way at once: a hub serves 1,024 connections.
-pub const IN_FLIGHT_MAX: usize = 1_000;
 /// The longest wait for funds that others hold, in milliseconds.
 pub const WAIT_MS_MAX: u32 = 60_000;
 
@@ -71,7 +67,7 @@ impl TokenLoadOptions {
             address: address.to_owned(),
             api_key: None,
             pace: Pace::Closed,
-            in_flight: IN_FLIGHT_DEFAULT,
+            in_flight: LINES_DEFAULT,
             seconds: None,
             rounds: None,
             ending: Ending::Spend,
@@ -91,16 +87,13 @@ impl TokenLoadOptions {
     pub fn check(&self) -> Result<(), BenchError> {
         check_range("--rounds", self.rounds.unwrap_or(1), 1, PAYMENTS_MAX * 1_000)?;
         check_range("--seconds", self.seconds.unwrap_or(1), 1, LOAD_SECONDS_MAX)?;
-        check_range("--in-flight", self.in_flight as u64, 1, IN_FLIGHT_MAX as u64)?;
+        check_range("--in-flight", self.in_flight as u64, 1, LINES_MAX as u64)?;
         check_range("--wallets", self.wallets.into(), 1, WALLETS_MAX.into())?;
         check_range("--tokens", self.tokens.into(), 1, TOKENS_MAX.into())?;
         let total = u64::from(self.wallets) * u64::from(self.tokens);
         check_range("--wallets times --tokens", total, 1, TOKENS_TOTAL_MAX)?;
         check_range("--amount-max", self.amount_max, 1, u64::MAX / TOKENS_TOTAL_MAX)?;
         check_range("--wait-ms", self.wait_ms.into(), 0, WAIT_MS_MAX.into())?;
-        if let Pace::Open { rate } = self.pace {
-            check_range("--rate", rate, 1, 10_000_000)?;
-        }
-        Ok(())
+        self.pace.check()
     }
 }

@@ -21,12 +21,50 @@ const FILES: [(&str, &str); 3] = [
     ("spent-ids/00000000000000000001.run", "v1-spent.run"),
 ];
 
-fn committed(name: &str) -> Vec<u8> {
+pub(super) fn committed(name: &str) -> Vec<u8> {
     std::fs::read(fixture(name)).expect("the fixture")
 }
 
 fn fixture(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "fixtures", name].iter().collect()
+}
+
+/// What a new store leaves on the disk: it is filled, and a checkpoint is made.
+pub(super) fn written_by(fill: impl FnOnce(&mut LocalStore)) -> SimFs {
+    let fs = SimFs::new(1);
+    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
+    let mut store = LocalStore::create(&shared, Path::new(DIR), GOLDEN_LOG).unwrap();
+    fill(&mut store);
+    assert!(store.begin_checkpoint(OFFSET, vec![1, 2, 3]));
+    while let Some(job) = store.take_job() {
+        store.absorb(job.run(&mut || {}).unwrap());
+    }
+    fs
+}
+
+/// Fails unless a file of the store is, byte for byte, the fixture.
+#[track_caller]
+pub(super) fn assert_committed(fs: &SimFs, (file, name): (&str, &str)) {
+    let bytes = fs.contents(&Path::new(DIR).join(file)).unwrap();
+    if std::env::var_os("HOLDFAST_BLESS").is_some() {
+        std::fs::write(fixture(name), &bytes).expect("write the fixture");
+    }
+    let committed = committed(name);
+    let differing = bytes.iter().zip(&committed).position(|(new, old)| new != old);
+    assert_eq!((bytes.len(), differing), (committed.len(), None), "{name}");
+}
+
+/// The store of a directory with these fixtures.
+pub(super) fn read_committed(files: &[(&str, &str)]) -> LocalStore {
+    let fs = SimFs::new(1);
+    for folder in crate::FOLDERS {
+        fs.create_dir_all(&Path::new(DIR).join(folder)).unwrap();
+    }
+    files.iter().for_each(|(file, name)| fs.put(&Path::new(DIR).join(file), &committed(name)));
+    let shared: Arc<dyn FileSystem> = Arc::new(fs);
+    let found = recover(&shared, Path::new(DIR)).unwrap().expect("a checkpoint");
+    assert_eq!((found.log_id, found.offset, &found.progress[..]), (GOLDEN_LOG, OFFSET, &[1, 2, 3][..]));
+    found.store
 }
 
 fn id(number: usize) -> TokenId {
@@ -83,44 +121,18 @@ fn effects() -> Vec<TokenEffect> {
     effects
 }
 
-fn written() -> SimFs {
-    let fs = SimFs::new(1);
-    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
-    let mut store = LocalStore::create(&shared, Path::new(DIR), GOLDEN_LOG).unwrap();
-    effects().iter().for_each(|effect| store.token_effect(effect));
-    store.settle(&Effects::default());
-    assert!(store.begin_checkpoint(OFFSET, vec![1, 2, 3]));
-    while let Some(job) = store.take_job() {
-        store.absorb(job.run(&mut || {}).unwrap());
-    }
-    fs
-}
-
 #[test]
 fn todays_code_writes_the_committed_bytes() {
-    let fs = written();
-    for (file, name) in FILES {
-        let bytes = fs.contents(&Path::new(DIR).join(file)).unwrap();
-        if std::env::var_os("HOLDFAST_BLESS").is_some() {
-            std::fs::write(fixture(name), &bytes).expect("write the fixture");
-        }
-        let committed = committed(name);
-        let differing = bytes.iter().zip(&committed).position(|(new, old)| new != old);
-        assert_eq!((bytes.len(), differing), (committed.len(), None), "{name}");
-    }
+    let fs = written_by(|store| {
+        effects().iter().for_each(|effect| store.token_effect(effect));
+        store.settle(&Effects::default());
+    });
+    FILES.into_iter().for_each(|file| assert_committed(&fs, file));
 }
 
 #[test]
 fn todays_code_reads_the_committed_bytes() {
-    let fs = SimFs::new(1);
-    for folder in crate::FOLDERS {
-        fs.create_dir_all(&Path::new(DIR).join(folder)).unwrap();
-    }
-    FILES.iter().for_each(|(file, name)| fs.put(&Path::new(DIR).join(file), &committed(name)));
-    let shared: Arc<dyn FileSystem> = Arc::new(fs);
-    let found = recover(&shared, Path::new(DIR)).unwrap().expect("a checkpoint");
-    assert_eq!((found.log_id, found.offset, &found.progress[..]), (GOLDEN_LOG, OFFSET, &[1, 2, 3][..]));
-    let mut store = found.store;
+    let mut store = read_committed(&FILES);
     for effect in effects() {
         match effect {
             TokenEffect::Produced(token) => {

@@ -2,8 +2,6 @@
 //! 25), a paid order in the archive, and both ways to charge that are no credit. `HOLDFAST_BLESS=1` writes the fixtures for a
 //! new version.
 
-use std::path::PathBuf;
-
 use holdfast_domain::effects::{Effects, Rows};
 use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
@@ -14,10 +12,9 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::Fingerprint;
 
+use super::golden::{assert_committed, committed, read_committed, written_by};
 use super::*;
 
-const GOLDEN_LOG: LogId = LogId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
-const OFFSET: u64 = 77;
 const BEGUN: Millis = 1_790_000_000_000;
 
 /// Files of the store, and the fixtures that they must equal.
@@ -28,14 +25,6 @@ const FILES: [(&str, &str); 3] = [
 ];
 /// A checkpoint has one way to charge; this is the other.
 const BY_TOKENS: (&str, &str) = ("checkpoints/00000000000000000077.ckp", "v1-shop-by-tokens.ckp");
-
-fn committed(name: &str) -> Vec<u8> {
-    std::fs::read(fixture(name)).expect("the fixture")
-}
-
-fn fixture(name: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "fixtures", name].iter().collect()
-}
 
 fn whole(number: u64) -> Whole {
     Whole::new(number).unwrap()
@@ -183,52 +172,24 @@ fn frames(charging: Charging) -> [Vec<ShopEffect>; 2] {
 }
 
 fn written(charging: Charging) -> SimFs {
-    let fs = SimFs::new(1);
-    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
-    let mut store = LocalStore::create(&shared, Path::new(DIR), GOLDEN_LOG).unwrap();
-    for frame in frames(charging) {
-        frame.iter().for_each(|effect| store.shop_effect(effect));
-        store.settle(&Effects::default());
-    }
-    assert!(store.begin_checkpoint(OFFSET, vec![1, 2, 3]));
-    while let Some(job) = store.take_job() {
-        store.absorb(job.run(&mut || {}).unwrap());
-    }
-    fs
-}
-
-fn assert_written(fs: &SimFs, (file, name): (&str, &str)) {
-    let bytes = fs.contents(&Path::new(DIR).join(file)).unwrap();
-    if std::env::var_os("HOLDFAST_BLESS").is_some() {
-        std::fs::write(fixture(name), &bytes).expect("write the fixture");
-    }
-    let committed = committed(name);
-    let differing = bytes.iter().zip(&committed).position(|(new, old)| new != old);
-    assert_eq!((bytes.len(), differing), (committed.len(), None), "{name}");
+    written_by(|store| {
+        for frame in frames(charging) {
+            frame.iter().for_each(|effect| store.shop_effect(effect));
+            store.settle(&Effects::default());
+        }
+    })
 }
 
 #[test]
 fn todays_code_writes_the_committed_shop() {
     let fs = written(by_transfers());
-    FILES.into_iter().for_each(|file| assert_written(&fs, file));
-    assert_written(&written(by_tokens()), BY_TOKENS);
-}
-
-fn read(files: [(&str, &str); 3]) -> LocalStore {
-    let fs = SimFs::new(1);
-    for folder in crate::FOLDERS {
-        fs.create_dir_all(&Path::new(DIR).join(folder)).unwrap();
-    }
-    files.iter().for_each(|(file, name)| fs.put(&Path::new(DIR).join(file), &committed(name)));
-    let shared: Arc<dyn FileSystem> = Arc::new(fs);
-    let found = recover(&shared, Path::new(DIR)).unwrap().expect("a checkpoint");
-    assert_eq!((found.log_id, found.offset, &found.progress[..]), (GOLDEN_LOG, OFFSET, &[1, 2, 3][..]));
-    found.store
+    FILES.into_iter().for_each(|file| assert_committed(&fs, file));
+    assert_committed(&written(by_tokens()), BY_TOKENS);
 }
 
 #[test]
 fn todays_code_reads_the_committed_shop() {
-    let mut store = read(FILES);
+    let mut store = read_committed(&FILES);
     let counts = ShopCounts { users: 2, items: 2, orders: 6, checkouts: 3, keys: 4 };
     assert_eq!(store.shop_counts(), counts);
     users().iter().for_each(|row| assert_eq!(store.user(&row.id), Some(row)));
@@ -251,7 +212,7 @@ fn todays_code_reads_the_committed_shop() {
         assert_eq!(store.order(&row.order.order_id), Some(&row), "{name}");
     }
 
-    let by_tokens_instead = read([BY_TOKENS, FILES[1], FILES[2]]);
+    let by_tokens_instead = read_committed(&[BY_TOKENS, FILES[1], FILES[2]]);
     assert_eq!(by_tokens_instead.charging(), by_tokens());
     assert_eq!(by_tokens_instead.shop_counts(), counts);
 }

@@ -1,0 +1,189 @@
+//! `holdfast generate WHAT`: data to measure and try with, in the cluster's PostgreSQL.
+
+use anyhow::Context;
+use holdfast_bench::options::parse_count;
+use holdfast_domain::ids::Currency;
+use holdfast_postgres::{DataSet, Error, Settings, Store};
+use serde_json::json;
+
+use super::bar::Bar;
+use super::{BadInput, Output};
+
+/// Fill a cluster's database with transfers, to measure and try with.
+#[derive(Debug, clap::Args)]
+pub(super) struct Generate {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    Transfers(Transfers),
+    Shift(Shift),
+}
+
+/// Where the data goes, and who reads what was done.
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// The cluster's database, such as postgres://user@host/database
+    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
+    store: String,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// Transfers of all states, with their history, positions, holds and audit records.
+///
+/// A tenth is open, the rest finished in every way that there is. Exactly as many as asked for are open and past their
+/// expiration, wherever chance puts them. What is in the database already stays. The participants, generatedusd1 and so
+/// on, have neither funds nor limits.
+#[derive(Debug, clap::Args)]
+struct Transfers {
+    #[command(flatten)]
+    place: Place,
+    /// How many, such as 500k or 1m
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1m")]
+    total: u64,
+    /// How many of them are open and past their expiration
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1000")]
+    expired: u64,
+    /// The smallest amount, in whole units
+    #[arg(long, value_name = "UNITS", default_value_t = 1)]
+    amount_min: i64,
+    /// The largest amount
+    #[arg(long, value_name = "UNITS", default_value_t = 100)]
+    amount_max: i64,
+    /// The currencies
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "USD,EUR,ZAR")]
+    currencies: Vec<Currency>,
+    /// How many hours expirations lie from now, such as 168 or 24-168: of open transfers ahead, of all others back
+    #[arg(long, value_name = "HOURS", value_parser = hours, default_value = "0-168")]
+    hours: (u32, u32),
+    /// Transfers between two looks at the progress, and at most in one transaction
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "5000")]
+    progress_every: u64,
+    /// From where chance comes
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Move the expiration of every open transfer, so that a data set is as it was when it was made.
+#[derive(Debug, clap::Args)]
+struct Shift {
+    #[command(flatten)]
+    place: Place,
+    /// By how much, such as 1h, 90m or -2d (earlier)
+    #[arg(long, value_name = "TIME", value_parser = milliseconds, allow_hyphen_values = true)]
+    by: i64,
+}
+
+impl Generate {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        match self.what {
+            What::Transfers(flags) => transfers(flags),
+            What::Shift(flags) => shift(&flags),
+        }
+    }
+}
+
+fn transfers(flags: Transfers) -> anyhow::Result<()> {
+    let total = flags.total;
+    let data = DataSet {
+        total,
+        expired: flags.expired,
+        amount: (flags.amount_min, flags.amount_max),
+        currencies: flags.currencies,
+        hours: flags.hours,
+        progress_every: flags.progress_every,
+        seed: flags.seed,
+    };
+    data.check().map_err(told)?;
+    let mut store = open(&flags.place.store)?;
+    let mut bar = Bar::new("transfers");
+    let made = store.generate(&data, |done| bar.show(done, total)).map_err(told)?;
+    drop(bar);
+    match flags.place.output {
+        Output::Text => println!(
+            "{} transfers with {} state changes and {} position changes; {} are open, {} of them past their expiration",
+            made.transfers, made.state_changes, made.position_changes, made.open, made.expired
+        ),
+        Output::Json => println!(
+            "{}",
+            json!({
+                "transfers": made.transfers,
+                "stateChanges": made.state_changes,
+                "positionChanges": made.position_changes,
+                "open": made.open,
+                "expired": made.expired,
+            })
+        ),
+    }
+    Ok(())
+}
+
+fn shift(flags: &Shift) -> anyhow::Result<()> {
+    let moved = open(&flags.place.store)?.shift_expirations(flags.by).map_err(told)?;
+    match flags.place.output {
+        Output::Text => println!("{moved} open transfers moved by {} ms", flags.by),
+        Output::Json => println!("{}", json!({ "moved": moved, "byMs": flags.by })),
+    }
+    Ok(())
+}
+
+fn open(url: &str) -> anyhow::Result<Store> {
+    Store::open(url, Settings::default()).context("cannot open the store")
+}
+
+/// A data set out of bounds is the caller's fault.
+fn told(error: Error) -> anyhow::Error {
+    match error {
+        Error::DataSet(_) => BadInput::from(anyhow::Error::from(error)).into(),
+        other => other.into(),
+    }
+}
+
+/// The address of a cluster's database.
+pub(super) fn store_address(text: &str) -> Result<String, String> {
+    let known = ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
+    if known { Ok(text.to_owned()) } else { Err("write postgres://user@host:port/database".to_owned()) }
+}
+
+fn hours(text: &str) -> Result<(u32, u32), String> {
+    let (from, to) = text.split_once('-').unwrap_or(("0", text));
+    let number = |text: &str| text.trim().parse().ok();
+    number(from).zip(number(to)).ok_or_else(|| format!("'{text}' is no range: write 168 or 24-168"))
+}
+
+fn milliseconds(text: &str) -> Result<i64, String> {
+    let wrong = || format!("'{text}' is no time: write 1h, 90m or -2d");
+    // jiff leaves days to calendars; here a day has 24 hours.
+    let (text, days) = match text.strip_suffix('d') {
+        Some(days) => (format!("{days}h"), 24),
+        None => (text.to_owned(), 1),
+    };
+    let time: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
+    i64::try_from(time.as_millis()).ok().and_then(|by| by.checked_mul(days)).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_and_times_are_read() {
+        assert_eq!((hours("168"), hours("24-168")), (Ok((0, 168)), Ok((24, 168))));
+        assert!(hours("a week").is_err());
+        assert_eq!(milliseconds("1h"), Ok(3_600_000));
+        assert_eq!(milliseconds("90m"), Ok(5_400_000));
+        assert_eq!(milliseconds("-2d"), Ok(-172_800_000));
+        assert_eq!(milliseconds("250ms"), Ok(250));
+        assert!(milliseconds("soon").is_err());
+    }
+
+    #[test]
+    fn only_a_cluster_has_such_a_store() {
+        assert!(store_address("postgres://u@h/d").is_ok());
+        assert!(store_address("./holdfast-data").is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! What goes wrong.
+
+use std::time::Instant;
+
+use holdfast_domain::ids::{AccountId, TransferId};
+use holdfast_domain::money::Amount;
+use holdfast_domain::positions::Action;
+use holdfast_kafka::{From, Reader, Topic};
+use holdfast_messages::{Message, PositionMessage, PositionWork, Step, TraceId};
+use rustix::process::Signal;
+
+use crate::world::{PATIENCE, World};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// kill -9, and another one starts.
+    NodeKilled,
+    /// SIGSTOP until others have its partitions and shards, then SIGCONT.
+    NodePaused,
+    /// All connections of the nodes, wherever they are in a transaction.
+    ConnectionsCut,
+    Poison,
+    UnknownAccount,
+    NodeAdded,
+    /// SIGTERM.
+    NodeRemoved,
+    /// Everything in the topics once more.
+    AllTwice,
+    StoreRestarted,
+    StoreKilled,
+    LogRestarted,
+}
+
+impl Fault {
+    pub const ALL: [Fault; 14] = [
+        Fault::NodeKilled,
+        Fault::Poison,
+        Fault::ConnectionsCut,
+        Fault::NodePaused,
+        Fault::UnknownAccount,
+        Fault::NodeAdded,
+        Fault::AllTwice,
+        Fault::StoreRestarted,
+        Fault::NodeRemoved,
+        Fault::LogRestarted,
+        Fault::ConnectionsCut,
+        Fault::StoreKilled,
+        Fault::NodeKilled,
+        Fault::NodePaused,
+    ];
+}
+
+/// Whose epochs rise when partitions and shards change hands.
+const EPOCHS: &str = "SELECT sum(epoch)::bigint FROM segment";
+
+pub fn commit(fault: Fault, world: &mut World) {
+    match fault {
+        Fault::NodeKilled => {
+            world.take_node().kill();
+            world.add_nodes(1);
+        }
+        Fault::NodePaused => {
+            let node = world.take_node();
+            let before = world.count(EPOCHS);
+            World::signal(&node, Signal::STOP);
+            // A third of twelve: four partitions of three topics and eight shards have three owners.
+            world.await_count(EPOCHS, |epochs| epochs >= before + 4);
+            World::signal(&node, Signal::CONT);
+            world.put_back(node);
+        }
+        Fault::ConnectionsCut => {
+            for _ in 0..10 {
+                let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                           WHERE datname = current_database() AND application_name = 'holdfast'";
+                world.count(cut);
+            }
+        }
+        Fault::Poison => poison(world),
+        Fault::UnknownAccount => {
+            let step = Step {
+                action: Action::Prepare,
+                transfer: TransferId(0xdead_0001),
+                amount: Amount(1),
+                error: None,
+                origin: None,
+            };
+            let (trace, account) = (TraceId(0xdead), AccountId(999_999));
+            let message = PositionMessage { trace, account, work: PositionWork::Step(step) };
+            send(world, Topic::Position, &message.key(), &message.to_json());
+        }
+        Fault::NodeAdded => world.add_nodes(1),
+        Fault::NodeRemoved => world.take_node().stop(),
+        Fault::AllTwice => all_twice(world),
+        Fault::StoreRestarted | Fault::StoreKilled => {
+            let service = holdfast_services::postgres().expect("there is one");
+            let Some(control) = service.control() else { return };
+            if fault == Fault::StoreKilled {
+                control.kill()
+            } else {
+                control.stop()
+            }
+            control.start();
+        }
+        Fault::LogRestarted => {
+            let service = holdfast_services::kafka().expect("there is one");
+            let Some(control) = service.control() else { return };
+            control.stop();
+            control.start();
+        }
+    }
+}
+
+fn poison(world: &World) {
+    for topic in [Topic::Transfers, Topic::Position, Topic::Notifications] {
+        send(world, topic, "1", b"not JSON");
+        send(
+            world,
+            topic,
+            "1",
+            br#"{"v":99,"trace":"00000000000000000000000000000001","type":"prepare","body":{}}"#,
+        );
+        send(world, topic, "", b"");
+    }
+}
+
+fn send(world: &World, topic: Topic, key: &str, value: &[u8]) {
+    let topics = world.topics();
+    let message = topics.outgoing(topic, key.as_bytes(), value);
+    world.producer().send_all(&[message], Instant::now() + PATIENCE).expect("Kafka takes it");
+}
+
+fn all_twice(world: &World) {
+    let (topics, mut producer) = (world.topics(), world.producer());
+    for topic in [Topic::Transfers, Topic::Position] {
+        let name = topics.name(topic);
+        let deadline = Instant::now() + PATIENCE;
+        let mut reader =
+            Reader::open(&world.brokers(), &name, &From::Start, deadline).expect("the topic is there");
+        while !reader.at_end() {
+            let records = reader.poll(1_000, deadline).expect("it can be read");
+            assert!(!records.is_empty(), "the topic ends before its end");
+            let again: Vec<_> =
+                records.iter().map(|record| topics.outgoing(topic, &record.key, &record.value)).collect();
+            producer.send_all(&again, deadline).expect("Kafka takes it");
+        }
+    }
+}

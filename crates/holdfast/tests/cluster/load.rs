@@ -1,0 +1,237 @@
+//! Payments to all nodes, some aborted and some left to expire; whoever hears nothing repeats with the same ids.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
+use holdfast_domain::money::Amount;
+use holdfast_domain::participants::Name;
+use holdfast_domain::records::{Sealed, batch};
+use holdfast_domain::transfers::TransferState;
+use sha2::{Digest, Sha256};
+
+use crate::world::{PATIENCE, World};
+
+const WORKERS: u64 = 4;
+const BATCH: u64 = 20;
+const PARTIES: usize = 6;
+/// What each participant may owe, in whole units: some prepares are refused for it.
+const CAP: i64 = 200;
+const AMOUNT: i64 = 10_000;
+/// How long an answer may take before the caller tries elsewhere.
+const ANSWER_WAIT: Duration = Duration::from_secs(20);
+/// What is left to expire does so after this many milliseconds.
+const SHORT_LIFE: Millis = 4_000;
+const LONG_LIFE: Millis = 3_600_000;
+
+/// The last answer to each transfer, and who pays whom.
+#[derive(Default, Clone)]
+pub struct Ledger {
+    pub answers: BTreeMap<u128, (Option<TransferState>, u16)>,
+    pub parties: BTreeMap<u128, (ParticipantId, ParticipantId)>,
+}
+
+pub struct Load {
+    ended: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    workers: Vec<JoinHandle<Ledger>>,
+}
+
+impl Load {
+    pub fn start(world: &World) -> Load {
+        let addresses = Arc::clone(&world.addresses);
+        let parties = Arc::new(participants(&addresses));
+        let (ended, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let now = world.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint");
+        let began = Instant::now();
+        let workers = (0..WORKERS).map(|number| {
+            let mut worker = Worker {
+                number,
+                addresses: Arc::clone(&addresses),
+                parties: Arc::clone(&parties),
+                ended: Arc::clone(&ended),
+                clock: (now, began),
+                ledger: Ledger::default(),
+            };
+            let over = Arc::clone(&over);
+            std::thread::spawn(move || {
+                let mut round = 0;
+                while !over.load(Ordering::Relaxed) {
+                    worker.round(round);
+                    round += 1;
+                }
+                worker.ledger
+            })
+        });
+        Load { workers: workers.collect(), ended, over }
+    }
+
+    /// Waits until so many more payments have ended.
+    pub fn await_more(&self, count: u64) {
+        let wanted = self.ended.load(Ordering::Relaxed) + count;
+        let deadline = Instant::now() + PATIENCE;
+        while self.ended.load(Ordering::Relaxed) < wanted {
+            assert!(Instant::now() < deadline, "the load does not go on");
+            assert!(self.workers.iter().all(|worker| !worker.is_finished()), "a worker gave up");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
+    pub fn end(self) -> Ledger {
+        self.over.store(true, Ordering::Relaxed);
+        let mut all = Ledger::default();
+        for worker in self.workers {
+            let ledger = worker.join().expect("a worker that gave up says why");
+            all.answers.extend(ledger.answers);
+            all.parties.extend(ledger.parties);
+        }
+        all
+    }
+}
+
+struct Worker {
+    number: u64,
+    addresses: Arc<Mutex<Vec<SocketAddr>>>,
+    parties: Arc<Vec<ParticipantId>>,
+    ended: Arc<AtomicU64>,
+    clock: (Millis, Instant),
+    ledger: Ledger,
+}
+
+impl Worker {
+    /// Prepares a batch and completes it: of ten, one is aborted and one left alone.
+    fn round(&mut self, round: u64) {
+        let ids: Vec<u128> =
+            (0..BATCH).map(|at| u128::from(self.number + 1) << 64 | u128::from(round * BATCH + at)).collect();
+        let now = self.clock.0 + i64::try_from(self.clock.1.elapsed().as_millis()).expect("a short test");
+        let prepares: Vec<Command> = ids.iter().map(|id| self.prepare(*id, now)).collect();
+        let answers = self.ask(&prepares);
+        let completions: Vec<Command> = ids
+            .iter()
+            .zip(&answers)
+            .filter(|(id, answer)| answer.state == Some(TransferState::Reserved) && **id % 10 != 9)
+            .map(|(id, _)| self.complete(*id))
+            .collect();
+        if !completions.is_empty() {
+            self.ask(&completions);
+        }
+        self.ended.fetch_add(BATCH, Ordering::Relaxed);
+    }
+
+    fn prepare(&mut self, id: u128, now: Millis) -> Command {
+        let count = self.parties.len();
+        let at = usize::try_from(id % 1_000_003).expect("small");
+        let (payer, payee) =
+            (self.parties[at % count], self.parties[(at + 1 + at / count % (count - 1)) % count]);
+        self.ledger.parties.insert(id, (payer, payee));
+        let prepare = Prepare {
+            source: payer,
+            id: TransferId(id),
+            payer,
+            payee,
+            amount: Amount(AMOUNT),
+            expiration: now + if id % 10 == 9 { SHORT_LIFE } else { LONG_LIFE },
+            currency: usd(),
+            condition: Sha256::digest(preimage(id)).into(),
+            hash: [0; 32],
+            tail: Vec::new(),
+            funding: None,
+        };
+        Command::Prepare(prepare.hashed_with(&[0; 32], &[0; 32]))
+    }
+
+    fn complete(&self, id: u128) -> Command {
+        let (_, payee) = self.ledger.parties[&id];
+        match id % 10 {
+            8 => Command::Abort(Abort::new(payee, TransferId(id), 5_104, Vec::new())),
+            _ => Command::Fulfil(Fulfil::new(payee, TransferId(id), FulfilAction::Commit, preimage(id))),
+        }
+    }
+
+    fn ask(&mut self, commands: &[Command]) -> Vec<batch::Reply> {
+        let replies = ask(&self.addresses, self.number, commands);
+        for (command, reply) in commands.iter().zip(&replies) {
+            let id = command.transfer().expect("all are about transfers").0;
+            self.ledger.answers.insert(id, (reply.state, reply.code));
+        }
+        replies
+    }
+}
+
+fn usd() -> Currency {
+    "USD".parse().expect("a currency")
+}
+
+fn preimage(id: u128) -> [u8; 32] {
+    Sha256::digest(id.to_be_bytes()).into()
+}
+
+/// Asks one node after the other until one answers.
+fn ask(addresses: &Mutex<Vec<SocketAddr>>, first: u64, commands: &[Command]) -> Vec<batch::Reply> {
+    let deadline = Instant::now() + PATIENCE;
+    for turn in first.. {
+        let address = {
+            let all = addresses.lock().expect("whole");
+            all.get(usize::try_from(turn).expect("small") % all.len().max(1)).copied()
+        };
+        if let Some(replies) = address.and_then(|address| post(address, commands)) {
+            return replies;
+        }
+        assert!(Instant::now() < deadline, "nobody answers");
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    unreachable!("it is asked without end")
+}
+
+/// One request over a connection of its own; `None` if the outcome is not known.
+fn post(address: SocketAddr, commands: &[Command]) -> Option<Vec<batch::Reply>> {
+    let records = Sealed::of(commands);
+    let header = batch::request_header(u32::try_from(commands.len()).ok()?);
+    let length = header.len() + records.bytes().len();
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).ok()?;
+    stream.set_read_timeout(Some(ANSWER_WAIT)).ok()?;
+    let head = format!(
+        "POST /hub/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: {}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n",
+        batch::MEDIA_TYPE
+    );
+    stream.write_all(&[head.as_bytes(), &header, records.bytes()].concat()).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let body = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    if !answer.starts_with(b"HTTP/1.1 200") {
+        return None;
+    }
+    batch::read_replies(&answer[body..]).ok()
+}
+
+fn participants(addresses: &Mutex<Vec<SocketAddr>>) -> Vec<ParticipantId> {
+    let one = |number: usize| {
+        let name = Name::new(&format!("party{number}")).expect("a short name");
+        let made = ask(addresses, 0, &[Command::Admin(Admin::CreateParticipant { name, currency: usd() })]);
+        let participant = ParticipantId(u32::try_from(made[0].subject & 0xffff_ffff).expect("half"));
+        let account = AccountId(u32::try_from(made[0].subject >> 32).expect("half"));
+        let amount = Amount::whole(CAP).expect("within bounds");
+        let limits = Admin::InitialPositionAndLimits {
+            participant,
+            currency: usd(),
+            net_debit_cap: amount,
+            initial_position: Amount::ZERO,
+        };
+        let funds = Admin::FundsIn {
+            id: TransferId(0xf0 << 100 | number as u128),
+            account: AccountId(account.0 + 1),
+            currency: usd(),
+            amount,
+        };
+        let done = ask(addresses, 0, &[Command::Admin(limits), Command::Admin(funds)]);
+        assert!(done.iter().all(|reply| reply.code == 0), "{done:?}");
+        participant
+    };
+    (0..PARTIES).map(one).collect()
+}

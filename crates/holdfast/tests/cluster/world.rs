@@ -1,0 +1,160 @@
+//! Topics, a database, and nodes as child processes.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use holdfast_kafka::{Brokers, Producer, ProducerSettings, TopicSettings};
+use postgres::{Client, NoTls};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::server::{Server, any_port, binary};
+
+/// Longer than anything here may take.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+const PARTITIONS: u32 = 4;
+
+pub struct World {
+    server: String,
+    name: String,
+    pub url: String,
+    kafka: String,
+    nodes: Vec<Server>,
+    /// Where requests may go now.
+    pub addresses: Arc<Mutex<Vec<SocketAddr>>>,
+}
+
+impl World {
+    /// `None` if this run has no servers.
+    pub fn new() -> Option<World> {
+        let (server, kafka) = (holdfast_services::postgres()?, holdfast_services::kafka()?);
+        let server = server.url().to_owned();
+        let name = format!("holdfast_chaos_{}", std::process::id());
+        let mut client = Client::connect(&server, NoTls).expect("PostgreSQL answers");
+        client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).expect("dropped");
+        client.batch_execute(&format!("CREATE DATABASE {name}")).expect("created");
+        let (base, _) = server.rsplit_once('/').expect("an address with a database");
+        let url = format!("{base}/{name}");
+        let kafka = kafka.url().to_owned();
+        Some(World { server, name, url, kafka, nodes: Vec::new(), addresses: Arc::default() })
+    }
+
+    fn prefix(&self) -> String {
+        format!("{}-", self.name.replace('_', "-"))
+    }
+
+    pub fn topics(&self) -> TopicSettings {
+        TopicSettings {
+            prefix: self.prefix(),
+            transfers: PARTITIONS,
+            position: PARTITIONS,
+            notifications: PARTITIONS,
+            ..TopicSettings::default()
+        }
+    }
+
+    pub fn brokers(&self) -> Brokers {
+        self.kafka.parse().expect("an address of Kafka")
+    }
+
+    pub fn producer(&self) -> Producer {
+        Producer::new(ProducerSettings::new(self.brokers(), self.topics())).expect("a producer")
+    }
+
+    pub fn add_nodes(&mut self, count: usize) {
+        for _ in 0..count {
+            let mut command = binary();
+            command.args([
+                "serve",
+                "--listen",
+                &any_port().to_string(),
+                "--log",
+                &self.kafka,
+                "--store",
+                &self.url,
+            ]);
+            command.args(["--set", &format!("cluster.prefix={}", self.prefix())]);
+            command.args(["--set", &format!("cluster.partitions={PARTITIONS}")]);
+            command.args(["--data", env!("CARGO_TARGET_TMPDIR")]);
+            command.env("HOLDFAST_TRACE", "error");
+            self.nodes.push(Server::launch(&mut command));
+        }
+        self.list();
+    }
+
+    /// The nodes that take requests from now on.
+    fn list(&self) {
+        let mut addresses = self.addresses.lock().expect("whole");
+        *addresses = self.nodes.iter().map(|node| node.address).collect();
+    }
+
+    /// Takes the oldest node out; requests on their way to it get no answer.
+    pub fn take_node(&mut self) -> Server {
+        let node = self.nodes.remove(0);
+        self.list();
+        node
+    }
+
+    pub fn put_back(&mut self, node: Server) {
+        self.nodes.push(node);
+        self.list();
+    }
+
+    pub fn signal(node: &Server, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(node.id()).expect("a process id")).expect("not zero");
+        kill_process(pid, signal).expect("the node was running");
+    }
+
+    /// A connection, as soon as the server takes one.
+    pub fn sql(&self) -> Client {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match Client::connect(&self.url, NoTls) {
+                Ok(client) => return client,
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn count(&self, sql: &str) -> i64 {
+        self.sql().query_one(sql, &[]).expect("a number").get(0)
+    }
+
+    /// Waits until a query gives a number that will do.
+    pub fn await_count(&self, sql: &str, will_do: impl Fn(i64) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut client = self.sql();
+        loop {
+            let found = match client.query_one(sql, &[]) {
+                Ok(row) => row.get(0),
+                Err(_) => {
+                    client = self.sql();
+                    continue;
+                }
+            };
+            if will_do(found) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{sql}: {found}");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until every transfer has ended and everything was sent.
+    pub fn await_quiet(&self) {
+        let open = "SELECT count(*) FROM transfer WHERE current_state NOT IN (2, 5, 7, 8, 10, 11)";
+        self.await_count(open, |open| open == 0);
+        self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.nodes.clear();
+        if let Ok(mut client) = Client::connect(&self.server, NoTls) {
+            // What is left of a failed test is looked at by nobody.
+            let _ = client.batch_execute(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+        }
+    }
+}
