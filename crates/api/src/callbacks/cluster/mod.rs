@@ -15,8 +15,6 @@
 mod courier;
 mod shards;
 mod slot;
-#[cfg(test)]
-mod tests;
 mod writing;
 
 use std::sync::Arc;
