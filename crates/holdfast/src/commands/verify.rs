@@ -9,9 +9,11 @@ use holdfast_domain::shop::ShopCounts;
 use holdfast_hub::store_folder;
 use holdfast_hub::verify::{Beginning, Places, Verified, verify};
 use holdfast_log::{FileSystem, RealFs};
+use holdfast_postgres::{Settings as StoreSettings, Store};
 use serde_json::json;
 
 use super::bar::Bar;
+use super::generate::store_address;
 use super::{BadInput, Output, read_log};
 
 /// What is known of a torn tail.
@@ -22,11 +24,17 @@ const TORN: &str =
 ///
 /// The log is decided again into a scratch store, and the checkpoints, outcomes, callbacks and ids in the directory
 /// are compared with it. Nothing is changed. It may run beside a hub that is serving from the same directory.
+///
+/// With --store it looks at a cluster's database instead: every account computed again from its rows, every history, and the
+/// audit chain of every source, in one snapshot beside the nodes that work on it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Verify {
     /// The data directory
     #[arg(long, value_name = "DIR", default_value = "./holdfast-data", env = "HOLDFAST_DATA")]
     data: PathBuf,
+    /// The database of a cluster, as postgres://USER@HOST:PORT/DATABASE
+    #[arg(long, value_name = "URL", value_parser = store_address, conflicts_with = "scratch")]
+    store: Option<String>,
     /// Where there is room for a second store; the system's place for temporary files if not given
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -75,6 +83,9 @@ fn is_served(data: &Path) -> bool {
 
 impl Verify {
     pub(super) fn run(self) -> anyhow::Result<()> {
+        if let Some(store) = &self.store {
+            return cluster(store, self.output);
+        }
         let served = is_served(&self.data);
         let verified = check(&self.data, self.scratch).inspect_err(|error| {
             if self.output == Output::Json && !error.is::<BadInput>() {
@@ -92,6 +103,53 @@ impl Verify {
         }
         Ok(())
     }
+}
+
+/// A database is opened as it was set up, whatever the shards are elsewhere.
+fn open_store(url: &str) -> Result<Store, holdfast_postgres::Error> {
+    let settings = StoreSettings::default();
+    match Store::open(url, settings.clone()) {
+        Err(holdfast_postgres::Error::Fixed { stored, .. }) => {
+            let expiry_shards = i16::try_from(stored).unwrap_or(settings.expiry_shards);
+            Store::open(url, StoreSettings { expiry_shards, ..settings })
+        }
+        opened => opened,
+    }
+}
+
+fn cluster(url: &str, output: Output) -> anyhow::Result<()> {
+    let verified =
+        open_store(url).and_then(|mut store| store.verify()).context("cannot read the database")?;
+    let findings: Vec<String> =
+        verified.findings.iter().map(|finding| format!("{}: {}", finding.table, finding.what)).collect();
+    let mut out = std::io::stdout().lock();
+    match output {
+        Output::Json => writeln!(
+            out,
+            "{:#}",
+            json!({
+                "good": verified.faults == 0, "accounts": verified.accounts,
+                "positionChanges": verified.position_changes, "stateChanges": verified.state_changes,
+                "batches": verified.batches, "faults": verified.faults, "findings": findings,
+            })
+        )?,
+        Output::Text => {
+            writeln!(
+                out,
+                "{} accounts from {} changes, {} state changes, {} batches of the audit chain",
+                verified.accounts, verified.position_changes, verified.state_changes, verified.batches
+            )?;
+            findings.iter().try_for_each(|finding| writeln!(out, "{finding}"))?;
+        }
+    }
+    drop(out);
+    if verified.faults > 0 {
+        bail!(
+            "this database is not as it should be: {} findings. Stop the nodes and restore a backup",
+            verified.faults
+        );
+    }
+    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {

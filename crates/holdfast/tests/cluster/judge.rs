@@ -8,15 +8,14 @@ use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::TransferState;
 use holdfast_kafka::{From, Reader, Topic};
 use holdfast_messages::{Message, Notice, Notification};
-use holdfast_postgres::{Settings, Store};
 
 use crate::load::Ledger;
+use crate::server::run;
 use crate::world::{PATIENCE, World};
 
 pub fn all(world: &World, ledger: &Ledger) {
-    let mut store = Store::open(&world.url, Settings::default()).expect("PostgreSQL answers");
-    let verified = store.verify().expect("it can be read");
-    assert_eq!(verified.findings, vec![], "{verified:?}");
+    let verified = run(&["verify", "--store", &world.url]);
+    assert!(verified.status.success(), "{verified:?}");
     let rows = states(world);
     assert_eq!(rows.len(), ledger.parties.len(), "each transfer is there once, and nothing else");
     answers_are_what_happened(ledger, &rows);
