@@ -18,13 +18,16 @@ const SOAK_KILLS: &str = "200";
 /// Simulator seeds of a soak; CI does ten thousand.
 const SOAK_SEEDS: &str = "0..100000";
 
+/// How long three nodes endure faults at random in a soak; CI goes through each fault once.
+const SOAK_CLUSTER_SECONDS: &str = "3600";
+
 const USAGE: &str = "cargo xtask <chore>
 
   test      all tests, against a real PostgreSQL and Kafka, and the faults planted for the simulator
   ci        format, clippy and rustdoc with warnings denied, generated files, then all of test
   generate  write docs/openapi.json and the settings in docs/configuration.md
   services  start, stop and restart that PostgreSQL and that Kafka: cargo xtask services shows how
-  soak      what takes long: many kills of the real binary, many simulator seeds";
+  soak      what takes long: many kills of the real binary, many simulator seeds, an hour of faults in a cluster";
 
 fn main() -> ExitCode {
     let chore = env::args().nth(1);
@@ -75,7 +78,12 @@ fn soak() -> Result<(), String> {
     let kills = ["test", "--release", "--package", "holdfast", "--locked", "kill_nine", "--", "--nocapture"];
     cargo(&kills, &[("HOLDFAST_KILLS", SOAK_KILLS)])?;
     let seeds = ["--seeds", SOAK_SEEDS, "--coverage"];
-    cargo(&[&["run", "--release", "--package", "holdfast-sim", "--locked", "--"], &seeds[..]].concat(), &[])
+    cargo(&[&["run", "--release", "--package", "holdfast-sim", "--locked", "--"], &seeds[..]].concat(), &[])?;
+    let services = ForTests::up()?;
+    let mut variables: Vec<_> = services.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
+    variables.push(("HOLDFAST_TEST_CLUSTER_SECONDS", SOAK_CLUSTER_SECONDS));
+    let cluster = ["test", "--release", "--package", "holdfast", "--test", "cluster", "--locked", "--"];
+    cargo(&[&cluster[..], &["faults_at_random", "--nocapture"]].concat(), &variables)
 }
 
 /// The root of the workspace.

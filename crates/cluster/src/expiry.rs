@@ -88,9 +88,15 @@ impl Expiry {
                 }
             }
         }
+        // One look at all of them: nearly always nothing is due anywhere.
+        let due = store.due_shards()?;
         // A shard with much to do does not keep the others waiting, nor the leases.
         let until = Instant::now() + SCAN_EVERY;
-        let mut busy: Vec<(i16, Claim)> = held.iter().map(|(shard, claim)| (*shard, *claim)).collect();
+        let mut busy: Vec<(i16, Claim)> = held
+            .iter()
+            .filter(|(shard, _)| due.contains(shard))
+            .map(|(shard, claim)| (*shard, *claim))
+            .collect();
         while !busy.is_empty() && Instant::now() < until && !self.stop.is_set() {
             let mut more = Vec::with_capacity(busy.len());
             for (shard, claim) in busy {
