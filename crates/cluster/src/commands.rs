@@ -53,15 +53,24 @@ impl NodeHandle {
         let mut outcomes = Vec::with_capacity(commands.len());
         let mut rest = commands.into_iter().peekable();
         while let Some(command) = rest.next() {
+            // What came before has happened, whatever becomes of the rest.
+            let begun = !outcomes.is_empty();
+            let told = |refusal: Refusal| match refusal {
+                Refusal::Unknown(_) => refusal,
+                other if begun => Refusal::Unknown(format!("a part of it is done, then: {other}")),
+                other => other,
+            };
             match command {
-                Command::Admin(admin) => outcomes.push(self.operator(&admin)?),
-                Command::SetEndpoint(endpoint) => outcomes.push(self.endpoint(&endpoint)?),
+                Command::Admin(admin) => outcomes.push(self.operator(&admin).map_err(told)?),
+                Command::SetEndpoint(endpoint) => {
+                    outcomes.push(self.endpoint(&endpoint).map_err(Refusal::from).map_err(told)?);
+                }
                 command if is_about_a_transfer(&command) => {
                     let mut run = vec![command];
                     while let Some(next) = rest.next_if(is_about_a_transfer) {
                         run.push(next);
                     }
-                    outcomes.extend(waited(|answer| self.submit(run, answer))?);
+                    outcomes.extend(waited(|answer| self.submit(run, answer)).map_err(told)?);
                 }
                 // The edge has refused it before; a node has no vault and no shop.
                 _ => outcomes.push(Outcome::refused(ErrorCode::InternalServerError)),

@@ -189,7 +189,7 @@ impl Handler {
                 self.meters.done(&done, began.elapsed());
                 self.consumer.done(fetched.partition, fetched.next_offset());
                 self.desk.board.ring(claim.segment_id);
-                self.desk.part.works();
+                self.look_around();
                 Ok(())
             }
             Ok(Step::Fenced) => {
@@ -214,7 +214,7 @@ impl Handler {
         }
     }
 
-    /// Nothing came: is that because there is nothing?
+    /// Is all well? One partition that stands still must not be hidden by others that go on.
     fn look_around(&mut self) {
         if let Some((partition, fault)) = self.desk.faults.iter().next() {
             self.desk.part.fails(format!("partition {partition} of {}: {fault}", self.desk.topic.name()));

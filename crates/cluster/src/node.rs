@@ -1,6 +1,7 @@
 //! Start, stop, and the handle that the edge holds.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ use holdfast_postgres::{Error, Store};
 use crate::board::Board;
 use crate::expiry::Expiry;
 use crate::handler::{Callbacks, Desk, Handler, Hop, Position, Transfers};
-use crate::health::Health;
+use crate::health::{Health, Part};
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
 use crate::reads::{ReadError, Reads};
 use crate::relay::Relay;
@@ -48,8 +49,17 @@ pub struct NodeHandle {
     room: Arc<WaitingRoom>,
     reads: Arc<Reads>,
     health: Arc<Health>,
-    /// Counted by those who wait on threads of their own.
-    one_by_one: Arc<()>,
+    /// How many wait on threads of their own.
+    one_by_one: Arc<AtomicUsize>,
+}
+
+/// A place among those who wait on threads of their own; given back when dropped.
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A running node. Ends when dropped: partitions and shards are handed over, those who wait are told.
@@ -76,9 +86,13 @@ impl Node {
         }
         drop(store);
         settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
+        let mut health = Health::default();
+        let threads = health.part("threads");
+        threads.works();
         let mut starting = Starting {
             stop: Arc::default(),
-            health: Health::default(),
+            threads,
+            health,
             boards: Vec::new(),
             workers: Vec::new(),
             others: Vec::new(),
@@ -148,6 +162,7 @@ fn join(thread: JoinHandle<()>) {
 struct Starting<'a> {
     settings: &'a Arc<NodeSettings>,
     stop: Arc<Stop>,
+    threads: Arc<Part>,
     health: Health,
     boards: Vec<Arc<Board>>,
     workers: Vec<JoinHandle<()>>,
@@ -166,11 +181,11 @@ impl Starting<'_> {
         let (room, stop, part) =
             (Arc::clone(room), Arc::clone(&self.stop), self.health.part("notifications"));
         let tail = Tail { reader, room: Arc::clone(&room), part, stop };
-        self.others.push(thread("notifications", move || tail.run())?);
+        self.others.push(thread(&self.threads, "notifications", move || tail.run())?);
         let (settings, queue) = (Arc::clone(self.settings), Arc::clone(queue));
         let sender =
             Sender { settings, queue, room, producer: self.producer()?, part: self.health.part("log") };
-        self.others.push(thread("sender", move || sender.run())?);
+        self.others.push(thread(&self.threads, "sender", move || sender.run())?);
         Ok(())
     }
 
@@ -187,7 +202,7 @@ impl Starting<'_> {
             stop: Arc::clone(&self.stop),
             meters: RelayMeters::new(name),
         };
-        self.others.push(thread(name, move || relay.run())?);
+        self.others.push(thread(&self.threads, name, move || relay.run())?);
         self.boards.push(Arc::clone(&board));
         Ok(board)
     }
@@ -205,7 +220,7 @@ impl Starting<'_> {
             stop: Arc::clone(&self.stop),
             meters: HandlerMeters::new(name),
         };
-        self.workers.push(thread(name, move || handler.run::<H>())?);
+        self.workers.push(thread(&self.threads, name, move || handler.run::<H>())?);
         Ok(())
     }
 
@@ -218,13 +233,25 @@ impl Starting<'_> {
             stop: Arc::clone(&self.stop),
             meters: ExpiryMeters::default(),
         };
-        self.workers.push(thread("expiry", move || expiry.run())?);
+        self.workers.push(thread(&self.threads, "expiry", move || expiry.run())?);
         Ok(())
     }
 }
 
-fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(StartError::Thread)
+/// A thread whose end by a panic is seen in `/health`.
+fn thread(
+    threads: &Arc<Part>,
+    name: &'static str,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    let threads = Arc::clone(threads);
+    let watched = move || {
+        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
+            threads.fails(format!("the thread '{name}' panicked, see the log; restart this node"));
+            std::panic::resume_unwind(panic);
+        }
+    };
+    std::thread::Builder::new().name(name.to_owned()).spawn(watched).map_err(StartError::Thread)
 }
 
 impl NodeHandle {
@@ -255,10 +282,18 @@ impl NodeHandle {
     }
 
     /// A place among those who wait on threads of their own; `None` if there is none.
-    pub(crate) fn one_by_one(&self) -> Option<Arc<()>> {
-        let place = Arc::clone(&self.one_by_one);
-        // One is the handle's own, one was just made.
-        (Arc::strong_count(&place) <= ONE_BY_ONE_MAX + 1).then_some(place)
+    pub(crate) fn one_by_one(&self) -> Option<Place> {
+        let place = Place(Arc::clone(&self.one_by_one));
+        (place.0.fetch_add(1, Ordering::Relaxed) < ONE_BY_ONE_MAX).then_some(place)
+    }
+
+    /// A node without the role has nobody who would send what it takes.
+    fn takes_requests(&self) -> Result<(), Refusal> {
+        if self.settings.roles.has(Role::Api) {
+            Ok(())
+        } else {
+            Err(Refusal::Closed("this node does not take requests: its roles do not include api"))
+        }
     }
 
     /// Has transfers decided; the answer is called with their outcomes.
@@ -283,6 +318,7 @@ impl NodeHandle {
     /// # Panics
     /// If a command is about no transfer.
     pub fn write(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
+        self.takes_requests()?;
         let first = self.room.numbers(commands.len());
         let numbered = (first..).zip(commands);
         let letters = numbered.map(|(number, command)| letter_of(self.room.trace(number), command)).collect();
@@ -312,7 +348,7 @@ impl NodeHandle {
     /// # Errors
     /// As [`NodeHandle::ask`].
     pub fn participant(&self, admin: &Admin) -> Result<Outcome, ReadError> {
-        self.reads.ask(|store| store.participant(admin))
+        self.reads.write(|store| store.participant(admin))
     }
 
     /// Sets where a participant wants to be called, on this thread.
@@ -320,7 +356,7 @@ impl NodeHandle {
     /// # Errors
     /// As [`NodeHandle::ask`].
     pub fn endpoint(&self, endpoint: &SetEndpoint) -> Result<Outcome, ReadError> {
-        self.reads.ask(|store| store.endpoint(endpoint))
+        self.reads.write(|store| store.endpoint(endpoint))
     }
 
     fn wait_for(
@@ -329,6 +365,7 @@ impl NodeHandle {
         answer: Answer,
         letters: impl FnOnce(u64) -> Vec<Letter>,
     ) -> Result<(), Refusal> {
+        self.takes_requests()?;
         let since = Instant::now();
         let first = self.room.enter(count, since + OUTCOME_WAIT, answer)?;
         let parcel = Parcel { letters: letters(first), wants: Wants::Outcomes(first), since };

@@ -54,6 +54,14 @@ impl Reads {
         }
     }
 
+    /// Has something written, once: after a failure nobody knows whether it was.
+    pub(crate) fn write<R>(
+        &self,
+        mut command: impl FnMut(&mut Store) -> Result<R, Error>,
+    ) -> Result<R, ReadError> {
+        self.ask_once(&mut command)
+    }
+
     fn ask_once<R>(&self, question: &mut impl FnMut(&mut Store) -> Result<R, Error>) -> Result<R, ReadError> {
         let seat = self.sit()?;
         let mut store = match seat {

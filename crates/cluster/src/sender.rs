@@ -73,7 +73,7 @@ impl Queue {
         let bytes: usize = parcel.letters.iter().map(Letter::bytes).sum();
         let mut state = self.lock();
         if state.closed {
-            return Err((parcel, Refusal::Closed));
+            return Err((parcel, Refusal::Closed("the node is shutting down")));
         }
         let full = state.letters + parcel.letters.len() > IN_FLIGHT_MAX
             || state.bytes + bytes > SEND_QUEUE_BYTES_MAX;
@@ -145,7 +145,7 @@ impl Sender {
         for (at, parcel) in parcels.iter().enumerate() {
             letters.extend(parcel.letters.iter().map(|letter| (at, letter)));
         }
-        let mut rest = &letters[..];
+        let mut rest = letters;
         while !rest.is_empty() {
             let topics = &self.settings.topics;
             let outgoing: Vec<_> = rest
@@ -156,20 +156,25 @@ impl Sender {
                 self.part.works();
                 break;
             };
-            rest = &rest[error.first_unsent..];
+            rest.drain(..error.first_unsent);
             if let SendCause::TooLarge(bytes) = error.cause {
-                verdicts[rest[0].0] = Err(Refusal::TooLarge(bytes));
-                rest = &rest[1..];
+                let (at, _) = rest.remove(0);
+                verdicts[at] = Err(Refusal::TooLarge(bytes));
                 continue;
             }
             self.part.fails(&error);
-            if Instant::now() >= deadline {
-                let why = format!("Kafka did not take it: {}", error.cause);
-                rest.iter().for_each(|(at, _)| verdicts[*at] = Err(Refusal::Unknown(why.clone())));
-                break;
-            }
+            let why = format!("Kafka did not take it: {}", error.cause);
+            let over = Instant::now() >= deadline;
+            // Limits and funds are not sent twice: an operator may have said something else meanwhile, and a copy that
+            // comes late would undo it.
+            rest.retain(|(at, letter)| {
+                let given_up = over || letter.topic == Topic::Position;
+                if given_up {
+                    verdicts[*at] = Err(Refusal::Unknown(why.clone()));
+                }
+                !given_up
+            });
         }
-        drop(letters);
         for (parcel, verdict) in parcels.into_iter().zip(verdicts) {
             match (parcel.wants, verdict) {
                 (Wants::Written(answer), verdict) => answer(verdict.map(|()| Vec::new())),

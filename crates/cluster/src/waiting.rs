@@ -22,9 +22,9 @@ pub enum Refusal {
     /// More than one request may carry.
     #[error("{0} bytes are too many for one message")]
     TooLarge(usize),
-    /// The node is ending.
-    #[error("the node is shutting down")]
-    Closed,
+    /// The node takes no requests: it is ending, or that is not its role.
+    #[error("{0}")]
+    Closed(&'static str),
     /// It may have been taken or not.
     #[error("the outcome is unknown: {0}. Repeat with the same ids")]
     Unknown(String),
@@ -81,7 +81,7 @@ impl WaitingRoom {
     pub(crate) fn enter(&self, count: usize, deadline: Instant, answer: Answer) -> Result<u64, Refusal> {
         let mut room = self.lock();
         if room.closed {
-            return Err(Refusal::Closed);
+            return Err(Refusal::Closed("the node is shutting down"));
         }
         // A caller with more than all may have is let in when nobody else is there.
         if room.commands > 0 && room.commands.saturating_add(count) > IN_FLIGHT_MAX {
@@ -230,6 +230,6 @@ mod tests {
         third.unwrap();
         room.close();
         assert!(matches!(told.try_recv().unwrap(), Err(Refusal::Unknown(_))));
-        assert_eq!(caller(&room, 1, later()).0, Err(Refusal::Closed));
+        assert_eq!(caller(&room, 1, later()).0, Err(Refusal::Closed("the node is shutting down")));
     }
 }

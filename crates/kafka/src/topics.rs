@@ -166,10 +166,16 @@ impl TopicSettings {
         let new = |(topic, name)| {
             let partitions = i32::try_from(self.partitions(topic)).unwrap_or(i32::MAX);
             let replication = TopicReplication::Fixed(self.replication.map_or(-1, i32::from));
-            NewTopic::new(name, partitions, replication)
+            let new = NewTopic::new(name, partitions, replication)
                 .set("cleanup.policy", "delete")
                 .set("retention.ms", &retention)
-                .set("max.message.bytes", &bytes_max)
+                .set("max.message.bytes", &bytes_max);
+            // Where there are three copies, what is acknowledged must lie on two.
+            if self.replication.is_some_and(|copies| copies >= 3) {
+                new.set("min.insync.replicas", "2")
+            } else {
+                new
+            }
         };
         let topics: Vec<NewTopic<'_>> =
             missing.iter().copied().zip(names.iter().map(String::as_str)).map(new).collect();

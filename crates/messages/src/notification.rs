@@ -210,6 +210,9 @@ impl Message for Notification {
             }
             "alarm" => {
                 let AlarmBody { to, account, value, net_debit_cap } = envelope.body()?;
+                if i32::try_from(account).is_err() {
+                    return Err(Poison::field("account", "is more than 31 bits"));
+                }
                 let alarm = LimitAlarm {
                     account: AccountId(account),
                     value: value.0,

@@ -14,6 +14,13 @@ use crate::{Error, migrate};
 /// The most messages of one batch; a block of transfer numbers is as large.
 pub const BATCH_MESSAGES_MAX: usize = 10_000;
 
+/// How long the server's host may be silent before the connection counts as lost.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Between two questions whether it is still there.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
+/// How many of them may go unanswered.
+const KEEPALIVES_MISSED: u32 = 3;
+
 /// What a connection may take, and what it decides by.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -106,6 +113,12 @@ impl Store {
     pub fn open(url: &str, settings: Settings) -> Result<Store, Error> {
         let mut config: postgres::Config = url.parse().map_err(Error::Broken)?;
         config.connect_timeout(settings.connect_timeout).application_name("holdfast");
+        // A host that vanishes sends no farewell; without these a thread would wait for it for hours.
+        config
+            .tcp_user_timeout(SILENCE_MAX)
+            .keepalives_idle(SILENCE_MAX / 2)
+            .keepalives_interval(KEEPALIVE_EVERY)
+            .keepalives_retries(KEEPALIVES_MISSED);
         let mut client = config.connect(NoTls).map_err(Error::Unavailable)?;
         client.batch_execute(&format!(
             "SET TIME ZONE 'UTC';

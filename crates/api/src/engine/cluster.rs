@@ -49,7 +49,7 @@ fn refusal(refusal: NodeRefusal) -> Refusal {
     match refusal {
         NodeRefusal::Busy => Refusal::Busy,
         NodeRefusal::TooLarge(bytes) => Refusal::TooLarge(bytes),
-        NodeRefusal::Closed => Refusal::Closed("the node is shutting down".to_owned()),
+        NodeRefusal::Closed(why) => Refusal::Closed(why.to_owned()),
         NodeRefusal::Unknown(why) => Refusal::Unknown(why),
     }
 }

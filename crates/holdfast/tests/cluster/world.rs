@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use holdfast_kafka::{Brokers, Producer, ProducerSettings, TopicSettings};
+use holdfast_kafka::{Brokers, From, Producer, ProducerSettings, Reader, Topic, TopicSettings};
 use postgres::{Client, NoTls};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -150,6 +150,19 @@ impl World {
                  WHERE s.enumeration = '{state}'"
             );
             self.await_count(&open, |open| open == 0);
+        }
+        self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
+        // Also what came twice: all that lies in the topics has been looked at.
+        for topic in [Topic::Transfers, Topic::Position, Topic::Notifications] {
+            let name = self.topics().name(topic);
+            let reader = Reader::open(&self.brokers(), &name, &From::End, Instant::now() + PATIENCE);
+            let ends = reader.expect("the topic is there").next_offsets().iter().sum::<u64>();
+            let looked_at = format!(
+                "SELECT coalesce(sum(value), 0)::bigint FROM segment
+                 WHERE segment_type = 'consumer' AND table_name = '{}'",
+                topic.name()
+            );
+            self.await_count(&looked_at, |looked_at| u64::try_from(looked_at).is_ok_and(|at| at >= ends));
         }
         self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
     }
