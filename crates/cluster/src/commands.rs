@@ -53,13 +53,8 @@ impl NodeHandle {
         let mut outcomes = Vec::with_capacity(commands.len());
         let mut rest = commands.into_iter().peekable();
         while let Some(command) = rest.next() {
-            // What came before has happened, whatever becomes of the rest.
-            let begun = !outcomes.is_empty();
-            let told = |refusal: Refusal| match refusal {
-                Refusal::Unknown(_) => refusal,
-                other if begun => Refusal::Unknown(format!("a part of it is done, then: {other}")),
-                other => other,
-            };
+            let done = outcomes.len();
+            let told = |refusal| after_some(done, refusal);
             match command {
                 Command::Admin(admin) => outcomes.push(self.operator(&admin).map_err(told)?),
                 Command::SetEndpoint(endpoint) => {
@@ -106,6 +101,16 @@ impl NodeHandle {
     }
 }
 
+/// Why the rest was not taken. What came before has happened: nobody may read that nothing has.
+fn after_some(done: usize, refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Busy | Refusal::TooLarge(_) | Refusal::Closed(_) if done > 0 => {
+            Refusal::Unknown(format!("the first {done} are done, then: {refusal}"))
+        }
+        refusal => refusal,
+    }
+}
+
 /// Waits for an answer. It always comes: whoever waits is told when time is up, or when the node ends.
 fn waited(ask: impl FnOnce(Answer) -> Result<(), Refusal>) -> Result<Vec<Outcome>, Refusal> {
     let (send, told) = mpsc::channel();
@@ -114,4 +119,16 @@ fn waited(ask: impl FnOnce(Answer) -> Result<(), Refusal>) -> Result<Vec<Outcome
         let _: Result<(), _> = send.send(outcomes);
     }))?;
     told.recv().map_err(|_| Refusal::Unknown("the node has stopped".to_owned()))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_half_done_is_not_told_as_untried() {
+        assert_eq!(after_some(0, Refusal::Busy), Refusal::Busy, "nothing has happened");
+        let half = after_some(2, Refusal::Busy);
+        assert!(matches!(half, Refusal::Unknown(why) if why.starts_with("the first 2 are done")));
+    }
 }

@@ -103,6 +103,12 @@ impl Desk {
         }
     }
 
+    /// The first partition of which nothing more can be read.
+    fn fault(&self) -> Option<String> {
+        let (partition, fault) = self.faults.first_key_value()?;
+        Some(format!("partition {partition} of {}: {fault}", self.topic.name()))
+    }
+
     fn forget(&mut self, partition: u32) {
         if let Some(claim) = self.claims.remove(&partition) {
             self.board.remove(&claim);
@@ -216,8 +222,8 @@ impl Handler {
 
     /// Is all well? One partition that stands still must not be hidden by others that go on.
     fn look_around(&mut self) {
-        if let Some((partition, fault)) = self.desk.faults.iter().next() {
-            self.desk.part.fails(format!("partition {partition} of {}: {fault}", self.desk.topic.name()));
+        if let Some(fault) = self.desk.fault() {
+            self.desk.part.fails(fault);
         } else if let Health::Down { why, .. } = self.consumer.health() {
             self.desk.part.fails(format!("Kafka is down: {why}"));
         } else if self.desk.store.is_some() {

@@ -19,7 +19,8 @@
 //! | `tail` | notifications, read by every node for those who wait |
 //! | `handler` | the three handlers: partition by partition, batch by batch |
 //! | `board`, `relay` | what the outbox holds, sent on in order |
-//! | `expiry` | the shards of the expiry scan, held by lease |
+//! | `shards` | shards held by lease, shared among the nodes |
+//! | `expiry` | the expiry scan of this node's shards |
 //! | `reads` | connections for questions |
 //! | `health`, `meters`, `stop` | how it goes, in words and in numbers; and that it is over |
 
@@ -35,6 +36,7 @@ mod relay;
 mod roles;
 mod sender;
 mod settings;
+mod shards;
 mod stop;
 mod tail;
 mod waiting;
@@ -46,6 +48,7 @@ pub use node::{Node, NodeHandle, StartError};
 pub use reads::ReadError;
 pub use roles::{Role, Roles};
 pub use settings::NodeSettings;
+pub use shards::{Change, Shards};
 pub use waiting::{Answer, Refusal};
 
 /// Every bound, with its name.

@@ -115,14 +115,10 @@ impl Node {
         if settings.roles.has(Role::Callbacks) {
             starting.handler::<Callbacks>("callbacks", "callbacks relay")?;
         }
-        let reads = Arc::new(Reads::new(Arc::clone(&settings), starting.health.part("store")));
-        // A first question, so that the part has something to say.
-        reads.ask(|store| store.count_node(settings.node_number(), std::time::Duration::ZERO)).map_err(
-            |error| match error {
-                ReadError::Store(error) => StartError::Store(error),
-                ReadError::Busy => StartError::Thread(std::io::ErrorKind::WouldBlock.into()),
-            },
-        )?;
+        let answers = starting.health.part("store");
+        // It has just answered.
+        answers.works();
+        let reads = Arc::new(Reads::new(Arc::clone(&settings), answers));
         let Starting { stop, health, boards, workers, others, .. } = starting;
         let handle =
             NodeHandle { settings, queue, room, reads, health: Arc::new(health), one_by_one: Arc::default() };
@@ -389,4 +385,20 @@ fn letter_of(trace: TraceId, command: Command) -> Letter {
     };
     let message = TransferMessage { trace, command };
     Letter { topic: Topic::Transfers, key: message.key(), value: message.to_json() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_is_seen_in_the_health() {
+        let threads = Health::default().part("threads");
+        threads.works();
+        thread(&threads, "calm", || ()).unwrap().join().unwrap();
+        assert_eq!(threads.trouble(), None);
+        let panicking = thread(&threads, "relay", || panic!("on purpose")).unwrap();
+        assert!(panicking.join().is_err());
+        assert!(threads.trouble().unwrap().contains("'relay' panicked"));
+    }
 }

@@ -33,6 +33,12 @@ impl Letter {
     }
 }
 
+/// Limits and funds are not sent twice: an operator may have said something else meanwhile, and a copy that comes late would
+/// undo it. A transfer's command says the same however often it comes.
+fn is_sent_once(letter: &Letter) -> bool {
+    letter.topic == Topic::Position
+}
+
 /// What a caller wants to hear.
 pub(crate) enum Wants {
     /// That it is written.
@@ -163,17 +169,10 @@ impl Sender {
                 continue;
             }
             self.part.fails(&error);
-            let why = format!("Kafka did not take it: {}", error.cause);
-            let over = Instant::now() >= deadline;
-            // Limits and funds are not sent twice: an operator may have said something else meanwhile, and a copy that
-            // comes late would undo it.
-            rest.retain(|(at, letter)| {
-                let given_up = over || letter.topic == Topic::Position;
-                if given_up {
-                    verdicts[*at] = Err(Refusal::Unknown(why.clone()));
-                }
-                !given_up
-            });
+            let given_up = if Instant::now() >= deadline { |_| true } else { is_sent_once };
+            for (at, _) in rest.extract_if(.., |(_, letter)| given_up(letter)) {
+                verdicts[at] = Err(Refusal::Unknown(format!("Kafka did not take it: {}", error.cause)));
+            }
         }
         for (parcel, verdict) in parcels.into_iter().zip(verdicts) {
             match (parcel.wants, verdict) {
@@ -182,5 +181,38 @@ impl Sender {
                 (Wants::Outcomes(_), Ok(())) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(topic: Topic) -> Letter {
+        Letter { topic, key: "1".to_owned(), value: vec![0; 10] }
+    }
+
+    fn parcel(count: usize) -> Parcel {
+        let letters = (0..count).map(|_| letter(Topic::Transfers)).collect();
+        Parcel { letters, wants: Wants::Outcomes(1), since: Instant::now() }
+    }
+
+    #[test]
+    fn only_what_may_come_twice_is_sent_twice() {
+        assert!(is_sent_once(&letter(Topic::Position)));
+        assert!(!is_sent_once(&letter(Topic::Transfers)));
+    }
+
+    #[test]
+    fn the_queue_is_bounded_and_ends() {
+        let queue = Queue::default();
+        queue.put(parcel(IN_FLIGHT_MAX)).ok().unwrap();
+        assert!(matches!(queue.put(parcel(1)), Err((_, Refusal::Busy))));
+        assert_eq!(queue.take().map(|parcels| parcels.len()), Some(1));
+        queue.put(parcel(1)).ok().unwrap();
+        queue.close();
+        assert!(matches!(queue.put(parcel(1)), Err((_, Refusal::Closed(_)))));
+        assert_eq!(queue.take().map(|parcels| parcels.len()), Some(1), "what waits is still sent");
+        assert!(queue.take().is_none());
     }
 }

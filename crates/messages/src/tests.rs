@@ -224,6 +224,17 @@ fn altered(message: &impl Message, from: &str, to: &str) -> Vec<u8> {
     json.replacen(from, to, 1).into_bytes()
 }
 
+/// The database counts accounts in 31 bits: a larger one would stop whoever stores it.
+#[test]
+fn an_alarm_about_an_impossible_account_is_poison() {
+    let alarm =
+        |account| LimitAlarm { account: AccountId(account), value: Balance(1), net_debit_cap: Amount(1) };
+    let message = |account| Notification { trace: TRACE, to: None, notice: Notice::Alarm(alarm(account)) };
+    assert!(Notification::from_json(&message(u32::MAX >> 1).to_json()).is_ok());
+    let poison = Notification::from_json(&message(1 << 31).to_json()).unwrap_err();
+    assert!(poison.to_string().contains("31 bits"), "{poison}");
+}
+
 /// Somebody with kcat need not compute one.
 #[test]
 fn a_prepare_without_a_hash_has_that_of_its_fields() {

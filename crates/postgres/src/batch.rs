@@ -6,6 +6,7 @@ use holdfast_domain::ids::Millis;
 use crate::error::{Remedy, remedy};
 use crate::incoming::Incoming;
 use crate::session::{BATCH_MESSAGES_MAX, Store};
+use crate::write::Besides;
 use crate::{Claim, Error};
 
 /// Messages of one partition, in order.
@@ -72,6 +73,18 @@ pub struct Done {
 }
 
 impl Done {
+    /// One transaction over a batch.
+    pub(crate) fn of<M>(batch: &Batch<'_, M>, besides: &Besides<'_>, time: Millis) -> Done {
+        Done {
+            messages: batch.messages.len(),
+            dead_letters: besides.dead_letters.len(),
+            sent: besides.outgoing.len(),
+            unheard: 0,
+            transactions: 1,
+            time,
+        }
+    }
+
     fn add(&mut self, other: &Done) {
         self.messages += other.messages;
         self.dead_letters += other.dead_letters;

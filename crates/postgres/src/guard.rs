@@ -132,6 +132,16 @@ impl Guard {
         }))
     }
 
+    /// The same for a reader that stands at that offset; `None` also if the stored one is another.
+    pub(crate) fn lock_at(
+        tx: &mut Transaction<'_>,
+        statements: &Statements,
+        claim: &Claim,
+        offset: u64,
+    ) -> Result<Option<Guard>, Error> {
+        Ok(Guard::lock(tx, statements, claim)?.filter(|guard| guard.offset == offset))
+    }
+
     /// Writes what has moved on. In the same transaction as the effects, or not at all.
     pub(crate) fn store(self, tx: &mut Transaction<'_>, statements: &Statements) -> Result<(), Error> {
         let rows = tx.execute(

@@ -60,24 +60,13 @@ impl Store {
         Ok(())
     }
 
-    /// Says that a node scans for another while, and tells how many do.
+    /// Says that a node works on sources of this kind for another while, and tells how many nodes do. Shards are shared among
+    /// those that do the same: one that does not would leave its share to nobody.
     ///
     /// # Errors
     /// If the database fails.
-    pub fn count_node(&mut self, node: i64, length: Duration) -> Result<usize, Error> {
-        self.count("expiry", node, length)
-    }
-
-    /// Says that a node delivers callbacks for another while, and tells how many do.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub fn count_callback_node(&mut self, node: i64, length: Duration) -> Result<usize, Error> {
-        self.count("callbacks", node, length)
-    }
-
-    /// Shards are shared among nodes that do the same: one that does not would leave its share to nobody.
-    fn count(&mut self, role: &str, node: i64, length: Duration) -> Result<usize, Error> {
+    pub fn count_nodes(&mut self, of: Source, node: i64, length: Duration) -> Result<usize, Error> {
+        let role = of.segment_type();
         self.client.execute(
             "INSERT INTO node (role, node_id, seen_until)
              VALUES ($1, $2, hub_clock() + $3::double precision * interval '1 second')

@@ -60,8 +60,7 @@ fn attempt(
     let Store { client, statements, settings, watch, .. } = store;
     let mut tx = client.transaction()?;
     watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock(&mut tx, statements, claim)?.filter(|guard| guard.offset == batch.from)
-    else {
+    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
         return Ok(Step::Fenced);
     };
     watch.reached(Point::GuardLocked);
@@ -85,14 +84,7 @@ fn attempt(
     writer.write(guard, batch.next, loaded, &positioned.effects, &besides)?;
     tx.commit()?;
     watch.reached(Point::Committed);
-    Ok(Step::Done(Done {
-        messages: batch.messages.len(),
-        dead_letters: besides.dead_letters.len(),
-        sent: besides.outgoing.len(),
-        unheard: 0,
-        transactions: 1,
-        time: now,
-    }))
+    Ok(Step::Done(Done::of(batch, &besides, now)))
 }
 
 fn load(loader: &mut Loader<'_, '_>, messages: &[Incoming<PositionMessage>]) -> Result<(), Error> {

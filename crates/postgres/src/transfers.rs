@@ -46,8 +46,7 @@ fn attempt(
     let Store { client, statements, settings, numbers, watch } = store;
     let mut tx = client.transaction()?;
     watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock(&mut tx, statements, claim)?.filter(|guard| guard.offset == batch.from)
-    else {
+    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
         return Ok(Step::Fenced);
     };
     watch.reached(Point::GuardLocked);
@@ -103,14 +102,7 @@ fn attempt(
     tx.commit()?;
     watch.reached(Point::Committed);
     numbers.start += new;
-    Ok(Step::Done(Done {
-        messages: batch.messages.len(),
-        dead_letters: besides.dead_letters.len(),
-        sent: besides.outgoing.len(),
-        unheard: 0,
-        transactions: 1,
-        time: now,
-    }))
+    Ok(Step::Done(Done::of(batch, &besides, now)))
 }
 
 type Readable<'a> = (&'a Incoming<TransferMessage>, &'a TransferMessage);

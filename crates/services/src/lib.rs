@@ -14,9 +14,13 @@
 //! A test that stops a service disturbs every other test of its own test binary: give it a binary to itself. Cargo
 //! runs one binary after the other.
 
+mod database;
+
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
+
+pub use database::{Database, PATIENCE};
 
 /// A server that a test may use.
 #[derive(Debug, Clone)]

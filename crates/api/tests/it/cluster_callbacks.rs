@@ -1,7 +1,7 @@
 //! Callbacks of a cluster on real servers, with a real receiver: what was sent arrives byte for byte, a receiver that is
 //! down gets all when it is back, and a node that was away ends nothing.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use holdfast_domain::participants::Name;
 use holdfast_domain::transfers::TransferState;
 use holdfast_messages::{Answer, Asked, Message, Notice, Notification, Topic, TraceId};
 use holdfast_postgres::{Batch, Claim, Incoming, Settings, Source, Store};
+use holdfast_services::{Database, PATIENCE};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use postgres::{Client, NoTls};
@@ -28,59 +29,24 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-/// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-static COUNT: AtomicU32 = AtomicU32::new(0);
-
-/// A database of its own; gone when dropped. To be used on threads that may wait.
+/// A database of its own. To be used on threads that may wait.
 struct World {
-    server: String,
-    name: String,
-    url: String,
+    database: Database,
 }
 
 impl World {
     /// `None` if this run has no server.
     fn new() -> Option<World> {
-        let server = holdfast_services::postgres()?.url().to_owned();
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("holdfast_callbacks_{}_{number}", std::process::id());
-        let mut client = Client::connect(&server, NoTls).unwrap();
-        client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).unwrap();
-        client.batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
-        let url = format!("{}/{name}", server.rsplit_once('/').unwrap().0);
-        Some(World { server, name, url })
+        Some(World { database: Database::new("callbacks")? })
     }
 
     fn store(&self) -> Store {
-        Store::open(&self.url, Settings::default()).unwrap()
+        Store::open(self.database.url(), Settings::default()).unwrap()
     }
 
     /// Waits until a query gives that number.
     fn await_count(&self, sql: &str, wanted: i64) {
-        let mut client = Client::connect(&self.url, NoTls).unwrap();
-        let deadline = std::time::Instant::now() + PATIENCE;
-        loop {
-            let found: i64 =
-                client.query_one(&format!("SELECT ({sql}) FROM pg_sleep(0.01)"), &[]).unwrap().get(0);
-            if found == wanted {
-                return;
-            }
-            assert!(std::time::Instant::now() < deadline, "{sql}: {found}, not {wanted}");
-        }
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        // On a thread of its own: a failing test drops it where nobody may wait.
-        let remove = || {
-            if let Ok(mut client) = Client::connect(&self.server, NoTls) {
-                let _ = client.batch_execute(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
-            }
-        };
-        std::thread::scope(|scope| drop(scope.spawn(remove).join()));
+        self.database.await_count(sql, |found| found == wanted);
     }
 }
 
@@ -172,7 +138,7 @@ fn options() -> CallbackOptions {
 }
 
 fn deliver(world: &World, node: i64, options: CallbackOptions) -> ClusterCallbackSettings {
-    let url = world.url.clone();
+    let url = world.database.url().to_owned();
     let connect = Box::new(move || Store::open(&url, Settings::default()));
     ClusterCallbackSettings { connect, node, shards: 8, options, tls: None }
 }
@@ -214,9 +180,9 @@ fn decide(node: &NodeHandle, commands: Vec<Command>) {
 }
 
 fn start_node(world: &World, kafka: &str, address: &str) -> Node {
-    let settings = NodeSettings::new(kafka.parse().unwrap(), &world.url, 7);
+    let settings = NodeSettings::new(kafka.parse().unwrap(), world.database.url(), 7);
     let topics = TopicSettings {
-        prefix: format!("{}-", world.name.replace('_', "-")),
+        prefix: format!("{}-", world.database.name().replace('_', "-")),
         transfers: 2,
         position: 2,
         notifications: 2,
@@ -323,7 +289,7 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
     assert_eq!(got[0].json()["fulfilment"], FULFILMENT);
 
     let soon = waiting({
-        let url = world.url.clone();
+        let url = world.database.url().to_owned();
         move || {
             let mut client = Client::connect(&url, NoTls).unwrap();
             let soon = "SELECT to_char((hub_clock() + interval '1 second') AT TIME ZONE 'UTC',
@@ -502,7 +468,8 @@ async fn a_node_that_was_away_ends_nothing() {
     let (back, is_back) = watch::channel(false);
     let mut settings = deliver(&world, 1, options);
     settings.connect = Box::new({
-        let (url, backend, opened) = (world.url.clone(), Arc::clone(&backend), AtomicBool::new(false));
+        let (url, backend, opened) =
+            (world.database.url().to_owned(), Arc::clone(&backend), AtomicBool::new(false));
         move || {
             let again = opened.swap(true, Ordering::AcqRel);
             while again && !*is_back.borrow() && is_back.has_changed().is_ok() {
@@ -524,7 +491,7 @@ async fn a_node_that_was_away_ends_nothing() {
     let node_2 = waiting({
         let world = Arc::clone(&world);
         move || {
-            let mut client = Client::connect(&world.url, NoTls).unwrap();
+            let mut client = Client::connect(world.database.url(), NoTls).unwrap();
             client.query_one("SELECT pg_terminate_backend($1, 10000)", &[&cut]).unwrap();
             deliver(&world, 2, options)
         }

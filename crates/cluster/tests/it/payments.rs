@@ -1,5 +1,6 @@
 //! Payments through all hops, by any node.
 
+use holdfast_cluster::{Node, NodeSettings, Refusal};
 use holdfast_domain::transfers::TransferState;
 
 use crate::world::{World, decide, fulfil, participants, prepare};
@@ -57,4 +58,20 @@ fn no_limit_is_broken_by_asking_two_nodes() {
     );
     drop((one, two));
     world.check();
+}
+
+/// Nobody would send what it takes.
+#[test]
+fn a_node_without_the_role_takes_no_requests_and_does_its_part_of_the_work() {
+    let Some(world) = World::new() else { return };
+    let worker = |node_id, roles: &str| {
+        Node::start(NodeSettings { roles: roles.parse().unwrap(), ..world.settings(node_id) }).unwrap()
+    };
+    let (edge, position) = (worker(1, "api,transfers"), worker(2, "position"));
+    let [(payer, _), (payee, _)] = participants(&edge.handle(), 100_000);
+    let prepares = || vec![prepare(1, payer, payee, 50_000, world.in_ms(AN_HOUR))];
+    assert!(matches!(decide(&position.handle(), prepares()), Err(Refusal::Closed(_))));
+    assert_eq!(position.handle().in_flight(), 0);
+    let outcomes = decide(&edge.handle(), prepares()).unwrap();
+    assert_eq!(outcomes[0].state, Some(TransferState::Reserved), "the other node decided it");
 }

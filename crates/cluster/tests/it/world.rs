@@ -1,8 +1,6 @@
 //! Topics and a database for one test, and nodes on them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
 use holdfast_cluster::{Node, NodeHandle, NodeSettings, Refusal, TopicSettings};
 use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
@@ -11,40 +9,25 @@ use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferI
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_postgres::{Settings, Store};
-use postgres::{Client, NoTls};
+use holdfast_services::{Database, PATIENCE};
 use sha2::{Digest, Sha256};
 
-/// Longer than anything here may take.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
 pub struct World {
-    server: String,
-    name: String,
-    pub url: String,
+    database: Database,
     brokers: String,
 }
-
-static COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl World {
     /// `None` if this run has no servers.
     pub fn new() -> Option<World> {
-        let (server, kafka) = (holdfast_services::postgres()?, holdfast_services::kafka()?);
-        let server = server.url().to_owned();
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("holdfast_cluster_{}_{number}", std::process::id());
-        let mut client = Client::connect(&server, NoTls).unwrap();
-        client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).unwrap();
-        client.batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
-        let (base, _) = server.rsplit_once('/').unwrap();
-        let url = format!("{base}/{name}");
-        Some(World { server, name, url, brokers: kafka.url().to_owned() })
+        let brokers = holdfast_services::kafka()?.url().to_owned();
+        Some(World { database: Database::new("cluster")?, brokers })
     }
 
     pub fn settings(&self, node_id: u64) -> NodeSettings {
-        let settings = NodeSettings::new(self.brokers.parse().unwrap(), &self.url, node_id);
+        let settings = NodeSettings::new(self.brokers.parse().unwrap(), self.database.url(), node_id);
         let topics = TopicSettings {
-            prefix: format!("{}-", self.name.replace('_', "-")),
+            prefix: format!("{}-", self.database.name().replace('_', "-")),
             transfers: 4,
             position: 4,
             notifications: 4,
@@ -62,42 +45,21 @@ impl World {
         self.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint") + more
     }
 
-    pub fn sql(&self) -> Client {
-        Client::connect(&self.url, NoTls).unwrap()
-    }
-
     pub fn count(&self, sql: &str) -> i64 {
-        self.sql().query_one(sql, &[]).unwrap().get(0)
+        self.database.count(sql)
     }
 
     /// Waits until a query gives that number.
     pub fn await_count(&self, sql: &str, wanted: i64) {
-        let mut client = self.sql();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let found: i64 = client.query_one(sql, &[]).unwrap().get(0);
-            if found == wanted {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{sql}: {found}, not {wanted}");
-            std::thread::yield_now();
-        }
+        self.database.await_count(sql, |found| found == wanted);
     }
 
     /// Fails unless everything adds up and nothing waits to be sent.
     pub fn check(&self) {
         self.await_count("SELECT count(*) FROM outbox", 0);
-        let mut store = Store::open(&self.url, Settings::default()).unwrap();
+        let mut store = Store::open(self.database.url(), Settings::default()).unwrap();
         let verified = store.verify().unwrap();
         assert_eq!(verified.findings, vec![], "{verified:?}");
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if let Ok(mut client) = Client::connect(&self.server, NoTls) {
-            let _ = client.batch_execute(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
-        }
     }
 }
 

@@ -7,9 +7,10 @@ use holdfast_domain::money::Amount;
 use holdfast_domain::positions::Action;
 use holdfast_kafka::{From, Reader, Topic};
 use holdfast_messages::{Message, PositionMessage, PositionWork, Step, TraceId};
+use holdfast_services::PATIENCE;
 use rustix::process::Signal;
 
-use crate::world::{PATIENCE, World};
+use crate::world::World;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {

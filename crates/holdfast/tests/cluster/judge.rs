@@ -8,13 +8,14 @@ use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::TransferState;
 use holdfast_kafka::{From, Reader, Topic};
 use holdfast_messages::{Message, Notice, Notification};
+use holdfast_services::PATIENCE;
 
 use crate::load::Ledger;
 use crate::server::run;
-use crate::world::{PATIENCE, World};
+use crate::world::World;
 
 pub fn all(world: &World, ledger: &Ledger) {
-    let verified = run(&["verify", "--store", &world.url]);
+    let verified = run(&["verify", "--store", world.url()]);
     assert!(verified.status.success(), "{verified:?}");
     let rows = states(world);
     assert_eq!(rows.len(), ledger.parties.len(), "each transfer is there once, and nothing else");

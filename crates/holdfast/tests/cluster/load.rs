@@ -14,9 +14,10 @@ use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::records::{Sealed, batch};
 use holdfast_domain::transfers::TransferState;
+use holdfast_services::PATIENCE;
 use sha2::{Digest, Sha256};
 
-use crate::world::{PATIENCE, World};
+use crate::world::World;
 
 const WORKERS: u64 = 4;
 const BATCH: u64 = 20;

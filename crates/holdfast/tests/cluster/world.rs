@@ -2,22 +2,19 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use holdfast_kafka::{Brokers, From, Producer, ProducerSettings, Reader, Topic, TopicSettings};
-use postgres::{Client, NoTls};
+use holdfast_services::{Database, PATIENCE};
+use postgres::Client;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::server::{Server, any_port, binary};
 
-/// Longer than anything here may take.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 const PARTITIONS: u32 = 4;
 
 pub struct World {
-    server: String,
-    name: String,
-    pub url: String,
+    database: Database,
     kafka: String,
     nodes: Vec<Server>,
     /// Where requests may go now.
@@ -27,20 +24,17 @@ pub struct World {
 impl World {
     /// `None` if this run has no servers.
     pub fn new() -> Option<World> {
-        let (server, kafka) = (holdfast_services::postgres()?, holdfast_services::kafka()?);
-        let server = server.url().to_owned();
-        let name = format!("holdfast_chaos_{}", std::process::id());
-        let mut client = Client::connect(&server, NoTls).expect("PostgreSQL answers");
-        client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).expect("dropped");
-        client.batch_execute(&format!("CREATE DATABASE {name}")).expect("created");
-        let (base, _) = server.rsplit_once('/').expect("an address with a database");
-        let url = format!("{base}/{name}");
-        let kafka = kafka.url().to_owned();
-        Some(World { server, name, url, kafka, nodes: Vec::new(), addresses: Arc::default() })
+        let kafka = holdfast_services::kafka()?.url().to_owned();
+        Some(World { database: Database::new("chaos")?, kafka, nodes: Vec::new(), addresses: Arc::default() })
+    }
+
+    /// The address of the database.
+    pub fn url(&self) -> &str {
+        self.database.url()
     }
 
     fn prefix(&self) -> String {
-        format!("{}-", self.name.replace('_', "-"))
+        format!("{}-", self.database.name().replace('_', "-"))
     }
 
     pub fn topics(&self) -> TopicSettings {
@@ -71,7 +65,7 @@ impl World {
                 "--log",
                 &self.kafka,
                 "--store",
-                &self.url,
+                self.url(),
             ]);
             command.args(["--set", &format!("cluster.prefix={}", self.prefix())]);
             command.args(["--set", &format!("cluster.partitions={PARTITIONS}")]);
@@ -105,40 +99,17 @@ impl World {
         kill_process(pid, signal).expect("the node was running");
     }
 
-    /// A connection, as soon as the server takes one.
     pub fn sql(&self) -> Client {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match Client::connect(&self.url, NoTls) {
-                Ok(client) => return client,
-                Err(error) => assert!(Instant::now() < deadline, "{error}"),
-            }
-            std::thread::yield_now();
-        }
+        self.database.sql()
     }
 
     pub fn count(&self, sql: &str) -> i64 {
-        self.sql().query_one(sql, &[]).expect("a number").get(0)
+        self.database.count(sql)
     }
 
     /// Waits until a query gives a number that will do.
     pub fn await_count(&self, sql: &str, will_do: impl Fn(i64) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        let mut client = self.sql();
-        loop {
-            let found = match client.query_one(sql, &[]) {
-                Ok(row) => row.get(0),
-                Err(_) => {
-                    client = self.sql();
-                    continue;
-                }
-            };
-            if will_do(found) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{sql}: {found}");
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
+        self.database.await_count(sql, will_do);
     }
 
     /// Waits until every transfer has ended and everything was sent.
@@ -170,10 +141,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        // Before the database goes.
         self.nodes.clear();
-        if let Ok(mut client) = Client::connect(&self.server, NoTls) {
-            // What is left of a failed test is looked at by nobody.
-            let _ = client.batch_execute(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
-        }
     }
 }

@@ -63,8 +63,7 @@ fn attempt(
     let Store { client, statements, settings, watch, .. } = store;
     let mut tx = client.transaction()?;
     watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock(&mut tx, statements, claim)?.filter(|guard| guard.offset == batch.from)
-    else {
+    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
         return Ok(Step::Fenced);
     };
     watch.reached(Point::GuardLocked);
@@ -93,14 +92,7 @@ fn attempt(
     writer.write(guard, batch.next, loaded, &Effects::default(), &besides)?;
     tx.commit()?;
     watch.reached(Point::Committed);
-    Ok(Step::Done(Done {
-        messages: batch.messages.len(),
-        dead_letters: besides.dead_letters.len(),
-        sent: besides.outgoing.len(),
-        unheard,
-        transactions: 1,
-        time: now,
-    }))
+    Ok(Step::Done(Done { unheard, ..Done::of(batch, &besides, now) }))
 }
 
 fn wanted_by(notification: &Notification) -> impl Iterator<Item = Wanted> + use<> {

@@ -8,6 +8,7 @@ use crate::world::World;
 
 const LONG: Duration = Duration::from_secs(60);
 const OVER: Duration = Duration::ZERO;
+const SCANS: Source = Source::timeout(0);
 
 #[test]
 fn a_lease_has_one_holder_and_changes_hands_with_a_new_epoch() {
@@ -47,9 +48,14 @@ fn nodes_that_live_are_counted() {
     let Some(world) = World::new() else { return };
     let mut store = world.store();
     world.set_clock(1_000_000);
-    assert_eq!(store.count_node(1, LONG).unwrap(), 1);
-    assert_eq!(store.count_node(2, Duration::from_secs(5)).unwrap(), 2);
+    assert_eq!(store.count_nodes(SCANS, 1, LONG).unwrap(), 1);
+    assert_eq!(store.count_nodes(SCANS, 2, Duration::from_secs(5)).unwrap(), 2);
     world.set_clock(1_010_000);
-    assert_eq!(store.count_node(1, LONG).unwrap(), 1, "node 2 said nothing for too long");
-    assert_eq!(store.count_node(2, LONG).unwrap(), 2);
+    assert_eq!(store.count_nodes(SCANS, 1, LONG).unwrap(), 1, "node 2 said nothing for too long");
+    assert_eq!(store.count_nodes(SCANS, 2, LONG).unwrap(), 2);
+    assert_eq!(
+        store.count_nodes(Source::callback(0), 3, LONG).unwrap(),
+        1,
+        "who does something else has no share"
+    );
 }

@@ -1,7 +1,6 @@
 //! A database for one test, and the cluster's topics as queues in memory.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
@@ -13,40 +12,28 @@ use holdfast_messages::{
     DeadLetter, Message, Notification, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage,
 };
 use holdfast_postgres::{Batch, Claim, Done, Incoming, OutboxRow, Settings, Source, Step, Store};
-use postgres::{Client, NoTls};
+use holdfast_services::Database;
+use postgres::Client;
 
-/// A database of its own; gone when dropped.
+/// A database of its own, and what the store's tests do with it.
 pub struct World {
-    server: String,
-    name: String,
+    database: Database,
     pub url: String,
 }
-
-static COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl World {
     /// `None` if this run has no server.
     pub fn new() -> Option<World> {
-        let server = holdfast_services::postgres()?.url().to_owned();
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("holdfast_test_{}_{number}", std::process::id());
-        let mut client = Client::connect(&server, NoTls).unwrap();
-        client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).unwrap();
-        client.batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
-        let (base, _) = server.rsplit_once('/').unwrap();
-        let url = format!("{base}/{name}");
-        Some(World { server, name, url })
+        Database::new("store").map(World::on)
+    }
+
+    fn on(database: Database) -> World {
+        World { url: database.url().to_owned(), database }
     }
 
     /// A copy of this database. Nobody may be connected to it.
     pub fn copy(&self) -> World {
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}_copy{number}", self.name);
-        let mut client = Client::connect(&self.server, NoTls).unwrap();
-        client.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE {}", self.name)).unwrap();
-        let (base, _) = self.server.rsplit_once('/').unwrap();
-        let url = format!("{base}/{name}");
-        World { server: self.server.clone(), name, url }
+        World::on(self.database.copy())
     }
 
     pub fn store(&self) -> Store {
@@ -54,7 +41,7 @@ impl World {
     }
 
     pub fn sql(&self) -> Client {
-        Client::connect(&self.url, NoTls).unwrap()
+        self.database.sql()
     }
 
     /// From now on it is this late in this database, until told otherwise. A store must have been opened before.
@@ -90,7 +77,7 @@ impl World {
 
     /// One number from a query.
     pub fn count(&self, sql: &str) -> i64 {
-        self.sql().query_one(sql, &[]).unwrap().get(0)
+        self.database.count(sql)
     }
 
     /// Everything that a step may change, as text. Two equal ones are two equal databases.
@@ -144,14 +131,6 @@ impl World {
             "SELECT value::bigint FROM participant_position WHERE participant_currency_id = {}",
             account.0
         ))
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if let Ok(mut client) = Client::connect(&self.server, NoTls) {
-            let _ = client.batch_execute(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
-        }
     }
 }
 

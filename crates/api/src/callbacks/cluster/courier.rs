@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use holdfast_cluster::Shards;
+use holdfast_cluster::limits::{SCAN_EVERY, TROUBLE_PAUSE};
 use holdfast_domain::ids::ParticipantId;
 use holdfast_hub::clock::{Clock, SystemClock};
-use holdfast_postgres::{Claim, DueCallback, Error, Store};
+use holdfast_postgres::{Claim, DueCallback, Error, Source, Store};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -17,9 +19,8 @@ use super::super::lane::{Census, Job};
 use super::super::meters::Meters;
 use super::super::options::{CallbackOptions, END_WAIT_MAX, LANE_IN_FLIGHT_MAX, SYNC_INTERVAL};
 use super::super::post::Post;
-use super::shards::Shards;
 use super::slot::{Attempted, Slot};
-use super::{DEAD_COUNTED_MAX, LOOK_EVERY, RENEW_EVERY, TROUBLE_PAUSE, writing};
+use super::{DEAD_COUNTED_MAX, LOOK_EVERY, writing};
 
 /// What the thread waits for.
 pub(super) enum Event {
@@ -64,7 +65,7 @@ impl Courier {
             runtime,
             connect,
             store: None,
-            shards: Shards::new(node, shards),
+            shards: Shards::new(node, shards, Source::callback),
             slots: BTreeMap::new(),
             options,
             post,
@@ -155,11 +156,7 @@ impl Courier {
     }
 
     fn round(&mut self, store: &mut Store) -> Result<(), Error> {
-        if self.renewed.is_none_or(|at| at.elapsed() >= RENEW_EVERY) {
-            let now = Instant::now();
-            self.shards.renew(store)?;
-            self.renewed = Some(now);
-        }
+        self.renew(store)?;
         self.write_ends(store)?;
         self.drop_lost();
         self.take_due(store)?;
@@ -167,6 +164,16 @@ impl Courier {
         if self.shown.is_none_or(|at| at.elapsed() >= SYNC_INTERVAL) {
             self.shown = Some(Instant::now());
             self.show(store)?;
+        }
+        Ok(())
+    }
+
+    fn renew(&mut self, store: &mut Store) -> Result<(), Error> {
+        let now = Instant::now();
+        if self.renewed.is_none_or(|at| now.duration_since(at) >= SCAN_EVERY) {
+            // Slots look at the claims themselves.
+            self.shards.renew(store, |_| ())?;
+            self.renewed = Some(now);
         }
         Ok(())
     }
@@ -210,7 +217,7 @@ impl Courier {
         let full = self.slots.iter().filter(|(_, slot)| slot.is_full());
         let full: Vec<ParticipantId> = full.map(|(to, _)| *to).collect();
         let room = self.options.connections_max.saturating_sub(in_hand.len());
-        let claims = self.shards.claims();
+        let claims: Vec<Claim> = self.shards.held().map(|(_, claim)| claim).collect();
         let due = store.due_callbacks(&claims, &in_hand, &full, LANE_IN_FLIGHT_MAX, room)?;
         self.is_busy = !due.is_empty();
         for callback in due {
@@ -286,10 +293,7 @@ impl Courier {
         let deadline = Instant::now() + END_WAIT_MAX;
         while self.census().in_flight > 0 && Instant::now() < deadline {
             let went = self.with_store(|courier, store| {
-                if courier.renewed.is_none_or(|at| at.elapsed() >= RENEW_EVERY) {
-                    courier.shards.renew(store)?;
-                    courier.renewed = Some(Instant::now());
-                }
+                courier.renew(store)?;
                 courier.write_ends(store)
             });
             self.told(went);

@@ -7,13 +7,11 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `shards` | which shards are ours |
 //! | `slot` | one participant's requests, and ends that are not written down yet |
 //! | `courier` | the thread |
 //! | `writing` | from what PostgreSQL knows to what is sent |
 
 mod courier;
-mod shards;
 mod slot;
 mod writing;
 
@@ -33,14 +31,8 @@ use super::options::CallbackOptions;
 use super::post::Post;
 use crate::tls::OutgoingTls;
 
-/// For how long a shard is held. A node that says nothing for so long loses its shards.
-pub const LEASE: Duration = Duration::from_secs(3);
-/// How often leases are renewed.
-pub const RENEW_EVERY: Duration = Duration::from_millis(500);
 /// How long the thread waits for something to end before it looks for what is due.
 pub const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The pause after PostgreSQL failed.
-pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
 /// Dead letters are counted up to here for the metric.
 pub const DEAD_COUNTED_MAX: u32 = 100_000;
 
@@ -92,6 +84,7 @@ impl ClusterCallbacks {
     /// If the thread cannot be started.
     pub fn start(settings: ClusterCallbackSettings) -> Result<ClusterCallbacks, CallbackError> {
         let ClusterCallbackSettings { connect, node, shards, options, tls } = settings;
+        // Bounded by the requests under way: each sends one event.
         let (events, received) = mpsc::channel();
         let over = Arc::new(AtomicBool::new(false));
         let post = Arc::new(Post::new(tls, options.connections_max));
