@@ -1,5 +1,7 @@
 //! Commands: what a record asks for, with everything that can be computed from its bytes alone.
 
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 
 use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
@@ -123,7 +125,7 @@ pub struct Funding {
     /// Who gets the amount.
     pub payee_wallet: crate::tokens::Name,
     /// The chosen tokens; none if there were none to be had.
-    pub ids: Vec<TokenId>,
+    pub ids: Arc<[TokenId]>,
 }
 
 impl Funding {
@@ -135,7 +137,7 @@ impl Funding {
         payee_wallet: crate::tokens::Name,
         ids: Vec<TokenId>,
     ) -> Funding {
-        Funding { spender: transfer.to_string().into(), payer_wallet, payee_wallet, ids }
+        Funding { spender: transfer.to_string().into(), payer_wallet, payee_wallet, ids: ids.into() }
     }
 }
 

@@ -268,7 +268,7 @@ impl VaultClients {
         }
         let amount = self.sum(&ids);
         let body = Fingerprint(random.wide());
-        let lock = LockTokens { spender, ids, amount, lease_ms: lease(random), body };
+        let lock = LockTokens { spender, ids: ids.into(), amount, lease_ms: lease(random), body };
         self.spenders.push(Spender { lock: lock.clone(), fences: Vec::new(), spend: None });
         TokenCommand::Lock(lock)
     }

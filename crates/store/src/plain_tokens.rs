@@ -93,7 +93,7 @@ impl PlainTokens {
     }
 
     fn hold(&mut self, lock: &LockRow, holder: Option<&Name>) {
-        for id in &lock.tokens {
+        for id in lock.tokens.iter() {
             if let Some(row) = self.tokens.get_mut(id) {
                 row.holder = holder.cloned();
             }

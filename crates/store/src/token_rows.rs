@@ -220,7 +220,7 @@ pub(crate) fn read_lock(bytes: &[u8]) -> Option<LockRow> {
         amount: from.varint()?,
         body: Fingerprint(u128::from_le_bytes(from.array()?)),
         funding: optional(funds == 1, || from.text().map(Name::from))?,
-        tokens: read_ids(&mut from)?,
+        tokens: read_ids(&mut from)?.into(),
     };
     from.0.is_empty().then_some(row)
 }
@@ -317,7 +317,7 @@ mod tests {
             (amount, body, funding) in (any::<u64>(), any::<u128>(), option::of(names())),
             tokens in vec(ids(), 0..20),
         ) -> LockRow {
-            LockRow { spender, fence, since, expires_at, amount, body: Fingerprint(body), tokens, funding }
+            LockRow { spender, fence, since, expires_at, amount, body: Fingerprint(body), tokens: tokens.into(), funding }
         }
     }
 

@@ -136,7 +136,7 @@ pub struct LockRecord {
     /// The content of the request, so that a repeat is known again.
     pub body: Fingerprint,
     /// The tokens.
-    pub ids: Vec<TokenId>,
+    pub ids: Arc<[TokenId]>,
 }
 
 /// How putting locks back went.

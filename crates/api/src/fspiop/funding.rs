@@ -69,7 +69,7 @@ impl<'a> Wallets<'a> {
             let currency = prepare.currency.to_string();
             let wallet = Name::clone(&funding.payer_wallet);
             claim = chosen(hub.tokens().fund(&funding.spender, wallet, &currency, units, 0).await)?;
-            funding.ids = claim.as_ref().map_or_else(Vec::new, FundingClaim::ids);
+            funding.ids = claim.as_ref().map_or_else(Vec::new, FundingClaim::ids).into();
         }
         Ok((Prepare { funding: Some(Box::new(funding)), ..prepare }, claim))
     }

@@ -25,7 +25,7 @@ pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<TokenCommand, 
         Kind::TokenIssue => TokenCommand::Issue { tokens: fields.list(Fields::token)? },
         Kind::TokenLock => TokenCommand::Lock(LockTokens {
             spender: fields.name()?,
-            ids: fields.list(Fields::id)?,
+            ids: fields.list(Fields::id)?.into(),
             amount: fields.u64()?,
             lease_ms: fields.lease()?,
             body: fields.fingerprint()?,

@@ -92,7 +92,7 @@ pub(super) fn judge(
         expires_at: NO_END,
         amount,
         body: Fingerprint(chosen.id.0),
-        tokens: chosen.ids.clone(),
+        tokens: chosen.ids.as_slice().into(),
         funding: Some(by.wallet.clone()),
     };
     match hold_for_transfer(view, at.0, row.clone(), &mut Effects::default()) {

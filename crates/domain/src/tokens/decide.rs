@@ -149,6 +149,9 @@ pub(crate) fn end_hold(row: &LockRow, effects: &mut Effects) {
 
 /// A spend makes outputs of what its inputs are: they must be alike in all but owner, issuer and attributes.
 fn goes_with(first: &Token, other: &Token) -> Result<(), TokenRefusal> {
+    if Arc::ptr_eq(&first.kind, &other.kind) {
+        return Ok(());
+    }
     let (first, other) = (&*first.kind, &*other.kind);
     let what = if first.notary != other.notary {
         "notaries"
@@ -168,7 +171,7 @@ fn take(view: &impl View, now: Millis, row: LockRow, effects: &mut Effects) -> V
     let mut seen = BTreeSet::new();
     let mut over: BTreeSet<&Name> = BTreeSet::new();
     let mut first: Option<&Token> = None;
-    for id in &row.tokens {
+    for id in row.tokens.iter() {
         if !seen.insert(id) {
             return Err(TokenRefusal::Invalid(format!("token {id} is named twice")));
         }

@@ -12,6 +12,8 @@
 //! | `overlay` | changes inside a frame |
 //! | `rows` | what is stored, and what changes it |
 
+use std::sync::Arc;
+
 mod decide;
 mod digest;
 mod overlay;
@@ -109,6 +111,15 @@ impl TokenCommand {
         texts + OVERHEAD + 2 * crate::records::UNIT
     }
 
+    /// Whether it consists of names, ids and numbers only.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        match self {
+            TokenCommand::Lock(_) | TokenCommand::Unlock { .. } | TokenCommand::Renew { .. } => true,
+            TokenCommand::Issue { .. } | TokenCommand::Spend(_) | TokenCommand::Update { .. } => false,
+        }
+    }
+
     /// Shows the ids and the spender whose past the decision may read.
     pub fn each_key<'a>(&'a self, show: &mut dyn FnMut(crate::command::Key<'a>)) {
         use crate::command::Key::{Spender, Token};
@@ -134,7 +145,7 @@ pub struct LockTokens {
     /// For whom.
     pub spender: Name,
     /// The tokens.
-    pub ids: Vec<TokenId>,
+    pub ids: Arc<[TokenId]>,
     /// What was asked for.
     pub amount: u64,
     /// For how long.

@@ -87,7 +87,7 @@ impl TokenOverlay {
     }
 
     fn set_holder(&mut self, row: &LockRow, holder: Option<&Name>) {
-        for id in &row.tokens {
+        for id in row.tokens.iter() {
             match self.tokens.get_mut(id) {
                 Some(Changed::Gone) => {}
                 Some(Changed::New(_, held) | Changed::Held(held)) => *held = holder.cloned(),

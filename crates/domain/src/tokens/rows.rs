@@ -50,7 +50,7 @@ pub struct LockRow {
     /// The content of the request.
     pub body: Fingerprint,
     /// The tokens.
-    pub tokens: Vec<TokenId>,
+    pub tokens: Arc<[TokenId]>,
     /// Who gets them, if they fund a transfer: the payee's wallet.
     pub funding: Option<Name>,
 }

@@ -78,7 +78,7 @@ fn exchange(
     let kept = usize::from(crate::planted::kept_input());
     effects.tokens.extend(lock.tokens.iter().skip(kept).cloned().map(TokenEffect::Consumed));
     effects.tokens.extend(produced.iter().cloned().map(TokenEffect::Produced));
-    let consumed = lock.tokens.clone();
+    let consumed = lock.tokens.to_vec();
     let transaction = Transaction { id: id.into(), spender: lock.spender.clone(), consumed, produced };
     let row = Arc::new(SpendRow { transaction, body });
     effects.tokens.push(TokenEffect::Spent(Arc::clone(&row)));

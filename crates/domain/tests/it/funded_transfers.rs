@@ -25,7 +25,7 @@ fn held(prepare: &Prepare, units: u64, names: &[&str]) -> Arc<LockRow> {
         expires_at: NO_END,
         amount: units,
         body: Fingerprint(u128::from_le_bytes(hashed.hash[..16].try_into().unwrap())),
-        tokens: ids(names),
+        tokens: ids(names).into(),
         funding: Some(BOB.into()),
     })
 }

@@ -34,7 +34,13 @@ pub fn issue(tokens: Vec<Token>) -> Command {
 
 pub fn lock(spender: &str, names: &[&str], lease_ms: i64) -> Command {
     let (ids, body) = (ids(names), Fingerprint(1));
-    token(TokenCommand::Lock(LockTokens { spender: spender.into(), ids, amount: 1, lease_ms, body }))
+    token(TokenCommand::Lock(LockTokens {
+        spender: spender.into(),
+        ids: ids.into(),
+        amount: 1,
+        lease_ms,
+        body,
+    }))
 }
 
 pub fn spend(spender: &str, outputs: Vec<Output>, transaction: u128) -> Command {

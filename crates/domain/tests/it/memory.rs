@@ -235,7 +235,7 @@ impl Rows for Memory {
                 assert!(self.consumed.insert(id.clone()), "{id} is consumed twice");
             }
             TokenEffect::Locked(lock) => {
-                for id in &lock.tokens {
+                for id in lock.tokens.iter() {
                     let row = self.tokens.get_mut(id).expect("what is locked lives");
                     assert_eq!(row.holder, None, "{id} is locked twice");
                     row.holder = Some(lock.spender.clone());
@@ -246,7 +246,7 @@ impl Rows for Memory {
             TokenEffect::Unlocked { spender, fence } => {
                 let lock = self.locks.remove(&**spender).expect("a lock that ends is there");
                 assert_eq!(lock.fence, *fence);
-                for id in &lock.tokens {
+                for id in lock.tokens.iter() {
                     // Those that are gone already are not asked for.
                     let Some(row) = self.tokens.get_mut(id) else { continue };
                     assert_eq!(row.holder.as_ref(), Some(spender), "{id} was under its lock");

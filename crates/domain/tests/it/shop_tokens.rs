@@ -376,7 +376,7 @@ fn assert_books(shop: &Shop, gone: u64, by_credit: u64) {
     let mut held = BTreeSet::new();
     for row in &holds {
         assert_eq!(row.expires_at, NO_END);
-        for id in &row.tokens {
+        for id in row.tokens.iter() {
             assert!(held.insert(id), "{id} is held twice");
             assert_eq!(shop.memory.tokens[id].holder.as_ref(), Some(&row.spender));
         }

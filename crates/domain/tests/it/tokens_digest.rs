@@ -100,7 +100,7 @@ fn lock_row() -> LockRow {
         expires_at: 9,
         amount: 10,
         body: Fingerprint(11),
-        tokens: ids(&["t1", "t2"]),
+        tokens: ids(&["t1", "t2"]).into(),
         funding: None,
     }
 }
@@ -122,10 +122,10 @@ fn lock_variants() -> Vec<LockRow> {
         change(|row| (row.fence, row.amount) = (10, 7)),
         change(|row| row.body.0 += 1),
         change(|row| row.body.0 += 1 << 64),
-        change(|row| row.tokens = ids(&["t1"])),
-        change(|row| row.tokens = ids(&["t2", "t1"])),
-        change(|row| row.tokens = ids(&["t1t2"])),
-        change(|row| row.tokens = ids(&["t", "1t2"])),
+        change(|row| row.tokens = ids(&["t1"]).into()),
+        change(|row| row.tokens = ids(&["t2", "t1"]).into()),
+        change(|row| row.tokens = ids(&["t1t2"]).into()),
+        change(|row| row.tokens = ids(&["t", "1t2"]).into()),
         change(|row| row.funding = Some("payee".into())),
         change(|row| row.funding = Some("".into())),
     ]

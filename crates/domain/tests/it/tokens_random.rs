@@ -1,6 +1,8 @@
 //! Whatever is sent, in whatever frames: the vault answers as a naive one does, a token is locked by at most one live
 //! spender and consumed at most once, and no value comes or goes but by issue, update and redeem.
 
+use std::sync::Arc;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_domain::command::Command;
@@ -44,7 +46,7 @@ fn naive_of(vault: &Vault, value: &BTreeMap<Option<String>, i128>) -> Naive {
 fn assert_rows_agree(vault: &Vault) {
     let mut held: BTreeMap<String, String> = BTreeMap::new();
     for row in vault.memory.locks.values() {
-        for id in &row.tokens {
+        for id in row.tokens.iter() {
             let before = held.insert(id.to_string(), row.spender.to_string());
             assert_eq!(before, None, "{id} is under two locks");
         }
@@ -130,7 +132,7 @@ fn commands() -> impl Strategy<Value = Vec<Command>> {
         (spender(), some_ids(), 1..40_i64, 0..3_u128).prop_map(|(spender, wanted, lease_ms, body)| {
             let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
             let (spender, body) = (spender.as_str().into(), Fingerprint(body));
-            LockTokens { spender, ids: ids(&wanted), amount: 1, lease_ms, body }
+            LockTokens { spender, ids: ids(&wanted).into(), amount: 1, lease_ms, body }
         })
     };
     let lock_and_spend = (lock(), spends()).prop_map(|(lock, mut spend)| {
@@ -206,7 +208,7 @@ fn with_outputs(commands: &mut [Command], vault: &Vault) {
     if made.is_empty() {
         return;
     }
-    let rename = |wanted: &mut Vec<holdfast_domain::tokens::TokenId>| {
+    let rename = |wanted: &mut [holdfast_domain::tokens::TokenId]| {
         for (at, id) in wanted.iter_mut().enumerate().filter(|(_, id)| id.as_str().len() > 30) {
             *id = made[(at + id.as_str().bytes().map(usize::from).sum::<usize>()) % made.len()].clone();
         }
@@ -214,7 +216,7 @@ fn with_outputs(commands: &mut [Command], vault: &Vault) {
     for command in commands {
         let Command::Token(command) = command else { continue };
         match &mut **command {
-            TokenCommand::Lock(command) => rename(&mut command.ids),
+            TokenCommand::Lock(command) => rename(Arc::make_mut(&mut command.ids)),
             TokenCommand::Update { consumed, .. } => rename(consumed),
             _ => {}
         }

@@ -67,7 +67,7 @@ pub fn golden() -> Vec<(&'static str, Command, Vec<u8>)> {
     };
     let lock = LockTokens {
         spender: spender(),
-        ids: ids(&["t1", "t2"]),
+        ids: ids(&["t1", "t2"]).into(),
         amount: 100,
         lease_ms: 60_000,
         body: spend.body,
@@ -469,7 +469,7 @@ pub fn token_command() -> impl Strategy<Value = Command> {
     prop_oneof![
         tokens().prop_map(|tokens| TokenCommand::Issue { tokens }),
         (name(), ids(), any::<u64>(), lease(), body()).prop_map(|(spender, ids, amount, lease_ms, body)| {
-            TokenCommand::Lock(LockTokens { spender, ids, amount, lease_ms, body })
+            TokenCommand::Lock(LockTokens { spender, ids: ids.into(), amount, lease_ms, body })
         }),
         (name(), fence(), outputs, any::<u64>(), body(), any::<u128>()).prop_map(
             |(spender, fence, outputs, redeem, body, transaction)| {

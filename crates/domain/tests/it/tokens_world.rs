@@ -133,7 +133,13 @@ pub fn issue(tokens: &[Token]) -> TokenCommand {
 
 /// A lock whose fields can still be changed.
 pub fn lock_of(spender: &str, of: &[&str]) -> LockTokens {
-    LockTokens { spender: spender.into(), ids: ids(of), amount: 5, lease_ms: LEASE, body: Fingerprint(7) }
+    LockTokens {
+        spender: spender.into(),
+        ids: ids(of).into(),
+        amount: 5,
+        lease_ms: LEASE,
+        body: Fingerprint(7),
+    }
 }
 
 pub fn lock(spender: &str, of: &[&str]) -> TokenCommand {
@@ -189,7 +195,7 @@ pub fn lock_row(spender: &str, fence: u64, now: Millis, of: &[&str]) -> Arc<Lock
         expires_at: now + LEASE,
         amount: 5,
         body: Fingerprint(7),
-        tokens: ids(of),
+        tokens: ids(of).into(),
         funding: None,
     })
 }

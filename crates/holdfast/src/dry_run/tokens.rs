@@ -19,7 +19,7 @@ use holdfast_api::tokens::json;
 use holdfast_tokens::limits::BATCH_TOKENS_MAX;
 use holdfast_tokens::{
     Config, Filter, Fingerprint, LockRecord, MemorySelector, Owner, Random, Refusal, Scope, SelectRequest,
-    Token, TokenId, TokenSelector,
+    Token, TokenSelector,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -188,7 +188,7 @@ impl Vault {
                 expires_at: first.expires_at,
                 amount: request.amount,
                 body: if repeats { request.fingerprint() } else { Fingerprint::default() },
-                ids: tokens.iter().map(|token| token.id.clone()).collect::<Vec<TokenId>>(),
+                ids: tokens.iter().map(|token| token.id.clone()).collect(),
             };
             self.selector
                 .apply_lock(&record, case.now)

@@ -94,7 +94,9 @@ pub fn commit(fault: Fault, world: &mut World) {
         Fault::AllTwice => all_twice(world),
         Fault::StoreRestarted | Fault::StoreKilled => {
             let service = holdfast_services::postgres().expect("there is one");
-            let Some(control) = service.control() else { return };
+            let Some(control) = service.control() else {
+                return eprintln!("skipped: this server is not ours to stop");
+            };
             if fault == Fault::StoreKilled {
                 control.kill()
             } else {
@@ -104,7 +106,9 @@ pub fn commit(fault: Fault, world: &mut World) {
         }
         Fault::LogRestarted => {
             let service = holdfast_services::kafka().expect("there is one");
-            let Some(control) = service.control() else { return };
+            let Some(control) = service.control() else {
+                return eprintln!("skipped: this server is not ours to stop");
+            };
             control.stop();
             control.start();
         }

@@ -26,6 +26,7 @@ pub fn all(world: &World, ledger: &Ledger) {
                 JOIN participant_currency c USING (participant_currency_id) WHERE c.ledger_account_type = 'POSITION'";
     assert_eq!(world.count(held), 0, "what one owes another has: positions add up to nothing");
     everybody_was_told(world, &rows);
+    world.inbox.judge(ledger, &rows);
     let strange = "SELECT count(*) FROM dead_letter WHERE reason NOT LIKE 'not a message%' AND reason NOT LIKE 'version 99%'
                    AND body NOT LIKE '%00000000-0000-0000-0000-0000dead0001%'::bytea";
     assert_eq!(world.count(strange), 0, "dead letters are the poison and nothing else");
@@ -74,7 +75,7 @@ fn no_limit_was_broken(world: &World) {
 }
 
 /// Who must have heard what of a transfer that ended so.
-fn due(state: TransferState) -> &'static [(NotificationKind, Party)] {
+pub fn due(state: TransferState) -> &'static [(NotificationKind, Party)] {
     use NotificationKind as K;
     use TransferState as S;
     match state {

@@ -17,6 +17,7 @@ use holdfast_domain::transfers::TransferState;
 use holdfast_services::PATIENCE;
 use sha2::{Digest, Sha256};
 
+use crate::inbox::LISTENERS;
 use crate::world::World;
 
 const WORKERS: u64 = 4;
@@ -36,9 +37,12 @@ const LONG_LIFE: Millis = 3_600_000;
 pub struct Ledger {
     pub answers: BTreeMap<u128, (Option<TransferState>, u16)>,
     pub parties: BTreeMap<u128, (ParticipantId, ParticipantId)>,
+    /// Who has endpoints.
+    pub listeners: Vec<ParticipantId>,
 }
 
 pub struct Load {
+    listeners: Vec<ParticipantId>,
     ended: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
     workers: Vec<JoinHandle<Ledger>>,
@@ -48,6 +52,11 @@ impl Load {
     pub fn start(world: &World) -> Load {
         let addresses = Arc::clone(&world.addresses);
         let parties = Arc::new(participants(&addresses));
+        let listeners = parties[..LISTENERS].to_vec();
+        for listener in &listeners {
+            let done = ask(&addresses, 0, &world.inbox.endpoints(*listener));
+            assert!(done.iter().all(|reply| reply.code == 0), "{done:?}");
+        }
         let (ended, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let now = world.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint");
         let began = Instant::now();
@@ -70,7 +79,7 @@ impl Load {
                 worker.ledger
             })
         });
-        Load { workers: workers.collect(), ended, over }
+        Load { listeners, workers: workers.collect(), ended, over }
     }
 
     /// Waits until so many more payments have ended.
@@ -86,7 +95,7 @@ impl Load {
 
     pub fn end(self) -> Ledger {
         self.over.store(true, Ordering::Relaxed);
-        let mut all = Ledger::default();
+        let mut all = Ledger { listeners: self.listeners, ..Ledger::default() };
         for worker in self.workers {
             let ledger = worker.join().expect("a worker that gave up says why");
             all.answers.extend(ledger.answers);

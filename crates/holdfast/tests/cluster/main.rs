@@ -2,11 +2,15 @@
 //! the servers that other tests use.
 
 mod faults;
+mod inbox;
 mod judge;
 mod load;
 #[allow(dead_code, reason = "not everything is needed here")]
 #[path = "../it/support/server.rs"]
 mod server;
+#[allow(dead_code, reason = "not everything is needed here")]
+#[path = "../it/support/sink.rs"]
+mod sink;
 mod world;
 
 use std::time::Duration;

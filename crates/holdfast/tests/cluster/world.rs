@@ -9,6 +9,7 @@ use holdfast_services::{Database, PATIENCE};
 use postgres::Client;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::inbox::Inbox;
 use crate::server::{Server, any_port, binary};
 
 const PARTITIONS: u32 = 4;
@@ -16,6 +17,8 @@ const PARTITIONS: u32 = 4;
 pub struct World {
     database: Database,
     kafka: String,
+    /// Where participants are called.
+    pub inbox: Inbox,
     nodes: Vec<Server>,
     /// Where requests may go now.
     pub addresses: Arc<Mutex<Vec<SocketAddr>>>,
@@ -25,7 +28,8 @@ impl World {
     /// `None` if this run has no servers.
     pub fn new() -> Option<World> {
         let kafka = holdfast_services::kafka()?.url().to_owned();
-        Some(World { database: Database::new("chaos")?, kafka, nodes: Vec::new(), addresses: Arc::default() })
+        let database = Database::new("chaos")?;
+        Some(World { database, kafka, inbox: Inbox::open(), nodes: Vec::new(), addresses: Arc::default() })
     }
 
     /// The address of the database.
@@ -136,6 +140,8 @@ impl World {
             self.await_count(&looked_at, |looked_at| u64::try_from(looked_at).is_ok_and(|at| at >= ends));
         }
         self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
+        // Delivered ones are gone; nobody here refuses a call for good.
+        self.await_count("SELECT count(*) FROM callback", |rows| rows == 0);
     }
 }
 

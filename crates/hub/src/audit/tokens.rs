@@ -305,7 +305,13 @@ mod tests {
         let command = |command| Command::Token(Box::new(command));
         let lock = |spender: &str, id: &str| {
             let (spender, ids, body) = (spender.into(), vec![id.into()], Fingerprint(1));
-            command(TokenCommand::Lock(LockTokens { spender, ids, amount: 10, lease_ms: 1_000, body }))
+            command(TokenCommand::Lock(LockTokens {
+                spender,
+                ids: ids.into(),
+                amount: 10,
+                lease_ms: 1_000,
+                body,
+            }))
         };
         let request = SpendRequest::new("bob", vec![Output::new("dave", 4)]);
         let tokens = vec![token("a", 10), token("b", 20), token("c", 30)];

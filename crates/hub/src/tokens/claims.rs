@@ -175,9 +175,10 @@ impl TokenDesk {
         if bytes > RECORD_BYTES_MAX {
             return Err(intake::Refusal::TooLarge(bytes).into());
         }
+        let plain = commands.iter().all(TokenCommand::is_plain);
         let commands: Vec<Command> =
             commands.into_iter().map(|command| Command::Token(Box::new(command))).collect();
-        let records = Sealed::of(&commands);
+        let records = if plain { Sealed::of_plain(commands) } else { Sealed::of(&commands) };
         let (send, receive) = oneshot::channel();
         let answer = Box::new(move |outcomes: Result<Vec<Outcome>, intake::Refusal>| {
             drop(keep);

@@ -260,7 +260,7 @@ mod tests {
             expires_at,
             amount: 1,
             body: Fingerprint(1),
-            tokens: vec![id.into()],
+            tokens: [id.into()].into(),
             funding: None,
         }
     }

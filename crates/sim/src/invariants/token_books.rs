@@ -2,6 +2,7 @@
 //! Answers alone are read, never effects or rows; what a transfer paid out is the exception, for no answer tells it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use holdfast_domain::ids::{Millis, TransferId};
 use holdfast_domain::tokens::{
@@ -16,7 +17,7 @@ pub struct Held {
     pub(super) end: Millis,
     pub(super) amount: u64,
     pub(super) body: Fingerprint,
-    pub(super) tokens: Vec<TokenId>,
+    pub(super) tokens: Arc<[TokenId]>,
     /// The payee's wallet, if a transfer or checkout holds it.
     pub(super) payee: Option<Name>,
 }
@@ -276,7 +277,7 @@ impl TokenBooks {
     ) -> Result<(), String> {
         let inputs = self.inputs(held)?;
         let (taken, given) = (worth(inputs.iter().copied()), worth(&told.produced));
-        expect(told.consumed == held.tokens, || format!("spends {held:?}, told was {told:?}"))?;
+        expect(*told.consumed == *held.tokens, || format!("spends {held:?}, told was {told:?}"))?;
         expect(given == taken - i128::from(redeem), || {
             format!("takes in {taken}, redeems {redeem} and gives {told:?}")
         })?;

@@ -146,7 +146,7 @@ impl Vault {
     }
 
     fn hold(&mut self, lock: &LockRow, holder: Option<&Name>) {
-        for id in &lock.tokens {
+        for id in lock.tokens.iter() {
             if let Some(seat) = self.seat_of(id) {
                 self.tokens.get_mut(seat).holder = holder.cloned();
             }

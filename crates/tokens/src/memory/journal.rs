@@ -135,7 +135,7 @@ impl MemorySelector {
             Some(State::Spent(_)) | None => {}
         }
         let mut handles: Vec<Handle> = Vec::with_capacity(record.ids.len());
-        for id in &record.ids {
+        for id in record.ids.iter() {
             match self.ids.find(id) {
                 Known::Live(handle) => handles.push(handle),
                 Known::Consumed => return Err(Refusal::TokenConsumed(id.clone())),
@@ -152,7 +152,7 @@ impl MemorySelector {
         let mut stripes = self.stripes(numbers.clone());
         numbers.iter().for_each(|number| self.reclaim(stripes.get(*number), now, after));
         let mut tokens: Vec<Token> = Vec::with_capacity(handles.len());
-        for (handle, id) in handles.iter().zip(&record.ids) {
+        for (handle, id) in handles.iter().zip(record.ids.iter()) {
             match stripes.get(handle.stripe()).slots.get(handle.slot()) {
                 Some(slot) if slot.token.id != *id => return Err(Refusal::TokenConsumed(id.clone())),
                 None => return Err(Refusal::TokenConsumed(id.clone())),
@@ -268,7 +268,7 @@ impl MemorySelector {
             }
         });
         for (entry, held) in candidates.into_iter().filter(|(_, held)| self.is_live(held, now)) {
-            let ids: Vec<TokenId> = held.tokens.iter().map(|token| token.id.clone()).collect();
+            let ids: Arc<[TokenId]> = held.tokens.iter().map(|token| token.id.clone()).collect();
             records.push(LockRecord {
                 spender: entry.spender,
                 fence: held.fence,

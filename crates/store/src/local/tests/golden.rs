@@ -95,7 +95,7 @@ fn lock(number: usize, expires_at: Millis) -> Arc<LockRow> {
         expires_at,
         amount: 33,
         body: Fingerprint(0xfeed),
-        tokens: vec![id(number), id(number + 10)],
+        tokens: [id(number), id(number + 10)].into(),
         funding: (expires_at == NO_END).then(|| "payee".into()),
     })
 }
