@@ -15,6 +15,7 @@ mod fspiop_api;
 mod fspiop_refusals;
 mod fulfil_races_expiry;
 mod funded_transfers;
+mod generated;
 mod keys;
 mod kill_nine;
 mod measuring;
