@@ -6,6 +6,7 @@ mod callback_sequences;
 mod callbacks;
 mod callbacks_over_tls;
 mod cli;
+mod cluster_log;
 mod config;
 mod data_directory;
 mod dry_run_checkout;
