@@ -21,6 +21,7 @@
 //! | `board`, `relay` | what the outbox holds, sent on in order |
 //! | `shards` | shards held by lease, shared among the nodes |
 //! | `expiry` | the expiry scan of this node's shards |
+//! | `patrol` | transfers that stand half-way, and accounts per partition |
 //! | `reads` | connections for questions |
 //! | `health`, `meters`, `stop` | how it goes, in words and in numbers; and that it is over |
 
@@ -31,6 +32,7 @@ mod handler;
 mod health;
 mod meters;
 mod node;
+mod patrol;
 mod reads;
 mod relay;
 mod roles;

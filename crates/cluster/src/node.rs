@@ -18,6 +18,7 @@ use crate::expiry::Expiry;
 use crate::handler::{Callbacks, Desk, Handler, Hop, Position, Transfers};
 use crate::health::{Health, Part};
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
+use crate::patrol::Patrol;
 use crate::reads::{ReadError, Reads};
 use crate::relay::Relay;
 use crate::roles::Role;
@@ -119,6 +120,9 @@ impl Node {
         // It has just answered.
         answers.works();
         let reads = Arc::new(Reads::new(Arc::clone(&settings), answers));
+        if settings.roles.has(Role::Expiry) || settings.roles.has(Role::Position) {
+            starting.patrol(&reads)?;
+        }
         let Starting { stop, health, boards, workers, others, .. } = starting;
         let handle =
             NodeHandle { settings, queue, room, reads, health: Arc::new(health), one_by_one: Arc::default() };
@@ -217,6 +221,17 @@ impl Starting<'_> {
             meters: HandlerMeters::new(name),
         };
         self.workers.push(thread(&self.threads, name, move || handler.run::<H>())?);
+        Ok(())
+    }
+
+    fn patrol(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
+        let patrol = Patrol {
+            settings: Arc::clone(self.settings),
+            reads: Arc::clone(reads),
+            part: self.health.part("patrol"),
+            stop: Arc::clone(&self.stop),
+        };
+        self.others.push(thread(&self.threads, "patrol", move || patrol.run())?);
         Ok(())
     }
 

@@ -15,6 +15,7 @@
 //! | `incoming`, `outbox` | what comes in, what goes out and in which order; `holdfast-messages` knows what it says |
 //! | `reads` | what edges ask, without a lock |
 //! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
+//! | `stalled` | transfers that stand half-way, found by a patrol through the history |
 //! | `generate` | a data set to measure and try with |
 //! | `session`, `migrate` | the connection and the schema |
 //! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
@@ -37,6 +38,7 @@ mod participants;
 mod positions;
 mod reads;
 mod session;
+pub mod stalled;
 mod transfers;
 mod types;
 mod verify;
@@ -52,4 +54,5 @@ pub use migrate::migrate;
 pub use outbox::OutboxRow;
 pub use reads::{ROWS_LOOKED_AT_MAX, Registered};
 pub use session::{BATCH_MESSAGES_MAX, Point, Settings, Store};
+pub use stalled::Stalled;
 pub use verify::{Finding, Verified};

@@ -12,6 +12,7 @@ mod poison;
 mod reads;
 mod same_as_embedded;
 mod speed;
+mod stalled;
 mod tampering;
 mod traces;
 mod world;
