@@ -21,6 +21,8 @@ pub const OUTCOME_WAIT: Duration = Duration::from_secs(25);
 pub const POLL_WAIT: Duration = Duration::from_millis(200);
 /// The pause after a server failed.
 pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
+/// The pause before a partition is looked at again whose next message is newer than this program.
+pub const NEWER_PAUSE: Duration = Duration::from_secs(2);
 /// How long topics may take to be there when a node starts.
 pub const START_WAIT: Duration = Duration::from_secs(30);
 /// How many rows a relay reads and sends at a time.
