@@ -9,6 +9,7 @@
 //! | `guard`, `lease` | who may work on a partition or shard: epochs |
 //! | `transfers`, `positions`, `expiry` | the three steps of a transfer |
 //! | `callbacks` | notifications become rows, rows are delivered or given up |
+//! | `operated` | the operator's messages, each decided once |
 //! | `participants` | participants and accounts, in transactions of their own |
 //! | `batch` | halving at a message that cannot be stored, bounded retries |
 //! | `load`, `loaded`, `write` | rows to domain values and back |
@@ -33,6 +34,7 @@ mod lease;
 mod load;
 mod loaded;
 mod migrate;
+mod operated;
 mod outbox;
 mod participants;
 mod positions;
@@ -51,6 +53,7 @@ pub use generate::{DataSet, Generated};
 pub use guard::{Claim, Source};
 pub use incoming::Incoming;
 pub use migrate::migrate;
+pub use operated::OPERATOR_MESSAGES_KEPT;
 pub use outbox::OutboxRow;
 pub use reads::{ROWS_LOOKED_AT_MAX, Registered};
 pub use session::{BATCH_MESSAGES_MAX, Point, Settings, Store};

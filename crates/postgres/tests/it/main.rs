@@ -8,6 +8,7 @@ mod expiry;
 mod generate;
 mod lease;
 mod locks;
+mod operated;
 mod poison;
 mod reads;
 mod same_as_embedded;
