@@ -51,7 +51,7 @@ pub use reads::ReadError;
 pub use roles::{Role, Roles};
 pub use settings::NodeSettings;
 pub use shards::{Change, Shards};
-pub use waiting::{Answer, Refusal};
+pub use waiting::{Answer, Refusal, Written};
 
 /// Every bound, with its name.
 pub mod limits {

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use holdfast_api::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
 use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::{ClusterEngine, Edge, ServeOptions, router, serve};
-use holdfast_cluster::{Node, NodeHandle, NodeSettings, TopicSettings};
+use holdfast_cluster::{Node, NodeHandle, NodeSettings, Part, TopicSettings};
 use holdfast_domain::command::{Admin, Command, SetEndpoint};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
@@ -140,7 +140,7 @@ fn options() -> CallbackOptions {
 fn deliver(world: &World, node: i64, options: CallbackOptions) -> ClusterCallbackSettings {
     let url = world.database.url().to_owned();
     let connect = Box::new(move || Store::open(&url, Settings::default()));
-    ClusterCallbackSettings { connect, node, shards: 8, options, tls: None }
+    ClusterCallbackSettings { connect, node, shards: 8, options, tls: None, part: Part::new("delivery") }
 }
 
 fn usd() -> Currency {
@@ -253,15 +253,33 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
         (world, node)
     })
     .await;
-    let settings = ClusterCallbackSettings::of(node.handle().settings(), options(), None);
+    let settings = {
+        // Gone before the node: a handle holds connections, which are closed where one may wait.
+        let handle = node.handle();
+        let part = handle.delivery().expect("this node delivers");
+        ClusterCallbackSettings::of(handle.settings(), part, options(), None)
+    };
     let callbacks = ClusterCallbacks::start(settings).unwrap();
     let metrics = PrometheusBuilder::new().build_recorder().handle();
     let router = router(Edge::before(Arc::new(ClusterEngine::new(node.handle())), metrics));
+
+    // A caller whose time is up hears that it was taken.
+    let request = Request::post("/transfers")
+        .header("accept", MEDIA)
+        .header("content-type", MEDIA)
+        .header("fspiop-source", "payerfsp")
+        .header("prefer", "wait=0")
+        .body(Body::from(prepare(8, "2000-01-01T00:00:00.000Z")))
+        .unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::ACCEPTED);
+    assert_eq!(response.headers()["preference-applied"].to_str().unwrap(), "wait=0");
 
     let asked = prepare(1, FAR);
     send(&router, Method::POST, "/transfers", "payerfsp", &asked).await;
     let got = receiver.await_seen(1, |seen| seen.path == "/payeefsp/transfers").await;
     assert_eq!((got[0].method.clone(), &got[0].body[..]), (Method::POST, asked.as_bytes()));
+    assert_eq!(node.handle().delivery().unwrap().trouble(), None);
     assert_eq!(
         (got[0].header("fspiop-source"), got[0].header("fspiop-destination"), got[0].header("date")),
         ("payerfsp", "payeefsp", "Tue, 15 Nov 1994 08:12:31 GMT")
