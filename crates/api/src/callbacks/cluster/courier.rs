@@ -136,17 +136,15 @@ impl Courier {
         match went {
             Ok(()) => {
                 if self.is_troubled {
-                    tracing::info!("callbacks can be read again");
                     self.meters.unreadable.set(0.0);
                     self.is_troubled = false;
                 }
                 self.part.works();
             }
             Err(error) => {
-                if !self.is_troubled {
-                    tracing::error!(%error, "callbacks cannot be read; none is delivered until they can");
-                }
-                self.part.fails(format!("callbacks are not delivered: {error}"));
+                // Which says it once.
+                self.part
+                    .fails(format!("callbacks cannot be read; none is delivered until they can: {error}"));
                 self.meters.unreadable.set(1.0);
                 self.is_troubled = true;
             }
