@@ -279,7 +279,6 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
     send(&router, Method::POST, "/transfers", "payerfsp", &asked).await;
     let got = receiver.await_seen(1, |seen| seen.path == "/payeefsp/transfers").await;
     assert_eq!((got[0].method.clone(), &got[0].body[..]), (Method::POST, asked.as_bytes()));
-    assert_eq!(node.handle().delivery().unwrap().trouble(), None);
     assert_eq!(
         (got[0].header("fspiop-source"), got[0].header("fspiop-destination"), got[0].header("date")),
         ("payerfsp", "payeefsp", "Tue, 15 Nov 1994 08:12:31 GMT")
@@ -301,6 +300,8 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
     let got = receiver.await_seen(1, |seen| seen.path == to_payee).await;
     assert_eq!((got[0].method.clone(), got[0].header("fspiop-source")), (Method::PATCH, "Hub"));
     assert_eq!(got[0].json()["transferState"], "COMMITTED");
+    // It has looked around several times by now.
+    assert_eq!(node.handle().delivery().unwrap().trouble(), None);
     let to_payer = format!("/payerfsp{}", put(2));
     let got = receiver.await_seen(1, |seen| seen.path == to_payer).await;
     assert_eq!((got[0].method.clone(), got[0].header("fspiop-source")), (Method::PUT, "Hub"));
@@ -525,7 +526,7 @@ async fn a_node_that_was_away_ends_nothing() {
         move || {
             // It has looked at the leases when it counts itself among the living again.
             world.await_count(
-                "SELECT count(*) FROM node WHERE role = 'callbacks' AND seen_until >= hub_clock()",
+                "SELECT count(*) FROM node WHERE role = 'callback' AND seen_until >= hub_clock()",
                 2,
             );
         }
