@@ -1,5 +1,7 @@
 //! The way from an HTTP task to the engine and back.
 
+use std::time::Duration;
+
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::records::Sealed;
@@ -50,6 +52,43 @@ pub(crate) async fn submit_keeping(
     let records = Sealed::of(std::slice::from_ref(&command));
     let outcomes = submitted(edge, records, keep, Engine::decide).await?;
     outcomes.into_iter().next().ok_or_else(ApiError::hub_stopped)
+}
+
+/// What a caller who waits only for a while hears.
+pub(crate) enum Waited {
+    /// The outcome.
+    Decided(Outcome),
+    /// The time is up, and the command is durable: it will be decided.
+    Taken,
+}
+
+/// Has one command decided. After `wait` the caller need only know that it was taken.
+pub(crate) async fn submit_within(edge: &Edge, command: Command, wait: Duration) -> Result<Waited, ApiError> {
+    let records = Sealed::of(std::slice::from_ref(&command));
+    let (send, mut receive) = oneshot::channel();
+    let (wrote, written) = oneshot::channel();
+    // A caller that has gone away misses its answer and will ask again.
+    let told = Box::new(move || {
+        let _: Result<(), ()> = wrote.send(());
+    });
+    let answer = Box::new(move |outcomes| {
+        let _: Result<(), _> = send.send(outcomes);
+    });
+    edge.engine.decide_telling(records, told, answer)?;
+    let mut outcomes = timeout(wait, &mut receive).await.ok();
+    if outcomes.is_none() {
+        tokio::select! {
+            biased;
+            late = &mut receive => outcomes = Some(late),
+            Ok(()) = written => return Ok(Waited::Taken),
+            () = tokio::time::sleep(ANSWER_WAIT_MAX) => return Err(ApiError::no_answer()),
+        }
+    }
+    let outcomes = outcomes.and_then(Result::ok).unwrap_or_else(|| {
+        // Dropped without being called.
+        Err(Refusal::Unknown("the hub stopped".to_owned()))
+    });
+    outcomes?.into_iter().next().map(Waited::Decided).ok_or_else(ApiError::hub_stopped)
 }
 
 /// Has one command taken; answers when it is durable, whether it is decided by then or not.

@@ -10,7 +10,7 @@ use holdfast_domain::ids::AccountId;
 
 use crate::node::NodeHandle;
 use crate::reads::ReadError;
-use crate::waiting::{Answer, Refusal};
+use crate::waiting::{Answer, Refusal, Written};
 
 /// Whether a command goes through the topic `transfers`.
 const fn is_about_a_transfer(command: &Command) -> bool {
@@ -33,8 +33,21 @@ impl NodeHandle {
     /// # Errors
     /// If they were not taken; the answer is not called then.
     pub fn decide(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
+        self.decide_telling(commands, None, answer)
+    }
+
+    /// The same; where all are about transfers, `written` is called as soon as Kafka has them.
+    ///
+    /// # Errors
+    /// As [`NodeHandle::decide`].
+    pub fn decide_telling(
+        &self,
+        commands: Vec<Command>,
+        written: Option<Written>,
+        answer: Answer,
+    ) -> Result<(), Refusal> {
         if commands.iter().all(is_about_a_transfer) {
-            return self.submit(commands, answer);
+            return self.submit_telling(commands, written, answer);
         }
         let Some(place) = self.one_by_one() else { return Err(Refusal::Busy) };
         let node = self.clone();

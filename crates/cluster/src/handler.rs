@@ -16,7 +16,7 @@ use holdfast_postgres::{Batch, Claim, Error, Incoming, Source, Step, Store};
 use crate::board::Board;
 use crate::health::Part;
 use crate::meters::HandlerMeters;
-use crate::settings::{NodeSettings, POLL_WAIT, TROUBLE_PAUSE};
+use crate::settings::{NEWER_PAUSE, NodeSettings, POLL_WAIT, TROUBLE_PAUSE};
 use crate::stop::Stop;
 
 /// How often numbers are published.
@@ -76,6 +76,14 @@ pub(crate) struct Desk {
     pub(crate) claims: BTreeMap<u32, Claim>,
     /// Partitions of which nothing more can be read.
     pub(crate) faults: BTreeMap<u32, Fault>,
+    /// Partitions that stand before a message that is newer than this program.
+    pub(crate) newer: BTreeMap<u32, Newer>,
+}
+
+/// A partition that waits for a newer program.
+pub(crate) struct Newer {
+    why: String,
+    look_at: Instant,
 }
 
 impl Desk {
@@ -93,6 +101,7 @@ impl Desk {
             store: None,
             claims: BTreeMap::new(),
             faults: BTreeMap::new(),
+            newer: BTreeMap::new(),
         }
     }
 
@@ -105,8 +114,11 @@ impl Desk {
 
     /// The first partition of which nothing more can be read.
     fn fault(&self) -> Option<String> {
-        let (partition, fault) = self.faults.first_key_value()?;
-        Some(format!("partition {partition} of {}: {fault}", self.topic.name()))
+        let of = |partition: &u32, why: &dyn std::fmt::Display| {
+            format!("partition {partition} of {}: {why}", self.topic.name())
+        };
+        let lost = self.faults.first_key_value().map(|(partition, fault)| of(partition, fault));
+        lost.or_else(|| self.newer.first_key_value().map(|(partition, newer)| of(partition, &newer.why)))
     }
 
     fn forget(&mut self, partition: u32) {
@@ -142,6 +154,7 @@ impl Owner for Desk {
     fn released(&mut self, partition: u32, why: Release) {
         tracing::info!(topic = self.topic.name(), partition, ?why, "released");
         self.forget(partition);
+        self.newer.remove(&partition);
     }
 
     fn faulted(&mut self, partition: u32, fault: Fault) {
@@ -169,7 +182,7 @@ impl Handler {
                 break;
             }
             if shown.elapsed() >= STAND_EVERY {
-                self.meters.stand(&self.consumer.numbers());
+                self.meters.stand(&self.consumer.numbers(), self.desk.newer.len());
                 shown = Instant::now();
             }
         }
@@ -178,25 +191,43 @@ impl Handler {
 
     fn turn<H: Hop>(&mut self) -> Result<(), KafkaError> {
         let messages = self.desk.settings.batch_messages;
+        self.look_at_newer()?;
         let fetched = self.consumer.poll(&mut self.desk, messages, Instant::now() + POLL_WAIT)?;
         let Some(fetched) = fetched else {
             self.look_around();
             return Ok(());
         };
         let Some(claim) = self.desk.claims.get(&fetched.partition).copied() else { return Ok(()) };
-        let incoming = read::<H>(&fetched);
+        let mut incoming = read::<H>(&fetched);
+        // What lies before a newer message is decided; one that comes first is the store's to refuse.
+        if let Some(known) =
+            incoming.iter().position(|message| message.newer().is_some()).filter(|at| *at > 0)
+        {
+            incoming.truncate(known);
+        }
+        let batch = Batch::new(fetched.first_offset(), &incoming);
         let began = Instant::now();
-        let stepped = self
-            .desk
-            .store()
-            .and_then(|store| H::step(store, &claim, &Batch::new(fetched.first_offset(), &incoming)));
+        let stepped = self.desk.store().and_then(|store| H::step(store, &claim, &batch));
         match stepped {
             Ok(Step::Done(done)) => {
                 self.meters.done(&done, began.elapsed());
-                self.consumer.done(fetched.partition, fetched.next_offset());
+                self.consumer.done(fetched.partition, batch.next);
                 self.desk.board.ring(claim.segment_id);
+                if batch.next < fetched.next_offset() {
+                    self.consumer.rewind(fetched.partition, batch.next)?;
+                } else {
+                    self.desk.newer.remove(&fetched.partition);
+                }
                 self.look_around();
                 Ok(())
+            }
+            Err(error @ Error::Newer { .. }) => {
+                let newer = Newer { why: error.to_string(), look_at: Instant::now() + NEWER_PAUSE };
+                self.desk.newer.insert(fetched.partition, newer);
+                self.look_around();
+                // Other partitions go on.
+                self.consumer.pause(fetched.partition);
+                self.consumer.rewind(fetched.partition, fetched.first_offset())
             }
             Ok(Step::Fenced) => {
                 tracing::warn!(
@@ -218,6 +249,19 @@ impl Handler {
                 self.consumer.rewind(fetched.partition, fetched.first_offset())
             }
         }
+    }
+
+    /// Claims partitions anew that wait for a newer program, now and then: an operator may have moved the stored offset past
+    /// the message.
+    fn look_at_newer(&mut self) -> Result<(), KafkaError> {
+        let now = Instant::now();
+        for (partition, newer) in &mut self.desk.newer {
+            if newer.look_at <= now {
+                newer.look_at = now + NEWER_PAUSE;
+                self.consumer.reclaim(*partition)?;
+            }
+        }
+        Ok(())
     }
 
     /// Is all well? One partition that stands still must not be hidden by others that go on.

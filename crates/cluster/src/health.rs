@@ -10,8 +10,10 @@ pub struct Part {
 }
 
 impl Part {
-    fn new(name: &'static str, trouble: Option<String>) -> Arc<Part> {
-        Arc::new(Part { name, trouble: Mutex::new(trouble) })
+    /// A part that has not begun yet.
+    #[must_use]
+    pub fn new(name: &'static str) -> Arc<Part> {
+        Arc::new(Part { name, trouble: Mutex::new(Some("it has not begun yet".to_owned())) })
     }
 
     /// What it is called.
@@ -26,7 +28,8 @@ impl Part {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn works(&self) {
+    /// It works, whatever was before.
+    pub fn works(&self) {
         let before = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
         if before.is_some() {
             tracing::info!(part = self.name, "works");
@@ -34,7 +37,7 @@ impl Part {
     }
 
     /// Says it once, however often it fails in the same way.
-    pub(crate) fn fails(&self, why: impl std::fmt::Display) {
+    pub fn fails(&self, why: impl std::fmt::Display) {
         let why = why.to_string();
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if trouble.as_ref() != Some(&why) {
@@ -58,7 +61,7 @@ impl Health {
     }
 
     pub(crate) fn part(&mut self, name: &'static str) -> Arc<Part> {
-        let part = Part::new(name, Some("it has not begun yet".to_owned()));
+        let part = Part::new(name);
         self.parts.push(Arc::clone(&part));
         part
     }

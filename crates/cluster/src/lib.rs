@@ -21,6 +21,7 @@
 //! | `board`, `relay` | what the outbox holds, sent on in order |
 //! | `shards` | shards held by lease, shared among the nodes |
 //! | `expiry` | the expiry scan of this node's shards |
+//! | `patrol` | transfers that stand half-way, and accounts per partition |
 //! | `reads` | connections for questions |
 //! | `health`, `meters`, `stop` | how it goes, in words and in numbers; and that it is over |
 
@@ -31,6 +32,7 @@ mod handler;
 mod health;
 mod meters;
 mod node;
+mod patrol;
 mod reads;
 mod relay;
 mod roles;
@@ -49,13 +51,13 @@ pub use reads::ReadError;
 pub use roles::{Role, Roles};
 pub use settings::NodeSettings;
 pub use shards::{Change, Shards};
-pub use waiting::{Answer, Refusal};
+pub use waiting::{Answer, Refusal, Written};
 
 /// Every bound, with its name.
 pub mod limits {
     pub use crate::settings::{
-        BATCH_MESSAGES, IN_FLIGHT_MAX, LEASE, ONE_BY_ONE_MAX, OUTCOME_WAIT, POLL_WAIT, READER_WAIT,
-        READERS_MAX, RELAY_ROWS, SCAN_EVERY, SCAN_HOLDS, SEND_QUEUE_BYTES_MAX, SEND_WAIT, START_WAIT,
-        TROUBLE_PAUSE,
+        ACCOUNTS_COUNTED_MAX, BATCH_MESSAGES, COUNT_ACCOUNTS_EVERY, IN_FLIGHT_MAX, LEASE, NEWER_PAUSE,
+        ONE_BY_ONE_MAX, OUTCOME_WAIT, PATROL_EVERY, POLL_WAIT, READER_WAIT, READERS_MAX, RELAY_ROWS,
+        SCAN_EVERY, SCAN_HOLDS, SEND_QUEUE_BYTES_MAX, SEND_WAIT, STALLED_AFTER, START_WAIT, TROUBLE_PAUSE,
     };
 }

@@ -44,8 +44,10 @@ impl HandlerMeters {
     }
 
     /// Where the partitions stand.
-    pub(crate) fn stand(&self, numbers: &ConsumerNumbers) {
+    pub(crate) fn stand(&self, numbers: &ConsumerNumbers, newer: usize) {
         let topic = self.topic;
+        let newer = u32::try_from(newer).map_or(f64::MAX, f64::from);
+        gauge!("holdfast_cluster_partitions_before_newer", "topic" => topic).set(newer);
         counter!("holdfast_cluster_rebalances_total", "topic" => topic).absolute(numbers.rebalances);
         counter!("holdfast_cluster_claim_failures_total", "topic" => topic).absolute(numbers.claim_failures);
         let partitions = u32::try_from(numbers.partitions.len()).map_or(f64::MAX, f64::from);

@@ -18,6 +18,7 @@ use crate::expiry::Expiry;
 use crate::handler::{Callbacks, Desk, Handler, Hop, Position, Transfers};
 use crate::health::{Health, Part};
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
+use crate::patrol::Patrol;
 use crate::reads::{ReadError, Reads};
 use crate::relay::Relay;
 use crate::roles::Role;
@@ -25,7 +26,7 @@ use crate::sender::{Letter, Parcel, Queue, Sender, Wants};
 use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_WAIT, START_WAIT};
 use crate::stop::Stop;
 use crate::tail::Tail;
-use crate::waiting::{Answer, Refusal, WaitingRoom};
+use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,8 @@ pub struct NodeHandle {
     room: Arc<WaitingRoom>,
     reads: Arc<Reads>,
     health: Arc<Health>,
+    /// How the delivery of callbacks is, which is the edge's work.
+    delivery: Option<Arc<Part>>,
     /// How many wait on threads of their own.
     one_by_one: Arc<AtomicUsize>,
 }
@@ -115,13 +118,19 @@ impl Node {
         if settings.roles.has(Role::Callbacks) {
             starting.handler::<Callbacks>("callbacks", "callbacks relay")?;
         }
+        let delivers = settings.roles.has(Role::Callbacks);
+        let delivery = delivers.then(|| starting.health.part("delivery"));
         let answers = starting.health.part("store");
         // It has just answered.
         answers.works();
         let reads = Arc::new(Reads::new(Arc::clone(&settings), answers));
+        if settings.roles.has(Role::Expiry) || settings.roles.has(Role::Position) {
+            starting.patrol(&reads)?;
+        }
         let Starting { stop, health, boards, workers, others, .. } = starting;
-        let handle =
-            NodeHandle { settings, queue, room, reads, health: Arc::new(health), one_by_one: Arc::default() };
+        let health = Arc::new(health);
+        let one_by_one = Arc::default();
+        let handle = NodeHandle { settings, queue, room, reads, health, delivery, one_by_one };
         Ok(Node { handle, stop, boards, workers, others })
     }
 
@@ -220,6 +229,17 @@ impl Starting<'_> {
         Ok(())
     }
 
+    fn patrol(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
+        let patrol = Patrol {
+            settings: Arc::clone(self.settings),
+            reads: Arc::clone(reads),
+            part: self.health.part("patrol"),
+            stop: Arc::clone(&self.stop),
+        };
+        self.others.push(thread(&self.threads, "patrol", move || patrol.run())?);
+        Ok(())
+    }
+
     fn expiry(&mut self) -> Result<(), StartError> {
         let board = self.relay("expiry relay")?;
         let expiry = Expiry {
@@ -255,6 +275,12 @@ impl NodeHandle {
     #[must_use]
     pub fn health(&self) -> &Health {
         &self.health
+    }
+
+    /// Where the edge tells how the delivery of callbacks is, if this node does that.
+    #[must_use]
+    pub const fn delivery(&self) -> Option<&Arc<Part>> {
+        self.delivery.as_ref()
     }
 
     /// How this node runs.
@@ -300,7 +326,23 @@ impl NodeHandle {
     /// # Panics
     /// If a command is about no transfer.
     pub fn submit(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
-        self.wait_for(commands.len(), answer, |first| {
+        self.submit_telling(commands, None, answer)
+    }
+
+    /// The same; `written` is called as soon as Kafka has them, if it does before they are given up.
+    ///
+    /// # Errors
+    /// As [`NodeHandle::submit`].
+    ///
+    /// # Panics
+    /// As [`NodeHandle::submit`].
+    pub fn submit_telling(
+        &self,
+        commands: Vec<Command>,
+        written: Option<Written>,
+        answer: Answer,
+    ) -> Result<(), Refusal> {
+        self.wait_for(commands.len(), written, answer, |first| {
             let numbered = (first..).zip(commands);
             numbered.map(|(number, command)| letter_of(self.room.trace(number), command)).collect()
         })
@@ -318,7 +360,7 @@ impl NodeHandle {
         let first = self.room.numbers(commands.len());
         let numbered = (first..).zip(commands);
         let letters = numbered.map(|(number, command)| letter_of(self.room.trace(number), command)).collect();
-        let parcel = Parcel { letters, wants: Wants::Written(answer), since: Instant::now() };
+        let parcel = Parcel { letters, wants: Wants::Written(answer), written: None, since: Instant::now() };
         self.queue.put(parcel).map_err(|(_, refusal)| refusal)
     }
 
@@ -332,7 +374,7 @@ impl NodeHandle {
             answer(Ok(vec![Outcome::refused(ErrorCode::IdNotFound)]));
             return Ok(());
         }
-        self.wait_for(1, answer, |first| {
+        self.wait_for(1, None, answer, |first| {
             let trace = self.room.trace(first);
             let message = PositionMessage::admin(trace, account, admin).expect("looked at above");
             vec![Letter { topic: Topic::Position, key: message.key(), value: message.to_json() }]
@@ -358,13 +400,14 @@ impl NodeHandle {
     fn wait_for(
         &self,
         count: usize,
+        written: Option<Written>,
         answer: Answer,
         letters: impl FnOnce(u64) -> Vec<Letter>,
     ) -> Result<(), Refusal> {
         self.takes_requests()?;
         let since = Instant::now();
         let first = self.room.enter(count, since + OUTCOME_WAIT, answer)?;
-        let parcel = Parcel { letters: letters(first), wants: Wants::Outcomes(first), since };
+        let parcel = Parcel { letters: letters(first), wants: Wants::Outcomes(first), written, since };
         match self.queue.put(parcel) {
             Ok(()) => Ok(()),
             Err((_, refusal)) => {

@@ -12,7 +12,7 @@ use holdfast_messages::Topic;
 
 use crate::health::Part;
 use crate::settings::{IN_FLIGHT_MAX, NodeSettings, OUTCOME_WAIT, SEND_QUEUE_BYTES_MAX, SEND_WAIT};
-use crate::waiting::{Answer, Refusal, WaitingRoom};
+use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
 
 /// The most messages that are handed to Kafka at once.
 const SEND_MESSAGES: usize = 10_000;
@@ -51,6 +51,8 @@ pub(crate) enum Wants {
 pub(crate) struct Parcel {
     pub(crate) letters: Vec<Letter>,
     pub(crate) wants: Wants,
+    /// For whoever wants outcomes and also to hear that it is written.
+    pub(crate) written: Option<Written>,
     pub(crate) since: Instant,
 }
 
@@ -178,7 +180,11 @@ impl Sender {
             match (parcel.wants, verdict) {
                 (Wants::Written(answer), verdict) => answer(verdict.map(|()| Vec::new())),
                 (Wants::Outcomes(first), Err(refusal)) => self.room.fail(first, refusal),
-                (Wants::Outcomes(_), Ok(())) => {}
+                (Wants::Outcomes(_), Ok(())) => {
+                    if let Some(written) = parcel.written {
+                        written();
+                    }
+                }
             }
         }
     }
@@ -194,7 +200,7 @@ mod tests {
 
     fn parcel(count: usize) -> Parcel {
         let letters = (0..count).map(|_| letter(Topic::Transfers)).collect();
-        Parcel { letters, wants: Wants::Outcomes(1), since: Instant::now() }
+        Parcel { letters, wants: Wants::Outcomes(1), written: None, since: Instant::now() }
     }
 
     #[test]

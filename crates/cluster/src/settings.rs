@@ -21,6 +21,8 @@ pub const OUTCOME_WAIT: Duration = Duration::from_secs(25);
 pub const POLL_WAIT: Duration = Duration::from_millis(200);
 /// The pause after a server failed.
 pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
+/// The pause before a partition is looked at again whose next message is newer than this program.
+pub const NEWER_PAUSE: Duration = Duration::from_secs(2);
 /// How long topics may take to be there when a node starts.
 pub const START_WAIT: Duration = Duration::from_secs(30);
 /// How many rows a relay reads and sends at a time.
@@ -37,6 +39,14 @@ pub const READERS_MAX: usize = 4;
 pub const ONE_BY_ONE_MAX: usize = 32;
 /// How long a question waits for a connection.
 pub const READER_WAIT: Duration = Duration::from_secs(5);
+/// A transfer that stands half-way between two hops for so long is told.
+pub const STALLED_AFTER: Duration = Duration::from_secs(60);
+/// How often is looked for such transfers.
+pub const PATROL_EVERY: Duration = Duration::from_secs(10);
+/// How often the accounts of each partition are counted.
+pub const COUNT_ACCOUNTS_EVERY: Duration = Duration::from_secs(60);
+/// The most accounts that are counted.
+pub const ACCOUNTS_COUNTED_MAX: u32 = 1_000_000;
 
 /// How a node runs.
 #[derive(Debug, Clone)]

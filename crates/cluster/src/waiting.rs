@@ -33,6 +33,9 @@ pub enum Refusal {
 /// Called once with the outcomes, one per command; or with the refusal.
 pub type Answer = Box<dyn FnOnce(Result<Vec<Outcome>, Refusal>) + Send>;
 
+/// Called when Kafka has the commands.
+pub type Written = Box<dyn FnOnce() + Send>;
+
 struct Waiting {
     outcomes: Vec<Option<Outcome>>,
     missing: usize,

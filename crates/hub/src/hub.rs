@@ -53,6 +53,12 @@ pub enum OpenError {
         /// The data directory.
         data: PathBuf,
     },
+    /// Something is in a directory in which a new hub should be made.
+    #[error("{} is not empty. Name a directory that is empty or does not exist", data.display())]
+    NotEmpty {
+        /// The data directory.
+        data: PathBuf,
+    },
     /// The data directory cannot be made or locked.
     #[error("{} cannot be made or locked", data.display())]
     Data {

@@ -25,6 +25,7 @@
 //! | `verify` | a data directory held against its own log |
 //! | `audit` | the books recomputed from their rows, independently of the decisions |
 //! | `alarm`, `health` | whether the hub can be used, and what happens when a thread dies |
+//! | `offline` | a new data directory, written without a running hub |
 //! | `hub` | threads, start and stop, the handle that edges hold |
 
 mod alarm;
@@ -41,6 +42,7 @@ mod journal;
 mod keeper;
 pub mod limits;
 mod meters;
+mod offline;
 mod pace;
 mod progress;
 mod replay;
@@ -58,6 +60,7 @@ pub use hub::{Hub, HubHandle, OpenError, Opened, log_folder, store_folder};
 pub use intake::{Answer, Intake, Query, Refusal, Submission};
 pub use journal::Journal;
 pub use keeper::Keeper;
+pub use offline::Offline;
 pub use progress::{Counts, Progress};
 pub use replay::{ReplayError, replay, replay_with};
 pub use shop::{ShopDesk, ShopError};

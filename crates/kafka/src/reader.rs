@@ -30,6 +30,8 @@ pub enum From {
     Start,
     /// Behind the last message: only what is written from now on.
     End,
+    /// At this offset in every partition. One before the log's start begins at the start, one behind its end at the end.
+    Offset(u64),
     /// At these offsets, one for each partition. One before the log's start begins at the start.
     Offsets(Vec<u64>),
 }
@@ -85,13 +87,12 @@ impl Reader {
         for number in 0..partitions {
             let partition = i32::try_from(number).expect("Kafka counts partitions so");
             let (first, end) = ends_of(&client, topic, partition, deadline).map_err(no_answer)?;
+            let near = |wanted: u64| i64::try_from(wanted).unwrap_or(i64::MAX).clamp(first, end);
             let begin = match from {
                 From::Start => first,
                 From::End => end,
-                From::Offsets(offsets) => {
-                    let wanted = offsets.get(number).copied().unwrap_or(0);
-                    i64::try_from(wanted).unwrap_or(i64::MAX).clamp(first, end)
-                }
+                From::Offset(wanted) => near(*wanted),
+                From::Offsets(offsets) => near(offsets.get(number).copied().unwrap_or(0)),
             };
             list.add_partition_offset(topic, partition, Offset::Offset(begin)).map_err(KafkaError::client)?;
             next.push(u64::try_from(begin).unwrap_or(0));
@@ -150,6 +151,12 @@ impl Reader {
     #[must_use]
     pub fn next_offsets(&self) -> &[u64] {
         &self.next
+    }
+
+    /// Where each partition ended when the reader was opened.
+    #[must_use]
+    pub fn ends(&self) -> &[u64] {
+        &self.ends
     }
 
     /// How many messages were gone before they could be read.

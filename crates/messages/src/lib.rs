@@ -4,8 +4,9 @@
 //! be taken goes to `dead-letters`. Nothing here knows Kafka or SQL: the one carries these bytes, the other keeps them.
 //!
 //! Every value is `{"v":1,"trace":"…","type":"…","body":{…}}`. The version rises whenever a shape changes, so whatever
-//! has another version, another type, a field too many or too few, or a value out of its bounds is [`Poison`]: it goes
-//! to the dead letters with the reason and stops nothing else. `tests/golden/` keeps the shapes from changing.
+//! has an older version, another type, a field too many or too few, or a value out of its bounds is [`Poison`]: it goes
+//! to the dead letters with the reason and stops nothing else. What has a [newer](Poison::newer) version is not for us to
+//! bury: its partition stands still until a program comes that knows it. `tests/golden/` keeps the shapes from changing.
 //!
 //! Amounts are decimal strings, times milliseconds since 1970, 32-byte values base64url as FSPIOP writes conditions.
 //! Bytes that are handed on unread are a string where they are text, else `{"base64":"…"}`.
@@ -111,6 +112,15 @@ pub enum Poison {
 }
 
 impl Poison {
+    /// The version, if it is newer than this program's: such a message waits for a program that knows it.
+    #[must_use]
+    pub fn newer(&self) -> Option<u64> {
+        match *self {
+            Poison::Version(version) if version > u64::from(VERSION) => Some(version),
+            _ => None,
+        }
+    }
+
     fn field(field: &'static str, why: impl Into<String>) -> Poison {
         Poison::Field { field, why: why.into() }
     }

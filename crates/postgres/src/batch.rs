@@ -2,6 +2,7 @@
 //! cannot be stored, halve until it is found.
 
 use holdfast_domain::ids::Millis;
+use holdfast_messages::Message;
 
 use crate::error::{Remedy, remedy};
 use crate::incoming::Incoming;
@@ -102,15 +103,22 @@ pub(crate) type Attempt<M> =
 impl Store {
     /// Runs a batch to its end.
     ///
+    /// # Errors
+    /// [`Error::Newer`] if a message of the batch is newer than this program: then nothing of the batch is done.
+    ///
     /// # Panics
     /// If the batch has more than [`BATCH_MESSAGES_MAX`] messages.
-    pub(crate) fn run<M>(
+    pub(crate) fn run<M: Message>(
         &mut self,
         claim: &Claim,
         batch: &Batch<'_, M>,
         attempt: Attempt<M>,
     ) -> Result<Step, Error> {
         assert!(batch.messages.len() <= BATCH_MESSAGES_MAX, "a batch of {} messages", batch.messages.len());
+        let newer = |incoming: &Incoming<M>| Some((incoming.offset, incoming.newer()?));
+        if let Some((offset, version)) = batch.messages.iter().find_map(newer) {
+            return Err(Error::Newer { offset, version });
+        }
         let mut total = Done::default();
         let mut waiting = vec![*batch];
         while let Some(batch) = waiting.pop() {

@@ -44,6 +44,18 @@ pub enum Error {
         /// What the settings say.
         wanted: i64,
     },
+    /// A message of a version that this program does not know. Burying it would lose it for the program that does.
+    #[error(
+        "the message at offset {offset} has version {version}, this program knows {known}; nothing behind it is decided \
+         until this node runs a newer holdfast",
+        known = holdfast_messages::VERSION
+    )]
+    Newer {
+        /// Where it lies in its partition.
+        offset: u64,
+        /// Its version.
+        version: u64,
+    },
     /// A data set that cannot be generated.
     #[error("cannot generate this: {0}")]
     DataSet(&'static str),

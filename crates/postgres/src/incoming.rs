@@ -32,6 +32,12 @@ impl<M: Message> Incoming<M> {
         self.message.as_ref().map_or_else(|_| TraceId::told_by(&self.body), Message::trace)
     }
 
+    /// Its version, if that is newer than this program: such a message is no poison, it waits for a program that knows it.
+    #[must_use]
+    pub fn newer(&self) -> Option<u64> {
+        self.message.as_ref().err().and_then(Poison::newer)
+    }
+
     /// It cannot be processed.
     pub(crate) fn dead(&self, source: Source, reason: String) -> DeadRow<'_> {
         let Incoming { key, body, .. } = self;

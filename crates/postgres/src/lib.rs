@@ -9,12 +9,14 @@
 //! | `guard`, `lease` | who may work on a partition or shard: epochs |
 //! | `transfers`, `positions`, `expiry` | the three steps of a transfer |
 //! | `callbacks` | notifications become rows, rows are delivered or given up |
+//! | `operated` | the operator's messages, each decided once |
 //! | `participants` | participants and accounts, in transactions of their own |
 //! | `batch` | halving at a message that cannot be stored, bounded retries |
 //! | `load`, `loaded`, `write` | rows to domain values and back |
 //! | `incoming`, `outbox` | what comes in, what goes out and in which order; `holdfast-messages` knows what it says |
 //! | `reads` | what edges ask, without a lock |
 //! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
+//! | `stalled` | transfers that stand half-way, found by a patrol through the history |
 //! | `generate` | a data set to measure and try with |
 //! | `session`, `migrate` | the connection and the schema |
 //! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
@@ -32,11 +34,13 @@ mod lease;
 mod load;
 mod loaded;
 mod migrate;
+mod operated;
 mod outbox;
 mod participants;
 mod positions;
 mod reads;
 mod session;
+pub mod stalled;
 mod transfers;
 mod types;
 mod verify;
@@ -49,7 +53,9 @@ pub use generate::{DataSet, Generated};
 pub use guard::{Claim, Source};
 pub use incoming::Incoming;
 pub use migrate::migrate;
+pub use operated::OPERATOR_MESSAGES_KEPT;
 pub use outbox::OutboxRow;
 pub use reads::{ROWS_LOOKED_AT_MAX, Registered};
 pub use session::{BATCH_MESSAGES_MAX, Point, Settings, Store};
+pub use stalled::Stalled;
 pub use verify::{Finding, Verified};

@@ -20,6 +20,7 @@ use crate::guard::{Guard, Source};
 use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
+use crate::operated::Operated;
 use crate::session::{Point, Store};
 use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
@@ -65,6 +66,7 @@ fn attempt(
     };
     watch.reached(Point::GuardLocked);
 
+    let mut operated = Operated::load(&mut tx, batch.messages)?;
     let mut loader = Loader::new(&mut tx, statements);
     if verdict.is_none() {
         load(&mut loader, batch.messages)?;
@@ -74,7 +76,7 @@ fn attempt(
     watch.reached(Point::Loaded);
 
     let mut besides = Besides::default();
-    let requests = sort_out(claim.source, &loaded, batch.messages, verdict, &mut besides);
+    let requests = sort_out(claim.source, &loaded, batch.messages, verdict, &mut operated, &mut besides);
     let commands: Vec<PositionCommand> = requests.iter().map(|request| request.command).collect();
     let positioned = position(&loaded, now, settings.order, &commands);
     tell(claim.source, &loaded, &requests, &positioned.effects, &mut besides);
@@ -82,6 +84,7 @@ fn attempt(
 
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
     writer.write(guard, batch.next, loaded, &positioned.effects, &besides)?;
+    operated.store(&mut tx, now)?;
     tx.commit()?;
     watch.reached(Point::Committed);
     Ok(Step::Done(Done::of(batch, &besides, now)))
@@ -131,16 +134,21 @@ fn load(loader: &mut Loader<'_, '_>, messages: &[Incoming<PositionMessage>]) -> 
     loader.lock_funds(&funds)
 }
 
-/// What cannot be decided at all becomes a dead letter.
+/// What cannot be decided at all becomes a dead letter; an operator's message that was decided already is passed over.
 fn sort_out<'a>(
     source: Source,
     loaded: &Loaded,
     messages: &'a [Incoming<PositionMessage>],
     verdict: Option<&str>,
+    operated: &mut Operated,
     besides: &mut Besides<'a>,
 ) -> Vec<Request<'a>> {
     let mut requests = Vec::with_capacity(messages.len());
     for incoming in messages {
+        // Whoever asked was answered when it was decided.
+        if operated.is_repeat(incoming) {
+            continue;
+        }
         let fate = match (&incoming.message, verdict) {
             (_, Some(verdict)) => Err(verdict.to_owned()),
             (Err(poison), None) => Err(poison.to_string()),

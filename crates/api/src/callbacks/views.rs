@@ -1,24 +1,29 @@
-//! `/hub/dead-letters`: callbacks that were given up, and another try for them.
+//! `/hub/dead-letters`: callbacks that were given up, and another try for them. A hub's edge keeps them itself; those of a
+//! cluster are rows of its database, and any node shows them.
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use holdfast_domain::ids::{HUB, ParticipantId};
-use holdfast_domain::participants::Name;
+use holdfast_domain::participants::{HUB_NAME, Name};
 use holdfast_domain::registry::Whose;
+use holdfast_hub::CallbackRow;
+use holdfast_postgres::DeadCallback;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::CallbackDesk;
 use super::desk::name_of;
+use super::lane::Job;
 use super::lanes::Retry;
 use super::letter::Letter;
 use super::options::LANE_ROWS_MAX;
-use crate::calls::ask;
+use crate::calls::{ask, read};
+use crate::engine::Profile;
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
-use crate::{Edge, Embedded, times};
+use crate::{Edge, times};
 
 /// Letters that one request may set in motion; the answer says whether there are more. An empty lane has room for them.
 const RETRIED_AT_ONCE_MAX: usize = LANE_ROWS_MAX / 2;
@@ -43,13 +48,19 @@ pub(crate) struct OnlyOf {
 
 /// A page of dead letters by number.
 pub(crate) async fn list(
-    State(Embedded { edge, .. }): State<Embedded>,
+    State(edge): State<Edge>,
     filter: Result<Query<Filter>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Query(filter) = filter.map_err(|error| ApiError::malformed(error.body_text()))?;
-    let desk = desk(&edge)?;
     let to = participant(&edge, filter.participant).await?;
     let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);
+    if edge.engine.profile() == Profile::Cluster {
+        let page = read(edge.engine.dead_letters(to, filter.after, limit)).await?;
+        let next = page.last().filter(|_| page.len() == limit).map(|letter| letter.id.to_string());
+        let letters: Vec<Value> = page.into_iter().map(show_row).collect();
+        return Ok(Json(json!({"deadLetters": letters, "next": next})));
+    }
+    let desk = desk(&edge)?;
     let page = blocking(move || desk.0.letters.page(to, filter.after, limit)).await?;
     let names = names(&edge, page.iter().map(|(letter, _)| ParticipantId(letter.to)).collect()).await?;
     let next = page.last().filter(|_| page.len() == limit).map(|(letter, _)| letter.number.to_string());
@@ -60,17 +71,19 @@ pub(crate) async fn list(
 
 /// Tries one again: 202, also if it is being tried already.
 pub(crate) async fn retry(
-    State(Embedded { edge, .. }): State<Embedded>,
+    State(edge): State<Edge>,
     number: Result<Path<u64>, PathRejection>,
 ) -> Result<StatusCode, ApiError> {
     let Path(number) = number.map_err(|error| ApiError::malformed(error.body_text()))?;
+    let unknown = || ApiError::new(StatusCode::NOT_FOUND, 3200, format!("there is no dead letter {number}"));
+    if edge.engine.profile() == Profile::Cluster {
+        let is_there = read(edge.engine.retry_dead_letter(number)).await?;
+        return if is_there { Ok(StatusCode::ACCEPTED) } else { Err(unknown()) };
+    }
     let desk = desk(&edge)?;
     match blocking(move || desk.0.retry(number)).await? {
         Retry::Taken | Retry::Already => Ok(StatusCode::ACCEPTED),
-        Retry::Unknown => {
-            let detail = format!("there is no dead letter {number}");
-            Err(ApiError::new(StatusCode::NOT_FOUND, 3200, detail))
-        }
+        Retry::Unknown => Err(unknown()),
         Retry::NoRoom => Err(no_room()),
     }
 }
@@ -78,12 +91,18 @@ pub(crate) async fn retry(
 /// Tries all of a participant, or all there are, again: 202 with how many were set in motion and whether some are left;
 /// 503 with how many if not all found room.
 pub(crate) async fn retry_all(
-    State(Embedded { edge, .. }): State<Embedded>,
+    State(edge): State<Edge>,
     whose: Result<Query<OnlyOf>, QueryRejection>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let Query(whose) = whose.map_err(|error| ApiError::malformed(error.body_text()))?;
-    let desk = desk(&edge)?;
     let to = participant(&edge, whose.participant).await?;
+    if edge.engine.profile() == Profile::Cluster {
+        let retried = read(edge.engine.retry_dead_letters(to, RETRIED_AT_ONCE_MAX)).await?;
+        // With as many as one call may set in motion there may be more, and whoever asks again learns it.
+        let more = retried >= RETRIED_AT_ONCE_MAX as u64;
+        return Ok((StatusCode::ACCEPTED, Json(json!({"retried": retried, "more": more}))));
+    }
+    let desk = desk(&edge)?;
     let (retried, without_room, more) = blocking(move || {
         let wanted = desk.0.letters.at_rest(to, RETRIED_AT_ONCE_MAX + 1);
         let more = wanted.len() > RETRIED_AT_ONCE_MAX;
@@ -108,6 +127,15 @@ pub(crate) async fn retry_all(
 fn no_room() -> ApiError {
     let detail = "too many callbacks wait for this participant; try again when they are delivered";
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, detail)
+}
+
+/// The same as of a hub.
+fn show_row(dead: DeadCallback) -> Value {
+    let DeadCallback { id, to, name, transfer, message, url, last_error, attempts, at, retrying } = dead;
+    let row = CallbackRow { number: id, offset: 0, time: at, to, transfer, message };
+    let job = Job { row, attempts, from_dead_letters: true };
+    let name = if to == HUB { Some(HUB_NAME.to_owned()) } else { name };
+    show(&Letter::new(&job, at, last_error, url), name, retrying)
 }
 
 fn show(letter: &Letter, participant: Option<String>, retrying: bool) -> Value {

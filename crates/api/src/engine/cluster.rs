@@ -2,16 +2,16 @@
 //! that may wait.
 
 use holdfast_cluster::{NodeHandle, ReadError, Refusal as NodeRefusal};
-use holdfast_domain::ids::{Millis, TransferId, TransferNo};
+use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::records::Sealed;
 use holdfast_domain::registry::Whose;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::views::{NamedTransfer, TransferFilter, TransferPage, TransferStory};
-use holdfast_postgres::{Error, Store};
+use holdfast_postgres::{DeadCallback, Error, Given, Store};
 use serde_json::{Map, json};
 use tokio::runtime::Handle;
 
-use super::{Answer, Component, Engine, EngineError, Figures, Profile, Question, Reading, Refusal};
+use super::{Answer, Component, Engine, EngineError, Figures, Profile, Question, Reading, Refusal, Written};
 
 /// A node as the edge sees it.
 pub struct ClusterEngine {
@@ -73,6 +73,11 @@ impl Engine for ClusterEngine {
         self.node.decide(commands, answering(answer)).map_err(refusal)
     }
 
+    fn decide_telling(&self, records: Sealed, written: Written, answer: Answer) -> Result<(), Refusal> {
+        let (_, commands) = records.into_parts();
+        self.node.decide_telling(commands, Some(written), answering(answer)).map_err(refusal)
+    }
+
     fn take(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {
         let (_, commands) = records.into_parts();
         if commands.iter().all(|command| command.transfer().is_some()) {
@@ -130,6 +135,23 @@ impl Engine for ClusterEngine {
             let node = json!({"roles": roles, "commandsInFlight": in_flight});
             Ok(Figures { stats, more: Map::from_iter([("node".to_owned(), node)]) })
         })
+    }
+
+    fn dead_letters(
+        &self,
+        to: Option<ParticipantId>,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Reading<'_, Vec<DeadCallback>> {
+        self.read(move |store| store.dead_callbacks(to, after, limit))
+    }
+
+    fn retry_dead_letter(&self, number: u64) -> Reading<'_, bool> {
+        self.read(move |store| Ok(store.retry_callback(number)? != Given::Nothing))
+    }
+
+    fn retry_dead_letters(&self, to: Option<ParticipantId>, max: usize) -> Reading<'_, u64> {
+        self.read(move |store| store.retry_callbacks(to, max))
     }
 
     fn health(&self) -> Vec<Component> {

@@ -17,11 +17,12 @@ use std::future::Future;
 use std::pin::Pin;
 
 use holdfast_domain::command::Command;
-use holdfast_domain::ids::{Millis, TransferId, TransferNo};
+use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::records::Sealed;
 use holdfast_domain::registry::{Registry, Whose};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::views::{NamedTransfer, Stats, TransferFilter, TransferPage, TransferStory};
+use holdfast_postgres::DeadCallback;
 use serde_json::{Map, Value};
 
 pub use holdfast_hub::{Answer, Refusal};
@@ -75,6 +76,9 @@ pub type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + 
 /// the engine has stopped.
 pub type Question = Box<dyn FnOnce(Result<&dyn Registry, EngineError>) + Send>;
 
+/// Called when records are durable.
+pub type Written = Box<dyn FnOnce() + Send>;
+
 /// One part of an engine, as `/health` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Component {
@@ -104,6 +108,16 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     /// If they were not taken; the answer is not called then.
     fn decide(&self, records: Sealed, answer: Answer) -> Result<(), Refusal>;
+
+    /// As [`Engine::decide`]; `written` is called when the records are durable, if that is known before they are decided.
+    ///
+    /// # Errors
+    /// As [`Engine::decide`]; neither is called then.
+    fn decide_telling(&self, records: Sealed, written: Written, answer: Answer) -> Result<(), Refusal> {
+        // Where both come at once, the answer is what counts.
+        drop(written);
+        self.decide(records, answer)
+    }
 
     /// Takes records into the log. `answer` is called once when they are durable, also if nothing is decided yet; whoever
     /// asks looks at no outcome, and there may be none.
@@ -144,6 +158,27 @@ pub trait Engine: Send + Sync + 'static {
 
     /// What was done, and what is held now.
     fn figures(&self) -> Reading<'_, Figures>;
+
+    /// Callbacks that were given up, by number, after the one given: of one participant, or of all; at most `limit`. Of an
+    /// engine that keeps them itself; a hub's are kept by the edge.
+    fn dead_letters(
+        &self,
+        _to: Option<ParticipantId>,
+        _after: Option<u64>,
+        _limit: usize,
+    ) -> Reading<'_, Vec<DeadCallback>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Has one of them tried again; `false`: there is none of that number.
+    fn retry_dead_letter(&self, _number: u64) -> Reading<'_, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
+    /// Has up to `max` of one participant, or of all, tried again; how many.
+    fn retry_dead_letters(&self, _to: Option<ParticipantId>, _max: usize) -> Reading<'_, u64> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
 
     /// Every part, and what is wrong with it. Commands are taken when nothing is. Must not wait.
     fn health(&self) -> Vec<Component>;

@@ -68,7 +68,10 @@ pub(crate) async fn put_error(
         take(&edge, Command::Abort(abort)).await?;
         return Ok(StatusCode::OK.into_response());
     };
-    decide(&edge, Command::Abort(abort)).await?.answer(wait, id_text, None)
+    match decide(&edge, Command::Abort(abort), wait, id_text).await? {
+        Ok(decided) => decided.answer(wait, id_text, None),
+        Err(later) => Ok(later),
+    }
 }
 
 #[cfg(test)]

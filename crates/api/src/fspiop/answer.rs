@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::ilp;
 use super::prefer::{PREFERENCE_APPLIED, Wait};
 use crate::Edge;
-use crate::calls::{read, submit, submit_keeping};
+use crate::calls::{Waited, read, submit_keeping, submit_within};
 use crate::error::{ApiError, error_information};
 
 /// Where a transfer stands, for a caller who waits.
@@ -44,10 +44,34 @@ pub(super) struct Decided {
     since: Instant,
 }
 
-/// Has a command decided.
-pub(super) async fn decide(edge: &Edge, command: Command) -> Result<Decided, ApiError> {
+/// Has a command about a transfer decided, or tells where the transfer stands when the caller's time is up: then the command
+/// is durable and will be decided. `id`: as the caller wrote it.
+pub(super) async fn decide(
+    edge: &Edge,
+    command: Command,
+    wait: Wait,
+    id: &str,
+) -> Result<Result<Decided, Response>, ApiError> {
     let since = Instant::now();
-    submit(edge, command).await.map(|outcome| Decided { outcome, since })
+    let transfer = command.transfer();
+    match submit_within(edge, command, wait.duration()).await? {
+        Waited::Decided(outcome) => Ok(Ok(Decided { outcome, since })),
+        Waited::Taken => {
+            // If it cannot be read, or is not there yet, there is nothing more to say than that it was taken.
+            let row = match transfer {
+                Some(transfer) => read(edge.engine.transfer(transfer)).await.ok().flatten(),
+                None => None,
+            };
+            let taken = (StatusCode::ACCEPTED, [(PREFERENCE_APPLIED, wait.applied())]);
+            Ok(Err(row.map_or_else(
+                || taken.into_response(),
+                |row| {
+                    let error = row.code.map(|code| (code, row.reason));
+                    standing(StatusCode::ACCEPTED, wait, id, row.state, error, fulfilment_of(&row))
+                },
+            )))
+        }
+    }
 }
 
 /// The same; `keep` is dropped when it is decided, or will never be.

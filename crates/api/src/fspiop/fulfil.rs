@@ -100,7 +100,10 @@ pub(crate) async fn put(
         take(&edge, Command::Fulfil(fulfil)).await?;
         return Ok(StatusCode::OK.into_response());
     };
-    let decided = decide(&edge, Command::Fulfil(fulfil)).await?;
+    let decided = match decide(&edge, Command::Fulfil(fulfil), wait, id_text).await? {
+        Ok(decided) => decided,
+        Err(later) => return Ok(later),
+    };
     // Committed without a refusal, now or before: then it was with this fulfilment.
     let committed = decided.outcome.state == Some(TransferState::Committed) && decided.outcome.code.is_none();
     decided.answer(wait, id_text, committed.then_some(fulfilment))

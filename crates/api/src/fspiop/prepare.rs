@@ -155,11 +155,14 @@ pub(crate) async fn post(
         None => {
             let prepare = Prepare { tail: received.tail()?, ..hashed };
             received.parsed(&edge);
-            if received.wait.is_none() {
+            let Some(wait) = received.wait else {
                 take(&edge, Command::Prepare(prepare)).await?;
                 return Ok(StatusCode::ACCEPTED.into_response());
+            };
+            match decide(&edge, Command::Prepare(prepare), wait, asked.id_text).await? {
+                Ok(decided) => decided,
+                Err(later) => return Ok(later),
             }
-            decide(&edge, Command::Prepare(prepare)).await?
         }
         Some(wallets) => {
             let hub = edge.hub.as_ref().ok_or_else(funding::no_tokens)?;

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use holdfast_api::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
 use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::{ClusterEngine, Edge, ServeOptions, router, serve};
-use holdfast_cluster::{Node, NodeHandle, NodeSettings, TopicSettings};
+use holdfast_cluster::{Node, NodeHandle, NodeSettings, Part, TopicSettings};
 use holdfast_domain::command::{Admin, Command, SetEndpoint};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
@@ -140,7 +140,7 @@ fn options() -> CallbackOptions {
 fn deliver(world: &World, node: i64, options: CallbackOptions) -> ClusterCallbackSettings {
     let url = world.database.url().to_owned();
     let connect = Box::new(move || Store::open(&url, Settings::default()));
-    ClusterCallbackSettings { connect, node, shards: 8, options, tls: None }
+    ClusterCallbackSettings { connect, node, shards: 8, options, tls: None, part: Part::new("delivery") }
 }
 
 fn usd() -> Currency {
@@ -253,10 +253,27 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
         (world, node)
     })
     .await;
-    let settings = ClusterCallbackSettings::of(node.handle().settings(), options(), None);
+    let settings = {
+        // Gone before the node: a handle holds connections, which are closed where one may wait.
+        let handle = node.handle();
+        let part = handle.delivery().expect("this node delivers");
+        ClusterCallbackSettings::of(handle.settings(), part, options(), None)
+    };
     let callbacks = ClusterCallbacks::start(settings).unwrap();
     let metrics = PrometheusBuilder::new().build_recorder().handle();
     let router = router(Edge::before(Arc::new(ClusterEngine::new(node.handle())), metrics));
+
+    // A caller whose time is up hears that it was taken.
+    let request = Request::post("/transfers")
+        .header("accept", MEDIA)
+        .header("content-type", MEDIA)
+        .header("fspiop-source", "payerfsp")
+        .header("prefer", "wait=0")
+        .body(Body::from(prepare(8, "2000-01-01T00:00:00.000Z")))
+        .unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::ACCEPTED);
+    assert_eq!(response.headers()["preference-applied"].to_str().unwrap(), "wait=0");
 
     let asked = prepare(1, FAR);
     send(&router, Method::POST, "/transfers", "payerfsp", &asked).await;
@@ -283,6 +300,8 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
     let got = receiver.await_seen(1, |seen| seen.path == to_payee).await;
     assert_eq!((got[0].method.clone(), got[0].header("fspiop-source")), (Method::PATCH, "Hub"));
     assert_eq!(got[0].json()["transferState"], "COMMITTED");
+    // It has looked around several times by now.
+    assert_eq!(node.handle().delivery().unwrap().trouble(), None);
     let to_payer = format!("/payerfsp{}", put(2));
     let got = receiver.await_seen(1, |seen| seen.path == to_payer).await;
     assert_eq!((got[0].method.clone(), got[0].header("fspiop-source")), (Method::PUT, "Hub"));
@@ -507,7 +526,7 @@ async fn a_node_that_was_away_ends_nothing() {
         move || {
             // It has looked at the leases when it counts itself among the living again.
             world.await_count(
-                "SELECT count(*) FROM node WHERE role = 'callbacks' AND seen_until >= hub_clock()",
+                "SELECT count(*) FROM node WHERE role = 'callback' AND seen_until >= hub_clock()",
                 2,
             );
         }

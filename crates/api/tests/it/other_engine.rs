@@ -5,18 +5,20 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use holdfast_api::engine::{Answer, Component, EngineError, Figures, Question, Reading, Refusal};
+use holdfast_api::engine::{Answer, Component, EngineError, Figures, Question, Reading, Refusal, Written};
 use holdfast_api::{Edge, Engine, Profile, router};
+use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
-use holdfast_domain::money::{Amount, Balance};
+use holdfast_domain::money::{Amount, Balance, OptionalBalance};
 use holdfast_domain::participants::{Account, AccountKind, Name, Participant};
 use holdfast_domain::records::{Sealed, batch};
 use holdfast_domain::registry::{Registry, Whose};
 use holdfast_domain::shop::{CheckoutOrder, ShopCommand};
-use holdfast_domain::transfers::{Transfer, TransferState};
+use holdfast_domain::transfers::{Proof, Transfer, TransferState};
 use holdfast_domain::views::{NamedTransfer, Stats, TransferFilter, TransferPage, TransferStory};
+use holdfast_postgres::DeadCallback;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -89,6 +91,10 @@ enum Given {
 struct Script {
     given: Mutex<Vec<Given>>,
     down: bool,
+    /// What is given is written and not decided: the answers stay here.
+    slow: Option<Mutex<Vec<Answer>>>,
+    /// The transfer that is found.
+    row: Option<Transfer>,
 }
 
 impl Script {
@@ -125,6 +131,13 @@ impl Engine for Script {
         answer(Ok(vec![reserved(); count]));
         Ok(())
     }
+    fn decide_telling(&self, records: Sealed, written: Written, answer: Answer) -> Result<(), Refusal> {
+        let Some(answers) = &self.slow else { return self.decide(records, answer) };
+        self.note(Given::Decide(records.commands().len()));
+        answers.lock().unwrap().push(answer);
+        written();
+        Ok(())
+    }
     fn take(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {
         self.note(Given::Take(records.commands().len()));
         answer(Ok(Vec::new()));
@@ -140,7 +153,7 @@ impl Engine for Script {
         Ok(())
     }
     fn transfer(&self, _: TransferId) -> Reading<'_, Option<Transfer>> {
-        self.read(None)
+        self.read(self.row.clone())
     }
     fn story(&self, _: TransferId) -> Reading<'_, Option<TransferStory>> {
         self.read(None)
@@ -164,6 +177,32 @@ impl Engine for Script {
         let more = json!({"partitions": 12}).as_object().unwrap().clone();
         self.read(Figures { stats: Stats { transfers: 5, ..Stats::default() }, more })
     }
+    fn dead_letters(
+        &self,
+        to: Option<ParticipantId>,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Reading<'_, Vec<DeadCallback>> {
+        let letter = DeadCallback {
+            id: after.unwrap_or(0) + 1,
+            to: to.unwrap_or(ParticipantId(2)),
+            name: Some("payeefsp".to_owned()),
+            transfer: TransferId(7),
+            message: CallbackMessage::ForwardPrepare,
+            url: Some("http://payee/transfers".to_owned()),
+            last_error: "nobody listens".to_owned(),
+            attempts: 9,
+            at: 0,
+            retrying: false,
+        };
+        self.read(vec![letter].into_iter().take(limit).collect())
+    }
+    fn retry_dead_letter(&self, number: u64) -> Reading<'_, bool> {
+        self.read(number == 1)
+    }
+    fn retry_dead_letters(&self, to: Option<ParticipantId>, max: usize) -> Reading<'_, u64> {
+        self.read(if to.is_some() { 3 } else { max as u64 })
+    }
     fn health(&self) -> Vec<Component> {
         let fault = self.down.then(|| "PostgreSQL is gone".to_owned());
         vec![Component { name: "kafka", fault: None }, Component { name: "postgres", fault }]
@@ -177,7 +216,11 @@ struct Node {
 
 impl Node {
     fn new(down: bool) -> Node {
-        let script = Arc::new(Script { down, ..Script::default() });
+        Node::of(Script { down, ..Script::default() })
+    }
+
+    fn of(script: Script) -> Node {
+        let script = Arc::new(script);
         Node { router: router(Edge::before(script.clone(), crate::metrics())), script }
     }
 
@@ -229,7 +272,7 @@ fn body(extensions: &Value) -> Vec<u8> {
 #[tokio::test]
 async fn only_the_paths_of_the_profile_are_there() {
     let node = Node::new(false);
-    for path in ["/tokens/balance", "/stock/find/1", "/hub/checkouts", "/hub/dead-letters", "/hub/backup"] {
+    for path in ["/tokens/balance", "/stock/find/1", "/hub/checkouts", "/hub/backup"] {
         let (status, answer) = node.get(path).await;
         assert_eq!((status, &answer["errorInformation"]["errorCode"]), (404, &json!("3002")), "{path}");
     }
@@ -275,6 +318,72 @@ async fn who_does_not_wait_is_answered_when_the_log_has_it() {
             assert!(given.contains(&Given::Decide(1)) && !given.contains(&Given::Take(1)), "{given:?}");
         }
     }
+}
+
+/// Whose time is up hears that the log has it, and where the transfer stands if that can be told.
+#[tokio::test]
+async fn who_waits_for_a_while_is_answered_when_it_is_over() {
+    let row = Transfer {
+        no: TransferNo(1),
+        id: TransferId(7),
+        payer: ParticipantId(1),
+        payee: ParticipantId(2),
+        payer_account: None,
+        payee_account: None,
+        currency: "USD".parse().unwrap(),
+        amount: Amount(1),
+        expiration: 0,
+        proof: Proof::Condition([0; 32]),
+        hash: [0; 32],
+        state: TransferState::ReceivedPrepare,
+        code: None,
+        reason: None,
+        offset: 0,
+        prepared_at: 0,
+        changed_at: 0,
+        reserved_value: OptionalBalance::NONE,
+        final_value: OptionalBalance::NONE,
+    };
+    let mut waiting = FSPIOP.to_vec();
+    waiting.push(("prefer", "wait=0"));
+    for (row, down, told) in [
+        (Some(row), false, json!({"state": "RECEIVED_PREPARE", "transferState": "RECEIVED"})),
+        (None, false, Value::Null),
+    ] {
+        let node = Node::of(Script { slow: Some(Mutex::default()), row, down, ..Script::default() });
+        let (status, answer) = node.send("POST", "/transfers", &waiting, body(&Value::Null)).await;
+        assert_eq!(status, StatusCode::ACCEPTED);
+        let answer: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
+        assert_eq!((&answer["state"], &answer["transferState"]), (&told["state"], &told["transferState"]));
+        assert!(node.given().contains(&Given::Decide(1)));
+    }
+    // One that is decided in time is told so.
+    let node = Node::new(false);
+    let (status, _) = node.send("POST", "/transfers", &waiting[..4], body(&Value::Null)).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    waiting[4] = ("prefer", "wait=5");
+    let (status, _) = node.send("POST", "/transfers", &waiting, body(&Value::Null)).await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn dead_letters_are_those_of_the_engine() {
+    let node = Node::new(false);
+    let (status, page) = node.get("/hub/dead-letters?participant=payeefsp&after=4&limit=1").await;
+    assert_eq!((status, &page["next"]), (200, &json!("5")));
+    let letter = &page["deadLetters"][0];
+    assert_eq!((&letter["number"], &letter["participant"]), (&json!(5), &json!("payeefsp")));
+    assert_eq!((&letter["lastError"], &letter["attempts"]), (&json!("nobody listens"), &json!(9)));
+    assert_eq!(letter["transferId"], TransferId(7).to_string());
+    let post = async |path: &str| {
+        let (status, body) = node.send("POST", path, &[], Vec::new()).await;
+        (status.as_u16(), serde_json::from_slice(&body).unwrap_or(Value::Null))
+    };
+    assert_eq!(post("/hub/dead-letters/1/retry").await.0, 202);
+    assert_eq!(post("/hub/dead-letters/2/retry").await.0, 404);
+    let some = post("/hub/dead-letters/retry?participant=payeefsp").await;
+    assert_eq!(some, (202, json!({"retried": 3, "more": false})));
+    assert_eq!(post("/hub/dead-letters/retry").await.1["more"], true);
 }
 
 #[tokio::test]

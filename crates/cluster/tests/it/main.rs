@@ -2,4 +2,5 @@
 
 mod expiry;
 mod payments;
+mod upgrade;
 mod world;

@@ -122,7 +122,7 @@ fn poison(world: &World) {
             world,
             topic,
             "1",
-            br#"{"v":99,"trace":"00000000000000000000000000000001","type":"prepare","body":{}}"#,
+            br#"{"v":0,"trace":"00000000000000000000000000000001","type":"prepare","body":{}}"#,
         );
         send(world, topic, "", b"");
     }

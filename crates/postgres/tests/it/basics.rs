@@ -16,7 +16,8 @@ fn several_nodes_migrate_at_once() {
         let nodes: Vec<_> = (0..6).map(|_| scope.spawn(|| drop(world.store()))).collect();
         nodes.into_iter().for_each(|node| node.join().unwrap());
     });
-    assert_eq!(world.count("SELECT count(*) FROM schema_version"), 1);
+    let versions = world.count("SELECT max(version)::bigint FROM schema_version");
+    assert_eq!(world.count("SELECT count(*) FROM schema_version"), versions, "each was applied once");
     world.sql().execute("INSERT INTO schema_version (version) VALUES (1000)", &[]).unwrap();
     let refused = Store::open(&world.url, Settings::default());
     assert!(matches!(refused, Err(Error::TooNew { found: 1000, .. })));

@@ -6,7 +6,7 @@ use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::Action;
 use holdfast_messages::{DeadLetter, PositionMessage, PositionWork, Step};
-use holdfast_postgres::{Batch, Incoming};
+use holdfast_postgres::{Batch, Error, Incoming};
 
 use crate::world::*;
 
@@ -130,4 +130,26 @@ fn unknown_and_misplaced_position_messages_stop_nothing_else() {
     assert_eq!(cluster.answered(lying_at(from + 7)).code.unwrap().number(), 2001);
     assert_eq!(world.value(AccountId(1)), 2);
     world.verify();
+}
+
+/// What a newer program wrote is not ours to bury: nothing of the batch happens, and it is there for who knows it.
+#[test]
+fn a_newer_message_is_not_buried() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    cluster.participant("payer", 1_000, 1_000);
+    cluster.participant("payee", 0, 10);
+    let mut messages = all(0, &[prepare(1, 1, 2, 1, FAR), prepare(2, 1, 2, 1, FAR)]);
+    let newer = br#"{"v":2,"trace":"00000000000000000000000000000007","kind":"prepare","who":"knows"}"#;
+    messages[1] = Incoming::read(1, b"k".to_vec(), newer.to_vec());
+    assert_eq!((messages[0].newer(), messages[1].newer()), (None, Some(2)));
+    let before = world.picture();
+    let refused = cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages));
+    assert!(matches!(refused, Err(Error::Newer { offset: 1, version: 2 })), "{refused:?}");
+    assert_eq!(world.picture(), before);
+    // What lies before it can be decided, and an older version is poison as ever.
+    done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages[..1])).unwrap());
+    let older = [Incoming::read(1, b"k".to_vec(), br#"{"v":0}"#.to_vec())];
+    let step = done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(1, &older)).unwrap());
+    assert_eq!(step.dead_letters, 1);
 }

@@ -76,7 +76,7 @@ fn step(trace: TraceId, (action, id, account): (Action, u128, u32)) -> PositionM
 fn poison(kind: u8, message: &impl Message) -> (String, Vec<u8>) {
     let json = String::from_utf8(message.to_json()).unwrap();
     match kind {
-        0 => (message.key(), json.replacen("\"v\":1", "\"v\":9", 1).into_bytes()),
+        0 => (message.key(), json.replacen("\"v\":1", "\"v\":0", 1).into_bytes()),
         1 => ("another".into(), json.into_bytes()),
         2 => (message.key(), json.replacen("\"type\":\"", "\"type\":\"un", 1).into_bytes()),
         _ => (message.key(), b"\xff\0{".to_vec()),

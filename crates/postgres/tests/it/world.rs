@@ -93,6 +93,7 @@ impl World {
             "participant_position_change ORDER BY participant_currency_id, change_no",
             "participant_limit ORDER BY participant_limit_id",
             "participant_funds ORDER BY transfer_id",
+            "operator_message ORDER BY digest",
             "outbox ORDER BY segment_id, outbox_no",
             "dead_letter ORDER BY dead_letter_id",
             "audit ORDER BY batch_id",

@@ -1,13 +1,12 @@
 //! The thread that has the connection: leases, ends, what is due, and the messages.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use holdfast_cluster::Shards;
 use holdfast_cluster::limits::{SCAN_EVERY, TROUBLE_PAUSE};
+use holdfast_cluster::{Part, Shards};
 use holdfast_domain::ids::ParticipantId;
 use holdfast_hub::clock::{Clock, SystemClock};
 use holdfast_postgres::{Claim, DueCallback, Error, Source, Store};
@@ -19,13 +18,13 @@ use super::super::lane::{Census, Job};
 use super::super::meters::Meters;
 use super::super::options::{CallbackOptions, END_WAIT_MAX, LANE_IN_FLIGHT_MAX, SYNC_INTERVAL};
 use super::super::post::Post;
-use super::slot::{Attempted, Slot};
+use super::slot::{Attempted, Slot, Slots};
 use super::{DEAD_COUNTED_MAX, LOOK_EVERY, writing};
 
 /// What the thread waits for.
 pub(super) enum Event {
-    /// An attempt has ended, under that claim.
-    Attempted(Claim, Attempted),
+    /// An attempt has ended, of the slot of that generation.
+    Attempted(u64, Attempted),
     /// Look around.
     Wake,
 }
@@ -35,7 +34,7 @@ pub(super) struct Courier {
     connect: Box<dyn Fn() -> Result<Store, Error> + Send>,
     store: Option<Store>,
     shards: Shards,
-    slots: BTreeMap<ParticipantId, Slot>,
+    slots: Slots,
     options: CallbackOptions,
     post: Arc<Post>,
     events: Sender<Event>,
@@ -47,6 +46,8 @@ pub(super) struct Courier {
     /// The last look found as much as it may: there is more.
     is_busy: bool,
     is_troubled: bool,
+    /// Where trouble is seen.
+    part: Arc<Part>,
 }
 
 impl Courier {
@@ -60,13 +61,14 @@ impl Courier {
         post: Arc<Post>,
         events: Sender<Event>,
         received: Receiver<Event>,
+        part: Arc<Part>,
     ) -> Courier {
         Courier {
             runtime,
             connect,
             store: None,
             shards: Shards::new(node, shards, Source::callback),
-            slots: BTreeMap::new(),
+            slots: Slots::default(),
             options,
             post,
             events,
@@ -77,6 +79,7 @@ impl Courier {
             shown: None,
             is_busy: false,
             is_troubled: false,
+            part,
         }
     }
 
@@ -98,7 +101,7 @@ impl Courier {
             return Duration::ZERO;
         }
         let now = Instant::now();
-        let next = self.slots.values().filter_map(Slot::look_again_at).min();
+        let next = self.slots.by_participant.values().filter_map(Slot::look_again_at).min();
         next.map_or(LOOK_EVERY, |next| next.saturating_duration_since(now).min(LOOK_EVERY))
     }
 
@@ -111,18 +114,10 @@ impl Courier {
         };
         let mut next = Some(first);
         while let Some(event) = next {
-            if let Event::Attempted(claim, attempted) = event {
-                self.attempted(claim, attempted);
+            if let Event::Attempted(generation, attempted) = event {
+                self.slots.attempted(generation, attempted, Instant::now(), self.options.attempts_max);
             }
             next = self.received.try_recv().ok();
-        }
-    }
-
-    fn attempted(&mut self, claim: Claim, attempted: Attempted) {
-        // If the shard was lost, whoever has it now sends it again and writes that down.
-        let slot = self.slots.get_mut(&attempted.job.row.to).filter(|slot| slot.claim == claim);
-        if let Some(slot) = slot {
-            slot.attempted(attempted, Instant::now(), self.options.attempts_max);
         }
     }
 
@@ -139,16 +134,17 @@ impl Courier {
 
     fn told(&mut self, went: Result<(), Error>) {
         match went {
-            Ok(()) if self.is_troubled => {
-                tracing::info!("callbacks can be read again");
-                self.meters.unreadable.set(0.0);
-                self.is_troubled = false;
-            }
-            Ok(()) => {}
-            Err(error) => {
-                if !self.is_troubled {
-                    tracing::error!(%error, "callbacks cannot be read; none is delivered until they can");
+            Ok(()) => {
+                if self.is_troubled {
+                    self.meters.unreadable.set(0.0);
+                    self.is_troubled = false;
                 }
+                self.part.works();
+            }
+            Err(error) => {
+                // Which says it once.
+                self.part
+                    .fails(format!("callbacks cannot be read; none is delivered until they can: {error}"));
                 self.meters.unreadable.set(1.0);
                 self.is_troubled = true;
             }
@@ -181,12 +177,13 @@ impl Courier {
     /// What becomes of a participant whose shard is another node's is that node's business.
     fn drop_lost(&mut self) {
         let shards = &self.shards;
-        self.slots.retain(|to, slot| shards.claim_of(to.0) == Some(slot.claim));
+        self.slots.by_participant.retain(|to, slot| shards.claim_of(to.0) == Some(slot.claim));
     }
 
     /// Writes down what became of attempts, shard by shard.
     fn write_ends(&mut self, store: &mut Store) -> Result<(), Error> {
-        for slot in self.slots.values_mut().filter(|slot| !slot.ends.is_empty()) {
+        let slots = self.slots.by_participant.values_mut();
+        for slot in slots.filter(|slot| !slot.ends.is_empty()) {
             let ends = &slot.ends;
             let (delivered, failed, dead) = (ends.delivered.len(), ends.failed.len(), ends.dead.len());
             let mut ours = true;
@@ -213,8 +210,9 @@ impl Courier {
 
     /// Takes in hand what is due, as far as there is room.
     fn take_due(&mut self, store: &mut Store) -> Result<(), Error> {
-        let in_hand: Vec<u64> = self.slots.values().flat_map(Slot::in_hand).collect();
-        let full = self.slots.iter().filter(|(_, slot)| slot.is_full());
+        let slots = &self.slots.by_participant;
+        let in_hand: Vec<u64> = slots.values().flat_map(Slot::in_hand).collect();
+        let full = slots.iter().filter(|(_, slot)| slot.is_full());
         let full: Vec<ParticipantId> = full.map(|(to, _)| *to).collect();
         let room = self.options.connections_max.saturating_sub(in_hand.len());
         let claims: Vec<Claim> = self.shards.held().map(|(_, claim)| claim).collect();
@@ -223,8 +221,7 @@ impl Courier {
         for callback in due {
             let to = callback.to;
             let Some(claim) = self.shards.claim_of(to.0) else { continue };
-            let options = &self.options;
-            self.slots.entry(to).or_insert_with(|| Slot::new(claim, to, options)).take(callback);
+            self.slots.of(to, claim, &self.options).take(callback);
         }
         Ok(())
     }
@@ -232,10 +229,10 @@ impl Courier {
     /// Writes what may go out now, and sends it.
     fn start(&mut self, store: &mut Store) -> Result<(), Error> {
         let now = Instant::now();
-        let mut started: Vec<(Claim, Job, DueCallback)> = Vec::new();
-        for slot in self.slots.values_mut() {
-            let claim = slot.claim;
-            started.extend(slot.start(now).into_iter().map(|(job, due)| (claim, job, due)));
+        let mut started: Vec<(u64, Job, DueCallback)> = Vec::new();
+        for slot in self.slots.by_participant.values_mut() {
+            let generation = slot.generation;
+            started.extend(slot.start(now).into_iter().map(|(job, due)| (generation, job, due)));
         }
         if started.is_empty() {
             return Ok(());
@@ -245,7 +242,7 @@ impl Courier {
             Ok(facts) => facts,
             Err(error) => {
                 for (_, job, _) in started {
-                    if let Some(slot) = self.slots.get_mut(&job.row.to) {
+                    if let Some(slot) = self.slots.by_participant.get_mut(&job.row.to) {
                         slot.untried(job, now);
                     }
                 }
@@ -253,7 +250,7 @@ impl Courier {
             }
         };
         let wall = self.clock.read().wall;
-        for ((claim, job, _), facts) in started.into_iter().zip(facts) {
+        for ((generation, job, _), facts) in started.into_iter().zip(facts) {
             let (url, envelope) = writing::write(&job.row, facts, wall);
             let (post, events) = (Arc::clone(&self.post), self.events.clone());
             let limit = self.options.attempt_time_max;
@@ -265,7 +262,8 @@ impl Courier {
                         .unwrap_or_else(|_| Err(Failure::passing(format!("no answer within {limit:?}")))),
                 };
                 // The thread may have ended: then the callback is repeated.
-                let _: Result<(), _> = events.send(Event::Attempted(claim, Attempted { job, url, outcome }));
+                let ended = Event::Attempted(generation, Attempted { job, url, outcome });
+                let _: Result<(), _> = events.send(ended);
             });
         }
         Ok(())
@@ -273,7 +271,7 @@ impl Courier {
 
     fn show(&mut self, store: &mut Store) -> Result<(), Error> {
         // An idle participant needs no slot, unless its last failures are to be remembered for a while.
-        self.slots.retain(|_, slot| !slot.is_empty() || slot.is_troubled());
+        self.slots.by_participant.retain(|_, slot| !slot.is_empty() || slot.is_troubled());
         self.post.close_idle();
         let dead = store.count_dead_callbacks(DEAD_COUNTED_MAX)?;
         self.meters.show(self.census(), usize::try_from(dead).unwrap_or(usize::MAX), 0);
@@ -281,7 +279,7 @@ impl Courier {
     }
 
     fn census(&self) -> Census {
-        self.slots.values().map(Slot::census).fold(Census::default(), |sum, lane| Census {
+        self.slots.by_participant.values().map(Slot::census).fold(Census::default(), |sum, lane| Census {
             waiting: sum.waiting + lane.waiting,
             resting: sum.resting + lane.resting,
             in_flight: sum.in_flight + lane.in_flight,

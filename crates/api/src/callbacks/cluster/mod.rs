@@ -21,7 +21,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use holdfast_cluster::NodeSettings;
+use holdfast_cluster::{NodeSettings, Part};
 use holdfast_postgres::{Error, Store};
 use tokio::runtime::Handle;
 
@@ -48,6 +48,8 @@ pub struct ClusterCallbackSettings {
     pub options: CallbackOptions,
     /// Without it, https addresses cannot be called.
     pub tls: Option<OutgoingTls>,
+    /// Where trouble is seen, and that the thread has panicked.
+    pub part: Arc<Part>,
 }
 
 impl ClusterCallbackSettings {
@@ -55,6 +57,7 @@ impl ClusterCallbackSettings {
     #[must_use]
     pub fn of(
         node: &NodeSettings,
+        part: &Arc<Part>,
         options: CallbackOptions,
         tls: Option<OutgoingTls>,
     ) -> ClusterCallbackSettings {
@@ -65,6 +68,7 @@ impl ClusterCallbackSettings {
             node: node.node_id.cast_signed(),
             options,
             tls,
+            part: Arc::clone(part),
         }
     }
 }
@@ -83,16 +87,17 @@ impl ClusterCallbacks {
     /// # Errors
     /// If the thread cannot be started.
     pub fn start(settings: ClusterCallbackSettings) -> Result<ClusterCallbacks, CallbackError> {
-        let ClusterCallbackSettings { connect, node, shards, options, tls } = settings;
+        let ClusterCallbackSettings { connect, node, shards, options, tls, part } = settings;
         // Bounded by the requests under way: each sends one event.
         let (events, received) = mpsc::channel();
         let over = Arc::new(AtomicBool::new(false));
         let post = Arc::new(Post::new(tls, options.connections_max));
+        let (runtime, told) = (Handle::current(), Arc::clone(&part));
         let courier =
-            Courier::new(Handle::current(), connect, node, shards, options, post, events.clone(), received);
+            Courier::new(runtime, connect, node, shards, options, post, events.clone(), received, told);
         let thread = super::thread("callbacks", {
             let over = Arc::clone(&over);
-            move || courier.run(&over)
+            move || watched(&part, || courier.run(&over))
         })?;
         Ok(ClusterCallbacks { over, events, thread: Some(thread) })
     }
@@ -115,8 +120,32 @@ impl ClusterCallbacks {
     }
 }
 
+/// Has the end by a panic seen.
+fn watched(part: &Part, body: impl FnOnce()) {
+    if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
+        part.fails("the thread that delivers callbacks panicked, see the log; restart this node");
+        std::panic::resume_unwind(panic);
+    }
+}
+
 impl Drop for ClusterCallbacks {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_thread_is_seen() {
+        let part = Part::new("delivery");
+        watched(&part, || part.works());
+        assert_eq!(part.trouble(), None);
+        let seen = Arc::clone(&part);
+        let thread = std::thread::spawn(move || watched(&seen, || panic!("on purpose")));
+        assert!(thread.join().is_err());
+        assert!(part.trouble().unwrap().contains("panicked"));
     }
 }

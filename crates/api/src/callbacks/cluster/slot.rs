@@ -37,6 +37,9 @@ pub(super) struct Attempted {
 /// The callbacks of one participant that this node has in hand, under one claim.
 pub(super) struct Slot {
     pub(super) claim: Claim,
+    /// Tells it from an earlier slot of the same participant. The claim does not: a shard that was given up and regained,
+    /// with nobody between, has the same epoch.
+    pub(super) generation: u64,
     lane: Lane,
     pauses: Pauses,
     /// From the table into here until its end is written down.
@@ -44,10 +47,44 @@ pub(super) struct Slot {
     pub(super) ends: Ends,
 }
 
+/// The slots of all participants whose shards this node holds.
+#[derive(Default)]
+pub(super) struct Slots {
+    pub(super) by_participant: BTreeMap<ParticipantId, Slot>,
+    generations: u64,
+}
+
+impl Slots {
+    /// The participant's slot, made under that claim if there is none.
+    pub(super) fn of(&mut self, to: ParticipantId, claim: Claim, options: &CallbackOptions) -> &mut Slot {
+        let Slots { by_participant, generations } = self;
+        by_participant.entry(to).or_insert_with(|| {
+            *generations += 1;
+            Slot::new(claim, *generations, to, options)
+        })
+    }
+
+    /// An attempt of the slot of that generation has ended. If that slot is gone its shard was lost, and whoever has the
+    /// shard now sends the callback again and writes that down.
+    pub(super) fn attempted(
+        &mut self,
+        generation: u64,
+        attempted: Attempted,
+        now: Instant,
+        attempts_max: u32,
+    ) {
+        let slot = self.by_participant.get_mut(&attempted.job.row.to);
+        if let Some(slot) = slot.filter(|slot| slot.generation == generation) {
+            slot.attempted(attempted, now, attempts_max);
+        }
+    }
+}
+
 impl Slot {
-    pub(super) fn new(claim: Claim, to: ParticipantId, options: &CallbackOptions) -> Slot {
+    fn new(claim: Claim, generation: u64, to: ParticipantId, options: &CallbackOptions) -> Slot {
         Slot {
             claim,
+            generation,
             lane: Lane::default(),
             pauses: Pauses::new(options, to.0),
             in_hand: BTreeMap::new(),
@@ -104,7 +141,7 @@ impl Slot {
     }
 
     /// An attempt has ended.
-    pub(super) fn attempted(&mut self, attempted: Attempted, now: Instant, attempts_max: u32) {
+    fn attempted(&mut self, attempted: Attempted, now: Instant, attempts_max: u32) {
         let Attempted { job, url, outcome } = attempted;
         let id = job.row.number;
         let failure = match outcome {
@@ -140,5 +177,53 @@ impl Slot {
         for id in delivered.into_iter().chain(failed) {
             self.in_hand.remove(&id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_domain::callbacks::CallbackMessage;
+    use holdfast_domain::ids::TransferId;
+    use holdfast_postgres::Source;
+
+    use super::*;
+
+    const TO: ParticipantId = ParticipantId(3);
+
+    fn due(id: u64) -> DueCallback {
+        DueCallback {
+            id,
+            to: TO,
+            transfer: TransferId(u128::from(id)),
+            message: CallbackMessage::ForwardPrepare,
+            answers_prepare: false,
+            decided_at: 0,
+            attempts: 0,
+        }
+    }
+
+    /// The shard was given up with requests under way and regained with the same epoch: their ends are nobody's.
+    #[test]
+    fn what_an_earlier_slot_began_does_not_end_in_a_later_one() {
+        let (options, now) = (CallbackOptions::default(), Instant::now());
+        let claim = Claim { source: Source::callback(3), segment_id: 1, epoch: 5, offset: 0 };
+        let mut slots = Slots::default();
+        slots.of(TO, claim, &options).take(due(1));
+        let first = slots.by_participant[&TO].generation;
+        let (job, _) = slots.of(TO, claim, &options).start(now).remove(0);
+        slots.by_participant.clear();
+
+        let ended = || Attempted { job, url: None, outcome: Ok(()) };
+        slots.attempted(first, ended(), now, 3);
+        slots.of(TO, claim, &options).take(due(2));
+        slots.attempted(first, ended(), now, 3);
+        let later = &slots.by_participant[&TO];
+        assert!(later.generation != first && later.ends.is_empty());
+        assert_eq!(later.in_hand().collect::<Vec<_>>(), [2]);
+        // Its own end counts.
+        let (job, _) = slots.of(TO, claim, &options).start(now).remove(0);
+        let second = slots.by_participant[&TO].generation;
+        slots.attempted(second, Attempted { job, url: None, outcome: Ok(()) }, now, 3);
+        assert_eq!(slots.by_participant[&TO].ends.delivered, [2]);
     }
 }

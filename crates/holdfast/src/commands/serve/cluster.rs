@@ -7,7 +7,7 @@ use anyhow::Context;
 use holdfast_api::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
 use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_api::{ClusterEngine, Edge, tls};
-use holdfast_cluster::{Node, NodeSettings, Role};
+use holdfast_cluster::{Node, NodeHandle, NodeSettings};
 
 use super::{Front, asked_to_end};
 use crate::config::Settings;
@@ -22,7 +22,7 @@ pub(super) async fn serve(
     let (roles, brokers, number) = (node.roles.to_string(), node.brokers.to_string(), node.node_id);
     let started = tokio::task::spawn_blocking(move || Node::start(node)).await;
     let node = started.context("the node did not start")?.context("cannot start as a node of a cluster")?;
-    let callbacks = callbacks(&settings, &front, node.handle().settings())?;
+    let callbacks = callbacks(&settings, &front, &node.handle())?;
     let place = front.place()?;
     // Whoever reads that it listens may end it at once.
     let asked = asked_to_end()?;
@@ -55,15 +55,13 @@ pub(super) async fn serve(
 fn callbacks(
     settings: &Settings,
     front: &Front,
-    node: &NodeSettings,
+    node: &NodeHandle,
 ) -> anyhow::Result<Option<ClusterCallbacks>> {
-    if !node.roles.has(Role::Callbacks) {
-        return Ok(None);
-    }
+    let Some(part) = node.delivery() else { return Ok(None) };
     let outgoing = tls::OutgoingTls::new();
     let outgoing =
         outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
     let mut delivery = settings.callbacks.options();
     delivery.connections_max = delivery.connections_max.min(front.files.connections_out.max(1));
-    Ok(Some(ClusterCallbacks::start(ClusterCallbackSettings::of(node, delivery, outgoing))?))
+    Ok(Some(ClusterCallbacks::start(ClusterCallbackSettings::of(node.settings(), part, delivery, outgoing))?))
 }

@@ -1,15 +1,20 @@
-//! `holdfast generate WHAT`: data to measure and try with, in the cluster's PostgreSQL.
+//! `holdfast generate WHAT`: data to measure and try with, in a new data directory or in a cluster's PostgreSQL.
+
+mod embedded;
+
+use std::path::PathBuf;
 
 use anyhow::Context;
 use holdfast_bench::options::parse_count;
 use holdfast_domain::ids::Currency;
+use holdfast_hub::clock::{Clock, SystemClock};
 use holdfast_postgres::{DataSet, Error, Settings, Store};
 use serde_json::json;
 
 use super::bar::Bar;
 use super::{BadInput, Output};
 
-/// Fill a cluster's database with transfers, to measure and try with.
+/// Fill a new data directory or a cluster's database with transfers, to measure and try with.
 #[derive(Debug, clap::Args)]
 pub(super) struct Generate {
     #[command(subcommand)]
@@ -22,26 +27,28 @@ enum What {
     Shift(Shift),
 }
 
-/// Where the data goes, and who reads what was done.
-#[derive(Debug, clap::Args)]
-struct Place {
-    /// The cluster's database, such as postgres://user@host/database
-    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
-    store: String,
-    /// For people or for programs
-    #[arg(long, value_enum, default_value_t)]
-    output: Output,
-}
-
 /// Transfers of all states, with their history, positions, holds and audit records.
 ///
 /// A tenth is open, the rest finished in every way that there is. Exactly as many as asked for are open and past their
-/// expiration, wherever chance puts them. What is in the database already stays. The participants, generatedusd1 and so
-/// on, have neither funds nor limits.
+/// expiration, wherever chance puts them.
+///
+/// With --data a hub of one process is made in an empty directory: a log whose frames lie in the past, decided by the
+/// hub's own rules. Its participants, generatedusd1 and so on, have all funds but for the eighth of each currency, which
+/// has none and is refused. Start the hub on it with `holdfast serve --data`: it ends what has run out.
+///
+/// With --store a cluster's database is filled; what is there already stays, and the participants have neither funds nor
+/// limits.
 #[derive(Debug, clap::Args)]
 struct Transfers {
-    #[command(flatten)]
-    place: Place,
+    /// An empty directory, or one to be made; goes before --store
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The cluster's database, such as postgres://user@host/database
+    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
+    store: Option<String>,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
     /// How many, such as 500k or 1m
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1m")]
     total: u64,
@@ -60,7 +67,7 @@ struct Transfers {
     /// How many hours expirations lie from now, such as 168 or 24-168: of open transfers ahead, of all others back
     #[arg(long, value_name = "HOURS", value_parser = hours, default_value = "0-168")]
     hours: (u32, u32),
-    /// Transfers between two looks at the progress, and at most in one transaction
+    /// Transfers between two looks at the progress, and at most in one transaction or frame
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "5000")]
     progress_every: u64,
     /// From where chance comes
@@ -71,8 +78,12 @@ struct Transfers {
 /// Move the expiration of every open transfer, so that a data set is as it was when it was made.
 #[derive(Debug, clap::Args)]
 struct Shift {
-    #[command(flatten)]
-    place: Place,
+    /// The cluster's database, such as postgres://user@host/database
+    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
+    store: String,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
     /// By how much, such as 1h, 90m or -2d (earlier)
     #[arg(long, value_name = "TIME", value_parser = milliseconds, allow_hyphen_values = true)]
     by: i64,
@@ -99,11 +110,20 @@ fn transfers(flags: Transfers) -> anyhow::Result<()> {
         seed: flags.seed,
     };
     data.check().map_err(told)?;
-    let mut store = open(&flags.place.store)?;
     let mut bar = Bar::new("transfers");
-    let made = store.generate(&data, |done| bar.show(done, total)).map_err(told)?;
+    let progress = |done| bar.show(done, total);
+    let made = match (flags.data, flags.store) {
+        (Some(directory), _) => {
+            embedded::generate(&data, &directory, SystemClock::new().read().wall, progress)?
+        }
+        (None, Some(store)) => open(&store)?.generate(&data, progress).map_err(told)?,
+        (None, None) => {
+            let what = "name an empty directory with --data, or a cluster's database with --store";
+            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+        }
+    };
     drop(bar);
-    match flags.place.output {
+    match flags.output {
         Output::Text => println!(
             "{} transfers with {} state changes and {} position changes; {} are open, {} of them past their expiration",
             made.transfers, made.state_changes, made.position_changes, made.open, made.expired
@@ -123,8 +143,8 @@ fn transfers(flags: Transfers) -> anyhow::Result<()> {
 }
 
 fn shift(flags: &Shift) -> anyhow::Result<()> {
-    let moved = open(&flags.place.store)?.shift_expirations(flags.by).map_err(told)?;
-    match flags.place.output {
+    let moved = open(&flags.store)?.shift_expirations(flags.by).map_err(told)?;
+    match flags.output {
         Output::Text => println!("{moved} open transfers moved by {} ms", flags.by),
         Output::Json => println!("{}", json!({ "moved": moved, "byMs": flags.by })),
     }

@@ -1,21 +1,28 @@
-//! `holdfast log topics|read|tail`: what happened, message by message.
+//! `holdfast log topics|read|tail`: what happened, message by message; of a data directory, or of a cluster's Kafka.
+
+mod cluster;
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use holdfast_hub::{Core, log_folder, replay_with};
+use holdfast_kafka::Brokers;
 use holdfast_log::{Frames, SegmentReader};
 use holdfast_store::MemoryStore;
 use rustix::fs::inotify;
 use serde_json::{Value, json};
 
-use super::{Output, beginning_removed, read_log};
+use self::cluster::Cluster;
+use super::{BadInput, Output, beginning_removed, read_log};
 use crate::log_view::{Topic, time};
 
-/// Show the log of a data directory as topics.
+/// Show the log of a data directory, or of a cluster, as topics.
 ///
 /// Nothing is changed. It may run beside a hub that is serving from the same directory.
+///
+/// With --log it shows the topics of a cluster's Kafka instead (transfers, position, notifications, dead-letters), with
+/// partition, offset, time and key of each message; each partition in its order. Offsets count per partition.
 #[derive(Debug, clap::Args)]
 pub(super) struct Log {
     #[command(subcommand)]
@@ -23,6 +30,15 @@ pub(super) struct Log {
     /// The data directory
     #[arg(long, value_name = "DIR", default_value = "./holdfast-data", env = "HOLDFAST_DATA", global = true)]
     data: PathBuf,
+    /// The Kafka of a cluster, as kafka://HOST:PORT with further brokers behind commas
+    #[arg(long, value_name = "URL", global = true)]
+    log: Option<Brokers>,
+    /// What stands before the names of the cluster's topics (its setting cluster.prefix)
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, global = true)]
+    prefix: String,
+    /// Only this partition; of a cluster
+    #[arg(long, value_name = "NUMBER", global = true)]
+    partition: Option<u32>,
     /// For people or for programs
     #[arg(long, value_enum, default_value_t, global = true)]
     output: Output,
@@ -63,6 +79,15 @@ enum What {
 
 impl Log {
     pub(super) fn run(self) -> anyhow::Result<()> {
+        let mut lines = Lines { out: std::io::stdout().lock(), closed: false };
+        if let Some(brokers) = self.log {
+            let cluster = Cluster { brokers, prefix: self.prefix, partition: self.partition };
+            return cluster.run(&self.what, self.output, &mut lines);
+        }
+        if self.partition.is_some() || !self.prefix.is_empty() {
+            let what = "--partition and --prefix are for the topics of a cluster: name its Kafka with --log";
+            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+        }
         let folder = log_folder(&self.data);
         let reader = read_log(&self.data)?;
         let frames = reader.frames(0).map_err(|error| {
@@ -71,7 +96,6 @@ impl Log {
                 "what the rest meant can only be told by the hub: see /hub/transfers and /hub/stats",
             )
         })?;
-        let mut lines = Lines { out: std::io::stdout().lock(), closed: false };
         match self.what {
             What::Topics => topics(frames, self.output, &mut lines),
             What::Read { topic, from, count } => {
@@ -96,6 +120,14 @@ impl Lines<'_> {
         match writeln!(self.out, "{line}") {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
             written => written.context("cannot write to standard output")?,
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
+        match self.out.flush() {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
+            flushed => flushed.context("cannot write to standard output")?,
         }
         Ok(())
     }
@@ -173,7 +205,7 @@ fn tail(
     let mut left = u64::MAX;
     while !lines.closed {
         follow(reader.frames(core.end())?, &mut core, topic, from, &mut left, lines)?;
-        lines.out.flush().context("cannot write to standard output")?;
+        lines.flush()?;
         rustix::io::read(&watch, &mut events).context("cannot watch files")?;
     }
     Ok(())

@@ -1,0 +1,170 @@
+//! The log of a cluster: the topics of its Kafka, read without a group, so that nobody's place in them moves.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use holdfast_kafka::{Brokers, From, Health, Reader, Record, Topic as KafkaTopic, TopicSettings};
+use serde_json::{Value, json};
+
+use super::super::{BadInput, Output};
+use super::{Lines, What};
+use crate::log_view::{Topic, time};
+
+/// How long Kafka may be silent while there is something to be read.
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
+/// The most messages that are taken at once.
+const TAKE_MESSAGES: usize = 1_000;
+/// Between two looks whether Kafka is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A cluster's topics.
+pub(super) struct Cluster {
+    pub(super) brokers: Brokers,
+    pub(super) prefix: String,
+    pub(super) partition: Option<u32>,
+}
+
+impl Cluster {
+    pub(super) fn run(&self, what: &What, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
+        match *what {
+            What::Topics => self.topics(output, lines),
+            What::Read { topic, from, count } => self.read(lies_in(topic)?, from, count, lines),
+            What::Tail { topic, from } => self.tail(lies_in(topic)?, from, lines),
+        }
+    }
+
+    fn open(&self, topic: KafkaTopic, from: &From) -> anyhow::Result<Reader> {
+        let name = TopicSettings { prefix: self.prefix.clone(), ..TopicSettings::default() }.name(topic);
+        let reader = Reader::open(&self.brokers, &name, from, Instant::now() + ANSWER_WAIT)
+            .with_context(|| format!("cannot read the topic {name}"))?;
+        let partitions = reader.ends().len();
+        if self.partition.is_some_and(|wanted| wanted as usize >= partitions) {
+            let what = format!("the topic {name} has the partitions 0 to {}", partitions - 1);
+            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+        }
+        Ok(reader)
+    }
+
+    fn topics(&self, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
+        for topic in KafkaTopic::ALL {
+            let reader = self.open(topic, &From::Start)?;
+            let spans = reader.next_offsets().iter().zip(reader.ends()).enumerate();
+            let wanted = spans.filter(|(partition, _)| self.wants(u32::try_from(*partition).ok()));
+            let messages: u64 = wanted.map(|(_, (first, end))| end.saturating_sub(*first)).sum();
+            let partitions = reader.ends().len();
+            match output {
+                Output::Json => lines
+                    .line(&json!({"topic": topic.name(), "messages": messages, "partitions": partitions}))?,
+                Output::Text => lines.line(&format_args!("{:<16} {messages}", topic.name()))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn wants(&self, partition: Option<u32>) -> bool {
+        self.partition.is_none() || self.partition == partition
+    }
+
+    /// What lies there now, partition by partition in order.
+    fn read(&self, topic: KafkaTopic, from: u64, mut left: u64, lines: &mut Lines<'_>) -> anyhow::Result<()> {
+        let mut reader = self.open(topic, &From::Offset(from))?;
+        let ends = reader.ends().to_vec();
+        let mut heard = Instant::now();
+        while !reader.at_end() && left > 0 && !lines.closed {
+            let records = reader.poll(TAKE_MESSAGES, Instant::now() + LOOK_EVERY)?;
+            if !records.is_empty() {
+                heard = Instant::now();
+            } else if heard.elapsed() > ANSWER_WAIT {
+                bail!("Kafka has given nothing for {ANSWER_WAIT:?}, and there is more to read");
+            }
+            for record in records {
+                let was_there = ends.get(record.partition as usize).is_some_and(|end| record.offset < *end);
+                if left > 0 && was_there && record.offset >= from && self.wants(Some(record.partition)) {
+                    left -= 1;
+                    lines.line(&shown(topic, &record))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tail(&self, topic: KafkaTopic, from: Option<u64>, lines: &mut Lines<'_>) -> anyhow::Result<()> {
+        let begin = from.map_or(From::End, From::Offset);
+        let mut reader = self.open(topic, &begin)?;
+        let mut is_down = false;
+        while !lines.closed {
+            for record in reader.poll(TAKE_MESSAGES, Instant::now() + LOOK_EVERY)? {
+                if record.offset >= from.unwrap_or(0) && self.wants(Some(record.partition)) {
+                    lines.line(&shown(topic, &record))?;
+                }
+            }
+            lines.flush()?;
+            let health = reader.health();
+            if let (Health::Down { why, .. }, false) = (&health, is_down) {
+                eprintln!("holdfast: Kafka does not answer and is waited for: {why}");
+            }
+            is_down = matches!(health, Health::Down { .. });
+        }
+        Ok(())
+    }
+}
+
+/// A cluster has four topics; all else is rows of its database.
+fn lies_in(topic: Topic) -> anyhow::Result<KafkaTopic> {
+    KafkaTopic::from_name(topic.name()).ok_or_else(|| {
+        let names = KafkaTopic::ALL.map(KafkaTopic::name).join(", ");
+        let what = format!("a cluster has no topic {}; there are {names}", topic.name());
+        BadInput::from(anyhow::anyhow!(what)).into()
+    })
+}
+
+/// One line: where it lies, and what it says. What is no JSON object is shown as text.
+fn shown(topic: KafkaTopic, record: &Record) -> Value {
+    let mut line = json!({
+        "topic": topic.name(),
+        "partition": record.partition,
+        "offset": record.offset,
+        "time": time(record.timestamp),
+        "key": String::from_utf8_lossy(&record.key),
+    });
+    let said = serde_json::from_slice(&record.value);
+    match (&mut line, said) {
+        (Value::Object(line), Ok(Value::Object(said)))
+            if !line.keys().any(|name| said.contains_key(name)) =>
+        {
+            line.extend(said);
+        }
+        (line, _) => line["value"] = json!(String::from_utf8_lossy(&record.value)),
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(value: &[u8]) -> Record {
+        Record { partition: 3, offset: 7, key: b"k".to_vec(), value: value.to_vec(), timestamp: 0 }
+    }
+
+    #[test]
+    fn a_line_says_where_a_message_lies_and_what_it_says() {
+        let line = shown(KafkaTopic::Position, &record(br#"{"v":1,"type":"position","body":{"account":5}}"#));
+        assert_eq!(
+            (&line["topic"], &line["partition"], &line["offset"]),
+            (&json!("position"), &json!(3), &json!(7))
+        );
+        assert_eq!((&line["key"], &line["body"]["account"]), (&json!("k"), &json!(5)));
+        for other in [&b"\xff not JSON"[..], b"", b"[1]", br#"{"offset":1}"#] {
+            let line = shown(KafkaTopic::Transfers, &record(other));
+            assert_eq!(line["offset"], 7, "what lies there cannot say where");
+            assert_eq!(line["value"], json!(String::from_utf8_lossy(other)));
+        }
+    }
+
+    #[test]
+    fn only_topics_of_the_cluster_can_be_read() {
+        assert_eq!(lies_in(Topic::DeadLetters).unwrap(), KafkaTopic::DeadLetters);
+        assert!(lies_in(Topic::Shop).unwrap_err().to_string().contains("notifications"));
+    }
+}

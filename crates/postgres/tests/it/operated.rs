@@ -1,0 +1,104 @@
+//! The operator's messages, each decided once however often it lies in its topic.
+
+use holdfast_domain::command::Admin;
+use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
+use holdfast_domain::money::Amount;
+use holdfast_messages::{PositionMessage, TraceId};
+use holdfast_postgres::OPERATOR_MESSAGES_KEPT;
+
+use crate::world::*;
+
+fn limit(trace: u128, cap: i64) -> PositionMessage {
+    let admin = Admin::SetLimit {
+        participant: ParticipantId(1),
+        currency: usd(),
+        net_debit_cap: Amount::whole(cap).unwrap(),
+        alarm_percentage: 10,
+    };
+    PositionMessage::admin(TraceId(trace), AccountId(1), admin).unwrap()
+}
+
+fn active(trace: u128, active: bool) -> PositionMessage {
+    let admin = Admin::SetAccountActive { account: AccountId(1), active };
+    PositionMessage::admin(TraceId(trace), AccountId(1), admin).unwrap()
+}
+
+fn funds_out(trace: u128, units: i64) -> PositionMessage {
+    let admin = Admin::FundsOutReserve {
+        id: TransferId(77),
+        account: AccountId(2),
+        currency: usd(),
+        amount: Amount::whole(units).unwrap(),
+    };
+    PositionMessage::admin(TraceId(trace), AccountId(1), admin).unwrap()
+}
+
+const CAP: &str =
+    "SELECT value::bigint FROM participant_limit WHERE participant_currency_id = 1 AND is_active";
+const ACTIVE: &str =
+    "SELECT is_active::int::bigint FROM participant_currency WHERE participant_currency_id = 1";
+const FUNDS: &str =
+    "SELECT count(*) FROM participant_funds WHERE transfer_id = '00000000-0000-0000-0000-00000000004d'";
+
+/// A copy that comes late does not undo what the operator said meanwhile.
+#[test]
+fn a_doubled_message_changes_nothing() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    cluster.participant("payer", 100, 100);
+    let say = |cluster: &mut Cluster, messages: &[PositionMessage]| {
+        messages.iter().for_each(|message| cluster.positions[0].say(message));
+        cluster.drain();
+    };
+    // Twice in one batch, and again in a later one.
+    say(&mut cluster, &[limit(1, 50), limit(1, 50), limit(2, 60), limit(1, 50)]);
+    assert_eq!(world.count(CAP), 60);
+    say(&mut cluster, &[limit(1, 50)]);
+    assert_eq!(world.count(CAP), 60);
+    say(&mut cluster, &[active(3, false), active(4, true), active(3, false)]);
+    assert_eq!(world.count(ACTIVE), 1);
+    // More than there is: refused, and a copy that comes when there is enough takes nothing.
+    say(&mut cluster, &[funds_out(5, 150)]);
+    assert_eq!(cluster.last().code.map(|code| code.number()), Some(4001));
+    let more = Admin::FundsIn {
+        id: TransferId(78),
+        account: AccountId(2),
+        currency: usd(),
+        amount: Amount::whole(1_000).unwrap(),
+    };
+    cluster.operate(AccountId(1), more);
+    say(&mut cluster, &[funds_out(5, 150)]);
+    assert_eq!(world.count(FUNDS), 0);
+    // Whoever asks anew is heard.
+    say(&mut cluster, &[funds_out(6, 150), limit(7, 50)]);
+    assert_eq!((world.count(FUNDS), world.count(CAP)), (1, 50));
+    let answers =
+        |trace: u128| cluster.notifications.iter().filter(|told| told.trace == TraceId(trace)).count();
+    assert_eq!((1..=7).map(answers).collect::<Vec<_>>(), [1; 7], "each is answered once");
+    assert_eq!(cluster.dead_letters.len(), 0);
+    world.verify();
+}
+
+/// What was decided long ago is forgotten bit by bit; a message without a trace is nobody's repeat.
+#[test]
+fn old_ones_are_forgotten() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    cluster.participant("payer", 100, 100);
+    let now = 1_900_000_000_000;
+    world.set_clock(now);
+    let remembered = "SELECT count(*) FROM operator_message";
+    world.sql().execute("DELETE FROM operator_message", &[]).unwrap();
+    let say = |cluster: &mut Cluster, message: PositionMessage| {
+        cluster.positions[0].say(&message);
+        cluster.drain();
+    };
+    say(&mut cluster, limit(1, 50));
+    say(&mut cluster, limit(0, 51));
+    assert_eq!((world.count(remembered), world.count(CAP)), (1, 51));
+    world.set_clock(now + OPERATOR_MESSAGES_KEPT + 1);
+    say(&mut cluster, limit(2, 60));
+    assert_eq!((world.count(remembered), world.count(CAP)), (1, 60), "the new one alone");
+    say(&mut cluster, limit(0, 51));
+    assert_eq!(world.count(CAP), 51);
+}

@@ -1,0 +1,126 @@
+//! Transfers that stand half-way are found, each once, and forgotten when they move on.
+
+use std::time::Duration;
+
+use holdfast_domain::ids::{Millis, TransferId};
+use holdfast_domain::transfers::TransferState;
+use holdfast_postgres::{Batch, DataSet, Stalled};
+
+use crate::world::*;
+
+const NOW: Millis = 1_800_000_000_000;
+const AFTER: Duration = Duration::from_secs(60);
+
+/// A cluster at that time, and what its patrol has looked through until then.
+fn cluster(world: &World) -> Cluster {
+    let mut cluster = Cluster::new(world, 1);
+    cluster.participant("payer", 1_000, 1_000);
+    cluster.participant("payee", 0, 10);
+    world.set_clock(NOW);
+    world.sql().execute("UPDATE patrol SET looked_until = hub_clock()", &[]).unwrap();
+    cluster
+}
+
+/// What the position step would move on is not sent there.
+fn only_the_first_hop(cluster: &mut Cluster, commands: &[holdfast_domain::command::Command]) {
+    let from = cluster.transfers.at;
+    let messages = all(from, commands);
+    done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(from, &messages)).unwrap());
+    cluster.transfers.log.extend(messages);
+    cluster.transfers.at += commands.len() as u64;
+}
+
+#[test]
+fn what_stands_half_way_for_long_is_told_until_it_moves() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = cluster(&world);
+    cluster.ask(&[prepare(1, 1, 2, 1, FAR), prepare(2, 1, 2, 1, FAR), prepare(3, 1, 2, 1, NOW + 10)]);
+    cluster.ask(&[fulfil(2, 2)]);
+    world.set_clock(NOW + 20);
+    assert_eq!(cluster.expire_only(), 1);
+    only_the_first_hop(&mut cluster, &[prepare(4, 1, 2, 1, FAR), fulfil(1, 2)]);
+    world.set_clock(NOW + 60_020);
+    assert_eq!(cluster.store.stalled(AFTER).unwrap(), Stalled::default(), "not yet");
+    world.set_clock(NOW + 60_021);
+    let stalled = cluster.store.stalled(AFTER).unwrap();
+    assert_eq!(stalled.counts, [1, 1, 0, 1], "the payment that went through is not among them");
+    let since = NOW + 20;
+    let mut examples = stalled.examples.clone();
+    examples.sort_by_key(|(id, ..)| *id);
+    assert_eq!(
+        examples,
+        [
+            (TransferId(1), TransferState::ReceivedFulfil, since),
+            (TransferId(3), TransferState::ReservedTimeout, since),
+            (TransferId(4), TransferState::ReceivedPrepare, since),
+        ]
+    );
+    let mut other = world.store();
+    assert_eq!(other.stalled(AFTER).unwrap(), stalled, "every node is told the same");
+    cluster.drain();
+    assert_eq!(other.stalled(AFTER).unwrap(), Stalled::default(), "what has moved on is not told");
+    world.set_clock(NOW + 200_000);
+    assert_eq!(cluster.store.stalled(AFTER).unwrap(), Stalled::default());
+    assert_eq!(world.count("SELECT count(*) FROM stalled_transfer"), 0, "and is forgotten");
+}
+
+/// A cluster that was away for a day looks through all of it, and more than can be kept stops nothing.
+#[test]
+fn nothing_is_passed_over() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = cluster(&world);
+    let many: Vec<_> = (1..=1_100).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
+    only_the_first_hop(&mut cluster, &many);
+    world.set_clock(NOW + 3_600_000);
+    let later: Vec<_> = (2_001..=2_010).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
+    only_the_first_hop(&mut cluster, &later);
+    world.set_clock(NOW + 7_200_000);
+    assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), 1_000, "bounded");
+    // All but the last ones move on.
+    let late = "UPDATE transfer SET current_state = 3 WHERE current_state = 1 AND prepared_date < hub_clock() - interval '90 min'";
+    world.sql().execute(late, &[]).unwrap();
+    for _ in 0..3 {
+        cluster.store.stalled(AFTER).unwrap();
+    }
+    assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), 10, "those that came later are found too");
+}
+
+/// A database of the first release is brought up to date with what stood half-way in it.
+#[test]
+fn an_upgrade_knows_what_stood_still_before_it() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = cluster(&world);
+    cluster.ask(&[prepare(1, 1, 2, 1, FAR)]);
+    only_the_first_hop(&mut cluster, &[prepare(2, 1, 2, 1, FAR)]);
+    drop(cluster);
+    let back = "DROP TABLE IF EXISTS stalled_transfer, patrol, operator_message;
+                DROP INDEX transfer_state_change_created;
+                DELETE FROM schema_version WHERE version > 1";
+    world.sql().batch_execute(back).unwrap();
+    let stalled = world.store().stalled(AFTER).unwrap();
+    assert_eq!((stalled.total(), stalled.examples[0].0), (1, TransferId(2)));
+    world.verify();
+}
+
+/// A look reads the rows of its time and not the whole history.
+#[test]
+fn a_look_is_bounded_by_its_index() {
+    let Some(world) = World::new() else { return };
+    let mut store = world.store();
+    let data = DataSet { total: 30_000, expired: 0, ..DataSet::default() };
+    store.generate(&data, |_| ()).unwrap();
+    let mut sql = world.sql();
+    sql.batch_execute("SELECT brin_summarize_new_values('transfer_state_change_created'); ANALYZE; SET enable_seqscan = off")
+        .unwrap();
+    let plan = sql
+        .query(
+            "EXPLAIN SELECT 1 FROM transfer_state_change c
+             JOIN transfer t ON t.transfer_no = c.transfer_no AND t.current_state = c.transfer_state_id
+             WHERE c.created_date >= now() - interval '60 s' AND c.created_date < now()
+                 AND c.transfer_state_id IN (1, 4, 6, 9) LIMIT 1000",
+            &[],
+        )
+        .unwrap();
+    let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+    assert!(plan.iter().any(|line| line.contains("transfer_state_change_created")), "{plan:#?}");
+}
