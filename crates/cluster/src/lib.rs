@@ -17,8 +17,8 @@
 //! | `sender` | requests on their way into Kafka |
 //! | `waiting` | who waits for which outcome |
 //! | `tail` | notifications, read by every node for those who wait |
-//! | `handler` | the three handlers: partition by partition, batch by batch |
-//! | `board`, `relay` | what the outbox holds, sent on in order |
+//! | `handler`, `hand` | the three handlers: who has which partition, and who decides its batches |
+//! | `board`, `relay` | what steps have put into the outbox, sent on in order from memory, after a failure from the table |
 //! | `shards` | shards held by lease, shared among the nodes |
 //! | `expiry` | the expiry scan of this node's shards |
 //! | `reads` | connections for questions |
@@ -27,6 +27,7 @@
 mod board;
 mod commands;
 mod expiry;
+mod hand;
 mod handler;
 mod health;
 mod meters;
@@ -54,8 +55,8 @@ pub use waiting::{Answer, Refusal};
 /// Every bound, with its name.
 pub mod limits {
     pub use crate::settings::{
-        BATCH_MESSAGES, IN_FLIGHT_MAX, LEASE, ONE_BY_ONE_MAX, OUTCOME_WAIT, POLL_WAIT, READER_WAIT,
-        READERS_MAX, RELAY_ROWS, SCAN_EVERY, SCAN_HOLDS, SEND_QUEUE_BYTES_MAX, SEND_WAIT, START_WAIT,
-        TROUBLE_PAUSE,
+        BATCH_MESSAGES, FRESH, HANDS, IN_FLIGHT_MAX, LEASE, MARK_AFTER, ONE_BY_ONE_MAX, OUTCOME_WAIT,
+        POLL_WAIT, READER_WAIT, READERS_MAX, RELAY_MEMORY_ROWS, RELAY_ROWS, SCAN_EVERY, SCAN_HOLDS,
+        SEND_QUEUE_BYTES_MAX, SEND_WAIT, START_WAIT, TROUBLE_PAUSE,
     };
 }

@@ -5,7 +5,8 @@ use postgres::Client;
 use crate::Error;
 
 /// The migrations in their order; the first has the version 1.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_tables.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001_tables.sql"), include_str!("../migrations/0002_outbox_of_batches.sql")];
 
 /// The advisory lock under which a node migrates: "holdfast" in letters.
 const LOCK: i64 = 0x686f_6c64_6661_7374;
