@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::bins;
 use crate::child::Server;
 use crate::disk::{self, Disk};
-use crate::drive::{Driven, Material, drive};
+use crate::drive::{Driven, Material, PAYMENTS_PER_SECOND_MIN, drive};
 use crate::error::BenchError;
 use crate::machine::{Machine, load_average, must_be_a_disk};
 use crate::meter::{Books, Counters, Usage, device_written_bytes};
@@ -127,7 +127,7 @@ async fn run_once(
     let client = client.await.map_err(BenchError::client("connecting to the server"))?;
     let seed = options.seed.wrapping_add(u64::from(number));
     let parties = Parties::create(&client, seed, options.accounts).await?;
-    let material = Material::make(case, Payments::new(parties, case.payers, seed))?;
+    let material = Material::make(case, Payments::new(parties, case.payers, seed), PAYMENTS_PER_SECOND_MIN)?;
     let counters = Counters::read(&client).await?;
     let (server_before, client_before) = (Usage::of(server.pid()), Usage::of(std::process::id()));
     let device_before = device_written_bytes(place);

@@ -1,5 +1,6 @@
 //! The real server as a child process, on a port that the system chooses.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -37,12 +38,23 @@ impl Server {
         directory: &Path,
         start_max: Duration,
     ) -> Result<Server, BenchError> {
+        let data = Server::data_folder(directory).into_os_string();
+        Server::start_with(program, directory, &["--data".into(), data], start_max)
+    }
+
+    /// The same with other flags than the place of its data: a node of a cluster has none.
+    pub(crate) fn start_with(
+        program: &Path,
+        directory: &Path,
+        flags: &[OsString],
+        start_max: Duration,
+    ) -> Result<Server, BenchError> {
         let log = directory.join(LOG_NAME);
         let messages = File::options().create(true).append(true).open(&log);
         let messages = messages.map_err(BenchError::io("create", &log))?;
         let mut child = Command::new(program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(Server::data_folder(directory))
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(messages)

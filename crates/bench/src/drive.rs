@@ -16,8 +16,8 @@ use crate::options::{Case, EXPIRY, Way};
 use crate::payments::{Payments, now_millis};
 use crate::report::LATENCY_MAX_US;
 
-/// The slowest rate for which expirations are planned: bodies are made before the clock starts.
-const PAYMENTS_PER_SECOND_MIN: u64 = 20_000;
+/// The slowest rate of one process for which expirations are planned: bodies are made before the clock starts.
+pub(crate) const PAYMENTS_PER_SECOND_MIN: u64 = 20_000;
 
 /// Everything that is made before the clock starts.
 pub(crate) enum Material {
@@ -45,12 +45,13 @@ pub(crate) fn micros(time: Duration) -> u64 {
 }
 
 impl Material {
-    pub(crate) fn make(case: &Case, payments: Payments) -> Result<Material, BenchError> {
+    /// What the case needs of these payments; no hold runs out if at least `rate_min` are made per second.
+    pub(crate) fn make(case: &Case, payments: Payments, rate_min: u64) -> Result<Material, BenchError> {
         let Way::Batches { records } = case.way else {
             let conditions = payments.conditions(case.payments);
             return Ok(Material::Singles(payments, conditions));
         };
-        let slow = Duration::from_secs(case.payments / PAYMENTS_PER_SECOND_MIN);
+        let slow = Duration::from_secs(case.payments / rate_min.max(1));
         let expiration = after(EXPIRY + slow);
         let full = |error| BenchError::client("writing a batch")(error);
         let numbers: Vec<u64> = (0..case.payments).collect();

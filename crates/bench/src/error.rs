@@ -58,6 +58,15 @@ pub enum BenchError {
         #[source]
         source: Box<postgres::Error>,
     },
+    /// Kafka refused what a measurement needs.
+    #[error("cannot {what}")]
+    Kafka {
+        /// What was tried.
+        what: &'static str,
+        /// How it failed.
+        #[source]
+        source: holdfast_kafka::KafkaError,
+    },
     /// A reply that a benchmark must not get.
     #[error("{0}")]
     Refused(String),
@@ -83,6 +92,10 @@ impl BenchError {
 
     pub(crate) fn database(what: &'static str) -> impl FnOnce(postgres::Error) -> BenchError {
         move |source| BenchError::Database { what, source: Box::new(source) }
+    }
+
+    pub(crate) fn kafka(what: &'static str) -> impl FnOnce(holdfast_kafka::KafkaError) -> BenchError {
+        move |source| BenchError::Kafka { what, source }
     }
 
     pub(crate) fn client(what: impl Into<String>) -> impl FnOnce(ClientError) -> BenchError {

@@ -20,12 +20,14 @@
 //! | `tokens` | `bench tokens` and `load tokens`: the selector alone, with a log under it, and over HTTP |
 //! | `shop` | `load checkout` and `bench checkout` |
 //! | `expiry` | `bench expiry`: the cluster's expiry beside the process that it replaces |
+//! | `cluster` | `bench transfers --profile cluster`: all hops, the floor of their rows, half load |
 //! | `line`, `pace` | one connection; when the rounds of a load begin |
 //! | `report`, `table` | figures as data and for people |
 
 pub mod bench;
 mod bins;
 mod child;
+pub mod cluster;
 pub mod depth;
 mod disk;
 mod drive;
@@ -45,6 +47,7 @@ mod table;
 pub mod tokens;
 
 pub use bench::bench_transfers;
+pub use cluster::{ClusterOptions, ClusterReport, bench_cluster};
 pub use depth::{DepthOptions, DepthReport, bench_depth};
 pub use error::BenchError;
 pub use expiry::{ExpiryOptions, ExpiryReport, bench_expiry};

@@ -80,7 +80,7 @@ pub(crate) fn metric(text: &str, name: &str) -> Option<f64> {
 
 /// The server's counters, by name and labels as `/metrics` prints them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Counters(BTreeMap<String, u64>);
+pub(crate) struct Counters(BTreeMap<String, f64>);
 
 /// The counters whose difference tells the microseconds of each stage.
 const STAGE: &str = "holdfast_stage_nanoseconds_total{stage=\"";
@@ -91,16 +91,22 @@ impl Counters {
         Ok(Counters::parse(&text))
     }
 
-    fn parse(text: &str) -> Counters {
-        let whole = |value: &str| value.split('.').next().and_then(|digits| digits.parse().ok());
+    pub(crate) fn parse(text: &str) -> Counters {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let pairs = lines.filter_map(|line| line.rsplit_once(' '));
-        Counters(pairs.filter_map(|(name, value)| Some((name.to_owned(), whole(value)?))).collect())
+        Counters(pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect())
     }
 
+    /// By how much a counter has grown.
+    pub(crate) fn value_since(&self, before: &Counters, name: &str) -> f64 {
+        let at = |counters: &Counters| counters.0.get(name).copied().unwrap_or(0.0);
+        (at(self) - at(before)).max(0.0)
+    }
+
+    /// The same for what is counted in whole steps.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, and not below zero")]
     pub(crate) fn since(&self, before: &Counters, name: &str) -> u64 {
-        let at = |counters: &Counters| counters.0.get(name).copied().unwrap_or(0);
-        at(self).saturating_sub(at(before))
+        self.value_since(before, name) as u64
     }
 
     pub(crate) fn frames_since(&self, before: &Counters) -> u64 {

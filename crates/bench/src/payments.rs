@@ -11,8 +11,10 @@ use sha2::{Digest, Sha256};
 use crate::BenchError;
 use crate::options::Payers;
 
-/// Participants per set-up request.
+/// Commands per set-up request at most.
 const SETUP_BATCH: usize = 4_096;
+/// Into how many requests a set-up is divided: a node of a cluster takes the commands of one in turn, each through all hops.
+const SETUP_REQUESTS: usize = 24;
 /// Cap and funds of each account, in whole units: no limit is reached, every limit is tested.
 const FUNDS_UNITS: i64 = 10_000_000_000_000;
 /// Amounts are from 1 to this many ten-thousandths.
@@ -79,12 +81,18 @@ async fn admin(
 ) -> Result<Vec<Reply>, BenchError> {
     let commands: Vec<Command> = commands.map(Command::Admin).collect();
     let mut replies = Vec::with_capacity(commands.len());
-    for chunk in commands.chunks(SETUP_BATCH) {
+    let mut requests = Vec::new();
+    for chunk in commands.chunks(commands.len().div_ceil(SETUP_REQUESTS).clamp(1, SETUP_BATCH)) {
         let mut batch = Batch::with_capacity(chunk.len());
         for command in chunk {
             batch.push(command).map_err(BenchError::client(what))?;
         }
-        replies.extend(client.batch(batch).await.map_err(BenchError::client(what))?);
+        let client = client.clone();
+        requests.push(tokio::spawn(async move { client.batch(batch).await }));
+    }
+    for request in requests {
+        let answered = request.await.map_err(|error| BenchError::Refused(format!("{what}: {error}")))?;
+        replies.extend(answered.map_err(BenchError::client(what))?);
     }
     match replies.iter().find(|reply| reply.code != 0) {
         Some(refused) if refused.code == ErrorCode::ClientError.number() => {

@@ -1,17 +1,71 @@
-//! Which sources this node may send for, and which of them have something to send.
+//! Which sources this node may send for, what they have to send, and how far that came.
+//!
+//! Whoever commits a step hands over what it has put into the outbox, so that the relay need not read it back; the table
+//! tells only after a claim, after a failure, or when so much waits that it is not kept in memory. How much was sent goes
+//! the other way: the next step of the source lets go of it in its own transaction.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use holdfast_postgres::Claim;
+use holdfast_postgres::{Claim, OutboxRow};
+
+use crate::settings::{FRESH, MARK_AFTER, RELAY_MEMORY_ROWS};
+
+/// What was committed together.
+#[derive(Debug)]
+struct Parcel {
+    rows: Vec<OutboxRow>,
+    committed: Instant,
+}
+
+#[derive(Debug)]
+struct Source {
+    claim: Claim,
+    parcels: VecDeque<Parcel>,
+    rows: usize,
+    /// The table has to be asked.
+    look: bool,
+    /// All below this number was sent, as far as this node knows.
+    sent: u64,
+    /// All below this number is known as sent to the database.
+    marked: u64,
+    sent_at: Instant,
+}
+
+impl Source {
+    fn new(claim: Claim) -> Source {
+        let parcels = VecDeque::new();
+        Source { claim, parcels, rows: 0, look: true, sent: 0, marked: 0, sent_at: Instant::now() }
+    }
+
+    fn rings(&self) -> bool {
+        self.look || !self.parcels.is_empty()
+    }
+
+    /// What is in memory is in the table, too.
+    fn look(&mut self) {
+        self.parcels.clear();
+        self.rows = 0;
+        self.look = true;
+    }
+}
 
 #[derive(Debug, Default)]
 struct State {
     /// By the number of the source.
-    claims: BTreeMap<i32, Claim>,
-    ringing: BTreeSet<i32>,
+    sources: BTreeMap<i32, Source>,
+    /// Sent for claims that are given up, and not marked.
+    farewells: Vec<(Claim, u64)>,
     over: bool,
+}
+
+/// What a source has to send.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) claim: Claim,
+    /// In order, committed a moment ago; `None`: the table tells.
+    pub(crate) rows: Option<Vec<OutboxRow>>,
 }
 
 /// Between those who claim sources and the relay that sends for them.
@@ -26,50 +80,121 @@ impl Board {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does something to the source of that claim, if it is still the latest here.
+    fn with<R>(&self, claim: &Claim, change: impl FnOnce(&mut Source) -> R) -> Option<R> {
+        let mut state = self.lock();
+        let source = state.sources.get_mut(&claim.segment_id)?;
+        (source.claim.epoch == claim.epoch).then(|| change(source))
+    }
+
     /// A source was claimed. The one who had it before may have left something.
     pub(crate) fn put(&self, claim: Claim) {
-        let mut state = self.lock();
-        state.claims.insert(claim.segment_id, claim);
-        state.ringing.insert(claim.segment_id);
-        drop(state);
+        self.lock().sources.insert(claim.segment_id, Source::new(claim));
         self.changed.notify_all();
     }
 
     /// That claim is no longer ours; a later one of the same source stays.
     pub(crate) fn remove(&self, claim: &Claim) {
         let mut state = self.lock();
-        if state.claims.get(&claim.segment_id).is_some_and(|known| known.epoch == claim.epoch) {
-            state.claims.remove(&claim.segment_id);
-            state.ringing.remove(&claim.segment_id);
-        }
-    }
-
-    /// The source has something to send.
-    pub(crate) fn ring(&self, segment_id: i32) {
-        let mut state = self.lock();
-        if state.claims.contains_key(&segment_id) {
-            state.ringing.insert(segment_id);
+        if state.sources.get(&claim.segment_id).is_some_and(|known| known.claim.epoch == claim.epoch)
+            && let Some(source) = state.sources.remove(&claim.segment_id)
+            && source.sent > source.marked
+        {
+            state.farewells.push((source.claim, source.sent));
             drop(state);
             self.changed.notify_all();
         }
     }
 
-    /// Waits for sources with something to send, and takes them. `None` when it is over and nothing rings.
-    pub(crate) fn take(&self, most: Duration) -> Option<Vec<Claim>> {
-        let idle = |state: &mut State| state.ringing.is_empty() && !state.over;
+    /// A step has committed this. It is in the table, so nothing is lost if there is no room here.
+    pub(crate) fn hand_over(&self, claim: &Claim, rows: Vec<OutboxRow>) {
+        if rows.is_empty() {
+            return;
+        }
+        let taken = self.with(claim, |source| {
+            if source.look || source.rows + rows.len() > RELAY_MEMORY_ROWS {
+                source.look();
+            } else {
+                source.rows += rows.len();
+                source.parcels.push_back(Parcel { rows, committed: Instant::now() });
+            }
+        });
+        if taken.is_some() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// The source may have something in the table that was not handed over.
+    pub(crate) fn ring(&self, claim: &Claim) {
+        if self.with(claim, Source::look).is_some() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// How much of the source's outbox was sent.
+    pub(crate) fn sent(&self, claim: &Claim) -> u64 {
+        self.with(claim, |source| source.sent).unwrap_or(0)
+    }
+
+    /// All below this number was sent.
+    pub(crate) fn note_sent(&self, claim: &Claim, upto: u64) {
+        self.with(claim, |source| {
+            source.sent = source.sent.max(upto);
+            source.sent_at = Instant::now();
+        });
+    }
+
+    /// The database knows that all below this number was sent.
+    pub(crate) fn note_marked(&self, claim: &Claim, upto: u64) {
+        self.with(claim, |source| source.marked = source.marked.max(upto));
+    }
+
+    /// What was sent a while ago, and no step of its source has marked; and what was sent for claims that are given up.
+    pub(crate) fn unmarked(&self) -> Vec<(Claim, u64)> {
+        let mut state = self.lock();
+        let over = state.over;
+        let mut unmarked = std::mem::take(&mut state.farewells);
+        let left = |source: &&Source| {
+            source.sent > source.marked && (over || source.sent_at.elapsed() >= MARK_AFTER)
+        };
+        unmarked.extend(state.sources.values().filter(left).map(|source| (source.claim, source.sent)));
+        unmarked
+    }
+
+    /// Waits for sources with something to send, and takes it. `None` when it is over and nothing rings.
+    pub(crate) fn take(&self, most: Duration) -> Option<Vec<Work>> {
+        let rings = |state: &State| state.sources.values().any(Source::rings);
+        let idle = |state: &mut State| !rings(state) && state.farewells.is_empty() && !state.over;
         let waited = self.changed.wait_timeout_while(self.lock(), most, idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.ringing.is_empty() && state.over {
+        if !rings(&state) && state.over {
             return None;
         }
-        let ringing = std::mem::take(&mut state.ringing);
-        Some(ringing.iter().filter_map(|segment| state.claims.get(segment).copied()).collect())
+        let ringing = state.sources.values_mut().filter(|source| source.rings());
+        Some(ringing.map(Source::take).collect())
     }
 
     /// Nothing more will be claimed.
     pub(crate) fn end(&self) {
         self.lock().over = true;
         self.changed.notify_all();
+    }
+}
+
+impl Source {
+    fn take(&mut self) -> Work {
+        let look = std::mem::take(&mut self.look);
+        self.rows = 0;
+        let parcels = std::mem::take(&mut self.parcels);
+        // A node that hung may have lost the source meanwhile, and the table knows. What was committed a moment ago, under
+        // the lock of the guard row, is as sure as anything that was just read.
+        let fresh = parcels.iter().all(|parcel| parcel.committed.elapsed() < FRESH);
+        let rows: Vec<OutboxRow> = parcels.into_iter().flat_map(|parcel| parcel.rows).collect();
+        let gap = self.sent > 0 && rows.first().is_some_and(|first| first.number > self.sent);
+        let sure = !look && fresh && !gap;
+        // Whoever looked into the table may have sent some of them.
+        let rows = sure.then(|| rows.into_iter().filter(|row| row.number >= self.sent).collect());
+        Work { claim: self.claim, rows }
     }
 }
 
@@ -85,20 +210,92 @@ mod tests {
         Claim { source: Source::timeout(segment_id), segment_id, epoch, offset: 0 }
     }
 
+    fn rows(numbers: std::ops::Range<u64>) -> Vec<OutboxRow> {
+        let topic = holdfast_messages::Topic::Position;
+        numbers.map(|number| OutboxRow { number, topic, key: String::new(), value: Vec::new() }).collect()
+    }
+
+    fn looked_up(claim: Claim) -> Option<Vec<Work>> {
+        Some(vec![Work { claim, rows: None }])
+    }
+
     #[test]
     fn what_was_claimed_rings_and_what_was_lost_does_not() {
         let board = Board::default();
         board.put(claim(1, 1));
         board.put(claim(2, 1));
         board.remove(&claim(2, 1));
-        board.ring(2);
-        assert_eq!(board.take(SOON), Some(vec![claim(1, 1)]));
+        board.ring(&claim(2, 1));
+        assert_eq!(board.take(SOON), looked_up(claim(1, 1)));
         board.put(claim(1, 2));
         board.remove(&claim(1, 1));
-        assert_eq!(board.take(SOON), Some(vec![claim(1, 2)]), "the later claim stays");
-        board.ring(1);
+        board.hand_over(&claim(1, 1), rows(0..3));
+        assert_eq!(board.take(SOON), looked_up(claim(1, 2)), "the later claim stays");
+        board.ring(&claim(1, 2));
         board.end();
-        assert_eq!(board.take(SOON), Some(vec![claim(1, 2)]), "what rings is still taken");
+        assert_eq!(board.take(SOON), looked_up(claim(1, 2)), "what rings is still taken");
         assert_eq!(board.take(SOON), None);
+    }
+
+    #[test]
+    fn what_is_handed_over_comes_in_order_unless_the_table_has_to_tell() {
+        let board = Board::default();
+        let mine = claim(1, 1);
+        board.put(mine);
+        board.hand_over(&mine, rows(0..2));
+        assert_eq!(board.take(SOON), looked_up(mine), "somebody may have left something before these");
+        board.hand_over(&mine, rows(2..4));
+        board.hand_over(&mine, rows(4..5));
+        assert_eq!(board.take(SOON), Some(vec![Work { claim: mine, rows: Some(rows(2..5)) }]));
+        board.hand_over(&mine, rows(5..6));
+        board.ring(&mine);
+        assert_eq!(board.take(SOON), looked_up(mine));
+        board.hand_over(&mine, rows(0..RELAY_MEMORY_ROWS as u64 + 1));
+        assert_eq!(board.take(SOON), looked_up(mine), "memory is bounded");
+    }
+
+    #[test]
+    fn nothing_is_left_out_and_nothing_sent_again_that_the_table_gave() {
+        let board = Board::default();
+        let mine = claim(1, 1);
+        board.put(mine);
+        board.take(SOON).unwrap();
+        board.hand_over(&mine, rows(3..6));
+        board.note_sent(&mine, 5);
+        assert_eq!(board.take(SOON), Some(vec![Work { claim: mine, rows: Some(rows(5..6)) }]));
+        board.hand_over(&mine, rows(7..9));
+        assert_eq!(board.take(SOON), looked_up(mine), "what happened to 5 and 6?");
+    }
+
+    #[test]
+    fn what_waited_too_long_is_not_sent_from_memory() {
+        let board = Board::default();
+        let mine = claim(1, 1);
+        board.put(mine);
+        board.take(SOON).unwrap();
+        board.hand_over(&mine, rows(0..1));
+        let long_ago = Instant::now().checked_sub(FRESH).unwrap();
+        board.with(&mine, |source| source.parcels[0].committed = long_ago).unwrap();
+        assert_eq!(board.take(SOON), looked_up(mine));
+    }
+
+    #[test]
+    fn what_was_sent_is_marked_by_the_next_step_or_after_a_while() {
+        let board = Board::default();
+        let mine = claim(1, 1);
+        board.put(mine);
+        board.note_sent(&mine, 7);
+        board.note_sent(&claim(1, 2), 9);
+        assert_eq!(board.sent(&mine), 7);
+        assert_eq!(board.unmarked(), [], "a step may come");
+        let long_ago = Instant::now().checked_sub(MARK_AFTER).unwrap();
+        board.with(&mine, |source| source.sent_at = long_ago).unwrap();
+        assert_eq!(board.unmarked(), [(mine, 7)]);
+        board.note_marked(&mine, 7);
+        assert_eq!(board.unmarked(), []);
+        board.note_sent(&mine, 8);
+        board.remove(&mine);
+        assert_eq!(board.unmarked(), [(mine, 8)], "whoever comes next need not send it again");
+        assert_eq!(board.unmarked(), []);
     }
 }

@@ -82,7 +82,7 @@ impl Expiry {
         self.meters.scan.record(began.elapsed().as_secs_f64());
         if done.messages > 0 {
             self.meters.expired.increment(done.messages as u64);
-            self.board.ring(claim.segment_id);
+            self.board.hand_over(claim, done.outbox);
         }
         Ok(done.messages >= usize::try_from(SCAN_HOLDS).unwrap_or(usize::MAX))
     }

@@ -1,22 +1,23 @@
-//! The handlers: claim partitions, take batches, decide each in one transaction.
+//! The handlers: claim partitions, take batches, have each decided in one transaction. The handler is with the group all the
+//! time; its hands decide, several partitions at once, never two batches of the same.
 //!
 //! Where a handler begins is told by the guard row and by nothing else. After a failure the batch comes again; if it had
 //! been committed after all, the stored offset differs, the step is refused and the partition claimed anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use holdfast_kafka::{
-    Batch as Fetched, Claim as KafkaClaim, Fault, GroupConsumer, Health, KafkaError, Owner, Release,
-};
+use holdfast_kafka::{Claim as KafkaClaim, Fault, GroupConsumer, Health, KafkaError, Owner, Release};
 use holdfast_messages::{Message, Notification, PositionMessage, Topic, TransferMessage};
-use holdfast_postgres::{Batch, Claim, Error, Incoming, Source, Step, Store};
+use holdfast_postgres::{Batch, Claim, Error, Source, Step, Store};
 
 use crate::board::Board;
+use crate::hand::{Ended, Job, Word};
 use crate::health::Part;
 use crate::meters::HandlerMeters;
-use crate::settings::{NEWER_PAUSE, NodeSettings, POLL_WAIT, TROUBLE_PAUSE};
+use crate::settings::{HANDS, NEWER_PAUSE, NodeSettings, POLL_WAIT, TROUBLE_PAUSE};
 use crate::stop::Stop;
 
 /// How often numbers are published.
@@ -25,6 +26,8 @@ const STAND_EVERY: Duration = Duration::from_secs(1);
 /// What a handler does with the messages of its topic.
 pub(crate) trait Hop: 'static {
     const TOPIC: Topic;
+    /// How many partitions are decided at once.
+    const HANDS: usize;
     type Message: Message;
 
     fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, Self::Message>) -> Result<Step, Error>;
@@ -35,6 +38,7 @@ pub(crate) struct Transfers;
 
 impl Hop for Transfers {
     const TOPIC: Topic = Topic::Transfers;
+    const HANDS: usize = HANDS;
     type Message = TransferMessage;
 
     fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
@@ -47,6 +51,7 @@ pub(crate) struct Position;
 
 impl Hop for Position {
     const TOPIC: Topic = Topic::Position;
+    const HANDS: usize = HANDS;
     type Message = PositionMessage;
 
     fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, PositionMessage>) -> Result<Step, Error> {
@@ -59,6 +64,7 @@ pub(crate) struct Callbacks;
 
 impl Hop for Callbacks {
     const TOPIC: Topic = Topic::Notifications;
+    const HANDS: usize = 1;
     type Message = Notification;
 
     fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, Notification>) -> Result<Step, Error> {
@@ -76,6 +82,8 @@ pub(crate) struct Desk {
     pub(crate) claims: BTreeMap<u32, Claim>,
     /// Partitions of which nothing more can be read.
     pub(crate) faults: BTreeMap<u32, Fault>,
+    /// Partitions whose last batch could not be decided.
+    pub(crate) failing: BTreeSet<u32>,
     /// Partitions that stand before a message that is newer than this program.
     pub(crate) newer: BTreeMap<u32, Newer>,
 }
@@ -102,6 +110,7 @@ impl Desk {
             claims: BTreeMap::new(),
             faults: BTreeMap::new(),
             newer: BTreeMap::new(),
+            failing: BTreeSet::new(),
         }
     }
 
@@ -126,6 +135,7 @@ impl Desk {
             self.board.remove(&claim);
         }
         self.faults.remove(&partition);
+        self.failing.remove(&partition);
     }
 }
 
@@ -163,22 +173,35 @@ impl Owner for Desk {
     }
 }
 
-/// One handler on its thread.
+/// Why a handler ends. Its partitions go to other nodes, and an operator sees why.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    /// The client is of no use any more.
+    #[error(transparent)]
+    Kafka(#[from] KafkaError),
+    #[error("a thread that decides batches has panicked; restart the node, and report what its log says")]
+    Hand,
+}
+
+/// One handler on its thread, with its hands on theirs.
 pub(crate) struct Handler {
     pub(crate) consumer: GroupConsumer,
     pub(crate) desk: Desk,
     pub(crate) stop: Arc<Stop>,
     pub(crate) meters: HandlerMeters,
+    /// Where each hand takes its jobs from.
+    pub(crate) hands: Vec<SyncSender<Job>>,
+    pub(crate) ended: Receiver<Word>,
 }
 
 impl Handler {
     pub(crate) fn run<H: Hop>(mut self) {
         let mut shown = Instant::now();
+        let mut idle: Vec<usize> = (0..self.hands.len()).collect();
         while !self.stop.is_set() {
-            if let Err(error) = self.turn::<H>() {
-                // The client is of no use any more; partitions go to other nodes, and an operator sees why.
-                self.desk.part.fails(&error);
-                tracing::error!(topic = H::TOPIC.name(), %error, "a handler ends");
+            if let Err(end) = self.turn(&mut idle) {
+                self.desk.part.fails(&end);
+                tracing::error!(topic = H::TOPIC.name(), %end, "a handler ends");
                 break;
             }
             if shown.elapsed() >= STAND_EVERY {
@@ -186,10 +209,33 @@ impl Handler {
                 shown = Instant::now();
             }
         }
+        // What is in a hand is ended, and sent on.
+        let all = self.hands.len();
+        self.hands.clear();
+        while idle.len() < all
+            && let Ok(word) = self.ended.recv()
+        {
+            let Some(ended) = word else { continue };
+            idle.push(ended.hand);
+            if let Ok(Step::Done(done)) = ended.stepped {
+                self.desk.board.hand_over(&ended.claim, done.outbox);
+            }
+        }
         self.consumer.leave(&mut self.desk);
     }
 
-    fn turn<H: Hop>(&mut self) -> Result<(), KafkaError> {
+    fn turn(&mut self, idle: &mut Vec<usize>) -> Result<(), End> {
+        while let Ok(word) = self.ended.try_recv() {
+            self.listen(word, idle)?;
+        }
+        let Some(hand) = idle.last().copied() else {
+            // The next one that ends is waited for.
+            return match self.ended.recv_timeout(POLL_WAIT) {
+                Ok(word) => self.listen(word, idle),
+                Err(RecvTimeoutError::Timeout) => Ok(()),
+                Err(RecvTimeoutError::Disconnected) => Err(End::Hand),
+            };
+        };
         let messages = self.desk.settings.batch_messages;
         self.look_at_newer()?;
         let fetched = self.consumer.poll(&mut self.desk, messages, Instant::now() + POLL_WAIT)?;
@@ -197,56 +243,72 @@ impl Handler {
             self.look_around();
             return Ok(());
         };
-        let Some(claim) = self.desk.claims.get(&fetched.partition).copied() else { return Ok(()) };
-        let mut incoming = read::<H>(&fetched);
-        // What lies before a newer message is decided; one that comes first is the store's to refuse.
-        if let Some(known) =
-            incoming.iter().position(|message| message.newer().is_some()).filter(|at| *at > 0)
-        {
-            incoming.truncate(known);
-        }
-        let batch = Batch::new(fetched.first_offset(), &incoming);
-        let began = Instant::now();
-        let stepped = self.desk.store().and_then(|store| H::step(store, &claim, &batch));
+        let partition = fetched.partition;
+        let Some(claim) = self.desk.claims.get(&partition).copied() else { return Ok(()) };
+        let sent = self.desk.board.sent(&claim);
+        self.consumer.pause(partition);
+        self.hands[hand].try_send(Job { claim, fetched, sent }).map_err(|_| End::Hand)?;
+        idle.pop();
+        Ok(())
+    }
+
+    fn listen(&mut self, word: Word, idle: &mut Vec<usize>) -> Result<(), End> {
+        let ended = word.ok_or(End::Hand)?;
+        idle.push(ended.hand);
+        Ok(self.settle(ended)?)
+    }
+
+    /// What a hand has done with a batch.
+    fn settle(&mut self, ended: Ended) -> Result<(), KafkaError> {
+        let Ended { claim, partition, first_offset, next_offset, fetched_to, sent, stepped, took, .. } =
+            ended;
+        // The partition may have gone meanwhile, and come again.
+        let ours = self.desk.claims.get(&partition).is_some_and(|known| known.epoch == claim.epoch);
         match stepped {
             Ok(Step::Done(done)) => {
-                self.meters.done(&done, began.elapsed());
-                self.consumer.done(fetched.partition, batch.next);
-                self.desk.board.ring(claim.segment_id);
-                if batch.next < fetched.next_offset() {
-                    self.consumer.rewind(fetched.partition, batch.next)?;
-                } else {
-                    self.desk.newer.remove(&fetched.partition);
+                self.meters.done(&done, took);
+                self.desk.board.note_marked(&claim, sent);
+                self.desk.board.hand_over(&claim, done.outbox);
+                if ours {
+                    self.desk.failing.remove(&partition);
+                    self.consumer.done(partition, next_offset);
+                    if next_offset < fetched_to {
+                        self.consumer.rewind(partition, next_offset)?;
+                    } else {
+                        self.desk.newer.remove(&partition);
+                    }
+                    self.consumer.resume(partition);
                 }
                 self.look_around();
                 Ok(())
             }
-            Err(error @ Error::Newer { .. }) => {
+            Err(error @ Error::Newer { .. }) if ours => {
                 let newer = Newer { why: error.to_string(), look_at: Instant::now() + NEWER_PAUSE };
-                self.desk.newer.insert(fetched.partition, newer);
+                self.desk.newer.insert(partition, newer);
                 self.look_around();
-                // Other partitions go on.
-                self.consumer.pause(fetched.partition);
-                self.consumer.rewind(fetched.partition, fetched.first_offset())
+                // It stays paused; other partitions go on.
+                self.consumer.rewind(partition, first_offset)
             }
-            Ok(Step::Fenced) => {
-                tracing::warn!(
-                    topic = H::TOPIC.name(),
-                    partition = fetched.partition,
-                    "fenced; claimed anew"
-                );
+            Ok(Step::Fenced) if ours => {
+                tracing::warn!(topic = self.desk.topic.name(), partition, "fenced; claimed anew");
                 self.meters.fenced.increment(1);
-                self.desk.forget(fetched.partition);
-                self.consumer.reclaim(fetched.partition)
+                self.desk.forget(partition);
+                self.consumer.reclaim(partition)
             }
+            Ok(Step::Fenced) => Ok(()),
             Err(error) => {
                 self.desk.part.fails(&error);
                 self.meters.failures.increment(1);
-                if !matches!(error, Error::Busy { .. }) {
-                    self.desk.store = None;
-                }
+                // A part of the batch may have been committed, and was not handed over.
+                self.desk.board.ring(&claim);
                 self.stop.pause(TROUBLE_PAUSE);
-                self.consumer.rewind(fetched.partition, fetched.first_offset())
+                if !ours {
+                    return Ok(());
+                }
+                self.desk.failing.insert(partition);
+                self.consumer.rewind(partition, first_offset)?;
+                self.consumer.resume(partition);
+                Ok(())
             }
         }
     }
@@ -270,16 +332,8 @@ impl Handler {
             self.desk.part.fails(fault);
         } else if let Health::Down { why, .. } = self.consumer.health() {
             self.desk.part.fails(format!("Kafka is down: {why}"));
-        } else if self.desk.store.is_some() {
+        } else if self.desk.store.is_some() && self.desk.failing.is_empty() {
             self.desk.part.works();
         }
     }
-}
-
-fn read<H: Hop>(fetched: &Fetched) -> Vec<Incoming<H::Message>> {
-    fetched
-        .records
-        .iter()
-        .map(|record| Incoming::read(record.offset, record.key.clone(), record.value.clone()))
-        .collect()
 }

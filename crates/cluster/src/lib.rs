@@ -17,8 +17,8 @@
 //! | `sender` | requests on their way into Kafka |
 //! | `waiting` | who waits for which outcome |
 //! | `tail` | notifications, read by every node for those who wait |
-//! | `handler` | the three handlers: partition by partition, batch by batch |
-//! | `board`, `relay` | what the outbox holds, sent on in order |
+//! | `handler`, `hand` | the three handlers: who has which partition, and who decides its batches |
+//! | `board`, `relay` | what steps have put into the outbox, sent on in order from memory, after a failure from the table |
 //! | `shards` | shards held by lease, shared among the nodes |
 //! | `expiry` | the expiry scan of this node's shards |
 //! | `patrol` | transfers that stand half-way, and accounts per partition |
@@ -28,6 +28,7 @@
 mod board;
 mod commands;
 mod expiry;
+mod hand;
 mod handler;
 mod health;
 mod meters;
@@ -56,8 +57,9 @@ pub use waiting::{Answer, Refusal, Written};
 /// Every bound, with its name.
 pub mod limits {
     pub use crate::settings::{
-        ACCOUNTS_COUNTED_MAX, BATCH_MESSAGES, COUNT_ACCOUNTS_EVERY, IN_FLIGHT_MAX, LEASE, NEWER_PAUSE,
-        ONE_BY_ONE_MAX, OUTCOME_WAIT, PATROL_EVERY, POLL_WAIT, READER_WAIT, READERS_MAX, RELAY_ROWS,
-        SCAN_EVERY, SCAN_HOLDS, SEND_QUEUE_BYTES_MAX, SEND_WAIT, STALLED_AFTER, START_WAIT, TROUBLE_PAUSE,
+        ACCOUNTS_COUNTED_MAX, BATCH_MESSAGES, COUNT_ACCOUNTS_EVERY, FRESH, HANDS, IN_FLIGHT_MAX, LEASE,
+        MARK_AFTER, NEWER_PAUSE, ONE_BY_ONE_MAX, OUTCOME_WAIT, PATROL_EVERY, POLL_WAIT, READER_WAIT,
+        READERS_MAX, RELAY_MEMORY_ROWS, RELAY_ROWS, SCAN_EVERY, SCAN_HOLDS, SEND_QUEUE_BYTES_MAX, SEND_WAIT,
+        STALLED_AFTER, START_WAIT, TROUBLE_PAUSE,
     };
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use holdfast_postgres::{Error, Store};
 
 use crate::board::Board;
 use crate::expiry::Expiry;
+use crate::hand::Hand;
 use crate::handler::{Callbacks, Desk, Handler, Hop, Position, Transfers};
 use crate::health::{Health, Part};
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
@@ -219,7 +221,16 @@ impl Starting<'_> {
         let group = self.settings.group(H::TOPIC);
         let consumer =
             GroupConsumer::join(ConsumerSettings::new(self.settings.brokers.clone(), group, topic))?;
+        let (caller, (put, ended)) = (consumer.caller(), channel());
+        let mut hands = Vec::new();
+        for number in 0..H::HANDS {
+            let (hand, jobs) = Hand::new(number, self.settings, &put, &caller);
+            self.workers.push(thread(&self.threads, name, move || hand.run::<H>())?);
+            hands.push(jobs);
+        }
         let handler = Handler {
+            hands,
+            ended,
             consumer,
             desk: Desk::new(H::TOPIC, self.settings, &board, &part),
             stop: Arc::clone(&self.stop),

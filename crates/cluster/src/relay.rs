@@ -1,20 +1,20 @@
-//! The relay: what the outbox of a source holds is sent on, in order. After any failure it begins again at the first row
-//! that is not known to be sent.
+//! The relay: what steps have put into the outbox is sent on, in order. It is sent from memory, of all sources together; after
+//! a claim or a failure it begins again at the first row that is not known to be sent, as the table tells.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_kafka::{Producer, SendCause};
+use holdfast_kafka::{Producer, SendCause, SendError};
 use holdfast_postgres::{Claim, Error, OutboxRow, Store};
 
-use crate::board::Board;
+use crate::board::{Board, Work};
 use crate::health::Part;
 use crate::meters::RelayMeters;
-use crate::settings::{NodeSettings, RELAY_ROWS, SEND_WAIT, TROUBLE_PAUSE};
+use crate::settings::{MARK_AFTER, NodeSettings, RELAY_ROWS, SEND_WAIT, TROUBLE_PAUSE};
 use crate::stop::Stop;
 
-/// How long the relay waits for a ring before it looks around.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long the relay waits for something to send before it looks around.
+const LOOK_EVERY: Duration = MARK_AFTER;
 
 /// Why a source could not be sent for.
 #[derive(Debug, thiserror::Error)]
@@ -38,67 +38,136 @@ impl Relay {
     /// Sends until the board has ended and nothing rings any more.
     pub(crate) fn run(mut self) {
         let mut store: Option<Store> = None;
-        while let Some(claims) = self.board.take(LOOK_EVERY) {
-            for claim in claims {
-                match self.drain(&mut store, &claim) {
-                    Ok(()) => self.part.works(),
-                    Err(trouble) => {
-                        if matches!(trouble, Trouble::Store(_)) {
-                            store = None;
-                        }
-                        self.part.fails(&trouble);
-                        self.meters.failures.increment(1);
-                        if self.stop.pause(TROUBLE_PAUSE) {
-                            // Whoever claims the source next goes on with it.
-                            return;
-                        }
-                        self.board.ring(claim.segment_id);
+        while let Some(works) = self.board.take(LOOK_EVERY) {
+            let (handed, to_look): (Vec<Work>, Vec<Work>) =
+                works.into_iter().partition(|work| work.rows.is_some());
+            let handed: Vec<(Claim, Vec<OutboxRow>)> =
+                handed.into_iter().filter_map(|work| Some((work.claim, work.rows?))).collect();
+            let mut went = if handed.is_empty() { Ok(()) } else { self.send_handed(&handed) };
+            for work in to_look {
+                let drained = self.drain(&mut store, &work.claim);
+                if drained.is_err() {
+                    self.board.ring(&work.claim);
+                }
+                went = went.and(drained);
+            }
+            went = went.and_then(|()| self.mark(&mut store));
+            match went {
+                Ok(()) => self.part.works(),
+                Err(trouble) => {
+                    if matches!(trouble, Trouble::Store(_)) {
+                        store = None;
+                    }
+                    self.part.fails(&trouble);
+                    self.meters.failures.increment(1);
+                    if self.stop.pause(TROUBLE_PAUSE) {
+                        // Whoever claims the sources next goes on with them.
+                        return;
                     }
                 }
             }
         }
+        if let Err(trouble) = self.mark(&mut store) {
+            tracing::warn!(%trouble, "what was sent is not marked; whoever claims the sources next sends it again");
+        }
     }
 
-    /// Sends all of a source, or as much as its claim allows.
+    /// Sends what was handed over, of all sources at once. What Kafka does not take is looked up again.
+    fn send_handed(&mut self, handed: &[(Claim, Vec<OutboxRow>)]) -> Result<(), Trouble> {
+        let rows: Vec<&OutboxRow> = handed.iter().flat_map(|(_, rows)| rows).collect();
+        let sent = self.send(&rows);
+        let mut left = sent.as_ref().map_or_else(|error| error.first_unsent, |()| rows.len());
+        self.meters.sent.increment(left as u64);
+        for (claim, rows) in handed {
+            let of_this = left.min(rows.len());
+            left -= of_this;
+            if let Some(last) = rows[..of_this].last() {
+                self.board.note_sent(claim, last.number + 1);
+            }
+            if of_this < rows.len() {
+                self.board.ring(claim);
+            }
+        }
+        match sent {
+            Err(error) if error.cause.may_pass() => Err(Trouble::Kafka(error.cause)),
+            // What never fits is left out where the table is read.
+            Err(_) | Ok(()) => Ok(()),
+        }
+    }
+
+    /// Sends all of a source that the table holds, or as much as its claim allows.
     fn drain(&mut self, store: &mut Option<Store>, claim: &Claim) -> Result<(), Trouble> {
-        let store = match store {
-            Some(store) => store,
-            None => store.insert(self.settings.connect()?),
-        };
+        let store = self.store(store)?;
+        // Or what was sent from memory would be read again.
+        let sent = self.board.sent(claim);
+        if sent > 0 && !self.marked(store, claim, sent)? {
+            return Ok(());
+        }
         loop {
             let rows = store.unsent(claim, RELAY_ROWS)?;
             let Some(first) = rows.first() else { return Ok(()) };
-            let (sent, trouble) = self.send(&rows);
+            let (sent, trouble) = match self.send(&rows.iter().collect::<Vec<_>>()) {
+                Ok(()) => (rows.len(), None),
+                // It will never fit; its rows stay in the database, and nothing behind it may wait for ever.
+                Err(error) if !error.cause.may_pass() => {
+                    let row = &rows[error.first_unsent];
+                    tracing::error!(number = row.number, cause = %error.cause, "a message cannot be sent and is left out");
+                    self.meters.left_out.increment(1);
+                    (error.first_unsent + 1, None)
+                }
+                Err(error) => (error.first_unsent, Some(Trouble::Kafka(error.cause))),
+            };
             if sent > 0 {
                 self.meters.sent.increment(sent as u64);
-                if !store.mark_sent(claim, first.number + sent as u64)? {
-                    self.board.remove(claim);
+                let upto = first.number + sent as u64;
+                self.board.note_sent(claim, upto);
+                if !self.marked(store, claim, upto)? {
                     return Ok(());
                 }
             }
-            match trouble {
-                Some(trouble) => return Err(trouble),
-                None if rows.len() < RELAY_ROWS => return Ok(()),
-                None => {}
+            if let Some(trouble) = trouble {
+                return Err(trouble);
             }
         }
     }
 
-    /// How many of the rows are sent, and what happened to the next one.
-    fn send(&mut self, rows: &[OutboxRow]) -> (usize, Option<Trouble>) {
+    /// Marks what no step has marked for a while.
+    fn mark(&self, store: &mut Option<Store>) -> Result<(), Trouble> {
+        let unmarked = self.board.unmarked();
+        if unmarked.is_empty() {
+            return Ok(());
+        }
+        let store = self.store(store)?;
+        for (claim, upto) in unmarked {
+            self.marked(store, &claim, upto)?;
+        }
+        Ok(())
+    }
+
+    /// Marks as sent; `false`: the source is no longer ours.
+    fn marked(&self, store: &mut Store, claim: &Claim, upto: u64) -> Result<bool, Trouble> {
+        let ours = store.mark_sent(claim, upto)?;
+        if ours {
+            self.board.note_marked(claim, upto);
+        } else {
+            // Not sent by this claim as far as the database knows: nothing to remember for whoever comes next.
+            self.board.note_marked(claim, u64::MAX);
+            self.board.remove(claim);
+        }
+        Ok(ours)
+    }
+
+    fn store<'a>(&self, store: &'a mut Option<Store>) -> Result<&'a mut Store, Trouble> {
+        Ok(match store {
+            Some(store) => store,
+            none => none.insert(self.settings.connect()?),
+        })
+    }
+
+    fn send(&mut self, rows: &[&OutboxRow]) -> Result<(), SendError> {
         let topics = &self.settings.topics;
         let outgoing: Vec<_> =
             rows.iter().map(|row| topics.outgoing(row.topic, row.key.as_bytes(), &row.value)).collect();
-        match self.producer.send_all(&outgoing, Instant::now() + SEND_WAIT) {
-            Ok(()) => (rows.len(), None),
-            // It will never fit; its rows stay in the database, and nothing behind it may wait for ever.
-            Err(error) if !error.cause.may_pass() => {
-                let row = &rows[error.first_unsent];
-                tracing::error!(number = row.number, cause = %error.cause, "a message cannot be sent and is left out");
-                self.meters.left_out.increment(1);
-                (error.first_unsent + 1, None)
-            }
-            Err(error) => (error.first_unsent, Some(Trouble::Kafka(error.cause))),
-        }
+        self.producer.send_all(&outgoing, Instant::now() + SEND_WAIT)
     }
 }

@@ -9,6 +9,8 @@ use crate::Roles;
 
 /// The most messages that a handler takes into one transaction.
 pub const BATCH_MESSAGES: usize = 1_000;
+/// How many partitions of a topic a node decides at once: while one waits for the disk, another goes on.
+pub const HANDS: usize = 2;
 /// The most commands on their way through the cluster for callers of this node.
 pub const IN_FLIGHT_MAX: usize = 50_000;
 /// The most bytes of commands that wait to be written to Kafka.
@@ -27,6 +29,13 @@ pub const NEWER_PAUSE: Duration = Duration::from_secs(2);
 pub const START_WAIT: Duration = Duration::from_secs(30);
 /// How many rows a relay reads and sends at a time.
 pub const RELAY_ROWS: usize = 2_000;
+/// How many messages of one source a relay keeps in memory; more are read from the outbox.
+pub const RELAY_MEMORY_ROWS: usize = 20_000;
+/// What was committed longer ago is not sent from memory: somebody else may have the source by now, and the outbox tells.
+/// Far below the session timeout of a group and the lease of a shard.
+pub const FRESH: Duration = Duration::from_secs(1);
+/// So long after sending, what no step of the source has marked as sent is marked by the relay.
+pub const MARK_AFTER: Duration = Duration::from_millis(500);
 /// For how long a shard of the expiry scan is held. A node that says nothing for so long loses its shards.
 pub const LEASE: Duration = Duration::from_secs(3);
 /// How often shards are looked at, and leases renewed.

@@ -32,6 +32,14 @@ pub enum KafkaError {
         /// Kafka's own words.
         why: String,
     },
+    /// Kafka refused to remove a topic.
+    #[error("topic {topic} cannot be removed: {why}")]
+    Remove {
+        /// The topic.
+        topic: String,
+        /// Kafka's own words.
+        why: String,
+    },
     /// A topic has another number of partitions than the settings say.
     #[error(
         "topic {topic} has {found} partitions and the settings say {wanted}. Partition counts are fixed for life: a key \

@@ -30,7 +30,8 @@ mod topics;
 
 pub use brokers::Brokers;
 pub use consumer::{
-    Batch, Claim, ConsumerNumbers, ConsumerSettings, Fault, GroupConsumer, Owner, PartitionNumbers, Release,
+    Batch, Caller, Claim, ConsumerNumbers, ConsumerSettings, Fault, GroupConsumer, Owner, PartitionNumbers,
+    Release,
 };
 pub use error::KafkaError;
 pub use health::Health;

@@ -30,6 +30,8 @@ const QUEUE_MESSAGES_MAX: usize = 100_000;
 const QUEUE_KILOBYTES_MAX: usize = 64 * 1024;
 /// So many must have left a full client before more are handed over.
 const ROOM_MESSAGES: usize = 1_000;
+/// How long the client waits for the rest of a batch.
+const LINGER: Duration = Duration::from_micros(500);
 /// How long the reports of messages that were called back may take. They come from the client itself, not from Kafka.
 const CALLED_BACK_WAIT: Duration = Duration::from_secs(5);
 
@@ -40,7 +42,8 @@ pub struct ProducerSettings {
     pub brokers: Brokers,
     /// The topics.
     pub topics: TopicSettings,
-    /// How long the client waits for more before it sends. Batches come whole, so there is nothing to wait for.
+    /// How long the client waits for more before it sends: about as long as it takes to hand a batch over. Without it the
+    /// first message of each partition would travel alone.
     pub linger: Duration,
 }
 
@@ -48,7 +51,7 @@ impl ProducerSettings {
     /// As usual.
     #[must_use]
     pub fn new(brokers: Brokers, topics: TopicSettings) -> ProducerSettings {
-        ProducerSettings { brokers, topics, linger: Duration::ZERO }
+        ProducerSettings { brokers, topics, linger: LINGER }
     }
 }
 
@@ -246,7 +249,7 @@ fn client(settings: &ProducerSettings) -> Result<ThreadedProducer<Reports>, Kafk
     config
         .set("enable.idempotence", "true")
         .set("acks", "all")
-        .set("linger.ms", settings.linger.as_millis().to_string())
+        .set("linger.ms", (settings.linger.as_secs_f64() * 1e3).to_string())
         .set("queue.buffering.max.messages", QUEUE_MESSAGES_MAX.to_string())
         .set("queue.buffering.max.kbytes", QUEUE_KILOBYTES_MAX.to_string())
         // The caller's deadline calls all back together; single messages that ran out would leave holes.

@@ -125,6 +125,36 @@ impl TopicSettings {
         }
     }
 
+    /// Removes the topics with all that lies in them; those that are not there are no error. For a cluster that was made to
+    /// try or to measure.
+    ///
+    /// # Errors
+    /// That Kafka did not answer by the deadline, or keeps a topic.
+    pub fn remove(&self, brokers: &Brokers, deadline: Instant) -> Result<(), KafkaError> {
+        let began = Instant::now();
+        let admin: AdminClient<DefaultClientContext> =
+            brokers.config().create().map_err(KafkaError::client)?;
+        let no_answer = |source: Option<ClientError>| KafkaError::NoAnswer {
+            brokers: brokers.to_string(),
+            waited: began.elapsed(),
+            doing: "removing topics",
+            source: source.map(Box::new),
+        };
+        let names = Topic::ALL.map(|topic| self.name(topic));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let wait = Some(left(deadline));
+        let options = AdminOptions::new().operation_timeout(wait).request_timeout(wait);
+        let removed = block_on(admin.delete_topics(&names, &options), deadline);
+        let removed = removed.ok_or_else(|| no_answer(None))?.map_err(|error| no_answer(Some(error)))?;
+        for result in removed {
+            match result {
+                Ok(_) | Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) => {}
+                Err((topic, why)) => return Err(KafkaError::Remove { topic, why: why.to_string() }),
+            }
+        }
+        Ok(())
+    }
+
     /// The topics that Kafka does not have, if all that it has are as they should be.
     fn missing(
         &self,

@@ -2,12 +2,8 @@
 //! rows that its batch appended, so that `verify` can compute it again from the tables.
 
 use holdfast_domain::ids::Millis;
-use postgres::Transaction;
 
-use crate::Error;
 use crate::guard::Guard;
-use crate::session::Statements;
-use crate::types::Moment;
 
 /// A row of `transfer_state_change`, as the chain sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +66,7 @@ impl Record {
         Record {
             segment_id: guard.segment_id,
             audit_no: guard.audit_next,
-            batch_id: 0,
+            batch_id: guard.batch_id,
             epoch: guard.epoch,
             first_offset: crate::guard::signed(guard.offset),
             next_offset,
@@ -91,33 +87,5 @@ impl Record {
         }
         hasher.update(&self.effects_hash);
         *hasher.finalize().as_bytes()
-    }
-    /// Writes it, with the hash after it and how many rows it covers.
-    pub(crate) fn insert(
-        &self,
-        tx: &mut Transaction<'_>,
-        statements: &Statements,
-        hash: &[u8; 32],
-        states: usize,
-        changes: usize,
-    ) -> Result<(), Error> {
-        let count = |number: usize| i32::try_from(number).expect("a batch is bounded");
-        tx.execute(
-            &statements.audit,
-            &[
-                &self.segment_id,
-                &self.audit_no,
-                &self.batch_id,
-                &self.epoch,
-                &self.first_offset,
-                &self.next_offset,
-                &count(states),
-                &count(changes),
-                &&self.effects_hash[..],
-                &&hash[..],
-                &Moment(self.time),
-            ],
-        )?;
-        Ok(())
     }
 }

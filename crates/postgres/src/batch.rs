@@ -5,7 +5,9 @@ use holdfast_domain::ids::Millis;
 use holdfast_messages::Message;
 
 use crate::error::{Remedy, remedy};
+use crate::guard::Guard;
 use crate::incoming::Incoming;
+use crate::outbox::OutboxRow;
 use crate::session::{BATCH_MESSAGES_MAX, Store};
 use crate::write::Besides;
 use crate::{Claim, Error};
@@ -19,6 +21,8 @@ pub struct Batch<'a, M> {
     pub next: u64,
     /// The messages between the two.
     pub messages: &'a [Incoming<M>],
+    /// All below this number of the source's outbox was sent, and goes with this step.
+    pub sent: u64,
 }
 
 impl<M> Clone for Batch<'_, M> {
@@ -33,16 +37,19 @@ impl<'a, M> Batch<'a, M> {
     /// All of these messages, beginning at `from`.
     #[must_use]
     pub fn new(from: u64, messages: &'a [Incoming<M>]) -> Batch<'a, M> {
-        Batch { from, next: messages.last().map_or(from, |last| last.offset + 1), messages }
+        Batch { from, next: messages.last().map_or(from, |last| last.offset + 1), messages, sent: 0 }
+    }
+
+    /// The same, for a source of whose outbox all below this number was sent.
+    #[must_use]
+    pub const fn sent(self, sent: u64) -> Batch<'a, M> {
+        Batch { sent, ..self }
     }
 
     fn halves(self) -> (Batch<'a, M>, Batch<'a, M>) {
         let (left, right) = self.messages.split_at(self.messages.len() / 2);
         let middle = right[0].offset;
-        (
-            Batch { from: self.from, next: middle, messages: left },
-            Batch { from: middle, next: self.next, messages: right },
-        )
+        (Batch { next: middle, messages: left, ..self }, Batch { from: middle, messages: right, ..self })
     }
 }
 
@@ -63,8 +70,8 @@ pub struct Done {
     pub messages: usize,
     /// Of them dead-lettered.
     pub dead_letters: usize,
-    /// Rows put into the outbox.
-    pub sent: usize,
+    /// What was put into the outbox, in order.
+    pub outbox: Vec<OutboxRow>,
     /// Callbacks that nobody gets: those to be called have registered no endpoint.
     pub unheard: usize,
     /// Transactions that it took; more than one if the batch was halved.
@@ -75,21 +82,21 @@ pub struct Done {
 
 impl Done {
     /// One transaction over a batch.
-    pub(crate) fn of<M>(batch: &Batch<'_, M>, besides: &Besides<'_>, time: Millis) -> Done {
+    pub(crate) fn of<M>(batch: &Batch<'_, M>, besides: Besides<'_>, guard: &Guard, time: Millis) -> Done {
         Done {
             messages: batch.messages.len(),
             dead_letters: besides.dead_letters.len(),
-            sent: besides.outgoing.len(),
+            outbox: besides.numbered(guard),
             unheard: 0,
             transactions: 1,
             time,
         }
     }
 
-    fn add(&mut self, other: &Done) {
+    fn add(&mut self, mut other: Done) {
         self.messages += other.messages;
         self.dead_letters += other.dead_letters;
-        self.sent += other.sent;
+        self.outbox.append(&mut other.outbox);
         self.unheard += other.unheard;
         self.transactions += other.transactions;
         self.time = self.time.max(other.time);
@@ -123,7 +130,7 @@ impl Store {
         let mut waiting = vec![*batch];
         while let Some(batch) = waiting.pop() {
             match self.persist(claim, &batch, None, attempt) {
-                Ok(Step::Done(done)) => total.add(&done),
+                Ok(Step::Done(done)) => total.add(done),
                 Ok(Step::Fenced) => return Ok(Step::Fenced),
                 Err(Error::Refused(cause)) if batch.messages.len() > 1 => {
                     tracing::warn!(messages = batch.messages.len(), %cause, "a batch is halved");
@@ -134,7 +141,7 @@ impl Store {
                     let reason = format!("PostgreSQL refuses it: {}", told(&cause));
                     tracing::error!(offset = batch.from, reason, "a message is dead-lettered");
                     match self.persist(claim, &batch, Some(&reason), attempt)? {
-                        Step::Done(done) => total.add(&done),
+                        Step::Done(done) => total.add(done),
                         Step::Fenced => return Ok(Step::Fenced),
                     }
                 }

@@ -97,13 +97,13 @@ impl Store {
         let ended = effects.state_changes.len();
         let offset = guard.offset + ended as u64;
         let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-        writer.write(guard, offset, loaded, &effects, &besides)?;
+        let guard = writer.write(guard, offset, loaded, &effects, &besides, 0)?;
         tx.commit()?;
         watch.reached(Point::Committed);
         Ok(Step::Done(Done {
             messages: ended,
             dead_letters: 0,
-            sent: besides.outgoing.len(),
+            outbox: besides.numbered(&guard),
             unheard: 0,
             transactions: 1,
             time: now,

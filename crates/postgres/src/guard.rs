@@ -1,10 +1,12 @@
 //! Guards: one row in `segment` per partition or shard. Whoever holds the row locked, with its own epoch in it, may work.
 
 use holdfast_messages::Topic;
-use postgres::{Client, Transaction};
+use postgres::{Client, Statement, Transaction};
 
 use crate::Error;
+use crate::audit::Record;
 use crate::session::Statements;
+use crate::types::Moment;
 
 /// What a guard row guards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +111,8 @@ pub(crate) struct Guard {
     pub(crate) outbox_next: i64,
     pub(crate) audit_next: i64,
     pub(crate) audit_hash: [u8; 32],
+    /// The number of this batch, in the rows that it appends.
+    pub(crate) batch_id: i64,
 }
 
 impl Guard {
@@ -118,7 +122,15 @@ impl Guard {
         statements: &Statements,
         claim: &Claim,
     ) -> Result<Option<Guard>, Error> {
-        let Some(row) = tx.query_opt(&statements.lock_guard, &[&claim.segment_id, &claim.epoch])? else {
+        Guard::lock_by(tx, &statements.lock_guard, claim)
+    }
+
+    fn lock_by(
+        tx: &mut Transaction<'_>,
+        statement: &Statement,
+        claim: &Claim,
+    ) -> Result<Option<Guard>, Error> {
+        let Some(row) = tx.query_opt(statement, &[&claim.segment_id, &claim.epoch])? else {
             return Ok(None);
         };
         let hash: &[u8] = row.get(3);
@@ -129,6 +141,7 @@ impl Guard {
             outbox_next: row.get(1),
             audit_next: row.get(2),
             audit_hash: hash.try_into().map_err(|_| Error::corrupt("segment", "an audit hash"))?,
+            batch_id: row.get(4),
         }))
     }
 
@@ -142,8 +155,29 @@ impl Guard {
         Ok(Guard::lock(tx, statements, claim)?.filter(|guard| guard.offset == offset))
     }
 
-    /// Writes what has moved on. In the same transaction as the effects, or not at all.
-    pub(crate) fn store(self, tx: &mut Transaction<'_>, statements: &Statements) -> Result<(), Error> {
+    /// The same for a transaction whose commit need not be on the disk at once: whatever a crash of the server takes, it
+    /// takes the offset too, and the messages come again. Only for steps from which nothing is sent on.
+    pub(crate) fn lock_lightly_at(
+        tx: &mut Transaction<'_>,
+        statements: &Statements,
+        claim: &Claim,
+        offset: u64,
+    ) -> Result<Option<Guard>, Error> {
+        let guard = Guard::lock_by(tx, &statements.lock_guard_lightly, claim)?;
+        Ok(guard.filter(|guard| guard.offset == offset))
+    }
+
+    /// Writes the batch's record and what has moved on, and lets go of all below `sent` in the outbox. In the same
+    /// transaction as the effects, or not at all.
+    pub(crate) fn store(
+        self,
+        tx: &mut Transaction<'_>,
+        statements: &Statements,
+        record: &Record,
+        (states, changes): (usize, usize),
+        sent: u64,
+    ) -> Result<(), Error> {
+        let count = |number: usize| i32::try_from(number).expect("a batch is bounded");
         let rows = tx.execute(
             &statements.store_guard,
             &[
@@ -153,6 +187,14 @@ impl Guard {
                 &self.outbox_next,
                 &self.audit_next,
                 &&self.audit_hash[..],
+                &signed(sent),
+                &record.audit_no,
+                &record.batch_id,
+                &record.first_offset,
+                &count(states),
+                &count(changes),
+                &&record.effects_hash[..],
+                &Moment(record.time),
             ],
         )?;
         assert_eq!(rows, 1, "the guard row is locked by this transaction");

@@ -21,11 +21,13 @@ pub(crate) struct Loader<'a, 'c> {
     pub(crate) tx: &'a mut Transaction<'c>,
     pub(crate) statements: &'a Statements,
     pub(crate) loaded: Loaded,
+    /// The clock, as the last reading under all locks found it.
+    now: Option<Millis>,
 }
 
 impl<'a, 'c> Loader<'a, 'c> {
     pub(crate) fn new(tx: &'a mut Transaction<'c>, statements: &'a Statements) -> Loader<'a, 'c> {
-        Loader { tx, statements, loaded: Loaded::default() }
+        Loader { tx, statements, loaded: Loaded::default(), now: None }
     }
 
     /// Locks the transfers of these ids, as far as there are any.
@@ -33,6 +35,7 @@ impl<'a, 'c> Loader<'a, 'c> {
         if ids.is_empty() {
             return Ok(());
         }
+        self.now = None;
         let ids: Vec<Uuid> = ids.iter().map(|id| Uuid(id.0)).collect();
         for row in self.tx.query(&self.statements.transfers_by_id, &[&ids])? {
             self.loaded.put_transfer(transfer_of(&row)?);
@@ -83,6 +86,8 @@ impl<'a, 'c> Loader<'a, 'c> {
         }
         for row in self.tx.query(&self.statements.accounts, &[&ids])? {
             let (account, changes) = account_of(&row)?;
+            let now: Moment = row.get(12);
+            self.now = Some(now.0);
             self.loaded.changes.insert(account.id, changes);
             self.loaded.accounts.insert(account.id, account);
         }
@@ -104,6 +109,7 @@ impl<'a, 'c> Loader<'a, 'c> {
         if ids.is_empty() {
             return Ok(());
         }
+        self.now = None;
         let ids: Vec<Uuid> = ids.iter().map(|id| Uuid(id.0)).collect();
         for row in self.tx.query(&self.statements.funds, &[&ids])? {
             let id: Uuid = row.get(0);
@@ -120,8 +126,11 @@ impl<'a, 'c> Loader<'a, 'c> {
         Ok(())
     }
 
-    /// The one clock, read after the locks.
+    /// The one clock, read after the locks: with the accounts, if those came last.
     pub(crate) fn clock(&mut self) -> Result<Millis, Error> {
+        if let Some(now) = self.now {
+            return Ok(now);
+        }
         let now: Moment = self.tx.query_one(&self.statements.clock, &[])?.get(0);
         Ok(now.0)
     }

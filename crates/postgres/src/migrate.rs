@@ -5,10 +5,11 @@ use postgres::Client;
 use crate::Error;
 
 /// The migrations in their order; the first has the version 1.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../migrations/0001_tables.sql"),
     include_str!("../migrations/0002_patrol.sql"),
     include_str!("../migrations/0003_operator_messages.sql"),
+    include_str!("../migrations/0004_outbox_of_batches.sql"),
 ];
 
 /// The advisory lock under which a node migrates: "holdfast" in letters.

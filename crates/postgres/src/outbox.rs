@@ -1,5 +1,8 @@
 //! The outbox: what the steps of a source want sent, in order, until the relay has sent it. It keeps the very bytes that
 //! are sent, so the relay reads nothing in them.
+//!
+//! A step also hands out what it has put there ([`Done::outbox`](crate::Done)), so that a relay need not read it back. The
+//! table is for whoever comes after a failure.
 
 use holdfast_messages::{Message, Topic};
 
@@ -32,55 +35,117 @@ impl Outgoing {
     }
 }
 
+/// The messages of a batch as one text.
+pub(crate) fn written(messages: &[Outgoing]) -> Vec<u8> {
+    let bytes = messages.iter().map(|message| message.key.len() + message.value.len() + 24).sum();
+    let mut text = Vec::with_capacity(bytes);
+    for Outgoing { topic, key, value } in messages {
+        assert!(
+            !value.contains(&b'\n') && !key.contains(['\t', '\n']),
+            "JSON in one line, under a plain key"
+        );
+        text.extend_from_slice(topic.name().as_bytes());
+        text.push(b'\t');
+        text.extend_from_slice(key.as_bytes());
+        text.push(b'\t');
+        text.extend_from_slice(value);
+        text.push(b'\n');
+    }
+    text
+}
+
+/// The messages of a text, numbered from `first` on.
+fn read(first: u64, text: &str) -> Result<Vec<OutboxRow>, Error> {
+    let line = |(number, line): (u64, &str)| {
+        let mut parts = line.splitn(3, '\t');
+        let (topic, key, value) = (parts.next()?, parts.next()?, parts.next()?);
+        let (key, value) = (key.to_owned(), value.as_bytes().to_vec());
+        Some(OutboxRow { number, topic: Topic::from_name(topic)?, key, value })
+    };
+    (first..)
+        .zip(text.lines())
+        .map(|numbered| {
+            line(numbered)
+                .ok_or_else(|| Error::corrupt("outbox", format!("the line of number {}", numbered.0)))
+        })
+        .collect()
+}
+
 impl Store {
     /// Up to `max` messages of the source that are not known to be sent, in order. None if the claim is no longer the
     /// latest: somebody else sends them.
     ///
     /// # Errors
-    /// If the database fails, or holds a topic that nobody knows.
+    /// If the database fails, or holds what nobody can read.
     pub fn unsent(&mut self, claim: &Claim, max: usize) -> Result<Vec<OutboxRow>, Error> {
-        let max = i64::try_from(max).unwrap_or(i64::MAX);
+        let most = i64::try_from(max).unwrap_or(i64::MAX);
         let rows = self.client.query(
-            "SELECT o.outbox_no, o.topic, o.key, o.body
-             FROM segment s JOIN outbox o ON o.segment_id = s.segment_id AND o.outbox_no >= s.outbox_sent
-             WHERE s.segment_id = $1 AND s.epoch = $2 ORDER BY o.outbox_no LIMIT $3",
-            &[&claim.segment_id, &claim.epoch, &max],
+            "SELECT u.outbox_no, u.body, u.outbox_sent FROM (
+                 SELECT o.outbox_no, o.body, s.outbox_sent,
+                     sum(o.messages) OVER (ORDER BY o.outbox_no) - o.messages AS before
+                 FROM segment s JOIN outbox o ON o.segment_id = s.segment_id
+                     AND o.outbox_no + o.messages > s.outbox_sent
+                 WHERE s.segment_id = $1 AND s.epoch = $2
+             ) u WHERE u.before < $3 ORDER BY u.outbox_no",
+            &[&claim.segment_id, &claim.epoch, &most],
         )?;
-        rows.iter()
-            .map(|row| {
-                let topic: &str = row.get(1);
-                Ok(OutboxRow {
-                    number: crate::guard::unsigned("outbox", row.get(0))?,
-                    topic: Topic::from_name(topic)
-                        .ok_or_else(|| Error::corrupt("outbox", format!("the topic '{topic}'")))?,
-                    key: row.get(2),
-                    value: row.get::<_, String>(3).into_bytes(),
-                })
-            })
-            .collect()
+        let mut unsent = Vec::new();
+        for row in &rows {
+            let (first, sent) = (crate::guard::unsigned("outbox", row.get(0))?, row.get::<_, i64>(2));
+            let sent = crate::guard::unsigned("segment", sent)?;
+            // Of the first batch a part may be sent.
+            unsent.extend(read(first, row.get(1))?.into_iter().filter(|message| message.number >= sent));
+        }
+        unsent.truncate(max);
+        Ok(unsent)
     }
 
     /// Everything of the source below number `upto` was sent, and goes. `false`: the claim is no longer the latest, and
-    /// nothing happened.
+    /// nothing happened. It need not be on the disk at once: what is forgotten in a crash is sent once more.
     ///
     /// # Errors
     /// If the database fails.
     pub fn mark_sent(&mut self, claim: &Claim, upto: u64) -> Result<bool, Error> {
         let upto = crate::guard::signed(upto);
         let mut tx = self.client.transaction()?;
-        let ours = tx.execute(
+        let ours = tx.query_opt(
             "UPDATE segment SET outbox_sent = greatest(outbox_sent, $3)
-             WHERE segment_id = $1 AND epoch = $2 AND outbox_next >= $3",
+             WHERE segment_id = $1 AND epoch = $2 AND outbox_next >= $3
+             RETURNING set_config('synchronous_commit', 'off', true)",
             &[&claim.segment_id, &claim.epoch, &upto],
         )?;
-        if ours == 0 {
+        if ours.is_none() {
             return Ok(false);
         }
         tx.execute(
-            "DELETE FROM outbox WHERE segment_id = $1 AND outbox_no < $2",
+            "DELETE FROM outbox WHERE segment_id = $1 AND outbox_no + messages <= $2",
             &[&claim.segment_id, &upto],
         )?;
         tx.commit()?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let message =
+            |topic, key: &str, value: &[u8]| Outgoing { topic, key: key.into(), value: value.into() };
+        let messages = [
+            message(Topic::Position, "7", br#"{"v":1,"text":"a\tb\nc"}"#),
+            message(Topic::Notifications, "00-11", "{\"name\":\"Zoë\"}".as_bytes()),
+        ];
+        let text = String::from_utf8(written(&messages)).unwrap();
+        let rows = read(40, &text).unwrap();
+        assert_eq!(rows.iter().map(|row| row.number).collect::<Vec<_>>(), [40, 41]);
+        for (row, message) in rows.iter().zip(&messages) {
+            assert_eq!((row.topic, &row.key, &row.value), (message.topic, &message.key, &message.value));
+        }
+        assert!(read(0, "position\t7\n").is_err());
+        assert!(read(0, "nowhere\t7\t{}\n").is_err());
+        assert!(read(0, "").unwrap().is_empty());
     }
 }

@@ -83,11 +83,11 @@ fn attempt(
     watch.reached(Point::Decided);
 
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    writer.write(guard, batch.next, loaded, &positioned.effects, &besides)?;
+    let guard = writer.write(guard, batch.next, loaded, &positioned.effects, &besides, batch.sent)?;
     operated.store(&mut tx, now)?;
     tx.commit()?;
     watch.reached(Point::Committed);
-    Ok(Step::Done(Done::of(batch, &besides, now)))
+    Ok(Step::Done(Done::of(batch, besides, &guard, now)))
 }
 
 fn load(loader: &mut Loader<'_, '_>, messages: &[Incoming<PositionMessage>]) -> Result<(), Error> {

@@ -194,9 +194,9 @@ impl Store {
 pub(crate) struct Statements {
     pub(crate) asked: Prepared,
     pub(crate) lock_guard: Statement,
+    pub(crate) lock_guard_lightly: Statement,
     pub(crate) store_guard: Statement,
     pub(crate) clock: Statement,
-    pub(crate) batch_id: Statement,
     pub(crate) transfers_by_id: Statement,
     pub(crate) transfers_by_no: Statement,
     pub(crate) participants: Statement,
@@ -217,7 +217,6 @@ pub(crate) struct Statements {
     pub(crate) complete_transfers: Statement,
     pub(crate) end_timeouts: Statement,
     pub(crate) set_positions: Statement,
-    pub(crate) audit: Statement,
     pub(crate) callbacks: CallbackStatements,
 }
 
@@ -238,16 +237,28 @@ impl Statements {
         Ok(Statements {
             asked: Prepared::default(),
             lock_guard: prepare(
-                "SELECT value, outbox_next, audit_next, audit_hash FROM segment
+                "SELECT value, outbox_next, audit_next, audit_hash, nextval('batch_id') FROM segment
                  WHERE segment_id = $1 AND epoch = $2 FOR UPDATE",
             )?,
+            lock_guard_lightly: prepare(
+                "SELECT value, outbox_next, audit_next, audit_hash, nextval('batch_id'),
+                     set_config('synchronous_commit', 'off', true)
+                 FROM segment WHERE segment_id = $1 AND epoch = $2 FOR UPDATE",
+            )?,
             store_guard: prepare(
-                "UPDATE segment SET value = $3, outbox_next = $4, audit_next = $5, audit_hash = $6,
-                     changed_date = hub_clock()
+                // One statement: each costs a way to the server and back.
+                "WITH written AS (
+                     INSERT INTO audit (segment_id, audit_no, batch_id, epoch, first_offset, next_offset,
+                         state_changes, position_changes, effects_hash, hash, created_date)
+                     VALUES ($1, $8, $9, $2, $10, $3, $11, $12, $13, $6, $14)
+                 ), gone AS (
+                     DELETE FROM outbox WHERE segment_id = $1 AND outbox_no + messages <= $7
+                 )
+                 UPDATE segment SET value = $3, outbox_next = $4, audit_next = $5, audit_hash = $6,
+                     outbox_sent = greatest(outbox_sent, $7), changed_date = hub_clock()
                  WHERE segment_id = $1 AND epoch = $2",
             )?,
             clock: prepare("SELECT hub_clock()")?,
-            batch_id: prepare("SELECT nextval('batch_id')")?,
             transfers_by_id: prepare(concat!(
                 "SELECT ",
                 transfer_columns!(),
@@ -275,7 +286,7 @@ impl Statements {
             accounts: prepare(
                 "SELECT c.participant_currency_id, c.participant_id, c.currency_id, c.ledger_account_type,
                      c.is_active, c.created_date, p.value, p.reserved_value, p.changes, p.changed_date,
-                     l.value, l.threshold_alarm_percentage
+                     l.value, l.threshold_alarm_percentage, hub_clock()
                  FROM participant_currency c
                  JOIN participant_position p USING (participant_currency_id)
                  LEFT JOIN participant_limit l
@@ -315,7 +326,7 @@ impl Statements {
                 "COPY transfer_timeout (transfer_no, shard, expiration_date) FROM STDIN (FORMAT binary)",
             )?,
             copy_outbox: prepare(
-                "COPY outbox (segment_id, outbox_no, topic, key, body) FROM STDIN (FORMAT binary)",
+                "COPY outbox (segment_id, outbox_no, messages, body) FROM STDIN (FORMAT binary)",
             )?,
             copy_opaque: prepare("COPY transfer_opaque (transfer_no, part, body) FROM STDIN (FORMAT binary)")?,
             copy_dead_letters: prepare(
@@ -341,11 +352,6 @@ impl Statements {
                 "UPDATE participant_position p SET value = u.value, changes = u.changes, changed_date = $2
                  FROM unnest($1::int[], $3::numeric[], $4::bigint[]) AS u (id, value, changes)
                  WHERE p.participant_currency_id = u.id",
-            )?,
-            audit: prepare(
-                "INSERT INTO audit (segment_id, audit_no, batch_id, epoch, first_offset, next_offset,
-                     state_changes, position_changes, effects_hash, hash, created_date)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             )?,
             callbacks,
         })

@@ -98,11 +98,11 @@ fn attempt(
 
     let new = effects.transfers.len() as u64;
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    writer.write(guard, batch.next, loaded, effects, &besides)?;
+    let guard = writer.write(guard, batch.next, loaded, effects, &besides, batch.sent)?;
     tx.commit()?;
     watch.reached(Point::Committed);
     numbers.start += new;
-    Ok(Step::Done(Done::of(batch, &besides, now)))
+    Ok(Step::Done(Done::of(batch, besides, &guard, now)))
 }
 
 type Readable<'a> = (&'a Incoming<TransferMessage>, &'a TransferMessage);

@@ -15,7 +15,7 @@ use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
 use crate::copy::CopyRows;
 use crate::guard::{Guard, signed};
 use crate::loaded::Loaded;
-use crate::outbox::Outgoing;
+use crate::outbox::{OutboxRow, Outgoing, written};
 use crate::session::{Point, Statements, Watch};
 use crate::types::{Decimal, Moment, Uuid};
 
@@ -46,6 +46,14 @@ impl<'a> Besides<'a> {
         self.send(&dead.letter);
         self.dead_letters.push(dead);
     }
+
+    /// What was to be sent, with the numbers that it got in the outbox before the guard's.
+    pub(crate) fn numbered(self, after: &Guard) -> Vec<OutboxRow> {
+        let first = after.outbox_next - signed(self.outgoing.len() as u64);
+        let first = u64::try_from(first).expect("they were counted");
+        let row = |(number, Outgoing { topic, key, value })| OutboxRow { number, topic, key, value };
+        (first..).zip(self.outgoing).map(row).collect()
+    }
 }
 
 /// Writes within one transaction.
@@ -58,7 +66,8 @@ pub(crate) struct Writer<'a, 'c> {
 }
 
 impl Writer<'_, '_> {
-    /// Applies the effects to what was loaded, writes all rows, and moves the guard on to `next_offset`.
+    /// Applies the effects to what was loaded, writes all rows, and moves the guard on to `next_offset`; all below `sent`
+    /// in the outbox goes.
     pub(crate) fn write(
         &mut self,
         mut guard: Guard,
@@ -66,11 +75,11 @@ impl Writer<'_, '_> {
         mut loaded: Loaded,
         effects: &Effects,
         besides: &Besides<'_>,
+        sent: u64,
     ) -> Result<Guard, Error> {
         let mut changes = account_changes(&loaded, effects);
         effects.apply(self.now, &mut loaded);
         let mut record = Record::new(&guard, signed(next_offset), self.now);
-        record.batch_id = self.tx.query_one(&self.statements.batch_id, &[])?.get(0);
         self.transfers(&loaded, effects)?;
         let mut states = self.state_changes(effects, record.batch_id)?;
         self.position_changes(&changes, record.batch_id)?;
@@ -83,10 +92,9 @@ impl Writer<'_, '_> {
 
         record.effects_hash = effects_hash(&mut states, &mut changes);
         guard.audit_hash = record.hash(&guard.audit_hash);
-        record.insert(self.tx, self.statements, &guard.audit_hash, states.len(), changes.len())?;
         guard.audit_next += 1;
         guard.offset = next_offset;
-        guard.store(self.tx, self.statements)?;
+        guard.store(self.tx, self.statements, &record, (states.len(), changes.len()), sent)?;
         self.watch.reached(Point::OffsetWritten);
         Ok(guard)
     }
@@ -283,13 +291,18 @@ impl Writer<'_, '_> {
     }
 
     fn outbox(&mut self, guard: &mut Guard, besides: &Besides<'_>) -> Result<(), Error> {
-        let mut copy = CopyRows::new(5);
-        for Outgoing { topic, key, value } in &besides.outgoing {
-            copy.row().int(guard.segment_id).big(guard.outbox_next).text(topic.name());
-            // JSON is text, and has its NULs escaped.
-            copy.text(key).bytes(value);
-            guard.outbox_next += 1;
+        let messages = i32::try_from(besides.outgoing.len()).expect("a batch is bounded");
+        if messages == 0 {
+            return Ok(());
         }
+        let mut copy = CopyRows::new(4);
+        // JSON is text, and has its NULs escaped.
+        copy.row()
+            .int(guard.segment_id)
+            .big(guard.outbox_next)
+            .int(messages)
+            .bytes(&written(&besides.outgoing));
+        guard.outbox_next += i64::from(messages);
         Ok(copy.send(self.tx, &self.statements.copy_outbox)?)
     }
 }

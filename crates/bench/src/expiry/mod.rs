@@ -14,9 +14,9 @@
 mod bench;
 mod data;
 mod goals;
-mod node;
+pub(crate) mod node;
 pub mod options;
-mod place;
+pub(crate) mod place;
 mod plot;
 mod report;
 pub mod seed;

@@ -15,7 +15,7 @@ use crate::BenchError;
 use crate::payments::{currency, mix};
 
 /// Messages of one batch.
-pub(super) const BATCH: usize = 1_000;
+pub(crate) const BATCH: usize = 1_000;
 /// Participants that pay each other.
 const PARTIES: u32 = 16;
 /// What each of them has: more than any run moves.
@@ -33,20 +33,23 @@ struct Reader {
 }
 
 /// Payments through both handlers, one batch after the other.
-pub(super) struct Node {
+pub(crate) struct Node {
     store: Store,
     transfers: Reader,
     position: Reader,
     parties: Vec<ParticipantId>,
     made: u64,
+    /// Messages of transfers that the position step took, and the time that it took them.
+    pub(crate) positions: (u64, Duration),
 }
 
 impl Node {
-    pub(super) fn open(url: &str) -> Result<Node, BenchError> {
+    pub(crate) fn open(url: &str) -> Result<Node, BenchError> {
         let mut store = Store::open(url, Settings::default())?;
         let transfers = reader(&mut store, Topic::Transfers, 0)?;
         let position = reader(&mut store, Topic::Position, 0)?;
-        let mut node = Node { store, transfers, position, parties: Vec::new(), made: 0 };
+        let mut node =
+            Node { store, transfers, position, parties: Vec::new(), made: 0, positions: (0, Duration::ZERO) };
         for at in 0..PARTIES {
             node.join(at)?;
         }
@@ -86,7 +89,7 @@ impl Node {
 
     /// Makes `count` payments, a batch of prepares and a batch of their fulfils in turn; each could run out after `life`.
     /// `before` is told the number of each batch before it begins.
-    pub(super) fn pay(
+    pub(crate) fn pay(
         &mut self,
         count: u64,
         life: Millis,
@@ -151,7 +154,10 @@ impl Node {
     }
 
     fn positions(&mut self, requests: Vec<PositionMessage>) -> Result<(), BenchError> {
-        step_positions(&mut self.store, &mut self.position, requests)
+        let count = requests.len() as u64;
+        let took = step_positions(&mut self.store, &mut self.position, requests)?;
+        self.positions = (self.positions.0 + count, self.positions.1 + took);
+        Ok(())
     }
 }
 
@@ -249,24 +255,27 @@ fn take_all(
     Ok(())
 }
 
+/// The position step over these; how long it took, without what was sent before and after.
 fn step_positions(
     store: &mut Store,
     reader: &mut Reader,
     requests: Vec<PositionMessage>,
-) -> Result<(), BenchError> {
+) -> Result<Duration, BenchError> {
     if requests.is_empty() {
-        return Ok(());
+        return Ok(Duration::ZERO);
     }
     let messages = incoming(reader.at, requests.into_iter());
     let batch = Batch::new(reader.at, &messages);
+    let begun = Instant::now();
     let step = done(store.positions(&reader.claim, &batch)?)?;
+    let took = begun.elapsed();
     if step.dead_letters > 0 {
         return Err(BenchError::Refused(format!("{} messages became dead letters", step.dead_letters)));
     }
     reader.at = batch.next;
     // What is left are notifications, for which nobody waits here.
     relay(store, &reader.claim)?;
-    Ok(())
+    Ok(took)
 }
 
 /// Takes everything out of a source's outbox, as the relay does that sends it; gives what goes to the position step.

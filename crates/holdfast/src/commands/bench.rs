@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use holdfast_bench::cluster::{self, ClusterOptions, bench_cluster};
 use holdfast_bench::depth::options::DEPTH_PAYMENTS_MIN;
 use holdfast_bench::expiry::{self, ExpiryOptions, bench_expiry};
 use holdfast_bench::fspiop::{
@@ -63,8 +64,17 @@ struct Run {
 ///
 /// Depth is another question: one server and one data directory for all payments, window by window, with restarts
 /// after kill -9, many open holds, and holds that expire at once. It has one run, and musts that hold or are missed.
+///
+/// The cluster is measured on a Kafka and a PostgreSQL that you name, with topics and databases of the run's own, which are
+/// removed again: payments in batches through all hops, one hot payer, half load, the bare rows as the floor, the position
+/// handler alone, and with --depth the costs of a payment among 0.5 and among so many million.
 #[derive(Debug, clap::Args)]
 struct Transfers {
+    /// What is measured: a server with its own log, or a node before Kafka and PostgreSQL
+    #[arg(long, value_enum, default_value = "embedded")]
+    profile: ProfileName,
+    #[command(flatten)]
+    cluster: ClusterFlags,
     /// Which cases [default: all; depth from 2m payments on]
     #[arg(long, value_enum)]
     shape: Option<ShapeName>,
@@ -94,6 +104,26 @@ struct Transfers {
     accounts: u32,
     #[command(flatten)]
     run: Run,
+}
+
+/// What only the cluster needs.
+#[derive(Debug, clap::Args)]
+struct ClusterFlags {
+    /// Cluster: Kafka, such as kafka://host:9092
+    #[arg(long, value_name = "URL", env = "HOLDFAST_LOG")]
+    log: Option<String>,
+    /// Cluster: PostgreSQL, such as postgres://user@host/database; its user must be able to create databases
+    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
+    store: Option<String>,
+    /// Cluster: partitions of each topic
+    #[arg(long, default_value_t = cluster::options::PARTITIONS_DEFAULT)]
+    partitions: u32,
+    /// Cluster: how long half load goes on
+    #[arg(long, value_name = "SECONDS", default_value_t = cluster::options::HALF_SECONDS_DEFAULT)]
+    half_seconds: u64,
+    /// Cluster: also measure what a payment costs among 500k and among so many transfers, such as 5m
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    depth: Option<u64>,
 }
 
 /// Payments over the JSON path (FSPIOP 1.1) against a server of its own, with Prefer: wait and with callbacks.
@@ -250,6 +280,14 @@ enum AnswersName {
     All,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ProfileName {
+    /// One process with its own log
+    Embedded,
+    /// A node before Kafka and PostgreSQL
+    Cluster,
+}
+
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum ShapeName {
     /// Whole batches, several requests in flight
@@ -295,9 +333,16 @@ impl Bench {
 
 fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
     let output = flags.run.place.output;
+    if flags.profile == ProfileName::Cluster {
+        let report = bench_cluster(&cluster_options(flags, program)?);
+        return print_report(&report.map_err(told)?, output);
+    }
+    if flags.cluster.depth.is_some() {
+        return Err(bad("--depth needs --profile cluster; the embedded profile has --shape depth"));
+    }
     let Some(shape) = shape(&flags) else { return depth(flags, program) };
     if flags.open_holds.is_some() {
-        return Err(BadInput::from(anyhow::anyhow!("--open-holds needs --shape depth")).into());
+        return Err(bad("--open-holds needs --shape depth"));
     }
     let report = bench_transfers(&BenchOptions {
         program,
@@ -314,6 +359,47 @@ fn transfers(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
         progress: true,
     });
     print_report(&report.map_err(told)?, output)
+}
+
+fn bad(what: &'static str) -> anyhow::Error {
+    BadInput::from(anyhow::anyhow!(what)).into()
+}
+
+fn cluster_options(flags: Transfers, program: PathBuf) -> anyhow::Result<ClusterOptions> {
+    let ClusterFlags { log, store, partitions, half_seconds, depth } = flags.cluster;
+    let (Some(log), Some(store)) = (log, store) else {
+        return Err(bad(
+            "--profile cluster needs --log kafka://HOST:PORT and --store postgres://USER@HOST/DATABASE; \
+                        `cargo xtask services up` starts both",
+        ));
+    };
+    if flags.shape.is_some() || flags.open_holds.is_some() || flags.in_flight.is_some() {
+        return Err(bad(
+            "--shape, --open-holds and --in-flight are of the embedded profile; the cluster has all its parts \
+                        in one run",
+        ));
+    }
+    if flags.run.place.data.is_some() {
+        return Err(bad(
+            "--data is of the embedded profile: a node keeps its data on the servers that you name",
+        ));
+    }
+    Ok(ClusterOptions {
+        program,
+        log,
+        store,
+        payments: flags.payments.unwrap_or(cluster::options::PAYMENTS_DEFAULT),
+        runs: flags.runs,
+        batch: flags.batch.unwrap_or(cluster::options::RECORDS_DEFAULT),
+        connections: flags.connections.unwrap_or(cluster::options::CONNECTIONS_DEFAULT),
+        accounts: flags.accounts,
+        partitions,
+        half_seconds,
+        depth,
+        keep: flags.run.place.keep,
+        seed: flags.run.seed,
+        progress: true,
+    })
 }
 
 fn depth(flags: Transfers, program: PathBuf) -> anyhow::Result<()> {
@@ -444,5 +530,37 @@ pub(super) fn told(error: BenchError) -> anyhow::Error {
     match error {
         BenchError::Options(_) => BadInput::from(anyhow::Error::from(error)).into(),
         other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: Bench,
+    }
+
+    fn asked(flags: &[&str]) -> anyhow::Result<ClusterOptions> {
+        let line = Line::try_parse_from(["bench", "transfers"].iter().chain(flags))?;
+        let What::Transfers(flags) = line.bench.what else { panic!("transfers were asked for") };
+        assert_eq!(flags.profile, ProfileName::Cluster);
+        cluster_options(flags, PathBuf::from("holdfast"))
+    }
+
+    #[test]
+    fn the_cluster_needs_its_servers_and_nothing_of_the_other_profile() {
+        let servers = ["--profile", "cluster", "--log", "kafka://h:1", "--store", "postgres://u@h/d"];
+        let with = |more: &[&'static str]| asked(&[&servers[..], more].concat());
+        let options = with(&["--payments", "50k", "--depth", "5m", "--batch", "500"]).unwrap();
+        assert_eq!((options.payments, options.depth, options.batch), (50_000, Some(5_000_000), 500));
+        assert_eq!((options.log.as_str(), options.store.as_str()), ("kafka://h:1", "postgres://u@h/d"));
+        assert!(with(&["--shape", "hot"]).is_err());
+        assert!(with(&["--data", "x"]).is_err());
+        assert!(asked(&["--profile", "cluster", "--log", "kafka://h:1", "--store", "h/d"]).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use rdkafka::TopicPartitionList;
@@ -117,12 +117,31 @@ impl ConsumerContext for GroupContext {
 pub(super) struct Bell {
     rung: Mutex<bool>,
     heard: Condvar,
+    /// Whoever waits is wanted elsewhere.
+    called: AtomicBool,
+}
+
+/// Ends a wait inside [`GroupConsumer::poll`](super::GroupConsumer::poll), from any thread.
+#[derive(Debug, Clone)]
+pub struct Caller(pub(super) Arc<Bell>);
+
+impl Caller {
+    /// The poll that waits, or else the next one, returns as soon as it has nothing to hand out.
+    pub fn call(&self) {
+        self.0.called.store(true, Ordering::Release);
+        self.0.ring();
+    }
 }
 
 impl Bell {
     pub(super) fn ring(&self) {
         *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.heard.notify_one();
+    }
+
+    /// Whether somebody called since the last time.
+    pub(super) fn was_called(&self) -> bool {
+        self.called.swap(false, Ordering::AcqRel)
     }
 
     /// Waits until it rings, or has rung since the last wait.

@@ -18,6 +18,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 
+pub use context::Caller;
 pub(crate) use context::GroupContext;
 use context::{Bell, Rebalance};
 pub use contract::{
@@ -112,11 +113,17 @@ impl GroupConsumer {
                 return Ok(Some(batch));
             }
             let now = Instant::now();
-            if now >= deadline {
+            if now >= deadline || self.bell.was_called() {
                 return Ok(None);
             }
             self.bell.wait(deadline.min(now + BELL_WAIT_MAX));
         }
+    }
+
+    /// Ends the wait of a poll, for a caller that also waits for others.
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        Caller(Arc::clone(&self.bell))
     }
 
     /// The effects of all before this offset are stored. For lag, and for those who look at the group's offsets.

@@ -66,3 +66,15 @@ fn librdkafka_puts_a_key_where_we_put_it() {
         assert_eq!(u32::try_from(delivery.partition).unwrap(), partition_of(key.as_bytes(), 7), "{key}");
     }
 }
+
+#[test]
+fn topics_that_were_only_tried_can_be_removed() {
+    let Some(kafka) = holdfast_services::kafka() else { return };
+    let cluster = Cluster::new(&kafka, "removed", 3);
+    cluster.topics.remove(&cluster.brokers, soon()).expect("they are there");
+    // Once more: nothing is left, and that is no error.
+    cluster.topics.remove(&cluster.brokers, soon()).expect("they are gone");
+    // What is gone can be made anew, with other partitions.
+    let fewer = TopicSettings { position: 1, ..cluster.topics.clone() };
+    fewer.ensure(&cluster.brokers, soon()).expect("made anew");
+}

@@ -63,7 +63,7 @@ fn attempt(
     let Store { client, statements, settings, watch, .. } = store;
     let mut tx = client.transaction()?;
     watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
+    let Some(guard) = Guard::lock_lightly_at(&mut tx, statements, claim, batch.from)? else {
         return Ok(Step::Fenced);
     };
     watch.reached(Point::GuardLocked);
@@ -89,10 +89,10 @@ fn attempt(
 
     add(&mut tx, statements, settings.callback_shards, now, &wanted)?;
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    writer.write(guard, batch.next, loaded, &Effects::default(), &besides)?;
+    let guard = writer.write(guard, batch.next, loaded, &Effects::default(), &besides, batch.sent)?;
     tx.commit()?;
     watch.reached(Point::Committed);
-    Ok(Step::Done(Done { unheard, ..Done::of(batch, &besides, now) }))
+    Ok(Step::Done(Done { unheard, ..Done::of(batch, besides, &guard, now) }))
 }
 
 fn wanted_by(notification: &Notification) -> impl Iterator<Item = Wanted> + use<> {

@@ -284,7 +284,6 @@ impl Rows {
     ) -> Result<(), Error> {
         let offset = guard.offset + self.transfers.len() as u64;
         let mut record = Record::new(&guard, signed(offset), self.now);
-        record.batch_id = tx.query_one(&statements.batch_id, &[])?.get(0);
         let mut transfers = CopyRows::new(21);
         let mut states = CopyRows::new(6);
         let mut timeouts = CopyRows::new(3);
@@ -314,10 +313,9 @@ impl Rows {
             (self.states.len() as u64, self.changes.len() as u64);
         record.effects_hash = effects_hash(&mut self.states, &mut self.changes);
         guard.audit_hash = record.hash(&guard.audit_hash);
-        record.insert(tx, statements, &guard.audit_hash, self.states.len(), self.changes.len())?;
         guard.audit_next += 1;
         guard.offset = offset;
-        guard.store(tx, statements)
+        guard.store(tx, statements, &record, (self.states.len(), self.changes.len()), 0)
     }
 
     fn write_changes(

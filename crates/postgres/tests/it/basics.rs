@@ -4,8 +4,8 @@ use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::Admin;
 use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::money::Amount;
-use holdfast_messages::{Answer, Notice};
-use holdfast_postgres::{Error, Settings, Store};
+use holdfast_messages::{Answer, Notice, Topic};
+use holdfast_postgres::{Error, Settings, Source, Store};
 
 use crate::world::*;
 
@@ -21,6 +21,31 @@ fn several_nodes_migrate_at_once() {
     world.sql().execute("INSERT INTO schema_version (version) VALUES (1000)", &[]).unwrap();
     let refused = Store::open(&world.url, Settings::default());
     assert!(matches!(refused, Err(Error::TooNew { found: 1000, .. })));
+}
+
+#[test]
+fn what_an_older_outbox_holds_is_sent() {
+    let Some(world) = World::new() else { return };
+    let mut sql = world.sql();
+    sql.batch_execute(include_str!("../../migrations/0001_tables.sql")).unwrap();
+    sql.batch_execute(
+        "CREATE TABLE schema_version (version int PRIMARY KEY, applied_date timestamptz NOT NULL DEFAULT now());
+         INSERT INTO schema_version (version) VALUES (1);
+         INSERT INTO segment (segment_type, table_name, enumeration, value, outbox_next, outbox_sent)
+         VALUES ('consumer', 'transfers', 0, 3, 9, 7);
+         INSERT INTO outbox VALUES (1, 7, 'position', '3', '{\"v\":1}'), (1, 8, 'notifications', 'k', '{\"v\":2}')",
+    )
+    .unwrap();
+    let mut store = world.store();
+    let claim = store.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
+    let rows = store.unsent(&claim, 10).unwrap();
+    let told: Vec<_> = rows.iter().map(|row| (row.number, row.topic, &*row.key, &row.value[..])).collect();
+    assert_eq!(
+        told,
+        [(7, Topic::Position, "3", &br#"{"v":1}"#[..]), (8, Topic::Notifications, "k", &br#"{"v":2}"#[..])]
+    );
+    assert!(store.mark_sent(&claim, 9).unwrap());
+    assert_eq!(world.count("SELECT count(*) FROM outbox"), 0);
 }
 
 #[test]

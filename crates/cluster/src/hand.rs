@@ -1,0 +1,124 @@
+//! The hands of a handler: each decides batches on a thread and a connection of its own, one at a time. A partition is in one
+//! hand at most, so its order stays.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use holdfast_kafka::{Batch as Fetched, Caller};
+use holdfast_postgres::{Batch, Claim, Error, Incoming, Step, Store};
+
+use crate::handler::Hop;
+use crate::settings::NodeSettings;
+
+/// A batch that is to be decided.
+pub(crate) struct Job {
+    pub(crate) claim: Claim,
+    pub(crate) fetched: Fetched,
+    /// All below this number of the source's outbox was sent.
+    pub(crate) sent: u64,
+}
+
+/// What became of it.
+pub(crate) struct Ended {
+    pub(crate) hand: usize,
+    pub(crate) claim: Claim,
+    pub(crate) partition: u32,
+    pub(crate) first_offset: u64,
+    /// What was decided ends here,
+    pub(crate) next_offset: u64,
+    /// and what was fetched here. Between the two lies a message that is newer than this program.
+    pub(crate) fetched_to: u64,
+    pub(crate) sent: u64,
+    pub(crate) stepped: Result<Step, Error>,
+    pub(crate) took: Duration,
+}
+
+/// What a hand tells: what became of a job, or, as its last word, that it has panicked.
+pub(crate) type Word = Option<Ended>;
+
+/// One of them, on its thread.
+pub(crate) struct Hand {
+    number: usize,
+    settings: Arc<NodeSettings>,
+    jobs: Receiver<Job>,
+    ended: Sender<Word>,
+    caller: Caller,
+}
+
+impl Hand {
+    /// A hand, and where its jobs are put.
+    pub(crate) fn new(
+        number: usize,
+        settings: &Arc<NodeSettings>,
+        ended: &Sender<Word>,
+        caller: &Caller,
+    ) -> (Hand, SyncSender<Job>) {
+        let (put, jobs) = sync_channel(1);
+        let hand = Hand {
+            number,
+            settings: Arc::clone(settings),
+            jobs,
+            ended: ended.clone(),
+            caller: caller.clone(),
+        };
+        (hand, put)
+    }
+
+    /// Works until nobody is left to give it anything.
+    pub(crate) fn run<H: Hop>(self) {
+        let mut store: Option<Store> = None;
+        while let Ok(job) = self.jobs.recv() {
+            let ended = self.decide::<H>(&mut store, &job);
+            // The handler waits for it, unless it has panicked.
+            let _: Result<(), _> = self.ended.send(Some(ended));
+            self.caller.call();
+        }
+    }
+
+    fn decide<H: Hop>(&self, store: &mut Option<Store>, job: &Job) -> Ended {
+        let Job { claim, fetched, sent } = job;
+        let mut incoming: Vec<Incoming<H::Message>> = fetched
+            .records
+            .iter()
+            .map(|record| Incoming::read(record.offset, record.key.clone(), record.value.clone()))
+            .collect();
+        // What lies before a newer message is decided; one that comes first is the store's to refuse.
+        if let Some(known) =
+            incoming.iter().position(|message| message.newer().is_some()).filter(|at| *at > 0)
+        {
+            incoming.truncate(known);
+        }
+        let batch = Batch::new(fetched.first_offset(), &incoming).sent(*sent);
+        let began = Instant::now();
+        let stepped = match store {
+            Some(store) => H::step(store, claim, &batch),
+            None => self.settings.connect().and_then(|opened| H::step(store.insert(opened), claim, &batch)),
+        };
+        let took = began.elapsed();
+        if stepped.as_ref().is_err_and(|error| !matches!(error, Error::Busy { .. })) {
+            // A connection that failed is not used again.
+            *store = None;
+        }
+        Ended {
+            hand: self.number,
+            claim: *claim,
+            partition: fetched.partition,
+            first_offset: fetched.first_offset(),
+            next_offset: batch.next,
+            fetched_to: fetched.next_offset(),
+            sent: *sent,
+            stepped,
+            took,
+        }
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _: Result<(), _> = self.ended.send(None);
+            self.caller.call();
+        }
+    }
+}
