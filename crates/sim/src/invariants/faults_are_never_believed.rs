@@ -38,6 +38,7 @@ pub const fn blame(error: &OpenError) -> Blame {
         )
         | OpenError::Data { .. }
         | OpenError::InUse { .. }
+        | OpenError::NotEmpty { .. }
         | OpenError::Thread(_) => Blame::System,
         OpenError::Store(_)
         | OpenError::Replay(ReplayError::Store(_))
