@@ -16,7 +16,8 @@ use crate::settings::{FRESH, MARK_AFTER, RELAY_MEMORY_ROWS};
 #[derive(Debug)]
 struct Parcel {
     rows: Vec<OutboxRow>,
-    committed: Instant,
+    /// When the step began: from then on the source may have got another owner.
+    since: Instant,
 }
 
 #[derive(Debug)]
@@ -58,6 +59,10 @@ struct State {
     /// Sent for claims that are given up, and not marked.
     farewells: Vec<(Claim, u64)>,
     over: bool,
+    /// The relay is at work on what it took.
+    at_work: bool,
+    /// The relay has ended.
+    abandoned: bool,
 }
 
 /// What a source has to send.
@@ -106,8 +111,8 @@ impl Board {
         }
     }
 
-    /// A step has committed this. It is in the table, so nothing is lost if there is no room here.
-    pub(crate) fn hand_over(&self, claim: &Claim, rows: Vec<OutboxRow>) {
+    /// A step that began then has committed this. It is in the table, so nothing is lost if there is no room here.
+    pub(crate) fn hand_over(&self, claim: &Claim, rows: Vec<OutboxRow>, since: Instant) {
         if rows.is_empty() {
             return;
         }
@@ -116,7 +121,7 @@ impl Board {
                 source.look();
             } else {
                 source.rows += rows.len();
-                source.parcels.push_back(Parcel { rows, committed: Instant::now() });
+                source.parcels.push_back(Parcel { rows, since });
             }
         });
         if taken.is_some() {
@@ -165,13 +170,33 @@ impl Board {
     pub(crate) fn take(&self, most: Duration) -> Option<Vec<Work>> {
         let rings = |state: &State| state.sources.values().any(Source::rings);
         let idle = |state: &mut State| !rings(state) && state.farewells.is_empty() && !state.over;
-        let waited = self.changed.wait_timeout_while(self.lock(), most, idle);
+        let mut state = self.lock();
+        if std::mem::take(&mut state.at_work) {
+            self.changed.notify_all();
+        }
+        let waited = self.changed.wait_timeout_while(state, most, idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if !rings(&state) && state.over {
             return None;
         }
         let ringing = state.sources.values_mut().filter(|source| source.rings());
-        Some(ringing.map(Source::take).collect())
+        let works: Vec<Work> = ringing.map(Source::take).collect();
+        state.at_work = !works.is_empty();
+        Some(works)
+    }
+
+    /// Waits until all that was handed over is sent, before its sources are given up: others would have to look for it.
+    pub(crate) fn await_sent(&self, most: Duration) {
+        let busy = |state: &mut State| {
+            !state.abandoned && (state.at_work || state.sources.values().any(Source::rings))
+        };
+        drop(self.changed.wait_timeout_while(self.lock(), most, busy));
+    }
+
+    /// The relay ends.
+    pub(crate) fn abandon(&self) {
+        self.lock().abandoned = true;
+        self.changed.notify_all();
     }
 
     /// Nothing more will be claimed.
@@ -188,9 +213,10 @@ impl Source {
         let parcels = std::mem::take(&mut self.parcels);
         // A node that hung may have lost the source meanwhile, and the table knows. What was committed a moment ago, under
         // the lock of the guard row, is as sure as anything that was just read.
-        let fresh = parcels.iter().all(|parcel| parcel.committed.elapsed() < FRESH);
+        let fresh = parcels.iter().all(|parcel| parcel.since.elapsed() < FRESH);
         let rows: Vec<OutboxRow> = parcels.into_iter().flat_map(|parcel| parcel.rows).collect();
-        let gap = self.sent > 0 && rows.first().is_some_and(|first| first.number > self.sent);
+        // Also before anything was sent: a step whose commit was never answered has handed nothing over.
+        let gap = rows.first().is_some_and(|first| first.number > self.sent);
         let sure = !look && fresh && !gap;
         // Whoever looked into the table may have sent some of them.
         let rows = sure.then(|| rows.into_iter().filter(|row| row.number >= self.sent).collect());
@@ -229,7 +255,7 @@ mod tests {
         assert_eq!(board.take(SOON), looked_up(claim(1, 1)));
         board.put(claim(1, 2));
         board.remove(&claim(1, 1));
-        board.hand_over(&claim(1, 1), rows(0..3));
+        board.hand_over(&claim(1, 1), rows(0..3), Instant::now());
         assert_eq!(board.take(SOON), looked_up(claim(1, 2)), "the later claim stays");
         board.ring(&claim(1, 2));
         board.end();
@@ -242,15 +268,16 @@ mod tests {
         let board = Board::default();
         let mine = claim(1, 1);
         board.put(mine);
-        board.hand_over(&mine, rows(0..2));
+        board.hand_over(&mine, rows(0..2), Instant::now());
         assert_eq!(board.take(SOON), looked_up(mine), "somebody may have left something before these");
-        board.hand_over(&mine, rows(2..4));
-        board.hand_over(&mine, rows(4..5));
+        board.note_sent(&mine, 2);
+        board.hand_over(&mine, rows(2..4), Instant::now());
+        board.hand_over(&mine, rows(4..5), Instant::now());
         assert_eq!(board.take(SOON), Some(vec![Work { claim: mine, rows: Some(rows(2..5)) }]));
-        board.hand_over(&mine, rows(5..6));
+        board.hand_over(&mine, rows(5..6), Instant::now());
         board.ring(&mine);
         assert_eq!(board.take(SOON), looked_up(mine));
-        board.hand_over(&mine, rows(0..RELAY_MEMORY_ROWS as u64 + 1));
+        board.hand_over(&mine, rows(0..RELAY_MEMORY_ROWS as u64 + 1), Instant::now());
         assert_eq!(board.take(SOON), looked_up(mine), "memory is bounded");
     }
 
@@ -260,11 +287,44 @@ mod tests {
         let mine = claim(1, 1);
         board.put(mine);
         board.take(SOON).unwrap();
-        board.hand_over(&mine, rows(3..6));
+        board.hand_over(&mine, rows(3..6), Instant::now());
         board.note_sent(&mine, 5);
         assert_eq!(board.take(SOON), Some(vec![Work { claim: mine, rows: Some(rows(5..6)) }]));
-        board.hand_over(&mine, rows(7..9));
+        board.hand_over(&mine, rows(7..9), Instant::now());
         assert_eq!(board.take(SOON), looked_up(mine), "what happened to 5 and 6?");
+    }
+
+    #[test]
+    fn what_was_committed_without_an_answer_is_not_passed_over() {
+        let board = Board::default();
+        let mine = claim(1, 1);
+        board.put(mine);
+        assert_eq!(board.take(SOON), looked_up(mine), "and the table is empty");
+        // Of 0 to 2 nobody here has heard.
+        board.hand_over(&mine, rows(3..5), Instant::now());
+        assert_eq!(board.take(SOON), looked_up(mine));
+    }
+
+    #[test]
+    fn nobody_leaves_before_all_is_sent_or_the_relay_has_gone() {
+        let board = std::sync::Arc::new(Board::default());
+        let mine = claim(1, 1);
+        board.put(mine);
+        let (left, leaves) = std::sync::mpsc::channel();
+        let leaver = std::thread::spawn({
+            let board = std::sync::Arc::clone(&board);
+            move || {
+                board.await_sent(Duration::from_secs(60));
+                left.send(()).unwrap();
+            }
+        });
+        board.take(SOON).unwrap();
+        assert!(leaves.try_recv().is_err(), "it is being sent");
+        assert_eq!(board.take(SOON), Some(Vec::new()), "the relay comes back for more");
+        leaver.join().unwrap();
+        board.ring(&mine);
+        board.abandon();
+        board.await_sent(Duration::from_secs(60));
     }
 
     #[test]
@@ -273,9 +333,9 @@ mod tests {
         let mine = claim(1, 1);
         board.put(mine);
         board.take(SOON).unwrap();
-        board.hand_over(&mine, rows(0..1));
+        board.hand_over(&mine, rows(0..1), Instant::now());
         let long_ago = Instant::now().checked_sub(FRESH).unwrap();
-        board.with(&mine, |source| source.parcels[0].committed = long_ago).unwrap();
+        board.with(&mine, |source| source.parcels[0].since = long_ago).unwrap();
         assert_eq!(board.take(SOON), looked_up(mine));
     }
 

@@ -8,7 +8,7 @@ use holdfast_postgres::{Claim, Error, Source, Step, Store};
 use crate::board::Board;
 use crate::health::Part;
 use crate::meters::ExpiryMeters;
-use crate::settings::{NodeSettings, SCAN_EVERY, SCAN_HOLDS};
+use crate::settings::{NodeSettings, SCAN_EVERY, SCAN_HOLDS, SEND_WAIT};
 use crate::shards::{Change, Shards};
 use crate::stop::Stop;
 
@@ -37,12 +37,15 @@ impl Expiry {
                 Err(error) => {
                     self.part.fails(&error);
                     self.meters.failures.increment(1);
+                    // A scan may have been committed without an answer, and was not handed over.
+                    shards.held().for_each(|(_, claim)| self.board.ring(&claim));
                     store = None;
                 }
             }
             ExpiryMeters::shards(shards.held().count());
             self.stop.pause(SCAN_EVERY);
         }
+        self.board.await_sent(SEND_WAIT);
         if let Some(Err(error)) = store.as_mut().map(|store| shards.give_up(store)) {
             tracing::warn!(%error, "shards of the expiry scan are not given up; others take them when their leases have ended");
         }
@@ -82,7 +85,7 @@ impl Expiry {
         self.meters.scan.record(began.elapsed().as_secs_f64());
         if done.messages > 0 {
             self.meters.expired.increment(done.messages as u64);
-            self.board.hand_over(claim, done.outbox);
+            self.board.hand_over(claim, done.outbox, began);
         }
         Ok(done.messages >= usize::try_from(SCAN_HOLDS).unwrap_or(usize::MAX))
     }

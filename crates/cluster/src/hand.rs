@@ -31,6 +31,7 @@ pub(crate) struct Ended {
     pub(crate) fetched_to: u64,
     pub(crate) sent: u64,
     pub(crate) stepped: Result<Step, Error>,
+    pub(crate) began: Instant,
     pub(crate) took: Duration,
 }
 
@@ -109,6 +110,7 @@ impl Hand {
             fetched_to: fetched.next_offset(),
             sent: *sent,
             stepped,
+            began,
             took,
         }
     }

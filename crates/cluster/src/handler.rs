@@ -17,7 +17,7 @@ use crate::board::Board;
 use crate::hand::{Ended, Job, Word};
 use crate::health::Part;
 use crate::meters::HandlerMeters;
-use crate::settings::{HANDS, NEWER_PAUSE, NodeSettings, POLL_WAIT, TROUBLE_PAUSE};
+use crate::settings::{HANDS, NEWER_PAUSE, NodeSettings, POLL_WAIT, SEND_WAIT, TROUBLE_PAUSE};
 use crate::stop::Stop;
 
 /// How often numbers are published.
@@ -218,9 +218,10 @@ impl Handler {
             let Some(ended) = word else { continue };
             idle.push(ended.hand);
             if let Ok(Step::Done(done)) = ended.stepped {
-                self.desk.board.hand_over(&ended.claim, done.outbox);
+                self.desk.board.hand_over(&ended.claim, done.outbox, ended.began);
             }
         }
+        self.desk.board.await_sent(SEND_WAIT);
         self.consumer.leave(&mut self.desk);
     }
 
@@ -260,15 +261,16 @@ impl Handler {
 
     /// What a hand has done with a batch.
     fn settle(&mut self, ended: Ended) -> Result<(), KafkaError> {
-        let Ended { claim, partition, first_offset, next_offset, fetched_to, sent, stepped, took, .. } =
-            ended;
+        let Ended {
+            claim, partition, first_offset, next_offset, fetched_to, sent, stepped, began, took, ..
+        } = ended;
         // The partition may have gone meanwhile, and come again.
         let ours = self.desk.claims.get(&partition).is_some_and(|known| known.epoch == claim.epoch);
         match stepped {
             Ok(Step::Done(done)) => {
                 self.meters.done(&done, took);
                 self.desk.board.note_marked(&claim, sent);
-                self.desk.board.hand_over(&claim, done.outbox);
+                self.desk.board.hand_over(&claim, done.outbox, began);
                 if ours {
                     self.desk.failing.remove(&partition);
                     self.consumer.done(partition, next_offset);
@@ -317,6 +319,8 @@ impl Handler {
     /// the message.
     fn look_at_newer(&mut self) -> Result<(), KafkaError> {
         let now = Instant::now();
+        // One that was taken away between two claims was never released.
+        self.desk.newer.retain(|partition, _| self.consumer.is_counted_on(*partition));
         for (partition, newer) in &mut self.desk.newer {
             if newer.look_at <= now {
                 newer.look_at = now + NEWER_PAUSE;
@@ -332,7 +336,8 @@ impl Handler {
             self.desk.part.fails(fault);
         } else if let Health::Down { why, .. } = self.consumer.health() {
             self.desk.part.fails(format!("Kafka is down: {why}"));
-        } else if self.desk.store.is_some() && self.desk.failing.is_empty() {
+        } else if self.desk.failing.is_empty() && self.consumer.unclaimed() == 0 {
+            // Also without a partition: there may be more nodes than partitions.
             self.desk.part.works();
         }
     }

@@ -13,6 +13,7 @@ pub(crate) struct HandlerMeters {
     batch: Histogram,
     commit: Histogram,
     transactions: Counter,
+    retries: Counter,
     unheard: Counter,
     pub(crate) fenced: Counter,
     pub(crate) failures: Counter,
@@ -27,6 +28,7 @@ impl HandlerMeters {
             batch: histogram!("holdfast_cluster_batch_messages", "topic" => topic),
             commit: histogram!("holdfast_cluster_batch_seconds", "topic" => topic),
             transactions: counter!("holdfast_cluster_transactions_total", "topic" => topic),
+            retries: counter!("holdfast_cluster_retries_total", "topic" => topic),
             unheard: counter!("holdfast_callbacks_without_endpoint_total"),
             fenced: counter!("holdfast_cluster_fenced_total", "topic" => topic),
             failures: counter!("holdfast_cluster_failures_total", "topic" => topic),
@@ -37,6 +39,7 @@ impl HandlerMeters {
         self.messages.increment(done.messages as u64);
         self.dead_letters.increment(done.dead_letters as u64);
         self.transactions.increment(done.transactions as u64);
+        self.retries.increment(done.retries as u64);
         self.unheard.increment(done.unheard as u64);
         // Batches are far below 2^52 messages.
         self.batch.record(u32::try_from(done.messages).map_or(f64::MAX, f64::from));

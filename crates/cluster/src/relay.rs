@@ -37,6 +37,11 @@ pub(crate) struct Relay {
 impl Relay {
     /// Sends until the board has ended and nothing rings any more.
     pub(crate) fn run(mut self) {
+        self.work();
+        self.board.abandon();
+    }
+
+    fn work(&mut self) {
         let mut store: Option<Store> = None;
         while let Some(works) = self.board.take(LOOK_EVERY) {
             let (handed, to_look): (Vec<Work>, Vec<Work>) =
@@ -98,9 +103,10 @@ impl Relay {
     /// Sends all of a source that the table holds, or as much as its claim allows.
     fn drain(&mut self, store: &mut Option<Store>, claim: &Claim) -> Result<(), Trouble> {
         let store = self.store(store)?;
-        // Or what was sent from memory would be read again.
+        // Or what was sent from memory would be read again. Also where nothing was: the mark waits for the guard row, and so for
+        // a commit whose answer was lost while the server was still at it.
         let sent = self.board.sent(claim);
-        if sent > 0 && !self.marked(store, claim, sent)? {
+        if !self.marked(store, claim, sent)? {
             return Ok(());
         }
         loop {
@@ -169,5 +175,94 @@ impl Relay {
         let outgoing: Vec<_> =
             rows.iter().map(|row| topics.outgoing(row.topic, row.key.as_bytes(), &row.value)).collect();
         self.producer.send_all(&outgoing, Instant::now() + SEND_WAIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_kafka::{From, ProducerSettings, Reader, Topic, TopicSettings};
+    use holdfast_postgres::Source;
+    use holdfast_services::{Database, PATIENCE};
+
+    use super::*;
+    use crate::settings::FRESH;
+
+    struct Scene {
+        database: Database,
+        settings: Arc<NodeSettings>,
+        claim: Claim,
+    }
+
+    impl Scene {
+        /// A source that is claimed, with one message in its outbox.
+        fn new() -> Option<Scene> {
+            let brokers: holdfast_kafka::Brokers = holdfast_services::kafka()?.url().parse().unwrap();
+            let database = Database::new("relay")?;
+            let topics = TopicSettings {
+                prefix: format!("{}-", database.name().replace('_', "-")),
+                transfers: 1,
+                position: 1,
+                notifications: 1,
+                ..TopicSettings::default()
+            };
+            topics.ensure(&brokers, Instant::now() + PATIENCE).unwrap();
+            let settings = Arc::new(NodeSettings { topics, ..NodeSettings::new(brokers, database.url(), 1) });
+            let claim = settings.connect().unwrap().claim(&Source::timeout(0)).unwrap();
+            let mut sql = database.sql();
+            sql.execute(
+                "INSERT INTO outbox (segment_id, outbox_no, messages, body) VALUES ($1, 0, 1, E'position\t7\t{}\n')",
+                &[&claim.segment_id],
+            )
+            .unwrap();
+            sql.execute("UPDATE segment SET outbox_next = 1 WHERE segment_id = $1", &[&claim.segment_id])
+                .unwrap();
+            Some(Scene { database, settings, claim })
+        }
+
+        /// Hands the message over under a claim and lets a relay work until it has nothing left to do. How many messages lie
+        /// in the topic then.
+        fn relayed(&self, claim: &Claim, since: Instant) -> u64 {
+            let board: Arc<Board> = Arc::default();
+            board.put(*claim);
+            // Nothing was left by anybody before.
+            board.take(Duration::ZERO).unwrap();
+            let row = OutboxRow { number: 0, topic: Topic::Position, key: "7".into(), value: b"{}".to_vec() };
+            board.hand_over(claim, vec![row], since);
+            board.end();
+            let NodeSettings { brokers, topics, .. } = &*self.settings;
+            let producer = Producer::new(ProducerSettings::new(brokers.clone(), topics.clone())).unwrap();
+            let relay = Relay {
+                settings: Arc::clone(&self.settings),
+                board,
+                producer,
+                part: Part::new("relay"),
+                stop: Arc::default(),
+                meters: RelayMeters::new("relay"),
+            };
+            relay.run();
+            let name = topics.name(Topic::Position);
+            let reader = Reader::open(brokers, &name, &From::End, Instant::now() + PATIENCE).unwrap();
+            reader.next_offsets().iter().sum()
+        }
+    }
+
+    #[test]
+    fn a_relay_that_was_paused_and_has_lost_its_epoch_sends_nothing() {
+        let Some(scene) = Scene::new() else { return };
+        let other = scene.settings.connect().unwrap().claim(&Source::timeout(0)).unwrap();
+        assert!(other.epoch > scene.claim.epoch);
+        let before_the_pause = Instant::now().checked_sub(FRESH).unwrap();
+        assert_eq!(scene.relayed(&scene.claim, before_the_pause), 0, "it is another's to send");
+        assert_eq!(scene.database.count("SELECT count(*) FROM outbox"), 1, "nor is it marked as sent");
+        assert_eq!(scene.relayed(&other, before_the_pause), 1, "the other one finds it in the table");
+        assert_eq!(scene.database.count("SELECT count(*) FROM outbox"), 0);
+    }
+
+    #[test]
+    fn what_was_just_committed_is_sent_once_and_marked() {
+        let Some(scene) = Scene::new() else { return };
+        assert_eq!(scene.relayed(&scene.claim, Instant::now()), 1);
+        assert_eq!(scene.database.count("SELECT count(*) FROM outbox"), 0);
+        assert_eq!(scene.database.count("SELECT outbox_sent FROM segment WHERE segment_type = 'timeout'"), 1);
     }
 }

@@ -106,3 +106,15 @@ impl NodeSettings {
         self.node_id.cast_signed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The promise is five seconds. A node may die right after it has renewed, and another has just looked.
+    #[test]
+    fn shards_of_a_dead_node_are_taken_over_in_time() {
+        assert!(LEASE + 2 * SCAN_EVERY + TROUBLE_PAUSE < Duration::from_secs(5));
+        assert!(FRESH < LEASE, "what a node sends from memory is its own");
+    }
+}

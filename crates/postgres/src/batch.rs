@@ -74,6 +74,8 @@ pub struct Done {
     pub outbox: Vec<OutboxRow>,
     /// Callbacks that nobody gets: those to be called have registered no endpoint.
     pub unheard: usize,
+    /// Attempts that were in vain: locks that others held, deadlocks, conflicts.
+    pub retries: usize,
     /// Transactions that it took; more than one if the batch was halved.
     pub transactions: usize,
     /// The last one's time by the database's clock.
@@ -88,6 +90,7 @@ impl Done {
             dead_letters: besides.dead_letters.len(),
             outbox: besides.numbered(guard),
             unheard: 0,
+            retries: 0,
             transactions: 1,
             time,
         }
@@ -98,6 +101,7 @@ impl Done {
         self.dead_letters += other.dead_letters;
         self.outbox.append(&mut other.outbox);
         self.unheard += other.unheard;
+        self.retries += other.retries;
         self.transactions += other.transactions;
         self.time = self.time.max(other.time);
     }
@@ -169,6 +173,9 @@ impl Store {
                 Err(Error::Refused(cause)) if remedy(&cause) == Remedy::RetryThenHalve && conflicts == 0 => {
                     // Another transaction may have stored the same id meanwhile: the next load will see it.
                     conflicts += 1;
+                }
+                Ok(Step::Done(done)) => {
+                    return Ok(Step::Done(Done { retries: attempts as usize - 1, ..done }));
                 }
                 other => return other,
             }

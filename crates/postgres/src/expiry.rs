@@ -105,6 +105,7 @@ impl Store {
             dead_letters: 0,
             outbox: besides.numbered(&guard),
             unheard: 0,
+            retries: 0,
             transactions: 1,
             time: now,
         }))

@@ -1,7 +1,7 @@
 //! Guards: one row in `segment` per partition or shard. Whoever holds the row locked, with its own epoch in it, may work.
 
 use holdfast_messages::Topic;
-use postgres::{Client, Statement, Transaction};
+use postgres::{Client, Transaction};
 
 use crate::Error;
 use crate::audit::Record;
@@ -122,15 +122,7 @@ impl Guard {
         statements: &Statements,
         claim: &Claim,
     ) -> Result<Option<Guard>, Error> {
-        Guard::lock_by(tx, &statements.lock_guard, claim)
-    }
-
-    fn lock_by(
-        tx: &mut Transaction<'_>,
-        statement: &Statement,
-        claim: &Claim,
-    ) -> Result<Option<Guard>, Error> {
-        let Some(row) = tx.query_opt(statement, &[&claim.segment_id, &claim.epoch])? else {
+        let Some(row) = tx.query_opt(&statements.lock_guard, &[&claim.segment_id, &claim.epoch])? else {
             return Ok(None);
         };
         let hash: &[u8] = row.get(3);
@@ -153,18 +145,6 @@ impl Guard {
         offset: u64,
     ) -> Result<Option<Guard>, Error> {
         Ok(Guard::lock(tx, statements, claim)?.filter(|guard| guard.offset == offset))
-    }
-
-    /// The same for a transaction whose commit need not be on the disk at once: whatever a crash of the server takes, it
-    /// takes the offset too, and the messages come again. Only for steps from which nothing is sent on.
-    pub(crate) fn lock_lightly_at(
-        tx: &mut Transaction<'_>,
-        statements: &Statements,
-        claim: &Claim,
-        offset: u64,
-    ) -> Result<Option<Guard>, Error> {
-        let guard = Guard::lock_by(tx, &statements.lock_guard_lightly, claim)?;
-        Ok(guard.filter(|guard| guard.offset == offset))
     }
 
     /// Writes the batch's record and what has moved on, and lets go of all below `sent` in the outbox. In the same

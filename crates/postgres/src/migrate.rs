@@ -21,6 +21,8 @@ const LOCK: i64 = 0x686f_6c64_6661_7374;
 /// If the database refuses, or its schema is newer than this program.
 pub fn migrate(client: &mut Client) -> Result<i32, Error> {
     let mut tx = client.transaction()?;
+    // An index over a large table takes its time, and so do those who wait for it.
+    tx.batch_execute("SET LOCAL statement_timeout = 0")?;
     // The lock belongs to the transaction, so a node that dies in the middle leaves neither lock nor half a schema.
     tx.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])?;
     tx.batch_execute(

@@ -145,16 +145,14 @@ fn sort_out<'a>(
 ) -> Vec<Request<'a>> {
     let mut requests = Vec::with_capacity(messages.len());
     for incoming in messages {
-        // Whoever asked was answered when it was decided.
-        if operated.is_repeat(incoming) {
-            continue;
-        }
         let fate = match (&incoming.message, verdict) {
             (_, Some(verdict)) => Err(verdict.to_owned()),
             (Err(poison), None) => Err(poison.to_string()),
             (Ok(message), None) => command_of(loaded, message).map(|command| (message, command)),
         };
         match fate {
+            // Whoever asked was answered when it was decided.
+            Ok(_) if operated.is_repeat(incoming) => {}
             Ok((message, command)) => requests.push(Request { incoming, message, command }),
             Err(reason) => besides.bury(incoming.dead(source, reason)),
         }

@@ -57,6 +57,17 @@ impl Default for Settings {
     }
 }
 
+/// Under these names the counts of shards are stored.
+const EXPIRY_SHARDS: &str = "expiry.shards";
+const CALLBACK_SHARDS: &str = "callback.shards";
+
+impl Settings {
+    /// What is fixed for life.
+    fn fixed(&self) -> [(&'static str, i64); 2] {
+        [(EXPIRY_SHARDS, i64::from(self.expiry_shards)), (CALLBACK_SHARDS, i64::from(self.callback_shards))]
+    }
+}
+
 /// Places in a step where a test may let something happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -111,6 +122,37 @@ impl Store {
     /// # Errors
     /// If the server cannot be reached, its schema is too new, or it was set up with other fixed numbers.
     pub fn open(url: &str, settings: Settings) -> Result<Store, Error> {
+        let mut store = Store::connect(url, settings)?;
+        for (name, wanted) in store.settings.fixed() {
+            store.fix(name, wanted)?;
+        }
+        Ok(store)
+    }
+
+    /// The same for tools that work beside the nodes: with the fixed numbers that the nodes have stored, if there are any.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_as_set_up(url: &str) -> Result<Store, Error> {
+        let mut store = Store::connect(url, Settings::default())?;
+        for row in store.client.query("SELECT name, value FROM fixed_setting", &[])? {
+            let count = || {
+                i16::try_from(row.get::<_, i64>(1))
+                    .map_err(|_| Error::corrupt("fixed_setting", "a count of shards"))
+            };
+            match row.get(0) {
+                EXPIRY_SHARDS => store.settings.expiry_shards = count()?,
+                CALLBACK_SHARDS => store.settings.callback_shards = count()?,
+                _ => {}
+            }
+        }
+        for (name, wanted) in store.settings.fixed() {
+            store.fix(name, wanted)?;
+        }
+        Ok(store)
+    }
+
+    fn connect(url: &str, settings: Settings) -> Result<Store, Error> {
         let mut config: postgres::Config = url.parse().map_err(Error::Broken)?;
         config.connect_timeout(settings.connect_timeout).application_name("holdfast");
         // A host that vanishes sends no farewell; without these a thread would wait for it for hours.
@@ -136,11 +178,7 @@ impl Store {
             settings.lock_timeout.as_millis()
         ))?;
         let statements = Statements::prepare(&mut client)?;
-        let (expiry, callbacks) = (i64::from(settings.expiry_shards), i64::from(settings.callback_shards));
-        let mut store = Store { client, statements, settings, numbers: 0..0, watch: Watch::default() };
-        store.fix("expiry.shards", expiry)?;
-        store.fix("callback.shards", callbacks)?;
-        Ok(store)
+        Ok(Store { client, statements, settings, numbers: 0..0, watch: Watch::default() })
     }
 
     /// Takes over a source: a partition, or a shard of the expiry scan.
@@ -194,7 +232,6 @@ impl Store {
 pub(crate) struct Statements {
     pub(crate) asked: Prepared,
     pub(crate) lock_guard: Statement,
-    pub(crate) lock_guard_lightly: Statement,
     pub(crate) store_guard: Statement,
     pub(crate) clock: Statement,
     pub(crate) transfers_by_id: Statement,
@@ -239,11 +276,6 @@ impl Statements {
             lock_guard: prepare(
                 "SELECT value, outbox_next, audit_next, audit_hash, nextval('batch_id') FROM segment
                  WHERE segment_id = $1 AND epoch = $2 FOR UPDATE",
-            )?,
-            lock_guard_lightly: prepare(
-                "SELECT value, outbox_next, audit_next, audit_hash, nextval('batch_id'),
-                     set_config('synchronous_commit', 'off', true)
-                 FROM segment WHERE segment_id = $1 AND epoch = $2 FOR UPDATE",
             )?,
             store_guard: prepare(
                 // One statement: each costs a way to the server and back.

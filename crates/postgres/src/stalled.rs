@@ -122,6 +122,7 @@ impl Store {
              FROM transfer_state_change c
              JOIN transfer t ON t.transfer_no = c.transfer_no AND t.current_state = c.transfer_state_id
              WHERE c.created_date >= $1 AND c.created_date < $2 AND c.transfer_state_id IN (1, 4, 6, 9)
+                 AND NOT EXISTS (SELECT 1 FROM stalled_transfer s WHERE s.transfer_no = c.transfer_no)
              LIMIT $3 ON CONFLICT DO NOTHING",
             &[&from, &Moment(until), &room],
         )?;

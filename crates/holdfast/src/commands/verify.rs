@@ -9,7 +9,7 @@ use holdfast_domain::shop::ShopCounts;
 use holdfast_hub::store_folder;
 use holdfast_hub::verify::{Beginning, Places, Verified, verify};
 use holdfast_log::{FileSystem, RealFs};
-use holdfast_postgres::{Settings as StoreSettings, Store};
+use holdfast_postgres::Store;
 use serde_json::json;
 
 use super::bar::Bar;
@@ -105,21 +105,10 @@ impl Verify {
     }
 }
 
-/// A database is opened as it was set up, whatever the shards are elsewhere.
-fn open_store(url: &str) -> Result<Store, holdfast_postgres::Error> {
-    let settings = StoreSettings::default();
-    match Store::open(url, settings.clone()) {
-        Err(holdfast_postgres::Error::Fixed { stored, .. }) => {
-            let expiry_shards = i16::try_from(stored).unwrap_or(settings.expiry_shards);
-            Store::open(url, StoreSettings { expiry_shards, ..settings })
-        }
-        opened => opened,
-    }
-}
-
 fn cluster(url: &str, output: Output) -> anyhow::Result<()> {
-    let verified =
-        open_store(url).and_then(|mut store| store.verify()).context("cannot read the database")?;
+    let verified = Store::open_as_set_up(url)
+        .and_then(|mut store| store.verify())
+        .context("cannot read the database")?;
     let findings: Vec<String> =
         verified.findings.iter().map(|finding| format!("{}: {}", finding.table, finding.what)).collect();
     let mut out = std::io::stdout().lock();

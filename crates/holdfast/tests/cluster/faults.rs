@@ -1,6 +1,6 @@
 //! What goes wrong.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::money::Amount;
@@ -51,8 +51,34 @@ impl Fault {
     ];
 }
 
-/// Whose epochs rise when partitions and shards change hands.
-const EPOCHS: &str = "SELECT sum(epoch)::bigint FROM segment";
+/// As many as there are partitions of a topic.
+const NODES_MAX: usize = 4;
+const NODES_MIN: usize = 2;
+/// Longer than it takes to make up a group again, once its members are known.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+/// Partitions and shards that have changed hands so far: all epochs of a kind together.
+fn epochs(world: &World) -> Vec<(String, i64)> {
+    let sql =
+        "SELECT segment_type || ' ' || table_name, sum(epoch)::bigint FROM segment GROUP BY 1 ORDER BY 1";
+    let rows = world.sql().query(sql, &[]).expect("epochs");
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+/// Waits until nothing has changed hands for a while: what was begun by the fault before must not count.
+fn await_settled(world: &World) -> Vec<(String, i64)> {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut last, mut since) = (epochs(world), Instant::now());
+    while since.elapsed() < SETTLED_AFTER {
+        assert!(Instant::now() < deadline, "partitions change hands without end: {last:?}");
+        std::thread::park_timeout(Duration::from_millis(100));
+        let now = epochs(world);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    last
+}
 
 pub fn commit(fault: Fault, world: &mut World) {
     match fault {
@@ -62,10 +88,14 @@ pub fn commit(fault: Fault, world: &mut World) {
         }
         Fault::NodePaused => {
             let node = world.take_node();
-            let before = world.count(EPOCHS);
+            let before = await_settled(world);
             World::signal(&node, Signal::STOP);
-            // A third of twelve: four partitions of three topics and eight shards have three owners.
-            world.await_count(EPOCHS, |epochs| epochs >= before + 4);
+            let deadline = Instant::now() + PATIENCE;
+            // Partitions of each topic and shards of each kind: it had some of all.
+            while epochs(world).iter().zip(&before).any(|(now, before)| now.1 <= before.1) {
+                assert!(Instant::now() < deadline, "some are still counted on it: {:?}", epochs(world));
+                std::thread::park_timeout(Duration::from_millis(50));
+            }
             World::signal(&node, Signal::CONT);
             world.put_back(node);
         }
@@ -89,8 +119,19 @@ pub fn commit(fault: Fault, world: &mut World) {
             let message = PositionMessage { trace, account, work: PositionWork::Step(step) };
             send(world, Topic::Position, &message.key(), &message.to_json());
         }
-        Fault::NodeAdded => world.add_nodes(1),
-        Fault::NodeRemoved => world.take_node().stop(),
+        Fault::NodeAdded => {
+            // At random they may come one after another; each node must have something to lose.
+            if world.node_count() >= NODES_MAX {
+                world.take_node().stop();
+            }
+            world.add_nodes(1);
+        }
+        Fault::NodeRemoved => {
+            if world.node_count() <= NODES_MIN {
+                world.add_nodes(1);
+            }
+            world.take_node().stop();
+        }
         Fault::AllTwice => all_twice(world),
         Fault::StoreRestarted | Fault::StoreKilled => {
             let service = holdfast_services::postgres().expect("there is one");
@@ -136,7 +177,7 @@ fn send(world: &World, topic: Topic, key: &str, value: &[u8]) {
 
 fn all_twice(world: &World) {
     let (topics, mut producer) = (world.topics(), world.producer());
-    for topic in [Topic::Transfers, Topic::Position] {
+    for topic in [Topic::Transfers, Topic::Position, Topic::Notifications] {
         let name = topics.name(topic);
         let deadline = Instant::now() + PATIENCE;
         let mut reader =

@@ -24,7 +24,7 @@ const WORKERS: u64 = 4;
 const BATCH: u64 = 20;
 const PARTIES: usize = 6;
 /// What each participant may owe, in whole units: some prepares are refused for it.
-const CAP: i64 = 200;
+const CAP: i64 = 20;
 const AMOUNT: i64 = 10_000;
 /// How long an answer may take before the caller tries elsewhere.
 const ANSWER_WAIT: Duration = Duration::from_secs(15);

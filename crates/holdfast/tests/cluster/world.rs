@@ -86,6 +86,10 @@ impl World {
         *addresses = self.nodes.iter().map(|node| node.address).collect();
     }
 
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Takes the oldest node out; requests on their way to it get no answer.
     pub fn take_node(&mut self) -> Server {
         let node = self.nodes.remove(0);

@@ -186,6 +186,18 @@ impl GroupConsumer {
         self.client.context().watch.health()
     }
 
+    /// How many partitions the group counts on this member for, and it could not claim yet.
+    #[must_use]
+    pub fn unclaimed(&self) -> usize {
+        self.unclaimed.len()
+    }
+
+    /// Whether the group counts on this member for a partition, claimed or not yet.
+    #[must_use]
+    pub fn is_counted_on(&self, partition: u32) -> bool {
+        self.held.contains_key(&partition) || self.unclaimed.contains_key(&partition)
+    }
+
     /// The claimed partitions.
     pub fn partitions(&self) -> impl Iterator<Item = u32> + '_ {
         self.held.keys().copied()

@@ -63,7 +63,7 @@ fn attempt(
     let Store { client, statements, settings, watch, .. } = store;
     let mut tx = client.transaction()?;
     watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock_lightly_at(&mut tx, statements, claim, batch.from)? else {
+    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
         return Ok(Step::Fenced);
     };
     watch.reached(Point::GuardLocked);

@@ -95,6 +95,9 @@ fn an_upgrade_knows_what_stood_still_before_it() {
     drop(cluster);
     let back = "DROP TABLE IF EXISTS stalled_transfer, patrol, operator_message;
                 DROP INDEX transfer_state_change_created;
+                DROP TABLE outbox;
+                CREATE TABLE outbox (segment_id int NOT NULL, outbox_no bigint NOT NULL, topic text NOT NULL,
+                    key text NOT NULL, body text NOT NULL, PRIMARY KEY (segment_id, outbox_no));
                 DELETE FROM schema_version WHERE version > 1";
     world.sql().batch_execute(back).unwrap();
     let stalled = world.store().stalled(AFTER).unwrap();

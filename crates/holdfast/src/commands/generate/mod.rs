@@ -8,7 +8,7 @@ use anyhow::Context;
 use holdfast_bench::options::parse_count;
 use holdfast_domain::ids::Currency;
 use holdfast_hub::clock::{Clock, SystemClock};
-use holdfast_postgres::{DataSet, Error, Settings, Store};
+use holdfast_postgres::{DataSet, Error, Store};
 use serde_json::json;
 
 use super::bar::Bar;
@@ -152,7 +152,7 @@ fn shift(flags: &Shift) -> anyhow::Result<()> {
 }
 
 fn open(url: &str) -> anyhow::Result<Store> {
-    Store::open(url, Settings::default()).context("cannot open the store")
+    Store::open_as_set_up(url).context("cannot open the store")
 }
 
 /// A data set out of bounds is the caller's fault.
