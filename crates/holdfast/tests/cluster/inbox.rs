@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_domain::command::{Command, SetEndpoint};
 use holdfast_domain::effects::{NotificationKind, Party};
 use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_domain::transfers::TransferState;
+use serde_json::json;
 
 use crate::judge::due;
 use crate::load::Ledger;
@@ -31,18 +31,13 @@ impl Inbox {
         Inbox { sink: Sink::new(Manner::Good) }
     }
 
-    /// Has all calls to a participant come here.
-    pub fn endpoints(&self, participant: ParticipantId) -> Vec<Command> {
+    /// The endpoints that have all calls to a participant come here, as the admin API takes them.
+    pub fn endpoints(&self, participant: ParticipantId) -> [String; 3] {
         let base = format!("http://{}/{}", self.sink.address, participant.0);
-        let one = |kind: &str, value: String| {
-            let kind = format!("FSPIOP_CALLBACK_URL_TRANSFER_{kind}");
-            Command::SetEndpoint(SetEndpoint::new(participant, kind, value).expect("a short address"))
-        };
-        vec![
-            one("POST", format!("{base}/post/{{{{transferId}}}}")),
-            one("PUT", format!("{base}/put/{{{{transferId}}}}")),
-            one("ERROR", format!("{base}/error/{{{{transferId}}}}")),
-        ]
+        ["POST", "PUT", "ERROR"].map(|kind| {
+            let value = format!("{base}/{}/{{{{transferId}}}}", kind.to_lowercase());
+            json!({"type": format!("FSPIOP_CALLBACK_URL_TRANSFER_{kind}"), "value": value}).to_string()
+        })
     }
 
     /// Everything that is due has come, if more than once, and no error for what lives.

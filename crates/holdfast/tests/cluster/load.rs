@@ -53,9 +53,14 @@ impl Load {
         let addresses = Arc::clone(&world.addresses);
         let parties = Arc::new(participants(&addresses));
         let listeners = parties[..LISTENERS].to_vec();
-        for listener in &listeners {
-            let done = ask(&addresses, 0, &world.inbox.endpoints(*listener));
-            assert!(done.iter().all(|reply| reply.code == 0), "{done:?}");
+        for (number, listener) in listeners.iter().enumerate() {
+            let path = format!("/participants/party{number}/endpoints");
+            for endpoint in world.inbox.endpoints(*listener) {
+                let first = addresses.lock().expect("whole")[0];
+                let answer = exchange(first, &path, "application/json", endpoint.as_bytes());
+                let answer = answer.expect("nothing is broken yet");
+                assert!(answer.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&answer));
+            }
         }
         let (ended, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let now = world.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint");
@@ -208,26 +213,30 @@ fn ask(addresses: &Mutex<Vec<SocketAddr>>, first: u64, commands: &[Command]) -> 
     unreachable!("it is asked without end")
 }
 
-/// One request over a connection of its own; a failure leaves the outcome unknown.
+/// A batch over a connection of its own; a failure leaves the outcome unknown.
 fn post(address: SocketAddr, commands: &[Command]) -> Result<Vec<batch::Reply>, String> {
-    let told = |error: std::io::Error| format!("{address}: {error}");
     let records = Sealed::of(commands);
     let header = batch::request_header(u32::try_from(commands.len()).expect("a small batch"));
-    let length = header.len() + records.bytes().len();
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).map_err(told)?;
-    stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(told)?;
-    let head = format!(
-        "POST /hub/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: {}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n",
-        batch::MEDIA_TYPE
-    );
-    stream.write_all(&[head.as_bytes(), &header, records.bytes()].concat()).map_err(told)?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).map_err(told)?;
+    let answer = exchange(address, "/hub/batch", batch::MEDIA_TYPE, &[&header, records.bytes()].concat())?;
     let body = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or("it broke off")? + 4;
     if !answer.starts_with(b"HTTP/1.1 200") {
         return Err(String::from_utf8_lossy(&answer).into_owned());
     }
     batch::read_replies(&answer[body..]).map_err(|error| error.to_string())
+}
+
+fn exchange(address: SocketAddr, path: &str, media_type: &str, body: &[u8]) -> Result<Vec<u8>, String> {
+    let told = |error: std::io::Error| format!("{address}: {error}");
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).map_err(told)?;
+    stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(told)?;
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), body].concat()).map_err(told)?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).map_err(told)?;
+    Ok(answer)
 }
 
 fn participants(addresses: &Mutex<Vec<SocketAddr>>) -> Vec<ParticipantId> {
