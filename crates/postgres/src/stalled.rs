@@ -19,6 +19,8 @@ use crate::types::{Moment, Uuid};
 pub const STALLED_MAX: usize = 1_000;
 /// How much of the history one look covers.
 const LOOK_SPAN: Millis = 60_000;
+/// Changes of so long after that time are read with it.
+const SOON_AFTER: Millis = 5_000;
 /// The most looks of one patrol: nodes that were away for long catch up in several.
 const LOOKS_MAX: usize = 100;
 /// How many transfers are named.
@@ -116,15 +118,21 @@ impl Store {
         )?;
         let known: i64 = tx.query_one("SELECT count(*) FROM stalled_transfer", &[])?.get(0);
         let room = i64::try_from(STALLED_MAX).expect("a small number").saturating_sub(known);
+        // Nearly all that enter such a state leave it within the same moment. So the history alone is read first, once and in its
+        // own order: whose last change of that time, or soon after it, is half-way? Only those few are looked at.
         let found = tx.execute(
             "INSERT INTO stalled_transfer (transfer_no, transfer_state_id, since_date)
-             SELECT c.transfer_no, c.transfer_state_id, c.created_date
-             FROM transfer_state_change c
-             JOIN transfer t ON t.transfer_no = c.transfer_no AND t.current_state = c.transfer_state_id
-             WHERE c.created_date >= $1 AND c.created_date < $2 AND c.transfer_state_id IN (1, 4, 6, 9)
-                 AND NOT EXISTS (SELECT 1 FROM stalled_transfer s WHERE s.transfer_no = c.transfer_no)
-             LIMIT $3 ON CONFLICT DO NOTHING",
-            &[&from, &Moment(until), &room],
+             SELECT l.transfer_no, t.current_state, l.since FROM (
+                 SELECT c.transfer_no, max(c.transfer_state_change_id * 16 + c.transfer_state_id) % 16 AS state,
+                     max(c.created_date) AS since
+                 FROM transfer_state_change c WHERE c.created_date >= $1 AND c.created_date < $3 GROUP BY c.transfer_no
+                 HAVING max(c.transfer_state_change_id * 16 + c.transfer_state_id) % 16 IN (1, 4, 6, 9)
+                     AND max(c.created_date) < $2
+             ) l
+             JOIN transfer t ON t.transfer_no = l.transfer_no AND t.current_state = l.state
+             WHERE NOT EXISTS (SELECT 1 FROM stalled_transfer s WHERE s.transfer_no = l.transfer_no)
+             LIMIT $4 ON CONFLICT DO NOTHING",
+            &[&from, &Moment(until), &Moment(until.saturating_add(SOON_AFTER)), &room],
         )?;
         // With all places taken there may be more in this part: it is looked at again when some are free.
         let is_full = i64::try_from(found).unwrap_or(i64::MAX) >= room;

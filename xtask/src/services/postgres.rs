@@ -26,6 +26,7 @@ const SETTINGS: [&str; 10] = [
     "recovery_init_sync_method=syncfs",
     "wal_level=replica",
     "max_wal_size=2GB",
+    "wal_compression=lz4",
     "max_connections=200",
     "shared_buffers=256MB",
     "log_line_prefix=%m [%p] ",

@@ -46,7 +46,9 @@ pub(super) fn goals(report: &ClusterReport) -> Vec<Goal> {
         },
     ];
     if let [first, .., last] = &report.depths[..] {
-        goals.push(growth("CPU of all processes", first, last, |depth| depth.costs.cpu_us()));
+        // Processes that cannot be looked into would be missing from both.
+        let cpu = |depth: &Depth| if report.sees_all { depth.costs.cpu_us() } else { 0.0 };
+        goals.push(growth("CPU of all processes", first, last, cpu));
         goals.push(growth("PostgreSQL's log", first, last, |depth| depth.costs.wal_bytes));
     }
     goals
@@ -77,12 +79,13 @@ fn p99(what: &'static str, micros: u64) -> Goal {
 
 fn growth(what: &'static str, first: &Depth, last: &Depth, cost: impl Fn(&Depth) -> f64) -> Goal {
     let more = percent_more(cost(first), cost(last));
+    let measured = cost(first) > 0.0;
     Goal {
         what,
         must: format!("at most {GROWTH_MAX:.0} % more"),
         aim: None,
-        found: format!("{more:+.1} %"),
-        holds: more <= GROWTH_MAX,
+        found: if measured { format!("{more:+.1} %") } else { "not measured".to_owned() },
+        holds: measured && more <= GROWTH_MAX,
         reached: None,
     }
 }
