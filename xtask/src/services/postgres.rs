@@ -15,7 +15,7 @@ const NAME: &str = "holdfast";
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// Of postmaster.pid, counted from zero.
 const STATUS_LINE: usize = 7;
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "listen_addresses=127.0.0.1",
     // The path of a socket has a length limit that a deep work tree would pass.
     "unix_socket_directories=",
