@@ -20,7 +20,7 @@ pub const STALLED_MAX: usize = 1_000;
 /// How much of the history one look covers.
 const LOOK_SPAN: Millis = 60_000;
 /// Changes of so long after that time are read with it.
-const SOON_AFTER: Millis = 5_000;
+const SOON_AFTER: Millis = 1_000;
 /// The most looks of one patrol: nodes that were away for long catch up in several.
 const LOOKS_MAX: usize = 100;
 /// How many transfers are named.
