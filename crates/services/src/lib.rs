@@ -1,7 +1,7 @@
 //! The PostgreSQL and the Kafka that tests run against.
 //!
 //! `cargo xtask test` starts both and sets the variables below, so that every test runs. Plain `cargo test` sets none:
-//! then [`postgres`] and [`kafka`] give nothing and the test passes by without a word. A user may name servers of
+//! then [`postgres()`] and [`kafka`] give nothing and the test passes by without a word. A user may name servers of
 //! their own; those can be used but neither stopped nor started.
 //!
 //! | variable | holds |
@@ -41,7 +41,7 @@ pub fn postgres() -> Option<Service> {
 /// Kafka, if there is one for this run.
 ///
 /// # Panics
-/// As [`postgres`].
+/// As [`postgres()`].
 pub fn kafka() -> Option<Service> {
     find("kafka", "HOLDFAST_TEST_KAFKA", |name| env::var(name).ok())
 }
