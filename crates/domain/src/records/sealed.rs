@@ -82,7 +82,7 @@ impl Sealed {
         Sealed { bytes, commands }
     }
 
-    /// The same for token commands of names and numbers alone ([`TokenCommand::is_plain`]): there is only one way to write and
+    /// The same for token commands of names and numbers alone ([`crate::tokens::TokenCommand::is_plain`]): there is only one way to write and
     /// to read those, so they are read back in debug builds only.
     ///
     /// # Panics
