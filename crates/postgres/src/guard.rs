@@ -1,10 +1,13 @@
 //! Guards: one row in `segment` per partition or shard. Whoever holds the row locked, with its own epoch in it, may work.
 
+use std::time::Duration;
+
 use holdfast_messages::Topic;
-use postgres::{Client, Transaction};
+use postgres::{Client, Row, Transaction};
 
 use crate::Error;
 use crate::audit::Record;
+use crate::hung::end_hung;
 use crate::session::Statements;
 use crate::types::Moment;
 
@@ -89,17 +92,39 @@ pub struct Claim {
     pub offset: u64,
 }
 
-/// Takes over a source. It waits for a transaction of the owner before; that one's next finds itself fenced.
-pub(crate) fn claim(client: &mut Client, source: Source) -> Result<Claim, Error> {
+impl Claim {
+    /// Of a row with the guard's number, its epoch and its offset.
+    pub(crate) fn of(source: Source, row: &Row) -> Result<Claim, Error> {
+        let offset = unsigned("segment", row.get(2))?;
+        Ok(Claim { source, segment_id: row.get(0), epoch: row.get(1), offset })
+    }
+}
+
+/// Takes over a source. It waits for a transaction of the owner before; that one's next finds itself fenced. An owner that
+/// hangs is waited for no longer than `patience`.
+pub(crate) fn claim(client: &mut Client, source: Source, patience: Duration) -> Result<Claim, Error> {
+    match take(client, source, patience) {
+        Err(Error::Busy { .. }) => {
+            end_hung(client, patience)?;
+            take(client, source, patience)
+        }
+        taken => taken,
+    }
+}
+
+fn take(client: &mut Client, source: Source, patience: Duration) -> Result<Claim, Error> {
     let number = source.enumeration();
-    let row = client.query_one(
+    let mut tx = client.transaction()?;
+    tx.batch_execute(&format!("SET LOCAL lock_timeout = {}", patience.as_millis()))?;
+    let row = tx.query_one(
         "INSERT INTO segment (segment_type, table_name, enumeration) VALUES ($1, $2, $3)
          ON CONFLICT (segment_type, table_name, enumeration)
          DO UPDATE SET epoch = segment.epoch + 1, changed_date = hub_clock()
          RETURNING segment_id, epoch, value",
         &[&source.segment_type(), &source.table_name(), &number],
     )?;
-    Ok(Claim { source, segment_id: row.get(0), epoch: row.get(1), offset: unsigned("segment", row.get(2))? })
+    tx.commit()?;
+    Claim::of(source, &row)
 }
 
 /// A guard row under our lock.

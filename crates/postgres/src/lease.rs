@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::guard::unsigned;
+use crate::hung::end_hung;
 use crate::session::Store;
 use crate::{Claim, Error, Source};
 
@@ -41,11 +41,27 @@ impl Store {
                 &[&segment_type, &table_name, &enumeration, &node, &seconds],
             )?,
         };
-        row.map(|row| {
-            let offset = unsigned("segment", row.get(2))?;
-            Ok(Claim { source, segment_id: row.get(0), epoch: row.get(1), offset })
-        })
-        .transpose()
+        match row {
+            Some(row) => Ok(Some(Claim::of(source, &row)?)),
+            None => self.locked_lease(source, node),
+        }
+    }
+
+    /// A lease that could not be had because another node holds it, or because its row is locked. The lock may be our own: a
+    /// scan or a relay of this node at work; then the lease goes on. One that hangs is ended, and the next look has the shard.
+    fn locked_lease(&mut self, source: Source, node: i64) -> Result<Option<Claim>, Error> {
+        let row = self.client.query_opt(
+            "SELECT segment_id, epoch, value, lease_until < hub_clock() FROM segment
+             WHERE segment_type = $1 AND table_name = $2 AND enumeration = $3
+                 AND (lease_node = $4 OR lease_until < hub_clock())",
+            &[&source.segment_type(), &source.table_name(), &source.enumeration(), &node],
+        )?;
+        let Some(row) = row else { return Ok(None) };
+        if row.get(3) {
+            end_hung(&mut self.client, self.settings.idle_timeout)?;
+            return Ok(None);
+        }
+        Ok(Some(Claim::of(source, &row)?))
     }
 
     /// Ends a lease before its time, if the claim is still the latest.

@@ -7,6 +7,7 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `guard`, `lease` | who may work on a partition or shard: epochs |
+//! | `hung` | sessions of nodes that hang, ended by those that have their work now |
 //! | `transfers`, `positions`, `expiry` | the three steps of a transfer |
 //! | `callbacks` | notifications become rows, rows are delivered or given up |
 //! | `operated` | the operator's messages, each decided once |
@@ -29,6 +30,7 @@ mod error;
 mod expiry;
 pub mod generate;
 mod guard;
+mod hung;
 mod incoming;
 mod lease;
 mod load;

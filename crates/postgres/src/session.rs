@@ -8,6 +8,7 @@ use postgres::{Client, NoTls, Statement};
 
 use crate::callbacks::CallbackStatements;
 use crate::guard::{Claim, Source};
+use crate::hung::{NODE, TOOL};
 use crate::reads::Prepared;
 use crate::{Error, migrate};
 
@@ -122,7 +123,7 @@ impl Store {
     /// # Errors
     /// If the server cannot be reached, its schema is too new, or it was set up with other fixed numbers.
     pub fn open(url: &str, settings: Settings) -> Result<Store, Error> {
-        let mut store = Store::connect(url, settings)?;
+        let mut store = Store::connect(url, NODE, settings)?;
         for (name, wanted) in store.settings.fixed() {
             store.fix(name, wanted)?;
         }
@@ -134,7 +135,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_as_set_up(url: &str) -> Result<Store, Error> {
-        let mut store = Store::connect(url, Settings::default())?;
+        let mut store = Store::connect(url, TOOL, Settings::default())?;
         for row in store.client.query("SELECT name, value FROM fixed_setting", &[])? {
             let count = || {
                 i16::try_from(row.get::<_, i64>(1))
@@ -152,9 +153,9 @@ impl Store {
         Ok(store)
     }
 
-    fn connect(url: &str, settings: Settings) -> Result<Store, Error> {
+    fn connect(url: &str, name: &str, settings: Settings) -> Result<Store, Error> {
         let mut config: postgres::Config = url.parse().map_err(Error::Broken)?;
-        config.connect_timeout(settings.connect_timeout).application_name("holdfast");
+        config.connect_timeout(settings.connect_timeout).application_name(name);
         // A host that vanishes sends no farewell; without these a thread would wait for it for hours.
         config
             .tcp_user_timeout(SILENCE_MAX)
@@ -186,7 +187,7 @@ impl Store {
     /// # Errors
     /// If the database fails.
     pub fn claim(&mut self, source: &Source) -> Result<Claim, Error> {
-        crate::guard::claim(&mut self.client, *source)
+        crate::guard::claim(&mut self.client, *source, self.settings.idle_timeout)
     }
 
     /// Stores a number that is fixed for life, such as the count of a topic's partitions, or compares it.

@@ -65,6 +65,14 @@ fn epochs(world: &World) -> Vec<(String, i64)> {
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
+/// What the nodes' sessions are doing, for whoever has to find out why something hangs.
+fn sessions(world: &World) -> String {
+    let sql = "SELECT concat_ws(' ', pid, state, wait_event, clock_timestamp() - xact_start, pg_blocking_pids(pid), query)
+               FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'";
+    let rows = world.sql().query(sql, &[]).expect("sessions");
+    rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
+}
+
 /// Waits until nothing has changed hands for a while: what was begun by the fault before must not count.
 fn await_settled(world: &World) -> Vec<(String, i64)> {
     let deadline = Instant::now() + PATIENCE;
@@ -93,7 +101,13 @@ pub fn commit(fault: Fault, world: &mut World) {
             let deadline = Instant::now() + PATIENCE;
             // Partitions of each topic and shards of each kind: it had some of all.
             while epochs(world).iter().zip(&before).any(|(now, before)| now.1 <= before.1) {
-                assert!(Instant::now() < deadline, "some are still counted on it: {:?}", epochs(world));
+                let late = Instant::now() >= deadline;
+                assert!(
+                    !late,
+                    "of {before:?} some are still counted on it: {:?}\n{}",
+                    epochs(world),
+                    sessions(world)
+                );
                 std::thread::park_timeout(Duration::from_millis(50));
             }
             World::signal(&node, Signal::CONT);

@@ -6,6 +6,7 @@ mod crashes;
 mod crowd;
 mod expiry;
 mod generate;
+mod hung;
 mod lease;
 mod locks;
 mod operated;

@@ -37,8 +37,8 @@ pub(super) struct Attempted {
 /// The callbacks of one participant that this node has in hand, under one claim.
 pub(super) struct Slot {
     pub(super) claim: Claim,
-    /// Tells it from an earlier slot of the same participant. The claim does not: a shard that was given up and regained,
-    /// with nobody between, has the same epoch.
+    /// Tells it from an earlier slot of the same participant. The claim does not: a shard that was lost here and
+    /// regained, with nobody between and its lease never ended, has the same epoch.
     pub(super) generation: u64,
     lane: Lane,
     pauses: Pauses,
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// The shard was given up with requests under way and regained with the same epoch: their ends are nobody's.
+    /// The shard was lost with requests under way and regained with the same epoch: their ends are nobody's.
     #[test]
     fn what_an_earlier_slot_began_does_not_end_in_a_later_one() {
         let (options, now) = (CallbackOptions::default(), Instant::now());

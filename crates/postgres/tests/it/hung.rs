@@ -1,0 +1,94 @@
+//! A node that hangs in the middle of a COPY holds its locks, and no timeout of the server's ends it.
+
+use std::time::{Duration, Instant};
+
+use holdfast_messages::Topic;
+use holdfast_postgres::{Settings, Source, Store};
+use postgres::Client;
+
+use crate::world::World;
+
+const PATIENCE: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_secs(60);
+const COPY: &str = "COPY dead_letter (reason) FROM STDIN";
+
+/// A store that waits no longer than a test wants to.
+fn impatient(world: &World) -> Store {
+    Store::open(&world.url, Settings { idle_timeout: PATIENCE, ..Settings::default() }).unwrap()
+}
+
+/// A connection that the server takes for a node's.
+fn node(world: &World) -> Client {
+    let mut client = world.sql();
+    client
+        .batch_execute("SET application_name = 'holdfast'; SET idle_in_transaction_session_timeout = 200")
+        .unwrap();
+    client
+}
+
+fn lock(segment: i32) -> String {
+    format!("SELECT 1 FROM segment WHERE segment_id = {segment} FOR UPDATE")
+}
+
+#[test]
+fn a_partition_is_claimed_from_a_node_that_hangs() {
+    let Some(world) = World::new() else { return };
+    let (mut store, source) = (impatient(&world), Source::consumer(Topic::Transfers, 0));
+    let before = store.claim(&source).unwrap();
+    let mut hanging = node(&world);
+    let mut tx = hanging.transaction().unwrap();
+    tx.batch_execute(&lock(before.segment_id)).unwrap();
+    let copy = tx.copy_in(COPY).unwrap();
+    assert_eq!(store.claim(&source).unwrap().epoch, before.epoch + 1);
+    assert!(copy.finish().is_err(), "its session was ended");
+}
+
+#[test]
+fn a_shard_is_taken_from_a_node_that_hangs() {
+    let Some(world) = World::new() else { return };
+    let (mut store, source) = (impatient(&world), Source::timeout(0));
+    let before = store.lease(source, 1, Duration::ZERO).unwrap().unwrap();
+    let mut hanging = node(&world);
+    let mut tx = hanging.transaction().unwrap();
+    tx.batch_execute(&lock(before.segment_id)).unwrap();
+    let copy = tx.copy_in(COPY).unwrap();
+    let deadline = Instant::now() + LONG;
+    let after = loop {
+        if let Some(claim) = store.lease(source, 2, LONG).unwrap() {
+            break claim;
+        }
+        assert!(Instant::now() < deadline, "it is held for ever");
+    };
+    assert_eq!(after.epoch, before.epoch + 1);
+    assert!(copy.finish().is_err(), "its session was ended");
+}
+
+/// Tools copy for minutes, and others hold locks for reasons of their own.
+#[test]
+fn nobody_else_is_ended() {
+    let Some(world) = World::new() else { return };
+    let (mut store, source) = (impatient(&world), Source::consumer(Topic::Transfers, 0));
+    let before = store.claim(&source).unwrap();
+    let mut tool = world.sql();
+    tool.batch_execute("SET application_name = 'holdfast tool'").unwrap();
+    let mut tx = tool.transaction().unwrap();
+    tx.batch_execute(&lock(before.segment_id)).unwrap();
+    let copy = tx.copy_in(COPY).unwrap();
+    assert!(store.claim(&source).is_err());
+    copy.finish().expect("it goes on");
+    tx.commit().unwrap();
+    assert_eq!(store.claim(&source).unwrap().epoch, before.epoch + 1);
+}
+
+/// The row of a shard is locked now and then by the node that holds it: by its scan, by its relay.
+#[test]
+fn a_lease_goes_on_while_its_own_row_is_locked() {
+    let Some(world) = World::new() else { return };
+    let (mut store, source) = (world.store(), Source::timeout(0));
+    let held = store.lease(source, 1, LONG).unwrap().unwrap();
+    let mut own = world.sql();
+    let mut tx = own.transaction().unwrap();
+    tx.batch_execute(&lock(held.segment_id)).unwrap();
+    assert_eq!(store.lease(source, 1, LONG).unwrap(), Some(held));
+    assert_eq!(store.lease(source, 2, LONG).unwrap(), None);
+}
