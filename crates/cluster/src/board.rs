@@ -14,16 +14,17 @@ use crate::settings::{FRESH, MARK_AFTER, RELAY_MEMORY_ROWS};
 
 /// What was committed together.
 #[derive(Debug)]
-struct Parcel {
+struct Handed {
     rows: Vec<OutboxRow>,
     /// When the step began: from then on the source may have got another owner.
     since: Instant,
 }
 
+/// A source, seen from the relay.
 #[derive(Debug)]
-struct Source {
+struct Line {
     claim: Claim,
-    parcels: VecDeque<Parcel>,
+    handed: VecDeque<Handed>,
     rows: usize,
     /// The table has to be asked.
     look: bool,
@@ -34,19 +35,19 @@ struct Source {
     sent_at: Instant,
 }
 
-impl Source {
-    fn new(claim: Claim) -> Source {
-        let parcels = VecDeque::new();
-        Source { claim, parcels, rows: 0, look: true, sent: 0, marked: 0, sent_at: Instant::now() }
+impl Line {
+    fn new(claim: Claim) -> Line {
+        let handed = VecDeque::new();
+        Line { claim, handed, rows: 0, look: true, sent: 0, marked: 0, sent_at: Instant::now() }
     }
 
     fn rings(&self) -> bool {
-        self.look || !self.parcels.is_empty()
+        self.look || !self.handed.is_empty()
     }
 
     /// What is in memory is in the table, too.
     fn look(&mut self) {
-        self.parcels.clear();
+        self.handed.clear();
         self.rows = 0;
         self.look = true;
     }
@@ -55,7 +56,7 @@ impl Source {
 #[derive(Debug, Default)]
 struct State {
     /// By the number of the source.
-    sources: BTreeMap<i32, Source>,
+    sources: BTreeMap<i32, Line>,
     /// Sent for claims that are given up, and not marked.
     farewells: Vec<(Claim, u64)>,
     over: bool,
@@ -86,7 +87,7 @@ impl Board {
     }
 
     /// Does something to the source of that claim, if it is still the latest here.
-    fn with<R>(&self, claim: &Claim, change: impl FnOnce(&mut Source) -> R) -> Option<R> {
+    fn with<R>(&self, claim: &Claim, change: impl FnOnce(&mut Line) -> R) -> Option<R> {
         let mut state = self.lock();
         let source = state.sources.get_mut(&claim.segment_id)?;
         (source.claim.epoch == claim.epoch).then(|| change(source))
@@ -94,7 +95,7 @@ impl Board {
 
     /// A source was claimed. The one who had it before may have left something.
     pub(crate) fn put(&self, claim: Claim) {
-        self.lock().sources.insert(claim.segment_id, Source::new(claim));
+        self.lock().sources.insert(claim.segment_id, Line::new(claim));
         self.changed.notify_all();
     }
 
@@ -121,7 +122,7 @@ impl Board {
                 source.look();
             } else {
                 source.rows += rows.len();
-                source.parcels.push_back(Parcel { rows, since });
+                source.handed.push_back(Handed { rows, since });
             }
         });
         if taken.is_some() {
@@ -131,7 +132,7 @@ impl Board {
 
     /// The source may have something in the table that was not handed over.
     pub(crate) fn ring(&self, claim: &Claim) {
-        if self.with(claim, Source::look).is_some() {
+        if self.with(claim, Line::look).is_some() {
             self.changed.notify_all();
         }
     }
@@ -159,16 +160,15 @@ impl Board {
         let mut state = self.lock();
         let over = state.over;
         let mut unmarked = std::mem::take(&mut state.farewells);
-        let left = |source: &&Source| {
-            source.sent > source.marked && (over || source.sent_at.elapsed() >= MARK_AFTER)
-        };
+        let left =
+            |source: &&Line| source.sent > source.marked && (over || source.sent_at.elapsed() >= MARK_AFTER);
         unmarked.extend(state.sources.values().filter(left).map(|source| (source.claim, source.sent)));
         unmarked
     }
 
     /// Waits for sources with something to send, and takes it. `None` when it is over and nothing rings.
     pub(crate) fn take(&self, most: Duration) -> Option<Vec<Work>> {
-        let rings = |state: &State| state.sources.values().any(Source::rings);
+        let rings = |state: &State| state.sources.values().any(Line::rings);
         let idle = |state: &mut State| !rings(state) && state.farewells.is_empty() && !state.over;
         let mut state = self.lock();
         if std::mem::take(&mut state.at_work) {
@@ -180,7 +180,7 @@ impl Board {
             return None;
         }
         let ringing = state.sources.values_mut().filter(|source| source.rings());
-        let works: Vec<Work> = ringing.map(Source::take).collect();
+        let works: Vec<Work> = ringing.map(Line::take).collect();
         state.at_work = !works.is_empty();
         Some(works)
     }
@@ -188,7 +188,7 @@ impl Board {
     /// Waits until all that was handed over is sent, before its sources are given up: others would have to look for it.
     pub(crate) fn await_sent(&self, most: Duration) {
         let busy = |state: &mut State| {
-            !state.abandoned && (state.at_work || state.sources.values().any(Source::rings))
+            !state.abandoned && (state.at_work || state.sources.values().any(Line::rings))
         };
         drop(self.changed.wait_timeout_while(self.lock(), most, busy));
     }
@@ -206,15 +206,15 @@ impl Board {
     }
 }
 
-impl Source {
+impl Line {
     fn take(&mut self) -> Work {
         let look = std::mem::take(&mut self.look);
         self.rows = 0;
-        let parcels = std::mem::take(&mut self.parcels);
+        let handed = std::mem::take(&mut self.handed);
         // A node that hung may have lost the source meanwhile, and the table knows. What was committed a moment ago, under
         // the lock of the guard row, is as sure as anything that was just read.
-        let fresh = parcels.iter().all(|parcel| parcel.since.elapsed() < FRESH);
-        let rows: Vec<OutboxRow> = parcels.into_iter().flat_map(|parcel| parcel.rows).collect();
+        let fresh = handed.iter().all(|one| one.since.elapsed() < FRESH);
+        let rows: Vec<OutboxRow> = handed.into_iter().flat_map(|one| one.rows).collect();
         // Also before anything was sent: a step whose commit was never answered has handed nothing over.
         let gap = rows.first().is_some_and(|first| first.number > self.sent);
         let sure = !look && fresh && !gap;
@@ -335,7 +335,7 @@ mod tests {
         board.take(SOON).unwrap();
         board.hand_over(&mine, rows(0..1), Instant::now());
         let long_ago = Instant::now().checked_sub(FRESH).unwrap();
-        board.with(&mine, |source| source.parcels[0].since = long_ago).unwrap();
+        board.with(&mine, |source| source.handed[0].since = long_ago).unwrap();
         assert_eq!(board.take(SOON), looked_up(mine));
     }
 

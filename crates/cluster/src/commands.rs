@@ -8,12 +8,13 @@ use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::AccountId;
 
-use crate::node::NodeHandle;
+use crate::handle::NodeHandle;
 use crate::reads::ReadError;
 use crate::waiting::{Answer, Refusal, Written};
 
 /// Whether a command goes through the topic `transfers`.
-const fn is_about_a_transfer(command: &Command) -> bool {
+#[must_use]
+pub const fn is_about_a_transfer(command: &Command) -> bool {
     matches!(command, Command::Prepare(_) | Command::Fulfil(_) | Command::Abort(_) | Command::Lookup(_))
 }
 

@@ -97,7 +97,7 @@ impl Hand {
             None => self.settings.connect().and_then(|opened| H::step(store.insert(opened), claim, &batch)),
         };
         let took = began.elapsed();
-        if stepped.as_ref().is_err_and(|error| !matches!(error, Error::Busy { .. })) {
+        if stepped.as_ref().is_err_and(|error| !matches!(error, Error::Busy { .. } | Error::Newer { .. })) {
             // A connection that failed is not used again.
             *store = None;
         }

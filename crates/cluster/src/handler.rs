@@ -1,10 +1,10 @@
-//! The handlers: claim partitions, take batches, have each decided in one transaction. The handler is with the group all the
-//! time; its hands decide, several partitions at once, never two batches of the same.
+//! The handlers: claim partitions, take batches, have each decided in one transaction. The handler speaks with the group
+//! between batches; its hands decide, several partitions at once, never two batches of the same.
 //!
 //! Where a handler begins is told by the guard row and by nothing else. After a failure the batch comes again; if it had
 //! been committed after all, the stored offset differs, the step is refused and the partition claimed anew.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
@@ -82,8 +82,8 @@ pub(crate) struct Desk {
     pub(crate) claims: BTreeMap<u32, Claim>,
     /// Partitions of which nothing more can be read.
     pub(crate) faults: BTreeMap<u32, Fault>,
-    /// Partitions whose last batch could not be decided.
-    pub(crate) failing: BTreeSet<u32>,
+    /// Partitions whose last batch could not be decided, and until when they wait; nothing if they are being tried again.
+    pub(crate) failing: BTreeMap<u32, Option<Instant>>,
     /// Partitions that stand before a message that is newer than this program.
     pub(crate) newer: BTreeMap<u32, Newer>,
 }
@@ -110,7 +110,7 @@ impl Desk {
             claims: BTreeMap::new(),
             faults: BTreeMap::new(),
             newer: BTreeMap::new(),
-            failing: BTreeSet::new(),
+            failing: BTreeMap::new(),
         }
     }
 
@@ -239,6 +239,7 @@ impl Handler {
         };
         let messages = self.desk.settings.batch_messages;
         self.look_at_newer()?;
+        self.look_at_failing();
         let fetched = self.consumer.poll(&mut self.desk, messages, Instant::now() + POLL_WAIT)?;
         let Some(fetched) = fetched else {
             self.look_around();
@@ -303,14 +304,12 @@ impl Handler {
                 self.meters.failures.increment(1);
                 // A part of the batch may have been committed, and was not handed over.
                 self.desk.board.ring(&claim);
-                self.stop.pause(TROUBLE_PAUSE);
                 if !ours {
                     return Ok(());
                 }
-                self.desk.failing.insert(partition);
-                self.consumer.rewind(partition, first_offset)?;
-                self.consumer.resume(partition);
-                Ok(())
+                // It stays paused until then; other partitions go on.
+                self.desk.failing.insert(partition, Some(Instant::now() + TROUBLE_PAUSE));
+                self.consumer.rewind(partition, first_offset)
             }
         }
     }
@@ -328,6 +327,17 @@ impl Handler {
             }
         }
         Ok(())
+    }
+
+    /// Goes on with partitions that have waited after a failure.
+    fn look_at_failing(&mut self) {
+        let now = Instant::now();
+        for (partition, wait) in &mut self.desk.failing {
+            // Once: from then on it may be in a hand.
+            if wait.take_if(|until| *until <= now).is_some() {
+                self.consumer.resume(*partition);
+            }
+        }
     }
 
     /// Is all well? One partition that stands still must not be hidden by others that go on.

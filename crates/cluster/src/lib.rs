@@ -12,7 +12,8 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `settings`, `roles` | where the servers are, what this node does, every bound with its name |
-//! | `node` | start, stop, and the handle that the edge holds |
+//! | `node` | start and stop |
+//! | `handle` | what the edge holds of a node |
 //! | `commands` | commands of any kind, each on its way |
 //! | `sender` | requests on their way into Kafka |
 //! | `waiting` | who waits for which outcome |
@@ -29,6 +30,7 @@ mod board;
 mod commands;
 mod expiry;
 mod hand;
+mod handle;
 mod handler;
 mod health;
 mod meters;
@@ -44,10 +46,12 @@ mod stop;
 mod tail;
 mod waiting;
 
+pub use commands::is_about_a_transfer;
+pub use handle::NodeHandle;
 pub use health::{Health, Part};
 pub use holdfast_kafka::TopicSettings;
 pub use holdfast_postgres::Settings as StoreSettings;
-pub use node::{Node, NodeHandle, StartError};
+pub use node::{Node, StartError};
 pub use reads::ReadError;
 pub use roles::{Role, Roles};
 pub use settings::NodeSettings;

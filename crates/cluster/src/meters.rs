@@ -53,6 +53,8 @@ impl HandlerMeters {
         gauge!("holdfast_cluster_partitions_before_newer", "topic" => topic).set(newer);
         counter!("holdfast_cluster_rebalances_total", "topic" => topic).absolute(numbers.rebalances);
         counter!("holdfast_cluster_claim_failures_total", "topic" => topic).absolute(numbers.claim_failures);
+        counter!("holdfast_cluster_offset_failures_total", "topic" => topic)
+            .absolute(numbers.commit_failures);
         let partitions = u32::try_from(numbers.partitions.len()).map_or(f64::MAX, f64::from);
         gauge!("holdfast_cluster_partitions", "topic" => topic).set(partitions);
         for partition in &numbers.partitions {

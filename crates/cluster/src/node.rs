@@ -1,34 +1,30 @@
-//! Start, stop, and the handle that the edge holds.
+//! Start and stop.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{Admin, Command, SetEndpoint};
-use holdfast_domain::effects::Outcome;
-use holdfast_domain::ids::AccountId;
 use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
-use holdfast_messages::{Message as _, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage};
-use holdfast_postgres::{Error, Store};
+use holdfast_messages::Topic;
+use holdfast_postgres::Error;
 
 use crate::board::Board;
 use crate::expiry::Expiry;
 use crate::hand::Hand;
+use crate::handle::NodeHandle;
 use crate::handler::{Callbacks, Desk, Handler, Hop, Position, Transfers};
 use crate::health::{Health, Part};
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
 use crate::patrol::Patrol;
-use crate::reads::{ReadError, Reads};
+use crate::reads::Reads;
 use crate::relay::Relay;
 use crate::roles::Role;
-use crate::sender::{Letter, Parcel, Queue, Sender, Wants};
-use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_WAIT, START_WAIT};
+use crate::sender::{Queue, Sender};
+use crate::settings::{NodeSettings, START_WAIT};
 use crate::stop::Stop;
 use crate::tail::Tail;
-use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
+use crate::waiting::WaitingRoom;
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -42,29 +38,6 @@ pub enum StartError {
     /// A thread cannot be started.
     #[error("a thread cannot be started")]
     Thread(#[source] std::io::Error),
-}
-
-/// What the edge holds of a node.
-#[derive(Clone)]
-pub struct NodeHandle {
-    settings: Arc<NodeSettings>,
-    queue: Arc<Queue>,
-    room: Arc<WaitingRoom>,
-    reads: Arc<Reads>,
-    health: Arc<Health>,
-    /// How the delivery of callbacks is, which is the edge's work.
-    delivery: Option<Arc<Part>>,
-    /// How many wait on threads of their own.
-    one_by_one: Arc<AtomicUsize>,
-}
-
-/// A place among those who wait on threads of their own; given back when dropped.
-pub(crate) struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// A running node. Ends when dropped: partitions and shards are handed over, those who wait are told.
@@ -234,7 +207,7 @@ impl Starting<'_> {
             consumer,
             desk: Desk::new(H::TOPIC, self.settings, &board, &part),
             stop: Arc::clone(&self.stop),
-            meters: HandlerMeters::new(name),
+            meters: HandlerMeters::new(H::TOPIC.name()),
         };
         self.workers.push(thread(&self.threads, name, move || handler.run::<H>())?);
         Ok(())
@@ -279,166 +252,6 @@ fn thread(
         }
     };
     std::thread::Builder::new().name(name.to_owned()).spawn(watched).map_err(StartError::Thread)
-}
-
-impl NodeHandle {
-    /// How the parts are.
-    #[must_use]
-    pub fn health(&self) -> &Health {
-        &self.health
-    }
-
-    /// Where the edge tells how the delivery of callbacks is, if this node does that.
-    #[must_use]
-    pub const fn delivery(&self) -> Option<&Arc<Part>> {
-        self.delivery.as_ref()
-    }
-
-    /// How this node runs.
-    #[must_use]
-    pub fn settings(&self) -> &NodeSettings {
-        &self.settings
-    }
-
-    /// Asks the database, on this thread.
-    ///
-    /// # Errors
-    /// If all connections are in use for too long, or the database fails.
-    pub fn ask<R>(&self, question: impl FnMut(&mut Store) -> Result<R, Error>) -> Result<R, ReadError> {
-        self.reads.ask(question)
-    }
-
-    /// How many commands of callers at this node are on their way.
-    #[must_use]
-    pub fn in_flight(&self) -> usize {
-        self.room.commands()
-    }
-
-    /// A place among those who wait on threads of their own; `None` if there is none.
-    pub(crate) fn one_by_one(&self) -> Option<Place> {
-        let place = Place(Arc::clone(&self.one_by_one));
-        (place.0.fetch_add(1, Ordering::Relaxed) < ONE_BY_ONE_MAX).then_some(place)
-    }
-
-    /// A node without the role has nobody who would send what it takes.
-    fn takes_requests(&self) -> Result<(), Refusal> {
-        if self.settings.roles.has(Role::Api) {
-            Ok(())
-        } else {
-            Err(Refusal::Closed("this node does not take requests: its roles do not include api"))
-        }
-    }
-
-    /// Has transfers decided; the answer is called with their outcomes.
-    ///
-    /// # Errors
-    /// If they were not taken; the answer is not called then.
-    ///
-    /// # Panics
-    /// If a command is about no transfer.
-    pub fn submit(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
-        self.submit_telling(commands, None, answer)
-    }
-
-    /// The same; `written` is called as soon as Kafka has them, if it does before they are given up.
-    ///
-    /// # Errors
-    /// As [`NodeHandle::submit`].
-    ///
-    /// # Panics
-    /// As [`NodeHandle::submit`].
-    pub fn submit_telling(
-        &self,
-        commands: Vec<Command>,
-        written: Option<Written>,
-        answer: Answer,
-    ) -> Result<(), Refusal> {
-        self.wait_for(commands.len(), written, answer, |first| {
-            let numbered = (first..).zip(commands);
-            numbered.map(|(number, command)| letter_of(self.room.trace(number), command)).collect()
-        })
-    }
-
-    /// Has a transfer's command written to the log; the answer is called, without outcomes, when it is durable.
-    ///
-    /// # Errors
-    /// If it was not taken; the answer is not called then.
-    ///
-    /// # Panics
-    /// If a command is about no transfer.
-    pub fn write(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
-        self.takes_requests()?;
-        let first = self.room.numbers(commands.len());
-        let numbered = (first..).zip(commands);
-        let letters = numbered.map(|(number, command)| letter_of(self.room.trace(number), command)).collect();
-        let parcel = Parcel { letters, wants: Wants::Written(answer), written: None, since: Instant::now() };
-        self.queue.put(parcel).map_err(|(_, refusal)| refusal)
-    }
-
-    /// Has limits and funds of an account decided, on the key of that position account.
-    ///
-    /// # Errors
-    /// If it was not taken; the answer is not called then.
-    pub fn submit_admin(&self, account: AccountId, admin: Admin, answer: Answer) -> Result<(), Refusal> {
-        if PositionMessage::admin(TraceId(0), account, admin).is_none() {
-            // No account has that number.
-            answer(Ok(vec![Outcome::refused(ErrorCode::IdNotFound)]));
-            return Ok(());
-        }
-        self.wait_for(1, None, answer, |first| {
-            let trace = self.room.trace(first);
-            let message = PositionMessage::admin(trace, account, admin).expect("looked at above");
-            vec![Letter { topic: Topic::Position, key: message.key(), value: message.to_json() }]
-        })
-    }
-
-    /// Makes or changes a participant, on this thread.
-    ///
-    /// # Errors
-    /// As [`NodeHandle::ask`].
-    pub fn participant(&self, admin: &Admin) -> Result<Outcome, ReadError> {
-        self.reads.write(|store| store.participant(admin))
-    }
-
-    /// Sets where a participant wants to be called, on this thread.
-    ///
-    /// # Errors
-    /// As [`NodeHandle::ask`].
-    pub fn endpoint(&self, endpoint: &SetEndpoint) -> Result<Outcome, ReadError> {
-        self.reads.write(|store| store.endpoint(endpoint))
-    }
-
-    fn wait_for(
-        &self,
-        count: usize,
-        written: Option<Written>,
-        answer: Answer,
-        letters: impl FnOnce(u64) -> Vec<Letter>,
-    ) -> Result<(), Refusal> {
-        self.takes_requests()?;
-        let since = Instant::now();
-        let first = self.room.enter(count, since + OUTCOME_WAIT, answer)?;
-        let parcel = Parcel { letters: letters(first), wants: Wants::Outcomes(first), written, since };
-        match self.queue.put(parcel) {
-            Ok(()) => Ok(()),
-            Err((_, refusal)) => {
-                self.room.withdraw(first);
-                Err(refusal)
-            }
-        }
-    }
-}
-
-fn letter_of(trace: TraceId, command: Command) -> Letter {
-    let command = match command {
-        Command::Prepare(prepare) => TransferCommand::Prepare(prepare),
-        Command::Fulfil(fulfil) => TransferCommand::Fulfil(fulfil),
-        Command::Abort(abort) => TransferCommand::Abort(abort),
-        Command::Lookup(lookup) => TransferCommand::Lookup(lookup),
-        other => panic!("{other:?} is about no transfer"),
-    };
-    let message = TransferMessage { trace, command };
-    Letter { topic: Topic::Transfers, key: message.key(), value: message.to_json() }
 }
 
 #[cfg(test)]

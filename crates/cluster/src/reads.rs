@@ -63,28 +63,23 @@ impl Reads {
     }
 
     fn ask_once<R>(&self, question: &mut impl FnMut(&mut Store) -> Result<R, Error>) -> Result<R, ReadError> {
-        let seat = self.sit()?;
-        let mut store = match seat {
+        let mut seat = self.sit()?;
+        let store = match &mut seat.store {
             Some(store) => store,
-            None => match self.settings.connect() {
-                Ok(store) => store,
-                Err(error) => {
-                    self.part.fails(&error);
-                    self.leave(None);
-                    return Err(error.into());
-                }
-            },
+            none => none.insert(self.settings.connect().inspect_err(|error| self.part.fails(error))?),
         };
-        let answer = question(&mut store);
+        let answer = question(store);
         match &answer {
-            Ok(_) => self.part.works(),
+            Ok(_) => {
+                self.part.works();
+                seat.keep = true;
+            }
             Err(error) => self.part.fails(error),
         }
-        self.leave(answer.is_ok().then_some(store));
         Ok(answer?)
     }
 
-    fn sit(&self) -> Result<Option<Store>, ReadError> {
+    fn sit(&self) -> Result<Seat<'_>, ReadError> {
         let full = |state: &mut State| state.in_use >= READERS_MAX;
         let waited = self.freed.wait_timeout_while(self.lock(), READER_WAIT, full);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -92,14 +87,25 @@ impl Reads {
             return Err(ReadError::Busy);
         }
         state.in_use += 1;
-        Ok(state.idle.pop())
+        Ok(Seat { reads: self, store: state.idle.pop(), keep: false })
     }
+}
 
-    fn leave(&self, store: Option<Store>) {
-        let mut state = self.lock();
+/// A place among those who ask; given back when dropped, also by who panics.
+struct Seat<'a> {
+    reads: &'a Reads,
+    store: Option<Store>,
+    /// The connection is good for the next one.
+    keep: bool,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let store = self.store.take().filter(|_| self.keep);
+        let mut state = self.reads.lock();
         state.in_use -= 1;
         state.idle.extend(store);
         drop(state);
-        self.freed.notify_one();
+        self.reads.freed.notify_one();
     }
 }

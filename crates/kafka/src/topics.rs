@@ -98,28 +98,20 @@ impl TopicSettings {
     /// [`KafkaError::PartitionCount`] if a topic has another number of partitions: then nothing may start. Otherwise
     /// that Kafka did not answer by the deadline, or will not make a topic.
     pub fn ensure(&self, brokers: &Brokers, deadline: Instant) -> Result<(), KafkaError> {
-        let began = Instant::now();
-        let admin: AdminClient<DefaultClientContext> =
-            brokers.config().create().map_err(KafkaError::client)?;
-        let no_answer = |source: Option<ClientError>| KafkaError::NoAnswer {
-            brokers: brokers.to_string(),
-            waited: began.elapsed(),
-            doing: "making and checking topics",
-            source: source.map(Box::new),
-        };
-        let missing = self.missing(&admin, deadline, no_answer)?;
+        let admin = Admin::new(brokers, deadline, "making and checking topics")?;
+        let missing = self.missing(&admin)?;
         if missing.is_empty() {
             return Ok(());
         }
-        self.make(&admin, &missing, deadline, no_answer)?;
+        self.make(&admin, &missing)?;
         // A topic that was just made shows a little later.
         loop {
-            let missing = self.missing(&admin, deadline, no_answer)?;
+            let missing = self.missing(&admin)?;
             if missing.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                return Err(no_answer(None));
+                return Err(admin.no_answer(None));
             }
             thread::park_timeout(LOOK_AGAIN);
         }
@@ -131,21 +123,10 @@ impl TopicSettings {
     /// # Errors
     /// That Kafka did not answer by the deadline, or keeps a topic.
     pub fn remove(&self, brokers: &Brokers, deadline: Instant) -> Result<(), KafkaError> {
-        let began = Instant::now();
-        let admin: AdminClient<DefaultClientContext> =
-            brokers.config().create().map_err(KafkaError::client)?;
-        let no_answer = |source: Option<ClientError>| KafkaError::NoAnswer {
-            brokers: brokers.to_string(),
-            waited: began.elapsed(),
-            doing: "removing topics",
-            source: source.map(Box::new),
-        };
+        let admin = Admin::new(brokers, deadline, "removing topics")?;
         let names = Topic::ALL.map(|topic| self.name(topic));
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let wait = Some(left(deadline));
-        let options = AdminOptions::new().operation_timeout(wait).request_timeout(wait);
-        let removed = block_on(admin.delete_topics(&names, &options), deadline);
-        let removed = removed.ok_or_else(|| no_answer(None))?.map_err(|error| no_answer(Some(error)))?;
+        let removed = admin.answer(admin.client.delete_topics(&names, &admin.options()))?;
         for result in removed {
             match result {
                 Ok(_) | Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) => {}
@@ -156,15 +137,10 @@ impl TopicSettings {
     }
 
     /// The topics that Kafka does not have, if all that it has are as they should be.
-    fn missing(
-        &self,
-        admin: &AdminClient<DefaultClientContext>,
-        deadline: Instant,
-        no_answer: impl Fn(Option<ClientError>) -> KafkaError,
-    ) -> Result<Vec<Topic>, KafkaError> {
+    fn missing(&self, admin: &Admin<'_>) -> Result<Vec<Topic>, KafkaError> {
         // All topics: asking for one by name may make it.
-        let metadata = admin.inner().fetch_metadata(None, left(deadline));
-        let metadata = metadata.map_err(|error| no_answer(Some(error)))?;
+        let metadata = admin.client.inner().fetch_metadata(None, left(admin.deadline));
+        let metadata = metadata.map_err(|error| admin.no_answer(Some(error)))?;
         let mut missing = Vec::new();
         for topic in Topic::ALL {
             let name = self.name(topic);
@@ -183,13 +159,7 @@ impl TopicSettings {
         Ok(missing)
     }
 
-    fn make(
-        &self,
-        admin: &AdminClient<DefaultClientContext>,
-        missing: &[Topic],
-        deadline: Instant,
-        no_answer: impl Fn(Option<ClientError>) -> KafkaError,
-    ) -> Result<(), KafkaError> {
+    fn make(&self, admin: &Admin<'_>, missing: &[Topic]) -> Result<(), KafkaError> {
         let names: Vec<String> = missing.iter().map(|topic| self.name(*topic)).collect();
         let retention = self.retention.map_or_else(|| "-1".to_owned(), |kept| kept.as_millis().to_string());
         let bytes_max = MESSAGE_BYTES_MAX.to_string();
@@ -209,10 +179,7 @@ impl TopicSettings {
         };
         let topics: Vec<NewTopic<'_>> =
             missing.iter().copied().zip(names.iter().map(String::as_str)).map(new).collect();
-        let wait = Some(left(deadline));
-        let options = AdminOptions::new().operation_timeout(wait).request_timeout(wait);
-        let made = block_on(admin.create_topics(&topics, &options), deadline);
-        let made = made.ok_or_else(|| no_answer(None))?.map_err(|error| no_answer(Some(error)))?;
+        let made = admin.answer(admin.client.create_topics(&topics, &admin.options()))?;
         for result in made {
             match result {
                 // Another node was faster.
@@ -221,6 +188,41 @@ impl TopicSettings {
             }
         }
         Ok(())
+    }
+}
+
+/// Asks for topics to be made or removed, until a deadline.
+struct Admin<'a> {
+    client: AdminClient<DefaultClientContext>,
+    brokers: &'a Brokers,
+    began: Instant,
+    deadline: Instant,
+    doing: &'static str,
+}
+
+impl<'a> Admin<'a> {
+    fn new(brokers: &'a Brokers, deadline: Instant, doing: &'static str) -> Result<Admin<'a>, KafkaError> {
+        let client = brokers.config().create().map_err(KafkaError::client)?;
+        Ok(Admin { client, brokers, began: Instant::now(), deadline, doing })
+    }
+
+    fn options(&self) -> AdminOptions {
+        let wait = Some(left(self.deadline));
+        AdminOptions::new().operation_timeout(wait).request_timeout(wait)
+    }
+
+    fn answer<T>(&self, asked: impl Future<Output = Result<T, ClientError>>) -> Result<T, KafkaError> {
+        let answer = block_on(asked, self.deadline).ok_or_else(|| self.no_answer(None))?;
+        answer.map_err(|error| self.no_answer(Some(error)))
+    }
+
+    fn no_answer(&self, source: Option<ClientError>) -> KafkaError {
+        KafkaError::NoAnswer {
+            brokers: self.brokers.to_string(),
+            waited: self.began.elapsed(),
+            doing: self.doing,
+            source: source.map(Box::new),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The engine of the cluster profile: a node. Commands travel through Kafka, questions are read from PostgreSQL on threads
 //! that may wait.
 
-use holdfast_cluster::{NodeHandle, ReadError, Refusal as NodeRefusal};
+use holdfast_cluster::{NodeHandle, ReadError, Refusal as NodeRefusal, is_about_a_transfer};
 use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::records::Sealed;
 use holdfast_domain::registry::Whose;
@@ -80,7 +80,7 @@ impl Engine for ClusterEngine {
 
     fn take(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {
         let (_, commands) = records.into_parts();
-        if commands.iter().all(|command| command.transfer().is_some()) {
+        if commands.iter().all(is_about_a_transfer) {
             return self.node.write(commands, answering(answer)).map_err(refusal);
         }
         self.node.decide(commands, answering(answer)).map_err(refusal)

@@ -129,14 +129,14 @@ impl<'a> Session<'a> {
         self.say("half load");
         let half_load = self.half_load(rate)?;
         self.bar.inc(1);
-        self.say("the floor");
-        let floor = self.floor()?;
-        self.bar.inc(1);
         let depths = self.depths()?;
         self.bar.inc(1);
         // Nobody else may be at work while a part is measured alone.
         self.town.close_node()?;
         self.books()?;
+        self.say("the floor");
+        let floor = self.floor()?;
+        self.bar.inc(1);
         self.say("the position handler alone");
         let position = self.position()?;
         self.bar.inc(1);

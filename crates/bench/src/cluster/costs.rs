@@ -132,7 +132,7 @@ impl Watched {
             node_rss_peak_bytes: Usage::of(self.node).rss_peak_bytes,
             postgres_bytes: members.iter().map(|pid| own_bytes(*pid)).sum(),
             kafka_rss_bytes: self.kafka.map_or(0, |pid| Usage::of(pid).rss_bytes),
-            hops: ["transfers", "position", "callbacks"]
+            hops: ["transfers", "position", "notifications"]
                 .map(|topic| hop(topic, &before.counters, &after.counters))
                 .to_vec(),
         }

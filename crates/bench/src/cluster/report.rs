@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use comfy_table::{CellAlignment, Table};
+use comfy_table::Table;
 use serde::Serialize;
 
 use super::costs::Costs;
 use super::town::Promises;
+use crate::goal::{Goal, write_goals};
 use crate::load::LoadReport;
 use crate::machine::Machine;
 use crate::options::Payers;
 use crate::report::{Percentiles, median};
-use crate::shop::Goal;
 use crate::table::{each, millis, new_table, thousands, write_machine};
 
 /// One run of batches.
@@ -108,9 +108,12 @@ impl fmt::Display for ClusterReport {
         writeln!(
             f,
             "PostgreSQL {postgres}: fsync {fsync}, synchronous_commit {synchronous_commit}, full_page_writes \
-             {full_page_writes}, {wal_sync_method}, shared_buffers {}, max_wal_size {}; Kafka: acks=all, idempotent producers, \
+             {full_page_writes}, {wal_sync_method}, shared_buffers {}, max_wal_size {}, wal_compression {}; Kafka: acks=all, idempotent producers, \
              {} partitions each; Kafka, PostgreSQL, one node with all roles and the load on this machine",
-            self.promises.shared_buffers, self.promises.max_wal_size, self.partitions
+            self.promises.shared_buffers,
+            self.promises.max_wal_size,
+            self.promises.wal_compression,
+            self.partitions
         )?;
         writeln!(
             f,
@@ -157,15 +160,7 @@ impl fmt::Display for ClusterReport {
             writeln!(f, "\ngrowth, history filled by `generate transfers`, measured by payments:")?;
             writeln!(f, "{}", self.depth_table())?;
         }
-        let mut table = new_table(&["goal", "must", "aim", "found", ""]);
-        table.column_iter_mut().for_each(|column| {
-            column.set_cell_alignment(CellAlignment::Left);
-        });
-        for goal in &self.goals {
-            let aim = goal.aim.as_deref().unwrap_or("");
-            table.add_row([goal.what, &goal.must, aim, &goal.found, goal.word()]);
-        }
-        writeln!(f, "\n{table}")
+        write_goals(f, &self.goals)
     }
 }
 
@@ -192,20 +187,7 @@ impl ClusterReport {
     }
 
     fn cost_table(&self) -> Table {
-        let header = [
-            "payers",
-            "all CPU",
-            "node",
-            "PostgreSQL",
-            "Kafka",
-            "client",
-            "WAL B",
-            "Kafka B",
-            "node MiB",
-            "PG MiB",
-            "Kafka MiB",
-            "load",
-        ];
+        let header = [&["payers"], &COSTS[..], &["node MiB", "PG MiB", "Kafka MiB", "load"]].concat();
         let mut table = new_table(&header);
         for (payers, name) in BOTH {
             let Some(run) = self.median(payers) else { continue };
@@ -236,17 +218,7 @@ impl ClusterReport {
     }
 
     fn depth_table(&self) -> Table {
-        let header = [
-            "transfers",
-            "payments/s",
-            "all CPU",
-            "node",
-            "PostgreSQL",
-            "Kafka",
-            "client",
-            "WAL B",
-            "Kafka B",
-        ];
+        let header = [&["transfers", "payments/s"], &COSTS[..]].concat();
         let mut table = new_table(&header);
         for depth in &self.depths {
             let mut row = vec![thousands_of(depth.transfers), thousands(depth.payments_per_second)];
@@ -256,6 +228,9 @@ impl ClusterReport {
         table
     }
 }
+
+/// The columns of [`cost_cells`].
+const COSTS: [&str; 7] = ["all CPU", "node", "PostgreSQL", "Kafka", "client", "WAL B", "Kafka B"];
 
 fn cost_cells(costs: &Costs) -> [String; 7] {
     let Costs { node_us, postgres_us, kafka_us, client_us, wal_bytes, kafka_bytes, .. } = costs;

@@ -31,6 +31,7 @@ pub struct Promises {
     pub wal_sync_method: String,
     pub shared_buffers: String,
     pub max_wal_size: String,
+    pub wal_compression: String,
 }
 
 impl Promises {
@@ -48,6 +49,7 @@ impl Promises {
             wal_sync_method: show("wal_sync_method")?,
             shared_buffers: show("shared_buffers")?,
             max_wal_size: show("max_wal_size")?,
+            wal_compression: show("wal_compression")?,
         };
         promises.check()?;
         Ok(promises)
@@ -170,6 +172,7 @@ mod tests {
             wal_sync_method: "fdatasync".into(),
             shared_buffers: "256MB".into(),
             max_wal_size: "2GB".into(),
+            wal_compression: "off".into(),
         };
         assert!(safe.check().is_ok());
         assert!(Promises { synchronous_commit: "local".into(), ..safe.clone() }.check().is_ok());

@@ -1,9 +1,8 @@
 //! What has to be reached, held against what was found.
 
 use super::report::ExpiryReport;
+use crate::goal::Goal;
 use crate::report::median;
-use crate::shop::Goal;
-use crate::table::thousands;
 
 const IDLE_US_MUST: u64 = 2_000;
 const IDLE_US_AIM: u64 = 1_000;
@@ -43,14 +42,11 @@ pub(super) fn goals(report: &ExpiryReport) -> Vec<Goal> {
         reached: Some(ended < DUE_MS_AIM),
     });
     let rate = report.sustained.per_second;
-    goals.push(Goal {
-        what: "expirations, position step included",
-        must: format!("{}/s", thousands(SUSTAINED_MUST)),
-        aim: Some(format!("{}/s", thousands(SUSTAINED_AIM))),
-        found: format!("{}/s", thousands(rate)),
-        holds: rate >= SUSTAINED_MUST,
-        reached: Some(rate >= SUSTAINED_AIM),
-    });
+    goals.push(Goal::per_second(
+        "expirations, position step included",
+        rate,
+        (SUSTAINED_MUST, SUSTAINED_AIM),
+    ));
     goals
 }
 

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use comfy_table::CellAlignment;
 use serde::Serialize;
 
+use crate::goal::{Goal, write_goals};
 use crate::machine::Machine;
 use crate::report::{Percentiles, median};
-use crate::shop::Goal;
 use crate::table::{millis, new_table, thousands, write_machine};
 
 /// Looks and scans of ours where nothing is due.
@@ -135,15 +134,7 @@ impl fmt::Display for ExpiryReport {
         self.write_growth(f)?;
         self.write_due(f)?;
         self.write_sustained(f)?;
-        let mut table = new_table(&["goal", "must", "aim", "found", ""]);
-        table.column_iter_mut().for_each(|column| {
-            column.set_cell_alignment(CellAlignment::Left);
-        });
-        for goal in &self.goals {
-            let aim = goal.aim.as_deref().unwrap_or("");
-            table.add_row([goal.what, &goal.must, aim, &goal.found, goal.word()]);
-        }
-        writeln!(f, "\n{table}")
+        write_goals(f, &self.goals)
     }
 }
 

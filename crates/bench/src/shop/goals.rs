@@ -1,9 +1,7 @@
 //! What has to be reached, held against what was found.
 
-use serde::Serialize;
-
 use super::report::{CaseReport, CheckoutReport, Kind, Way};
-use crate::table::thousands;
+use crate::goal::Goal;
 
 const BATCHED_MUST: f64 = 50_000.0;
 const BATCHED_AIM: f64 = 150_000.0;
@@ -18,32 +16,6 @@ const NOISE: f64 = 0.05;
 /// For a million outcomes.
 const REBUILD_SECONDS_MAX: f64 = 2.0;
 const REBUILD_OUTCOMES: f64 = 1_000_000.0;
-
-/// A figure that has to be reached, and perhaps one beyond it that is aimed at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Goal {
-    pub what: &'static str,
-    pub must: String,
-    pub aim: Option<String>,
-    pub found: String,
-    pub holds: bool,
-    /// Whether what is aimed at was reached.
-    pub reached: Option<bool>,
-}
-
-impl Goal {
-    /// How it went, in one word.
-    #[must_use]
-    pub const fn word(&self) -> &'static str {
-        match (self.holds, self.reached) {
-            (false, _) => "MISSED",
-            (true, Some(true)) => "aim reached",
-            (true, _) => "holds",
-        }
-    }
-}
 
 /// All that were measured.
 pub(super) fn goals(report: &CheckoutReport) -> Vec<Goal> {
@@ -105,25 +77,9 @@ fn find(report: &CheckoutReport, kind: Kind, half: bool, way: impl Fn(Way) -> bo
 }
 
 fn rate(what: &'static str, case: &CaseReport, must: f64, aim: f64) -> Goal {
-    let found = case.median_checkouts_per_second;
-    Goal {
-        what,
-        must: format!("{}/s", thousands(must)),
-        aim: Some(format!("{}/s", thousands(aim))),
-        found: format!("{}/s", thousands(found)),
-        holds: found >= must,
-        reached: Some(found >= aim),
-    }
+    Goal::per_second(what, case.median_checkouts_per_second, (must, aim))
 }
 
 fn p99(what: &'static str, case: &CaseReport) -> Option<Goal> {
-    let p99 = case.median()?.latency_us.p99;
-    Some(Goal {
-        what,
-        must: format!("under {P99_MS_MAX} ms"),
-        aim: None,
-        found: format!("{}.{} ms", p99 / 1_000, p99 % 1_000 / 100),
-        holds: p99 < P99_MS_MAX * 1_000,
-        reached: None,
-    })
+    Some(Goal::p99_under(what, P99_MS_MAX, case.median()?.latency_us.p99))
 }

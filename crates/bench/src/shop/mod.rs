@@ -22,7 +22,6 @@ mod report;
 mod tests;
 
 pub use bench::bench_checkout;
-pub use goals::Goal;
 pub use goods::{Books, Goods};
 pub use load::{load_checkouts, run_http};
 pub use options::{CheckoutBenchOptions, CheckoutLoadOptions, Parts};

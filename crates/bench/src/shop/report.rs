@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use comfy_table::CellAlignment;
 use serde::Serialize;
 
-use super::goals::Goal;
 use super::goods::{Books, Goods};
 use crate::disk::Disk;
+use crate::goal::{Goal, write_goals};
 use crate::machine::Machine;
 use crate::report::{Percentiles, middle};
 use crate::table::{disk_table, each, millis, new_table, thousands, write_machine};
@@ -258,20 +257,7 @@ impl fmt::Display for CheckoutReport {
                 seconds.join(" / ")
             )?;
         }
-        let mut table = new_table(&["goal", "must", "aim", "found", ""]);
-        table.column_iter_mut().for_each(|column| {
-            column.set_cell_alignment(CellAlignment::Left);
-        });
-        for goal in &self.goals {
-            table.add_row([
-                goal.what,
-                &goal.must,
-                goal.aim.as_deref().unwrap_or(""),
-                &goal.found,
-                goal.word(),
-            ]);
-        }
-        writeln!(f, "\n{table}")
+        write_goals(f, &self.goals)
     }
 }
 

@@ -141,6 +141,8 @@ pub struct ConsumerNumbers {
     pub rebalances: u64,
     /// Claims that failed.
     pub claim_failures: u64,
+    /// Offsets that Kafka was not told of. They are for display, and the next ones repair it.
+    pub commit_failures: u64,
     /// Batches handed out.
     pub batches: u64,
     /// Messages in them.

@@ -215,7 +215,11 @@ impl GroupConsumer {
             paused: held.paused,
             fault: held.fault,
         };
-        ConsumerNumbers { partitions: self.held.iter().map(of_partition).collect(), ..self.numbers.clone() }
+        ConsumerNumbers {
+            commit_failures: self.client.context().commit_failures.load(Ordering::Relaxed),
+            partitions: self.held.iter().map(of_partition).collect(),
+            ..self.numbers.clone()
+        }
     }
 
     /// Leaves the group, so that others get the partitions at once. Takes at most about the session timeout, if Kafka
@@ -390,7 +394,10 @@ impl GroupConsumer {
     fn ends(&self, partition: u32) -> (u64, u64) {
         let number = i32::try_from(partition).unwrap_or(i32::MAX);
         let ends = self.client.fetch_watermarks(&self.settings.topic, number, ENDS_WAIT);
-        let (first, end) = ends.unwrap_or((0, 0));
+        let (first, end) = ends.unwrap_or_else(|error| {
+            tracing::warn!(topic = self.settings.topic, partition, %error, "the ends of a partition cannot be read; told as 0");
+            (0, 0)
+        });
         (u64::try_from(first).unwrap_or(0), u64::try_from(end).unwrap_or(0))
     }
 

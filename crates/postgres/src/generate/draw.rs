@@ -1,22 +1,15 @@
 //! One transfer after the other, drawn from a seed: the same seed and numbers give the same transfers.
 
 use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{Fulfil, FulfilAction, Prepare};
-use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
-use holdfast_domain::money::{Amount, OptionalBalance};
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferNo};
+use holdfast_domain::money::OptionalBalance;
 use holdfast_domain::transfers::{Code, Completion, CompletionKind, Proof, Transfer, TransferState};
 
+use super::shape::{ANSWERED_AFTER, Chance, HOUR, LIFE, OPEN_PERCENT, PAYEE_REFUSES, prepare};
 use super::{DataSet, PREIMAGE};
 
-const HOUR: Millis = 3_600_000;
-/// From prepare to expiration, where both lie in the past.
-const LIFE: Millis = 30_000;
-/// From prepare to the end of a transfer that does not run out.
-const ANSWERED_AFTER: Millis = 250;
 /// Of a hundred holds, this many have not come to the position step.
 const NOT_RESERVED_PERCENT: u64 = 20;
-/// Of a hundred transfers that are not to be due, this many are open.
-const OPEN_PERCENT: u64 = 10;
 /// Of a hundred finished ones, how they ended; about 3.5 state changes a transfer come of it.
 const ENDS: [(u64, TransferState); 5] = [
     (78, TransferState::Committed),
@@ -25,9 +18,6 @@ const ENDS: [(u64, TransferState); 5] = [
     (9, TransferState::AbortedRejected),
     (3, TransferState::ExpiredPrepared),
 ];
-/// What a payee says that does not want a transfer.
-const PAYEE_REFUSES: u16 = 5001;
-
 /// A participant with its position account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Party {
@@ -42,12 +32,12 @@ pub(super) struct Draw<'a> {
     parties: &'a [Vec<Party>],
     left: u64,
     due_left: u64,
-    series: u64,
+    chance: Chance,
 }
 
 impl<'a> Draw<'a> {
     pub(super) fn new(data: &'a DataSet, parties: &'a [Vec<Party>]) -> Draw<'a> {
-        Draw { data, parties, left: data.total, due_left: data.expired, series: 0 }
+        Draw { data, parties, left: data.total, due_left: data.expired, chance: Chance::new(data.seed) }
     }
 
     pub(super) const fn left(&self) -> u64 {
@@ -56,14 +46,14 @@ impl<'a> Draw<'a> {
 
     /// The next transfer, without the values of its accounts: those follow from what happened to them before.
     pub(super) fn next(&mut self, no: TransferNo, now: Millis) -> Transfer {
-        self.series = mix(self.data.seed, no.0);
-        let due = self.below(self.left) < self.due_left;
+        self.chance = Chance::at(self.data.seed, no.0);
+        let due = self.chance.below(self.left) < self.due_left;
         self.left -= 1;
         self.due_left -= u64::from(due);
         let state = self.state(due);
         let open = matches!(state, TransferState::ReceivedPrepare | TransferState::Reserved);
         let (from, to) = self.data.hours;
-        let away = self.between(Millis::from(from) * HOUR, Millis::from(to) * HOUR).max(1);
+        let away = self.chance.between(Millis::from(from) * HOUR, Millis::from(to) * HOUR).max(1);
         let (prepared_at, expiration) = match (open, due) {
             (true, false) => (now, now + away),
             _ => (now - away - LIFE, now - away),
@@ -73,30 +63,15 @@ impl<'a> Draw<'a> {
             _ if open => prepared_at,
             _ => prepared_at + ANSWERED_AFTER,
         };
-        let of = self.below(self.data.currencies.len() as u64);
-        let (currency, payer, payee) = self.parties_of(usize::try_from(of).expect("an index"));
-        let (low, high) = self.data.amount;
-        let amount = Amount::whole(self.between(low, high)).expect("the data set was checked");
-        let id =
-            TransferId(u128::from(mix(self.data.seed, no.0)) << 64 | u128::from(mix(!self.data.seed, no.0)));
-        let condition = condition(payee.participant, id);
-        let prepare = Prepare {
-            source: payer.participant,
-            id,
-            payer: payer.participant,
-            payee: payee.participant,
-            amount,
-            expiration,
-            currency,
-            condition,
-            hash: [0; 32],
-            tail: Vec::new(),
-            funding: None,
-        };
+        let of = self.chance.index(self.data.currencies.len());
+        let (currency, payer, payee) = self.parties_of(of);
+        let amount = self.chance.amount(self.data);
+        let between = (payer.participant, payee.participant);
+        let prepare = prepare(self.data, no.0, between, (currency, amount), expiration);
         let completed = |kind, digest| Proof::Completed(Completion { kind, digest });
         Transfer {
             no,
-            id,
+            id: prepare.id,
             payer: payer.participant,
             payee: payee.participant,
             payer_account: Some(payer.account),
@@ -107,9 +82,9 @@ impl<'a> Draw<'a> {
             proof: match state {
                 TransferState::Committed => completed(CompletionKind::Commit, PREIMAGE),
                 TransferState::AbortedError => completed(CompletionKind::Abort, [0; 32]),
-                _ => Proof::Condition(condition),
+                _ => Proof::Condition(prepare.condition),
             },
-            hash: prepare.hashed().hash,
+            hash: prepare.hash,
             state,
             code: match state {
                 TransferState::AbortedError => Code::of_payee(PAYEE_REFUSES),
@@ -129,52 +104,22 @@ impl<'a> Draw<'a> {
     }
 
     fn state(&mut self, due: bool) -> TransferState {
-        let open = due || self.below(100) < OPEN_PERCENT;
+        let open = due || self.chance.below(100) < OPEN_PERCENT;
         if open {
-            let reserved = self.below(100) >= NOT_RESERVED_PERCENT;
+            let reserved = self.chance.below(100) >= NOT_RESERVED_PERCENT;
             return if reserved { TransferState::Reserved } else { TransferState::ReceivedPrepare };
         }
-        let mut drawn = self.below(100);
-        for (percent, state) in ENDS {
-            if drawn < percent {
-                return state;
-            }
-            drawn -= percent;
-        }
-        TransferState::Committed
+        self.chance.one_of(&ENDS)
     }
 
     fn parties_of(&mut self, currency: usize) -> (Currency, Party, Party) {
         let all = &self.parties[currency];
         let count = all.len() as u64;
-        let payer = self.below(count);
-        let payee = (payer + 1 + self.below(count - 1)) % count;
+        let payer = self.chance.below(count);
+        let payee = (payer + 1 + self.chance.below(count - 1)) % count;
         let party = |at: u64| all[usize::try_from(at).expect("an index")];
         (self.data.currencies[currency], party(payer), party(payee))
     }
-
-    /// A number below `bound`, which is not zero.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.series = mix(self.series, 1);
-        self.series % bound.max(1)
-    }
-
-    fn between(&mut self, low: i64, high: i64) -> i64 {
-        low + i64::try_from(self.below(high.abs_diff(low).saturating_add(1))).expect("within the range")
-    }
-}
-
-/// SHA-256 of the fulfilment.
-pub(super) fn condition(payee: ParticipantId, id: TransferId) -> [u8; 32] {
-    Fulfil::new(payee, id, FulfilAction::Commit, PREIMAGE).digest
-}
-
-/// Mixes a number of a series into 64 even bits (splitmix64).
-const fn mix(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! A data set to measure and try with: transfers of all states with their history, positions, holds and audit records, as
-//! if the handlers had written them. `Store::verify` agrees with it.
+//! if the handlers had written them. `Store::verify` agrees with it. What the data set of the embedded profile has in common
+//! with it is `shape`.
 
 mod draw;
+pub mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +14,8 @@ use holdfast_domain::participants::Name;
 use holdfast_domain::transfers::{Transfer, TransferState};
 use postgres::Transaction;
 
-use self::draw::{Draw, Party, condition};
+use self::draw::{Draw, Party};
+use self::shape::{PARTIES, condition};
 use crate::Error;
 use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
 use crate::copy::CopyRows;
@@ -32,8 +35,6 @@ pub const HOURS_MAX: u32 = 10 * 366 * 24;
 pub const AMOUNT_MAX: i64 = 1_000_000_000;
 /// The most currencies.
 pub const CURRENCIES_MAX: usize = 100;
-/// Participants per currency.
-const PARTIES: u32 = 8;
 
 /// What to generate.
 #[derive(Debug, Clone, PartialEq, Eq)]

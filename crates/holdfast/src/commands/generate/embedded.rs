@@ -17,27 +17,21 @@ use holdfast_hub::limits::EXPIRY_HOLDS_MAX;
 use holdfast_hub::{Offline, OpenError};
 use holdfast_log::{LogId, RealFs};
 use holdfast_postgres::generate::PREIMAGE;
+use holdfast_postgres::generate::shape::{
+    ANSWERED_AFTER, Chance, HOUR, LIFE, OPEN_PERCENT, PARTIES, PAYEE_REFUSES, prepare,
+};
 use holdfast_postgres::{DataSet, Generated};
 
 use super::super::BadInput;
 
-const HOUR: Millis = 3_600_000;
-/// From prepare to expiration, where both lie in the past.
-const LIFE: Millis = 30_000;
-/// From prepare to the payee's answer.
-const ANSWERED_AFTER: Millis = 250;
-/// Of a hundred transfers that are not to be due, this many are open.
-const OPEN_PERCENT: u64 = 10;
 /// Of a hundred finished ones, this many ran out.
 const EXPIRED_PERCENT: u64 = 7;
 /// The others that are finished, as parts of each other.
 const ENDS: [(u64, End); 3] = [(78, End::Committed), (9, End::Rejected), (6, End::Aborted)];
-/// Participants per currency. The last one has no funds: what it wants to pay is refused.
-const PARTIES: u64 = 8;
+/// The last participant of each currency has no funds: what it wants to pay is refused.
+const WITH_FUNDS: u32 = PARTIES - 1;
 /// The most transfers of one frame.
 const FRAME_TRANSFERS_MAX: u64 = EXPIRY_HOLDS_MAX as u64;
-/// What a payee says that does not want a transfer.
-const PAYEE_REFUSES: u16 = 5001;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -57,7 +51,7 @@ pub(super) fn generate(
 ) -> anyhow::Result<Generated> {
     check_funds(data)?;
     let hub = Offline::create(Arc::new(RealFs), directory, LogId(rand::random())).map_err(told)?;
-    let mut maker = Maker { data, hub, chance: Chance(data.seed), next: 0, made: Generated::default() };
+    let mut maker = Maker { data, hub, chance: Chance::new(data.seed), next: 0, made: Generated::default() };
     let (from, to) = (Millis::from(data.hours.0) * HOUR, Millis::from(data.hours.1) * HOUR);
     let begin = now - to - LIFE;
     let open = (data.total - data.expired) * OPEN_PERCENT / 100;
@@ -156,7 +150,7 @@ impl Maker<'_> {
                     currency: *currency,
                     amount: most,
                 });
-                let has_funds = party + 1 < PARTIES;
+                let has_funds = party < WITH_FUNDS;
                 let commands = [limits, funds];
                 let done = self.hub.frame(time, &commands[..1 + usize::from(has_funds)]).map_err(told)?;
                 if let Some(refused) = done.outcomes.iter().find(|outcome| outcome.code.is_some()) {
@@ -208,7 +202,7 @@ impl Maker<'_> {
             let is_due = self.chance.below(*left) < *due;
             *left -= 1;
             *due -= u64::from(is_due);
-            let end = if is_due { End::Held } else { self.chance.end() };
+            let end = if is_due { End::Held } else { self.chance.one_of(&ENDS) };
             let expiration = (self.chance.between(from, to) + LIFE).min(now - 1);
             let prepare = self.draw(end, expiration);
             let (payee, id) = (prepare.payee, prepare.id);
@@ -266,80 +260,25 @@ impl Maker<'_> {
     fn draw(&mut self, end: End, expiration: Millis) -> Prepare {
         let of = self.chance.index(self.data.currencies.len());
         let currency: Currency = self.data.currencies[of];
-        let with_funds = PARTIES - 1;
+        let with_funds = u64::from(WITH_FUNDS);
         let payer = if end == End::Rejected { with_funds } else { self.chance.below(with_funds) };
         // Never itself, and never the one without funds: being paid would give it room.
         let payee = match payer == with_funds {
             true => self.chance.below(with_funds),
             false => (payer + 1 + self.chance.below(with_funds - 1)) % with_funds,
         };
-        let (payer, payee) = (participant(of, payer), participant(of, payee));
-        let (low, high) = self.data.amount;
-        let amount = Amount::whole(self.chance.between(low, high)).expect("the data set was checked");
-        let id = TransferId(
-            u128::from(mix(self.data.seed, self.next)) << 64 | u128::from(mix(!self.data.seed, self.next)),
-        );
+        let amount = self.chance.amount(self.data);
+        let party = |number| participant(of, u32::try_from(number).expect("few"));
+        let number = self.next;
         self.next += 1;
-        let condition = Fulfil::new(payee, id, FulfilAction::Commit, PREIMAGE).digest;
-        let prepare = Prepare {
-            source: payer,
-            id,
-            payer,
-            payee,
-            amount,
-            expiration,
-            currency,
-            condition,
-            hash: [0; 32],
-            tail: Vec::new(),
-            funding: None,
-        };
-        prepare.hashed()
+        prepare(self.data, number, (party(payer), party(payee)), (currency, amount), expiration)
     }
 }
 
 /// The number that a participant of an empty hub gets; its first is 1.
-fn participant(currency: usize, party: u64) -> ParticipantId {
-    let before = currency as u64 * PARTIES;
-    ParticipantId(u32::try_from(before + party + 1).expect("at most a hundred currencies"))
-}
-
-/// Numbers that follow from a seed.
-struct Chance(u64);
-
-impl Chance {
-    /// A number below `bound`, or 0.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = mix(self.0, 1);
-        self.0 % bound.max(1)
-    }
-
-    fn index(&mut self, len: usize) -> usize {
-        usize::try_from(self.below(len as u64)).expect("below a length")
-    }
-
-    fn between(&mut self, low: i64, high: i64) -> i64 {
-        low + i64::try_from(self.below(high.abs_diff(low).saturating_add(1))).expect("within the range")
-    }
-
-    fn end(&mut self) -> End {
-        let mut drawn = self.below(ENDS.iter().map(|(parts, _)| parts).sum());
-        for (parts, end) in ENDS {
-            if drawn < parts {
-                return end;
-            }
-            drawn -= parts;
-        }
-        End::Committed
-    }
-}
-
-/// Mixes a number of a series into 64 even bits (splitmix64).
-const fn mix(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+fn participant(currency: usize, party: u32) -> ParticipantId {
+    let before = u32::try_from(currency).expect("at most a hundred currencies") * PARTIES;
+    ParticipantId(before + party + 1)
 }
 
 #[cfg(test)]
