@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, mem};
 
-use process::{Account, Mark, Place, has_ended, signal, wait_until};
+use process::{Account, Mark, Place, end_of, has_ended, signal, wait_until};
 use state::{Remembered, State};
 
 use crate::root;
@@ -226,11 +226,12 @@ impl Services {
             if ready && !ended {
                 break;
             }
-            let log = place.log_end();
+            // All of it: sessions of a killed server may have said much after the line that matters.
+            let log = place.log_text();
             if !ended || !service.passes(&log) || Instant::now() >= deadline {
                 let (name, path) = (service.name(), place.log());
                 let how = if ended { "ended" } else { "did not answer in time" };
-                return Err(format!("xtask: {name} {how}; the end of {}:\n{log}", path.display()));
+                return Err(format!("xtask: {name} {how}; the end of {}:\n{}", path.display(), end_of(&log)));
             }
             let child = place.spawn(service.command(&place, &launch.ports)?)?;
             self.remember(service, Some(child.id()), &launch.ports)?;

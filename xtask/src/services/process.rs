@@ -99,17 +99,20 @@ impl Place {
         })
     }
 
-    /// The last lines of the log.
-    pub(super) fn log_end(&self) -> String {
-        const LINES: usize = 15;
-        let log = match fs::read(self.log()) {
-            Ok(log) => log,
-            Err(error) => return format!("its log {} cannot be read: {error}", self.log().display()),
-        };
-        let log = String::from_utf8_lossy(&log);
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(LINES)..].join("\n")
+    /// All that was logged since the last start, also by what was started before and is still ending.
+    pub(super) fn log_text(&self) -> String {
+        match fs::read(self.log()) {
+            Ok(log) => String::from_utf8_lossy(&log).into_owned(),
+            Err(error) => format!("its log {} cannot be read: {error}", self.log().display()),
+        }
     }
+}
+
+/// The last lines of a log.
+pub(super) fn end_of(log: &str) -> String {
+    const LINES: usize = 15;
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
 /// Runs a helper program to its end; what it printed is shown only if it fails.
