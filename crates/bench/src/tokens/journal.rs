@@ -2,8 +2,8 @@
 //! is answered. No HTTP: what wallets feel of that is measured by `load`.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
@@ -138,42 +138,39 @@ async fn issue(desk: &TokenDesk, options: &JournalOptions) -> Result<(), BenchEr
     if page.is_empty() { Ok(()) } else { desk.issue(page).await.map_err(refused) }
 }
 
+/// What the callers saw.
 struct Tally {
     select_us: Histogram<u64>,
     inputs: u64,
 }
 
-/// What one worker saw. A histogram for each of a thousand would crowd the tokens out of the machine's caches.
-#[derive(Default)]
-struct Seen {
-    select_us: Vec<u64>,
-    inputs: u64,
-}
-
 async fn select(desk: &TokenDesk, options: &JournalOptions) -> Result<Tally, BenchError> {
     let next = Arc::new(AtomicU64::new(0));
+    // One for all: a histogram for each of a thousand would crowd the tokens out of the machine's caches.
+    let tally = Arc::new(Mutex::new(Tally { select_us: new_histogram(), inputs: 0 }));
     let mut workers = JoinSet::new();
     for _ in 0..options.in_flight {
-        let (desk, next, options) = (desk.clone(), Arc::clone(&next), *options);
-        workers.spawn(async move { work(&desk, &next, &options).await });
+        let (desk, next, tally, options) = (desk.clone(), Arc::clone(&next), Arc::clone(&tally), *options);
+        workers.spawn(async move { work(&desk, &next, &tally, &options).await });
     }
-    let mut all = Tally { select_us: new_histogram(), inputs: 0 };
-    while let Some(seen) = workers.join_next().await {
-        let seen = seen.map_err(|_| BenchError::Refused("a worker ended early".to_owned()))??;
-        all.inputs += seen.inputs;
-        seen.select_us.into_iter().for_each(|us| all.select_us.saturating_record(us));
+    while let Some(ended) = workers.join_next().await {
+        ended.map_err(|_| BenchError::Refused("a worker ended early".to_owned()))??;
     }
-    Ok(all)
+    Ok(Arc::into_inner(tally).expect("all workers have ended").into_inner().expect("none has panicked"))
 }
 
-async fn work(desk: &TokenDesk, next: &AtomicU64, options: &JournalOptions) -> Result<Seen, BenchError> {
+async fn work(
+    desk: &TokenDesk,
+    next: &AtomicU64,
+    tally: &Mutex<Tally>,
+    options: &JournalOptions,
+) -> Result<(), BenchError> {
     let refused =
         |error: holdfast_hub::tokens::TokenError| BenchError::Refused(format!("a selection: {error}"));
-    let mut seen = Seen::default();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= options.selections {
-            return Ok(seen);
+            return Ok(());
         }
         // Wallets far from each other, amounts that one to three tokens come to.
         let owner = number.wrapping_mul(0x9e37_79b9) % u64::from(options.wallets);
@@ -183,8 +180,11 @@ async fn work(desk: &TokenDesk, next: &AtomicU64, options: &JournalOptions) -> R
         let request = SelectRequest::new(Arc::clone(&spender), Scope::wallet(wallet(owner), "EUR"), amount);
         let started = Instant::now();
         let selection = desk.select(request, 10_000).await.map_err(refused)?;
-        seen.select_us.push(micros(started.elapsed()));
-        seen.inputs += selection.tokens.len() as u64;
+        {
+            let mut seen = tally.lock().expect("none has panicked");
+            seen.select_us.saturating_record(micros(started.elapsed()));
+            seen.inputs += selection.tokens.len() as u64;
+        }
         if options.release {
             desk.release(spender, Some(selection.fence)).await.map_err(refused)?;
         }
