@@ -113,7 +113,7 @@ impl MemorySelector {
                 State::Spent(_) => return Err(in_use("it has spent already")),
                 State::Held(held) if self.is_live(held, now) => {
                     return match (entry.body == body, held.pending) {
-                        (true, false) => Ok((held.clone(), false)),
+                        (true, false) => Ok((Held::clone(held), false)),
                         (true, true) => Err(in_use(crate::refusal::NOT_DECIDED)),
                         (false, _) => Err(in_use("it holds a selection of another request")),
                     };
@@ -189,7 +189,7 @@ impl MemorySelector {
             tokens: taken.tokens,
             parts: taken.parts,
         };
-        let (spender, state) = (request.spender.clone(), State::Held(held.clone()));
+        let (spender, state) = (request.spender.clone(), State::Held(Box::new(held.clone())));
         desk.add(Entry { spender, body, state });
         Ok(held)
     }

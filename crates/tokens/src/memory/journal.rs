@@ -192,7 +192,7 @@ impl MemorySelector {
             tokens: tokens.into(),
             parts: Parts::new(&parts),
         };
-        desk.put(Entry { spender: spender.clone(), body: record.body, state: State::Held(held) });
+        desk.put(Entry { spender: spender.clone(), body: record.body, state: State::Held(Box::new(held)) });
         self.raise_fence(record.fence);
         Ok(())
     }
@@ -264,7 +264,7 @@ impl MemorySelector {
             if let State::Held(held) = &entry.state
                 && !held.pending
             {
-                candidates.push((entry.clone(), held.clone()));
+                candidates.push((entry.clone(), Held::clone(held)));
             }
         });
         for (entry, held) in candidates.into_iter().filter(|(_, held)| self.is_live(held, now)) {

@@ -121,7 +121,7 @@ impl MemorySelector {
                     State::Held(held) if held.pending => {
                         return Err(lost(spender, "its claim is not confirmed"));
                     }
-                    State::Held(held) => held.clone(),
+                    State::Held(held) => Held::clone(held),
                 },
             };
             if request.fence.is_some_and(|fence| fence != held.fence) {

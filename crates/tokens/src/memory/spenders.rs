@@ -67,7 +67,8 @@ impl Held {
 
 #[derive(Clone, Debug)]
 pub(crate) enum State {
-    Held(Held),
+    /// Apart from the table: it is large, and a table that grows moves all that is in it.
+    Held(Box<Held>),
     Spent(Arc<Transaction>),
 }
 
@@ -169,7 +170,7 @@ impl Desk<'_> {
             _ => return Ok(None),
         }
         match found.remove().0.1.state {
-            State::Held(held) => Ok(Some(held)),
+            State::Held(held) => Ok(Some(*held)),
             State::Spent(_) => Ok(None),
         }
     }
