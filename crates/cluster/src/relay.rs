@@ -180,11 +180,12 @@ impl Relay {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_kafka::{From, ProducerSettings, Reader, Topic, TopicSettings};
+    use holdfast_kafka::{From, ProducerSettings, Reader, Topic};
     use holdfast_postgres::Source;
     use holdfast_services::{Database, PATIENCE};
 
     use super::*;
+    use crate::scene::servers;
     use crate::settings::FRESH;
 
     struct Scene {
@@ -196,17 +197,8 @@ mod tests {
     impl Scene {
         /// A source that is claimed, with one message in its outbox.
         fn new() -> Option<Scene> {
-            let brokers: holdfast_kafka::Brokers = holdfast_services::kafka()?.url().parse().unwrap();
-            let database = Database::new("relay")?;
-            let topics = TopicSettings {
-                prefix: format!("{}-", database.name().replace('_', "-")),
-                transfers: 1,
-                position: 1,
-                notifications: 1,
-                ..TopicSettings::default()
-            };
-            topics.ensure(&brokers, Instant::now() + PATIENCE).unwrap();
-            let settings = Arc::new(NodeSettings { topics, ..NodeSettings::new(brokers, database.url(), 1) });
+            let (database, settings) = servers("relay", 1)?;
+            let settings = Arc::new(settings);
             let claim = settings.connect().unwrap().claim(&Source::timeout(0)).unwrap();
             let mut sql = database.sql();
             sql.execute(
