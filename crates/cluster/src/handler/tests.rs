@@ -156,28 +156,38 @@ impl Hop for HalfBroken {
     fn step(_: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
         let decided = partition(claim) != 0 || MENDED.load(Ordering::Acquire);
         HALF_BROKEN.write(claim, batch, decided);
-        if decided { all_done(batch) } else { Err(Error::DataSet("on purpose")) }
+        // Each failure can be told from the one before.
+        let what = format!("on purpose, {} times", HALF_BROKEN.failures(0));
+        if decided { all_done(batch) } else { Err(Error::Corrupt { table: "none", what }) }
     }
+}
+
+fn fails_on_purpose(scene: &Scene) -> bool {
+    scene.part.trouble().is_some_and(|why| why.contains("on purpose"))
 }
 
 #[test]
 fn a_partition_that_fails_waits_alone_and_loses_nothing() {
     let Some(mut scene) = Scene::new::<HalfBroken>() else { return };
     scene.say(0, 3);
-    await_that("partition 0 is tried again", || HALF_BROKEN.failures(0) > 1);
-    let before = HALF_BROKEN.failures(0);
-    scene.say(1, 100);
-    await_that("partition 1 goes on", || HALF_BROKEN.decided(1).len() == 100);
-    let meanwhile = HALF_BROKEN.failures(0) - before;
-    assert!(meanwhile < 25, "partition 1 has waited with partition 0 for {meanwhile} times");
-    let trouble = scene.part.trouble().expect("the one that goes on does not hide the other");
-    assert!(trouble.contains("on purpose"), "{trouble}");
+    // A slow machine may need a few rounds to show it.
+    let rounds = (1..=50).find(|round| {
+        let told = scene.part.trouble();
+        let failed_again = || scene.part.trouble() != told && fails_on_purpose(&scene);
+        await_that("partition 0 is tried again", failed_again);
+        let failed_at = Instant::now();
+        scene.say(1, 1);
+        await_that("partition 1 goes on", || HALF_BROKEN.decided(1).len() == *round);
+        failed_at.elapsed() < TROUBLE_PAUSE / 2
+    });
+    let rounds = rounds.expect("partition 1 does not wait with partition 0");
+    assert!(fails_on_purpose(&scene), "the one that goes on does not hide the other");
 
     MENDED.store(true, Ordering::Release);
     await_that("partition 0 goes on", || HALF_BROKEN.decided(0).len() == 3);
     await_that("all is well", || scene.part.trouble().is_none());
     assert_eq!(HALF_BROKEN.decided(0), [0, 1, 2]);
-    assert_eq!(HALF_BROKEN.decided(1), (0..100).collect::<Vec<_>>());
+    assert_eq!(HALF_BROKEN.decided(1), (0..rounds as u64).collect::<Vec<_>>());
 }
 
 /// Fails at first in partition 0. When that is tried again, it takes as long as it takes partition 1 to decide its messages.
@@ -216,6 +226,6 @@ fn a_partition_that_is_tried_again_is_in_one_hand_only() {
     await_that("partition 0 is tried again", is_tried_again);
     scene.say(1, MEANWHILE);
     await_that("all is decided", || SLOW.decided(0).len() == 3 && SLOW.decided(1).len() == MEANWHILE);
+    assert_eq!(SLOW.decided(0), [0, 1, 2], "nothing has overtaken it");
     assert!(!WAS_IN_TWO_HANDS.load(Ordering::Acquire));
-    assert_eq!(SLOW.decided(0), [0, 1, 2]);
 }
