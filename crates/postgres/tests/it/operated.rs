@@ -109,12 +109,8 @@ fn a_foreign_message_is_buried_each_time() {
     let foreign =
         PositionMessage { trace: TraceId(1), account: AccountId(1), work: PositionWork::Admin(create) };
     for (offset, buried) in [(0, 1), (1, 2)] {
-        let message = Incoming {
-            offset,
-            key: b"1".to_vec(),
-            body: b"its bytes".to_vec(),
-            message: Ok(foreign.clone()),
-        };
+        let message =
+            Incoming { offset, key: b"1".to_vec(), body: b"its bytes".to_vec(), message: Ok(foreign) };
         let step = cluster.store.positions(&cluster.positions[0].claim, &Batch::new(offset, &[message]));
         assert_eq!(done(step.unwrap()).dead_letters, 1);
         assert_eq!(world.count("SELECT count(*) FROM dead_letter"), buried);
