@@ -352,3 +352,6 @@ impl Handler {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

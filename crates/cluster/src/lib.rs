@@ -39,6 +39,8 @@ mod patrol;
 mod reads;
 mod relay;
 mod roles;
+#[cfg(test)]
+mod scene;
 mod sender;
 mod settings;
 mod shards;

@@ -64,18 +64,7 @@ impl Node {
         }
         drop(store);
         settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
-        let mut health = Health::default();
-        let threads = health.part("threads");
-        threads.works();
-        let mut starting = Starting {
-            stop: Arc::default(),
-            threads,
-            health,
-            boards: Vec::new(),
-            workers: Vec::new(),
-            others: Vec::new(),
-            settings: &settings,
-        };
+        let mut starting = Starting::new(&settings);
         let room = Arc::new(WaitingRoom::new(settings.node_id));
         let queue = Arc::new(Queue::default());
         if settings.roles.has(Role::Api) {
@@ -139,17 +128,32 @@ fn join(thread: JoinHandle<()>) {
 }
 
 /// A node that is being put together.
-struct Starting<'a> {
+pub(crate) struct Starting<'a> {
     settings: &'a Arc<NodeSettings>,
-    stop: Arc<Stop>,
+    pub(crate) stop: Arc<Stop>,
     threads: Arc<Part>,
-    health: Health,
-    boards: Vec<Arc<Board>>,
-    workers: Vec<JoinHandle<()>>,
-    others: Vec<JoinHandle<()>>,
+    pub(crate) health: Health,
+    pub(crate) boards: Vec<Arc<Board>>,
+    pub(crate) workers: Vec<JoinHandle<()>>,
+    pub(crate) others: Vec<JoinHandle<()>>,
 }
 
-impl Starting<'_> {
+impl<'a> Starting<'a> {
+    pub(crate) fn new(settings: &'a Arc<NodeSettings>) -> Starting<'a> {
+        let mut health = Health::default();
+        let threads = health.part("threads");
+        threads.works();
+        Starting {
+            stop: Arc::default(),
+            threads,
+            health,
+            boards: Vec::new(),
+            workers: Vec::new(),
+            others: Vec::new(),
+            settings,
+        }
+    }
+
     fn producer(&self) -> Result<Producer, KafkaError> {
         Producer::new(ProducerSettings::new(self.settings.brokers.clone(), self.settings.topics.clone()))
     }
@@ -187,7 +191,11 @@ impl Starting<'_> {
         Ok(board)
     }
 
-    fn handler<H: Hop>(&mut self, name: &'static str, relay: &'static str) -> Result<(), StartError> {
+    pub(crate) fn handler<H: Hop>(
+        &mut self,
+        name: &'static str,
+        relay: &'static str,
+    ) -> Result<(), StartError> {
         let board = self.relay(relay)?;
         let part = self.health.part(name);
         let topic = self.settings.topics.name(H::TOPIC);

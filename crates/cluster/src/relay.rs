@@ -185,6 +185,7 @@ mod tests {
     use holdfast_services::{Database, PATIENCE};
 
     use super::*;
+    use crate::scene::servers;
     use crate::settings::FRESH;
 
     struct Scene {
@@ -196,17 +197,8 @@ mod tests {
     impl Scene {
         /// A source that is claimed, with one message in its outbox.
         fn new() -> Option<Scene> {
-            let brokers: holdfast_kafka::Brokers = holdfast_services::kafka()?.url().parse().unwrap();
-            let database = Database::new("relay")?;
-            let topics = TopicSettings {
-                prefix: format!("{}-", database.name().replace('_', "-")),
-                transfers: 1,
-                position: 1,
-                notifications: 1,
-                ..TopicSettings::default()
-            };
-            topics.ensure(&brokers, Instant::now() + PATIENCE).unwrap();
-            let settings = Arc::new(NodeSettings { topics, ..NodeSettings::new(brokers, database.url(), 1) });
+            let (database, settings) = servers("relay", 1)?;
+            let settings = Arc::new(settings);
             let claim = settings.connect().unwrap().claim(&Source::timeout(0)).unwrap();
             let mut sql = database.sql();
             sql.execute(
@@ -219,9 +211,9 @@ mod tests {
             Some(Scene { database, settings, claim })
         }
 
-        /// Hands the message over under a claim and lets a relay work until it has nothing left to do. How many messages lie
-        /// in the topic then.
-        fn relayed(&self, claim: &Claim, since: Instant) -> u64 {
+        /// Hands the message over under a claim and lets a relay work until it has nothing left to do, or fails. How many
+        /// messages lie in the topic then, and how many the relay believes to have sent.
+        fn relayed_by(&self, settings: &Arc<NodeSettings>, claim: &Claim, since: Instant) -> (u64, u64) {
             let board: Arc<Board> = Arc::default();
             board.put(*claim);
             // Nothing was left by anybody before.
@@ -229,20 +221,32 @@ mod tests {
             let row = OutboxRow { number: 0, topic: Topic::Position, key: "7".into(), value: b"{}".to_vec() };
             board.hand_over(claim, vec![row], since);
             board.end();
-            let NodeSettings { brokers, topics, .. } = &*self.settings;
+            let NodeSettings { brokers, topics, .. } = &**settings;
             let producer = Producer::new(ProducerSettings::new(brokers.clone(), topics.clone())).unwrap();
+            let stop: Arc<Stop> = Arc::default();
+            stop.set();
             let relay = Relay {
-                settings: Arc::clone(&self.settings),
-                board,
+                settings: Arc::clone(settings),
+                board: Arc::clone(&board),
                 producer,
                 part: Part::new("relay"),
-                stop: Arc::default(),
+                stop,
                 meters: RelayMeters::new("relay"),
             };
             relay.run();
             let name = topics.name(Topic::Position);
             let reader = Reader::open(brokers, &name, &From::End, Instant::now() + PATIENCE).unwrap();
-            reader.next_offsets().iter().sum()
+            (reader.next_offsets().iter().sum(), board.sent(claim))
+        }
+
+        fn relayed(&self, claim: &Claim, since: Instant) -> u64 {
+            self.relayed_by(&self.settings, claim, since).0
+        }
+
+        /// What the database knows as sent, and what waits.
+        fn stored(&self) -> (i64, i64) {
+            let sent = "SELECT outbox_sent FROM segment WHERE segment_type = 'timeout'";
+            (self.database.count(sent), self.database.count("SELECT count(*) FROM outbox"))
         }
     }
 
@@ -262,7 +266,22 @@ mod tests {
     fn what_was_just_committed_is_sent_once_and_marked() {
         let Some(scene) = Scene::new() else { return };
         assert_eq!(scene.relayed(&scene.claim, Instant::now()), 1);
-        assert_eq!(scene.database.count("SELECT count(*) FROM outbox"), 0);
-        assert_eq!(scene.database.count("SELECT outbox_sent FROM segment WHERE segment_type = 'timeout'"), 1);
+        assert_eq!(scene.stored(), (1, 0));
+    }
+
+    /// Neither where it is sent from memory nor where it is read from the table.
+    #[test]
+    fn what_kafka_does_not_take_is_not_taken_for_sent() {
+        let Some(scene) = Scene::new() else { return };
+        // The topic has one partition, and another one is written to.
+        let topics = TopicSettings { position: 12, ..scene.settings.topics.clone() };
+        let refused = Arc::new(NodeSettings { topics, ..NodeSettings::clone(&scene.settings) });
+        let long_ago = Instant::now().checked_sub(FRESH).unwrap();
+        for since in [Instant::now(), long_ago] {
+            assert_eq!(scene.relayed_by(&refused, &scene.claim, since), (0, 0));
+            assert_eq!(scene.stored(), (0, 1));
+        }
+        assert_eq!(scene.relayed(&scene.claim, long_ago), 1, "it is sent as soon as Kafka takes it");
+        assert_eq!(scene.stored(), (1, 0));
     }
 }

@@ -1,7 +1,9 @@
 //! Holds end on time, whichever node lives.
 
+use holdfast_cluster::{Node, NodeSettings};
 use holdfast_domain::transfers::TransferState;
 
+use crate::losing::Losing;
 use crate::world::{World, decide, participants, prepare};
 
 #[test]
@@ -20,6 +22,30 @@ fn what_runs_out_is_ended_and_the_position_given_back() {
     assert_eq!(world.count(&at), 0);
     assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
     node.stop();
+    world.check();
+}
+
+/// A hold that is RESERVED_TIMEOUT is no longer due, so no later scan would come by its messages.
+#[test]
+fn a_scan_whose_commit_was_never_answered_is_sent_on() {
+    let Some(world) = World::new() else { return };
+    let start = |settings, roles: &str| {
+        Node::start(NodeSettings { roles: roles.parse().unwrap(), ..settings }).unwrap()
+    };
+    let others = start(world.settings(1), "api,transfers,position");
+    let losing = Losing::before(&world.settings(2).store_url);
+    let scans = start(NodeSettings { store_url: losing.url.clone(), ..world.settings(2) }, "expiry");
+    world.await_count("SELECT count(*) FROM segment WHERE lease_node = 2", 8);
+    let [(payer, _), (payee, _)] = participants(&others.handle(), 1_000_000);
+    decide(&others.handle(), vec![prepare(1, payer, payee, 10_000, world.in_ms(1_500))]).unwrap();
+    world.await_count("SELECT count(*) FROM transfer WHERE current_state = 11", 1);
+    assert!(losing.has_lost());
+    assert_eq!(
+        world.count("SELECT max(epoch) FROM segment WHERE segment_type = 'timeout'"),
+        1,
+        "by the same claim"
+    );
+    drop((scans, others));
     world.check();
 }
 

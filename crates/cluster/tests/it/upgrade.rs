@@ -1,31 +1,15 @@
 //! Messages of a newer program wait for one; what cannot be told apart from them waits too, until an operator says otherwise.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use holdfast_cluster::NodeHandle;
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::TransferState;
 use holdfast_kafka::{Producer, ProducerSettings, Topic};
 use holdfast_services::PATIENCE;
 
-use crate::world::{World, decide, participants, prepare};
+use crate::world::{World, await_part, decide, participants, prepare};
 
 const AN_HOUR: i64 = 3_600_000;
-
-/// Waits until a part has such trouble, or none.
-fn await_part(node: &NodeHandle, name: &str, like: impl Fn(Option<&str>) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let part =
-            node.health().parts().iter().find(|part| part.name() == name).expect("there is such a part");
-        let trouble = part.trouble();
-        if like(trouble.as_deref()) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{name}: {trouble:?}");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
-}
 
 #[test]
 fn a_newer_message_stops_its_partition_and_no_other() {

@@ -1,6 +1,7 @@
 //! Topics and a database for one test, and nodes on them.
 
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use holdfast_cluster::{Node, NodeHandle, NodeSettings, Refusal, TopicSettings};
 use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
@@ -15,22 +16,28 @@ use sha2::{Digest, Sha256};
 pub struct World {
     database: Database,
     brokers: String,
+    partitions: u32,
 }
 
 impl World {
     /// `None` if this run has no servers.
     pub fn new() -> Option<World> {
+        World::with_partitions(4)
+    }
+
+    /// With topics of so many partitions each.
+    pub fn with_partitions(partitions: u32) -> Option<World> {
         let brokers = holdfast_services::kafka()?.url().to_owned();
-        Some(World { database: Database::new("cluster")?, brokers })
+        Some(World { database: Database::new("cluster")?, brokers, partitions })
     }
 
     pub fn settings(&self, node_id: u64) -> NodeSettings {
         let settings = NodeSettings::new(self.brokers.parse().unwrap(), self.database.url(), node_id);
         let topics = TopicSettings {
             prefix: format!("{}-", self.database.name().replace('_', "-")),
-            transfers: 4,
-            position: 4,
-            notifications: 4,
+            transfers: self.partitions,
+            position: self.partitions,
+            notifications: self.partitions,
             ..TopicSettings::default()
         };
         NodeSettings { topics, ..settings }
@@ -60,6 +67,21 @@ impl World {
         let mut store = Store::open(self.database.url(), Settings::default()).unwrap();
         let verified = store.verify().unwrap();
         assert_eq!(verified.findings, vec![], "{verified:?}");
+    }
+}
+
+/// Waits until a part has such trouble, or none.
+pub fn await_part(node: &NodeHandle, name: &str, like: impl Fn(Option<&str>) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let part =
+            node.health().parts().iter().find(|part| part.name() == name).expect("there is such a part");
+        let trouble = part.trouble();
+        if like(trouble.as_deref()) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{name}: {trouble:?}");
+        std::thread::park_timeout(Duration::from_millis(20));
     }
 }
 

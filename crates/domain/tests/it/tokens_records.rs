@@ -397,6 +397,19 @@ fn attributes_that_are_none_are_read_as_none() {
     assert_eq!(sealed.commands(), [as_command(issue(&[plain()]))]);
 }
 
+#[test]
+fn plain_commands_are_the_same_as_they_are_and_read_back() {
+    let commands = vec![as_command(unlock("pay-1", Some(7)))];
+    assert_eq!(Sealed::of_plain(commands.clone()), Sealed::of(&commands));
+}
+
+/// In every build, and before anything is written: of such a command the bytes may say something else.
+#[test]
+#[should_panic(expected = "only plain token commands are taken as they are")]
+fn a_command_that_is_not_plain_is_not_taken_as_it_is() {
+    let _: Sealed = Sealed::of_plain(vec![as_command(unlock("pay-1", None)), as_command(issue(&[plain()]))]);
+}
+
 fn written(command: &Command) -> Vec<u8> {
     let mut bytes = Vec::new();
     records::write(command, &mut bytes);

@@ -1,11 +1,13 @@
 //! The plain ways: what one node does when nothing goes wrong.
 
+use std::time::Duration;
+
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::Admin;
 use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_messages::{Answer, Notice, Topic};
-use holdfast_postgres::{Error, Settings, Source, Store};
+use holdfast_postgres::{DataSet, Error, Settings, Source, Store};
 
 use crate::world::*;
 
@@ -21,6 +23,25 @@ fn several_nodes_migrate_at_once() {
     world.sql().execute("INSERT INTO schema_version (version) VALUES (1000)", &[]).unwrap();
     let refused = Store::open(&world.url, Settings::default());
     assert!(matches!(refused, Err(Error::TooNew { found: 1000, .. })));
+}
+
+/// An index over a large table takes longer than any statement of a node may, and the other nodes wait for it.
+#[test]
+fn a_migration_is_waited_for_longer_than_for_any_statement() {
+    let Some(world) = World::new() else { return };
+    let mut migrating = world.sql();
+    // "holdfast" in letters.
+    migrating.batch_execute("SELECT pg_advisory_lock(x'686f6c6466617374'::bigint)").unwrap();
+    let settings = Settings { statement_timeout: Duration::from_millis(500), ..Settings::default() };
+    let url = world.url.clone();
+    let waiting = std::thread::spawn(move || Store::open(&url, settings).map(drop));
+    world.await_count(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+             AND wait_event = 'advisory' AND query_start < clock_timestamp() - interval '800 ms'",
+        1,
+    );
+    drop(migrating);
+    waiting.join().unwrap().expect("it has waited, and goes on");
 }
 
 #[test]
@@ -58,6 +79,28 @@ fn counts_are_fixed_for_life() {
     assert!(error.contains("partitions.transfers is 12 in this database and 13 in the settings"), "{error}");
     let shards = Store::open(&world.url, Settings { expiry_shards: 9, ..Settings::default() });
     assert!(matches!(shards, Err(Error::Fixed { stored: 8, wanted: 9, .. })));
+}
+
+/// Tools are told no counts, and must divide the work as the nodes do.
+#[test]
+fn a_tool_works_with_the_counts_of_the_nodes() {
+    let Some(world) = World::new() else { return };
+    let settings = Settings { expiry_shards: 3, callback_shards: 5, ..Settings::default() };
+    drop(Store::open(&world.url, settings.clone()).unwrap());
+    let mut tool = Store::open_as_set_up(&world.url).expect("it takes them from the database");
+    tool.generate(&DataSet { total: 500, expired: 200, ..DataSet::default() }, |_| ()).unwrap();
+    assert_eq!(world.count("SELECT count(DISTINCT shard) FROM transfer_timeout"), 3);
+    assert_eq!(tool.due_shards().unwrap(), [0, 1, 2]);
+    drop(Store::open(&world.url, settings).expect("a tool leaves them as they are"));
+}
+
+#[test]
+fn a_tool_that_comes_first_sets_up_the_usual_counts() {
+    let Some(world) = World::new() else { return };
+    drop(Store::open_as_set_up(&world.url).unwrap());
+    let other = Store::open(&world.url, Settings { callback_shards: 5, ..Settings::default() });
+    assert!(matches!(other, Err(Error::Fixed { stored: 8, wanted: 5, .. })));
+    drop(world.store());
 }
 
 #[test]

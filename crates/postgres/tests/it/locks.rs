@@ -131,7 +131,8 @@ fn a_deadlock_is_tried_again() {
     let step = blocked_by(&world, &mut other, world.store(), lock, move |store| {
         store.positions(&claim, &Batch::new(at, &messages)).unwrap()
     });
-    assert_eq!(done(step).messages, 1);
+    let step = done(step);
+    assert_eq!((step.messages, step.retries), (1, 1), "the attempt that was in vain is told");
     assert_eq!(world.state(TransferId(1)), "RESERVED");
     assert_eq!(world.value(AccountId(1)), 5);
     world.verify();

@@ -3,8 +3,9 @@
 use holdfast_domain::command::Admin;
 use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
-use holdfast_messages::{PositionMessage, TraceId};
-use holdfast_postgres::OPERATOR_MESSAGES_KEPT;
+use holdfast_domain::participants::Name;
+use holdfast_messages::{PositionMessage, PositionWork, TraceId};
+use holdfast_postgres::{Batch, Incoming, OPERATOR_MESSAGES_KEPT};
 
 use crate::world::*;
 
@@ -77,6 +78,44 @@ fn a_doubled_message_changes_nothing() {
     assert_eq!((1..=7).map(answers).collect::<Vec<_>>(), [1; 7], "each is answered once");
     assert_eq!(cluster.dead_letters.len(), 0);
     world.verify();
+}
+
+/// An operator who has mended what was in the way sends it once more from the dead letters, byte by byte.
+#[test]
+fn a_message_that_was_buried_is_not_taken_for_decided() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    cluster.participant("payer", 100, 100);
+    let rule = "ALTER TABLE participant_limit ADD CONSTRAINT rule CHECK (value <> 50)";
+    world.sql().batch_execute(rule).unwrap();
+    for buried in 1..=2 {
+        cluster.positions[0].say(&limit(1, 50));
+        cluster.drain();
+        assert_eq!((cluster.dead_letters.len(), world.count(CAP)), (buried, 100));
+    }
+    world.sql().batch_execute("ALTER TABLE participant_limit DROP CONSTRAINT rule").unwrap();
+    cluster.positions[0].say(&limit(1, 50));
+    cluster.drain();
+    assert_eq!((cluster.dead_letters.len(), world.count(CAP)), (2, 50));
+    world.verify();
+}
+
+/// The same for one that does not belong there: it is buried as often as it comes.
+#[test]
+fn a_foreign_message_is_buried_each_time() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    let create = Admin::CreateParticipant { name: Name::new("late").unwrap(), currency: usd() };
+    let foreign =
+        PositionMessage { trace: TraceId(1), account: AccountId(1), work: PositionWork::Admin(create) };
+    for (offset, buried) in [(0, 1), (1, 2)] {
+        let message =
+            Incoming { offset, key: b"1".to_vec(), body: b"its bytes".to_vec(), message: Ok(foreign) };
+        let step = cluster.store.positions(&cluster.positions[0].claim, &Batch::new(offset, &[message]));
+        assert_eq!(done(step.unwrap()).dead_letters, 1);
+        assert_eq!(world.count("SELECT count(*) FROM dead_letter"), buried);
+    }
+    assert_eq!(world.count("SELECT count(*) FROM operator_message"), 0);
 }
 
 /// What was decided long ago is forgotten bit by bit; a message without a trace is nobody's repeat.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use holdfast_domain::ids::{Millis, TransferId};
 use holdfast_domain::transfers::TransferState;
+use holdfast_postgres::stalled::STALLED_MAX;
 use holdfast_postgres::{Batch, DataSet, Stalled};
 
 use crate::world::*;
@@ -83,6 +84,30 @@ fn nothing_is_passed_over() {
         cluster.store.stalled(AFTER).unwrap();
     }
     assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), 10, "those that came later are found too");
+}
+
+/// More than can be kept stood still within one look. As places become free, all the others are told.
+#[test]
+fn what_there_was_no_place_for_is_told_later() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = cluster(&world);
+    let over = 5;
+    let many: Vec<_> = (1..=STALLED_MAX as u128 + over).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
+    only_the_first_hop(&mut cluster, &many);
+    world.set_clock(NOW + 600_000);
+    let told = "SELECT transfer_no FROM stalled_transfer";
+    assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), STALLED_MAX as u64);
+    assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), STALLED_MAX as u64, "still");
+    // Those that are told move on.
+    world
+        .sql()
+        .execute(&format!("UPDATE transfer SET current_state = 3 WHERE transfer_no IN ({told})"), &[])
+        .unwrap();
+    let left = cluster.store.stalled(AFTER).unwrap();
+    assert_eq!((u128::from(left.total()), left.examples.len()), (over, 5));
+    let standing =
+        format!("SELECT count(*) FROM transfer WHERE current_state = 1 AND transfer_no NOT IN ({told})");
+    assert_eq!(world.count(&standing), 0, "nobody is forgotten");
 }
 
 /// A database of the first release is brought up to date with what stood half-way in it.

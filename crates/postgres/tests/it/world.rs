@@ -80,6 +80,11 @@ impl World {
         self.database.count(sql)
     }
 
+    /// Waits until a query gives that number.
+    pub fn await_count(&self, sql: &str, wanted: i64) {
+        self.database.await_count(sql, |found| found == wanted);
+    }
+
     /// Everything that a step may change, as text. Two equal ones are two equal databases.
     pub fn picture(&self) -> String {
         let mut client = self.sql();

@@ -1,0 +1,231 @@
+//! Handlers with hops that fail on purpose.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use holdfast_kafka::{Producer, ProducerSettings};
+use holdfast_postgres::Done;
+use holdfast_services::{Database, PATIENCE};
+
+use super::*;
+use crate::node::Starting;
+use crate::scene::servers;
+
+/// One handler over two partitions, with its hands and its relay as a node has them. It takes message by message.
+struct Scene {
+    settings: Arc<NodeSettings>,
+    producer: Producer,
+    threads: Arc<Part>,
+    part: Arc<Part>,
+    stop: Arc<Stop>,
+    boards: Vec<Arc<Board>>,
+    workers: Vec<JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
+    /// Gone when all that use it have ended.
+    _database: Database,
+}
+
+impl Scene {
+    fn new<H: Hop>() -> Option<Scene> {
+        let (database, settings) = servers("handler", 2)?;
+        let settings = Arc::new(NodeSettings { batch_messages: 1, ..settings });
+        let mut starting = Starting::new(&settings);
+        starting.handler::<H>("handler", "relay").unwrap();
+        let part = |name| {
+            let mut parts = starting.health.parts().iter();
+            Arc::clone(parts.find(|part| part.name() == name).expect("there is such a part"))
+        };
+        let (threads, part) = (part("threads"), part("handler"));
+        let Starting { stop, boards, workers, others, .. } = starting;
+        let producer = ProducerSettings::new(settings.brokers.clone(), settings.topics.clone());
+        let producer = Producer::new(producer).unwrap();
+        Some(Scene { settings, producer, threads, part, stop, boards, workers, others, _database: database })
+    }
+
+    /// Puts so many messages into a partition.
+    fn say(&mut self, partition: u32, messages: usize) {
+        let topics = &self.settings.topics;
+        let key = (0..).map(|number: u32| number.to_string());
+        let key = key.into_iter().find(|key| topics.partition(Topic::Transfers, key.as_bytes()) == partition);
+        let key = key.expect("some key belongs there");
+        let all = vec![topics.outgoing(Topic::Transfers, key.as_bytes(), b"{}"); messages];
+        self.producer.send_all(&all, Instant::now() + PATIENCE).unwrap();
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.stop.set();
+        // Some have panicked on purpose.
+        self.workers.drain(..).for_each(|worker| drop(worker.join()));
+        self.boards.iter().for_each(|board| board.end());
+        self.others.drain(..).for_each(|other| drop(other.join()));
+    }
+}
+
+fn await_that(what: &str, so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+fn all_done(batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+    Ok(Step::Done(Done { messages: batch.messages.len(), ..Done::default() }))
+}
+
+/// What the hop of a test was asked, and what it has decided.
+struct Book(Mutex<Vec<Entry>>);
+
+#[derive(Clone, Copy)]
+struct Entry {
+    partition: u32,
+    offset: u64,
+    decided: bool,
+}
+
+impl Book {
+    const fn new() -> Book {
+        Book(Mutex::new(Vec::new()))
+    }
+
+    fn write(&self, claim: &Claim, batch: &Batch<'_, TransferMessage>, decided: bool) {
+        let entry = Entry { partition: partition(claim), offset: batch.from, decided };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    }
+
+    fn offsets(&self, partition: u32, decided: bool) -> Vec<u64> {
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = |entry: &&Entry| entry.partition == partition && entry.decided == decided;
+        entries.iter().filter(wanted).map(|entry| entry.offset).collect()
+    }
+
+    fn decided(&self, partition: u32) -> Vec<u64> {
+        self.offsets(partition, true)
+    }
+
+    fn failures(&self, partition: u32) -> usize {
+        self.offsets(partition, false).len()
+    }
+}
+
+fn partition(claim: &Claim) -> u32 {
+    match claim.source {
+        Source::Consumer(_, partition) => partition,
+        other => panic!("{other:?} is no partition"),
+    }
+}
+
+struct Panics;
+
+impl Hop for Panics {
+    const TOPIC: Topic = Topic::Transfers;
+    const HANDS: usize = HANDS;
+    type Message = TransferMessage;
+
+    fn step(_: &mut Store, _: &Claim, _: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+        panic!("on purpose")
+    }
+}
+
+/// The other hand would go on, and nobody would notice that a partition stands still.
+#[test]
+fn a_hand_that_panics_ends_its_handler() {
+    let Some(mut scene) = Scene::new::<Panics>() else { return };
+    scene.say(0, 1);
+    await_that("the handler ends", || scene.workers.iter().all(JoinHandle::is_finished));
+    let trouble = scene.part.trouble().expect("it does not work");
+    assert!(trouble.contains("has panicked; restart the node"), "{trouble}");
+    assert!(scene.threads.trouble().is_some_and(|why| why.contains("'handler' panicked")));
+}
+
+/// Decides nothing of partition 0 before it is mended.
+struct HalfBroken;
+
+static HALF_BROKEN: Book = Book::new();
+static MENDED: AtomicBool = AtomicBool::new(false);
+
+impl Hop for HalfBroken {
+    const TOPIC: Topic = Topic::Transfers;
+    const HANDS: usize = HANDS;
+    type Message = TransferMessage;
+
+    fn step(_: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+        let decided = partition(claim) != 0 || MENDED.load(Ordering::Acquire);
+        HALF_BROKEN.write(claim, batch, decided);
+        // Each failure can be told from the one before.
+        let what = format!("on purpose, {} times", HALF_BROKEN.failures(0));
+        if decided { all_done(batch) } else { Err(Error::Corrupt { table: "none", what }) }
+    }
+}
+
+fn fails_on_purpose(scene: &Scene) -> bool {
+    scene.part.trouble().is_some_and(|why| why.contains("on purpose"))
+}
+
+#[test]
+fn a_partition_that_fails_waits_alone_and_loses_nothing() {
+    let Some(mut scene) = Scene::new::<HalfBroken>() else { return };
+    scene.say(0, 3);
+    // A slow machine may need a few rounds to show it.
+    let rounds = (1..=50).find(|round| {
+        let told = scene.part.trouble();
+        let failed_again = || scene.part.trouble() != told && fails_on_purpose(&scene);
+        await_that("partition 0 is tried again", failed_again);
+        let failed_at = Instant::now();
+        scene.say(1, 1);
+        await_that("partition 1 goes on", || HALF_BROKEN.decided(1).len() == *round);
+        failed_at.elapsed() < TROUBLE_PAUSE / 2
+    });
+    let rounds = rounds.expect("partition 1 does not wait with partition 0");
+    assert!(fails_on_purpose(&scene), "the one that goes on does not hide the other");
+
+    MENDED.store(true, Ordering::Release);
+    await_that("partition 0 goes on", || HALF_BROKEN.decided(0).len() == 3);
+    await_that("all is well", || scene.part.trouble().is_none());
+    assert_eq!(HALF_BROKEN.decided(0), [0, 1, 2]);
+    assert_eq!(HALF_BROKEN.decided(1), (0..rounds as u64).collect::<Vec<_>>());
+}
+
+/// Fails at first in partition 0. When that is tried again, it takes as long as it takes partition 1 to decide its messages.
+struct Slow;
+
+static SLOW: Book = Book::new();
+static IN_HANDS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+static WAS_IN_TWO_HANDS: AtomicBool = AtomicBool::new(false);
+const MEANWHILE: usize = 20;
+
+impl Hop for Slow {
+    const TOPIC: Topic = Topic::Transfers;
+    const HANDS: usize = HANDS;
+    type Message = TransferMessage;
+
+    fn step(_: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+        let partition = partition(claim);
+        if !IN_HANDS.lock().unwrap().insert(partition) {
+            WAS_IN_TWO_HANDS.store(true, Ordering::Release);
+        }
+        let is_first = partition == 0 && SLOW.failures(0) == 0;
+        if partition == 0 && !is_first && batch.from == 0 {
+            await_that("partition 1 goes on", || SLOW.decided(1).len() == MEANWHILE);
+        }
+        IN_HANDS.lock().unwrap().remove(&partition);
+        SLOW.write(claim, batch, !is_first);
+        if is_first { Err(Error::DataSet("on purpose")) } else { all_done(batch) }
+    }
+}
+
+#[test]
+fn a_partition_that_is_tried_again_is_in_one_hand_only() {
+    let Some(mut scene) = Scene::new::<Slow>() else { return };
+    scene.say(0, 3);
+    let is_tried_again = || SLOW.failures(0) == 1 && IN_HANDS.lock().unwrap().contains(&0);
+    await_that("partition 0 is tried again", is_tried_again);
+    scene.say(1, MEANWHILE);
+    await_that("all is decided", || SLOW.decided(0).len() == 3 && SLOW.decided(1).len() == MEANWHILE);
+    assert_eq!(SLOW.decided(0), [0, 1, 2], "nothing has overtaken it");
+    assert!(!WAS_IN_TWO_HANDS.load(Ordering::Acquire));
+}

@@ -1,0 +1,23 @@
+//! What a node says of itself.
+
+use crate::world::{World, await_part};
+
+/// The callbacks are delivered by the edge, which these nodes do not have.
+const DELIVERED_BY_THE_EDGE: &str = "delivery";
+
+/// The second node gets none of the only partitions, which stay with the first, and is as well as that one.
+#[test]
+fn a_node_without_a_partition_is_well() {
+    let Some(world) = World::with_partitions(1) else { return };
+    let await_well = |node: &holdfast_cluster::Node| {
+        let handle = node.handle();
+        for part in handle.health().parts().iter().filter(|part| part.name() != DELIVERED_BY_THE_EDGE) {
+            await_part(&handle, part.name(), |trouble| trouble.is_none());
+        }
+    };
+    let first = world.node(1);
+    await_well(&first);
+    let second = world.node(2);
+    await_well(&second);
+    await_well(&first);
+}
