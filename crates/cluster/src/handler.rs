@@ -4,7 +4,7 @@
 //! Where a handler begins is told by the guard row and by nothing else. After a failure the batch comes again; if it had
 //! been committed after all, the stored offset differs, the step is refused and the partition claimed anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
@@ -82,8 +82,10 @@ pub(crate) struct Desk {
     pub(crate) claims: BTreeMap<u32, Claim>,
     /// Partitions of which nothing more can be read.
     pub(crate) faults: BTreeMap<u32, Fault>,
-    /// Partitions whose last batch could not be decided, and until when they wait; nothing if they are being tried again.
-    pub(crate) failing: BTreeMap<u32, Option<Instant>>,
+    /// Partitions whose last batch could not be decided.
+    pub(crate) failing: BTreeSet<u32>,
+    /// Partitions of which nothing is taken until then: their last batch has just failed.
+    pub(crate) resting: BTreeMap<u32, Instant>,
     /// Partitions that stand before a message that is newer than this program.
     pub(crate) newer: BTreeMap<u32, Newer>,
 }
@@ -110,7 +112,8 @@ impl Desk {
             claims: BTreeMap::new(),
             faults: BTreeMap::new(),
             newer: BTreeMap::new(),
-            failing: BTreeMap::new(),
+            failing: BTreeSet::new(),
+            resting: BTreeMap::new(),
         }
     }
 
@@ -136,6 +139,7 @@ impl Desk {
         }
         self.faults.remove(&partition);
         self.failing.remove(&partition);
+        self.resting.remove(&partition);
     }
 }
 
@@ -239,8 +243,8 @@ impl Handler {
         };
         let messages = self.desk.settings.batch_messages;
         self.look_at_newer()?;
-        self.look_at_failing();
-        let fetched = self.consumer.poll(&mut self.desk, messages, Instant::now() + POLL_WAIT)?;
+        let until = self.end_rests();
+        let fetched = self.consumer.poll(&mut self.desk, messages, until)?;
         let Some(fetched) = fetched else {
             self.look_around();
             return Ok(());
@@ -307,9 +311,11 @@ impl Handler {
                 if !ours {
                     return Ok(());
                 }
+                self.desk.failing.insert(partition);
+                self.consumer.rewind(partition, first_offset)?;
                 // It stays paused until then; other partitions go on.
-                self.desk.failing.insert(partition, Some(Instant::now() + TROUBLE_PAUSE));
-                self.consumer.rewind(partition, first_offset)
+                self.desk.resting.insert(partition, Instant::now() + TROUBLE_PAUSE);
+                Ok(())
             }
         }
     }
@@ -329,15 +335,18 @@ impl Handler {
         Ok(())
     }
 
-    /// Goes on with partitions that have waited after a failure.
-    fn look_at_failing(&mut self) {
+    /// Goes on with partitions that have rested. Returns when the next one will have, or when to look around.
+    fn end_rests(&mut self) -> Instant {
         let now = Instant::now();
-        for (partition, wait) in &mut self.desk.failing {
-            // Once: from then on it may be in a hand.
-            if wait.take_if(|until| *until <= now).is_some() {
-                self.consumer.resume(*partition);
+        let consumer = &mut self.consumer;
+        self.desk.resting.retain(|partition, until| {
+            let rests = *until > now;
+            if !rests {
+                consumer.resume(*partition);
             }
-        }
+            rests
+        });
+        self.desk.resting.values().copied().min().map_or(now + POLL_WAIT, |until| until.min(now + POLL_WAIT))
     }
 
     /// Is all well? One partition that stands still must not be hidden by others that go on.

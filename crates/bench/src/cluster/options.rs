@@ -15,9 +15,9 @@ pub const PAYMENTS_MAX: u64 = 5_000_000;
 pub const RECORDS_DEFAULT: usize = 1_000;
 /// Requests under way at once.
 pub const CONNECTIONS_DEFAULT: usize = 12;
-/// Partitions of each topic: as many as one node decides at once. With more they wait for each other, and a machine of two
-/// cores has no use for them.
-pub const PARTITIONS_DEFAULT: u32 = 2;
+/// Partitions of each topic: one for the one node. A second one splits its batches, and a machine of two cores pays for that
+/// with latency.
+pub const PARTITIONS_DEFAULT: u32 = 1;
 /// The most.
 pub const PARTITIONS_MAX: u32 = 64;
 /// How long half load goes on.
