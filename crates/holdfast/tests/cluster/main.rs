@@ -1,6 +1,7 @@
 //! Three nodes of the real binary under load while their servers and they themselves break. A binary to itself: it stops
 //! the servers that other tests use.
 
+mod expiring;
 mod faults;
 mod inbox;
 mod judge;
@@ -13,6 +14,7 @@ mod server;
 mod sink;
 mod world;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use faults::Fault;
@@ -21,6 +23,12 @@ use world::World;
 
 /// How many payments must have ended between two faults, so that each meets work.
 const PAYMENTS_BETWEEN: u64 = 300;
+
+/// The servers belong to one test at a time: some stop them.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs these faults one after the other under load, and judges what is left.
 fn endure(faults: &[Fault]) {
@@ -40,6 +48,7 @@ fn endure(faults: &[Fault]) {
 
 #[test]
 fn each_fault_in_turn_and_then_mixed() {
+    let _alone = alone();
     endure(&Fault::ALL);
 }
 
@@ -47,6 +56,7 @@ fn each_fault_in_turn_and_then_mixed() {
 #[test]
 fn faults_at_random_for_as_long_as_asked() {
     let Some(seconds) = std::env::var("HOLDFAST_TEST_CLUSTER_SECONDS").ok() else { return };
+    let _alone = alone();
     let Some(mut world) = World::new() else { return };
     let until = std::time::Instant::now() + Duration::from_secs(seconds.parse().expect("whole seconds"));
     world.add_nodes(3);
@@ -63,4 +73,10 @@ fn faults_at_random_for_as_long_as_asked() {
     let ledger = load.end();
     world.await_quiet();
     judge::all(&world, &ledger);
+}
+
+#[test]
+fn the_expiring_node_is_killed_in_the_middle_of_it() {
+    let _alone = alone();
+    expiring::killed_in_the_middle();
 }
