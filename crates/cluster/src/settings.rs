@@ -50,8 +50,8 @@ pub const ONE_BY_ONE_MAX: usize = 32;
 pub const READER_WAIT: Duration = Duration::from_secs(5);
 /// A transfer that stands half-way between two hops for so long is told.
 pub const STALLED_AFTER: Duration = Duration::from_secs(60);
-/// How often is looked for such transfers: bit by bit, so that nobody waits for a look.
-pub const PATROL_EVERY: Duration = Duration::from_secs(2);
+/// How often is looked for such transfers. A look reads what PostgreSQL has not summarized yet, up to a minute of history.
+pub const PATROL_EVERY: Duration = Duration::from_secs(30);
 /// How often the accounts of each partition are counted.
 pub const COUNT_ACCOUNTS_EVERY: Duration = Duration::from_secs(60);
 /// The most accounts that are counted.

@@ -51,6 +51,13 @@ impl Stalled {
     }
 }
 
+/// Until when the next look goes that begins at `from` and may see all before `end`; and whether it needs others after it.
+/// Nothing if it is too early for one.
+fn next_look(from: Millis, end: Millis) -> Option<(Millis, bool)> {
+    let until = end.min(from.saturating_add(LOOK_SPAN));
+    (until > from).then_some((until, until < end))
+}
+
 impl Store {
     /// Goes on patrol, unless somebody else is, and tells which transfers have stood half-way for at least `after`.
     ///
@@ -107,10 +114,9 @@ impl Store {
             return Ok(false);
         };
         let (from, now): (Moment, Moment) = (row.get(0), row.get(1));
-        let until = now.0.saturating_sub(after).min(from.0.saturating_add(LOOK_SPAN));
-        if until <= from.0 {
+        let Some((until, is_behind)) = next_look(from.0, now.0.saturating_sub(after)) else {
             return Ok(false);
-        }
+        };
         tx.execute(
             "DELETE FROM stalled_transfer s USING transfer t
              WHERE t.transfer_no = s.transfer_no AND t.current_state <> s.transfer_state_id",
@@ -140,7 +146,7 @@ impl Store {
             tx.execute("UPDATE patrol SET looked_until = $1", &[&Moment(until)])?;
         }
         tx.commit()?;
-        Ok(!is_full)
+        Ok(is_behind && !is_full)
     }
 
     /// The numbers of all position accounts, for those who count them by partition; at most `max`.
@@ -154,5 +160,23 @@ impl Store {
             &[&i64::from(max)],
         )?;
         rows.iter().map(|row| crate::load::number("participant_currency", row.get(0))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Time goes on while it looks: whoever looks again at once finds a little more, and would never come to an end.
+    #[test]
+    fn a_patrol_that_has_caught_up_looks_once() {
+        assert_eq!(next_look(0, 2_000), Some((2_000, false)));
+        assert_eq!(next_look(2_000, 2_000), None);
+        assert_eq!(next_look(0, LOOK_SPAN), Some((LOOK_SPAN, false)));
+        assert_eq!(
+            next_look(0, LOOK_SPAN + 1),
+            Some((LOOK_SPAN, true)),
+            "after nodes were away it catches up"
+        );
     }
 }
