@@ -76,9 +76,9 @@ fn check_profile(edge: &Edge, commands: &[Command]) -> Result<(), ApiError> {
     }
     match commands.iter().position(|command| !profile.has(command)) {
         None => Ok(()),
-        Some(at) => {
-            Err(ApiError::malformed(format!("record {at}: the cluster has no tokens and no shop yet")))
-        }
+        Some(at) => Err(ApiError::malformed(format!(
+            "record {at}: in a cluster tokens are not in batches, and there is no shop yet; tokens have /tokens"
+        ))),
     }
 }
 

@@ -190,3 +190,31 @@ pub(crate) async fn wrong_verb(method: Method, uri: Uri) -> ApiError {
     let detail = format!("{method} is not possible on {}", uri.path());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, 3000, detail)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a caller needs: why, and what to do. Both must survive the cut.
+    #[test]
+    fn reasons_of_a_cluster_fit_into_a_description() {
+        let unknown = Refusal::Unknown("Kafka is silent: Connection refused (127.0.0.1:19092)".to_owned());
+        let store = EngineError::Unreadable(
+            "PostgreSQL at 127.0.0.1:15432: Connection refused; is it running?".to_owned(),
+        );
+        for (error, end) in [
+            (
+                ApiError::from(unknown),
+                "Connection refused (127.0.0.1:19092); outcome unknown, repeat with the same ids",
+            ),
+            (
+                ApiError::from(store),
+                "127.0.0.1:15432: Connection refused; is it running? (the store cannot be read)",
+            ),
+        ] {
+            let body = error_information(error.code, &error.detail, &error.extensions);
+            let said = body["errorInformation"]["errorDescription"].as_str().unwrap();
+            assert!(said.ends_with(end), "{said}");
+        }
+    }
+}

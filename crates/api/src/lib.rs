@@ -68,6 +68,8 @@ pub struct Edge {
     engine: Arc<dyn Engine>,
     /// The hub with its desks of vault and shop; `None` where the engine has none.
     hub: Option<Arc<HubHandle>>,
+    /// The vault of the hub or of the cluster; `None` on a node that takes no requests.
+    tokens: Option<tokens::Vault>,
     metrics: PrometheusHandle,
     started: Arc<health::Started>,
     parse: metrics::Counter,
@@ -91,9 +93,11 @@ impl Edge {
         let parse = metrics::counter!("holdfast_stage_nanoseconds_total", "stage" => "parse");
         let bodies =
             Arc::new(tokio::sync::Semaphore::new(limits::BODY_BYTES_MAX / limits::BODY_PERMIT_BYTES));
+        let tokens = engine.vault();
         Edge {
             engine,
             hub: None,
+            tokens,
             metrics,
             started: Arc::new(health::Started::now()),
             parse,
@@ -120,13 +124,12 @@ impl Edge {
 /// What handlers can reach of paths that only the embedded profile has.
 #[derive(Clone)]
 pub(crate) struct Embedded {
-    edge: Edge,
     hub: Arc<HubHandle>,
 }
 
 impl Embedded {
     fn of(edge: &Edge) -> Option<Embedded> {
-        edge.hub.clone().map(|hub| Embedded { edge: edge.clone(), hub })
+        edge.hub.clone().map(|hub| Embedded { hub })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::callbacks::views as dead_letters;
 use crate::engine::Profile;
 use crate::gate::{self, Access};
 use crate::shop::{Course, Proper, checkouts, orders, payment, stock};
-use crate::tokens::{holdings, locks, select, spend, supply};
+use crate::tokens::{Wallets, holdings, locks, select, spend, supply};
 use crate::{Edge, Embedded, backup, batch, error, fspiop, health, openapi, views};
 
 /// One verb on one path.
@@ -30,13 +30,16 @@ pub(crate) struct Route {
 enum Handled {
     Everywhere(MethodRouter<Edge>),
     EmbeddedOnly(MethodRouter<Embedded>),
+    /// Everywhere, before whatever vault there is.
+    Wallets(MethodRouter<Wallets>),
 }
 
 impl Route {
     /// Whether that profile has this path.
     pub(crate) const fn is_in(&self, profile: Profile) -> bool {
         match (&self.handler, profile) {
-            (Handled::Everywhere(_), _) | (Handled::EmbeddedOnly(_), Profile::Embedded) => true,
+            (Handled::Everywhere(_) | Handled::Wallets(_), _)
+            | (Handled::EmbeddedOnly(_), Profile::Embedded) => true,
             (Handled::EmbeddedOnly(_), Profile::Cluster) => false,
         }
     }
@@ -63,6 +66,16 @@ where
     T: 'static,
 {
     let handler = Handled::EmbeddedOnly(on(filter(method), handler));
+    Route { method: method.clone(), path, access, handler }
+}
+
+/// The same for a path of a vault.
+fn wallets<H, T>(method: &Method, path: &'static str, access: Access, handler: H) -> Route
+where
+    H: Handler<T, Wallets>,
+    T: 'static,
+{
+    let handler = Handled::Wallets(on(filter(method), handler));
     Route { method: method.clone(), path, access, handler }
 }
 
@@ -101,17 +114,17 @@ pub(crate) fn table() -> Vec<Route> {
         route(PUT, "/transfers/{id}/error", Participant, fspiop::put_error),
         // The wallets' paths. Whoever may call them can issue, and spend from any wallet: their backends hold an
         // operator's key.
-        embedded(POST, "/tokens/issue", Operator, supply::issue),
-        embedded(POST, "/tokens/select", Operator, select::select),
-        embedded(POST, "/tokens/spend", Operator, spend::spend),
-        embedded(POST, "/tokens/redeem", Operator, spend::redeem),
-        embedded(POST, "/tokens/updates", Operator, supply::updates),
-        embedded(POST, "/tokens/consolidate", Operator, spend::consolidate),
-        embedded(GET, "/tokens", Operator, holdings::list),
-        embedded(GET, "/tokens/balance", Operator, holdings::balance),
-        embedded(GET, "/tokens/locks", Operator, locks::list),
-        embedded(POST, "/tokens/locks/{spender}/renew", Operator, locks::renew),
-        embedded(DELETE, "/tokens/locks/{spender}", Operator, locks::release),
+        wallets(POST, "/tokens/issue", Operator, supply::issue),
+        wallets(POST, "/tokens/select", Operator, select::select),
+        wallets(POST, "/tokens/spend", Operator, spend::spend),
+        wallets(POST, "/tokens/redeem", Operator, spend::redeem),
+        wallets(POST, "/tokens/updates", Operator, supply::updates),
+        wallets(POST, "/tokens/consolidate", Operator, spend::consolidate),
+        wallets(GET, "/tokens", Operator, holdings::list),
+        wallets(GET, "/tokens/balance", Operator, holdings::balance),
+        wallets(GET, "/tokens/locks", Operator, locks::list),
+        wallets(POST, "/tokens/locks/{spender}/renew", Operator, locks::renew),
+        wallets(DELETE, "/tokens/locks/{spender}", Operator, locks::release),
         // The shop's paths as the course has them, and the same with proper codes. Whoever may call them can give credit:
         // a shop's backend holds an operator's key.
         embedded(POST, "/orders/create/{user_id}", Operator, orders::create::<Course>),
@@ -207,7 +220,7 @@ pub(crate) fn table() -> Vec<Route> {
 /// All paths that the engine behind this edge has, each behind its rule, and all of them behind the gate.
 pub fn router(edge: Edge) -> Router {
     let mut router = Router::new();
-    let of_hub = Embedded::of(&edge);
+    let (of_hub, of_vault) = (Embedded::of(&edge), Wallets::of(&edge));
     for Route { path, access, handler, .. } in table() {
         let rule = from_fn_with_state(access.at(&edge.gate), gate::admit);
         router = match (handler, &of_hub) {
@@ -218,6 +231,10 @@ pub fn router(edge: Edge) -> Router {
                 router.route(path, handler.route_layer(rule).with_state(of_hub.clone()))
             }
             (Handled::EmbeddedOnly(_), None) => router,
+            (Handled::Wallets(handler), _) => match &of_vault {
+                Some(of_vault) => router.route(path, handler.route_layer(rule).with_state(of_vault.clone())),
+                None => router,
+            },
         };
     }
     router

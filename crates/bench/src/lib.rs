@@ -17,7 +17,7 @@
 //! | `meter`, `disk`, `machine` | what is read beside the clock |
 //! | `depth` | `bench transfers` over a long history: windows, restarts, mass expiry |
 //! | `bench`, `load` | `bench transfers` and `load transfers` |
-//! | `tokens` | `bench tokens` and `load tokens`: the selector alone, with a log under it, and over HTTP |
+//! | `tokens` | `bench tokens` and `load tokens`: the selector alone, with a log under it, over HTTP, and shared by nodes |
 //! | `shop` | `load checkout` and `bench checkout` |
 //! | `expiry` | `bench expiry`: the cluster's expiry beside the process that it replaces |
 //! | `cluster` | `bench transfers --profile cluster`: all hops, the floor of their rows, half load |
@@ -60,3 +60,4 @@ pub use report::BenchReport;
 pub use shop::{CheckoutBenchOptions, CheckoutReport, bench_checkout};
 pub use shop::{CheckoutLoadOptions, CheckoutLoadReport, load_checkouts};
 pub use tokens::load::{TokenLoadOptions, TokenLoadReport, load_tokens};
+pub use tokens::shared::{SharedOptions, SharedReport, bench_shared_tokens};

@@ -6,6 +6,7 @@ use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
+pub(crate) use holdfast_domain::series::at as mix;
 use sha2::{Digest, Sha256};
 
 use crate::BenchError;
@@ -27,14 +28,6 @@ pub(crate) fn now_millis() -> Millis {
     #[allow(clippy::disallowed_methods, reason = "expirations are wall-clock times that a client chooses")]
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |since| Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX))
-}
-
-/// Mixes a number of a series into 64 even bits (splitmix64).
-pub(crate) const fn mix(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 pub(crate) fn currency() -> Currency {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use holdfast_domain::series;
+
 use crate::options::{BACKOFF_MAX, BACKOFF_MIN};
 
 /// Pauses for one courier, from a seed.
@@ -26,16 +28,7 @@ impl Backoff {
         self.doublings = self.doublings.saturating_add(1);
         let micros = u64::try_from(step.as_micros()).unwrap_or(u64::MAX);
         let half = micros / 2;
-        Duration::from_micros(half + self.random() % (half + 1))
-    }
-
-    /// splitmix64: small, seeded, and good enough to spread pauses.
-    const fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Duration::from_micros(half + series::next(&mut self.state) % (half + 1))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::reads::{ReadError, Reads};
 use crate::roles::Role;
 use crate::sender::{Letter, Parcel, Queue, Wants};
 use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_WAIT};
+use crate::tokens::TokenVault;
 use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
 
 /// What the edge holds of a node.
@@ -30,6 +31,8 @@ pub struct NodeHandle {
     pub(crate) delivery: Option<Arc<Part>>,
     /// How many wait on threads of their own.
     pub(crate) one_by_one: Arc<AtomicUsize>,
+    /// The vault, if this node takes requests.
+    pub(crate) tokens: Option<TokenVault>,
 }
 
 /// A place among those who wait on threads of their own; given back when dropped.
@@ -52,6 +55,12 @@ impl NodeHandle {
     #[must_use]
     pub const fn delivery(&self) -> Option<&Arc<Part>> {
         self.delivery.as_ref()
+    }
+
+    /// The vault that all nodes share, if this node takes requests.
+    #[must_use]
+    pub const fn tokens(&self) -> Option<&TokenVault> {
+        self.tokens.as_ref()
     }
 
     /// How this node runs.
@@ -113,10 +122,7 @@ impl NodeHandle {
         written: Option<Written>,
         answer: Answer,
     ) -> Result<(), Refusal> {
-        self.wait_for(commands.len(), written, answer, |first| {
-            let numbered = (first..).zip(commands);
-            numbered.map(|(number, command)| letter_of(self.room.trace(number), command)).collect()
-        })
+        self.wait_for(commands.len(), written, answer, |first| self.letters(first, commands))
     }
 
     /// Has a transfer's command written to the log; the answer is called, without outcomes, when it is durable.
@@ -128,9 +134,7 @@ impl NodeHandle {
     /// If a command is about no transfer.
     pub fn write(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
         self.takes_requests()?;
-        let first = self.room.numbers(commands.len());
-        let numbered = (first..).zip(commands);
-        let letters = numbered.map(|(number, command)| letter_of(self.room.trace(number), command)).collect();
+        let letters = self.letters(self.room.numbers(commands.len()), commands);
         let parcel = Parcel { letters, wants: Wants::Written(answer), written: None, since: Instant::now() };
         self.queue.put(parcel).map_err(|(_, refusal)| refusal)
     }
@@ -166,6 +170,12 @@ impl NodeHandle {
     /// As [`NodeHandle::ask`].
     pub fn endpoint(&self, endpoint: &SetEndpoint) -> Result<Outcome, ReadError> {
         self.reads.write(|store| store.endpoint(endpoint))
+    }
+
+    /// Commands as messages, with the traces of numbers from `first` on.
+    fn letters(&self, first: u64, commands: Vec<Command>) -> Vec<Letter> {
+        let numbered = (first..).zip(commands);
+        numbered.map(|(number, command)| letter_of(self.room.trace(number), command)).collect()
     }
 
     fn wait_for(

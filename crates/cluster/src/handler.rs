@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use holdfast_kafka::{Claim as KafkaClaim, Fault, GroupConsumer, Health, KafkaError, Owner, Release};
-use holdfast_messages::{Message, Notification, PositionMessage, Topic, TransferMessage};
+use holdfast_messages::{Message, Notification, PositionMessage, TokenUpdate, Topic, TransferMessage};
 use holdfast_postgres::{Batch, Claim, Error, Source, Step, Store};
 
 use crate::board::Board;
@@ -69,6 +69,19 @@ impl Hop for Callbacks {
 
     fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, Notification>) -> Result<Step, Error> {
         store.callbacks(claim, batch)
+    }
+}
+
+/// What outside ledgers did with tokens.
+pub(crate) struct TokenUpdates;
+
+impl Hop for TokenUpdates {
+    const TOPIC: Topic = Topic::TokenUpdates;
+    const HANDS: usize = 1;
+    type Message = TokenUpdate;
+
+    fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, TokenUpdate>) -> Result<Step, Error> {
+        store.token_updates(claim, batch)
     }
 }
 

@@ -23,7 +23,8 @@
 //! | `shards` | shards held by lease, shared among the nodes |
 //! | `expiry` | the expiry scan of this node's shards |
 //! | `patrol` | transfers that stand half-way, and accounts per partition |
-//! | `reads` | connections for questions |
+//! | `tokens` | tokens that all nodes select from |
+//! | `reads`, `probe` | connections for questions, and one question that is asked all the time |
 //! | `health`, `meters`, `stop` | how it goes, in words and in numbers; and that it is over |
 
 mod board;
@@ -36,6 +37,7 @@ mod health;
 mod meters;
 mod node;
 mod patrol;
+mod probe;
 mod reads;
 mod relay;
 mod roles;
@@ -46,6 +48,7 @@ mod settings;
 mod shards;
 mod stop;
 mod tail;
+pub mod tokens;
 mod waiting;
 
 pub use commands::is_about_a_transfer;
@@ -58,14 +61,15 @@ pub use reads::ReadError;
 pub use roles::{Role, Roles};
 pub use settings::NodeSettings;
 pub use shards::{Change, Shards};
+pub use tokens::{TokenVault, VaultSettings};
 pub use waiting::{Answer, Refusal, Written};
 
 /// Every bound, with its name.
 pub mod limits {
     pub use crate::settings::{
         ACCOUNTS_COUNTED_MAX, BATCH_MESSAGES, COUNT_ACCOUNTS_EVERY, FRESH, HANDS, IN_FLIGHT_MAX, LEASE,
-        MARK_AFTER, NEWER_PAUSE, ONE_BY_ONE_MAX, OUTCOME_WAIT, PATROL_EVERY, POLL_WAIT, READER_WAIT,
-        READERS_MAX, RELAY_MEMORY_ROWS, RELAY_ROWS, SCAN_EVERY, SCAN_HOLDS, SEND_QUEUE_BYTES_MAX, SEND_WAIT,
-        STALLED_AFTER, START_WAIT, TROUBLE_PAUSE,
+        MARK_AFTER, NEWER_PAUSE, ONE_BY_ONE_MAX, OUTCOME_WAIT, PATROL_EVERY, POLL_WAIT, PROBE_EVERY,
+        READER_WAIT, READERS_MAX, RELAY_MEMORY_ROWS, RELAY_ROWS, SCAN_EVERY, SCAN_HOLDS,
+        SEND_QUEUE_BYTES_MAX, SEND_WAIT, STALLED_AFTER, START_WAIT, TROUBLE_PAUSE,
     };
 }

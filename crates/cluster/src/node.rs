@@ -13,10 +13,11 @@ use crate::board::Board;
 use crate::expiry::Expiry;
 use crate::hand::Hand;
 use crate::handle::NodeHandle;
-use crate::handler::{Callbacks, Desk, Handler, Hop, Position, Transfers};
+use crate::handler::{Callbacks, Desk, Handler, Hop, Position, TokenUpdates, Transfers};
 use crate::health::{Health, Part};
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
 use crate::patrol::Patrol;
+use crate::probe::Probe;
 use crate::reads::Reads;
 use crate::relay::Relay;
 use crate::roles::Role;
@@ -24,6 +25,7 @@ use crate::sender::{Queue, Sender};
 use crate::settings::{NodeSettings, START_WAIT};
 use crate::stop::Stop;
 use crate::tail::Tail;
+use crate::tokens::{self, Gatherer, Keeper, TokenVault};
 use crate::waiting::WaitingRoom;
 
 /// Why a node did not start.
@@ -43,6 +45,8 @@ pub enum StartError {
 /// A running node. Ends when dropped: partitions and shards are handed over, those who wait are told.
 pub struct Node {
     handle: NodeHandle,
+    /// Also where no requests are taken, if the node brings shattered wallets together.
+    vault: Option<TokenVault>,
     stop: Arc<Stop>,
     boards: Vec<Arc<Board>>,
     /// They end before the relays, which still send what they left.
@@ -88,14 +92,28 @@ impl Node {
         // It has just answered.
         answers.works();
         let reads = Arc::new(Reads::new(Arc::clone(&settings), answers));
+        starting.probe(&reads)?;
         if settings.roles.has(Role::Expiry) || settings.roles.has(Role::Position) {
             starting.patrol(&reads)?;
         }
+        let takes_requests = settings.roles.has(Role::Api);
+        let keeps_house = settings.roles.has(Role::Tokens);
+        let gathers = settings.tokens.consolidation.filter(|_| keeps_house);
+        let vault = match takes_requests || gathers.is_some() {
+            true => Some(starting.tokens(&reads)?),
+            false => None,
+        };
+        if keeps_house {
+            starting.handler::<TokenUpdates>("token updates", "token updates relay")?;
+            let gatherer = vault.clone().zip(gathers).map(|(vault, options)| Gatherer::new(vault, options));
+            starting.keeper(gatherer.transpose()?)?;
+        }
+        let tokens = vault.clone().filter(|_| takes_requests);
         let Starting { stop, health, boards, workers, others, .. } = starting;
         let health = Arc::new(health);
         let one_by_one = Arc::default();
-        let handle = NodeHandle { settings, queue, room, reads, health, delivery, one_by_one };
-        Ok(Node { handle, stop, boards, workers, others })
+        let handle = NodeHandle { settings, queue, room, reads, health, delivery, one_by_one, tokens };
+        Ok(Node { handle, vault, stop, boards, workers, others })
     }
 
     /// A handle for the edge.
@@ -113,6 +131,9 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.handle.queue.close();
+        if let Some(vault) = &self.vault {
+            vault.close();
+        }
         self.stop.set();
         self.workers.drain(..).for_each(join);
         self.boards.iter().for_each(|board| board.end());
@@ -162,13 +183,13 @@ impl<'a> Starting<'a> {
         let topic = self.settings.topics.name(Topic::Notifications);
         let deadline = Instant::now() + START_WAIT;
         let reader = Reader::open(&self.settings.brokers, &topic, &From::End, deadline)?;
-        let (room, stop, part) =
+        let (room, stop, heard) =
             (Arc::clone(room), Arc::clone(&self.stop), self.health.part("notifications"));
-        let tail = Tail { reader, room: Arc::clone(&room), part, stop };
+        let tail = Tail { reader, room: Arc::clone(&room), part: Arc::clone(&heard), stop };
         self.others.push(thread(&self.threads, "notifications", move || tail.run())?);
         let (settings, queue) = (Arc::clone(self.settings), Arc::clone(queue));
-        let sender =
-            Sender { settings, queue, room, producer: self.producer()?, part: self.health.part("log") };
+        let (producer, part) = (self.producer()?, self.health.part("log"));
+        let sender = Sender { settings, queue, room, producer, part, heard };
         self.others.push(thread(&self.threads, "sender", move || sender.run())?);
         Ok(())
     }
@@ -218,6 +239,34 @@ impl<'a> Starting<'a> {
             meters: HandlerMeters::new(H::TOPIC.name()),
         };
         self.workers.push(thread(&self.threads, name, move || handler.run::<H>())?);
+        Ok(())
+    }
+
+    /// The vault that all nodes share, for callers of this one.
+    fn tokens(&mut self, reads: &Arc<Reads>) -> Result<TokenVault, StartError> {
+        let (part, threads) = (self.health.part("tokens"), &self.threads);
+        let spawn = |name, body| thread(threads, name, body);
+        let started = tokens::start(self.settings, reads, part, &self.stop, spawn)?;
+        self.others.extend(started.threads);
+        Ok(started.vault)
+    }
+
+    fn keeper(&mut self, gatherer: Option<Gatherer>) -> Result<(), StartError> {
+        let keeper = Keeper {
+            settings: Arc::clone(self.settings),
+            producer: self.producer()?,
+            part: self.health.part("token events"),
+            stop: Arc::clone(&self.stop),
+            forgot: Instant::now(),
+            gatherer,
+        };
+        self.others.push(thread(&self.threads, "token events", move || keeper.run())?);
+        Ok(())
+    }
+
+    fn probe(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
+        let probe = Probe { reads: Arc::clone(reads), stop: Arc::clone(&self.stop) };
+        self.others.push(thread(&self.threads, "probe", move || probe.run())?);
         Ok(())
     }
 

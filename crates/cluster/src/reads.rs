@@ -66,7 +66,7 @@ impl Reads {
         let mut seat = self.sit()?;
         let store = match &mut seat.store {
             Some(store) => store,
-            none => none.insert(self.settings.connect().inspect_err(|error| self.part.fails(error))?),
+            none => none.insert(self.settings.connect_to_ask().inspect_err(|error| self.part.fails(error))?),
         };
         let answer = question(store);
         match &answer {
@@ -74,7 +74,16 @@ impl Reads {
                 self.part.works();
                 seat.keep = true;
             }
-            Err(error) => self.part.fails(error),
+            // What one question is about says nothing of the server.
+            Err(Error::Busy { .. } | Error::Refused(_)) => {}
+            Err(error) => {
+                self.part.fails(error);
+                if matches!(error, Error::Unavailable(_)) {
+                    // The others were made to the same server: whoever asks next would find them as dead, one by one.
+                    let lost = std::mem::take(&mut self.lock().idle);
+                    drop(lost);
+                }
+            }
         }
         Ok(answer?)
     }
@@ -107,5 +116,27 @@ impl Drop for Seat<'_> {
         state.idle.extend(store);
         drop(state);
         self.reads.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use holdfast_services::Database;
+
+    use super::*;
+    use crate::health::Health;
+
+    #[test]
+    fn a_question_that_panics_gives_its_place_back() {
+        let Some(database) = Database::new("reads") else { return };
+        let settings = NodeSettings::new("kafka://a:1".parse().unwrap(), database.url(), 1);
+        let reads = Reads::new(Arc::new(settings), Health::default().part("store"));
+        for _ in 0..READERS_MAX {
+            let asked = catch_unwind(AssertUnwindSafe(|| reads.ask::<()>(|_| panic!("a bad question"))));
+            assert!(asked.is_err());
+        }
+        assert!(reads.ask(|store| store.position_accounts(1)).unwrap().is_empty());
     }
 }

@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = MARK_AFTER;
 
 /// Why a source could not be sent for.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub(crate) enum Trouble {
     #[error(transparent)]
     Store(#[from] Error),
     #[error("Kafka does not take what is to be sent: {0}")]

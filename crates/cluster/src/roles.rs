@@ -17,11 +17,14 @@ pub enum Role {
     Expiry,
     /// Telling participants.
     Callbacks,
+    /// Telling Kafka what happened to tokens, hearing from outside ledgers, removing what is over.
+    Tokens,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Role; 5] = [Role::Api, Role::Transfers, Role::Position, Role::Expiry, Role::Callbacks];
+    pub const ALL: [Role; 6] =
+        [Role::Api, Role::Transfers, Role::Position, Role::Expiry, Role::Callbacks, Role::Tokens];
 
     /// The name in `--roles`.
     #[must_use]
@@ -32,6 +35,7 @@ impl Role {
             Role::Position => "position",
             Role::Expiry => "expiry",
             Role::Callbacks => "callbacks",
+            Role::Tokens => "tokens",
         }
     }
 }

@@ -11,13 +11,7 @@ use crate::settings::NodeSettings;
 pub(crate) fn servers(purpose: &str, partitions: u32) -> Option<(Database, NodeSettings)> {
     let brokers: holdfast_kafka::Brokers = holdfast_services::kafka()?.url().parse().unwrap();
     let database = Database::new(purpose)?;
-    let topics = TopicSettings {
-        prefix: format!("{}-", database.name().replace('_', "-")),
-        transfers: partitions,
-        position: partitions,
-        notifications: partitions,
-        ..TopicSettings::default()
-    };
+    let topics = TopicSettings::of(database.topic_prefix(), partitions);
     topics.ensure(&brokers, Instant::now() + PATIENCE).unwrap();
     let settings = NodeSettings { topics, ..NodeSettings::new(brokers, database.url(), 1) };
     Some((database, settings))

@@ -132,15 +132,27 @@ pub(crate) struct Sender {
     pub(crate) room: Arc<WaitingRoom>,
     pub(crate) producer: Producer,
     pub(crate) part: Arc<Part>,
+    /// How the reader of notifications fares with the same Kafka. It talks to it all the time, the sender only when there
+    /// is something to send.
+    pub(crate) heard: Arc<Part>,
 }
 
 impl Sender {
     pub(crate) fn run(mut self) {
         self.part.works();
         while let Some(parcels) = self.queue.take() {
-            if !parcels.is_empty() {
-                self.send(parcels);
+            match parcels.is_empty() {
+                true => self.look_around(),
+                false => self.send(parcels),
             }
+        }
+    }
+
+    /// While nobody sends anything, Kafka is as its reader finds it.
+    fn look_around(&self) {
+        match self.heard.trouble() {
+            None => self.part.works(),
+            Some(why) => self.part.fails(why),
         }
     }
 
@@ -173,7 +185,7 @@ impl Sender {
             self.part.fails(&error);
             let given_up = if Instant::now() >= deadline { |_| true } else { is_sent_once };
             for (at, _) in rest.extract_if(.., |(_, letter)| given_up(letter)) {
-                verdicts[at] = Err(Refusal::Unknown(format!("Kafka did not take it: {}", error.cause)));
+                verdicts[at] = Err(Refusal::Unknown(error.cause.to_string()));
             }
         }
         for (parcel, verdict) in parcels.into_iter().zip(verdicts) {
@@ -192,6 +204,8 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_kafka::ProducerSettings;
+
     use super::*;
 
     fn letter(topic: Topic) -> Letter {
@@ -201,6 +215,27 @@ mod tests {
     fn parcel(count: usize) -> Parcel {
         let letters = (0..count).map(|_| letter(Topic::Transfers)).collect();
         Parcel { letters, wants: Wants::Outcomes(1), written: None, since: Instant::now() }
+    }
+
+    #[test]
+    fn an_outage_is_seen_although_nobody_sends() {
+        let settings = Arc::new(NodeSettings::new("kafka://127.0.0.1:1".parse().unwrap(), "", 1));
+        let producer = ProducerSettings::new(settings.brokers.clone(), settings.topics.clone());
+        let (part, heard) = (Part::new("log"), Part::new("notifications"));
+        let sender = Sender {
+            settings,
+            queue: Arc::default(),
+            room: Arc::new(WaitingRoom::new(1)),
+            producer: Producer::new(producer).unwrap(),
+            part: Arc::clone(&part),
+            heard: Arc::clone(&heard),
+        };
+        heard.fails("Kafka is down");
+        sender.look_around();
+        assert_eq!(part.trouble().as_deref(), Some("Kafka is down"));
+        heard.works();
+        sender.look_around();
+        assert_eq!(part.trouble(), None);
     }
 
     #[test]

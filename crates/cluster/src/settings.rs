@@ -6,6 +6,7 @@ use holdfast_kafka::{Brokers, TopicSettings};
 use holdfast_postgres::{Error, Settings, Store};
 
 use crate::Roles;
+use crate::tokens::VaultSettings;
 
 /// The most messages that a handler takes into one transaction.
 pub const BATCH_MESSAGES: usize = 1_000;
@@ -46,6 +47,8 @@ pub const SCAN_HOLDS: u32 = 1_000;
 pub const READERS_MAX: usize = 4;
 /// How many callers may have commands decided one after the other at once: operators, mostly.
 pub const ONE_BY_ONE_MAX: usize = 32;
+/// How often PostgreSQL is asked whether it is there.
+pub const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// How long a question waits for a connection.
 pub const READER_WAIT: Duration = Duration::from_secs(5);
 /// A transfer that stands half-way between two hops for so long is told.
@@ -74,6 +77,8 @@ pub struct NodeSettings {
     pub node_id: u64,
     /// The most messages that a handler takes into one transaction.
     pub batch_messages: usize,
+    /// How this node chooses tokens.
+    pub tokens: VaultSettings,
 }
 
 impl NodeSettings {
@@ -88,12 +93,18 @@ impl NodeSettings {
             roles: Roles::default(),
             node_id,
             batch_messages: BATCH_MESSAGES,
+            tokens: VaultSettings::default(),
         }
     }
 
     /// A connection of one's own.
     pub(crate) fn connect(&self) -> Result<Store, Error> {
         Store::open(&self.store_url, self.store.clone())
+    }
+
+    /// A connection for questions.
+    pub(crate) fn connect_to_ask(&self) -> Result<Store, Error> {
+        Store::open_for_questions(&self.store_url, self.store.clone())
     }
 
     /// The group of all nodes' handlers of one topic.

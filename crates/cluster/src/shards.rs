@@ -90,7 +90,7 @@ impl Shards {
         self.held.retain(|_, held| held != claim);
     }
 
-    /// Gives all up: others need not wait for the leases to end.
+    /// Gives all up and leaves: others need not wait for the leases to end, nor count on this node.
     ///
     /// # Errors
     /// If the database fails; others get them when the leases have ended.
@@ -98,6 +98,31 @@ impl Shards {
         while let Some((_, claim)) = self.held.pop_first() {
             store.give_up(&claim)?;
         }
-        Ok(())
+        store.leave((self.source)(0), self.node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_services::Database;
+
+    use super::*;
+
+    const SHARDS: i16 = 8;
+
+    #[test]
+    fn shards_of_a_node_that_leaves_are_others_at_their_next_look() {
+        let Some(database) = Database::new("shards") else { return };
+        let mut store = Store::open(database.url(), holdfast_postgres::Settings::default()).unwrap();
+        let mut nodes = [1, 2].map(|node| Shards::new(node, SHARDS, Source::timeout));
+        let look = |shards: &mut Shards, store: &mut Store| {
+            shards.renew(store, |_| ()).unwrap();
+            shards.held().count()
+        };
+        let [one, two] = &mut nodes;
+        assert_eq!((look(one, &mut store), look(two, &mut store)), (8, 0));
+        assert_eq!((look(one, &mut store), look(two, &mut store)), (4, 4), "each has its share");
+        one.give_up(&mut store).unwrap();
+        assert_eq!(look(two, &mut store), 8, "no lease and no silence is waited for");
     }
 }

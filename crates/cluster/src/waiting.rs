@@ -26,7 +26,7 @@ pub enum Refusal {
     #[error("{0}")]
     Closed(&'static str),
     /// It may have been taken or not.
-    #[error("the outcome is unknown: {0}. Repeat with the same ids")]
+    #[error("{0}; outcome unknown, repeat with the same ids")]
     Unknown(String),
 }
 

@@ -179,7 +179,20 @@ impl FileSystem for RealFs {
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         let handle = fs::File::open(dir)?;
         rustix::fs::flock(&handle, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Box::new(handle))
+        Ok(Box::new(HeldDir(handle)))
+    }
+}
+
+/// A locked directory.
+///
+/// Closing the handle is not enough: a process that another thread is just starting has a copy of it until it
+/// runs its own program, and the lock would live as long as that.
+struct HeldDir(fs::File);
+
+impl Drop for HeldDir {
+    fn drop(&mut self) {
+        // If it fails, closing the handle does it a moment later.
+        let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
     }
 }
 
@@ -242,5 +255,26 @@ impl File for RealFile {
 
     fn drop_cache(&self) -> io::Result<()> {
         Ok(rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_handle_does_not_keep_a_directory_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs_of_all: &dyn FileSystem = &RealFs;
+        let handle = fs::File::open(folder.path()).unwrap();
+        rustix::fs::flock(&handle, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        // What a process has that was forked and has not yet run its own program.
+        let copy = handle.try_clone().unwrap();
+        let held = HeldDir(handle);
+        let refused = fs_of_all.lock_dir(folder.path()).err().map(|error| error.kind());
+        assert_eq!(refused, Some(io::ErrorKind::WouldBlock));
+        drop(held);
+        assert!(fs_of_all.lock_dir(folder.path()).is_ok());
+        drop(copy);
     }
 }

@@ -26,7 +26,7 @@ pub struct Received {
 /// The transfers step: is it new, does it follow the rules, who may complete it?
 ///
 /// # Panics
-/// If a command is about no transfer, or tokens pay for it.
+/// If a command is about no transfer.
 pub fn receive(view: &impl View, frame: &FrameInput<'_>) -> Received {
     let mut effects = Effects::default();
     let mut passed = Vec::with_capacity(frame.commands.len());
@@ -34,7 +34,8 @@ pub fn receive(view: &impl View, frame: &FrameInput<'_>) -> Received {
     for batch in sub_batches(frame.commands) {
         let base_offset = frame.base_offset + batch.start as u64;
         let commands = &frame.commands[batch];
-        assert!(!commands.iter().any(|command| command.stands_alone()), "the transfers step takes transfers");
+        let about_transfers = commands.iter().all(|command| command.transfer().is_some());
+        assert!(about_transfers, "the transfers step takes transfers");
         let (waiting, messages) =
             receive_transfers(&overlay, &FrameInput { base_offset, commands, ..*frame }, &mut effects);
         passed.extend(waiting.into_iter().zip(messages));

@@ -22,6 +22,7 @@ pub mod planted;
 pub mod positions;
 pub mod records;
 pub mod registry;
+pub mod series;
 pub mod shop;
 pub mod tokens;
 pub mod transfers;

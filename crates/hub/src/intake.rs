@@ -33,7 +33,7 @@ pub enum Refusal {
     #[error("no commands are taken: {0}")]
     Closed(String),
     /// The log failed while the commands were being written: they may or may not be found after a restart.
-    #[error("the outcome is unknown: {0}. Repeat with the same ids")]
+    #[error("{0}; outcome unknown, repeat with the same ids")]
     Unknown(String),
 }
 

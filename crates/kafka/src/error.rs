@@ -10,9 +10,9 @@ pub enum KafkaError {
     Address(String),
     /// librdkafka refuses a setting.
     #[error("the Kafka client cannot be made: {0}")]
-    Client(#[source] Box<rdkafka::error::KafkaError>),
+    Client(Box<rdkafka::error::KafkaError>),
     /// No broker answered in time.
-    #[error("Kafka at {brokers} did not answer within {waited:?} ({doing}): is it running?")]
+    #[error("Kafka at {brokers} did not answer within {:.0} s ({doing}): is it running?", waited.as_secs_f64())]
     NoAnswer {
         /// Who was asked.
         brokers: String,
@@ -20,9 +20,8 @@ pub enum KafkaError {
         waited: Duration,
         /// For what.
         doing: &'static str,
-        /// What the client said.
-        #[source]
-        source: Option<Box<rdkafka::error::KafkaError>>,
+        /// What the client said. Not a source: its words name no place, and each layer of them says the same.
+        cause: Option<Box<rdkafka::error::KafkaError>>,
     },
     /// Kafka refused to make a topic.
     #[error("topic {topic} cannot be made: {why}")]

@@ -44,6 +44,24 @@ impl Default for Watch {
     }
 }
 
+impl Seen {
+    /// The last error of a broker says why; how many are down, as the client has it, says little.
+    fn go_down(&mut self, otherwise: &str) {
+        let why = if self.last_error.is_empty() { otherwise.to_owned() } else { self.last_error.clone() };
+        self.health = Health::Down { since: Instant::now(), why };
+    }
+}
+
+/// The client's `BROKER/ID: Connect to … failed: CAUSE (after 3ms in state CONNECT)` with the cause first, and no more than
+/// is needed: it stands in answers that have room for a line.
+pub(crate) fn in_short(said: &str) -> String {
+    let said = said.split(" (after ").next().unwrap_or(said);
+    let Some((broker, what)) = said.split_once(": ") else { return said.to_owned() };
+    let cause = what.rsplit("failed: ").next().unwrap_or(what);
+    let broker = broker.split('/').next().unwrap_or(broker);
+    format!("{cause} ({broker})")
+}
+
 impl Watch {
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         // Whoever panicked left whole values behind.
@@ -58,8 +76,7 @@ impl Watch {
         if up {
             seen.health = Health::Up;
         } else if seen.health == Health::Up {
-            let why = std::mem::take(&mut seen.last_error);
-            seen.health = Health::Down { since: Instant::now(), why };
+            seen.go_down("no broker answers");
         }
         for (topic, told) in &statistics.topics {
             for (partition, told) in &told.partitions {
@@ -73,9 +90,10 @@ impl Watch {
     /// The client met an error.
     pub(crate) fn error(&self, all_down: bool, why: &str) {
         let mut seen = self.seen();
-        why.clone_into(&mut seen.last_error);
-        if all_down && !matches!(seen.health, Health::Down { .. }) {
-            seen.health = Health::Down { since: Instant::now(), why: why.to_owned() };
+        if !all_down {
+            seen.last_error = in_short(why);
+        } else if !matches!(seen.health, Health::Down { .. }) {
+            seen.go_down(why);
         }
     }
 
@@ -110,11 +128,20 @@ mod tests {
         assert_eq!(watch.health(), Health::Connecting);
         watch.error(true, "all went");
         let Health::Down { since, why } = watch.health() else { panic!("it is down") };
-        assert_eq!(why, "all went");
+        assert_eq!(why, "one broker went", "that says more than how many are down");
         watch.error(true, "still");
         assert_eq!(watch.health(), Health::Down { since, why });
         watch.heard();
         assert_eq!(watch.health(), Health::Up);
+    }
+
+    #[test]
+    fn the_cause_comes_first_and_alone() {
+        let refused = "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Connection refused \
+                       (after 0ms in state CONNECT)";
+        assert_eq!(in_short(refused), "Connection refused (127.0.0.1:9092)");
+        assert_eq!(in_short("[::1]:1/1: Disconnected (after 7ms in state UP)"), "Disconnected ([::1]:1)");
+        assert_eq!(in_short("2/2 brokers are down"), "2/2 brokers are down");
     }
 
     #[test]

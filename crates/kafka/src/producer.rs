@@ -19,7 +19,7 @@ use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, PurgeConfig,
 use rdkafka::statistics::Statistics;
 
 use crate::brokers::MESSAGE_BYTES_MAX;
-use crate::health::Watch;
+use crate::health::{Watch, in_short};
 use crate::{Brokers, Health, KafkaError, Topic, TopicSettings};
 
 /// What framing, in Kafka's own accounting, may add to key and value.
@@ -101,7 +101,7 @@ impl fmt::Display for SendCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SendCause::Deadline(last) if last.is_empty() => f.write_str("Kafka did not acknowledge in time"),
-            SendCause::Deadline(last) => write!(f, "Kafka did not acknowledge in time; it last said: {last}"),
+            SendCause::Deadline(last) => write!(f, "Kafka is silent: {last}"),
             SendCause::Refused(why) => write!(f, "Kafka refused: {why}"),
             SendCause::TooLarge(bytes) => {
                 write!(
@@ -356,7 +356,11 @@ impl ClientContext for Reports {
     fn error(&self, error: ClientError, reason: &str) {
         let all_down = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
         self.watch.error(all_down, reason);
-        reason.clone_into(&mut self.round().last_error);
+        let mut round = self.round();
+        // How many are down says less than why the last one is.
+        if !all_down || round.last_error.is_empty() {
+            round.last_error = in_short(reason);
+        }
     }
 
     fn stats(&self, statistics: Statistics) {

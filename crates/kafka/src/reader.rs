@@ -74,7 +74,7 @@ impl Reader {
                 brokers: brokers.to_string(),
                 waited: began.elapsed(),
                 doing: "looking where a topic begins and ends",
-                source: Some(Box::new(source)),
+                cause: Some(Box::new(source)),
             },
         };
         let metadata = client.fetch_metadata(Some(topic), left(deadline)).map_err(no_answer)?;

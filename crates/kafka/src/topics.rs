@@ -23,8 +23,15 @@ const POSITION_PARTITIONS: u32 = 12;
 const NOTIFICATIONS_PARTITIONS: u32 = 12;
 /// Dead letters are few.
 const DEAD_LETTERS_PARTITIONS: u32 = 1;
+/// One relay writes them, in one order.
+const TOKEN_EVENTS_PARTITIONS: u32 = 1;
+/// What other ledgers tell comes in any order.
+const TOKEN_UPDATES_PARTITIONS: u32 = 4;
 /// How long a topic that was made may take until all see it, between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// After this a person who waits is told for what.
+const QUIET_WAIT: Duration = Duration::from_secs(2);
 
 /// The topics of one cluster. Partition counts are fixed for life.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +68,18 @@ impl Default for TopicSettings {
 }
 
 impl TopicSettings {
+    /// Topics under that prefix with so many partitions each; dead letters have as many as ever.
+    #[must_use]
+    pub fn of(prefix: impl Into<String>, partitions: u32) -> TopicSettings {
+        TopicSettings {
+            prefix: prefix.into(),
+            transfers: partitions,
+            position: partitions,
+            notifications: partitions,
+            ..TopicSettings::default()
+        }
+    }
+
     /// The name with prefix.
     #[must_use]
     pub fn name(&self, topic: Topic) -> String {
@@ -75,6 +94,8 @@ impl TopicSettings {
             Topic::Position => self.position,
             Topic::Notifications => self.notifications,
             Topic::DeadLetters => self.dead_letters,
+            Topic::TokenEvents => TOKEN_EVENTS_PARTITIONS,
+            Topic::TokenUpdates => TOKEN_UPDATES_PARTITIONS,
         };
         partitions.max(1)
     }
@@ -139,7 +160,12 @@ impl TopicSettings {
     /// The topics that Kafka does not have, if all that it has are as they should be.
     fn missing(&self, admin: &Admin<'_>) -> Result<Vec<Topic>, KafkaError> {
         // All topics: asking for one by name may make it.
-        let metadata = admin.client.inner().fetch_metadata(None, left(admin.deadline));
+        let fetch = |wait| admin.client.inner().fetch_metadata(None, wait);
+        let soon = left(admin.deadline).min(QUIET_WAIT);
+        let metadata = fetch(soon).or_else(|_| {
+            tracing::warn!("waiting for Kafka at {}", admin.brokers);
+            fetch(left(admin.deadline))
+        });
         let metadata = metadata.map_err(|error| admin.no_answer(Some(error)))?;
         let mut missing = Vec::new();
         for topic in Topic::ALL {
@@ -216,12 +242,12 @@ impl<'a> Admin<'a> {
         answer.map_err(|error| self.no_answer(Some(error)))
     }
 
-    fn no_answer(&self, source: Option<ClientError>) -> KafkaError {
+    fn no_answer(&self, cause: Option<ClientError>) -> KafkaError {
         KafkaError::NoAnswer {
             brokers: self.brokers.to_string(),
             waited: self.began.elapsed(),
             doing: self.doing,
-            source: source.map(Box::new),
+            cause: cause.map(Box::new),
         }
     }
 }

@@ -50,7 +50,7 @@ mod walk;
 pub use error::LogError;
 pub use frame::{BLOCK, FRAME_HEADER, FRAME_PAYLOAD_MAX, Frame, FrameBuf, FrameFault, FrameHeader};
 pub use fuzzing::fuzz_read_segment;
-pub use holdfast_disk::{File, FileSystem, LogId, RealFs, SimFs};
+pub use holdfast_disk::{DirLock, File, FileSystem, LogId, RealFs, SimFs};
 pub use log::{FrameSource, Frames, Log, ReadLog, Reader};
 pub use mark::write as write_end_mark;
 pub use retention::{Retention, SegmentSpan};

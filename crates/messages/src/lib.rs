@@ -15,6 +15,7 @@ mod callbacks;
 mod dead_letter;
 mod notification;
 mod position;
+mod token;
 mod topic;
 mod transfer;
 mod wire;
@@ -22,6 +23,7 @@ mod wire;
 pub use dead_letter::DeadLetter;
 pub use notification::{Answer, Asked, Notice, Notification, TransferNotice};
 pub use position::{PositionMessage, PositionWork, Step};
+pub use token::{TokenEvent, TokenUpdate};
 pub use topic::Topic;
 pub use transfer::{TransferCommand, TransferMessage};
 

@@ -10,6 +10,7 @@ use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::{self, Action};
 use holdfast_domain::transfers::{Code, CompletionKind, Reason, TransferState};
+use holdfast_tokens::{Fingerprint, Token, Transaction};
 
 use super::*;
 
@@ -140,6 +141,25 @@ fn dead_letter() -> DeadLetter {
     DeadLetter::of("position", Place { partition: 2, offset: 9 }, b"7", &[0xff, 0xfe], reason)
 }
 
+fn token(id: &str, quantity: u64) -> Token {
+    Token::new(id, "alice", "EUR", quantity)
+}
+
+fn full_token() -> Token {
+    let token = token("t1", u64::MAX).of_type("bond").external_id("account").public_key("key");
+    token.issuer("bank").notary("notary").attribute("colour", "blue")
+}
+
+fn spent() -> TokenEvent {
+    let transaction = Transaction {
+        id: "6f1d0a34-55aa-4c11-9d1f-1a2b3c4d5e6f".into(),
+        spender: "payment-1".into(),
+        consumed: vec!["t1".into(), "t2".into()],
+        produced: vec![token("6f1d0a34-55aa-4c11-9d1f-1a2b3c4d5e6f.0", 7)],
+    };
+    TokenEvent::Spent { fence: 12, body: Fingerprint(0xab << 100), transaction }
+}
+
 /// What is written is the file, and the file is read as what was written.
 fn golden<M: Message + PartialEq + fmt::Debug>(name: &str, file: &str, key: &str, message: &M) {
     let written = String::from_utf8(message.to_json()).unwrap();
@@ -171,6 +191,15 @@ fn messages_are_those_of_the_golden_files() {
     golden!("position-prepare", "7", &step(Action::Prepare));
     golden!("position-abort", "7", &step(Action::Abort));
     golden!("position-timeout-reserved", "7", &step(Action::TimeoutReserved));
+    golden!("token-events-issued", "alice", &TokenEvent::Issued(vec![full_token(), token("t2", 1)]));
+    golden!("token-events-spent", "payment-1", &spent());
+    let (consumed, produced) = (vec!["t1".into()], vec![token("t3", 2)]);
+    let broken = vec![("payment-2".into(), 13)];
+    golden!("token-events-updated", "alice", &TokenEvent::Updated { consumed, produced, broken });
+    let (spender, fence) = ("payment-1".into(), 12);
+    golden!("token-events-released", "payment-1", &TokenEvent::Released { spender, fence });
+    let (consumed, produced) = (vec!["t1".into()], vec![token("t3", 2)]);
+    golden!("token-updates-update", "t1", &TokenUpdate { trace: TRACE, consumed, produced });
     for (name, file, command) in admins() {
         golden(name, file, "7", &admin(command));
     }
@@ -462,6 +491,8 @@ proptest! {
             let _ = PositionMessage::from_json(&bytes);
             let _ = Notification::from_json(&bytes);
             let _ = DeadLetter::from_json(&bytes);
+            let _ = TokenEvent::from_json(&bytes);
+            let _ = TokenUpdate::from_json(&bytes);
         }
     }
 }

@@ -11,11 +11,22 @@ pub enum Topic {
     Notifications,
     /// What could not be taken, with the reason.
     DeadLetters,
+    /// What happened to tokens; key = wallet or spender.
+    TokenEvents,
+    /// What an outside ledger did with tokens; any key.
+    TokenUpdates,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Topic; 4] = [Topic::Transfers, Topic::Position, Topic::Notifications, Topic::DeadLetters];
+    pub const ALL: [Topic; 6] = [
+        Topic::Transfers,
+        Topic::Position,
+        Topic::Notifications,
+        Topic::DeadLetters,
+        Topic::TokenEvents,
+        Topic::TokenUpdates,
+    ];
 
     /// The name without prefix.
     #[must_use]
@@ -25,6 +36,8 @@ impl Topic {
             Topic::Position => "position",
             Topic::Notifications => "notifications",
             Topic::DeadLetters => "dead-letters",
+            Topic::TokenEvents => "token-events",
+            Topic::TokenUpdates => "token-updates",
         }
     }
 

@@ -4,7 +4,7 @@
 use holdfast_domain::ids::Millis;
 use holdfast_messages::Message;
 
-use crate::error::{Remedy, remedy};
+use crate::error::{Remedy, remedy, words};
 use crate::guard::Guard;
 use crate::incoming::Incoming;
 use crate::outbox::OutboxRow;
@@ -137,12 +137,16 @@ impl Store {
                 Ok(Step::Done(done)) => total.add(done),
                 Ok(Step::Fenced) => return Ok(Step::Fenced),
                 Err(Error::Refused(cause)) if batch.messages.len() > 1 => {
-                    tracing::warn!(messages = batch.messages.len(), %cause, "a batch is halved");
+                    tracing::warn!(
+                        messages = batch.messages.len(),
+                        cause = words(&cause),
+                        "a batch is halved"
+                    );
                     let (left, right) = batch.halves();
                     waiting.extend([right, left]);
                 }
                 Err(Error::Refused(cause)) => {
-                    let reason = format!("PostgreSQL refuses it: {}", told(&cause));
+                    let reason = format!("PostgreSQL refuses it: {}", words(&cause));
                     tracing::error!(offset = batch.from, reason, "a message is dead-lettered");
                     match self.persist(claim, &batch, Some(&reason), attempt)? {
                         Step::Done(done) => total.add(done),
@@ -167,7 +171,7 @@ impl Store {
         for attempts in 1.. {
             match attempt(self, claim, batch, verdict) {
                 Err(Error::Busy { cause, .. }) if attempts < self.settings.attempts_max => {
-                    tracing::warn!(attempts, %cause, "a batch is tried again");
+                    tracing::warn!(attempts, cause = words(&cause), "a batch is tried again");
                 }
                 Err(Error::Busy { cause, .. }) => return Err(Error::Busy { attempts, cause }),
                 Err(Error::Refused(cause)) if remedy(&cause) == Remedy::RetryThenHalve && conflicts == 0 => {
@@ -182,9 +186,4 @@ impl Store {
         }
         unreachable!("the attempts are bounded")
     }
-}
-
-/// The server's own words.
-fn told(error: &postgres::Error) -> String {
-    error.as_db_error().map_or_else(|| error.to_string(), |told| told.message().to_owned())
 }

@@ -6,24 +6,26 @@ use postgres::error::SqlState;
 /// the guard's offset tells.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server is not there, or cut the connection. Connect again and claim anew.
-    #[error("PostgreSQL cannot be reached: {0}; check that it runs and that the address is right")]
-    Unavailable(#[source] postgres::Error),
+    /// The server is not there, or cut the connection; in words. Connect again and claim anew.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The address says nothing that can be understood. It may hold a password, and is not repeated.
+    #[error("the address of PostgreSQL cannot be read: {0}; write postgres://USER@HOST:PORT/DATABASE")]
+    Address(String),
     /// Others were in the way, more often than is tolerated. Try again.
-    #[error("gave up after {attempts} attempts because of concurrent work: {cause}")]
+    #[error("gave up after {attempts} attempts because of concurrent work: {}", words(cause))]
     Busy {
         /// How often it was tried.
         attempts: u32,
         /// The last refusal.
-        #[source]
         cause: postgres::Error,
     },
     /// A value that the database refuses.
-    #[error("PostgreSQL refuses a value: {0}")]
-    Refused(#[source] postgres::Error),
+    #[error("PostgreSQL refuses a value: {}", words(.0))]
+    Refused(postgres::Error),
     /// The schema is not what this program expects, or the server is in trouble.
-    #[error("PostgreSQL cannot do this: {0}; check the schema's version and the server's log")]
-    Broken(#[source] postgres::Error),
+    #[error("PostgreSQL cannot do this: {}; check the schema's version and the server's log", words(.0))]
+    Broken(postgres::Error),
     /// A stored number that cannot be.
     #[error("{table} holds what cannot be: {what}; run `holdfast verify`")]
     Corrupt {
@@ -59,6 +61,19 @@ pub enum Error {
     /// A data set that cannot be generated.
     #[error("cannot generate this: {0}")]
     DataSet(&'static str),
+    /// Nobody has set up this database.
+    #[error("there is no Holdfast schema in this database; check its name, or start a node on it once")]
+    NoSchema,
+    /// The schema is older than this program, and it is not for whoever only looks to change that.
+    #[error(
+        "the schema has version {found}, this program has {known}: use the holdfast that the nodes run, or start a newer node"
+    )]
+    TooOld {
+        /// The schema's version.
+        found: i32,
+        /// This program's.
+        known: i32,
+    },
     /// The schema is newer than this program.
     #[error("the schema has version {found}, this program knows {known}; use a newer holdfast")]
     TooNew {
@@ -109,6 +124,18 @@ pub(crate) fn remedy(error: &postgres::Error) -> Remedy {
     }
 }
 
+/// The server's own words, or else the innermost reason: the client's alone say little more than where it stood.
+pub(crate) fn words(error: &postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return said.message().to_owned();
+    }
+    let mut reason: &dyn std::error::Error = error;
+    while let Some(deeper) = reason.source() {
+        reason = deeper;
+    }
+    reason.to_string()
+}
+
 fn is_io(source: &(dyn std::error::Error + 'static)) -> bool {
     source.downcast_ref::<std::io::Error>().is_some()
 }
@@ -118,13 +145,26 @@ impl From<postgres::Error> for Error {
         match remedy(&error) {
             Remedy::Retry => Error::Busy { attempts: 1, cause: error },
             Remedy::RetryThenHalve | Remedy::Halve => Error::Refused(error),
-            Remedy::Reconnect => Error::Unavailable(error),
+            Remedy::Reconnect => {
+                Error::Unavailable(format!("the connection to PostgreSQL was lost: {}", words(&error)))
+            }
             Remedy::Stop => Error::Broken(error),
         }
     }
 }
 
+/// What the function `token_race` says.
+const RACE: &str = "another node was first";
+
 impl Error {
+    /// Whether a statement undid itself because another node was first, again and again: what it is about is not as it
+    /// thought. Anything else that keeps it from being done passes.
+    #[must_use]
+    pub fn is_race(&self) -> bool {
+        let Error::Busy { cause, .. } = self else { return false };
+        cause.as_db_error().is_some_and(|told| told.message() == RACE)
+    }
+
     pub(crate) fn corrupt(table: &'static str, what: impl ToString) -> Error {
         Error::Corrupt { table, what: what.to_string() }
     }

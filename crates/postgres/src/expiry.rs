@@ -1,17 +1,17 @@
 //! The expiry scan of one shard. It reads what is due by its index, so its cost follows the holds that end.
 
 use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::effects::Party;
+use holdfast_domain::effects::Outcome;
 use holdfast_domain::hops::end_due_holds;
 use holdfast_domain::money::Balance;
+use holdfast_domain::positions::Action;
 use holdfast_domain::transfers::TransferState;
-use holdfast_messages::{
-    Notice, Notification, PositionMessage, PositionWork, Step as PositionStep, TraceId, TransferNotice,
-};
+use holdfast_messages::{PositionMessage, PositionWork, Step as PositionStep, TraceId};
 
 use crate::batch::{Done, Step};
 use crate::guard::Guard;
 use crate::load::Loader;
+use crate::notices::Moved;
 use crate::session::{Point, Store};
 use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
@@ -55,6 +55,9 @@ impl Store {
         }
         let mut loader = Loader::new(&mut tx, statements);
         loader.lock_unlocked_transfers(&due)?;
+        let funded = loader.loaded.transfers.values().filter(|row| row.is_funded());
+        let funded = funded.map(|row| row.id.to_string().into()).collect();
+        loader.lock_pledged(&funded)?;
         let now = loader.clock()?;
         let loaded = loader.loaded;
         watch.reached(Point::Loaded);
@@ -78,20 +81,23 @@ impl Store {
         }
         for notification in &effects.notifications {
             let transfer = &loaded.transfers[&notification.transfer];
-            let to = if notification.to == Party::Payer { transfer.payer } else { transfer.payee };
-            let notice = Notice::Transfer(TransferNotice {
-                transfer: transfer.id,
-                kind: notification.kind,
-                party: notification.to,
-                action: None,
-                state: Some(TransferState::ExpiredPrepared),
-                error: Some((ErrorCode::TransferExpired.into(), None)),
-                completion: None,
+            let (state, action) = match transfer.state {
+                TransferState::ReceivedPrepare => (TransferState::ExpiredPrepared, None),
+                // Tokens were held, and are free again.
+                _ => (TransferState::ExpiredReserved, Some(Action::TimeoutReserved)),
+            };
+            let outcome = Outcome {
+                state: Some(state),
+                code: Some(ErrorCode::TransferExpired.into()),
+                reason: None,
                 subject: transfer.no.0,
                 value: Balance::ZERO,
-                origin: None,
-            });
-            besides.send(&Notification { trace: TraceId::NOBODY, to: Some(to), notice });
+                token: None,
+                shop: None,
+            };
+            let (trace, completion, origin) = (TraceId::NOBODY, None, None);
+            Moved { transfer, completion, action, outcome: &outcome, trace, origin }
+                .tell(notification, &mut besides);
         }
         watch.reached(Point::Decided);
         let ended = effects.state_changes.len();
@@ -100,6 +106,10 @@ impl Store {
         let guard = writer.write(guard, offset, loaded, &effects, &besides, 0)?;
         tx.commit()?;
         watch.reached(Point::Committed);
+        if !effects.tokens.is_empty() {
+            // They are free, whether others hear of it at once or when they look.
+            drop(self.tell_token_change());
+        }
         Ok(Step::Done(Done {
             messages: ended,
             dead_letters: 0,

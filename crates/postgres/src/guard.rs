@@ -22,6 +22,8 @@ pub enum Source {
     Generate,
     /// A shard of the callbacks.
     Callback(i32),
+    /// Whoever tells Kafka what happened to tokens, and removes what is over.
+    Tokens,
 }
 
 impl Source {
@@ -49,6 +51,7 @@ impl Source {
             Source::Timeout(_) => "timeout",
             Source::Generate => "generate",
             Source::Callback(_) => "callback",
+            Source::Tokens => "tokens",
         }
     }
 
@@ -59,6 +62,7 @@ impl Source {
             Source::Timeout(_) => "transfer_timeout",
             Source::Generate => "transfer",
             Source::Callback(_) => "callback",
+            Source::Tokens => "token_change",
         }
     }
 
@@ -74,7 +78,7 @@ impl Source {
             Source::Timeout(shard) | Source::Callback(shard) => {
                 u32::try_from(shard).expect("shards are counted from 0")
             }
-            Source::Generate => 0,
+            Source::Generate | Source::Tokens => 0,
         }
     }
 }

@@ -76,6 +76,17 @@ impl Store {
         Ok(())
     }
 
+    /// Says that a node works on sources of this kind no more: the others share its shards at their next look, and need not
+    /// wait until it has been silent for long enough.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn leave(&mut self, of: Source, node: i64) -> Result<(), Error> {
+        self.client
+            .execute("DELETE FROM node WHERE role = $1 AND node_id = $2", &[&of.segment_type(), &node])?;
+        Ok(())
+    }
+
     /// Says that a node works on sources of this kind for another while, and tells how many nodes do. Shards are shared among
     /// those that do the same: one that does not would leave its share to nobody.
     ///

@@ -9,6 +9,7 @@
 //! | `guard`, `lease` | who may work on a partition or shard: epochs |
 //! | `hung` | sessions of nodes that hang, ended by those that have their work now |
 //! | `transfers`, `positions`, `expiry` | the three steps of a transfer |
+//! | `notices` | what participants are told of a transfer that moved |
 //! | `callbacks` | notifications become rows, rows are delivered or given up |
 //! | `operated` | the operator's messages, each decided once |
 //! | `participants` | participants and accounts, in transactions of their own |
@@ -18,13 +19,15 @@
 //! | `reads` | what edges ask, without a lock |
 //! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
 //! | `stalled` | transfers that stand half-way, found by a patrol through the history |
+//! | `tokens` | tokens that all nodes select from |
 //! | `generate` | a data set to measure and try with |
-//! | `session`, `migrate` | the connection and the schema |
+//! | `connect`, `session`, `migrate` | the server, the connection and the schema |
 //! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
 
 mod audit;
 mod batch;
 mod callbacks;
+mod connect;
 mod copy;
 mod error;
 mod expiry;
@@ -36,6 +39,7 @@ mod lease;
 mod load;
 mod loaded;
 mod migrate;
+mod notices;
 mod operated;
 mod outbox;
 mod participants;
@@ -43,6 +47,7 @@ mod positions;
 mod reads;
 mod session;
 pub mod stalled;
+pub mod tokens;
 mod transfers;
 mod types;
 mod verify;
@@ -54,7 +59,6 @@ pub use error::Error;
 pub use generate::{DataSet, Generated};
 pub use guard::{Claim, Source};
 pub use incoming::Incoming;
-pub use migrate::migrate;
 pub use operated::OPERATOR_MESSAGES_KEPT;
 pub use outbox::OutboxRow;
 pub use reads::{ROWS_LOOKED_AT_MAX, Registered};

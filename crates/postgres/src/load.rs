@@ -30,12 +30,17 @@ impl<'a, 'c> Loader<'a, 'c> {
         Loader { tx, statements, loaded: Loaded::default(), now: None }
     }
 
+    /// What is locked from here on may have been waited for.
+    pub(crate) const fn forget_clock(&mut self) {
+        self.now = None;
+    }
+
     /// Locks the transfers of these ids, as far as there are any.
     pub(crate) fn lock_transfers(&mut self, ids: &BTreeSet<TransferId>) -> Result<(), Error> {
         if ids.is_empty() {
             return Ok(());
         }
-        self.now = None;
+        self.forget_clock();
         let ids: Vec<Uuid> = ids.iter().map(|id| Uuid(id.0)).collect();
         for row in self.tx.query(&self.statements.transfers_by_id, &[&ids])? {
             self.loaded.put_transfer(transfer_of(&row)?);
@@ -109,7 +114,7 @@ impl<'a, 'c> Loader<'a, 'c> {
         if ids.is_empty() {
             return Ok(());
         }
-        self.now = None;
+        self.forget_clock();
         let ids: Vec<Uuid> = ids.iter().map(|id| Uuid(id.0)).collect();
         for row in self.tx.query(&self.statements.funds, &[&ids])? {
             let id: Uuid = row.get(0);

@@ -11,13 +11,15 @@ use holdfast_domain::shop::{
     Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView,
     Sides, UserId, UserRow,
 };
-use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenView};
+use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
+use crate::tokens::Pledged;
+
 type Map<K, V> = hashbrown::HashMap<K, V, RandomState>;
 
-/// The part of the state that was locked and loaded. Tokens and the shop have tables of their own and are not in it.
+/// The part of the state that was locked and loaded. The shop has tables of its own and is not in it.
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) transfers: Map<TransferNo, Transfer>,
@@ -33,6 +35,8 @@ pub(crate) struct Loaded {
     /// Holds that began and ended since loading.
     pub(crate) opened: Vec<TransferNo>,
     pub(crate) closed: Vec<TransferNo>,
+    /// Tokens that pay for transfers.
+    pub(crate) pledged: Pledged,
 }
 
 impl Loaded {
@@ -88,16 +92,16 @@ impl View for Loaded {
         due.into_iter().map(|(_, no)| no).collect()
     }
 
-    fn token(&self, _: &TokenId) -> Option<TokenView<'_>> {
-        None
+    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
+        self.pledged.tokens.get(id).map(TokenRow::view)
     }
 
     fn is_consumed(&self, _: &TokenId) -> bool {
         false
     }
 
-    fn lock(&self, _: &str) -> Option<&Arc<LockRow>> {
-        None
+    fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
+        self.pledged.holds.get(spender)
     }
 
     fn spend(&self, _: &str) -> Option<&Arc<SpendRow>> {
@@ -187,9 +191,8 @@ impl Rows for Loaded {
         self.closed.push(no);
     }
 
-    fn token_effect(&mut self, _: &TokenEffect) {
-        unreachable!("no command about tokens is decided here")
-    }
+    /// They are written from the effects; nothing is decided after that.
+    fn token_effect(&mut self, _: &TokenEffect) {}
 
     fn shop_effect(&mut self, _: &ShopEffect) {
         unreachable!("no command about the shop is decided here")

@@ -1,15 +1,16 @@
 //! Migrations: numbered SQL files inside the program, each applied once, by whichever node comes first.
 
-use postgres::Client;
+use postgres::{Client, GenericClient};
 
 use crate::Error;
 
 /// The migrations in their order; the first has the version 1.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../migrations/0001_tables.sql"),
     include_str!("../migrations/0002_patrol.sql"),
     include_str!("../migrations/0003_operator_messages.sql"),
     include_str!("../migrations/0004_outbox_of_batches.sql"),
+    include_str!("../migrations/0005_tokens.sql"),
 ];
 
 /// The advisory lock under which a node migrates: "holdfast" in letters.
@@ -19,20 +20,25 @@ const LOCK: i64 = 0x686f_6c64_6661_7374;
 ///
 /// # Errors
 /// If the database refuses, or its schema is newer than this program.
-pub fn migrate(client: &mut Client) -> Result<i32, Error> {
+pub(crate) fn migrate(client: &mut Client) -> Result<(), Error> {
     let mut tx = client.transaction()?;
     // An index over a large table takes its time, and so do those who wait for it.
     tx.batch_execute("SET LOCAL statement_timeout = 0")?;
     // The lock belongs to the transaction, so a node that dies in the middle leaves neither lock nor half a schema.
     tx.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])?;
-    tx.batch_execute(
-        "CREATE TABLE IF NOT EXISTS schema_version (
-             version int PRIMARY KEY,
-             applied_date timestamptz NOT NULL DEFAULT clock_timestamp()
-         )",
-    )?;
-    let found: i32 = tx.query_one("SELECT coalesce(max(version), 0) FROM schema_version", &[])?.get(0);
-    let known = i32::try_from(MIGRATIONS.len()).expect("few migrations");
+    let found = match version(&mut tx)? {
+        Some(found) => found,
+        None => {
+            tx.batch_execute(
+                "CREATE TABLE schema_version (
+                     version int PRIMARY KEY,
+                     applied_date timestamptz NOT NULL DEFAULT clock_timestamp()
+                 )",
+            )?;
+            0
+        }
+    };
+    let known = known();
     if found > known {
         return Err(Error::TooNew { found, known });
     }
@@ -42,5 +48,34 @@ pub fn migrate(client: &mut Client) -> Result<i32, Error> {
         tx.execute("INSERT INTO schema_version (version) VALUES ($1)", &[&version])?;
     }
     tx.commit()?;
-    Ok(known)
+    Ok(())
+}
+
+/// Looks whether the schema is the one that this program knows, and changes nothing.
+///
+/// # Errors
+/// If there is none, or one of another version.
+pub(crate) fn is_current(client: &mut Client) -> Result<(), Error> {
+    let known = known();
+    match version(client)? {
+        None | Some(0) => Err(Error::NoSchema),
+        Some(found) if found < known => Err(Error::TooOld { found, known }),
+        Some(found) if found > known => Err(Error::TooNew { found, known }),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The version of the schema; `None` if there is none.
+fn version(client: &mut impl GenericClient) -> Result<Option<i32>, Error> {
+    // Looked up and not made if it is missing: the server remarks on each table that is there already.
+    let is_there: bool = client.query_one("SELECT to_regclass('schema_version') IS NOT NULL", &[])?.get(0);
+    if !is_there {
+        return Ok(None);
+    }
+    let row = client.query_one("SELECT coalesce(max(version), 0) FROM schema_version", &[])?;
+    Ok(Some(row.get(0)))
+}
+
+fn known() -> i32 {
+    i32::try_from(MIGRATIONS.len()).expect("few migrations")
 }

@@ -12,7 +12,6 @@ use holdfast_domain::transfers::{CompletionKind, Transfer};
 use holdfast_domain::view::View;
 use holdfast_messages::{
     Answer, Asked, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep, TraceId,
-    TransferNotice,
 };
 
 use crate::batch::{Batch, Done, Step};
@@ -20,6 +19,7 @@ use crate::guard::{Guard, Source};
 use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
+use crate::notices::Moved;
 use crate::operated::Operated;
 use crate::session::{Point, Store};
 use crate::write::{Besides, Writer};
@@ -300,31 +300,15 @@ fn notify(
         unreachable!("it moves a transfer")
     };
     let transfer = &loaded.transfers[&notification.transfer];
-    let completion = completion(transfer);
-    let mut tell = |party: Party| {
-        let notice = Notice::Transfer(TransferNotice {
-            transfer: transfer.id,
-            kind: notification.kind,
-            party,
-            action: Some(action),
-            state: outcome.state,
-            error: outcome.code.map(|code| (code, outcome.reason)),
-            completion,
-            subject: outcome.subject,
-            value: outcome.value,
-            origin: request.origin(),
-        });
-        let to = match party {
-            Party::Payer => transfer.payer,
-            Party::Payee => transfer.payee,
-        };
-        besides.send(&Notification { trace: request.message.trace, to: Some(to), notice });
+    let moved = Moved {
+        transfer,
+        completion: completion(transfer),
+        action: Some(action),
+        outcome,
+        trace: request.message.trace,
+        origin: request.origin(),
     };
-    tell(notification.to);
-    // The wrong preimage: the payee must hear of it too, or it believes that it was paid.
-    if notification.kind == NotificationKind::Aborted && completion != Some(CompletionKind::Abort) {
-        tell(Party::Payee);
-    }
+    moved.tell(notification, besides);
 }
 
 /// The fulfil or abort that the transfer took.

@@ -4,23 +4,18 @@ use std::ops::Range;
 use std::time::Duration;
 
 use holdfast_domain::positions::PrepareOrder;
-use postgres::{Client, NoTls, Statement};
+use postgres::{Client, Statement};
 
+use crate::Error;
 use crate::callbacks::CallbackStatements;
+use crate::connect::connect;
 use crate::guard::{Claim, Source};
 use crate::hung::{NODE, TOOL};
+use crate::migrate::{is_current, migrate};
 use crate::reads::Prepared;
-use crate::{Error, migrate};
 
 /// The most messages of one batch; a block of transfer numbers is as large.
 pub const BATCH_MESSAGES_MAX: usize = 10_000;
-
-/// How long the server's host may be silent before the connection counts as lost.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Between two questions whether it is still there.
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
-/// How many of them may go unanswered.
-const KEEPALIVES_MISSED: u32 = 3;
 
 /// What a connection may take, and what it decides by.
 #[derive(Debug, Clone)]
@@ -153,16 +148,28 @@ impl Store {
         Ok(store)
     }
 
+    /// For tools that only look: nothing in the database can be changed through this connection, and nothing is made.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or its schema is not there or of another version.
+    pub fn open_to_read(url: &str) -> Result<Store, Error> {
+        Store::connect_to(url, TOOL, Settings::default(), |client| {
+            client.batch_execute("SET default_transaction_read_only = on")?;
+            is_current(client)
+        })
+    }
+
     fn connect(url: &str, name: &str, settings: Settings) -> Result<Store, Error> {
-        let mut config: postgres::Config = url.parse().map_err(Error::Broken)?;
-        config.connect_timeout(settings.connect_timeout).application_name(name);
-        // A host that vanishes sends no farewell; without these a thread would wait for it for hours.
-        config
-            .tcp_user_timeout(SILENCE_MAX)
-            .keepalives_idle(SILENCE_MAX / 2)
-            .keepalives_interval(KEEPALIVE_EVERY)
-            .keepalives_retries(KEEPALIVES_MISSED);
-        let mut client = config.connect(NoTls).map_err(Error::Unavailable)?;
+        Store::connect_to(url, name, settings, migrate)
+    }
+
+    fn connect_to(
+        url: &str,
+        name: &str,
+        settings: Settings,
+        see_to_schema: impl FnOnce(&mut Client) -> Result<(), Error>,
+    ) -> Result<Store, Error> {
+        let mut client = connect(url, name, settings.connect_timeout)?;
         client.batch_execute(&format!(
             "SET TIME ZONE 'UTC';
              SET statement_timeout = {};
@@ -171,7 +178,7 @@ impl Store {
             settings.idle_timeout.as_millis()
         ))?;
         // Not yet the timeout for locks: nodes that start together wait for the one that migrates.
-        migrate(&mut client)?;
+        see_to_schema(&mut client)?;
         // All access is by key. A plan made while a table was small would otherwise read it whole when it is not.
         client.batch_execute(&format!(
             "SET lock_timeout = {};
@@ -180,6 +187,17 @@ impl Store {
         ))?;
         let statements = Statements::prepare(&mut client)?;
         Ok(Store { client, statements, settings, numbers: 0..0, watch: Watch::default() })
+    }
+
+    /// The same for questions of all kinds, each planned when it is asked. A plan that is kept was made when the tables were
+    /// small, and may walk through what has grown since.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_for_questions(url: &str, settings: Settings) -> Result<Store, Error> {
+        let mut store = Store::open(url, settings)?;
+        store.client.batch_execute("SET plan_cache_mode = force_custom_plan; SET jit = off")?;
+        Ok(store)
     }
 
     /// Takes over a source: a partition, or a shard of the expiry scan.
@@ -202,6 +220,14 @@ impl Store {
         let row = self.client.query_one("SELECT value FROM fixed_setting WHERE name = $1", &[&name])?;
         let stored: i64 = row.get(0);
         if stored == wanted { Ok(()) } else { Err(Error::Fixed { name: name.into(), stored, wanted }) }
+    }
+
+    /// Whether the server answers: the cheapest question that there is.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn answers(&mut self) -> Result<(), Error> {
+        Ok(self.client.batch_execute("SELECT 1")?)
     }
 
     /// For tests: `watch` is called at every point that a step reaches.

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use holdfast_domain::FrameInput;
 use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{Command, FulfilAction};
-use holdfast_domain::effects::{Effects, Outcome};
+use holdfast_domain::command::{Command, FulfilAction, Prepare};
+use holdfast_domain::effects::{Effects, NotificationKind, Outcome};
 use holdfast_domain::hops::receive;
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::positions::{Action, Message};
-use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, TransferState};
+use holdfast_domain::tokens::Name as TokenName;
+use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
 use holdfast_domain::view::View;
 use holdfast_messages::{
     Answer, Asked, ErrorInformation, Notice, Notification, Place, PositionMessage, PositionWork,
@@ -21,6 +22,7 @@ use crate::guard::{Guard, Source};
 use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
+use crate::notices::Moved;
 use crate::session::{Point, Store};
 use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
@@ -52,13 +54,15 @@ fn attempt(
     watch.reached(Point::GuardLocked);
     let mut besides = Besides::default();
     let readable = sort_out(claim.source, batch.messages, verdict, &mut besides);
-    let commands: Vec<Command> = readable.iter().map(|(_, message)| message.command.clone().into()).collect();
+    let mut commands: Vec<Command> =
+        readable.iter().map(|(_, message)| message.command.clone().into()).collect();
 
     let mut loader = Loader::new(&mut tx, statements);
     load(&mut loader, &commands)?;
     let now = loader.clock()?;
     let mut loaded = loader.loaded;
     loaded.next_transfer = numbers.start;
+    loaded.pledged.disarm(&mut commands);
     watch.reached(Point::Loaded);
 
     let frame = FrameInput { base_offset: 0, time: now, order: settings.order, commands: &commands };
@@ -90,6 +94,7 @@ fn attempt(
         });
         besides.send(&PositionMessage { trace: *trace, account: message.account, work });
     }
+    tell_funded(claim.source, &loaded, effects, &readable, &mut passed, &mut besides);
     for (index, (incoming, message)) in readable.iter().enumerate().filter(|(index, _)| !passed[*index]) {
         let origin = claim.source.place(incoming.offset);
         besides.send(&answer(&loaded, effects, &indexes, index, message, origin));
@@ -97,12 +102,80 @@ fn attempt(
     watch.reached(Point::Decided);
 
     let new = effects.transfers.len() as u64;
+    let moves_tokens = loaded.pledged.moves(effects);
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
     let guard = writer.write(guard, batch.next, loaded, effects, &besides, batch.sent)?;
     tx.commit()?;
     watch.reached(Point::Committed);
     numbers.start += new;
+    if moves_tokens {
+        // It is done, whether others hear of it at once or when they look.
+        drop(store.tell_token_change());
+    }
     Ok(Step::Done(Done::of(batch, besides, &guard, now)))
+}
+
+/// The transfers that tokens pay for have moved here and now: both sides are told.
+fn tell_funded<'a>(
+    source: Source,
+    loaded: &Loaded,
+    effects: &Effects,
+    readable: &[Readable<'a>],
+    told: &mut [bool],
+    besides: &mut Besides<'a>,
+) {
+    let mut first = 0;
+    for step in effects.steps() {
+        let range = first..first + step.outcomes.len();
+        first = range.end;
+        for notification in step.notifications {
+            let moved = |index: &usize| {
+                let known = known(loaded, effects, readable[*index].1.command.transfer());
+                known.filter(|row| row.no == notification.transfer && row.is_funded())
+            };
+            // No transfer is in a step twice.
+            let mut of_step = range.clone();
+            let Some((index, transfer)) = of_step.find_map(|index| Some((index, moved(&index)?))) else {
+                continue;
+            };
+            let (incoming, TransferMessage { trace, command }) = readable[index];
+            let action = match (command, notification.kind) {
+                (TransferCommand::Fulfil(fulfil), NotificationKind::Committed) => match fulfil.action {
+                    FulfilAction::Commit => Action::Commit,
+                    FulfilAction::Reserve => Action::Reserve,
+                },
+                (TransferCommand::Fulfil(_) | TransferCommand::Abort(_), _) => Action::Abort,
+                (TransferCommand::Prepare(_) | TransferCommand::Lookup(_), _) => Action::Prepare,
+            };
+            if !std::mem::replace(&mut told[index], true) {
+                match command {
+                    TransferCommand::Fulfil(fulfil) => besides.opaque.push((transfer.no, 1, &fulfil.tail)),
+                    TransferCommand::Abort(abort) => besides.opaque.push((transfer.no, 1, &abort.tail)),
+                    TransferCommand::Prepare(_) | TransferCommand::Lookup(_) => {}
+                }
+            }
+            let moved = Moved {
+                transfer,
+                completion: taken(effects, transfer).map(|completion| completion.kind),
+                action: Some(action),
+                outcome: &effects.outcomes[index],
+                trace: *trace,
+                origin: Some(source.place(incoming.offset)),
+            };
+            moved.tell(notification, besides);
+        }
+    }
+}
+
+/// A transfer of the batch; the batch itself may have brought it.
+fn known<'a>(loaded: &'a Loaded, effects: &'a Effects, id: TransferId) -> Option<&'a Transfer> {
+    loaded.transfer(id).or_else(|| effects.transfers.iter().find(|row| row.id == id))
+}
+
+/// The fulfil or abort that a transfer took, before the batch or in it.
+fn taken(effects: &Effects, transfer: &Transfer) -> Option<Completion> {
+    let now = effects.completions.iter().find(|taken| taken.transfer == transfer.no);
+    now.map(|taken| taken.completion).or_else(|| transfer.completion())
 }
 
 type Readable<'a> = (&'a Incoming<TransferMessage>, &'a TransferMessage);
@@ -119,12 +192,6 @@ fn sort_out<'a>(
         let reason = match (&incoming.message, verdict) {
             (_, Some(verdict)) => verdict.to_owned(),
             (Err(poison), None) => poison.to_string(),
-            (Ok(TransferMessage { command: TransferCommand::Prepare(prepare), .. }), None)
-                if prepare.funding.is_some() =>
-            {
-                "tokens pay for it, and a cluster has none: only prepares paid from a position are taken"
-                    .to_owned()
-            }
             (Ok(message), None) => {
                 readable.push((incoming, message));
                 continue;
@@ -149,6 +216,14 @@ fn error_of(command: &TransferCommand, message: &Message) -> Option<ErrorInforma
 fn load(loader: &mut Loader<'_, '_>, commands: &[Command]) -> Result<(), Error> {
     let ids: BTreeSet<TransferId> = commands.iter().filter_map(Command::transfer).collect();
     loader.lock_transfers(&ids)?;
+    let funded = loader.loaded.transfers.values().filter(|row| row.is_funded());
+    let mut pledged: BTreeSet<TokenName> = funded.map(|row| row.id.to_string().into()).collect();
+    for command in commands {
+        if let Command::Prepare(Prepare { funding: Some(funding), .. }) = command {
+            pledged.insert(funding.spender.clone());
+        }
+    }
+    loader.lock_pledged(&pledged)?;
     let mut parties: BTreeSet<(ParticipantId, Currency)> = BTreeSet::new();
     for command in commands {
         if let Command::Prepare(prepare) = command {
@@ -201,13 +276,8 @@ fn answer(
     let outcome: &Outcome = &effects.outcomes[index];
     let (to, asked, completion) = asked(&message.command);
     let id = message.command.transfer();
-    // The batch itself may have brought the transfer, or its completion.
-    let added = effects.transfers.iter().find(|row| row.id == id);
-    let known = loaded.transfer(id).or(added);
-    let taken = known.and_then(|row| {
-        let earlier = effects.completions.iter().find(|taken| taken.transfer == row.no);
-        earlier.map(|taken| taken.completion).or_else(|| row.completion())
-    });
+    let known = known(loaded, effects, id);
+    let taken = known.and_then(|row| taken(effects, row));
     let first = new.binary_search(&index).is_ok();
     // Without a state the sender has no business with the transfer, however much alike its command is.
     let repeat = !first

@@ -9,6 +9,7 @@ use postgres::{IsolationLevel, Portal, Row, Transaction};
 use crate::Error;
 use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
 use crate::session::Store;
+use crate::tokens::verify_tokens;
 use crate::types::{Decimal, Moment};
 
 /// How many rows are in memory at a time.
@@ -36,6 +37,8 @@ pub struct Verified {
     pub state_changes: u64,
     /// Batches of the audit chain.
     pub batches: u64,
+    /// Tokens looked at.
+    pub tokens: u64,
     /// The first faults, at most a hundred.
     pub findings: Vec<Finding>,
     /// How many there were.
@@ -74,6 +77,7 @@ impl Store {
         money(&mut tx, &mut seen)?;
         holds(&mut tx, &mut seen)?;
         states(&mut tx, &mut seen)?;
+        seen.tokens = verify_tokens(&mut tx, |table, what| seen.fault(table, what))?;
         tx.rollback()?;
         Ok(seen)
     }
@@ -286,7 +290,8 @@ fn money(tx: &mut Transaction<'_>, seen: &mut Verified) -> Result<(), Error> {
              SELECT c.currency_id, p.value AS standing, 0 AS held, 0 AS by_operator
              FROM participant_position p JOIN participant_currency c USING (participant_currency_id)
              UNION ALL
-             SELECT currency_id, 0, amount, 0 FROM transfer WHERE current_state IN (3, 4, 6, 9)
+             SELECT currency_id, 0, amount, 0 FROM transfer
+             WHERE current_state IN (3, 4, 6, 9) AND payer_account IS NOT NULL
              UNION ALL
              SELECT c.currency_id, 0, 0, n.change
              FROM participant_position_change n JOIN participant_currency c USING (participant_currency_id)

@@ -86,6 +86,7 @@ impl Writer<'_, '_> {
         self.limits_and_funds(effects)?;
         self.timeouts(&loaded)?;
         self.opaque(besides)?;
+        loaded.pledged.write(self.tx, self.statements, self.now, effects)?;
         self.dead_letters(&guard, besides)?;
         self.outbox(&mut guard, besides)?;
         self.watch.reached(Point::EffectsWritten);
@@ -257,7 +258,7 @@ impl Writer<'_, '_> {
 
     fn timeouts(&mut self, loaded: &Loaded) -> Result<(), Error> {
         let mut copy = CopyRows::new(3);
-        // No step both opens and closes a hold: the one is the transfers step's, the other comes after RECEIVED_PREPARE.
+        // First those that began: one that tokens pay for may end in the batch that brought it.
         for no in &loaded.opened {
             let row = &loaded.transfers[no];
             copy.row().big(signed(no.0)).small(shard_of(row.id, self.shards)).moment(Moment(row.expiration));

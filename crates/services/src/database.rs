@@ -59,10 +59,36 @@ impl Database {
         &self.name
     }
 
+    /// What stands before the names of a test's topics, so that they are as much its own as the database.
+    #[must_use]
+    pub fn topic_prefix(&self) -> String {
+        format!("{}-", self.name.replace('_', "-"))
+    }
+
     /// Its address.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Throws everybody out and lets nobody in, as if the server were gone.
+    ///
+    /// # Panics
+    /// If the server refuses.
+    pub fn shut(&self) {
+        let mut server = connected(&self.server);
+        server.batch_execute(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", self.name)).expect("shut");
+        let thrown_out = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = $1";
+        server.execute(thrown_out, &[&self.name]).expect("everybody is thrown out");
+    }
+
+    /// Lets everybody in again.
+    ///
+    /// # Panics
+    /// If the server refuses.
+    pub fn reopen(&self) {
+        let open = format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", self.name);
+        connected(&self.server).batch_execute(&open).expect("opened");
     }
 
     /// A connection, as soon as the server takes one.

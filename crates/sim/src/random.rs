@@ -1,4 +1,6 @@
-//! Seeded randomness (SplitMix64): small, and the same on every machine and in every release.
+//! Seeded randomness: small, and the same on every machine and in every release.
+
+use holdfast_domain::series;
 
 /// A stream of choices that depends on its seed alone.
 #[derive(Debug, Clone)]
@@ -13,11 +15,7 @@ impl Random {
 
     /// The next 64 bits.
     pub const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        series::next(&mut self.0)
     }
 
     /// A number below `bound`; 0 if the bound is 0.

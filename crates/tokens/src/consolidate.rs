@@ -1,6 +1,8 @@
 //! Bringing a shattered wallet back to few tokens: many small inputs into N outputs. Never into one by default, because
 //! each output can be locked by one spender only.
 
+use std::time::Duration;
+
 use crate::answer::{Selection, Transaction};
 use crate::contract::TokenSelector;
 use crate::fingerprint::{Canonical, Fingerprint};
@@ -10,6 +12,19 @@ use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::request::{Output, Policy, Predicate, Scope, SelectRequest, SpendRequest};
 use crate::token::{Name, Token};
+
+/// When a wallet is shattered, and what is done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConsolidationOptions {
+    /// Between two looks.
+    pub every: Duration,
+    /// Wallets with fewer free tokens are left alone.
+    pub tokens_min: usize,
+    /// Tokens that are left: as many payments can go on side by side.
+    pub outputs: usize,
+    /// Tokens that are taken at most.
+    pub inputs_max: usize,
+}
 
 /// What to bring together, and into how many tokens.
 #[derive(Clone, Debug)]

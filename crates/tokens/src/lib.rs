@@ -19,7 +19,9 @@ pub use answer::{
     Balance, Counters, Fragmentation, Lease, LockRecord, LockSummary, LockView, Restored, Selection,
     Transaction,
 };
-pub use consolidate::{Consolidation, ConsolidationJob, ConsolidationReport, ConsolidationRequest};
+pub use consolidate::{
+    Consolidation, ConsolidationJob, ConsolidationOptions, ConsolidationReport, ConsolidationRequest,
+};
 pub use contract::TokenSelector;
 pub use fingerprint::Fingerprint;
 pub use limits::Config;
@@ -27,7 +29,7 @@ pub use memory::{
     Asked, Claim, ClaimAnswer, Claimed, MemorySelector, SelectAnswer, Ticket, TokenPage, TokenState,
     check_spend, plan_spend,
 };
-pub use random::Random;
+pub use random::{Draws, Random};
 pub use refusal::{Funds, Holder, NOT_DECIDED, Refusal};
 pub use request::{
     DustSweep, Filter, Output, Owner, OwnerKind, Policy, Predicate, Scope, SelectRequest, SpendRequest,

@@ -1,5 +1,30 @@
 //! Chance, handed in by the caller: the same seed makes the same choices.
 
+use std::hash::{BuildHasher, RandomState};
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Numbers that nobody can guess, for hosts: seeds of choices, and ids. Each process draws others.
+#[derive(Debug, Default)]
+pub struct Draws {
+    secret: RandomState,
+    drawn: AtomicU64,
+}
+
+impl Draws {
+    /// The next number.
+    pub fn draw(&self) -> u64 {
+        self.secret.hash_one(self.drawn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A UUID that nobody has.
+    pub fn uuid(&self) -> u128 {
+        let drawn = u128::from(self.draw()) << 64 | u128::from(self.draw());
+        // Version 4, variant 1, as RFC 9562 has them for random ones.
+        drawn & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
+    }
+}
+
 /// A small generator of random numbers (SplitMix64). Fair enough to choose among equals; no secret may hang on it.
 #[derive(Clone, Debug)]
 pub struct Random(u64);

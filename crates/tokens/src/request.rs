@@ -80,6 +80,19 @@ impl Scope {
         Scope::new(Owner::Wallet(wallet.into()), currency)
     }
 
+    /// Whether a token is of that owner, type and currency.
+    #[must_use]
+    pub fn owns(&self, token: &Token) -> bool {
+        let kind = &token.kind;
+        let owned = match &self.owner {
+            Owner::Wallet(name) => kind.wallet == *name,
+            Owner::ExternalId(name) => kind.external_id.as_ref() == Some(name),
+            Owner::PublicKey(name) => kind.public_key.as_ref() == Some(name),
+            Owner::Any => true,
+        };
+        owned && kind.token_type == self.token_type && kind.currency == self.currency
+    }
+
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         if self.owner != Owner::Any {
             check_name("the owner", self.owner.name())?;

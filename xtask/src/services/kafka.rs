@@ -49,6 +49,10 @@ impl Service for Kafka {
         (KAFKA_VARIABLE, format!("kafka://127.0.0.1:{port}"))
     }
 
+    fn setting(&self) -> &'static str {
+        "HOLDFAST_LOG"
+    }
+
     fn mark(&self, place: &Place) -> Mark {
         Mark { program: "java", argument: settings_path(place) }
     }

@@ -63,6 +63,8 @@ trait Service: Sync {
     fn address(&self, port: u16) -> (&'static str, String);
     /// The variable that tests read, and its value.
     fn variable(&self, port: u16) -> (&'static str, String);
+    /// The variable that a node of a cluster reads.
+    fn setting(&self) -> &'static str;
     fn mark(&self, place: &Place) -> Mark;
     fn stop_signal(&self) -> &'static str;
     /// Makes sure that programs and data are there.
@@ -84,9 +86,17 @@ pub(crate) fn services(arguments: &[String]) -> Result<(), String> {
             services.start(&ALL, Ports::MayChange)?;
             services.print();
             println!("stop them with: cargo xtask services down");
+            println!("for nodes on them:");
+            println!("{}", services.export());
             Ok(())
         }
-        ["down"] => Services::lock()?.stop(&ALL),
+        ["down"] => {
+            let mut services = Services::lock()?;
+            services.stop(&ALL)?;
+            let home = services.home.display();
+            println!("stopped; the data stays under {home}, `cargo xtask services clear` removes it");
+            Ok(())
+        }
         ["status"] => {
             Services::lock()?.print();
             Ok(())
@@ -290,6 +300,15 @@ impl Services {
             known.pid = None;
         }
         self.state.write(&self.state_path, &ALL)
+    }
+
+    /// What makes a shell's `holdfast serve` a node on these servers. On a line of its own, so that a shell can take it.
+    fn export(&self) -> String {
+        let settings = ALL.into_iter().filter_map(|service| {
+            let known = self.state.services.get(service.name())?;
+            Some(format!("{}={}", service.setting(), service.variable(known.ports[0]).1))
+        });
+        format!("export {}", settings.collect::<Vec<_>>().join(" "))
     }
 
     fn print(&self) {

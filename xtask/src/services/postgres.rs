@@ -51,6 +51,10 @@ impl Service for Postgres {
         (POSTGRES_VARIABLE, self.address(port).1)
     }
 
+    fn setting(&self) -> &'static str {
+        "HOLDFAST_STORE"
+    }
+
     fn mark(&self, place: &Place) -> Mark {
         Mark { program: "postgres", argument: place.data() }
     }

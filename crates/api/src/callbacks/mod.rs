@@ -51,7 +51,7 @@ mod template;
 pub(crate) mod views;
 
 use std::fmt::Display;
-use std::fs::{File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +59,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use holdfast_hub::{CallbackFeed, CallbackRow, HubHandle};
+use holdfast_log::{DirLock, FileSystem, RealFs};
 
 pub(crate) use desk::{Blame, Envelope, Failure};
 pub(crate) use message::Outgoing;
@@ -78,8 +79,6 @@ use crate::tls::OutgoingTls;
 
 /// The folder of what callbacks remember, inside a data directory.
 const FOLDER: &str = "callbacks";
-/// Held as long as somebody uses the folder.
-const LOCK: &str = "lock";
 
 /// Why callbacks cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +107,7 @@ pub enum CallbackError {
 pub struct CallbackMemory {
     ended: Ended,
     letters: DeadLetters,
-    lock: File,
+    lock: DirLock,
 }
 
 impl CallbackMemory {
@@ -121,13 +120,12 @@ impl CallbackMemory {
         let unusable = |source| CallbackError::Memory { folder: folder.clone(), source };
         let create = || {
             std::fs::create_dir_all(&folder)?;
-            File::create(folder.join(LOCK))
+            RealFs.lock_dir(&folder)
         };
         // Opening writes, so the lock of the log would come too late.
-        let lock = create().map_err(unusable)?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => CallbackError::InUse { data: data.to_owned() },
-            TryLockError::Error(source) => unusable(source),
+        let lock = create().map_err(|source| match source.kind() {
+            io::ErrorKind::WouldBlock => CallbackError::InUse { data: data.to_owned() },
+            _ => unusable(source),
         })?;
         let open = || {
             let letters = DeadLetters::open(&folder)?;
@@ -147,7 +145,7 @@ pub struct Callbacks {
     lanes: Arc<Lanes<HubDesk>>,
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    _lock: File,
+    _lock: DirLock,
 }
 
 impl Callbacks {

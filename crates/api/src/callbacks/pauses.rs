@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use holdfast_domain::series;
+
 use super::options::CallbackOptions;
 
 /// Pauses from a seed.
@@ -23,16 +25,7 @@ impl Pauses {
         let doublings = attempts.saturating_sub(1).min(20);
         let step = self.min.saturating_mul(1 << doublings).min(self.max);
         let half = u64::try_from(step.as_micros() / 2).unwrap_or(u64::MAX / 2);
-        Duration::from_micros(half + self.random() % (half + 1))
-    }
-
-    /// splitmix64: small, seeded, and good enough to spread pauses.
-    const fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Duration::from_micros(half + series::next(&mut self.state) % (half + 1))
     }
 }
 

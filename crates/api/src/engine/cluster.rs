@@ -12,6 +12,7 @@ use serde_json::{Map, json};
 use tokio::runtime::Handle;
 
 use super::{Answer, Component, Engine, EngineError, Figures, Profile, Question, Reading, Refusal, Written};
+use crate::tokens::Vault;
 
 /// A node as the edge sees it.
 pub struct ClusterEngine {
@@ -94,6 +95,10 @@ impl Engine for ClusterEngine {
             Err(error) => question(Err(unreadable(error))),
         }));
         Ok(())
+    }
+
+    fn vault(&self) -> Option<Vault> {
+        self.node.tokens().cloned().map(Vault::Shared)
     }
 
     fn transfer(&self, id: TransferId) -> Reading<'_, Option<Transfer>> {

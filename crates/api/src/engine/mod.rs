@@ -27,6 +27,8 @@ use serde_json::{Map, Value};
 
 pub use holdfast_hub::{Answer, Refusal};
 
+use crate::tokens::Vault;
+
 pub use cluster::ClusterEngine;
 pub(crate) use embedded::EmbeddedEngine;
 
@@ -46,7 +48,6 @@ impl Profile {
         match (self, command) {
             (Profile::Embedded, _) => true,
             (Profile::Cluster, Command::Token(_) | Command::Shop(_)) => false,
-            (Profile::Cluster, Command::Prepare(prepare)) => prepare.funding.is_none(),
             (Profile::Cluster, _) => true,
         }
     }
@@ -59,7 +60,7 @@ pub enum EngineError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// What is stored cannot be read now.
-    #[error("the store cannot be read: {0}")]
+    #[error("{0} (the store cannot be read)")]
     Unreadable(String),
     /// The threads that would have answered are gone.
     #[error("the hub has stopped; see /health")]
@@ -178,6 +179,12 @@ pub trait Engine: Send + Sync + 'static {
     /// Has up to `max` of one participant, or of all, tried again; how many.
     fn retry_dead_letters(&self, _to: Option<ParticipantId>, _max: usize) -> Reading<'_, u64> {
         Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// The vault: the hub's own, or the one that all nodes of a cluster share. `None` where there is none,
+    /// as on a node that takes no requests.
+    fn vault(&self) -> Option<Vault> {
+        None
     }
 
     /// Every part, and what is wrong with it. Commands are taken when nothing is. Must not wait.

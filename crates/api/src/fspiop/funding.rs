@@ -4,14 +4,16 @@
 //! and called back like that of any other transfer.
 
 use axum::http::StatusCode;
+use holdfast_cluster::TokenVault;
 use holdfast_domain::command::{Funding, Prepare};
-use holdfast_hub::{FundingClaim, HubHandle, TokenError};
+use holdfast_hub::{FundingClaim, TokenError};
 use holdfast_tokens::limits::{INPUTS_DEFAULT, NAME_BYTES_MAX};
 use holdfast_tokens::{Name, Refusal};
 
 use super::body::{self, ExtensionList, Object};
 use crate::error::ApiError;
 use crate::gate::Caller;
+use crate::tokens::Vault;
 
 /// The wallet whose tokens pay.
 const PAYER_WALLET: &str = "holdfast.payerWallet";
@@ -59,19 +61,63 @@ impl<'a> Wallets<'a> {
     /// amount is none that tokens could have.
     pub(super) async fn fund(
         &self,
-        hub: &HubHandle,
+        vault: &Vault,
         prepare: Prepare,
         units: Option<u64>,
-    ) -> Result<(Prepare, Option<FundingClaim>), ApiError> {
+    ) -> Result<(Prepare, Kept), ApiError> {
         let mut funding = Funding::new(prepare.id, self.payer.into(), self.payee.into(), Vec::new());
-        let mut claim = None;
+        let mut kept = Kept::Nothing;
         if let Some(units) = units.filter(|units| *units > 0) {
             let currency = prepare.currency.to_string();
             let wallet = Name::clone(&funding.payer_wallet);
-            claim = chosen(hub.tokens().fund(&funding.spender, wallet, &currency, units, 0).await)?;
-            funding.ids = claim.as_ref().map_or_else(Vec::new, FundingClaim::ids).into();
+            match vault {
+                Vault::Hub(desk) => {
+                    if let Some(claim) =
+                        chosen(desk.fund(&funding.spender, wallet, &currency, units, 0).await)?
+                    {
+                        funding.ids = claim.ids().into();
+                        kept = Kept::ByHub(claim);
+                    }
+                }
+                Vault::Shared(vault) => {
+                    let selected = vault.fund(&funding.spender, wallet, &currency, units).await;
+                    if let Some(selection) = chosen(selected.map_err(TokenError::from))? {
+                        funding.ids = selection.tokens.iter().map(|token| token.id.clone()).collect();
+                        let (vault, spender) = (vault.clone(), Name::clone(&funding.spender));
+                        kept = Kept::ByDatabase(Lent { vault, spender, fence: selection.fence });
+                    }
+                }
+            }
         }
-        Ok((Prepare { funding: Some(Box::new(funding)), ..prepare }, claim))
+        Ok((Prepare { funding: Some(Box::new(funding)), ..prepare }, kept))
+    }
+}
+
+/// What keeps chosen tokens from others until the prepare is decided.
+pub(super) enum Kept {
+    /// None were chosen, or none are needed.
+    Nothing,
+    /// The hub's memory, as long as this lives.
+    ByHub(FundingClaim),
+    /// A lease, which the prepare's own step makes a hold, or ends.
+    ByDatabase(Lent),
+}
+
+/// Tokens that are locked for a prepare on its way.
+pub(super) struct Lent {
+    vault: TokenVault,
+    spender: Name,
+    fence: u64,
+}
+
+impl Kept {
+    /// The prepare met this error. If it went nowhere, the tokens are free again; if nobody knows, the lease will end.
+    pub(super) async fn after(self, error: &ApiError) {
+        let went_nowhere = matches!(error.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::BAD_REQUEST);
+        if let (Kept::ByDatabase(Lent { vault, spender, fence }), true) = (self, went_nowhere) {
+            // If that fails, the lease ends it.
+            drop(vault.release(spender, Some(fence)).await);
+        }
     }
 }
 
@@ -83,7 +129,7 @@ pub(super) fn no_tokens() -> ApiError {
 
 /// Who wants for funds gets none, and so does a repeat, whose transfer holds some already. What keeps the vault from
 /// answering at all is no reason to reject a transfer for good.
-fn chosen(claim: Result<FundingClaim, TokenError>) -> Result<Option<FundingClaim>, ApiError> {
+fn chosen<T>(claim: Result<T, TokenError>) -> Result<Option<T>, ApiError> {
     match claim {
         Ok(claim) => Ok(Some(claim)),
         Err(TokenError::Refused(
@@ -91,8 +137,7 @@ fn chosen(claim: Result<FundingClaim, TokenError>) -> Result<Option<FundingClaim
             | Refusal::FundsLocked(_)
             | Refusal::NoExactMatch(_)
             | Refusal::TooManyInputs { .. }
-            | Refusal::SpenderInUse { .. }
-            | Refusal::Contention { .. },
+            | Refusal::SpenderInUse { .. },
         )) => Ok(None),
         Err(TokenError::Refused(other)) => {
             Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, other.to_string()))

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::answer::{decide, decide_keeping, stored_fulfilment};
 use super::body::{self, ExtensionList, Fields, Object, Text};
 use super::fields::{self, Sum};
-use super::funding::{self, FUNDING_BYTES_MAX, Wallets};
+use super::funding::{self, FUNDING_BYTES_MAX, Kept, Wallets};
 use super::ilp;
 use super::names::{self, NOBODY};
 use super::receive::{Verb, receive, sender};
@@ -151,27 +151,37 @@ pub(crate) async fn post(
     };
     let packet = Sha256::digest(asked.packet).into();
     let hashed = prepare.hashed_with(&packet, &asked.extensions_digest(payee.is_some()));
-    let decided = match &asked.wallets {
+    let (prepare, kept) = match &asked.wallets {
         None => {
             let prepare = Prepare { tail: received.tail()?, ..hashed };
             received.parsed(&edge);
-            let Some(wait) = received.wait else {
-                take(&edge, Command::Prepare(prepare)).await?;
-                return Ok(StatusCode::ACCEPTED.into_response());
-            };
-            match decide(&edge, Command::Prepare(prepare), wait, asked.id_text).await? {
-                Ok(decided) => decided,
-                Err(later) => return Ok(later),
-            }
+            (prepare, Kept::Nothing)
         }
         Some(wallets) => {
-            let hub = edge.hub.as_ref().ok_or_else(funding::no_tokens)?;
+            let vault = edge.tokens.as_ref().ok_or_else(funding::no_tokens)?;
             let prepare = Prepare { tail: received.tail_beside(FUNDING_BYTES_MAX)?, ..hashed };
             received.parsed(&edge);
             let units = asked.sum.exact.then(|| prepare.amount.whole_units()).flatten();
-            let (prepare, claim) = wallets.fund(hub, prepare, units).await?;
-            decide_keeping(&edge, Command::Prepare(prepare), claim).await?
+            wallets.fund(vault, prepare, units).await?
         }
+    };
+    let decided = match (kept, received.wait) {
+        (Kept::ByHub(claim), _) => decide_keeping(&edge, Command::Prepare(prepare), claim).await?,
+        (kept, None) => {
+            if let Err(error) = take(&edge, Command::Prepare(prepare)).await {
+                kept.after(&error).await;
+                return Err(error);
+            }
+            return Ok(StatusCode::ACCEPTED.into_response());
+        }
+        (kept, Some(wait)) => match decide(&edge, Command::Prepare(prepare), wait, asked.id_text).await {
+            Ok(Ok(decided)) => decided,
+            Ok(Err(later)) => return Ok(later),
+            Err(error) => {
+                kept.after(&error).await;
+                return Err(error);
+            }
+        },
     };
     let Some(wait) = received.wait else { return Ok(StatusCode::ACCEPTED.into_response()) };
     // The same prepare again, after the transfer was committed.

@@ -36,6 +36,8 @@ use rate::Client;
 
 /// Where a key may stand instead of `Authorization: Bearer`.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// The path that says itself what is wrong.
+const HEALTH: &str = "/health";
 /// How often a hub looks whether its keys file has changed: so long a revoked key may still be good.
 pub const KEYS_LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -188,7 +190,8 @@ pub(crate) async fn enter(State(edge): State<Edge>, mut request: Request, next: 
     let mut response = answered.unwrap_or_else(IntoResponse::into_response);
     let (status, micros) = (response.status(), started.elapsed().as_micros());
     // 500 and 501 are refusals on the admin paths and for PATCH, as the peer system has them; what is beyond is trouble.
-    if status > StatusCode::NOT_IMPLEMENTED {
+    // Whoever looks after the hub asks for its health all the time, and what is wrong was said when it began.
+    if status > StatusCode::NOT_IMPLEMENTED && path != HEALTH {
         tracing::warn!(%id, %method, path, %caller, status = status.as_u16(), micros, "answered with a failure");
     } else {
         span.in_scope(|| tracing::debug!(status = status.as_u16(), micros, "answered"));

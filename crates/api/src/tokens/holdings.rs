@@ -5,16 +5,15 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_tokens::{TokenId, TokenState};
 
-use super::json::{self, Holdings, Listed};
+use super::json::{self, Listed};
 use super::query::{limit, owner, read, scope, values};
 use super::refusal::Problem;
-use super::{answer, looked};
-use crate::Embedded;
+use super::{Wallets, answer};
 use crate::views::filters::Parameters;
 
 /// The tokens of an owner, page by page, in an order of the index's own. Only `"next": null` is the end.
 pub(crate) async fn list(
-    State(Embedded { hub, .. }): State<Embedded>,
+    State(Wallets { desk, .. }): State<Wallets>,
     parameters: Parameters,
 ) -> Result<Response, Problem> {
     let names = ["wallet", "externalId", "publicKey", "currency", "type", "state", "after", "limit"];
@@ -28,23 +27,17 @@ pub(crate) async fn list(
     })?;
     let after = read("after", after, json::name)?.map(|id| TokenId::from(&*id));
     let limit = limit(rows.as_deref())?;
-    let desk = hub.tokens().clone();
-    let page = looked(move || Ok(desk.tokens(&scope, state, after.as_ref(), limit)?));
-    Ok(answer(StatusCode::OK, &Listed(page.await?)))
+    let page = desk.tokens(scope, state, after, limit).await?;
+    Ok(answer(StatusCode::OK, &Listed(page)))
 }
 
 /// What an owner has, and in what pieces. An unknown owner has nothing.
 pub(crate) async fn balance(
-    State(Embedded { hub, .. }): State<Embedded>,
+    State(Wallets { desk, .. }): State<Wallets>,
     parameters: Parameters,
 ) -> Result<Response, Problem> {
     let names = ["wallet", "externalId", "publicKey", "currency", "type"];
     let [wallet, external_id, public_key, currency, token_type] = values(parameters, names)?;
     let scope = scope(owner([wallet, external_id, public_key])?, currency, token_type)?;
-    let desk = hub.tokens().clone();
-    let holdings = looked(move || {
-        let (balance, fragmentation) = (desk.balance(&scope)?, desk.fragmentation(&scope)?);
-        Ok(Holdings { balance, fragmentation })
-    });
-    Ok(answer(StatusCode::OK, &holdings.await?))
+    Ok(answer(StatusCode::OK, &desk.holdings(scope).await?))
 }

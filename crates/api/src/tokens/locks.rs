@@ -4,20 +4,21 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use holdfast_cluster::tokens::limits::LOCKS_SHOWN;
 use holdfast_tokens::{LockView, Name, Owner};
 
 use super::json::{self, LockPage, Released, Renewed};
 use super::query::{limit, read, scope, values};
 use super::receive::receive;
 use super::refusal::Problem;
-use super::{answer, answered, looked};
-use crate::Embedded;
+use super::vault::SomeLocks;
+use super::{Wallets, answer, answered};
 use crate::views::filters::Parameters;
 
 /// The live locks in the order of their fences, those on tokens of a wallet, a currency or of a spender if one is
 /// named.
 pub(crate) async fn list(
-    State(Embedded { hub, .. }): State<Embedded>,
+    State(Wallets { desk, .. }): State<Wallets>,
     parameters: Parameters,
 ) -> Result<Response, Problem> {
     let names = ["wallet", "currency", "type", "spender", "after", "limit"];
@@ -36,23 +37,26 @@ pub(crate) async fn list(
         Some(wallet) if currency.is_some() => Some(scope(Owner::Wallet(wallet), currency, token_type)?),
         _ => None,
     };
-    let desk = hub.tokens().clone();
-    let page = looked(move || {
-        let mut locks = desk.locks(scope.as_ref())?;
-        if scope.is_none() {
-            locks.iter_mut().for_each(|lock| wanted.keep(lock));
-        }
-        locks.retain(|lock| {
-            let its = spender.as_ref().is_none_or(|spender| lock.spender == *spender);
-            its && !lock.tokens.is_empty() && after.is_none_or(|after| lock.fence > after)
-        });
-        locks.sort_unstable_by_key(|lock| lock.fence);
-        let more = locks.len() > limit;
-        locks.truncate(limit);
-        let next = locks.last().filter(|_| more).map(|lock| lock.fence);
-        Ok(LockPage { locks, next, now: desk.now() })
+    let all_of_it = scope.is_some();
+    // Who looks for some among them has to see more than it shows.
+    let sought = spender.is_some() || !(all_of_it || wanted.is_anything());
+    let rows = if sought { LOCKS_SHOWN } else { limit };
+    // Where a page of the vault ends, the next begins, whatever is left of it here.
+    let SomeLocks { mut locks, next: end, now } = desk.locks(scope, after, rows).await?;
+    if !all_of_it {
+        locks.iter_mut().for_each(|lock| wanted.keep(lock));
+    }
+    locks.retain(|lock| {
+        let its = spender.as_ref().is_none_or(|spender| lock.spender == *spender);
+        its && !lock.tokens.is_empty()
     });
-    Ok(answer(StatusCode::OK, &page.await?))
+    let next = if locks.len() > limit {
+        locks.truncate(limit);
+        locks.last().map(|lock| lock.fence)
+    } else {
+        end
+    };
+    Ok(answer(StatusCode::OK, &LockPage { locks, next, now }))
 }
 
 /// Tokens by some of what they have.
@@ -63,6 +67,11 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// Whether all will do.
+    const fn is_anything(&self) -> bool {
+        self.wallet.is_none() && self.currency.is_none() && self.token_type.is_none()
+    }
+
     /// Keeps those tokens of a lock that are wanted.
     fn keep(&self, lock: &mut LockView) {
         let same = |wanted: &Option<Name>, found: &Name| wanted.as_ref().is_none_or(|wanted| wanted == found);
@@ -83,25 +92,25 @@ fn spender(path: Result<Path<String>, PathRejection>) -> Result<Name, Problem> {
 
 /// Moves the end of a live lease.
 pub(crate) async fn renew(
-    State(Embedded { edge, hub }): State<Embedded>,
+    State(Wallets { edge, desk }): State<Wallets>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
     let spender = spender(path)?;
     let (lease_ms, fence) = receive(&edge, request, json::read_renew).await?;
-    let lease = answered(hub.tokens().renew(Name::clone(&spender), fence, lease_ms)).await?;
+    let lease = answered(desk.renew(Name::clone(&spender), fence, lease_ms)).await?;
     Ok(answer(StatusCode::OK, &Renewed { spender: &spender, lease }))
 }
 
 /// Gives back what a spender has locked; 0 tokens if that has ended before.
 pub(crate) async fn release(
-    State(Embedded { hub, .. }): State<Embedded>,
+    State(Wallets { desk, .. }): State<Wallets>,
     path: Result<Path<String>, PathRejection>,
     parameters: Parameters,
 ) -> Result<Response, Problem> {
     let spender = spender(path)?;
     let [fence] = values(parameters, ["fence"])?;
     let fence = read("fence", fence, json::whole)?;
-    let released = answered(hub.tokens().release(spender, fence)).await?;
+    let released = answered(desk.release(spender, fence)).await?;
     Ok(answer(StatusCode::OK, &Released(released)))
 }

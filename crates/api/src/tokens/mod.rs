@@ -1,7 +1,8 @@
-//! `/tokens…`: wallets select, lock and spend. The shape of a request is tested here; the hub's desk does the rest.
+//! `/tokens…`: wallets select, lock and spend. The shape of a request is tested here; the vault does the rest.
 //!
 //! | room | what happens there |
 //! | --- | --- |
+//! | `vault` | the vault behind the edge, of whichever profile |
 //! | `json` | bodies in and out, apart from HTTP |
 //! | `receive` | a body in memory, within bounds |
 //! | `refusal` | refusals as problems of RFC 9457 |
@@ -21,6 +22,7 @@ mod refusal;
 pub(crate) mod select;
 pub(crate) mod spend;
 pub(crate) mod supply;
+mod vault;
 
 use std::time::Duration;
 
@@ -33,6 +35,8 @@ use serde::Serialize;
 
 use crate::limits::ANSWER_WAIT_MAX;
 use refusal::Problem;
+pub use vault::Vault;
+pub(crate) use vault::Wallets;
 
 /// The bytes of most answers: one input or two.
 const ANSWER_BYTES: usize = 512;

@@ -7,16 +7,15 @@ use axum::response::Response;
 use super::json::{self, Selected};
 use super::receive::receive;
 use super::refusal::Problem;
-use super::{answer, answered_after};
-use crate::Embedded;
+use super::{Wallets, answer, answered_after};
 
 /// Chooses and locks, and waits for what others hold if the caller says for how long. A caller that hangs up meanwhile
 /// drops this, and its place in the queue with it.
 pub(crate) async fn select(
-    State(Embedded { edge, hub }): State<Embedded>,
+    State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (request, wait_ms) = receive(&edge, request, json::read_select).await?;
-    let selection = answered_after(wait_ms, hub.tokens().select(request, wait_ms)).await?;
+    let selection = answered_after(wait_ms, desk.select(request, wait_ms)).await?;
     Ok(answer(StatusCode::OK, &Selected(&selection)))
 }

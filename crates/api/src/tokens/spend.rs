@@ -7,35 +7,33 @@ use axum::response::Response;
 use super::json::{self, Spent};
 use super::receive::receive;
 use super::refusal::Problem;
-use super::{answer, answered, uuid};
-use crate::Embedded;
+use super::{Wallets, answer, answered, uuid};
 
 /// Pays out what the spender has selected. A repeat gets the stored transaction.
 pub(crate) async fn spend(
-    State(Embedded { edge, hub }): State<Embedded>,
+    State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
     let request = receive(&edge, request, json::read_spend).await?;
-    let transaction = answered(hub.tokens().spend(request)).await?;
+    let transaction = answered(desk.spend(request)).await?;
     Ok(answer(StatusCode::OK, &Spent(Some(&transaction))))
 }
 
 /// Takes a quantity of what the spender has selected out of the vault; the rest returns.
 pub(crate) async fn redeem(
-    State(Embedded { edge, hub }): State<Embedded>,
+    State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
     let request = receive(&edge, request, json::read_redeem).await?;
-    let transaction = answered(hub.tokens().spend(request)).await?;
+    let transaction = answered(desk.spend(request)).await?;
     Ok(answer(StatusCode::OK, &Spent(Some(&transaction))))
 }
 
 /// Brings the small tokens of a wallet into few. Without a transaction if that would not leave fewer.
 pub(crate) async fn consolidate(
-    State(Embedded { edge, hub }): State<Embedded>,
+    State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let desk = hub.tokens();
     let new_spender = || format!("consolidate-{}", uuid(desk.new_id())).into();
     let read = |body: &[u8]| json::read_consolidate(body, new_spender);
     let request = receive(&edge, request, read).await?;

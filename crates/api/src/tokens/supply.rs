@@ -7,15 +7,13 @@ use axum::response::Response;
 use super::json::{self, Issued, Updated};
 use super::receive::receive;
 use super::refusal::Problem;
-use super::{answer, answered, uuid};
-use crate::Embedded;
+use super::{Wallets, answer, answered, uuid};
 
 /// Issues tokens, all or none. Those without an id get one.
 pub(crate) async fn issue(
-    State(Embedded { edge, hub }): State<Embedded>,
+    State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let desk = hub.tokens();
     let read = |body: &[u8]| json::read_issue(body, || uuid(desk.new_id()).into());
     let tokens = receive(&edge, request, read).await?;
     // Cheap: ids and kinds are shared.
@@ -25,10 +23,10 @@ pub(crate) async fn issue(
 
 /// Takes over what another ledger did, in any order.
 pub(crate) async fn updates(
-    State(Embedded { edge, hub }): State<Embedded>,
+    State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (consumed, produced) = receive(&edge, request, json::read_updates).await?;
-    let (produced, consumed) = answered(hub.tokens().update(consumed, produced)).await?;
+    let (produced, consumed) = answered(desk.update(consumed, produced)).await?;
     Ok(answer(StatusCode::OK, &Updated { produced, consumed }))
 }

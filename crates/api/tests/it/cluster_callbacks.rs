@@ -181,13 +181,7 @@ fn decide(node: &NodeHandle, commands: Vec<Command>) {
 
 fn start_node(world: &World, kafka: &str, address: &str) -> Node {
     let settings = NodeSettings::new(kafka.parse().unwrap(), world.database.url(), 7);
-    let topics = TopicSettings {
-        prefix: format!("{}-", world.database.name().replace('_', "-")),
-        transfers: 2,
-        position: 2,
-        notifications: 2,
-        ..TopicSettings::default()
-    };
+    let topics = TopicSettings::of(world.database.topic_prefix(), 2);
     let node = Node::start(NodeSettings { topics, ..settings }).unwrap();
     let mut store = world.store();
     for name in ["payerfsp", "payeefsp"] {

@@ -15,7 +15,7 @@ use crate::report::per;
 
 /// Who is looked at.
 #[derive(Debug, Clone)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     node: u32,
     /// The first process of PostgreSQL, the parent of all others.
     postmaster: Option<u32>,
@@ -26,7 +26,7 @@ pub(super) struct Watched {
 
 /// A reading of all that only grows.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     node_us: u64,
     postgres_us: u64,
     kafka_us: u64,
@@ -79,7 +79,7 @@ impl Costs {
 
 impl Watched {
     /// `log` is the address of Kafka as the user wrote it.
-    pub(super) fn find(
+    pub(crate) fn find(
         node: u32,
         client: &mut Client,
         log: &str,
@@ -99,11 +99,15 @@ impl Watched {
     }
 
     /// Whether all processes can be looked at.
-    pub(super) const fn sees_all(&self) -> bool {
-        self.postmaster.is_some() && self.kafka.is_some()
+    pub(crate) const fn sees_all(&self) -> bool {
+        self.sees_postgres() && self.kafka.is_some()
     }
 
-    pub(super) fn read(&self, client: &mut Client, counters: Counters) -> Result<Reading, BenchError> {
+    pub(crate) const fn sees_postgres(&self) -> bool {
+        self.postmaster.is_some()
+    }
+
+    pub(crate) fn read(&self, client: &mut Client, counters: Counters) -> Result<Reading, BenchError> {
         let row = client.query_one("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint", &[]);
         let wal: i64 = row.map_err(BenchError::database("read how far the server's log is"))?.get(0);
         Ok(Reading {
@@ -118,7 +122,7 @@ impl Watched {
     }
 
     /// What `payments` have cost between two readings.
-    pub(super) fn costs(&self, before: &Reading, after: &Reading, payments: u64) -> Costs {
+    pub(crate) fn costs(&self, before: &Reading, after: &Reading, payments: u64) -> Costs {
         let each = |of: fn(&Reading) -> u64| per(of(after).saturating_sub(of(before)), payments);
         let members = self.postmaster.map(family).unwrap_or_default();
         Costs {

@@ -11,12 +11,12 @@
 //! | `goals`, `report` | what must be reached; figures as data and for people |
 
 mod bench;
-mod costs;
+pub(crate) mod costs;
 mod floor;
 mod goals;
 pub mod options;
 mod report;
-mod town;
+pub(crate) mod town;
 
 pub use bench::bench_cluster;
 pub use options::ClusterOptions;

@@ -103,16 +103,11 @@ impl ClusterReport {
 impl fmt::Display for ClusterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_machine(f, self.version, &self.machine)?;
-        let Promises { postgres, fsync, synchronous_commit, full_page_writes, wal_sync_method, .. } =
-            &self.promises;
+        self.promises.write(f)?;
         writeln!(
             f,
-            "PostgreSQL {postgres}: fsync {fsync}, synchronous_commit {synchronous_commit}, full_page_writes \
-             {full_page_writes}, {wal_sync_method}, shared_buffers {}, max_wal_size {}, wal_compression {}; Kafka: acks=all, idempotent producers, \
-             {} partitions each; Kafka, PostgreSQL, one node with all roles and the load on this machine",
-            self.promises.shared_buffers,
-            self.promises.max_wal_size,
-            self.promises.wal_compression,
+            "; Kafka: acks=all, idempotent producers, {} partitions each; Kafka, PostgreSQL, one node with all roles and the \
+             load on this machine",
             self.partitions
         )?;
         writeln!(

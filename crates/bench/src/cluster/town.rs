@@ -1,6 +1,7 @@
 //! The servers: what they promise, a database and topics of the run's own on them, and the node between.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ pub struct Promises {
 
 impl Promises {
     /// Reads them, as a connection of the node would find them, and refuses a server that promises nothing.
-    pub(super) fn read(client: &mut Client) -> Result<Promises, BenchError> {
+    pub(crate) fn read(client: &mut Client) -> Result<Promises, BenchError> {
         let mut show = |name: &str| -> Result<String, BenchError> {
             let row = client.query_one(&format!("SHOW {name}"), &[]);
             Ok(row.map_err(BenchError::database("read a setting of the server"))?.get(0))
@@ -53,6 +54,17 @@ impl Promises {
         };
         promises.check()?;
         Ok(promises)
+    }
+
+    /// In one line without its end.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Promises { postgres, fsync, synchronous_commit, full_page_writes, wal_sync_method, .. } = self;
+        write!(
+            f,
+            "PostgreSQL {postgres}: fsync {fsync}, synchronous_commit {synchronous_commit}, full_page_writes \
+             {full_page_writes}, {wal_sync_method}, shared_buffers {}, max_wal_size {}, wal_compression {}",
+            self.shared_buffers, self.max_wal_size, self.wal_compression
+        )
     }
 
     fn check(&self) -> Result<(), BenchError> {

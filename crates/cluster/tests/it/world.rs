@@ -33,13 +33,7 @@ impl World {
 
     pub fn settings(&self, node_id: u64) -> NodeSettings {
         let settings = NodeSettings::new(self.brokers.parse().unwrap(), self.database.url(), node_id);
-        let topics = TopicSettings {
-            prefix: format!("{}-", self.database.name().replace('_', "-")),
-            transfers: self.partitions,
-            position: self.partitions,
-            notifications: self.partitions,
-            ..TopicSettings::default()
-        };
+        let topics = TopicSettings::of(self.database.topic_prefix(), self.partitions);
         NodeSettings { topics, ..settings }
     }
 

@@ -27,6 +27,7 @@ pub use rows::{LockRow, NO_END, SpendRow, TokenEffect, TokenOutcome, TokenRefusa
 
 pub(crate) use decide::{decide_tokens, end_hold, end_leases, hold_for_transfer};
 pub(crate) use overlay::TokenOverlay;
+pub use spend::HOLD_PREFIX;
 pub(crate) use spend::transaction_of;
 
 /// The longest lease.

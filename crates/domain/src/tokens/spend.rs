@@ -13,7 +13,8 @@ use crate::ids::{Millis, TransferId};
 use crate::view::View;
 
 /// Tokens that a transfer paid out begin so. Nobody else may bring such an id, so a fulfil never finds its outputs taken.
-pub(super) const HOLD_PREFIX: &str = "hold:";
+/// Ids that begin so are made by transfers and checkouts alone.
+pub const HOLD_PREFIX: &str = "hold:";
 
 pub(super) fn decide_spend(
     view: &impl View,

@@ -11,6 +11,7 @@ use holdfast_bench::fspiop::{
 };
 use holdfast_bench::options::{ACCOUNTS_DEFAULT, BATCH_PAYMENTS_DEFAULT, RUNS_DEFAULT, parse_count};
 use holdfast_bench::shop::{self, CheckoutBenchOptions, bench_checkout};
+use holdfast_bench::tokens::shared::{self, SharedOptions, bench_shared_tokens};
 use holdfast_bench::tokens::{self as token_bench, Parts, TokensOptions, bench_tokens};
 use holdfast_bench::{BenchError, BenchOptions, DepthOptions, Shape, bench_depth, bench_transfers};
 
@@ -157,9 +158,18 @@ struct Fspiop {
 /// Selecting tokens: the library alone, the vault with its log, and the vault over HTTP.
 ///
 /// Beside the library stand the algorithms of its peers on the same tokens, beside the log the raw disk.
+///
+/// The cluster is measured on a PostgreSQL that you name, in databases of the run's own, which are removed again: three nodes
+/// select and spend the same tokens, one input, many inputs, one hot token, half load, a plain shortage, and what others at the
+/// table feel; beside it the algorithm of sherdlock on the same table.
 #[derive(Debug, clap::Args)]
 struct Tokens {
-    /// What is measured
+    /// What is measured: the library and a server with its own log, or nodes that share one PostgreSQL
+    #[arg(long, value_enum, default_value = "embedded")]
+    profile: ProfileName,
+    #[command(flatten)]
+    shared: SharedFlags,
+    /// Which parts of the embedded profile
     #[arg(long, value_enum, default_value = "all")]
     part: PartName,
     /// Tokens of the library's cases, such as 1m
@@ -176,6 +186,23 @@ struct Tokens {
     connections: usize,
     #[command(flatten)]
     run: Run,
+}
+
+/// What only nodes need that share their tokens.
+#[derive(Debug, clap::Args)]
+struct SharedFlags {
+    /// Cluster: PostgreSQL, such as postgres://user@host/database; its user must be able to create databases
+    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
+    store: Option<String>,
+    /// Cluster: how long each case is driven
+    #[arg(long, default_value_t = shared::options::SECONDS_DEFAULT)]
+    seconds: u64,
+    /// Cluster: runs of all cases; the median is the figure
+    #[arg(long, default_value_t = shared::options::RUNS)]
+    runs: u32,
+    /// Cluster: rounds under way at once
+    #[arg(long, default_value_t = shared::options::CALLERS_DEFAULT)]
+    callers: usize,
 }
 
 /// Checkouts against a server of its own: through the client, over HTTP, at half load, failing, with one hot item; and the
@@ -447,7 +474,35 @@ fn fspiop(flags: Fspiop, program: PathBuf) -> anyhow::Result<()> {
     print_report(&report.map_err(told)?, output)
 }
 
+fn shared_options(flags: Tokens) -> anyhow::Result<SharedOptions> {
+    let SharedFlags { store, seconds, runs, callers } = flags.shared;
+    let Some(store) = store else {
+        return Err(bad(
+            "--profile cluster needs --store postgres://USER@HOST/DATABASE; `cargo xtask services up` starts one",
+        ));
+    };
+    if flags.part != PartName::All || flags.run.place.data.is_some() {
+        return Err(bad(
+            "--part and --data are of the embedded profile; the cluster has all its parts in one run",
+        ));
+    }
+    Ok(SharedOptions {
+        seconds,
+        runs,
+        callers,
+        keep: flags.run.place.keep,
+        seed: flags.run.seed,
+        progress: true,
+        ..SharedOptions::on(&store)
+    })
+}
+
 fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
+    if flags.profile == ProfileName::Cluster {
+        let output = flags.run.place.output;
+        let report = bench_shared_tokens(&shared_options(flags)?);
+        return print_report(&report.map_err(told)?, output);
+    }
     let wanted = |part| flags.part == PartName::All || flags.part == part;
     let parts = Parts {
         library: wanted(PartName::Library),
@@ -562,5 +617,18 @@ mod tests {
         assert!(with(&["--shape", "hot"]).is_err());
         assert!(with(&["--data", "x"]).is_err());
         assert!(asked(&["--profile", "cluster", "--log", "kafka://h:1", "--store", "h/d"]).is_err());
+    }
+
+    #[test]
+    fn shared_tokens_need_a_store_and_nothing_of_the_other_profile() {
+        let asked = |more: &[&str]| -> anyhow::Result<SharedOptions> {
+            let line = Line::try_parse_from(["bench", "tokens", "--profile", "cluster"].iter().chain(more))?;
+            let What::Tokens(flags) = line.bench.what else { panic!("tokens were asked for") };
+            shared_options(flags)
+        };
+        let options = asked(&["--store", "postgres://u@h/d", "--seconds", "3", "--callers", "64"]).unwrap();
+        assert_eq!((options.store.as_str(), options.seconds, options.callers), ("postgres://u@h/d", 3, 64));
+        assert!(asked(&["--store", "postgres://u@h/d", "--part", "http"]).is_err());
+        assert!(asked(&["--store", "h/d"]).is_err());
     }
 }

@@ -23,8 +23,9 @@ mod tokens;
 mod transfers;
 mod verify;
 
+use std::fmt::Display;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -107,6 +108,29 @@ enum Output {
     Text,
     /// For programs
     Json,
+}
+
+/// Where a hub of one process has its data, unless somebody says otherwise.
+const DATA_DEFAULT: &str = "./holdfast-data";
+
+/// The data directory: as the option says, else the environment, else where it usually is.
+fn data_directory(option: Option<PathBuf>) -> PathBuf {
+    option.or_else(|| variable("HOLDFAST_DATA").map(PathBuf::from)).unwrap_or_else(|| DATA_DEFAULT.into())
+}
+
+/// A variable of the environment; an empty one is none.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A server of a cluster that the environment names, for a command whose options name no place at all.
+fn server_of_environment<T, E: Display>(
+    name: &str,
+    read: impl FnOnce(&str) -> Result<T, E>,
+) -> anyhow::Result<Option<T>> {
+    let found = variable(name).map(|text| read(&text));
+    let found = found.transpose().map_err(|why| BadInput(anyhow::anyhow!("{name}: {why}")))?;
+    Ok(found)
 }
 
 /// Opens the log of a data directory for reading only.

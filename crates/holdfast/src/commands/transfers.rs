@@ -4,19 +4,17 @@
 //! again, so what it tells is what the hub did, and it may run beside a serving hub.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::TransferState;
-use holdfast_hub::{Core, log_folder, replay_with};
-use holdfast_log::{RealFs, SegmentReader};
+use holdfast_hub::{Core, replay_with};
 use holdfast_store::MemoryStore;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tables::{print, table};
-use super::{BadInput, Output, beginning_removed};
+use super::{BadInput, DATA_DEFAULT, Output, beginning_removed, read_log};
 use crate::remote::{Remote, RemoteArgs, block_on, escaped};
 use crate::why::Witness;
 
@@ -61,7 +59,7 @@ enum What {
         /// Its id
         id: TransferId,
         /// The data directory
-        #[arg(long, value_name = "DIR", default_value = "./holdfast-data", env = "HOLDFAST_DATA")]
+        #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT, env = "HOLDFAST_DATA")]
         data: PathBuf,
     },
 }
@@ -247,8 +245,13 @@ async fn show(remote: &Remote, id: TransferId, output: Output) -> anyhow::Result
 }
 
 fn why(id: TransferId, data: &Path, output: Output) -> anyhow::Result<()> {
-    let reader = SegmentReader::open(Arc::new(RealFs), &log_folder(data))
-        .with_context(|| format!("cannot read the log in {}", data.display()))?;
+    let reader = read_log(data).map_err(|error| match error.downcast::<BadInput>() {
+        Ok(missing) => {
+            let what = format!("{missing}. A cluster has no such log: use `holdfast transfers show {id}`");
+            BadInput::from(anyhow::anyhow!(what)).into()
+        }
+        Err(other) => other,
+    })?;
     let mut core = Core::new(MemoryStore::new(0));
     let mut witness = Witness::of(id);
     let frames = reader.frames(0).map_err(|error| {

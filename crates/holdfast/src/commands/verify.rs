@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::bar::Bar;
 use super::generate::store_address;
-use super::{BadInput, Output, read_log};
+use super::{BadInput, Output, data_directory, read_log, server_of_environment};
 
 /// What is known of a torn tail.
 const TORN: &str =
@@ -26,14 +26,15 @@ const TORN: &str =
 /// are compared with it. Nothing is changed. It may run beside a hub that is serving from the same directory.
 ///
 /// With --store it looks at a cluster's database instead: every account computed again from its rows, every history, and the
-/// audit chain of every source, in one snapshot beside the nodes that work on it.
+/// audit chain of every source, in one snapshot beside the nodes that work on it. It cannot change anything there, and
+/// makes no tables.
 #[derive(Debug, clap::Args)]
 pub(super) struct Verify {
-    /// The data directory
-    #[arg(long, value_name = "DIR", default_value = "./holdfast-data", env = "HOLDFAST_DATA")]
-    data: PathBuf,
-    /// The database of a cluster, as postgres://USER@HOST:PORT/DATABASE
-    #[arg(long, value_name = "URL", value_parser = store_address, conflicts_with = "scratch")]
+    /// The data directory, or else that of HOLDFAST_DATA [default: ./holdfast-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The database of a cluster, as postgres://USER@HOST:PORT/DATABASE; without it and --data that of HOLDFAST_STORE
+    #[arg(long, value_name = "URL", value_parser = store_address, conflicts_with_all = ["data", "scratch"])]
     store: Option<String>,
     /// Where there is room for a second store; the system's place for temporary files if not given
     #[arg(long, value_name = "DIR")]
@@ -83,11 +84,17 @@ fn is_served(data: &Path) -> bool {
 
 impl Verify {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        if let Some(store) = &self.store {
-            return cluster(store, self.output);
+        let names_a_directory = self.data.is_some() || self.scratch.is_some();
+        let store = match self.store {
+            None if !names_a_directory => server_of_environment("HOLDFAST_STORE", store_address)?,
+            store => store,
+        };
+        if let Some(store) = store {
+            return cluster(&store, self.output);
         }
-        let served = is_served(&self.data);
-        let verified = check(&self.data, self.scratch).inspect_err(|error| {
+        let data = data_directory(self.data);
+        let served = is_served(&data);
+        let verified = check(&data, self.scratch).inspect_err(|error| {
             if self.output == Output::Json && !error.is::<BadInput>() {
                 println!("{:#}", json!({"good": false, "findings": [format!("{error:#}")]}));
             }
@@ -106,9 +113,8 @@ impl Verify {
 }
 
 fn cluster(url: &str, output: Output) -> anyhow::Result<()> {
-    let verified = Store::open_as_set_up(url)
-        .and_then(|mut store| store.verify())
-        .context("cannot read the database")?;
+    let verified = Store::open_to_read(url).and_then(|mut store| store.verify());
+    let verified = verified.context("cannot verify the database")?;
     let findings: Vec<String> =
         verified.findings.iter().map(|finding| format!("{}: {}", finding.table, finding.what)).collect();
     let mut out = std::io::stdout().lock();
@@ -119,16 +125,19 @@ fn cluster(url: &str, output: Output) -> anyhow::Result<()> {
             json!({
                 "good": verified.faults == 0, "accounts": verified.accounts,
                 "positionChanges": verified.position_changes, "stateChanges": verified.state_changes,
-                "batches": verified.batches, "faults": verified.faults, "findings": findings,
+                "batches": verified.batches, "tokens": verified.tokens, "faults": verified.faults, "findings": findings,
             })
         )?,
         Output::Text => {
-            writeln!(
-                out,
-                "{} accounts from {} changes, {} state changes, {} batches of the audit chain",
-                verified.accounts, verified.position_changes, verified.state_changes, verified.batches
-            )?;
-            findings.iter().try_for_each(|finding| writeln!(out, "{finding}"))?;
+            let (accounts, changes) = (verified.accounts, verified.position_changes);
+            writeln!(out, "chain      {} batches", verified.batches)?;
+            writeln!(out, "accounts   {accounts}, recomputed from {changes} position changes")?;
+            writeln!(out, "transfers  {} changes of state", verified.state_changes)?;
+            writeln!(out, "tokens     {}, with their locks and spends", verified.tokens)?;
+            findings.iter().try_for_each(|finding| writeln!(out, "WRONG      {finding}"))?;
+            if verified.faults == 0 {
+                writeln!(out, "good       everything adds up")?;
+            }
         }
     }
     drop(out);

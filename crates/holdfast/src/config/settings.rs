@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use holdfast_api::ShopAddresses;
 use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
-use holdfast_cluster::{NodeSettings, StoreSettings, TopicSettings};
+use holdfast_cluster::{NodeSettings, StoreSettings, TopicSettings, VaultSettings};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -143,13 +143,7 @@ impl Settings {
                 wait_ms: all.number("shop.wait_ms"),
             },
         };
-        let every = all.number("tokens.consolidate_every");
-        let consolidation = (every > 0).then(|| ConsolidationOptions {
-            every: Duration::from_secs(every),
-            tokens_min: all.number("tokens.consolidate_from"),
-            outputs: all.number("tokens.consolidate_into"),
-            inputs_max: all.number("tokens.consolidate_inputs"),
-        });
+        let consolidation = read_consolidation(&all);
         let per_second = NonZeroU32::new(all.number("rate.per_second"));
         let burst = NonZeroU32::new(all.number("rate.burst"));
         let callbacks = CallbackSettings {
@@ -204,12 +198,8 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
     }
     let partitions = all.number("cluster.partitions");
     let topics = TopicSettings {
-        prefix: given("cluster.prefix").unwrap_or_default(),
-        transfers: partitions,
-        position: partitions,
-        notifications: partitions,
         replication: Some(all.number("cluster.replication")).filter(|copies| *copies > 0),
-        ..TopicSettings::default()
+        ..TopicSettings::of(given("cluster.prefix").unwrap_or_default(), partitions)
     };
     let node = NodeSettings::new(log.parse().context("log")?, store, rand::random());
     Ok(Some(NodeSettings {
@@ -224,8 +214,26 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
             },
             ..StoreSettings::default()
         },
+        tokens: VaultSettings {
+            picture_tokens_max: all.number("tokens.max"),
+            claim_attempts: all.number("tokens.claim_attempts"),
+            waiters_max: all.number("tokens.waiters_max"),
+            indexes: read_indexes(all.text("tokens.indexes"))?.kinds(),
+            consolidation: read_consolidation(all),
+        },
         ..node
     }))
+}
+
+/// What is done about shattered wallets; `None`: nothing.
+fn read_consolidation(all: &InForce) -> Option<ConsolidationOptions> {
+    let every = all.number("tokens.consolidate_every");
+    (every > 0).then(|| ConsolidationOptions {
+        every: Duration::from_secs(every),
+        tokens_min: all.number("tokens.consolidate_from"),
+        outputs: all.number("tokens.consolidate_into"),
+        inputs_max: all.number("tokens.consolidate_inputs"),
+    })
 }
 
 /// Settings that only some ways to charge use, and what each names.
@@ -366,10 +374,11 @@ mod tests {
             TopicSettings::default(),
             "the defaults are those of the room they belong to"
         );
-        assert_eq!(node.roles.to_string(), "api,transfers,position,expiry,callbacks");
+        assert_eq!(node.roles.to_string(), "api,transfers,position,expiry,callbacks,tokens");
         assert_eq!(node.store.expiry_shards, StoreSettings::default().expiry_shards);
         assert!(read(&servers[..1]).unwrap_err().to_string().contains("go together"));
         let refused = |pair| read(&[servers[0], servers[1], pair]).unwrap_err();
+        assert!(refused(("roles", "")).to_string().contains("any of api,transfers"));
         assert!(refused(("roles", "api,cook")).to_string().contains("'cook' is not a role"));
         assert!(format!("{:#}", refused(("log", "nats://a:1"))).starts_with("log"));
         assert!(refused(("store", "mysql://a")).to_string().starts_with("store"));
@@ -380,7 +389,7 @@ mod tests {
             .iter()
             .map(|(key, value)| Given { key: (*key).into(), value: (*value).into(), flag: "--set".into() })
             .collect();
-        Settings::read(&InForce::load(None, std::iter::empty(), &given).unwrap())
+        Settings::read(&InForce::load(None, std::iter::empty(), &given)?)
     }
 
     #[test]

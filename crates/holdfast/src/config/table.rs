@@ -119,8 +119,8 @@ pub(crate) static SETTINGS: [Setting; 48] = [
     ),
     text(
         "roles",
-        Kind::Text,
-        "api,transfers,position,expiry,callbacks",
+        Kind::Roles,
+        "api,transfers,position,expiry,callbacks,tokens",
         "What this node of a cluster does, behind commas; all of it, unless one part is to be scaled alone.",
     ),
     path_or_none(
@@ -246,7 +246,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         1,
         COUNT_CEILING,
         vault::MAX as u64,
-        "Tokens that live at a time, some 300 bytes of memory each; more are refused. A larger vault belongs on a shared selector.",
+        "Tokens that live at a time, some 300 bytes of memory each; more are refused. In a cluster: tokens in a node's picture, which begins anew beyond.",
     ),
     number(
         "tokens.claim_attempts",

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use holdfast_cluster::Role;
 use hyper::Uri;
 
 /// Says of somebody that it is part of the hub.
@@ -59,6 +60,8 @@ impl From<&Value> for serde_json::Value {
 pub(crate) enum Kind {
     /// Any text that is not empty.
     Text,
+    /// Roles of a node behind commas.
+    Roles,
     /// The path of a file or folder.
     Path,
     /// `ADDRESS:PORT`.
@@ -84,6 +87,7 @@ impl Kind {
             Kind::Number { .. } => text.replace('_', "").parse().map(Value::Number).map_err(|_| ()),
             Kind::Flag => text.parse().map(Value::Flag).map_err(|_| ()),
             Kind::Text
+            | Kind::Roles
             | Kind::Path
             | Kind::Address
             | Kind::Url
@@ -108,7 +112,7 @@ impl Kind {
 
     fn check(self, value: Value) -> Result<Value, String> {
         let good = match (self, &value) {
-            (Kind::Text | Kind::Path, Value::Text(text)) => !text.is_empty(),
+            (Kind::Text | Kind::Roles | Kind::Path, Value::Text(text)) => !text.is_empty(),
             (Kind::Address, Value::Text(text)) => text.parse::<SocketAddr>().is_ok(),
             (Kind::Url, Value::Text(text)) => read_url(text).is_some(),
             (Kind::InsideOrUrl, Value::Text(text)) => text == INSIDE || read_url(text).is_some(),
@@ -127,6 +131,9 @@ impl Kind {
     pub(super) fn words(self) -> String {
         match self {
             Kind::Text => "a text".to_owned(),
+            Kind::Roles => {
+                format!("a list of roles; behind commas, any of {}", Role::ALL.map(Role::name).join(","))
+            }
             Kind::Path => "a path".to_owned(),
             Kind::Address => "an address with a port, such as 127.0.0.1:4000".to_owned(),
             Kind::Url => URL_WORDS.to_owned(),

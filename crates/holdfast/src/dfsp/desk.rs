@@ -220,6 +220,17 @@ impl Desk {
             if !passing || attempt == ATTEMPTS {
                 return answered;
             }
+            // A hub that waits for its servers may take half a minute for each answer: who watches should see why.
+            let (status, said) = match &answered {
+                Ok(answer) => (Some(answer.status.as_u16()), answer.in_words()),
+                Err(error) => (None, format!("{error:#}")),
+            };
+            self.diary.message(
+                Way::Out,
+                &format!("{method} {path}"),
+                &format!("{said}, repeating ({attempt} of {ATTEMPTS})"),
+                json!({"status": status, "answer": said, "repeating": true}),
+            );
             attempt += 1;
             tokio::time::sleep(ATTEMPT_PAUSE).await;
         }

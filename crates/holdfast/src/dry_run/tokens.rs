@@ -18,8 +18,8 @@ use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
 use holdfast_api::tokens::json;
 use holdfast_tokens::limits::BATCH_TOKENS_MAX;
 use holdfast_tokens::{
-    Config, Filter, Fingerprint, LockRecord, MemorySelector, Owner, Random, Refusal, Scope, SelectRequest,
-    Token, TokenSelector,
+    Config, Filter, Fingerprint, LockRecord, MemorySelector, Random, Refusal, SelectRequest, Token,
+    TokenSelector,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -204,19 +204,8 @@ fn answers(tokens: &[&Token], request: &SelectRequest) -> bool {
     let sum: u128 = tokens.iter().map(|token| u128::from(token.quantity)).sum();
     let enough = request.allow_shortfall || sum >= u128::from(request.amount);
     let few = request.max_inputs.is_none_or(|max| tokens.len() <= max);
-    let fits = |token: &&Token| in_scope(token, &request.scope) && passes(token, &request.filter);
+    let fits = |token: &&Token| request.scope.owns(token) && passes(token, &request.filter);
     enough && few && tokens.iter().all(fits)
-}
-
-fn in_scope(token: &Token, scope: &Scope) -> bool {
-    let kind = &token.kind;
-    let owned = match &scope.owner {
-        Owner::Wallet(name) => kind.wallet == *name,
-        Owner::ExternalId(name) => kind.external_id.as_ref() == Some(name),
-        Owner::PublicKey(name) => kind.public_key.as_ref() == Some(name),
-        Owner::Any => true,
-    };
-    owned && kind.token_type == scope.token_type && kind.currency == scope.currency
 }
 
 fn passes(token: &Token, filter: &Filter) -> bool {

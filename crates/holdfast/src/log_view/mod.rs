@@ -48,9 +48,14 @@ pub(crate) enum Topic {
     Outcomes,
     /// Where the oldest open checkout begins
     OutcomeOffsets,
+    /// What happened to tokens, in a cluster
+    TokenEvents,
+    /// What outside ledgers did with tokens, in a cluster
+    TokenUpdates,
 }
 
 impl Topic {
+    /// Those of a data directory.
     pub(crate) const ALL: [Topic; 13] = [
         Topic::Transfers,
         Topic::Admin,
@@ -82,6 +87,8 @@ impl Topic {
             Topic::Stock => "stock",
             Topic::Outcomes => "outcomes",
             Topic::OutcomeOffsets => "outcome-offsets",
+            Topic::TokenEvents => "token-events",
+            Topic::TokenUpdates => "token-updates",
         }
     }
 
@@ -115,6 +122,7 @@ impl Topic {
             Topic::Notifications => of_frame(notifications(effects, state)),
             Topic::Alarms => of_frame(alarms(effects, state)),
             Topic::DeadLetters => of_frame(dead_letters(effects, state)),
+            Topic::TokenEvents | Topic::TokenUpdates => Vec::new(),
             Topic::Pay => shop::messages(effects, ShopTopic::Pay),
             Topic::Stock => shop::messages(effects, ShopTopic::Stock),
             Topic::Outcomes => shop::messages(effects, ShopTopic::Outcomes),

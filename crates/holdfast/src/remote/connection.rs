@@ -1,5 +1,8 @@
 //! One HTTP/1.1 connection to a hub, plain or TLS.
 
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
 use anyhow::Context;
 use bytes::Bytes;
 use holdfast_api::tls::OutgoingTls;
@@ -12,6 +15,23 @@ use tokio::net::TcpStream;
 
 use super::HubUrl;
 
+/// How long a hub that refuses connections is waited for: it may have been started in the same breath.
+const REFUSED_WAIT: Duration = Duration::from_secs(3);
+/// Between two attempts.
+const REFUSED_PAUSE: Duration = Duration::from_millis(50);
+
+async fn reach(place: &str) -> std::io::Result<TcpStream> {
+    let deadline = Instant::now() + REFUSED_WAIT;
+    loop {
+        match TcpStream::connect(place).await {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < deadline => {
+                tokio::time::sleep(REFUSED_PAUSE).await;
+            }
+            reached => return reached,
+        }
+    }
+}
+
 /// An open connection. Its other half runs as a task of its own until either side ends it.
 pub(crate) struct Link {
     sender: SendRequest<Full<Bytes>>,
@@ -19,7 +39,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) async fn open(url: &HubUrl) -> anyhow::Result<Link> {
-        let stream = TcpStream::connect(url.authority()).await?;
+        let stream = reach(&url.authority()).await?;
         stream.set_nodelay(true)?;
         if url.tls {
             let stream = OutgoingTls::new()?.open(&url.host, stream).await?;

@@ -1,6 +1,6 @@
 //! kill -9 of the node that ends holds, in the middle of it.
 
-use crate::server::run;
+use crate::support::server::run;
 use crate::world::World;
 
 /// Holds that have run out: some twenty scans, a second of work.

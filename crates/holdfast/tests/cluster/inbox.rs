@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::judge::due;
 use crate::load::Ledger;
-use crate::sink::{Manner, Received, Sink};
+use crate::support::sink::{Manner, Received, Sink};
 
 /// Two parties of six have endpoints: enough to miss a call, few enough not to drown the payments.
 pub const LISTENERS: usize = 2;

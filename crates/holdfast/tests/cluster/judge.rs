@@ -11,7 +11,7 @@ use holdfast_messages::{Message, Notice, Notification};
 use holdfast_services::PATIENCE;
 
 use crate::load::Ledger;
-use crate::server::run;
+use crate::support::server::run;
 use crate::world::World;
 
 pub fn all(world: &World, ledger: &Ledger) {

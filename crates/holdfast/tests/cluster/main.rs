@@ -7,11 +7,9 @@ mod inbox;
 mod judge;
 mod load;
 #[allow(dead_code, reason = "not everything is needed here")]
-#[path = "../it/support/server.rs"]
-mod server;
-#[allow(dead_code, reason = "not everything is needed here")]
-#[path = "../it/support/sink.rs"]
-mod sink;
+#[path = "../it/support/mod.rs"]
+mod support;
+mod tokens;
 mod world;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -79,4 +77,64 @@ fn faults_at_random_for_as_long_as_asked() {
 fn the_expiring_node_is_killed_in_the_middle_of_it() {
     let _alone = alone();
     expiring::killed_in_the_middle();
+}
+
+#[test]
+fn one_hot_token_serves_everybody() {
+    let _alone = alone();
+    tokens::one_hot_token_serves_everybody();
+}
+
+#[test]
+fn two_nodes_want_four_of_two_threes() {
+    let _alone = alone();
+    tokens::two_nodes_want_four_of_two_threes();
+}
+
+#[test]
+fn twenty_nodes_and_a_thousand_requests() {
+    let _alone = alone();
+    tokens::twenty_nodes_and_a_thousand_requests();
+}
+
+#[test]
+fn a_killed_nodes_tokens_are_free_at_the_end_of_their_lease() {
+    let _alone = alone();
+    tokens::a_killed_nodes_tokens_are_free_at_the_end_of_their_lease();
+}
+
+#[test]
+fn a_stopped_node_has_lost_its_lease() {
+    let _alone = alone();
+    tokens::a_stopped_node_has_lost_its_lease();
+}
+
+#[test]
+fn nodes_recover_from_a_restarted_postgresql() {
+    let _alone = alone();
+    tokens::nodes_recover_from_a_restarted_postgresql();
+}
+
+#[test]
+fn another_ledger_tells_by_kafka() {
+    let _alone = alone();
+    tokens::another_ledger_tells_by_kafka();
+}
+
+#[test]
+fn tokens_pay_for_transfers_through_any_node() {
+    let _alone = alone();
+    tokens::tokens_pay_for_transfers_through_any_node();
+}
+
+#[test]
+fn a_hold_survives_the_node_that_made_it() {
+    let _alone = alone();
+    tokens::a_hold_survives_the_node_that_made_it();
+}
+
+#[test]
+fn shattered_wallets_are_brought_together() {
+    let _alone = alone();
+    tokens::shattered_wallets_are_brought_together();
 }

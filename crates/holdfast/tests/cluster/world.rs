@@ -10,7 +10,7 @@ use postgres::Client;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::inbox::Inbox;
-use crate::server::{Server, any_port, binary};
+use crate::support::server::{Server, any_port, binary};
 
 const PARTITIONS: u32 = 4;
 
@@ -38,17 +38,11 @@ impl World {
     }
 
     fn prefix(&self) -> String {
-        format!("{}-", self.database.name().replace('_', "-"))
+        self.database.topic_prefix()
     }
 
     pub fn topics(&self) -> TopicSettings {
-        TopicSettings {
-            prefix: self.prefix(),
-            transfers: PARTITIONS,
-            position: PARTITIONS,
-            notifications: PARTITIONS,
-            ..TopicSettings::default()
-        }
+        TopicSettings::of(self.prefix(), PARTITIONS)
     }
 
     pub fn brokers(&self) -> Brokers {
@@ -60,6 +54,11 @@ impl World {
     }
 
     pub fn add_nodes(&mut self, count: usize) {
+        self.add_nodes_with(count, &[]);
+    }
+
+    /// The same, started with more to say.
+    pub fn add_nodes_with(&mut self, count: usize, arguments: &[&str]) {
         for _ in 0..count {
             let mut command = binary();
             command.args([
@@ -73,7 +72,7 @@ impl World {
             ]);
             command.args(["--set", &format!("cluster.prefix={}", self.prefix())]);
             command.args(["--set", &format!("cluster.partitions={PARTITIONS}")]);
-            command.args(["--data", env!("CARGO_TARGET_TMPDIR")]);
+            command.args(["--data", env!("CARGO_TARGET_TMPDIR")]).args(arguments);
             command.env("HOLDFAST_TRACE", "warn");
             self.nodes.push(Server::launch(&mut command));
         }
@@ -88,6 +87,11 @@ impl World {
 
     pub fn node_count(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// A node, by its place.
+    pub fn node(&self, at: usize) -> &Server {
+        &self.nodes[at % self.nodes.len()]
     }
 
     /// Takes the oldest node out; requests on their way to it get no answer.
@@ -105,6 +109,19 @@ impl World {
     pub fn signal(node: &Server, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(node.id()).expect("a process id")).expect("not zero");
         kill_process(pid, signal).expect("the node was running");
+    }
+
+    /// All values that lie in a topic now, partition by partition.
+    pub fn read_topic(&self, topic: Topic) -> Vec<Vec<u8>> {
+        let deadline = Instant::now() + PATIENCE;
+        let reader = Reader::open(&self.brokers(), &self.topics().name(topic), &From::Start, deadline);
+        let mut reader = reader.expect("the topic is there");
+        let mut values = Vec::new();
+        while !reader.at_end() && Instant::now() < deadline {
+            let records = reader.poll(1_000, deadline).expect("Kafka answers");
+            values.extend(records.into_iter().map(|record| record.value));
+        }
+        values
     }
 
     pub fn sql(&self) -> Client {

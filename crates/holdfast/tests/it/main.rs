@@ -7,6 +7,8 @@ mod callbacks;
 mod callbacks_over_tls;
 mod cli;
 mod cluster_log;
+mod cluster_tools;
+mod command_line;
 mod config;
 mod data_directory;
 mod dry_run_checkout;

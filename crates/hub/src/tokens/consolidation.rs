@@ -1,24 +1,9 @@
 //! Shattered wallets, brought together in the background, a few at a time.
 
-use std::time::Duration;
-
-use holdfast_tokens::ConsolidationRequest;
+use holdfast_tokens::{ConsolidationOptions, ConsolidationRequest};
 
 use super::limits::WALLETS_PER_STEP;
 use super::{TokenDesk, TokenError};
-
-/// When a wallet is shattered, and what is done about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConsolidationOptions {
-    /// Between two looks.
-    pub every: Duration,
-    /// Wallets with fewer free tokens are left alone.
-    pub tokens_min: usize,
-    /// Tokens that are left: as many payments can go on side by side.
-    pub outputs: usize,
-    /// Tokens that are taken at most.
-    pub inputs_max: usize,
-}
 
 impl TokenDesk {
     /// Looks at the wallets from place `from` on and brings some shattered ones together; from where to look next, and how

@@ -1,15 +1,13 @@
 //! What the edges call: claim, have it decided, answer.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::{SpendTokens, TokenCommand, TokenOutcome, TokenRefusal};
 use holdfast_tokens::{
-    Balance, Consolidation, ConsolidationRequest, Counters, Fingerprint, Fragmentation, Lease, LockView,
-    Name, Predicate, Refusal, Scope, SelectRequest, Selection, SpendRequest, Token, TokenId, TokenPage,
-    TokenSelector, TokenState, Transaction, check_lease, check_name, check_spend,
+    Balance, Consolidation, ConsolidationRequest, Counters, Draws, Fingerprint, Fragmentation, Lease,
+    LockView, Name, Predicate, Refusal, Scope, SelectRequest, Selection, SpendRequest, Token, TokenId,
+    TokenPage, TokenSelector, TokenState, Transaction, check_lease, check_name, check_spend,
 };
 use tokio::sync::oneshot;
 
@@ -45,7 +43,7 @@ pub struct TokenDesk {
     pub(super) timer: Arc<Timer>,
     claim_attempts: usize,
     pub(super) look_again: LookAgain,
-    draws: Arc<(RandomState, AtomicU64)>,
+    draws: Arc<Draws>,
 }
 
 impl TokenDesk {
@@ -57,8 +55,7 @@ impl TokenDesk {
         claim_attempts: usize,
         look_again: LookAgain,
     ) -> TokenDesk {
-        let draws = Arc::new((RandomState::new(), AtomicU64::new(0)));
-        TokenDesk { index, submit, clock, timer, claim_attempts, look_again, draws }
+        TokenDesk { index, submit, clock, timer, claim_attempts, look_again, draws: Arc::default() }
     }
 
     /// The wall clock.
@@ -73,15 +70,13 @@ impl TokenDesk {
     }
 
     pub(super) fn draw(&self) -> u64 {
-        self.draws.0.hash_one(self.draws.1.fetch_add(1, Ordering::Relaxed))
+        self.draws.draw()
     }
 
     /// A UUID that nobody has and nobody can guess.
     #[must_use]
     pub fn new_id(&self) -> u128 {
-        let drawn = u128::from(self.draw()) << 64 | u128::from(self.draw());
-        // Version 4, variant 1, as RFC 9562 has them for random ones.
-        drawn & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
+        self.draws.uuid()
     }
 
     /// Adds new tokens, all or none.

@@ -21,9 +21,9 @@ mod meters;
 mod timer;
 
 pub use claims::FundingClaim;
-pub use consolidation::ConsolidationOptions;
 pub(crate) use desk::{LookAgain, Submit};
 pub use desk::{TokenDesk, TokenError};
+pub use holdfast_tokens::ConsolidationOptions;
 pub use index::TokenIndex;
 pub(crate) use timer::Timer;
 
@@ -52,7 +52,9 @@ pub struct TokenIndexes {
 }
 
 impl TokenIndexes {
-    fn kinds(self) -> Vec<OwnerKind> {
+    /// The same as a list, with the one by wallet.
+    #[must_use]
+    pub fn kinds(self) -> Vec<OwnerKind> {
         let kinds = [
             (true, OwnerKind::Wallet),
             (self.external_id, OwnerKind::ExternalId),

@@ -39,13 +39,7 @@ impl Cluster {
     }
 
     pub(crate) fn named(kafka: &Service, prefix: &str, partitions: u32) -> Cluster {
-        let topics = TopicSettings {
-            prefix: prefix.to_owned(),
-            transfers: partitions,
-            position: partitions,
-            notifications: partitions,
-            ..TopicSettings::default()
-        };
+        let topics = TopicSettings::of(prefix, partitions);
         Cluster { brokers: kafka.url().parse().expect("an address"), topics }
     }
 

@@ -3,6 +3,7 @@
 use holdfast_domain::command::{Fulfil, FulfilAction, Prepare};
 use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
+use holdfast_domain::series;
 
 use super::{DataSet, PREIMAGE};
 
@@ -28,7 +29,9 @@ pub fn prepare(
     (currency, amount): (Currency, Amount),
     expiration: Millis,
 ) -> Prepare {
-    let id = TransferId(u128::from(mix(data.seed, number)) << 64 | u128::from(mix(!data.seed, number)));
+    let id = TransferId(
+        u128::from(series::at(data.seed, number)) << 64 | u128::from(series::at(!data.seed, number)),
+    );
     let prepare = Prepare {
         source: payer,
         id,
@@ -64,12 +67,12 @@ impl Chance {
     /// A series for one number of another.
     #[must_use]
     pub const fn at(seed: u64, number: u64) -> Chance {
-        Chance(mix(seed, number))
+        Chance(series::at(seed, number))
     }
 
     /// A number below `bound`; 0 if that is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = mix(self.0, 1);
+        self.0 = series::at(self.0, 1);
         self.0 % bound.max(1)
     }
 
@@ -113,14 +116,6 @@ impl Chance {
         });
         found.expect("there are some").1
     }
-}
-
-/// Mixes a number of a series into 64 even bits (splitmix64).
-const fn mix(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -16,9 +16,10 @@ mod transfers;
 pub use registry::Registered;
 pub use transfers::ROWS_LOOKED_AT_MAX;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
-use postgres::{Client, IsolationLevel, Row, Statement, Transaction};
+use postgres::{Client, GenericClient, IsolationLevel, Row, Statement, Transaction};
 
 use holdfast_domain::participants::Name;
 use holdfast_domain::views::NamedTransfer;
@@ -29,15 +30,20 @@ use crate::session::Store;
 
 /// The statements of questions that were asked before. A handler never asks, so none is prepared ahead.
 #[derive(Default)]
-pub(crate) struct Prepared(HashMap<&'static str, Statement>);
+pub(crate) struct Prepared(RefCell<HashMap<&'static str, Statement>>);
 
 impl Prepared {
-    fn get(&mut self, tx: &mut Transaction<'_>, sql: &'static str) -> Result<Statement, Error> {
-        if let Some(known) = self.0.get(sql) {
+    /// The statement of that text, inside or outside of a transaction.
+    pub(crate) fn prepared(
+        &self,
+        client: &mut impl GenericClient,
+        sql: &'static str,
+    ) -> Result<Statement, Error> {
+        if let Some(known) = self.0.borrow().get(sql) {
             return Ok(known.clone());
         }
-        let statement = tx.prepare(sql)?;
-        self.0.insert(sql, statement.clone());
+        let statement = client.prepare(sql)?;
+        self.0.borrow_mut().insert(sql, statement.clone());
         Ok(statement)
     }
 }
@@ -45,16 +51,16 @@ impl Prepared {
 /// One snapshot, and what is known of statements.
 struct Snapshot<'a> {
     tx: Transaction<'a>,
-    prepared: &'a mut Prepared,
+    prepared: &'a Prepared,
 }
 
 impl<'a> Snapshot<'a> {
     fn of(store: &'a mut Store) -> Result<Snapshot<'a>, Error> {
         let Store { client, statements, .. } = store;
-        Snapshot::new(client, &mut statements.asked)
+        Snapshot::new(client, &statements.asked)
     }
 
-    fn new(client: &'a mut Client, prepared: &'a mut Prepared) -> Result<Snapshot<'a>, Error> {
+    fn new(client: &'a mut Client, prepared: &'a Prepared) -> Result<Snapshot<'a>, Error> {
         let tx = client
             .build_transaction()
             .isolation_level(IsolationLevel::RepeatableRead)
@@ -68,7 +74,7 @@ impl<'a> Snapshot<'a> {
         sql: &'static str,
         parameters: &[&(dyn postgres::types::ToSql + Sync)],
     ) -> Result<Vec<Row>, Error> {
-        let statement = self.prepared.get(&mut self.tx, sql)?;
+        let statement = self.prepared.prepared(&mut self.tx, sql)?;
         Ok(self.tx.query(&statement, parameters)?)
     }
 

@@ -23,7 +23,7 @@ fn offset(world: &World, claim: &Claim) -> i64 {
 }
 
 /// A store whose connection is cut when it reaches that point.
-fn doomed(world: &Arc<World>, at: Point) -> Store {
+pub fn doomed(world: &Arc<World>, at: Point) -> Store {
     let mut store = world.store();
     let backend = store.backend().unwrap();
     let world = Arc::clone(world);

@@ -2,9 +2,11 @@
 
 mod basics;
 mod callbacks;
+mod connecting;
 mod crashes;
 mod crowd;
 mod expiry;
+mod funded;
 mod generate;
 mod hung;
 mod lease;
@@ -16,5 +18,7 @@ mod same_as_embedded;
 mod speed;
 mod stalled;
 mod tampering;
+mod token_large;
+mod token_plans;
 mod traces;
 mod world;

@@ -118,7 +118,11 @@ fn an_upgrade_knows_what_stood_still_before_it() {
     cluster.ask(&[prepare(1, 1, 2, 1, FAR)]);
     only_the_first_hop(&mut cluster, &[prepare(2, 1, 2, 1, FAR)]);
     drop(cluster);
-    let back = "DROP TABLE IF EXISTS stalled_transfer, patrol, operator_message;
+    let back =
+        "DROP TABLE IF EXISTS stalled_transfer, patrol, operator_message, token, token_lock, token_selection,
+                    token_change, token_progress;
+                DROP SEQUENCE token_fence;
+                DROP FUNCTION token_race;
                 DROP INDEX transfer_state_change_created;
                 DROP TABLE outbox;
                 CREATE TABLE outbox (segment_id int NOT NULL, outbox_no bigint NOT NULL, topic text NOT NULL,

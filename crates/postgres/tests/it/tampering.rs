@@ -1,5 +1,9 @@
 //! `verify` notices what somebody changed by hand.
 
+use holdfast_postgres::Store;
+use holdfast_postgres::tokens::{ClaimVerdict, SpendVerdict, WantedClaim, WantedSpend};
+use holdfast_tokens::{Fingerprint, Token, Transaction};
+
 use crate::world::*;
 
 #[test]
@@ -45,6 +49,52 @@ fn every_change_by_hand_is_found() {
         ("participant_funds", "DELETE FROM participant_funds"),
     ] {
         // The change is tried on a copy, since a verify has a connection of its own.
+        let copy = world.copy();
+        copy.sql().batch_execute(by_hand).unwrap();
+        let found = copy.store().verify().unwrap();
+        assert!(found.findings.iter().any(|finding| finding.table == table), "{by_hand}: {found:?}");
+    }
+}
+
+/// A token that is held, one that was spent, and what came of it.
+fn some_tokens(store: &mut Store) {
+    let token = |id: &str| Token::new(id, "alice", "EUR", 1);
+    store.issue_tokens(&[token("held"), token("gone")], None).unwrap().unwrap();
+    let claim = |spender: &str, id: &str| WantedClaim {
+        spender: spender.into(),
+        body: Fingerprint(1),
+        amount: 1,
+        lease_ms: 60_000,
+        tokens: [token(id)].into(),
+    };
+    let verdicts = store.claim_tokens(&[claim("holder", "held"), claim("payer", "gone")], None).unwrap();
+    let ClaimVerdict::Locked { fence, .. } = verdicts[1] else { panic!("{verdicts:?}") };
+    let (consumed, produced) = (vec!["gone".into()], vec![token("new")]);
+    let transaction = Transaction { id: "t".into(), spender: "payer".into(), consumed, produced };
+    let spend = WantedSpend { fence, body: Fingerprint(2), transaction };
+    assert_eq!(store.spend_tokens(&[spend], None).unwrap(), [Some(SpendVerdict::Spent)]);
+}
+
+#[test]
+fn every_token_changed_by_hand_is_found() {
+    let Some(world) = World::new() else { return };
+    some_tokens(&mut world.store());
+    let verified = world.store().verify().unwrap();
+    assert_eq!((verified.findings, verified.tokens), (vec![], 3));
+    for (table, by_hand) in [
+        ("token_lock", "DELETE FROM token WHERE token_id = 'new'"),
+        ("token", "DELETE FROM token_lock WHERE token_id = 'new'"),
+        ("token_selection", "UPDATE token_lock SET spender_tx_id = 'thief' WHERE token_id = 'held'"),
+        ("token_lock", "UPDATE token_selection SET state = 'RELEASED' WHERE spender_tx_id = 'holder'"),
+        (
+            "token_selection",
+            "UPDATE token_lock SET spent = false, spender_tx_id = NULL WHERE token_id = 'gone'",
+        ),
+        (
+            "token_selection",
+            "UPDATE token_selection SET state = 'SPENT', token_ids = '{gone}' WHERE state = 'HELD'",
+        ),
+    ] {
         let copy = world.copy();
         copy.sql().batch_execute(by_hand).unwrap();
         let found = copy.store().verify().unwrap();

@@ -355,7 +355,9 @@ impl Cluster {
                 for _ in 0..=usize::from(self.duplicate) {
                     let (key, value) = (row.key.as_bytes(), &row.value[..]);
                     match row.topic {
-                        Topic::Transfers => panic!("nothing goes back to the beginning"),
+                        Topic::Transfers | Topic::TokenEvents | Topic::TokenUpdates => {
+                            panic!("nothing of a transfer goes to {:?}", row.topic)
+                        }
                         Topic::Position => {
                             let account = AccountId(row.key.parse().unwrap());
                             let partition = partition_of(account, self.positions.len());

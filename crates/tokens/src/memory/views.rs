@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::claim::Begin;
+use super::ids::Known;
 use super::spenders::State;
 use super::stripe::{NO_LOCK, Stripe};
 use super::updates::check_batch;
@@ -53,7 +54,7 @@ impl Look<'_> {
             let Some(slot) = place else { continue };
             let locked = slot.lock != NO_LOCK;
             let wanted = self.state.is_none_or(|state| (state == TokenState::Locked) == locked);
-            if wanted && in_scope(&slot.token, self.scope) {
+            if wanted && self.scope.owns(&slot.token) {
                 self.page.tokens.push((slot.token.clone(), locked));
             }
             if self.page.tokens.len() >= self.max.max(1) || self.places_left == 0 {
@@ -196,17 +197,6 @@ impl MemorySelector {
     }
 }
 
-fn in_scope(token: &Token, scope: &Scope) -> bool {
-    let kind = &token.kind;
-    let owned = match &scope.owner {
-        Owner::Wallet(name) => kind.wallet == *name,
-        Owner::ExternalId(name) => kind.external_id.as_ref() == Some(name),
-        Owner::PublicKey(name) => kind.public_key.as_ref() == Some(name),
-        Owner::Any => true,
-    };
-    owned && kind.token_type == scope.token_type && kind.currency == scope.currency
-}
-
 impl TokenSelector for MemorySelector {
     fn issue(&self, tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
         self.issue_inner(tokens, now)
@@ -278,7 +268,7 @@ impl TokenSelector for MemorySelector {
                     .iter()
                     .filter_map(|slot| stripe.slots.get(*slot))
                     .map(|slot| &slot.token);
-                let tokens = tokens.filter(|token| scope.is_none_or(|scope| in_scope(token, scope)));
+                let tokens = tokens.filter(|token| scope.is_none_or(|scope| scope.owns(token)));
                 let tokens: Vec<Token> = tokens.cloned().collect();
                 if tokens.is_empty() {
                     continue;
@@ -330,7 +320,39 @@ impl MemorySelector {
         self.spenders.desk(spender).held_mut(spender).map_or(0, |held| held.tokens.len())
     }
 
-    /// How it was set up.
+    /// How many requests wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.now()
+    }
+
+    /// Whether that token is here.
+    #[must_use]
+    pub fn has_token(&self, id: &TokenId) -> bool {
+        matches!(self.ids.find(id), Known::Live(_))
+    }
+
+    /// What a spender holds, as far as its lock still stands here. Whether its lease has ended is not looked at.
+    #[must_use]
+    pub fn held(&self, spender: &str) -> Option<Selection> {
+        let desk = self.spenders.desk(spender);
+        match &desk.find(spender)?.state {
+            State::Held(held) if !held.pending => Some(held.selection(spender.into())),
+            _ => None,
+        }
+    }
+
+    /// Forgets a spender, with its lock and its spend, for a host that knows better. A claim on its way stays.
+    pub fn forget_spender(&self, spender: &str, now: i64) {
+        // Without a fence there is nothing to refuse.
+        drop(self.end_lock(spender, None, now));
+        let mut desk = self.spenders.desk(spender);
+        if matches!(desk.find(spender).map(|entry| &entry.state), Some(State::Spent(_))) {
+            desk.remove(spender);
+        }
+    }
+
+    /// The bounds it was made with.
     #[must_use]
     pub fn config(&self) -> &crate::limits::Config {
         &self.config

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::FixedState;
 use hashbrown::HashMap;
@@ -119,6 +119,8 @@ pub(crate) struct Waiting {
     total: AtomicUsize,
     ever: AtomicU64,
     max: usize,
+    /// Nobody may wait any more: this is what they hear.
+    closed: OnceLock<Refusal>,
     deliveries: Mutex<Deliveries>,
     hasher: FixedState,
 }
@@ -136,6 +138,7 @@ impl Waiting {
             total: AtomicUsize::new(0),
             ever: AtomicU64::new(0),
             max,
+            closed: OnceLock::new(),
             deliveries: Mutex::new(Deliveries::default()),
             hasher: FixedState::with_seed(0x3a17),
         }
@@ -264,14 +267,17 @@ impl MemorySelector {
         let scope = &request.scope;
         let mut shard = locked(self.waiting.shard(scope));
         let waiting = self.waiting.total.fetch_add(1, Ordering::SeqCst);
-        let outcome = if waiting >= self.waiting.max {
+        let outcome = if let Some(refusal) = self.waiting.closed.get() {
+            Err(refusal.clone())
+        } else if waiting >= self.waiting.max {
             Err(Refusal::TooManyWaiters { waiting })
         } else {
             // Others came first; but what can never be given is refused at once.
             let begin = if shard.queues.contains_key(scope) { Begin::Look } else { begin };
             self.claim_inner(request, predicate, begin, now, &mut random, &mut after)
         };
-        let asked = if matches!(&outcome, Err(refusal) if refusal.may_pass()) {
+        let closed = self.waiting.closed.get().is_some();
+        let asked = if !closed && matches!(&outcome, Err(refusal) if refusal.may_pass()) {
             let number = self.waiting.ever.fetch_add(1, Ordering::Relaxed) + 1;
             shard.ends.insert((until, number), scope.clone());
             let (request, predicate, answer) = (request.clone(), predicate.cloned(), later());
@@ -382,8 +388,10 @@ impl MemorySelector {
         self.finish(after, now);
     }
 
-    /// Answers all who wait with that refusal: nobody will come for them any more.
+    /// Answers all who wait with that refusal, and all who would wait from now on: nobody will come for them any more.
     pub fn end_waiting(&self, refusal: &Refusal) {
+        // Before the queues are emptied: whoever enters one later finds it closed.
+        drop(self.waiting.closed.set(refusal.clone()));
         let mut jobs: Vec<Job> = Vec::new();
         for shard in &self.waiting.shards {
             let mut shard = locked(shard);

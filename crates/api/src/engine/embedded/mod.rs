@@ -16,6 +16,7 @@ use holdfast_store::{LocalStore, Roster, Sought, Store, StoreError};
 use tokio::sync::oneshot;
 
 use super::{Component, Engine, EngineError, Figures, Profile, Question, Reading};
+use crate::tokens::Vault;
 
 /// A hub as the edge sees it.
 pub(crate) struct EmbeddedEngine {
@@ -80,6 +81,10 @@ fn story(transfer: NamedTransfer, archived: bool) -> TransferStory {
 impl Engine for EmbeddedEngine {
     fn profile(&self) -> Profile {
         Profile::Embedded
+    }
+
+    fn vault(&self) -> Option<Vault> {
+        Some(Vault::Hub(self.hub.tokens().clone()))
     }
 
     fn decide(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {

@@ -21,20 +21,19 @@ mod tests;
 pub use options::{Ending, TokenLoadOptions};
 pub use report::TokenLoadReport;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 
+use super::tally::Tally;
 use crate::BenchError;
-use crate::drive::{micros, new_histogram};
+use crate::drive::micros;
 use crate::line::{Line, Lost};
 use crate::options::Pace;
 use crate::pace::{Starts, length, work};
-use crate::report::{Percentiles, add_counts, per};
+use crate::report::{Percentiles, per};
 pub(crate) use requests::refusal;
 use requests::{Balance, Requests, Selected};
 
@@ -129,52 +128,6 @@ async fn count_worth(options: &TokenLoadOptions, requests: &Requests) -> Result<
     Ok(sum)
 }
 
-struct Tally {
-    rounds: u64,
-    done: u64,
-    selections: u64,
-    inputs: u64,
-    refused: BTreeMap<String, u64>,
-    errors: BTreeMap<String, u64>,
-    round_us: Histogram<u64>,
-    select_us: Histogram<u64>,
-    second_us: Histogram<u64>,
-}
-
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally {
-            rounds: 0,
-            done: 0,
-            selections: 0,
-            inputs: 0,
-            refused: BTreeMap::new(),
-            errors: BTreeMap::new(),
-            round_us: new_histogram(),
-            select_us: new_histogram(),
-            second_us: new_histogram(),
-        }
-    }
-}
-
-impl Tally {
-    fn add(&mut self, other: Tally) {
-        self.rounds += other.rounds;
-        self.done += other.done;
-        self.selections += other.selections;
-        self.inputs += other.inputs;
-        add_counts(&mut self.refused, other.refused);
-        add_counts(&mut self.errors, other.errors);
-        for (sum, part) in [
-            (&mut self.round_us, &other.round_us),
-            (&mut self.select_us, &other.select_us),
-            (&mut self.second_us, &other.second_us),
-        ] {
-            sum.add(part).expect("all histograms have the same bounds");
-        }
-    }
-}
-
 /// One round after another on one connection.
 struct Worker {
     line: Line,
@@ -225,10 +178,7 @@ impl Worker {
         if let Err(name) = ended.await? {
             return self.refuse(name);
         }
-        self.tally.done += 1;
-        self.tally.select_us.saturating_record(select_us);
-        self.tally.second_us.saturating_record(micros(second.elapsed()));
-        self.tally.round_us.saturating_record(micros(begun.elapsed()));
+        self.tally.record(select_us, micros(second.elapsed()), micros(begun.elapsed()));
         Ok(())
     }
 

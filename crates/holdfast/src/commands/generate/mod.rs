@@ -14,6 +14,9 @@ use serde_json::json;
 use super::bar::Bar;
 use super::{BadInput, Output};
 
+/// Of the transfers that are made so many are past their expiration, unless somebody says otherwise.
+const EXPIRED_DEFAULT: u64 = 1_000;
+
 /// Fill a new data directory or a cluster's database with transfers, to measure and try with.
 #[derive(Debug, clap::Args)]
 pub(super) struct Generate {
@@ -43,8 +46,8 @@ struct Transfers {
     /// An empty directory, or one to be made; goes before --store
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The cluster's database, such as postgres://user@host/database
-    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
+    /// The cluster's database, such as postgres://user@host/database; HOLDFAST_STORE is not looked at
+    #[arg(long, value_name = "URL", value_parser = store_address)]
     store: Option<String>,
     /// For people or for programs
     #[arg(long, value_enum, default_value_t)]
@@ -53,7 +56,7 @@ struct Transfers {
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1m")]
     total: u64,
     /// How many of them are open and past their expiration
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1000")]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = EXPIRED_DEFAULT)]
     expired: u64,
     /// The smallest amount, in whole units
     #[arg(long, value_name = "UNITS", default_value_t = 1)]
@@ -78,8 +81,8 @@ struct Transfers {
 /// Move the expiration of every open transfer, so that a data set is as it was when it was made.
 #[derive(Debug, clap::Args)]
 struct Shift {
-    /// The cluster's database, such as postgres://user@host/database
-    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
+    /// The cluster's database, such as postgres://user@host/database; HOLDFAST_STORE is not looked at
+    #[arg(long, value_name = "URL", value_parser = store_address)]
     store: String,
     /// For people or for programs
     #[arg(long, value_enum, default_value_t)]
@@ -109,6 +112,13 @@ fn transfers(flags: Transfers) -> anyhow::Result<()> {
         progress_every: flags.progress_every,
         seed: flags.seed,
     };
+    if data.expired > total {
+        let what = format!(
+            "of {total} transfers {} cannot have expired: say --expired, which is {EXPIRED_DEFAULT} by default",
+            data.expired
+        );
+        return Err(BadInput::from(anyhow::anyhow!(what)).into());
+    }
     data.check().map_err(told)?;
     let mut bar = Bar::new("transfers");
     let progress = |done| bar.show(done, total);

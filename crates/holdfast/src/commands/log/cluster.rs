@@ -109,7 +109,7 @@ impl Cluster {
     }
 }
 
-/// A cluster has four topics; all else is rows of its database.
+/// A cluster has a few topics; all else is rows of its database.
 fn lies_in(topic: Topic) -> anyhow::Result<KafkaTopic> {
     KafkaTopic::from_name(topic.name()).ok_or_else(|| {
         let names = KafkaTopic::ALL.map(KafkaTopic::name).join(", ");

@@ -14,23 +14,23 @@ use rustix::fs::inotify;
 use serde_json::{Value, json};
 
 use self::cluster::Cluster;
-use super::{BadInput, Output, beginning_removed, read_log};
+use super::{BadInput, Output, beginning_removed, data_directory, read_log, server_of_environment};
 use crate::log_view::{Topic, time};
 
 /// Show the log of a data directory, or of a cluster, as topics.
 ///
 /// Nothing is changed. It may run beside a hub that is serving from the same directory.
 ///
-/// With --log it shows the topics of a cluster's Kafka instead (transfers, position, notifications, dead-letters), with
-/// partition, offset, time and key of each message; each partition in its order. Offsets count per partition.
+/// With --log it shows the topics of a cluster's Kafka instead (transfers, position, notifications, dead-letters,
+/// token-events, token-updates), with partition, offset, time and key of each message; each partition in its order. Offsets count per partition.
 #[derive(Debug, clap::Args)]
 pub(super) struct Log {
     #[command(subcommand)]
     what: What,
-    /// The data directory
-    #[arg(long, value_name = "DIR", default_value = "./holdfast-data", env = "HOLDFAST_DATA", global = true)]
-    data: PathBuf,
-    /// The Kafka of a cluster, as kafka://HOST:PORT with further brokers behind commas
+    /// The data directory, or else that of HOLDFAST_DATA [default: ./holdfast-data]
+    #[arg(long, value_name = "DIR", global = true)]
+    data: Option<PathBuf>,
+    /// The Kafka of a cluster, as kafka://HOST:PORT with further brokers behind commas; without it and --data that of HOLDFAST_LOG
     #[arg(long, value_name = "URL", global = true)]
     log: Option<Brokers>,
     /// What stands before the names of the cluster's topics (its setting cluster.prefix)
@@ -80,7 +80,15 @@ enum What {
 impl Log {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let mut lines = Lines { out: std::io::stdout().lock(), closed: false };
-        if let Some(brokers) = self.log {
+        let log = match (self.log, &self.data) {
+            (Some(_), Some(_)) => {
+                let what = "--data and --log are two different logs: name one of them";
+                return Err(BadInput::from(anyhow::anyhow!(what)).into());
+            }
+            (None, None) => server_of_environment("HOLDFAST_LOG", str::parse)?,
+            (log, _) => log,
+        };
+        if let Some(brokers) = log {
             let cluster = Cluster { brokers, prefix: self.prefix, partition: self.partition };
             return cluster.run(&self.what, self.output, &mut lines);
         }
@@ -88,8 +96,15 @@ impl Log {
             let what = "--partition and --prefix are for the topics of a cluster: name its Kafka with --log";
             return Err(BadInput::from(anyhow::anyhow!(what)).into());
         }
-        let folder = log_folder(&self.data);
-        let reader = read_log(&self.data)?;
+        if let What::Read { topic, .. } | What::Tail { topic, .. } = &self.what
+            && !Topic::ALL.contains(topic)
+        {
+            let what = format!("{} is a topic of a cluster: name its Kafka with --log", topic.name());
+            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+        }
+        let data = data_directory(self.data);
+        let folder = log_folder(&data);
+        let reader = read_log(&data)?;
         let frames = reader.frames(0).map_err(|error| {
             beginning_removed(
                 error,

@@ -1,6 +1,7 @@
 //! The real binary, started, killed and started again; and a little world of participants on it.
 
 pub(crate) mod fspiop;
+pub(crate) mod funding;
 pub(crate) mod http;
 pub(crate) mod scenarios;
 pub(crate) mod server;

@@ -1,0 +1,84 @@
+//! Whether PostgreSQL answers, asked for its own sake: callers who would notice may be away, and whoever met its end may not
+//! come again.
+
+use std::sync::Arc;
+
+use holdfast_postgres::Store;
+
+use crate::reads::{ReadError, Reads};
+use crate::settings::PROBE_EVERY;
+use crate::stop::Stop;
+
+pub(crate) struct Probe {
+    pub(crate) reads: Arc<Reads>,
+    pub(crate) stop: Arc<Stop>,
+}
+
+impl Probe {
+    pub(crate) fn run(self) {
+        while !self.stop.pause(PROBE_EVERY) {
+            // The part is told by whoever answers, here as for any question. If all connections are in use, those who use
+            // them learn what there is to learn.
+            let _: Result<(), ReadError> = self.reads.ask(Store::answers);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::time::Instant;
+
+    use holdfast_services::{Database, PATIENCE};
+
+    use super::*;
+    use crate::health::{Health, Part};
+    use crate::settings::{NodeSettings, READERS_MAX};
+
+    fn await_trouble(part: &Part, wanted: bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while part.trouble().is_some() != wanted {
+            assert!(Instant::now() < deadline, "{:?}", part.trouble());
+            std::thread::park_timeout(PROBE_EVERY / 10);
+        }
+    }
+
+    /// Questions with as many connections as there may be, which are idle afterwards.
+    fn crowded(database: &Database, part: &Arc<Part>) -> Reads {
+        let settings = NodeSettings::new("kafka://a:1".parse().unwrap(), database.url(), 1);
+        let reads = Reads::new(Arc::new(settings), Arc::clone(part));
+        let together = Barrier::new(READERS_MAX);
+        let ask = || reads.ask(|store| store.answers().map(|()| together.wait())).map(drop);
+        std::thread::scope(|scope| {
+            let asking: Vec<_> = (0..READERS_MAX).map(|_| scope.spawn(ask)).collect();
+            asking.into_iter().for_each(|asking| asking.join().unwrap().unwrap());
+        });
+        reads
+    }
+
+    #[test]
+    fn a_store_that_goes_and_comes_is_noticed_although_nobody_asks() {
+        let Some(database) = Database::new("probe") else { return };
+        let part = Health::default().part("store");
+        let reads = Arc::new(crowded(&database, &part));
+        assert_eq!(part.trouble(), None);
+        let stop: Arc<Stop> = Arc::default();
+        let probe = Probe { reads, stop: Arc::clone(&stop) };
+        let probing = std::thread::spawn(|| probe.run());
+        database.shut();
+        await_trouble(&part, true);
+        database.reopen();
+        await_trouble(&part, false);
+        stop.set();
+        probing.join().unwrap();
+    }
+
+    #[test]
+    fn one_loss_is_enough_to_know_of_all_connections() {
+        let Some(database) = Database::new("probe") else { return };
+        let reads = crowded(&database, &Health::default().part("store"));
+        database.shut();
+        database.reopen();
+        reads.ask(Store::answers).expect("the second attempt is made on a new connection");
+    }
+}

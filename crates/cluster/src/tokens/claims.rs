@@ -1,0 +1,280 @@
+//! A claim on its way: set aside in the picture, judged by the database, or undone.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use holdfast_domain::ids::Millis;
+use holdfast_postgres::tokens::{ClaimVerdict, StoredSelection, WantedClaim};
+use holdfast_tokens::{
+    Asked, ClaimAnswer, Claimed, Fingerprint, LockRecord, NOT_DECIDED, Predicate, Random, Refusal,
+    SelectRequest, Selection, Ticket,
+};
+use tokio::sync::oneshot;
+
+use super::desk::{TokenVault, ended};
+use super::hands::ClaimJob;
+use super::picture::{Pending, Picture};
+
+/// What a claim came to.
+enum Ready {
+    New(Pending),
+    /// The picture knows the spender's selection.
+    Held(Selection),
+}
+
+impl Ready {
+    fn of(claimed: Claimed, picture: &Arc<Picture>, now: Millis) -> Ready {
+        match claimed {
+            Claimed::New(claim) => Ready::New(Pending::new(picture, claim, now)),
+            Claimed::Held(selection) => Ready::Held(selection),
+        }
+    }
+}
+
+/// A request that may wait; called off if its asker goes away before the answer.
+struct Waiting<'a> {
+    picture: &'a Picture,
+    ticket: Option<Ticket>,
+    now: Millis,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = &self.ticket {
+            self.picture.selector.call_off(ticket, self.now);
+        }
+    }
+}
+
+/// Whether the picture's no should be looked at twice: it may be behind.
+const fn may_be_old(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::InsufficientFunds(_)
+            | Refusal::FundsLocked(_)
+            | Refusal::NoExactMatch(_)
+            | Refusal::TooManyInputs { .. }
+    )
+}
+
+impl TokenVault {
+    /// Chooses and locks tokens, all or nothing; waits up to `wait_ms` for those that others hold.
+    ///
+    /// # Errors
+    /// With true numbers, if there are none to be had.
+    pub async fn select_where(
+        &self,
+        request: SelectRequest,
+        predicate: Option<&Predicate>,
+        wait_ms: i64,
+    ) -> Result<Selection, Refusal> {
+        let selected = self.select_and_lock(request, predicate, wait_ms).await;
+        match &selected {
+            Ok(_) => self.selections.increment(1),
+            Err(refusal) => {
+                metrics::counter!("holdfast_token_refused_total", "reason" => refusal.name()).increment(1);
+            }
+        }
+        selected
+    }
+
+    async fn select_and_lock(
+        &self,
+        request: SelectRequest,
+        predicate: Option<&Predicate>,
+        wait_ms: i64,
+    ) -> Result<Selection, Refusal> {
+        request.check()?;
+        self.check_request(&request)?;
+        // Before the first connection nobody knows what time it is.
+        self.loaded(&request.scope).await?;
+        let until = self.clock.now().saturating_add(wait_ms);
+        let mut attempts = 0;
+        // Whether the picture was brought up to date, and nothing was waited for since.
+        let mut fresh = false;
+        loop {
+            let picture = self.loaded(&request.scope).await?;
+            let (waited, claimed) = self.claim(&picture, &request, predicate, until).await;
+            fresh &= !waited;
+            match claimed {
+                Ok(Ready::New(pending)) => {
+                    if let Some(selection) = self.judge(&request, pending).await? {
+                        return Ok(selection);
+                    }
+                    self.conflicts.increment(1);
+                    // Whoever has waited was not in anybody's way meanwhile.
+                    attempts = if waited { 1 } else { attempts + 1 };
+                    if attempts >= self.claim_attempts {
+                        return Err(Refusal::Contention { attempts });
+                    }
+                }
+                Ok(Ready::Held(selection)) => {
+                    if let Some(selection) = self.still_held(&request, &selection).await? {
+                        return Ok(selection);
+                    }
+                }
+                // The picture was replaced: whoever waited in the old one begins again.
+                Err(Refusal::Contention { .. }) if !Arc::ptr_eq(&picture, &self.feed.picture()) => {}
+                Err(refusal @ Refusal::SpenderInUse { .. }) if !fresh => {
+                    if let Some(selection) = self.forget_old(&picture, &request, refusal).await? {
+                        return Ok(selection);
+                    }
+                    fresh = true;
+                }
+                Err(refusal) if may_be_old(&refusal) && !fresh => {
+                    self.refresh(&request.scope).await?;
+                    fresh = true;
+                }
+                Err(refusal) => return Err(refusal),
+            }
+        }
+    }
+
+    /// Sets tokens aside, waiting for them until `until`; with whether it had to wait.
+    async fn claim(
+        &self,
+        picture: &Arc<Picture>,
+        request: &SelectRequest,
+        predicate: Option<&Predicate>,
+        until: Millis,
+    ) -> (bool, Result<Ready, Refusal>) {
+        let mut waited = false;
+        loop {
+            // From here on no news is missed.
+            let followed = picture.followed.notified();
+            tokio::pin!(followed);
+            followed.as_mut().enable();
+            match self.claim_once(picture, request, predicate, until, &mut waited).await {
+                // The same request a moment ago is on its way to the database: its answer is this one's too.
+                Err(Refusal::SpenderInUse { reason, .. }) if reason == NOT_DECIDED => followed.await,
+                other => return (waited, other),
+            }
+        }
+    }
+
+    async fn claim_once(
+        &self,
+        picture: &Arc<Picture>,
+        request: &SelectRequest,
+        predicate: Option<&Predicate>,
+        until: Millis,
+        waited: &mut bool,
+    ) -> Result<Ready, Refusal> {
+        let now = self.clock.now();
+        let mut receive = None;
+        let later = || -> ClaimAnswer {
+            let (send, answer) = oneshot::channel();
+            receive = Some(answer);
+            let picture = Arc::clone(picture);
+            Box::new(move |outcome: Result<Claimed, Refusal>| {
+                // If the asker has gone the claim is dropped here, and undone.
+                drop(send.send(outcome.map(|claimed| Ready::of(claimed, &picture, now))));
+            })
+        };
+        let random = Random::new(self.draw());
+        let asked = picture.selector.claim_or_wait(request, predicate, until, now, random, later);
+        let ticket = match asked {
+            Asked::Answered(outcome) => return outcome.map(|claimed| Ready::of(claimed, picture, now)),
+            Asked::Waits(ticket) => ticket,
+        };
+        *waited = true;
+        let mut waiting = Waiting { picture, ticket: Some(ticket), now };
+        let outcome = receive.expect("who waits has an answer to wait for").await;
+        waiting.ticket = None;
+        outcome.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Has the database judge a claim. `None`: another was faster, and the picture knows why by now.
+    async fn judge(&self, request: &SelectRequest, pending: Pending) -> Result<Option<Selection>, Refusal> {
+        let body = request.fingerprint();
+        let claim = pending.claim().clone();
+        let wanted = WantedClaim {
+            spender: request.spender.clone(),
+            body,
+            amount: request.amount,
+            lease_ms: request.lease_ms,
+            tokens: claim.tokens.clone(),
+        };
+        let (answer, receive) = oneshot::channel();
+        self.queue.claim(ClaimJob { wanted, pending, since: Instant::now(), answer })?;
+        let in_use = |reason| Refusal::SpenderInUse { spender: request.spender.clone(), reason };
+        match receive.await.map_err(|_| ended())?? {
+            ClaimVerdict::Locked { fence, expires_at, .. } => {
+                let (spender, tokens) = (request.spender.clone(), claim.tokens);
+                let (sum, amount) = (claim.sum, request.amount);
+                Ok(Some(Selection { spender, tokens, sum, amount, expires_at, fence }))
+            }
+            ClaimVerdict::Taken => {
+                let ids = claim.tokens.iter().map(|token| token.id.clone()).collect();
+                self.learn(ids).await?;
+                Ok(None)
+            }
+            // Between the judgement and this look it may have ended; then the request begins anew.
+            ClaimVerdict::Holds { same: true } => self.stored_selection(&request.spender, body).await,
+            ClaimVerdict::Holds { same: false } => Err(in_use("it holds a selection of another request")),
+            ClaimVerdict::Spent => Err(in_use("it has spent already")),
+        }
+    }
+
+    /// The spender's live selection of that request, as the database has it.
+    async fn stored_selection(&self, spender: &str, body: Fingerprint) -> Result<Option<Selection>, Refusal> {
+        let stored = self.stored(spender).await?;
+        let now = self.clock.now();
+        match stored {
+            Some(StoredSelection::Held { body: held, selection, .. })
+                if held == body && selection.expires_at > now =>
+            {
+                let record = LockRecord {
+                    spender: selection.spender.clone(),
+                    fence: selection.fence,
+                    since: now,
+                    expires_at: selection.expires_at,
+                    amount: selection.amount,
+                    body,
+                    ids: selection.tokens.iter().map(|token| token.id.clone()).collect(),
+                };
+                self.feed.picture().lock(&record, now);
+                Ok(Some(selection))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The picture knows a selection of the spender: it is the answer if the database has it too; else the picture forgets it.
+    async fn still_held(
+        &self,
+        request: &SelectRequest,
+        seen: &Selection,
+    ) -> Result<Option<Selection>, Refusal> {
+        let body = request.fingerprint();
+        let stored = self.stored_selection(&request.spender, body).await?;
+        if stored.as_ref().is_none_or(|stored| stored.fence != seen.fence) {
+            self.feed.picture().unlock(&request.spender, seen.fence, self.clock.now());
+        }
+        Ok(stored)
+    }
+
+    /// The picture says that the spender's name is in use. What the database says counts: the spender's selection if it was
+    /// asked for by the same request, the refusal if by another; and where it knows of none, the picture forgets it.
+    async fn forget_old(
+        &self,
+        picture: &Arc<Picture>,
+        request: &SelectRequest,
+        refusal: Refusal,
+    ) -> Result<Option<Selection>, Refusal> {
+        let now = self.clock.now();
+        match self.stored(&request.spender).await? {
+            Some(StoredSelection::Spent { .. }) => return Err(refusal),
+            Some(StoredSelection::Held { body, selection, .. }) if selection.expires_at > now => {
+                if body != request.fingerprint() {
+                    return Err(refusal);
+                }
+                picture.selector.forget_spender(&request.spender, now);
+                return self.stored_selection(&request.spender, body).await;
+            }
+            Some(StoredSelection::Held { .. }) | None => {}
+        }
+        picture.selector.forget_spender(&request.spender, now);
+        Ok(None)
+    }
+}

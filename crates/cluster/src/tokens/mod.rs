@@ -1,0 +1,217 @@
+//! Tokens that all nodes select from: chosen in this node's memory, judged by PostgreSQL.
+//!
+//! Each node keeps a picture of the wallets it serves. A select chooses from the picture, then one statement locks the chosen
+//! rows, all or none; if another node was faster, the picture is set right and others are chosen. The picture follows what
+//! happens: at once what this node does, and by a table of changes what others do. It may be behind, and then costs an attempt;
+//! it can never make a token be held or spent twice, since the rows alone decide.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `desk` | what the edges call: select, renew, release, issue, views |
+//! | `paying` | what was selected is spent, redeemed or brought together |
+//! | `claims` | a claim on its way: set aside, judged, undone |
+//! | `picture` | the wallets as this node sees them |
+//! | `feed` | the picture loaded, and kept up with what others do |
+//! | `hands` | claims and spends of many callers in one statement each |
+//! | `clock` | the database's time, as this node estimates it |
+//! | `keeper` | what one node does for all: events to Kafka, and what is over removed |
+//! | `gather` | shattered wallets, brought together by that node |
+
+mod claims;
+mod clock;
+mod desk;
+mod feed;
+mod gather;
+mod hands;
+mod keeper;
+mod paying;
+mod picture;
+
+pub use desk::TokenVault;
+
+pub(crate) use gather::Gatherer;
+pub(crate) use keeper::Keeper;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use holdfast_tokens::{ConsolidationOptions, OwnerKind};
+
+use crate::health::Part;
+use crate::node::StartError;
+use crate::reads::Reads;
+use crate::settings::NodeSettings;
+use crate::stop::Stop;
+use clock::TokenClock;
+
+/// Every bound of the shared vault.
+pub mod limits {
+    use std::time::Duration;
+
+    /// Tokens that a node keeps a picture of; beyond it begins anew with the wallets that are asked for.
+    pub const PICTURE_TOKENS_MAX: usize = 5_000_000;
+    /// Owners whose tokens a node keeps a picture of; beyond it begins anew.
+    pub const PICTURE_OWNERS_MAX: usize = 100_000;
+    /// Selects that wait at a node.
+    pub const WAITERS_MAX: usize = 10_000;
+    /// How often a select chooses anew, without waiting in between, when others were faster.
+    pub const CLAIM_ATTEMPTS: usize = 64;
+    /// Claims and spends on their way at a node.
+    pub const REQUESTS_MAX: usize = 10_000;
+    /// Claims or spends of one statement.
+    pub const BATCH_REQUESTS: usize = 64;
+    /// Inputs and outputs from which on a statement takes no more requests.
+    pub const BATCH_INPUTS: usize = 2_000;
+    /// Connections that claim and spend.
+    pub const HANDS: usize = 2;
+    /// How often a node looks for changes that nobody told it of.
+    pub const LOOK_EVERY: Duration = Duration::from_millis(100);
+    /// The shortest time between two looks, however much is told.
+    pub const LOOK_PAUSE: Duration = Duration::from_millis(2);
+    /// Changes read at a time.
+    pub const CHANGES_READ: usize = 1_000;
+    /// Live locks of an owner that a node learns at a time. With more, older ones look free and cost an attempt each.
+    pub const LOCKS_LEARNT: usize = 10_000;
+    /// Locks shown at a time.
+    pub const LOCKS_SHOWN: usize = 1_000;
+    /// Tokens put into the picture at a time.
+    pub const LOAD_PAGE: usize = 4_096;
+    /// For how long ended selections and spends are remembered, so that a repeat gets its answer.
+    pub const MEMORY: Duration = Duration::from_secs(7 * 24 * 3_600);
+    /// For how long changes are kept. A node that is behind by more begins its picture anew.
+    pub const HISTORY: Duration = Duration::from_secs(60);
+    /// For how long tokens are locked for a prepare that is on its way through Kafka.
+    pub const FUNDING_LEASE_MS: i64 = 300_000;
+    /// Rows of each kind removed at a time.
+    pub const TIDIED_ROWS: u32 = 5_000;
+    /// Wallets that a look for shattered ones goes through.
+    pub const WALLETS_LOOKED_AT: usize = 256;
+    /// How often is looked for events to send, and what to remove.
+    pub const KEEP_EVERY: Duration = Duration::from_millis(200);
+}
+
+/// What may be set of a node's vault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VaultSettings {
+    /// Tokens that the node keeps a picture of (`tokens.max`).
+    pub picture_tokens_max: usize,
+    /// How often a select chooses anew when others were faster (`tokens.claim_attempts`).
+    pub claim_attempts: usize,
+    /// Selects that wait at the node (`tokens.waiters_max`).
+    pub waiters_max: usize,
+    /// Indexes that are kept from the start (`tokens.indexes`).
+    pub indexes: Vec<OwnerKind>,
+    /// What is done about shattered wallets by the node that keeps house (`tokens.consolidate_…`); `None`: nothing.
+    pub consolidation: Option<ConsolidationOptions>,
+}
+
+impl Default for VaultSettings {
+    fn default() -> VaultSettings {
+        VaultSettings {
+            picture_tokens_max: limits::PICTURE_TOKENS_MAX,
+            claim_attempts: limits::CLAIM_ATTEMPTS,
+            waiters_max: limits::WAITERS_MAX,
+            indexes: vec![OwnerKind::Wallet],
+            consolidation: None,
+        }
+    }
+}
+
+/// A vault and its threads, which end when told so.
+pub(crate) struct StartedVault {
+    pub(crate) vault: TokenVault,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+}
+
+/// Starts the vault of a node.
+pub(crate) fn start(
+    settings: &Arc<NodeSettings>,
+    reads: &Arc<Reads>,
+    part: Arc<Part>,
+    stop: &Arc<Stop>,
+    spawn: impl Fn(&'static str, Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, StartError>,
+) -> Result<StartedVault, StartError> {
+    start_at(settings, reads, part, stop, TokenClock::of_database(), spawn)
+}
+
+fn start_at(
+    settings: &Arc<NodeSettings>,
+    reads: &Arc<Reads>,
+    part: Arc<Part>,
+    stop: &Arc<Stop>,
+    clock: TokenClock,
+    spawn: impl Fn(&'static str, Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, StartError>,
+) -> Result<StartedVault, StartError> {
+    let vault = TokenVault::new(settings, reads, part, clock);
+    let mut threads = Vec::new();
+    for _ in 0..limits::HANDS {
+        let hand = vault.hand();
+        threads.push(spawn("tokens", Box::new(move || hand.run()))?);
+    }
+    let ear = vault.ear(stop);
+    threads.push(spawn("token changes", Box::new(move || ear.run()))?);
+    let timer = vault.timer(stop);
+    threads.push(spawn("token timer", Box::new(move || timer.run()))?);
+    Ok(StartedVault { vault, threads })
+}
+
+/// A vault by itself, for tests and measurements that need no Kafka.
+#[doc(hidden)]
+pub mod alone {
+    use super::{Arc, JoinHandle, NodeSettings, Part, Reads, Stop, TokenClock, TokenVault, start_at};
+
+    /// A running vault; ends when dropped.
+    pub struct Alone {
+        vault: TokenVault,
+        stop: Arc<Stop>,
+        threads: Vec<JoinHandle<()>>,
+    }
+
+    impl Alone {
+        /// Starts on that database. With `now`, time stands still until [`Alone::at`].
+        ///
+        /// # Panics
+        /// If threads cannot be started.
+        #[must_use]
+        pub fn start(settings: NodeSettings, now: Option<i64>) -> Alone {
+            let (settings, stop) = (Arc::new(settings), Arc::<Stop>::default());
+            let reads = Arc::new(Reads::new(Arc::clone(&settings), Part::new("store")));
+            let clock = now.map_or_else(TokenClock::of_database, TokenClock::standing);
+            let spawn = |name: &'static str, body: Box<dyn FnOnce() + Send>| {
+                std::thread::Builder::new()
+                    .name(name.to_owned())
+                    .spawn(body)
+                    .map_err(crate::StartError::Thread)
+            };
+            let started = start_at(&settings, &reads, Part::new("tokens"), &stop, clock, spawn);
+            let started = started.expect("threads can be started");
+            Alone { vault: started.vault, stop, threads: started.threads }
+        }
+
+        /// The vault.
+        #[must_use]
+        pub const fn vault(&self) -> &TokenVault {
+            &self.vault
+        }
+
+        /// It is that time again and the node has seen nothing yet: the database was emptied.
+        pub fn begin_anew(&self, now: i64) {
+            self.vault.begin_anew(now);
+        }
+
+        /// It is that time now, or later already.
+        pub fn at(&self, now: i64) {
+            self.vault.set_time(now);
+        }
+    }
+
+    impl Drop for Alone {
+        fn drop(&mut self) {
+            self.stop.set();
+            self.vault.close();
+            for thread in self.threads.drain(..) {
+                drop(thread.join());
+            }
+        }
+    }
+}

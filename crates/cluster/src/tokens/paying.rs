@@ -1,0 +1,162 @@
+//! What was selected is spent, redeemed or brought together.
+
+use std::time::Instant;
+
+use holdfast_postgres::tokens::{SpendVerdict, StoredSelection, WantedSpend, of_transfer};
+use holdfast_tokens::{
+    Consolidation, ConsolidationRequest, Fingerprint, Name, Refusal, Scope, SelectRequest, Selection,
+    SpendRequest, Transaction, check_spend, plan_spend,
+};
+use tokio::sync::oneshot;
+
+use super::desk::{TokenVault, check_text, ended};
+use super::hands::SpendJob;
+use super::limits::FUNDING_LEASE_MS;
+
+/// Where a selection is known from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    FromPicture,
+    FromDatabase,
+}
+
+fn lost(spender: &Name, reason: &'static str) -> Refusal {
+    Refusal::LeaseLost { spender: spender.clone(), reason }
+}
+
+fn spent_otherwise(spender: &Name) -> Refusal {
+    Refusal::SpenderInUse { spender: spender.clone(), reason: "it has spent to other outputs" }
+}
+
+impl TokenVault {
+    /// Locks tokens of a wallet that shall pay for a transfer, under the transfer's id, for as long as its prepare may be on
+    /// the way. The step that decides the prepare makes a hold of it, or gives it back.
+    ///
+    /// # Errors
+    /// As [`TokenVault::select`]. The same again finds the same tokens.
+    pub async fn fund(
+        &self,
+        transfer: &str,
+        wallet: Name,
+        currency: &str,
+        amount: u64,
+    ) -> Result<Selection, Refusal> {
+        let mut request = SelectRequest::new(transfer, Scope::wallet(wallet, currency), amount);
+        request.lease_ms = FUNDING_LEASE_MS;
+        self.select(request, 0).await
+    }
+
+    /// Consumes what the spender has selected; what outputs and redeemed part leave over returns.
+    ///
+    /// # Errors
+    /// If the lease is lost, or the outputs are more than the inputs.
+    pub async fn spend(&self, request: SpendRequest) -> Result<Transaction, Refusal> {
+        check_spend(&request)?;
+        check_text("the spender", &request.spender)?;
+        for output in &request.outputs {
+            let names = [Some(&output.wallet), output.external_id.as_ref(), output.public_key.as_ref()];
+            for name in names.into_iter().flatten() {
+                check_text("a name of an output", name)?;
+            }
+            for (name, value) in &output.attributes {
+                check_text("an attribute", name)?;
+                check_text("an attribute", value)?;
+            }
+        }
+        let body = request.fingerprint();
+        self.spend_under(&request, body).await
+    }
+
+    async fn spend_under(&self, request: &SpendRequest, body: Fingerprint) -> Result<Transaction, Refusal> {
+        let spender = &request.spender;
+        let seen = self.feed.picture().selector.held(spender);
+        // What the picture tells is right nearly always; if the database disagrees, it is asked what is so.
+        if let Some(selection) = seen
+            && let Some(done) = self.spend_selection(request, body, &selection, Known::FromPicture).await?
+        {
+            return Ok(done);
+        }
+        match self.stored(spender).await? {
+            None => Err(lost(spender, "it holds nothing")),
+            Some(StoredSelection::Spent { body: known, transaction }) if known == body => Ok(transaction),
+            Some(StoredSelection::Spent { .. }) => Err(spent_otherwise(spender)),
+            Some(StoredSelection::Held { of_transfer: true, .. }) => Err(of_transfer(spender.clone())),
+            Some(StoredSelection::Held { selection, .. }) => {
+                let done = self.spend_selection(request, body, &selection, Known::FromDatabase).await?;
+                done.ok_or_else(|| lost(spender, "its lease has ended"))
+            }
+        }
+    }
+
+    /// Spends a selection; `None` if it is not what the database has, or its lease has ended.
+    async fn spend_selection(
+        &self,
+        request: &SpendRequest,
+        body: Fingerprint,
+        selection: &Selection,
+        known: Known,
+    ) -> Result<Option<Transaction>, Refusal> {
+        let spender = &request.spender;
+        if request.fence.is_some_and(|fence| fence != selection.fence) {
+            return match known {
+                Known::FromPicture => Ok(None),
+                Known::FromDatabase => Err(lost(spender, "the fence is of another selection")),
+            };
+        }
+        let id = uuid(self.new_id());
+        let produced = match plan_spend(&selection.tokens, request, &id) {
+            Ok(produced) => produced,
+            // Who has lost its lease hears that first.
+            Err(_) if known == Known::FromPicture => return Ok(None),
+            Err(_) if selection.expires_at <= self.clock.now() => return Ok(None),
+            Err(refusal) => return Err(refusal),
+        };
+        let consumed = selection.tokens.iter().map(|token| token.id.clone()).collect();
+        let transaction = Transaction { id: id.into(), spender: spender.clone(), consumed, produced };
+        let wanted = WantedSpend { fence: selection.fence, body, transaction: transaction.clone() };
+        let (answer, receive) = oneshot::channel();
+        self.queue.spend(SpendJob { wanted, since: Instant::now(), answer })?;
+        match receive.await.map_err(|_| ended())?? {
+            SpendVerdict::Spent => Ok(Some(transaction)),
+            SpendVerdict::Repeated(transaction) => Ok(Some(transaction)),
+            SpendVerdict::Other => Err(spent_otherwise(spender)),
+            SpendVerdict::Lost => Ok(None),
+        }
+    }
+
+    /// Brings the small tokens of an owner into few; `None` if that would not leave fewer.
+    ///
+    /// # Errors
+    /// As [`TokenVault::select`] and [`TokenVault::spend`].
+    pub async fn consolidate(&self, request: ConsolidationRequest) -> Result<Option<Transaction>, Refusal> {
+        request.check()?;
+        let (select, predicate) = Consolidation::select_request(&request);
+        let body = Consolidation::fingerprint(&request);
+        let selection = match self.select_where(select, predicate.as_ref(), 0).await {
+            Ok(selection) => selection,
+            Err(Refusal::InsufficientFunds(_) | Refusal::FundsLocked(_)) => return Ok(None),
+            Err(refusal @ Refusal::SpenderInUse { .. }) => {
+                return match self.stored(&request.spender).await? {
+                    Some(StoredSelection::Spent { body: known, transaction }) if known == body => {
+                        Ok(Some(transaction))
+                    }
+                    _ => Err(refusal),
+                };
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        let fence = Some(selection.fence);
+        match Consolidation::spend_of(&request, &selection.tokens, selection.sum, fence) {
+            Some(spend) => self.spend_under(&spend, body).await.map(Some),
+            None => {
+                self.release(request.spender, fence).await?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// A drawn number as a UUID is written.
+fn uuid(number: u128) -> String {
+    holdfast_domain::ids::TransferId(number).to_string()
+}

@@ -1,0 +1,6 @@
+//! Tokens that all nodes select from: nodes in this process on one real database, without Kafka.
+
+mod adversary;
+mod conformance;
+mod feed;
+mod world;

@@ -1,0 +1,103 @@
+//! A wallet's calls over HTTP, to whichever node.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Longer than any select of these tests waits.
+const ANSWER_WAIT: Duration = Duration::from_secs(60);
+
+/// What a node answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub body: Value,
+}
+
+impl Answer {
+    pub fn is_ok(&self) -> bool {
+        self.status / 100 == 2
+    }
+
+    /// The name of a refusal.
+    pub fn refusal(&self) -> &str {
+        let kind = self.body["type"].as_str().unwrap_or_default();
+        kind.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The ids of the tokens of a selection.
+    pub fn tokens(&self) -> Vec<String> {
+        let tokens = self.body["tokens"].as_array().expect("a selection");
+        tokens.iter().map(|token| token["id"].as_str().expect("an id").to_owned()).collect()
+    }
+}
+
+pub fn number(value: &Value) -> u64 {
+    value.as_str().expect("a number as text").parse().expect("a number")
+}
+
+/// One call; what went wrong on the way is the error.
+pub fn call(address: SocketAddr, verb: &str, path: &str, body: &Value) -> Result<Answer, String> {
+    let told = |error: std::io::Error| format!("{address}{path}: {error}");
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).map_err(told)?;
+    stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(told)?;
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let head = format!(
+        "{verb} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).map_err(told)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(told)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| format!("half an answer: {answer}"))?;
+    let status = head.split(' ').nth(1).and_then(|text| text.parse().ok()).ok_or("no status")?;
+    // Bodies are short, and come in one piece with their length.
+    Ok(Answer { status, body: serde_json::from_str(body).unwrap_or(Value::Null) })
+}
+
+pub fn issue(address: SocketAddr, wallet: &str, quantities: &[u64]) {
+    let token =
+        |quantity: &u64| json!({"wallet": wallet, "currency": "EUR", "quantity": quantity.to_string()});
+    let tokens: Vec<Value> = quantities.iter().map(token).collect();
+    let issued = call(address, "POST", "/tokens/issue", &json!({ "tokens": tokens })).expect("an answer");
+    assert_eq!(issued.status, 201, "{issued:?}");
+}
+
+pub fn select(
+    address: SocketAddr,
+    spender: &str,
+    wallet: &str,
+    amount: u64,
+    more: &Value,
+) -> Result<Answer, String> {
+    let mut body =
+        json!({"spender": spender, "wallet": wallet, "currency": "EUR", "amount": amount.to_string()});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        body[name] = value.clone();
+    }
+    call(address, "POST", "/tokens/select", &body)
+}
+
+/// Spends a selection to a wallet; the rest returns.
+pub fn spend(address: SocketAddr, selection: &Answer, to: &str, quantity: u64) -> Result<Answer, String> {
+    let body = json!({
+        "spender": selection.body["spender"],
+        "fence": selection.body["fence"],
+        "outputs": [{"wallet": to, "quantity": quantity.to_string()}],
+    });
+    call(address, "POST", "/tokens/spend", &body)
+}
+
+pub fn release(address: SocketAddr, spender: &str) -> Result<Answer, String> {
+    call(address, "DELETE", &format!("/tokens/locks/{spender}"), &Value::Null)
+}
+
+/// What a wallet has, all in all and free.
+pub fn balance(address: SocketAddr, wallet: &str) -> (u64, u64) {
+    let path = format!("/tokens/balance?wallet={wallet}&currency=EUR");
+    let answer = call(address, "GET", &path, &Value::Null).expect("an answer");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    (number(&answer.body["total"]), number(&answer.body["free"]))
+}

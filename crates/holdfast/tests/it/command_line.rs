@@ -1,0 +1,60 @@
+//! What commands do when the hub is not there yet, does not take what it is told, or what was asked for makes no sense.
+
+use std::process::{Output, Stdio};
+
+use crate::support::server::{Server, binary, folder, run};
+use crate::support::sink::{Manner, Sink};
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_hub_that_is_being_started_is_waited_for() {
+    let (folder, place) = (folder(), Sink::nowhere());
+    let url = format!("http://{place}");
+    let asking = binary()
+        .args(["participants", "list", "--url", &url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let server = Server::start(folder.path(), place);
+    let answered = asking.wait_with_output().unwrap();
+    assert!(answered.status.success(), "{}", told(&answered));
+    server.stop();
+    let gone = run(&["participants", "list", "--url", &url]);
+    assert!(told(&gone).contains("no hub answers"), "{}", told(&gone));
+}
+
+#[test]
+fn a_payer_says_that_the_hub_does_not_take_it_and_ends() {
+    let hub = Sink::new(Manner::Status(503));
+    let url = format!("http://{}", hub.address);
+    let paid = run(&["dfsp", "payer", "--pay", "payee", "5", "USD", "--register=false", "--url", &url]);
+    assert_eq!(paid.status.code(), Some(1));
+    let lines = String::from_utf8(paid.stdout).unwrap();
+    let posts: Vec<&str> = lines.lines().filter(|line| line.contains("-> POST /transfers")).collect();
+    assert_eq!((posts.len(), hub.received().len()), (3, 3), "a line for each attempt: {lines}");
+    assert!(posts[..2].iter().all(|line| line.contains("503") && line.contains("repeating")), "{lines}");
+    assert!(posts[2].contains("503") && !posts[2].contains("repeating"), "{lines}");
+}
+
+#[test]
+fn what_makes_no_sense_is_told_with_what_would() {
+    let folder = folder();
+    let here = folder.path().join("nothing");
+    let here = here.to_str().unwrap();
+    let id = "01234567-89ab-4cde-8fab-0123456789ab";
+    for (arguments, words) in [
+        (&["transfers", "why", id, "--data", here][..], &["no Holdfast data", "transfers show"][..]),
+        (&["generate", "transfers", "--data", here, "--total", "10"], &["--expired", "1000"]),
+        (&["config", "--roles", ""], &["api,transfers,position"]),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", told(&output));
+        for word in words {
+            assert!(told(&output).contains(word), "{arguments:?}: {}", told(&output));
+        }
+    }
+}

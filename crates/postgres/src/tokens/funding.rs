@@ -1,0 +1,233 @@
+//! Tokens that pay for transfers. A node has locked them for the prepare, under a lease; the step that reserves makes that a
+//! hold without an end, and the step that ends the transfer spends it or gives it back, in its own transaction.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_domain::command::Command;
+use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::Millis;
+use holdfast_domain::tokens::{LockRow, NO_END, TokenEffect, TokenRow};
+use holdfast_domain::transfers::TransferState;
+use holdfast_messages::TokenEvent;
+use holdfast_tokens::{LockRecord, Name, TokenId};
+use postgres::Transaction;
+
+use super::claim::fence_of;
+use super::rows::{record_columns, record_of};
+use super::seen::tokens_by_id;
+use super::spend::{SpendVerdict, Spender, WantedSpend, spend_in};
+use super::supply::{break_selections, tell};
+use crate::Error;
+use crate::load::Loader;
+use crate::loaded::Loaded;
+use crate::session::Statements;
+use crate::types::{Moment, Uuid};
+
+/// Spends of one statement.
+const SPENDS_MAX: usize = 64;
+
+/// The tokens that a batch of transfers may take or pay out, and the selections they are under, locked.
+#[derive(Default)]
+pub(crate) struct Pledged {
+    /// Tokens of the selections below. Nobody holds those of a claim but the transfer that it was made for.
+    pub(crate) tokens: BTreeMap<TokenId, TokenRow>,
+    /// What transfers hold.
+    pub(crate) holds: BTreeMap<Name, Arc<LockRow>>,
+    /// What nodes have locked for prepares: its number, and the tokens.
+    claims: BTreeMap<Name, (u64, Vec<TokenId>)>,
+    /// Those that a prepare of the batch names as its own.
+    named: BTreeSet<Name>,
+}
+
+/// The clock is read behind the lock: a row that is waited for is judged when it is there.
+const SELECTIONS: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    ", s.payee_wallet, s.expires_at > hub_clock() FROM token_selection s
+     WHERE s.spender_tx_id = ANY($1) AND s.state = 'HELD' ORDER BY s.spender_tx_id FOR UPDATE"
+);
+
+/// Bounded as a claim is, whatever the plan. What does not hold all of its tokens met somebody; then it is tried again.
+const HOLD: &str = "
+    WITH held AS (
+        UPDATE token_selection s SET expires_at = 'infinity', body = w.body, payee_wallet = w.payee, changed_at = $1
+        FROM unnest($2::text[], $3::bigint[], $4::uuid[], $5::text[]) AS w (spender, fence, body, payee)
+        WHERE s.spender_tx_id = w.spender AND s.spender_tx_id = ANY($2) AND s.fence = w.fence AND s.state = 'HELD'
+        RETURNING 1),
+    locked AS (
+        UPDATE token_lock l SET expires_at = 'infinity'
+        FROM unnest($6::text[], $7::text[], $8::bigint[]) AS p (token_id, spender, fence)
+        WHERE l.token_id = p.token_id AND l.token_id = ANY($6) AND l.spender_tx_id = p.spender AND l.fence = p.fence
+            AND NOT l.spent
+        RETURNING 1)
+    SELECT CASE WHEN (SELECT count(*) FROM held) <> cardinality($2) OR (SELECT count(*) FROM locked) <> cardinality($6)
+        THEN token_race() END";
+
+impl Loader<'_, '_> {
+    /// Locks what transfers of these ids hold, and what was claimed for their prepares.
+    pub(crate) fn lock_pledged(&mut self, spenders: &BTreeSet<Name>) -> Result<(), Error> {
+        if spenders.is_empty() {
+            return Ok(());
+        }
+        self.forget_clock();
+        let texts: Vec<&str> = spenders.iter().map(|name| &**name).collect();
+        let statement = self.statements.asked.prepared(self.tx, SELECTIONS)?;
+        let mut ids: Vec<TokenId> = Vec::new();
+        for row in self.tx.query(&statement, &[&texts])? {
+            let LockRecord { spender, fence, since, amount, body, ids: tokens, .. } = record_of(&row)?;
+            let (payee, live): (Option<&str>, bool) = (row.get(7), row.get(8));
+            let pledged = &mut self.loaded.pledged;
+            match payee {
+                Some(payee) => {
+                    ids.extend(tokens.iter().cloned());
+                    let hold = LockRow {
+                        spender: spender.clone(),
+                        fence,
+                        since,
+                        expires_at: NO_END,
+                        amount,
+                        body,
+                        tokens: tokens.into(),
+                        funding: Some(payee.into()),
+                    };
+                    pledged.holds.insert(spender, Arc::new(hold));
+                }
+                None if live => {
+                    ids.extend(tokens.iter().cloned());
+                    pledged.claims.insert(spender, (fence, tokens.to_vec()));
+                }
+                None => {}
+            }
+        }
+        for token in tokens_by_id(self.tx, &self.statements.asked, &ids)? {
+            self.loaded.pledged.tokens.insert(token.id.clone(), TokenRow { token, holder: None });
+        }
+        let Pledged { tokens, holds, .. } = &mut self.loaded.pledged;
+        for (hold, id) in holds.values().flat_map(|hold| hold.tokens.iter().map(move |id| (hold, id))) {
+            let missing = || Error::corrupt("token_selection", format!("{} holds {id}", hold.spender));
+            tokens.get_mut(id).ok_or_else(missing)?.holder = Some(hold.spender.clone());
+        }
+        self.all_hold()
+    }
+
+    /// A reserved transfer that tokens pay for holds them.
+    fn all_hold(&self) -> Result<(), Error> {
+        let Loaded { transfers, pledged, .. } = &self.loaded;
+        let reserved =
+            transfers.values().filter(|row| row.is_funded() && row.state == TransferState::Reserved);
+        for row in reserved {
+            if !pledged.holds.contains_key(&*row.id.to_string()) {
+                return Err(Error::corrupt("token_selection", format!("transfer {} holds nothing", row.id)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pledged {
+    /// Takes the tokens out of prepares for which exactly these are not locked: such a one wants for funds.
+    pub(crate) fn disarm(&mut self, commands: &mut [Command]) {
+        for command in commands {
+            let Command::Prepare(prepare) = command else { continue };
+            let Some(funding) = prepare.funding.as_deref_mut() else { continue };
+            if self.claims.get(&funding.spender).is_some_and(|(_, ids)| ids[..] == funding.ids[..]) {
+                self.named.insert(funding.spender.clone());
+            } else {
+                funding.ids = Arc::new([]);
+            }
+        }
+    }
+
+    /// Whether a batch with these effects does anything to tokens.
+    pub(crate) fn moves(&self, effects: &Effects) -> bool {
+        !(effects.tokens.is_empty() && self.named.is_empty())
+    }
+
+    /// Writes what a batch did: claims become holds, holds are spent or given back, and so are claims whose prepare did not
+    /// take them.
+    pub(crate) fn write(
+        &self,
+        tx: &mut Transaction<'_>,
+        statements: &Statements,
+        now: Millis,
+        effects: &Effects,
+    ) -> Result<(), Error> {
+        let Pledged { holds, claims, named, .. } = self;
+        let mut fences: BTreeMap<&Name, u64> = holds.iter().map(|(name, row)| (name, row.fence)).collect();
+        let mut taken: Vec<(&LockRow, u64)> = Vec::new();
+        let mut spends: Vec<WantedSpend> = Vec::new();
+        let mut over: BTreeSet<&str> = BTreeSet::new();
+        let mut spent: BTreeSet<&str> = BTreeSet::new();
+        for effect in &effects.tokens {
+            match effect {
+                TokenEffect::Locked(row) => {
+                    let (fence, _) = claims.get(&row.spender).expect("only what was claimed is held");
+                    fences.insert(&row.spender, *fence);
+                    taken.push((row, *fence));
+                }
+                TokenEffect::Spent(row) => {
+                    let transaction = row.transaction.clone();
+                    spent.insert(&row.transaction.spender);
+                    let fence = fences[&transaction.spender];
+                    spends.push(WantedSpend { fence, body: row.body, transaction });
+                }
+                TokenEffect::Unlocked { spender, .. } => {
+                    over.insert(spender);
+                }
+                // They come with the spend that did it.
+                TokenEffect::Produced(_) | TokenEffect::Consumed(_) => {}
+                TokenEffect::Renewed(_) => unreachable!("a transfer renews nothing"),
+            }
+        }
+        hold(tx, statements, now, &taken)?;
+        for some in spends.chunks(SPENDS_MAX) {
+            let verdicts = spend_in(tx, &statements.asked, some, Some(now), Spender::Transfer)?;
+            if verdicts.iter().any(|verdict| *verdict != Some(SpendVerdict::Spent)) {
+                return Err(Error::corrupt("token_selection", format!("a transfer's hold is {verdicts:?}")));
+            }
+        }
+        let mut given: BTreeSet<(&str, i64)> = BTreeSet::new();
+        for spender in over.difference(&spent) {
+            given.insert((*spender, fence_of(fences[&Name::from(*spender)])));
+        }
+        for spender in named.iter().filter(|spender| !fences.contains_key(spender)) {
+            given.insert((spender, fence_of(claims[spender].0)));
+        }
+        for (spender, fence) in break_selections(tx, &given, Some(Moment(now)))? {
+            tell(tx, &TokenEvent::Released { spender, fence })?;
+        }
+        Ok(())
+    }
+}
+
+fn hold(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    now: Millis,
+    taken: &[(&LockRow, u64)],
+) -> Result<(), Error> {
+    if taken.is_empty() {
+        return Ok(());
+    }
+    let payee = |row: &LockRow| row.funding.clone().expect("the hold of a transfer names the payee's wallet");
+    let spenders: Vec<&str> = taken.iter().map(|(row, _)| &*row.spender).collect();
+    let fences: Vec<i64> = taken.iter().map(|(_, fence)| fence_of(*fence)).collect();
+    let bodies: Vec<Uuid> = taken.iter().map(|(row, _)| Uuid(row.body.0)).collect();
+    let payees: Vec<Name> = taken.iter().map(|(row, _)| payee(row)).collect();
+    let payees: Vec<&str> = payees.iter().map(|name| &**name).collect();
+    let mut ids: Vec<(&str, &str, i64)> = Vec::new();
+    for ((row, _), fence) in taken.iter().zip(&fences) {
+        ids.extend(row.tokens.iter().map(|id| (id.as_str(), &*row.spender, *fence)));
+    }
+    ids.sort_unstable();
+    let tokens: Vec<&str> = ids.iter().map(|(id, ..)| *id).collect();
+    let holders: Vec<&str> = ids.iter().map(|(_, holder, _)| *holder).collect();
+    let held: Vec<i64> = ids.iter().map(|(.., fence)| *fence).collect();
+    let statement = statements.asked.prepared(tx, HOLD)?;
+    tx.query_one(
+        &statement,
+        &[&Moment(now), &spenders, &fences, &bodies, &payees, &tokens, &holders, &held],
+    )?;
+    Ok(())
+}

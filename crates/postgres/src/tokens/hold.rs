@@ -1,0 +1,137 @@
+//! What a holder can do with its lock besides spending: renew it, give it back.
+
+use std::time::Duration;
+
+use holdfast_domain::ids::Millis;
+use holdfast_messages::{Message as _, TokenEvent};
+use holdfast_tokens::{Lease, Name, Refusal};
+
+use super::claim::fence_of;
+use super::moment;
+use crate::Error;
+use crate::guard::unsigned;
+use crate::session::Store;
+use crate::types::Moment;
+
+/// Why a lock was neither renewed nor given back.
+#[derive(Debug, thiserror::Error)]
+pub enum HoldError {
+    /// There is no such live lock, or a transfer has it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+impl From<postgres::Error> for HoldError {
+    fn from(error: postgres::Error) -> HoldError {
+        HoldError::Store(error.into())
+    }
+}
+
+const RENEW: &str = "
+    WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, hub_clock()) AS now),
+    kept AS (
+        UPDATE token_selection s SET expires_at = m.now + $4::double precision * interval '1 second', changed_at = m.now
+        FROM moment m
+        WHERE s.spender_tx_id = $2 AND s.state = 'HELD' AND s.expires_at > m.now AND s.fence = coalesce($3::bigint, s.fence)
+            AND s.payee_wallet IS NULL
+        RETURNING s.fence, s.expires_at, s.token_ids),
+    locked AS (
+        UPDATE token_lock l SET expires_at = k.expires_at FROM kept k
+        WHERE l.token_id = ANY(k.token_ids) AND l.spender_tx_id = $2 AND l.fence = k.fence AND NOT l.spent
+        RETURNING 1)
+    SELECT k.fence, k.expires_at,
+        CASE WHEN (SELECT count(*) FROM locked) <> cardinality(k.token_ids) THEN token_race() END
+    FROM kept k";
+
+const RELEASE: &str = "
+    WITH given AS (
+        UPDATE token_selection s SET state = 'RELEASED', changed_at = coalesce($1::timestamptz, hub_clock())
+        WHERE s.spender_tx_id = $2 AND s.state = 'HELD' AND s.fence = $3 AND s.payee_wallet IS NULL
+        RETURNING s.token_ids),
+    freed AS (
+        UPDATE token_lock l SET spender_tx_id = NULL, expires_at = NULL FROM given g
+        WHERE l.token_id = ANY(g.token_ids) AND l.spender_tx_id = $2 AND l.fence = $3 AND NOT l.spent
+        RETURNING 1),
+    told AS (INSERT INTO token_change (event) SELECT $4::text::json FROM given)
+    SELECT count(*) FROM freed";
+
+impl Store {
+    /// Moves the end of a live lease to `lease_ms` from now.
+    ///
+    /// # Errors
+    /// If there is no such live lock, or a transfer has it.
+    pub fn renew_tokens(
+        &mut self,
+        spender: &str,
+        fence: Option<u64>,
+        lease_ms: i64,
+        now: Option<Millis>,
+    ) -> Result<Lease, HoldError> {
+        let fence = fence.map(fence_of);
+        let lease = Duration::from_millis(lease_ms.unsigned_abs()).as_secs_f64();
+        let row = self.retrying(|store| {
+            let statement = store.statements.asked.prepared(&mut store.client, RENEW)?;
+            Ok(store.client.query_opt(&statement, &[&moment(now), &spender, &fence, &lease])?)
+        })?;
+        let Some(row) = row else {
+            let held = self.held_fence(spender)?;
+            return Err(held
+                .err()
+                .unwrap_or_else(|| lost(spender, "its lease has ended, or it is another's")));
+        };
+        let Moment(expires_at) = row.get(1);
+        Ok(Lease { expires_at, fence: unsigned("token_selection", row.get(0))? })
+    }
+
+    /// Gives back what a spender has locked; how many tokens that were.
+    ///
+    /// # Errors
+    /// If the fence is of another selection, or a transfer has it.
+    pub fn release_tokens(
+        &mut self,
+        spender: &str,
+        fence: Option<u64>,
+        now: Option<Millis>,
+    ) -> Result<(usize, Option<TokenEvent>), HoldError> {
+        let Some(held) = self.held_fence(spender)?? else { return Ok((0, None)) };
+        if fence.is_some_and(|fence| fence != held) {
+            return Err(lost(spender, "the fence is of another selection"));
+        }
+        let event = TokenEvent::Released { spender: spender.into(), fence: held };
+        let json = String::from_utf8(event.to_json()).expect("JSON is text");
+        let freed: i64 = self.retrying(|store| {
+            let statement = store.statements.asked.prepared(&mut store.client, RELEASE)?;
+            let row =
+                store.client.query_one(&statement, &[&moment(now), &spender, &fence_of(held), &json])?;
+            Ok(row.get(0))
+        })?;
+        let freed = usize::try_from(freed).map_err(|_| Error::corrupt("token_lock", "a negative count"))?;
+        Ok((freed, Some(event)))
+    }
+
+    /// The fence of what a spender has locked, if anything. The inner error: a transfer has it.
+    fn held_fence(&mut self, spender: &str) -> Result<Result<Option<u64>, HoldError>, Error> {
+        let held = self.client.query_opt(
+            "SELECT fence, payee_wallet IS NOT NULL FROM token_selection WHERE spender_tx_id = $1 AND state = 'HELD'",
+            &[&spender],
+        )?;
+        let Some(held) = held else { return Ok(Ok(None)) };
+        if held.get(1) {
+            return Ok(Err(HoldError::Refused(of_transfer(spender.into()))));
+        }
+        Ok(Ok(Some(unsigned("token_selection", held.get(0))?)))
+    }
+}
+
+fn lost(spender: &str, reason: &'static str) -> HoldError {
+    HoldError::Refused(Refusal::LeaseLost { spender: spender.into(), reason })
+}
+
+/// The refusal of whoever wants to renew, release or spend what a transfer holds.
+#[must_use]
+pub fn of_transfer(spender: Name) -> Refusal {
+    Refusal::SpenderInUse { spender, reason: "a transfer or checkout holds it and will end it" }
+}

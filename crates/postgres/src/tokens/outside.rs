@@ -1,0 +1,69 @@
+//! What an outside ledger tells by the topic `token-updates`: taken over in the transaction that also moves the offset.
+
+use holdfast_domain::effects::Effects;
+use holdfast_messages::TokenUpdate;
+
+use super::supply::update;
+use crate::batch::{Batch, Done, Step};
+use crate::guard::Guard;
+use crate::load::Loader;
+use crate::session::{Point, Store};
+use crate::write::{Besides, Writer};
+use crate::{Claim, Error};
+
+impl Store {
+    /// Takes over a batch of updates; those that cannot be read become dead letters.
+    ///
+    /// # Errors
+    /// As [`Store::transfers`].
+    pub fn token_updates(&mut self, claim: &Claim, batch: &Batch<'_, TokenUpdate>) -> Result<Step, Error> {
+        let step = self.run(claim, batch, attempt)?;
+        if matches!(&step, Step::Done(done) if done.messages > 0) {
+            // It is done, whether others hear of it at once or when they look.
+            drop(self.tell_token_change());
+        }
+        Ok(step)
+    }
+}
+
+fn attempt(
+    store: &mut Store,
+    claim: &Claim,
+    batch: &Batch<'_, TokenUpdate>,
+    verdict: Option<&str>,
+) -> Result<Step, Error> {
+    let Store { client, statements, settings, watch, .. } = store;
+    let mut tx = client.transaction()?;
+    watch.reached(Point::Begun);
+    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
+        return Ok(Step::Fenced);
+    };
+    watch.reached(Point::GuardLocked);
+    let mut loader = Loader::new(&mut tx, statements);
+    let now = loader.clock()?;
+    let loaded = loader.loaded;
+    watch.reached(Point::Loaded);
+    let mut besides = Besides::default();
+    for incoming in batch.messages {
+        match (&incoming.message, verdict) {
+            (_, Some(verdict)) => besides.bury(incoming.dead(claim.source, verdict.to_owned())),
+            (Err(poison), None) => besides.bury(incoming.dead(claim.source, poison.to_string())),
+            (Ok(message), None) => {
+                let mut part = tx.transaction()?;
+                match update(&mut part, &message.consumed, &message.produced, None)? {
+                    Ok(_) => part.commit()?,
+                    Err(refusal) => {
+                        part.rollback()?;
+                        besides.bury(incoming.dead(claim.source, refusal.to_string()));
+                    }
+                }
+            }
+        }
+    }
+    watch.reached(Point::Decided);
+    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
+    let guard = writer.write(guard, batch.next, loaded, &Effects::default(), &besides, batch.sent)?;
+    tx.commit()?;
+    watch.reached(Point::Committed);
+    Ok(Step::Done(Done::of(batch, besides, &guard, now)))
+}

@@ -1,0 +1,401 @@
+//! Tokens, locks and balances as they are now. Read without a lock.
+
+use std::collections::{HashMap, HashSet};
+
+use holdfast_domain::ids::Millis;
+use holdfast_tokens::{
+    Balance, Fingerprint, Fragmentation, LockRecord, LockView, Owner, Scope, Selection, Token, TokenId,
+    TokenState, Transaction,
+};
+use postgres::fallible_iterator::FallibleIterator as _;
+use postgres::types::ToSql;
+use postgres::{GenericClient, Row};
+
+use super::claim::fence_of;
+use super::moment;
+use super::rows::{
+    Names, TOKEN_COLUMNS, quantity, record_columns, record_of, token_columns, token_of, whole,
+};
+use super::spend::transaction_of;
+use crate::Error;
+use crate::reads::Prepared;
+use crate::session::Store;
+use crate::types::{Decimal, Uuid};
+
+/// What is known of tokens that a claim could not have.
+#[derive(Debug, Default)]
+pub struct SeenTokens {
+    /// Spent, or never heard of.
+    pub gone: Vec<TokenId>,
+    /// The live selections that hold the others.
+    pub locks: Vec<LockRecord>,
+}
+
+/// What a spender has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredSelection {
+    /// Tokens, locked.
+    Held {
+        /// What was asked.
+        body: Fingerprint,
+        /// The answer.
+        selection: Selection,
+        /// A transfer holds it, and will end it.
+        of_transfer: bool,
+    },
+    /// A spend.
+    Spent {
+        /// What was paid.
+        body: Fingerprint,
+        /// The answer.
+        transaction: Transaction,
+    },
+}
+
+/// What an owner has, and in what pieces.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Holdings {
+    /// The sums.
+    pub balance: Balance,
+    /// The pieces.
+    pub fragmentation: Fragmentation,
+}
+
+/// A token, and whether it is locked.
+pub type ListedToken = (Token, bool);
+
+/// The condition of an owner's tokens, with the owner as `$1`, the type as `$2` and the currency as `$3`.
+const fn owned(owner: &Owner) -> &'static str {
+    match owner {
+        Owner::Wallet(_) => "t.wallet = $1 AND t.token_type = $2 AND t.currency = $3",
+        Owner::ExternalId(_) => "t.external_id = $1 AND t.token_type = $2 AND t.currency = $3",
+        Owner::PublicKey(_) => "t.public_key = $1 AND t.token_type = $2 AND t.currency = $3",
+        Owner::Any => "$1 = '' AND t.token_type = $2 AND t.currency = $3",
+    }
+}
+
+/// Whether a token is locked at a time that stands at `$4`.
+const LOCKED: &str =
+    "(l.spender_tx_id IS NOT NULL AND l.expires_at > coalesce($4::timestamptz, (SELECT hub_clock())))";
+
+impl Store {
+    /// Shows all tokens of an owner that are not spent.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn tokens_of(&mut self, scope: &Scope, mut show: impl FnMut(Token)) -> Result<(), Error> {
+        let sql = format!(
+            "SELECT {} FROM token t JOIN token_lock l ON l.token_id = t.token_id WHERE {} AND NOT l.spent",
+            token_columns!(),
+            owned(&scope.owner)
+        );
+        let parameters: [&(dyn ToSql + Sync); 3] =
+            [&scope.owner.name(), &&*scope.token_type, &&*scope.currency];
+        let mut rows = self.client.query_raw(&sql, parameters)?;
+        let mut names = Names::default();
+        while let Some(row) = rows.next()? {
+            show(token_of(&row, 0, &mut names)?);
+        }
+        Ok(())
+    }
+
+    /// The live selections of an owner's tokens, the newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn token_locks_of(
+        &mut self,
+        scope: Option<&Scope>,
+        limit: usize,
+        now: Option<Millis>,
+    ) -> Result<Vec<LockRecord>, Error> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let wallet = scope.and_then(wallet_of);
+        const OF_WALLET: &str = concat!(
+            "SELECT ",
+            record_columns!(),
+            " FROM token_selection s
+             WHERE s.state = 'HELD' AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
+                 AND (s.wallet = $3 OR s.wallet IS NULL)
+             ORDER BY s.fence DESC LIMIT $2"
+        );
+        const OF_ALL: &str = concat!(
+            "SELECT ",
+            record_columns!(),
+            " FROM token_selection s
+             WHERE s.state = 'HELD' AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
+             ORDER BY s.fence DESC LIMIT $2"
+        );
+        let rows = match wallet {
+            Some(wallet) => {
+                let statement = self.statements.asked.prepared(&mut self.client, OF_WALLET)?;
+                self.client.query(&statement, &[&moment(now), &limit, &wallet])?
+            }
+            None => {
+                let statement = self.statements.asked.prepared(&mut self.client, OF_ALL)?;
+                self.client.query(&statement, &[&moment(now), &limit])?
+            }
+        };
+        rows.iter().map(record_of).collect()
+    }
+
+    /// Why a claim on these tokens could not have them all.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn see_tokens(&mut self, ids: &[TokenId], now: Option<Millis>) -> Result<SeenTokens, Error> {
+        const SEEN: &str = concat!(
+            "SELECT ",
+            record_columns!(),
+            ", l.token_id FROM token_lock l LEFT JOIN token_selection s
+                 ON s.spender_tx_id = l.spender_tx_id AND s.fence = l.fence AND s.state = 'HELD'
+                     AND s.expires_at > coalesce($2::timestamptz, (SELECT hub_clock()))
+             WHERE l.token_id = ANY($1) AND NOT l.spent"
+        );
+        let texts: Vec<&str> = ids.iter().map(TokenId::as_str).collect();
+        let statement = self.statements.asked.prepared(&mut self.client, SEEN)?;
+        let rows = self.client.query(&statement, &[&texts, &moment(now)])?;
+        let mut live: HashSet<&str> = HashSet::new();
+        let mut locks: HashMap<u64, LockRecord> = HashMap::new();
+        for row in &rows {
+            live.insert(row.get(7));
+            if row.get::<_, Option<&str>>(0).is_some() {
+                let record = record_of(row)?;
+                locks.insert(record.fence, record);
+            }
+        }
+        let gone = ids.iter().filter(|id| !live.contains(id.as_str())).cloned().collect();
+        let mut locks: Vec<LockRecord> = locks.into_values().collect();
+        locks.sort_by_key(|record| record.fence);
+        Ok(SeenTokens { gone, locks })
+    }
+
+    /// What a spender has: a selection, also one whose lease is over; or a spend. `None`: nothing, or it gave it back, or its
+    /// lease is over and others have spent its tokens since.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn token_selection(
+        &mut self,
+        spender: &str,
+        now: Option<Millis>,
+    ) -> Result<Option<StoredSelection>, Error> {
+        const SELECTION: &str = concat!(
+            "SELECT ",
+            record_columns!(),
+            ", s.state, s.spend_body, s.event::text, s.expires_at > coalesce($2::timestamptz, hub_clock()),
+                 s.payee_wallet IS NOT NULL
+             FROM token_selection s WHERE s.spender_tx_id = $1"
+        );
+        let statement = self.statements.asked.prepared(&mut self.client, SELECTION)?;
+        let Some(row) = self.client.query_opt(&statement, &[&spender, &moment(now)])? else {
+            return Ok(None);
+        };
+        match row.get(7) {
+            "HELD" => {}
+            "SPENT" => {
+                let body: Option<Uuid> = row.get(8);
+                let missing = || Error::corrupt("token_selection", "a spend without its content");
+                let Uuid(body) = body.ok_or_else(missing)?;
+                let event: Option<&str> = row.get(9);
+                let transaction = transaction_of(event.ok_or_else(missing)?)?;
+                return Ok(Some(StoredSelection::Spent { body: Fingerprint(body), transaction }));
+            }
+            _ => return Ok(None),
+        }
+        let record = record_of(&row)?;
+        let tokens = tokens_by_id(&mut self.client, &self.statements.asked, &record.ids)?;
+        if tokens.len() != record.ids.len() {
+            if !row.get::<_, bool>(10) {
+                return Ok(None);
+            }
+            return Err(Error::corrupt("token_selection", format!("{spender} holds what is not there")));
+        }
+        let sum = tokens.iter().map(|token| u128::from(token.quantity)).sum();
+        let LockRecord { spender, fence, expires_at, amount, body, .. } = record;
+        let selection = Selection { spender, tokens: tokens.into(), sum, amount, expires_at, fence };
+        Ok(Some(StoredSelection::Held { body, selection, of_transfer: row.get(11) }))
+    }
+
+    /// The live locks with higher fences than `after`, in their order, at most `limit`: of one owner, or of all. With the fence
+    /// behind which there may be more.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn token_lock_views(
+        &mut self,
+        scope: Option<&Scope>,
+        after: Option<u64>,
+        limit: usize,
+        now: Option<Millis>,
+    ) -> Result<(Vec<LockView>, Option<u64>), Error> {
+        const VIEWS: &str = concat!(
+            "SELECT ",
+            record_columns!(),
+            " FROM token_selection s
+             WHERE s.state = 'HELD' AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
+                 AND s.fence > $2 AND (s.wallet = $4 OR s.wallet IS NULL OR $4 IS NULL)
+             ORDER BY s.fence LIMIT $3"
+        );
+        let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+        let wallet = scope.and_then(wallet_of);
+        let after = fence_of(after.unwrap_or(0));
+        let statement = self.statements.asked.prepared(&mut self.client, VIEWS)?;
+        let rows = self.client.query(&statement, &[&moment(now), &after, &rows, &wallet])?;
+        let mut views = Vec::new();
+        let mut next = None;
+        for row in &rows {
+            let LockRecord { spender, fence, since, expires_at, ids, .. } = record_of(row)?;
+            next = Some(fence).filter(|_| rows.len() == limit);
+            let tokens = tokens_by_id(&mut self.client, &self.statements.asked, &ids)?;
+            if scope.is_none_or(|scope| tokens.iter().any(|token| scope.owns(token))) {
+                views.push(LockView { spender, fence, since, expires_at, tokens });
+            }
+        }
+        Ok((views, next))
+    }
+
+    /// What an owner has, counted by the database.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn token_holdings(&mut self, scope: &Scope, now: Option<Millis>) -> Result<Holdings, Error> {
+        let sql = format!(
+            "SELECT length(t.quantity::text), {LOCKED} AS locked, count(*), sum(t.quantity), min(t.quantity),
+                 max(t.quantity)
+             FROM token t JOIN token_lock l ON l.token_id = t.token_id
+             WHERE {} AND NOT l.spent GROUP BY 1, 2",
+            owned(&scope.owner)
+        );
+        let rows = self
+            .client
+            .query(&sql, &[&scope.owner.name(), &&*scope.token_type, &&*scope.currency, &moment(now)])?;
+        let mut holdings = Holdings::default();
+        let Holdings { balance, fragmentation } = &mut holdings;
+        for row in rows {
+            let digits = usize::try_from(row.get::<_, i32>(0)).unwrap_or(1).clamp(1, 20);
+            let count = usize::try_from(row.get::<_, i64>(2)).unwrap_or(0);
+            let sum = whole("token", row.get::<_, Decimal>(3))?;
+            balance.total += sum;
+            balance.tokens += count;
+            if row.get(1) {
+                balance.locked += sum;
+                balance.locked_tokens += count;
+                continue;
+            }
+            balance.free += sum;
+            fragmentation.tokens[digits - 1] += count;
+            fragmentation.sums[digits - 1] += sum;
+            let (least, most) = (quantity("token", row.get(4))?, quantity("token", row.get(5))?);
+            balance.smallest_free =
+                Some(balance.smallest_free.map_or(least, |least_yet| least_yet.min(least)));
+            balance.largest_free = Some(balance.largest_free.map_or(most, |most_yet| most_yet.max(most)));
+        }
+        Ok(holdings)
+    }
+
+    /// Up to `limit` wallets with their types and currencies, in order, after the one given; and whether each has as many free
+    /// tokens. What it costs follows the wallets looked at, not what they hold.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn wallets_after(
+        &mut self,
+        after: Option<&Scope>,
+        tokens_min: usize,
+        limit: usize,
+    ) -> Result<Vec<(Scope, bool)>, Error> {
+        const WALLETS: &str = "
+            WITH RECURSIVE next AS (
+                (SELECT wallet, token_type, currency FROM token
+                 WHERE (wallet, token_type, currency) > ($1, $2, $3)
+                 ORDER BY wallet, token_type, currency LIMIT 1)
+                UNION ALL
+                SELECT n.wallet, n.token_type, n.currency FROM next w CROSS JOIN LATERAL (
+                    SELECT t.wallet, t.token_type, t.currency FROM token t
+                    WHERE (t.wallet, t.token_type, t.currency) > (w.wallet, w.token_type, w.currency)
+                    ORDER BY t.wallet, t.token_type, t.currency LIMIT 1) n)
+            SELECT w.wallet, w.token_type, w.currency, (SELECT count(*) FROM (
+                SELECT 1 FROM token t JOIN token_lock l ON l.token_id = t.token_id
+                WHERE t.wallet = w.wallet AND t.token_type = w.token_type AND t.currency = w.currency
+                    AND NOT l.spent AND (l.spender_tx_id IS NULL OR l.expires_at <= (SELECT hub_clock()))
+                LIMIT $4) AS free) >= $4
+            FROM next w LIMIT $5";
+        let name = |of: fn(&Scope) -> &str| after.map_or("", of);
+        let wallet = name(|scope| scope.owner.name());
+        let (token_type, currency) = (name(|scope| &scope.token_type), name(|scope| &scope.currency));
+        let (least, rows) = (i64::try_from(tokens_min), i64::try_from(limit));
+        let (least, rows) = (least.unwrap_or(i64::MAX), rows.unwrap_or(i64::MAX));
+        let statement = self.statements.asked.prepared(&mut self.client, WALLETS)?;
+        let rows = self.client.query(&statement, &[&wallet, &token_type, &currency, &least, &rows])?;
+        let scope = |row: &Row| Scope {
+            token_type: row.get::<_, &str>(1).into(),
+            ..Scope::wallet(row.get::<_, &str>(0), row.get::<_, &str>(2))
+        };
+        Ok(rows.iter().map(|row| (scope(row), row.get(3))).collect())
+    }
+
+    /// Some of an owner's tokens by rising id, after the one given.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn token_page(
+        &mut self,
+        scope: &Scope,
+        state: Option<TokenState>,
+        after: Option<&TokenId>,
+        limit: usize,
+        now: Option<Millis>,
+    ) -> Result<Vec<ListedToken>, Error> {
+        let wanted = state.map(|state| state == TokenState::Locked);
+        let sql = format!(
+            "SELECT {}, {LOCKED} FROM token t JOIN token_lock l ON l.token_id = t.token_id
+             WHERE {} AND NOT l.spent AND t.token_id > $5 AND {LOCKED} = coalesce($6, {LOCKED})
+             ORDER BY t.token_id LIMIT $7",
+            token_columns!(),
+            owned(&scope.owner)
+        );
+        let after = after.map_or("", TokenId::as_str);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self.client.query(
+            &sql,
+            &[
+                &scope.owner.name(),
+                &&*scope.token_type,
+                &&*scope.currency,
+                &moment(now),
+                &after,
+                &wanted,
+                &limit,
+            ],
+        )?;
+        let mut names = Names::default();
+        rows.iter().map(|row| Ok((token_of(row, 0, &mut names)?, row.get(TOKEN_COLUMNS)))).collect()
+    }
+}
+
+/// Tokens by their ids, in the order of the ids; those that are not there are left out.
+pub(super) fn tokens_by_id(
+    client: &mut impl GenericClient,
+    known: &Prepared,
+    ids: &[TokenId],
+) -> Result<Vec<Token>, Error> {
+    const BY_ID: &str = concat!(
+        "SELECT ",
+        token_columns!(),
+        " FROM unnest($1::text[]) WITH ORDINALITY AS w (token_id, place)
+         JOIN token t ON t.token_id = w.token_id ORDER BY w.place"
+    );
+    let texts: Vec<&str> = ids.iter().map(TokenId::as_str).collect();
+    let statement = known.prepared(client, BY_ID)?;
+    let mut names = Names::default();
+    client.query(&statement, &[&texts])?.iter().map(|row| token_of(row, 0, &mut names)).collect()
+}
+
+/// The wallet, where an owner is named by it.
+fn wallet_of(scope: &Scope) -> Option<&str> {
+    match &scope.owner {
+        Owner::Wallet(wallet) => Some(wallet),
+        Owner::ExternalId(_) | Owner::PublicKey(_) | Owner::Any => None,
+    }
+}

@@ -1,0 +1,272 @@
+//! Tokens that come, and that went elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_domain::ids::Millis;
+use holdfast_domain::tokens::HOLD_PREFIX;
+use holdfast_messages::{Message as _, TokenEvent};
+use holdfast_tokens::{Name, Refusal, Token, TokenId};
+use postgres::{Row, Transaction};
+
+use super::moment;
+use super::rows::Columns;
+use crate::Error;
+use crate::guard::unsigned;
+use crate::session::Store;
+use crate::types::Moment;
+
+/// Makes rows of new tokens whose locks are there already.
+fn insert_tokens(tx: &mut Transaction<'_>, tokens: &[Token], now: Option<Moment>) -> Result<(), Error> {
+    let columns = Columns::of(tokens);
+    tx.execute(
+        "INSERT INTO token (token_id, wallet, external_id, public_key, token_type, currency, quantity, issuer, notary,
+             attributes, created_at)
+         SELECT p.token_id, p.wallet, p.external_id, p.public_key, p.token_type, p.currency, p.quantity, p.issuer,
+             p.notary, p.attributes::json, coalesce($11::timestamptz, hub_clock())
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::numeric[], $8::text[],
+                 $9::text[], $10::text[])
+             AS p (token_id, wallet, external_id, public_key, token_type, currency, quantity, issuer, notary, attributes)",
+        &[
+            &columns.ids,
+            &columns.wallets,
+            &columns.external_ids,
+            &columns.public_keys,
+            &columns.types,
+            &columns.currencies,
+            &columns.quantities,
+            &columns.issuers,
+            &columns.notaries,
+            &columns.attributes,
+            &now,
+        ],
+    )?;
+    Ok(())
+}
+
+/// Rows for ids that have none yet, in their order; which of them are new.
+fn insert_locks(
+    tx: &mut Transaction<'_>,
+    ids: &BTreeSet<&str>,
+    spent: bool,
+) -> Result<BTreeSet<String>, Error> {
+    let ids: Vec<&str> = ids.iter().copied().collect();
+    let rows = tx.query(
+        "INSERT INTO token_lock (token_id, spent) SELECT id, $2 FROM unnest($1::text[]) AS id
+         ON CONFLICT DO NOTHING RETURNING token_id",
+        &[&ids, &spent],
+    )?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Tokens of one event: so many fit into a message of Kafka's.
+const EVENT_TOKENS_MAX: usize = 1_000;
+
+/// Tells an event, in pieces that can be sent. Each can be taken by itself.
+fn tell_in_pieces(tx: &mut Transaction<'_>, event: &TokenEvent) -> Result<(), Error> {
+    match event {
+        TokenEvent::Issued(tokens) => tokens
+            .chunks(EVENT_TOKENS_MAX)
+            .try_for_each(|tokens| tell(tx, &TokenEvent::Issued(tokens.to_vec()))),
+        TokenEvent::Updated { consumed, produced, broken } => {
+            let pieces = consumed.len().max(produced.len()).max(broken.len()).div_ceil(EVENT_TOKENS_MAX);
+            for piece in 0..pieces {
+                tell(
+                    tx,
+                    &TokenEvent::Updated {
+                        consumed: piece_of(consumed, piece),
+                        produced: piece_of(produced, piece),
+                        broken: piece_of(broken, piece),
+                    },
+                )?;
+            }
+            Ok(())
+        }
+        other => tell(tx, other),
+    }
+}
+
+fn piece_of<T: Clone>(list: &[T], piece: usize) -> Vec<T> {
+    list.chunks(EVENT_TOKENS_MAX).nth(piece).unwrap_or_default().to_vec()
+}
+
+pub(super) fn tell(tx: &mut Transaction<'_>, event: &TokenEvent) -> Result<(), Error> {
+    let json = String::from_utf8(event.to_json()).expect("JSON is text");
+    tx.execute("INSERT INTO token_change (event) VALUES ($1::text::json)", &[&json])?;
+    Ok(())
+}
+
+impl Store {
+    /// Adds new tokens, all or none. The inner result says which of them is there already, or was consumed.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn issue_tokens(
+        &mut self,
+        tokens: &[Token],
+        now: Option<Millis>,
+    ) -> Result<Result<TokenEvent, Refusal>, Error> {
+        self.retrying(|store| store.try_issue(tokens, now))
+    }
+
+    fn try_issue(
+        &mut self,
+        tokens: &[Token],
+        now: Option<Millis>,
+    ) -> Result<Result<TokenEvent, Refusal>, Error> {
+        let mut ids = BTreeSet::new();
+        if let Some(twin) = tokens.iter().find(|token| !ids.insert(token.id.as_str())) {
+            return Ok(Err(Refusal::TokenExists(twin.id.clone())));
+        }
+        let mut tx = self.client.transaction()?;
+        let new = insert_locks(&mut tx, &ids, false)?;
+        if let Some(known) = tokens.iter().find(|token| !new.contains(token.id.as_str())) {
+            let spent: bool = tx
+                .query_one("SELECT spent FROM token_lock WHERE token_id = $1", &[&known.id.as_str()])?
+                .get(0);
+            tx.rollback()?;
+            let id = known.id.clone();
+            return Ok(Err(if spent { Refusal::TokenConsumed(id) } else { Refusal::TokenExists(id) }));
+        }
+        insert_tokens(&mut tx, tokens, moment(now))?;
+        let event = TokenEvent::Issued(tokens.to_vec());
+        tell_in_pieces(&mut tx, &event)?;
+        tx.commit()?;
+        Ok(Ok(event))
+    }
+
+    /// Takes over what another ledger did, in any order: what was consumed never comes alive, also if it is produced later.
+    /// What is known already is left out of the event; without an event nothing was new. The inner result says which token
+    /// cannot go.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn update_tokens(
+        &mut self,
+        consumed: &[TokenId],
+        produced: &[Token],
+        now: Option<Millis>,
+    ) -> Result<Result<Option<TokenEvent>, Refusal>, Error> {
+        self.retrying(|store| store.try_update(consumed, produced, now))
+    }
+
+    fn try_update(
+        &mut self,
+        consumed: &[TokenId],
+        produced: &[Token],
+        now: Option<Millis>,
+    ) -> Result<Result<Option<TokenEvent>, Refusal>, Error> {
+        let mut tx = self.client.transaction()?;
+        let event = update(&mut tx, consumed, produced, moment(now))?;
+        if event.is_ok() {
+            tx.commit()?;
+        }
+        Ok(event)
+    }
+}
+
+/// An update within a transaction; the event is told in the same. A refusal leaves rows behind that must be undone.
+pub(super) fn update(
+    tx: &mut Transaction<'_>,
+    consumed: &[TokenId],
+    produced: &[Token],
+    now: Option<Moment>,
+) -> Result<Result<Option<TokenEvent>, Refusal>, Error> {
+    let gone: BTreeSet<&str> = consumed.iter().map(TokenId::as_str).collect();
+    let came: BTreeMap<&str, &Token> = produced
+        .iter()
+        .rev()
+        .map(|token| (token.id.as_str(), token))
+        .filter(|(id, _)| !gone.contains(id))
+        .collect();
+    // What never was is dead from now on.
+    let dead = insert_locks(tx, &gone, true)?;
+    if let Some(id) = dead.iter().find(|id| id.starts_with(HOLD_PREFIX)) {
+        // It would be in the way of a transfer that is yet to pay out.
+        let why = format!(
+            "token ids that begin with {HOLD_PREFIX} are made by transfers and checkouts alone; {id} is not there"
+        );
+        return Ok(Err(Refusal::Invalid(why)));
+    }
+    let ids: Vec<&str> = gone.iter().copied().collect();
+    let rows = tx.query(
+        "WITH live AS (
+             SELECT token_id FROM token_lock WHERE token_id = ANY($1) AND NOT spent ORDER BY token_id FOR UPDATE)
+         UPDATE token_lock l SET spent = true FROM live WHERE l.token_id = live.token_id
+         RETURNING l.token_id, l.spender_tx_id, l.fence",
+        &[&ids],
+    )?;
+    let consumed: Vec<TokenId> = rows.iter().map(|row| row.get::<_, &str>(0).into()).collect();
+    let mut held: BTreeSet<(&str, i64)> = BTreeSet::new();
+    for row in &rows {
+        if let (Some(spender), Some(fence)) = (row.get(1), row.get(2)) {
+            held.insert((spender, fence));
+        }
+    }
+    if let Some((id, holder)) = held_by_transfer(tx, &rows)? {
+        let why = format!("token {id} is held by transfer or checkout {holder}; end that first");
+        return Ok(Err(Refusal::Invalid(why)));
+    }
+    let broken = break_selections(tx, &held, now)?;
+    let new = insert_locks(tx, &came.keys().copied().collect(), false)?;
+    let produced: Vec<Token> =
+        new.iter().filter_map(|id| came.get(id.as_str()).map(|token| (*token).clone())).collect();
+    insert_tokens(tx, &produced, now)?;
+    if consumed.is_empty() && produced.is_empty() {
+        return Ok(Ok(None));
+    }
+    let event = TokenEvent::Updated { consumed, produced, broken };
+    tell_in_pieces(tx, &event)?;
+    Ok(Ok(Some(event)))
+}
+
+/// The first of these lock rows (token, spender, fence) that a transfer holds, and which transfer.
+fn held_by_transfer(tx: &mut Transaction<'_>, rows: &[Row]) -> Result<Option<(String, String)>, Error> {
+    let spenders: Vec<Option<&str>> = rows.iter().map(|row| row.get(1)).collect();
+    let fences: Vec<Option<i64>> = rows.iter().map(|row| row.get(2)).collect();
+    if spenders.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    // Locked: a step that is just making a hold of its claim is waited for.
+    let held = tx.query(
+        "SELECT s.spender_tx_id, s.payee_wallet IS NOT NULL FROM token_selection s
+         JOIN unnest($1::text[], $2::bigint[]) AS h (spender, fence)
+             ON h.spender = s.spender_tx_id AND h.fence = s.fence
+         WHERE s.spender_tx_id = ANY($1) AND s.state = 'HELD' ORDER BY s.spender_tx_id FOR UPDATE OF s",
+        &[&spenders, &fences],
+    )?;
+    let Some(holder) = held.iter().find(|row| row.get(1)) else { return Ok(None) };
+    let holder: &str = holder.get(0);
+    let row =
+        rows.iter().find(|row| row.get::<_, Option<&str>>(1) == Some(holder)).expect("it was asked for");
+    Ok(Some((row.get(0), holder.to_owned())))
+}
+
+/// Ends selections; what they still hold is free. Those that were live, in any order.
+pub(super) fn break_selections(
+    tx: &mut Transaction<'_>,
+    held: &BTreeSet<(&str, i64)>,
+    now: Option<Moment>,
+) -> Result<Vec<(Name, u64)>, Error> {
+    if held.is_empty() {
+        return Ok(Vec::new());
+    }
+    let spenders: Vec<&str> = held.iter().map(|(spender, _)| *spender).collect();
+    let fences: Vec<i64> = held.iter().map(|(_, fence)| *fence).collect();
+    let rows = tx.query(
+        "WITH given AS (
+             UPDATE token_selection s SET state = 'RELEASED', changed_at = coalesce($3::timestamptz, hub_clock())
+             FROM unnest($1::text[], $2::bigint[]) AS h (spender, fence)
+             WHERE s.spender_tx_id = h.spender AND s.spender_tx_id = ANY($1) AND s.fence = h.fence
+                 AND s.state = 'HELD'
+             RETURNING s.spender_tx_id, s.fence, s.token_ids),
+         freed AS (
+             UPDATE token_lock l SET spender_tx_id = NULL, expires_at = NULL FROM given g
+             WHERE l.token_id = ANY(g.token_ids) AND l.spender_tx_id = g.spender_tx_id AND l.fence = g.fence
+                 AND NOT l.spent)
+         SELECT spender_tx_id, fence FROM given",
+        &[&spenders, &fences, &now],
+    )?;
+    rows.iter()
+        .map(|row| Ok((row.get::<_, &str>(0).into(), unsigned("token_selection", row.get(1))?)))
+        .collect()
+}

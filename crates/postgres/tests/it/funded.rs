@@ -1,0 +1,318 @@
+//! Transfers that tokens pay for: held with RESERVED, paid out with COMMITTED, given back by every other end, each in the
+//! step that moves the transfer.
+
+use std::sync::Arc;
+
+use holdfast_domain::command::{Command, Fulfil, FulfilAction, Funding};
+use holdfast_domain::ids::{Millis, ParticipantId, TransferId};
+use holdfast_domain::transfers::TransferState;
+use holdfast_messages::{Notice, TokenUpdate, Topic, TraceId};
+use holdfast_postgres::tokens::{ClaimVerdict, HoldError, SpendVerdict, WantedClaim, WantedSpend};
+use holdfast_postgres::{Batch, Error, Point, Source, Store};
+use holdfast_tokens::{Fingerprint, Refusal, Token, TokenId, Transaction};
+
+use crate::crashes::doomed;
+use crate::world::*;
+
+const NOW: Millis = 1_800_000_000_000;
+const LEASE_MS: i64 = 300_000;
+
+/// Two participants with no room at all on their positions, and alice with tokens of 60 and 40.
+fn world() -> Option<(World, Cluster)> {
+    let world = World::new()?;
+    let mut cluster = Cluster::new(&world, 1);
+    cluster.participant("payer", 0, 0);
+    cluster.participant("payee", 0, 0);
+    world.set_clock(NOW);
+    issue(&mut cluster.store, &[("a60", 60), ("a40", 40)]);
+    Some((world, cluster))
+}
+
+fn issue(store: &mut Store, tokens: &[(&str, u64)]) {
+    let tokens: Vec<Token> =
+        tokens.iter().map(|(id, quantity)| Token::new(*id, "alice", "USD", *quantity)).collect();
+    store.issue_tokens(&tokens, None).unwrap().unwrap();
+}
+
+/// Locks tokens for the prepare of that transfer, as a node does before it sends one.
+fn claim(store: &mut Store, id: u128, tokens: &[(&str, u64)]) {
+    let tokens: Vec<Token> =
+        tokens.iter().map(|(id, quantity)| Token::new(*id, "alice", "USD", *quantity)).collect();
+    let spender = TransferId(id).to_string().as_str().into();
+    let wanted =
+        WantedClaim { spender, body: Fingerprint(1), amount: 1, lease_ms: LEASE_MS, tokens: tokens.into() };
+    let verdicts = store.claim_tokens(&[wanted], None).unwrap();
+    assert!(matches!(verdicts[..], [ClaimVerdict::Locked { .. }]), "{verdicts:?}");
+}
+
+fn funded(id: u128, units: i64, tokens: &[&str], expiration: Millis) -> Command {
+    let Command::Prepare(mut prepare) = prepare(id, 1, 2, units, expiration) else { unreachable!() };
+    let ids = tokens.iter().map(|id| TokenId::from(*id)).collect();
+    prepare.funding = Some(Box::new(Funding::new(TransferId(id), "alice".into(), "bob".into(), ids)));
+    Command::Prepare(prepare)
+}
+
+/// What wallets have that is not spent, and what of it is under a live lock: wallet, sum, locked.
+fn wallets(world: &World) -> Vec<(String, i64, i64)> {
+    let rows = world.sql().query(
+        "SELECT t.wallet, sum(t.quantity)::bigint,
+             (sum(t.quantity) FILTER (WHERE l.spender_tx_id IS NOT NULL AND l.expires_at > hub_clock()))::bigint
+         FROM token t JOIN token_lock l USING (token_id) WHERE NOT l.spent GROUP BY 1 ORDER BY 1",
+        &[],
+    );
+    rows.unwrap()
+        .iter()
+        .map(|row| (row.get(0), row.get(1), row.get::<_, Option<i64>>(2).unwrap_or(0)))
+        .collect()
+}
+
+fn alice(world: &World, sum: i64, locked: i64) {
+    assert_eq!(wallets(world), [("alice".to_owned(), sum, locked)]);
+}
+
+/// What participants were told of a transfer: to whom, in what state.
+fn told(cluster: &Cluster, id: u128) -> Vec<(u32, Option<TransferState>)> {
+    let of = |notice: &Notice| match notice {
+        Notice::Transfer(notice) if notice.transfer == TransferId(id) => Some(notice.state),
+        _ => None,
+    };
+    cluster.notifications.iter().filter_map(|told| Some((told.to?.0, of(&told.notice)?))).collect()
+}
+
+#[test]
+fn a_commit_pays_out_and_gives_change() {
+    for duplicate in [false, true] {
+        let Some((world, mut cluster)) = world() else { return };
+        cluster.duplicate = duplicate;
+        claim(&mut cluster.store, 1, &[("a60", 60), ("a40", 40)]);
+        cluster.ask(&[funded(1, 70, &["a60", "a40"], FAR)]);
+        assert_eq!(world.state(TransferId(1)), "RESERVED");
+        assert_eq!(cluster.answered(asked(0)).state, Some(TransferState::Reserved));
+        alice(&world, 100, 100);
+        // No lease ends it.
+        world.set_clock(NOW + LEASE_MS + 1);
+        alice(&world, 100, 100);
+        world.verify();
+        cluster.ask(&[fulfil(1, 2)]);
+        assert_eq!(world.state(TransferId(1)), "COMMITTED");
+        let both = [("alice".to_owned(), 30, 0), ("bob".to_owned(), 70, 0)];
+        assert_eq!(wallets(&world), both);
+        let told = told(&cluster, 1);
+        let (reserved, committed) = (Some(TransferState::Reserved), Some(TransferState::Committed));
+        assert!(told.contains(&(2, reserved)) && told.contains(&(1, committed)), "{told:?}");
+        assert_eq!(cluster.positions[0].log.len(), cluster.operations, "no position moves");
+        // The same again finds it as it is.
+        cluster.ask(&[funded(1, 70, &[], FAR), fulfil(1, 2)]);
+        assert_eq!(cluster.last().state, committed);
+        assert_eq!(wallets(&world), both);
+        world.verify();
+    }
+}
+
+#[test]
+fn a_whole_life_in_one_batch() {
+    let Some((world, mut cluster)) = world() else { return };
+    claim(&mut cluster.store, 1, &[("a60", 60)]);
+    claim(&mut cluster.store, 2, &[("a40", 40)]);
+    let commands = [
+        funded(1, 50, &["a60"], FAR),
+        funded(2, 40, &["a40"], FAR),
+        fulfil(1, 2),
+        abort(2, 2),
+        funded(1, 50, &["a60"], FAR),
+    ];
+    cluster.ask(&commands);
+    assert_eq!(
+        (world.state(TransferId(1)), world.state(TransferId(2))),
+        ("COMMITTED".into(), "ABORTED_ERROR".into())
+    );
+    assert_eq!(wallets(&world), [("alice".to_owned(), 50, 0), ("bob".to_owned(), 50, 0)]);
+    assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
+    world.verify();
+}
+
+#[test]
+fn whatever_else_ends_it_gives_the_tokens_back() {
+    let Some((world, mut cluster)) = world() else { return };
+    let both = [("a60", 60), ("a40", 40)];
+    let ids = ["a60", "a40"];
+    claim(&mut cluster.store, 1, &both);
+    cluster.ask(&[funded(1, 70, &ids, FAR)]);
+    cluster.ask(&[abort(1, 2)]);
+    assert_eq!(world.state(TransferId(1)), "ABORTED_ERROR");
+    alice(&world, 100, 0);
+
+    claim(&mut cluster.store, 2, &both);
+    cluster.ask(&[funded(2, 70, &ids, FAR)]);
+    let guess = Fulfil::new(ParticipantId(2), TransferId(2), FulfilAction::Commit, [8; 32]);
+    cluster.ask(&[Command::Fulfil(guess)]);
+    assert_eq!(world.state(TransferId(2)), "ABORTED_ERROR");
+    let aborted = Some(TransferState::AbortedError);
+    let heard = told(&cluster, 2);
+    assert!(heard.contains(&(1, aborted)) && heard.contains(&(2, aborted)), "both hear of a wrong preimage");
+    alice(&world, 100, 0);
+
+    claim(&mut cluster.store, 3, &both);
+    cluster.ask(&[funded(3, 70, &ids, NOW + 100)]);
+    alice(&world, 100, 100);
+    world.set_clock(NOW + 101);
+    assert_eq!(cluster.expire(), 2, "it is taken out of RESERVED and ended, in one step");
+    assert_eq!(world.state(TransferId(3)), "EXPIRED_RESERVED");
+    let expired = Some(TransferState::ExpiredReserved);
+    let heard = told(&cluster, 3);
+    assert!(heard.contains(&(1, expired)) && heard.contains(&(2, expired)), "{heard:?}");
+    alice(&world, 100, 0);
+    cluster.ask(&[fulfil(3, 2)]);
+    assert_eq!(world.state(TransferId(3)), "EXPIRED_RESERVED");
+    alice(&world, 100, 0);
+    world.verify();
+}
+
+#[test]
+fn a_prepare_has_what_was_locked_for_it_and_nothing_else() {
+    let Some((world, mut cluster)) = world() else { return };
+    // Nothing was locked; another's lock; fewer than were locked.
+    cluster.ask(&[funded(1, 60, &["a60"], FAR)]);
+    claim(&mut cluster.store, 2, &[("a60", 60)]);
+    cluster.ask(&[funded(3, 60, &["a60"], FAR)]);
+    claim(&mut cluster.store, 4, &[("a40", 40)]);
+    cluster.ask(&[funded(4, 40, &["a40", "a60"], FAR)]);
+    for id in [1, 3, 4] {
+        assert_eq!(world.state(TransferId(id)), "ABORTED_REJECTED", "{id}");
+    }
+    alice(&world, 100, 100);
+    // Too little for the amount: refused, and given back at once.
+    cluster.ask(&[funded(2, 61, &["a60"], FAR)]);
+    assert_eq!(world.state(TransferId(2)), "ABORTED_REJECTED");
+    assert_eq!(cluster.last().code.map(|code| code.number()), Some(4001));
+    alice(&world, 100, 40);
+    // Broken rules give it back, too.
+    claim(&mut cluster.store, 5, &[("a60", 60)]);
+    cluster.ask(&[funded(5, 60, &["a60"], NOW - 1)]);
+    assert_eq!(world.state(TransferId(5)), "INVALID");
+    alice(&world, 100, 40);
+    // A lease that is over locks nothing, also for the prepare that comes late.
+    claim(&mut cluster.store, 6, &[("a60", 60)]);
+    world.set_clock(NOW + LEASE_MS);
+    cluster.ask(&[funded(6, 60, &["a60"], FAR)]);
+    assert_eq!(world.state(TransferId(6)), "ABORTED_REJECTED");
+    alice(&world, 100, 0);
+    world.verify();
+}
+
+#[test]
+fn nobody_but_the_transfer_ends_its_hold() {
+    let Some((world, mut cluster)) = world() else { return };
+    claim(&mut cluster.store, 1, &[("a60", 60)]);
+    cluster.ask(&[funded(1, 60, &["a60"], FAR)]);
+    let (store, name) = (&mut cluster.store, TransferId(1).to_string());
+    let in_use = |refused: Result<(), HoldError>| {
+        assert!(matches!(refused, Err(HoldError::Refused(Refusal::SpenderInUse { .. }))), "{refused:?}");
+    };
+    in_use(store.release_tokens(&name, None, None).map(drop));
+    in_use(store.renew_tokens(&name, None, 1_000, None).map(drop));
+    let fence = u64::try_from(world.count("SELECT fence FROM token_selection")).unwrap();
+    let transaction = Transaction {
+        id: "theft".into(),
+        spender: name.as_str().into(),
+        consumed: vec!["a60".into()],
+        produced: vec![Token::new("stolen", "eve", "USD", 60)],
+    };
+    let spend = WantedSpend { fence, body: Fingerprint(9), transaction };
+    assert_eq!(store.spend_tokens(&[spend], None).unwrap(), [Some(SpendVerdict::Lost)]);
+    // An outside ledger that consumes it is refused whole, over HTTP and by its topic.
+    let (gone, came) = ([TokenId::from("a40"), "a60".into()], Token::new("new", "alice", "USD", 1));
+    let refused = store.update_tokens(&gone, std::slice::from_ref(&came), None).unwrap();
+    assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
+    // So is one that names an output before it is there: the transfer could not be paid out.
+    let output = TokenId::from(format!("hold:{name}:0").as_str());
+    let refused = store.update_tokens(std::slice::from_ref(&output), &[], None).unwrap();
+    assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
+    let partition = store.claim(&Source::consumer(Topic::TokenUpdates, 0)).unwrap();
+    let told = |consumed: &[&str], produced: &[Token]| TokenUpdate {
+        trace: TraceId::NOBODY,
+        consumed: consumed.iter().map(|id| TokenId::from(*id)).collect(),
+        produced: produced.to_vec(),
+    };
+    let messages =
+        [incoming(0, &told(&["a60"], &[])), incoming(1, &told(&["a40"], std::slice::from_ref(&came)))];
+    let step = done(store.token_updates(&partition, &Batch::new(0, &messages)).unwrap());
+    assert_eq!((step.messages, step.dead_letters), (2, 1), "the next one is taken");
+    alice(&world, 61, 60);
+    cluster.ask(&[fulfil(1, 2)]);
+    assert_eq!(wallets(&world), [("alice".to_owned(), 1, 0), ("bob".to_owned(), 60, 0)]);
+    world.verify();
+}
+
+/// At every point, the hold is there with RESERVED or not at all, and whoever takes over goes on.
+#[test]
+fn the_step_dies_at_every_point() {
+    for at in Point::ALL {
+        let Some((world, mut cluster)) = world() else { return };
+        claim(&mut cluster.store, 1, &[("a60", 60)]);
+        let messages = all(0, &[funded(1, 50, &["a60"], FAR)]);
+        let world = Arc::new(world);
+        let outcome = doomed(&world, at).transfers(&cluster.transfers.claim, &Batch::new(0, &messages));
+        assert_eq!(outcome.is_ok(), at == Point::Committed, "{at:?}: {outcome:?}");
+        assert!(matches!(outcome, Ok(_) | Err(Error::Unavailable(_))));
+        let held = "SELECT count(*) FROM token_selection WHERE payee_wallet IS NOT NULL";
+        assert_eq!(world.count(held), i64::from(at == Point::Committed), "{at:?}");
+        let mut heir = world.store();
+        let claim = heir.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
+        let left = &messages[usize::try_from(claim.offset).unwrap()..];
+        done(heir.transfers(&claim, &Batch::new(claim.offset, left)).unwrap());
+        let last = all(1, &[fulfil(1, 2)]);
+        done(heir.transfers(&claim, &Batch::new(1, &last)).unwrap());
+        assert_eq!(wallets(&world), [("alice".to_owned(), 50, 0), ("bob".to_owned(), 50, 0)], "{at:?}");
+        world.verify();
+    }
+}
+
+/// A hold without its transfer, and a transfer without its hold, are found.
+#[test]
+fn what_does_not_belong_together_is_found() {
+    let Some((world, mut cluster)) = world() else { return };
+    claim(&mut cluster.store, 1, &[("a60", 60)]);
+    cluster.ask(&[funded(1, 60, &["a60"], FAR)]);
+    let finds = |what: &str| {
+        let verified = world.store().verify().unwrap();
+        assert!(verified.findings.iter().any(|finding| finding.what.contains(what)), "{verified:?}");
+    };
+    world.sql().batch_execute("UPDATE token_selection SET amount = 59").unwrap();
+    finds("not reserved, or its amount is another");
+    world.sql().batch_execute("UPDATE token_selection SET payee_wallet = NULL").unwrap();
+    finds("is reserved, paid for by tokens, and holds none");
+    // Nobody can end such a transfer, and nothing is made up for it.
+    let outcome = cluster.store.transfers(&cluster.transfers.claim, &Batch::new(1, &all(1, &[fulfil(1, 2)])));
+    match outcome {
+        Ok(step) => assert_eq!(done(step).dead_letters, 1),
+        Err(error) => assert!(matches!(error, Error::Corrupt { .. }), "{error}"),
+    }
+    assert_eq!(world.state(TransferId(1)), "RESERVED");
+}
+
+#[test]
+fn shattered_wallets_are_found_a_few_at_a_time() {
+    let Some((_world, mut cluster)) = world() else { return };
+    let store = &mut cluster.store;
+    let many = |wallet: &str, count: usize| {
+        let token = |number| Token::new(format!("{wallet}-{number:03}"), wallet, "EUR", 1);
+        (0..count).map(token).collect::<Vec<Token>>()
+    };
+    for (wallet, count) in [("w1", 30), ("w2", 2), ("w3", 31)] {
+        store.issue_tokens(&many(wallet, count), None).unwrap().unwrap();
+    }
+    let name = |scope: &holdfast_tokens::Scope| format!("{}/{}", scope.owner.name(), scope.currency);
+    let first = store.wallets_after(None, 30, 2).unwrap();
+    let shown: Vec<_> = first.iter().map(|(scope, many)| (name(scope), *many)).collect();
+    assert_eq!(shown, [("alice/USD".to_owned(), false), ("w1/EUR".to_owned(), true)]);
+    let rest = store.wallets_after(Some(&first[1].0), 30, 5).unwrap();
+    let shown: Vec<_> = rest.iter().map(|(scope, many)| (name(scope), *many)).collect();
+    assert_eq!(shown, [("w2/EUR".to_owned(), false), ("w3/EUR".to_owned(), true)]);
+    // What is locked cannot be brought together.
+    let tokens: Arc<[Token]> = many("w3", 2).into();
+    let wanted =
+        WantedClaim { spender: "s".into(), body: Fingerprint(1), amount: 1, lease_ms: 1_000, tokens };
+    store.claim_tokens(&[wanted], None).unwrap();
+    assert!(store.wallets_after(None, 30, 10).unwrap().iter().filter(|(_, many)| *many).count() == 1);
+}

@@ -1,0 +1,67 @@
+//! Plans that were made while the tables were empty do not read them whole when they are not.
+
+use std::sync::Arc;
+
+use holdfast_postgres::tokens::{ClaimVerdict, SpendVerdict, WantedClaim, WantedSpend};
+use holdfast_postgres::{Settings, Store};
+use holdfast_services::Database;
+use holdfast_tokens::{Fingerprint, Token, Transaction};
+
+/// Far more than one request may look at.
+const ROWS: i64 = 50_000;
+
+fn claim(spender: &str, token: &Token) -> WantedClaim {
+    let (body, tokens) = (Fingerprint(1), Arc::from([token.clone()]));
+    WantedClaim { spender: spender.into(), body, amount: 1, lease_ms: 60_000, tokens }
+}
+
+fn select_and_spend(store: &mut Store, name: &str) {
+    let token = Token::new(format!("t-{name}"), "alice", "EUR", 1);
+    assert!(store.issue_tokens(std::slice::from_ref(&token), None).unwrap().is_ok());
+    let verdicts = store.claim_tokens(&[claim(name, &token)], None).unwrap();
+    let ClaimVerdict::Locked { fence, .. } = verdicts[0] else { panic!("{verdicts:?}") };
+    let produced = vec![Token::new(format!("p-{name}"), "bob", "EUR", 1)];
+    let transaction =
+        Transaction { id: name.into(), spender: name.into(), consumed: vec![token.id.clone()], produced };
+    let spends = [WantedSpend { fence, body: Fingerprint(2), transaction }];
+    assert_eq!(store.spend_tokens(&spends, None).unwrap(), [Some(SpendVerdict::Spent)]);
+}
+
+/// Rows that scans of these tables and their indexes have read so far.
+fn rows_read(database: &Database) -> i64 {
+    database.count(
+        "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_user_tables
+         WHERE relname IN ('token', 'token_lock', 'token_selection')",
+    )
+}
+
+#[test]
+fn plans_of_empty_tables_stay_good_when_they_are_full() {
+    let Some(database) = Database::new("token_plans") else { return };
+    let mut store = Store::open_for_tokens(database.url(), Settings::default()).unwrap();
+    let mut sql = database.sql();
+    // Nobody is to tell the planner that they have grown.
+    sql.batch_execute("ALTER TABLE token_selection SET (autovacuum_enabled = off)").unwrap();
+    sql.batch_execute("ALTER TABLE token_lock SET (autovacuum_enabled = off)").unwrap();
+    sql.batch_execute("VACUUM ANALYZE token, token_lock, token_selection").unwrap();
+    select_and_spend(&mut store, "first");
+    sql.batch_execute(&format!(
+        "INSERT INTO token_lock (token_id, spent) SELECT 'old-' || n, true FROM generate_series(1, {ROWS}) n;
+         INSERT INTO token_selection
+             (spender_tx_id, state, fence, body, amount, token_ids, created_at, expires_at, changed_at)
+         SELECT 'old-' || n, 'SPENT', 0, gen_random_uuid(), 1, '{{}}', hub_clock(), hub_clock(), hub_clock()
+         FROM generate_series(1, {ROWS}) n"
+    ))
+    .unwrap();
+    // The server counts what a connection has read when that ends, at the latest.
+    drop(sql);
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+                  AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
+    database.await_count(others, |others| others == 1);
+    let before = rows_read(&database);
+    select_and_spend(&mut store, "second");
+    drop(store);
+    database.await_count(others, |others| others == 0);
+    let read = rows_read(&database) - before;
+    assert!(read < ROWS / 10, "one selection and its spend have read {read} rows");
+}
