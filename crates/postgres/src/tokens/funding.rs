@@ -35,7 +35,7 @@ pub(crate) struct Pledged {
     /// What transfers hold.
     pub(crate) holds: BTreeMap<Name, Arc<LockRow>>,
     /// What nodes have locked for prepares: its number, and the tokens.
-    claims: BTreeMap<Name, (u64, Vec<TokenId>)>,
+    claims: BTreeMap<Name, (u64, Arc<[TokenId]>)>,
     /// Those that a prepare of the batch names as its own.
     named: BTreeSet<Name>,
 }
@@ -89,14 +89,14 @@ impl Loader<'_, '_> {
                         expires_at: NO_END,
                         amount,
                         body,
-                        tokens: tokens.into(),
+                        tokens,
                         funding: Some(payee.into()),
                     };
                     pledged.holds.insert(spender, Arc::new(hold));
                 }
                 None if live => {
                     ids.extend(tokens.iter().cloned());
-                    pledged.claims.insert(spender, (fence, tokens.to_vec()));
+                    pledged.claims.insert(spender, (fence, tokens));
                 }
                 None => {}
             }
