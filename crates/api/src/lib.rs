@@ -70,6 +70,8 @@ pub struct Edge {
     hub: Option<Arc<HubHandle>>,
     /// The vault of the hub or of the cluster; `None` on a node that takes no requests.
     tokens: Option<tokens::Vault>,
+    /// The shop of the hub or of the cluster; `None` where there is none.
+    shop: Option<shop::Counter>,
     metrics: PrometheusHandle,
     started: Arc<health::Started>,
     parse: metrics::Counter,
@@ -93,11 +95,12 @@ impl Edge {
         let parse = metrics::counter!("holdfast_stage_nanoseconds_total", "stage" => "parse");
         let bodies =
             Arc::new(tokio::sync::Semaphore::new(limits::BODY_BYTES_MAX / limits::BODY_PERMIT_BYTES));
-        let tokens = engine.vault();
+        let (tokens, shop) = (engine.vault(), engine.shop());
         Edge {
             engine,
             hub: None,
             tokens,
+            shop,
             metrics,
             started: Arc::new(health::Started::now()),
             parse,

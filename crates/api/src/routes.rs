@@ -14,7 +14,7 @@ use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
 use crate::callbacks::views as dead_letters;
 use crate::engine::Profile;
 use crate::gate::{self, Access};
-use crate::shop::{Course, Proper, checkouts, orders, payment, stock};
+use crate::shop::{Course, Proper, Shop, checkouts, orders, payment, stock};
 use crate::tokens::{Wallets, holdings, locks, select, spend, supply};
 use crate::{Edge, Embedded, backup, batch, error, fspiop, health, openapi, views};
 
@@ -32,13 +32,15 @@ enum Handled {
     EmbeddedOnly(MethodRouter<Embedded>),
     /// Everywhere, before whatever vault there is.
     Wallets(MethodRouter<Wallets>),
+    /// Everywhere, before whatever shop there is.
+    Shop(MethodRouter<Shop>),
 }
 
 impl Route {
     /// Whether that profile has this path.
     pub(crate) const fn is_in(&self, profile: Profile) -> bool {
         match (&self.handler, profile) {
-            (Handled::Everywhere(_) | Handled::Wallets(_), _)
+            (Handled::Everywhere(_) | Handled::Wallets(_) | Handled::Shop(_), _)
             | (Handled::EmbeddedOnly(_), Profile::Embedded) => true,
             (Handled::EmbeddedOnly(_), Profile::Cluster) => false,
         }
@@ -76,6 +78,16 @@ where
     T: 'static,
 {
     let handler = Handled::Wallets(on(filter(method), handler));
+    Route { method: method.clone(), path, access, handler }
+}
+
+/// The same for a path of a shop.
+fn shop<H, T>(method: &Method, path: &'static str, access: Access, handler: H) -> Route
+where
+    H: Handler<T, Shop>,
+    T: 'static,
+{
+    let handler = Handled::Shop(on(filter(method), handler));
     Route { method: method.clone(), path, access, handler }
 }
 
@@ -127,81 +139,81 @@ pub(crate) fn table() -> Vec<Route> {
         wallets(DELETE, "/tokens/locks/{spender}", Operator, locks::release),
         // The shop's paths as the course has them, and the same with proper codes. Whoever may call them can give credit:
         // a shop's backend holds an operator's key.
-        embedded(POST, "/orders/create/{user_id}", Operator, orders::create::<Course>),
-        embedded(
+        shop(POST, "/orders/create/{user_id}", Operator, orders::create::<Course>),
+        shop(
             POST,
             "/orders/batch_init/{n}/{n_items}/{n_users}/{item_price}",
             Operator,
             orders::batch_init::<Course>,
         ),
-        embedded(GET, "/orders/find/{order_id}", Operator, orders::find::<Course>),
-        embedded(
+        shop(GET, "/orders/find/{order_id}", Operator, orders::find::<Course>),
+        shop(
             POST,
             "/orders/addItem/{order_id}/{item_id}/{quantity}",
             Operator,
             orders::add_item::<Course>,
         ),
-        embedded(POST, "/orders/checkout/{order_id}", Operator, orders::checkout),
-        embedded(POST, "/payment/create_user", Operator, payment::create_user::<Course>),
-        embedded(POST, "/payment/batch_init/{n}/{starting_money}", Operator, payment::batch_init::<Course>),
-        embedded(GET, "/payment/find_user/{user_id}", Operator, payment::find_user::<Course>),
-        embedded(POST, "/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Course>),
-        embedded(POST, "/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Course>),
-        embedded(POST, "/stock/item/create/{price}", Operator, stock::create::<Course>),
-        embedded(
+        shop(POST, "/orders/checkout/{order_id}", Operator, orders::checkout),
+        shop(POST, "/payment/create_user", Operator, payment::create_user::<Course>),
+        shop(POST, "/payment/batch_init/{n}/{starting_money}", Operator, payment::batch_init::<Course>),
+        shop(GET, "/payment/find_user/{user_id}", Operator, payment::find_user::<Course>),
+        shop(POST, "/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Course>),
+        shop(POST, "/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Course>),
+        shop(POST, "/stock/item/create/{price}", Operator, stock::create::<Course>),
+        shop(
             POST,
             "/stock/batch_init/{n}/{starting_stock}/{item_price}",
             Operator,
             stock::batch_init::<Course>,
         ),
-        embedded(GET, "/stock/find/{item_id}", Operator, stock::find::<Course>),
-        embedded(POST, "/stock/add/{item_id}/{amount}", Operator, stock::add::<Course>),
-        embedded(POST, "/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Course>),
-        embedded(POST, "/shop/orders/create/{user_id}", Operator, orders::create::<Proper>),
-        embedded(
+        shop(GET, "/stock/find/{item_id}", Operator, stock::find::<Course>),
+        shop(POST, "/stock/add/{item_id}/{amount}", Operator, stock::add::<Course>),
+        shop(POST, "/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Course>),
+        shop(POST, "/shop/orders/create/{user_id}", Operator, orders::create::<Proper>),
+        shop(
             POST,
             "/shop/orders/batch_init/{n}/{n_items}/{n_users}/{item_price}",
             Operator,
             orders::batch_init::<Proper>,
         ),
-        embedded(GET, "/shop/orders/find/{order_id}", Operator, orders::find::<Proper>),
-        embedded(
+        shop(GET, "/shop/orders/find/{order_id}", Operator, orders::find::<Proper>),
+        shop(
             POST,
             "/shop/orders/addItem/{order_id}/{item_id}/{quantity}",
             Operator,
             orders::add_item::<Proper>,
         ),
-        embedded(POST, "/shop/orders/checkout/{order_id}", Operator, orders::checkout_properly),
-        embedded(POST, "/shop/payment/create_user", Operator, payment::create_user::<Proper>),
-        embedded(
+        shop(POST, "/shop/orders/checkout/{order_id}", Operator, orders::checkout_properly),
+        shop(POST, "/shop/payment/create_user", Operator, payment::create_user::<Proper>),
+        shop(
             POST,
             "/shop/payment/batch_init/{n}/{starting_money}",
             Operator,
             payment::batch_init::<Proper>,
         ),
-        embedded(GET, "/shop/payment/find_user/{user_id}", Operator, payment::find_user::<Proper>),
-        embedded(POST, "/shop/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Proper>),
-        embedded(POST, "/shop/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Proper>),
-        embedded(POST, "/shop/stock/item/create/{price}", Operator, stock::create::<Proper>),
-        embedded(
+        shop(GET, "/shop/payment/find_user/{user_id}", Operator, payment::find_user::<Proper>),
+        shop(POST, "/shop/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Proper>),
+        shop(POST, "/shop/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Proper>),
+        shop(POST, "/shop/stock/item/create/{price}", Operator, stock::create::<Proper>),
+        shop(
             POST,
             "/shop/stock/batch_init/{n}/{starting_stock}/{item_price}",
             Operator,
             stock::batch_init::<Proper>,
         ),
-        embedded(GET, "/shop/stock/find/{item_id}", Operator, stock::find::<Proper>),
-        embedded(POST, "/shop/stock/add/{item_id}/{amount}", Operator, stock::add::<Proper>),
-        embedded(POST, "/shop/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Proper>),
+        shop(GET, "/shop/stock/find/{item_id}", Operator, stock::find::<Proper>),
+        shop(POST, "/shop/stock/add/{item_id}/{amount}", Operator, stock::add::<Proper>),
+        shop(POST, "/shop/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Proper>),
         // The hub's own paths.
         route(POST, "/hub/batch", Batch, batch::batch),
         route(GET, "/hub/transfers", Operator, views::transfers::transfers),
         route(GET, "/hub/transfers/{id}", Operator, views::transfer::transfer),
         route(GET, "/hub/holds", Operator, views::holds::holds),
         route(GET, "/hub/stats", Operator, views::stats::stats),
-        embedded(GET, "/hub/checkouts", Operator, checkouts::list),
-        embedded(GET, "/hub/checkouts/{order}", Operator, checkouts::show),
-        embedded(POST, "/hub/checkouts/{order}/cancel", Operator, checkouts::cancel),
-        embedded(POST, "/hub/checkouts/{order}/retry", Operator, checkouts::retry),
+        shop(GET, "/hub/checkouts", Operator, checkouts::list),
+        shop(GET, "/hub/checkouts/{order}", Operator, checkouts::show),
+        shop(POST, "/hub/checkouts/{order}/cancel", Operator, checkouts::cancel),
+        shop(POST, "/hub/checkouts/{order}/retry", Operator, checkouts::retry),
         embedded(POST, "/hub/checkouts/{order}/{tr}/pay", Operator, checkouts::pay_answers),
         embedded(POST, "/hub/checkouts/{order}/{tr}/stock", Operator, checkouts::stock_answers),
         route(GET, "/hub/dead-letters", Operator, dead_letters::list),
@@ -220,7 +232,7 @@ pub(crate) fn table() -> Vec<Route> {
 /// All paths that the engine behind this edge has, each behind its rule, and all of them behind the gate.
 pub fn router(edge: Edge) -> Router {
     let mut router = Router::new();
-    let (of_hub, of_vault) = (Embedded::of(&edge), Wallets::of(&edge));
+    let (of_hub, of_vault, of_shop) = (Embedded::of(&edge), Wallets::of(&edge), Shop::of(&edge));
     for Route { path, access, handler, .. } in table() {
         let rule = from_fn_with_state(access.at(&edge.gate), gate::admit);
         router = match (handler, &of_hub) {
@@ -233,6 +245,10 @@ pub fn router(edge: Edge) -> Router {
             (Handled::EmbeddedOnly(_), None) => router,
             (Handled::Wallets(handler), _) => match &of_vault {
                 Some(of_vault) => router.route(path, handler.route_layer(rule).with_state(of_vault.clone())),
+                None => router,
+            },
+            (Handled::Shop(handler), _) => match &of_shop {
+                Some(of_shop) => router.route(path, handler.route_layer(rule).with_state(of_shop.clone())),
                 None => router,
             },
         };

@@ -1,4 +1,4 @@
-//! The expiry scan: this node's shards, looked at together and scanned in turn.
+//! What runs out: this node's shards of holds, or of checkouts, looked at together and scanned in turn.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,43 @@ use crate::settings::{NodeSettings, SCAN_EVERY, SCAN_HOLDS, SEND_WAIT};
 use crate::shards::{Change, Shards};
 use crate::stop::Stop;
 
+/// What runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Holds of transfers.
+    Holds,
+    /// Checkouts that nobody decided in time; and idempotency keys.
+    Checkouts,
+}
+
+/// Idempotency keys removed at a time.
+const KEYS_REMOVED: u32 = 1_000;
+
+impl Kind {
+    const fn source(self) -> fn(i32) -> Source {
+        match self {
+            Kind::Holds => Source::timeout,
+            Kind::Checkouts => Source::deadline,
+        }
+    }
+
+    fn due_shards(self, store: &mut Store) -> Result<Vec<i16>, Error> {
+        match self {
+            Kind::Holds => store.due_shards(),
+            Kind::Checkouts => store.due_checkout_shards(),
+        }
+    }
+
+    fn end(self, store: &mut Store, claim: &Claim, shard: i16) -> Result<Step, Error> {
+        match self {
+            Kind::Holds => store.expire(claim, shard, SCAN_HOLDS),
+            Kind::Checkouts => store.expire_checkouts(claim, shard, SCAN_HOLDS),
+        }
+    }
+}
+
 pub(crate) struct Expiry {
+    pub(crate) kind: Kind,
     pub(crate) settings: Arc<NodeSettings>,
     pub(crate) board: Arc<Board>,
     pub(crate) part: Arc<Part>,
@@ -24,7 +60,7 @@ impl Expiry {
     pub(crate) fn run(self) {
         let mut store: Option<Store> = None;
         let mut shards =
-            Shards::new(self.settings.node_number(), self.settings.store.expiry_shards, Source::timeout);
+            Shards::new(self.settings.node_number(), self.settings.store.expiry_shards, self.kind.source());
         while !self.stop.is_set() {
             let went = match &mut store {
                 Some(store) => self.round(store, &mut shards),
@@ -42,7 +78,7 @@ impl Expiry {
                     store = None;
                 }
             }
-            ExpiryMeters::shards(shards.held().count());
+            self.meters.shards(shards.held().count());
             self.stop.pause(SCAN_EVERY);
         }
         self.board.await_sent(SEND_WAIT);
@@ -58,7 +94,7 @@ impl Expiry {
             Change::Lost(claim) => self.board.remove(&claim),
         })?;
         // One look at all of them: nearly always nothing is due anywhere.
-        let due = store.due_shards()?;
+        let due = self.kind.due_shards(store)?;
         // A shard with much to do does not keep the others waiting, nor the leases.
         let until = Instant::now() + SCAN_EVERY;
         let mut busy: Vec<(i16, Claim)> = shards.held().filter(|(shard, _)| due.contains(shard)).collect();
@@ -71,13 +107,16 @@ impl Expiry {
             }
             busy = more;
         }
+        if self.kind == Kind::Checkouts && shards.held().any(|(shard, _)| shard == 0) {
+            store.remove_ended_keys(KEYS_REMOVED)?;
+        }
         Ok(())
     }
 
     /// Ends what ran out in a shard; whether there may be more.
     fn scan(&self, store: &mut Store, shard: i16, claim: &Claim) -> Result<bool, Error> {
         let began = Instant::now();
-        let Step::Done(done) = store.expire(claim, shard, SCAN_HOLDS)? else {
+        let Step::Done(done) = self.kind.end(store, claim, shard)? else {
             // The next lease tells whose it is.
             self.board.remove(claim);
             return Ok(false);

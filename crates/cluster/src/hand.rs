@@ -67,17 +67,17 @@ impl Hand {
     }
 
     /// Works until nobody is left to give it anything.
-    pub(crate) fn run<H: Hop>(self) {
+    pub(crate) fn run<H: Hop>(self, hop: &H) {
         let mut store: Option<Store> = None;
         while let Ok(job) = self.jobs.recv() {
-            let ended = self.decide::<H>(&mut store, &job);
+            let ended = self.decide(hop, &mut store, &job);
             // The handler waits for it, unless it has panicked.
             let _: Result<(), _> = self.ended.send(Some(ended));
             self.caller.call();
         }
     }
 
-    fn decide<H: Hop>(&self, store: &mut Option<Store>, job: &Job) -> Ended {
+    fn decide<H: Hop>(&self, hop: &H, store: &mut Option<Store>, job: &Job) -> Ended {
         let Job { claim, fetched, sent } = job;
         let mut incoming: Vec<Incoming<H::Message>> = fetched
             .records
@@ -93,8 +93,8 @@ impl Hand {
         let batch = Batch::new(fetched.first_offset(), &incoming).sent(*sent);
         let began = Instant::now();
         let stepped = match store {
-            Some(store) => H::step(store, claim, &batch),
-            None => self.settings.connect().and_then(|opened| H::step(store.insert(opened), claim, &batch)),
+            Some(store) => hop.step(store, claim, &batch),
+            None => self.settings.connect().and_then(|opened| hop.step(store.insert(opened), claim, &batch)),
         };
         let took = began.elapsed();
         if stepped.as_ref().is_err_and(|error| !matches!(error, Error::Busy { .. } | Error::Newer { .. })) {

@@ -8,14 +8,19 @@ use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command, SetEndpoint};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::AccountId;
-use holdfast_messages::{Message as _, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage};
+use holdfast_domain::shop::OrderId;
+use holdfast_messages::{
+    Message as _, OrderCommand, OrderMessage, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage,
+};
 use holdfast_postgres::{Error, Store};
+use holdfast_tokens::Draws;
 
 use crate::health::{Health, Part};
 use crate::reads::{ReadError, Reads};
 use crate::roles::Role;
 use crate::sender::{Letter, Parcel, Queue, Wants};
 use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_WAIT};
+use crate::shop::{Ends, SharedShop};
 use crate::tokens::TokenVault;
 use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
 
@@ -33,6 +38,10 @@ pub struct NodeHandle {
     pub(crate) one_by_one: Arc<AtomicUsize>,
     /// The vault, if this node takes requests.
     pub(crate) tokens: Option<TokenVault>,
+    /// Who waits for the end of a checkout.
+    pub(crate) ends: Arc<Ends>,
+    /// For ids that nobody else has.
+    pub(crate) draws: Arc<Draws>,
 }
 
 /// A place among those who wait on threads of their own; given back when dropped.
@@ -61,6 +70,13 @@ impl NodeHandle {
     #[must_use]
     pub const fn tokens(&self) -> Option<&TokenVault> {
         self.tokens.as_ref()
+    }
+
+    /// The shop that all nodes share, if there is one and this node takes requests.
+    #[must_use]
+    pub fn shop(&self) -> Option<SharedShop> {
+        let has_one = self.settings.topics.shop.is_some() && self.settings.roles.has(Role::Api);
+        has_one.then(|| SharedShop { node: self.clone() })
     }
 
     /// How this node runs.
@@ -153,6 +169,19 @@ impl NodeHandle {
             let trace = self.room.trace(first);
             let message = PositionMessage::admin(trace, account, admin).expect("looked at above");
             vec![Letter { topic: Topic::Position, key: message.key(), value: message.to_json() }]
+        })
+    }
+
+    /// Has a command about an order decided.
+    pub(crate) fn submit_order(
+        &self,
+        order: OrderId,
+        command: OrderCommand,
+        answer: Answer,
+    ) -> Result<(), Refusal> {
+        self.wait_for(1, None, answer, |first| {
+            let message = OrderMessage { trace: self.room.trace(first), order, command };
+            vec![Letter { topic: Topic::Orders, key: message.key(), value: message.to_json() }]
         })
     }
 

@@ -24,14 +24,27 @@ use crate::stop::Stop;
 const STAND_EVERY: Duration = Duration::from_secs(1);
 
 /// What a handler does with the messages of its topic.
-pub(crate) trait Hop: 'static {
+pub(crate) trait Hop: Send + Sync + 'static {
     const TOPIC: Topic;
     /// How many partitions are decided at once.
     const HANDS: usize;
     type Message: Message;
 
-    fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, Self::Message>) -> Result<Step, Error>;
+    fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, Self::Message>)
+    -> Result<Step, Error>;
+
+    /// The partition of that claim is this node's from now on: what has to be known before its messages are taken. Gives
+    /// the claim, with the offset at which they begin.
+    fn begin(&self, _: &mut Store, _partition: u32, claim: Claim) -> Result<Claim, BeginError> {
+        Ok(claim)
+    }
 }
+
+/// Why a partition was not begun with.
+pub(crate) type BeginError = Box<dyn std::error::Error + Send + Sync>;
+
+/// [`Hop::begin`] of some hop.
+pub(crate) type Begin = Box<dyn Fn(&mut Store, u32, Claim) -> Result<Claim, BeginError> + Send>;
 
 /// Handler 1.
 pub(crate) struct Transfers;
@@ -41,7 +54,12 @@ impl Hop for Transfers {
     const HANDS: usize = HANDS;
     type Message = TransferMessage;
 
-    fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+    fn step(
+        &self,
+        store: &mut Store,
+        claim: &Claim,
+        batch: &Batch<'_, TransferMessage>,
+    ) -> Result<Step, Error> {
         store.transfers(claim, batch)
     }
 }
@@ -54,7 +72,12 @@ impl Hop for Position {
     const HANDS: usize = HANDS;
     type Message = PositionMessage;
 
-    fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, PositionMessage>) -> Result<Step, Error> {
+    fn step(
+        &self,
+        store: &mut Store,
+        claim: &Claim,
+        batch: &Batch<'_, PositionMessage>,
+    ) -> Result<Step, Error> {
         store.positions(claim, batch)
     }
 }
@@ -67,7 +90,12 @@ impl Hop for Callbacks {
     const HANDS: usize = 1;
     type Message = Notification;
 
-    fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, Notification>) -> Result<Step, Error> {
+    fn step(
+        &self,
+        store: &mut Store,
+        claim: &Claim,
+        batch: &Batch<'_, Notification>,
+    ) -> Result<Step, Error> {
         store.callbacks(claim, batch)
     }
 }
@@ -80,7 +108,12 @@ impl Hop for TokenUpdates {
     const HANDS: usize = 1;
     type Message = TokenUpdate;
 
-    fn step(store: &mut Store, claim: &Claim, batch: &Batch<'_, TokenUpdate>) -> Result<Step, Error> {
+    fn step(
+        &self,
+        store: &mut Store,
+        claim: &Claim,
+        batch: &Batch<'_, TokenUpdate>,
+    ) -> Result<Step, Error> {
         store.token_updates(claim, batch)
     }
 }
@@ -101,6 +134,8 @@ pub(crate) struct Desk {
     pub(crate) resting: BTreeMap<u32, Instant>,
     /// Partitions that stand before a message that is newer than this program.
     pub(crate) newer: BTreeMap<u32, Newer>,
+    /// What comes before a partition's first message.
+    pub(crate) begin: Begin,
 }
 
 /// A partition that waits for a newer program.
@@ -127,6 +162,7 @@ impl Desk {
             newer: BTreeMap::new(),
             failing: BTreeSet::new(),
             resting: BTreeMap::new(),
+            begin: Box::new(|_, _, claim| Ok(claim)),
         }
     }
 
@@ -144,6 +180,15 @@ impl Desk {
         };
         let lost = self.faults.first_key_value().map(|(partition, fault)| of(partition, fault));
         lost.or_else(|| self.newer.first_key_value().map(|(partition, newer)| of(partition, &newer.why)))
+    }
+
+    fn begun(&mut self, partition: u32, claim: Claim) -> Result<Claim, BeginError> {
+        let Some(store) = &mut self.store else { return Err("there is no connection".into()) };
+        let begun = (self.begin)(store, partition, claim);
+        begun.inspect_err(|error| {
+            self.part.fails(error);
+            self.store = None;
+        })
     }
 
     fn forget(&mut self, partition: u32) {
@@ -165,6 +210,7 @@ impl Owner for Desk {
             // A connection that failed is not used again.
             self.store = None;
         })?;
+        let claim = self.begun(partition, claim)?;
         self.forget(partition);
         self.claims.insert(partition, claim);
         self.board.put(claim);

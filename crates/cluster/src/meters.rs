@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_kafka::ConsumerNumbers;
-use metrics::{Counter, Histogram, counter, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 /// Of one handler.
 pub(crate) struct HandlerMeters {
@@ -87,20 +87,29 @@ pub(crate) struct ExpiryMeters {
     pub(crate) expired: Counter,
     pub(crate) scan: Histogram,
     pub(crate) failures: Counter,
+    shards: Gauge,
 }
 
-impl Default for ExpiryMeters {
-    fn default() -> ExpiryMeters {
+impl ExpiryMeters {
+    pub(crate) fn of_holds() -> ExpiryMeters {
         ExpiryMeters {
             expired: counter!("holdfast_holds_expired_total"),
             scan: histogram!("holdfast_cluster_scan_seconds"),
             failures: counter!("holdfast_cluster_failures_total", "topic" => "expiry"),
+            shards: gauge!("holdfast_cluster_shards"),
         }
     }
-}
 
-impl ExpiryMeters {
-    pub(crate) fn shards(held: usize) {
-        gauge!("holdfast_cluster_shards").set(u32::try_from(held).map_or(f64::MAX, f64::from));
+    pub(crate) fn of_checkouts() -> ExpiryMeters {
+        ExpiryMeters {
+            expired: counter!("holdfast_checkouts_overdue_total"),
+            scan: histogram!("holdfast_checkout_scan_seconds"),
+            failures: counter!("holdfast_cluster_failures_total", "topic" => "deadlines"),
+            shards: gauge!("holdfast_checkout_shards"),
+        }
+    }
+
+    pub(crate) fn shards(&self, held: usize) {
+        self.shards.set(u32::try_from(held).map_or(f64::MAX, f64::from));
     }
 }

@@ -10,7 +10,7 @@ use holdfast_messages::Topic;
 use holdfast_postgres::Error;
 
 use crate::board::Board;
-use crate::expiry::Expiry;
+use crate::expiry::{Expiry, Kind};
 use crate::hand::Hand;
 use crate::handle::NodeHandle;
 use crate::handler::{Callbacks, Desk, Handler, Hop, Position, TokenUpdates, Transfers};
@@ -25,6 +25,7 @@ use crate::sender::{Queue, Sender};
 use crate::settings::{NodeSettings, START_WAIT};
 use crate::stop::Stop;
 use crate::tail::Tail;
+use crate::shop::{Coordinators, Ends, Orders, Outcomes, Pay, Stock};
 use crate::tokens::{self, Gatherer, Keeper, TokenVault};
 use crate::waiting::WaitingRoom;
 
@@ -71,20 +72,37 @@ impl Node {
         let mut starting = Starting::new(&settings);
         let room = Arc::new(WaitingRoom::new(settings.node_id));
         let queue = Arc::new(Queue::default());
+        let ends: Arc<Ends> = Arc::default();
         if settings.roles.has(Role::Api) {
-            starting.edge(&room, &queue)?;
+            starting.edge(&room, &queue, &ends)?;
         }
         if settings.roles.has(Role::Transfers) {
-            starting.handler::<Transfers>("transfers", "transfers relay")?;
+            starting.handler(Transfers, "transfers", "transfers relay")?;
         }
         if settings.roles.has(Role::Position) {
-            starting.handler::<Position>("position", "position relay")?;
+            starting.handler(Position, "position", "position relay")?;
         }
+        let has_shop = settings.topics.shop.is_some();
         if settings.roles.has(Role::Expiry) {
-            starting.expiry()?;
+            starting.expiry("expiry", "expiry relay", Kind::Holds, ExpiryMeters::of_holds())?;
+        }
+        if has_shop && settings.roles.has(Role::Expiry) {
+            let meters = ExpiryMeters::of_checkouts();
+            starting.expiry("deadlines", "deadlines relay", Kind::Checkouts, meters)?;
+        }
+        if has_shop && settings.roles.has(Role::Order) {
+            let (settings, coordinators) = (Arc::clone(&settings), Coordinators::default());
+            starting.handler(Orders, "orders", "orders relay")?;
+            starting.handler(Outcomes { settings, coordinators }, "outcomes", "outcomes relay")?;
+        }
+        if has_shop && settings.roles.has(Role::Pay) {
+            starting.handler(Pay, "pay", "pay relay")?;
+        }
+        if has_shop && settings.roles.has(Role::Stock) {
+            starting.handler(Stock, "stock", "stock relay")?;
         }
         if settings.roles.has(Role::Callbacks) {
-            starting.handler::<Callbacks>("callbacks", "callbacks relay")?;
+            starting.handler(Callbacks, "callbacks", "callbacks relay")?;
         }
         let delivers = settings.roles.has(Role::Callbacks);
         let delivery = delivers.then(|| starting.health.part("delivery"));
@@ -104,7 +122,7 @@ impl Node {
             false => None,
         };
         if keeps_house {
-            starting.handler::<TokenUpdates>("token updates", "token updates relay")?;
+            starting.handler(TokenUpdates, "token updates", "token updates relay")?;
             let gatherer = vault.clone().zip(gathers).map(|(vault, options)| Gatherer::new(vault, options));
             starting.keeper(gatherer.transpose()?)?;
         }
@@ -112,7 +130,18 @@ impl Node {
         let Starting { stop, health, boards, workers, others, .. } = starting;
         let health = Arc::new(health);
         let one_by_one = Arc::default();
-        let handle = NodeHandle { settings, queue, room, reads, health, delivery, one_by_one, tokens };
+        let handle = NodeHandle {
+            settings,
+            queue,
+            room,
+            reads,
+            health,
+            delivery,
+            one_by_one,
+            tokens,
+            ends,
+            draws: Arc::default(),
+        };
         Ok(Node { handle, vault, stop, boards, workers, others })
     }
 
@@ -131,6 +160,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.handle.queue.close();
+        self.handle.ends.close();
         if let Some(vault) = &self.vault {
             vault.close();
         }
@@ -179,13 +209,19 @@ impl<'a> Starting<'a> {
         Producer::new(ProducerSettings::new(self.settings.brokers.clone(), self.settings.topics.clone()))
     }
 
-    fn edge(&mut self, room: &Arc<WaitingRoom>, queue: &Arc<Queue>) -> Result<(), StartError> {
+    fn edge(
+        &mut self,
+        room: &Arc<WaitingRoom>,
+        queue: &Arc<Queue>,
+        ends: &Arc<Ends>,
+    ) -> Result<(), StartError> {
         let topic = self.settings.topics.name(Topic::Notifications);
         let deadline = Instant::now() + START_WAIT;
         let reader = Reader::open(&self.settings.brokers, &topic, &From::End, deadline)?;
         let (room, stop, heard) =
             (Arc::clone(room), Arc::clone(&self.stop), self.health.part("notifications"));
-        let tail = Tail { reader, room: Arc::clone(&room), part: Arc::clone(&heard), stop };
+        let tail =
+            Tail { reader, room: Arc::clone(&room), ends: Arc::clone(ends), part: Arc::clone(&heard), stop };
         self.others.push(thread(&self.threads, "notifications", move || tail.run())?);
         let (settings, queue) = (Arc::clone(self.settings), Arc::clone(queue));
         let (producer, part) = (self.producer()?, self.health.part("log"));
@@ -214,6 +250,7 @@ impl<'a> Starting<'a> {
 
     pub(crate) fn handler<H: Hop>(
         &mut self,
+        hop: H,
         name: &'static str,
         relay: &'static str,
     ) -> Result<(), StartError> {
@@ -224,17 +261,22 @@ impl<'a> Starting<'a> {
         let consumer =
             GroupConsumer::join(ConsumerSettings::new(self.settings.brokers.clone(), group, topic))?;
         let (caller, (put, ended)) = (consumer.caller(), channel());
+        let hop = Arc::new(hop);
         let mut hands = Vec::new();
         for number in 0..H::HANDS {
             let (hand, jobs) = Hand::new(number, self.settings, &put, &caller);
-            self.workers.push(thread(&self.threads, name, move || hand.run::<H>())?);
+            let hop = Arc::clone(&hop);
+            self.workers.push(thread(&self.threads, name, move || hand.run(&*hop))?);
             hands.push(jobs);
         }
         let handler = Handler {
             hands,
             ended,
             consumer,
-            desk: Desk::new(H::TOPIC, self.settings, &board, &part),
+            desk: Desk {
+                begin: Box::new(move |store, partition, claim| hop.begin(store, partition, claim)),
+                ..Desk::new(H::TOPIC, self.settings, &board, &part)
+            },
             stop: Arc::clone(&self.stop),
             meters: HandlerMeters::new(H::TOPIC.name()),
         };
@@ -281,16 +323,17 @@ impl<'a> Starting<'a> {
         Ok(())
     }
 
-    fn expiry(&mut self) -> Result<(), StartError> {
-        let board = self.relay("expiry relay")?;
-        let expiry = Expiry {
-            settings: Arc::clone(self.settings),
-            board,
-            part: self.health.part("expiry"),
-            stop: Arc::clone(&self.stop),
-            meters: ExpiryMeters::default(),
-        };
-        self.workers.push(thread(&self.threads, "expiry", move || expiry.run())?);
+    fn expiry(
+        &mut self,
+        name: &'static str,
+        relay: &'static str,
+        kind: Kind,
+        meters: ExpiryMeters,
+    ) -> Result<(), StartError> {
+        let board = self.relay(relay)?;
+        let (part, stop) = (self.health.part(name), Arc::clone(&self.stop));
+        let expiry = Expiry { kind, settings: Arc::clone(self.settings), board, part, stop, meters };
+        self.workers.push(thread(&self.threads, name, move || expiry.run())?);
         Ok(())
     }
 }

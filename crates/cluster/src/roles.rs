@@ -19,12 +19,27 @@ pub enum Role {
     Callbacks,
     /// Telling Kafka what happened to tokens, hearing from outside ledgers, removing what is over.
     Tokens,
+    /// Starting and deciding checkouts.
+    Order,
+    /// The payment side of checkouts.
+    Pay,
+    /// The stock side of checkouts.
+    Stock,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Role; 6] =
-        [Role::Api, Role::Transfers, Role::Position, Role::Expiry, Role::Callbacks, Role::Tokens];
+    pub const ALL: [Role; 9] = [
+        Role::Api,
+        Role::Transfers,
+        Role::Position,
+        Role::Expiry,
+        Role::Callbacks,
+        Role::Tokens,
+        Role::Order,
+        Role::Pay,
+        Role::Stock,
+    ];
 
     /// The name in `--roles`.
     #[must_use]
@@ -36,6 +51,9 @@ impl Role {
             Role::Expiry => "expiry",
             Role::Callbacks => "callbacks",
             Role::Tokens => "tokens",
+            Role::Order => "order",
+            Role::Pay => "pay",
+            Role::Stock => "stock",
         }
     }
 }

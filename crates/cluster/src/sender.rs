@@ -34,9 +34,10 @@ impl Letter {
 }
 
 /// Limits and funds are not sent twice: an operator may have said something else meanwhile, and a copy that comes late would
-/// undo it. A transfer's command says the same however often it comes.
+/// undo it. Nor is a checkout: one that failed would be tried again, behind the caller's back. A transfer's command says the
+/// same however often it comes.
 fn is_sent_once(letter: &Letter) -> bool {
-    letter.topic == Topic::Position
+    matches!(letter.topic, Topic::Position | Topic::Orders)
 }
 
 /// What a caller wants to hear.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use holdfast_domain::shop::limits::DEADLINE_MS_DEFAULT;
 use holdfast_kafka::{Brokers, TopicSettings};
 use holdfast_postgres::{Error, Settings, Store};
 
@@ -60,6 +61,9 @@ pub const COUNT_ACCOUNTS_EVERY: Duration = Duration::from_secs(60);
 /// The most accounts that are counted.
 pub const ACCOUNTS_COUNTED_MAX: u32 = 1_000_000;
 
+/// How long a caller waits for a checkout.
+pub const CHECKOUT_WAIT_MS: u32 = 15_000;
+
 /// How a node runs.
 #[derive(Debug, Clone)]
 pub struct NodeSettings {
@@ -79,6 +83,23 @@ pub struct NodeSettings {
     pub batch_messages: usize,
     /// How this node chooses tokens.
     pub tokens: VaultSettings,
+    /// How long checkouts and their callers have, unless a caller says otherwise.
+    pub checkout: CheckoutTimes,
+}
+
+/// How long a checkout may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckoutTimes {
+    /// How long it may stay undecided (`shop.deadline_ms`).
+    pub deadline_ms: u32,
+    /// How long a caller waits for its end (`shop.wait_ms`).
+    pub wait_ms: u32,
+}
+
+impl Default for CheckoutTimes {
+    fn default() -> CheckoutTimes {
+        CheckoutTimes { deadline_ms: DEADLINE_MS_DEFAULT, wait_ms: CHECKOUT_WAIT_MS }
+    }
 }
 
 impl NodeSettings {
@@ -94,6 +115,7 @@ impl NodeSettings {
             node_id,
             batch_messages: BATCH_MESSAGES,
             tokens: VaultSettings::default(),
+            checkout: CheckoutTimes::default(),
         }
     }
 

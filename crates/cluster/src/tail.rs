@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use holdfast_kafka::{Health, Reader};
-use holdfast_messages::{Message as _, Notification, TraceId};
+use holdfast_domain::shop::CheckoutAnswer;
+use holdfast_messages::{CheckoutNotice, Message as _, Notice, Notification, TraceId};
 
 use crate::health::Part;
 use crate::settings::POLL_WAIT;
+use crate::shop::Ends;
 use crate::stop::Stop;
 use crate::waiting::WaitingRoom;
 
@@ -17,6 +19,8 @@ const LOOK_MESSAGES: usize = 5_000;
 pub(crate) struct Tail {
     pub(crate) reader: Reader,
     pub(crate) room: Arc<WaitingRoom>,
+    /// Who waits for the end of a checkout.
+    pub(crate) ends: Arc<Ends>,
     pub(crate) part: Arc<Part>,
     pub(crate) stop: Arc<Stop>,
 }
@@ -27,7 +31,10 @@ impl Tail {
         while !self.stop.is_set() {
             match self.reader.poll(LOOK_MESSAGES, Instant::now() + POLL_WAIT) {
                 Ok(records) => {
-                    for record in records.iter().filter(|record| ours.may_be(&record.value)) {
+                    let checkouts = !self.ends.is_empty();
+                    let for_us =
+                        |value: &[u8]| ours.may_be(value) || checkouts && is_of_a_checkout(value);
+                    for record in records.iter().filter(|record| for_us(&record.value)) {
                         self.look(&record.value);
                     }
                     match self.reader.health() {
@@ -48,6 +55,12 @@ impl Tail {
     fn look(&self, value: &[u8]) {
         match Notification::from_json(value) {
             Ok(notification) => {
+                if let Notice::Checkout(CheckoutNotice { order, answer: Ok(answer) }) = &notification.notice {
+                    // One that is open has not come to its end.
+                    if !matches!(answer, CheckoutAnswer::Open { .. }) {
+                        self.ends.tell(order, *answer);
+                    }
+                }
                 if let Some(outcome) = notification.notice.outcome() {
                     self.room.tell(notification.trace, outcome);
                 }
@@ -55,6 +68,14 @@ impl Tail {
             Err(poison) => tracing::warn!(%poison, "a notification cannot be read"),
         }
     }
+}
+
+/// Tells, without reading a message, that it may be about a checkout: its end is for everybody who waits.
+fn is_of_a_checkout(value: &[u8]) -> bool {
+    const TYPE: &[u8] = br#""type":"checkout""#;
+    // The type stands behind version and trace.
+    let head = &value[..value.len().min(96)];
+    head.windows(TYPE.len()).any(|window| window == TYPE)
 }
 
 /// Tells, without reading a message, that it belongs to another node: most do.
@@ -86,5 +107,12 @@ mod tests {
         assert!(ours.may_be(message(0xab << 64 | 5).as_bytes()));
         assert!(!ours.may_be(message(0xac << 64 | 5).as_bytes()));
         assert!(ours.may_be(br#"{ "trace": 1 }"#), "written by hand");
+        assert!(!is_of_a_checkout(message(1).as_bytes()));
+        let end = CheckoutNotice {
+            order: "o".repeat(90).parse().unwrap(),
+            answer: Ok(CheckoutAnswer::Paid { tr: holdfast_domain::shop::TrNum::FIRST }),
+        };
+        let end = Notification { trace: TraceId::NOBODY, to: None, notice: Notice::Checkout(end) };
+        assert!(is_of_a_checkout(&end.to_json()));
     }
 }

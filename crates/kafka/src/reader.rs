@@ -36,12 +36,13 @@ pub enum From {
     Offsets(Vec<u64>),
 }
 
-/// A reader of all partitions of a topic.
+/// A reader of all partitions of a topic, or of one.
 pub struct Reader {
     client: BaseConsumer<GroupContext>,
     /// The next offset of each partition.
     next: Vec<u64>,
-    /// Where each partition ended when the reader was opened.
+    /// Where each partition began and ended when the reader was opened; of those that are not read nothing is known.
+    starts: Vec<u64>,
     ends: Vec<u64>,
     skipped: u64,
 }
@@ -55,6 +56,30 @@ impl Reader {
         brokers: &Brokers,
         topic: &str,
         from: &From,
+        deadline: Instant,
+    ) -> Result<Reader, KafkaError> {
+        Reader::open_some(brokers, topic, from, None, deadline)
+    }
+
+    /// The same of one partition alone.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_partition(
+        brokers: &Brokers,
+        topic: &str,
+        partition: u32,
+        from: &From,
+        deadline: Instant,
+    ) -> Result<Reader, KafkaError> {
+        Reader::open_some(brokers, topic, from, Some(partition), deadline)
+    }
+
+    fn open_some(
+        brokers: &Brokers,
+        topic: &str,
+        from: &From,
+        only: Option<u32>,
         deadline: Instant,
     ) -> Result<Reader, KafkaError> {
         let mut config = brokers.reading(GROUP_NEVER_JOINED);
@@ -82,9 +107,10 @@ impl Reader {
         if partitions == 0 {
             return Err(KafkaError::NoTopic(topic.to_owned()));
         }
-        let (mut next, mut ends) = (Vec::with_capacity(partitions), Vec::with_capacity(partitions));
+        let mut next = vec![0; partitions];
+        let (mut starts, mut ends) = (next.clone(), next.clone());
         let mut list = TopicPartitionList::new();
-        for number in 0..partitions {
+        for number in (0..partitions).filter(|number| only.is_none_or(|only| only as usize == *number)) {
             let partition = i32::try_from(number).expect("Kafka counts partitions so");
             let (first, end) = ends_of(&client, topic, partition, deadline).map_err(no_answer)?;
             let near = |wanted: u64| i64::try_from(wanted).unwrap_or(i64::MAX).clamp(first, end);
@@ -95,11 +121,12 @@ impl Reader {
                 From::Offsets(offsets) => near(offsets.get(number).copied().unwrap_or(0)),
             };
             list.add_partition_offset(topic, partition, Offset::Offset(begin)).map_err(KafkaError::client)?;
-            next.push(u64::try_from(begin).unwrap_or(0));
-            ends.push(u64::try_from(end).unwrap_or(0));
+            next[number] = u64::try_from(begin).unwrap_or(0);
+            starts[number] = u64::try_from(first).unwrap_or(0);
+            ends[number] = u64::try_from(end).unwrap_or(0);
         }
         client.assign(&list).map_err(KafkaError::client)?;
-        Ok(Reader { client, next, ends, skipped: 0 })
+        Ok(Reader { client, next, starts, ends, skipped: 0 })
     }
 
     /// Waits for the next messages, of any partitions, each partition in order; empty if none came by the deadline.
@@ -151,6 +178,12 @@ impl Reader {
     #[must_use]
     pub fn next_offsets(&self) -> &[u64] {
         &self.next
+    }
+
+    /// Where each partition began when the reader was opened.
+    #[must_use]
+    pub fn starts(&self) -> &[u64] {
+        &self.starts
     }
 
     /// Where each partition ended when the reader was opened.

@@ -1,17 +1,19 @@
 //! The engine of the cluster profile: a node. Commands travel through Kafka, questions are read from PostgreSQL on threads
 //! that may wait.
 
-use holdfast_cluster::{NodeHandle, ReadError, Refusal as NodeRefusal, is_about_a_transfer};
+use holdfast_cluster::{CheckoutTimes, NodeHandle, ReadError, Refusal as NodeRefusal, is_about_a_transfer};
 use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::records::Sealed;
 use holdfast_domain::registry::Whose;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::views::{NamedTransfer, TransferFilter, TransferPage, TransferStory};
+use holdfast_hub::shop::ShopOptions;
 use holdfast_postgres::{DeadCallback, Error, Given, Store};
 use serde_json::{Map, json};
 use tokio::runtime::Handle;
 
 use super::{Answer, Component, Engine, EngineError, Figures, Profile, Question, Reading, Refusal, Written};
+use crate::shop::Counter;
 use crate::tokens::Vault;
 
 /// A node as the edge sees it.
@@ -99,6 +101,11 @@ impl Engine for ClusterEngine {
 
     fn vault(&self) -> Option<Vault> {
         self.node.tokens().cloned().map(Vault::Shared)
+    }
+
+    fn shop(&self) -> Option<Counter> {
+        let CheckoutTimes { deadline_ms, wait_ms } = self.node.settings().checkout;
+        self.node.shop().map(|shop| Counter::Shared(shop, ShopOptions { deadline_ms, wait_ms }))
     }
 
     fn transfer(&self, id: TransferId) -> Reading<'_, Option<Transfer>> {

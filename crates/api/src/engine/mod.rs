@@ -27,6 +27,7 @@ use serde_json::{Map, Value};
 
 pub use holdfast_hub::{Answer, Refusal};
 
+use crate::shop::Counter;
 use crate::tokens::Vault;
 
 pub use cluster::ClusterEngine;
@@ -184,6 +185,11 @@ pub trait Engine: Send + Sync + 'static {
     /// The vault: the hub's own, or the one that all nodes of a cluster share. `None` where there is none,
     /// as on a node that takes no requests.
     fn vault(&self) -> Option<Vault> {
+        None
+    }
+
+    /// The shop: the hub's own, or the one that all nodes of a cluster share. `None` where there is none.
+    fn shop(&self) -> Option<Counter> {
         None
     }
 

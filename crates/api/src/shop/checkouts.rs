@@ -11,6 +11,7 @@ use holdfast_hub::shop::limits::PAGE_MAX;
 use serde_json::{Map, Value, json};
 
 use super::answered;
+use super::counter::Shop;
 use super::failure::Failure;
 use super::path::{self, Place};
 use super::standing::{self, Seen};
@@ -22,12 +23,15 @@ use crate::{Embedded, times};
 
 /// Open checkouts, the oldest first.
 pub(crate) async fn list(
-    State(Embedded { hub, .. }): State<Embedded>,
+    State(Shop(counter)): State<Shop>,
     parameters: Parameters,
 ) -> Result<Json<Value>, ApiError> {
     let [state, after, limit] = filters(parameters, ["state", "after", "limit"])?;
     let state = state.as_deref().map(read_state).transpose()?;
-    let after = after.as_deref().map(read_cursor).transpose()?;
+    let wrong =
+        |text: &str| ApiError::malformed(format!("after: '{}' is not the 'next' of an earlier page", shortened(text)));
+    let cursor = |text: &str| counter.cursor(text).ok_or_else(|| wrong(text));
+    let after = after.as_deref().map(cursor).transpose()?;
     let limit = match limit.as_deref() {
         None => PAGE_MAX,
         some => filters::limit(some)?,
@@ -35,12 +39,11 @@ pub(crate) async fn list(
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_MAX}")));
     }
-    let desk = hub.shop();
-    let page = answered(desk.open_checkouts(state, after, limit)).await?;
-    let seen = Seen { now: page.now, troubles: desk.troubles() };
+    let page = answered(counter.open_checkouts(state, after, limit)).await?;
+    let seen = Seen { now: page.now, troubles: counter.troubles() };
     let rows: Vec<Value> =
         page.checkouts.iter().map(|open| Value::Object(shown(&open.order, Some(&open.row), &seen))).collect();
-    Ok(Json(json!({"checkouts": rows, "next": page.next.map(|next| next.to_string())})))
+    Ok(Json(json!({"checkouts": rows, "next": page.next})))
 }
 
 fn read_state(text: &str) -> Result<CheckoutState, ApiError> {
@@ -49,12 +52,6 @@ fn read_state(text: &str) -> Result<CheckoutState, ApiError> {
         "cancelling" => Ok(CheckoutState::Cancelling),
         _ => Err(ApiError::malformed(format!("state: '{}' is not pending or cancelling", shortened(text)))),
     }
-}
-
-fn read_cursor(text: &str) -> Result<u64, ApiError> {
-    let wrong =
-        |_| ApiError::malformed(format!("after: '{}' is not the 'next' of an earlier page", shortened(text)));
-    text.parse().map_err(wrong)
 }
 
 /// An order as its checkouts see it, and the open one if there is one.
@@ -88,36 +85,33 @@ fn order_in(place: Place<String>) -> Result<OrderId, Failure> {
 
 /// One order, whether a checkout of it is open or not.
 pub(crate) async fn show(
-    State(Embedded { hub, .. }): State<Embedded>,
+    State(Shop(counter)): State<Shop>,
     place: Place<String>,
 ) -> Result<Json<Value>, ApiError> {
     let id = order_in(place)?;
-    let desk = hub.shop();
-    let view = answered(desk.order(id.clone())).await?;
+    let view = answered(counter.order(id.clone())).await?;
     let view = view.ok_or_else(|| Failure::from(ShopRefusal::UnknownOrder(id)))?;
-    Ok(Json(Value::Object(shown(&view.row, view.open.as_deref(), &Seen::at(desk)))))
+    Ok(Json(Value::Object(shown(&view.row, view.open.as_deref(), &Seen::at(&counter)))))
 }
 
 /// Ends a checkout that is not decided.
 pub(crate) async fn cancel(
-    State(Embedded { hub, .. }): State<Embedded>,
+    State(Shop(counter)): State<Shop>,
     place: Place<String>,
 ) -> Result<Json<Value>, ApiError> {
     let order = order_in(place)?;
-    let desk = hub.shop();
-    let answer = answered(desk.cancel(order.clone())).await?;
-    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(desk)))))
+    let answer = answered(counter.cancel(order.clone())).await?;
+    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(&counter)))))
 }
 
 /// Has what was not answered sent again, or a failed order checked out anew.
 pub(crate) async fn retry(
-    State(Embedded { hub, .. }): State<Embedded>,
+    State(Shop(counter)): State<Shop>,
     place: Place<String>,
 ) -> Result<Json<Value>, ApiError> {
     let order = order_in(place)?;
-    let desk = hub.shop();
-    let answer = answered(desk.retry(order.clone())).await?;
-    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(desk)))))
+    let answer = answered(counter.retry(order.clone())).await?;
+    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(&counter)))))
 }
 
 /// What the payment side says about a try.
@@ -155,7 +149,7 @@ async fn hear(
     let key = TryKey { order_id: order_id.clone(), tr_num };
     let (counts, answer) = answered(desk.answer(key, side, said)).await?;
     let mut members = Map::from_iter([("counted".to_owned(), json!(counts))]);
-    members.extend(standing::answer(&order_id, &answer, &Seen::at(desk)));
+    members.extend(standing::answer(&order_id, &answer, &Seen::of(desk)));
     Ok(Json(Value::Object(members)))
 }
 

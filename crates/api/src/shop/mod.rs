@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `orders`, `payment`, `stock` | the paths, for either dialect |
 //! | `checkouts` | `/hub/checkouts…`: what is open; cancelled, tried again, answered from outside |
+//! | `counter` | the shop behind the paths: the hub's own, or that of a cluster |
 //! | `dialect` | what was done, and how it is said |
 //! | `course`, `proper` | the two ways to say it |
 //! | `failure` | why something was not done |
@@ -16,6 +17,7 @@
 //! | `path`, `key` | what a request names: ids, numbers, the idempotency key |
 
 pub(crate) mod checkouts;
+mod counter;
 mod courier;
 mod course;
 mod dialect;
@@ -30,6 +32,8 @@ mod standing;
 pub(crate) mod stock;
 mod webhook;
 
+pub use counter::Counter;
+pub(crate) use counter::Shop;
 pub(crate) use course::Course;
 pub use outside::{ShopAddresses, ShopCalls};
 pub(crate) use proper::Proper;

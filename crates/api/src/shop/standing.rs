@@ -5,6 +5,7 @@ use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side, Sides, TrNum, Waits, 
 use holdfast_hub::shop::{ShopDesk, Troubles};
 use serde_json::{Map, Value, json};
 
+use super::counter::Counter;
 use crate::times;
 
 /// What the hub knows when a checkout is told of: the time, to tell ages by, and what is wrong with sides that are outside.
@@ -15,7 +16,11 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn at(desk: &ShopDesk) -> Seen {
+    pub(super) fn at(counter: &Counter) -> Seen {
+        Seen { now: counter.now(), troubles: counter.troubles() }
+    }
+
+    pub(super) fn of(desk: &ShopDesk) -> Seen {
         Seen { now: desk.now(), troubles: desk.troubles() }
     }
 }

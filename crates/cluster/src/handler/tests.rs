@@ -28,11 +28,11 @@ struct Scene {
 }
 
 impl Scene {
-    fn new<H: Hop>() -> Option<Scene> {
+    fn new(hop: impl Hop) -> Option<Scene> {
         let (database, settings) = servers("handler", 2)?;
         let settings = Arc::new(NodeSettings { batch_messages: 1, ..settings });
         let mut starting = Starting::new(&settings);
-        starting.handler::<H>("handler", "relay").unwrap();
+        starting.handler(hop, "handler", "relay").unwrap();
         let part = |name| {
             let mut parts = starting.health.parts().iter();
             Arc::clone(parts.find(|part| part.name() == name).expect("there is such a part"))
@@ -126,7 +126,7 @@ impl Hop for Panics {
     const HANDS: usize = HANDS;
     type Message = TransferMessage;
 
-    fn step(_: &mut Store, _: &Claim, _: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+    fn step(&self, _: &mut Store, _: &Claim, _: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
         panic!("on purpose")
     }
 }
@@ -134,7 +134,7 @@ impl Hop for Panics {
 /// The other hand would go on, and nobody would notice that a partition stands still.
 #[test]
 fn a_hand_that_panics_ends_its_handler() {
-    let Some(mut scene) = Scene::new::<Panics>() else { return };
+    let Some(mut scene) = Scene::new(Panics) else { return };
     scene.say(0, 1);
     await_that("the handler ends", || scene.workers.iter().all(JoinHandle::is_finished));
     let trouble = scene.part.trouble().expect("it does not work");
@@ -153,7 +153,7 @@ impl Hop for HalfBroken {
     const HANDS: usize = HANDS;
     type Message = TransferMessage;
 
-    fn step(_: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+    fn step(&self, _: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
         let decided = partition(claim) != 0 || MENDED.load(Ordering::Acquire);
         HALF_BROKEN.write(claim, batch, decided);
         // Each failure can be told from the one before.
@@ -168,7 +168,7 @@ fn fails_on_purpose(scene: &Scene) -> bool {
 
 #[test]
 fn a_partition_that_fails_waits_alone_and_loses_nothing() {
-    let Some(mut scene) = Scene::new::<HalfBroken>() else { return };
+    let Some(mut scene) = Scene::new(HalfBroken) else { return };
     scene.say(0, 3);
     // A slow machine may need a few rounds to show it.
     let rounds = (1..=50).find(|round| {
@@ -203,7 +203,7 @@ impl Hop for Slow {
     const HANDS: usize = HANDS;
     type Message = TransferMessage;
 
-    fn step(_: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+    fn step(&self, _: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
         let partition = partition(claim);
         if !IN_HANDS.lock().unwrap().insert(partition) {
             WAS_IN_TWO_HANDS.store(true, Ordering::Release);
@@ -220,7 +220,7 @@ impl Hop for Slow {
 
 #[test]
 fn a_partition_that_is_tried_again_is_in_one_hand_only() {
-    let Some(mut scene) = Scene::new::<Slow>() else { return };
+    let Some(mut scene) = Scene::new(Slow) else { return };
     scene.say(0, 3);
     let is_tried_again = || SLOW.failures(0) == 1 && IN_HANDS.lock().unwrap().contains(&0);
     await_that("partition 0 is tried again", is_tried_again);

@@ -16,6 +16,7 @@ use holdfast_store::{LocalStore, Roster, Sought, Store, StoreError};
 use tokio::sync::oneshot;
 
 use super::{Component, Engine, EngineError, Figures, Profile, Question, Reading};
+use crate::shop::Counter;
 use crate::tokens::Vault;
 
 /// A hub as the edge sees it.
@@ -85,6 +86,10 @@ impl Engine for EmbeddedEngine {
 
     fn vault(&self) -> Option<Vault> {
         Some(Vault::Hub(self.hub.tokens().clone()))
+    }
+
+    fn shop(&self) -> Option<Counter> {
+        Some(Counter::Hub(self.hub.shop().clone()))
     }
 
     fn decide(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {

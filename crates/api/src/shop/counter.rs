@@ -1,0 +1,312 @@
+//! The shop behind the edge: the hub's own, or the one that all nodes of a cluster share. The paths are the same.
+
+use std::sync::Arc;
+
+use holdfast_cluster::shop::{Asking, SharedShop, ShopTrouble};
+use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::{
+    CheckoutAnswer, ItemId, ItemRow, OrderId, OrderRow, ShopCommand, ShopOutcome, UserId, UserRow, Whole,
+};
+use holdfast_hub::shop::{
+    CheckoutRequest, CheckoutState, OpenCheckout, OpenCheckouts, OrderView, ShopDesk, ShopOptions, Troubles,
+};
+use holdfast_hub::{Refusal, ShopError};
+use holdfast_postgres::shop::OpenState;
+
+use crate::Edge;
+
+/// A shop, of either kind. Cheap to clone.
+#[derive(Clone)]
+pub enum Counter {
+    /// The hub's own.
+    Hub(ShopDesk),
+    /// The one of a cluster, and how long its callers wait.
+    Shared(SharedShop, ShopOptions),
+}
+
+/// What handlers of the shop's paths can reach.
+#[derive(Clone)]
+pub(crate) struct Shop(pub(super) Counter);
+
+impl Shop {
+    pub(crate) fn of(edge: &Edge) -> Option<Shop> {
+        edge.shop.clone().map(Shop)
+    }
+}
+
+/// Where a page of open checkouts begins.
+pub(super) enum Cursor {
+    /// Behind the checkout whose record lies there.
+    Record(u64),
+    /// Behind the checkout of that order, which began then.
+    Started(Millis, OrderId),
+}
+
+/// A page of open checkouts.
+pub(super) struct Page {
+    /// The oldest first.
+    pub(super) checkouts: Vec<OpenCheckout>,
+    /// Where the next page begins; `None`: there is none.
+    pub(super) next: Option<String>,
+    /// The time, to tell ages by.
+    pub(super) now: Millis,
+}
+
+fn troubled(trouble: ShopTrouble) -> ShopError {
+    match trouble {
+        ShopTrouble::Refused(refusal) => ShopError::Refused(refusal),
+        ShopTrouble::Busy => ShopError::Hub(Refusal::Busy),
+        ShopTrouble::Unknown(why) => ShopError::Hub(Refusal::Unknown(why)),
+    }
+}
+
+/// What was asked for, out of the outcome of a command.
+macro_rules! made {
+    ($outcome:expr, $kind:path => $row:expr) => {
+        match $outcome.map_err(troubled)? {
+            $kind(row) => Ok($row(row)),
+            other => Err(ShopError::Hub(Refusal::Unknown(format!("another outcome than asked for: {other:?}")))),
+        }
+    };
+}
+
+impl Counter {
+    pub(super) fn new_id(&self) -> String {
+        match self {
+            Counter::Hub(desk) => desk.new_id(),
+            Counter::Shared(shop, _) => shop.new_id(),
+        }
+    }
+
+    pub(super) const fn options(&self) -> &ShopOptions {
+        match self {
+            Counter::Hub(desk) => desk.options(),
+            Counter::Shared(_, options) => options,
+        }
+    }
+
+    pub(super) fn now(&self) -> Millis {
+        match self {
+            Counter::Hub(desk) => desk.now(),
+            Counter::Shared(shop, _) => shop.now(),
+        }
+    }
+
+    /// What is wrong with sides that are outside.
+    pub(super) fn troubles(&self) -> Troubles {
+        match self {
+            Counter::Hub(desk) => desk.troubles(),
+            Counter::Shared(..) => Troubles::default(),
+        }
+    }
+
+    pub(super) async fn create_user(&self, id: UserId, credit: Whole) -> Result<UserRow, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.create_user(id, credit).await,
+            Counter::Shared(shop, _) => {
+                made!(shop.run(ShopCommand::CreateUser { id, credit }).await, ShopOutcome::User => |row| row)
+            }
+        }
+    }
+
+    pub(super) async fn create_item(
+        &self,
+        id: ItemId,
+        stock: Whole,
+        price: Whole,
+    ) -> Result<ItemRow, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.create_item(id, stock, price).await,
+            Counter::Shared(shop, _) => {
+                made!(shop.run(ShopCommand::CreateItem { id, stock, price }).await, ShopOutcome::Item => |row| row)
+            }
+        }
+    }
+
+    pub(super) async fn create_order(&self, id: OrderId, user: UserId) -> Result<OrderRow, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.create_order(id, user).await,
+            Counter::Shared(shop, _) => {
+                made!(shop.run(ShopCommand::CreateOrder { id, user }).await, ShopOutcome::Order => |row: Box<_>| *row)
+            }
+        }
+    }
+
+    pub(super) async fn init_users(&self, count: u64, credit: Whole) -> Result<(), ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.init_users(count, credit).await,
+            Counter::Shared(shop, _) => shop.init_users(count, credit).await.map_err(troubled),
+        }
+    }
+
+    pub(super) async fn init_items(&self, count: u64, stock: Whole, price: Whole) -> Result<(), ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.init_items(count, stock, price).await,
+            Counter::Shared(shop, _) => shop.init_items(count, stock, price).await.map_err(troubled),
+        }
+    }
+
+    pub(super) async fn init_orders(
+        &self,
+        count: u64,
+        items: u64,
+        users: u64,
+        price: Whole,
+    ) -> Result<(), ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.init_orders(count, items, users, price).await,
+            Counter::Shared(shop, _) => shop.init_orders(count, items, users, price).await.map_err(troubled),
+        }
+    }
+
+    pub(super) async fn add_item(
+        &self,
+        order: OrderId,
+        item: ItemId,
+        quantity: Whole,
+    ) -> Result<OrderRow, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.add_item(order, item, quantity).await,
+            Counter::Shared(shop, _) => {
+                let command = ShopCommand::AddItem { order, item, quantity };
+                made!(shop.run(command).await, ShopOutcome::Order => |row: Box<_>| *row)
+            }
+        }
+    }
+
+    pub(super) async fn add_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.add_funds(user, amount).await,
+            Counter::Shared(shop, _) => {
+                made!(shop.run(ShopCommand::AddFunds { user, amount }).await, ShopOutcome::User => |row| row)
+            }
+        }
+    }
+
+    pub(super) async fn take_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.take_funds(user, amount).await,
+            Counter::Shared(shop, _) => {
+                made!(shop.run(ShopCommand::TakeFunds { user, amount }).await, ShopOutcome::User => |row| row)
+            }
+        }
+    }
+
+    pub(super) async fn add_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.add_stock(item, amount).await,
+            Counter::Shared(shop, _) => {
+                made!(shop.run(ShopCommand::AddStock { item, amount }).await, ShopOutcome::Item => |row| row)
+            }
+        }
+    }
+
+    pub(super) async fn take_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.take_stock(item, amount).await,
+            Counter::Shared(shop, _) => {
+                made!(shop.run(ShopCommand::TakeStock { item, amount }).await, ShopOutcome::Item => |row| row)
+            }
+        }
+    }
+
+    pub(super) async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.checkout(request).await,
+            Counter::Shared(shop, options) => {
+                let CheckoutRequest { order, deadline_ms, wait_ms, key, .. } = request;
+                let asking = Asking {
+                    order,
+                    deadline_ms: deadline_ms.unwrap_or(options.deadline_ms),
+                    wait_ms: wait_ms.unwrap_or(options.wait_ms),
+                    key,
+                };
+                shop.checkout(asking).await.map_err(troubled)
+            }
+        }
+    }
+
+    pub(super) async fn cancel(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.cancel(order).await,
+            Counter::Shared(shop, _) => shop.cancel(order).await.map_err(troubled),
+        }
+    }
+
+    pub(super) async fn retry(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.retry(order).await,
+            Counter::Shared(shop, options) => {
+                shop.retry(order, options.deadline_ms).await.map_err(troubled)
+            }
+        }
+    }
+
+    pub(super) async fn user(&self, id: UserId) -> Result<Option<UserRow>, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.user(id).await,
+            Counter::Shared(shop, _) => shop.user(id).await.map_err(troubled),
+        }
+    }
+
+    pub(super) async fn item(&self, id: ItemId) -> Result<Option<ItemRow>, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.item(id).await,
+            Counter::Shared(shop, _) => shop.item(id).await.map_err(troubled),
+        }
+    }
+
+    pub(super) async fn order(&self, id: OrderId) -> Result<Option<OrderView>, ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.order(id).await,
+            Counter::Shared(shop, _) => {
+                let found = shop.order(id).await.map_err(troubled)?;
+                Ok(found.map(|(row, open)| OrderView { row, open: open.map(Arc::new) }))
+            }
+        }
+    }
+
+    /// The place that the `next` of a page names.
+    pub(super) fn cursor(&self, text: &str) -> Option<Cursor> {
+        match self {
+            Counter::Hub(_) => text.parse().ok().map(Cursor::Record),
+            Counter::Shared(..) => {
+                let (started, order) = text.split_once(' ')?;
+                Some(Cursor::Started(started.parse().ok()?, order.parse().ok()?))
+            }
+        }
+    }
+
+    pub(super) async fn open_checkouts(
+        &self,
+        state: Option<CheckoutState>,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page, ShopError> {
+        match self {
+            Counter::Hub(desk) => {
+                let after = after.and_then(|after| match after {
+                    Cursor::Record(record) => Some(record),
+                    Cursor::Started(..) => None,
+                });
+                let OpenCheckouts { checkouts, next, now } = desk.open_checkouts(state, after, limit).await?;
+                Ok(Page { checkouts, next: next.map(|next| next.to_string()), now })
+            }
+            Counter::Shared(shop, _) => {
+                let after = after.and_then(|after| match after {
+                    Cursor::Started(started, order) => Some((started, order)),
+                    Cursor::Record(_) => None,
+                });
+                let state = state.map(|state| match state {
+                    CheckoutState::Pending => OpenState::Pending,
+                    CheckoutState::Cancelling => OpenState::Cancelling,
+                });
+                let page = shop.open_checkouts(state, after, limit).await.map_err(troubled)?;
+                let checkouts = page.checkouts.into_iter();
+                let checkouts = checkouts.map(|open| OpenCheckout { order: open.order, row: open.row }).collect();
+                let next = page.next.map(|(started, order)| format!("{started} {order}"));
+                Ok(Page { checkouts, next, now: page.now })
+            }
+        }
+    }
+}

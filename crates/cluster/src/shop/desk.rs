@@ -1,0 +1,271 @@
+//! What the edges call.
+
+use std::time::Duration;
+
+use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, INIT_ROWS_MAX};
+use holdfast_domain::shop::{
+    CheckoutAnswer, CheckoutRow, IdempotencyKey, ItemId, ItemRow, OrderId, OrderRow, OrderState, ShopCommand,
+    ShopOutcome, ShopRefusal, TrNum, UserId, UserRow, Whole,
+};
+use holdfast_messages::OrderCommand;
+use holdfast_postgres::shop::{OpenCheckouts, OpenState, PAGE_MAX};
+use holdfast_postgres::{Error, Store};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use super::limits::WAIT_MS_MAX;
+use crate::handle::NodeHandle;
+use crate::reads::ReadError;
+use crate::tokens::TokenVault;
+use crate::waiting::Refusal;
+
+/// A call to check out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asking {
+    /// The order.
+    pub order: OrderId,
+    /// How long it may stay undecided.
+    pub deadline_ms: u32,
+    /// How long the caller waits for its end; 0: not at all.
+    pub wait_ms: u32,
+    /// Under which key it is asked for.
+    pub key: Option<IdempotencyKey>,
+}
+
+/// Why something was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShopTrouble {
+    /// The shop says no.
+    Refused(ShopRefusal),
+    /// Too much is on its way; nothing was done.
+    Busy,
+    /// Whether it was done is not known.
+    Unknown(String),
+}
+
+impl From<ShopRefusal> for ShopTrouble {
+    fn from(refusal: ShopRefusal) -> ShopTrouble {
+        ShopTrouble::Refused(refusal)
+    }
+}
+
+impl From<Refusal> for ShopTrouble {
+    fn from(refusal: Refusal) -> ShopTrouble {
+        match refusal {
+            Refusal::Busy => ShopTrouble::Busy,
+            other => ShopTrouble::Unknown(other.to_string()),
+        }
+    }
+}
+
+impl From<ReadError> for ShopTrouble {
+    fn from(error: ReadError) -> ShopTrouble {
+        match error {
+            ReadError::Busy | ReadError::Store(Error::Busy { .. }) => ShopTrouble::Busy,
+            ReadError::Store(error) => ShopTrouble::Unknown(error.to_string()),
+        }
+    }
+}
+
+/// The shop of all nodes, seen from one. Cheap to clone.
+#[derive(Clone)]
+pub struct SharedShop {
+    pub(crate) node: NodeHandle,
+}
+
+fn ended() -> ShopTrouble {
+    ShopTrouble::Unknown("the node is ending, or the threads that would have answered are gone".to_owned())
+}
+
+impl SharedShop {
+    /// The database's time, as this node estimates it.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.node.tokens().map_or(0, TokenVault::now)
+    }
+
+    /// A UUID as text, for a new user, item or order.
+    #[must_use]
+    pub fn new_id(&self) -> String {
+        holdfast_domain::ids::TransferId(self.node.draws.uuid()).to_string()
+    }
+
+    async fn asked<T: Send + 'static>(
+        &self,
+        question: impl FnMut(&mut Store) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ShopTrouble> {
+        let node = self.node.clone();
+        let asked = tokio::task::spawn_blocking(move || node.ask(question)).await;
+        Ok(asked.map_err(|_| ended())??)
+    }
+
+    /// Has something made or changed that is no checkout.
+    ///
+    /// # Errors
+    /// If the shop refuses it, or the database fails.
+    pub async fn run(&self, command: ShopCommand) -> Result<ShopOutcome, ShopTrouble> {
+        let node = self.node.clone();
+        let done = tokio::task::spawn_blocking(move || node.reads.write(|store| store.shop(&command))).await;
+        match done.map_err(|_| ended())?? {
+            ShopOutcome::Refused(refusal) => Err(refusal.into()),
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Users `0` to `count`, not included, made or replaced.
+    ///
+    /// # Errors
+    /// As [`SharedShop::run`]; then some may have been made.
+    pub async fn init_users(&self, count: u64, credit: Whole) -> Result<(), ShopTrouble> {
+        self.in_pieces(count, |first, count| ShopCommand::InitUsers { first, count, credit }).await
+    }
+
+    /// Items likewise.
+    ///
+    /// # Errors
+    /// As [`SharedShop::init_users`].
+    pub async fn init_items(&self, count: u64, stock: Whole, price: Whole) -> Result<(), ShopTrouble> {
+        self.in_pieces(count, |first, count| ShopCommand::InitItems { first, count, stock, price }).await
+    }
+
+    /// Orders likewise, each of any of the users, with two lines of quantity 1 of any of the items.
+    ///
+    /// # Errors
+    /// As [`SharedShop::init_users`].
+    pub async fn init_orders(
+        &self,
+        count: u64,
+        items: u64,
+        users: u64,
+        price: Whole,
+    ) -> Result<(), ShopTrouble> {
+        let seed = self.node.draws.draw();
+        let command =
+            |first, count| ShopCommand::InitOrders { first, count, items, users, price, seed };
+        self.in_pieces(count, command).await
+    }
+
+    async fn in_pieces(
+        &self,
+        count: u64,
+        command: impl Fn(u64, u32) -> ShopCommand,
+    ) -> Result<(), ShopTrouble> {
+        let mut first = 0;
+        while first < count {
+            let piece = u32::try_from(count - first).unwrap_or(u32::MAX).min(INIT_ROWS_MAX);
+            self.run(command(first, piece)).await?;
+            first += u64::from(piece);
+        }
+        Ok(())
+    }
+
+    /// Checks an order out, or joins the try that is under way. Returns when it is decided and, if it failed, everything is
+    /// given back; or, as [`CheckoutAnswer::Open`], when the caller's wait ends first.
+    ///
+    /// # Errors
+    /// If there is no such order, or the key was used with another request.
+    pub async fn checkout(&self, asking: Asking) -> Result<CheckoutAnswer, ShopTrouble> {
+        let Asking { order, deadline_ms, wait_ms, key } = asking;
+        let until = Instant::now() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX).into());
+        // Before it is asked for: an end that comes right after it must not be missed.
+        let mut waiter = self.node.ends.wait_for(&order).ok_or(ShopTrouble::Busy)?;
+        let deadline_ms = deadline_ms.clamp(1, DEADLINE_MS_MAX);
+        let answer = self.command(&order, OrderCommand::Checkout { deadline_ms, key }).await?;
+        let CheckoutAnswer::Open { tr, .. } = answer else { return Ok(answer) };
+        match timeout_at(until, waiter.end_of(tr)).await {
+            Ok(Some(end)) => Ok(end),
+            // It may have ended together with the wait. If nobody can say, it is as it was.
+            Ok(None) | Err(_) => Ok(self.standing(order, tr).await.unwrap_or(answer)),
+        }
+    }
+
+    /// Ends a checkout that is not decided.
+    ///
+    /// # Errors
+    /// If there is no such order, or nothing of it can be ended.
+    pub async fn cancel(&self, order: OrderId) -> Result<CheckoutAnswer, ShopTrouble> {
+        self.command(&order, OrderCommand::Cancel).await
+    }
+
+    /// Has what was not answered sent again, or a failed order checked out anew.
+    ///
+    /// # Errors
+    /// As [`SharedShop::cancel`].
+    pub async fn retry(&self, order: OrderId, deadline_ms: u32) -> Result<CheckoutAnswer, ShopTrouble> {
+        let deadline_ms = deadline_ms.clamp(1, DEADLINE_MS_MAX);
+        self.command(&order, OrderCommand::Retry { deadline_ms }).await
+    }
+
+    async fn command(&self, order: &OrderId, command: OrderCommand) -> Result<CheckoutAnswer, ShopTrouble> {
+        let (send, receive) = oneshot::channel();
+        let answer = Box::new(move |outcomes| {
+            // A caller that has gone away misses its answer and will ask again.
+            let _: Result<(), _> = send.send(outcomes);
+        });
+        self.node.submit_order(order.clone(), command, answer)?;
+        let mut outcomes = receive.await.map_err(|_| ended())??;
+        match outcomes.pop().and_then(|Outcome { shop, .. }| shop).as_deref() {
+            Some(ShopOutcome::Checkout(answer)) => Ok(*answer),
+            Some(ShopOutcome::Refused(refusal)) => Err(refusal.clone().into()),
+            other => Err(ShopTrouble::Unknown(format!("another answer than asked for: {other:?}"))),
+        }
+    }
+
+    /// How that try stands, or a later one.
+    async fn standing(&self, order: OrderId, tr: TrNum) -> Option<CheckoutAnswer> {
+        let (row, open) = self.order(order).await.ok()??;
+        match (row.order.state, open, row.failed) {
+            (_, Some(open), _) if open.tr >= tr => {
+                Some(CheckoutAnswer::Open { tr: open.tr, waits: open.waits() })
+            }
+            (OrderState::Paid(at), _, _) if at >= tr => Some(CheckoutAnswer::Paid { tr: at }),
+            (OrderState::NotPaid(Some(at)), _, Some(why)) if at >= tr => {
+                Some(CheckoutAnswer::Failed { tr: at, why })
+            }
+            _ => None,
+        }
+    }
+
+    /// A user; `None` if there is none of that id.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn user(&self, id: UserId) -> Result<Option<UserRow>, ShopTrouble> {
+        self.asked(move |store| store.find_user(&id)).await
+    }
+
+    /// An item; `None` if there is none of that id.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn item(&self, id: ItemId) -> Result<Option<ItemRow>, ShopTrouble> {
+        self.asked(move |store| store.find_item(&id)).await
+    }
+
+    /// An order and its open checkout; `None` if there is none of that id.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn order(
+        &self,
+        id: OrderId,
+    ) -> Result<Option<(OrderRow, Option<CheckoutRow>)>, ShopTrouble> {
+        self.asked(move |store| store.find_order(&id)).await
+    }
+
+    /// A page of open checkouts of all nodes, the oldest first.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn open_checkouts(
+        &self,
+        state: Option<OpenState>,
+        after: Option<(Millis, OrderId)>,
+        limit: usize,
+    ) -> Result<OpenCheckouts, ShopTrouble> {
+        let limit = u32::try_from(limit).unwrap_or(PAGE_MAX);
+        self.asked(move |store| store.open_checkouts(state, after.as_ref(), limit)).await
+    }
+}

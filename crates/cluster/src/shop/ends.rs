@@ -1,0 +1,133 @@
+//! Who waits at this node for the end of which checkout.
+//!
+//! Whoever waits is noted before the checkout is asked for, so that an end which comes at once is not missed. The ends of all
+//! checkouts come by the notifications, whichever node has decided them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use holdfast_domain::shop::{CheckoutAnswer, OrderId, TrNum};
+use tokio::sync::watch;
+
+use super::limits::CALLERS_MAX;
+
+/// One order that is waited for.
+struct Awaited {
+    callers: usize,
+    end: watch::Sender<Option<CheckoutAnswer>>,
+}
+
+#[derive(Default)]
+struct State {
+    orders: HashMap<OrderId, Awaited>,
+    callers: usize,
+    closed: bool,
+}
+
+/// Those who wait.
+#[derive(Default)]
+pub(crate) struct Ends(Mutex<State>);
+
+/// A caller that waits; forgotten when dropped.
+pub(crate) struct Waiter {
+    ends: Arc<Ends>,
+    order: OrderId,
+    end: watch::Receiver<Option<CheckoutAnswer>>,
+}
+
+impl Ends {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on the ends of that order are heard. `None`: too many wait.
+    pub(crate) fn wait_for(self: &Arc<Ends>, order: &OrderId) -> Option<Waiter> {
+        let mut state = self.lock();
+        if state.callers >= CALLERS_MAX || state.closed {
+            return None;
+        }
+        state.callers += 1;
+        let awaited = state
+            .orders
+            .entry(order.clone())
+            .or_insert_with(|| Awaited { callers: 0, end: watch::Sender::new(None) });
+        awaited.callers += 1;
+        Some(Waiter { ends: Arc::clone(self), order: order.clone(), end: awaited.end.subscribe() })
+    }
+
+    /// A checkout of that order has come to its end.
+    pub(crate) fn tell(&self, order: &OrderId, answer: CheckoutAnswer) {
+        if let Some(awaited) = self.lock().orders.get(order) {
+            awaited.end.send_replace(Some(answer));
+        }
+    }
+
+    /// Whether nobody waits: then nothing needs to be read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().callers == 0
+    }
+
+    /// The node ends: whoever waits is told where the checkout stands.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.orders.clear();
+    }
+}
+
+impl Waiter {
+    /// Waits for the end of that try, or of a later one. `None`: the node is ending.
+    pub(crate) async fn end_of(&mut self, tr: TrNum) -> Option<CheckoutAnswer> {
+        let is_it = |end: &Option<CheckoutAnswer>| end.is_some_and(|end| end.tr() >= tr);
+        self.end.wait_for(is_it).await.ok().and_then(|end| *end)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let mut state = self.ends.lock();
+        state.callers -= 1;
+        if let Some(awaited) = state.orders.get_mut(&self.order) {
+            awaited.callers -= 1;
+            if awaited.callers == 0 {
+                state.orders.remove(&self.order);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tr(number: u64) -> TrNum {
+        TrNum::try_from(number).unwrap()
+    }
+
+    #[test]
+    fn ends_find_those_who_wait_and_nobody_is_forgotten_or_kept() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let ends: Arc<Ends> = Arc::default();
+        let order: OrderId = "o1".parse().unwrap();
+        assert!(ends.is_empty());
+        let mut one = ends.wait_for(&order).unwrap();
+        let mut two = ends.wait_for(&order).unwrap();
+        // An earlier try, another order, then the one.
+        ends.tell(&order, CheckoutAnswer::Paid { tr: tr(1) });
+        ends.tell(&"o2".parse().unwrap(), CheckoutAnswer::Paid { tr: tr(2) });
+        let soon = std::time::Duration::from_millis(10);
+        let waited = runtime.block_on(async { tokio::time::timeout(soon, one.end_of(tr(2))).await });
+        assert!(waited.is_err(), "the end of an earlier try is not this one's");
+        ends.tell(&order, CheckoutAnswer::Paid { tr: tr(2) });
+        let told = runtime.block_on(async { (one.end_of(tr(2)).await, two.end_of(tr(2)).await) });
+        assert_eq!(told, (Some(CheckoutAnswer::Paid { tr: tr(2) }), Some(CheckoutAnswer::Paid { tr: tr(2) })));
+        drop(one);
+        assert!(!ends.is_empty());
+        drop(two);
+        assert!(ends.is_empty() && ends.lock().orders.is_empty());
+        let mut last = ends.wait_for(&order).unwrap();
+        ends.close();
+        assert_eq!(runtime.block_on(last.end_of(tr(3))), None);
+        assert!(ends.wait_for(&order).is_none());
+    }
+}
