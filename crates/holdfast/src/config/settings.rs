@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use holdfast_api::ShopAddresses;
 use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
-use holdfast_cluster::{NodeSettings, StoreSettings, TopicSettings, VaultSettings};
+use holdfast_cluster::{CheckoutTimes, NodeSettings, StoreSettings, TopicSettings, VaultSettings};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -197,7 +197,17 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
         );
     }
     let partitions = all.number("cluster.partitions");
+    for (name, inside) in [("shop.payment", "inside"), ("shop.stock", "inside"), ("shop.webhook", "")] {
+        let set = all.text(name);
+        if set != inside {
+            bail!(
+                "{name} is \"{set}\", and a cluster calls nobody for its shop: a side that is outside reads and answers \
+                 on Kafka (docs/checkout-topics.md); then no node has its role"
+            );
+        }
+    }
     let topics = TopicSettings {
+        shop: Some(partitions),
         replication: Some(all.number("cluster.replication")).filter(|copies| *copies > 0),
         ..TopicSettings::of(given("cluster.prefix").unwrap_or_default(), partitions)
     };
@@ -220,6 +230,10 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
             waiters_max: all.number("tokens.waiters_max"),
             indexes: read_indexes(all.text("tokens.indexes"))?.kinds(),
             consolidation: read_consolidation(all),
+        },
+        checkout: CheckoutTimes {
+            deadline_ms: all.number("shop.deadline_ms"),
+            wait_ms: all.number("shop.wait_ms"),
         },
         ..node
     }))
