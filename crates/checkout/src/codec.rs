@@ -46,6 +46,19 @@ pub fn to_json(message: &Message) -> (serde_json::Value, serde_json::Value) {
     (key_to_json(&message.key), body_to_json(&message.body))
 }
 
+/// The key and the value of a message as they lie in a topic.
+#[must_use]
+pub fn encode(message: &Message) -> (String, Vec<u8>) {
+    let value = serde_json::to_vec(&WireBody::from(&message.body)).expect("a value is JSON");
+    (encode_key(&message.key), value)
+}
+
+/// A key as it lies in a topic.
+#[must_use]
+pub fn encode_key(key: &Key) -> String {
+    serde_json::to_string(key).expect("a key is JSON")
+}
+
 /// A key as JSON.
 #[must_use]
 pub fn key_to_json(key: &Key) -> serde_json::Value {

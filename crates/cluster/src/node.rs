@@ -63,7 +63,7 @@ impl Node {
     pub fn start(settings: NodeSettings) -> Result<Node, StartError> {
         let settings = Arc::new(settings);
         let mut store = settings.connect()?;
-        for topic in Topic::ALL {
+        for topic in settings.topics.topics() {
             let name = format!("partitions.{}", settings.topics.name(topic));
             store.fix(&name, i64::from(settings.topics.partitions(topic)))?;
         }

@@ -172,15 +172,17 @@ impl Relay {
 
     fn send(&mut self, rows: &[&OutboxRow]) -> Result<(), SendError> {
         let topics = &self.settings.topics;
-        let outgoing: Vec<_> =
-            rows.iter().map(|row| topics.outgoing(row.topic, row.key.as_bytes(), &row.value)).collect();
+        let outgoing: Vec<_> = rows
+            .iter()
+            .map(|row| topics.outgoing_by(row.topic, &row.by, row.key.as_bytes(), &row.value))
+            .collect();
         self.producer.send_all(&outgoing, Instant::now() + SEND_WAIT)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use holdfast_kafka::{From, ProducerSettings, Reader, Topic, TopicSettings};
+    use holdfast_kafka::{From, PartitionBy, ProducerSettings, Reader, Topic, TopicSettings};
     use holdfast_postgres::Source;
     use holdfast_services::{Database, PATIENCE};
 
@@ -218,7 +220,13 @@ mod tests {
             board.put(*claim);
             // Nothing was left by anybody before.
             board.take(Duration::ZERO).unwrap();
-            let row = OutboxRow { number: 0, topic: Topic::Position, key: "7".into(), value: b"{}".to_vec() };
+            let row = OutboxRow {
+                number: 0,
+                topic: Topic::Position,
+                by: PartitionBy::Key,
+                key: "7".into(),
+                value: b"{}".to_vec(),
+            };
             board.hand_over(claim, vec![row], since);
             board.end();
             let NodeSettings { brokers, topics, .. } = &**settings;

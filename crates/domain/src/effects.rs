@@ -258,7 +258,8 @@ impl Outcome {
     }
 
     /// The answer to a command about the shop.
-    pub(crate) fn of_shop(outcome: ShopOutcome) -> Outcome {
+    #[must_use]
+    pub fn of_shop(outcome: ShopOutcome) -> Outcome {
         Outcome { shop: Some(Arc::new(outcome)), ..Outcome::done(0, Balance::ZERO) }
     }
 

@@ -35,7 +35,7 @@ pub use consumer::{
 };
 pub use error::KafkaError;
 pub use health::Health;
-pub use holdfast_messages::Topic;
+pub use holdfast_messages::{PartitionBy, Topic};
 pub use partition::{murmur2, partition_of};
 pub use producer::{Outgoing, Producer, ProducerNumbers, ProducerSettings, SendCause, SendError};
 pub use reader::{From, Reader};

@@ -13,7 +13,7 @@ use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode};
 
 use crate::brokers::{Brokers, MESSAGE_BYTES_MAX};
 use crate::partition::partition_of;
-use crate::{KafkaError, Outgoing, Topic};
+use crate::{KafkaError, Outgoing, PartitionBy, Topic};
 
 /// Partitions of `transfers`, where the settings name none.
 const TRANSFERS_PARTITIONS: u32 = 12;
@@ -27,6 +27,8 @@ const DEAD_LETTERS_PARTITIONS: u32 = 1;
 const TOKEN_EVENTS_PARTITIONS: u32 = 1;
 /// What other ledgers tell comes in any order.
 const TOKEN_UPDATES_PARTITIONS: u32 = 4;
+/// There is one value per partition of `outcomes`, read whole by whoever starts.
+const OUTCOME_OFFSETS_PARTITIONS: u32 = 1;
 /// How long a topic that was made may take until all see it, between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -46,6 +48,9 @@ pub struct TopicSettings {
     pub notifications: u32,
     /// Partitions of `dead-letters`.
     pub dead_letters: u32,
+    /// Partitions of `orders`, `pay`, `stock` and `outcomes`: equally many, so that an order has the same number in all of
+    /// them. `None`: this cluster has no shop, and none of its topics is made.
+    pub shop: Option<u32>,
     /// Copies of each new topic; `None`: as the brokers have it.
     pub replication: Option<u16>,
     /// How long new topics keep their messages; `None`: for ever. A handler that is away for longer loses messages, and
@@ -61,6 +66,7 @@ impl Default for TopicSettings {
             position: POSITION_PARTITIONS,
             notifications: NOTIFICATIONS_PARTITIONS,
             dead_letters: DEAD_LETTERS_PARTITIONS,
+            shop: None,
             replication: None,
             retention: None,
         }
@@ -86,6 +92,12 @@ impl TopicSettings {
         format!("{}{}", self.prefix, topic.name())
     }
 
+    /// The topics that this cluster has.
+    pub fn topics(&self) -> impl Iterator<Item = Topic> + use<> {
+        let has_shop = self.shop.is_some();
+        Topic::ALL.into_iter().filter(move |topic| has_shop || !topic.is_of_shop())
+    }
+
     /// How many partitions it has; at least one.
     #[must_use]
     pub fn partitions(&self, topic: Topic) -> u32 {
@@ -96,6 +108,8 @@ impl TopicSettings {
             Topic::DeadLetters => self.dead_letters,
             Topic::TokenEvents => TOKEN_EVENTS_PARTITIONS,
             Topic::TokenUpdates => TOKEN_UPDATES_PARTITIONS,
+            Topic::Orders | Topic::Pay | Topic::Stock | Topic::Outcomes => self.shop.unwrap_or(1),
+            Topic::OutcomeOffsets => OUTCOME_OFFSETS_PARTITIONS,
         };
         partitions.max(1)
     }
@@ -110,6 +124,23 @@ impl TopicSettings {
     #[must_use]
     pub fn outgoing<'a>(&self, topic: Topic, key: &'a [u8], value: &'a [u8]) -> Outgoing<'a> {
         Outgoing { topic, partition: self.partition(topic, key), key, value }
+    }
+
+    /// The same, where something else than the key decides on the partition.
+    #[must_use]
+    pub fn outgoing_by<'a>(
+        &self,
+        topic: Topic,
+        by: &PartitionBy,
+        key: &'a [u8],
+        value: &'a [u8],
+    ) -> Outgoing<'a> {
+        let partition = match by {
+            PartitionBy::Key => self.partition(topic, key),
+            PartitionBy::Other(other) => self.partition(topic, other.as_bytes()),
+            PartitionBy::Number(number) => *number,
+        };
+        Outgoing { topic, partition, key, value }
     }
 
     /// Makes the topics that are missing and checks the partitions of those that are there. Any number of nodes may do
@@ -168,7 +199,7 @@ impl TopicSettings {
         });
         let metadata = metadata.map_err(|error| admin.no_answer(Some(error)))?;
         let mut missing = Vec::new();
-        for topic in Topic::ALL {
+        for topic in self.topics() {
             let name = self.name(topic);
             let Some(there) =
                 metadata.topics().iter().find(|there| there.name() == name && there.error().is_none())
@@ -192,10 +223,12 @@ impl TopicSettings {
         let new = |(topic, name)| {
             let partitions = i32::try_from(self.partitions(topic)).unwrap_or(i32::MAX);
             let replication = TopicReplication::Fixed(self.replication.map_or(-1, i32::from));
-            let new = NewTopic::new(name, partitions, replication)
-                .set("cleanup.policy", "delete")
-                .set("retention.ms", &retention)
-                .set("max.message.bytes", &bytes_max);
+            let new = NewTopic::new(name, partitions, replication).set("max.message.bytes", &bytes_max);
+            let new = match topic {
+                // Only the newest value of a key counts.
+                Topic::OutcomeOffsets => new.set("cleanup.policy", "compact"),
+                _ => new.set("cleanup.policy", "delete").set("retention.ms", &retention),
+            };
             // Where there are three copies, what is acknowledged must lie on two.
             if self.replication.is_some_and(|copies| copies >= 3) {
                 new.set("min.insync.replicas", "2")
@@ -290,6 +323,47 @@ mod tests {
         assert_eq!(settings.partition(Topic::DeadLetters, b"42"), 0);
         let none = TopicSettings { transfers: 0, ..TopicSettings::default() };
         assert_eq!(none.partition(Topic::Transfers, b"42"), 0);
+    }
+
+    /// Every message of an order lies in the partition of its id, in each of the shop's topics, whatever the try.
+    #[test]
+    fn the_orders_id_finds_the_partition_of_a_checkouts_messages() {
+        use holdfast_messages::{
+            Message, OrderCommand, OrderMessage, OutcomeMessage, PayMessage, StockMessage,
+        };
+        fn sent(settings: &TopicSettings, topic: Topic, message: &impl Message) -> u32 {
+            let (by, key, value) = (PartitionBy::of(message), message.key(), message.to_json());
+            let outgoing = settings.outgoing_by(topic, &by, key.as_bytes(), &value);
+            assert_eq!((outgoing.topic, outgoing.key), (topic, key.as_bytes()));
+            outgoing.partition
+        }
+        let settings = TopicSettings { shop: Some(7), ..TopicSettings::default() };
+        let shop = [Topic::Orders, Topic::Pay, Topic::Stock, Topic::Outcomes];
+        assert_eq!(shop.map(|topic| settings.partitions(topic)), [7; 4]);
+        for (order, tr) in (0..50).map(|number| (format!("order-{number}"), number % 3 + 1)) {
+            let wanted = (crate::murmur2(order.as_bytes()) & 0x7fff_ffff) % 7;
+            let key = format!(r#"{{"order_id":"{order}","tr_num":{tr}}}"#).into_bytes();
+            let pay = PayMessage::read(&key, br#"{"type":"pay","user_id":"u","amnt":1}"#).unwrap();
+            let stock = StockMessage::read(&key, br#"{"type":"sub","items":[]}"#).unwrap();
+            let outcome = OutcomeMessage::read(&key, br#"{"type":"trsucc"}"#).unwrap();
+            assert_eq!(sent(&settings, Topic::Pay, &pay), wanted, "{order}");
+            assert_eq!(sent(&settings, Topic::Stock, &stock), wanted, "{order}");
+            assert_eq!(sent(&settings, Topic::Outcomes, &outcome), wanted, "{order}");
+            let trace = holdfast_messages::TraceId::NOBODY;
+            let cancel = OrderMessage { trace, order: order.parse().unwrap(), command: OrderCommand::Cancel };
+            assert_eq!(sent(&settings, Topic::Orders, &cancel), wanted, "{order}");
+            // An answer goes where the question came from, even if that was the wrong place.
+            let answered = settings.outgoing_by(Topic::Outcomes, &PartitionBy::Number(5), &key, b"{}");
+            assert_eq!(answered.partition, 5);
+        }
+    }
+
+    #[test]
+    fn a_cluster_without_a_shop_has_none_of_its_topics() {
+        let plain = TopicSettings::default();
+        assert_eq!(plain.topics().filter(|topic| topic.is_of_shop()).count(), 0);
+        let shop = TopicSettings { shop: Some(3), ..plain };
+        assert_eq!(shop.topics().collect::<Vec<_>>(), Topic::ALL);
     }
 
     #[test]

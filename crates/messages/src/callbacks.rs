@@ -24,6 +24,8 @@ impl Notification {
                     net_debit_cap: *net_debit_cap,
                 }]
             }
+            // Whoever checks out waits at a node, or asks again.
+            Notice::Checkout(_) => Vec::new(),
         }
     }
 }

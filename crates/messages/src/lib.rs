@@ -8,20 +8,29 @@
 //! to the dead letters with the reason and stops nothing else. What has a [newer](Poison::newer) version is not for us to
 //! bury: its partition stands still until a program comes that knows it. `tests/golden/` keeps the shapes from changing.
 //!
+//! The topics of a shop are the exception: outside participants read and write `pay`, `stock` and `outcomes`, so these have
+//! the plain shapes of the checkout, without version and trace.
+//!
 //! Amounts are decimal strings, times milliseconds since 1970, 32-byte values base64url as FSPIOP writes conditions.
 //! Bytes that are handed on unread are a string where they are text, else `{"base64":"…"}`.
 
 mod callbacks;
+mod checkout;
 mod dead_letter;
 mod notification;
+mod order;
 mod position;
 mod token;
 mod topic;
 mod transfer;
 mod wire;
 
+pub use checkout::{OutcomeMessage, OutcomeOffset, PayMessage, StockMessage};
 pub use dead_letter::DeadLetter;
-pub use notification::{Answer, Asked, Notice, Notification, TransferNotice};
+pub use notification::{
+    Answer, Asked, CheckoutNotice, CheckoutRefusal, Notice, Notification, TransferNotice,
+};
+pub use order::{OrderCommand, OrderMessage};
 pub use position::{PositionMessage, PositionWork, Step};
 pub use token::{TokenEvent, TokenUpdate};
 pub use topic::Topic;
@@ -83,6 +92,26 @@ pub struct Place {
     pub offset: u64,
 }
 
+/// What decides on the partition of a message that is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum PartitionBy {
+    /// Its key.
+    #[default]
+    Key,
+    /// A part of its key, or something else.
+    Other(String),
+    /// Whoever sends it: an answer goes where the question came from.
+    Number(u32),
+}
+
+impl PartitionBy {
+    /// What decides on the partition of this message.
+    #[must_use]
+    pub fn of<M: Message>(message: &M) -> PartitionBy {
+        message.partition_key().map_or(PartitionBy::Key, PartitionBy::Other)
+    }
+}
+
 /// Why a message cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Poison {
@@ -136,8 +165,13 @@ pub trait Message: Sized {
     /// The request it came with.
     fn trace(&self) -> TraceId;
 
-    /// The key that finds its partition.
+    /// The key, which also finds its partition unless [`Message::partition_key`] says otherwise.
     fn key(&self) -> String;
+
+    /// What finds its partition, where that is not the whole key.
+    fn partition_key(&self) -> Option<String> {
+        None
+    }
 
     /// The value.
     fn to_json(&self) -> Vec<u8>;

@@ -8,8 +8,14 @@ use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::positions::Action;
 use holdfast_domain::transfers::{CompletionKind, TransferState};
 
+mod checkout;
+
+pub use checkout::{CheckoutNotice, CheckoutRefusal};
+
 use super::position::action_named;
 use super::wire::Text;
+use checkout::CheckoutBody;
+
 use super::{ErrorInformation, Message, Place, Poison, Topic, TraceId, WireError, open, write};
 
 /// A message of the topic `notifications`.
@@ -32,6 +38,8 @@ pub enum Notice {
     Answer(Answer),
     /// A position passed the alarm percentage of its cap.
     Alarm(LimitAlarm),
+    /// A checkout came to its end, or somebody's command about an order was decided. No participant is told.
+    Checkout(CheckoutNotice),
 }
 
 impl Notice {
@@ -42,6 +50,7 @@ impl Notice {
             Notice::Transfer(notice) => Some(notice.outcome()),
             Notice::Answer(answer) => Some(answer.outcome()),
             Notice::Alarm(_) => None,
+            Notice::Checkout(notice) => Some(notice.outcome()),
         }
     }
 }
@@ -170,13 +179,14 @@ impl Message for Notification {
         self.trace
     }
 
-    /// The transfer; else the account; else the request.
+    /// The transfer; the order; else the account; else the request.
     fn key(&self) -> String {
         match &self.notice {
             Notice::Transfer(notice) => notice.transfer.to_string(),
             Notice::Answer(Answer { transfer: Some(transfer), .. }) => transfer.to_string(),
             Notice::Answer(_) => self.trace.to_string(),
             Notice::Alarm(alarm) => alarm.account.0.to_string(),
+            Notice::Checkout(notice) => notice.key(),
         }
     }
 
@@ -194,6 +204,7 @@ impl Message for Notification {
                 };
                 write(self.trace, "alarm", &body)
             }
+            Notice::Checkout(notice) => write(self.trace, "checkout", &CheckoutBody::of(notice)),
         }
     }
 
@@ -220,6 +231,7 @@ impl Message for Notification {
                 };
                 (to, Notice::Alarm(alarm))
             }
+            "checkout" => (None, Notice::Checkout(envelope.body::<CheckoutBody>()?.read()?)),
             _ => return envelope.unknown_type(),
         };
         Ok(Notification { trace: envelope.trace.0, to: to.map(ParticipantId), notice })

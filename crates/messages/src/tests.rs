@@ -246,6 +246,8 @@ fn commands_about_no_account_have_no_message() {
     }
 }
 
+mod shop;
+
 /// The message with one piece of its JSON replaced.
 fn altered(message: &impl Message, from: &str, to: &str) -> Vec<u8> {
     let json = String::from_utf8(message.to_json()).unwrap();

@@ -15,17 +15,32 @@ pub enum Topic {
     TokenEvents,
     /// What an outside ledger did with tokens; any key.
     TokenUpdates,
+    /// What is asked of orders: check out, cancel, retry; key = order id.
+    Orders,
+    /// What is asked of the payment side of checkouts; key = order and try, as in the next two.
+    Pay,
+    /// What is asked of the stock side.
+    Stock,
+    /// What both sides answer, and how checkouts are decided.
+    Outcomes,
+    /// Where the oldest open checkout of a partition of `outcomes` begins; key = partition. Compacted.
+    OutcomeOffsets,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Topic; 6] = [
+    pub const ALL: [Topic; 11] = [
         Topic::Transfers,
         Topic::Position,
         Topic::Notifications,
         Topic::DeadLetters,
         Topic::TokenEvents,
         Topic::TokenUpdates,
+        Topic::Orders,
+        Topic::Pay,
+        Topic::Stock,
+        Topic::Outcomes,
+        Topic::OutcomeOffsets,
     ];
 
     /// The name without prefix.
@@ -38,6 +53,25 @@ impl Topic {
             Topic::DeadLetters => "dead-letters",
             Topic::TokenEvents => "token-events",
             Topic::TokenUpdates => "token-updates",
+            Topic::Orders => "orders",
+            Topic::Pay => "pay",
+            Topic::Stock => "stock",
+            Topic::Outcomes => "outcomes",
+            Topic::OutcomeOffsets => "outcome-offsets",
+        }
+    }
+
+    /// Whether it is one of a shop's. A cluster without a shop has none of these.
+    #[must_use]
+    pub const fn is_of_shop(self) -> bool {
+        match self {
+            Topic::Orders | Topic::Pay | Topic::Stock | Topic::Outcomes | Topic::OutcomeOffsets => true,
+            Topic::Transfers
+            | Topic::Position
+            | Topic::Notifications
+            | Topic::DeadLetters
+            | Topic::TokenEvents
+            | Topic::TokenUpdates => false,
         }
     }
 

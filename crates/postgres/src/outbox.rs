@@ -4,7 +4,7 @@
 //! A step also hands out what it has put there ([`Done::outbox`](crate::Done)), so that a relay need not read it back. The
 //! table is for whoever comes after a failure.
 
-use holdfast_messages::{Message, Topic};
+use holdfast_messages::{Message, PartitionBy, Topic};
 
 use crate::session::Store;
 use crate::{Claim, Error};
@@ -17,6 +17,8 @@ pub struct OutboxRow {
     /// Where it goes.
     pub topic: Topic,
     /// What decides on its partition.
+    pub by: PartitionBy,
+    /// Its key.
     pub key: String,
     /// What is sent.
     pub value: Vec<u8>,
@@ -25,13 +27,33 @@ pub struct OutboxRow {
 /// A message on its way into the outbox.
 pub(crate) struct Outgoing {
     pub(crate) topic: Topic,
+    pub(crate) by: PartitionBy,
     pub(crate) key: String,
     pub(crate) value: Vec<u8>,
 }
 
 impl Outgoing {
     pub(crate) fn of<M: Message>(message: &M) -> Outgoing {
-        Outgoing { topic: M::TOPIC, key: message.key(), value: message.to_json() }
+        let (key, value) = (message.key(), message.to_json());
+        Outgoing { topic: M::TOPIC, by: PartitionBy::of(message), key, value }
+    }
+}
+
+/// What decides on the partition, where that is not the key: a text or a number, as JSON.
+fn by_written(by: &PartitionBy) -> Option<String> {
+    match by {
+        PartitionBy::Key => None,
+        PartitionBy::Other(other) => Some(serde_json::to_string(other).expect("a string is JSON")),
+        PartitionBy::Number(number) => Some(number.to_string()),
+    }
+}
+
+fn by_read(text: Option<&str>) -> Option<PartitionBy> {
+    let Some(text) = text else { return Some(PartitionBy::Key) };
+    match serde_json::from_str(text).ok()? {
+        serde_json::Value::String(other) => Some(PartitionBy::Other(other)),
+        serde_json::Value::Number(number) => u32::try_from(number.as_u64()?).ok().map(PartitionBy::Number),
+        _ => None,
     }
 }
 
@@ -39,7 +61,7 @@ impl Outgoing {
 pub(crate) fn written(messages: &[Outgoing]) -> Vec<u8> {
     let bytes = messages.iter().map(|message| message.key.len() + message.value.len() + 24).sum();
     let mut text = Vec::with_capacity(bytes);
-    for Outgoing { topic, key, value } in messages {
+    for Outgoing { topic, by, key, value } in messages {
         assert!(
             !value.contains(&b'\n') && !key.contains(['\t', '\n']),
             "JSON in one line, under a plain key"
@@ -49,6 +71,11 @@ pub(crate) fn written(messages: &[Outgoing]) -> Vec<u8> {
         text.extend_from_slice(key.as_bytes());
         text.push(b'\t');
         text.extend_from_slice(value);
+        // JSON has no tabs in it, so what stands behind one is no part of the value.
+        if let Some(by) = by_written(by) {
+            text.push(b'\t');
+            text.extend_from_slice(by.as_bytes());
+        }
         text.push(b'\n');
     }
     text
@@ -57,10 +84,10 @@ pub(crate) fn written(messages: &[Outgoing]) -> Vec<u8> {
 /// The messages of a text, numbered from `first` on.
 fn read(first: u64, text: &str) -> Result<Vec<OutboxRow>, Error> {
     let line = |(number, line): (u64, &str)| {
-        let mut parts = line.splitn(3, '\t');
+        let mut parts = line.splitn(4, '\t');
         let (topic, key, value) = (parts.next()?, parts.next()?, parts.next()?);
         let (key, value) = (key.to_owned(), value.as_bytes().to_vec());
-        Some(OutboxRow { number, topic: Topic::from_name(topic)?, key, value })
+        Some(OutboxRow { number, topic: Topic::from_name(topic)?, by: by_read(parts.next())?, key, value })
     };
     (first..)
         .zip(text.lines())
@@ -133,18 +160,22 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let message =
-            |topic, key: &str, value: &[u8]| Outgoing { topic, key: key.into(), value: value.into() };
+            |topic, by, key: &str, value: &[u8]| Outgoing { topic, by, key: key.into(), value: value.into() };
         let messages = [
-            message(Topic::Position, "7", br#"{"v":1,"text":"a\tb\nc"}"#),
-            message(Topic::Notifications, "00-11", "{\"name\":\"Zoë\"}".as_bytes()),
+            message(Topic::Position, PartitionBy::Key, "7", br#"{"v":1,"text":"a\tb\nc"}"#),
+            message(Topic::Notifications, PartitionBy::Key, "00-11", "{\"name\":\"Zoë\"}".as_bytes()),
+            message(Topic::Pay, PartitionBy::Other("a\tb\n\"c".into()), "{}", b"{}"),
+            message(Topic::Outcomes, PartitionBy::Number(7), "{}", b"{}"),
         ];
         let text = String::from_utf8(written(&messages)).unwrap();
         let rows = read(40, &text).unwrap();
-        assert_eq!(rows.iter().map(|row| row.number).collect::<Vec<_>>(), [40, 41]);
+        assert_eq!(rows.iter().map(|row| row.number).collect::<Vec<_>>(), [40, 41, 42, 43]);
         for (row, message) in rows.iter().zip(&messages) {
             assert_eq!((row.topic, &row.key, &row.value), (message.topic, &message.key, &message.value));
+            assert_eq!(row.by, message.by);
         }
         assert!(read(0, "position\t7\n").is_err());
+        assert!(read(0, "pay\t{}\t{}\t[]\n").is_err());
         assert!(read(0, "nowhere\t7\t{}\n").is_err());
         assert!(read(0, "").unwrap().is_empty());
     }

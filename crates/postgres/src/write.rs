@@ -7,7 +7,7 @@ use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::FundsState;
 use holdfast_domain::transfers::{Code, Proof, Transfer};
-use holdfast_messages::{DeadLetter, Message};
+use holdfast_messages::{DeadLetter, Message, PartitionBy};
 use postgres::Transaction;
 
 use crate::Error;
@@ -41,6 +41,11 @@ impl<'a> Besides<'a> {
         self.outgoing.push(Outgoing::of(message));
     }
 
+    /// The same to a partition of that number, whatever its key says.
+    pub(crate) fn send_to<M: Message>(&mut self, partition: u32, message: &M) {
+        self.outgoing.push(Outgoing { by: PartitionBy::Number(partition), ..Outgoing::of(message) });
+    }
+
     /// A dead letter is kept here and told to whoever reads the topic.
     pub(crate) fn bury(&mut self, dead: DeadRow<'a>) {
         self.send(&dead.letter);
@@ -51,7 +56,7 @@ impl<'a> Besides<'a> {
     pub(crate) fn numbered(self, after: &Guard) -> Vec<OutboxRow> {
         let first = after.outbox_next - signed(self.outgoing.len() as u64);
         let first = u64::try_from(first).expect("they were counted");
-        let row = |(number, Outgoing { topic, key, value })| OutboxRow { number, topic, key, value };
+        let row = |(number, Outgoing { topic, by, key, value })| OutboxRow { number, topic, by, key, value };
         (first..).zip(self.outgoing).map(row).collect()
     }
 }

@@ -90,6 +90,12 @@ impl Coordinator {
         self.open.len()
     }
 
+    /// What is known of a try, if it is open.
+    #[must_use]
+    pub fn saga(&self, key: &Key) -> Option<&Saga> {
+        self.open.get(key)
+    }
+
     /// The start of the oldest try that is open, or the end of what was read. `None` if nothing was ever
     /// read.
     #[must_use]

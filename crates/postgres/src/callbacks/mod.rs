@@ -102,7 +102,7 @@ fn wanted_by(notification: &Notification) -> impl Iterator<Item = Wanted> + use<
             (Some(*transfer), (*kind, *party) == (NotificationKind::Refused, Party::Payer))
         }
         Notice::Answer(Answer { transfer, asked, .. }) => (*transfer, *asked == Asked::Prepare),
-        Notice::Alarm(_) => (None, false),
+        Notice::Alarm(_) | Notice::Checkout(_) => (None, false),
     };
     let to = to.unwrap_or(HUB);
     let wanted = move |message| Wanted { to, transfer, message, trace, answers_prepare };

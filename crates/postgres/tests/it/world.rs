@@ -355,7 +355,14 @@ impl Cluster {
                 for _ in 0..=usize::from(self.duplicate) {
                     let (key, value) = (row.key.as_bytes(), &row.value[..]);
                     match row.topic {
-                        Topic::Transfers | Topic::TokenEvents | Topic::TokenUpdates => {
+                        Topic::Transfers
+                        | Topic::TokenEvents
+                        | Topic::TokenUpdates
+                        | Topic::Orders
+                        | Topic::Pay
+                        | Topic::Stock
+                        | Topic::Outcomes
+                        | Topic::OutcomeOffsets => {
                             panic!("nothing of a transfer goes to {:?}", row.topic)
                         }
                         Topic::Position => {

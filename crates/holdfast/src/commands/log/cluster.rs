@@ -46,7 +46,7 @@ impl Cluster {
     }
 
     fn topics(&self, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
-        for topic in KafkaTopic::ALL {
+        for topic in KafkaTopic::ALL.into_iter().filter(|topic| !topic.is_of_shop()) {
             let reader = self.open(topic, &From::Start)?;
             let spans = reader.next_offsets().iter().zip(reader.ends()).enumerate();
             let wanted = spans.filter(|(partition, _)| self.wants(u32::try_from(*partition).ok()));
@@ -111,8 +111,10 @@ impl Cluster {
 
 /// A cluster has a few topics; all else is rows of its database.
 fn lies_in(topic: Topic) -> anyhow::Result<KafkaTopic> {
-    KafkaTopic::from_name(topic.name()).ok_or_else(|| {
-        let names = KafkaTopic::ALL.map(KafkaTopic::name).join(", ");
+    let lies = |topic: &KafkaTopic| !topic.is_of_shop();
+    KafkaTopic::from_name(topic.name()).filter(lies).ok_or_else(|| {
+        let names: Vec<&str> = KafkaTopic::ALL.into_iter().filter(lies).map(KafkaTopic::name).collect();
+        let names = names.join(", ");
         let what = format!("a cluster has no topic {}; there are {names}", topic.name());
         BadInput::from(anyhow::anyhow!(what)).into()
     })
