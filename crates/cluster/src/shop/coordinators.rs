@@ -10,7 +10,7 @@ use holdfast_checkout::coordinator::LogBounds;
 use holdfast_kafka::{From, KafkaError, Reader};
 use holdfast_messages::{OutcomeMessage, Topic};
 use holdfast_postgres::shop::Rebuilt;
-use holdfast_postgres::{Claim, Incoming, Store};
+use holdfast_postgres::{Claim, Incoming, Source, Store};
 
 use super::limits::{REBUILD_RECORDS, REBUILD_WAIT};
 use crate::handler::BeginError;
@@ -28,12 +28,12 @@ impl Coordinators {
     /// Takes what is known under that claim; `None`: nothing, the partition must be begun anew. Whoever fails does not put it
     /// back.
     pub(crate) fn take(&self, claim: &Claim) -> Option<Coordinator> {
-        let taken = self.lock().remove(&claim.source.partition()?)?;
+        let taken = self.lock().remove(&partition_of(claim)?)?;
         (taken.0 == claim.epoch).then_some(taken.1)
     }
 
     pub(crate) fn put(&self, claim: &Claim, coordinator: Coordinator) {
-        let Some(partition) = claim.source.partition() else { return };
+        let Some(partition) = partition_of(claim) else { return };
         let mut all = self.lock();
         // A later claim of the same partition has begun meanwhile.
         if all.get(&partition).is_none_or(|(epoch, _)| *epoch <= claim.epoch) {
@@ -63,6 +63,13 @@ impl Coordinators {
                 Ok(Claim { offset: next, ..claim })
             }
         }
+    }
+}
+
+const fn partition_of(claim: &Claim) -> Option<u32> {
+    match claim.source {
+        Source::Consumer(_, partition) => Some(partition),
+        _ => None,
     }
 }
 

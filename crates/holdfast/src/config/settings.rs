@@ -19,6 +19,7 @@ use holdfast_hub::limits::HubOptions;
 use holdfast_hub::shop::ShopOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
 
+use super::value::INSIDE;
 use super::layers::InForce;
 use super::value::{TOKENS, TRANSFERS, Value, read_url};
 
@@ -197,14 +198,16 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
         );
     }
     let partitions = all.number("cluster.partitions");
-    for (name, inside) in [("shop.payment", "inside"), ("shop.stock", "inside"), ("shop.webhook", "")] {
-        let set = all.text(name);
-        if set != inside {
-            bail!(
-                "{name} is \"{set}\", and a cluster calls nobody for its shop: a side that is outside reads and answers \
-                 on Kafka (docs/checkout-topics.md); then no node has its role"
-            );
-        }
+    let elsewhere = [
+        ("shop.payment", all.text("shop.payment") != INSIDE),
+        ("shop.stock", all.text("shop.stock") != INSIDE),
+        ("shop.webhook", all.url("shop.webhook").is_some()),
+    ];
+    if let Some((name, _)) = elsewhere.iter().find(|(_, elsewhere)| *elsewhere) {
+        bail!(
+            "{name} is set, and a cluster calls nobody for its shop and charges its users' credit: a side that is outside \
+             reads and answers on Kafka (docs/checkout-topics.md), and no node has its role"
+        );
     }
     let topics = TopicSettings {
         shop: Some(partitions),
