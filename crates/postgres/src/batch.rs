@@ -2,7 +2,6 @@
 //! cannot be stored, halve until it is found.
 
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::Alarm;
 use holdfast_messages::Message;
 
 use crate::error::{Remedy, remedy, words};
@@ -81,8 +80,6 @@ pub struct Done {
     pub transactions: usize,
     /// The last one's time by the database's clock.
     pub time: Millis,
-    /// What should never be in a checkout, and was met nevertheless. It is in the log of this process too.
-    pub alarms: Vec<Alarm>,
 }
 
 impl Done {
@@ -96,7 +93,6 @@ impl Done {
             retries: 0,
             transactions: 1,
             time,
-            alarms: Vec::new(),
         }
     }
 
@@ -108,13 +104,15 @@ impl Done {
         self.retries += other.retries;
         self.transactions += other.transactions;
         self.time = self.time.max(other.time);
-        self.alarms.append(&mut other.alarms);
     }
 }
 
+/// One attempt at a batch. With a verdict, its messages are dead-lettered for that reason and not decided.
+pub(crate) type Attempt<M> =
+    fn(&mut Store, &Claim, &Batch<'_, M>, verdict: Option<&str>) -> Result<Step, Error>;
+
 impl Store {
-    /// Runs a batch to its end: `attempt` is one transaction over it or a part of it. With a verdict, its messages are
-    /// dead-lettered for that reason and not decided.
+    /// Runs a batch to its end.
     ///
     /// # Errors
     /// [`Error::Newer`] if a message of the batch is newer than this program: then nothing of the batch is done.
@@ -125,7 +123,7 @@ impl Store {
         &mut self,
         claim: &Claim,
         batch: &Batch<'_, M>,
-        mut attempt: impl FnMut(&mut Store, &Claim, &Batch<'_, M>, Option<&str>) -> Result<Step, Error>,
+        attempt: Attempt<M>,
     ) -> Result<Step, Error> {
         assert!(batch.messages.len() <= BATCH_MESSAGES_MAX, "a batch of {} messages", batch.messages.len());
         let newer = |incoming: &Incoming<M>| Some((incoming.offset, incoming.newer()?));
@@ -135,7 +133,7 @@ impl Store {
         let mut total = Done::default();
         let mut waiting = vec![*batch];
         while let Some(batch) = waiting.pop() {
-            match self.persist(claim, &batch, None, &mut attempt) {
+            match self.persist(claim, &batch, None, attempt) {
                 Ok(Step::Done(done)) => total.add(done),
                 Ok(Step::Fenced) => return Ok(Step::Fenced),
                 Err(Error::Refused(cause)) if batch.messages.len() > 1 => {
@@ -150,7 +148,7 @@ impl Store {
                 Err(Error::Refused(cause)) => {
                     let reason = format!("PostgreSQL refuses it: {}", words(&cause));
                     tracing::error!(offset = batch.from, reason, "a message is dead-lettered");
-                    match self.persist(claim, &batch, Some(&reason), &mut attempt)? {
+                    match self.persist(claim, &batch, Some(&reason), attempt)? {
                         Step::Done(done) => total.add(done),
                         Step::Fenced => return Ok(Step::Fenced),
                     }
@@ -167,7 +165,7 @@ impl Store {
         claim: &Claim,
         batch: &Batch<'_, M>,
         verdict: Option<&str>,
-        attempt: &mut impl FnMut(&mut Store, &Claim, &Batch<'_, M>, Option<&str>) -> Result<Step, Error>,
+        attempt: Attempt<M>,
     ) -> Result<Step, Error> {
         let mut conflicts = 0;
         for attempts in 1.. {

@@ -118,7 +118,6 @@ impl Store {
             retries: 0,
             transactions: 1,
             time: now,
-            alarms: Vec::new(),
         }))
     }
 }

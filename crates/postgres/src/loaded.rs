@@ -15,12 +15,11 @@ use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow,
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
-use crate::shop::ShopRows;
 use crate::tokens::Pledged;
 
 type Map<K, V> = hashbrown::HashMap<K, V, RandomState>;
 
-/// The part of the state that was locked and loaded.
+/// The part of the state that was locked and loaded. The shop has tables of its own and is not in it.
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) transfers: Map<TransferNo, Transfer>,
@@ -38,8 +37,6 @@ pub(crate) struct Loaded {
     pub(crate) closed: Vec<TransferNo>,
     /// Tokens that pay for transfers.
     pub(crate) pledged: Pledged,
-    /// Users, items, orders. Only the shop's own steps load any.
-    pub(crate) shop: ShopRows,
 }
 
 impl Loaded {
@@ -116,48 +113,45 @@ impl View for Loaded {
     }
 }
 
-/// In a cluster the two sides are always outside of the decision: they are asked and answer by topics.
 impl ShopView for Loaded {
-    fn user(&self, id: &UserId) -> Option<&UserRow> {
-        self.shop.user(id)
+    fn user(&self, _: &UserId) -> Option<&UserRow> {
+        None
     }
 
-    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
-        self.shop.item(id)
+    fn item(&self, _: &ItemId) -> Option<&ItemRow> {
+        None
     }
 
-    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
-        self.shop.order_row(id)
+    fn order(&self, _: &OrderId) -> Option<&OrderRow> {
+        None
     }
 
-    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
-        self.shop.checkout(order)
+    fn checkout(&self, _: &OrderId) -> Option<&Arc<CheckoutRow>> {
+        None
     }
 
-    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
-        self.shop.request_key(key)
+    fn request_key(&self, _: &str) -> Option<&Arc<KeyRow>> {
+        None
     }
 
-    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
-        self.shop.due_checkouts(now, max)
+    fn due_checkouts(&self, _: Millis, _: usize) -> Vec<Arc<CheckoutRow>> {
+        Vec::new()
     }
 
-    /// They are removed in a transaction of their own.
     fn due_keys(&self, _: Millis, _: usize) -> Vec<Arc<KeyRow>> {
         Vec::new()
     }
 
     fn outside(&self) -> Sides {
-        Sides::BOTH
+        Sides::default()
     }
 
     fn charging(&self) -> Charging {
-        Charging::Credit
+        Charging::default()
     }
 
-    /// What lies in tables has no bounds of memory, so only what is open counts.
     fn shop_counts(&self) -> ShopCounts {
-        ShopCounts { checkouts: self.shop.open_count(), ..ShopCounts::default() }
+        ShopCounts::default()
     }
 }
 
@@ -200,7 +194,7 @@ impl Rows for Loaded {
     /// They are written from the effects; nothing is decided after that.
     fn token_effect(&mut self, _: &TokenEffect) {}
 
-    fn shop_effect(&mut self, effect: &ShopEffect) {
-        self.shop.apply(effect);
+    fn shop_effect(&mut self, _: &ShopEffect) {
+        unreachable!("no command about the shop is decided here")
     }
 }

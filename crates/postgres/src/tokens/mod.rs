@@ -85,10 +85,7 @@ impl Store {
     }
 
     /// Tries as often as others may be in the way.
-    pub(crate) fn retrying<T>(
-        &mut self,
-        mut attempt: impl FnMut(&mut Store) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    fn retrying<T>(&mut self, mut attempt: impl FnMut(&mut Store) -> Result<T, Error>) -> Result<T, Error> {
         let attempts_max = self.settings.attempts_max.max(1);
         for attempts in 1.. {
             match attempt(self) {
