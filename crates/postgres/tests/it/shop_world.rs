@@ -204,6 +204,9 @@ impl Shop {
 
     pub fn step_orders(&mut self, partition: usize) -> bool {
         let queue = &mut self.orders[partition];
+        if queue.pending().is_empty() {
+            return false;
+        }
         let batch = Batch::new(queue.at, queue.pending());
         let (next, step) = (batch.next, self.store.orders(&queue.claim, &batch).unwrap());
         queue.at = next;
@@ -212,6 +215,9 @@ impl Shop {
 
     pub fn step_pay(&mut self, partition: usize) -> bool {
         let queue = &mut self.pay[partition];
+        if queue.pending().is_empty() {
+            return false;
+        }
         let batch = Batch::new(queue.at, queue.pending());
         let (next, step) = (batch.next, self.store.pay(&queue.claim, &batch).unwrap());
         queue.at = next;
@@ -220,6 +226,9 @@ impl Shop {
 
     pub fn step_stock(&mut self, partition: usize) -> bool {
         let queue = &mut self.stock[partition];
+        if queue.pending().is_empty() {
+            return false;
+        }
         let batch = Batch::new(queue.at, queue.pending());
         let (next, step) = (batch.next, self.store.stock(&queue.claim, &batch).unwrap());
         queue.at = next;
@@ -228,6 +237,9 @@ impl Shop {
 
     pub fn step_outcomes(&mut self, partition: usize) -> bool {
         let (queue, coordinator) = (&mut self.outcomes[partition], &mut self.coordinators[partition]);
+        if queue.pending().is_empty() {
+            return false;
+        }
         let batch = Batch::new(queue.at, queue.pending());
         let (next, step) = (batch.next, self.store.outcomes(&queue.claim, coordinator, &batch).unwrap());
         queue.at = next;
@@ -272,7 +284,8 @@ impl Shop {
                 PartitionBy::Other(order) => partition_of(order, self.orders.len()),
                 PartitionBy::Number(number) => *number,
             };
-            for _ in 0..self.times() {
+            // Those who are told are counted, so they are told once.
+            for _ in 0..if row.topic.is_of_shop() { self.times() } else { 1 } {
                 self.deliver(partition, row);
             }
             if self.delivery == Delivery::TwiceAndLate && row.topic.is_of_shop() {
