@@ -94,8 +94,8 @@ fn answered(rows: &ShopRows, open: &CheckoutRow, order: &OrderId, answer: Checko
 fn heard(open: &CheckoutRow, saga: Option<&Saga>, state: OrderState, now: Millis) -> CheckoutRow {
     let mut heard = open.clone();
     if let Some(saga) = saga {
-        heard.pay.said = heard.pay.said.or(said(&saga.pay));
-        heard.stock.said = heard.stock.said.or(said(&saga.stock));
+        heard.pay.said = heard.pay.said.or_else(|| said(&saga.pay));
+        heard.stock.said = heard.stock.said.or_else(|| said(&saga.stock));
         heard.pay.undone |= saga.pay.undone;
         heard.stock.undone |= saga.stock.undone;
         if let Stage::Cancelling { undo, .. } = saga.stage {
@@ -103,7 +103,7 @@ fn heard(open: &CheckoutRow, saga: Option<&Saga>, state: OrderState, now: Millis
         }
     }
     if !matches!(state, OrderState::Pending(_) | OrderState::Paid(_)) {
-        heard.why = heard.why.or(why(&heard));
+        heard.why = heard.why.or_else(|| why(&heard));
     }
     let waits_alike = heard.waits_for() == open.waits_for() && heard.undo.is_some() == open.undo.is_some();
     if is_open(state) && !waits_alike {

@@ -88,7 +88,7 @@ impl Loader<'_, '_> {
                         expires_at: NO_END,
                         amount,
                         body,
-                        tokens: tokens.into(),
+                        tokens,
                         funding: Some(payee.into()),
                     };
                     pledged.holds.insert(spender, Arc::new(hold));

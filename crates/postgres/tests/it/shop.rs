@@ -67,7 +67,7 @@ fn what_one_side_refuses_the_other_gives_back() {
             ("no-user", Some(Why::Pay)),
         ] {
             let (_, state) = shop.run(order, checkout());
-            let end = why.map_or(paid(), failed);
+            let end = why.map_or_else(paid, failed);
             assert_eq!(shop.ends(order).first(), Some(&end), "{order}");
             assert_eq!(state, if why.is_some() { "not_paid" } else { "paid" }, "{order}");
             let named = world.sql().query_one("SELECT why_failed FROM orders WHERE order_id = $1", &[&order]);
