@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let done = match chore.as_deref() {
         Some("test") => test(),
         Some("ci") => {
-            let checks = [format, clippy, docs, generated::check, test];
+            let checks = [format, clippy, docs, build_tests, generated::check, test];
             checks.iter().try_for_each(|check| check())
         }
         Some("generate") => generated::write(),
@@ -63,6 +63,11 @@ fn clippy() -> Result<(), String> {
 
 fn docs() -> Result<(), String> {
     cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"], &[("RUSTDOCFLAGS", "--deny warnings")])
+}
+
+/// All that is tested, compiled, the program with it.
+fn build_tests() -> Result<(), String> {
+    cargo(&["test", "--workspace", "--locked", "--no-run", "--quiet"], &[])
 }
 
 fn test() -> Result<(), String> {
@@ -97,16 +102,21 @@ fn cargo(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
     run(arguments, variables, Stdio::inherit()).map(|_| ())
 }
 
-/// The same; gives back what it prints.
-fn cargo_output(arguments: &[&str]) -> Result<String, String> {
-    let printed = run(arguments, &[], Stdio::piped())?;
-    String::from_utf8(printed).map_err(|_| format!("xtask: cargo {} prints no text", arguments.join(" ")))
+fn run(arguments: &[&str], variables: &[(&str, &str)], stdout: Stdio) -> Result<Vec<u8>, String> {
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    run_program(Path::new(&program), "cargo", arguments, variables, stdout)
 }
 
-fn run(arguments: &[&str], variables: &[(&str, &str)], stdout: Stdio) -> Result<Vec<u8>, String> {
-    let shown = format!("cargo {}", arguments.join(" "));
+/// Runs a program at the root of the workspace; gives back what it prints, if that is not shown.
+fn run_program(
+    program: &Path,
+    name: &str,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    stdout: Stdio,
+) -> Result<Vec<u8>, String> {
+    let shown = format!("{name} {}", arguments.join(" "));
     eprintln!("xtask: {shown}");
-    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let started = Instant::now();
     let mut command = Command::new(program);
     command.args(arguments).envs(variables.iter().copied()).current_dir(root()?).stdout(stdout);

@@ -143,7 +143,7 @@ impl Settings {
                 wait_ms: all.number("shop.wait_ms"),
             },
         };
-        let consolidation = read_consolidation(&all);
+        let consolidation = read_consolidation(all);
         let per_second = NonZeroU32::new(all.number("rate.per_second"));
         let burst = NonZeroU32::new(all.number("rate.burst"));
         let callbacks = CallbackSettings {

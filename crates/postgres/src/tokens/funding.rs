@@ -14,7 +14,7 @@ use holdfast_tokens::{LockRecord, Name, TokenId};
 use postgres::Transaction;
 
 use super::claim::fence_of;
-use super::rows::{record_columns, record_of};
+use super::rows::{decimal, record_columns, record_of};
 use super::seen::tokens_by_id;
 use super::spend::{SpendVerdict, Spender, WantedSpend, spend_in};
 use super::supply::{break_selections, tell};
@@ -22,7 +22,7 @@ use crate::Error;
 use crate::load::Loader;
 use crate::loaded::Loaded;
 use crate::session::Statements;
-use crate::types::{Moment, Uuid};
+use crate::types::{Decimal, Moment, Uuid};
 
 /// Spends of one statement.
 const SPENDS_MAX: usize = 64;
@@ -35,7 +35,7 @@ pub(crate) struct Pledged {
     /// What transfers hold.
     pub(crate) holds: BTreeMap<Name, Arc<LockRow>>,
     /// What nodes have locked for prepares: its number, and the tokens.
-    claims: BTreeMap<Name, (u64, Vec<TokenId>)>,
+    claims: BTreeMap<Name, (u64, Arc<[TokenId]>)>,
     /// Those that a prepare of the batch names as its own.
     named: BTreeSet<Name>,
 }
@@ -51,8 +51,9 @@ const SELECTIONS: &str = concat!(
 /// Bounded as a claim is, whatever the plan. What does not hold all of its tokens met somebody; then it is tried again.
 const HOLD: &str = "
     WITH held AS (
-        UPDATE token_selection s SET expires_at = 'infinity', body = w.body, payee_wallet = w.payee, changed_at = $1
-        FROM unnest($2::text[], $3::bigint[], $4::uuid[], $5::text[]) AS w (spender, fence, body, payee)
+        UPDATE token_selection s SET expires_at = 'infinity', body = w.body, amount = w.amount, payee_wallet = w.payee,
+            changed_at = $1
+        FROM unnest($2::text[], $3::bigint[], $4::uuid[], $5::text[], $9::numeric[]) AS w (spender, fence, body, payee, amount)
         WHERE s.spender_tx_id = w.spender AND s.spender_tx_id = ANY($2) AND s.fence = w.fence AND s.state = 'HELD'
         RETURNING 1),
     locked AS (
@@ -95,7 +96,7 @@ impl Loader<'_, '_> {
                 }
                 None if live => {
                     ids.extend(tokens.iter().cloned());
-                    pledged.claims.insert(spender, (fence, tokens.to_vec()));
+                    pledged.claims.insert(spender, (fence, tokens));
                 }
                 None => {}
             }
@@ -214,6 +215,7 @@ fn hold(
     let spenders: Vec<&str> = taken.iter().map(|(row, _)| &*row.spender).collect();
     let fences: Vec<i64> = taken.iter().map(|(_, fence)| fence_of(*fence)).collect();
     let bodies: Vec<Uuid> = taken.iter().map(|(row, _)| Uuid(row.body.0)).collect();
+    let amounts: Vec<Decimal> = taken.iter().map(|(row, _)| decimal(row.amount)).collect();
     let payees: Vec<Name> = taken.iter().map(|(row, _)| payee(row)).collect();
     let payees: Vec<&str> = payees.iter().map(|name| &**name).collect();
     let mut ids: Vec<(&str, &str, i64)> = Vec::new();
@@ -227,7 +229,7 @@ fn hold(
     let statement = statements.asked.prepared(tx, HOLD)?;
     tx.query_one(
         &statement,
-        &[&Moment(now), &spenders, &fences, &bodies, &payees, &tokens, &holders, &held],
+        &[&Moment(now), &spenders, &fences, &bodies, &payees, &tokens, &holders, &held, &amounts],
     )?;
     Ok(())
 }

@@ -242,12 +242,14 @@ impl Store {
         let after = fence_of(after.unwrap_or(0));
         let statement = self.statements.asked.prepared(&mut self.client, VIEWS)?;
         let rows = self.client.query(&statement, &[&moment(now), &after, &rows, &wallet])?;
+        let records: Vec<LockRecord> = rows.iter().map(record_of).collect::<Result<_, Error>>()?;
+        let next = records.last().map(|record| record.fence).filter(|_| records.len() == limit);
+        let ids: Vec<TokenId> = records.iter().flat_map(|record| record.ids.iter().cloned()).collect();
+        let tokens = tokens_by_id(&mut self.client, &self.statements.asked, &ids)?;
+        let known: HashMap<&TokenId, &Token> = tokens.iter().map(|token| (&token.id, token)).collect();
         let mut views = Vec::new();
-        let mut next = None;
-        for row in &rows {
-            let LockRecord { spender, fence, since, expires_at, ids, .. } = record_of(row)?;
-            next = Some(fence).filter(|_| rows.len() == limit);
-            let tokens = tokens_by_id(&mut self.client, &self.statements.asked, &ids)?;
+        for LockRecord { spender, fence, since, expires_at, ids, .. } in records {
+            let tokens: Vec<Token> = ids.iter().filter_map(|id| known.get(id).copied().cloned()).collect();
             if scope.is_none_or(|scope| tokens.iter().any(|token| scope.owns(token))) {
                 views.push(LockView { spender, fence, since, expires_at, tokens });
             }

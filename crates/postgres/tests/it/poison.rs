@@ -1,6 +1,6 @@
 //! A bad message becomes a dead letter with its reason, and stops nothing else.
 
-use holdfast_domain::command::{Admin, Command, Funding};
+use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -56,12 +56,6 @@ fn a_foreign_command_is_a_dead_letter() {
     let Some(world) = World::new() else { return };
     let mut cluster = Cluster::new(&world, 1);
     let create = Admin::CreateParticipant { name: Name::new("late").unwrap(), currency: usd() };
-    let Command::Prepare(mut funded) = prepare(1, 1, 2, 1, FAR) else { panic!() };
-    funded.funding = Some(Box::new(Funding::new(funded.id, "alice".into(), "bob".into(), Vec::new())));
-    let messages = all(0, &[Command::Prepare(funded)]);
-    assert!(messages[0].message.is_ok());
-    let step = done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages)).unwrap());
-    assert_eq!(step.dead_letters, 1);
     let foreign =
         PositionMessage { trace: lying_at(0), account: AccountId(1), work: PositionWork::Admin(create) };
     let messages =
