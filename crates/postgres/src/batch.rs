@@ -2,6 +2,7 @@
 //! cannot be stored, halve until it is found.
 
 use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::Alarm;
 use holdfast_messages::Message;
 
 use crate::error::{Remedy, remedy, words};
@@ -80,6 +81,8 @@ pub struct Done {
     pub transactions: usize,
     /// The last one's time by the database's clock.
     pub time: Millis,
+    /// What should never be in a checkout, and was met nevertheless. It is in the log of this process too.
+    pub alarms: Vec<Alarm>,
 }
 
 impl Done {
@@ -93,6 +96,7 @@ impl Done {
             retries: 0,
             transactions: 1,
             time,
+            alarms: Vec::new(),
         }
     }
 
@@ -104,15 +108,13 @@ impl Done {
         self.retries += other.retries;
         self.transactions += other.transactions;
         self.time = self.time.max(other.time);
+        self.alarms.append(&mut other.alarms);
     }
 }
 
-/// One attempt at a batch. With a verdict, its messages are dead-lettered for that reason and not decided.
-pub(crate) type Attempt<M> =
-    fn(&mut Store, &Claim, &Batch<'_, M>, verdict: Option<&str>) -> Result<Step, Error>;
-
 impl Store {
-    /// Runs a batch to its end.
+    /// Runs a batch to its end: `attempt` is one transaction over it or a part of it. With a verdict, its messages are
+    /// dead-lettered for that reason and not decided.
     ///
     /// # Errors
     /// [`Error::Newer`] if a message of the batch is newer than this program: then nothing of the batch is done.
@@ -123,7 +125,7 @@ impl Store {
         &mut self,
         claim: &Claim,
         batch: &Batch<'_, M>,
-        attempt: Attempt<M>,
+        mut attempt: impl FnMut(&mut Store, &Claim, &Batch<'_, M>, Option<&str>) -> Result<Step, Error>,
     ) -> Result<Step, Error> {
         assert!(batch.messages.len() <= BATCH_MESSAGES_MAX, "a batch of {} messages", batch.messages.len());
         let newer = |incoming: &Incoming<M>| Some((incoming.offset, incoming.newer()?));
@@ -133,7 +135,7 @@ impl Store {
         let mut total = Done::default();
         let mut waiting = vec![*batch];
         while let Some(batch) = waiting.pop() {
-            match self.persist(claim, &batch, None, attempt) {
+            match self.persist(claim, &batch, None, &mut attempt) {
                 Ok(Step::Done(done)) => total.add(done),
                 Ok(Step::Fenced) => return Ok(Step::Fenced),
                 Err(Error::Refused(cause)) if batch.messages.len() > 1 => {
@@ -148,7 +150,7 @@ impl Store {
                 Err(Error::Refused(cause)) => {
                     let reason = format!("PostgreSQL refuses it: {}", words(&cause));
                     tracing::error!(offset = batch.from, reason, "a message is dead-lettered");
-                    match self.persist(claim, &batch, Some(&reason), attempt)? {
+                    match self.persist(claim, &batch, Some(&reason), &mut attempt)? {
                         Step::Done(done) => total.add(done),
                         Step::Fenced => return Ok(Step::Fenced),
                     }
@@ -165,7 +167,7 @@ impl Store {
         claim: &Claim,
         batch: &Batch<'_, M>,
         verdict: Option<&str>,
-        attempt: Attempt<M>,
+        attempt: &mut impl FnMut(&mut Store, &Claim, &Batch<'_, M>, Option<&str>) -> Result<Step, Error>,
     ) -> Result<Step, Error> {
         let mut conflicts = 0;
         for attempts in 1.. {

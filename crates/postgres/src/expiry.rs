@@ -118,6 +118,7 @@ impl Store {
             retries: 0,
             transactions: 1,
             time: now,
+            alarms: Vec::new(),
         }))
     }
 }

@@ -24,6 +24,8 @@ pub enum Source {
     Callback(i32),
     /// Whoever tells Kafka what happened to tokens, and removes what is over.
     Tokens,
+    /// A shard of the scan for the deadlines of checkouts.
+    Deadline(i32),
 }
 
 impl Source {
@@ -45,6 +47,12 @@ impl Source {
         Source::Callback(shard)
     }
 
+    /// A shard of the scan for the deadlines of checkouts.
+    #[must_use]
+    pub const fn deadline(shard: i32) -> Source {
+        Source::Deadline(shard)
+    }
+
     pub(crate) const fn segment_type(self) -> &'static str {
         match self {
             Source::Consumer(..) => "consumer",
@@ -52,6 +60,7 @@ impl Source {
             Source::Generate => "generate",
             Source::Callback(_) => "callback",
             Source::Tokens => "tokens",
+            Source::Deadline(_) => "deadline",
         }
     }
 
@@ -63,6 +72,7 @@ impl Source {
             Source::Generate => "transfer",
             Source::Callback(_) => "callback",
             Source::Tokens => "token_change",
+            Source::Deadline(_) => "orders",
         }
     }
 
@@ -75,7 +85,7 @@ impl Source {
     pub(crate) fn number(self) -> u32 {
         match self {
             Source::Consumer(_, partition) => partition,
-            Source::Timeout(shard) | Source::Callback(shard) => {
+            Source::Timeout(shard) | Source::Callback(shard) | Source::Deadline(shard) => {
                 u32::try_from(shard).expect("shards are counted from 0")
             }
             Source::Generate | Source::Tokens => 0,

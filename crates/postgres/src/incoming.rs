@@ -3,7 +3,7 @@
 use holdfast_messages::{DeadLetter, Message, Place, Poison, TraceId};
 
 use crate::guard::Source;
-use crate::write::DeadRow;
+use crate::write::{Besides, DeadRow};
 
 /// One message of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,26 @@ impl<M: Message> Incoming<M> {
         let mut letter = DeadLetter::of(source.table_name(), source.place(self.offset), key, body, reason);
         letter.trace = self.trace();
         DeadRow { letter, body }
+    }
+}
+
+impl<'a> Besides<'a> {
+    /// What cannot be read becomes a dead letter, and all of them with a verdict; the others are to be decided.
+    pub(crate) fn sort_out<M: Message>(
+        &mut self,
+        source: Source,
+        messages: &'a [Incoming<M>],
+        verdict: Option<&str>,
+    ) -> Vec<(&'a Incoming<M>, &'a M)> {
+        let mut readable = Vec::with_capacity(messages.len());
+        for incoming in messages {
+            match (&incoming.message, verdict) {
+                (_, Some(verdict)) => self.bury(incoming.dead(source, verdict.to_owned())),
+                (Err(poison), None) => self.bury(incoming.dead(source, poison.to_string())),
+                (Ok(message), None) => readable.push((incoming, message)),
+            }
+        }
+        readable
     }
 }
 

@@ -20,6 +20,7 @@
 //! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
 //! | `stalled` | transfers that stand half-way, found by a patrol through the history |
 //! | `tokens` | tokens that all nodes select from |
+//! | `shop` | users, items, orders and their checkouts |
 //! | `generate` | a data set to measure and try with |
 //! | `connect`, `session`, `migrate` | the server, the connection and the schema |
 //! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
@@ -46,6 +47,7 @@ mod participants;
 mod positions;
 mod reads;
 mod session;
+pub mod shop;
 pub mod stalled;
 pub mod tokens;
 mod transfers;

@@ -15,11 +15,12 @@ use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow,
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 
+use crate::shop::ShopRows;
 use crate::tokens::Pledged;
 
 type Map<K, V> = hashbrown::HashMap<K, V, RandomState>;
 
-/// The part of the state that was locked and loaded. The shop has tables of its own and is not in it.
+/// The part of the state that was locked and loaded.
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) transfers: Map<TransferNo, Transfer>,
@@ -37,6 +38,8 @@ pub(crate) struct Loaded {
     pub(crate) closed: Vec<TransferNo>,
     /// Tokens that pay for transfers.
     pub(crate) pledged: Pledged,
+    /// Users, items, orders. Only the shop's own steps load any.
+    pub(crate) shop: ShopRows,
 }
 
 impl Loaded {
@@ -113,45 +116,48 @@ impl View for Loaded {
     }
 }
 
+/// In a cluster the two sides are always outside of the decision: they are asked and answer by topics.
 impl ShopView for Loaded {
-    fn user(&self, _: &UserId) -> Option<&UserRow> {
-        None
+    fn user(&self, id: &UserId) -> Option<&UserRow> {
+        self.shop.user(id)
     }
 
-    fn item(&self, _: &ItemId) -> Option<&ItemRow> {
-        None
+    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
+        self.shop.item(id)
     }
 
-    fn order(&self, _: &OrderId) -> Option<&OrderRow> {
-        None
+    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
+        self.shop.order_row(id)
     }
 
-    fn checkout(&self, _: &OrderId) -> Option<&Arc<CheckoutRow>> {
-        None
+    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
+        self.shop.checkout(order)
     }
 
-    fn request_key(&self, _: &str) -> Option<&Arc<KeyRow>> {
-        None
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
+        self.shop.request_key(key)
     }
 
-    fn due_checkouts(&self, _: Millis, _: usize) -> Vec<Arc<CheckoutRow>> {
-        Vec::new()
+    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
+        self.shop.due_checkouts(now, max)
     }
 
+    /// They are removed in a transaction of their own.
     fn due_keys(&self, _: Millis, _: usize) -> Vec<Arc<KeyRow>> {
         Vec::new()
     }
 
     fn outside(&self) -> Sides {
-        Sides::default()
+        Sides::BOTH
     }
 
     fn charging(&self) -> Charging {
-        Charging::default()
+        Charging::Credit
     }
 
+    /// What lies in tables has no bounds of memory, so only what is open counts.
     fn shop_counts(&self) -> ShopCounts {
-        ShopCounts::default()
+        ShopCounts { checkouts: self.shop.open_count(), ..ShopCounts::default() }
     }
 }
 
@@ -194,7 +200,7 @@ impl Rows for Loaded {
     /// They are written from the effects; nothing is decided after that.
     fn token_effect(&mut self, _: &TokenEffect) {}
 
-    fn shop_effect(&mut self, _: &ShopEffect) {
-        unreachable!("no command about the shop is decided here")
+    fn shop_effect(&mut self, effect: &ShopEffect) {
+        self.shop.apply(effect);
     }
 }

@@ -53,7 +53,7 @@ fn attempt(
     };
     watch.reached(Point::GuardLocked);
     let mut besides = Besides::default();
-    let readable = sort_out(claim.source, batch.messages, verdict, &mut besides);
+    let readable = besides.sort_out(claim.source, batch.messages, verdict);
     let mut commands: Vec<Command> =
         readable.iter().map(|(_, message)| message.command.clone().into()).collect();
 
@@ -179,28 +179,6 @@ fn taken(effects: &Effects, transfer: &Transfer) -> Option<Completion> {
 }
 
 type Readable<'a> = (&'a Incoming<TransferMessage>, &'a TransferMessage);
-
-/// Unreadable and foreign messages become dead letters; the others are decided.
-fn sort_out<'a>(
-    source: Source,
-    messages: &'a [Incoming<TransferMessage>],
-    verdict: Option<&str>,
-    besides: &mut Besides<'a>,
-) -> Vec<Readable<'a>> {
-    let mut readable = Vec::with_capacity(messages.len());
-    for incoming in messages {
-        let reason = match (&incoming.message, verdict) {
-            (_, Some(verdict)) => verdict.to_owned(),
-            (Err(poison), None) => poison.to_string(),
-            (Ok(message), None) => {
-                readable.push((incoming, message));
-                continue;
-            }
-        };
-        besides.bury(incoming.dead(source, reason));
-    }
-    readable
-}
 
 /// The error that a release goes on with: the payee's own, or that its preimage was wrong.
 fn error_of(command: &TransferCommand, message: &Message) -> Option<ErrorInformation> {

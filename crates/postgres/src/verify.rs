@@ -9,6 +9,7 @@ use postgres::{IsolationLevel, Portal, Row, Transaction};
 use crate::Error;
 use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
 use crate::session::Store;
+use crate::shop::verify_shop;
 use crate::tokens::verify_tokens;
 use crate::types::{Decimal, Moment};
 
@@ -39,6 +40,8 @@ pub struct Verified {
     pub batches: u64,
     /// Tokens looked at.
     pub tokens: u64,
+    /// Orders looked at.
+    pub orders: u64,
     /// The first faults, at most a hundred.
     pub findings: Vec<Finding>,
     /// How many there were.
@@ -78,6 +81,7 @@ impl Store {
         holds(&mut tx, &mut seen)?;
         states(&mut tx, &mut seen)?;
         seen.tokens = verify_tokens(&mut tx, |table, what| seen.fault(table, what))?;
+        seen.orders = verify_shop(&mut tx, |table, what| seen.fault(table, what))?;
         tx.rollback()?;
         Ok(seen)
     }

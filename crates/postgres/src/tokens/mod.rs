@@ -85,7 +85,10 @@ impl Store {
     }
 
     /// Tries as often as others may be in the way.
-    fn retrying<T>(&mut self, mut attempt: impl FnMut(&mut Store) -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn retrying<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Store) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let attempts_max = self.settings.attempts_max.max(1);
         for attempts in 1.. {
             match attempt(self) {

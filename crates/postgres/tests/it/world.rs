@@ -99,6 +99,13 @@ impl World {
             "participant_limit ORDER BY participant_limit_id",
             "participant_funds ORDER BY transfer_id",
             "operator_message ORDER BY digest",
+            "users ORDER BY user_id",
+            "items ORDER BY item_id",
+            "orders ORDER BY order_id",
+            "pay_transaction ORDER BY order_id, tr_num, is_rollback",
+            "stock_transaction ORDER BY order_id, tr_num, is_rollback",
+            "idempotency_key ORDER BY idempotency_key",
+            "outcome_offset ORDER BY partition",
             "outbox ORDER BY segment_id, outbox_no",
             "dead_letter ORDER BY dead_letter_id",
             "audit ORDER BY batch_id",
@@ -255,7 +262,7 @@ impl<M: Message> Queue<M> {
         self.push(&message.key(), &message.to_json());
     }
 
-    fn pending(&self) -> &[Incoming<M>] {
+    pub fn pending(&self) -> &[Incoming<M>] {
         &self.log[usize::try_from(self.at).unwrap()..]
     }
 }

@@ -1,0 +1,127 @@
+//! What edges change: users, items and orders made, filled and changed, each command in a transaction of its own. What moves a
+//! checkout is no command of this desk; it goes by the topic `orders`, where all of an order's commands have one order.
+
+use holdfast_domain::command::Command;
+use holdfast_domain::shop::limits::INIT_ROWS_MAX;
+use holdfast_domain::shop::{ItemId, OrderId, ShopCommand, ShopOutcome, ShopRefusal, UserId};
+use holdfast_domain::{FrameInput, decide};
+use postgres::Transaction;
+
+use super::load::{self, Lock};
+use super::rows::ShopRows;
+use super::write;
+use crate::Error;
+use crate::load::Loader;
+use crate::loaded::Loaded;
+use crate::session::{Statements, Store};
+
+/// What is answered to a command that does not belong here.
+const ELSEWHERE: ShopRefusal =
+    ShopRefusal::Invalid("in a cluster this goes by the topic orders, or not at all");
+
+impl Store {
+    /// Has a command about users, items or orders decided, as an embedded shop decides it.
+    ///
+    /// # Errors
+    /// If the database fails, or refuses a value (such as an id with a NUL in it).
+    pub fn shop(&mut self, command: &ShopCommand) -> Result<ShopOutcome, Error> {
+        match self.retrying(|store| store.try_shop(command)) {
+            // Another has made the same row meanwhile: now it will be seen.
+            Err(Error::Refused(cause))
+                if crate::error::remedy(&cause) == crate::error::Remedy::RetryThenHalve =>
+            {
+                self.retrying(|store| store.try_shop(command))
+            }
+            other => other,
+        }
+    }
+
+    fn try_shop(&mut self, command: &ShopCommand) -> Result<ShopOutcome, Error> {
+        let Store { client, statements, settings, .. } = self;
+        let mut tx = client.transaction()?;
+        let mut loaded = Loaded::default();
+        if let Err(refusal) = load(&mut tx, statements, &mut loaded.shop, command)? {
+            return Ok(ShopOutcome::Refused(refusal));
+        }
+        let now = Loader::new(&mut tx, statements).clock()?;
+        let commands = [Command::Shop(Box::new(command.clone()))];
+        let frame = FrameInput { base_offset: 0, time: now, order: settings.order, commands: &commands };
+        let effects = decide(&loaded, &frame);
+        let outcome = effects.outcomes.first().and_then(|outcome| outcome.shop.clone());
+        let outcome = outcome.expect("a command about the shop is answered");
+        if effects.shop.is_empty() {
+            tx.rollback()?;
+        } else {
+            effects.apply(now, &mut loaded);
+            write::write(&mut tx, statements, &loaded.shop, settings.expiry_shards)?;
+            tx.commit()?;
+        }
+        Ok(ShopOutcome::clone(&outcome))
+    }
+}
+
+/// Loads what the decision reads, and locks what it may change.
+fn load(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    rows: &mut ShopRows,
+    command: &ShopCommand,
+) -> Result<Result<(), ShopRefusal>, Error> {
+    match command {
+        ShopCommand::CreateUser { id, .. } => load::users(tx, statements, rows, [id], Lock::Wait)?,
+        ShopCommand::AddFunds { user, .. } | ShopCommand::TakeFunds { user, .. } => {
+            load::users(tx, statements, rows, [user], Lock::Wait)?;
+        }
+        ShopCommand::CreateItem { id, .. } => load::items(tx, statements, rows, [id], Lock::Wait)?,
+        ShopCommand::AddStock { item, .. } | ShopCommand::TakeStock { item, .. } => {
+            load::items(tx, statements, rows, [item], Lock::Wait)?;
+        }
+        ShopCommand::CreateOrder { id, .. } => load::orders(tx, statements, rows, [id], Lock::Wait)?,
+        ShopCommand::AddItem { order, item, .. } => {
+            load::orders(tx, statements, rows, [order], Lock::Wait)?;
+            // Its price of now; that is no promise for later.
+            load::items(tx, statements, rows, [item], Lock::None)?;
+        }
+        ShopCommand::InitUsers { first, count, .. } => {
+            count_open(tx, rows)?;
+            let ids: Vec<UserId> = numbered(*first, *count);
+            load::users(tx, statements, rows, &ids, Lock::Wait)?;
+        }
+        ShopCommand::InitItems { first, count, .. } => {
+            count_open(tx, rows)?;
+            let ids: Vec<ItemId> = numbered(*first, *count);
+            load::items(tx, statements, rows, &ids, Lock::Wait)?;
+        }
+        ShopCommand::InitOrders { first, count, .. } => {
+            count_open(tx, rows)?;
+            let ids: Vec<OrderId> = numbered(*first, *count);
+            load::orders(tx, statements, rows, &ids, Lock::Wait)?;
+        }
+        ShopCommand::Checkout(_)
+        | ShopCommand::Answer { .. }
+        | ShopCommand::Cancel { .. }
+        | ShopCommand::Retry { .. }
+        | ShopCommand::SetOutside { .. }
+        | ShopCommand::SetCharging { .. } => return Ok(Err(ELSEWHERE)),
+    }
+    Ok(Ok(()))
+}
+
+/// Counts the checkouts that are open, and lets none begin or end until this transaction does: what an open one has taken must
+/// not be given back to a row that was replaced meanwhile.
+fn count_open(tx: &mut Transaction<'_>, rows: &mut ShopRows) -> Result<(), Error> {
+    tx.batch_execute("LOCK TABLE orders IN SHARE ROW EXCLUSIVE MODE")?;
+    let open: i64 =
+        tx.query_one("SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')", &[])?.get(0);
+    rows.open_count = usize::try_from(open).map_err(|_| Error::corrupt("orders", "a negative count"))?;
+    Ok(())
+}
+
+/// The ids of an init, sorted as the database sorts them. One that asks for too much is refused without them.
+fn numbered<T: std::str::FromStr<Err: std::fmt::Debug> + Ord>(first: u64, count: u32) -> Vec<T> {
+    let end = first.saturating_add(u64::from(count.min(INIT_ROWS_MAX)));
+    let mut ids: Vec<T> =
+        (first..end).map(|number| number.to_string().parse().expect("a number is a short text")).collect();
+    ids.sort_unstable();
+    ids
+}

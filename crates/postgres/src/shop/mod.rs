@@ -1,0 +1,88 @@
+//! The shop of a cluster: the checkout's participants and its order consumer over PostgreSQL. What is decided is decided by the
+//! pure code of `holdfast-checkout` and `holdfast-domain`; here are rows, locks and transactions.
+//!
+//! Whoever moves an order has locked its row: the consumer of `orders`, that of `outcomes`, and the scan for deadlines. So
+//! each sees where the one before has left it, and the compare-and-set of the pure code is one over all nodes. Locks are taken
+//! in this order, within each kind by ascending id: guard, orders, idempotency keys, items or users.
+//!
+//! The users' credit pays, and nothing else yet: another payment side would take the place of `sides` for the topic `pay`. A
+//! side that is outside simply has no consumer here; it reads and answers on Kafka.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `orders` | the topic `orders`: check out, cancel, retry |
+//! | `sides` | the topics `pay` and `stock`: what the two participants take and give back |
+//! | `outcomes` | the topic `outcomes`: the order consumer |
+//! | `rebuild` | what a consumer knows that takes over a partition |
+//! | `deadlines` | checkouts that nobody decided in time, and keys whose time is over |
+//! | `desk` | what edges change, each in a transaction of its own |
+//! | `seen` | what edges ask |
+//! | `open` | an open try, as its order's row keeps it |
+//! | `rows`, `load`, `write` | rows to domain values and back |
+//! | `verify` | whether the shop still adds up |
+
+mod deadlines;
+mod desk;
+mod load;
+mod open;
+mod orders;
+mod outcomes;
+mod rebuild;
+mod rows;
+mod seen;
+mod sides;
+mod verify;
+mod write;
+
+pub use deadlines::CHECKOUTS_MAX;
+pub use rebuild::Rebuilt;
+pub(crate) use rows::ShopRows;
+pub use seen::{OpenCheckout, OpenCheckouts, OpenState, PAGE_MAX};
+pub(crate) use verify::verify_shop;
+
+use holdfast_domain::effects::Effects;
+use holdfast_domain::shop::{
+    Alarm, CheckoutAnswer, CheckoutEnd, Message as Said, OrderId, ShopEffect, Topic,
+};
+use holdfast_messages::{
+    CheckoutNotice, Notice, Notification, OutcomeMessage, PayMessage, StockMessage, TraceId,
+};
+
+use crate::write::Besides;
+
+impl Besides<'_> {
+    /// Sends a message of a checkout to its topic, to the partition of its order.
+    fn say(&mut self, said: Said) {
+        let belongs = "a message is sent to its own topic";
+        match said.body.topic() {
+            Topic::Pay => self.send(&PayMessage::new(said).expect(belongs)),
+            Topic::Stock => self.send(&StockMessage::new(said).expect(belongs)),
+            Topic::Outcomes => self.send(&OutcomeMessage::new(said).expect(belongs)),
+        }
+    }
+
+    /// Tells everybody who waits for the order how its try ended.
+    fn tell_end(&mut self, order: &OrderId, answer: CheckoutAnswer) {
+        let notice = CheckoutNotice { order: order.clone(), answer: Ok(answer) };
+        self.send(&Notification { trace: TraceId::NOBODY, to: None, notice: Notice::Checkout(notice) });
+    }
+
+    /// What the shop's decision says to others.
+    fn say_all(&mut self, effects: &Effects) {
+        for message in &effects.shop_messages {
+            self.say(message.message.clone());
+        }
+        for effect in &effects.shop {
+            if let ShopEffect::Closed(CheckoutEnd { order, answer }) = effect {
+                self.tell_end(order, *answer);
+            }
+        }
+    }
+}
+
+/// Alarms stop nothing, but somebody has to look.
+fn report(alarms: &[Alarm]) {
+    for alarm in alarms {
+        tracing::error!(alarm = alarm.name(), "{alarm}");
+    }
+}

@@ -1,0 +1,117 @@
+//! The topic `outcomes`: the order consumer. What it knows of open tries lies in a `Coordinator` in the caller's memory; what it
+//! decides is written with the offset, and only then is the coordinator moved on.
+
+use std::collections::BTreeSet;
+
+use holdfast_checkout::Coordinator;
+use holdfast_checkout::coordinator::Record;
+use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::OrderId;
+use holdfast_messages::{OutcomeMessage, OutcomeOffset};
+use postgres::Transaction;
+
+use super::load::{self, Lock};
+use super::open::follow;
+use super::rows::ShopRows;
+use super::{report, write};
+use crate::batch::{Batch, Done, Step};
+use crate::guard::{Guard, signed};
+use crate::load::Loader;
+use crate::loaded::Loaded;
+use crate::session::{Point, Statements, Store};
+use crate::types::Moment;
+use crate::write::{Besides, Writer};
+use crate::{Claim, Error, Source};
+
+impl Store {
+    /// Folds a batch of outcomes and decides what became complete. The coordinator is that of the claim's partition, from
+    /// [`Store::rebuild_outcomes`]. It is moved on when the transaction is committed. After an error or [`Step::Fenced`] it
+    /// may be behind what is stored: drop it, claim anew and rebuild.
+    ///
+    /// # Errors
+    /// As [`Store::transfers`].
+    pub fn outcomes(
+        &mut self,
+        claim: &Claim,
+        coordinator: &mut Coordinator,
+        batch: &Batch<'_, OutcomeMessage>,
+    ) -> Result<Step, Error> {
+        self.run(claim, batch, |store, claim, batch, verdict| {
+            let mut next = coordinator.clone();
+            let step = attempt(store, claim, &mut next, batch, verdict)?;
+            if let Step::Done(_) = step {
+                *coordinator = next;
+            }
+            Ok(step)
+        })
+    }
+}
+
+fn attempt(
+    store: &mut Store,
+    claim: &Claim,
+    coordinator: &mut Coordinator,
+    batch: &Batch<'_, OutcomeMessage>,
+    verdict: Option<&str>,
+) -> Result<Step, Error> {
+    let Store { client, statements, settings, watch, .. } = store;
+    let mut tx = client.transaction()?;
+    watch.reached(Point::Begun);
+    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
+        return Ok(Step::Fenced);
+    };
+    watch.reached(Point::GuardLocked);
+    let mut besides = Besides::default();
+    let outcomes = besides.sort_out(claim.source, batch.messages, verdict);
+    let mut rows = ShopRows::default();
+    let orders: BTreeSet<&OrderId> =
+        outcomes.iter().map(|(_, message)| &message.said().key.order_id).collect();
+    load::orders(&mut tx, statements, &mut rows, orders, Lock::Wait)?;
+    load::keys(&mut tx, statements, &mut rows, [])?;
+    let now = Loader::new(&mut tx, statements).clock()?;
+    watch.reached(Point::Loaded);
+
+    let (mut alarms, mut oldest) = (Vec::new(), None);
+    for (incoming, message) in outcomes {
+        let record = Record { offset: incoming.offset, message: message.said().clone() };
+        let mut did = coordinator.handle(&rows, &record);
+        oldest = did.outcome_offset.or(oldest);
+        alarms.append(&mut did.alarms);
+        follow(&mut rows, coordinator, did, [&record.message.key], now, &mut besides);
+    }
+    report(&alarms);
+    watch.reached(Point::Decided);
+
+    write::write(&mut tx, statements, &rows, settings.expiry_shards)?;
+    note_oldest(&mut tx, statements, claim.source, oldest, now, &mut besides)?;
+    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
+    let none = Effects::default();
+    let guard = writer.write(guard, batch.next, Loaded::default(), &none, &besides, batch.sent)?;
+    tx.commit()?;
+    watch.reached(Point::Committed);
+    Ok(Step::Done(Done { alarms, ..Done::of(batch, besides, &guard, now) }))
+}
+
+/// Keeps and tells from where a fresh consumer has to read, if that has risen.
+pub(super) fn note_oldest(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    source: Source,
+    oldest: Option<u64>,
+    now: Millis,
+    besides: &mut Besides<'_>,
+) -> Result<(), Error> {
+    let Some(offset) = oldest else { return Ok(()) };
+    let statement = statements.asked.prepared(
+        tx,
+        "INSERT INTO outcome_offset (partition, value, changed_date) VALUES ($1, $2, $3)
+         ON CONFLICT (partition) DO UPDATE SET value = excluded.value, changed_date = excluded.changed_date
+         WHERE outcome_offset.value < excluded.value",
+    )?;
+    let risen = tx.execute(&statement, &[&source.enumeration(), &signed(offset), &Moment(now)])?;
+    if risen > 0 {
+        besides.send(&OutcomeOffset { partition: source.number(), offset });
+    }
+    Ok(())
+}

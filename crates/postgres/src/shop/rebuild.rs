@@ -1,0 +1,163 @@
+//! Starting, and taking over a partition of `outcomes`: what is open is rebuilt from the log, and what was left half-way goes
+//! on, in one transaction that also moves the offset to the end of what was folded.
+
+use std::collections::BTreeSet;
+
+use holdfast_checkout::Coordinator;
+use holdfast_checkout::coordinator::{Effects as Did, LogBounds, Record};
+use holdfast_domain::effects::Effects;
+use holdfast_domain::shop::{Alarm, OrderId, TryKey};
+use holdfast_messages::OutcomeMessage;
+use postgres::Transaction;
+
+use super::load::{self, Lock};
+use super::open::follow;
+use super::outcomes::note_oldest;
+use super::rows::ShopRows;
+use super::{report, write};
+use crate::batch::Done;
+use crate::guard::{Guard, unsigned};
+use crate::incoming::Incoming;
+use crate::load::Loader;
+use crate::loaded::Loaded;
+use crate::session::{Point, Statements, Store};
+use crate::write::{Besides, Writer};
+use crate::{Claim, Error, Source};
+
+/// So many orders are asked for at a time.
+const ORDERS_AT_ONCE: usize = 10_000;
+
+/// What became of a rebuild.
+#[derive(Debug)]
+pub enum Rebuilt {
+    /// The consumer may begin at `next`, with this coordinator.
+    Done {
+        /// What is open.
+        coordinator: Coordinator,
+        /// The next offset to read.
+        next: u64,
+        /// The step in numbers. Its alarms tell if the log no longer has what was needed.
+        done: Done,
+    },
+    /// Somebody else has claimed the partition meanwhile. Nothing was written.
+    Fenced,
+}
+
+impl Store {
+    /// From where a partition of `outcomes` has to be read to know what is open; `None`: from its beginning.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn outcome_offset(&mut self, partition: u32) -> Result<Option<u64>, Error> {
+        let source = Source::Consumer(holdfast_messages::Topic::Outcomes, partition);
+        let row = self
+            .client
+            .query_opt("SELECT value FROM outcome_offset WHERE partition = $1", &[&source.enumeration()])?;
+        row.map(|row| unsigned("outcome_offset", row.get(0))).transpose()
+    }
+
+    /// Makes the coordinator of a partition that was just claimed. `log`: what of it is there; `records`: all of it from
+    /// [`Store::outcome_offset`] on, ascending; what lies before the log's start is gone, which is reported and survived.
+    ///
+    /// What has both outcomes and no decision is decided now, and what was not answered is asked again.
+    ///
+    /// # Errors
+    /// As [`Store::transfers`]; [`Error::Newer`] is for messages with versions, which these have not.
+    pub fn rebuild_outcomes(
+        &mut self,
+        claim: &Claim,
+        log: LogBounds,
+        records: &[Incoming<OutcomeMessage>],
+    ) -> Result<Rebuilt, Error> {
+        self.retrying(|store| store.try_rebuild(claim, log, records))
+    }
+
+    fn try_rebuild(
+        &mut self,
+        claim: &Claim,
+        log: LogBounds,
+        records: &[Incoming<OutcomeMessage>],
+    ) -> Result<Rebuilt, Error> {
+        let stored = self.outcome_offset(claim.source.number())?;
+        let Store { client, statements, settings, watch, .. } = self;
+        let mut tx = client.transaction()?;
+        watch.reached(Point::Begun);
+        let Some(guard) = Guard::lock(&mut tx, statements, claim)? else { return Ok(Rebuilt::Fenced) };
+        watch.reached(Point::GuardLocked);
+        let mut besides = Besides::default();
+        // What could not be read was buried when the offset passed it.
+        let unread = records.partition_point(|record| record.offset < guard.offset);
+        besides.sort_out(claim.source, &records[unread..], None);
+        let folded: Vec<Record> = records.iter().filter_map(record_of).collect();
+        let (first, _) = log.first_to_read(stored);
+        let keys: BTreeSet<&TryKey> =
+            folded.iter().filter(|record| record.offset >= first).map(|record| &record.message.key).collect();
+        let mut rows = ShopRows::default();
+        let (coordinator, mut did) = decide(&mut tx, statements, &mut rows, &keys, |rows| {
+            Coordinator::rebuild(rows, stored, log, &folded)
+        })?;
+        load::keys(&mut tx, statements, &mut rows, [])?;
+        let now = Loader::new(&mut tx, statements).clock()?;
+        watch.reached(Point::Loaded);
+
+        let mut alarms = std::mem::take(&mut did.alarms);
+        if guard.offset > log.end && stored.is_none_or(|stored| stored <= log.end) {
+            alarms.push(Alarm::OffsetAboveLog { stored: guard.offset, end: log.end });
+        }
+        let oldest = did.outcome_offset;
+        follow(&mut rows, &coordinator, did, keys.iter().copied(), now, &mut besides);
+        report(&alarms);
+        watch.reached(Point::Decided);
+
+        write::write(&mut tx, statements, &rows, settings.expiry_shards)?;
+        note_oldest(&mut tx, statements, claim.source, oldest, now, &mut besides)?;
+        let next = guard.offset.max(log.end);
+        let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
+        let guard = writer.write(guard, next, Loaded::default(), &Effects::default(), &besides, 0)?;
+        tx.commit()?;
+        watch.reached(Point::Committed);
+        let dead_letters = besides.dead_letters.len();
+        let outbox = besides.numbered(&guard);
+        let (messages, transactions) = (records.len(), 1);
+        let done =
+            Done { messages, dead_letters, outbox, transactions, time: now, alarms, ..Done::default() };
+        Ok(Rebuilt::Done { coordinator, next, done })
+    }
+}
+
+/// Rebuilds over orders that are not locked, locks those that it wants to move, and rebuilds again where one of them was another
+/// meanwhile. What is over is most of a log, and is locked by nobody.
+fn decide(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    rows: &mut ShopRows,
+    keys: &BTreeSet<&TryKey>,
+    rebuild: impl Fn(&ShopRows) -> (Coordinator, Did),
+) -> Result<(Coordinator, Did), Error> {
+    let named: BTreeSet<&OrderId> = keys.iter().map(|key| &key.order_id).collect();
+    let named: Vec<&OrderId> = named.into_iter().collect();
+    for some in named.chunks(ORDERS_AT_ONCE) {
+        load::orders(tx, statements, rows, some.iter().copied(), Lock::None)?;
+    }
+    // Of open tries the row is written too, if it does not know what the log knows.
+    let mut locked: BTreeSet<OrderId> = rows.checkouts.keys().cloned().collect();
+    load::orders(tx, statements, rows, &locked, Lock::Wait)?;
+    loop {
+        let (coordinator, did) = rebuild(rows);
+        let sent = did.sent.iter().map(|message| &message.key.order_id);
+        let moved = did.orders.iter().map(|order| &order.order_id).chain(sent);
+        let more: BTreeSet<OrderId> = moved.filter(|id| !locked.contains(*id)).cloned().collect();
+        if more.is_empty() {
+            // One that is open by now and was not when it was first read may not be written: it is not locked.
+            rows.checkouts.retain(|order, _| locked.contains(order));
+            return Ok((coordinator, did));
+        }
+        load::orders(tx, statements, rows, &more, Lock::Wait)?;
+        locked.extend(more);
+    }
+}
+
+fn record_of(incoming: &Incoming<OutcomeMessage>) -> Option<Record> {
+    let message = incoming.message.as_ref().ok()?.said().clone();
+    Some(Record { offset: incoming.offset, message })
+}

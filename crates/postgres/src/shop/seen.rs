@@ -1,0 +1,127 @@
+//! What edges ask: users, items, orders and open checkouts as they are now. Nothing is locked.
+
+use std::sync::Arc;
+
+use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::{CheckoutRow, ItemId, ItemRow, OrderId, OrderRow, UserId, UserRow};
+
+use super::load::{order_columns, order_of, whole};
+use crate::Error;
+use crate::session::Store;
+use crate::types::Moment;
+
+/// The most open checkouts of one page.
+pub const PAGE_MAX: u32 = 1_000;
+
+/// Which open checkouts are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenState {
+    /// Not decided.
+    Pending,
+    /// Failed, and being given back.
+    Cancelling,
+}
+
+/// A checkout that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCheckout {
+    /// Its order.
+    pub order: OrderRow,
+    /// What it waits for, since when, and when it is cancelled. Both sides are outside in its eyes, as in those of every
+    /// decision in a cluster.
+    pub row: Arc<CheckoutRow>,
+}
+
+/// A page of open checkouts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCheckouts {
+    /// The checkouts, the oldest first.
+    pub checkouts: Vec<OpenCheckout>,
+    /// Where the next page begins (`after`); `None`: there is none.
+    pub next: Option<(Millis, OrderId)>,
+    /// The database's time, to tell ages by.
+    pub now: Millis,
+}
+
+impl Store {
+    /// A user.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn find_user(&mut self, id: &UserId) -> Result<Option<UserRow>, Error> {
+        let sql = "SELECT credit FROM users WHERE user_id = $1";
+        let statement = self.statements.asked.prepared(&mut self.client, sql)?;
+        let row = self.client.query_opt(&statement, &[&id.as_str()])?;
+        row.map(|row| Ok(UserRow { id: id.clone(), credit: whole("users", row.get(0))? })).transpose()
+    }
+
+    /// An item.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn find_item(&mut self, id: &ItemId) -> Result<Option<ItemRow>, Error> {
+        let sql = "SELECT stock, price FROM items WHERE item_id = $1";
+        let statement = self.statements.asked.prepared(&mut self.client, sql)?;
+        let row = self.client.query_opt(&statement, &[&id.as_str()])?;
+        row.map(|row| {
+            let (stock, price) = (whole("items", row.get(0))?, whole("items", row.get(1))?);
+            Ok(ItemRow { id: id.clone(), stock, price })
+        })
+        .transpose()
+    }
+
+    /// An order and, if one is under way, its open checkout.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn find_order(&mut self, id: &OrderId) -> Result<Option<(OrderRow, Option<CheckoutRow>)>, Error> {
+        let sql = concat!("SELECT ", order_columns!(), " FROM orders WHERE order_id = $1");
+        let statement = self.statements.asked.prepared(&mut self.client, sql)?;
+        let row = self.client.query_opt(&statement, &[&id.as_str()])?;
+        row.map(|row| order_of(&row)).transpose()
+    }
+
+    /// Up to `limit` open checkouts (at most [`PAGE_MAX`]) of all nodes, the oldest first, those after that one.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn open_checkouts(
+        &mut self,
+        state: Option<OpenState>,
+        after: Option<&(Millis, OrderId)>,
+        limit: u32,
+    ) -> Result<OpenCheckouts, Error> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        let state = state.map(|state| match state {
+            OpenState::Pending => "pending",
+            OpenState::Cancelling => "cancelling",
+        });
+        let (since, last) = after.map_or((Moment(Millis::MIN), ""), |(at, id)| (Moment(*at), id.as_str()));
+        let sql = concat!(
+            "SELECT ",
+            order_columns!(),
+            ", hub_clock() FROM orders WHERE state IN ('pending', 'cancelling')
+                 AND (started_at, order_id) > ($1, $2) AND ($3::text IS NULL OR state = $3)
+             ORDER BY started_at, order_id LIMIT $4"
+        );
+        let statement = self.statements.asked.prepared(&mut self.client, sql)?;
+        // One more than wanted tells whether there is another page.
+        let rows = self.client.query(&statement, &[&since, &last, &state, &(i64::from(limit) + 1)])?;
+        let mut page = OpenCheckouts { checkouts: Vec::with_capacity(rows.len()), next: None, now: 0 };
+        for row in &rows {
+            if page.checkouts.len() == limit as usize {
+                let last = page.checkouts.last().map(|open| (open.row.started_at, open.row.order.clone()));
+                page.next = last;
+                break;
+            }
+            let (order, open) = order_of(row)?;
+            let open = open.ok_or_else(|| Error::corrupt("orders", "an open order without a try"))?;
+            page.checkouts.push(OpenCheckout { order, row: Arc::new(open) });
+        }
+        page.now = match rows.first() {
+            Some(row) => row.get::<_, Moment>(19).0,
+            None => self.client.query_one(&self.statements.clock, &[])?.get::<_, Moment>(0).0,
+        };
+        Ok(page)
+    }
+}

@@ -1,0 +1,315 @@
+//! The topics `pay` and `stock`: the two participants. A batch is one transaction: the tries' rows are read, the holders locked
+//! by ascending id, each message is decided after the other by the pure participant, and rows, balances, answers and offset are
+//! written together. A repeat finds its row and gets the same answer again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_checkout::participant::{Branch, Forward, Ledger, Pay, Row as BranchRow, Side, Stock};
+use holdfast_domain::effects::Effects;
+use holdfast_domain::shop::{self, ItemId, Items, Payment, TryKey, UserId, Whole};
+use holdfast_messages::{Message, OutcomeMessage, PayMessage, StockMessage};
+use postgres::{Row, Transaction};
+
+use super::load::{id, items_of, tr_num, whole};
+use super::report;
+use super::write::{number, tr, write_rows, written};
+use crate::batch::{Batch, Done, Step};
+use crate::guard::Guard;
+use crate::load::Loader;
+use crate::loaded::Loaded;
+use crate::session::{Point, Statements, Store};
+use crate::write::{Besides, Writer};
+use crate::{Claim, Error};
+
+impl Store {
+    /// The payment side over a batch of `pay`: users' credit is taken and given back. Each message is answered on the partition
+    /// of `outcomes` that has the number of the one it was read from.
+    ///
+    /// # Errors
+    /// As [`Store::transfers`].
+    pub fn pay(&mut self, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
+        self.run(claim, batch, attempt::<Pay>)
+    }
+
+    /// The stock side over a batch of `stock`, likewise.
+    ///
+    /// # Errors
+    /// As [`Store::transfers`].
+    pub fn stock(&mut self, claim: &Claim, batch: &Batch<'_, StockMessage>) -> Result<Step, Error> {
+        self.run(claim, batch, attempt::<Stock>)
+    }
+}
+
+/// A side's tables.
+trait Kept: Side<Holder: AsId> + Sized {
+    /// What it reads.
+    type Message: Message;
+    const TABLE: &'static str;
+    const BRANCHES: &'static str;
+    const LOCK_BALANCES: &'static str;
+    const SET_BALANCES: &'static str;
+
+    fn said(message: &Self::Message) -> &shop::Message;
+
+    /// The value of a row whose columns begin there; `None` if it has none.
+    fn value(row: &Row, at: usize) -> Result<Option<Self::Value>, Error>;
+
+    /// Adds rows.
+    fn insert(
+        tx: &mut Transaction<'_>,
+        statements: &Statements,
+        rows: &NewRows<'_>,
+        values: &[Option<&Self::Value>],
+    ) -> Result<(), Error>;
+}
+
+trait AsId: std::str::FromStr<Err: std::fmt::Display> {
+    fn id(&self) -> &str;
+}
+
+impl AsId for UserId {
+    fn id(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl AsId for ItemId {
+    fn id(&self) -> &str {
+        self.as_str()
+    }
+}
+
+/// Rows to be added, without their values.
+#[derive(Default)]
+struct NewRows<'a> {
+    orders: Vec<&'a str>,
+    tries: Vec<i64>,
+    rollbacks: Vec<bool>,
+    outcomes: Vec<&'static str>,
+}
+
+impl Kept for Pay {
+    type Message = PayMessage;
+    const TABLE: &'static str = "pay_transaction";
+    const BRANCHES: &'static str = "SELECT p.order_id, p.tr_num, p.is_rollback, p.outcome, p.user_id, p.amnt
+         FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
+         JOIN pay_transaction p ON p.order_id = w.order_id AND p.tr_num = w.tr_num ORDER BY p.is_rollback";
+    const LOCK_BALANCES: &'static str =
+        "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE";
+    const SET_BALANCES: &'static str = "UPDATE users t SET credit = u.credit
+         FROM unnest($1::text[], $2::bigint[]) AS u (id, credit) WHERE t.user_id = u.id";
+
+    fn said(message: &PayMessage) -> &shop::Message {
+        message.said()
+    }
+
+    fn value(row: &Row, at: usize) -> Result<Option<Payment>, Error> {
+        let (user, amnt): (Option<&str>, Option<i64>) = (row.get(at), row.get(at + 1));
+        let Some((user, amnt)) = user.zip(amnt) else { return Ok(None) };
+        Ok(Some(Payment { user_id: id(Pay::TABLE, user)?, amnt: whole(Pay::TABLE, amnt)? }))
+    }
+
+    fn insert(
+        tx: &mut Transaction<'_>,
+        statements: &Statements,
+        rows: &NewRows<'_>,
+        values: &[Option<&Payment>],
+    ) -> Result<(), Error> {
+        let NewRows { orders, tries, rollbacks, outcomes } = rows;
+        let users: Vec<Option<&str>> =
+            values.iter().map(|value| value.map(|value| value.user_id.as_str())).collect();
+        let amounts: Vec<Option<i64>> =
+            values.iter().map(|value| value.map(|value| number(value.amnt))).collect();
+        let sql = "INSERT INTO pay_transaction (order_id, tr_num, is_rollback, outcome, user_id, amnt)
+             SELECT u.* FROM unnest($1::text[], $2::bigint[], $3::boolean[], $4::text[], $5::text[], $6::bigint[]) AS u";
+        let lists: [&(dyn postgres::types::ToSql + Sync); 6] =
+            [orders, tries, rollbacks, outcomes, &users, &amounts];
+        write_rows(tx, statements, sql, orders.len(), &lists)
+    }
+}
+
+impl Kept for Stock {
+    type Message = StockMessage;
+    const TABLE: &'static str = "stock_transaction";
+    const BRANCHES: &'static str = "SELECT p.order_id, p.tr_num, p.is_rollback, p.outcome, p.items::text
+         FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
+         JOIN stock_transaction p ON p.order_id = w.order_id AND p.tr_num = w.tr_num ORDER BY p.is_rollback";
+    const LOCK_BALANCES: &'static str =
+        "SELECT item_id, stock FROM items WHERE item_id = ANY($1) ORDER BY item_id FOR UPDATE";
+    const SET_BALANCES: &'static str = "UPDATE items t SET stock = u.stock
+         FROM unnest($1::text[], $2::bigint[]) AS u (id, stock) WHERE t.item_id = u.id";
+
+    fn said(message: &StockMessage) -> &shop::Message {
+        message.said()
+    }
+
+    fn value(row: &Row, at: usize) -> Result<Option<Items>, Error> {
+        let items: Option<&str> = row.get(at);
+        items.map(|items| items_of(Stock::TABLE, items)).transpose()
+    }
+
+    fn insert(
+        tx: &mut Transaction<'_>,
+        statements: &Statements,
+        rows: &NewRows<'_>,
+        values: &[Option<&Items>],
+    ) -> Result<(), Error> {
+        let NewRows { orders, tries, rollbacks, outcomes } = rows;
+        let items: Vec<Option<String>> = values.iter().map(|value| value.map(written)).collect();
+        let sql = "INSERT INTO stock_transaction (order_id, tr_num, is_rollback, outcome, items)
+             SELECT u.o, u.t, u.r, u.c, u.i::json
+             FROM unnest($1::text[], $2::bigint[], $3::boolean[], $4::text[], $5::text[]) AS u (o, t, r, c, i)";
+        let lists: [&(dyn postgres::types::ToSql + Sync); 5] = [orders, tries, rollbacks, outcomes, &items];
+        write_rows(tx, statements, sql, orders.len(), &lists)
+    }
+}
+
+fn attempt<S: Kept>(
+    store: &mut Store,
+    claim: &Claim,
+    batch: &Batch<'_, S::Message>,
+    verdict: Option<&str>,
+) -> Result<Step, Error> {
+    let Store { client, statements, settings, watch, .. } = store;
+    let mut tx = client.transaction()?;
+    watch.reached(Point::Begun);
+    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
+        return Ok(Step::Fenced);
+    };
+    watch.reached(Point::GuardLocked);
+    let mut besides = Besides::default();
+    let asked: Vec<&shop::Message> = besides
+        .sort_out(claim.source, batch.messages, verdict)
+        .into_iter()
+        .map(|(_, message)| S::said(message))
+        .collect();
+    let before: Ledger<S> = load(&mut tx, statements, &asked)?;
+    let now = Loader::new(&mut tx, statements).clock()?;
+    watch.reached(Point::Loaded);
+
+    let mut after = Ledger { branches: before.branches.clone(), balances: before.balances.clone() };
+    let mut alarms = Vec::new();
+    for message in asked {
+        let (sent, mut more) = after.take(message);
+        alarms.append(&mut more);
+        if let Some(answer) = sent {
+            let answer = OutcomeMessage::new(answer).expect("a side answers on outcomes");
+            besides.send_to(claim.source.number(), &answer);
+        }
+    }
+    report(&alarms);
+    watch.reached(Point::Decided);
+
+    write(&mut tx, statements, &before, &after)?;
+    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
+    let none = Effects::default();
+    let guard = writer.write(guard, batch.next, Loaded::default(), &none, &besides, batch.sent)?;
+    tx.commit()?;
+    watch.reached(Point::Committed);
+    Ok(Step::Done(Done { alarms, ..Done::of(batch, besides, &guard, now) }))
+}
+
+/// The rows of the tries, and the balances of all holders that these or the messages name, locked.
+fn load<S: Kept>(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    asked: &[&shop::Message],
+) -> Result<Ledger<S>, Error> {
+    let mut ledger = Ledger::<S>::default();
+    if asked.is_empty() {
+        return Ok(ledger);
+    }
+    let keys: BTreeSet<&TryKey> = asked.iter().map(|message| &message.key).collect();
+    let orders: Vec<&str> = keys.iter().map(|key| key.order_id.as_str()).collect();
+    let tries: Vec<i64> = keys.iter().map(|key| tr(key.tr_num)).collect();
+    let statement = statements.asked.prepared(tx, S::BRANCHES)?;
+    // The forward rows come first, as `Branch::with_row` wants them.
+    for row in tx.query(&statement, &[&orders, &tries])? {
+        let tr_num = tr_num(S::TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(S::TABLE, "no try"))?;
+        let key = TryKey { order_id: id(S::TABLE, row.get(0))?, tr_num };
+        let found = branch_row::<S>(&row)?;
+        let branch = Branch::with_row(ledger.branches.remove(&key), found, S::same)
+            .map_err(|error| Error::corrupt(S::TABLE, format!("{key}: {error}")))?;
+        ledger.branches.insert(key, branch);
+    }
+    let mut holders: BTreeSet<&str> = BTreeSet::new();
+    for message in asked {
+        if let Some(shop::AskedStep::Forward(value) | shop::AskedStep::Rollback(value)) =
+            S::step(&message.body)
+        {
+            holders.extend(S::parts(value).map(|(holder, _)| holder.id()));
+        }
+    }
+    for branch in ledger.branches.values() {
+        if let Branch::Done(Forward::Taken(value)) = branch {
+            holders.extend(S::parts(value).map(|(holder, _)| holder.id()));
+        }
+    }
+    let holders: Vec<&str> = holders.into_iter().collect();
+    let statement = statements.asked.prepared(tx, S::LOCK_BALANCES)?;
+    let mut balances: BTreeMap<S::Holder, Whole> = BTreeMap::new();
+    for row in tx.query(&statement, &[&holders])? {
+        balances.insert(id(S::TABLE, row.get(0))?, whole(S::TABLE, row.get(1))?);
+    }
+    ledger.balances = balances;
+    Ok(ledger)
+}
+
+fn branch_row<S: Kept>(row: &Row) -> Result<BranchRow<S::Value>, Error> {
+    let (is_rollback, outcome): (bool, &str) = (row.get(2), row.get(3));
+    match (is_rollback, outcome, S::value(row, 4)?) {
+        (false, "taken", Some(value)) => Ok(BranchRow::Forward(Forward::Taken(value))),
+        (false, "refused", Some(value)) => Ok(BranchRow::Forward(Forward::Refused(value))),
+        (true, "undone", value) => Ok(BranchRow::Rollback(value)),
+        _ => Err(Error::corrupt(S::TABLE, format!("the outcome '{outcome}' where it cannot be"))),
+    }
+}
+
+/// Writes the rows that were added and the balances that changed.
+fn write<S: Kept>(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    before: &Ledger<S>,
+    after: &Ledger<S>,
+) -> Result<(), Error> {
+    let added: Vec<(&TryKey, BranchRow<S::Value>)> = after
+        .branches
+        .iter()
+        .flat_map(|(key, branch)| {
+            let known = before.branches.get(key).map(Branch::rows).unwrap_or_default();
+            let is_new = move |row: &BranchRow<S::Value>| !known.iter().any(|known| same_kind(known, row));
+            branch.rows().into_iter().filter(is_new).map(move |row| (key, row))
+        })
+        .collect();
+    let mut rows = NewRows::default();
+    let mut values: Vec<Option<&S::Value>> = Vec::with_capacity(added.len());
+    for (key, row) in &added {
+        rows.orders.push(key.order_id.as_str());
+        rows.tries.push(tr(key.tr_num));
+        let (is_rollback, outcome, value) = match row {
+            BranchRow::Forward(Forward::Taken(value)) => (false, "taken", Some(value)),
+            BranchRow::Forward(Forward::Refused(value)) => (false, "refused", Some(value)),
+            BranchRow::Rollback(value) => (true, "undone", value.as_ref()),
+        };
+        rows.rollbacks.push(is_rollback);
+        rows.outcomes.push(outcome);
+        values.push(value);
+    }
+    S::insert(tx, statements, &rows, &values)?;
+    let changed: Vec<(&S::Holder, Whole)> = after
+        .balances
+        .iter()
+        .filter(|(holder, balance)| before.balances.get(holder) != Some(balance))
+        .map(|(holder, balance)| (holder, *balance))
+        .collect();
+    let ids: Vec<&str> = changed.iter().map(|(holder, _)| holder.id()).collect();
+    let balances: Vec<i64> = changed.iter().map(|(_, balance)| number(*balance)).collect();
+    write_rows(tx, statements, S::SET_BALANCES, ids.len(), &[&ids, &balances])
+}
+
+const fn same_kind<V>(one: &BranchRow<V>, other: &BranchRow<V>) -> bool {
+    matches!(
+        (one, other),
+        (BranchRow::Forward(_), BranchRow::Forward(_)) | (BranchRow::Rollback(_), BranchRow::Rollback(_))
+    )
+}

@@ -1,0 +1,261 @@
+//! What was changed becomes rows: one statement per table, however many rows.
+
+use std::sync::Arc;
+
+use holdfast_domain::shop::{
+    CheckoutAnswer, CheckoutRow, Items, KeyRow, OrderId, OrderRow, OrderState, SideRow, SideSaid, Sides,
+    TrNum, Whole,
+};
+use postgres::Transaction;
+
+use super::rows::ShopRows;
+use crate::Error;
+use crate::guard::signed;
+use crate::session::Statements;
+use crate::types::{Moment, Uuid};
+
+/// Writes all rows that were changed since they were loaded.
+pub(super) fn write(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    rows: &ShopRows,
+    shards: i16,
+) -> Result<(), Error> {
+    users(tx, statements, rows)?;
+    items(tx, statements, rows)?;
+    for (sql, changed) in [(INSERT_ORDERS, rows.orders.added()), (UPDATE_ORDERS, rows.orders.updated())] {
+        orders(tx, statements, sql, &changed, rows, shards)?;
+    }
+    keys(tx, statements, INSERT_KEYS, &rows.keys.added())?;
+    keys(tx, statements, UPDATE_KEYS, &rows.keys.updated())
+}
+
+/// Runs a statement that must write so many rows.
+pub(super) fn write_rows(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    sql: &'static str,
+    rows: usize,
+    parameters: &[&(dyn postgres::types::ToSql + Sync)],
+) -> Result<(), Error> {
+    if rows == 0 {
+        return Ok(());
+    }
+    let statement = statements.asked.prepared(tx, sql)?;
+    let written = tx.execute(&statement, parameters)?;
+    assert_eq!(written, rows as u64, "locked rows do not vanish");
+    Ok(())
+}
+
+fn users(tx: &mut Transaction<'_>, statements: &Statements, rows: &ShopRows) -> Result<(), Error> {
+    let (added, updated) = (rows.users.added(), rows.users.updated());
+    for (sql, changed) in [
+        (
+            // A plain insert: if another was first, this transaction must look again.
+            "INSERT INTO users (user_id, credit, funded)
+             SELECT u.id, u.credit, u.credit FROM unnest($1::text[], $2::bigint[]) AS u (id, credit)",
+            added,
+        ),
+        (
+            "UPDATE users t SET funded = t.funded + u.credit - t.credit, credit = u.credit
+             FROM unnest($1::text[], $2::bigint[]) AS u (id, credit) WHERE t.user_id = u.id",
+            updated,
+        ),
+    ] {
+        let ids: Vec<&str> = changed.iter().map(|row| row.id.as_str()).collect();
+        let credits: Vec<i64> = changed.iter().map(|row| number(row.credit)).collect();
+        write_rows(tx, statements, sql, ids.len(), &[&ids, &credits])?;
+    }
+    Ok(())
+}
+
+fn items(tx: &mut Transaction<'_>, statements: &Statements, rows: &ShopRows) -> Result<(), Error> {
+    let (added, updated) = (rows.items.added(), rows.items.updated());
+    for (sql, changed) in [
+        (
+            "INSERT INTO items (item_id, stock, price, supplied) SELECT u.id, u.stock, u.price, u.stock
+             FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (id, stock, price)",
+            added,
+        ),
+        (
+            "UPDATE items t SET supplied = t.supplied + u.stock - t.stock, stock = u.stock, price = u.price
+             FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (id, stock, price) WHERE t.item_id = u.id",
+            updated,
+        ),
+    ] {
+        let ids: Vec<&str> = changed.iter().map(|row| row.id.as_str()).collect();
+        let stocks: Vec<i64> = changed.iter().map(|row| number(row.stock)).collect();
+        let prices: Vec<i64> = changed.iter().map(|row| number(row.price)).collect();
+        write_rows(tx, statements, sql, ids.len(), &[&ids, &stocks, &prices])?;
+    }
+    Ok(())
+}
+
+/// The lists of an order's columns, under the names of the columns.
+macro_rules! order_lists {
+    () => {
+        "unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::bigint[],
+             $9::timestamptz[], $10::timestamptz[], $11::smallint[], $12::timestamptz[], $13::text[], $14::text[],
+             $15::boolean[], $16::boolean[], $17::boolean[], $18::boolean[], $19::text[], $20::uuid[])
+         AS u (order_id, user_id, items, amount, state, tr_num, why_failed, life, started_at, deadline, shard,
+             waits_since, pay_outcome, stock_outcome, undo_pay, undo_stock, pay_undone, stock_undone, keys, started_by)"
+    };
+}
+
+const INSERT_ORDERS: &str = concat!(
+    "INSERT INTO orders (order_id, user_id, items, amount, state, tr_num, why_failed, life, started_at, deadline, shard,
+         waits_since, pay_outcome, stock_outcome, undo_pay, undo_stock, pay_undone, stock_undone, idempotency_keys,
+         started_by)
+     SELECT u.order_id, u.user_id, u.items::json, u.amount, u.state, u.tr_num, u.why_failed, u.life, u.started_at,
+         u.deadline, u.shard, u.waits_since, u.pay_outcome, u.stock_outcome, u.undo_pay, u.undo_stock, u.pay_undone,
+         u.stock_undone, u.keys::json, u.started_by FROM ",
+    order_lists!()
+);
+const UPDATE_ORDERS: &str = concat!(
+    "UPDATE orders t SET user_id = u.user_id, items = u.items::json, amount = u.amount, state = u.state,
+         tr_num = u.tr_num, why_failed = u.why_failed, life = u.life, started_at = u.started_at, deadline = u.deadline,
+         shard = u.shard, waits_since = u.waits_since, pay_outcome = u.pay_outcome, stock_outcome = u.stock_outcome,
+         undo_pay = u.undo_pay, undo_stock = u.undo_stock, pay_undone = u.pay_undone, stock_undone = u.stock_undone,
+         idempotency_keys = u.keys::json, started_by = u.started_by
+     FROM ",
+    order_lists!(),
+    " WHERE t.order_id = u.order_id"
+);
+
+fn orders(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    sql: &'static str,
+    changed: &[&OrderRow],
+    rows: &ShopRows,
+    shards: i16,
+) -> Result<(), Error> {
+    fn list<'r, T>(of: &[&'r OrderRow], column: impl Fn(&'r OrderRow) -> T) -> Vec<T> {
+        of.iter().map(|row| column(row)).collect()
+    }
+    let open = |row: &OrderRow| rows.checkout(&row.order.order_id).map(Arc::as_ref);
+    let of_open =
+        |column: fn(&CheckoutRow) -> Option<Moment>| list(changed, |row| open(row).and_then(column));
+    let side = |column: fn(&CheckoutRow) -> &SideRow| {
+        let rows: Vec<Option<&SideRow>> = list(changed, |row| open(row).map(column));
+        let outcomes: Vec<Option<&str>> =
+            rows.iter().map(|row| row.and_then(|row| outcome(row.said))).collect();
+        let undone: Vec<bool> = rows.iter().map(|row| row.is_some_and(|row| row.undone)).collect();
+        (outcomes, undone)
+    };
+    let undo =
+        |column: fn(Sides) -> bool| list(changed, |row| open(row).and_then(|open| open.undo).map(column));
+    let (pay_outcomes, pay_undone) = side(|open| &open.pay);
+    let (stock_outcomes, stock_undone) = side(|open| &open.stock);
+    let why = |row: &OrderRow| open(row).map_or(row.failed, |open| open.why).map(|why| why.name());
+    let keys = |row: &OrderRow| {
+        let keys: Vec<&str> =
+            open(row).map_or_else(Vec::new, |open| open.keys.iter().map(|key| &**key).collect());
+        serde_json::to_string(&keys).expect("strings are JSON")
+    };
+    write_rows(
+        tx,
+        statements,
+        sql,
+        changed.len(),
+        &[
+            &list(changed, |row| row.order.order_id.as_str()),
+            &list(changed, |row| row.order.user_id.as_str()),
+            &list(changed, |row| written(&row.order.items)),
+            &list(changed, |row| number(row.order.amount)),
+            &list(changed, |row| row.order.state.name()),
+            &list(changed, |row| row.order.state.tr_num().map(tr)),
+            &list(changed, why),
+            &list(changed, |row| i64::from(row.life)),
+            &of_open(|open| Some(Moment(open.started_at))),
+            &of_open(|open| Some(Moment(open.deadline))),
+            &list(changed, |row| open(row).map(|open| shard_of(&open.order, shards))),
+            &of_open(|open| Some(Moment(open.waits_since))),
+            &pay_outcomes,
+            &stock_outcomes,
+            &undo(|undo| undo.pay),
+            &undo(|undo| undo.stock),
+            &pay_undone,
+            &stock_undone,
+            &list(changed, keys),
+            &list(changed, |row| rows.started_by.get(&row.order.order_id).map(|trace| Uuid(trace.0))),
+        ],
+    )
+}
+
+const INSERT_KEYS: &str =
+    "INSERT INTO idempotency_key (idempotency_key, body, order_id, answer, tr_num, why_failed, ends_at)
+     SELECT u.* FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::text[],
+         $7::timestamptz[]) AS u";
+const UPDATE_KEYS: &str =
+    "UPDATE idempotency_key t SET body = u.body, order_id = u.order_id, answer = u.answer,
+         tr_num = u.tr_num, why_failed = u.why_failed, ends_at = u.ends_at
+     FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::timestamptz[])
+         AS u (key, body, order_id, answer, tr_num, why_failed, ends_at)
+     WHERE t.idempotency_key = u.key";
+
+fn keys(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    sql: &'static str,
+    changed: &[&Arc<KeyRow>],
+) -> Result<(), Error> {
+    let names: Vec<&str> = changed.iter().map(|row| &*row.key).collect();
+    let bodies: Vec<Uuid> = changed.iter().map(|row| Uuid(row.body.0)).collect();
+    let orders: Vec<&str> = changed.iter().map(|row| row.order.as_str()).collect();
+    let answers: Vec<Option<&str>> = changed.iter().map(|row| row.answer.as_ref().map(answer_name)).collect();
+    let tries: Vec<Option<i64>> =
+        changed.iter().map(|row| row.answer.map(|answer| tr(answer.tr()))).collect();
+    let why = |row: &&Arc<KeyRow>| match row.answer {
+        Some(CheckoutAnswer::Failed { why, .. }) => Some(why.name()),
+        _ => None,
+    };
+    let whys: Vec<Option<&str>> = changed.iter().map(why).collect();
+    let ends: Vec<Moment> = changed.iter().map(|row| Moment(row.ends_at)).collect();
+    let lists: [&(dyn postgres::types::ToSql + Sync); 7] =
+        [&names, &bodies, &orders, &answers, &tries, &whys, &ends];
+    write_rows(tx, statements, sql, changed.len(), &lists)
+}
+
+fn answer_name(answer: &CheckoutAnswer) -> &'static str {
+    match answer {
+        CheckoutAnswer::Paid { .. } => "paid",
+        CheckoutAnswer::AlreadyPaid { .. } => "already_paid",
+        CheckoutAnswer::Failed { .. } => "failed",
+        CheckoutAnswer::Open { .. } => unreachable!("a key has no answer while its checkout is open"),
+    }
+}
+
+const fn outcome(said: Option<SideSaid>) -> Option<&'static str> {
+    match said {
+        None => None,
+        Some(SideSaid::Taken) => Some("taken"),
+        Some(SideSaid::Refused) => Some("refused"),
+    }
+}
+
+/// Items as they are stored: the lines of a message.
+pub(super) fn written(items: &Items) -> String {
+    serde_json::to_string(items).expect("items are JSON")
+}
+
+pub(super) fn number(number: Whole) -> i64 {
+    signed(number.get())
+}
+
+pub(super) fn tr(tr: TrNum) -> i64 {
+    i64::from(tr.get())
+}
+
+/// The shard of the scan for deadlines that an order belongs to. Ids are chosen by clients, so all their bits take part.
+fn shard_of(order: &OrderId, shards: i16) -> i16 {
+    let hash = blake3::hash(order.as_str().as_bytes());
+    let number = u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"));
+    let shards = u64::try_from(shards).expect("a count of shards is positive");
+    i16::try_from(number % shards).expect("below the count")
+}
+
+/// Whether a checkout is open in that state.
+pub(super) const fn is_open(state: OrderState) -> bool {
+    matches!(state, OrderState::Pending(_) | OrderState::Cancelling(_))
+}

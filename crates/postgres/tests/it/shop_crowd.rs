@@ -1,0 +1,161 @@
+//! All roles at once on every partition, each on a thread and a connection of its own, over few users and items: nobody waits in
+//! a circle, and nothing is lost or taken twice.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast_checkout::Coordinator;
+use holdfast_domain::shop::{ShopCommand, ShopOutcome};
+use holdfast_messages::{
+    Message, OrderMessage, OutcomeMessage, PartitionBy, PayMessage, StockMessage, Topic, TraceId,
+};
+use holdfast_postgres::{Batch, Claim, Done, Error, Incoming, OutboxRow, Source, Step, Store};
+
+use crate::shop_world::*;
+use crate::world::*;
+
+const PARTITIONS: usize = 3;
+const ORDERS: usize = 600;
+const USERS: usize = 7;
+const ITEMS: usize = 5;
+/// How long the crowd may take in all.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+type Bytes = (Vec<u8>, Vec<u8>);
+
+/// The topics of a shop, and how many tries have ended.
+#[derive(Default)]
+struct Topics {
+    logs: [[Mutex<Vec<Bytes>>; PARTITIONS]; 4],
+    ended: AtomicUsize,
+    over: AtomicBool,
+    retries: AtomicUsize,
+}
+
+const fn place(topic: Topic) -> usize {
+    match topic {
+        Topic::Orders => 0,
+        Topic::Pay => 1,
+        Topic::Stock => 2,
+        Topic::Outcomes => 3,
+        _ => panic!("no topic of these"),
+    }
+}
+
+impl Topics {
+    fn publish(&self, rows: &[OutboxRow]) {
+        for row in rows {
+            match row.topic {
+                Topic::Pay | Topic::Stock | Topic::Outcomes => {
+                    let partition = match &row.by {
+                        PartitionBy::Other(order) => partition_of(order, PARTITIONS),
+                        PartitionBy::Number(number) => *number,
+                        PartitionBy::Key => panic!("{row:?}"),
+                    };
+                    let mut log = self.logs[place(row.topic)][partition as usize].lock().unwrap();
+                    log.push((row.key.clone().into_bytes(), row.value.clone()));
+                }
+                Topic::Notifications => {
+                    let told = holdfast_messages::Notification::read(row.key.as_bytes(), &row.value).unwrap();
+                    let ended = told.trace == TraceId::NOBODY;
+                    self.ended.fetch_add(usize::from(ended), Ordering::SeqCst);
+                }
+                Topic::OutcomeOffsets => {}
+                other => panic!("{other:?}: {row:?}"),
+            }
+        }
+    }
+
+    /// One role on one partition, until all is over.
+    fn work<M: Message>(
+        &self,
+        world: &World,
+        partition: usize,
+        mut step: impl FnMut(&mut Store, &Claim, &Batch<'_, M>) -> Result<Step, Error>,
+    ) {
+        let mut store = world.store();
+        let claim = store.claim(&Source::consumer(M::TOPIC, u32::try_from(partition).unwrap())).unwrap();
+        let (mut at, mut sent) = (0, 0);
+        while !self.over.load(Ordering::SeqCst) {
+            let fresh: Vec<Bytes> = self.logs[place(M::TOPIC)][partition].lock().unwrap()[at..].to_vec();
+            if fresh.is_empty() {
+                std::thread::park_timeout(Duration::from_millis(1));
+                continue;
+            }
+            let messages: Vec<Incoming<M>> = (at as u64..)
+                .zip(fresh)
+                .map(|(offset, (key, value))| Incoming::read(offset, key, value))
+                .collect();
+            let batch = Batch::new(at as u64, &messages).sent(sent);
+            let Done { outbox, retries, .. } = done(step(&mut store, &claim, &batch).unwrap());
+            self.retries.fetch_add(retries, Ordering::SeqCst);
+            sent = outbox.last().map_or(sent, |row| row.number + 1);
+            self.publish(&outbox);
+            at += messages.len();
+        }
+    }
+}
+
+#[test]
+fn a_crowd_over_few_users_and_items() {
+    let Some(world) = World::new() else { return };
+    let mut store = world.store();
+    let mut does = |command: &ShopCommand| {
+        let outcome = store.shop(command).unwrap();
+        assert!(!matches!(outcome, ShopOutcome::Refused(_)), "{outcome:?}");
+    };
+    does(&ShopCommand::InitUsers { first: 0, count: u32::try_from(USERS).unwrap(), credit: whole(200) });
+    does(&ShopCommand::InitItems {
+        first: 0,
+        count: u32::try_from(ITEMS).unwrap(),
+        stock: whole(150),
+        price: whole(1),
+    });
+    let topics = Topics::default();
+    for number in 0..ORDERS {
+        let order = format!("order-{number}");
+        does(&ShopCommand::CreateOrder { id: id(&order), user: id(&(number % USERS).to_string()) });
+        // Two items, one of them in front of the other or behind it.
+        for item in [number % ITEMS, number * 3 % ITEMS + usize::from(number % 2 == 0)] {
+            let (item, quantity) = (id(&(item % ITEMS).to_string()), whole(1));
+            does(&ShopCommand::AddItem { order: id(&order), item, quantity });
+        }
+        let message =
+            OrderMessage { trace: TraceId(number as u128 + 1), order: id(&order), command: checkout() };
+        let partition = partition_of(&order, PARTITIONS) as usize;
+        let log = &topics.logs[place(Topic::Orders)][partition];
+        log.lock().unwrap().push((message.key().into_bytes(), message.to_json()));
+    }
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let (topics, world) = (&topics, &world);
+        for partition in 0..PARTITIONS {
+            scope.spawn(move || topics.work::<OrderMessage>(world, partition, Store::orders));
+            scope.spawn(move || topics.work::<PayMessage>(world, partition, Store::pay));
+            scope.spawn(move || topics.work::<StockMessage>(world, partition, Store::stock));
+            scope.spawn(move || {
+                let mut coordinator = Coordinator::default();
+                topics.work::<OutcomeMessage>(world, partition, |store, claim, batch| {
+                    store.outcomes(claim, &mut coordinator, batch)
+                });
+            });
+        }
+        while topics.ended.load(Ordering::SeqCst) < ORDERS && began.elapsed() < PATIENCE {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        topics.over.store(true, Ordering::SeqCst);
+    });
+    let took = began.elapsed();
+    assert_eq!(topics.ended.load(Ordering::SeqCst), ORDERS, "all came to their end in {took:?}");
+    assert_eq!(topics.retries.load(Ordering::SeqCst), 0, "nobody waited in a circle");
+    let paid = world.count("SELECT count(*) FROM orders WHERE paid");
+    assert!(paid > 100, "{paid} paid in {took:?}");
+    assert_eq!(world.count("SELECT count(*) FROM orders WHERE state NOT IN ('paid', 'not_paid')"), 0);
+    let gone = i64::try_from(USERS).unwrap() * 200;
+    assert_eq!(world.count(&format!("SELECT {gone} - sum(credit)::bigint FROM users")), 2 * paid);
+    let units = i64::try_from(ITEMS).unwrap() * 150;
+    assert_eq!(world.count(&format!("SELECT {units} - sum(stock)::bigint FROM items")), 2 * paid);
+    world.verify();
+    eprintln!("{ORDERS} checkouts over {USERS} users and {ITEMS} items in {took:?}, {paid} paid");
+}

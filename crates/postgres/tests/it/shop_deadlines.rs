@@ -1,0 +1,242 @@
+//! Deadlines, cancel and retry: who ends a try that nobody decided, and how one that stands still goes on.
+
+use std::sync::Arc;
+
+use holdfast_domain::shop::{CheckoutAnswer, ShopCommand, TrNum, Why};
+use holdfast_messages::OrderCommand;
+use holdfast_postgres::Point;
+use holdfast_postgres::shop::OpenState;
+
+use crate::shop_world::*;
+use crate::world::*;
+
+const NOW: i64 = 2_000_000_000_000;
+const PAST: i64 = NOW + DEADLINE_MS as i64 + 1;
+
+fn shop_of_one(world: &World) -> Shop {
+    let mut shop = Shop::new(world, 2);
+    world.set_clock(NOW);
+    shop.stocked(&[("u", 100)], &[("i", 10, 7)], &[("o", "u", "i", 3)]);
+    shop
+}
+
+fn untouched(shop: &mut Shop, world: &World, why: Why) {
+    assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("not_paid", 100, 10));
+    assert_eq!(shop.ends("o"), [CheckoutAnswer::Failed { tr: TrNum::FIRST, why }]);
+    shop.is_at_rest(world);
+}
+
+/// The stock side never answers: what the payment side took comes back when the deadline has passed, and not before.
+#[test]
+fn a_side_that_is_silent_ends_the_checkout_at_its_deadline() {
+    for delivery in [Delivery::Once, Delivery::TwiceAndLate] {
+        let Some(world) = World::new() else { return };
+        let mut shop = shop_of_one(&world);
+        shop.delivery = delivery;
+        let at = partition_of("o", 2) as usize;
+        shop.ask("o", checkout());
+        shop.step_orders(at);
+        shop.relay();
+        shop.step_pay(at);
+        shop.relay();
+        shop.step_outcomes(at);
+        assert_eq!(shop.credit("u"), 79);
+        world.set_clock(PAST - 1);
+        assert_eq!((shop.expire_only(), shop.store.due_checkout_shards().unwrap()), (0, vec![]));
+        let page = shop.store.open_checkouts(Some(OpenState::Pending), None, 10).unwrap();
+        let waits = page.checkouts[0].row.waits();
+        assert!(!waits.sides.pay && waits.sides.stock && !waits.cancelling, "{waits:?}");
+        assert_eq!((waits.deadline, page.now), (NOW + i64::from(DEADLINE_MS), PAST - 1));
+        world.set_clock(PAST);
+        assert_eq!(shop.store.due_checkout_shards().unwrap().len(), 1);
+        assert_eq!(shop.expire_only(), 1);
+        assert_eq!(shop.store.due_checkout_shards().unwrap(), [0_i16; 0]);
+        assert_eq!(shop.state("o"), "cancelling");
+        assert_eq!(shop.credit("u"), 79, "not before it is given back");
+        let page = shop.store.open_checkouts(Some(OpenState::Cancelling), None, 10).unwrap();
+        assert!(page.checkouts[0].row.waits().cancelling);
+        assert_eq!(shop.ends("o"), []);
+        // The stock side gets its `sub` only now, and its `add` in front of it or behind it.
+        shop.drain();
+        untouched(&mut shop, &world, Why::Deadline);
+        assert_eq!(shop.alarms, []);
+    }
+}
+
+/// A refusal that was heard says more than that the other side was silent, and who refused is not asked to give back.
+#[test]
+fn a_known_refusal_is_told_at_the_deadline() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of_one(&world);
+    shop.does(&ShopCommand::TakeFunds { user: id("u"), amount: whole(90) });
+    let at = partition_of("o", 2) as usize;
+    shop.ask("o", checkout());
+    shop.step_orders(at);
+    shop.relay();
+    shop.step_pay(at);
+    shop.relay();
+    shop.step_outcomes(at);
+    world.set_clock(PAST);
+    assert_eq!(shop.expire(), 1);
+    assert_eq!(shop.ends("o"), [CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Pay }]);
+    assert_eq!(world.count("SELECT count(*) FROM pay_transaction WHERE is_rollback"), 0);
+    shop.is_at_rest(&world);
+}
+
+/// Nobody has answered at all, not even a consumer has heard of the try.
+#[test]
+fn a_checkout_that_nobody_heard_of_ends_too() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of_one(&world);
+    shop.ask("o", checkout());
+    shop.step_orders(partition_of("o", 2) as usize);
+    world.set_clock(PAST);
+    assert_eq!(shop.expire(), 1);
+    untouched(&mut shop, &world, Why::Deadline);
+}
+
+/// The scan and the consumer decide the same try at the same time: the row's lock lets one of them be first, and the other
+/// sends nothing.
+#[test]
+fn the_scan_and_the_consumer_cannot_both_decide() {
+    let Some(world) = World::new().map(Arc::new) else { return };
+    let mut shop = shop_of_one(&world);
+    let at = partition_of("o", 2) as usize;
+    shop.ask("o", checkout());
+    shop.step_orders(at);
+    shop.relay();
+    shop.step_pay(at);
+    shop.step_stock(at);
+    shop.relay();
+    world.set_clock(PAST);
+    // The consumer has decided and not committed when the scan looks.
+    let (ended, shards) = (Arc::new(std::sync::Mutex::new(None)), shop.shards.clone());
+    let (world_in, ended_in) = (Arc::clone(&world), Arc::clone(&ended));
+    shop.store.watch(move |point| {
+        if point == Point::EffectsWritten && ended_in.lock().unwrap().is_none() {
+            let mut scan = world_in.store();
+            let count = (0..)
+                .zip(&shards)
+                .map(|(shard, claim)| done(scan.expire_checkouts(claim, shard, 10).unwrap()).messages);
+            *ended_in.lock().unwrap() = Some(count.sum::<usize>());
+        }
+    });
+    shop.step_outcomes(at);
+    assert_eq!(*ended.lock().unwrap(), Some(0), "a locked order is passed over");
+    assert_eq!(shop.expire(), 0);
+    assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("paid", 79, 7));
+    shop.is_at_rest(&world);
+
+    // And the other way round: the scan was first, and the consumer hears both successes.
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of_one(&world);
+    shop.ask("o", checkout());
+    shop.step_orders(at);
+    shop.relay();
+    shop.step_pay(at);
+    shop.step_stock(at);
+    shop.relay();
+    world.set_clock(PAST);
+    assert_eq!(shop.expire_only(), 1);
+    shop.step_outcomes(at);
+    assert_eq!(shop.state("o"), "cancelling");
+    shop.drain();
+    untouched(&mut shop, &world, Why::Deadline);
+}
+
+#[test]
+fn an_operator_cancels_what_is_not_decided() {
+    for delivery in [Delivery::Once, Delivery::TwiceAndLate] {
+        let Some(world) = World::new() else { return };
+        let mut shop = shop_of_one(&world);
+        let at = partition_of("o", 2) as usize;
+        shop.ask("o", checkout());
+        shop.step_orders(at);
+        shop.relay();
+        shop.step_stock(at);
+        shop.relay();
+        shop.step_outcomes(at);
+        shop.delivery = delivery;
+        let cancel = shop.ask("o", OrderCommand::Cancel);
+        shop.drain();
+        let answer = shop.answered(cancel);
+        let Ok(CheckoutAnswer::Open { waits, .. }) = answer else { panic!("{answer:?}") };
+        assert!(waits.cancelling && waits.sides.pay && waits.sides.stock, "{waits:?}");
+        untouched(&mut shop, &world, Why::Cancelled);
+    }
+}
+
+/// A message to a side was lost for good. Retry asks those again that have not answered, and no other.
+#[test]
+fn a_retry_asks_again_who_has_not_answered() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of_one(&world);
+    let at = partition_of("o", 2) as usize;
+    shop.ask("o", checkout());
+    shop.step_orders(at);
+    shop.relay();
+    let lost = std::mem::take(&mut shop.stock[at].log);
+    assert_eq!(lost.len(), 1);
+    shop.drain();
+    assert_eq!((shop.state("o").as_str(), shop.credit("u")), ("pending", 79));
+    let asked = shop.pay[at].log.len();
+    let (answer, state) = shop.run("o", RETRY);
+    assert!(matches!(answer, Ok(CheckoutAnswer::Open { .. })), "{answer:?}");
+    assert_eq!((state.as_str(), shop.pay[at].log.len()), ("paid", asked));
+    shop.is_at_rest(&world);
+}
+
+/// A failed order is checked out anew by a retry.
+#[test]
+fn a_retry_of_a_failed_order_is_a_new_try() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of_one(&world);
+    shop.does(&ShopCommand::TakeFunds { user: id("u"), amount: whole(90) });
+    let (_, state) = shop.run("o", checkout());
+    assert_eq!(state, "not_paid");
+    shop.does(&ShopCommand::AddFunds { user: id("u"), amount: whole(90) });
+    let (_, state) = shop.run("o", RETRY);
+    assert_eq!((state.as_str(), shop.credit("u")), ("paid", 79));
+    assert_eq!(shop.ends("o").last(), Some(&CheckoutAnswer::Paid { tr: TrNum::try_from(2).unwrap() }));
+    shop.is_at_rest(&world);
+}
+
+/// While cancelling, a lost `can` is sent again by a retry.
+#[test]
+fn a_retry_while_cancelling_asks_who_owes() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of_one(&world);
+    let at = partition_of("o", 2) as usize;
+    shop.ask("o", checkout());
+    shop.step_orders(at);
+    shop.relay();
+    shop.step_pay(at);
+    shop.relay();
+    shop.ask("o", OrderCommand::Cancel);
+    shop.step_orders(at);
+    shop.relay();
+    let kept = usize::try_from(shop.pay[at].at).unwrap();
+    shop.pay[at].log.truncate(kept);
+    shop.drain();
+    assert_eq!((shop.state("o").as_str(), shop.credit("u")), ("cancelling", 79));
+    let (_, state) = shop.run("o", RETRY);
+    assert_eq!((state.as_str(), shop.credit("u")), ("not_paid", 100));
+    shop.is_at_rest(&world);
+}
+
+/// The scan reads what is due by its index, not every open checkout.
+#[test]
+fn the_scan_follows_its_index() {
+    let Some(world) = World::new() else { return };
+    let _shop = shop_of_one(&world);
+    let mut client = world.sql();
+    client.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").unwrap();
+    let plan = client.query(
+        "EXPLAIN SELECT order_id FROM orders
+         WHERE shard = 1::smallint AND state = 'pending' AND deadline < (SELECT hub_clock()) ORDER BY deadline LIMIT 10",
+        &[],
+    );
+    let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get(0)).collect();
+    assert!(plan.iter().any(|line| line.contains("orders_due")), "{plan:#?}");
+    assert!(!plan.iter().any(|line| line.contains("Sort")), "{plan:#?}");
+}

@@ -1,0 +1,217 @@
+//! Starting, and taking over a partition of `outcomes` in mid-flight.
+
+use holdfast_checkout::Coordinator;
+use holdfast_checkout::coordinator::LogBounds;
+use holdfast_domain::shop::{CheckoutAnswer, TrNum, Why};
+use holdfast_messages::{OrderCommand, Topic};
+use holdfast_postgres::Source;
+use holdfast_postgres::shop::Rebuilt;
+
+use crate::shop_world::*;
+use crate::world::*;
+
+fn shop_of(world: &World, orders: &[&str]) -> Shop {
+    let mut shop = Shop::new(world, 1);
+    let orders: Vec<_> = orders.iter().map(|order| (*order, "u", "i", 1)).collect();
+    shop.stocked(&[("u", 1_000)], &[("i", 1_000, 7)], &orders);
+    shop
+}
+
+/// A try that has both outcomes in the log, and a consumer that died before it decided: whoever comes next decides it.
+#[test]
+fn what_is_complete_and_undecided_is_decided_at_the_start() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of(&world, &["o", "p"]);
+    shop.ask("o", checkout());
+    shop.ask("p", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_pay(0);
+    shop.relay();
+    shop.step_outcomes(0);
+    shop.step_stock(0);
+    shop.relay();
+    assert_eq!((shop.outcomes[0].at, shop.outcomes[0].log.len()), (2, 4));
+    let step = shop.take_over(0, 0);
+    assert_eq!((shop.outcomes[0].at, step.messages, step.alarms), (4, 4, vec![]));
+    assert_eq!((shop.state("o").as_str(), shop.state("p").as_str()), ("paid", "paid"));
+    // `trsucc` is not in the log yet, so both are still open for whoever comes after.
+    assert_eq!(shop.coordinators[0].open_count(), 2);
+    shop.drain();
+    assert_eq!((shop.coordinators[0].open_count(), shop.offsets[&0].last()), (0, Some(&6)));
+    assert_eq!((shop.ends("o").len(), shop.ends("p").len()), (1, 1));
+    shop.is_at_rest(&world);
+}
+
+/// The one who takes over knows what the one before knew, at any place of the log, and reads no more than what is open.
+#[test]
+fn a_takeover_after_every_step_changes_nothing() {
+    let Some(world) = World::new() else { return };
+    let orders: Vec<String> = (0..12).map(|number| format!("o{number}")).collect();
+    let mut shop = shop_of(&world, &orders.iter().map(String::as_str).collect::<Vec<_>>());
+    // A silent one holds the offset where it began.
+    shop.ask("o0", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_pay(0);
+    let lost = shop.stock[0].log.len();
+    shop.stock[0].log.clear();
+    assert_eq!(lost, 1);
+    shop.drain();
+    for order in &orders[1..] {
+        shop.ask(order, checkout());
+        loop {
+            let worked = shop.step_orders(0) | shop.step_pay(0) | shop.step_stock(0);
+            let before = shop.coordinators[0].clone();
+            let stored = shop.store.outcome_offset(0).unwrap();
+            shop.take_over(0, 0);
+            let after = &shop.coordinators[0];
+            assert_eq!(after.outcome_offset(), before.outcome_offset().max(stored));
+            if !worked && !shop.relay() && !shop.step_outcomes(0) {
+                break;
+            }
+        }
+        assert_eq!(shop.state(order), "paid");
+    }
+    assert_eq!(shop.store.outcome_offset(0).unwrap(), Some(0), "o0 is open, and began there");
+    let (_, state) = shop.run("o0", RETRY);
+    assert_eq!(state, "paid");
+    let end = shop.outcomes[0].log.len() as u64;
+    assert_eq!(shop.store.outcome_offset(0).unwrap(), Some(end));
+    let step = shop.take_over(0, 0);
+    assert_eq!((step.messages, step.outbox.len(), shop.coordinators[0].open_count()), (0, 0, 0));
+    assert_eq!(shop.alarms, []);
+    shop.is_at_rest(&world);
+}
+
+/// A `can` was sent and its answer never came: whoever takes over asks again.
+#[test]
+fn what_is_owed_is_asked_for_again() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of(&world, &["o"]);
+    shop.ask("o", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_pay(0);
+    shop.step_stock(0);
+    shop.ask("o", OrderCommand::Cancel);
+    shop.step_orders(0);
+    shop.relay();
+    // `can` and `add` are lost on their way.
+    for at in [shop.pay[0].at, shop.stock[0].at] {
+        assert_eq!(at, 1);
+    }
+    shop.pay[0].log.truncate(1);
+    shop.stock[0].log.truncate(1);
+    shop.drain();
+    assert_eq!((shop.state("o").as_str(), shop.credit("u")), ("cancelling", 993));
+    shop.take_over(0, 0);
+    shop.drain();
+    assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("not_paid", 1_000, 1_000));
+    let failed = CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Cancelled };
+    assert_eq!(shop.ends("o"), [failed]);
+    shop.is_at_rest(&world);
+}
+
+/// The log was cut beyond what is open. That is reported; what was said there is lost, so the deadline ends the checkout, and
+/// everything is given back.
+#[test]
+fn a_log_that_begins_too_late_is_reported_and_survived() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of(&world, &["o", "p"]);
+    world.set_clock(2_000_000_000_000);
+    shop.ask("p", checkout());
+    shop.drain();
+    shop.ask("o", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_pay(0);
+    shop.relay();
+    shop.step_outcomes(0);
+    let stored = shop.store.outcome_offset(0).unwrap().unwrap();
+    assert_eq!((stored, shop.outcomes[0].log.len()), (3, 4));
+    let step = shop.take_over(0, 4);
+    let names: Vec<&str> = step.alarms.iter().map(|alarm| alarm.name()).collect();
+    assert_eq!(names, ["offset-below-log"]);
+    assert_eq!(shop.coordinators[0].open_count(), 0);
+    shop.drain();
+    // `psucc` was lost with the log, so `ssucc` alone decides nothing.
+    assert_eq!((shop.state("o").as_str(), shop.credit("u")), ("pending", 986));
+    world.set_clock(2_000_000_000_000 + i64::from(DEADLINE_MS) + 1);
+    assert_eq!(shop.expire(), 1);
+    assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("not_paid", 993, 999));
+    assert_eq!(shop.state("p"), "paid");
+    shop.is_at_rest(&world);
+}
+
+/// While cancelling, one side has answered, and that answer is cut away with the log: the order's row still knows it.
+#[test]
+fn an_answer_that_the_log_has_lost_is_remembered_by_the_row() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of(&world, &["o"]);
+    shop.ask("o", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.ask("o", OrderCommand::Cancel);
+    shop.step_orders(0);
+    shop.relay();
+    let kept = shop.stock[0].log.clone();
+    shop.stock[0].log.clear();
+    shop.drain();
+    assert_eq!(shop.state("o"), "cancelling");
+    let end = shop.outcomes[0].log.len() as u64;
+    shop.take_over(0, end);
+    shop.stock[0].log = kept;
+    shop.drain();
+    assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("not_paid", 1_000, 1_000));
+    shop.is_at_rest(&world);
+}
+
+/// The value never falls, whoever tells another.
+#[test]
+fn the_offset_never_falls() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of(&world, &["o", "p"]);
+    for order in ["o", "p"] {
+        let (_, state) = shop.run(order, checkout());
+        assert_eq!(state, "paid");
+    }
+    assert_eq!(shop.store.outcome_offset(0).unwrap(), Some(6));
+    let claim = shop.store.claim(&Source::consumer(Topic::Outcomes, 0)).unwrap();
+    // One that read from the start, as if it knew of no value.
+    let log = LogBounds { start: 0, end: 6 };
+    let Rebuilt::Done { coordinator, next, done } =
+        shop.store.rebuild_outcomes(&claim, log, &shop.outcomes[0].log).unwrap()
+    else {
+        panic!("fenced")
+    };
+    assert_eq!((coordinator.outcome_offset(), next, done.outbox.len()), (Some(6), 6, 0));
+    // A coordinator that is behind by mistake tells what it knows, and the stored value stays.
+    shop.outcomes[0].push(r#"{"order_id":"o","tr_num":1}"#, br#"{"type":"trsucc"}"#);
+    world.sql().execute("UPDATE outcome_offset SET value = 100", &[]).unwrap();
+    (shop.outcomes[0].claim, shop.coordinators[0]) = (claim, Coordinator::default());
+    shop.step_outcomes(0);
+    assert_eq!(shop.store.outcome_offset(0).unwrap(), Some(100));
+}
+
+/// Poison that nobody has read yet is put aside by whoever rebuilds over it, once.
+#[test]
+fn poison_in_the_log_is_buried_once() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of(&world, &["o"]);
+    shop.outcomes[0].push("x", b"nonsense");
+    shop.ask("o", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_outcomes(0);
+    assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 1);
+    shop.step_pay(0);
+    shop.relay();
+    shop.outcomes[0].push("y", b"nonsense");
+    shop.take_over(0, 0);
+    shop.take_over(0, 0);
+    assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 2);
+    shop.drain();
+    assert_eq!(shop.state("o"), "paid");
+    shop.is_at_rest(&world);
+}

@@ -1,0 +1,378 @@
+//! A shop over queues in memory: one node that is the order side, both participants and the scan for deadlines.
+
+use std::collections::BTreeMap;
+
+use holdfast_checkout::Coordinator;
+use holdfast_checkout::coordinator::LogBounds;
+use holdfast_domain::shop::{
+    Alarm, CheckoutAnswer, IdempotencyKey, OrderId, ShopCommand, ShopOutcome, Whole,
+};
+use holdfast_domain::tokens::Fingerprint;
+use holdfast_messages::{
+    CheckoutRefusal, DeadLetter, Message, Notice, Notification, OrderCommand, OrderMessage, OutcomeMessage,
+    OutcomeOffset, PartitionBy, PayMessage, StockMessage, Topic, TraceId,
+};
+use holdfast_postgres::shop::Rebuilt;
+use holdfast_postgres::{Batch, Claim, Done, OutboxRow, Source, Step, Store};
+
+use crate::world::{Queue, World, done};
+
+pub const DEADLINE_MS: u32 = 10_000;
+
+pub fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+pub fn whole(number: u64) -> Whole {
+    Whole::new(number).unwrap()
+}
+
+pub fn checkout() -> OrderCommand {
+    OrderCommand::Checkout { deadline_ms: DEADLINE_MS, key: None }
+}
+
+pub fn checkout_under(key: &str, body: u128) -> OrderCommand {
+    let key = Some(IdempotencyKey { key: key.into(), body: Fingerprint(body) });
+    OrderCommand::Checkout { deadline_ms: DEADLINE_MS, key }
+}
+
+pub const RETRY: OrderCommand = OrderCommand::Retry { deadline_ms: DEADLINE_MS };
+
+/// What is done with messages on their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    Once,
+    /// Each twice in its batch, and all once more when everything is over.
+    TwiceAndLate,
+}
+
+/// The answer to a command.
+pub type Answered = Result<CheckoutAnswer, CheckoutRefusal>;
+
+pub struct Shop {
+    pub store: Store,
+    pub orders: Vec<Queue<OrderMessage>>,
+    pub pay: Vec<Queue<PayMessage>>,
+    pub stock: Vec<Queue<StockMessage>>,
+    pub outcomes: Vec<Queue<OutcomeMessage>>,
+    pub coordinators: Vec<Coordinator>,
+    pub shards: Vec<Claim>,
+    /// Everything that was told, in order: trace, order, answer.
+    pub told: Vec<(TraceId, OrderId, Answered)>,
+    /// What the topic `outcome-offsets` was told per partition, in order.
+    pub offsets: BTreeMap<u32, Vec<u64>>,
+    pub dead_letters: Vec<DeadLetter>,
+    pub alarms: Vec<Alarm>,
+    pub delivery: Delivery,
+    late: Vec<(u32, OutboxRow)>,
+    asked: u128,
+}
+
+/// Any function of the order will do, if all topics have the same.
+pub fn partition_of(order: &str, partitions: usize) -> u32 {
+    let sum: usize = order.bytes().map(usize::from).sum();
+    u32::try_from(sum % partitions).unwrap()
+}
+
+impl Shop {
+    pub fn new(world: &World, partitions: u32) -> Shop {
+        let mut store = world.store();
+        let coordinators = (0..partitions).map(|_| Coordinator::default()).collect();
+        Shop {
+            orders: queues(&mut store, partitions),
+            pay: queues(&mut store, partitions),
+            stock: queues(&mut store, partitions),
+            outcomes: queues(&mut store, partitions),
+            shards: (0..8).map(|shard| store.claim(&Source::deadline(shard)).unwrap()).collect(),
+            store,
+            coordinators,
+            told: Vec::new(),
+            offsets: BTreeMap::new(),
+            dead_letters: Vec::new(),
+            alarms: Vec::new(),
+            delivery: Delivery::Once,
+            late: Vec::new(),
+            asked: 0,
+        }
+    }
+
+    /// Users, items and orders of one line: (order, user, item, quantity).
+    pub fn stocked(
+        &mut self,
+        users: &[(&str, u64)],
+        items: &[(&str, u64, u64)],
+        orders: &[(&str, &str, &str, u64)],
+    ) {
+        for (user, credit) in users {
+            self.does(&ShopCommand::CreateUser { id: id(user), credit: whole(*credit) });
+        }
+        for (item, stock, price) in items {
+            let (stock, price) = (whole(*stock), whole(*price));
+            self.does(&ShopCommand::CreateItem { id: id(item), stock, price });
+        }
+        for (order, user, item, quantity) in orders {
+            self.does(&ShopCommand::CreateOrder { id: id(order), user: id(user) });
+            let (order, item, quantity) = (id(order), id(item), whole(*quantity));
+            self.does(&ShopCommand::AddItem { order, item, quantity });
+        }
+    }
+
+    /// A command that is not refused.
+    pub fn does(&mut self, command: &ShopCommand) -> ShopOutcome {
+        let outcome = self.store.shop(command).unwrap();
+        assert!(!matches!(outcome, ShopOutcome::Refused(_)), "{command:?}: {outcome:?}");
+        outcome
+    }
+
+    /// Puts a command into the topic `orders`.
+    pub fn ask(&mut self, order: &str, command: OrderCommand) -> TraceId {
+        self.asked += 1;
+        let trace = TraceId(self.asked);
+        self.ask_as(trace, order, command);
+        trace
+    }
+
+    pub fn ask_as(&mut self, trace: TraceId, order: &str, command: OrderCommand) {
+        let message = OrderMessage { trace, order: id(order), command };
+        let partition = partition_of(order, self.orders.len());
+        for _ in 0..self.times() {
+            self.orders[partition as usize].say(&message);
+        }
+    }
+
+    /// Has a command decided and everything that follows; how it was answered at first, and how the order stands in the end.
+    pub fn run(&mut self, order: &str, command: OrderCommand) -> (Answered, String) {
+        let trace = self.ask(order, command);
+        self.drain();
+        (self.answered(trace), self.state(order))
+    }
+
+    const fn times(&self) -> usize {
+        match self.delivery {
+            Delivery::Once => 1,
+            Delivery::TwiceAndLate => 2,
+        }
+    }
+
+    /// The first answer under that trace.
+    pub fn answered(&self, trace: TraceId) -> Answered {
+        let told = self.told.iter().find(|(of, _, _)| *of == trace);
+        told.expect("it was answered").2.clone()
+    }
+
+    /// How the tries of an order ended, as everybody was told.
+    pub fn ends(&self, order: &str) -> Vec<CheckoutAnswer> {
+        let ends =
+            self.told.iter().filter(|(trace, of, _)| *trace == TraceId::NOBODY && of.as_str() == order);
+        ends.map(|(_, _, answer)| answer.clone().unwrap()).collect()
+    }
+
+    pub fn state(&mut self, order: &str) -> String {
+        let (row, _) = self.store.find_order(&id(order)).unwrap().unwrap();
+        row.order.state.name().to_owned()
+    }
+
+    pub fn credit(&mut self, user: &str) -> u64 {
+        self.store.find_user(&id(user)).unwrap().unwrap().credit.get()
+    }
+
+    pub fn stock_of(&mut self, item: &str) -> u64 {
+        self.store.find_item(&id(item)).unwrap().unwrap().stock.get()
+    }
+
+    /// Lets everybody work until nothing is left to do; in the delivery that is late, all comes once more and is worked off.
+    pub fn drain(&mut self) {
+        while self.work() {}
+        for (partition, row) in std::mem::take(&mut self.late) {
+            self.deliver(partition, &row);
+        }
+        while self.work() {}
+        self.late.clear();
+    }
+
+    /// Each once; whether there was something to do.
+    pub fn work(&mut self) -> bool {
+        let mut worked = false;
+        for partition in 0..self.orders.len() {
+            worked |= self.step_orders(partition);
+            worked |= self.step_pay(partition);
+            worked |= self.step_stock(partition);
+            worked |= self.step_outcomes(partition);
+        }
+        worked | self.relay()
+    }
+
+    pub fn step_orders(&mut self, partition: usize) -> bool {
+        let queue = &mut self.orders[partition];
+        if queue.pending().is_empty() {
+            return false;
+        }
+        let batch = Batch::new(queue.at, queue.pending());
+        let (next, step) = (batch.next, self.store.orders(&queue.claim, &batch).unwrap());
+        queue.at = next;
+        self.note(step)
+    }
+
+    pub fn step_pay(&mut self, partition: usize) -> bool {
+        let queue = &mut self.pay[partition];
+        if queue.pending().is_empty() {
+            return false;
+        }
+        let batch = Batch::new(queue.at, queue.pending());
+        let (next, step) = (batch.next, self.store.pay(&queue.claim, &batch).unwrap());
+        queue.at = next;
+        self.note(step)
+    }
+
+    pub fn step_stock(&mut self, partition: usize) -> bool {
+        let queue = &mut self.stock[partition];
+        if queue.pending().is_empty() {
+            return false;
+        }
+        let batch = Batch::new(queue.at, queue.pending());
+        let (next, step) = (batch.next, self.store.stock(&queue.claim, &batch).unwrap());
+        queue.at = next;
+        self.note(step)
+    }
+
+    pub fn step_outcomes(&mut self, partition: usize) -> bool {
+        let (queue, coordinator) = (&mut self.outcomes[partition], &mut self.coordinators[partition]);
+        if queue.pending().is_empty() {
+            return false;
+        }
+        let batch = Batch::new(queue.at, queue.pending());
+        let (next, step) = (batch.next, self.store.outcomes(&queue.claim, coordinator, &batch).unwrap());
+        queue.at = next;
+        self.note(step)
+    }
+
+    fn note(&mut self, step: Step) -> bool {
+        let Done { messages, alarms, .. } = done(step);
+        self.alarms.extend(alarms);
+        messages > 0
+    }
+
+    /// Sends what all sources want sent.
+    pub fn relay(&mut self) -> bool {
+        let sources = self.sources();
+        let sent: Vec<bool> = sources.iter().map(|claim| self.relay_of(claim)).collect();
+        sent.contains(&true)
+    }
+
+    pub fn sources(&self) -> Vec<Claim> {
+        let mut sources: Vec<Claim> = self.orders.iter().map(|queue| queue.claim).collect();
+        sources.extend(self.pay.iter().map(|queue| queue.claim));
+        sources.extend(self.stock.iter().map(|queue| queue.claim));
+        sources.extend(self.outcomes.iter().map(|queue| queue.claim));
+        sources.extend(&self.shards);
+        sources
+    }
+
+    pub fn relay_of(&mut self, claim: &Claim) -> bool {
+        let rows = self.store.unsent(claim, 10_000).unwrap();
+        let Some(last) = rows.last().map(|row| row.number) else { return false };
+        self.publish(&rows);
+        assert!(self.store.mark_sent(claim, last + 1).unwrap());
+        true
+    }
+
+    /// Rows of an outbox become messages in their topics; nobody notes that.
+    pub fn publish(&mut self, rows: &[OutboxRow]) {
+        for row in rows {
+            let partition = match &row.by {
+                PartitionBy::Key => 0,
+                PartitionBy::Other(order) => partition_of(order, self.orders.len()),
+                PartitionBy::Number(number) => *number,
+            };
+            // Those who are told are counted, so they are told once.
+            for _ in 0..if row.topic.is_of_shop() { self.times() } else { 1 } {
+                self.deliver(partition, row);
+            }
+            if self.delivery == Delivery::TwiceAndLate && row.topic.is_of_shop() {
+                self.late.push((partition, row.clone()));
+            }
+        }
+    }
+
+    fn deliver(&mut self, partition: u32, row: &OutboxRow) {
+        let (key, value, at) = (row.key.as_str(), &row.value[..], partition as usize);
+        match row.topic {
+            Topic::Pay => self.pay[at].push(key, value),
+            Topic::Stock => self.stock[at].push(key, value),
+            Topic::Outcomes => self.outcomes[at].push(key, value),
+            Topic::OutcomeOffsets => {
+                let OutcomeOffset { partition, offset } = OutcomeOffset::read(key.as_bytes(), value).unwrap();
+                self.offsets.entry(partition).or_default().push(offset);
+            }
+            Topic::Notifications => {
+                let told = Notification::read(key.as_bytes(), value).unwrap();
+                assert_eq!((told.to, told.callbacks()), (None, Vec::new()));
+                let Notice::Checkout(notice) = told.notice else { panic!("{told:?}") };
+                self.told.push((told.trace, notice.order, notice.answer));
+            }
+            Topic::DeadLetters => {
+                self.dead_letters.push(DeadLetter::read(key.as_bytes(), value).unwrap());
+            }
+            other => panic!("nothing of a shop goes to {other:?}"),
+        }
+    }
+
+    /// Scans every shard until nothing is due, and lets everybody work.
+    pub fn expire(&mut self) -> usize {
+        let ended = self.expire_only();
+        self.drain();
+        ended
+    }
+
+    pub fn expire_only(&mut self) -> usize {
+        let mut ended = 0;
+        for (shard, claim) in (0..).zip(self.shards.clone()) {
+            loop {
+                let step = done(self.store.expire_checkouts(&claim, shard, 100).unwrap());
+                ended += step.messages;
+                self.alarms.extend(step.alarms);
+                if step.messages == 0 {
+                    break;
+                }
+            }
+        }
+        ended
+    }
+
+    /// Another takes over a partition of `outcomes`, whose log begins at `start` by now. What is told by that is returned.
+    pub fn take_over(&mut self, partition: u32, start: u64) -> Done {
+        let claim = self.store.claim(&Source::consumer(Topic::Outcomes, partition)).unwrap();
+        let from = self.store.outcome_offset(partition).unwrap().unwrap_or(0).max(start);
+        let queue = &mut self.outcomes[partition as usize];
+        let log = LogBounds { start, end: queue.log.len() as u64 };
+        let from = usize::try_from(from).unwrap().min(queue.log.len());
+        let Rebuilt::Done { coordinator, next, done } =
+            self.store.rebuild_outcomes(&claim, log, &queue.log[from..]).unwrap()
+        else {
+            panic!("fenced")
+        };
+        (queue.claim, queue.at) = (claim, next);
+        self.coordinators[partition as usize] = coordinator;
+        done
+    }
+
+    /// Nothing is under way, values of `outcome-offsets` only rise, and everything adds up.
+    pub fn is_at_rest(&mut self, world: &World) {
+        let open = self.store.open_checkouts(None, None, 10).unwrap();
+        assert_eq!(open.checkouts, [], "nothing is open");
+        for (partition, offsets) in &self.offsets {
+            let mut rising = offsets.clone();
+            rising.dedup();
+            assert!(rising.is_sorted() || self.delivery != Delivery::Once, "{partition}: {offsets:?}");
+        }
+        world.verify();
+    }
+}
+
+fn queues<M: Message>(store: &mut Store, partitions: u32) -> Vec<Queue<M>> {
+    let queue = |partition| {
+        let claim = store.claim(&Source::consumer(M::TOPIC, partition)).unwrap();
+        Queue { claim, log: Vec::new(), at: 0 }
+    };
+    (0..partitions).map(queue).collect()
+}
