@@ -5,7 +5,7 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::Alarm;
 use holdfast_messages::Message;
 
-use crate::error::{Remedy, remedy, words};
+use crate::error::{Remedy, remedy, took_too_long, words};
 use crate::guard::Guard;
 use crate::incoming::Incoming;
 use crate::outbox::OutboxRow;
@@ -155,6 +155,12 @@ impl Store {
                         Step::Fenced => return Ok(Step::Fenced),
                     }
                 }
+                // What takes longer than a statement may is not done by trying it again; half of it may be.
+                Err(Error::Busy { cause, .. }) if batch.messages.len() > 1 && took_too_long(&cause) => {
+                    tracing::warn!(messages = batch.messages.len(), "a batch takes too long, and is halved");
+                    let (left, right) = batch.halves();
+                    waiting.extend([right, left]);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -172,7 +178,10 @@ impl Store {
         let mut conflicts = 0;
         for attempts in 1.. {
             match attempt(self, claim, batch, verdict) {
-                Err(Error::Busy { cause, .. }) if attempts < self.settings.attempts_max => {
+                Err(Error::Busy { cause, .. })
+                    if attempts < self.settings.attempts_max
+                        && !(attempts > 1 && batch.messages.len() > 1 && took_too_long(&cause)) =>
+                {
                     tracing::warn!(attempts, cause = words(&cause), "a batch is tried again");
                 }
                 Err(Error::Busy { cause, .. }) => return Err(Error::Busy { attempts, cause }),

@@ -124,6 +124,11 @@ pub(crate) fn remedy(error: &postgres::Error) -> Remedy {
     }
 }
 
+/// Whether a statement was ended because it took too long. (A lock that is waited for in vain is told otherwise.)
+pub(crate) fn took_too_long(error: &postgres::Error) -> bool {
+    error.code() == Some(&SqlState::QUERY_CANCELED)
+}
+
 /// The server's own words, or else the innermost reason: the client's alone say little more than where it stood.
 pub(crate) fn words(error: &postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {

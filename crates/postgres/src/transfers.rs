@@ -1,13 +1,13 @@
 //! Handler 1: the topic `transfers`. Duplicate? Rules? Whose fulfil? What passes goes on to `position`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_domain::FrameInput;
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Command, FulfilAction, Prepare};
 use holdfast_domain::effects::{Effects, NotificationKind, Outcome};
 use holdfast_domain::hops::receive;
-use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
+use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::positions::{Action, Message};
 use holdfast_domain::tokens::Name as TokenName;
 use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
@@ -124,20 +124,20 @@ fn tell_funded<'a>(
     told: &mut [bool],
     besides: &mut Besides<'a>,
 ) {
+    let new: BTreeMap<TransferNo, &Transfer> = effects.transfers.iter().map(|row| (row.no, row)).collect();
     let mut first = 0;
     for step in effects.steps() {
         let range = first..first + step.outcomes.len();
         first = range.end;
+        let of_step = range.map(|index| (readable[index].1.command.transfer(), index));
+        // No transfer is in a step twice.
+        let mut places: Option<BTreeMap<TransferId, usize>> = None;
         for notification in step.notifications {
-            let moved = |index: &usize| {
-                let known = known(loaded, effects, readable[*index].1.command.transfer());
-                known.filter(|row| row.no == notification.transfer && row.is_funded())
-            };
-            // No transfer is in a step twice.
-            let mut of_step = range.clone();
-            let Some((index, transfer)) = of_step.find_map(|index| Some((index, moved(&index)?))) else {
-                continue;
-            };
+            let no = notification.transfer;
+            let known = loaded.transfers.get(&no).or_else(|| new.get(&no).copied());
+            let Some(transfer) = known.filter(|row| row.is_funded()) else { continue };
+            let places = places.get_or_insert_with(|| of_step.clone().collect());
+            let index = places[&transfer.id];
             let (incoming, TransferMessage { trace, command }) = readable[index];
             let action = match (command, notification.kind) {
                 (TransferCommand::Fulfil(fulfil), NotificationKind::Committed) => match fulfil.action {

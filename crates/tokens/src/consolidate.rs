@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::answer::{Selection, Transaction};
 use crate::contract::TokenSelector;
 use crate::fingerprint::{Canonical, Fingerprint};
-use crate::limits::{BATCH_TOKENS_MAX, CONSOLIDATE_INPUTS_DEFAULT, LEASE_MS_DEFAULT};
+use crate::limits::{BATCH_TOKENS_MAX, CONSOLIDATE_INPUTS_DEFAULT, CONSOLIDATE_LEASE_MS, LEASE_MS_DEFAULT};
 use crate::memory::MemorySelector;
 use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::request::{Output, Policy, Predicate, Scope, SelectRequest, SpendRequest};
-use crate::token::{Name, Token};
+use crate::token::{Kind, Name, Token};
 
 /// When a wallet is shattered, and what is done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,22 @@ pub struct ConsolidationOptions {
     pub outputs: usize,
     /// Tokens that are taken at most.
     pub inputs_max: usize,
+}
+
+impl ConsolidationOptions {
+    /// What is asked for a shattered wallet that nobody asked about. Whoever pays meanwhile must find enough, so at most half
+    /// of the tokens that make it shattered are taken, the smallest, and for seconds if whoever took them dies. Tokens that
+    /// are also somebody's by another name, or have attributes, are left as they are.
+    #[must_use]
+    pub fn request(&self, spender: impl Into<Name>, scope: Scope) -> ConsolidationRequest {
+        let half = (self.tokens_min / 2).max(self.outputs.saturating_add(1));
+        ConsolidationRequest {
+            max_inputs: self.inputs_max.min(half),
+            lease_ms: CONSOLIDATE_LEASE_MS,
+            plain_only: true,
+            ..ConsolidationRequest::new(spender, scope, self.outputs)
+        }
+    }
 }
 
 /// What to bring together, and into how many tokens.
@@ -41,6 +57,8 @@ pub struct ConsolidationRequest {
     pub quantity_max: u64,
     /// For how long the inputs are locked.
     pub lease_ms: i64,
+    /// Only tokens without external id, public key and attributes: all others are somebody's in particular.
+    pub plain_only: bool,
 }
 
 impl ConsolidationRequest {
@@ -54,6 +72,7 @@ impl ConsolidationRequest {
             max_inputs: CONSOLIDATE_INPUTS_DEFAULT,
             quantity_max: u64::MAX,
             lease_ms: LEASE_MS_DEFAULT,
+            plain_only: false,
         }
     }
 
@@ -110,9 +129,12 @@ impl Consolidation {
         select.policy = Policy::Consolidate;
         select.max_inputs = Some(request.max_inputs);
         select.lease_ms = request.lease_ms;
-        let quantity_max = request.quantity_max;
-        let small: Option<Predicate> = (quantity_max < u64::MAX)
-            .then(|| -> Predicate { std::sync::Arc::new(move |token| token.quantity <= quantity_max) });
+        let (quantity_max, plain_only) = (request.quantity_max, request.plain_only);
+        let fits = move |token: &Token| {
+            token.quantity <= quantity_max && (!plain_only || is_of_its_wallet_alone(&token.kind))
+        };
+        let small: Option<Predicate> =
+            (quantity_max < u64::MAX || plain_only).then(|| -> Predicate { std::sync::Arc::new(fits) });
         (select, small)
     }
 
@@ -173,6 +195,10 @@ impl Consolidation {
             None => Ok(None),
         }
     }
+}
+
+fn is_of_its_wallet_alone(kind: &Kind) -> bool {
+    kind.external_id.is_none() && kind.public_key.is_none() && kind.attributes.is_none()
 }
 
 /// A sum in parts that differ by at most one, none of them 0 or more than a token can hold.

@@ -5,6 +5,8 @@
 pub const NAME_BYTES_MAX: usize = 512;
 /// Lease of a selection that names none.
 pub const LEASE_MS_DEFAULT: i64 = 60_000;
+/// For how long a consolidation that nobody asked for locks its inputs.
+pub const CONSOLIDATE_LEASE_MS: i64 = 5_000;
 /// Longest lease.
 pub const LEASE_MS_MAX: i64 = 86_400_000;
 /// Longest wait.

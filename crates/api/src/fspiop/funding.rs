@@ -5,6 +5,7 @@
 
 use axum::http::StatusCode;
 use holdfast_cluster::TokenVault;
+use holdfast_cluster::tokens::Funded;
 use holdfast_domain::command::{Funding, Prepare};
 use holdfast_hub::{FundingClaim, TokenError};
 use holdfast_tokens::limits::{INPUTS_DEFAULT, NAME_BYTES_MAX};
@@ -80,11 +81,12 @@ impl<'a> Wallets<'a> {
                     }
                 }
                 Vault::Shared(vault) => {
-                    let selected = vault.fund(&funding.spender, wallet, &currency, units).await;
-                    if let Some(selection) = chosen(selected.map_err(TokenError::from))? {
+                    storable(&funding.payee_wallet)?;
+                    let funded = vault.fund(&funding.spender, wallet, &currency, units).await;
+                    if let Some(Funded { selection, made }) = chosen(funded.map_err(TokenError::from))? {
                         funding.ids = selection.tokens.iter().map(|token| token.id.clone()).collect();
                         let (vault, spender) = (vault.clone(), Name::clone(&funding.spender));
-                        kept = Kept::ByDatabase(Lent { vault, spender, fence: selection.fence });
+                        kept = Kept::ByDatabase(Lent { vault, spender, fence: selection.fence, made });
                     }
                 }
             }
@@ -108,17 +110,29 @@ pub(super) struct Lent {
     vault: TokenVault,
     spender: Name,
     fence: u64,
+    /// By this very call. What an earlier one has locked may be wanted by its prepare, which is on its way.
+    made: bool,
 }
 
 impl Kept {
-    /// The prepare met this error. If it went nowhere, the tokens are free again; if nobody knows, the lease will end.
+    /// The prepare met this error. If it went nowhere, the tokens that it has locked are free again; if nobody knows, the
+    /// lease will end.
     pub(super) async fn after(self, error: &ApiError) {
         let went_nowhere = matches!(error.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::BAD_REQUEST);
-        if let (Kept::ByDatabase(Lent { vault, spender, fence }), true) = (self, went_nowhere) {
+        if let (Kept::ByDatabase(Lent { vault, spender, fence, made: true }), true) = (self, went_nowhere) {
             // If that fails, the lease ends it.
             drop(vault.release(spender, Some(fence)).await);
         }
     }
+}
+
+/// PostgreSQL's texts cannot hold every character.
+fn storable(wallet: &str) -> Result<(), ApiError> {
+    if wallet.contains('\0') {
+        let detail = format!("{PAYEE_WALLET} contains a NUL character");
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, detail));
+    }
+    Ok(())
 }
 
 /// 400/3100: there is no vault behind this edge.
@@ -139,6 +153,9 @@ fn chosen<T>(claim: Result<T, TokenError>) -> Result<Option<T>, ApiError> {
             | Refusal::TooManyInputs { .. }
             | Refusal::SpenderInUse { .. },
         )) => Ok(None),
+        Err(TokenError::Refused(Refusal::Invalid(why))) => {
+            Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, why))
+        }
         Err(TokenError::Refused(other)) => {
             Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, other.to_string()))
         }

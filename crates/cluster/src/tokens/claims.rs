@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::desk::{TokenVault, ended};
 use super::hands::ClaimJob;
+use super::limits::CONFLICTS_BEFORE_REFRESH;
 use super::picture::{Pending, Picture};
 
 /// What a claim came to.
@@ -29,6 +30,15 @@ impl Ready {
             Claimed::Held(selection) => Ready::Held(selection),
         }
     }
+}
+
+/// Where a selection comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// This call has locked its tokens.
+    Made,
+    /// An earlier call of the same content has.
+    Found,
 }
 
 /// A request that may wait; called off if its asker goes away before the answer.
@@ -68,6 +78,16 @@ impl TokenVault {
         predicate: Option<&Predicate>,
         wait_ms: i64,
     ) -> Result<Selection, Refusal> {
+        self.select_counted(request, predicate, wait_ms).await.map(|(selection, _)| selection)
+    }
+
+    /// The same; tells whether this call made the selection.
+    pub(super) async fn select_counted(
+        &self,
+        request: SelectRequest,
+        predicate: Option<&Predicate>,
+        wait_ms: i64,
+    ) -> Result<(Selection, Origin), Refusal> {
         let selected = self.select_and_lock(request, predicate, wait_ms).await;
         match &selected {
             Ok(_) => self.selections.increment(1),
@@ -83,7 +103,7 @@ impl TokenVault {
         request: SelectRequest,
         predicate: Option<&Predicate>,
         wait_ms: i64,
-    ) -> Result<Selection, Refusal> {
+    ) -> Result<(Selection, Origin), Refusal> {
         request.check()?;
         self.check_request(&request)?;
         // Before the first connection nobody knows what time it is.
@@ -98,8 +118,8 @@ impl TokenVault {
             fresh &= !waited;
             match claimed {
                 Ok(Ready::New(pending)) => {
-                    if let Some(selection) = self.judge(&request, pending).await? {
-                        return Ok(selection);
+                    if let Some(selected) = self.judge(&request, pending).await? {
+                        return Ok(selected);
                     }
                     self.conflicts.increment(1);
                     // Whoever has waited was not in anybody's way meanwhile.
@@ -107,17 +127,21 @@ impl TokenVault {
                     if attempts >= self.claim_attempts {
                         return Err(Refusal::Contention { attempts });
                     }
+                    // So many in a row are no coincidence: the picture does not know of locks that it should know of.
+                    if attempts % CONFLICTS_BEFORE_REFRESH == 0 {
+                        self.refresh(&request.scope).await?;
+                    }
                 }
                 Ok(Ready::Held(selection)) => {
                     if let Some(selection) = self.still_held(&request, &selection).await? {
-                        return Ok(selection);
+                        return Ok((selection, Origin::Found));
                     }
                 }
                 // The picture was replaced: whoever waited in the old one begins again.
                 Err(Refusal::Contention { .. }) if !Arc::ptr_eq(&picture, &self.feed.picture()) => {}
                 Err(refusal @ Refusal::SpenderInUse { .. }) if !fresh => {
                     if let Some(selection) = self.forget_old(&picture, &request, refusal).await? {
-                        return Ok(selection);
+                        return Ok((selection, Origin::Found));
                     }
                     fresh = true;
                 }
@@ -185,7 +209,11 @@ impl TokenVault {
     }
 
     /// Has the database judge a claim. `None`: another was faster, and the picture knows why by now.
-    async fn judge(&self, request: &SelectRequest, pending: Pending) -> Result<Option<Selection>, Refusal> {
+    async fn judge(
+        &self,
+        request: &SelectRequest,
+        pending: Pending,
+    ) -> Result<Option<(Selection, Origin)>, Refusal> {
         let body = request.fingerprint();
         let claim = pending.claim().clone();
         let wanted = WantedClaim {
@@ -202,7 +230,7 @@ impl TokenVault {
             ClaimVerdict::Locked { fence, expires_at, .. } => {
                 let (spender, tokens) = (request.spender.clone(), claim.tokens);
                 let (sum, amount) = (claim.sum, request.amount);
-                Ok(Some(Selection { spender, tokens, sum, amount, expires_at, fence }))
+                Ok(Some((Selection { spender, tokens, sum, amount, expires_at, fence }, Origin::Made)))
             }
             ClaimVerdict::Taken => {
                 let ids = claim.tokens.iter().map(|token| token.id.clone()).collect();
@@ -210,7 +238,10 @@ impl TokenVault {
                 Ok(None)
             }
             // Between the judgement and this look it may have ended; then the request begins anew.
-            ClaimVerdict::Holds { same: true } => self.stored_selection(&request.spender, body).await,
+            ClaimVerdict::Holds { same: true } => {
+                let stored = self.stored_selection(&request.spender, body).await?;
+                Ok(stored.map(|selection| (selection, Origin::Found)))
+            }
             ClaimVerdict::Holds { same: false } => Err(in_use("it holds a selection of another request")),
             ClaimVerdict::Spent => Err(in_use("it has spent already")),
         }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use holdfast_postgres::{Error, Store};
-use holdfast_tokens::{ConsolidationOptions, ConsolidationRequest, Refusal, Scope};
+use holdfast_tokens::{ConsolidationOptions, Refusal, Scope};
 use tokio::runtime::{Builder, Runtime};
 
 use super::TokenVault;
@@ -57,8 +57,7 @@ impl Gatherer {
 
     fn gather(&self, scope: Scope) -> bool {
         let spender = format!("consolidation-{:032x}", self.vault.new_id());
-        let mut request = ConsolidationRequest::new(spender, scope, self.options.outputs);
-        request.max_inputs = self.options.inputs_max;
+        let request = self.options.request(spender, scope);
         let gathered: Result<bool, Refusal> =
             self.runtime.block_on(self.vault.consolidate(request)).map(|made| made.is_some());
         gathered.unwrap_or_else(|refusal| {

@@ -28,6 +28,7 @@ mod paying;
 mod picture;
 
 pub use desk::TokenVault;
+pub use paying::Funded;
 
 pub(crate) use gather::Gatherer;
 pub(crate) use keeper::Keeper;
@@ -82,6 +83,10 @@ pub mod limits {
     pub const HISTORY: Duration = Duration::from_secs(60);
     /// For how long tokens are locked for a prepare that is on its way through Kafka.
     pub const FUNDING_LEASE_MS: i64 = 300_000;
+    /// How long a prepare waits for tokens that others hold for a moment.
+    pub const FUNDING_WAIT_MS: i64 = 100;
+    /// Conflicts in a row after which a node learns all locks of an owner, and not only those in its way.
+    pub const CONFLICTS_BEFORE_REFRESH: usize = 3;
     /// Rows of each kind removed at a time.
     pub const TIDIED_ROWS: u32 = 5_000;
     /// Wallets that a look for shattered ones goes through.

@@ -9,15 +9,25 @@ use holdfast_tokens::{
 };
 use tokio::sync::oneshot;
 
+use super::claims::Origin;
 use super::desk::{TokenVault, check_text, ended};
 use super::hands::SpendJob;
-use super::limits::FUNDING_LEASE_MS;
+use super::limits::{FUNDING_LEASE_MS, FUNDING_WAIT_MS};
 
 /// Where a selection is known from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     FromPicture,
     FromDatabase,
+}
+
+/// Tokens that are locked for a prepare.
+#[derive(Debug, Clone)]
+pub struct Funded {
+    /// The tokens, and the lock's number.
+    pub selection: Selection,
+    /// Whether this call has locked them. Else an earlier one has, whose prepare may be on its way: then they are its.
+    pub made: bool,
 }
 
 fn lost(spender: &Name, reason: &'static str) -> Refusal {
@@ -40,10 +50,15 @@ impl TokenVault {
         wallet: Name,
         currency: &str,
         amount: u64,
-    ) -> Result<Selection, Refusal> {
+    ) -> Result<Funded, Refusal> {
         let mut request = SelectRequest::new(transfer, Scope::wallet(wallet, currency), amount);
         request.lease_ms = FUNDING_LEASE_MS;
-        self.select(request, 0).await
+        let (selection, origin) = self.select_counted(request, None, FUNDING_WAIT_MS).await?;
+        if origin == Origin::Found {
+            // It may be about to end, and this one is to travel as long as any. If the transfer has it by now, it has no end.
+            drop(self.renew(selection.spender.clone(), Some(selection.fence), FUNDING_LEASE_MS).await);
+        }
+        Ok(Funded { selection, made: origin == Origin::Made })
     }
 
     /// Consumes what the spender has selected; what outputs and redeemed part leave over returns.

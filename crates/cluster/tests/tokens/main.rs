@@ -3,4 +3,5 @@
 mod adversary;
 mod conformance;
 mod feed;
+mod funding;
 mod world;

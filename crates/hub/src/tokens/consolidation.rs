@@ -1,6 +1,6 @@
 //! Shattered wallets, brought together in the background, a few at a time.
 
-use holdfast_tokens::{ConsolidationOptions, ConsolidationRequest};
+use holdfast_tokens::ConsolidationOptions;
 
 use super::limits::WALLETS_PER_STEP;
 use super::{TokenDesk, TokenError};
@@ -13,9 +13,7 @@ impl TokenDesk {
         let mut done = 0;
         for scope in scopes {
             let spender = format!("consolidation-{:032x}", self.new_id());
-            let mut request = ConsolidationRequest::new(spender, scope, options.outputs);
-            request.max_inputs = options.inputs_max;
-            match self.consolidate(request).await {
+            match self.consolidate(options.request(spender, scope)).await {
                 Ok(Some(_)) => done += 1,
                 Ok(None) => {}
                 // The next look tries again; if the hub has stopped it says so itself.

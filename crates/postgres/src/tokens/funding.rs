@@ -24,8 +24,28 @@ use crate::loaded::Loaded;
 use crate::session::Statements;
 use crate::types::{Decimal, Moment, Uuid};
 
-/// Spends of one statement.
-const SPENDS_MAX: usize = 64;
+/// Tokens from which on a statement takes no more holds or spends.
+const TOKENS_MAX: usize = 2_000;
+
+/// Lists of thousands are joined by hash here, and not row by row as a handler's connection does otherwise.
+const BY_HASH: &str = "SET LOCAL enable_hashjoin = on; SET LOCAL enable_nestloop = off";
+const BY_KEY: &str = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_nestloop = on";
+
+/// Pieces of a list with so many tokens each; one that has more by itself is a piece.
+fn pieces<T>(list: &[T], tokens: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        let mut sum = 0;
+        let more = |one: &&T| {
+            sum += tokens(one);
+            sum <= TOKENS_MAX
+        };
+        let count = rest.iter().take_while(more).count().max(1);
+        let (piece, after) = rest.split_at_checked(count)?;
+        rest = after;
+        Some(piece)
+    })
+}
 
 /// The tokens that a batch of transfers may take or pay out, and the selections they are under, locked.
 #[derive(Default)]
@@ -132,9 +152,13 @@ impl Pledged {
         for command in commands {
             let Command::Prepare(prepare) = command else { continue };
             let Some(funding) = prepare.funding.as_deref_mut() else { continue };
-            if self.claims.get(&funding.spender).is_some_and(|(_, ids)| ids[..] == funding.ids[..]) {
+            let claimed =
+                self.claims.get(&funding.spender).is_some_and(|(_, ids)| ids[..] == funding.ids[..]);
+            if claimed {
                 self.named.insert(funding.spender.clone());
-            } else {
+            }
+            // A wallet that cannot be stored gets nothing.
+            if !claimed || funding.payee_wallet.contains('\0') {
                 funding.ids = Arc::new([]);
             }
         }
@@ -154,6 +178,9 @@ impl Pledged {
         now: Millis,
         effects: &Effects,
     ) -> Result<(), Error> {
+        if !self.moves(effects) {
+            return Ok(());
+        }
         let Pledged { holds, claims, named, .. } = self;
         let mut fences: BTreeMap<&Name, u64> = holds.iter().map(|(name, row)| (name, row.fence)).collect();
         let mut taken: Vec<(&LockRow, u64)> = Vec::new();
@@ -181,8 +208,11 @@ impl Pledged {
                 TokenEffect::Renewed(_) => unreachable!("a transfer renews nothing"),
             }
         }
-        hold(tx, statements, now, &taken)?;
-        for some in spends.chunks(SPENDS_MAX) {
+        tx.batch_execute(BY_HASH)?;
+        for some in pieces(&taken, |(row, _)| row.tokens.len()) {
+            hold(tx, statements, now, some)?;
+        }
+        for some in pieces(&spends, |spend| spend.transaction.consumed.len()) {
             let verdicts = spend_in(tx, &statements.asked, some, Some(now), Spender::Transfer)?;
             if verdicts.iter().any(|verdict| *verdict != Some(SpendVerdict::Spent)) {
                 return Err(Error::corrupt("token_selection", format!("a transfer's hold is {verdicts:?}")));
@@ -198,6 +228,7 @@ impl Pledged {
         for (spender, fence) in break_selections(tx, &given, Some(Moment(now)))? {
             tell(tx, &TokenEvent::Released { spender, fence })?;
         }
+        tx.batch_execute(BY_KEY)?;
         Ok(())
     }
 }
@@ -208,9 +239,6 @@ fn hold(
     now: Millis,
     taken: &[(&LockRow, u64)],
 ) -> Result<(), Error> {
-    if taken.is_empty() {
-        return Ok(());
-    }
     let payee = |row: &LockRow| row.funding.clone().expect("the hold of a transfer names the payee's wallet");
     let spenders: Vec<&str> = taken.iter().map(|(row, _)| &*row.spender).collect();
     let fences: Vec<i64> = taken.iter().map(|(_, fence)| fence_of(*fence)).collect();

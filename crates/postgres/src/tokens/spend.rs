@@ -51,7 +51,7 @@ const SPEND: &str = "
         FROM wanted w JOIN token_selection s ON s.spender_tx_id = w.spender WHERE s.spender_tx_id = ANY($3)
         ORDER BY s.spender_tx_id FOR UPDATE OF s),
     live AS MATERIALIZED (
-        SELECT w.* FROM held h JOIN wanted w ON w.place = h.place CROSS JOIN moment m
+        SELECT w.place, w.spender, w.fence, w.body, w.inputs FROM held h JOIN wanted w ON w.place = h.place CROSS JOIN moment m
         WHERE h.state = 'HELD' AND h.fence = w.fence AND h.expires_at > m.now AND h.tokens = w.inputs
             AND h.of_transfer = $21),
     gone AS (
@@ -61,8 +61,9 @@ const SPEND: &str = "
         RETURNING w.place),
     counted AS (SELECT place, count(*) AS inputs FROM gone GROUP BY place),
     moved AS (
-        UPDATE token_selection s SET state = 'SPENT', changed_at = m.now, spend_body = w.body, event = w.event::json
-        FROM live w CROSS JOIN moment m WHERE s.spender_tx_id = w.spender AND s.spender_tx_id = ANY($3)),
+        UPDATE token_selection s SET state = 'SPENT', changed_at = m.now, spend_body = w.body, event = e.event::json
+        FROM live w JOIN wanted e ON e.place = w.place CROSS JOIN moment m
+        WHERE s.spender_tx_id = w.spender AND s.spender_tx_id = ANY($3)),
     produced AS MATERIALIZED (
         SELECT p.* FROM unnest($10::int[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
                 $16::text[], $17::numeric[], $18::text[], $19::text[], $20::text[])
@@ -75,7 +76,9 @@ const SPEND: &str = "
         SELECT token_id, wallet, external_id, public_key, token_type, currency, quantity, issuer, notary,
             attributes::json, m.now FROM produced CROSS JOIN moment m),
     fresh AS (INSERT INTO token_lock (token_id) SELECT token_id FROM produced),
-    told AS (INSERT INTO token_change (event) SELECT event::json FROM live ORDER BY place)
+    told AS (
+        INSERT INTO token_change (event) SELECT e.event::json FROM live w JOIN wanted e ON e.place = w.place
+        ORDER BY w.place)
     SELECT h.place, w.place IS NOT NULL, h.state = 'SPENT', h.spend_body,
         CASE WHEN h.state = 'SPENT' THEN h.event::text END,
         CASE WHEN w.place IS NOT NULL AND c.inputs IS DISTINCT FROM w.inputs THEN token_race() END

@@ -5,7 +5,7 @@ use postgres::Transaction;
 use crate::Error;
 
 /// A question, and what is wrong where it finds something. Its rows are told by their first column.
-const QUESTIONS: [(&str, &str, &str); 8] = [
+const QUESTIONS: [(&str, &str, &str); 10] = [
     (
         "token",
         "has no lock row, so that nobody can select it",
@@ -51,6 +51,22 @@ const QUESTIONS: [(&str, &str, &str); 8] = [
              ON t.transfer_id::text = s.spender_tx_id AND t.current_state = 3 AND t.payer_account IS NULL
                  AND t.amount = s.amount
          WHERE s.state = 'HELD' AND s.payee_wallet IS NOT NULL AND t.transfer_no IS NULL",
+    ),
+    (
+        "token",
+        "has another quantity, wallet or currency than the spend that made it says",
+        "SELECT t.token_id FROM token_selection s CROSS JOIN json_array_elements(s.event->'body'->'produced') AS p
+         JOIN token t ON t.token_id = p->>'id'
+         WHERE s.state = 'SPENT' AND (t.quantity <> (p->>'quantity')::numeric OR t.wallet <> p->>'wallet'
+             OR t.currency <> p->>'currency')",
+    ),
+    (
+        "transfer",
+        "is committed, and the tokens that paid for it are not spent",
+        "SELECT t.transfer_id::text FROM transfer t LEFT JOIN token_selection s
+             ON s.spender_tx_id = t.transfer_id::text AND s.state = 'SPENT' AND s.payee_wallet IS NOT NULL
+         WHERE t.current_state = 5 AND t.payer_account IS NULL AND s.spender_tx_id IS NULL
+             AND t.changed_date > hub_clock() - interval '6 days'",
     ),
     (
         "transfer",

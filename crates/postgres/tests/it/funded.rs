@@ -316,3 +316,73 @@ fn shattered_wallets_are_found_a_few_at_a_time() {
     store.claim_tokens(&[wanted], None).unwrap();
     assert!(store.wallets_after(None, 30, 10).unwrap().iter().filter(|(_, many)| *many).count() == 1);
 }
+
+fn funded_to(payee: &str, command: Command) -> Command {
+    let Command::Prepare(mut prepare) = command else { unreachable!() };
+    if let Some(funding) = prepare.funding.as_deref_mut() {
+        funding.payee_wallet = payee.into();
+    }
+    Command::Prepare(prepare)
+}
+
+/// What cannot be stored is refused and told, and takes nobody else with it.
+#[test]
+fn a_payees_wallet_that_cannot_be_stored_gets_nothing() {
+    let Some((world, mut cluster)) = world() else { return };
+    claim(&mut cluster.store, 1, &[("a60", 60)]);
+    cluster.ask(&[funded_to("bob\0", funded(1, 60, &["a60"], FAR))]);
+    assert_eq!(cluster.dead_letters.len(), 0);
+    assert_eq!(cluster.answered(asked(0)).state, Some(TransferState::AbortedRejected));
+    alice(&world, 100, 0);
+}
+
+/// A statement's time and that of an idle transaction are bounded, so what a batch costs must follow its size: five thousand
+/// tokens, and two thousand prepares that break a rule.
+#[test]
+fn large_batches_are_done_in_the_time_there_is() {
+    let Some((world, mut cluster)) = world() else { return };
+    let mut prepares = Vec::new();
+    for id in 1..=5_u128 {
+        let names: Vec<String> = (0..1_000).map(|number| format!("t{id}-{number:04}")).collect();
+        let tokens: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+        issue(&mut cluster.store, &tokens);
+        claim(&mut cluster.store, id, &tokens);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        prepares.push(funded(id, 1_000, &names, FAR));
+    }
+    world.sql().batch_execute("ANALYZE token; ANALYZE token_lock; ANALYZE token_selection").unwrap();
+    cluster.ask(&prepares);
+    let fulfils: Vec<Command> = (1..=5).map(|id| fulfil(id, 2)).collect();
+    cluster.ask(&fulfils);
+    assert_eq!(wallets(&world), [("alice".to_owned(), 100, 0), ("bob".to_owned(), 5_000, 0)]);
+    // Nobody pays itself.
+    let invalid: Vec<Command> = (1_001..=3_000).map(|id| prepare(id, 1, 1, 5, FAR)).collect();
+    cluster.ask(&invalid);
+    assert_eq!(world.count("SELECT count(*) FROM transfer WHERE current_state = 2"), 2_000);
+    world.verify();
+}
+
+#[test]
+fn what_was_paid_out_is_what_the_spend_says() {
+    let Some((world, mut cluster)) = world() else { return };
+    for (id, (name, quantity)) in [(1, ("a60", 60)), (2, ("a40", 40))] {
+        claim(&mut cluster.store, id, &[(name, quantity)]);
+        cluster.ask(&[funded(id, 7, &[name], FAR), fulfil(id, 2)]);
+    }
+    world.verify();
+    let finds = |what: &str| {
+        let verified = world.store().verify().unwrap();
+        assert!(verified.findings.iter().any(|finding| finding.what.contains(what)), "{verified:?}");
+    };
+    world.sql().batch_execute("UPDATE token SET quantity = 700 WHERE token_id LIKE 'hold:%1.0'").unwrap();
+    finds("has another quantity");
+    world
+        .sql()
+        .batch_execute(&format!(
+            "UPDATE token_selection SET state = 'RELEASED' WHERE spender_tx_id = '{}';
+             UPDATE token_lock SET spent = false, spender_tx_id = NULL, expires_at = NULL WHERE token_id = 'a40'",
+            TransferId(2)
+        ))
+        .unwrap();
+    finds("is committed, and the tokens that paid for it are not spent");
+}

@@ -145,7 +145,8 @@ pub fn shattered_wallets_are_brought_together() {
     issue(world.node(0), &tokens);
     let pieces = "SELECT count(*) FROM token t JOIN token_lock l USING (token_id)
                   WHERE t.wallet = 'carol' AND NOT l.spent";
-    world.await_count(pieces, |pieces| pieces == 4);
+    // As long as there are so many that it counts as shattered.
+    world.await_count(pieces, |pieces| pieces < 20);
     assert_eq!(wallet(world.node(1), "carol"), (150, 0));
     // Both wallets with few tokens are left alone.
     assert_eq!(wallets(&world), [(100, 0), (0, 0)]);

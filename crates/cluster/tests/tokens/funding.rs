@@ -1,0 +1,118 @@
+//! Locks of prepares on their way, and wallets that are brought together, as an adversary looked at them.
+
+use std::time::Duration;
+
+use holdfast_tokens::{ConsolidationOptions, Owner, Refusal, Scope, Token};
+
+use crate::world::{World, runtime};
+
+const TRANSFER: &str = "00000000-0000-0000-0000-000000000001";
+const NOW: i64 = 1_800_000_000_000;
+const OPTIONS: ConsolidationOptions =
+    ConsolidationOptions { every: Duration::from_secs(1), tokens_min: 20, outputs: 4, inputs_max: 256 };
+
+/// A prepare whose first sending came to nothing is sent again shortly before the lock's lease ends: it must not travel with
+/// a lock that ends on its way.
+#[test]
+fn a_repeated_prepare_has_time_to_travel() {
+    let Some(world) = World::start("adv_lease", 1, Some(NOW)) else { return };
+    runtime().block_on(async {
+        let node = world.node();
+        node.issue(vec![Token::new("a", "alice", "USD", 10)]).await.unwrap();
+        let first = node.fund(TRANSFER, "alice".into(), "USD", 10).await.unwrap();
+        assert_eq!(first.selection.expires_at, NOW + 300_000);
+        world.at(NOW + 299_999);
+        let again = world.node().fund(TRANSFER, "alice".into(), "USD", 10).await.unwrap();
+        assert_eq!((again.selection.fence, again.made), (first.selection.fence, false));
+    });
+    let ends = "SELECT (extract(epoch FROM expires_at) * 1000)::bigint FROM token_selection";
+    assert_eq!(world.database.count(ends), NOW + 299_999 + 300_000);
+}
+
+/// The second sending of a prepare finds the lock of the first, which may be on its way: it is not the second's to give back.
+#[test]
+fn a_repeat_knows_that_the_tokens_are_anothers() {
+    let Some(world) = World::start("adv_429", 2, None) else { return };
+    runtime().block_on(async {
+        world.node().issue(vec![Token::new("a", "alice", "USD", 10)]).await.unwrap();
+        let mut made = Vec::new();
+        // At this node and at the other, and again.
+        for _ in 0..4 {
+            made.push(world.node().fund(TRANSFER, "alice".into(), "USD", 10).await.unwrap().made);
+        }
+        assert_eq!(made, [true, false, false, false]);
+    });
+}
+
+/// Tokens of one wallet that are of two owners by another name, or of two kinds by their attributes.
+#[test]
+fn consolidation_leaves_owners_what_they_have() {
+    let Some(world) = World::start("adv_owners", 1, None) else { return };
+    runtime().block_on(async {
+        let node = world.node();
+        let token = |number: usize, owner: &str| {
+            Token::new(format!("{owner}-{number}"), "pool", "USD", 10).external_id(owner)
+        };
+        let tokens = (0..20).map(|n| token(n, if n % 2 == 0 { "ann" } else { "ben" })).collect();
+        node.issue(tokens).await.unwrap();
+        let request = OPTIONS.request("c", Scope::wallet("pool", "USD"));
+        assert!(node.consolidate(request).await.unwrap().is_none(), "none of them is the wallet's alone");
+        let of = |owner: &str| Scope::new(Owner::ExternalId(owner.into()), "USD");
+        let (ann, ben) = (node.holdings(&of("ann")).await.unwrap(), node.holdings(&of("ben")).await.unwrap());
+        assert_eq!((ann.balance.total, ben.balance.total), (100, 100));
+    });
+}
+
+/// A prepare for a wallet that has enough, while some of its tokens are being brought together.
+#[test]
+fn a_wallet_that_is_brought_together_pays() {
+    let Some(world) = World::start("adv_together", 1, None) else { return };
+    runtime().block_on(async {
+        let node = world.node();
+        let tokens = (0..50).map(|n| Token::new(format!("d{n}"), "alice", "USD", 1)).collect();
+        node.issue(tokens).await.unwrap();
+        let request = OPTIONS.request("consolidation-x", Scope::wallet("alice", "USD"));
+        let (select, predicate) = holdfast_tokens::Consolidation::select_request(&request);
+        // The keeper has selected, and dies before it spends.
+        let taken = node.select_where(select, predicate.as_ref(), 0).await.unwrap();
+        assert_eq!(taken.tokens.len(), 10);
+        node.fund(TRANSFER, "alice".into(), "USD", 40).await.unwrap();
+    });
+}
+
+/// Transfers that live for longer than the lease of their lock: no node hears that the lock became a hold.
+#[test]
+fn long_holds_do_not_keep_others_from_paying() {
+    let Some(world) = World::start("adv_long", 1, Some(NOW)) else { return };
+    runtime().block_on(async {
+        let node = world.node();
+        let mut tokens: Vec<Token> =
+            (0..200).map(|n| Token::new(format!("big{n:03}"), "alice", "USD", 100)).collect();
+        tokens.push(Token::new("free", "alice", "USD", 100));
+        node.issue(tokens).await.unwrap();
+        for number in 0..200 {
+            node.fund(&format!("00000000-0000-0000-0000-0000000001{number:02x}"), "alice".into(), "USD", 100)
+                .await
+                .unwrap();
+        }
+    });
+    // What the step does: holds without an end.
+    world
+        .database
+        .sql()
+        .batch_execute(
+            "UPDATE token_selection SET expires_at = 'infinity', payee_wallet = 'bob';
+         UPDATE token_lock SET expires_at = 'infinity' WHERE spender_tx_id IS NOT NULL",
+        )
+        .unwrap();
+    world.at(NOW + 300_001);
+    runtime().block_on(async {
+        let mut refused = 0;
+        while let Err(refusal) = world.node().fund(TRANSFER, "alice".into(), "USD", 100).await {
+            assert!(matches!(refusal, Refusal::Contention { .. }), "{refusal}");
+            refused += 1;
+            assert!(refused < 20);
+        }
+        assert_eq!(refused, 0, "so often 503, and one token was free all the time");
+    });
+}
