@@ -10,7 +10,8 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::AccountId;
 use holdfast_domain::shop::OrderId;
 use holdfast_messages::{
-    Message as _, OrderCommand, OrderMessage, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage,
+    Message as _, OrderCommand, OrderMessage, PositionMessage, Topic, TraceId, TransferCommand,
+    TransferMessage,
 };
 use holdfast_postgres::{Error, Store};
 use holdfast_tokens::Draws;

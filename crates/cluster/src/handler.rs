@@ -90,12 +90,7 @@ impl Hop for Callbacks {
     const HANDS: usize = 1;
     type Message = Notification;
 
-    fn step(
-        &self,
-        store: &mut Store,
-        claim: &Claim,
-        batch: &Batch<'_, Notification>,
-    ) -> Result<Step, Error> {
+    fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, Notification>) -> Result<Step, Error> {
         store.callbacks(claim, batch)
     }
 }
@@ -108,12 +103,7 @@ impl Hop for TokenUpdates {
     const HANDS: usize = 1;
     type Message = TokenUpdate;
 
-    fn step(
-        &self,
-        store: &mut Store,
-        claim: &Claim,
-        batch: &Batch<'_, TokenUpdate>,
-    ) -> Result<Step, Error> {
+    fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, TokenUpdate>) -> Result<Step, Error> {
         store.token_updates(claim, batch)
     }
 }

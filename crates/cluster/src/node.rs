@@ -23,9 +23,9 @@ use crate::relay::Relay;
 use crate::roles::Role;
 use crate::sender::{Queue, Sender};
 use crate::settings::{NodeSettings, START_WAIT};
+use crate::shop::{Coordinators, Ends, Orders, Outcomes, Pay, Stock};
 use crate::stop::Stop;
 use crate::tail::Tail;
-use crate::shop::{Coordinators, Ends, Orders, Outcomes, Pay, Stock};
 use crate::tokens::{self, Gatherer, Keeper, TokenVault};
 use crate::waiting::WaitingRoom;
 

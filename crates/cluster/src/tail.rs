@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use holdfast_kafka::{Health, Reader};
 use holdfast_domain::shop::CheckoutAnswer;
+use holdfast_kafka::{Health, Reader};
 use holdfast_messages::{CheckoutNotice, Message as _, Notice, Notification, TraceId};
 
 use crate::health::Part;
@@ -32,8 +32,7 @@ impl Tail {
             match self.reader.poll(LOOK_MESSAGES, Instant::now() + POLL_WAIT) {
                 Ok(records) => {
                     let checkouts = !self.ends.is_empty();
-                    let for_us =
-                        |value: &[u8]| ours.may_be(value) || checkouts && is_of_a_checkout(value);
+                    let for_us = |value: &[u8]| ours.may_be(value) || checkouts && is_of_a_checkout(value);
                     for record in records.iter().filter(|record| for_us(&record.value)) {
                         self.look(&record.value);
                     }

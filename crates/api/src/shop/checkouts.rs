@@ -28,8 +28,9 @@ pub(crate) async fn list(
 ) -> Result<Json<Value>, ApiError> {
     let [state, after, limit] = filters(parameters, ["state", "after", "limit"])?;
     let state = state.as_deref().map(read_state).transpose()?;
-    let wrong =
-        |text: &str| ApiError::malformed(format!("after: '{}' is not the 'next' of an earlier page", shortened(text)));
+    let wrong = |text: &str| {
+        ApiError::malformed(format!("after: '{}' is not the 'next' of an earlier page", shortened(text)))
+    };
     let cursor = |text: &str| counter.cursor(text).ok_or_else(|| wrong(text));
     let after = after.as_deref().map(cursor).transpose()?;
     let limit = match limit.as_deref() {

@@ -65,7 +65,9 @@ macro_rules! made {
     ($outcome:expr, $kind:path => $row:expr) => {
         match $outcome.map_err(troubled)? {
             $kind(row) => Ok($row(row)),
-            other => Err(ShopError::Hub(Refusal::Unknown(format!("another outcome than asked for: {other:?}")))),
+            other => {
+                Err(ShopError::Hub(Refusal::Unknown(format!("another outcome than asked for: {other:?}"))))
+            }
         }
     };
 }
@@ -236,9 +238,7 @@ impl Counter {
     pub(super) async fn retry(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
         match self {
             Counter::Hub(desk) => desk.retry(order).await,
-            Counter::Shared(shop, options) => {
-                shop.retry(order, options.deadline_ms).await.map_err(troubled)
-            }
+            Counter::Shared(shop, options) => shop.retry(order, options.deadline_ms).await.map_err(troubled),
         }
     }
 
@@ -303,7 +303,8 @@ impl Counter {
                 });
                 let page = shop.open_checkouts(state, after, limit).await.map_err(troubled)?;
                 let checkouts = page.checkouts.into_iter();
-                let checkouts = checkouts.map(|open| OpenCheckout { order: open.order, row: open.row }).collect();
+                let checkouts =
+                    checkouts.map(|open| OpenCheckout { order: open.order, row: open.row }).collect();
                 let next = page.next.map(|(started, order)| format!("{started} {order}"));
                 Ok(Page { checkouts, next, now: page.now })
             }

@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, ITEMS_MAX, ORDERS_MAX, USERS_MAX};
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, ShopRefusal};
-use holdfast_hub::shop::limits::WAIT_MS_MAX;
 use holdfast_hub::shop::CheckoutRequest;
+use holdfast_hub::shop::limits::WAIT_MS_MAX;
 
 use super::counter::{Counter, Shop};
 use super::dialect::{Answer, Dialect, Done};
@@ -19,12 +19,9 @@ use crate::limits::{ANSWER_WAIT_MAX, SHOP_INIT_MAX};
 use crate::views::filters::{Parameters, filters};
 
 /// A new order without items. Whether there is such a user shows at the checkout.
-pub(crate) async fn create<D: Dialect>(
-    State(Shop(counter)): State<Shop>,
-    place: Place<String>,
-) -> Answer<D> {
+pub(crate) async fn create<D: Dialect>(State(Shop(counter)): State<Shop>, place: Place<String>) -> Answer<D> {
     let user = path::id("user_id", &path::texts(place)?)?;
-        let id = counter.new_id().parse().expect("a UUID is an id");
+    let id = counter.new_id().parse().expect("a UUID is an id");
     let row = answered(counter.create_order(id, user)).await?;
     Ok(Done::OrderMade(row).into())
 }
@@ -44,12 +41,9 @@ pub(crate) async fn batch_init<D: Dialect>(
 }
 
 /// An order, paid or not.
-pub(crate) async fn find<D: Dialect>(
-    State(Shop(counter)): State<Shop>,
-    place: Place<String>,
-) -> Answer<D> {
+pub(crate) async fn find<D: Dialect>(State(Shop(counter)): State<Shop>, place: Place<String>) -> Answer<D> {
     let id: OrderId = path::id("order_id", &path::texts(place)?)?;
-        let view = answered(counter.order(id.clone())).await?.ok_or(ShopRefusal::UnknownOrder(id))?;
+    let view = answered(counter.order(id.clone())).await?.ok_or(ShopRefusal::UnknownOrder(id))?;
     Ok(Done::Order { view: Box::new(view), seen: Seen::at(&counter) }.into())
 }
 

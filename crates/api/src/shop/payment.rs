@@ -12,7 +12,7 @@ use crate::limits::SHOP_INIT_MAX;
 
 /// A new user without credit.
 pub(crate) async fn create_user<D: Dialect>(State(Shop(counter)): State<Shop>) -> Answer<D> {
-        let id = counter.new_id().parse().expect("a UUID is an id");
+    let id = counter.new_id().parse().expect("a UUID is an id");
     let row = answered(counter.create_user(id, Whole::ZERO)).await?;
     Ok(Done::UserMade(row).into())
 }

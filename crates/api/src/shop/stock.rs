@@ -11,12 +11,9 @@ use super::{answered, filled};
 use crate::limits::SHOP_INIT_MAX;
 
 /// A new item of this price, of which there are none yet.
-pub(crate) async fn create<D: Dialect>(
-    State(Shop(counter)): State<Shop>,
-    place: Place<String>,
-) -> Answer<D> {
+pub(crate) async fn create<D: Dialect>(State(Shop(counter)): State<Shop>, place: Place<String>) -> Answer<D> {
     let price = path::number("price", &path::texts(place)?)?;
-        let id = counter.new_id().parse().expect("a UUID is an id");
+    let id = counter.new_id().parse().expect("a UUID is an id");
     let row = answered(counter.create_item(id, Whole::ZERO, price)).await?;
     Ok(Done::ItemMade(row).into())
 }
@@ -35,10 +32,7 @@ pub(crate) async fn batch_init<D: Dialect>(
 }
 
 /// An item.
-pub(crate) async fn find<D: Dialect>(
-    State(Shop(counter)): State<Shop>,
-    place: Place<String>,
-) -> Answer<D> {
+pub(crate) async fn find<D: Dialect>(State(Shop(counter)): State<Shop>, place: Place<String>) -> Answer<D> {
     let id: ItemId = path::id("item_id", &path::texts(place)?)?;
     let row = answered(counter.item(id.clone())).await?;
     Ok(Done::Item(row.ok_or(ShopRefusal::UnknownItem(id))?).into())

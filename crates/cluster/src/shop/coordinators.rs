@@ -58,7 +58,8 @@ impl Coordinators {
             Rebuilt::Done { coordinator, next, .. } => {
                 let open = coordinator.open_count();
                 tracing::info!(partition, records = count, open, took = ?began.elapsed(), "checkouts rebuilt");
-                metrics::histogram!("holdfast_checkout_rebuild_seconds").record(began.elapsed().as_secs_f64());
+                metrics::histogram!("holdfast_checkout_rebuild_seconds")
+                    .record(began.elapsed().as_secs_f64());
                 self.put(&claim, coordinator);
                 Ok(Claim { offset: next, ..claim })
             }

@@ -142,8 +142,7 @@ impl SharedShop {
         price: Whole,
     ) -> Result<(), ShopTrouble> {
         let seed = self.node.draws.draw();
-        let command =
-            |first, count| ShopCommand::InitOrders { first, count, items, users, price, seed };
+        let command = |first, count| ShopCommand::InitOrders { first, count, items, users, price, seed };
         self.in_pieces(count, command).await
     }
 
@@ -248,10 +247,7 @@ impl SharedShop {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn order(
-        &self,
-        id: OrderId,
-    ) -> Result<Option<(OrderRow, Option<CheckoutRow>)>, ShopTrouble> {
+    pub async fn order(&self, id: OrderId) -> Result<Option<(OrderRow, Option<CheckoutRow>)>, ShopTrouble> {
         self.asked(move |store| store.find_order(&id)).await
     }
 

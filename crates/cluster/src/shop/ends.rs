@@ -120,7 +120,10 @@ mod tests {
         assert!(waited.is_err(), "the end of an earlier try is not this one's");
         ends.tell(&order, CheckoutAnswer::Paid { tr: tr(2) });
         let told = runtime.block_on(async { (one.end_of(tr(2)).await, two.end_of(tr(2)).await) });
-        assert_eq!(told, (Some(CheckoutAnswer::Paid { tr: tr(2) }), Some(CheckoutAnswer::Paid { tr: tr(2) })));
+        assert_eq!(
+            told,
+            (Some(CheckoutAnswer::Paid { tr: tr(2) }), Some(CheckoutAnswer::Paid { tr: tr(2) }))
+        );
         drop(one);
         assert!(!ends.is_empty());
         drop(two);

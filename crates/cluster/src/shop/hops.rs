@@ -17,12 +17,7 @@ impl Hop for Orders {
     const HANDS: usize = HANDS;
     type Message = OrderMessage;
 
-    fn step(
-        &self,
-        store: &mut Store,
-        claim: &Claim,
-        batch: &Batch<'_, OrderMessage>,
-    ) -> Result<Step, Error> {
+    fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, OrderMessage>) -> Result<Step, Error> {
         store.orders(claim, batch)
     }
 }

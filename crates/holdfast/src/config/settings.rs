@@ -19,8 +19,8 @@ use holdfast_hub::limits::HubOptions;
 use holdfast_hub::shop::ShopOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
 
-use super::value::INSIDE;
 use super::layers::InForce;
+use super::value::INSIDE;
 use super::value::{TOKENS, TRANSFERS, Value, read_url};
 
 /// The keys file in the data directory, where no other is named.

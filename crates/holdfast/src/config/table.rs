@@ -120,7 +120,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
     text(
         "roles",
         Kind::Roles,
-        "api,transfers,position,expiry,callbacks,tokens",
+        "api,transfers,position,expiry,callbacks,tokens,order,pay,stock",
         "What this node of a cluster does, behind commas; all of it, unless one part is to be scaled alone.",
     ),
     path_or_none(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::positions::Action;
-use holdfast_kafka::{From, Reader, Topic};
+use holdfast_kafka::{From, Outgoing, Reader, Topic};
 use holdfast_messages::{Message, PositionMessage, PositionWork, Step, TraceId};
 use holdfast_services::PATIENCE;
 use rustix::process::Signal;
@@ -172,6 +172,15 @@ pub fn commit(fault: Fault, world: &mut World) {
 }
 
 fn poison(world: &World) {
+    for topic in [Topic::Orders, Topic::Pay, Topic::Stock, Topic::Outcomes] {
+        send(world, topic, "1", b"not JSON");
+        send(
+            world,
+            topic,
+            r#"{"order_id":"nobody","tr_num":1}"#,
+            br#"{"type":"pay","user_id":"u","amnt":-1}"#,
+        );
+    }
     for topic in [Topic::Transfers, Topic::Position, Topic::Notifications] {
         send(world, topic, "1", b"not JSON");
         send(
@@ -192,7 +201,8 @@ fn send(world: &World, topic: Topic, key: &str, value: &[u8]) {
 
 fn all_twice(world: &World) {
     let (topics, mut producer) = (world.topics(), world.producer());
-    for topic in [Topic::Transfers, Topic::Position, Topic::Notifications] {
+    let shop = [Topic::Orders, Topic::Pay, Topic::Stock, Topic::Outcomes];
+    for topic in [Topic::Transfers, Topic::Position, Topic::Notifications].into_iter().chain(shop) {
         let name = topics.name(topic);
         let deadline = Instant::now() + PATIENCE;
         let mut reader =
@@ -200,8 +210,15 @@ fn all_twice(world: &World) {
         while !reader.at_end() {
             let records = reader.poll(1_000, deadline).expect("it can be read");
             assert!(!records.is_empty(), "the topic ends before its end");
-            let again: Vec<_> =
-                records.iter().map(|record| topics.outgoing(topic, &record.key, &record.value)).collect();
+            let again: Vec<_> = records
+                .iter()
+                .map(|record| Outgoing {
+                    topic,
+                    partition: record.partition,
+                    key: &record.key,
+                    value: &record.value,
+                })
+                .collect();
             producer.send_all(&again, deadline).expect("Kafka takes it");
         }
     }

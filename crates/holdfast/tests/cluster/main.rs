@@ -6,6 +6,7 @@ mod faults;
 mod inbox;
 mod judge;
 mod load;
+mod shop;
 #[allow(dead_code, reason = "not everything is needed here")]
 #[path = "../it/support/mod.rs"]
 mod support;
@@ -17,10 +18,13 @@ use std::time::Duration;
 
 use faults::Fault;
 use load::Load;
+use shop::ShopLoad;
 use world::World;
 
 /// How many payments must have ended between two faults, so that each meets work.
 const PAYMENTS_BETWEEN: u64 = 300;
+/// And how many checkouts.
+const CHECKOUTS_BETWEEN: u64 = 10;
 
 /// The servers belong to one test at a time: some stop them.
 fn alone() -> MutexGuard<'static, ()> {
@@ -32,14 +36,16 @@ fn alone() -> MutexGuard<'static, ()> {
 fn endure(faults: &[Fault]) {
     let Some(mut world) = World::new() else { return };
     world.add_nodes(3);
-    let load = Load::start(&world);
+    let (load, shop) = (Load::start(&world), ShopLoad::start(&world));
     load.await_more(PAYMENTS_BETWEEN);
     for fault in faults {
         eprintln!("{fault:?}");
         faults::commit(*fault, &mut world);
         load.await_more(PAYMENTS_BETWEEN);
+        shop.await_more(CHECKOUTS_BETWEEN);
     }
     let ledger = load.end();
+    shop.judge(&world);
     world.await_quiet();
     judge::all(&world, &ledger);
 }
@@ -58,7 +64,7 @@ fn faults_at_random_for_as_long_as_asked() {
     let Some(mut world) = World::new() else { return };
     let until = std::time::Instant::now() + Duration::from_secs(seconds.parse().expect("whole seconds"));
     world.add_nodes(3);
-    let load = Load::start(&world);
+    let (load, shop) = (Load::start(&world), ShopLoad::start(&world));
     let mut number = u64::from(std::process::id());
     while std::time::Instant::now() < until {
         load.await_more(PAYMENTS_BETWEEN);
@@ -68,7 +74,9 @@ fn faults_at_random_for_as_long_as_asked() {
         faults::commit(fault, &mut world);
     }
     load.await_more(PAYMENTS_BETWEEN);
+    shop.await_more(CHECKOUTS_BETWEEN);
     let ledger = load.end();
+    shop.judge(&world);
     world.await_quiet();
     judge::all(&world, &ledger);
 }
@@ -137,4 +145,10 @@ fn a_hold_survives_the_node_that_made_it() {
 fn shattered_wallets_are_brought_together() {
     let _alone = alone();
     tokens::shattered_wallets_are_brought_together();
+}
+
+#[test]
+fn a_thousand_orders_on_a_hundred_units() {
+    let _alone = alone();
+    shop::a_thousand_orders_on_a_hundred_units();
 }

@@ -42,7 +42,7 @@ impl World {
     }
 
     pub fn topics(&self) -> TopicSettings {
-        TopicSettings::of(self.prefix(), PARTITIONS)
+        TopicSettings { shop: Some(PARTITIONS), ..TopicSettings::of(self.prefix(), PARTITIONS) }
     }
 
     pub fn brokers(&self) -> Brokers {

@@ -7,6 +7,7 @@ use holdfast_domain::shop::{CheckoutRow, ItemId, ItemRow, OrderId, OrderRow, Use
 
 use super::load::{order_columns, order_of, whole};
 use crate::Error;
+use crate::guard::unsigned;
 use crate::session::Store;
 use crate::types::Moment;
 
@@ -79,6 +80,16 @@ impl Store {
         let statement = self.statements.asked.prepared(&mut self.client, sql)?;
         let row = self.client.query_opt(&statement, &[&id.as_str()])?;
         row.map(|row| order_of(&row)).transpose()
+    }
+
+    /// How many checkouts are open.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn count_open_checkouts(&mut self) -> Result<u64, Error> {
+        let sql = "SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')";
+        let statement = self.statements.asked.prepared(&mut self.client, sql)?;
+        unsigned("orders", self.client.query_one(&statement, &[])?.get(0))
     }
 
     /// Up to `limit` open checkouts (at most [`PAGE_MAX`]) of all nodes, the oldest first, those after that one.

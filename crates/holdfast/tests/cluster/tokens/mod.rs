@@ -4,7 +4,7 @@ mod crowd;
 mod faults;
 mod funded;
 mod hot;
-mod wallet;
+pub mod wallet;
 
 pub use crowd::twenty_nodes_and_a_thousand_requests;
 pub use faults::{

@@ -1,0 +1,271 @@
+//! Checkouts through all nodes, some of which must fail; whoever hears nothing asks again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use holdfast_services::PATIENCE;
+use serde_json::{Value, json};
+
+use crate::support::http::exchange;
+use crate::support::server::{Server, run};
+use crate::tokens::wallet::{Answer, call};
+use crate::world::World;
+
+const WORKERS: usize = 3;
+const USERS: u64 = 20;
+const CREDIT: u64 = 1_000_000;
+/// Of the first item there is enough for everybody, of the second only so many.
+const PLENTY: u64 = 1_000_000;
+const FEW: u64 = 40;
+const PRICE: u64 = 3;
+
+/// What callers were told of each order in the end: paid or not.
+type Told = BTreeMap<String, (bool, Vec<(usize, u64)>)>;
+
+/// Checkouts, again and again, at any node.
+pub struct ShopLoad {
+    items: [String; 2],
+    ended: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    workers: Vec<JoinHandle<Told>>,
+}
+
+fn post(address: SocketAddr, path: &str) -> Result<Answer, String> {
+    call(address, "POST", path, &Value::Null)
+}
+
+fn made(answer: &Answer, name: &str) -> Option<String> {
+    (answer.status == 200).then(|| answer.body[name].as_str().map(str::to_owned)).flatten()
+}
+
+impl ShopLoad {
+    pub fn start(world: &World) -> ShopLoad {
+        let first = world.addresses.lock().expect("whole")[0];
+        let ok = |path: &str| {
+            let answer = post(first, path).expect("nothing is broken yet");
+            assert_eq!(answer.status, 200, "{path}: {answer:?}");
+            answer
+        };
+        ok(&format!("/payment/batch_init/{USERS}/{CREDIT}"));
+        let items = [PLENTY, FEW].map(|stock| {
+            let item = made(&ok(&format!("/stock/item/create/{PRICE}")), "item_id").expect("an item");
+            ok(&format!("/stock/add/{item}/{stock}"));
+            item
+        });
+        let (ended, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let workers = (0..WORKERS).map(|number| {
+            let mut worker = Worker {
+                addresses: Arc::clone(&world.addresses),
+                items: items.clone(),
+                drawn: number as u64,
+                told: Told::new(),
+            };
+            let (ended, over) = (Arc::clone(&ended), Arc::clone(&over));
+            std::thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    if worker.buy() {
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                worker.told
+            })
+        });
+        ShopLoad { workers: workers.collect(), items, ended, over }
+    }
+
+    /// Waits until so many more checkouts have ended.
+    pub fn await_more(&self, count: u64) {
+        let wanted = self.ended.load(Ordering::Relaxed) + count;
+        let deadline = Instant::now() + PATIENCE;
+        while self.ended.load(Ordering::Relaxed) < wanted {
+            assert!(Instant::now() < deadline, "the checkouts do not go on");
+            assert!(self.workers.iter().all(|worker| !worker.is_finished()), "a worker gave up");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends, waits until nothing is open, and judges.
+    pub fn judge(self, world: &World) {
+        self.over.store(true, Ordering::Relaxed);
+        let mut told = Told::new();
+        for worker in self.workers {
+            told.extend(worker.join().expect("a worker that gave up says why"));
+        }
+        world.await_count("SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')", |open| {
+            open == 0
+        });
+        let paid: BTreeSet<String> = world
+            .sql()
+            .query("SELECT order_id FROM orders WHERE paid", &[])
+            .expect("rows")
+            .iter()
+            .map(|row| row.get(0))
+            .collect();
+        for (order, (was_paid, _)) in &told {
+            assert_eq!(*was_paid, paid.contains(order), "order {order} is not what its caller was told");
+        }
+        // Units gone = credit gone = orders paid.
+        let mut units = [0, 0];
+        for (order, (_, lines)) in &told {
+            if paid.contains(order) {
+                lines.iter().for_each(|(item, amount)| units[*item] += amount);
+            }
+        }
+        assert!(paid.iter().all(|order| told.contains_key(order)), "nobody asked for some of what is paid");
+        for ((item, stock), units) in self.items.iter().zip([PLENTY, FEW]).zip(units) {
+            let left = format!("SELECT stock FROM items WHERE item_id = '{item}'");
+            assert_eq!(u64::try_from(world.count(&left)).expect("a stock"), stock - units);
+        }
+        assert_eq!(units[1], FEW, "what there was little of is sold out");
+        let gone = world.count(&format!("SELECT ({} - sum(credit))::bigint FROM users", USERS * CREDIT));
+        assert_eq!(u64::try_from(gone).expect("credit"), PRICE * (units[0] + units[1]));
+        assert!(told.values().any(|(paid, _)| !paid), "some have failed, and were given back");
+        // Whoever begins anew reads only what is open.
+        let behind = "SELECT count(*) FROM segment s LEFT JOIN outcome_offset o ON o.partition = s.enumeration
+            WHERE s.segment_type = 'consumer' AND s.table_name = 'outcomes' AND s.value > coalesce(o.value, 0)";
+        assert_eq!(world.count(behind), 0, "nothing is open, so nothing has to be read again");
+        let verified = run(&["verify", "--store", world.url()]);
+        assert!(verified.status.success(), "{verified:?}");
+    }
+}
+
+struct Worker {
+    addresses: Arc<Mutex<Vec<SocketAddr>>>,
+    items: [String; 2],
+    drawn: u64,
+    told: Told,
+}
+
+impl Worker {
+    fn draw(&mut self, bound: u64) -> u64 {
+        self.drawn =
+            self.drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.drawn >> 33) % bound
+    }
+
+    fn any(&mut self) -> SocketAddr {
+        let addresses = self.addresses.lock().expect("whole").clone();
+        addresses[usize::try_from(self.draw(addresses.len() as u64)).expect("few")]
+    }
+
+    /// Makes an order and checks it out until it is told what became of it. What cannot be made now is left.
+    fn buy(&mut self) -> bool {
+        let user = self.draw(USERS);
+        let address = self.any();
+        let Some(order) = post(address, &format!("/orders/create/{user}"))
+            .ok()
+            .and_then(|made_at| made(&made_at, "order_id"))
+        else {
+            return false;
+        };
+        let mut lines = Vec::new();
+        for item in 0..2 {
+            let amount = 1 + self.draw(3);
+            let path = format!("/orders/addItem/{order}/{}/{amount}", self.items[item]);
+            // Whether a line whose answer was lost is there, the order tells; such a one is left alone.
+            match post(self.any(), &path) {
+                Ok(answer) if answer.status == 200 => lines.push((item, amount)),
+                _ => return false,
+            }
+            if self.draw(2) == 0 {
+                break;
+            }
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let address = self.any();
+            match post(address, &format!("/orders/checkout/{order}")) {
+                Ok(answer) if answer.status == 200 || answer.status == 400 => {
+                    self.told.insert(order, (answer.status == 200, lines));
+                    return true;
+                }
+                last => assert!(Instant::now() < deadline, "{order}: {last:?}"),
+            }
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Does the same to each on so many threads, each at another node.
+fn at_once<T: Sync, R: Send>(world: &World, things: &[T], act: impl Fn(&Server, &T) -> R + Sync) -> Vec<R> {
+    const THREADS: usize = 30;
+    let done: Mutex<BTreeMap<usize, R>> = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for first in 0..THREADS {
+            let (done, act) = (&done, &act);
+            scope.spawn(move || {
+                for (place, thing) in things.iter().enumerate().skip(first).step_by(THREADS) {
+                    let result = act(world.node(place), thing);
+                    done.lock().expect("whole").insert(place, result);
+                }
+            });
+        }
+    });
+    done.into_inner().expect("whole").into_values().collect()
+}
+
+fn ok(node: &Server, path: &str) -> Value {
+    let answer = exchange(node, "POST", path, "", b"");
+    assert_eq!(answer.status, 200, "{path}: {answer:?}");
+    serde_json::from_str(&answer.body).unwrap_or(Value::Null)
+}
+
+/// At most as many are paid as there are units; those that were refused, asked again one after another, get what is left.
+pub fn a_thousand_orders_on_a_hundred_units() {
+    const ORDERS: usize = 1_000;
+    let Some(mut world) = World::new() else { return };
+    world.add_nodes(3);
+    let item = ok(world.node(0), "/stock/item/create/1")["item_id"].as_str().expect("an item").to_owned();
+    ok(world.node(1), &format!("/stock/add/{item}/100"));
+    ok(world.node(2), &format!("/payment/batch_init/{ORDERS}/1"));
+    let numbers: Vec<usize> = (0..ORDERS).collect();
+    let orders = at_once(&world, &numbers, |node, number| {
+        // Some users have several orders, and credit for one.
+        let user = (number * 7919) % 700;
+        let order =
+            ok(node, &format!("/orders/create/{user}"))["order_id"].as_str().expect("an order").to_owned();
+        ok(node, &format!("/orders/addItem/{order}/{item}/1"));
+        order
+    });
+    let told = at_once(&world, &orders, |node, order| {
+        exchange(node, "POST", &format!("/orders/checkout/{order}"), "", b"").status
+    });
+    assert!(told.iter().all(|status| matches!(status, 200 | 400)), "{told:?}");
+    let paid = told.iter().filter(|status| **status == 200).count();
+    assert!(paid <= 100, "{paid} were paid");
+    sums(&world, &item, paid);
+    // A unit that a doomed order held for a moment was refused to others: they get it now.
+    let mut paid = paid;
+    for (at, (order, _)) in orders.iter().zip(&told).filter(|(_, status)| **status == 400).enumerate() {
+        if paid == 100 {
+            break;
+        }
+        let answer = exchange(world.node(at), "POST", &format!("/orders/checkout/{order}"), "", b"");
+        paid += usize::from(answer.status == 200);
+    }
+    assert_eq!(paid, 100);
+    sums(&world, &item, paid);
+    // Asked again, a paid order charges nothing.
+    let (order, _) = orders.iter().zip(&told).find(|(_, status)| **status == 200).expect("some are paid");
+    assert_eq!(exchange(world.node(0), "POST", &format!("/orders/checkout/{order}"), "", b"").status, 200);
+    sums(&world, &item, paid);
+    assert_eq!(
+        call(world.node(1).address, "GET", "/hub/checkouts", &Value::Null).expect("an answer").body["checkouts"],
+        json!([])
+    );
+    let verified = run(&["verify", "--store", world.url()]);
+    assert!(verified.status.success(), "{verified:?}");
+}
+
+/// Everything that was taken is paid for, right after the last answer.
+fn sums(world: &World, item: &str, paid: usize) {
+    let paid = i64::try_from(paid).expect("few");
+    assert_eq!(world.count("SELECT count(*) FROM orders WHERE paid"), paid);
+    assert_eq!(world.count(&format!("SELECT 100 - stock FROM items WHERE item_id = '{item}'")), paid);
+    assert_eq!(world.count("SELECT (1000 - sum(credit))::bigint FROM users"), paid);
+    assert_eq!(world.count("SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')"), 0);
+}
