@@ -49,6 +49,10 @@ impl Service for Kafka {
         (KAFKA_VARIABLE, format!("kafka://127.0.0.1:{port}"))
     }
 
+    fn client(&self, place: &Place) -> Option<(String, String)> {
+        Some(("HOLDFAST_TEST_KAFKA_CLIENT".to_owned(), place.dir.join("lib").display().to_string()))
+    }
+
     fn setting(&self) -> &'static str {
         "HOLDFAST_LOG"
     }

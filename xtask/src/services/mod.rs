@@ -63,6 +63,10 @@ trait Service: Sync {
     fn address(&self, port: u16) -> (&'static str, String);
     /// The variable that tests read, and its value.
     fn variable(&self, port: u16) -> (&'static str, String);
+    /// A variable by which tests find the service's own client, if it has one.
+    fn client(&self, _: &Place) -> Option<(String, String)> {
+        None
+    }
     /// The variable that a node of a cluster reads.
     fn setting(&self) -> &'static str;
     fn mark(&self, place: &Place) -> Mark;
@@ -407,6 +411,7 @@ impl ForTests {
                 let control = format!("{variable}{CONTROL_SUFFIX}");
                 up.variables.push((control, program.display().to_string()));
                 up.variables.push((variable.to_owned(), value));
+                up.variables.extend(service.client(&services.place(*service)));
             }
         }
         // The guard needs the lock.

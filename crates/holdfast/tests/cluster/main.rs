@@ -152,3 +152,9 @@ fn a_thousand_orders_on_a_hundred_units() {
     let _alone = alone();
     shop::a_thousand_orders_on_a_hundred_units();
 }
+
+#[test]
+fn a_warehouse_in_another_language() {
+    let _alone = alone();
+    shop::a_warehouse_in_another_language();
+}
