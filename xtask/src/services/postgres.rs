@@ -27,7 +27,7 @@ const SETTINGS: [&str; 11] = [
     "wal_level=replica",
     "max_wal_size=2GB",
     "wal_compression=lz4",
-    "max_connections=200",
+    "max_connections=400",
     "shared_buffers=256MB",
     "log_line_prefix=%m [%p] ",
 ];
