@@ -226,6 +226,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_messages::PartitionBy;
     use holdfast_postgres::Source;
 
     use super::*;
@@ -238,7 +239,15 @@ mod tests {
 
     fn rows(numbers: std::ops::Range<u64>) -> Vec<OutboxRow> {
         let topic = holdfast_messages::Topic::Position;
-        numbers.map(|number| OutboxRow { number, topic, key: String::new(), value: Vec::new() }).collect()
+        numbers
+            .map(|number| OutboxRow {
+                number,
+                topic,
+                by: PartitionBy::Key,
+                key: String::new(),
+                value: Vec::new(),
+            })
+            .collect()
     }
 
     fn looked_up(claim: Claim) -> Option<Vec<Work>> {
