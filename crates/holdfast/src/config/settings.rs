@@ -386,12 +386,22 @@ mod tests {
         assert!(read(&[]).unwrap().cluster.is_none());
         let servers = [("log", "kafka://a:9092,b:9092"), ("store", "postgres://h@c/d")];
         let node = read(&servers).unwrap().cluster.unwrap();
+        let topics = TopicSettings::default();
+        let shop = Some(topics.transfers);
         assert_eq!(
             node.topics,
-            TopicSettings::default(),
+            TopicSettings { shop, ..topics },
             "the defaults are those of the room they belong to"
         );
-        assert_eq!(node.roles.to_string(), "api,transfers,position,expiry,callbacks,tokens");
+        assert_eq!(node.roles, holdfast_cluster::Roles::default());
+        for (name, elsewhere) in [
+            ("shop.stock", "http://warehouse/"),
+            ("shop.payment", "http://bank/"),
+            ("shop.webhook", "http://w/"),
+        ] {
+            let refused = read(&[servers[0], servers[1], (name, elsewhere)]).unwrap_err().to_string();
+            assert!(refused.starts_with(name) && refused.contains("checkout-topics"), "{refused}");
+        }
         assert_eq!(node.store.expiry_shards, StoreSettings::default().expiry_shards);
         assert!(read(&servers[..1]).unwrap_err().to_string().contains("go together"));
         let refused = |pair| read(&[servers[0], servers[1], pair]).unwrap_err();
