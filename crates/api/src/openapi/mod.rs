@@ -226,14 +226,19 @@ mod tests {
     }
 
     #[test]
-    fn the_cluster_has_transfers_and_tokens_and_not_yet_a_shop() {
+    fn the_cluster_has_all_but_what_is_of_one_process() {
         let document = document_of(Profile::Cluster);
-        for path in
-            ["/participants", "/transfers", "/tokens/select", "/hub/batch", "/hub/transfers", "/health"]
-        {
+        for path in [
+            "/participants",
+            "/transfers",
+            "/tokens/select",
+            "/shop/orders/checkout/{order_id}",
+            "/hub/batch",
+            "/health",
+        ] {
             assert!(document["paths"][path].is_object(), "{path}");
         }
-        for path in ["/orders/checkout/{order_id}", "/hub/backup", "/hub/clock/confirm"] {
+        for path in ["/hub/checkouts/{order}/{tr}/stock", "/hub/backup", "/hub/clock/confirm"] {
             assert!(document["paths"][path].is_null(), "{path}");
         }
     }

@@ -160,7 +160,7 @@ fn hub_schemas() -> Value {
             "accounts": whole("Accounts"),
             "deadLetters": whole("Records that a decision could not place"),
             "limitAlarms": whole("Times a position passed the alarm percentage of its cap"),
-            "shop": object(&["users", "items", "unpaidOrders", "openCheckouts", "payment", "stock"], json!({
+            "shop": object(&["openCheckouts", "payment", "stock"], json!({
                 "users": whole("Users"),
                 "items": whole("Items"),
                 "unpaidOrders": whole("Orders that are not paid"),
