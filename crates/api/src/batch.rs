@@ -77,7 +77,7 @@ fn check_profile(edge: &Edge, commands: &[Command]) -> Result<(), ApiError> {
     match commands.iter().position(|command| !profile.has(command)) {
         None => Ok(()),
         Some(at) => Err(ApiError::malformed(format!(
-            "record {at}: in a cluster tokens are not in batches, and there is no shop yet; tokens have /tokens"
+            "record {at}: in a cluster tokens and the shop are not in batches; they have /tokens and /shop"
         ))),
     }
 }
