@@ -51,43 +51,20 @@ fn filter(method: &Method) -> MethodFilter {
     MethodFilter::try_from(method.clone()).expect("the table has common verbs only")
 }
 
-/// One line of the table: a path of every profile.
-fn route<H, T>(method: &Method, path: &'static str, access: Access, handler: H) -> Route
+/// One line of the table. `served`: in which profiles, and so before what.
+fn route<H, T, S>(
+    served: fn(MethodRouter<S>) -> Handled,
+    method: &Method,
+    path: &'static str,
+    access: Access,
+    handler: H,
+) -> Route
 where
-    H: Handler<T, Edge>,
+    H: Handler<T, S>,
     T: 'static,
+    S: Clone + Send + Sync + 'static,
 {
-    let handler = Handled::Everywhere(on(filter(method), handler));
-    Route { method: method.clone(), path, access, handler }
-}
-
-/// The same for a path that only the embedded profile has.
-fn embedded<H, T>(method: &Method, path: &'static str, access: Access, handler: H) -> Route
-where
-    H: Handler<T, Embedded>,
-    T: 'static,
-{
-    let handler = Handled::EmbeddedOnly(on(filter(method), handler));
-    Route { method: method.clone(), path, access, handler }
-}
-
-/// The same for a path of a vault.
-fn wallets<H, T>(method: &Method, path: &'static str, access: Access, handler: H) -> Route
-where
-    H: Handler<T, Wallets>,
-    T: 'static,
-{
-    let handler = Handled::Wallets(on(filter(method), handler));
-    Route { method: method.clone(), path, access, handler }
-}
-
-/// The same for a path of a shop.
-fn shop<H, T>(method: &Method, path: &'static str, access: Access, handler: H) -> Route
-where
-    H: Handler<T, Shop>,
-    T: 'static,
-{
-    let handler = Handled::Shop(on(filter(method), handler));
+    let handler = served(on(filter(method), handler));
     Route { method: method.clone(), path, access, handler }
 }
 
@@ -100,122 +77,164 @@ const DELETE: &Method = &Method::DELETE;
 /// The table, group by group.
 pub(crate) fn table() -> Vec<Route> {
     use Access::{Batch, Metrics, Open, Operator, Participant};
+    use Handled::{EmbeddedOnly, Everywhere, Shop, Wallets};
     vec![
         // The operator's paths, as central-ledger has them.
-        route(GET, "/participants", Operator, participants::list),
-        route(POST, "/participants", Operator, participants::create),
-        route(GET, "/participants/limits", Operator, limits::list_all),
-        route(GET, "/participants/{name}", Operator, participants::show),
-        route(PUT, "/participants/{name}", Operator, participants::set_active),
-        route(POST, "/participants/{name}/initialPositionAndLimits", Operator, limits::initialize),
-        route(GET, "/participants/{name}/limits", Operator, limits::list),
-        route(PUT, "/participants/{name}/limits", Operator, limits::set),
-        route(GET, "/participants/{name}/positions", Operator, positions::list),
-        route(GET, "/participants/{name}/accounts", Operator, accounts::list),
-        route(POST, "/participants/{name}/accounts", Operator, accounts::create),
-        route(POST, "/participants/{name}/accounts/{id}", Operator, funds::record),
-        route(PUT, "/participants/{name}/accounts/{id}", Operator, accounts::set_active),
-        route(PUT, "/participants/{name}/accounts/{id}/transfers/{transferId}", Operator, funds::end),
-        route(GET, "/participants/{name}/endpoints", Operator, endpoints::list),
-        route(POST, "/participants/{name}/endpoints", Operator, endpoints::set),
+        route(Everywhere, GET, "/participants", Operator, participants::list),
+        route(Everywhere, POST, "/participants", Operator, participants::create),
+        route(Everywhere, GET, "/participants/limits", Operator, limits::list_all),
+        route(Everywhere, GET, "/participants/{name}", Operator, participants::show),
+        route(Everywhere, PUT, "/participants/{name}", Operator, participants::set_active),
+        route(
+            Everywhere,
+            POST,
+            "/participants/{name}/initialPositionAndLimits",
+            Operator,
+            limits::initialize,
+        ),
+        route(Everywhere, GET, "/participants/{name}/limits", Operator, limits::list),
+        route(Everywhere, PUT, "/participants/{name}/limits", Operator, limits::set),
+        route(Everywhere, GET, "/participants/{name}/positions", Operator, positions::list),
+        route(Everywhere, GET, "/participants/{name}/accounts", Operator, accounts::list),
+        route(Everywhere, POST, "/participants/{name}/accounts", Operator, accounts::create),
+        route(Everywhere, POST, "/participants/{name}/accounts/{id}", Operator, funds::record),
+        route(Everywhere, PUT, "/participants/{name}/accounts/{id}", Operator, accounts::set_active),
+        route(
+            Everywhere,
+            PUT,
+            "/participants/{name}/accounts/{id}/transfers/{transferId}",
+            Operator,
+            funds::end,
+        ),
+        route(Everywhere, GET, "/participants/{name}/endpoints", Operator, endpoints::list),
+        route(Everywhere, POST, "/participants/{name}/endpoints", Operator, endpoints::set),
         // The participants' paths, FSPIOP 1.1.
-        route(POST, "/transfers", Participant, fspiop::post),
-        route(GET, "/transfers/{id}", Participant, fspiop::get),
-        route(PUT, "/transfers/{id}", Participant, fspiop::put),
-        route(PATCH, "/transfers/{id}", Participant, fspiop::patch),
-        route(PUT, "/transfers/{id}/error", Participant, fspiop::put_error),
+        route(Everywhere, POST, "/transfers", Participant, fspiop::post),
+        route(Everywhere, GET, "/transfers/{id}", Participant, fspiop::get),
+        route(Everywhere, PUT, "/transfers/{id}", Participant, fspiop::put),
+        route(Everywhere, PATCH, "/transfers/{id}", Participant, fspiop::patch),
+        route(Everywhere, PUT, "/transfers/{id}/error", Participant, fspiop::put_error),
         // The wallets' paths. Whoever may call them can issue, and spend from any wallet: their backends hold an
         // operator's key.
-        wallets(POST, "/tokens/issue", Operator, supply::issue),
-        wallets(POST, "/tokens/select", Operator, select::select),
-        wallets(POST, "/tokens/spend", Operator, spend::spend),
-        wallets(POST, "/tokens/redeem", Operator, spend::redeem),
-        wallets(POST, "/tokens/updates", Operator, supply::updates),
-        wallets(POST, "/tokens/consolidate", Operator, spend::consolidate),
-        wallets(GET, "/tokens", Operator, holdings::list),
-        wallets(GET, "/tokens/balance", Operator, holdings::balance),
-        wallets(GET, "/tokens/locks", Operator, locks::list),
-        wallets(POST, "/tokens/locks/{spender}/renew", Operator, locks::renew),
-        wallets(DELETE, "/tokens/locks/{spender}", Operator, locks::release),
+        route(Wallets, POST, "/tokens/issue", Operator, supply::issue),
+        route(Wallets, POST, "/tokens/select", Operator, select::select),
+        route(Wallets, POST, "/tokens/spend", Operator, spend::spend),
+        route(Wallets, POST, "/tokens/redeem", Operator, spend::redeem),
+        route(Wallets, POST, "/tokens/updates", Operator, supply::updates),
+        route(Wallets, POST, "/tokens/consolidate", Operator, spend::consolidate),
+        route(Wallets, GET, "/tokens", Operator, holdings::list),
+        route(Wallets, GET, "/tokens/balance", Operator, holdings::balance),
+        route(Wallets, GET, "/tokens/locks", Operator, locks::list),
+        route(Wallets, POST, "/tokens/locks/{spender}/renew", Operator, locks::renew),
+        route(Wallets, DELETE, "/tokens/locks/{spender}", Operator, locks::release),
         // The shop's paths as the course has them, and the same with proper codes. Whoever may call them can give credit:
         // a shop's backend holds an operator's key.
-        shop(POST, "/orders/create/{user_id}", Operator, orders::create::<Course>),
-        shop(
+        route(Shop, POST, "/orders/create/{user_id}", Operator, orders::create::<Course>),
+        route(
+            Shop,
             POST,
             "/orders/batch_init/{n}/{n_items}/{n_users}/{item_price}",
             Operator,
             orders::batch_init::<Course>,
         ),
-        shop(GET, "/orders/find/{order_id}", Operator, orders::find::<Course>),
-        shop(POST, "/orders/addItem/{order_id}/{item_id}/{quantity}", Operator, orders::add_item::<Course>),
-        shop(POST, "/orders/checkout/{order_id}", Operator, orders::checkout),
-        shop(POST, "/payment/create_user", Operator, payment::create_user::<Course>),
-        shop(POST, "/payment/batch_init/{n}/{starting_money}", Operator, payment::batch_init::<Course>),
-        shop(GET, "/payment/find_user/{user_id}", Operator, payment::find_user::<Course>),
-        shop(POST, "/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Course>),
-        shop(POST, "/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Course>),
-        shop(POST, "/stock/item/create/{price}", Operator, stock::create::<Course>),
-        shop(
+        route(Shop, GET, "/orders/find/{order_id}", Operator, orders::find::<Course>),
+        route(
+            Shop,
+            POST,
+            "/orders/addItem/{order_id}/{item_id}/{quantity}",
+            Operator,
+            orders::add_item::<Course>,
+        ),
+        route(Shop, POST, "/orders/checkout/{order_id}", Operator, orders::checkout),
+        route(Shop, POST, "/payment/create_user", Operator, payment::create_user::<Course>),
+        route(
+            Shop,
+            POST,
+            "/payment/batch_init/{n}/{starting_money}",
+            Operator,
+            payment::batch_init::<Course>,
+        ),
+        route(Shop, GET, "/payment/find_user/{user_id}", Operator, payment::find_user::<Course>),
+        route(Shop, POST, "/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Course>),
+        route(Shop, POST, "/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Course>),
+        route(Shop, POST, "/stock/item/create/{price}", Operator, stock::create::<Course>),
+        route(
+            Shop,
             POST,
             "/stock/batch_init/{n}/{starting_stock}/{item_price}",
             Operator,
             stock::batch_init::<Course>,
         ),
-        shop(GET, "/stock/find/{item_id}", Operator, stock::find::<Course>),
-        shop(POST, "/stock/add/{item_id}/{amount}", Operator, stock::add::<Course>),
-        shop(POST, "/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Course>),
-        shop(POST, "/shop/orders/create/{user_id}", Operator, orders::create::<Proper>),
-        shop(
+        route(Shop, GET, "/stock/find/{item_id}", Operator, stock::find::<Course>),
+        route(Shop, POST, "/stock/add/{item_id}/{amount}", Operator, stock::add::<Course>),
+        route(Shop, POST, "/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Course>),
+        route(Shop, POST, "/shop/orders/create/{user_id}", Operator, orders::create::<Proper>),
+        route(
+            Shop,
             POST,
             "/shop/orders/batch_init/{n}/{n_items}/{n_users}/{item_price}",
             Operator,
             orders::batch_init::<Proper>,
         ),
-        shop(GET, "/shop/orders/find/{order_id}", Operator, orders::find::<Proper>),
-        shop(
+        route(Shop, GET, "/shop/orders/find/{order_id}", Operator, orders::find::<Proper>),
+        route(
+            Shop,
             POST,
             "/shop/orders/addItem/{order_id}/{item_id}/{quantity}",
             Operator,
             orders::add_item::<Proper>,
         ),
-        shop(POST, "/shop/orders/checkout/{order_id}", Operator, orders::checkout_properly),
-        shop(POST, "/shop/payment/create_user", Operator, payment::create_user::<Proper>),
-        shop(POST, "/shop/payment/batch_init/{n}/{starting_money}", Operator, payment::batch_init::<Proper>),
-        shop(GET, "/shop/payment/find_user/{user_id}", Operator, payment::find_user::<Proper>),
-        shop(POST, "/shop/payment/add_funds/{user_id}/{amount}", Operator, payment::add_funds::<Proper>),
-        shop(POST, "/shop/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Proper>),
-        shop(POST, "/shop/stock/item/create/{price}", Operator, stock::create::<Proper>),
-        shop(
+        route(Shop, POST, "/shop/orders/checkout/{order_id}", Operator, orders::checkout_properly),
+        route(Shop, POST, "/shop/payment/create_user", Operator, payment::create_user::<Proper>),
+        route(
+            Shop,
+            POST,
+            "/shop/payment/batch_init/{n}/{starting_money}",
+            Operator,
+            payment::batch_init::<Proper>,
+        ),
+        route(Shop, GET, "/shop/payment/find_user/{user_id}", Operator, payment::find_user::<Proper>),
+        route(
+            Shop,
+            POST,
+            "/shop/payment/add_funds/{user_id}/{amount}",
+            Operator,
+            payment::add_funds::<Proper>,
+        ),
+        route(Shop, POST, "/shop/payment/pay/{user_id}/{amount}", Operator, payment::pay::<Proper>),
+        route(Shop, POST, "/shop/stock/item/create/{price}", Operator, stock::create::<Proper>),
+        route(
+            Shop,
             POST,
             "/shop/stock/batch_init/{n}/{starting_stock}/{item_price}",
             Operator,
             stock::batch_init::<Proper>,
         ),
-        shop(GET, "/shop/stock/find/{item_id}", Operator, stock::find::<Proper>),
-        shop(POST, "/shop/stock/add/{item_id}/{amount}", Operator, stock::add::<Proper>),
-        shop(POST, "/shop/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Proper>),
+        route(Shop, GET, "/shop/stock/find/{item_id}", Operator, stock::find::<Proper>),
+        route(Shop, POST, "/shop/stock/add/{item_id}/{amount}", Operator, stock::add::<Proper>),
+        route(Shop, POST, "/shop/stock/subtract/{item_id}/{amount}", Operator, stock::subtract::<Proper>),
         // The hub's own paths.
-        route(POST, "/hub/batch", Batch, batch::batch),
-        route(GET, "/hub/transfers", Operator, views::transfers::transfers),
-        route(GET, "/hub/transfers/{id}", Operator, views::transfer::transfer),
-        route(GET, "/hub/holds", Operator, views::holds::holds),
-        route(GET, "/hub/stats", Operator, views::stats::stats),
-        shop(GET, "/hub/checkouts", Operator, checkouts::list),
-        shop(GET, "/hub/checkouts/{order}", Operator, checkouts::show),
-        shop(POST, "/hub/checkouts/{order}/cancel", Operator, checkouts::cancel),
-        shop(POST, "/hub/checkouts/{order}/retry", Operator, checkouts::retry),
-        embedded(POST, "/hub/checkouts/{order}/{tr}/pay", Operator, checkouts::pay_answers),
-        embedded(POST, "/hub/checkouts/{order}/{tr}/stock", Operator, checkouts::stock_answers),
-        route(GET, "/hub/dead-letters", Operator, dead_letters::list),
-        route(POST, "/hub/dead-letters/retry", Operator, dead_letters::retry_all),
-        route(POST, "/hub/dead-letters/{number}/retry", Operator, dead_letters::retry),
-        embedded(GET, "/hub/backup", Operator, backup::show),
-        embedded(POST, "/hub/backup", Operator, backup::begin),
-        embedded(POST, "/hub/clock/confirm", Operator, health::confirm_clock),
-        route(GET, "/health", Open, health::health),
-        route(GET, "/metrics", Metrics, health::metrics),
-        route(GET, "/openapi.json", Open, openapi::document_as_json),
-        route(GET, "/docs", Open, openapi::page),
+        route(Everywhere, POST, "/hub/batch", Batch, batch::batch),
+        route(Everywhere, GET, "/hub/transfers", Operator, views::transfers::transfers),
+        route(Everywhere, GET, "/hub/transfers/{id}", Operator, views::transfer::transfer),
+        route(Everywhere, GET, "/hub/holds", Operator, views::holds::holds),
+        route(Everywhere, GET, "/hub/stats", Operator, views::stats::stats),
+        route(Shop, GET, "/hub/checkouts", Operator, checkouts::list),
+        route(Shop, GET, "/hub/checkouts/{order}", Operator, checkouts::show),
+        route(Shop, POST, "/hub/checkouts/{order}/cancel", Operator, checkouts::cancel),
+        route(Shop, POST, "/hub/checkouts/{order}/retry", Operator, checkouts::retry),
+        route(EmbeddedOnly, POST, "/hub/checkouts/{order}/{tr}/pay", Operator, checkouts::pay_answers),
+        route(EmbeddedOnly, POST, "/hub/checkouts/{order}/{tr}/stock", Operator, checkouts::stock_answers),
+        route(Everywhere, GET, "/hub/dead-letters", Operator, dead_letters::list),
+        route(Everywhere, POST, "/hub/dead-letters/retry", Operator, dead_letters::retry_all),
+        route(Everywhere, POST, "/hub/dead-letters/{number}/retry", Operator, dead_letters::retry),
+        route(EmbeddedOnly, GET, "/hub/backup", Operator, backup::show),
+        route(EmbeddedOnly, POST, "/hub/backup", Operator, backup::begin),
+        route(EmbeddedOnly, POST, "/hub/clock/confirm", Operator, health::confirm_clock),
+        route(Everywhere, GET, "/health", Open, health::health),
+        route(Everywhere, GET, "/metrics", Metrics, health::metrics),
+        route(Everywhere, GET, "/openapi.json", Open, openapi::document_as_json),
+        route(Everywhere, GET, "/docs", Open, openapi::page),
     ]
 }
 

@@ -1,15 +1,18 @@
 //! A batch of one partition, and what happens to it when the database refuses: others in the way, try again; a message that
 //! cannot be stored, halve until it is found.
 
+use std::ops::Range;
+
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::Alarm;
 use holdfast_messages::Message;
+use postgres::Transaction;
 
 use crate::error::{Remedy, remedy, took_too_long, words};
 use crate::guard::Guard;
 use crate::incoming::Incoming;
 use crate::outbox::OutboxRow;
-use crate::session::{BATCH_MESSAGES_MAX, Store};
+use crate::session::{BATCH_MESSAGES_MAX, Point, Settings, Statements, Store, Watch};
 use crate::write::Besides;
 use crate::{Claim, Error};
 
@@ -112,7 +115,27 @@ impl Done {
     }
 }
 
+/// A transaction that has its source's guard row locked, and what the rest of the step needs.
+pub(crate) struct Begun<'s> {
+    pub(crate) tx: Transaction<'s>,
+    pub(crate) guard: Guard,
+    pub(crate) statements: &'s Statements,
+    pub(crate) settings: &'s Settings,
+    pub(crate) numbers: &'s mut Range<u64>,
+    pub(crate) watch: &'s mut Watch,
+}
+
 impl Store {
+    /// Begins a step over a batch; `None`: another has claimed the source, or the stored offset is another.
+    pub(crate) fn begin(&mut self, claim: &Claim, from: u64) -> Result<Option<Begun<'_>>, Error> {
+        let Store { client, statements, settings, numbers, watch } = self;
+        let mut tx = client.transaction()?;
+        watch.reached(Point::Begun);
+        let Some(guard) = Guard::lock_at(&mut tx, statements, claim, from)? else { return Ok(None) };
+        watch.reached(Point::GuardLocked);
+        Ok(Some(Begun { tx, guard, statements, settings, numbers, watch }))
+    }
+
     /// Runs a batch to its end: `attempt` is one transaction over it or a part of it. With a verdict, its messages are
     /// dead-lettered for that reason and not decided.
     ///

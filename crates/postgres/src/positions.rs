@@ -14,8 +14,8 @@ use holdfast_messages::{
     Answer, Asked, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep, TraceId,
 };
 
-use crate::batch::{Batch, Done, Step};
-use crate::guard::{Guard, Source};
+use crate::batch::{Batch, Begun, Done, Step};
+use crate::guard::Source;
 use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
@@ -58,13 +58,10 @@ fn attempt(
     batch: &Batch<'_, PositionMessage>,
     verdict: Option<&str>,
 ) -> Result<Step, Error> {
-    let Store { client, statements, settings, watch, .. } = store;
-    let mut tx = client.transaction()?;
-    watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
+    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
+    else {
         return Ok(Step::Fenced);
     };
-    watch.reached(Point::GuardLocked);
 
     let mut operated = Operated::load(&mut tx, batch.messages)?;
     let mut loader = Loader::new(&mut tx, statements);

@@ -17,8 +17,8 @@ use holdfast_messages::{
     Step as PositionStep, TransferCommand, TransferMessage,
 };
 
-use crate::batch::{Batch, Done, Step};
-use crate::guard::{Guard, Source};
+use crate::batch::{Batch, Begun, Done, Step};
+use crate::guard::Source;
 use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
@@ -45,13 +45,11 @@ fn attempt(
     verdict: Option<&str>,
 ) -> Result<Step, Error> {
     store.reserve_numbers(batch.messages.len())?;
-    let Store { client, statements, settings, numbers, watch } = store;
-    let mut tx = client.transaction()?;
-    watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
+    let Some(Begun { mut tx, guard, statements, settings, numbers, watch }) =
+        store.begin(claim, batch.from)?
+    else {
         return Ok(Step::Fenced);
     };
-    watch.reached(Point::GuardLocked);
     let mut besides = Besides::default();
     let readable = besides.sort_out(claim.source, batch.messages, verdict);
     let mut commands: Vec<Command> =

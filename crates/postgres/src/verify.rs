@@ -287,6 +287,23 @@ fn chain(tx: &mut Transaction<'_>, seen: &mut Verified) -> Result<(), Error> {
     Ok(())
 }
 
+/// A table, what is wrong where the question finds something, and the question. Its rows are told by their first column.
+pub(crate) type Question = (&'static str, &'static str, &'static str);
+
+/// Asks questions that find nothing where all is well; tells table, and what is wrong.
+pub(crate) fn ask_all(
+    tx: &mut Transaction<'_>,
+    questions: &[Question],
+    mut fault: impl FnMut(&'static str, String),
+) -> Result<(), Error> {
+    for (table, wrong, question) in questions {
+        for row in tx.query(*question, &[])? {
+            fault(table, format!("'{}' {wrong}", row.get::<_, &str>(0)));
+        }
+    }
+    Ok(())
+}
+
 /// Invariant 1: positions less what is held, plus settlements, changes only by the operator.
 fn money(tx: &mut Transaction<'_>, seen: &mut Verified) -> Result<(), Error> {
     let rows = tx.query(

@@ -6,6 +6,7 @@ use holdfast_cluster::shop::{Asking, SharedShop, ShopTrouble};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
     CheckoutAnswer, ItemId, ItemRow, OrderId, OrderRow, ShopCommand, ShopOutcome, UserId, UserRow, Whole,
+    init_in_pieces,
 };
 use holdfast_hub::shop::{
     CheckoutRequest, CheckoutState, OpenCheckout, OpenCheckouts, OrderView, ShopDesk, ShopOptions, Troubles,
@@ -60,16 +61,11 @@ fn troubled(trouble: ShopTrouble) -> ShopError {
     }
 }
 
-/// What was asked for, out of the outcome of a command.
-macro_rules! made {
-    ($outcome:expr, $kind:path => $row:expr) => {
-        match $outcome.map_err(troubled)? {
-            $kind(row) => Ok($row(row)),
-            other => {
-                Err(ShopError::Hub(Refusal::Unknown(format!("another outcome than asked for: {other:?}"))))
-            }
-        }
-    };
+fn unexpected(outcome: &ShopOutcome) -> ShopError {
+    match outcome {
+        ShopOutcome::Refused(refusal) => ShopError::Refused(refusal.clone()),
+        other => ShopError::Hub(Refusal::Unknown(format!("another outcome than asked for: {other:?}"))),
+    }
 }
 
 impl Counter {
@@ -102,13 +98,44 @@ impl Counter {
         }
     }
 
-    pub(super) async fn create_user(&self, id: UserId, credit: Whole) -> Result<UserRow, ShopError> {
+    async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopError> {
         match self {
-            Counter::Hub(desk) => desk.create_user(id, credit).await,
-            Counter::Shared(shop, _) => {
-                made!(shop.run(ShopCommand::CreateUser { id, credit }).await, ShopOutcome::User => |row| row)
-            }
+            Counter::Hub(desk) => desk.decide(command).await,
+            Counter::Shared(shop, _) => shop.decide(command).await.map_err(troubled),
         }
+    }
+
+    async fn user_after(&self, command: ShopCommand) -> Result<UserRow, ShopError> {
+        match self.decide(command).await? {
+            ShopOutcome::User(row) => Ok(row),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn item_after(&self, command: ShopCommand) -> Result<ItemRow, ShopError> {
+        match self.decide(command).await? {
+            ShopOutcome::Item(row) => Ok(row),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn order_after(&self, command: ShopCommand) -> Result<OrderRow, ShopError> {
+        match self.decide(command).await? {
+            ShopOutcome::Order(row) => Ok(*row),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub(super) async fn create_user(&self, id: UserId, credit: Whole) -> Result<UserRow, ShopError> {
+        self.user_after(ShopCommand::CreateUser { id, credit }).await
+    }
+
+    pub(super) async fn add_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
+        self.user_after(ShopCommand::AddFunds { user, amount }).await
+    }
+
+    pub(super) async fn take_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
+        self.user_after(ShopCommand::TakeFunds { user, amount }).await
     }
 
     pub(super) async fn create_item(
@@ -117,48 +144,19 @@ impl Counter {
         stock: Whole,
         price: Whole,
     ) -> Result<ItemRow, ShopError> {
-        match self {
-            Counter::Hub(desk) => desk.create_item(id, stock, price).await,
-            Counter::Shared(shop, _) => {
-                made!(shop.run(ShopCommand::CreateItem { id, stock, price }).await, ShopOutcome::Item => |row| row)
-            }
-        }
+        self.item_after(ShopCommand::CreateItem { id, stock, price }).await
+    }
+
+    pub(super) async fn add_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
+        self.item_after(ShopCommand::AddStock { item, amount }).await
+    }
+
+    pub(super) async fn take_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
+        self.item_after(ShopCommand::TakeStock { item, amount }).await
     }
 
     pub(super) async fn create_order(&self, id: OrderId, user: UserId) -> Result<OrderRow, ShopError> {
-        match self {
-            Counter::Hub(desk) => desk.create_order(id, user).await,
-            Counter::Shared(shop, _) => {
-                made!(shop.run(ShopCommand::CreateOrder { id, user }).await, ShopOutcome::Order => |row: Box<_>| *row)
-            }
-        }
-    }
-
-    pub(super) async fn init_users(&self, count: u64, credit: Whole) -> Result<(), ShopError> {
-        match self {
-            Counter::Hub(desk) => desk.init_users(count, credit).await,
-            Counter::Shared(shop, _) => shop.init_users(count, credit).await.map_err(troubled),
-        }
-    }
-
-    pub(super) async fn init_items(&self, count: u64, stock: Whole, price: Whole) -> Result<(), ShopError> {
-        match self {
-            Counter::Hub(desk) => desk.init_items(count, stock, price).await,
-            Counter::Shared(shop, _) => shop.init_items(count, stock, price).await.map_err(troubled),
-        }
-    }
-
-    pub(super) async fn init_orders(
-        &self,
-        count: u64,
-        items: u64,
-        users: u64,
-        price: Whole,
-    ) -> Result<(), ShopError> {
-        match self {
-            Counter::Hub(desk) => desk.init_orders(count, items, users, price).await,
-            Counter::Shared(shop, _) => shop.init_orders(count, items, users, price).await.map_err(troubled),
-        }
+        self.order_after(ShopCommand::CreateOrder { id, user }).await
     }
 
     pub(super) async fn add_item(
@@ -167,49 +165,30 @@ impl Counter {
         item: ItemId,
         quantity: Whole,
     ) -> Result<OrderRow, ShopError> {
+        self.order_after(ShopCommand::AddItem { order, item, quantity }).await
+    }
+
+    /// A number drawn at random, for orders that are made at random.
+    pub(super) fn draw(&self) -> u64 {
         match self {
-            Counter::Hub(desk) => desk.add_item(order, item, quantity).await,
-            Counter::Shared(shop, _) => {
-                let command = ShopCommand::AddItem { order, item, quantity };
-                made!(shop.run(command).await, ShopOutcome::Order => |row: Box<_>| *row)
-            }
+            Counter::Hub(desk) => desk.draw(),
+            Counter::Shared(shop, _) => shop.draw(),
         }
     }
 
-    pub(super) async fn add_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
-        match self {
-            Counter::Hub(desk) => desk.add_funds(user, amount).await,
-            Counter::Shared(shop, _) => {
-                made!(shop.run(ShopCommand::AddFunds { user, amount }).await, ShopOutcome::User => |row| row)
+    /// Rows `0` to `count`, not included, made or replaced. If it fails, some may have been made.
+    pub(super) async fn init(
+        &self,
+        count: u64,
+        command: impl Fn(u64, u32) -> ShopCommand,
+    ) -> Result<(), ShopError> {
+        for piece in init_in_pieces(count, command) {
+            match self.decide(piece).await? {
+                ShopOutcome::Initialised(_) => {}
+                other => return Err(unexpected(&other)),
             }
         }
-    }
-
-    pub(super) async fn take_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
-        match self {
-            Counter::Hub(desk) => desk.take_funds(user, amount).await,
-            Counter::Shared(shop, _) => {
-                made!(shop.run(ShopCommand::TakeFunds { user, amount }).await, ShopOutcome::User => |row| row)
-            }
-        }
-    }
-
-    pub(super) async fn add_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
-        match self {
-            Counter::Hub(desk) => desk.add_stock(item, amount).await,
-            Counter::Shared(shop, _) => {
-                made!(shop.run(ShopCommand::AddStock { item, amount }).await, ShopOutcome::Item => |row| row)
-            }
-        }
-    }
-
-    pub(super) async fn take_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
-        match self {
-            Counter::Hub(desk) => desk.take_stock(item, amount).await,
-            Counter::Shared(shop, _) => {
-                made!(shop.run(ShopCommand::TakeStock { item, amount }).await, ShopOutcome::Item => |row| row)
-            }
-        }
+        Ok(())
     }
 
     pub(super) async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, ITEMS_MAX, ORDERS_MAX, USERS_MAX};
-use holdfast_domain::shop::{CheckoutAnswer, OrderId, ShopRefusal};
+use holdfast_domain::shop::{CheckoutAnswer, OrderId, ShopCommand, ShopRefusal};
 use holdfast_hub::shop::CheckoutRequest;
 use holdfast_hub::shop::limits::WAIT_MS_MAX;
 
@@ -36,7 +36,9 @@ pub(crate) async fn batch_init<D: Dialect>(
     let items = path::count("n_items", &n_items, ITEMS_MAX as u64)?;
     let users = path::count("n_users", &n_users, USERS_MAX as u64)?;
     let price = path::number("item_price", &item_price)?;
-    filled(counter.init_orders(count, items, users, price)).await?;
+    let seed = counter.draw();
+    let command = |first, count| ShopCommand::InitOrders { first, count, items, users, price, seed };
+    filled(counter.init(count, command)).await?;
     Ok(Done::Filled { what: "orders", count }.into())
 }
 

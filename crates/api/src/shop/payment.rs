@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use holdfast_domain::shop::limits::USERS_MAX;
-use holdfast_domain::shop::{ShopRefusal, UserId, Whole};
+use holdfast_domain::shop::{ShopCommand, ShopRefusal, UserId, Whole};
 
 use super::counter::Shop;
 use super::dialect::{Answer, Dialect, Done};
@@ -25,7 +25,7 @@ pub(crate) async fn batch_init<D: Dialect>(
     let (n, starting_money) = path::texts(place)?;
     let count = path::count("n", &n, SHOP_INIT_MAX.min(USERS_MAX as u64))?;
     let credit = path::number("starting_money", &starting_money)?;
-    filled(counter.init_users(count, credit)).await?;
+    filled(counter.init(count, |first, count| ShopCommand::InitUsers { first, count, credit })).await?;
     Ok(Done::Filled { what: "users", count }.into())
 }
 

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use holdfast_domain::shop::limits::ITEMS_MAX;
-use holdfast_domain::shop::{ItemId, ShopRefusal, Whole};
+use holdfast_domain::shop::{ItemId, ShopCommand, ShopRefusal, Whole};
 
 use super::counter::Shop;
 use super::dialect::{Answer, Dialect, Done};
@@ -27,7 +27,8 @@ pub(crate) async fn batch_init<D: Dialect>(
     let count = path::count("n", &n, SHOP_INIT_MAX.min(ITEMS_MAX as u64))?;
     let stock = path::number("starting_stock", &starting_stock)?;
     let price = path::number("item_price", &item_price)?;
-    filled(counter.init_items(count, stock, price)).await?;
+    let command = |first, count| ShopCommand::InitItems { first, count, stock, price };
+    filled(counter.init(count, command)).await?;
     Ok(Done::Filled { what: "items", count }.into())
 }
 

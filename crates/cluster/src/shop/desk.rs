@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, INIT_ROWS_MAX};
+use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutRow, IdempotencyKey, ItemId, ItemRow, OrderId, OrderRow, OrderState, ShopCommand,
-    ShopOutcome, ShopRefusal, TrNum, UserId, UserRow, Whole,
+    ShopOutcome, ShopRefusal, TrNum, UserId, UserRow,
 };
 use holdfast_messages::OrderCommand;
 use holdfast_postgres::shop::{OpenCheckouts, OpenState, PAGE_MAX};
@@ -80,7 +80,7 @@ fn ended() -> ShopTrouble {
 }
 
 impl SharedShop {
-    /// The database's time, as this node estimates it.
+    /// The database's time, as this node estimates it. The vault keeps the estimate; both are there where requests are taken.
     #[must_use]
     pub fn now(&self) -> Millis {
         self.node.tokens().map_or(0, TokenVault::now)
@@ -101,63 +101,20 @@ impl SharedShop {
         Ok(asked.map_err(|_| ended())??)
     }
 
-    /// Has something made or changed that is no checkout.
+    /// Has a command decided that is no checkout. A refusal is an outcome.
     ///
     /// # Errors
-    /// If the shop refuses it, or the database fails.
-    pub async fn run(&self, command: ShopCommand) -> Result<ShopOutcome, ShopTrouble> {
+    /// If the database fails.
+    pub async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopTrouble> {
         let node = self.node.clone();
         let done = tokio::task::spawn_blocking(move || node.reads.write(|store| store.shop(&command))).await;
-        match done.map_err(|_| ended())?? {
-            ShopOutcome::Refused(refusal) => Err(refusal.into()),
-            outcome => Ok(outcome),
-        }
+        Ok(done.map_err(|_| ended())??)
     }
 
-    /// Users `0` to `count`, not included, made or replaced.
-    ///
-    /// # Errors
-    /// As [`SharedShop::run`]; then some may have been made.
-    pub async fn init_users(&self, count: u64, credit: Whole) -> Result<(), ShopTrouble> {
-        self.in_pieces(count, |first, count| ShopCommand::InitUsers { first, count, credit }).await
-    }
-
-    /// Items likewise.
-    ///
-    /// # Errors
-    /// As [`SharedShop::init_users`].
-    pub async fn init_items(&self, count: u64, stock: Whole, price: Whole) -> Result<(), ShopTrouble> {
-        self.in_pieces(count, |first, count| ShopCommand::InitItems { first, count, stock, price }).await
-    }
-
-    /// Orders likewise, each of any of the users, with two lines of quantity 1 of any of the items.
-    ///
-    /// # Errors
-    /// As [`SharedShop::init_users`].
-    pub async fn init_orders(
-        &self,
-        count: u64,
-        items: u64,
-        users: u64,
-        price: Whole,
-    ) -> Result<(), ShopTrouble> {
-        let seed = self.node.draws.draw();
-        let command = |first, count| ShopCommand::InitOrders { first, count, items, users, price, seed };
-        self.in_pieces(count, command).await
-    }
-
-    async fn in_pieces(
-        &self,
-        count: u64,
-        command: impl Fn(u64, u32) -> ShopCommand,
-    ) -> Result<(), ShopTrouble> {
-        let mut first = 0;
-        while first < count {
-            let piece = u32::try_from(count - first).unwrap_or(u32::MAX).min(INIT_ROWS_MAX);
-            self.run(command(first, piece)).await?;
-            first += u64::from(piece);
-        }
-        Ok(())
+    /// A number drawn at random.
+    #[must_use]
+    pub fn draw(&self) -> u64 {
+        self.node.draws.draw()
     }
 
     /// Checks an order out, or joins the try that is under way. Returns when it is decided and, if it failed, everything is

@@ -4,10 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use holdfast_cluster::tokens::TokenVault;
 use holdfast_tokens::conformance::{Restart, START, run_all, suite};
-use holdfast_tokens::{
-    Balance, Lease, LockView, Predicate, Random, Refusal, Scope, SelectRequest, Selection, SpendRequest,
-    Token, TokenId, TokenSelector, Transaction,
-};
+use holdfast_tokens::{Balance, LockView, Refusal, Scope, Token};
 use tokio::runtime::Runtime;
 
 use crate::world::{World, runtime};
@@ -50,41 +47,9 @@ impl Restart for InTurn {
     }
 }
 
-impl TokenSelector for InTurn {
+holdfast_tokens::selector_by_calls!(InTurn {
     fn issue(&self, tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
         self.call(now, async |vault| vault.issue(tokens).await)
-    }
-
-    fn update(
-        &self,
-        consumed: &[TokenId],
-        produced: Vec<Token>,
-        now: i64,
-    ) -> Result<(usize, usize), Refusal> {
-        let (came, went) = self.call(now, async |vault| vault.update(consumed.to_vec(), produced).await)?;
-        Ok((went, came))
-    }
-
-    fn select_where(
-        &self,
-        request: &SelectRequest,
-        predicate: Option<&Predicate>,
-        now: i64,
-        _: &mut Random,
-    ) -> Result<Selection, Refusal> {
-        self.call(now, async |vault| vault.select_where(request.clone(), predicate, 0).await)
-    }
-
-    fn spend(&self, request: &SpendRequest, now: i64) -> Result<Transaction, Refusal> {
-        self.call(now, async |vault| vault.spend(request.clone()).await)
-    }
-
-    fn renew(&self, spender: &str, fence: Option<u64>, lease_ms: i64, now: i64) -> Result<Lease, Refusal> {
-        self.call(now, async |vault| vault.renew(spender.into(), fence, lease_ms).await)
-    }
-
-    fn release(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, Refusal> {
-        self.call(now, async |vault| vault.release(spender.into(), fence).await)
     }
 
     fn balance(&self, scope: &Scope, now: i64) -> Result<Balance, Refusal> {
@@ -94,7 +59,7 @@ impl TokenSelector for InTurn {
     fn locks(&self, scope: Option<&Scope>, now: i64) -> Result<Vec<LockView>, Refusal> {
         self.call(now, async |vault| Ok(vault.locks(scope, None, usize::MAX).await?.0))
     }
-}
+});
 
 fn start(name: &str, nodes: usize) -> Option<impl Fn() -> InTurn> {
     let used = Used::default();

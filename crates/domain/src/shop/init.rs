@@ -15,6 +15,18 @@ use crate::view::View;
 /// Lines of an order that is made here.
 const LINES: u64 = 2;
 
+/// An init of so many rows from `0` on, as commands of which each may make so many as it may.
+pub fn init_in_pieces(
+    count: u64,
+    command: impl Fn(u64, u32) -> ShopCommand,
+) -> impl Iterator<Item = ShopCommand> {
+    let starts = (0..count).step_by(INIT_ROWS_MAX as usize);
+    starts.map(move |first| {
+        let some = u32::try_from(count - first).unwrap_or(u32::MAX).min(INIT_ROWS_MAX);
+        command(first, some)
+    })
+}
+
 pub(super) fn init(view: &impl View, command: &ShopCommand, effects: &mut Effects) -> Verdict {
     let (first, count) = match command {
         ShopCommand::InitUsers { first, count, .. }

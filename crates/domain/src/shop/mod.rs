@@ -36,6 +36,7 @@ pub use holdfast_checkout::{
     Alarm, Answer, Body, ItemId, Items, Key as TryKey, Line, Message, Order, OrderId, OrderState, Payment,
     Step as AskedStep, Topic, TrNum, UserId, Verdict, Whole,
 };
+pub use init::init_in_pieces;
 pub use rows::{
     CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemRow, KeyRow, OrderRow, ShopCounts, ShopEffect, ShopMessage,
     ShopOutcome, ShopRefusal, SideBranch, SideRow, SideSaid, UserRow, Waits, Why,

@@ -10,11 +10,11 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{Millis, ParticipantId};
 use holdfast_domain::participants::Name as ParticipantName;
 use holdfast_domain::records::Sealed;
-use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, INIT_ROWS_MAX};
+use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_domain::shop::{
     Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, ItemId, ItemRow, OrderId, OrderRow,
     OrderState, Said, ShopCommand, ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TrNum,
-    TryKey, UserId, UserRow, Whole,
+    TryKey, UserId, UserRow, Whole, init_in_pieces,
 };
 use holdfast_domain::view::View;
 use holdfast_store::{LocalStore, Store};
@@ -156,7 +156,9 @@ impl ShopDesk {
         &self.options
     }
 
-    fn draw(&self) -> u64 {
+    /// A number drawn at random.
+    #[must_use]
+    pub fn draw(&self) -> u64 {
         self.draws.0.hash_one(self.draws.1.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -528,11 +530,9 @@ impl ShopDesk {
     }
 
     async fn init(&self, count: u64, command: impl Fn(u64, u32) -> ShopCommand) -> Result<(), ShopError> {
-        let mut first = 0;
-        while first < count {
-            let some = u32::try_from(count - first).unwrap_or(u32::MAX).min(INIT_ROWS_MAX);
-            match self.decide(command(first, some)).await? {
-                ShopOutcome::Initialised(_) => first += u64::from(some),
+        for piece in init_in_pieces(count, command) {
+            match self.decide(piece).await? {
+                ShopOutcome::Initialised(_) => {}
                 other => return Err(unexpected(&other)),
             }
         }
@@ -567,7 +567,11 @@ impl ShopDesk {
         }
     }
 
-    async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopError> {
+    /// Has a command decided that is no checkout. A refusal is an outcome.
+    ///
+    /// # Errors
+    /// If the hub takes nothing, or it is not known whether it did.
+    pub async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopError> {
         self.decide_keeping(command, ()).await
     }
 

@@ -9,10 +9,7 @@ use holdfast_hub::tokens::{TokenDesk, TokenError};
 use holdfast_hub::{Hub, Opened};
 use holdfast_log::SimFs;
 use holdfast_tokens::conformance::{Restart, START, run_all};
-use holdfast_tokens::{
-    Balance, Lease, LockView, Predicate, Random, Refusal, Scope, SelectRequest, Selection, SpendRequest,
-    Token, TokenId, TokenSelector, Transaction,
-};
+use holdfast_tokens::{Balance, LockView, Refusal, Scope, Token};
 
 use crate::support::{LOG_ID, small_segments};
 
@@ -73,42 +70,10 @@ impl Restart for HubSelector {
     }
 }
 
-impl TokenSelector for HubSelector {
+holdfast_tokens::selector_by_calls!(HubSelector {
     fn issue(&self, tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
         // What the edge bounds: the suite issues a large wallet at once.
         tokens.chunks(5_000).try_for_each(|page| self.call(now, async |desk| desk.issue(page.to_vec()).await))
-    }
-
-    fn update(
-        &self,
-        consumed: &[TokenId],
-        produced: Vec<Token>,
-        now: i64,
-    ) -> Result<(usize, usize), Refusal> {
-        let (came, went) = self.call(now, async |desk| desk.update(consumed.to_vec(), produced).await)?;
-        Ok((went, came))
-    }
-
-    fn select_where(
-        &self,
-        request: &SelectRequest,
-        predicate: Option<&Predicate>,
-        now: i64,
-        _: &mut Random,
-    ) -> Result<Selection, Refusal> {
-        self.call(now, async |desk| desk.select_where(request.clone(), predicate, 0).await)
-    }
-
-    fn spend(&self, request: &SpendRequest, now: i64) -> Result<Transaction, Refusal> {
-        self.call(now, async |desk| desk.spend(request.clone()).await)
-    }
-
-    fn renew(&self, spender: &str, fence: Option<u64>, lease_ms: i64, now: i64) -> Result<Lease, Refusal> {
-        self.call(now, async |desk| desk.renew(spender.into(), fence, lease_ms).await)
-    }
-
-    fn release(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, Refusal> {
-        self.call(now, async |desk| desk.release(spender.into(), fence).await)
     }
 
     fn balance(&self, scope: &Scope, now: i64) -> Result<Balance, Refusal> {
@@ -118,7 +83,7 @@ impl TokenSelector for HubSelector {
     fn locks(&self, scope: Option<&Scope>, now: i64) -> Result<Vec<LockView>, Refusal> {
         self.call(now, async |desk| desk.locks(scope))
     }
-}
+});
 
 #[test]
 fn the_vault_of_a_hub_keeps_every_promise() {

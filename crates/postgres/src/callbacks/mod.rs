@@ -18,8 +18,7 @@ use holdfast_domain::ids::{HUB, Millis, ParticipantId, TransferId};
 use holdfast_messages::{Answer, Asked, Notice, Notification, TraceId, TransferNotice};
 use postgres::Transaction;
 
-use crate::batch::{Batch, Done, Step};
-use crate::guard::Guard;
+use crate::batch::{Batch, Begun, Done, Step};
 use crate::load::Loader;
 use crate::session::{Point, Statements, Store};
 use crate::types::{Decimal, Moment, Uuid};
@@ -60,13 +59,10 @@ fn attempt(
     batch: &Batch<'_, Notification>,
     verdict: Option<&str>,
 ) -> Result<Step, Error> {
-    let Store { client, statements, settings, watch, .. } = store;
-    let mut tx = client.transaction()?;
-    watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
+    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
+    else {
         return Ok(Step::Fenced);
     };
-    watch.reached(Point::GuardLocked);
     let mut besides = Besides::default();
     let mut wanted = Vec::with_capacity(batch.messages.len());
     for incoming in batch.messages {

@@ -15,8 +15,7 @@ use holdfast_messages::{
 use super::load::{self, Lock};
 use super::rows::ShopRows;
 use super::{report, write};
-use crate::batch::{Batch, Done, Step};
-use crate::guard::Guard;
+use crate::batch::{Batch, Begun, Done, Step};
 use crate::load::Loader;
 use crate::loaded::Loaded;
 use crate::session::{Point, Store};
@@ -40,13 +39,10 @@ fn attempt(
     batch: &Batch<'_, OrderMessage>,
     verdict: Option<&str>,
 ) -> Result<Step, Error> {
-    let Store { client, statements, settings, watch, .. } = store;
-    let mut tx = client.transaction()?;
-    watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
+    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
+    else {
         return Ok(Step::Fenced);
     };
-    watch.reached(Point::GuardLocked);
     let mut besides = Besides::default();
     let asked = besides.sort_out(claim.source, batch.messages, verdict);
 

@@ -13,8 +13,7 @@ use postgres::{Row, Transaction};
 use super::load::{id, items_of, tr_num, whole};
 use super::report;
 use super::write::{number, tr, write_rows, written};
-use crate::batch::{Batch, Done, Step};
-use crate::guard::Guard;
+use crate::batch::{Batch, Begun, Done, Step};
 use crate::load::Loader;
 use crate::loaded::Loaded;
 use crate::session::{Point, Statements, Store};
@@ -170,13 +169,10 @@ fn attempt<S: Kept>(
     batch: &Batch<'_, S::Message>,
     verdict: Option<&str>,
 ) -> Result<Step, Error> {
-    let Store { client, statements, settings, watch, .. } = store;
-    let mut tx = client.transaction()?;
-    watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
+    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
+    else {
         return Ok(Step::Fenced);
     };
-    watch.reached(Point::GuardLocked);
     let mut besides = Besides::default();
     let asked: Vec<&shop::Message> = besides
         .sort_out(claim.source, batch.messages, verdict)

@@ -3,6 +3,7 @@
 use postgres::Transaction;
 
 use crate::Error;
+use crate::verify::{Question, ask_all};
 
 /// What the payment side took and has not given back.
 macro_rules! paid {
@@ -47,8 +48,7 @@ macro_rules! stray {
     };
 }
 
-/// A question, and what is wrong where it finds something. Its rows are told by their first column.
-const QUESTIONS: [(&str, &str, &str); 8] = [
+const QUESTIONS: [Question; 8] = [
     (
         "users",
         "has another credit than what was put in less what checkouts took",
@@ -113,13 +113,9 @@ const QUESTIONS: [(&str, &str, &str); 8] = [
 /// Tells what does not add up: table, and what. Returns how many orders there are.
 pub(crate) fn verify_shop(
     tx: &mut Transaction<'_>,
-    mut fault: impl FnMut(&'static str, String),
+    fault: impl FnMut(&'static str, String),
 ) -> Result<u64, Error> {
-    for (table, wrong, question) in QUESTIONS {
-        for row in tx.query(question, &[])? {
-            fault(table, format!("'{}' {wrong}", row.get::<_, &str>(0)));
-        }
-    }
+    ask_all(tx, &QUESTIONS, fault)?;
     let orders: i64 = tx.query_one("SELECT count(*) FROM orders", &[])?.get(0);
     crate::guard::unsigned("orders", orders)
 }

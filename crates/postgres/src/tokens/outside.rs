@@ -4,8 +4,7 @@ use holdfast_domain::effects::Effects;
 use holdfast_messages::TokenUpdate;
 
 use super::supply::update;
-use crate::batch::{Batch, Done, Step};
-use crate::guard::Guard;
+use crate::batch::{Batch, Begun, Done, Step};
 use crate::load::Loader;
 use crate::session::{Point, Store};
 use crate::write::{Besides, Writer};
@@ -32,13 +31,10 @@ fn attempt(
     batch: &Batch<'_, TokenUpdate>,
     verdict: Option<&str>,
 ) -> Result<Step, Error> {
-    let Store { client, statements, settings, watch, .. } = store;
-    let mut tx = client.transaction()?;
-    watch.reached(Point::Begun);
-    let Some(guard) = Guard::lock_at(&mut tx, statements, claim, batch.from)? else {
+    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
+    else {
         return Ok(Step::Fenced);
     };
-    watch.reached(Point::GuardLocked);
     let mut loader = Loader::new(&mut tx, statements);
     let now = loader.clock()?;
     let loaded = loader.loaded;

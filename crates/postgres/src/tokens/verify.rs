@@ -3,9 +3,9 @@
 use postgres::Transaction;
 
 use crate::Error;
+use crate::verify::{Question, ask_all};
 
-/// A question, and what is wrong where it finds something. Its rows are told by their first column.
-const QUESTIONS: [(&str, &str, &str); 10] = [
+const QUESTIONS: [Question; 10] = [
     (
         "token",
         "has no lock row, so that nobody can select it",
@@ -80,13 +80,9 @@ const QUESTIONS: [(&str, &str, &str); 10] = [
 /// Tells what does not add up: table, and what.
 pub(crate) fn verify_tokens(
     tx: &mut Transaction<'_>,
-    mut fault: impl FnMut(&'static str, String),
+    fault: impl FnMut(&'static str, String),
 ) -> Result<u64, Error> {
-    for (table, wrong, question) in QUESTIONS {
-        for row in tx.query(question, &[])? {
-            fault(table, format!("'{}' {wrong}", row.get::<_, &str>(0)));
-        }
-    }
+    ask_all(tx, &QUESTIONS, fault)?;
     let tokens: i64 = tx.query_one("SELECT count(*) FROM token", &[])?.get(0);
     crate::guard::unsigned("token", tokens)
 }

@@ -63,3 +63,56 @@ pub fn run_all<S: TokenSelector + Restart>(make: impl Fn() -> S) {
     eprintln!("conformance: an exact hit in a wallet of {}", funds::LARGE_WALLET);
     funds::exact_hit_in_a_large_wallet(&make);
 }
+
+/// Makes a selector of a vault that is asked through `self.call(now, async |vault| …)`: what is alike in all of them. The
+/// rest (issue, balance, locks) is given.
+#[macro_export]
+macro_rules! selector_by_calls {
+    ($selector:ty { $($own:item)* }) => {
+        impl $crate::TokenSelector for $selector {
+            $($own)*
+
+            fn update(
+                &self,
+                consumed: &[$crate::TokenId],
+                produced: Vec<$crate::Token>,
+                now: i64,
+            ) -> Result<(usize, usize), $crate::Refusal> {
+                let updated = self.call(now, async |vault| vault.update(consumed.to_vec(), produced).await);
+                updated.map(|(came, went)| (went, came))
+            }
+
+            fn select_where(
+                &self,
+                request: &$crate::SelectRequest,
+                predicate: Option<&$crate::Predicate>,
+                now: i64,
+                _: &mut $crate::Random,
+            ) -> Result<$crate::Selection, $crate::Refusal> {
+                self.call(now, async |vault| vault.select_where(request.clone(), predicate, 0).await)
+            }
+
+            fn spend(
+                &self,
+                request: &$crate::SpendRequest,
+                now: i64,
+            ) -> Result<$crate::Transaction, $crate::Refusal> {
+                self.call(now, async |vault| vault.spend(request.clone()).await)
+            }
+
+            fn renew(
+                &self,
+                spender: &str,
+                fence: Option<u64>,
+                lease_ms: i64,
+                now: i64,
+            ) -> Result<$crate::Lease, $crate::Refusal> {
+                self.call(now, async |vault| vault.renew(spender.into(), fence, lease_ms).await)
+            }
+
+            fn release(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, $crate::Refusal> {
+                self.call(now, async |vault| vault.release(spender.into(), fence).await)
+            }
+        }
+    };
+}
