@@ -184,6 +184,12 @@ pub(crate) fn thousands(rate: f64) -> String {
     text
 }
 
+/// The same of a count.
+#[allow(clippy::cast_precision_loss, reason = "for the eye")]
+pub(crate) fn thousands_of(number: u64) -> String {
+    thousands(number as f64)
+}
+
 pub(crate) fn each(rates: &[f64]) -> String {
     rates.iter().map(|rate| thousands(*rate)).collect::<Vec<_>>().join(" / ")
 }

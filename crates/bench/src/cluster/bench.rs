@@ -46,6 +46,9 @@ const POSITION_LIFE_MS: i64 = 600_000;
 /// Open holds of a filled history run out so many hours from now: not while anybody measures.
 const FILL_HOURS: (u32, u32) = (24, 168);
 
+/// The topics whose handlers are told of.
+const HOPS: [&str; 3] = ["transfers", "position", "notifications"];
+
 /// Runs what the options ask for.
 ///
 /// # Errors
@@ -56,7 +59,7 @@ pub fn bench_cluster(options: &ClusterOptions) -> Result<ClusterReport, BenchErr
     let bar = progress_bar(options.progress, u64::from(2 * options.runs) + 4);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(BenchError::Runtime)?;
-    let made = Town::found(options, directory.path());
+    let made = Town::found(&options.ground(), directory.path());
     let town =
         made.inspect_err(|_| eprintln!("the node's messages are in {}", directory.path().display()))?;
     let mut run = Session::open(options, town, &runtime, bar)?;
@@ -97,11 +100,14 @@ impl<'a> Session<'a> {
             calls_max: IN_FLIGHT_MAX,
             deadline: CALL_DEADLINE,
             attempt_max: CALL_DEADLINE,
-            ..ClientOptions::to(&town.address)
+            ..ClientOptions::to(town.address())
         }));
         let client = client.map_err(BenchError::client("connecting to the node"))?;
         let parties = runtime.block_on(Parties::create(&client, options.seed, options.accounts))?;
-        let watched = Watched::find(town.pid, &mut town.client, &options.log, &town.prefix)?;
+        let watched = {
+            let (pid, prefix) = (town.pid(), town.topics().prefix.clone());
+            Watched::find(pid, &mut town.client, &options.log, &prefix)?
+        };
         Ok(Session { options, town, runtime, client, parties, watched, bar, drives: 0, payments: 0 })
     }
 
@@ -178,7 +184,7 @@ impl<'a> Session<'a> {
         let counters = self.runtime.block_on(Counters::read(&self.client))?;
         let after = self.watched.read(&mut self.town.client, counters)?;
         self.payments += payments;
-        Ok((driven, self.watched.costs(&before, &after, payments)))
+        Ok((driven, self.watched.costs(&before, &after, payments, &HOPS)))
     }
 
     fn run(&mut self, payers: Payers) -> Result<Run, BenchError> {
@@ -204,7 +210,7 @@ impl<'a> Session<'a> {
         )]
         let half = ((rate / 2.0) as u64).max(1);
         let end = load_transfers(&LoadOptions {
-            address: self.town.address.clone(),
+            address: self.town.address().to_owned(),
             api_key: None,
             pace: Pace::Open { rate: half },
             in_flight: HALF_IN_FLIGHT,

@@ -1,9 +1,9 @@
-//! What payments cost: CPU and memory by process, bytes of PostgreSQL's and of Kafka's log. Servers on another machine, or of
+//! What payments, or checkouts, cost: CPU and memory by process, bytes of PostgreSQL's and of Kafka's log. Servers on another machine, or of
 //! another user whose processes cannot be looked into, show as nothing.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::{fmt, fs};
 
 use postgres::Client;
 use serde::Serialize;
@@ -12,6 +12,38 @@ use crate::BenchError;
 use crate::machine::kilobytes;
 use crate::meter::{Counters, Usage};
 use crate::report::per;
+use crate::table::thousands_of;
+
+/// The columns of [`cost_cells`].
+pub(crate) const COSTS: [&str; 7] = ["all CPU", "node", "PostgreSQL", "Kafka", "client", "WAL B", "Kafka B"];
+/// The columns of [`memory_cells`].
+pub(crate) const MEMORY: [&str; 3] = ["node MiB", "PG MiB", "Kafka MiB"];
+
+pub(crate) fn cost_cells(costs: &Costs) -> [String; 7] {
+    let Costs { node_us, postgres_us, kafka_us, client_us, wal_bytes, kafka_bytes, .. } = costs;
+    [costs.cpu_us(), *node_us, *postgres_us, *kafka_us, *client_us, *wal_bytes, *kafka_bytes]
+        .map(|cost| format!("{cost:.0}"))
+}
+
+pub(crate) fn memory_cells(costs: &Costs) -> [String; 3] {
+    let bytes = [costs.node_rss_peak_bytes, costs.postgres_bytes, costs.kafka_rss_bytes];
+    bytes.map(|bytes| (bytes / (1024 * 1024)).to_string())
+}
+
+/// A line for each handler.
+pub(crate) fn write_hops(f: &mut fmt::Formatter<'_>, costs: &Costs) -> fmt::Result {
+    for hop in &costs.hops {
+        writeln!(
+            f,
+            "  handler {}: {} messages, {:.0} in a batch, {:.1} ms each batch",
+            hop.topic,
+            thousands_of(hop.messages),
+            hop.messages_per_batch,
+            hop.milliseconds_per_batch
+        )?;
+    }
+    Ok(())
+}
 
 /// Who is looked at.
 #[derive(Debug, Clone)]
@@ -121,8 +153,8 @@ impl Watched {
         })
     }
 
-    /// What `payments` have cost between two readings.
-    pub(crate) fn costs(&self, before: &Reading, after: &Reading, payments: u64) -> Costs {
+    /// What `payments` have cost between two readings; of the handlers those of these topics.
+    pub(crate) fn costs(&self, before: &Reading, after: &Reading, payments: u64, topics: &[&str]) -> Costs {
         let each = |of: fn(&Reading) -> u64| per(of(after).saturating_sub(of(before)), payments);
         let members = self.postmaster.map(family).unwrap_or_default();
         Costs {
@@ -136,9 +168,7 @@ impl Watched {
             node_rss_peak_bytes: Usage::of(self.node).rss_peak_bytes,
             postgres_bytes: members.iter().map(|pid| own_bytes(*pid)).sum(),
             kafka_rss_bytes: self.kafka.map_or(0, |pid| Usage::of(pid).rss_bytes),
-            hops: ["transfers", "position", "notifications"]
-                .map(|topic| hop(topic, &before.counters, &after.counters))
-                .to_vec(),
+            hops: topics.iter().map(|topic| hop(topic, &before.counters, &after.counters)).collect(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use holdfast_client::options::BATCH_RECORDS_MAX;
 
+use super::town::Ground;
 use crate::BenchError;
 use crate::options::{ACCOUNTS_MAX, CONNECTIONS_MAX, RUNS_MAX, check_range};
 
@@ -63,6 +64,11 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
+    pub(super) fn ground(&self) -> Ground<'_> {
+        let ClusterOptions { program, log, store, partitions, keep, .. } = self;
+        Ground { program, log, store, partitions: *partitions, keep: *keep }
+    }
+
     /// Tells what is out of bounds.
     ///
     /// # Errors

@@ -5,14 +5,14 @@ use std::fmt;
 use comfy_table::Table;
 use serde::Serialize;
 
-use super::costs::Costs;
+use super::costs::{COSTS, Costs, MEMORY, cost_cells, memory_cells, write_hops};
 use super::town::Promises;
 use crate::goal::{Goal, write_goals};
 use crate::load::LoadReport;
 use crate::machine::Machine;
 use crate::options::Payers;
 use crate::report::{Percentiles, median};
-use crate::table::{each, millis, new_table, thousands, write_machine};
+use crate::table::{each, millis, new_table, thousands, thousands_of, write_machine};
 
 /// One run of batches.
 #[derive(Debug, Clone, Serialize)]
@@ -129,7 +129,9 @@ impl fmt::Display for ClusterReport {
             )?;
         }
         writeln!(f, "{}", self.cost_table())?;
-        self.write_hops(f)?;
+        if let Some(run) = self.median(Payers::Uniform) {
+            write_hops(f, &run.costs)?;
+        }
         writeln!(
             f,
             "\nthe floor, final rows alone by COPY, {} payments per commit: {} payments/s ({}); on two connections {}",
@@ -182,34 +184,17 @@ impl ClusterReport {
     }
 
     fn cost_table(&self) -> Table {
-        let header = [&["payers"], &COSTS[..], &["node MiB", "PG MiB", "Kafka MiB", "load"]].concat();
+        let header = [&["payers"], &COSTS[..], &MEMORY[..], &["load"]].concat();
         let mut table = new_table(&header);
         for (payers, name) in BOTH {
             let Some(run) = self.median(payers) else { continue };
             let mut row = vec![name.to_owned()];
             row.extend(cost_cells(&run.costs));
-            let costs = &run.costs;
-            let bytes = [costs.node_rss_peak_bytes, costs.postgres_bytes, costs.kafka_rss_bytes];
-            row.extend(bytes.map(|bytes| (bytes / (1024 * 1024)).to_string()));
+            row.extend(memory_cells(&run.costs));
             row.push(run.load_average.clone());
             table.add_row(row);
         }
         table
-    }
-
-    fn write_hops(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(run) = self.median(Payers::Uniform) else { return Ok(()) };
-        for hop in &run.costs.hops {
-            writeln!(
-                f,
-                "  handler {}: {} messages, {:.0} in a batch, {:.1} ms each batch",
-                hop.topic,
-                thousands_of(hop.messages),
-                hop.messages_per_batch,
-                hop.milliseconds_per_batch
-            )?;
-        }
-        Ok(())
     }
 
     fn depth_table(&self) -> Table {
@@ -222,18 +207,4 @@ impl ClusterReport {
         }
         table
     }
-}
-
-/// The columns of [`cost_cells`].
-const COSTS: [&str; 7] = ["all CPU", "node", "PostgreSQL", "Kafka", "client", "WAL B", "Kafka B"];
-
-fn cost_cells(costs: &Costs) -> [String; 7] {
-    let Costs { node_us, postgres_us, kafka_us, client_us, wal_bytes, kafka_bytes, .. } = costs;
-    [costs.cpu_us(), *node_us, *postgres_us, *kafka_us, *client_us, *wal_bytes, *kafka_bytes]
-        .map(|cost| format!("{cost:.0}"))
-}
-
-#[allow(clippy::cast_precision_loss, reason = "for the eye")]
-fn thousands_of(number: u64) -> String {
-    thousands(number as f64)
 }

@@ -10,7 +10,6 @@ use holdfast_postgres::{Settings, Store};
 use postgres::Client;
 use serde::Serialize;
 
-use super::options::ClusterOptions;
 use crate::BenchError;
 use crate::child::Server;
 use crate::expiry::place::Place;
@@ -102,62 +101,91 @@ impl Drop for Topics {
     }
 }
 
+/// The servers that a run is given, and the program that is started between them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) log: &'a str,
+    pub(crate) store: &'a str,
+    pub(crate) partitions: u32,
+    pub(crate) keep: bool,
+}
+
 /// Everything that the run has made. The node goes first, then topics and databases.
-pub(super) struct Town {
+pub(crate) struct Town {
     server: Option<Server>,
-    pub(super) address: String,
-    pub(super) pid: u32,
-    _topics: Topics,
-    pub(super) place: Place,
-    pub(super) client: Client,
-    pub(super) prefix: String,
-    pub(super) promises: Promises,
+    topics: Topics,
+    pub(crate) place: Place,
+    pub(crate) client: Client,
+    pub(crate) promises: Promises,
 }
 
 impl Town {
-    pub(super) fn found(options: &ClusterOptions, directory: &Path) -> Result<Town, BenchError> {
-        let brokers: Brokers = options.log.parse().map_err(BenchError::kafka("read --log"))?;
-        let place = Place::create(&options.store, options.keep)?;
+    /// Servers with a node between them.
+    pub(crate) fn found(ground: &Ground<'_>, directory: &Path) -> Result<Town, BenchError> {
+        let mut town = Town::lay_out(ground)?;
+        town.open_node(ground, directory)?;
+        Ok(town)
+    }
+
+    /// The servers, and no node yet. Topics and tables are made by whoever needs them first.
+    pub(crate) fn lay_out(ground: &Ground<'_>) -> Result<Town, BenchError> {
+        let brokers: Brokers = ground.log.parse().map_err(BenchError::kafka("read --log"))?;
+        let place = Place::create(ground.store, ground.keep)?;
         let mut client = place.client()?;
         let promises = Promises::read(&mut client)?;
         let prefix = format!("bench-{}-", std::process::id());
-        let topics = Topics {
-            brokers,
-            settings: TopicSettings { prefix: prefix.clone(), ..TopicSettings::default() },
-        };
-        let server = start(options, &place, &prefix, directory)?;
-        let (address, pid) = (server.address.clone(), server.pid());
-        Ok(Town { server: Some(server), address, pid, _topics: topics, place, client, prefix, promises })
+        let settings =
+            TopicSettings { shop: Some(ground.partitions), ..TopicSettings::of(prefix, ground.partitions) };
+        Ok(Town { server: None, topics: Topics { brokers, settings }, place, client, promises })
+    }
+
+    /// Starts the node.
+    pub(crate) fn open_node(&mut self, ground: &Ground<'_>, directory: &Path) -> Result<(), BenchError> {
+        self.server = Some(start(ground, &self.place, &self.topics.settings.prefix, directory)?);
+        Ok(())
+    }
+
+    /// Where the node listens; nowhere if there is none.
+    pub(crate) fn address(&self) -> &str {
+        self.server.as_ref().map_or("", |server| &server.address)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.as_ref().map_or(0, Server::pid)
+    }
+
+    pub(crate) const fn brokers(&self) -> &Brokers {
+        &self.topics.brokers
+    }
+
+    pub(crate) const fn topics(&self) -> &TopicSettings {
+        &self.topics.settings
     }
 
     /// Ends the node. What it has left unfinished would show in the books.
-    pub(super) fn close_node(&mut self) -> Result<(), BenchError> {
+    pub(crate) fn close_node(&mut self) -> Result<(), BenchError> {
         self.server.take().map_or(Ok(()), Server::stop)
     }
 
-    pub(super) fn number(&mut self, sql: &str) -> Result<u64, BenchError> {
+    pub(crate) fn number(&mut self, sql: &str) -> Result<u64, BenchError> {
         let row = self.client.query_one(sql, &[]).map_err(BenchError::database("read a count"))?;
         Ok(row.get::<_, i64>(0).unsigned_abs())
     }
 
-    pub(super) fn execute(&mut self, what: &'static str, sql: &str) -> Result<(), BenchError> {
+    pub(crate) fn execute(&mut self, what: &'static str, sql: &str) -> Result<(), BenchError> {
         self.client.batch_execute(sql).map_err(BenchError::database(what))
     }
 
-    pub(super) fn store(&self) -> Result<Store, BenchError> {
+    pub(crate) fn store(&self) -> Result<Store, BenchError> {
         Ok(Store::open(&self.place.url, Settings::default())?)
     }
 }
 
-fn start(
-    options: &ClusterOptions,
-    place: &Place,
-    prefix: &str,
-    directory: &Path,
-) -> Result<Server, BenchError> {
-    let partitions = options.partitions.to_string();
+fn start(ground: &Ground<'_>, place: &Place, prefix: &str, directory: &Path) -> Result<Server, BenchError> {
+    let partitions = ground.partitions.to_string();
     let flags: [(&str, &str); 4] = [
-        ("log", &options.log),
+        ("log", ground.log),
         ("store", &place.url),
         ("cluster.prefix", prefix),
         ("cluster.partitions", &partitions),
@@ -167,7 +195,7 @@ fn start(
     for (name, value) in flags {
         arguments.extend(["--set".into(), format!("{name}={value}").into()]);
     }
-    Server::start_with(&options.program, directory, &arguments, START_MAX)
+    Server::start_with(ground.program, directory, &arguments, START_MAX)
 }
 
 #[cfg(test)]

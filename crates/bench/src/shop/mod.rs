@@ -8,10 +8,12 @@
 //! | `batches` | checkouts through the client |
 //! | `rebuild` | outcomes folded again, without a hub |
 //! | `bench` | the cases, each on a new server beside the raw disk |
+//! | `cluster` | the same through Kafka and PostgreSQL, and a node that finds outcomes there |
 //! | `report`, `goals` | figures as data and for people; what they are held against |
 
 mod batches;
 mod bench;
+pub mod cluster;
 mod goals;
 mod goods;
 mod load;

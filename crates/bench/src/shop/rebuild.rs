@@ -20,7 +20,7 @@ const BLOCK: u64 = 1_000;
 /// One order of so many fails.
 const FAILING: u64 = 5;
 
-struct Rows(HashMap<OrderId, Order>);
+pub(super) struct Rows(pub(super) HashMap<OrderId, Order>);
 
 impl Orders for Rows {
     fn order(&self, id: &OrderId) -> Option<&Order> {
@@ -29,14 +29,14 @@ impl Orders for Rows {
 }
 
 /// A log of at most that many outcomes, and the orders that it is about.
-struct World {
-    rows: Rows,
-    records: Vec<Record>,
-    undecided: usize,
+pub(super) struct World {
+    pub(super) rows: Rows,
+    pub(super) records: Vec<Record>,
+    pub(super) undecided: usize,
 }
 
 impl World {
-    fn of(outcomes: u64) -> World {
+    pub(super) fn of(outcomes: u64) -> World {
         let mut world = World { rows: Rows(HashMap::new()), records: Vec::new(), undecided: 0 };
         let mut number = 0;
         // A decided order takes three outcomes, or four; an undecided one two.

@@ -206,6 +206,9 @@ impl CaseReport {
     }
 }
 
+/// Rebuilds of any size are held against the goal of so many.
+const GOAL_OUTCOMES: f64 = 1_000_000.0;
+
 /// Outcomes folded again.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -217,6 +220,33 @@ pub struct RebuildReport {
     pub undecided: u64,
     pub median_seconds: f64,
     pub seconds: Vec<f64>,
+}
+
+impl RebuildReport {
+    /// So long at most for a million.
+    pub(super) fn goal(&self, seconds_max: f64) -> Goal {
+        #[allow(clippy::cast_precision_loss, reason = "a printed time")]
+        let seconds = self.median_seconds * GOAL_OUTCOMES / self.outcomes.max(1) as f64;
+        Goal {
+            what: "rebuild of a million outcomes",
+            must: format!("under {seconds_max:.0} s"),
+            aim: None,
+            found: format!("{seconds:.2} s"),
+            holds: seconds < seconds_max,
+            reached: None,
+        }
+    }
+}
+
+/// A line about it.
+pub(super) fn write_rebuild(f: &mut fmt::Formatter<'_>, what: &str, rebuild: &RebuildReport) -> fmt::Result {
+    let seconds: Vec<String> = rebuild.seconds.iter().map(|seconds| format!("{seconds:.2}")).collect();
+    let RebuildReport { outcomes, orders, undecided, .. } = rebuild;
+    let seconds = seconds.join(" / ");
+    writeln!(
+        f,
+        "\n{what}: {outcomes} outcomes of {orders} orders, {undecided} of them undecided: {seconds} s"
+    )
 }
 
 /// Everything that `bench checkout` found.
@@ -246,16 +276,7 @@ impl fmt::Display for CheckoutReport {
             self.write_disk(f)?;
         }
         if let Some(rebuild) = &self.rebuild {
-            let seconds: Vec<String> =
-                rebuild.seconds.iter().map(|seconds| format!("{seconds:.2}")).collect();
-            writeln!(
-                f,
-                "\nrebuild of {} outcomes of {} orders, {} of them undecided: {} s",
-                rebuild.outcomes,
-                rebuild.orders,
-                rebuild.undecided,
-                seconds.join(" / ")
-            )?;
+            write_rebuild(f, "rebuild", rebuild)?;
         }
         write_goals(f, &self.goals)
     }

@@ -69,7 +69,7 @@ fn a_late_commit_is_not_passed_over() {
     let mut late = sql.transaction().unwrap();
     let event = TokenEvent::Issued(vec![token("late", 100)]);
     let json = String::from_utf8(event.to_json()).unwrap();
-    late.execute("INSERT INTO token_change (event) VALUES ($1::text::json)", &[&json]).unwrap();
+    late.execute("INSERT INTO token_change (event) VALUES ($1)", &[&json]).unwrap();
     late.batch_execute(
         "INSERT INTO token_lock (token_id) VALUES ('late');
          INSERT INTO token (token_id, wallet, token_type, currency, quantity, created_at)

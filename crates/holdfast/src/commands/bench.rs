@@ -10,6 +10,7 @@ use holdfast_bench::fspiop::{
     CONNECTIONS_DEFAULT, FspiopOptions, IN_FLIGHT_DEFAULT, PARTICIPANTS_DEFAULT, Way, bench_fspiop,
 };
 use holdfast_bench::options::{ACCOUNTS_DEFAULT, BATCH_PAYMENTS_DEFAULT, RUNS_DEFAULT, parse_count};
+use holdfast_bench::shop::cluster::{SharedCheckoutOptions, bench_shared_checkout};
 use holdfast_bench::shop::{self, CheckoutBenchOptions, bench_checkout};
 use holdfast_bench::tokens::shared::{self, SharedOptions, bench_shared_tokens};
 use holdfast_bench::tokens::{self as token_bench, Parts, TokensOptions, bench_tokens};
@@ -210,26 +211,45 @@ struct SharedFlags {
 ///
 /// Every run has a new server with a shop of its own, and the raw disk is measured before it. A checkout that comes to no
 /// end, or books that do not balance, fail the run. The figures are held against what must be reached and what is aimed at.
+///
+/// The cluster is measured on a Kafka and a PostgreSQL that you name, with topics and databases of the run's own, which are
+/// removed again: checkouts over HTTP through all hops, half load, one transaction per checkout beside them, and a node that
+/// finds a million outcomes when it starts.
 #[derive(Debug, clap::Args)]
 struct Checkout {
+    /// What is measured: a server with its own log, or a node before Kafka and PostgreSQL
+    #[arg(long, value_enum, default_value = "embedded")]
+    profile: ProfileName,
+    /// Cluster: Kafka, such as kafka://host:9092
+    #[arg(long, value_name = "URL", env = "HOLDFAST_LOG")]
+    log: Option<String>,
+    /// Cluster: PostgreSQL, such as postgres://user@host/database; its user must be able to create databases
+    #[arg(long, value_name = "URL", env = "HOLDFAST_STORE", value_parser = store_address)]
+    store: Option<String>,
+    /// Cluster: partitions of each topic
+    #[arg(long, default_value_t = cluster::options::PARTITIONS_DEFAULT)]
+    partitions: u32,
+    /// Cluster: how long half load goes on
+    #[arg(long, value_name = "SECONDS", default_value_t = cluster::options::HALF_SECONDS_DEFAULT)]
+    half_seconds: u64,
     /// What is measured
     #[arg(long, value_enum, default_value = "all")]
     part: CheckoutPart,
     /// Checkouts of each case through the client, such as 500k
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = shop::options::BATCHED_DEFAULT)]
     checkouts: u64,
-    /// Checkouts of each case over HTTP
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = shop::options::HTTP_DEFAULT)]
-    http_checkouts: u64,
+    /// Checkouts of each case over HTTP [default: 100,000; 50,000 in a cluster]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    http_checkouts: Option<u64>,
     /// Outcomes that are rebuilt from
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = shop::options::OUTCOMES_DEFAULT)]
     outcomes: u64,
     /// Runs of each case; the median is the figure
     #[arg(long, default_value_t = RUNS_DEFAULT)]
     runs: u32,
-    /// Connections over HTTP, each with one request under way
-    #[arg(long, default_value_t = CONNECTIONS_DEFAULT)]
-    connections: usize,
+    /// Connections over HTTP, each with one request under way [default: 32; 500 in a cluster]
+    #[arg(long)]
+    connections: Option<usize>,
     #[command(flatten)]
     place: Place,
 }
@@ -392,14 +412,16 @@ fn bad(what: &'static str) -> anyhow::Error {
     BadInput::from(anyhow::anyhow!(what)).into()
 }
 
+fn both_servers(log: Option<String>, store: Option<String>) -> anyhow::Result<(String, String)> {
+    log.zip(store).ok_or_else(|| {
+        bad("--profile cluster needs --log kafka://HOST:PORT and --store postgres://USER@HOST/DATABASE; \
+             `cargo xtask services up` starts both")
+    })
+}
+
 fn cluster_options(flags: Transfers, program: PathBuf) -> anyhow::Result<ClusterOptions> {
     let ClusterFlags { log, store, partitions, half_seconds, depth } = flags.cluster;
-    let (Some(log), Some(store)) = (log, store) else {
-        return Err(bad(
-            "--profile cluster needs --log kafka://HOST:PORT and --store postgres://USER@HOST/DATABASE; \
-                        `cargo xtask services up` starts both",
-        ));
-    };
+    let (log, store) = both_servers(log, store)?;
     if flags.shape.is_some() || flags.open_holds.is_some() || flags.in_flight.is_some() {
         return Err(bad(
             "--shape, --open-holds and --in-flight are of the embedded profile; the cluster has all its parts \
@@ -525,7 +547,34 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
     print_report(&report.map_err(told)?, output)
 }
 
+fn shared_checkout_options(flags: Checkout, program: PathBuf) -> anyhow::Result<SharedCheckoutOptions> {
+    let (log, store) = both_servers(flags.log, flags.store)?;
+    if flags.part != CheckoutPart::All || flags.place.data.is_some() {
+        return Err(bad(
+            "--part and --data are of the embedded profile; the cluster has all its parts in one run",
+        ));
+    }
+    Ok(SharedCheckoutOptions {
+        program,
+        log,
+        store,
+        partitions: flags.partitions,
+        checkouts: flags.http_checkouts.unwrap_or(shop::cluster::options::CHECKOUTS_DEFAULT),
+        runs: flags.runs,
+        connections: flags.connections.unwrap_or(shop::cluster::options::CONNECTIONS_DEFAULT),
+        half_seconds: flags.half_seconds,
+        outcomes: flags.outcomes,
+        keep: flags.place.keep,
+        progress: true,
+    })
+}
+
 fn checkout(flags: Checkout, program: PathBuf) -> anyhow::Result<()> {
+    if flags.profile == ProfileName::Cluster {
+        let output = flags.place.output;
+        let report = bench_shared_checkout(&shared_checkout_options(flags, program)?);
+        return print_report(&report.map_err(told)?, output);
+    }
     let wanted = |part| flags.part == CheckoutPart::All || flags.part == part;
     let parts = shop::Parts {
         batched: wanted(CheckoutPart::Batched),
@@ -537,10 +586,10 @@ fn checkout(flags: Checkout, program: PathBuf) -> anyhow::Result<()> {
         program,
         parts,
         checkouts: flags.checkouts,
-        http_checkouts: flags.http_checkouts,
+        http_checkouts: flags.http_checkouts.unwrap_or(shop::options::HTTP_DEFAULT),
         outcomes: flags.outcomes,
         runs: flags.runs,
-        connections: flags.connections,
+        connections: flags.connections.unwrap_or(CONNECTIONS_DEFAULT),
         data: flags.place.data,
         keep: flags.place.keep,
         progress: true,

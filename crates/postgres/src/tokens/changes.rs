@@ -39,7 +39,7 @@ pub struct Changes {
 const CHANGES: &str = "
     SELECT (p.removed_xid, p.removed_no) > ($1::text::xid8, $2), hub_clock(), c.xid::text, c.change_no, c.event, c.settled
     FROM token_progress p LEFT JOIN LATERAL (
-        SELECT xid, change_no, event::text AS event, xid < pg_snapshot_xmin(pg_current_snapshot()) AS settled
+        SELECT xid, change_no, event, xid < pg_snapshot_xmin(pg_current_snapshot()) AS settled
         FROM token_change WHERE (xid, change_no) > ($1::text::xid8, $2)
         ORDER BY xid, change_no LIMIT $3
     ) c ON true";

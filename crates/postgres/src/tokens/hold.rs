@@ -55,7 +55,7 @@ const RELEASE: &str = "
         UPDATE token_lock l SET spender_tx_id = NULL, expires_at = NULL FROM given g
         WHERE l.token_id = ANY(g.token_ids) AND l.spender_tx_id = $2 AND l.fence = $3 AND NOT l.spent
         RETURNING 1),
-    told AS (INSERT INTO token_change (event) SELECT $4::text::json FROM given)
+    told AS (INSERT INTO token_change (event) SELECT $4::text FROM given)
     SELECT count(*) FROM freed";
 
 impl Store {

@@ -144,28 +144,28 @@ impl Store {
     /// # Errors
     /// If the database fails.
     pub fn see_tokens(&mut self, ids: &[TokenId], now: Option<Millis>) -> Result<SeenTokens, Error> {
+        // A row per lock and not per token: each shows all that it holds, and a claim may have met one lock a thousand times.
         const SEEN: &str = concat!(
             "SELECT ",
             record_columns!(),
-            ", l.token_id FROM token_lock l LEFT JOIN token_selection s
-                 ON s.spender_tx_id = l.spender_tx_id AND s.fence = l.fence AND s.state = 'HELD'
-                     AND s.expires_at > coalesce($2::timestamptz, (SELECT hub_clock()))
-             WHERE l.token_id = ANY($1) AND NOT l.spent"
+            ", l.unspent FROM (
+                 SELECT spender_tx_id, fence, array_agg(token_id) AS unspent FROM token_lock
+                 WHERE token_id = ANY($1) AND NOT spent GROUP BY spender_tx_id, fence) l
+             LEFT JOIN token_selection s ON s.spender_tx_id = l.spender_tx_id AND s.fence = l.fence AND s.state = 'HELD'
+                 AND s.expires_at > coalesce($2::timestamptz, (SELECT hub_clock()))"
         );
         let texts: Vec<&str> = ids.iter().map(TokenId::as_str).collect();
         let statement = self.statements.asked.prepared(&mut self.client, SEEN)?;
         let rows = self.client.query(&statement, &[&texts, &moment(now)])?;
         let mut live: HashSet<&str> = HashSet::new();
-        let mut locks: HashMap<u64, LockRecord> = HashMap::new();
+        let mut locks: Vec<LockRecord> = Vec::new();
         for row in &rows {
-            live.insert(row.get(7));
+            live.extend(row.get::<_, Vec<&str>>(7));
             if row.get::<_, Option<&str>>(0).is_some() {
-                let record = record_of(row)?;
-                locks.insert(record.fence, record);
+                locks.push(record_of(row)?);
             }
         }
         let gone = ids.iter().filter(|id| !live.contains(id.as_str())).cloned().collect();
-        let mut locks: Vec<LockRecord> = locks.into_values().collect();
         locks.sort_by_key(|record| record.fence);
         Ok(SeenTokens { gone, locks })
     }
@@ -198,7 +198,7 @@ impl Store {
                 let missing = || Error::corrupt("token_selection", "a spend without its content");
                 let Uuid(body) = body.ok_or_else(missing)?;
                 let event: Option<&str> = row.get(9);
-                let transaction = transaction_of(event.ok_or_else(missing)?)?;
+                let transaction = transaction_of(event.ok_or_else(missing)?, &row.get::<_, Vec<&str>>(6))?;
                 return Ok(Some(StoredSelection::Spent { body: Fingerprint(body), transaction }));
             }
             _ => return Ok(None),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use holdfast_domain::ids::Millis;
 use holdfast_messages::{Message as _, TokenEvent};
-use holdfast_tokens::{Fingerprint, Transaction};
+use holdfast_tokens::{Fingerprint, TokenId, Transaction};
 use postgres::GenericClient;
 
 use super::claim::fence_of;
@@ -43,16 +43,16 @@ pub enum SpendVerdict {
 const SPEND: &str = "
     WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, hub_clock()) AS now),
     wanted AS MATERIALIZED (
-        SELECT * FROM unnest($2::int[], $3::text[], $4::bigint[], $5::uuid[], $6::int[], $7::text[])
-            AS w (place, spender, fence, body, inputs, event)),
+        SELECT * FROM unnest($2::int[], $3::text[], $4::bigint[], $5::uuid[], $6::int[], $7::text[], $22::text[])
+            AS w (place, spender, fence, body, inputs, event, kept)),
     held AS MATERIALIZED (
-        SELECT w.place, s.state, s.fence, s.expires_at, s.spend_body, s.event, cardinality(s.token_ids) AS tokens,
+        SELECT w.place, s.state, s.fence, s.expires_at, s.spend_body, s.event, s.token_ids,
             s.payee_wallet IS NOT NULL AS of_transfer
         FROM wanted w JOIN token_selection s ON s.spender_tx_id = w.spender WHERE s.spender_tx_id = ANY($3)
         ORDER BY s.spender_tx_id FOR UPDATE OF s),
     live AS MATERIALIZED (
         SELECT w.place, w.spender, w.fence, w.body, w.inputs FROM held h JOIN wanted w ON w.place = h.place CROSS JOIN moment m
-        WHERE h.state = 'HELD' AND h.fence = w.fence AND h.expires_at > m.now AND h.tokens = w.inputs
+        WHERE h.state = 'HELD' AND h.fence = w.fence AND h.expires_at > m.now AND cardinality(h.token_ids) = w.inputs
             AND h.of_transfer = $21),
     gone AS (
         UPDATE token_lock l SET spent = true
@@ -61,7 +61,7 @@ const SPEND: &str = "
         RETURNING w.place),
     counted AS (SELECT place, count(*) AS inputs FROM gone GROUP BY place),
     moved AS (
-        UPDATE token_selection s SET state = 'SPENT', changed_at = m.now, spend_body = w.body, event = e.event::json
+        UPDATE token_selection s SET state = 'SPENT', changed_at = m.now, spend_body = w.body, event = e.kept::json
         FROM live w JOIN wanted e ON e.place = w.place CROSS JOIN moment m
         WHERE s.spender_tx_id = w.spender AND s.spender_tx_id = ANY($3)),
     produced AS MATERIALIZED (
@@ -77,17 +77,23 @@ const SPEND: &str = "
             attributes::json, m.now FROM produced CROSS JOIN moment m),
     fresh AS (INSERT INTO token_lock (token_id) SELECT token_id FROM produced),
     told AS (
-        INSERT INTO token_change (event) SELECT e.event::json FROM live w JOIN wanted e ON e.place = w.place
+        INSERT INTO token_change (event) SELECT e.event FROM live w JOIN wanted e ON e.place = w.place
         ORDER BY w.place)
     SELECT h.place, w.place IS NOT NULL, h.state = 'SPENT', h.spend_body,
-        CASE WHEN h.state = 'SPENT' THEN h.event::text END,
+        CASE WHEN h.state = 'SPENT' THEN h.event::text END, CASE WHEN h.state = 'SPENT' THEN h.token_ids END,
         CASE WHEN w.place IS NOT NULL AND c.inputs IS DISTINCT FROM w.inputs THEN token_race() END
     FROM held h LEFT JOIN live w ON w.place = h.place LEFT JOIN counted c ON c.place = h.place";
 
-/// The transaction of a stored event.
-pub(super) fn transaction_of(event: &str) -> Result<Transaction, Error> {
+/// The transaction of a stored event and the tokens of its selection. What it has consumed is written with the selection; in
+/// the event it stands in old rows alone.
+pub(super) fn transaction_of(event: &str, selected: &[&str]) -> Result<Transaction, Error> {
     match TokenEvent::from_json(event.as_bytes()) {
-        Ok(TokenEvent::Spent { transaction, .. }) => Ok(transaction),
+        Ok(TokenEvent::Spent { mut transaction, .. }) => {
+            if transaction.consumed.is_empty() {
+                transaction.consumed = selected.iter().map(|id| TokenId::from(*id)).collect();
+            }
+            Ok(transaction)
+        }
         _ => Err(Error::corrupt("token_selection", "an event that is no spend")),
     }
 }
@@ -139,8 +145,10 @@ pub(super) fn spend_in(
         pieces.extend(spend.transaction.consumed.iter().map(|id| (id.as_str(), *place)));
         spend.transaction.produced.iter().for_each(|token| produced.push(*place, token));
     }
-    let event = |spend: &WantedSpend| {
-        let WantedSpend { fence, body, transaction } = spend.clone();
+    let event = |spend: &WantedSpend, consumed: &[TokenId]| {
+        let WantedSpend { fence, body, transaction: Transaction { id, spender, produced, .. } } =
+            spend.clone();
+        let transaction = Transaction { id, spender, consumed: consumed.to_vec(), produced };
         let event = TokenEvent::Spent { fence, body, transaction };
         String::from_utf8(event.to_json()).expect("JSON is text")
     };
@@ -151,7 +159,9 @@ pub(super) fn spend_in(
     let fences: Vec<i64> = wanted.iter().map(|(_, spend)| fence_of(spend.fence)).collect();
     let bodies: Vec<Uuid> = wanted.iter().map(|(_, spend)| Uuid(spend.body.0)).collect();
     let inputs: Vec<i32> = wanted.iter().map(|(_, spend)| count(spend)).collect();
-    let events: Vec<String> = wanted.iter().map(|(_, spend)| event(spend)).collect();
+    let events: Vec<String> =
+        wanted.iter().map(|(_, spend)| event(spend, &spend.transaction.consumed)).collect();
+    let kept: Vec<String> = wanted.iter().map(|(_, spend)| event(spend, &[])).collect();
     let piece_places: Vec<i32> = pieces.iter().map(|(_, place)| *place).collect();
     let piece_ids: Vec<&str> = pieces.iter().map(|(id, _)| *id).collect();
     let statement = known.prepared(client, SPEND)?;
@@ -179,6 +189,7 @@ pub(super) fn spend_in(
             &produced.notaries,
             &produced.attributes,
             &(by == Spender::Transfer),
+            &kept,
         ],
     )?;
     let mut verdicts = vec![None; spends.len()];
@@ -192,11 +203,31 @@ pub(super) fn spend_in(
         verdicts[place] = Some(match (row.get(1), row.get(2)) {
             (true, _) => SpendVerdict::Spent,
             (false, true) if body == Some(Uuid(spends[place].body.0)) => {
-                SpendVerdict::Repeated(transaction_of(row.get(4))?)
+                SpendVerdict::Repeated(transaction_of(row.get(4), &row.get::<_, Vec<&str>>(5))?)
             }
             (false, true) => SpendVerdict::Other,
             (false, false) => SpendVerdict::Lost,
         });
     }
     Ok(verdicts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_consumed_is_told_by_the_selection_and_by_old_rows_themselves() {
+        let of = |consumed: &[&str]| {
+            let consumed = consumed.iter().map(|id| TokenId::from(*id)).collect();
+            let transaction =
+                Transaction { id: "t".into(), spender: "s".into(), consumed, produced: Vec::new() };
+            let event = TokenEvent::Spent { fence: 1, body: Fingerprint(2), transaction };
+            String::from_utf8(event.to_json()).unwrap()
+        };
+        for stored in [of(&[]), of(&["a", "b"])] {
+            let read = transaction_of(&stored, &["a", "b"]).unwrap();
+            assert_eq!(read.consumed, ["a", "b"].map(TokenId::from), "{stored}");
+        }
+    }
 }

@@ -91,7 +91,7 @@ fn piece_of<T: Clone>(list: &[T], piece: usize) -> Vec<T> {
 
 pub(super) fn tell(tx: &mut Transaction<'_>, event: &TokenEvent) -> Result<(), Error> {
     let json = String::from_utf8(event.to_json()).expect("JSON is text");
-    tx.execute("INSERT INTO token_change (event) VALUES ($1::text::json)", &[&json])?;
+    tx.execute("INSERT INTO token_change (event) VALUES ($1)", &[&json])?;
     Ok(())
 }
 

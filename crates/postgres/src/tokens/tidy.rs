@@ -76,7 +76,7 @@ impl Store {
                  WHERE (xid, change_no) <= (SELECT sent_xid, sent_no FROM token_progress)
                      AND created_at < coalesce($3::timestamptz, hub_clock()) - $1::double precision * interval '1 second'
                  ORDER BY xid, change_no LIMIT $2)
-             RETURNING xid::text, change_no, event::text",
+             RETURNING xid::text, change_no, event",
             &[&history.as_secs_f64(), &i64::from(limit), &moment(now)],
         )?;
         let mut gone: Vec<String> = Vec::new();

@@ -116,7 +116,7 @@ impl Town {
 
     pub(crate) fn costs(&mut self, before: &Reading, rounds: u64) -> Result<Costs, BenchError> {
         let after = self.read()?;
-        Ok(self.watched.costs(before, &after, rounds))
+        Ok(self.watched.costs(before, &after, rounds, &[]))
     }
 
     /// Nothing was spent twice and nothing is lost: what is there is worth what was issued.
