@@ -11,6 +11,7 @@ mod shop;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod tokens;
+mod trimmed;
 mod world;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -157,4 +158,10 @@ fn a_thousand_orders_on_a_hundred_units() {
 fn a_warehouse_in_another_language() {
     let _alone = alone();
     shop::a_warehouse_in_another_language();
+}
+
+#[test]
+fn topics_are_deleted_down_to_the_committed_offset() {
+    let _alone = alone();
+    trimmed::topics_are_deleted_down_to_the_committed_offset();
 }

@@ -214,7 +214,12 @@ fn at_once<T: Sync, R: Send>(world: &World, things: &[T], act: impl Fn(&Server, 
     done.into_inner().expect("whole").into_values().collect()
 }
 
-fn ok(node: &Server, path: &str) -> Value {
+/// Checks an order out at the first node; the status.
+pub fn checkout(world: &World, order: &str, query: &str) -> u16 {
+    exchange(world.node(0), "POST", &format!("/shop/orders/checkout/{order}{query}"), "", b"").status
+}
+
+pub fn ok(node: &Server, path: &str) -> Value {
     let answer = exchange(node, "POST", path, "", b"");
     assert_eq!(answer.status, 200, "{path}: {answer:?}");
     serde_json::from_str(&answer.body).unwrap_or(Value::Null)

@@ -1,0 +1,109 @@
+//! Topics whose old records are gone, as a short retention leaves them.
+
+use holdfast_kafka::Topic;
+use holdfast_services::PATIENCE;
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::{Offset, TopicPartitionList};
+
+use crate::shop::{checkout, ok};
+use crate::support::server::run;
+use crate::world::World;
+
+/// Nobody is there for the stock.
+const WITHOUT_STOCK: [&str; 2] = ["--roles", "api,expiry,callbacks,order,pay"];
+
+/// Removes what lies before these offsets of a topic's partitions.
+fn trim(world: &World, topic: Topic, before: &[(i32, i64)]) {
+    let name = world.topics().name(topic);
+    let mut offsets = TopicPartitionList::new();
+    for (partition, offset) in before {
+        offsets.add_partition_offset(&name, *partition, Offset::Offset(*offset)).expect("an offset");
+    }
+    let servers = world.brokers().to_string();
+    let admin: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", servers).create().expect("a client");
+    let options = AdminOptions::new().operation_timeout(Some(PATIENCE)).request_timeout(Some(PATIENCE));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let trimmed = runtime.block_on(admin.delete_records(&offsets, &options)).expect("Kafka removes them");
+    for element in trimmed.elements() {
+        element.error().expect("each partition is trimmed");
+    }
+}
+
+/// Partitions with a number each.
+fn numbers(world: &World, sql: &str) -> Vec<(i32, i64)> {
+    let rows = world.sql().query(sql, &[]).expect("rows");
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+/// How far the handler of a topic has come.
+fn committed(world: &World, topic: Topic) -> Vec<(i32, i64)> {
+    let sql = "SELECT enumeration, value FROM segment WHERE segment_type = 'consumer' AND table_name = ";
+    numbers(world, &format!("{sql} '{}'", topic.name()))
+}
+
+/// A cluster that lost all that it need not read any more, with checkouts open: they end as they should, and new ones begin.
+/// Then it also loses outcomes that it would read: that is told, and survived.
+pub fn topics_are_deleted_down_to_the_committed_offset() {
+    let Some(mut world) = World::new() else { return };
+    world.add_nodes(1);
+    ok(world.node(0), "/payment/batch_init/1/100");
+    let item = ok(world.node(0), "/stock/item/create/1")["item_id"].as_str().expect("an item").to_owned();
+    ok(world.node(0), &format!("/stock/add/{item}/60"));
+    let order = |world: &World| {
+        let order = ok(world.node(0), "/orders/create/0")["order_id"].as_str().expect("an order").to_owned();
+        ok(world.node(0), &format!("/orders/addItem/{order}/{item}/1"));
+        order
+    };
+    for _ in 0..20 {
+        assert_eq!(checkout(&world, &order(&world), ""), 200);
+    }
+    world.take_node().stop();
+    // These stay open, half answered.
+    world.add_nodes_with(
+        1,
+        &["--roles", "api,expiry,callbacks,order,pay", "--set", "shop.deadline_ms=600000"],
+    );
+    let open: Vec<String> = (0..10).map(|_| order(&world)).collect();
+    for order in &open {
+        assert_eq!(checkout(&world, order, "?waitMs=0"), 202);
+    }
+    let half = "SELECT count(*) FROM orders WHERE state = 'pending' AND pay_outcome = 'taken'";
+    world.await_count(half, |half| half == 10);
+    world.take_node().stop();
+
+    let kept = numbers(&world, "SELECT partition, value FROM outcome_offset");
+    assert!(!kept.is_empty(), "something has ended, so the offset has risen");
+    trim(&world, Topic::Outcomes, &kept);
+    for topic in [Topic::Orders, Topic::Pay, Topic::Stock] {
+        trim(&world, topic, &committed(&world, topic));
+    }
+    world.add_nodes(2);
+    let paid = "SELECT count(*) FROM orders WHERE paid";
+    world.await_count(paid, |paid| paid == 30);
+    for _ in 0..10 {
+        assert_eq!(checkout(&world, &order(&world), ""), 200);
+    }
+
+    // Open again, and this time what a new consumer would read is gone as well: the deadline ends them.
+    world.take_node().stop();
+    world.take_node().stop();
+    world.add_nodes_with(1, &WITHOUT_STOCK);
+    let lost: Vec<String> = (0..10).map(|_| order(&world)).collect();
+    for order in &lost {
+        assert_eq!(checkout(&world, order, "?waitMs=0"), 202);
+    }
+    world.await_count(half, |half| half == 10);
+    world.take_node().stop();
+    trim(&world, Topic::Outcomes, &committed(&world, Topic::Outcomes));
+    world.add_nodes(2);
+    world.await_count("SELECT count(*) FROM orders WHERE state = 'not_paid'", |ended| ended == 10);
+    assert_eq!(checkout(&world, &lost[0], ""), 200, "it can be tried again");
+    assert_eq!(world.count(paid), 41);
+    assert_eq!(world.count("SELECT credit FROM users"), 59);
+    assert_eq!(world.count("SELECT stock FROM items"), 19);
+    let verified = run(&["verify", "--store", world.url()]);
+    assert!(verified.status.success(), "{verified:?}");
+}
