@@ -11,6 +11,7 @@
 //! A handler's effects are written in one step. If that step fails, the coordinator is ahead of what is
 //! stored: drop it and rebuild.
 
+mod ended;
 mod fold;
 mod operator;
 mod rebuild;
@@ -25,6 +26,7 @@ use crate::lookup::Lookup;
 use crate::message::Message;
 use crate::order::{Moved, Order, OrderState};
 
+pub use ended::Told;
 pub use rebuild::LogBounds;
 pub use saga::{Saga, Said, Stage};
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_checkout::coordinator::{Effects, LogBounds, Record};
+use holdfast_checkout::coordinator::{Effects, LogBounds, Record, Told};
 use holdfast_checkout::order::Checkout;
 use holdfast_checkout::participant::{Ledger, Pay, Stock};
 use holdfast_checkout::*;
@@ -163,9 +163,30 @@ impl Shop {
             .collect();
         let (coordinator, effects) =
             Coordinator::rebuild(&self.orders, self.outcome_offset, bounds, &records);
+        let brief = self.rebuilt_without_what_is_over(bounds, &records);
+        assert_eq!(brief, (coordinator.clone(), effects.sent.clone(), effects.orders.clone()));
         self.coordinator = coordinator;
         self.read = self.log.len();
         self.keep(effects)
+    }
+
+    /// The same by whoever passes over tries that the log has ended, if their orders are not open.
+    fn rebuilt_without_what_is_over(
+        &self,
+        bounds: LogBounds,
+        records: &[Record],
+    ) -> (Coordinator, Vec<Message>, Vec<Order>) {
+        let (first, _) = bounds.first_to_read(self.outcome_offset);
+        let mut told = Told::default();
+        records.iter().filter(|record| record.offset >= first).for_each(|record| told.hear(&record.message));
+        let is_open = |id: &OrderId| {
+            let state = self.orders.get(id).map(|order| order.state);
+            matches!(state, Some(OrderState::Pending(_) | OrderState::Cancelling(_)))
+        };
+        let wanted = |key: &Key| is_open(&key.order_id) || !told.is_over(key);
+        let some = records.iter().filter(|record| wanted(&record.message.key));
+        let (coordinator, effects) = Coordinator::rebuild(&self.orders, self.outcome_offset, bounds, some);
+        (coordinator, effects.sent, effects.orders)
     }
 
     pub(crate) fn cancel(&mut self, key: &Key) -> Vec<Message> {

@@ -2,17 +2,19 @@
 //! over reads the log of `outcomes` from the oldest open try on, to its end, and goes on from there.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
-use holdfast_kafka::{From, KafkaError, Reader};
+use holdfast_kafka::{From, KafkaError, Reader, Record};
 use holdfast_messages::{OutcomeMessage, Topic};
 use holdfast_postgres::shop::Rebuilt;
 use holdfast_postgres::{Claim, Incoming, Source, Store};
 
-use super::limits::{REBUILD_RECORDS, REBUILD_WAIT};
+use super::limits::{REBUILD_PIECES, REBUILD_RECORDS, REBUILD_WAIT};
 use crate::handler::BeginError;
 use crate::settings::NodeSettings;
 
@@ -86,16 +88,27 @@ fn read(
     let mut reader = Reader::open_partition(&settings.brokers, &topic, partition, &from, deadline)?;
     let at = partition as usize;
     let log = LogBounds { start: reader.starts()[at], end: reader.ends()[at] };
-    let mut records = Vec::new();
-    while !reader.at_end() {
-        let read = reader.poll(REBUILD_RECORDS, deadline)?;
-        if read.is_empty() && Instant::now() >= deadline {
-            let why = format!("partition {partition} of {topic} was not read to its end in {REBUILD_WAIT:?}");
-            return Err(KafkaError::Fatal(why));
+    // What was read is understood on another thread, while more is read.
+    let records = std::thread::scope(|scope| {
+        let (put, take) = sync_channel::<Vec<Record>>(REBUILD_PIECES);
+        let understanding = scope.spawn(move || {
+            // What came after the look at its end is read by the consumer.
+            let ours = take.into_iter().flatten().filter(|record| record.offset < log.end);
+            ours.map(|record| Incoming::read(record.offset, record.key, record.value)).collect()
+        });
+        while !reader.at_end() {
+            let read = reader.poll(REBUILD_RECORDS, deadline)?;
+            if read.is_empty() && Instant::now() >= deadline {
+                let why =
+                    format!("partition {partition} of {topic} was not read to its end in {REBUILD_WAIT:?}");
+                return Err(KafkaError::Fatal(why));
+            }
+            if put.send(read).is_err() {
+                break;
+            }
         }
-        // What came after the look at its end is read by the consumer.
-        let ours = read.into_iter().filter(|record| record.offset < log.end);
-        records.extend(ours.map(|record| Incoming::read(record.offset, record.key, record.value)));
-    }
+        drop(put);
+        Ok(understanding.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })?;
     Ok((log, records))
 }

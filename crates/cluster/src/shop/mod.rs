@@ -31,4 +31,6 @@ pub mod limits {
     pub const REBUILD_WAIT: Duration = Duration::from_secs(120);
     /// Records of the log read at a time.
     pub const REBUILD_RECORDS: usize = 10_000;
+    /// So many times as many wait to be understood while more are read.
+    pub const REBUILD_PIECES: usize = 4;
 }

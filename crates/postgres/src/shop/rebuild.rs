@@ -1,10 +1,10 @@
 //! Starting, and taking over a partition of `outcomes`: what is open is rebuilt from the log, and what was left half-way goes
 //! on, in one transaction that also moves the offset to the end of what was folded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use holdfast_checkout::Coordinator;
-use holdfast_checkout::coordinator::{Effects as Did, LogBounds, Record};
+use holdfast_checkout::coordinator::{Effects as Did, LogBounds, Record, Told};
 use holdfast_domain::effects::Effects;
 use holdfast_domain::shop::{Alarm, OrderId, TryKey};
 use holdfast_messages::OutcomeMessage;
@@ -88,10 +88,10 @@ impl Store {
         // What could not be read was buried when the offset passed it.
         let unread = records.partition_point(|record| record.offset < guard.offset);
         besides.sort_out(claim.source, &records[unread..], None);
-        let folded: Vec<Record> = records.iter().filter_map(record_of).collect();
+        let open = open_orders(&mut tx, statements)?;
         let (first, _) = log.first_to_read(stored);
-        let keys: BTreeSet<&TryKey> =
-            folded.iter().filter(|record| record.offset >= first).map(|record| &record.message.key).collect();
+        let folded = not_over(records, first, &open);
+        let keys: BTreeSet<&TryKey> = folded.iter().map(|record| &record.message.key).collect();
         let mut rows = ShopRows::default();
         let (coordinator, mut did) = decide(&mut tx, statements, &mut rows, &keys, |rows| {
             Coordinator::rebuild(rows, stored, log, &folded)
@@ -157,7 +157,27 @@ fn decide(
     }
 }
 
-fn record_of(incoming: &Incoming<OutcomeMessage>) -> Option<Record> {
-    let message = incoming.message.as_ref().ok()?.said().clone();
-    Some(Record { offset: incoming.offset, message })
+/// The orders that are open now, of all partitions: few, whatever the log's length.
+fn open_orders(tx: &mut Transaction<'_>, statements: &Statements) -> Result<HashSet<OrderId>, Error> {
+    let statement = statements
+        .asked
+        .prepared(tx, "SELECT order_id FROM orders WHERE state IN ('pending', 'cancelling')")?;
+    let rows = tx.query(&statement, &[])?;
+    rows.iter().map(|row| load::id("orders", row.get(0))).collect()
+}
+
+/// The records from there on, without those of tries of which the log has said everything, if their orders agree.
+fn not_over(records: &[Incoming<OutcomeMessage>], first: u64, open: &HashSet<OrderId>) -> Vec<Record> {
+    let from = records.partition_point(|record| record.offset < first);
+    let said = || {
+        records[from..]
+            .iter()
+            .filter_map(|record| Some((record.offset, record.message.as_ref().ok()?.said())))
+    };
+    let mut told = Told::default();
+    said().for_each(|(_, message)| told.hear(message));
+    said()
+        .filter(|(_, message)| open.contains(&message.key.order_id) || !told.is_over(&message.key))
+        .map(|(offset, message)| Record { offset, message: message.clone() })
+        .collect()
 }
