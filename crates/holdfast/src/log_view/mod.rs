@@ -52,6 +52,8 @@ pub(crate) enum Topic {
     TokenEvents,
     /// What outside ledgers did with tokens, in a cluster
     TokenUpdates,
+    /// Checkouts asked for, cancelled and tried again, in a cluster
+    Orders,
 }
 
 impl Topic {
@@ -89,6 +91,7 @@ impl Topic {
             Topic::OutcomeOffsets => "outcome-offsets",
             Topic::TokenEvents => "token-events",
             Topic::TokenUpdates => "token-updates",
+            Topic::Orders => "orders",
         }
     }
 
@@ -122,7 +125,7 @@ impl Topic {
             Topic::Notifications => of_frame(notifications(effects, state)),
             Topic::Alarms => of_frame(alarms(effects, state)),
             Topic::DeadLetters => of_frame(dead_letters(effects, state)),
-            Topic::TokenEvents | Topic::TokenUpdates => Vec::new(),
+            Topic::TokenEvents | Topic::TokenUpdates | Topic::Orders => Vec::new(),
             Topic::Pay => shop::messages(effects, ShopTopic::Pay),
             Topic::Stock => shop::messages(effects, ShopTopic::Stock),
             Topic::Outcomes => shop::messages(effects, ShopTopic::Outcomes),

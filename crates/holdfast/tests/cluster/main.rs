@@ -5,6 +5,7 @@ mod expiring;
 mod faults;
 mod inbox;
 mod judge;
+mod letters;
 mod load;
 mod shop;
 #[allow(dead_code, reason = "not everything is needed here")]
@@ -164,4 +165,10 @@ fn a_warehouse_in_another_language() {
 fn topics_are_deleted_down_to_the_committed_offset() {
     let _alone = alone();
     trimmed::topics_are_deleted_down_to_the_committed_offset();
+}
+
+#[test]
+fn a_dead_letter_is_tried_again() {
+    let _alone = alone();
+    letters::a_dead_letter_is_tried_again();
 }

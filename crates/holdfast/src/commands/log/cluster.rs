@@ -3,7 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use holdfast_kafka::{Brokers, From, Health, Reader, Record, Topic as KafkaTopic, TopicSettings};
+use holdfast_kafka::{
+    Brokers, From, Health, Outgoing, Producer, ProducerSettings, Reader, Record, Topic as KafkaTopic,
+    TopicSettings,
+};
+use holdfast_messages::{DeadLetter, Message as _};
 use serde_json::{Value, json};
 
 use super::super::{BadInput, Output};
@@ -30,11 +34,16 @@ impl Cluster {
             What::Topics => self.topics(output, lines),
             What::Read { topic, from, count } => self.read(lies_in(topic)?, from, count, lines),
             What::Tail { topic, from } => self.tail(lies_in(topic)?, from, lines),
+            What::Retry { ref letter } => self.retry(letter, lines),
         }
     }
 
+    fn settings(&self) -> TopicSettings {
+        TopicSettings { prefix: self.prefix.clone(), ..TopicSettings::default() }
+    }
+
     fn open(&self, topic: KafkaTopic, from: &From) -> anyhow::Result<Reader> {
-        let name = TopicSettings { prefix: self.prefix.clone(), ..TopicSettings::default() }.name(topic);
+        let name = self.settings().name(topic);
         let reader = Reader::open(&self.brokers, &name, from, Instant::now() + ANSWER_WAIT)
             .with_context(|| format!("cannot read the topic {name}"))?;
         let partitions = reader.ends().len();
@@ -46,7 +55,7 @@ impl Cluster {
     }
 
     fn topics(&self, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
-        for topic in KafkaTopic::ALL.into_iter().filter(|topic| !topic.is_of_shop()) {
+        for topic in KafkaTopic::ALL {
             let reader = self.open(topic, &From::Start)?;
             let spans = reader.next_offsets().iter().zip(reader.ends()).enumerate();
             let wanted = spans.filter(|(partition, _)| self.wants(u32::try_from(*partition).ok()));
@@ -88,6 +97,57 @@ impl Cluster {
         Ok(())
     }
 
+    /// Writes the message of a dead letter once more, as it lies in its topic, behind all others of its partition.
+    fn retry(&self, letter: &str, lines: &mut Lines<'_>) -> anyhow::Result<()> {
+        let Some(dead) = self.dead_letter(letter)? else {
+            let what =
+                format!("there is no dead letter {letter}; `holdfast log read dead-letters` shows them all");
+            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+        };
+        let DeadLetter { topic, partition, offset, .. } = dead;
+        let Some(topic) = KafkaTopic::from_name(&topic) else {
+            bail!("{letter} is of no topic of this program")
+        };
+        let name = self.settings().name(topic);
+        let deadline = Instant::now() + ANSWER_WAIT;
+        let mut reader =
+            Reader::open_partition(&self.brokers, &name, partition, &From::Offset(offset), deadline)?;
+        let mut found = None;
+        while found.is_none() && !reader.at_end() && Instant::now() < deadline {
+            found = reader.poll(1, deadline)?.into_iter().next();
+        }
+        let Some(message) = found.filter(|record| record.offset == offset) else {
+            bail!("the message of {letter} lies in its topic no more: {name} keeps less than that")
+        };
+        let outgoing = Outgoing { topic, partition, key: &message.key, value: &message.value };
+        let mut producer = Producer::new(ProducerSettings::new(self.brokers.clone(), self.settings()))?;
+        producer
+            .send_all(&[outgoing], deadline)
+            .map_err(|error| anyhow::anyhow!("Kafka does not take it: {}", error.cause))?;
+        lines.line(&format_args!(
+            "{letter} was written again; if it cannot be taken it is a dead letter again"
+        ))
+    }
+
+    fn dead_letter(&self, letter: &str) -> anyhow::Result<Option<DeadLetter>> {
+        let mut reader = self.open(KafkaTopic::DeadLetters, &From::Start)?;
+        let mut heard = Instant::now();
+        while !reader.at_end() {
+            let records = reader.poll(TAKE_MESSAGES, Instant::now() + LOOK_EVERY)?;
+            if !records.is_empty() {
+                heard = Instant::now();
+            } else if heard.elapsed() > ANSWER_WAIT {
+                bail!("Kafka has given nothing for {ANSWER_WAIT:?}, and there is more to read");
+            }
+            if let Some(record) = records.iter().find(|record| record.key == letter.as_bytes()) {
+                return DeadLetter::from_json(&record.value)
+                    .map(Some)
+                    .map_err(|poison| anyhow::anyhow!("{poison}"));
+            }
+        }
+        Ok(None)
+    }
+
     fn tail(&self, topic: KafkaTopic, from: Option<u64>, lines: &mut Lines<'_>) -> anyhow::Result<()> {
         let begin = from.map_or(From::End, From::Offset);
         let mut reader = self.open(topic, &begin)?;
@@ -111,9 +171,8 @@ impl Cluster {
 
 /// A cluster has a few topics; all else is rows of its database.
 fn lies_in(topic: Topic) -> anyhow::Result<KafkaTopic> {
-    let lies = |topic: &KafkaTopic| !topic.is_of_shop();
-    KafkaTopic::from_name(topic.name()).filter(lies).ok_or_else(|| {
-        let names: Vec<&str> = KafkaTopic::ALL.into_iter().filter(lies).map(KafkaTopic::name).collect();
+    KafkaTopic::from_name(topic.name()).ok_or_else(|| {
+        let names: Vec<&str> = KafkaTopic::ALL.into_iter().map(KafkaTopic::name).collect();
         let names = names.join(", ");
         let what = format!("a cluster has no topic {}; there are {names}", topic.name());
         BadInput::from(anyhow::anyhow!(what)).into()

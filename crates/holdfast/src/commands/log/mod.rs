@@ -1,4 +1,4 @@
-//! `holdfast log topics|read|tail`: what happened, message by message; of a data directory, or of a cluster's Kafka.
+//! `holdfast log topics|read|tail|retry`: what happened, message by message; of a data directory, or of a cluster's Kafka.
 
 mod cluster;
 
@@ -19,10 +19,10 @@ use crate::log_view::{Topic, time};
 
 /// Show the log of a data directory, or of a cluster, as topics.
 ///
-/// Nothing is changed. It may run beside a hub that is serving from the same directory.
+/// Nothing is changed, except by `retry`. It may run beside a hub that is serving from the same directory.
 ///
 /// With --log it shows the topics of a cluster's Kafka instead (transfers, position, notifications, dead-letters,
-/// token-events, token-updates), with partition, offset, time and key of each message; each partition in its order. Offsets count per partition.
+/// token-events, token-updates, orders, pay, stock, outcomes, outcome-offsets), with partition, offset, time and key of each message; each partition in its order. Offsets count per partition.
 #[derive(Debug, clap::Args)]
 pub(super) struct Log {
     #[command(subcommand)]
@@ -75,6 +75,13 @@ enum What {
         #[arg(long)]
         from: Option<u64>,
     },
+    /// Write the message of a dead letter to its topic once more, when the reason is mended; of a cluster
+    ///
+    /// Whatever it asks for is decided by how things stand now, and nothing is done twice.
+    Retry {
+        /// The key of the dead letter: TOPIC/PARTITION/OFFSET
+        letter: String,
+    },
 }
 
 impl Log {
@@ -102,6 +109,10 @@ impl Log {
             let what = format!("{} is a topic of a cluster: name its Kafka with --log", topic.name());
             return Err(BadInput::from(anyhow::anyhow!(what)).into());
         }
+        if let What::Retry { .. } = &self.what {
+            let what = "a hub retries its dead letters itself (POST /hub/dead-letters/retry); those of a cluster's topics need --log";
+            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+        }
         let data = data_directory(self.data);
         let folder = log_folder(&data);
         let reader = read_log(&data)?;
@@ -119,6 +130,7 @@ impl Log {
                 follow(frames, &mut core, topic, from, &mut left, &mut lines)
             }
             What::Tail { topic, from } => tail(&folder, &reader, topic, from, &mut lines),
+            What::Retry { .. } => Ok(()),
         }?;
         Ok(())
     }
