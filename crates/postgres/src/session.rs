@@ -26,6 +26,8 @@ pub struct Settings {
     pub callback_shards: i16,
     /// The order of prepares within a bin.
     pub order: PrepareOrder,
+    /// Whether somebody wants to be told how checkouts end: then each end is also written down for whoever tells it.
+    pub tells_outcomes: bool,
     /// How often a batch is tried when others are in the way.
     pub attempts_max: u32,
     /// How long to wait for the server when connecting.
@@ -44,6 +46,7 @@ impl Default for Settings {
             expiry_shards: 8,
             callback_shards: 8,
             order: PrepareOrder::Arrival,
+            tells_outcomes: false,
             attempts_max: 5,
             connect_timeout: Duration::from_secs(5),
             lock_timeout: Duration::from_secs(10),

@@ -72,7 +72,7 @@ fn attempt(
     watch.reached(Point::Decided);
 
     effects.apply(now, &mut loaded);
-    write::write(&mut tx, statements, &loaded.shop, settings.expiry_shards)?;
+    write::write(&mut tx, statements, &loaded.shop, settings, now)?;
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
     let none = Effects::default();
     let guard = writer.write(guard, batch.next, Loaded::default(), &none, &besides, batch.sent)?;
