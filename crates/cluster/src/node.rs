@@ -74,7 +74,7 @@ impl Node {
         }
         let has_shop = settings.topics.shop.is_some();
         if has_shop {
-            store.agree_on_outside(settings.outside)?;
+            store.agree_on_outside()?;
         }
         drop(store);
         settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
@@ -253,8 +253,9 @@ impl<'a> Starting<'a> {
     /// The participants of checkouts: here, or called over HTTP.
     fn sides(&mut self) -> Result<Called, StartError> {
         let settings = Arc::clone(self.settings);
-        let asks =
-            |role, side| (settings.roles.has(role) && settings.outside.has(side)).then(Arc::<Asks>::default);
+        let asks = |role, side| {
+            (settings.roles.has(role) && settings.store.outside.has(side)).then(Arc::<Asks>::default)
+        };
         let called = Called { pay: asks(Role::Pay, Side::Pay), stock: asks(Role::Stock, Side::Stock) };
         match &called.pay {
             Some(asks) => self.handler(CalledPay(Arc::clone(asks)), PAY, "pay relay")?,

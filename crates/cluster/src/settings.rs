@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use holdfast_domain::shop::Sides;
 use holdfast_domain::shop::limits::DEADLINE_MS_DEFAULT;
 use holdfast_kafka::{Brokers, TopicSettings};
 use holdfast_postgres::{Error, Settings, Store};
@@ -86,8 +85,6 @@ pub struct NodeSettings {
     pub tokens: VaultSettings,
     /// How long checkouts and their callers have, unless a caller says otherwise.
     pub checkout: CheckoutTimes,
-    /// The sides of checkouts that are called over HTTP. All nodes must have the same.
-    pub outside: Sides,
 }
 
 /// How long a checkout may take.
@@ -119,7 +116,6 @@ impl NodeSettings {
             batch_messages: BATCH_MESSAGES,
             tokens: VaultSettings::default(),
             checkout: CheckoutTimes::default(),
-            outside: Sides::NONE,
         }
     }
 

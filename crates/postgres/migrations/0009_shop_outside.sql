@@ -1,3 +1,6 @@
+-- The sides that were called over HTTP for the last try: 1 pay, 2 stock. What they took is in their own books.
+ALTER TABLE orders ADD COLUMN called smallint NOT NULL DEFAULT 0;
+
 -- Ends of checkouts that the webhook is still to be told of: written with the end itself, gone when it was told or given up.
 -- Whoever tells one moves its due_date past the time that an attempt may take; if that node dies, it is due for the others.
 CREATE TABLE checkout_outcome (

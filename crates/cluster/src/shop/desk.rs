@@ -232,7 +232,7 @@ impl SharedShop {
         }
         let stands = stands(&row, open.as_ref(), key.tr_num).ok_or_else(unknown)?;
         let Some(open) = open.filter(|open| open.tr == key.tr_num) else { return Ok((false, stands)) };
-        if !self.node.settings.outside.has(side) {
+        if !self.node.settings.store.outside.has(side) {
             return Err(ShopRefusal::NotOutside(side).into());
         }
         publish(&self.node, &row.order, key.clone(), side, said).await?;

@@ -216,6 +216,7 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
                 "smallest" => PrepareOrder::Smallest,
                 _ => PrepareOrder::Arrival,
             },
+            outside: addresses(all).outside(),
             tells_outcomes: all.url("shop.webhook").is_some(),
             ..StoreSettings::default()
         },
@@ -230,7 +231,6 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
             deadline_ms: all.number("shop.deadline_ms"),
             wait_ms: all.number("shop.wait_ms"),
         },
-        outside: addresses(all).outside(),
         ..node
     }))
 }
@@ -398,10 +398,10 @@ mod tests {
             "the defaults are those of the room they belong to"
         );
         assert_eq!(node.roles, holdfast_cluster::Roles::default());
-        assert!(node.outside == Sides::NONE && !node.store.tells_outcomes);
+        assert!(node.store.outside == Sides::NONE && !node.store.tells_outcomes);
         let calling = [("shop.stock", "http://warehouse/"), ("shop.webhook", "http://w/")];
         let node = read(&[servers[0], servers[1], calling[0], calling[1]]).unwrap().cluster.unwrap();
-        assert_eq!(node.outside, Sides { pay: false, stock: true });
+        assert_eq!(node.store.outside, Sides { pay: false, stock: true });
         assert!(node.store.tells_outcomes);
         assert_eq!(node.store.expiry_shards, StoreSettings::default().expiry_shards);
         assert!(read(&servers[..1]).unwrap_err().to_string().contains("go together"));

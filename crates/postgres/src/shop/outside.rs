@@ -2,14 +2,17 @@
 //! ask. What that is stands in the order's row when its turn comes. And which sides are so is agreed upon by all nodes: one that
 //! took the stock of this database while another calls a warehouse would sell what nobody has.
 
+use std::collections::BTreeSet;
+
 use holdfast_domain::effects::Effects;
-use holdfast_domain::shop::{Side, Sides};
+use holdfast_domain::shop::{OrderId, Side, Sides, TrNum};
 use holdfast_messages::{Message, PayMessage, StockMessage};
+use postgres::Transaction;
 
 use crate::batch::{Batch, Begun, Done, Step};
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::session::{Point, Store};
+use crate::session::{Point, Statements, Store};
 use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
 
@@ -42,13 +45,14 @@ impl Store {
         row.map_or(Ok(Sides::NONE), |row| sides_of(row.get(0)))
     }
 
-    /// Has all nodes agree that these sides are called over HTTP. They may change while nobody is at work: no checkout is open
+    /// Has all nodes agree that the sides of the settings are called over HTTP. They may change while nobody is at work: no checkout is open
     /// and no node lives. Whoever took messages of a side that changed must then claim its partitions anew, and finds that it is
     /// not of the same opinion.
     ///
     /// # Errors
     /// [`Error::Sides`] if others are at work with another opinion.
-    pub fn agree_on_outside(&mut self, wanted: Sides) -> Result<(), Error> {
+    pub fn agree_on_outside(&mut self) -> Result<(), Error> {
+        let wanted = self.settings.outside;
         let mut tx = self.client.transaction()?;
         tx.execute(
             "INSERT INTO fixed_setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING",
@@ -76,10 +80,31 @@ impl Store {
                 "UPDATE segment SET epoch = epoch + 1 WHERE segment_type = 'consumer' AND table_name = ANY($1)",
                 &[&changed],
             )?;
+            // Their next tries are marked anew. There may be many of them, and nobody waits.
+            tx.batch_execute("SET LOCAL statement_timeout = 0")?;
+            tx.execute("UPDATE orders SET called = 0 WHERE state = 'not_paid' AND called <> 0", &[])?;
         }
         tx.commit()?;
         Ok(())
     }
+}
+
+/// Marks orders whose tries begin as those of sides that are called: what these take is not in the books of this database.
+pub(super) fn mark(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    began: &BTreeSet<(OrderId, TrNum)>,
+    called: Sides,
+) -> Result<(), Error> {
+    if called == Sides::NONE || began.is_empty() {
+        return Ok(());
+    }
+    let orders: Vec<&str> = began.iter().map(|(order, _)| order.as_str()).collect();
+    let called = i16::try_from(bits(called)).expect("two bits");
+    let sql = "UPDATE orders SET called = $2 WHERE order_id = ANY($1) AND called <> $2";
+    let statement = statements.asked.prepared(tx, sql)?;
+    tx.execute(&statement, &[&orders, &called])?;
+    Ok(())
 }
 
 fn pass<M: Message>(

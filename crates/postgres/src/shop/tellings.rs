@@ -130,7 +130,7 @@ impl Store {
     /// # Errors
     /// If the database fails.
     pub fn count_outcomes(&mut self, max: u32) -> Result<u64, Error> {
-        let sql = "SELECT count(*) FROM (SELECT 1 FROM checkout_outcome LIMIT $1) AS some";
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM checkout_outcome LIMIT $1) AS waiting";
         let statement = self.statements.asked.prepared(&mut self.client, sql)?;
         unsigned(TABLE, self.client.query_one(&statement, &[&i64::from(max)])?.get(0))
     }

@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The pause after the store failed.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
 /// How much longer than an attempt may take an end is in this node's hand: to write down what became of it.
-const LEASE_MARGIN: Duration = Duration::from_secs(10);
+const LEASE_MARGIN: Duration = Duration::from_secs(5);
 /// How often those that wait are counted, and how far.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 const COUNT_MAX: u32 = 131_072;
