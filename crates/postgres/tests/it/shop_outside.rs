@@ -95,14 +95,14 @@ fn an_end_waits_until_it_was_told() {
     world.set_clock(NOW);
     shop.delivery = Delivery::TwiceAndLate;
     shop.stocked(&[("u", 100)], &[("i", 1, 7)], &[("o", "u", "i", 1), ("p", "u", "i", 1)]);
-    shop.run("o", checkout());
+    assert_eq!(shop.run("o", checkout()).1, "paid");
     assert_eq!(shop.store.count_outcomes(10).unwrap(), 0, "nobody wants to know");
     shop.store = Store::open(&world.url, Settings { tells_outcomes: true, ..Settings::default() }).unwrap();
-    shop.run("p", checkout());
+    assert_eq!(shop.run("p", checkout()).1, "not_paid");
     shop.stocked(&[], &[], &[("q", "u", "i", 1)]);
     shop.does(&holdfast_domain::shop::ShopCommand::AddStock { item: id("i"), amount: whole(1) });
-    shop.run("q", checkout());
-    shop.run("q", checkout());
+    assert_eq!(shop.run("q", checkout()).1, "paid");
+    assert_eq!(shop.run("q", checkout()).1, "paid", "which is no end");
     let (mut one, mut other) = (world.store(), world.store());
     let first = one.take_outcomes(1, LEASE).unwrap();
     let second = other.take_outcomes(10, LEASE).unwrap();
