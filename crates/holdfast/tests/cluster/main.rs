@@ -195,3 +195,9 @@ fn all_nodes_call_the_same_sides() {
     let _alone = alone();
     called::all_nodes_call_the_same_sides();
 }
+
+#[test]
+fn a_node_is_killed_while_many_check_out() {
+    let _alone = alone();
+    called::a_node_is_killed_while_many_check_out();
+}

@@ -1,11 +1,13 @@
 //! Sides that are called over HTTP, and the webhook of outcomes, on three nodes of the real binary.
 
 mod ends;
+mod load;
 mod partner;
 mod settings;
 mod sides;
 
 pub use ends::ends_are_told_although_the_node_that_tells_is_killed;
+pub use load::a_node_is_killed_while_many_check_out;
 pub use settings::all_nodes_call_the_same_sides;
 pub use sides::{
     a_called_bank_charges_once_or_gives_back, a_called_warehouse_hangs_fails_and_answers_later,
@@ -29,7 +31,7 @@ const HASTE: [&str; 6] = [
 ];
 
 /// Arguments of a node that calls.
-fn calling<'a>(settings: &'a [String]) -> Vec<&'a str> {
+fn calling(settings: &[String]) -> Vec<&str> {
     let set = settings.iter().flat_map(|setting| ["--set", setting.as_str()]);
     HASTE.into_iter().chain(set).collect()
 }

@@ -36,12 +36,15 @@ pub struct Asked {
     pub kind: String,
 }
 
+/// What a step has moved: how much of what.
+type Moved = Vec<(String, u64)>;
+
 /// What it has done: rows by (order, try, whether it gave back), with what was answered and how much was moved.
 #[derive(Debug, Default)]
 pub struct Books {
     /// What there is of each thing: items, or users' money.
     pub left: BTreeMap<String, u64>,
-    rows: BTreeMap<(String, u64, bool), (&'static str, Vec<(String, u64)>)>,
+    rows: BTreeMap<(String, u64, bool), (&'static str, Moved)>,
     pub asked: Vec<Asked>,
     manners: BTreeMap<String, Manner>,
     otherwise: Option<Manner>,
@@ -114,7 +117,7 @@ impl Books {
     }
 }
 
-fn parts(value: &Value) -> Vec<(String, u64)> {
+fn parts(value: &Value) -> Moved {
     let text = |value: &Value| value.as_str().expect("an id").to_owned();
     let number = |value: &Value| value.as_u64().expect("an amount");
     match value["items"].as_array() {
