@@ -8,10 +8,9 @@ use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command, SetEndpoint};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::AccountId;
-use holdfast_domain::shop::OrderId;
+use holdfast_domain::shop::{OrderId, Side};
 use holdfast_messages::{
-    Message as _, OrderCommand, OrderMessage, PositionMessage, Topic, TraceId, TransferCommand,
-    TransferMessage,
+    Message, OrderCommand, OrderMessage, PositionMessage, TraceId, TransferCommand, TransferMessage,
 };
 use holdfast_postgres::{Error, Store};
 use holdfast_tokens::Draws;
@@ -21,7 +20,7 @@ use crate::reads::{ReadError, Reads};
 use crate::roles::Role;
 use crate::sender::{Letter, Parcel, Queue, Wants};
 use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_WAIT};
-use crate::shop::{Ends, SharedShop};
+use crate::shop::{Called, CalledSide, Ends, SharedShop, Tellings};
 use crate::tokens::TokenVault;
 use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
 
@@ -41,6 +40,8 @@ pub struct NodeHandle {
     pub(crate) tokens: Option<TokenVault>,
     /// Who waits for the end of a checkout.
     pub(crate) ends: Arc<Ends>,
+    /// The sides that this node calls over HTTP.
+    pub(crate) called: Called,
     /// For ids that nobody else has.
     pub(crate) draws: Arc<Draws>,
 }
@@ -78,6 +79,20 @@ impl NodeHandle {
     pub fn shop(&self) -> Option<SharedShop> {
         let has_one = self.settings.topics.shop.is_some() && self.settings.roles.has(Role::Api);
         has_one.then(|| SharedShop { node: self.clone() })
+    }
+
+    /// A side that is called over HTTP, if this node does that.
+    #[must_use]
+    pub fn called(&self, side: Side) -> Option<CalledSide> {
+        let asks = self.called.of(side)?;
+        Some(CalledSide { node: self.clone(), side, asks: Arc::clone(asks) })
+    }
+
+    /// Where ends of checkouts wait that somebody is to be told of, if this node does that.
+    #[must_use]
+    pub fn tellings(&self) -> Option<Tellings> {
+        let tells = self.settings.store.tells_outcomes && self.settings.roles.has(Role::Callbacks);
+        tells.then(|| Tellings { node: self.clone() })
     }
 
     /// How this node runs.
@@ -151,7 +166,16 @@ impl NodeHandle {
     /// If a command is about no transfer.
     pub fn write(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
         self.takes_requests()?;
-        let letters = self.letters(self.room.numbers(commands.len()), commands);
+        self.put(self.letters(self.room.numbers(commands.len()), commands), answer)
+    }
+
+    /// Has a message written to the log; the answer is called when Kafka has it. For parts of the node itself: there must be
+    /// somebody who sends it, whatever its roles.
+    pub(crate) fn send(&self, message: &impl Message, answer: Answer) -> Result<(), Refusal> {
+        self.put(vec![Letter::of(message)], answer)
+    }
+
+    fn put(&self, letters: Vec<Letter>, answer: Answer) -> Result<(), Refusal> {
         let parcel = Parcel { letters, wants: Wants::Written(answer), written: None, since: Instant::now() };
         self.queue.put(parcel).map_err(|(_, refusal)| refusal)
     }
@@ -169,7 +193,7 @@ impl NodeHandle {
         self.wait_for(1, None, answer, |first| {
             let trace = self.room.trace(first);
             let message = PositionMessage::admin(trace, account, admin).expect("looked at above");
-            vec![Letter { topic: Topic::Position, key: message.key(), value: message.to_json() }]
+            vec![Letter::of(&message)]
         })
     }
 
@@ -181,8 +205,7 @@ impl NodeHandle {
         answer: Answer,
     ) -> Result<(), Refusal> {
         self.wait_for(1, None, answer, |first| {
-            let message = OrderMessage { trace: self.room.trace(first), order, command };
-            vec![Letter { topic: Topic::Orders, key: message.key(), value: message.to_json() }]
+            vec![Letter::of(&OrderMessage { trace: self.room.trace(first), order, command })]
         })
     }
 
@@ -237,6 +260,5 @@ fn letter_of(trace: TraceId, command: Command) -> Letter {
         Command::Lookup(lookup) => TransferCommand::Lookup(lookup),
         other => panic!("{other:?} is about no transfer"),
     };
-    let message = TransferMessage { trace, command };
-    Letter { topic: Topic::Transfers, key: message.key(), value: message.to_json() }
+    Letter::of(&TransferMessage { trace, command })
 }

@@ -38,6 +38,9 @@ pub(crate) trait Hop: Send + Sync + 'static {
     fn begin(&self, _: &mut Store, _partition: u32, claim: Claim) -> Result<Claim, BeginError> {
         Ok(claim)
     }
+
+    /// The partition is another node's, or has to be claimed anew.
+    fn lost(&self, _partition: u32) {}
 }
 
 /// Why a partition was not begun with.
@@ -45,6 +48,9 @@ pub(crate) type BeginError = Box<dyn std::error::Error + Send + Sync>;
 
 /// [`Hop::begin`] of some hop.
 pub(crate) type Begin = Box<dyn Fn(&mut Store, u32, Claim) -> Result<Claim, BeginError> + Send>;
+
+/// [`Hop::lost`] of some hop.
+pub(crate) type Lost = Box<dyn Fn(u32) + Send>;
 
 /// Handler 1.
 pub(crate) struct Transfers;
@@ -126,6 +132,8 @@ pub(crate) struct Desk {
     pub(crate) newer: BTreeMap<u32, Newer>,
     /// What comes before a partition's first message.
     pub(crate) begin: Begin,
+    /// What comes after its last.
+    pub(crate) lost: Lost,
 }
 
 /// A partition that waits for a newer program.
@@ -153,6 +161,7 @@ impl Desk {
             failing: BTreeSet::new(),
             resting: BTreeMap::new(),
             begin: Box::new(|_, _, claim| Ok(claim)),
+            lost: Box::new(|_| ()),
         }
     }
 
@@ -217,6 +226,7 @@ impl Owner for Desk {
     fn released(&mut self, partition: u32, why: Release) {
         tracing::info!(topic = self.topic.name(), partition, ?why, "released");
         self.forget(partition);
+        (self.lost)(partition);
         self.newer.remove(&partition);
     }
 
@@ -349,6 +359,7 @@ impl Handler {
                 tracing::warn!(topic = self.desk.topic.name(), partition, "fenced; claimed anew");
                 self.meters.fenced.increment(1);
                 self.desk.forget(partition);
+                (self.desk.lost)(partition);
                 self.consumer.reclaim(partition)
             }
             Ok(Step::Fenced) => Ok(()),

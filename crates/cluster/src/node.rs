@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use holdfast_domain::shop::Side;
 use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
 use holdfast_messages::Topic;
 use holdfast_postgres::Error;
@@ -23,11 +24,15 @@ use crate::relay::Relay;
 use crate::roles::Role;
 use crate::sender::{Queue, Sender};
 use crate::settings::{NodeSettings, START_WAIT};
-use crate::shop::{Coordinators, Ends, Orders, Outcomes, Pay, Stock};
+use crate::shop::{Asks, Called, CalledPay, CalledStock, Coordinators, Ends, Orders, Outcomes, Pay, Stock};
 use crate::stop::Stop;
 use crate::tail::Tail;
 use crate::tokens::{self, Gatherer, Keeper, TokenVault};
 use crate::waiting::WaitingRoom;
+
+/// What the parts of the two sides of checkouts are called.
+const PAY: &str = "pay";
+const STOCK: &str = "stock";
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +72,10 @@ impl Node {
             let name = format!("partitions.{}", settings.topics.name(topic));
             store.fix(&name, i64::from(settings.topics.partitions(topic)))?;
         }
+        let has_shop = settings.topics.shop.is_some();
+        if has_shop {
+            store.agree_on_outside()?;
+        }
         drop(store);
         settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
         let mut starting = Starting::new(&settings);
@@ -82,7 +91,6 @@ impl Node {
         if settings.roles.has(Role::Position) {
             starting.handler(Position, "position", "position relay")?;
         }
-        let has_shop = settings.topics.shop.is_some();
         if settings.roles.has(Role::Expiry) {
             starting.expiry("expiry", "expiry relay", Kind::Holds, ExpiryMeters::of_holds())?;
         }
@@ -95,11 +103,12 @@ impl Node {
             starting.handler(Orders, "orders", "orders relay")?;
             starting.handler(Outcomes { settings, coordinators }, "outcomes", "outcomes relay")?;
         }
-        if has_shop && settings.roles.has(Role::Pay) {
-            starting.handler(Pay, "pay", "pay relay")?;
-        }
-        if has_shop && settings.roles.has(Role::Stock) {
-            starting.handler(Stock, "stock", "stock relay")?;
+        let called = if has_shop { starting.sides()? } else { Called::default() };
+        if !settings.roles.has(Role::Api)
+            && let Some(heard) = starting.part_of_a_called(&called)
+        {
+            // Their answers have to be sent all the same.
+            starting.sender(&room, &queue, heard)?;
         }
         if settings.roles.has(Role::Callbacks) {
             starting.handler(Callbacks, "callbacks", "callbacks relay")?;
@@ -140,6 +149,7 @@ impl Node {
             one_by_one,
             tokens,
             ends,
+            called,
             draws: Arc::default(),
         };
         Ok(Node { handle, vault, stop, boards, workers, others })
@@ -161,6 +171,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.handle.queue.close();
         self.handle.ends.close();
+        self.handle.called.close();
         if let Some(vault) = &self.vault {
             vault.close();
         }
@@ -218,16 +229,55 @@ impl<'a> Starting<'a> {
         let topic = self.settings.topics.name(Topic::Notifications);
         let deadline = Instant::now() + START_WAIT;
         let reader = Reader::open(&self.settings.brokers, &topic, &From::End, deadline)?;
-        let (room, stop, heard) =
-            (Arc::clone(room), Arc::clone(&self.stop), self.health.part("notifications"));
+        let (stop, heard) = (Arc::clone(&self.stop), self.health.part("notifications"));
         let tail =
-            Tail { reader, room: Arc::clone(&room), ends: Arc::clone(ends), part: Arc::clone(&heard), stop };
+            Tail { reader, room: Arc::clone(room), ends: Arc::clone(ends), part: Arc::clone(&heard), stop };
         self.others.push(thread(&self.threads, "notifications", move || tail.run())?);
+        self.sender(room, queue, heard)
+    }
+
+    /// What empties the queue. `heard`: somebody who talks to the same Kafka all the time.
+    fn sender(
+        &mut self,
+        room: &Arc<WaitingRoom>,
+        queue: &Arc<Queue>,
+        heard: Arc<Part>,
+    ) -> Result<(), StartError> {
         let (settings, queue) = (Arc::clone(self.settings), Arc::clone(queue));
         let (producer, part) = (self.producer()?, self.health.part("log"));
-        let sender = Sender { settings, queue, room, producer, part, heard };
+        let sender = Sender { settings, queue, room: Arc::clone(room), producer, part, heard };
         self.others.push(thread(&self.threads, "sender", move || sender.run())?);
         Ok(())
+    }
+
+    /// The participants of checkouts: here, or called over HTTP.
+    fn sides(&mut self) -> Result<Called, StartError> {
+        let settings = Arc::clone(self.settings);
+        let asks = |role, side| {
+            (settings.roles.has(role) && settings.store.outside.has(side)).then(Arc::<Asks>::default)
+        };
+        let called = Called { pay: asks(Role::Pay, Side::Pay), stock: asks(Role::Stock, Side::Stock) };
+        match &called.pay {
+            Some(asks) => self.handler(CalledPay(Arc::clone(asks)), PAY, "pay relay")?,
+            None if settings.roles.has(Role::Pay) => self.handler(Pay, PAY, "pay relay")?,
+            None => {}
+        }
+        match &called.stock {
+            Some(asks) => self.handler(CalledStock(Arc::clone(asks)), STOCK, "stock relay")?,
+            None if settings.roles.has(Role::Stock) => self.handler(Stock, STOCK, "stock relay")?,
+            None => {}
+        }
+        Ok(called)
+    }
+
+    /// How the handler of a side is that is called, if there is one.
+    fn part_of_a_called(&self, called: &Called) -> Option<Arc<Part>> {
+        let name = match (&called.pay, &called.stock) {
+            (Some(_), _) => PAY,
+            (None, Some(_)) => STOCK,
+            (None, None) => return None,
+        };
+        self.health.parts().iter().find(|part| part.name() == name).map(Arc::clone)
     }
 
     fn relay(&mut self, name: &'static str) -> Result<Arc<Board>, StartError> {
@@ -269,12 +319,14 @@ impl<'a> Starting<'a> {
             self.workers.push(thread(&self.threads, name, move || hand.run(&*hop))?);
             hands.push(jobs);
         }
+        let losing = Arc::clone(&hop);
         let handler = Handler {
             hands,
             ended,
             consumer,
             desk: Desk {
                 begin: Box::new(move |store, partition, claim| hop.begin(store, partition, claim)),
+                lost: Box::new(move |partition| losing.lost(partition)),
                 ..Desk::new(H::TOPIC, self.settings, &board, &part)
             },
             stop: Arc::clone(&self.stop),

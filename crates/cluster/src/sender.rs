@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use holdfast_kafka::{Producer, SendCause};
-use holdfast_messages::Topic;
+use holdfast_messages::{Message, PartitionBy, Topic};
 
 use crate::health::Part;
 use crate::settings::{IN_FLIGHT_MAX, NodeSettings, OUTCOME_WAIT, SEND_QUEUE_BYTES_MAX, SEND_WAIT};
@@ -22,12 +22,18 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A message ready to be written.
 #[derive(Debug)]
 pub(crate) struct Letter {
-    pub(crate) topic: Topic,
-    pub(crate) key: String,
-    pub(crate) value: Vec<u8>,
+    topic: Topic,
+    by: PartitionBy,
+    key: String,
+    value: Vec<u8>,
 }
 
 impl Letter {
+    pub(crate) fn of<M: Message>(message: &M) -> Letter {
+        let by = PartitionBy::of(message);
+        Letter { topic: M::TOPIC, by, key: message.key(), value: message.to_json() }
+    }
+
     fn bytes(&self) -> usize {
         self.key.len() + self.value.len()
     }
@@ -171,7 +177,9 @@ impl Sender {
             let topics = &self.settings.topics;
             let outgoing: Vec<_> = rest
                 .iter()
-                .map(|(_, letter)| topics.outgoing(letter.topic, letter.key.as_bytes(), &letter.value))
+                .map(|(_, letter)| {
+                    topics.outgoing_by(letter.topic, &letter.by, letter.key.as_bytes(), &letter.value)
+                })
                 .collect();
             let Err(error) = self.producer.send_all(&outgoing, Instant::now() + SEND_WAIT) else {
                 self.part.works();
@@ -210,7 +218,7 @@ mod tests {
     use super::*;
 
     fn letter(topic: Topic) -> Letter {
-        Letter { topic, key: "1".to_owned(), value: vec![0; 10] }
+        Letter { topic, by: PartitionBy::Key, key: "1".to_owned(), value: vec![0; 10] }
     }
 
     fn parcel(count: usize) -> Parcel {
@@ -243,6 +251,7 @@ mod tests {
     fn only_what_may_come_twice_is_sent_twice() {
         assert!(is_sent_once(&letter(Topic::Position)));
         assert!(!is_sent_once(&letter(Topic::Transfers)));
+        assert!(!is_sent_once(&letter(Topic::Outcomes)), "what was recorded first counts");
     }
 
     #[test]

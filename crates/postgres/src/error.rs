@@ -46,6 +46,22 @@ pub enum Error {
         /// What the settings say.
         wanted: i64,
     },
+    /// Other nodes work, or checkouts are open, with another opinion about which sides are called over HTTP.
+    #[error(
+        "in this cluster a URL is the value of {stored}, and in the settings of {wanted}; all nodes must have the same. To change \
+         it, start the nodes as before until no checkout is open ({open} are now), end all of them ({nodes} live), and start \
+         this one again after some seconds"
+    )]
+    Sides {
+        /// The settings that have a URL so far.
+        stored: &'static str,
+        /// Those that have one here.
+        wanted: &'static str,
+        /// How many checkouts are open.
+        open: i64,
+        /// How many nodes live, this one not included.
+        nodes: i64,
+    },
     /// A message of a version that this program does not know. Burying it would lose it for the program that does.
     #[error(
         "the message at offset {offset} has version {version}, this program knows {known}; nothing behind it is decided \

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::shop::Sides;
 use postgres::{Client, Statement};
 
 use crate::Error;
@@ -26,6 +27,10 @@ pub struct Settings {
     pub callback_shards: i16,
     /// The order of prepares within a bin.
     pub order: PrepareOrder,
+    /// The sides of checkouts that are called over HTTP. All nodes must have the same.
+    pub outside: Sides,
+    /// Whether somebody wants to be told how checkouts end: then each end is also written down for whoever tells it.
+    pub tells_outcomes: bool,
     /// How often a batch is tried when others are in the way.
     pub attempts_max: u32,
     /// How long to wait for the server when connecting.
@@ -44,6 +49,8 @@ impl Default for Settings {
             expiry_shards: 8,
             callback_shards: 8,
             order: PrepareOrder::Arrival,
+            outside: Sides::NONE,
+            tells_outcomes: false,
             attempts_max: 5,
             connect_timeout: Duration::from_secs(5),
             lock_timeout: Duration::from_secs(10),

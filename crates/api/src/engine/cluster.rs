@@ -7,7 +7,7 @@ use holdfast_domain::records::Sealed;
 use holdfast_domain::registry::Whose;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::views::{NamedTransfer, TransferFilter, TransferPage, TransferStory};
-use holdfast_hub::shop::ShopOptions;
+use holdfast_hub::shop::{NotedTroubles, ShopOptions};
 use holdfast_postgres::{DeadCallback, Error, Given, Store};
 use serde_json::{Map, json};
 use tokio::runtime::Handle;
@@ -20,13 +20,20 @@ use crate::tokens::Vault;
 pub struct ClusterEngine {
     node: NodeHandle,
     runtime: Handle,
+    troubles: NotedTroubles,
 }
 
 impl ClusterEngine {
     /// The engine of a node. Must be called inside a tokio runtime, on whose waiting threads questions are then read.
     #[must_use]
     pub fn new(node: NodeHandle) -> ClusterEngine {
-        ClusterEngine { node, runtime: Handle::current() }
+        ClusterEngine { node, runtime: Handle::current(), troubles: NotedTroubles::default() }
+    }
+
+    /// The same, with what is noted there of sides that are outside.
+    #[must_use]
+    pub fn with_troubles(self, troubles: NotedTroubles) -> ClusterEngine {
+        ClusterEngine { troubles, ..self }
     }
 
     fn read<R: Send + 'static>(
@@ -105,7 +112,8 @@ impl Engine for ClusterEngine {
 
     fn shop(&self) -> Option<Counter> {
         let CheckoutTimes { deadline_ms, wait_ms } = self.node.settings().checkout;
-        self.node.shop().map(|shop| Counter::Shared(shop, ShopOptions { deadline_ms, wait_ms }))
+        let options = ShopOptions { deadline_ms, wait_ms };
+        self.node.shop().map(|shop| Counter::Shared(shop, options, self.troubles.clone()))
     }
 
     fn transfer(&self, id: TransferId) -> Reading<'_, Option<Transfer>> {

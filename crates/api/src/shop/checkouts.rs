@@ -18,8 +18,8 @@ use super::standing::{self, Seen};
 use crate::admin::fields::Fields;
 use crate::admin::shortened;
 use crate::error::ApiError;
+use crate::times;
 use crate::views::filters::{self, Parameters, filters};
-use crate::{Embedded, times};
 
 /// Open checkouts, the oldest first.
 pub(crate) async fn list(
@@ -117,7 +117,7 @@ pub(crate) async fn retry(
 
 /// What the payment side says about a try.
 pub(crate) async fn pay_answers(
-    state: State<Embedded>,
+    state: State<Shop>,
     place: Place<(String, String)>,
     body: Fields,
 ) -> Result<Json<Value>, ApiError> {
@@ -127,7 +127,7 @@ pub(crate) async fn pay_answers(
 
 /// What the stock side says about a try.
 pub(crate) async fn stock_answers(
-    state: State<Embedded>,
+    state: State<Shop>,
     place: Place<(String, String)>,
     body: Fields,
 ) -> Result<Json<Value>, ApiError> {
@@ -137,7 +137,7 @@ pub(crate) async fn stock_answers(
 
 /// A repeat, and what comes after the try is over, is heard and changes nothing.
 async fn hear(
-    State(Embedded { hub, .. }): State<Embedded>,
+    State(Shop(counter)): State<Shop>,
     place: Place<(String, String)>,
     side: Side,
     said: Said,
@@ -146,11 +146,10 @@ async fn hear(
     let order_id: OrderId = path::id("order", &order)?;
     let tr_num = TrNum::try_from(path::count("tr", &tr, u64::from(u32::MAX))?)
         .map_err(|error| Failure::Number(format!("tr: {error}")))?;
-    let desk = hub.shop();
     let key = TryKey { order_id: order_id.clone(), tr_num };
-    let (counts, answer) = answered(desk.answer(key, side, said)).await?;
+    let (counts, answer) = answered(counter.answer(key, side, said)).await?;
     let mut members = Map::from_iter([("counted".to_owned(), json!(counts))]);
-    members.extend(standing::answer(&order_id, &answer, &Seen::of(desk)));
+    members.extend(standing::answer(&order_id, &answer, &Seen::at(&counter)));
     Ok(Json(Value::Object(members)))
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use holdfast_cluster::shop::{Asking, SharedShop, ShopTrouble};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    CheckoutAnswer, ItemId, ItemRow, OrderId, OrderRow, ShopCommand, ShopOutcome, UserId, UserRow, Whole,
-    init_in_pieces,
+    CheckoutAnswer, ItemId, ItemRow, OrderId, OrderRow, Said, ShopCommand, ShopOutcome, Side, TryKey, UserId,
+    UserRow, Whole, init_in_pieces,
 };
 use holdfast_hub::shop::{
-    CheckoutRequest, CheckoutState, OpenCheckout, OpenCheckouts, OrderView, ShopDesk, ShopOptions, Troubles,
+    CheckoutRequest, CheckoutState, NotedTroubles, OpenCheckout, OpenCheckouts, OrderView, ShopDesk,
+    ShopOptions, Troubles,
 };
 use holdfast_hub::{Refusal, ShopError};
 use holdfast_postgres::shop::OpenState;
@@ -21,8 +22,8 @@ use crate::Edge;
 pub enum Counter {
     /// The hub's own.
     Hub(ShopDesk),
-    /// The one of a cluster, and how long its callers wait.
-    Shared(SharedShop, ShopOptions),
+    /// The one of a cluster, how long its callers wait, and what this node knows of sides that are outside.
+    Shared(SharedShop, ShopOptions, NotedTroubles),
 }
 
 /// What handlers of the shop's paths can reach.
@@ -53,7 +54,7 @@ pub(super) struct Page {
     pub(super) now: Millis,
 }
 
-fn troubled(trouble: ShopTrouble) -> ShopError {
+pub(super) fn troubled(trouble: ShopTrouble) -> ShopError {
     match trouble {
         ShopTrouble::Refused(refusal) => ShopError::Refused(refusal),
         ShopTrouble::Busy => ShopError::Hub(Refusal::Busy),
@@ -72,21 +73,21 @@ impl Counter {
     pub(super) fn new_id(&self) -> String {
         match self {
             Counter::Hub(desk) => desk.new_id(),
-            Counter::Shared(shop, _) => shop.new_id(),
+            Counter::Shared(shop, ..) => shop.new_id(),
         }
     }
 
     pub(super) const fn options(&self) -> &ShopOptions {
         match self {
             Counter::Hub(desk) => desk.options(),
-            Counter::Shared(_, options) => options,
+            Counter::Shared(_, options, _) => options,
         }
     }
 
     pub(super) fn now(&self) -> Millis {
         match self {
             Counter::Hub(desk) => desk.now(),
-            Counter::Shared(shop, _) => shop.now(),
+            Counter::Shared(shop, ..) => shop.now(),
         }
     }
 
@@ -94,14 +95,14 @@ impl Counter {
     pub(super) fn troubles(&self) -> Troubles {
         match self {
             Counter::Hub(desk) => desk.troubles(),
-            Counter::Shared(..) => Troubles::default(),
+            Counter::Shared(.., troubles) => troubles.seen(),
         }
     }
 
     async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopError> {
         match self {
             Counter::Hub(desk) => desk.decide(command).await,
-            Counter::Shared(shop, _) => shop.decide(command).await.map_err(troubled),
+            Counter::Shared(shop, ..) => shop.decide(command).await.map_err(troubled),
         }
     }
 
@@ -172,7 +173,7 @@ impl Counter {
     pub(super) fn draw(&self) -> u64 {
         match self {
             Counter::Hub(desk) => desk.draw(),
-            Counter::Shared(shop, _) => shop.draw(),
+            Counter::Shared(shop, ..) => shop.draw(),
         }
     }
 
@@ -194,7 +195,7 @@ impl Counter {
     pub(super) async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
         match self {
             Counter::Hub(desk) => desk.checkout(request).await,
-            Counter::Shared(shop, options) => {
+            Counter::Shared(shop, options, _) => {
                 let CheckoutRequest { order, deadline_ms, wait_ms, key, .. } = request;
                 let asking = Asking {
                     order,
@@ -210,35 +211,50 @@ impl Counter {
     pub(super) async fn cancel(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
         match self {
             Counter::Hub(desk) => desk.cancel(order).await,
-            Counter::Shared(shop, _) => shop.cancel(order).await.map_err(troubled),
+            Counter::Shared(shop, ..) => shop.cancel(order).await.map_err(troubled),
         }
     }
 
     pub(super) async fn retry(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
         match self {
             Counter::Hub(desk) => desk.retry(order).await,
-            Counter::Shared(shop, options) => shop.retry(order, options.deadline_ms).await.map_err(troubled),
+            Counter::Shared(shop, options, _) => {
+                shop.retry(order, options.deadline_ms).await.map_err(troubled)
+            }
+        }
+    }
+
+    /// An outside side answers about a try. Gives whether that counted, and how the checkout stands.
+    pub(super) async fn answer(
+        &self,
+        key: TryKey,
+        side: Side,
+        said: Said,
+    ) -> Result<(bool, CheckoutAnswer), ShopError> {
+        match self {
+            Counter::Hub(desk) => desk.answer(key, side, said).await,
+            Counter::Shared(shop, ..) => shop.answer(key, side, said).await.map_err(troubled),
         }
     }
 
     pub(super) async fn user(&self, id: UserId) -> Result<Option<UserRow>, ShopError> {
         match self {
             Counter::Hub(desk) => desk.user(id).await,
-            Counter::Shared(shop, _) => shop.user(id).await.map_err(troubled),
+            Counter::Shared(shop, ..) => shop.user(id).await.map_err(troubled),
         }
     }
 
     pub(super) async fn item(&self, id: ItemId) -> Result<Option<ItemRow>, ShopError> {
         match self {
             Counter::Hub(desk) => desk.item(id).await,
-            Counter::Shared(shop, _) => shop.item(id).await.map_err(troubled),
+            Counter::Shared(shop, ..) => shop.item(id).await.map_err(troubled),
         }
     }
 
     pub(super) async fn order(&self, id: OrderId) -> Result<Option<OrderView>, ShopError> {
         match self {
             Counter::Hub(desk) => desk.order(id).await,
-            Counter::Shared(shop, _) => {
+            Counter::Shared(shop, ..) => {
                 let found = shop.order(id).await.map_err(troubled)?;
                 Ok(found.map(|(row, open)| OrderView { row, open: open.map(Arc::new) }))
             }
@@ -271,7 +287,7 @@ impl Counter {
                 let OpenCheckouts { checkouts, next, now } = desk.open_checkouts(state, after, limit).await?;
                 Ok(Page { checkouts, next: next.map(|next| next.to_string()), now })
             }
-            Counter::Shared(shop, _) => {
+            Counter::Shared(shop, ..) => {
                 let after = after.and_then(|after| match after {
                     Cursor::Started(started, order) => Some((started, order)),
                     Cursor::Record(_) => None,

@@ -3,13 +3,16 @@
 use std::path::Path;
 
 use axum::http::Uri;
+use holdfast_cluster::NodeHandle;
 use holdfast_domain::shop::{Side, Sides};
-use holdfast_hub::shop::ShopDesk;
+use holdfast_hub::shop::{NotedTroubles, ShopDesk};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::courier::Courier;
-use super::webhook::Webhook;
+use super::courier::desk::{Desk, HubSide};
+use super::courier::shared::SharedSide;
+use super::webhook::{SharedWebhook, Webhook};
 use crate::callbacks::Post;
 use crate::callbacks::options::{CallbackOptions, LANE_IN_FLIGHT_MAX};
 use crate::tls::OutgoingTls;
@@ -68,11 +71,35 @@ impl ShopCalls {
         let webhook = webhook.transpose()?.map(|webhook| tokio::spawn(webhook.run(ending.subscribe())));
         let sides = [(Side::Pay, payment), (Side::Stock, stock)];
         let couriers = sides.into_iter().filter_map(|(side, uri)| {
-            let post = Post::new(tls.cloned(), LANE_IN_FLIGHT_MAX);
-            let courier = Courier::new(side, uri?, desk.clone(), post, &options);
-            Some(tokio::spawn(courier.run(ending.subscribe())))
+            let desk = HubSide { desk: desk.clone(), side };
+            Some(courier(side, uri?, desk, &options, tls, &ending))
         });
         Ok(ShopCalls { couriers: couriers.collect(), webhook, ending })
+    }
+
+    /// The same for a node of a cluster: it asks about orders of the partitions that it has, and tells ends that it takes in hand.
+    /// What is wrong with sides is noted in `troubles`. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn start_shared(
+        node: &NodeHandle,
+        addresses: ShopAddresses,
+        options: CallbackOptions,
+        tls: Option<&OutgoingTls>,
+        troubles: &NotedTroubles,
+    ) -> ShopCalls {
+        let ending = watch::Sender::new(false);
+        let ShopAddresses { payment, stock, webhook } = addresses;
+        let webhook = webhook.zip(node.tellings()).map(|(uri, tellings)| {
+            let post = Post::new(tls.cloned(), LANE_IN_FLIGHT_MAX);
+            let webhook = SharedWebhook::new(uri, tellings, post, options);
+            tokio::spawn(webhook.run(ending.subscribe()))
+        });
+        let sides = [(Side::Pay, payment), (Side::Stock, stock)];
+        let couriers = sides.into_iter().filter_map(|(side, uri)| {
+            let desk = SharedSide { called: node.called(side)?, troubles: troubles.clone() };
+            Some(courier(side, uri?, desk, &options, tls, &ending))
+        });
+        ShopCalls { couriers: couriers.collect(), webhook, ending }
     }
 
     /// Begins no more requests and gives those to outside sides a while to end.
@@ -90,6 +117,19 @@ impl ShopCalls {
             told(webhook.await);
         }
     }
+}
+
+/// A courier at work.
+fn courier(
+    side: Side,
+    uri: Uri,
+    desk: impl Desk,
+    options: &CallbackOptions,
+    tls: Option<&OutgoingTls>,
+    ending: &watch::Sender<bool>,
+) -> JoinHandle<()> {
+    let post = Post::new(tls.cloned(), LANE_IN_FLIGHT_MAX);
+    tokio::spawn(Courier::new(side, uri, desk, post, options).run(ending.subscribe()))
 }
 
 fn told(ended: Result<(), tokio::task::JoinError>) {

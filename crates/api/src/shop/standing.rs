@@ -2,7 +2,7 @@
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side, Sides, TrNum, Waits, Why};
-use holdfast_hub::shop::{ShopDesk, Troubles};
+use holdfast_hub::shop::Troubles;
 use serde_json::{Map, Value, json};
 
 use super::counter::Counter;
@@ -18,10 +18,6 @@ pub(crate) struct Seen {
 impl Seen {
     pub(super) fn at(counter: &Counter) -> Seen {
         Seen { now: counter.now(), troubles: counter.troubles() }
-    }
-
-    pub(super) fn of(desk: &ShopDesk) -> Seen {
-        Seen { now: desk.now(), troubles: desk.troubles() }
     }
 }
 

@@ -6,16 +6,16 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_domain::shop::{
-    CheckoutAnswer, CheckoutRow, IdempotencyKey, ItemId, ItemRow, OrderId, OrderRow, OrderState, ShopCommand,
-    ShopOutcome, ShopRefusal, TrNum, UserId, UserRow,
+    CheckoutAnswer, CheckoutRow, IdempotencyKey, ItemId, ItemRow, Message, Order, OrderId, OrderRow,
+    OrderState, Said, ShopCommand, ShopOutcome, ShopRefusal, Side, TrNum, TryKey, UserId, UserRow, spoken,
 };
-use holdfast_messages::OrderCommand;
+use holdfast_messages::{OrderCommand, OutcomeMessage};
 use holdfast_postgres::shop::{OpenCheckouts, OpenState, PAGE_MAX};
 use holdfast_postgres::{Error, Store};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::limits::WAIT_MS_MAX;
+use super::limits::{HEARD_LOOK_EVERY, HEARD_WAIT, WAIT_MS_MAX};
 use crate::handle::NodeHandle;
 use crate::reads::ReadError;
 use crate::tokens::TokenVault;
@@ -69,6 +69,20 @@ impl From<ReadError> for ShopTrouble {
     }
 }
 
+/// How that try stands, or a later one.
+fn stands(row: &OrderRow, open: Option<&CheckoutRow>, tr: TrNum) -> Option<CheckoutAnswer> {
+    match (row.order.state, open, row.failed) {
+        (_, Some(open), _) if open.tr >= tr => {
+            Some(CheckoutAnswer::Open { tr: open.tr, waits: open.waits() })
+        }
+        (OrderState::Paid(at), _, _) if at >= tr => Some(CheckoutAnswer::Paid { tr: at }),
+        (OrderState::NotPaid(Some(at)), _, Some(why)) if at >= tr => {
+            Some(CheckoutAnswer::Failed { tr: at, why })
+        }
+        _ => None,
+    }
+}
+
 /// The shop of all nodes, seen from one. Cheap to clone.
 #[derive(Clone)]
 pub struct SharedShop {
@@ -77,6 +91,36 @@ pub struct SharedShop {
 
 fn ended() -> ShopTrouble {
     ShopTrouble::Unknown("the node is ending, or the threads that would have answered are gone".to_owned())
+}
+
+/// Asks the database, on a thread that may wait.
+pub(super) async fn asked<T: Send + 'static>(
+    node: &NodeHandle,
+    question: impl FnMut(&mut Store) -> Result<T, Error> + Send + 'static,
+) -> Result<T, ShopTrouble> {
+    let node = node.clone();
+    let asked = tokio::task::spawn_blocking(move || node.ask(question)).await;
+    Ok(asked.map_err(|_| ended())??)
+}
+
+/// Has the log know what a side outside said about a try of that order; returns when Kafka has it.
+pub(super) async fn publish(
+    node: &NodeHandle,
+    order: &Order,
+    key: TryKey,
+    side: Side,
+    said: Said,
+) -> Result<(), ShopTrouble> {
+    let message = Message { key, body: spoken(order, side, said) };
+    let message = OutcomeMessage::new(message).expect("a side answers on outcomes");
+    let (send, receive) = oneshot::channel();
+    let answer = Box::new(move |written| {
+        // Whoever has gone away asks the side again.
+        let _: Result<(), _> = send.send(written);
+    });
+    node.send(&message, answer)?;
+    receive.await.map_err(|_| ended())??;
+    Ok(())
 }
 
 impl SharedShop {
@@ -96,9 +140,7 @@ impl SharedShop {
         &self,
         question: impl FnMut(&mut Store) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ShopTrouble> {
-        let node = self.node.clone();
-        let asked = tokio::task::spawn_blocking(move || node.ask(question)).await;
-        Ok(asked.map_err(|_| ended())??)
+        asked(&self.node, question).await
     }
 
     /// Has a command decided that is no checkout. A refusal is an outcome.
@@ -169,19 +211,58 @@ impl SharedShop {
         }
     }
 
+    /// An outside side answers about a try, at whichever node. Gives whether that counted, and how the checkout stands. It goes by
+    /// the log, where what was recorded first counts; this waits until the order's row shows it.
+    ///
+    /// # Errors
+    /// If order or try are not known, or the side is inside; or if it is not known whether it was heard: say it again.
+    pub async fn answer(
+        &self,
+        key: TryKey,
+        side: Side,
+        said: Said,
+    ) -> Result<(bool, CheckoutAnswer), ShopTrouble> {
+        let unknown = || ShopRefusal::UnknownOrder(key.order_id.clone());
+        let (row, open) = self.order(key.order_id.clone()).await?.ok_or_else(unknown)?;
+        if row.order.state.tr_num() < Some(key.tr_num) {
+            return Err(ShopRefusal::UnknownTry(key.order_id).into());
+        }
+        if row.is_of_an_earlier(key.tr_num) {
+            return Err(ShopRefusal::Replaced(key.order_id).into());
+        }
+        let stands = stands(&row, open.as_ref(), key.tr_num).ok_or_else(unknown)?;
+        let Some(open) = open.filter(|open| open.tr == key.tr_num) else { return Ok((false, stands)) };
+        if !self.node.settings.store.outside.has(side) {
+            return Err(ShopRefusal::NotOutside(side).into());
+        }
+        publish(&self.node, &row.order, key.clone(), side, said).await?;
+        let before = open.side(side);
+        let is_new = match said {
+            Said::Taken | Said::Refused => before.said.is_none(),
+            Said::Undone => open.undo.is_some() && !before.undone,
+        };
+        if !is_new {
+            return Ok((false, stands));
+        }
+        let until = Instant::now() + HEARD_WAIT;
+        loop {
+            let (row, now) = self.order(key.order_id.clone()).await?.ok_or_else(unknown)?;
+            let is_heard = now.as_ref().is_none_or(|now| now.tr != key.tr_num || now.side(side) != before);
+            if is_heard {
+                return Ok((true, self::stands(&row, now.as_ref(), key.tr_num).ok_or_else(unknown)?));
+            }
+            if Instant::now() >= until {
+                let why = "the log has the answer, but it was not heard yet; say it again";
+                return Err(ShopTrouble::Unknown(why.to_owned()));
+            }
+            tokio::time::sleep(HEARD_LOOK_EVERY).await;
+        }
+    }
+
     /// How that try stands, or a later one.
     async fn standing(&self, order: OrderId, tr: TrNum) -> Option<CheckoutAnswer> {
         let (row, open) = self.order(order).await.ok()??;
-        match (row.order.state, open, row.failed) {
-            (_, Some(open), _) if open.tr >= tr => {
-                Some(CheckoutAnswer::Open { tr: open.tr, waits: open.waits() })
-            }
-            (OrderState::Paid(at), _, _) if at >= tr => Some(CheckoutAnswer::Paid { tr: at }),
-            (OrderState::NotPaid(Some(at)), _, Some(why)) if at >= tr => {
-                Some(CheckoutAnswer::Failed { tr: at, why })
-            }
-            _ => None,
-        }
+        stands(&row, open.as_ref(), tr)
     }
 
     /// A user; `None` if there is none of that id.

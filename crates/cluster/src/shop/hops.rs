@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use holdfast_domain::shop::{Message as Said, Side};
 use holdfast_messages::{OrderMessage, OutcomeMessage, PayMessage, StockMessage, Topic};
 use holdfast_postgres::{Batch, Claim, Error, Step, Store};
 
+use super::asks::Asks;
 use super::coordinators::Coordinators;
 use crate::handler::{BeginError, Hop};
 use crate::settings::{HANDS, NodeSettings};
@@ -33,6 +35,10 @@ impl Hop for Pay {
     fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
         store.pay(claim, batch)
     }
+
+    fn begin(&self, store: &mut Store, _: u32, claim: Claim) -> Result<Claim, BeginError> {
+        agreed(store, Side::Pay, false).map(|()| claim)
+    }
 }
 
 /// The stock side.
@@ -45,6 +51,82 @@ impl Hop for Stock {
 
     fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, StockMessage>) -> Result<Step, Error> {
         store.stock(claim, batch)
+    }
+
+    fn begin(&self, store: &mut Store, _: u32, claim: Claim) -> Result<Claim, BeginError> {
+        agreed(store, Side::Stock, false).map(|()| claim)
+    }
+}
+
+/// All nodes must have agreed that a side is called, or that it is not. If they agree otherwise by now, this node must take
+/// none of its messages.
+fn agreed(store: &mut Store, side: Side, called: bool) -> Result<(), BeginError> {
+    if store.outside()?.has(side) == called {
+        return Ok(());
+    }
+    let setting = match side {
+        Side::Pay => "shop.payment",
+        Side::Stock => "shop.stock",
+    };
+    let (ours, theirs) = if called { ("a URL", "inside") } else { ("inside", "a URL") };
+    Err(format!("{setting} is {ours} here and {theirs} for the nodes that started later; end this node, or set it alike").into())
+}
+
+/// The payment side where it is called over HTTP: what lies in the topic is told to the courier, once it is passed by.
+pub(crate) struct CalledPay(pub(crate) Arc<Asks>);
+
+impl Hop for CalledPay {
+    const TOPIC: Topic = Topic::Pay;
+    const HANDS: usize = HANDS;
+    type Message = PayMessage;
+
+    fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
+        let step = store.pass_pay(claim, batch)?;
+        note(&self.0, &step, batch, PayMessage::said);
+        Ok(step)
+    }
+
+    fn begin(&self, store: &mut Store, partition: u32, claim: Claim) -> Result<Claim, BeginError> {
+        agreed(store, Side::Pay, true)?;
+        self.0.take(partition);
+        Ok(claim)
+    }
+
+    fn lost(&self, partition: u32) {
+        self.0.lose(partition);
+    }
+}
+
+/// The same for the stock side.
+pub(crate) struct CalledStock(pub(crate) Arc<Asks>);
+
+impl Hop for CalledStock {
+    const TOPIC: Topic = Topic::Stock;
+    const HANDS: usize = HANDS;
+    type Message = StockMessage;
+
+    fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, StockMessage>) -> Result<Step, Error> {
+        let step = store.pass_stock(claim, batch)?;
+        note(&self.0, &step, batch, StockMessage::said);
+        Ok(step)
+    }
+
+    fn begin(&self, store: &mut Store, partition: u32, claim: Claim) -> Result<Claim, BeginError> {
+        agreed(store, Side::Stock, true)?;
+        self.0.take(partition);
+        Ok(claim)
+    }
+
+    fn lost(&self, partition: u32) {
+        self.0.lose(partition);
+    }
+}
+
+/// Tells the courier of what was passed by.
+fn note<M>(asks: &Asks, step: &Step, batch: &Batch<'_, M>, said: fn(&M) -> &Said) {
+    if matches!(step, Step::Done(_)) {
+        let readable = batch.messages.iter().filter_map(|incoming| incoming.message.as_ref().ok());
+        asks.note(readable.map(|message| said(message).key.order_id.clone()));
     }
 }
 

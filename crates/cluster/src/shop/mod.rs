@@ -6,18 +6,53 @@
 //! | `desk` | what the edges call |
 //! | `ends` | who waits at this node for the end of which checkout |
 //! | `hops` | the handlers of the four topics |
+//! | `asks`, `side` | a side that is called over HTTP: whom to ask about, and where its answers go |
+//! | `tellings` | ends that the webhook is to be told of |
 //! | `coordinators` | what the order consumers of this node's partitions know, rebuilt from the log when one is taken over |
 
+mod asks;
 mod coordinators;
 mod desk;
 mod ends;
 mod hops;
+mod side;
+mod tellings;
 
+pub use asks::News;
 pub use desk::{Asking, SharedShop, ShopTrouble};
 
+pub use side::{CalledSide, OwedByCall, Place};
+pub use tellings::{Tellings, Told};
+
+pub(crate) use asks::Asks;
 pub(crate) use coordinators::Coordinators;
 pub(crate) use ends::Ends;
-pub(crate) use hops::{Orders, Outcomes, Pay, Stock};
+pub(crate) use hops::{CalledPay, CalledStock, Orders, Outcomes, Pay, Stock};
+
+use std::sync::Arc;
+
+use holdfast_domain::shop::Side;
+
+/// The sides that this node calls over HTTP.
+#[derive(Clone, Default)]
+pub(crate) struct Called {
+    pub(crate) pay: Option<Arc<Asks>>,
+    pub(crate) stock: Option<Arc<Asks>>,
+}
+
+impl Called {
+    pub(crate) const fn of(&self, side: Side) -> Option<&Arc<Asks>> {
+        match side {
+            Side::Pay => self.pay.as_ref(),
+            Side::Stock => self.stock.as_ref(),
+        }
+    }
+
+    /// The node ends.
+    pub(crate) fn close(&self) {
+        [&self.pay, &self.stock].into_iter().flatten().for_each(|asks| asks.close());
+    }
+}
 
 /// Every bound of the shop of a node.
 pub mod limits {
@@ -27,6 +62,12 @@ pub mod limits {
     pub const CALLERS_MAX: usize = 50_000;
     /// The longest that a caller waits.
     pub const WAIT_MS_MAX: u32 = 60_000;
+    /// Orders that a courier has not heard of yet. More are looked for in the store.
+    pub const ASKS_MAX: usize = 65_536;
+    /// How long an outside side's answer may take from the log to the order's row, for whoever waits to see it there.
+    pub const HEARD_WAIT: Duration = Duration::from_secs(5);
+    /// How often the row is looked at meanwhile.
+    pub const HEARD_LOOK_EVERY: Duration = Duration::from_millis(20);
     /// How long reading the log may take when a partition is taken over.
     pub const REBUILD_WAIT: Duration = Duration::from_secs(120);
     /// Records of the log read at a time.

@@ -151,7 +151,8 @@ pub(super) fn answer(
 }
 
 /// What an outside side says, as its message: it speaks of what the order asked for.
-fn spoken(order: &Order, side: Side, said: Said) -> Body {
+#[must_use]
+pub fn spoken(order: &Order, side: Side, said: Said) -> Body {
     fn with<V>(said: Said, value: V) -> Answer<V> {
         match said {
             Said::Taken => Answer::Taken(value),

@@ -31,6 +31,7 @@ mod rows;
 mod run;
 
 pub use charge::{ByTokens, ByTransfers, CHARGE_ABORTED, CHARGE_MARGIN_MS, Charge, Charging, Secret};
+pub use checkout::spoken;
 pub use hold::ChosenTokens;
 pub use holdfast_checkout::{
     Alarm, Answer, Body, ItemId, Items, Key as TryKey, Line, Message, Order, OrderId, OrderState, Payment,

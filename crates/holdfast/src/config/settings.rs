@@ -20,7 +20,6 @@ use holdfast_hub::shop::ShopOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
 
 use super::layers::InForce;
-use super::value::INSIDE;
 use super::value::{TOKENS, TRANSFERS, Value, read_url};
 
 /// The keys file in the data directory, where no other is named.
@@ -169,11 +168,7 @@ impl Settings {
             hub,
             consolidation,
             callbacks,
-            shop: ShopAddresses {
-                payment: all.url("shop.payment"),
-                stock: all.url("shop.stock"),
-                webhook: all.url("shop.webhook"),
-            },
+            shop: addresses(all),
             charging: read_charging(all)?,
             cluster: read_cluster(all)?,
         })
@@ -198,15 +193,11 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
         );
     }
     let partitions = all.number("cluster.partitions");
-    let elsewhere = [
-        ("shop.payment", all.text("shop.payment") != INSIDE),
-        ("shop.stock", all.text("shop.stock") != INSIDE),
-        ("shop.webhook", all.url("shop.webhook").is_some()),
-    ];
-    if let Some((name, _)) = elsewhere.iter().find(|(_, elsewhere)| *elsewhere) {
+    let payment = all.text("shop.payment");
+    if payment == TRANSFERS || payment == TOKENS {
         bail!(
-            "{name} is set, and a cluster calls nobody for its shop and charges its users' credit: a side that is outside \
-             reads and answers on Kafka (docs/checkout-topics.md), and no node has its role"
+            "shop.payment is {payment}, and a cluster charges the credit of its users, or asks the URL of a payment provider: \
+             set it to inside or to a URL"
         );
     }
     let topics = TopicSettings {
@@ -225,6 +216,8 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
                 "smallest" => PrepareOrder::Smallest,
                 _ => PrepareOrder::Arrival,
             },
+            outside: addresses(all).outside(),
+            tells_outcomes: all.url("shop.webhook").is_some(),
             ..StoreSettings::default()
         },
         tokens: VaultSettings {
@@ -240,6 +233,15 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
         },
         ..node
     }))
+}
+
+/// Who is called for the shop.
+fn addresses(all: &InForce) -> ShopAddresses {
+    ShopAddresses {
+        payment: all.url("shop.payment"),
+        stock: all.url("shop.stock"),
+        webhook: all.url("shop.webhook"),
+    }
 }
 
 /// What is done about shattered wallets; `None`: nothing.
@@ -378,6 +380,8 @@ impl InForce {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_domain::shop::Sides;
+
     use super::super::layers::Given;
     use super::*;
 
@@ -394,14 +398,11 @@ mod tests {
             "the defaults are those of the room they belong to"
         );
         assert_eq!(node.roles, holdfast_cluster::Roles::default());
-        for (name, elsewhere) in [
-            ("shop.stock", "http://warehouse/"),
-            ("shop.payment", "http://bank/"),
-            ("shop.webhook", "http://w/"),
-        ] {
-            let refused = read(&[servers[0], servers[1], (name, elsewhere)]).unwrap_err().to_string();
-            assert!(refused.starts_with(name) && refused.contains("checkout-topics"), "{refused}");
-        }
+        assert!(node.store.outside == Sides::NONE && !node.store.tells_outcomes);
+        let calling = [("shop.stock", "http://warehouse/"), ("shop.webhook", "http://w/")];
+        let node = read(&[servers[0], servers[1], calling[0], calling[1]]).unwrap().cluster.unwrap();
+        assert_eq!(node.store.outside, Sides { pay: false, stock: true });
+        assert!(node.store.tells_outcomes);
         assert_eq!(node.store.expiry_shards, StoreSettings::default().expiry_shards);
         assert!(read(&servers[..1]).unwrap_err().to_string().contains("go together"));
         let refused = |pair| read(&[servers[0], servers[1], pair]).unwrap_err();

@@ -1,6 +1,7 @@
 //! Three nodes of the real binary under load while their servers and they themselves break. A binary to itself: it stops
 //! the servers that other tests use.
 
+mod called;
 mod expiring;
 mod faults;
 mod inbox;
@@ -171,4 +172,46 @@ fn topics_are_deleted_down_to_the_committed_offset() {
 fn a_dead_letter_is_tried_again() {
     let _alone = alone();
     letters::a_dead_letter_is_tried_again();
+}
+
+#[test]
+fn a_called_warehouse_sells_no_more_than_it_has() {
+    let _alone = alone();
+    called::a_called_warehouse_sells_no_more_than_it_has();
+}
+
+#[test]
+fn a_called_warehouse_hangs_fails_and_answers_later() {
+    let _alone = alone();
+    called::a_called_warehouse_hangs_fails_and_answers_later();
+}
+
+#[test]
+fn the_node_that_asks_is_killed_and_another_goes_on() {
+    let _alone = alone();
+    called::the_node_that_asks_is_killed_and_another_goes_on();
+}
+
+#[test]
+fn a_called_bank_charges_once_or_gives_back() {
+    let _alone = alone();
+    called::a_called_bank_charges_once_or_gives_back();
+}
+
+#[test]
+fn ends_are_told_although_the_node_that_tells_is_killed() {
+    let _alone = alone();
+    called::ends_are_told_although_the_node_that_tells_is_killed();
+}
+
+#[test]
+fn all_nodes_call_the_same_sides() {
+    let _alone = alone();
+    called::all_nodes_call_the_same_sides();
+}
+
+#[test]
+fn a_node_is_killed_while_many_check_out() {
+    let _alone = alone();
+    called::a_node_is_killed_while_many_check_out();
 }

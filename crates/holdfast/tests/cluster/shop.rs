@@ -197,7 +197,11 @@ impl Worker {
 }
 
 /// Does the same to each on so many threads, each at another node.
-fn at_once<T: Sync, R: Send>(world: &World, things: &[T], act: impl Fn(&Server, &T) -> R + Sync) -> Vec<R> {
+pub fn at_once<T: Sync, R: Send>(
+    world: &World,
+    things: &[T],
+    act: impl Fn(&Server, &T) -> R + Sync,
+) -> Vec<R> {
     const THREADS: usize = 30;
     let done: Mutex<BTreeMap<usize, R>> = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {

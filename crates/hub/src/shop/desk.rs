@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::feed::{ShopEvents, ShopFeed};
-use super::trouble::Noted;
+use super::trouble::NotedTroubles;
 use super::{ShopOptions, limits};
 use crate::clock::Clock;
 use crate::core::Core;
@@ -126,7 +126,7 @@ pub struct ShopDesk {
     pub(super) tokens: TokenDesk,
     /// Whether tokens pay, as far as was seen. The log is the judge.
     pub(super) by_tokens: Arc<AtomicBool>,
-    pub(super) troubles: Noted,
+    pub(super) troubles: NotedTroubles,
 }
 
 impl ShopDesk {
@@ -140,7 +140,7 @@ impl ShopDesk {
     ) -> ShopDesk {
         let draws = Arc::new((RandomState::new(), AtomicU64::new(0)));
         let by_tokens = Arc::new(AtomicBool::new(false));
-        let troubles = Noted::default();
+        let troubles = NotedTroubles::default();
         ShopDesk { submit, ask, clock, feed, options, draws, tokens, by_tokens, troubles }
     }
 

@@ -20,7 +20,7 @@ pub use desk::{CheckoutRequest, CheckoutState, OpenCheckout, OpenCheckouts, Orde
 pub use feed::{Missed, ShopEvent, ShopEvents};
 pub(crate) use feed::{ShopFeed, ShopNews};
 pub use owed::Owed;
-pub use trouble::Troubles;
+pub use trouble::{NotedTroubles, Troubles};
 
 /// The options of the shop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

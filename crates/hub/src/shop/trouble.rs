@@ -37,22 +37,35 @@ impl Troubles {
 
 /// Where it is noted. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Noted(Arc<Mutex<Troubles>>);
+pub struct NotedTroubles(Arc<Mutex<Troubles>>);
 
-impl ShopDesk {
+impl NotedTroubles {
     /// What is wrong with the sides that are outside.
     #[must_use]
-    pub fn troubles(&self) -> Troubles {
-        self.troubles.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn seen(&self) -> Troubles {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes that a side gave no answer, and why; or, with `None`, that it did. Whether that is a change from well to not well.
-    pub fn note_trouble(&self, side: Side, why: Option<&str>) -> bool {
-        let mut troubles = self.troubles.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn note(&self, side: Side, why: Option<&str>) -> bool {
+        let mut troubles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = why.is_some() && troubles.of(side).is_none();
         if troubles.of(side) != why {
             *troubles = std::mem::take(&mut *troubles).with(side, why);
         }
         is_new
+    }
+}
+
+impl ShopDesk {
+    /// What is wrong with the sides that are outside.
+    #[must_use]
+    pub fn troubles(&self) -> Troubles {
+        self.troubles.seen()
+    }
+
+    /// As [`NotedTroubles::note`].
+    pub fn note_trouble(&self, side: Side, why: Option<&str>) -> bool {
+        self.troubles.note(side, why)
     }
 }

@@ -79,7 +79,7 @@ impl Store {
         watch.reached(Point::Decided);
 
         effects.apply(now, &mut loaded);
-        write::write(&mut tx, statements, &loaded.shop, settings.expiry_shards)?;
+        write::write(&mut tx, statements, &loaded.shop, settings, now)?;
         let offset = guard.offset + ended as u64;
         let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
         let guard = writer.write(guard, offset, Loaded::default(), &Effects::default(), &besides, 0)?;

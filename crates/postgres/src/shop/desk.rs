@@ -53,7 +53,7 @@ impl Store {
             tx.rollback()?;
         } else {
             effects.apply(now, &mut loaded);
-            write::write(&mut tx, statements, &loaded.shop, settings.expiry_shards)?;
+            write::write(&mut tx, statements, &loaded.shop, settings, now)?;
             tx.commit()?;
         }
         Ok(ShopOutcome::clone(&outcome))

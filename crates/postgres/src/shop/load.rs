@@ -256,7 +256,7 @@ pub(super) fn tr_num(table: &'static str, number: Option<i64>) -> Result<Option<
     TrNum::try_from(number).map(Some).map_err(|error| Error::corrupt(table, error))
 }
 
-fn why(table: &'static str, name: Option<&str>) -> Result<Option<Why>, Error> {
+pub(super) fn why(table: &'static str, name: Option<&str>) -> Result<Option<Why>, Error> {
     let Some(name) = name else { return Ok(None) };
     let found = Why::ALL.into_iter().find(|why| why.name() == name);
     found.map(Some).ok_or_else(|| Error::corrupt(table, format!("'{name}' is no reason")))

@@ -6,15 +6,18 @@
 //! in this order, within each kind by ascending id: guard, orders, idempotency keys, items or users.
 //!
 //! The users' credit pays, and nothing else yet: another payment side would take the place of `sides` for the topic `pay`. A
-//! side that is outside simply has no consumer here; it reads and answers on Kafka.
+//! side that is outside on Kafka simply has no consumer here; of one that is called over HTTP the messages are only passed by
+//! (`outside`), and what it is asked is read from the orders.
 //!
 //! | room | what happens there |
 //! | --- | --- |
 //! | `orders` | the topic `orders`: check out, cancel, retry |
 //! | `sides` | the topics `pay` and `stock`: what the two participants take and give back |
+//! | `outside` | the same topics where a participant is called over HTTP, and which ones are |
 //! | `outcomes` | the topic `outcomes`: the order consumer |
 //! | `rebuild` | what a consumer knows that takes over a partition |
 //! | `deadlines` | checkouts that nobody decided in time, and keys whose time is over |
+//! | `tellings` | ends that the webhook is to be told of |
 //! | `desk` | what edges change, each in a transaction of its own |
 //! | `seen` | what edges ask |
 //! | `open` | an open try, as its order's row keeps it |
@@ -27,17 +30,20 @@ mod load;
 mod open;
 mod orders;
 mod outcomes;
+mod outside;
 mod rebuild;
 mod rows;
 mod seen;
 mod sides;
+mod tellings;
 mod verify;
 mod write;
 
 pub use deadlines::CHECKOUTS_MAX;
 pub use rebuild::Rebuilt;
 pub(crate) use rows::ShopRows;
-pub use seen::{OpenCheckout, OpenCheckouts, OpenState, PAGE_MAX};
+pub use seen::{OpenCheckout, OpenCheckouts, OpenState, OrderNow, PAGE_MAX};
+pub use tellings::{DueOutcome, FailedTelling};
 pub(crate) use verify::verify_shop;
 
 use holdfast_domain::effects::Effects;

@@ -14,7 +14,7 @@ use holdfast_messages::{
 
 use super::load::{self, Lock};
 use super::rows::ShopRows;
-use super::{report, write};
+use super::{outside, report, write};
 use crate::batch::{Batch, Begun, Done, Step};
 use crate::load::Loader;
 use crate::loaded::Loaded;
@@ -72,7 +72,8 @@ fn attempt(
     watch.reached(Point::Decided);
 
     effects.apply(now, &mut loaded);
-    write::write(&mut tx, statements, &loaded.shop, settings.expiry_shards)?;
+    write::write(&mut tx, statements, &loaded.shop, settings, now)?;
+    outside::mark(&mut tx, statements, &loaded.shop.began, settings.outside)?;
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
     let none = Effects::default();
     let guard = writer.write(guard, batch.next, Loaded::default(), &none, &besides, batch.sent)?;

@@ -80,7 +80,7 @@ fn attempt(
     report(&alarms);
     watch.reached(Point::Decided);
 
-    write::write(&mut tx, statements, &rows, settings.expiry_shards)?;
+    write::write(&mut tx, statements, &rows, settings, now)?;
     note_oldest(&mut tx, statements, claim.source, oldest, now, &mut besides)?;
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
     let none = Effects::default();

@@ -109,7 +109,7 @@ impl Store {
         report(&alarms);
         watch.reached(Point::Decided);
 
-        write::write(&mut tx, statements, &rows, settings.expiry_shards)?;
+        write::write(&mut tx, statements, &rows, settings, now)?;
         note_oldest(&mut tx, statements, claim.source, oldest, now, &mut besides)?;
         let next = guard.offset.max(log.end);
         let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use holdfast_checkout::coordinator::Orders;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, TrNum, UserId, UserRow,
+    CheckoutEnd, CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, TrNum, UserId,
+    UserRow,
 };
 use holdfast_domain::tokens::Name;
 use holdfast_messages::TraceId;
@@ -80,6 +81,8 @@ pub(crate) struct ShopRows {
     /// Tries that this transaction began.
     pub(super) began: BTreeSet<(OrderId, TrNum)>,
     pub(super) checkouts: BTreeMap<OrderId, Arc<CheckoutRow>>,
+    /// Tries that came to their end.
+    pub(super) ended: Vec<CheckoutEnd>,
     pub(super) keys: Table<Name, Arc<KeyRow>>,
     /// How many checkouts are open in all, where that matters.
     pub(super) open_count: usize,
@@ -140,6 +143,7 @@ impl ShopRows {
             ShopEffect::Closed(end) => {
                 self.orders.touch(&end.order);
                 self.checkouts.remove(&end.order);
+                self.ended.push(end.clone());
             }
             ShopEffect::KeyPut(row) => self.keys.put(Name::clone(&row.key), Arc::clone(row)),
             ShopEffect::KeyEnded(_) | ShopEffect::Outside(_) | ShopEffect::Charging(_) => {

@@ -33,6 +33,9 @@ pub struct OpenCheckout {
     pub row: Arc<CheckoutRow>,
 }
 
+/// An order, its open checkout if one is under way, and the database's time.
+pub type OrderNow = (OrderRow, Option<CheckoutRow>, Millis);
+
 /// A page of open checkouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenCheckouts {
@@ -76,10 +79,19 @@ impl Store {
     /// # Errors
     /// If the database fails.
     pub fn find_order(&mut self, id: &OrderId) -> Result<Option<(OrderRow, Option<CheckoutRow>)>, Error> {
-        let sql = concat!("SELECT ", order_columns!(), " FROM orders WHERE order_id = $1");
+        Ok(self.find_order_now(id)?.map(|(order, open, _)| (order, open)))
+    }
+
+    /// The same, and the database's time, to tell by what is left until a deadline.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn find_order_now(&mut self, id: &OrderId) -> Result<Option<OrderNow>, Error> {
+        let sql = concat!("SELECT ", order_columns!(), ", hub_clock() FROM orders WHERE order_id = $1");
         let statement = self.statements.asked.prepared(&mut self.client, sql)?;
-        let row = self.client.query_opt(&statement, &[&id.as_str()])?;
-        row.map(|row| order_of(&row)).transpose()
+        let Some(row) = self.client.query_opt(&statement, &[&id.as_str()])? else { return Ok(None) };
+        let (order, open) = order_of(&row)?;
+        Ok(Some((order, open, row.get::<_, Moment>(19).0)))
     }
 
     /// How many checkouts are open.

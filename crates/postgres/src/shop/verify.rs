@@ -23,13 +23,16 @@ macro_rules! stocked {
     };
 }
 
-/// Whether a side was ever inside; one that is outside keeps its rows elsewhere.
+/// Whether a side was inside for an order: one that is outside keeps its rows elsewhere, be it that it was never inside, or that it
+/// was called for the try.
 macro_rules! inside {
-    ($topic:literal) => {
+    ($topic:literal, $bit:literal) => {
         concat!(
             "EXISTS (SELECT 1 FROM segment WHERE segment_type = 'consumer' AND table_name = '",
             $topic,
-            "' AND value > 0)"
+            "' AND value > 0) AND (o.called & ",
+            $bit,
+            ") = 0"
         )
     };
 }
@@ -80,7 +83,7 @@ const QUESTIONS: [Question; 8] = [
             paid!(),
             " p ON p.order_id = o.order_id AND p.tr_num = o.tr_num AND p.user_id = o.user_id AND p.amnt = o.amount
              WHERE o.state = 'paid' AND p.order_id IS NULL AND ",
-            inside!("pay")
+            inside!("pay", "1")
         ),
     ),
     (
@@ -91,7 +94,7 @@ const QUESTIONS: [Question; 8] = [
             stocked!(),
             " s ON s.order_id = o.order_id AND s.tr_num = o.tr_num
              WHERE o.state = 'paid' AND s.order_id IS NULL AND ",
-            inside!("stock")
+            inside!("stock", "2")
         ),
     ),
     ("pay_transaction", "took credit for an order that is neither paid nor open", stray!(paid!())),

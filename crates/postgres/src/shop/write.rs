@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutRow, Items, KeyRow, OrderId, OrderRow, OrderState, SideRow, SideSaid, Sides,
     TrNum, Whole,
@@ -9,9 +10,10 @@ use holdfast_domain::shop::{
 use postgres::Transaction;
 
 use super::rows::ShopRows;
+use super::tellings;
 use crate::Error;
 use crate::guard::signed;
-use crate::session::Statements;
+use crate::session::{Settings, Statements};
 use crate::types::{Moment, Uuid};
 
 /// Writes all rows that were changed since they were loaded.
@@ -19,15 +21,20 @@ pub(super) fn write(
     tx: &mut Transaction<'_>,
     statements: &Statements,
     rows: &ShopRows,
-    shards: i16,
+    settings: &Settings,
+    now: Millis,
 ) -> Result<(), Error> {
     users(tx, statements, rows)?;
     items(tx, statements, rows)?;
     for (sql, changed) in [(INSERT_ORDERS, rows.orders.added()), (UPDATE_ORDERS, rows.orders.updated())] {
-        orders(tx, statements, sql, &changed, rows, shards)?;
+        orders(tx, statements, sql, &changed, rows, settings.expiry_shards)?;
     }
     keys(tx, statements, INSERT_KEYS, &rows.keys.added())?;
-    keys(tx, statements, UPDATE_KEYS, &rows.keys.updated())
+    keys(tx, statements, UPDATE_KEYS, &rows.keys.updated())?;
+    if settings.tells_outcomes {
+        tellings::write(tx, statements, &rows.ended, now)?;
+    }
+    Ok(())
 }
 
 /// Runs a statement that must write so many rows.

@@ -20,6 +20,7 @@ mod shop_crashes;
 mod shop_crowd;
 mod shop_deadlines;
 mod shop_desk;
+mod shop_outside;
 mod shop_random;
 mod shop_rebuild;
 mod shop_world;

@@ -7,15 +7,18 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
+//! | `desk`, `shared` | what it needs of a shop: the hub's own, or that of a cluster |
 //! | `round` | which orders a side is asked about |
 //! | `schedule` | what is sent when |
 //! | `step` | what is asked, and how an answer is read |
 //! | `under_way` | the attempts that are being made |
 //! | `overdue` | what the side has owed for too long |
 
+pub(in crate::shop) mod desk;
 mod overdue;
 mod round;
 pub(in crate::shop) mod schedule;
+pub(in crate::shop) mod shared;
 pub(in crate::shop) mod step;
 mod under_way;
 
@@ -23,10 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Uri;
-use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side};
+use holdfast_domain::shop::{OrderId, Side};
 use holdfast_hub::ShopError;
-use holdfast_hub::shop::limits::PAGE_MAX;
-use holdfast_hub::shop::{OpenCheckouts, Owed, ShopDesk, ShopEvent};
 use metrics::{Counter, Gauge, counter, gauge};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -34,6 +35,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE};
 use crate::callbacks::{Blame, Envelope, Failure, Pauses, Post};
+use desk::{Desk, Listens, Owed, Standing, Taken};
 use overdue::Overdue;
 use round::Round;
 use schedule::{Turn, at};
@@ -59,26 +61,28 @@ enum Asked {
 }
 
 /// What one attempt needs.
-struct Way {
+struct Way<D> {
     side: Side,
     uri: Uri,
-    desk: ShopDesk,
+    desk: D,
     post: Post<Side>,
     attempt_time_max: Duration,
 }
 
-impl Way {
+impl<D: Desk> Way<D> {
     async fn ask(&self, order: &OrderId) -> Asked {
         self.try_ask(order).await.unwrap_or_else(Asked::Failed)
     }
 
     async fn try_ask(&self, order: &OrderId) -> Result<Asked, Failure> {
-        let view = self.desk.order(order.clone()).await.map_err(ours)?;
-        let time_left =
-            view.as_ref().and_then(|view| view.open.as_ref()).map(|open| self.desk.time_left(open));
-        let Some(message) = view.and_then(|view| step::asked(&view, self.side)) else {
-            return Ok(Asked::Over { sent: false });
+        let over = Ok(Asked::Over { sent: false });
+        if !self.desk.is_ours(order) {
+            return over;
+        }
+        let Some(Standing { view, time_left }) = self.desk.order(order).await.map_err(ours)? else {
+            return over;
         };
+        let Some(message) = step::asked(&view, self.side) else { return over };
         let time_left = time_left.filter(|_| !step::gives_back(&message));
         let Some(time_max) = time_for(self.attempt_time_max, time_left) else { return Ok(Asked::Later) };
         let envelope = Envelope { uri: self.uri.clone(), message: step::request(&message) };
@@ -89,14 +93,11 @@ impl Way {
         let Some(said) = step::heard(&message, &answer).map_err(Failure::passing)? else {
             return Ok(Asked::Later);
         };
-        let (asked_back, tr) = (step::gives_back(&message), message.key.tr_num);
-        match self.desk.answer(message.key, self.side, said).await {
-            Ok((_, CheckoutAnswer::Open { tr: now, waits })) if waits.sides.has(self.side) => {
-                // Whoever took too late has to give back. Anything else that it still waits for would be asked in a circle.
-                let is_new = now != tr || waits.cancelling != asked_back;
-                Ok(if is_new { Asked::More } else { Asked::Later })
-            }
-            Ok(_) => Ok(Asked::Over { sent: true }),
+        let undoing = step::gives_back(&message);
+        match self.desk.answer(&view, message.key.tr_num, said, undoing).await {
+            Ok(Taken::More) => Ok(Asked::More),
+            Ok(Taken::Same) => Ok(Asked::Later),
+            Ok(Taken::Over) => Ok(Asked::Over { sent: true }),
             Err(ShopError::Refused(refusal)) => {
                 tracing::warn!(%refusal, %order, side = self.side.name(), "an answer from outside was refused");
                 Ok(Asked::Over { sent: true })
@@ -144,22 +145,22 @@ impl Meters {
 }
 
 /// The courier of one side.
-pub(super) struct Courier {
-    way: Arc<Way>,
+pub(super) struct Courier<D> {
+    way: Arc<Way<D>>,
     round: Round,
     overdue: Overdue,
     pauses: Pauses,
     meters: Meters,
 }
 
-impl Courier {
+impl<D: Desk> Courier<D> {
     pub(super) fn new(
         side: Side,
         uri: Uri,
-        desk: ShopDesk,
+        desk: D,
         post: Post<Side>,
         options: &CallbackOptions,
-    ) -> Courier {
+    ) -> Courier<D> {
         let attempt_time_max = options.attempt_time_max;
         let way = Arc::new(Way { side, uri, desk, post, attempt_time_max });
         let pauses = Pauses::new(options, side as u32);
@@ -168,11 +169,10 @@ impl Courier {
 
     /// Asks until the hub has ended or `ending` says so; then gives what is under way a while to end.
     pub(super) async fn run(mut self, mut ending: watch::Receiver<bool>) {
-        let side = self.way.side;
         // Before it is read what is open: what opens in between must not be missed.
         let mut events = self.way.desk.listen();
         let mut under_way = UnderWay::default();
-        let mut looking: JoinSet<OpenCheckouts> = JoinSet::new();
+        let mut looking: JoinSet<Page<D>> = JoinSet::new();
         looking.spawn(look(self.way.desk.clone(), None));
         let mut owing: JoinSet<Vec<Owed>> = JoinSet::new();
         let mut look_for_owed = tokio::time::interval(overdue::LOOK_EVERY);
@@ -189,20 +189,22 @@ impl Courier {
             tokio::select! {
                 _ = ending.wait_for(|ending| *ending) => break,
                 heard = events.next() => match heard {
-                    Ok(None) => break,
-                    Ok(Some(events)) => self.hear(side, &events),
-                    Err(_) => {
-                        looking.abort_all();
-                        looking.spawn(look(self.way.desk.clone(), None));
+                    None => break,
+                    Some(news) => {
+                        self.hear(&news);
+                        if news.look {
+                            looking.abort_all();
+                            looking.spawn(look(self.way.desk.clone(), None));
+                        }
                     }
                 },
                 Some((order, asked)) = under_way.next() => self.end(&order, asked),
                 _ = look_for_owed.tick() => if owing.is_empty() {
-                    owing.spawn(overdue::look(self.way.desk.clone(), side));
+                    owing.spawn(overdue::look(self.way.desk.clone()));
                 },
                 Some(Ok(owed)) = owing.join_next() => self.count_overdue(&owed),
-                Some(Ok(page)) = looking.join_next() => {
-                    if let Some(next) = self.take_in(side, &page) {
+                Some(Ok((waiting, next))) = looking.join_next() => {
+                    if self.take_in(&waiting) && let Some(next) = next {
                         looking.spawn(look(self.way.desk.clone(), Some(next)));
                     }
                 }
@@ -214,37 +216,29 @@ impl Courier {
         drop(timeout(END_WAIT_MAX, async { while under_way.next().await.is_some() {} }).await);
     }
 
-    fn hear(&mut self, side: Side, events: &[ShopEvent]) {
+    fn hear(&mut self, news: &desk::News) {
         let now = Instant::now();
-        for event in events {
-            if let ShopEvent::Asked { side: asked, message } = event
-                && *asked == side
-            {
-                self.round.ask(&message.key.order_id, now);
-            }
+        if news.lost {
+            self.round.leave(|order| !self.way.desk.is_ours(order));
+        }
+        for order in &news.orders {
+            self.round.ask(order, now);
         }
     }
 
-    /// Takes in a page of what is open. Where the next one begins, if there is one and room for it.
-    fn take_in(&mut self, side: Side, page: &OpenCheckouts) -> Option<u64> {
+    /// Takes in a page of orders that wait. Whether there was room for all of them.
+    fn take_in(&mut self, waiting: &[OrderId]) -> bool {
         let now = Instant::now();
-        let waits =
-            page.checkouts.iter().filter(|open| open.row.outside.has(side) && open.row.waits_for().has(side));
-        for open in waits {
-            if !self.round.find(&open.row.order, now) {
-                return None;
-            }
-        }
-        page.next
+        waiting.iter().all(|order| self.round.find(order, now))
     }
 
     /// Counts what is owed for too long, and raises an alarm for each that is new.
     fn count_overdue(&mut self, all: &[Owed]) {
-        let (side, uri, now) = (self.way.side.name(), &self.way.uri, self.way.desk.now());
-        for Owed { order, tr, since } in self.overdue.take_in(all) {
+        let (side, uri) = (self.way.side.name(), &self.way.uri);
+        for Owed { order, tr, seconds } in self.overdue.take_in(all) {
             self.meters.alarms.increment(1);
             tracing::warn!(
-                %order, %tr, side, seconds = now.saturating_sub(*since) / 1_000, %uri,
+                %order, %tr, side, seconds, %uri,
                 "an outside side has not given back for long; it is asked until it has, see /hub/checkouts?state=cancelling"
             );
         }
@@ -254,7 +248,7 @@ impl Courier {
     /// Notes how the side was found, and says so when it was well before.
     fn note(&self, why: Option<&str>) {
         let why = why.map(shortened);
-        if self.way.desk.note_trouble(self.way.side, why.as_deref()) {
+        if self.way.desk.note_trouble(why.as_deref()) {
             tracing::warn!(
                 side = self.way.side.name(), why, uri = %self.way.uri,
                 "an outside side gives no answer; it is asked until it does, see /hub/checkouts"
@@ -313,10 +307,13 @@ fn shortened(why: &str) -> String {
     cut
 }
 
+/// Orders that wait for the side, and where the next of them begin.
+type Page<D> = (Vec<OrderId>, Option<<D as Desk>::Place>);
+
 /// A page of what is open, however long the hub is too busy to say.
-async fn look(desk: ShopDesk, after: Option<u64>) -> OpenCheckouts {
+async fn look<D: Desk>(desk: D, after: Option<D::Place>) -> Page<D> {
     loop {
-        match desk.open_checkouts(None, after, PAGE_MAX).await {
+        match desk.waiting(after.clone()).await {
             Ok(page) => return page,
             Err(_) => tokio::time::sleep(HUB_BUSY_PAUSE).await,
         }

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::{OrderId, Side, TrNum};
-use holdfast_hub::shop::{Owed, ShopDesk};
+use holdfast_domain::shop::{OrderId, TrNum};
 
+use super::desk::{Desk, Owed};
 use crate::callbacks::options::HUB_BUSY_PAUSE;
 
 /// A side that owes something for so long is cause for an alarm. It is asked on and on all the same.
@@ -36,9 +36,9 @@ impl Overdue {
 }
 
 /// What a side owes for too long, however long the hub is too busy to say.
-pub(super) async fn look(desk: ShopDesk, side: Side) -> Vec<Owed> {
+pub(super) async fn look<D: Desk>(desk: D) -> Vec<Owed> {
     loop {
-        match desk.owed(side, desk.now().saturating_sub(ALARM_AFTER_MS)).await {
+        match desk.owed(ALARM_AFTER_MS).await {
             Ok(owed) => return owed,
             Err(_) => tokio::time::sleep(HUB_BUSY_PAUSE).await,
         }
@@ -54,7 +54,7 @@ mod tests {
         let owed = |order: &str, tr: u64| Owed {
             order: order.parse().unwrap(),
             tr: TrNum::try_from(tr).unwrap(),
-            since: 0,
+            seconds: 60,
         };
         let first = [owed("a", 1), owed("b", 1)];
         let mut overdue = Overdue::default();

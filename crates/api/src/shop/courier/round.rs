@@ -75,6 +75,18 @@ impl Round {
         true
     }
 
+    /// These orders are others' to ask about, all but those that are being asked about now.
+    pub(super) fn leave(&mut self, is_others: impl Fn(&OrderId) -> bool) {
+        let schedule = &mut self.schedule;
+        self.stops.retain(|order, stop| match stop.place {
+            Some(place) if is_others(order) => {
+                schedule.remove(place);
+                false
+            }
+            Some(_) | None => true,
+        });
+    }
+
     /// Whether there is room again for what did not fit. Says so once.
     pub(super) fn wants_to_look(&mut self) -> bool {
         let wants = self.is_behind && self.stops.len() <= self.max / 2;
@@ -159,6 +171,20 @@ mod tests {
         assert_eq!(round.begin(later), Some(a.clone()));
         round.over(&a, Some(true), later);
         assert_eq!((round.len(), round.begin(later), round.next_begin()), (0, None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_others_leaves_unless_it_is_being_asked() {
+        let (mut round, now) = (Round::new(), Instant::now());
+        for name in ["a", "b", "c"] {
+            round.ask(&order(name), now);
+        }
+        assert_eq!(round.begin(now), Some(order("a")));
+        round.leave(|other| *other != order("c"));
+        assert_eq!((round.len(), round.begin(now)), (2, Some(order("c"))));
+        round.over(&order("a"), Some(true), now);
+        round.over(&order("c"), Some(true), now);
+        assert_eq!((round.len(), round.begin(now), round.next_begin()), (0, None, None));
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,10 +2,13 @@
 //!
 //! Ends are heard from durable frames and wait in memory. What a clean stop leaves undelivered is kept in a file and told
 //! after the next start; what a crash leaves is not. An outcome that is not taken after so many attempts is given up: the
-//! truth is the order, which anybody can ask for.
+//! truth is the order, which anybody can ask for. In a cluster ends wait in the store, and a crash loses none (`shared`).
 
 mod kept;
 mod lost;
+mod shared;
+
+pub(super) use shared::SharedWebhook;
 
 use std::collections::HashMap;
 use std::io;
@@ -60,6 +63,68 @@ impl Default for Meters {
             given_up: counter!("holdfast_checkout_outcomes_given_up_total"),
             waiting: gauge!("holdfast_checkout_outcomes_waiting"),
         }
+    }
+}
+
+impl Meters {
+    fn give_up(&self, outcome: &Outcome, why: &str) {
+        let Outcome { order, tr, state, .. } = outcome;
+        tracing::warn!(order, tr, state, why, "the outcome of a checkout is given up");
+        self.given_up.increment(1);
+    }
+}
+
+/// What became of an attempt to tell.
+enum Telling {
+    Told,
+    /// It was never sent, and why.
+    Untried(String),
+    /// It failed so often by now, and why the last time.
+    Failed(u32, String),
+    GivenUp(String),
+}
+
+impl Telling {
+    /// After so many attempts that failed before.
+    fn of(told: Result<(), Failure>, attempts: u32, attempts_max: u32) -> Telling {
+        match told {
+            Ok(()) => Telling::Told,
+            Err(Failure { why, blame: Blame::Ours }) => Telling::Untried(why),
+            Err(Failure { why, blame }) => {
+                let attempts = attempts.saturating_add(1);
+                match blame == Blame::ForGood || attempts >= attempts_max {
+                    true => Telling::GivenUp(why),
+                    false => Telling::Failed(attempts, why),
+                }
+            }
+        }
+    }
+}
+
+/// One attempt to tell.
+fn tell(
+    post: Arc<Post<()>>,
+    uri: &Uri,
+    outcome: &Outcome,
+    patience: Duration,
+) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
+    let envelope = Envelope { uri: uri.clone(), message: request(outcome) };
+    async move {
+        match timeout(patience, post.exchange((), envelope)).await {
+            Ok(answer) => answer.map(drop),
+            Err(_) => Err(Failure::passing("no answer in time")),
+        }
+    }
+}
+
+/// Says how the address is found, if that has changed.
+fn say_turn(turn: Option<Turn>, why: &str, uri: &Uri) {
+    match turn {
+        Some(Turn::Troubled) => {
+            tracing::warn!(why, %uri, "outcomes of checkouts cannot be told; they are tried again");
+        }
+        Some(Turn::Well) => tracing::info!("outcomes of checkouts are told again"),
+        None => {}
     }
 }
 
@@ -178,14 +243,8 @@ impl Webhook {
     }
 
     fn begin(&mut self, job: Job, requests: &mut JoinSet<Result<(), Failure>>) {
-        let envelope = Envelope { uri: self.uri.clone(), message: request(&job.outcome) };
-        let (post, patience) = (Arc::clone(&self.post), self.options.attempt_time_max);
-        let request = requests.spawn(async move {
-            match timeout(patience, post.exchange((), envelope)).await {
-                Ok(answer) => answer.map(drop),
-                Err(_) => Err(Failure::passing("no answer in time")),
-            }
-        });
+        let telling = tell(Arc::clone(&self.post), &self.uri, &job.outcome, self.options.attempt_time_max);
+        let request = requests.spawn(telling);
         self.under_way.insert(request.id(), job);
     }
 
@@ -196,41 +255,30 @@ impl Webhook {
         };
         let Some(mut job) = self.under_way.remove(&id) else { return };
         let now = Instant::now();
-        let (well, why) = match told {
-            Ok(()) => {
+        let (well, why) = match Telling::of(told, job.attempts, self.options.attempts_max) {
+            Telling::Told => {
                 self.meters.told.increment(1);
                 self.told();
                 (Some(true), String::new())
             }
-            Err(Failure { why, blame: Blame::Ours }) => {
+            Telling::Untried(why) => {
                 self.schedule.put(after(now, SHORTAGE_PAUSE), job);
                 (None, why)
             }
-            Err(Failure { why, blame }) => {
+            Telling::Failed(attempts, why) => {
                 self.meters.failed.increment(1);
-                job.attempts = job.attempts.saturating_add(1);
-                if blame == Blame::ForGood || job.attempts >= self.options.attempts_max {
-                    self.give_up(&job.outcome, &why);
-                    self.told();
-                } else {
-                    self.schedule.put(after(now, self.pauses.after(job.attempts)), job);
-                }
+                job.attempts = attempts;
+                self.schedule.put(after(now, self.pauses.after(attempts)), job);
+                (Some(false), why)
+            }
+            Telling::GivenUp(why) => {
+                self.meters.failed.increment(1);
+                self.meters.give_up(&job.outcome, &why);
+                self.told();
                 (Some(false), why)
             }
         };
-        match self.schedule.ended(well) {
-            Some(Turn::Troubled) => {
-                tracing::warn!(why, uri = %self.uri, "outcomes of checkouts cannot be told; they are tried again");
-            }
-            Some(Turn::Well) => tracing::info!("outcomes of checkouts are told again"),
-            None => {}
-        }
-    }
-
-    fn give_up(&self, outcome: &Outcome, why: &str) {
-        let Outcome { order, tr, state, .. } = outcome;
-        tracing::warn!(order, tr, state, why, "the outcome of a checkout is given up");
-        self.meters.given_up.increment(1);
+        say_turn(self.schedule.ended(well), &why, &self.uri);
     }
 
     /// One less is to be told. What the last stop left waits here until it is told, so its file goes when nothing waits.

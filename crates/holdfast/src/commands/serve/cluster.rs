@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use holdfast_api::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
+use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::keys::{Keyring, KeysFile};
-use holdfast_api::{ClusterEngine, Edge, tls};
+use holdfast_api::{ClusterEngine, Edge, ShopCalls, tls};
 use holdfast_cluster::{Node, NodeHandle, NodeSettings};
+use holdfast_hub::shop::NotedTroubles;
 
-use super::{Front, asked_to_end};
+use super::{Front, asked_to_end, tell_calls};
 use crate::config::Settings;
 
 pub(super) async fn serve(
@@ -22,7 +24,16 @@ pub(super) async fn serve(
     let (roles, brokers, number) = (node.roles.to_string(), node.brokers.to_string(), node.node_id);
     let started = tokio::task::spawn_blocking(move || Node::start(node)).await;
     let node = started.context("the node did not start")?.context("cannot start as a node of a cluster")?;
-    let callbacks = callbacks(&settings, &front, &node.handle())?;
+    let outgoing = tls::OutgoingTls::new();
+    let outgoing =
+        outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
+    let mut delivery = settings.callbacks.options();
+    let for_callbacks = front.files.connections_out.saturating_sub(settings.shop.connections_max()).max(1);
+    delivery.connections_max = delivery.connections_max.min(for_callbacks);
+    let troubles = NotedTroubles::default();
+    let (addresses, tls) = (settings.shop.clone(), outgoing.as_ref());
+    let shop = ShopCalls::start_shared(&node.handle(), addresses, delivery, tls, &troubles);
+    let callbacks = callbacks(&node.handle(), delivery, outgoing)?;
     let place = front.place()?;
     // Whoever reads that it listens may end it at once.
     let asked = asked_to_end()?;
@@ -30,15 +41,18 @@ pub(super) async fn serve(
     writeln!(out, "holdfast {}, cluster profile: node {number:016x}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "does {roles}; the log is Kafka at {brokers}, the store PostgreSQL")?;
     front.tell_keys(&mut out, &settings)?;
+    tell_calls(&mut out, &settings)?;
     writeln!(out, "the API is described at {place}/docs")?;
     writeln!(out, "listening on {place}")?;
     out.flush()?;
     drop(out);
-    let engine = Arc::new(ClusterEngine::new(node.handle()));
+    let engine = Arc::new(ClusterEngine::new(node.handle()).with_troubles(troubles));
     let Front { metrics, listener, gate, following, options, .. } = front;
     let router = holdfast_api::router(Edge::before(engine, metrics).behind(gate));
     holdfast_api::serve(listener, router, options, asked).await;
     following.abort();
+    // Sides that are being asked may still answer, and the node sends what they say.
+    shop.finish().await;
     let stop = move || {
         // It still writes down what its requests came to.
         if let Some(callbacks) = callbacks {
@@ -53,15 +67,10 @@ pub(super) async fn serve(
 
 /// The delivery of callbacks, if this node does that.
 fn callbacks(
-    settings: &Settings,
-    front: &Front,
     node: &NodeHandle,
+    delivery: CallbackOptions,
+    outgoing: Option<tls::OutgoingTls>,
 ) -> anyhow::Result<Option<ClusterCallbacks>> {
     let Some(part) = node.delivery() else { return Ok(None) };
-    let outgoing = tls::OutgoingTls::new();
-    let outgoing =
-        outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
-    let mut delivery = settings.callbacks.options();
-    delivery.connections_max = delivery.connections_max.min(front.files.connections_out.max(1));
     Ok(Some(ClusterCallbacks::start(ClusterCallbackSettings::of(node.settings(), part, delivery, outgoing))?))
 }

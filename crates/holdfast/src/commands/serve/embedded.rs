@@ -15,7 +15,7 @@ use holdfast_hub::tokens::ConsolidationOptions;
 use holdfast_hub::{Hub, HubHandle, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 
-use super::{Front, asked_to_end};
+use super::{Front, asked_to_end, tell_calls};
 use crate::config::{Settings, ShopCharging, ShopPayee};
 
 pub(super) async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> anyhow::Result<()> {
@@ -68,16 +68,9 @@ pub(super) async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyri
     };
     writeln!(out, "data in {} ({found})", data.display())?;
     front.tell_keys(&mut out, &settings)?;
-    for (who, uri) in [("payment", &settings.shop.payment), ("stock", &settings.shop.stock)] {
-        if let Some(uri) = uri {
-            writeln!(out, "{who} of checkouts is outside, at {uri}")?;
-        }
-    }
+    tell_calls(&mut out, &settings)?;
     if let Some(charging) = &settings.charging {
         writeln!(out, "checkouts charge {charging}")?;
-    }
-    if let Some(uri) = &settings.shop.webhook {
-        writeln!(out, "outcomes of checkouts are told to {uri}")?;
     }
     writeln!(out, "the API is described at {place}/docs")?;
     writeln!(out, "listening on {place}")?;

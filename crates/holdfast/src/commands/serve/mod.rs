@@ -124,6 +124,19 @@ impl Front {
     }
 }
 
+/// Says who is called by the shop.
+fn tell_calls(out: &mut impl Write, settings: &Settings) -> std::io::Result<()> {
+    for (who, uri) in [("payment", &settings.shop.payment), ("stock", &settings.shop.stock)] {
+        if let Some(uri) = uri {
+            writeln!(out, "{who} of checkouts is outside, at {uri}")?;
+        }
+    }
+    if let Some(uri) = &settings.shop.webhook {
+        writeln!(out, "outcomes of checkouts are told to {uri}")?;
+    }
+    Ok(())
+}
+
 /// Ready when the process gets SIGTERM or SIGINT.
 fn asked_to_end() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;

@@ -117,7 +117,7 @@ impl Sink {
     }
 }
 
-fn read_request(reader: &mut impl BufRead) -> Option<Received> {
+pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<Received> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|length| *length > 0)?;
     let mut words = line.split_whitespace();

@@ -1,0 +1,175 @@
+//! What a courier needs of a shop: whom to ask about, what stands there, and where the answer goes. The hub's own shop has it, and
+//! that of a cluster.
+
+use std::time::Duration;
+
+use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::{CheckoutAnswer, OrderId, Said, Side, TrNum, TryKey};
+use holdfast_hub::ShopError;
+use holdfast_hub::shop::limits::PAGE_MAX;
+use holdfast_hub::shop::{OrderView, ShopDesk, ShopEvent, ShopEvents};
+
+/// What happened since the last time.
+#[derive(Debug, Default)]
+pub(in crate::shop) struct News {
+    /// The side is to be asked something about these orders.
+    pub(super) orders: Vec<OrderId>,
+    /// Some were missed: what is open tells what is to be asked.
+    pub(super) look: bool,
+    /// Some orders are asked about by others now.
+    pub(super) lost: bool,
+}
+
+/// An order, and how much time is left to take for it if a checkout of it is open.
+pub(in crate::shop) struct Standing {
+    pub(super) view: OrderView,
+    pub(super) time_left: Option<Duration>,
+}
+
+/// A try for which the side is to give back, and for how long it was to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::shop) struct Owed {
+    pub(super) order: OrderId,
+    pub(super) tr: TrNum,
+    pub(super) seconds: u64,
+}
+
+/// How the side's answer was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::shop) enum Taken {
+    /// It is recorded. If there is something else to ask, news will say so.
+    Over,
+    /// It is recorded, and the side has something else to do now.
+    More,
+    /// The side is still waited for with the same.
+    Same,
+}
+
+/// Where a courier hears what happened.
+pub(in crate::shop) trait Listens: Send + 'static {
+    /// Waits for news; `None`: the shop has ended. May be dropped before it is done.
+    fn next(&mut self) -> impl Future<Output = Option<News>> + Send;
+}
+
+/// A shop, as the courier of one side sees it. Cheap to clone.
+pub(in crate::shop) trait Desk: Clone + Send + Sync + 'static {
+    type Ears: Listens;
+    /// Where a page of what is open begins.
+    type Place: Clone + Send + 'static;
+
+    fn listen(&self) -> Self::Ears;
+
+    /// Whether the order is this courier's to ask about.
+    fn is_ours(&self, order: &OrderId) -> bool;
+
+    fn order(&self, order: &OrderId) -> impl Future<Output = Result<Option<Standing>, ShopError>> + Send;
+
+    /// Orders whose open checkouts wait for the side, from a page of what is open, and where the next one begins.
+    fn waiting(
+        &self,
+        after: Option<Self::Place>,
+    ) -> impl Future<Output = Result<(Vec<OrderId>, Option<Self::Place>), ShopError>> + Send;
+
+    /// What the side is to give back for that long or longer.
+    fn owed(&self, age_ms: Millis) -> impl Future<Output = Result<Vec<Owed>, ShopError>> + Send;
+
+    /// Records what the side said about that try of an order that was just read. `undoing`: it was asked to give back.
+    fn answer(
+        &self,
+        view: &OrderView,
+        tr: TrNum,
+        said: Said,
+        undoing: bool,
+    ) -> impl Future<Output = Result<Taken, ShopError>> + Send;
+
+    /// Notes that the side gave no answer, and why; or, with `None`, that it did. Whether that is a change from well to not well.
+    fn note_trouble(&self, why: Option<&str>) -> bool;
+}
+
+/// One side of the hub's own shop.
+#[derive(Clone)]
+pub(in crate::shop) struct HubSide {
+    pub(in crate::shop) desk: ShopDesk,
+    pub(in crate::shop) side: Side,
+}
+
+/// The hub's events, as far as they are about one side.
+pub(in crate::shop) struct HubEars {
+    events: ShopEvents,
+    side: Side,
+}
+
+impl Listens for HubEars {
+    async fn next(&mut self) -> Option<News> {
+        let events = match self.events.next().await {
+            Ok(None) => return None,
+            Ok(Some(events)) => events,
+            Err(_) => return Some(News { look: true, ..News::default() }),
+        };
+        let asked = events.iter().filter_map(|event| match event {
+            ShopEvent::Asked { side, message } if *side == self.side => Some(message.key.order_id.clone()),
+            ShopEvent::Asked { .. } | ShopEvent::Ended(_) => None,
+        });
+        Some(News { orders: asked.collect(), ..News::default() })
+    }
+}
+
+impl Desk for HubSide {
+    type Ears = HubEars;
+    type Place = u64;
+
+    fn listen(&self) -> HubEars {
+        HubEars { events: self.desk.listen(), side: self.side }
+    }
+
+    fn is_ours(&self, _: &OrderId) -> bool {
+        true
+    }
+
+    async fn order(&self, order: &OrderId) -> Result<Option<Standing>, ShopError> {
+        let view = self.desk.order(order.clone()).await?;
+        Ok(view.map(|view| {
+            let time_left = view.open.as_ref().map(|open| self.desk.time_left(open));
+            Standing { view, time_left }
+        }))
+    }
+
+    async fn waiting(&self, after: Option<u64>) -> Result<(Vec<OrderId>, Option<u64>), ShopError> {
+        let page = self.desk.open_checkouts(None, after, PAGE_MAX).await?;
+        let waits = page
+            .checkouts
+            .iter()
+            .filter(|open| open.row.outside.has(self.side) && open.row.waits_for().has(self.side));
+        Ok((waits.map(|open| open.row.order.clone()).collect(), page.next))
+    }
+
+    async fn owed(&self, age_ms: Millis) -> Result<Vec<Owed>, ShopError> {
+        let now = self.desk.now();
+        let owed = self.desk.owed(self.side, now.saturating_sub(age_ms)).await?;
+        let seconds = |since: Millis| u64::try_from(now.saturating_sub(since) / 1_000).unwrap_or(0);
+        let owed = owed.into_iter();
+        Ok(owed.map(|owed| Owed { order: owed.order, tr: owed.tr, seconds: seconds(owed.since) }).collect())
+    }
+
+    async fn answer(
+        &self,
+        view: &OrderView,
+        tr: TrNum,
+        said: Said,
+        undoing: bool,
+    ) -> Result<Taken, ShopError> {
+        let key = TryKey { order_id: view.row.order.order_id.clone(), tr_num: tr };
+        match self.desk.answer(key, self.side, said).await?.1 {
+            CheckoutAnswer::Open { tr: now, waits } if waits.sides.has(self.side) => {
+                // Whoever took too late has to give back. Anything else that it still waits for would be asked in a circle.
+                let is_new = now != tr || waits.cancelling != undoing;
+                Ok(if is_new { Taken::More } else { Taken::Same })
+            }
+            _ => Ok(Taken::Over),
+        }
+    }
+
+    fn note_trouble(&self, why: Option<&str>) -> bool {
+        self.desk.note_trouble(self.side, why)
+    }
+}

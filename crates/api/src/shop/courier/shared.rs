@@ -1,0 +1,70 @@
+//! One side of a cluster's shop. This node asks about the orders of the partitions that it has claimed; the side's answers go by the
+//! topic `outcomes`, and what becomes of them is heard on the side's own topic.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_cluster::shop::{CalledSide, Place};
+use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::{OrderId, Said, TrNum};
+use holdfast_hub::ShopError;
+use holdfast_hub::shop::{NotedTroubles, OrderView};
+
+use super::desk::{Desk, Listens, News, Owed, Standing, Taken};
+use crate::shop::counter::troubled;
+
+/// A side that a node calls.
+#[derive(Clone)]
+pub(in crate::shop) struct SharedSide {
+    pub(in crate::shop) called: CalledSide,
+    pub(in crate::shop) troubles: NotedTroubles,
+}
+
+impl Listens for CalledSide {
+    async fn next(&mut self) -> Option<News> {
+        let holdfast_cluster::shop::News { orders, look, lost } = CalledSide::next(self).await?;
+        Some(News { orders, look, lost })
+    }
+}
+
+impl Desk for SharedSide {
+    type Ears = CalledSide;
+    type Place = Place;
+
+    fn listen(&self) -> CalledSide {
+        self.called.clone()
+    }
+
+    fn is_ours(&self, order: &OrderId) -> bool {
+        self.called.is_ours(order)
+    }
+
+    async fn order(&self, order: &OrderId) -> Result<Option<Standing>, ShopError> {
+        let Some((row, open, now)) = self.called.order(order.clone()).await.map_err(troubled)? else {
+            return Ok(None);
+        };
+        let left = |deadline: Millis| u64::try_from(deadline.saturating_sub(now)).unwrap_or(0);
+        let time_left = open.as_ref().map(|open| Duration::from_millis(left(open.deadline)));
+        Ok(Some(Standing { view: OrderView { row, open: open.map(Arc::new) }, time_left }))
+    }
+
+    async fn waiting(&self, after: Option<Place>) -> Result<(Vec<OrderId>, Option<Place>), ShopError> {
+        self.called.waiting(after).await.map_err(troubled)
+    }
+
+    async fn owed(&self, age_ms: Millis) -> Result<Vec<Owed>, ShopError> {
+        let owed = self.called.owed(u64::try_from(age_ms).unwrap_or(0)).await.map_err(troubled)?;
+        let owed = owed.into_iter();
+        Ok(owed.map(|owed| Owed { order: owed.order, tr: owed.tr, seconds: owed.age_ms / 1_000 }).collect())
+    }
+
+    /// When Kafka has it, it is recorded. If the try goes on with something else for the side, that comes by its topic.
+    async fn answer(&self, view: &OrderView, tr: TrNum, said: Said, _: bool) -> Result<Taken, ShopError> {
+        self.called.answer(&view.row.order, tr, said).await.map_err(troubled)?;
+        Ok(Taken::Over)
+    }
+
+    fn note_trouble(&self, why: Option<&str>) -> bool {
+        self.troubles.note(self.called.side(), why)
+    }
+}
