@@ -46,6 +46,9 @@ pub enum Error {
         /// What the settings say.
         wanted: i64,
     },
+    /// Checkouts cannot charge what this node was told to charge; in words.
+    #[error("{0}")]
+    Charging(String),
     /// A message of a version that this program does not know. Burying it would lose it for the program that does.
     #[error(
         "the message at offset {offset} has version {version}, this program knows {known}; nothing behind it is decided \

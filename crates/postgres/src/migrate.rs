@@ -5,13 +5,14 @@ use postgres::{Client, GenericClient};
 use crate::Error;
 
 /// The migrations in their order; the first has the version 1.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../migrations/0001_tables.sql"),
     include_str!("../migrations/0002_patrol.sql"),
     include_str!("../migrations/0003_operator_messages.sql"),
     include_str!("../migrations/0004_outbox_of_batches.sql"),
     include_str!("../migrations/0005_tokens.sql"),
     include_str!("../migrations/0006_shop.sql"),
+    include_str!("../migrations/0008_charges.sql"),
 ];
 
 /// The advisory lock under which a node migrates: "holdfast" in letters.

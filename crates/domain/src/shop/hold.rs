@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::charge::uuid_of;
 use super::run::At;
-use super::{ByTokens, Order, OrderId, ShopRefusal, TryKey, Whole};
+use super::{ByTokens, OrderId, Payment, ShopRefusal, TryKey, Whole};
 use crate::effects::Effects;
 use crate::ids::TransferId;
 use crate::tokens::{Fingerprint, LockRow, NO_END, Name, TokenId, TokenRefusal, hold_for_transfer};
@@ -66,15 +66,15 @@ pub(super) fn judge(
     view: &impl View,
     at: At,
     by: &ByTokens,
-    order: &Order,
+    payment: &Payment,
     key: &TryKey,
     chosen: Option<&ChosenTokens>,
 ) -> Result<Option<LockRow>, ShopRefusal> {
-    let Some(amount) = by.quantity(order.amount) else { return Ok(None) };
+    let Some(amount) = by.quantity(payment.amnt) else { return Ok(None) };
     if amount == 0 {
         return Ok(None);
     }
-    let anew = |why, taken| Err(choose(&order.order_id, why, taken));
+    let anew = |why, taken| Err(choose(&key.order_id, why, taken));
     let Some(chosen) = chosen else { return anew("none were chosen", None) };
     if chosen.id != by.spender(key) {
         return anew("those that were chosen are for another try", None);
@@ -82,7 +82,7 @@ pub(super) fn judge(
     if chosen.ids.is_empty() {
         return Ok(None);
     }
-    if !covers(view, &chosen.ids, order.user_id.as_str(), by.currency, amount) {
+    if !covers(view, &chosen.ids, payment.user_id.as_str(), by.currency, amount) {
         return anew("those that were chosen are not enough, or not the user's", None);
     }
     let row = LockRow {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use holdfast_checkout::coordinator::Orders;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, TrNum, UserId, UserRow,
+    CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, TrNum, TryKey, UserId, UserRow,
 };
 use holdfast_domain::tokens::Name;
 use holdfast_messages::TraceId;
@@ -81,6 +81,8 @@ pub(crate) struct ShopRows {
     pub(super) began: BTreeSet<(OrderId, TrNum)>,
     pub(super) checkouts: BTreeMap<OrderId, Arc<CheckoutRow>>,
     pub(super) keys: Table<Name, Arc<KeyRow>>,
+    /// Tries that both sides have taken for, and whose charge could not be settled: they fail.
+    pub(super) unsettled: BTreeSet<TryKey>,
     /// How many checkouts are open in all, where that matters.
     pub(super) open_count: usize,
 }
@@ -152,5 +154,9 @@ impl ShopRows {
 impl Orders for ShopRows {
     fn order(&self, id: &OrderId) -> Option<&Order> {
         self.orders.get(id).map(|row| &row.order)
+    }
+
+    fn is_settled(&self, key: &TryKey) -> bool {
+        !self.unsettled.contains(key)
     }
 }
