@@ -2,7 +2,7 @@
 
 -- What new tries charge: the one row that all nodes read. Without it they charge credit.
 CREATE TABLE shop_charging (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     kind text NOT NULL CHECK (kind IN ('credit', 'transfers', 'tokens')),
     payee_id int,                             -- transfers: the participant that is paid
     wallet text,                              -- tokens: the wallet that is paid into

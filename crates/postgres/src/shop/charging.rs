@@ -97,7 +97,7 @@ impl Store {
         tx.execute(
             "INSERT INTO shop_charging (kind, payee_id, wallet, currency_id, unit, secret, changed_date)
              VALUES ($1, $2, $3, $4, $5, $6, hub_clock())
-             ON CONFLICT (only) DO UPDATE SET kind = excluded.kind, payee_id = excluded.payee_id,
+             ON CONFLICT (singleton) DO UPDATE SET kind = excluded.kind, payee_id = excluded.payee_id,
                  wallet = excluded.wallet, currency_id = excluded.currency_id, unit = excluded.unit,
                  secret = excluded.secret, changed_date = excluded.changed_date",
             &[&kind, &payee, &wallet, &currency, &unit, &secret.0.as_slice()],

@@ -17,6 +17,7 @@ mod reads;
 mod same_as_embedded;
 mod shop;
 mod shop_crashes;
+mod shop_charges;
 mod shop_crowd;
 mod shop_deadlines;
 mod shop_desk;

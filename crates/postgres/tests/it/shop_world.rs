@@ -59,6 +59,8 @@ pub struct Shop {
     pub shards: Vec<Claim>,
     /// Everything that was told, in order: trace, order, answer.
     pub told: Vec<(TraceId, OrderId, Answered)>,
+    /// What participants were told of transfers, in order.
+    pub told_parties: Vec<Notification>,
     /// What the topic `outcome-offsets` was told per partition, in order.
     pub offsets: BTreeMap<u32, Vec<u64>>,
     pub dead_letters: Vec<DeadLetter>,
@@ -87,6 +89,7 @@ impl Shop {
             store,
             coordinators,
             told: Vec::new(),
+            told_parties: Vec::new(),
             offsets: BTreeMap::new(),
             dead_letters: Vec::new(),
             alarms: Vec::new(),
@@ -306,9 +309,13 @@ impl Shop {
             }
             Topic::Notifications => {
                 let told = Notification::read(key.as_bytes(), value).unwrap();
-                assert_eq!((told.to, told.callbacks()), (None, Vec::new()));
-                let Notice::Checkout(notice) = told.notice else { panic!("{told:?}") };
-                self.told.push((told.trace, notice.order, notice.answer));
+                match told.notice {
+                    Notice::Checkout(ref notice) => {
+                        assert_eq!((told.to, told.callbacks()), (None, Vec::new()));
+                        self.told.push((told.trace, notice.order.clone(), notice.answer.clone()));
+                    }
+                    _ => self.told_parties.push(told),
+                }
             }
             Topic::DeadLetters => {
                 self.dead_letters.push(DeadLetter::read(key.as_bytes(), value).unwrap());
