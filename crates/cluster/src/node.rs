@@ -8,6 +8,7 @@ use std::time::Instant;
 use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
 use holdfast_messages::Topic;
 use holdfast_postgres::Error;
+use holdfast_postgres::shop::WantedCharging;
 
 use crate::board::Board;
 use crate::expiry::{Expiry, Kind};
@@ -22,8 +23,8 @@ use crate::reads::Reads;
 use crate::relay::Relay;
 use crate::roles::Role;
 use crate::sender::{Queue, Sender};
-use crate::settings::{NodeSettings, START_WAIT};
-use crate::shop::{Coordinators, Ends, Orders, Outcomes, Pay, Stock};
+use crate::settings::{NodeSettings, START_WAIT, ShopCharging};
+use crate::shop::{Coordinators, Ends, Orders, Outcomes, Pay, Purse, Stock};
 use crate::stop::Stop;
 use crate::tail::Tail;
 use crate::tokens::{self, Gatherer, Keeper, TokenVault};
@@ -46,7 +47,7 @@ pub enum StartError {
 /// A running node. Ends when dropped: partitions and shards are handed over, those who wait are told.
 pub struct Node {
     handle: NodeHandle,
-    /// Also where no requests are taken, if the node brings shattered wallets together.
+    /// Also where no requests are taken, if the node brings shattered wallets together or tokens pay for checkouts.
     vault: Option<TokenVault>,
     stop: Arc<Stop>,
     boards: Vec<Arc<Board>>,
@@ -66,6 +67,10 @@ impl Node {
         for topic in settings.topics.topics() {
             let name = format!("partitions.{}", settings.topics.name(topic));
             store.fix(&name, i64::from(settings.topics.partitions(topic)))?;
+        }
+        if settings.topics.shop.is_some() {
+            let ShopCharging { wanted, secret } = &settings.charging;
+            store.agree_on_charging(wanted, *secret, settings.node_number())?;
         }
         drop(store);
         settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
@@ -95,9 +100,6 @@ impl Node {
             starting.handler(Orders, "orders", "orders relay")?;
             starting.handler(Outcomes { settings, coordinators }, "outcomes", "outcomes relay")?;
         }
-        if has_shop && settings.roles.has(Role::Pay) {
-            starting.handler(Pay, "pay", "pay relay")?;
-        }
         if has_shop && settings.roles.has(Role::Stock) {
             starting.handler(Stock, "stock", "stock relay")?;
         }
@@ -117,10 +119,16 @@ impl Node {
         let takes_requests = settings.roles.has(Role::Api);
         let keeps_house = settings.roles.has(Role::Tokens);
         let gathers = settings.tokens.consolidation.filter(|_| keeps_house);
-        let vault = match takes_requests || gathers.is_some() {
+        let pays = has_shop && settings.roles.has(Role::Pay);
+        let pays_by_tokens = pays && matches!(settings.charging.wanted, WantedCharging::Tokens { .. });
+        let vault = match takes_requests || gathers.is_some() || pays_by_tokens {
             true => Some(starting.tokens(&reads)?),
             false => None,
         };
+        if pays {
+            let purse = vault.clone().filter(|_| pays_by_tokens).map(Purse::new).transpose()?;
+            starting.handler(Pay { purse }, "pay", "pay relay")?;
+        }
         if keeps_house {
             starting.handler(TokenUpdates, "token updates", "token updates relay")?;
             let gatherer = vault.clone().zip(gathers).map(|(vault, options)| Gatherer::new(vault, options));

@@ -94,9 +94,8 @@ impl Coordinator {
     #[must_use]
     pub fn pays(&self, orders: &impl Orders, record: &Record) -> bool {
         let key = &record.message.key;
-        let is_paid = |order: Option<&Order>| {
-            order.is_some_and(|order| order.state == OrderState::Paid(key.tr_num))
-        };
+        let is_paid =
+            |order: Option<&Order>| order.is_some_and(|order| order.state == OrderState::Paid(key.tr_num));
         let mut desk = Desk::new(orders);
         fold::fold_one(&mut desk, &mut self.open.get(key).cloned(), record, fold::Mode::Live);
         is_paid(desk.order(&key.order_id)) && !is_paid(orders.order(&key.order_id))

@@ -6,6 +6,7 @@ use holdfast_messages::{OrderMessage, OutcomeMessage, PayMessage, StockMessage, 
 use holdfast_postgres::{Batch, Claim, Error, Step, Store};
 
 use super::coordinators::Coordinators;
+use super::purse::Purse;
 use crate::handler::{BeginError, Hop};
 use crate::settings::{HANDS, NodeSettings};
 
@@ -23,7 +24,10 @@ impl Hop for Orders {
 }
 
 /// The payment side.
-pub(crate) struct Pay;
+pub(crate) struct Pay {
+    /// Where tokens pay.
+    pub(crate) purse: Option<Purse>,
+}
 
 impl Hop for Pay {
     const TOPIC: Topic = Topic::Pay;
@@ -31,7 +35,9 @@ impl Hop for Pay {
     type Message = PayMessage;
 
     fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
-        store.pay(claim, batch)
+        let Some(purse) = &self.purse else { return store.pay(claim, batch) };
+        let pledges = purse.pledge(store.bills(batch.messages)?)?;
+        store.pay_with(claim, batch, &pledges)
     }
 }
 

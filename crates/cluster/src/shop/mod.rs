@@ -6,18 +6,21 @@
 //! | `desk` | what the edges call |
 //! | `ends` | who waits at this node for the end of which checkout |
 //! | `hops` | the handlers of the four topics |
+//! | `purse` | tokens are locked for the tries of a batch, where tokens pay |
 //! | `coordinators` | what the order consumers of this node's partitions know, rebuilt from the log when one is taken over |
 
 mod coordinators;
 mod desk;
 mod ends;
 mod hops;
+mod purse;
 
 pub use desk::{Asking, SharedShop, ShopTrouble};
 
 pub(crate) use coordinators::Coordinators;
 pub(crate) use ends::Ends;
 pub(crate) use hops::{Orders, Outcomes, Pay, Stock};
+pub(crate) use purse::Purse;
 
 /// Every bound of the shop of a node.
 pub mod limits {

@@ -58,6 +58,16 @@ impl Charging {
         matches!(self, Charging::Credit)
     }
 
+    /// What it is, in a word.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Charging::Credit => "credit",
+            Charging::Transfers(_) => "positions",
+            Charging::Tokens(_) => "tokens",
+        }
+    }
+
     /// Whether both charge the same, whatever their secrets are.
     #[must_use]
     pub fn is_like(&self, other: &Charging) -> bool {

@@ -34,7 +34,7 @@ mod run;
 
 pub use charge::{ByTokens, ByTransfers, CHARGE_ABORTED, CHARGE_MARGIN_MS, Charge, Charging, Secret};
 pub use charges::{Charges, Reserved};
-pub use hold::ChosenTokens;
+pub use hold::{ChosenTokens, Met};
 pub use holdfast_checkout::{
     Alarm, Answer, Body, ItemId, Items, Key as TryKey, Line, Message, Order, OrderId, OrderState, Payment,
     Step as AskedStep, Topic, TrNum, UserId, Verdict, Whole,

@@ -10,11 +10,14 @@ use anyhow::{Context, bail};
 use holdfast_api::ShopAddresses;
 use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
-use holdfast_cluster::{CheckoutTimes, NodeSettings, StoreSettings, TopicSettings, VaultSettings};
+use holdfast_cluster::{
+    CheckoutTimes, NodeSettings, StoreSettings, TopicSettings, VaultSettings, WantedCharging,
+};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::shop::Secret;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::shop::ShopOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
@@ -68,6 +71,22 @@ impl fmt::Display for ShopCharging {
                 write!(f, "tokens in {currency}, paid into the wallet '{name}', 1 = {unit}")
             }
         }
+    }
+}
+
+impl ShopCharging {
+    /// The same as nodes of a cluster agree on it; `None` is credit.
+    fn wanted(charging: Option<ShopCharging>) -> holdfast_cluster::ShopCharging {
+        let Some(ShopCharging { payee, currency }) = charging else {
+            return holdfast_cluster::ShopCharging::default();
+        };
+        let wanted = match payee {
+            ShopPayee::Participant { name, unit } => {
+                WantedCharging::Transfers { payee: name, currency, unit }
+            }
+            ShopPayee::Wallet { name, unit } => WantedCharging::Tokens { wallet: name, currency, unit },
+        };
+        holdfast_cluster::ShopCharging { wanted, secret: Secret(rand::random()) }
     }
 }
 
@@ -199,14 +218,14 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
     }
     let partitions = all.number("cluster.partitions");
     let elsewhere = [
-        ("shop.payment", all.text("shop.payment") != INSIDE),
+        ("shop.payment", ![INSIDE, TRANSFERS, TOKENS].contains(&all.text("shop.payment"))),
         ("shop.stock", all.text("shop.stock") != INSIDE),
         ("shop.webhook", all.url("shop.webhook").is_some()),
     ];
     if let Some((name, _)) = elsewhere.iter().find(|(_, elsewhere)| *elsewhere) {
         bail!(
-            "{name} is set, and a cluster calls nobody for its shop and charges its users' credit: a side that is outside \
-             reads and answers on Kafka (docs/checkout-topics.md), and no node has its role"
+            "{name} is set, and a cluster calls nobody for its shop: a side that is outside reads and answers on Kafka \
+             (docs/checkout-topics.md), and no node has its role"
         );
     }
     let topics = TopicSettings {
@@ -234,6 +253,7 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
             indexes: read_indexes(all.text("tokens.indexes"))?.kinds(),
             consolidation: read_consolidation(all),
         },
+        charging: ShopCharging::wanted(read_charging(all)?),
         checkout: CheckoutTimes {
             deadline_ms: all.number("shop.deadline_ms"),
             wait_ms: all.number("shop.wait_ms"),
@@ -402,6 +422,16 @@ mod tests {
             let refused = read(&[servers[0], servers[1], (name, elsewhere)]).unwrap_err().to_string();
             assert!(refused.starts_with(name) && refused.contains("checkout-topics"), "{refused}");
         }
+        let paid = [("shop.payment", "transfers"), ("shop.payee", "shop"), ("shop.currency", "EUR")];
+        let charges = read(&[&servers[..], &paid].concat()).unwrap().cluster.unwrap().charging;
+        let WantedCharging::Transfers { payee, currency, unit } = charges.wanted else {
+            panic!("{charges:?}")
+        };
+        assert_eq!(
+            (payee.as_str(), currency.to_string(), unit),
+            ("shop", "EUR".into(), Amount::whole(1).unwrap())
+        );
+        assert_ne!(charges.secret, Secret([0; 32]), "it is drawn");
         assert_eq!(node.store.expiry_shards, StoreSettings::default().expiry_shards);
         assert!(read(&servers[..1]).unwrap_err().to_string().contains("go together"));
         let refused = |pair| read(&[servers[0], servers[1], pair]).unwrap_err();

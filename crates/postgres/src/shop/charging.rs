@@ -123,7 +123,9 @@ impl Store {
                 let sql = "SELECT participant_id FROM participant WHERE lower(name) = $1";
                 let found = self.client.query_opt(sql, &[&payee.folded().as_str()])?;
                 let Some(found) = found else {
-                    return Err(Error::Charging(format!("shop.payee: there is no participant {payee}; {make}")));
+                    return Err(Error::Charging(format!(
+                        "shop.payee: there is no participant {payee}; {make}"
+                    )));
                 };
                 let id = ParticipantId(number("participant", found.get(0))?);
                 if self.position_account(id, *currency)?.is_none() {
@@ -170,10 +172,7 @@ impl Columns {
 }
 
 /// What checkouts charge, as a step reads it.
-pub(super) fn charging(
-    client: &mut impl GenericClient,
-    statements: &Statements,
-) -> Result<Charging, Error> {
+pub(super) fn charging(client: &mut impl GenericClient, statements: &Statements) -> Result<Charging, Error> {
     let sql = "SELECT kind, payee_id, wallet, currency_id, unit, secret FROM shop_charging";
     let statement = statements.asked.prepared(client, sql)?;
     let Some(row) = client.query_opt(&statement, &[])? else { return Ok(Charging::Credit) };
@@ -183,8 +182,9 @@ pub(super) fn charging(
     };
     let unit: Option<i64> = row.get(4);
     let unit = unit.unwrap_or_default();
-    let secret =
-        Secret(<[u8; 32]>::try_from(row.get::<_, &[u8]>(5)).map_err(|_| Error::corrupt(TABLE, "the secret"))?);
+    let secret = Secret(
+        <[u8; 32]>::try_from(row.get::<_, &[u8]>(5)).map_err(|_| Error::corrupt(TABLE, "the secret"))?,
+    );
     match (row.get(0), row.get::<_, Option<i32>>(1), row.get::<_, Option<&str>>(2)) {
         ("credit", _, _) => Ok(Charging::Credit),
         ("transfers", Some(payee), _) => {

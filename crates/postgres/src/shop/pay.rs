@@ -11,8 +11,8 @@ use holdfast_checkout::participant::{Branch, Forward, Ledger, Pay, Side};
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::participants::Name;
 use holdfast_domain::shop::{
-    self, AskedStep, ByTokens, ByTransfers, Charges, Charging, ChosenTokens, Payment, Reserved,
-    TryKey, UserId, Whole,
+    self, AskedStep, ByTokens, ByTransfers, Charges, Charging, ChosenTokens, Payment, Reserved, TryKey,
+    UserId, Whole,
 };
 use holdfast_messages::{OutcomeMessage, PayMessage};
 use holdfast_tokens::TokenId;
@@ -62,9 +62,9 @@ impl Store {
     /// the one it was read from.
     ///
     /// # Errors
-    /// As [`Store::transfers`].
+    /// As [`Store::transfers`]; [`Error::Charging`] if tokens pay, since nobody has locked any.
     pub fn pay(&mut self, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
-        self.pay_with(claim, batch, &Pledges::new())
+        self.run(claim, batch, |store, claim, batch, verdict| attempt(store, claim, batch, verdict, None))
     }
 
     /// The same where tokens pay, with what was locked for the bills of the batch. What it does not take is given back with
@@ -78,7 +78,9 @@ impl Store {
         batch: &Batch<'_, PayMessage>,
         pledges: &Pledges,
     ) -> Result<Step, Error> {
-        self.run(claim, batch, |store, claim, batch, verdict| attempt(store, claim, batch, verdict, pledges))
+        self.run(claim, batch, |store, claim, batch, verdict| {
+            attempt(store, claim, batch, verdict, Some(pledges))
+        })
     }
 
     /// What is to be locked before these messages are handled: nothing, unless tokens pay. Who was answered already, or no
@@ -108,6 +110,9 @@ impl Store {
     }
 }
 
+const NO_VAULT: &str = "checkouts charge tokens by now, and this node was started to charge something else: restart it with \
+                        the shop settings of the other nodes";
+
 fn forward(message: &shop::Message) -> Option<(&TryKey, &Payment)> {
     match Pay::step(&message.body) {
         Some(AskedStep::Forward(payment)) => Some((&message.key, payment)),
@@ -120,8 +125,10 @@ fn attempt(
     claim: &Claim,
     batch: &Batch<'_, PayMessage>,
     verdict: Option<&str>,
-    pledges: &Pledges,
+    pledges: Option<&Pledges>,
 ) -> Result<Step, Error> {
+    let (has_vault, none) = (pledges.is_some(), Pledges::new());
+    let pledges = pledges.unwrap_or(&none);
     let Some(Begun { mut tx, guard, statements, settings, numbers, watch }) =
         store.begin(claim, batch.from)?
     else {
@@ -135,6 +142,9 @@ fn attempt(
         .collect();
     let mut loader = Loader::new(&mut tx, statements);
     let till = Till::open(&mut loader, &asked, pledges)?;
+    if matches!(till.charging, Charging::Tokens(_)) && !has_vault {
+        return Err(Error::Charging(NO_VAULT.to_owned()));
+    }
     let now = loader.clock()?;
     let mut loaded = loader.loaded;
     let named = till.name_claims(&mut loaded, pledges);

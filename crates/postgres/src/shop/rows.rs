@@ -7,7 +7,8 @@ use std::sync::Arc;
 use holdfast_checkout::coordinator::Orders;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, TrNum, TryKey, UserId, UserRow,
+    CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, TrNum, TryKey, UserId,
+    UserRow,
 };
 use holdfast_domain::tokens::Name;
 use holdfast_messages::TraceId;

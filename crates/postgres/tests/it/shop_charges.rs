@@ -85,7 +85,10 @@ impl Market {
 
     /// Nothing is reserved, nothing open, and everything adds up.
     pub fn is_at_rest(&mut self) {
-        assert_eq!(self.world.count("SELECT count(*) FROM transfer WHERE current_state NOT IN (2, 5, 7, 8, 10, 11)"), 0);
+        assert_eq!(
+            self.world.count("SELECT count(*) FROM transfer WHERE current_state NOT IN (2, 5, 7, 8, 10, 11)"),
+            0
+        );
         assert_eq!(self.world.count("SELECT count(*) FROM transfer_timeout"), 0);
         self.shop.is_at_rest(&self.world);
     }
@@ -122,8 +125,7 @@ fn a_checkout_moves_positions() {
             })
             .collect();
         let payee = market.payee.0.0;
-        let mut wanted =
-            vec![(payee, "RESERVED"), (payee, "COMMITTED"), (payee + 1, "COMMITTED")];
+        let mut wanted = vec![(payee, "RESERVED"), (payee, "COMMITTED"), (payee + 1, "COMMITTED")];
         let mut told: Vec<(u32, &str)> = told.iter().map(|(to, state)| (*to, state.as_str())).collect();
         told.sort_unstable();
         wanted.sort_unstable();
@@ -150,7 +152,10 @@ fn what_is_refused_is_given_back() {
             assert_eq!(market.state_of(order), transfer, "{order}");
         }
         // The refused prepare is told of as any other: 4001, the cover comes before the cap.
-        assert_eq!(market.world.count("SELECT count(*) FROM transfer WHERE current_state = 8 AND error_code = 4001"), 1);
+        assert_eq!(
+            market.world.count("SELECT count(*) FROM transfer WHERE current_state = 8 AND error_code = 4001"),
+            1
+        );
         let (_, state) = market.shop.run("costs-nothing", checkout());
         assert_eq!((state.as_str(), market.state_of("costs-nothing").as_str()), ("paid", "none"));
         assert_eq!((market.positions(), market.shop.stock_of("i")), ((0, 0, 0), 10));
@@ -293,11 +298,11 @@ fn nodes_agree_on_what_is_charged() {
     assert!(matches!(before, Charging::Transfers(by) if by.secret == SECRET));
     // The same again, from elsewhere, with another draw: the first one counts.
     assert_eq!(store.agree_on_charging(&transfers(), Secret([1; 32]), 2).unwrap(), before);
-    let refused = |store: &mut holdfast_postgres::Store, wanted: &WantedCharging| {
-        match store.agree_on_charging(wanted, Secret([1; 32]), 2) {
-            Err(Error::Charging(why)) => why,
-            other => panic!("{other:?}"),
-        }
+    let refused = |store: &mut holdfast_postgres::Store, wanted: &WantedCharging| match store
+        .agree_on_charging(wanted, Secret([1; 32]), 2)
+    {
+        Err(Error::Charging(why)) => why,
+        other => panic!("{other:?}"),
     };
     let why = refused(&mut store, &WantedCharging::Credit);
     assert!(why.contains("charge credit, and the other nodes charge transfers"), "{why}");
