@@ -23,6 +23,7 @@ mod shop_deadlines;
 mod shop_desk;
 mod shop_random;
 mod shop_rebuild;
+mod shop_token_charges;
 mod shop_world;
 mod speed;
 mod stalled;
