@@ -197,7 +197,11 @@ impl Worker {
 }
 
 /// Does the same to each on so many threads, each at another node.
-fn at_once<T: Sync, R: Send>(world: &World, things: &[T], act: impl Fn(&Server, &T) -> R + Sync) -> Vec<R> {
+pub fn at_once<T: Sync, R: Send>(
+    world: &World,
+    things: &[T],
+    act: impl Fn(&Server, &T) -> R + Sync,
+) -> Vec<R> {
     const THREADS: usize = 30;
     let done: Mutex<BTreeMap<usize, R>> = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
@@ -214,7 +218,7 @@ fn at_once<T: Sync, R: Send>(world: &World, things: &[T], act: impl Fn(&Server, 
     done.into_inner().expect("whole").into_values().collect()
 }
 
-fn ok(node: &Server, path: &str) -> Value {
+pub fn ok(node: &Server, path: &str) -> Value {
     let answer = exchange(node, "POST", path, "", b"");
     assert_eq!(answer.status, 200, "{path}: {answer:?}");
     serde_json::from_str(&answer.body).unwrap_or(Value::Null)

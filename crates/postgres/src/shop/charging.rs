@@ -53,7 +53,7 @@ impl Store {
 
     /// Agrees with the other nodes on what checkouts charge: the first one writes it, with a `secret` that it has drawn, and
     /// whoever says the same goes with it. To change it is for a node that is alone; tries that are open keep what they
-    /// began with.
+    /// began with. Where nobody ever said anything, credit is charged and nothing written.
     ///
     /// # Errors
     /// [`Error::Charging`] if other nodes charge something else, or the payee has no account.
@@ -67,32 +67,23 @@ impl Store {
         let mut tx = self.client.transaction()?;
         // Also where there is no row yet, one node comes after the other.
         tx.batch_execute("LOCK TABLE shop_charging IN EXCLUSIVE MODE")?;
-        let stored = tx.query_opt("SELECT 1 FROM shop_charging", &[])?;
         let before = charging(&mut tx, &self.statements)?;
-        if stored.is_some() && before.is_like(&wanted) {
+        if before.is_like(&wanted) {
             return Ok(before);
         }
-        if stored.is_some() {
-            let others: bool = tx
-                .query_one(
-                    &format!(
-                        "SELECT EXISTS (SELECT 1 FROM node WHERE node_id <> $1 AND seen_until >= hub_clock())
-                             OR EXISTS (SELECT 1 FROM shop_charging
-                                        WHERE changed_date > hub_clock() - interval '{SETTLES_IN}')"
-                    ),
-                    &[&node],
-                )?
-                .get(0);
-            if others {
-                return Err(Error::Charging(format!(
-                    "shop.payment and what goes with it say that checkouts charge {}, and the other nodes charge {}: say the \
-                     same at every node; to change it, stop all nodes, and start them {SETTLES_IN} later with the new settings",
-                    words(&wanted),
-                    words(&before)
-                )));
-            }
-            tracing::warn!(before = words(&before), now = words(&wanted), "checkouts charge something else");
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM node WHERE node_id <> $1 AND seen_until >= hub_clock()) OR EXISTS
+                 (SELECT 1 FROM shop_charging WHERE changed_date > hub_clock() - interval '{SETTLES_IN}')"
+        );
+        if tx.query_one(&sql, &[&node])?.get(0) {
+            return Err(Error::Charging(format!(
+                "shop.payment and what goes with it say that checkouts charge {}, and the other nodes charge {}: say the \
+                 same at every node; to change it, stop all nodes, and start them {SETTLES_IN} later with the new settings",
+                words(&wanted),
+                words(&before)
+            )));
         }
+        tracing::warn!(before = words(&before), now = words(&wanted), "checkouts charge something else");
         let Columns { kind, payee, wallet, currency, unit } = Columns::of(&wanted);
         tx.execute(
             "INSERT INTO shop_charging (kind, payee_id, wallet, currency_id, unit, secret, changed_date)
