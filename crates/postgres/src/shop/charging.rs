@@ -83,7 +83,11 @@ impl Store {
                 words(&before)
             )));
         }
-        tracing::warn!(before = words(&before), now = words(&wanted), "checkouts charge something else");
+        tracing::info!(
+            before = words(&before),
+            now = words(&wanted),
+            "checkouts charge something else from now on"
+        );
         let Columns { kind, payee, wallet, currency, unit } = Columns::of(&wanted);
         tx.execute(
             "INSERT INTO shop_charging (kind, payee_id, wallet, currency_id, unit, secret, changed_date)

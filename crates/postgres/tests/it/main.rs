@@ -16,6 +16,7 @@ mod poison;
 mod reads;
 mod same_as_embedded;
 mod shop;
+mod shop_charge_crashes;
 mod shop_charges;
 mod shop_crashes;
 mod shop_crowd;

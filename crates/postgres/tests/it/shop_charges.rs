@@ -1,6 +1,8 @@
 //! Checkouts that charge positions of participants: reserved when `pay` comes, settled by whoever decides, given back by
 //! everything else.
 
+use std::sync::Arc;
+
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -18,7 +20,7 @@ const SECRET: Secret = Secret([9; 32]);
 
 /// The shop is paid, `rich` has 1,000 and `poor` 10.
 pub struct Market {
-    pub world: World,
+    pub world: Arc<World>,
     pub cluster: Cluster,
     pub shop: Shop,
     pub payee: (ParticipantId, AccountId),
@@ -33,7 +35,7 @@ pub fn transfers() -> WantedCharging {
 
 impl Market {
     pub fn open(partitions: u32) -> Option<Market> {
-        let world = World::new()?;
+        let world = Arc::new(World::new()?);
         let mut cluster = Cluster::new(&world, 2);
         let payee = cluster.participant("shop", 0, 0);
         let (_, rich) = cluster.participant("rich", 1_000, 1_000);
@@ -332,4 +334,35 @@ fn nodes_agree_on_what_is_charged() {
     let (_, state) = market.shop.run("later", checkout());
     assert_eq!((state.as_str(), market.shop.credit("u")), ("paid", 93));
     market.is_at_rest();
+}
+
+/// Fails if an order can be paid without its money, or money reserved for nothing, and `verify` says nothing.
+#[test]
+fn tampering_with_charges_is_found() {
+    let open = |market: &mut Market| {
+        // One is paid, one given back, and one open that has taken.
+        assert_eq!(market.shop.run("o", checkout()).1, "paid");
+        assert_eq!(market.shop.run("by-stock", checkout()).1, "not_paid");
+        market.shop.stocked(&[], &[], &[("open", "rich", "i", 1)]);
+        market.both_have_taken("open");
+    };
+    for tamper in [
+        "UPDATE transfer SET current_state = 7 WHERE transfer_id = (SELECT charge_id FROM checkout_charge WHERE order_id = 'o')",
+        "UPDATE transfer SET current_state = 5
+         WHERE transfer_id = (SELECT charge_id FROM checkout_charge WHERE order_id = 'open')",
+        "UPDATE transfer SET current_state = 3
+         WHERE transfer_id = (SELECT charge_id FROM checkout_charge WHERE order_id = 'by-stock')",
+        "DELETE FROM pay_transaction WHERE order_id = 'open'",
+        "UPDATE checkout_charge SET charge_id = gen_random_uuid() WHERE order_id = 'open'",
+    ] {
+        let Some(mut market) = Market::open(1) else { return };
+        open(&mut market);
+        market.world.verify();
+        assert_eq!(market.world.sql().execute(tamper, &[]).unwrap(), 1);
+        let verified = market.world.store().verify().unwrap();
+        assert!(
+            verified.findings.iter().any(|found| found.table == "checkout_charge"),
+            "{tamper}: {verified:?}"
+        );
+    }
 }

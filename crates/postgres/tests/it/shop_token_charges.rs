@@ -1,6 +1,8 @@
 //! Checkouts that tokens pay for: locked by a node before the step, held by the step, spent by whoever decides, given back by
 //! everything else.
 
+use std::sync::Arc;
+
 use holdfast_domain::shop::{CheckoutAnswer, Secret, TrNum, Why};
 use holdfast_messages::OrderCommand;
 use holdfast_postgres::shop::{Pledges, WantedCharging};
@@ -16,8 +18,8 @@ pub fn tokens() -> WantedCharging {
 }
 
 /// `rich` has tokens of 60 and 40, `poor` one of 5.
-pub fn market(partitions: u32) -> Option<(World, Shop)> {
-    let world = World::new()?;
+pub fn market(partitions: u32) -> Option<(Arc<World>, Shop)> {
+    let world = Arc::new(World::new()?);
     let mut shop = Shop::new(&world, partitions);
     world.set_clock(NOW);
     shop.store.agree_on_charging(&tokens(), Secret([9; 32]), 1).unwrap();
@@ -215,4 +217,29 @@ fn without_a_vault_nothing_is_done() {
     }
     done(shop.store.pay_with(&queue.claim, &batch, &Pledges::new()).unwrap());
     assert_eq!(world.count("SELECT count(*) FROM pay_transaction"), 0, "without tokens it waits");
+}
+
+#[test]
+fn tampering_with_tokens_of_checkouts_is_found() {
+    for tamper in [
+        "UPDATE token_selection SET state = 'RELEASED'
+         WHERE spender_tx_id = (SELECT charge_id::text FROM checkout_charge WHERE order_id = 'o')",
+        "UPDATE token_selection SET state = 'RELEASED'
+         WHERE spender_tx_id = (SELECT charge_id::text FROM checkout_charge WHERE order_id = 'open')",
+        "UPDATE token_selection SET state = 'HELD', payee_wallet = 'till'
+         WHERE spender_tx_id = (SELECT charge_id::text FROM checkout_charge WHERE order_id = 'by-stock')",
+    ] {
+        let Some((world, mut shop)) = market(1) else { return };
+        shop.stocked(&[], &[], &[("open", "rich", "i", 1)]);
+        assert_eq!(shop.run("o", checkout()).1, "paid");
+        assert_eq!(shop.run("by-stock", checkout()).1, "not_paid");
+        both_have_taken(&mut shop, "open");
+        world.verify();
+        assert_eq!(world.sql().execute(tamper, &[]).unwrap(), 1);
+        let verified = world.store().verify().unwrap();
+        assert!(
+            verified.findings.iter().any(|found| found.table == "checkout_charge"),
+            "{tamper}: {verified:?}"
+        );
+    }
 }
