@@ -10,7 +10,7 @@ use holdfast_domain::tokens::Name as TokenName;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 use holdfast_messages::{Notice, Notification, TraceId};
-use postgres::Transaction;
+use postgres::{GenericClient, Transaction};
 
 use super::load::{id, tr_num, whole};
 use super::write::{number, tr, write_rows};
@@ -29,7 +29,7 @@ pub(super) type Charged = BTreeMap<TryKey, (Charge, Whole)>;
 
 /// What was reserved for these tries; those that credit pays for, or nothing, are left out.
 pub(super) fn load<'k>(
-    tx: &mut Transaction<'_>,
+    client: &mut impl GenericClient,
     statements: &Statements,
     keys: impl IntoIterator<Item = &'k TryKey>,
 ) -> Result<Charged, Error> {
@@ -40,12 +40,12 @@ pub(super) fn load<'k>(
         return Ok(charged);
     }
     let statement = statements.asked.prepared(
-        tx,
+        client,
         "SELECT c.order_id, c.tr_num, c.amnt, c.charge_id, c.fulfilment
          FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
          JOIN checkout_charge c ON c.order_id = w.order_id AND c.tr_num = w.tr_num",
     )?;
-    for row in tx.query(&statement, &[&orders, &tries])? {
+    for row in client.query(&statement, &[&orders, &tries])? {
         let tr_num = tr_num(TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(TABLE, "no try"))?;
         let Uuid(number) = row.get(3);
         let charge = match row.get::<_, Option<&[u8]>>(4).map(<[u8; 32]>::try_from) {

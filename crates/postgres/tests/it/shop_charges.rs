@@ -256,6 +256,9 @@ fn what_has_ended_before_the_decision_fails_the_order() {
 fn a_rebuild_settles_what_it_decides() {
     let Some(mut market) = Market::open(1) else { return };
     market.both_have_taken("o");
+    let open = market.shop.store.open_checkouts(None, None, 10).unwrap();
+    let charge = open.checkouts[0].row.charge.map(|charge| charge.id());
+    assert_eq!((open.checkouts.len(), charge), (1, market.transfer("o")), "an operator sees what pays");
     market.shop.take_over(0, 0);
     assert_eq!((market.shop.state("o").as_str(), market.state_of("o").as_str()), ("paid", "COMMITTED"));
     market.shop.drain();

@@ -177,7 +177,12 @@ fn crowd(world: &World, name: &str, mut beside: impl FnMut() -> bool + Send) -> 
     let began = Instant::now();
     std::thread::scope(|scope| {
         let topics = &topics;
-        scope.spawn(move || while beside() && !topics.over.load(Ordering::SeqCst) {});
+        scope.spawn(move || {
+            let mut goes_on = true;
+            while goes_on {
+                goes_on = beside() && !topics.over.load(Ordering::SeqCst);
+            }
+        });
         for partition in 0..PARTITIONS {
             scope.spawn(move || topics.work::<OrderMessage>(world, partition, Store::orders));
             scope.spawn(move || topics.work::<PayMessage>(world, partition, Store::pay));
