@@ -9,6 +9,7 @@ use holdfast_domain::shop::Side;
 use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
 use holdfast_messages::Topic;
 use holdfast_postgres::Error;
+use holdfast_postgres::shop::WantedCharging;
 
 use crate::board::Board;
 use crate::expiry::{Expiry, Kind};
@@ -23,8 +24,10 @@ use crate::reads::Reads;
 use crate::relay::Relay;
 use crate::roles::Role;
 use crate::sender::{Queue, Sender};
-use crate::settings::{NodeSettings, START_WAIT};
-use crate::shop::{Asks, Called, CalledPay, CalledStock, Coordinators, Ends, Orders, Outcomes, Pay, Stock};
+use crate::settings::{NodeSettings, START_WAIT, ShopCharging};
+use crate::shop::{
+    Asks, Called, CalledPay, CalledStock, Coordinators, Ends, Orders, Outcomes, Pay, Purse, Stock,
+};
 use crate::stop::Stop;
 use crate::tail::Tail;
 use crate::tokens::{self, Gatherer, Keeper, TokenVault};
@@ -51,7 +54,7 @@ pub enum StartError {
 /// A running node. Ends when dropped: partitions and shards are handed over, those who wait are told.
 pub struct Node {
     handle: NodeHandle,
-    /// Also where no requests are taken, if the node brings shattered wallets together.
+    /// Also where no requests are taken, if the node brings shattered wallets together or tokens pay for checkouts.
     vault: Option<TokenVault>,
     stop: Arc<Stop>,
     boards: Vec<Arc<Board>>,
@@ -75,6 +78,8 @@ impl Node {
         let has_shop = settings.topics.shop.is_some();
         if has_shop {
             store.agree_on_outside()?;
+            let ShopCharging { wanted, secret } = &settings.charging;
+            store.agree_on_charging(wanted, *secret, settings.node_number())?;
         }
         drop(store);
         settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
@@ -103,13 +108,6 @@ impl Node {
             starting.handler(Orders, "orders", "orders relay")?;
             starting.handler(Outcomes { settings, coordinators }, "outcomes", "outcomes relay")?;
         }
-        let called = if has_shop { starting.sides()? } else { Called::default() };
-        if !settings.roles.has(Role::Api)
-            && let Some(heard) = starting.part_of_a_called(&called)
-        {
-            // Their answers have to be sent all the same.
-            starting.sender(&room, &queue, heard)?;
-        }
         if settings.roles.has(Role::Callbacks) {
             starting.handler(Callbacks, "callbacks", "callbacks relay")?;
         }
@@ -126,10 +124,18 @@ impl Node {
         let takes_requests = settings.roles.has(Role::Api);
         let keeps_house = settings.roles.has(Role::Tokens);
         let gathers = settings.tokens.consolidation.filter(|_| keeps_house);
-        let vault = match takes_requests || gathers.is_some() {
+        let pays = has_shop && settings.roles.has(Role::Pay) && !settings.store.outside.pay;
+        let pays_by_tokens = pays && matches!(settings.charging.wanted, WantedCharging::Tokens { .. });
+        let vault = match takes_requests || gathers.is_some() || pays_by_tokens {
             true => Some(starting.tokens(&reads)?),
             false => None,
         };
+        let purse = vault.clone().filter(|_| pays_by_tokens).map(Purse::new).transpose()?;
+        let called = if has_shop { starting.sides(purse)? } else { Called::default() };
+        if !takes_requests && let Some(heard) = starting.part_of_a_called(&called) {
+            // Their answers have to be sent all the same.
+            starting.sender(&room, &queue, heard)?;
+        }
         if keeps_house {
             starting.handler(TokenUpdates, "token updates", "token updates relay")?;
             let gatherer = vault.clone().zip(gathers).map(|(vault, options)| Gatherer::new(vault, options));
@@ -250,8 +256,8 @@ impl<'a> Starting<'a> {
         Ok(())
     }
 
-    /// The participants of checkouts: here, or called over HTTP.
-    fn sides(&mut self) -> Result<Called, StartError> {
+    /// The participants of checkouts: here, or called over HTTP. With a purse, where tokens pay.
+    fn sides(&mut self, purse: Option<Purse>) -> Result<Called, StartError> {
         let settings = Arc::clone(self.settings);
         let asks = |role, side| {
             (settings.roles.has(role) && settings.store.outside.has(side)).then(Arc::<Asks>::default)
@@ -259,7 +265,7 @@ impl<'a> Starting<'a> {
         let called = Called { pay: asks(Role::Pay, Side::Pay), stock: asks(Role::Stock, Side::Stock) };
         match &called.pay {
             Some(asks) => self.handler(CalledPay(Arc::clone(asks)), PAY, "pay relay")?,
-            None if settings.roles.has(Role::Pay) => self.handler(Pay, PAY, "pay relay")?,
+            None if settings.roles.has(Role::Pay) => self.handler(Pay { purse }, PAY, "pay relay")?,
             None => {}
         }
         match &called.stock {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use holdfast_domain::shop::Secret;
 use holdfast_domain::shop::limits::DEADLINE_MS_DEFAULT;
 use holdfast_kafka::{Brokers, TopicSettings};
+use holdfast_postgres::shop::WantedCharging;
 use holdfast_postgres::{Error, Settings, Store};
 
 use crate::Roles;
@@ -83,8 +85,26 @@ pub struct NodeSettings {
     pub batch_messages: usize,
     /// How this node chooses tokens.
     pub tokens: VaultSettings,
+    /// What checkouts charge, the same at all nodes.
+    pub charging: ShopCharging,
     /// How long checkouts and their callers have, unless a caller says otherwise.
     pub checkout: CheckoutTimes,
+}
+
+/// What checkouts charge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShopCharging {
+    /// As the settings say it.
+    pub wanted: WantedCharging,
+    /// Drawn at random. That of the node that is the first to say it counts.
+    pub secret: Secret,
+}
+
+/// Credit, for which nothing is secret.
+impl Default for ShopCharging {
+    fn default() -> ShopCharging {
+        ShopCharging { wanted: WantedCharging::Credit, secret: Secret([0; 32]) }
+    }
 }
 
 /// How long a checkout may take.
@@ -115,6 +135,7 @@ impl NodeSettings {
             node_id,
             batch_messages: BATCH_MESSAGES,
             tokens: VaultSettings::default(),
+            charging: ShopCharging::default(),
             checkout: CheckoutTimes::default(),
         }
     }

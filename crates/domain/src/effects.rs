@@ -264,7 +264,8 @@ impl Outcome {
     }
 
     /// The stored answer of a transfer.
-    pub(crate) fn of_transfer(row: &Transfer) -> Outcome {
+    #[must_use]
+    pub fn of_transfer(row: &Transfer) -> Outcome {
         Outcome {
             state: Some(row.state),
             code: row.code,

@@ -62,6 +62,9 @@ pub enum Error {
         /// How many nodes live, this one not included.
         nodes: i64,
     },
+    /// Checkouts cannot charge what this node was told to charge; in words.
+    #[error("{0}")]
+    Charging(String),
     /// A message of a version that this program does not know. Burying it would lose it for the program that does.
     #[error(
         "the message at offset {offset} has version {version}, this program knows {known}; nothing behind it is decided \

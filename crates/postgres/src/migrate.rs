@@ -5,7 +5,7 @@ use postgres::{Client, GenericClient};
 use crate::Error;
 
 /// The migrations in their order; the first has the version 1.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("../migrations/0001_tables.sql"),
     include_str!("../migrations/0002_patrol.sql"),
     include_str!("../migrations/0003_operator_messages.sql"),
@@ -13,6 +13,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("../migrations/0005_tokens.sql"),
     include_str!("../migrations/0006_shop.sql"),
     include_str!("../migrations/0007_token_changes_as_text.sql"),
+    include_str!("../migrations/0008_charges.sql"),
     include_str!("../migrations/0009_shop_outside.sql"),
 ];
 

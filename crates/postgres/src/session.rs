@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::shop::Sides;
-use postgres::{Client, Statement};
+use postgres::{Client, GenericClient, Statement};
 
 use crate::Error;
 use crate::callbacks::CallbackStatements;
@@ -251,15 +251,24 @@ impl Store {
 
     /// Makes sure that `count` new transfers can be numbered without a gap between them.
     pub(crate) fn reserve_numbers(&mut self, count: usize) -> Result<(), Error> {
-        let left = self.numbers.end - self.numbers.start;
-        if left < count as u64 {
-            let block: i64 = self.client.query_one("SELECT nextval('transfer_block')", &[])?.get(0);
-            let size = BATCH_MESSAGES_MAX as u64;
-            let first = crate::guard::unsigned("transfer_block", block)? * size;
-            self.numbers = first..first + size;
-        }
-        Ok(())
+        take_numbers(&mut self.client, &mut self.numbers, count)
     }
+}
+
+/// The same within a transaction: numbers that it takes and does not use are gaps, and nobody's.
+pub(crate) fn take_numbers(
+    client: &mut impl GenericClient,
+    numbers: &mut Range<u64>,
+    count: usize,
+) -> Result<(), Error> {
+    let left = numbers.end - numbers.start;
+    if left < count as u64 {
+        let block: i64 = client.query_one("SELECT nextval('transfer_block')", &[])?.get(0);
+        let size = BATCH_MESSAGES_MAX as u64;
+        let first = crate::guard::unsigned("transfer_block", block)? * size;
+        *numbers = first..first + size;
+    }
+    Ok(())
 }
 
 /// The statements of the hot path, and those that edges have asked with.
@@ -408,9 +417,11 @@ impl Statements {
             )?,
             complete_transfers: prepare(
                 "UPDATE transfer t SET current_state = u.state, error_code = u.code, error_reason = u.reason,
-                     changed_date = $2, completion_kind = u.kind, completion_digest = u.digest
+                     changed_date = $2, completion_kind = u.kind, completion_digest = u.digest,
+                     reserved_value = u.reserved, final_value = u.final
                  FROM unnest($1::bigint[], $3::smallint[], $4::int[], $5::smallint[], $6::smallint[],
-                     $7::bytea[]) AS u (no, state, code, reason, kind, digest)
+                     $7::bytea[], $8::numeric[], $9::numeric[])
+                     AS u (no, state, code, reason, kind, digest, reserved, final)
                  WHERE t.transfer_no = u.no",
             )?,
             end_timeouts: prepare("DELETE FROM transfer_timeout WHERE transfer_no = ANY($1)")?,

@@ -135,12 +135,7 @@ impl Writer<'_, '_> {
         if moved.is_empty() {
             return Ok(());
         }
-        let columns = StateColumns::of(moved, &row);
-        let value = |balance: Option<Balance>| balance.map(|balance| Decimal(balance.0));
-        let reserved: Vec<Option<Decimal>> =
-            moved.iter().map(|no| value(row(*no).reserved_value.get())).collect();
-        let last: Vec<Option<Decimal>> = moved.iter().map(|no| value(row(*no).final_value.get())).collect();
-        let StateColumns { numbers, states, codes, reasons } = columns;
+        let StateColumns { numbers, states, codes, reasons, reserved, last } = StateColumns::of(moved, &row);
         let written = self.tx.execute(
             &self.statements.move_transfers,
             &[&numbers, &Moment(self.now), &states, &codes, &reasons, &reserved, &last],
@@ -157,14 +152,15 @@ impl Writer<'_, '_> {
         if completed.is_empty() {
             return Ok(());
         }
-        let columns = StateColumns::of(completed, &row);
         let completion = |no: &TransferNo| row(*no).completion().expect("it was just completed");
         let kinds: Vec<i16> = completed.iter().map(|no| i16::from(completion(no).kind as u8)).collect();
         let digests: Vec<Vec<u8>> = completed.iter().map(|no| completion(no).digest.to_vec()).collect();
-        let StateColumns { numbers, states, codes, reasons } = columns;
+        // Where the position moves in the same step, its values come with it.
+        let StateColumns { numbers, states, codes, reasons, reserved, last } =
+            StateColumns::of(completed, &row);
         let written = self.tx.execute(
             &self.statements.complete_transfers,
-            &[&numbers, &Moment(self.now), &states, &codes, &reasons, &kinds, &digests],
+            &[&numbers, &Moment(self.now), &states, &codes, &reasons, &kinds, &digests, &reserved, &last],
         )?;
         assert_eq!(written, completed.len() as u64, "locked transfers do not vanish");
         Ok(())
@@ -319,15 +315,20 @@ struct StateColumns {
     states: Vec<i16>,
     codes: Vec<Option<i32>>,
     reasons: Vec<Option<i16>>,
+    reserved: Vec<Option<Decimal>>,
+    last: Vec<Option<Decimal>>,
 }
 
 impl StateColumns {
     fn of<'r>(of: &[TransferNo], row: impl Fn(TransferNo) -> &'r Transfer) -> StateColumns {
+        let value = |balance: Option<Balance>| balance.map(|balance| Decimal(balance.0));
         StateColumns {
             numbers: of.iter().map(|no| signed(no.0)).collect(),
             states: of.iter().map(|no| i16::from(row(*no).state.number())).collect(),
             codes: of.iter().map(|no| code_number(row(*no).code)).collect(),
             reasons: of.iter().map(|no| row(*no).reason.map(|reason| i16::from(reason as u8))).collect(),
+            reserved: of.iter().map(|no| value(row(*no).reserved_value.get())).collect(),
+            last: of.iter().map(|no| value(row(*no).final_value.get())).collect(),
         }
     }
 }

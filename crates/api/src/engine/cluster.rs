@@ -157,7 +157,8 @@ impl Engine for ClusterEngine {
             if self.node.shop().is_some() {
                 let open = self.read(Store::count_open_checkouts).await?;
                 // Whether somebody outside reads the topics of a side in place of the nodes, no node knows.
-                let shop = json!({"openCheckouts": open, "payment": "credit", "stock": "inside"});
+                let charging = self.read(Store::charging).await?;
+                let shop = json!({"openCheckouts": open, "payment": charging.name(), "stock": "inside"});
                 more.insert("shop".to_owned(), shop);
             }
             Ok(Figures { stats, more })

@@ -125,7 +125,7 @@ pub(super) fn decide<O: Orders>(desk: &mut Desk<'_, O>, saga: &mut Saga, key: &K
     }
     let Some(order) = desk.order(&key.order_id) else { return };
     let undo = saga.undo();
-    let succeeded = undo == Undo::BOTH;
+    let succeeded = undo == Undo::BOTH && desk.orders.is_settled(key);
     let moved = if succeeded { order.succeed(key.tr_num) } else { order.fail(key.tr_num, undo) };
     let Some(moved) = moved else { return };
     saga.stage = if succeeded { Stage::Paid } else { Stage::Cancelling { undo, announced: false } };
@@ -224,6 +224,7 @@ impl<O: Orders> Step<'_, '_, O> {
         match self.standing {
             Standing::Pending if saga.pay.refused() => self.contradicts("pfail"),
             Standing::Pending if saga.stock.refused() => self.contradicts("sfail"),
+            Standing::Pending if !self.desk.orders.is_settled(self.key) => self.contradicts("pfail"),
             Standing::Pending => {
                 self.follow(|order, tr| order.succeed(tr));
                 return Next::Forget;

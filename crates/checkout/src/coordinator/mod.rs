@@ -43,6 +43,12 @@ pub struct Record {
 pub trait Orders {
     /// An order; `None` if it is not there.
     fn order(&self, id: &OrderId) -> Option<&Order>;
+
+    /// Whether a try may succeed with two successes. Where the payment side reserves and whoever decides settles, it may not
+    /// if that was in vain; then it fails, and both sides are told to give back.
+    fn is_settled(&self, _: &Key) -> bool {
+        true
+    }
 }
 
 impl Orders for BTreeMap<OrderId, Order> {
@@ -84,6 +90,17 @@ impl Coordinator {
         let mut desk = Desk::new(orders);
         self.fold(&mut desk, record, fold::Mode::Live);
         self.close(desk)
+    }
+
+    /// Whether the record, if it were handled now, would make its order paid: then what was reserved is to be settled before.
+    #[must_use]
+    pub fn pays(&self, orders: &impl Orders, record: &Record) -> bool {
+        let key = &record.message.key;
+        let is_paid =
+            |order: Option<&Order>| order.is_some_and(|order| order.state == OrderState::Paid(key.tr_num));
+        let mut desk = Desk::new(orders);
+        fold::fold_one(&mut desk, &mut self.open.get(key).cloned(), record, fold::Mode::Live);
+        is_paid(desk.order(&key.order_id)) && !is_paid(orders.order(&key.order_id))
     }
 
     /// How many tries are open.

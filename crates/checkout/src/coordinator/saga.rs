@@ -27,7 +27,9 @@ impl<V> Said<V> {
         matches!(self.outcome, Some(Forward::Refused(_)))
     }
 
-    pub(super) const fn taken(&self) -> Option<&V> {
+    /// What it has taken.
+    #[must_use]
+    pub const fn taken(&self) -> Option<&V> {
         match &self.outcome {
             Some(Forward::Taken(value)) => Some(value),
             Some(Forward::Refused(_)) | None => None,

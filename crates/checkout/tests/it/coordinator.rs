@@ -1,9 +1,12 @@
 //! The order consumer: deadlines and operators, crashes after each step, and what was lost on the way.
 
+use std::collections::BTreeMap;
+
+use holdfast_checkout::coordinator::{Coordinator, LogBounds, Orders, Record};
 use holdfast_checkout::deadline::Deadline;
 use holdfast_checkout::limits::DEADLINE_MS_DEFAULT;
 use holdfast_checkout::order::Checkout;
-use holdfast_checkout::{OrderId, OrderState, TrNum};
+use holdfast_checkout::{Key, Order, OrderId, OrderState, TrNum};
 
 use crate::world::{Shop, key, message, types, whole};
 
@@ -81,6 +84,81 @@ fn a_crash_after_any_step_changes_nothing() {
                 assert_at_rest(&shop, state, left, &format!("crash after {crash_after}, {stock_first}"));
             }
         }
+    }
+}
+
+fn next_record(shop: &Shop) -> Option<Record> {
+    let message = shop.log.get(shop.read)?.clone();
+    Some(Record { offset: shop.read as u64, message })
+}
+
+/// Whoever settles before the decision must be told of it exactly when it comes: neither before, nor twice.
+#[test]
+fn what_pays_is_known_before_it_is_handled() {
+    for stock_first in [false, true] {
+        for ((credit, stock), state, _) in ENDINGS {
+            let mut shop = shop(credit, stock);
+            let mut told = 0;
+            loop {
+                let (before, record) = (shop.order("o1").state, next_record(&shop));
+                let pays = record.is_some_and(|record| shop.coordinator.pays(&shop.orders, &record));
+                if !step(&mut shop, stock_first) {
+                    break;
+                }
+                told += usize::from(pays);
+                assert_eq!(pays, before != PAID && shop.order("o1").state == PAID);
+            }
+            assert_eq!(told, usize::from(state == PAID));
+            // All of it once more.
+            let again: Vec<_> = shop.log.clone();
+            shop.log.extend(again);
+            while let Some(record) = next_record(&shop) {
+                assert!(!shop.coordinator.pays(&shop.orders, &record));
+                shop.read_next();
+            }
+        }
+    }
+}
+
+/// Orders of which nothing that was reserved can be settled.
+struct Unsettled<'a>(&'a BTreeMap<OrderId, Order>);
+
+impl Orders for Unsettled<'_> {
+    fn order(&self, id: &OrderId) -> Option<&Order> {
+        self.0.get(id)
+    }
+
+    fn is_settled(&self, _: &Key) -> bool {
+        false
+    }
+}
+
+#[test]
+fn two_successes_fail_if_they_cannot_be_settled() {
+    for rebuilt in [false, true] {
+        let mut shop = shop(9, 9);
+        shop.deliver_next(0);
+        shop.deliver_next(0);
+        shop.read_next();
+        let effects = if rebuilt {
+            let records: Vec<Record> = (0..)
+                .zip(&shop.log)
+                .map(|(offset, message)| Record { offset, message: message.clone() })
+                .collect();
+            let log = LogBounds { start: 0, end: records.len() as u64 };
+            let (coordinator, effects) =
+                Coordinator::rebuild(&Unsettled(&shop.orders), shop.outcome_offset, log, &records);
+            (shop.coordinator, shop.read) = (coordinator, records.len());
+            effects
+        } else {
+            let record = next_record(&shop).unwrap();
+            shop.read += 1;
+            assert!(!shop.coordinator.pays(&Unsettled(&shop.orders), &record));
+            shop.coordinator.handle(&Unsettled(&shop.orders), &record)
+        };
+        assert_eq!(types(&shop.keep(effects)), ["trfail", "can", "add"], "{rebuilt}");
+        shop.run();
+        assert_at_rest(&shop, NOT_PAID, (9, 9), "given back");
     }
 }
 

@@ -8,6 +8,7 @@ use holdfast_postgres::{Batch, Claim, Error, Step, Store};
 
 use super::asks::Asks;
 use super::coordinators::Coordinators;
+use super::purse::Purse;
 use crate::handler::{BeginError, Hop};
 use crate::settings::{HANDS, NodeSettings};
 
@@ -25,7 +26,10 @@ impl Hop for Orders {
 }
 
 /// The payment side.
-pub(crate) struct Pay;
+pub(crate) struct Pay {
+    /// Where tokens pay.
+    pub(crate) purse: Option<Purse>,
+}
 
 impl Hop for Pay {
     const TOPIC: Topic = Topic::Pay;
@@ -33,7 +37,9 @@ impl Hop for Pay {
     type Message = PayMessage;
 
     fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
-        store.pay(claim, batch)
+        let Some(purse) = &self.purse else { return store.pay(claim, batch) };
+        let pledges = purse.pledge(store.bills(batch.messages)?)?;
+        store.pay_with(claim, batch, &pledges)
     }
 
     fn begin(&self, store: &mut Store, _: u32, claim: Claim) -> Result<Claim, BeginError> {

@@ -8,6 +8,7 @@
 //! | `hops` | the handlers of the four topics |
 //! | `asks`, `side` | a side that is called over HTTP: whom to ask about, and where its answers go |
 //! | `tellings` | ends that the webhook is to be told of |
+//! | `purse` | tokens are locked for the tries of a batch, where tokens pay |
 //! | `coordinators` | what the order consumers of this node's partitions know, rebuilt from the log when one is taken over |
 
 mod asks;
@@ -15,6 +16,7 @@ mod coordinators;
 mod desk;
 mod ends;
 mod hops;
+mod purse;
 mod side;
 mod tellings;
 
@@ -28,6 +30,7 @@ pub(crate) use asks::Asks;
 pub(crate) use coordinators::Coordinators;
 pub(crate) use ends::Ends;
 pub(crate) use hops::{CalledPay, CalledStock, Orders, Outcomes, Pay, Stock};
+pub(crate) use purse::Purse;
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::hold::{ChosenTokens, judge};
 use super::run::At;
-use super::{Order, ShopRefusal, TryKey, Whole};
+use super::{Payment, ShopRefusal, TryKey, Whole};
 use crate::command::{Abort, Command, Fulfil, FulfilAction, Prepare};
 use crate::decide::decide_inner;
 use crate::effects::{Effects, Section};
@@ -56,6 +56,16 @@ impl Charging {
     #[must_use]
     pub const fn is_credit(&self) -> bool {
         matches!(self, Charging::Credit)
+    }
+
+    /// What it is, in a word.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Charging::Credit => "credit",
+            Charging::Transfers(_) => "positions",
+            Charging::Tokens(_) => "tokens",
+        }
     }
 
     /// Whether both charge the same, whatever their secrets are.
@@ -163,18 +173,30 @@ impl Means {
     pub(super) fn of(
         view: &impl View,
         at: At,
-        order: &Order,
+        payment: &Payment,
         key: &TryKey,
         chosen: Option<&ChosenTokens>,
     ) -> Result<Option<(Means, Charge)>, ShopRefusal> {
         if view.outside().pay {
             return Ok(None);
         }
-        Ok(match view.charging() {
+        Means::by(&view.charging(), view, at, payment, key, chosen)
+    }
+
+    /// The same where this is what is charged.
+    pub(super) fn by(
+        charging: &Charging,
+        view: &impl View,
+        at: At,
+        payment: &Payment,
+        key: &TryKey,
+        chosen: Option<&ChosenTokens>,
+    ) -> Result<Option<(Means, Charge)>, ShopRefusal> {
+        Ok(match charging {
             Charging::Credit => None,
-            Charging::Transfers(by) => Some((Means::Transfer(by), Charge::of(&by, key, at.1))),
+            Charging::Transfers(by) => Some((Means::Transfer(*by), Charge::of(by, key, at.1))),
             Charging::Tokens(by) => {
-                let lock = judge(view, at, &by, order, key, chosen)?;
+                let lock = judge(view, at, by, payment, key, chosen)?;
                 Some((Means::Tokens(lock), Charge::Tokens { spender: by.spender(key) }))
             }
         })
@@ -200,16 +222,16 @@ impl<V: View> Charger<'_, V> {
     pub(super) fn prepare(
         &self,
         means: &Means,
-        order: &Order,
+        payment: &Payment,
         deadline: Millis,
         effects: &mut Effects,
     ) -> bool {
-        if order.amount == Whole::ZERO {
+        if payment.amnt == Whole::ZERO {
             return true;
         }
         match (means, self.charge) {
             (Means::Transfer(by), Charge::Transfer { transfer, fulfilment }) => {
-                self.prepare_transfer(by, order, deadline, (transfer, fulfilment), effects)
+                self.prepare_transfer(by, payment, deadline, (transfer, fulfilment), effects)
             }
             (Means::Tokens(Some(lock)), Charge::Tokens { .. }) => {
                 hold_for_transfer(&self.seen(effects), self.at.0, lock.clone(), effects).is_ok()
@@ -221,13 +243,13 @@ impl<V: View> Charger<'_, V> {
     fn prepare_transfer(
         &self,
         by: &ByTransfers,
-        order: &Order,
+        payment: &Payment,
         deadline: Millis,
         (transfer, fulfilment): (TransferId, Secret),
         effects: &mut Effects,
     ) -> bool {
-        let payer = Name::new(order.user_id.as_str()).and_then(|name| self.view.participant_named(name));
-        let (Some(payer), Some(amount)) = (payer, amount_of(by, order.amount)) else { return false };
+        let payer = Name::new(payment.user_id.as_str()).and_then(|name| self.view.participant_named(name));
+        let (Some(payer), Some(amount)) = (payer, amount_of(by, payment.amnt)) else { return false };
         let prepare = Prepare {
             source: payer.id,
             id: transfer,
@@ -245,8 +267,8 @@ impl<V: View> Charger<'_, V> {
     }
 
     /// Settles what was reserved; `false` if it ran out or the payee has ended it.
-    pub(super) fn fulfil(&self, order: &Order, effects: &mut Effects) -> bool {
-        if order.amount == Whole::ZERO {
+    pub(super) fn fulfil(&self, amount: Whole, effects: &mut Effects) -> bool {
+        if amount == Whole::ZERO {
             return true;
         }
         let (transfer, fulfilment) = match self.charge {
@@ -260,8 +282,8 @@ impl<V: View> Charger<'_, V> {
     }
 
     /// Gives back what is reserved. What has ended by itself, or runs out now, is given back without this.
-    pub(super) fn abort(&self, order: &Order, effects: &mut Effects) {
-        if order.amount == Whole::ZERO {
+    pub(super) fn abort(&self, amount: Whole, effects: &mut Effects) {
+        if amount == Whole::ZERO {
             // Nothing was reserved; whatever has this name is somebody else's.
             return;
         }

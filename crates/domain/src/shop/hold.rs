@@ -9,11 +9,12 @@
 //! Whoever asks for a checkout has chosen the tokens before, in an index in memory. Here it is judged whether they may be
 //! locked. If not, nothing is tried and others may be chosen; if there were none to be had, the payment side refuses.
 
+use holdfast_tokens::Refusal;
 use sha2::{Digest, Sha256};
 
 use super::charge::uuid_of;
 use super::run::At;
-use super::{ByTokens, Order, OrderId, ShopRefusal, TryKey, Whole};
+use super::{ByTokens, OrderId, Payment, ShopRefusal, TryKey, Whole};
 use crate::effects::Effects;
 use crate::ids::TransferId;
 use crate::tokens::{Fingerprint, LockRow, NO_END, Name, TokenId, TokenRefusal, hold_for_transfer};
@@ -66,15 +67,15 @@ pub(super) fn judge(
     view: &impl View,
     at: At,
     by: &ByTokens,
-    order: &Order,
+    payment: &Payment,
     key: &TryKey,
     chosen: Option<&ChosenTokens>,
 ) -> Result<Option<LockRow>, ShopRefusal> {
-    let Some(amount) = by.quantity(order.amount) else { return Ok(None) };
+    let Some(amount) = by.quantity(payment.amnt) else { return Ok(None) };
     if amount == 0 {
         return Ok(None);
     }
-    let anew = |why, taken| Err(choose(&order.order_id, why, taken));
+    let anew = |why, taken| Err(choose(&key.order_id, why, taken));
     let Some(chosen) = chosen else { return anew("none were chosen", None) };
     if chosen.id != by.spender(key) {
         return anew("those that were chosen are for another try", None);
@@ -82,7 +83,7 @@ pub(super) fn judge(
     if chosen.ids.is_empty() {
         return Ok(None);
     }
-    if !covers(view, &chosen.ids, order.user_id.as_str(), by.currency, amount) {
+    if !covers(view, &chosen.ids, payment.user_id.as_str(), by.currency, amount) {
         return anew("those that were chosen are not enough, or not the user's", None);
     }
     let row = LockRow {
@@ -102,6 +103,61 @@ pub(super) fn judge(
     }
 }
 
+/// What a refusal of the vault means for a checkout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Met {
+    /// The wallet cannot pay, whoever lets go of what: the payment side refuses.
+    Want,
+    /// The try was asked for twice at once, and the other has the tokens.
+    SameTry,
+    /// Others hold too much, or wait before this one.
+    Others,
+    /// The vault cannot answer. That is no reason to fail an order.
+    Trouble,
+}
+
+impl Met {
+    /// What it means.
+    #[must_use]
+    pub fn of(refusal: &Refusal) -> Met {
+        match refusal {
+            Refusal::TooManyWaiters { .. } => Met::Others,
+            refusal if refusal.may_pass() => Met::Others,
+            Refusal::InsufficientFunds(_) | Refusal::TooManyInputs { .. } => Met::Want,
+            Refusal::SpenderInUse { .. } => Met::SameTry,
+            _ => Met::Trouble,
+        }
+    }
+}
+
 fn choose(order: &OrderId, why: &'static str, taken: Option<TokenId>) -> ShopRefusal {
     ShopRefusal::ChooseTokens { order: order.clone(), why, taken }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_tokens::Funds;
+
+    use super::*;
+
+    #[test]
+    fn only_a_wallet_that_can_never_pay_is_in_want() {
+        let funds = |locked| Box::new(Funds { locked, ..Funds::default() });
+        let too_many = |locked| Refusal::TooManyInputs { funds: funds(locked), max_inputs: 1, best_sum: 1 };
+        let in_use = Refusal::SpenderInUse { spender: "s".into(), reason: "x" };
+        for (refusal, meant) in [
+            (Refusal::InsufficientFunds(funds(1)), Met::Want),
+            (too_many(0), Met::Want),
+            (too_many(1), Met::Others),
+            (Refusal::FundsLocked(funds(1)), Met::Others),
+            (Refusal::Contention { attempts: 1 }, Met::Others),
+            (Refusal::TooManyWaiters { waiting: 1 }, Met::Others),
+            (in_use, Met::SameTry),
+            (Refusal::Invalid("x".into()), Met::Trouble),
+            (Refusal::StoreUnavailable("x".into()), Met::Trouble),
+            (Refusal::Loading { tokens: 1 }, Met::Trouble),
+        ] {
+            assert_eq!(Met::of(&refusal), meant, "{refusal}");
+        }
+    }
 }

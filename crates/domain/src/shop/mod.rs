@@ -12,6 +12,7 @@
 //! | `init` | many rows at once, by their numbers |
 //! | `checkout` | checkout, answers from outside, cancel, retry, deadlines |
 //! | `charge` | payments by transfers or tokens in place of the users' credit |
+//! | `charges` | the same where the steps of a checkout are transactions of their own |
 //! | `hold` | which tokens pay, and in whose name they are locked |
 //! | `run` | the messages of one try, handed on until none is left |
 //! | `digest` | what enters the audit chain |
@@ -20,6 +21,7 @@
 //! | `limits` | every bound, with its name |
 
 mod charge;
+mod charges;
 mod checkout;
 mod decide;
 mod digest;
@@ -31,8 +33,9 @@ mod rows;
 mod run;
 
 pub use charge::{ByTokens, ByTransfers, CHARGE_ABORTED, CHARGE_MARGIN_MS, Charge, Charging, Secret};
+pub use charges::{Charges, Reserved};
 pub use checkout::spoken;
-pub use hold::ChosenTokens;
+pub use hold::{ChosenTokens, Met};
 pub use holdfast_checkout::{
     Alarm, Answer, Body, ItemId, Items, Key as TryKey, Line, Message, Order, OrderId, OrderState, Payment,
     Step as AskedStep, Topic, TrNum, UserId, Verdict, Whole,

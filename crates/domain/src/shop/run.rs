@@ -71,7 +71,8 @@ impl<'v, V: View> Run<'v, V> {
         let (now, offset) = at;
         let tr = moved.order.state.tr_num().expect("a try that begins has its number");
         let outside = view.outside();
-        let (means, charge) = Means::of(view, at, &moved.order, &moved.order.key(tr), chosen)?.unzip();
+        let (payment, key) = (moved.order.payment(), moved.order.key(tr));
+        let (means, charge) = Means::of(view, at, &payment, &key, chosen)?.unzip();
         Ok(Run {
             view,
             at,
@@ -242,7 +243,7 @@ impl<'v, V: View> Run<'v, V> {
         let is_first = self.pay.is_none() && matches!(message.body, Body::Pay(Step::Forward(_)));
         let Some(means) = self.means.take_if(|_| is_first) else { return };
         let Some(charger) = self.charger(effects) else { return };
-        if charger.prepare(&means, &self.order, self.deadline, effects) {
+        if charger.prepare(&means, &self.order.payment(), self.deadline, effects) {
             self.cover = self.order.amount;
         }
     }
@@ -253,7 +254,7 @@ impl<'v, V: View> Run<'v, V> {
             return;
         }
         if let Some(charger) = self.charger(effects) {
-            charger.abort(&self.order, effects);
+            charger.abort(self.order.amount, effects);
         }
     }
 
@@ -269,7 +270,7 @@ impl<'v, V: View> Run<'v, V> {
     }
 
     fn settle(&mut self, effects: &mut Effects) -> bool {
-        self.charger(effects).is_some_and(|charger| charger.fulfil(&self.order, effects))
+        self.charger(effects).is_some_and(|charger| charger.fulfil(self.order.amount, effects))
     }
 
     /// Writes down what came of it: the rows that changed, and the open row or its end. `key`: under which the caller asked.

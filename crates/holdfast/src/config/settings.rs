@@ -10,11 +10,14 @@ use anyhow::{Context, bail};
 use holdfast_api::ShopAddresses;
 use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
-use holdfast_cluster::{CheckoutTimes, NodeSettings, StoreSettings, TopicSettings, VaultSettings};
+use holdfast_cluster::{
+    CheckoutTimes, NodeSettings, StoreSettings, TopicSettings, VaultSettings, WantedCharging,
+};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::shop::Secret;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::shop::ShopOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
@@ -67,6 +70,22 @@ impl fmt::Display for ShopCharging {
                 write!(f, "tokens in {currency}, paid into the wallet '{name}', 1 = {unit}")
             }
         }
+    }
+}
+
+impl ShopCharging {
+    /// The same as nodes of a cluster agree on it; `None` is credit.
+    fn wanted(charging: Option<ShopCharging>) -> holdfast_cluster::ShopCharging {
+        let Some(ShopCharging { payee, currency }) = charging else {
+            return holdfast_cluster::ShopCharging::default();
+        };
+        let wanted = match payee {
+            ShopPayee::Participant { name, unit } => {
+                WantedCharging::Transfers { payee: name, currency, unit }
+            }
+            ShopPayee::Wallet { name, unit } => WantedCharging::Tokens { wallet: name, currency, unit },
+        };
+        holdfast_cluster::ShopCharging { wanted, secret: Secret(rand::random()) }
     }
 }
 
@@ -193,13 +212,6 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
         );
     }
     let partitions = all.number("cluster.partitions");
-    let payment = all.text("shop.payment");
-    if payment == TRANSFERS || payment == TOKENS {
-        bail!(
-            "shop.payment is {payment}, and a cluster charges the credit of its users, or asks the URL of a payment provider: \
-             set it to inside or to a URL"
-        );
-    }
     let topics = TopicSettings {
         shop: Some(partitions),
         replication: Some(all.number("cluster.replication")).filter(|copies| *copies > 0),
@@ -227,6 +239,7 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
             indexes: read_indexes(all.text("tokens.indexes"))?.kinds(),
             consolidation: read_consolidation(all),
         },
+        charging: ShopCharging::wanted(read_charging(all)?),
         checkout: CheckoutTimes {
             deadline_ms: all.number("shop.deadline_ms"),
             wait_ms: all.number("shop.wait_ms"),
@@ -403,6 +416,16 @@ mod tests {
         let node = read(&[servers[0], servers[1], calling[0], calling[1]]).unwrap().cluster.unwrap();
         assert_eq!(node.store.outside, Sides { pay: false, stock: true });
         assert!(node.store.tells_outcomes);
+        let paid = [("shop.payment", "transfers"), ("shop.payee", "shop"), ("shop.currency", "EUR")];
+        let charges = read(&[&servers[..], &paid].concat()).unwrap().cluster.unwrap().charging;
+        let WantedCharging::Transfers { payee, currency, unit } = charges.wanted else {
+            panic!("{charges:?}")
+        };
+        assert_eq!(
+            (payee.as_str(), currency.to_string(), unit),
+            ("shop", "EUR".into(), Amount::whole(1).unwrap())
+        );
+        assert_ne!(charges.secret, Secret([0; 32]), "it is drawn");
         assert_eq!(node.store.expiry_shards, StoreSettings::default().expiry_shards);
         assert!(read(&servers[..1]).unwrap_err().to_string().contains("go together"));
         let refused = |pair| read(&[servers[0], servers[1], pair]).unwrap_err();

@@ -2,6 +2,7 @@
 //! the servers that other tests use.
 
 mod called;
+mod charges;
 mod expiring;
 mod faults;
 mod inbox;
@@ -154,6 +155,18 @@ fn shattered_wallets_are_brought_together() {
 fn a_thousand_orders_on_a_hundred_units() {
     let _alone = alone();
     shop::a_thousand_orders_on_a_hundred_units();
+}
+
+#[test]
+fn checkouts_charge_positions_through_any_node() {
+    let _alone = alone();
+    charges::checkouts_charge_positions_through_any_node();
+}
+
+#[test]
+fn checkouts_charge_tokens_through_any_node() {
+    let _alone = alone();
+    charges::checkouts_charge_tokens_through_any_node();
 }
 
 #[test]

@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 use holdfast_domain::ids::{Millis, TransferId};
 use holdfast_domain::records::RECORD_BYTES_MAX;
 use holdfast_domain::shop::{
-    Charging, CheckoutAnswer, CheckoutOrder, ChosenTokens, OrderId, OrderState, ShopCommand, ShopOutcome,
-    ShopRefusal, ShopView, TrNum,
+    Charging, CheckoutAnswer, CheckoutOrder, ChosenTokens, Met, OrderId, OrderState, ShopCommand,
+    ShopOutcome, ShopRefusal, ShopView, TrNum,
 };
 use holdfast_domain::tokens::TokenRefusal;
-use holdfast_tokens::{Name, Refusal};
+use holdfast_tokens::Name;
 
 use super::desk::{ShopDesk, ShopError, unexpected};
 use super::limits::TOKENS_WAIT_MS;
@@ -93,7 +93,7 @@ impl ShopDesk {
         let claim = match self.tokens.fund(&number.to_string(), wallet, &currency, amount, wait_ms).await {
             Ok(claim) => Some(claim),
             Err(TokenError::Hub(refusal)) => return Err(refusal.into()),
-            Err(TokenError::Refused(refusal)) => match met(&refusal) {
+            Err(TokenError::Refused(refusal)) => match Met::of(&refusal) {
                 Met::Want => None,
                 // The try that holds them is joined. If it is over meanwhile, tokens are chosen for the next.
                 Met::SameTry => return Ok((None, None)),
@@ -127,55 +127,4 @@ fn bill(core: &Core<LocalStore>, order: &OrderId) -> (bool, Option<Bill>) {
         Some(Bill { number, wallet, currency: by.currency.to_string(), amount })
     };
     (true, next())
-}
-
-/// What a refusal of the vault means for a checkout.
-#[derive(Debug, PartialEq, Eq)]
-enum Met {
-    /// The wallet cannot pay, whoever lets go of what: the payment side refuses.
-    Want,
-    /// The try was asked for twice at once, and the other has the tokens.
-    SameTry,
-    /// Others hold too much, or wait before this one.
-    Others,
-    /// The vault cannot answer. That is no reason to fail an order.
-    Trouble,
-}
-
-fn met(refusal: &Refusal) -> Met {
-    match refusal {
-        Refusal::TooManyWaiters { .. } => Met::Others,
-        refusal if refusal.may_pass() => Met::Others,
-        Refusal::InsufficientFunds(_) | Refusal::TooManyInputs { .. } => Met::Want,
-        Refusal::SpenderInUse { .. } => Met::SameTry,
-        _ => Met::Trouble,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use holdfast_tokens::Funds;
-
-    use super::*;
-
-    #[test]
-    fn only_a_wallet_that_can_never_pay_is_in_want() {
-        let funds = |locked| Box::new(Funds { locked, ..Funds::default() });
-        let too_many = |locked| Refusal::TooManyInputs { funds: funds(locked), max_inputs: 1, best_sum: 1 };
-        let in_use = Refusal::SpenderInUse { spender: "s".into(), reason: "x" };
-        for (refusal, meant) in [
-            (Refusal::InsufficientFunds(funds(1)), Met::Want),
-            (too_many(0), Met::Want),
-            (too_many(1), Met::Others),
-            (Refusal::FundsLocked(funds(1)), Met::Others),
-            (Refusal::Contention { attempts: 1 }, Met::Others),
-            (Refusal::TooManyWaiters { waiting: 1 }, Met::Others),
-            (in_use, Met::SameTry),
-            (Refusal::Invalid("x".into()), Met::Trouble),
-            (Refusal::StoreUnavailable("x".into()), Met::Trouble),
-            (Refusal::Loading { tokens: 1 }, Met::Trouble),
-        ] {
-            assert_eq!(met(&refusal), meant, "{refusal}");
-        }
-    }
 }

@@ -3,27 +3,34 @@
 //!
 //! Whoever moves an order has locked its row: the consumer of `orders`, that of `outcomes`, and the scan for deadlines. So
 //! each sees where the one before has left it, and the compare-and-set of the pure code is one over all nodes. Locks are taken
-//! in this order, within each kind by ascending id: guard, orders, idempotency keys, items or users.
+//! in this order, within each kind by ascending id: guard, orders, idempotency keys, items or users; then, as the handlers of
+//! transfers take them, transfers, selections of tokens, accounts.
 //!
-//! The users' credit pays, and nothing else yet: another payment side would take the place of `sides` for the topic `pay`. A
-//! side that is outside on Kafka simply has no consumer here; of one that is called over HTTP the messages are only passed by
-//! (`outside`), and what it is asked is read from the orders.
+//! The users' credit pays, or in its place transfers or tokens: `charging` says what. The payment side reserves, and whoever
+//! decides settles, each within its own step. A side that is outside on Kafka simply has no consumer here; of one that is called
+//! over HTTP the messages are only passed by (`outside`), and what it is asked is read from the orders.
 //!
 //! | room | what happens there |
 //! | --- | --- |
 //! | `orders` | the topic `orders`: check out, cancel, retry |
-//! | `sides` | the topics `pay` and `stock`: what the two participants take and give back |
+//! | `sides` | the topic `stock`, and what both participants have in common |
+//! | `pay` | the topic `pay`: credit, transfers or tokens are taken and given back |
 //! | `outside` | the same topics where a participant is called over HTTP, and which ones are |
 //! | `outcomes` | the topic `outcomes`: the order consumer |
+//! | `settle` | what was reserved is settled by whoever decides |
 //! | `rebuild` | what a consumer knows that takes over a partition |
 //! | `deadlines` | checkouts that nobody decided in time, and keys whose time is over |
 //! | `tellings` | ends that the webhook is to be told of |
 //! | `desk` | what edges change, each in a transaction of its own |
 //! | `seen` | what edges ask |
+//! | `charging` | what checkouts charge, the same at all nodes |
+//! | `charges` | what was reserved for tries |
 //! | `open` | an open try, as its order's row keeps it |
 //! | `rows`, `load`, `write` | rows to domain values and back |
 //! | `verify` | whether the shop still adds up |
 
+mod charges;
+mod charging;
 mod deadlines;
 mod desk;
 mod load;
@@ -31,15 +38,19 @@ mod open;
 mod orders;
 mod outcomes;
 mod outside;
+mod pay;
 mod rebuild;
 mod rows;
 mod seen;
+mod settle;
 mod sides;
 mod tellings;
 mod verify;
 mod write;
 
+pub use charging::WantedCharging;
 pub use deadlines::CHECKOUTS_MAX;
+pub use pay::{Bill, Pledge, Pledges};
 pub use rebuild::Rebuilt;
 pub(crate) use rows::ShopRows;
 pub use seen::{OpenCheckout, OpenCheckouts, OpenState, OrderNow, PAGE_MAX};

@@ -49,7 +49,11 @@ fn follow_one(
 ) {
     let order = &key.order_id;
     let Some(open) = rows.checkout(order).filter(|open| open.tr == key.tr_num) else { return };
-    let heard = heard(open, saga, state, now);
+    let mut heard = heard(open, saga, state, now);
+    if rows.unsettled.contains(key) && !matches!(state, OrderState::Pending(_)) {
+        // Both have taken, and what the one had reserved was gone.
+        heard.why.get_or_insert(Why::Pay);
+    }
     let mut state = state;
     // The row remembers what was given back also where the log was cut before it.
     if matches!(state, OrderState::Cancelling(_)) && heard.undo.is_some() && heard.waits_for().is_none() {

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::Record;
-use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::OrderId;
 use holdfast_messages::{OutcomeMessage, OutcomeOffset};
@@ -14,11 +13,11 @@ use postgres::Transaction;
 use super::load::{self, Lock};
 use super::open::follow;
 use super::rows::ShopRows;
+use super::settle::{Settling, candidates};
 use super::{report, write};
 use crate::batch::{Batch, Begun, Done, Step};
 use crate::guard::signed;
 use crate::load::Loader;
-use crate::loaded::Loaded;
 use crate::session::{Point, Statements, Store};
 use crate::types::Moment;
 use crate::write::{Besides, Writer};
@@ -66,27 +65,38 @@ fn attempt(
         outcomes.iter().map(|(_, message)| &message.said().key.order_id).collect();
     load::orders(&mut tx, statements, &mut rows, orders, Lock::Wait)?;
     load::keys(&mut tx, statements, &mut rows, [])?;
-    let now = Loader::new(&mut tx, statements).clock()?;
+    let mut loader = Loader::new(&mut tx, statements);
+    let said = outcomes.iter().map(|(_, message)| (&message.said().key, &message.said().body));
+    let charged = loader.lock_reserved(&candidates(&rows, coordinator, said))?;
+    let now = loader.clock()?;
+    let loaded = loader.loaded;
     watch.reached(Point::Loaded);
 
+    let mut settling = Settling::new(&charged, &loaded, now);
     let (mut alarms, mut oldest) = (Vec::new(), None);
     for (incoming, message) in outcomes {
         let record = Record { offset: incoming.offset, message: message.said().clone() };
+        settling.before(coordinator, &mut rows, &record, &mut besides);
         let mut did = coordinator.handle(&rows, &record);
         oldest = did.outcome_offset.or(oldest);
         alarms.append(&mut did.alarms);
         follow(&mut rows, coordinator, did, [&record.message.key], now, &mut besides);
     }
+    let effects = settling.charges.into_effects();
     report(&alarms);
     watch.reached(Point::Decided);
 
     write::write(&mut tx, statements, &rows, settings, now)?;
     note_oldest(&mut tx, statements, claim.source, oldest, now, &mut besides)?;
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    let none = Effects::default();
-    let guard = writer.write(guard, batch.next, Loaded::default(), &none, &besides, batch.sent)?;
+    let moves_tokens = loaded.pledged.moves(&effects);
+    let guard = writer.write(guard, batch.next, loaded, &effects, &besides, batch.sent)?;
     tx.commit()?;
     watch.reached(Point::Committed);
+    if moves_tokens {
+        // It is done, whether others hear of it at once or when they look.
+        drop(store.tell_token_change());
+    }
     Ok(Step::Done(Done { alarms, ..Done::of(batch, besides, &guard, now) }))
 }
 

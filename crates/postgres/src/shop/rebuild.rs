@@ -5,8 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::{Effects as Did, LogBounds, Record, Told};
-use holdfast_domain::effects::Effects;
-use holdfast_domain::shop::{Alarm, OrderId, TryKey};
+use holdfast_domain::shop::{Alarm, OrderId, OrderState, TryKey};
 use holdfast_messages::OutcomeMessage;
 use postgres::Transaction;
 
@@ -14,12 +13,12 @@ use super::load::{self, Lock};
 use super::open::follow;
 use super::outcomes::note_oldest;
 use super::rows::ShopRows;
+use super::settle::Settling;
 use super::{report, write};
 use crate::batch::Done;
 use crate::guard::{Guard, unsigned};
 use crate::incoming::Incoming;
 use crate::load::Loader;
-use crate::loaded::Loaded;
 use crate::session::{Point, Statements, Store};
 use crate::write::{Besides, Writer};
 use crate::{Claim, Error, Source};
@@ -93,13 +92,23 @@ impl Store {
         let folded = not_over(records, first, &open);
         let keys: BTreeSet<&TryKey> = folded.iter().map(|record| &record.message.key).collect();
         let mut rows = ShopRows::default();
-        let (coordinator, mut did) = decide(&mut tx, statements, &mut rows, &keys, |rows| {
-            Coordinator::rebuild(rows, stored, log, &folded)
-        })?;
+        let rebuild = |rows: &ShopRows| Coordinator::rebuild(rows, stored, log, &folded);
+        let (mut coordinator, mut did) = decide(&mut tx, statements, &mut rows, &keys, rebuild)?;
         load::keys(&mut tx, statements, &mut rows, [])?;
-        let now = Loader::new(&mut tx, statements).clock()?;
+        let mut loader = Loader::new(&mut tx, statements);
+        let paid = paid(&did);
+        let charged = loader.lock_reserved(&paid)?;
+        let now = loader.clock()?;
+        let loaded = loader.loaded;
         watch.reached(Point::Loaded);
 
+        let mut settling = Settling::new(&charged, &loaded, now);
+        paid.iter().for_each(|key| settling.settle(&mut rows, key, &mut besides));
+        let effects = settling.charges.into_effects();
+        if !rows.unsettled.is_empty() {
+            // The same again, with those failing that could not be settled.
+            (coordinator, did) = rebuild(&rows);
+        }
         let mut alarms = std::mem::take(&mut did.alarms);
         if guard.offset > log.end && stored.is_none_or(|stored| stored <= log.end) {
             alarms.push(Alarm::OffsetAboveLog { stored: guard.offset, end: log.end });
@@ -113,9 +122,13 @@ impl Store {
         note_oldest(&mut tx, statements, claim.source, oldest, now, &mut besides)?;
         let next = guard.offset.max(log.end);
         let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-        let guard = writer.write(guard, next, Loaded::default(), &Effects::default(), &besides, 0)?;
+        let moves_tokens = loaded.pledged.moves(&effects);
+        let guard = writer.write(guard, next, loaded, &effects, &besides, 0)?;
         tx.commit()?;
         watch.reached(Point::Committed);
+        if moves_tokens {
+            drop(self.tell_token_change());
+        }
         let dead_letters = besides.dead_letters.len();
         let outbox = besides.numbered(&guard);
         let (messages, transactions) = (records.len(), 1);
@@ -155,6 +168,15 @@ fn decide(
         load::orders(tx, statements, rows, &more, Lock::Wait)?;
         locked.extend(more);
     }
+}
+
+/// The tries that are paid by it.
+fn paid(did: &Did) -> BTreeSet<TryKey> {
+    let paid = did.orders.iter().filter_map(|order| match order.state {
+        OrderState::Paid(tr) => Some(order.key(tr)),
+        OrderState::NotPaid(_) | OrderState::Pending(_) | OrderState::Cancelling(_) => None,
+    });
+    paid.collect()
 }
 
 /// The orders that are open now, of all partitions: few, whatever the log's length.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use holdfast_checkout::coordinator::Orders;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    CheckoutEnd, CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, TrNum, UserId,
-    UserRow,
+    CheckoutEnd, CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, TrNum, TryKey,
+    UserId, UserRow,
 };
 use holdfast_domain::tokens::Name;
 use holdfast_messages::TraceId;
@@ -84,6 +84,8 @@ pub(crate) struct ShopRows {
     /// Tries that came to their end.
     pub(super) ended: Vec<CheckoutEnd>,
     pub(super) keys: Table<Name, Arc<KeyRow>>,
+    /// Tries that both sides have taken for, and whose charge could not be settled: they fail.
+    pub(super) unsettled: BTreeSet<TryKey>,
     /// How many checkouts are open in all, where that matters.
     pub(super) open_count: usize,
 }
@@ -156,5 +158,9 @@ impl ShopRows {
 impl Orders for ShopRows {
     fn order(&self, id: &OrderId) -> Option<&Order> {
         self.orders.get(id).map(|row| &row.order)
+    }
+
+    fn is_settled(&self, key: &TryKey) -> bool {
+        !self.unsettled.contains(key)
     }
 }

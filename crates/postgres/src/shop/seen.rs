@@ -5,6 +5,7 @@ use std::sync::Arc;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{CheckoutRow, ItemId, ItemRow, OrderId, OrderRow, UserId, UserRow};
 
+use super::charges;
 use super::load::{order_columns, order_of, whole};
 use crate::Error;
 use crate::guard::unsigned;
@@ -131,15 +132,23 @@ impl Store {
         // One more than wanted tells whether there is another page.
         let rows = self.client.query(&statement, &[&since, &last, &state, &(i64::from(limit) + 1)])?;
         let mut page = OpenCheckouts { checkouts: Vec::with_capacity(rows.len()), next: None, now: 0 };
+        let mut opened = Vec::with_capacity(rows.len());
         for row in &rows {
-            if page.checkouts.len() == limit as usize {
-                let last = page.checkouts.last().map(|open| (open.row.started_at, open.row.order.clone()));
-                page.next = last;
+            if opened.len() == limit as usize {
                 break;
             }
             let (order, open) = order_of(row)?;
             let open = open.ok_or_else(|| Error::corrupt("orders", "an open order without a try"))?;
-            page.checkouts.push(OpenCheckout { order, row: Arc::new(open) });
+            opened.push((order.order.key(open.tr), order, open));
+        }
+        let charged = charges::load(&mut self.client, &self.statements, opened.iter().map(|(key, ..)| key))?;
+        for (key, order, open) in opened {
+            let charge = charged.get(&key).map(|(charge, _)| *charge);
+            page.checkouts.push(OpenCheckout { order, row: Arc::new(CheckoutRow { charge, ..open }) });
+        }
+        if rows.len() > page.checkouts.len() {
+            let last = page.checkouts.last().map(|open| (open.row.started_at, open.row.order.clone()));
+            page.next = last;
         }
         page.now = match rows.first() {
             Some(row) => row.get::<_, Moment>(19).0,

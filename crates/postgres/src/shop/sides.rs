@@ -1,4 +1,4 @@
-//! The topics `pay` and `stock`: the two participants. A batch is one transaction: the tries' rows are read, the holders locked
+//! What the two participants have in common, and the topic `stock`. A batch is one transaction: the tries' rows are read, the holders locked
 //! by ascending id, each message is decided after the other by the pure participant, and rows, balances, answers and offset are
 //! written together. A repeat finds its row and gets the same answer again.
 
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_checkout::participant::{Branch, Forward, Ledger, Pay, Row as BranchRow, Side, Stock};
 use holdfast_domain::effects::Effects;
 use holdfast_domain::shop::{self, ItemId, Items, Payment, TryKey, UserId, Whole};
-use holdfast_messages::{Message, OutcomeMessage, PayMessage, StockMessage};
+use holdfast_messages::{OutcomeMessage, StockMessage};
 use postgres::{Row, Transaction};
 
 use super::load::{id, items_of, tr_num, whole};
@@ -21,34 +21,22 @@ use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
 
 impl Store {
-    /// The payment side over a batch of `pay`: users' credit is taken and given back. Each message is answered on the partition
-    /// of `outcomes` that has the number of the one it was read from.
-    ///
-    /// # Errors
-    /// As [`Store::transfers`].
-    pub fn pay(&mut self, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, attempt::<Pay>)
-    }
-
-    /// The stock side over a batch of `stock`, likewise.
+    /// The stock side over a batch of `stock`: stock is taken and given back. Each message is answered on the partition of
+    /// `outcomes` that has the number of the one it was read from.
     ///
     /// # Errors
     /// As [`Store::transfers`].
     pub fn stock(&mut self, claim: &Claim, batch: &Batch<'_, StockMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, attempt::<Stock>)
+        self.run(claim, batch, attempt)
     }
 }
 
 /// A side's tables.
-trait Kept: Side<Holder: AsId> + Sized {
-    /// What it reads.
-    type Message: Message;
+pub(super) trait Kept: Side<Holder: AsId> + Sized {
     const TABLE: &'static str;
     const BRANCHES: &'static str;
     const LOCK_BALANCES: &'static str;
     const SET_BALANCES: &'static str;
-
-    fn said(message: &Self::Message) -> &shop::Message;
 
     /// The value of a row whose columns begin there; `None` if it has none.
     fn value(row: &Row, at: usize) -> Result<Option<Self::Value>, Error>;
@@ -62,7 +50,7 @@ trait Kept: Side<Holder: AsId> + Sized {
     ) -> Result<(), Error>;
 }
 
-trait AsId: std::str::FromStr<Err: std::fmt::Display> {
+pub(super) trait AsId: std::str::FromStr<Err: std::fmt::Display> {
     fn id(&self) -> &str;
 }
 
@@ -80,7 +68,7 @@ impl AsId for ItemId {
 
 /// Rows to be added, without their values.
 #[derive(Default)]
-struct NewRows<'a> {
+pub(super) struct NewRows<'a> {
     orders: Vec<&'a str>,
     tries: Vec<i64>,
     rollbacks: Vec<bool>,
@@ -88,7 +76,6 @@ struct NewRows<'a> {
 }
 
 impl Kept for Pay {
-    type Message = PayMessage;
     const TABLE: &'static str = "pay_transaction";
     const BRANCHES: &'static str = "SELECT p.order_id, p.tr_num, p.is_rollback, p.outcome, p.user_id, p.amnt
          FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
@@ -97,10 +84,6 @@ impl Kept for Pay {
         "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE";
     const SET_BALANCES: &'static str = "UPDATE users t SET credit = u.credit
          FROM unnest($1::text[], $2::bigint[]) AS u (id, credit) WHERE t.user_id = u.id";
-
-    fn said(message: &PayMessage) -> &shop::Message {
-        message.said()
-    }
 
     fn value(row: &Row, at: usize) -> Result<Option<Payment>, Error> {
         let (user, amnt): (Option<&str>, Option<i64>) = (row.get(at), row.get(at + 1));
@@ -128,7 +111,6 @@ impl Kept for Pay {
 }
 
 impl Kept for Stock {
-    type Message = StockMessage;
     const TABLE: &'static str = "stock_transaction";
     const BRANCHES: &'static str = "SELECT p.order_id, p.tr_num, p.is_rollback, p.outcome, p.items::text
          FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
@@ -137,10 +119,6 @@ impl Kept for Stock {
         "SELECT item_id, stock FROM items WHERE item_id = ANY($1) ORDER BY item_id FOR UPDATE";
     const SET_BALANCES: &'static str = "UPDATE items t SET stock = u.stock
          FROM unnest($1::text[], $2::bigint[]) AS u (id, stock) WHERE t.item_id = u.id";
-
-    fn said(message: &StockMessage) -> &shop::Message {
-        message.said()
-    }
 
     fn value(row: &Row, at: usize) -> Result<Option<Items>, Error> {
         let items: Option<&str> = row.get(at);
@@ -163,10 +141,10 @@ impl Kept for Stock {
     }
 }
 
-fn attempt<S: Kept>(
+fn attempt(
     store: &mut Store,
     claim: &Claim,
-    batch: &Batch<'_, S::Message>,
+    batch: &Batch<'_, StockMessage>,
     verdict: Option<&str>,
 ) -> Result<Step, Error> {
     let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
@@ -177,9 +155,9 @@ fn attempt<S: Kept>(
     let asked: Vec<&shop::Message> = besides
         .sort_out(claim.source, batch.messages, verdict)
         .into_iter()
-        .map(|(_, message)| S::said(message))
+        .map(|(_, message)| message.said())
         .collect();
-    let before: Ledger<S> = load(&mut tx, statements, &asked)?;
+    let before: Ledger<Stock> = load(&mut tx, statements, &asked)?;
     let now = Loader::new(&mut tx, statements).clock()?;
     watch.reached(Point::Loaded);
 
@@ -206,14 +184,38 @@ fn attempt<S: Kept>(
 }
 
 /// The rows of the tries, and the balances of all holders that these or the messages name, locked.
-fn load<S: Kept>(
+fn load(
     tx: &mut Transaction<'_>,
     statements: &Statements,
     asked: &[&shop::Message],
-) -> Result<Ledger<S>, Error> {
-    let mut ledger = Ledger::<S>::default();
+) -> Result<Ledger<Stock>, Error> {
+    let branches = branches::<Stock>(tx, statements, asked)?;
+    let mut holders: BTreeSet<&str> = BTreeSet::new();
+    for message in asked {
+        if let Some(shop::AskedStep::Forward(value) | shop::AskedStep::Rollback(value)) =
+            Stock::step(&message.body)
+        {
+            holders.extend(Stock::parts(value).map(|(holder, _)| holder.id()));
+        }
+    }
+    for branch in branches.values() {
+        if let Branch::Done(Forward::Taken(value)) = branch {
+            holders.extend(Stock::parts(value).map(|(holder, _)| holder.id()));
+        }
+    }
+    let balances = lock_balances::<Stock>(tx, statements, holders)?;
+    Ok(Ledger { branches, balances })
+}
+
+/// The rows of the tries that messages are about.
+pub(super) fn branches<S: Kept>(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    asked: &[&shop::Message],
+) -> Result<BTreeMap<TryKey, Branch<S::Value>>, Error> {
+    let mut branches: BTreeMap<TryKey, Branch<S::Value>> = BTreeMap::new();
     if asked.is_empty() {
-        return Ok(ledger);
+        return Ok(branches);
     }
     let keys: BTreeSet<&TryKey> = asked.iter().map(|message| &message.key).collect();
     let orders: Vec<&str> = keys.iter().map(|key| key.order_id.as_str()).collect();
@@ -224,31 +226,29 @@ fn load<S: Kept>(
         let tr_num = tr_num(S::TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(S::TABLE, "no try"))?;
         let key = TryKey { order_id: id(S::TABLE, row.get(0))?, tr_num };
         let found = branch_row::<S>(&row)?;
-        let branch = Branch::with_row(ledger.branches.remove(&key), found, S::same)
+        let branch = Branch::with_row(branches.remove(&key), found, S::same)
             .map_err(|error| Error::corrupt(S::TABLE, format!("{key}: {error}")))?;
-        ledger.branches.insert(key, branch);
+        branches.insert(key, branch);
     }
-    let mut holders: BTreeSet<&str> = BTreeSet::new();
-    for message in asked {
-        if let Some(shop::AskedStep::Forward(value) | shop::AskedStep::Rollback(value)) =
-            S::step(&message.body)
-        {
-            holders.extend(S::parts(value).map(|(holder, _)| holder.id()));
-        }
-    }
-    for branch in ledger.branches.values() {
-        if let Branch::Done(Forward::Taken(value)) = branch {
-            holders.extend(S::parts(value).map(|(holder, _)| holder.id()));
-        }
+    Ok(branches)
+}
+
+/// Locks and reads what holders have.
+pub(super) fn lock_balances<S: Kept>(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    holders: BTreeSet<&str>,
+) -> Result<BTreeMap<S::Holder, Whole>, Error> {
+    let mut balances: BTreeMap<S::Holder, Whole> = BTreeMap::new();
+    if holders.is_empty() {
+        return Ok(balances);
     }
     let holders: Vec<&str> = holders.into_iter().collect();
     let statement = statements.asked.prepared(tx, S::LOCK_BALANCES)?;
-    let mut balances: BTreeMap<S::Holder, Whole> = BTreeMap::new();
     for row in tx.query(&statement, &[&holders])? {
         balances.insert(id(S::TABLE, row.get(0))?, whole(S::TABLE, row.get(1))?);
     }
-    ledger.balances = balances;
-    Ok(ledger)
+    Ok(balances)
 }
 
 fn branch_row<S: Kept>(row: &Row) -> Result<BranchRow<S::Value>, Error> {
@@ -262,7 +262,7 @@ fn branch_row<S: Kept>(row: &Row) -> Result<BranchRow<S::Value>, Error> {
 }
 
 /// Writes the rows that were added and the balances that changed.
-fn write<S: Kept>(
+pub(super) fn write<S: Kept>(
     tx: &mut Transaction<'_>,
     statements: &Statements,
     before: &Ledger<S>,

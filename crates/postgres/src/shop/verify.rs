@@ -14,6 +14,23 @@ macro_rules! paid {
     };
 }
 
+/// Tries with a charge of their own: what the payment side has done with it (`taken`, `undone`), whether the order is paid by
+/// it, and where its transfer or its tokens stand. What tokens were is forgotten some time after they were spent.
+macro_rules! charges {
+    () => {
+        "(SELECT c.order_id || ' try ' || c.tr_num AS try, c.fulfilment IS NULL AS by_tokens,
+              CASE WHEN r.order_id IS NOT NULL THEN 'undone' ELSE f.outcome END AS did,
+              coalesce(o.state = 'paid' AND o.tr_num = c.tr_num, false) AS paid, c.tr_num > o.life AS of_order,
+              t.current_state, t.expiration_date, s.state AS tokens, s.payee_wallet
+          FROM checkout_charge c
+          LEFT JOIN pay_transaction f ON f.order_id = c.order_id AND f.tr_num = c.tr_num AND NOT f.is_rollback
+          LEFT JOIN pay_transaction r ON r.order_id = c.order_id AND r.tr_num = c.tr_num AND r.is_rollback
+          LEFT JOIN orders o ON o.order_id = c.order_id
+          LEFT JOIN transfer t ON t.transfer_id = c.charge_id
+          LEFT JOIN token_selection s ON s.spender_tx_id = c.charge_id::text)"
+    };
+}
+
 /// What the stock side took and has not given back.
 macro_rules! stocked {
     () => {
@@ -51,7 +68,7 @@ macro_rules! stray {
     };
 }
 
-const QUESTIONS: [Question; 8] = [
+const QUESTIONS: [Question; 12] = [
     (
         "users",
         "has another credit than what was put in less what checkouts took",
@@ -59,7 +76,8 @@ const QUESTIONS: [Question; 8] = [
             "SELECT u.user_id FROM users u LEFT JOIN
                  (SELECT user_id, sum(amnt) AS taken FROM ",
             paid!(),
-            " AS p GROUP BY user_id) t USING (user_id)
+            " AS p WHERE NOT EXISTS (SELECT 1 FROM checkout_charge c
+                  WHERE c.order_id = p.order_id AND c.tr_num = p.tr_num) GROUP BY user_id) t USING (user_id)
              WHERE u.credit <> u.funded - coalesce(t.taken, 0)"
         ),
     ),
@@ -110,6 +128,45 @@ const QUESTIONS: [Question; 8] = [
         "waits for an answer, and its order has nothing open",
         "SELECT k.idempotency_key FROM idempotency_key k LEFT JOIN orders o ON o.order_id = k.order_id
          WHERE k.answer IS NULL AND (o.order_id IS NULL OR o.state NOT IN ('pending', 'cancelling'))",
+    ),
+    (
+        "checkout_charge",
+        "was reserved for a try for which the payment side took nothing",
+        concat!("SELECT try FROM ", charges!(), " c WHERE did IS DISTINCT FROM 'taken' AND did IS DISTINCT FROM 'undone'"),
+    ),
+    (
+        "checkout_charge",
+        "has paid an order, and its transfer is not committed, or its tokens are not spent",
+        concat!(
+            "SELECT try FROM ",
+            charges!(),
+            " c WHERE paid AND of_order AND did = 'taken' AND CASE WHEN by_tokens THEN tokens <> 'SPENT'
+                 ELSE current_state IS DISTINCT FROM 5 END"
+        ),
+    ),
+    (
+        "checkout_charge",
+        "has not paid an order yet, and its transfer is committed, or its tokens are not held",
+        concat!(
+            "SELECT try FROM ",
+            charges!(),
+            " c WHERE NOT paid AND of_order AND did = 'taken' AND CASE WHEN by_tokens
+                 THEN tokens IS DISTINCT FROM 'HELD' OR payee_wallet IS NULL
+                 ELSE current_state IS NULL OR current_state = 5 END"
+        ),
+    ),
+    (
+        "checkout_charge",
+        "was given back, and its transfer is reserved or committed, or its tokens are held or spent",
+        // One that ran out is ended by the scan, whatever the checkout does.
+        concat!(
+            "SELECT try FROM ",
+            charges!(),
+            " c WHERE did = 'undone' AND CASE WHEN by_tokens
+                 THEN tokens = 'SPENT' OR (tokens = 'HELD' AND payee_wallet IS NOT NULL)
+                 ELSE current_state IS NULL OR current_state = 5 OR (current_state = 3 AND expiration_date > hub_clock())
+                 END"
+        ),
     ),
 ];
 

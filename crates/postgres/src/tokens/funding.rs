@@ -152,16 +152,21 @@ impl Pledged {
         for command in commands {
             let Command::Prepare(prepare) = command else { continue };
             let Some(funding) = prepare.funding.as_deref_mut() else { continue };
-            let claimed =
-                self.claims.get(&funding.spender).is_some_and(|(_, ids)| ids[..] == funding.ids[..]);
-            if claimed {
-                self.named.insert(funding.spender.clone());
-            }
+            let claimed = self.name(&funding.spender, &funding.ids);
             // A wallet that cannot be stored gets nothing.
             if !claimed || funding.payee_wallet.contains('\0') {
                 funding.ids = Arc::new([]);
             }
         }
+    }
+
+    /// Whether exactly these tokens are locked for that spender. Then what is not taken of them is given back with the step.
+    pub(crate) fn name(&mut self, spender: &Name, wanted: &[TokenId]) -> bool {
+        let claimed = self.claims.get(spender).is_some_and(|(_, ids)| ids[..] == *wanted);
+        if claimed {
+            self.named.insert(spender.clone());
+        }
+        claimed
     }
 
     /// Whether a batch with these effects does anything to tokens.

@@ -46,11 +46,12 @@ const QUESTIONS: [Question; 10] = [
     ),
     (
         "token_selection",
-        "holds tokens for a transfer that is not reserved, or its amount is another",
+        "holds tokens for a transfer that is not reserved, or its amount is another, and for no checkout either",
         "SELECT s.spender_tx_id FROM token_selection s LEFT JOIN transfer t
              ON t.transfer_id::text = s.spender_tx_id AND t.current_state = 3 AND t.payer_account IS NULL
                  AND t.amount = s.amount
-         WHERE s.state = 'HELD' AND s.payee_wallet IS NOT NULL AND t.transfer_no IS NULL",
+         LEFT JOIN checkout_charge c ON c.charge_id::text = s.spender_tx_id AND c.fulfilment IS NULL
+         WHERE s.state = 'HELD' AND s.payee_wallet IS NOT NULL AND t.transfer_no IS NULL AND c.order_id IS NULL",
     ),
     (
         "token",

@@ -100,7 +100,7 @@ fn shard(world: &World) -> usize {
 }
 
 /// Others take over everything, and go on where the stored offsets say.
-fn take_over_all(shop: &mut Shop) {
+pub fn take_over_all(shop: &mut Shop) {
     fn anew<M: Message>(store: &mut Store, queue: &mut Queue<M>) {
         queue.claim = store.claim(&Source::consumer(M::TOPIC, 0)).unwrap();
         queue.at = queue.claim.offset;

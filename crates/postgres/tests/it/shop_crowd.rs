@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_checkout::Coordinator;
-use holdfast_domain::shop::{ShopCommand, ShopOutcome};
+use holdfast_domain::shop::{Secret, ShopCommand, ShopOutcome};
 use holdfast_messages::{
-    Message, OrderMessage, OutcomeMessage, PartitionBy, PayMessage, StockMessage, Topic, TraceId,
+    Message, Notice, OrderMessage, OutcomeMessage, PartitionBy, PayMessage, StockMessage, Topic, TraceId,
 };
 use holdfast_postgres::{Batch, Claim, Done, Error, Incoming, OutboxRow, Source, Step, Store};
 
@@ -58,7 +58,8 @@ impl Topics {
                 }
                 Topic::Notifications => {
                     let told = holdfast_messages::Notification::read(row.key.as_bytes(), &row.value).unwrap();
-                    let ended = told.trace == TraceId::NOBODY;
+                    let of_checkout = matches!(told.notice, Notice::Checkout(_));
+                    let ended = of_checkout && told.trace == TraceId::NOBODY;
                     self.ended.fetch_add(usize::from(ended), Ordering::SeqCst);
                 }
                 Topic::OutcomeOffsets => {}
@@ -101,11 +102,57 @@ impl Topics {
 fn a_crowd_over_few_users_and_items() {
     let Some(world) = World::new() else { return };
     let mut store = world.store();
+    let users = u32::try_from(USERS).unwrap();
+    let outcome = store.shop(&ShopCommand::InitUsers { first: 0, count: users, credit: whole(200) }).unwrap();
+    assert!(!matches!(outcome, ShopOutcome::Refused(_)), "{outcome:?}");
+    let paid = crowd(&world, "", || false);
+    let gone = i64::try_from(USERS).unwrap() * 200;
+    assert_eq!(world.count(&format!("SELECT {gone} - sum(credit)::bigint FROM users")), 2 * paid);
+    world.verify();
+}
+
+/// One payee for all, seven payers, and other transfers between the same accounts meanwhile: all partitions want the same rows,
+/// and nobody waits in a circle.
+#[test]
+fn a_crowd_that_pays_one_participant() {
+    let Some(world) = World::new() else { return };
+    let mut cluster = Cluster::new(&world, 1);
+    let (payee, payee_account) = cluster.participant("shop", 1_000, 1_000);
+    let accounts: Vec<_> =
+        (0..USERS).map(|user| cluster.participant(&format!("payer{user}"), 200, 200)).collect();
+    cluster.store.agree_on_charging(&crate::shop_charges::transfers(), Secret([9; 32]), 1).unwrap();
+    // One of the payers also pays the shop by itself, and is paid back.
+    let (other, mut number) = (accounts[0].0.0, 0_u128);
+    let paid = crowd(&world, "payer", || {
+        number += 2;
+        cluster.ask(&[prepare(number, other, payee.0, 1, FAR), prepare(number + 1, payee.0, other, 1, FAR)]);
+        cluster.ask(&[fulfil(number, payee.0), fulfil(number + 1, other)]);
+        true
+    });
+    let payers: i64 = accounts.iter().map(|(_, account)| world.value(*account)).sum();
+    let others = world.count(
+        "SELECT count(*) FROM transfer t LEFT JOIN checkout_charge c ON c.charge_id = t.transfer_id
+        WHERE c.order_id IS NULL AND t.current_state NOT IN (5, 8)",
+    );
+    assert_eq!(others, 0);
+    assert_eq!(payers, -world.value(payee_account));
+    let committed = world.count(
+        "SELECT coalesce(sum(t.amount), 0)::bigint FROM transfer t
+        JOIN checkout_charge c ON c.charge_id = t.transfer_id WHERE t.current_state = 5",
+    );
+    assert_eq!(committed, 2 * paid);
+    assert_eq!(world.count("SELECT count(*) FROM transfer WHERE current_state IN (1, 3, 4, 6, 9)"), 0);
+    world.verify();
+}
+
+/// Lets all roles work on all partitions until every order has ended, and somebody else beside them; how many are paid. Users
+/// are numbered behind that name.
+fn crowd(world: &World, name: &str, mut beside: impl FnMut() -> bool + Send) -> i64 {
+    let mut store = world.store();
     let mut does = |command: &ShopCommand| {
         let outcome = store.shop(command).unwrap();
         assert!(!matches!(outcome, ShopOutcome::Refused(_)), "{outcome:?}");
     };
-    does(&ShopCommand::InitUsers { first: 0, count: u32::try_from(USERS).unwrap(), credit: whole(200) });
     does(&ShopCommand::InitItems {
         first: 0,
         count: u32::try_from(ITEMS).unwrap(),
@@ -115,7 +162,7 @@ fn a_crowd_over_few_users_and_items() {
     let topics = Topics::default();
     for number in 0..ORDERS {
         let order = format!("order-{number}");
-        does(&ShopCommand::CreateOrder { id: id(&order), user: id(&(number % USERS).to_string()) });
+        does(&ShopCommand::CreateOrder { id: id(&order), user: id(&format!("{name}{}", number % USERS)) });
         // Two items, one of them in front of the other or behind it.
         for item in [number % ITEMS, number * 3 % ITEMS + usize::from(number % 2 == 0)] {
             let (item, quantity) = (id(&(item % ITEMS).to_string()), whole(1));
@@ -129,7 +176,13 @@ fn a_crowd_over_few_users_and_items() {
     }
     let began = Instant::now();
     std::thread::scope(|scope| {
-        let (topics, world) = (&topics, &world);
+        let topics = &topics;
+        scope.spawn(move || {
+            let mut goes_on = true;
+            while goes_on {
+                goes_on = beside() && !topics.over.load(Ordering::SeqCst);
+            }
+        });
         for partition in 0..PARTITIONS {
             scope.spawn(move || topics.work::<OrderMessage>(world, partition, Store::orders));
             scope.spawn(move || topics.work::<PayMessage>(world, partition, Store::pay));
@@ -152,10 +205,8 @@ fn a_crowd_over_few_users_and_items() {
     let paid = world.count("SELECT count(*) FROM orders WHERE paid");
     assert!(paid > 100, "{paid} paid in {took:?}");
     assert_eq!(world.count("SELECT count(*) FROM orders WHERE state NOT IN ('paid', 'not_paid')"), 0);
-    let gone = i64::try_from(USERS).unwrap() * 200;
-    assert_eq!(world.count(&format!("SELECT {gone} - sum(credit)::bigint FROM users")), 2 * paid);
     let units = i64::try_from(ITEMS).unwrap() * 150;
     assert_eq!(world.count(&format!("SELECT {units} - sum(stock)::bigint FROM items")), 2 * paid);
-    world.verify();
     eprintln!("{ORDERS} checkouts over {USERS} users and {ITEMS} items in {took:?}, {paid} paid");
+    paid
 }

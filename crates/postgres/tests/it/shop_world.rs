@@ -12,8 +12,11 @@ use holdfast_messages::{
     CheckoutRefusal, DeadLetter, Message, Notice, Notification, OrderCommand, OrderMessage, OutcomeMessage,
     OutcomeOffset, PartitionBy, PayMessage, StockMessage, Topic, TraceId,
 };
-use holdfast_postgres::shop::Rebuilt;
+use holdfast_postgres::shop::{Bill, Pledge, Pledges, Rebuilt};
+use holdfast_postgres::tokens::{ClaimVerdict, WantedClaim};
 use holdfast_postgres::{Batch, Claim, Done, OutboxRow, Source, Step, Store};
+use holdfast_tokens::Token;
+use postgres::Client;
 
 use crate::world::{Queue, World, done};
 
@@ -59,11 +62,15 @@ pub struct Shop {
     pub shards: Vec<Claim>,
     /// Everything that was told, in order: trace, order, answer.
     pub told: Vec<(TraceId, OrderId, Answered)>,
+    /// What participants were told of transfers, in order.
+    pub told_parties: Vec<Notification>,
     /// What the topic `outcome-offsets` was told per partition, in order.
     pub offsets: BTreeMap<u32, Vec<u64>>,
     pub dead_letters: Vec<DeadLetter>,
     pub alarms: Vec<Alarm>,
     pub delivery: Delivery,
+    /// Where tokens pay: what looks for some.
+    pub purse: Option<Client>,
     late: Vec<(u32, OutboxRow)>,
     asked: u128,
 }
@@ -87,10 +94,12 @@ impl Shop {
             store,
             coordinators,
             told: Vec::new(),
+            told_parties: Vec::new(),
             offsets: BTreeMap::new(),
             dead_letters: Vec::new(),
             alarms: Vec::new(),
             delivery: Delivery::Once,
+            purse: None,
             late: Vec::new(),
             asked: 0,
         }
@@ -219,7 +228,15 @@ impl Shop {
             return false;
         }
         let batch = Batch::new(queue.at, queue.pending());
-        let (next, step) = (batch.next, self.store.pay(&queue.claim, &batch).unwrap());
+        let step = match &mut self.purse {
+            None => self.store.pay(&queue.claim, &batch),
+            Some(sql) => {
+                let bills = self.store.bills(batch.messages).unwrap();
+                let pledges = pledge(&mut self.store, sql, &bills);
+                self.store.pay_with(&queue.claim, &batch, &pledges)
+            }
+        };
+        let (next, step) = (batch.next, step.unwrap());
         queue.at = next;
         self.note(step)
     }
@@ -306,9 +323,13 @@ impl Shop {
             }
             Topic::Notifications => {
                 let told = Notification::read(key.as_bytes(), value).unwrap();
-                assert_eq!((told.to, told.callbacks()), (None, Vec::new()));
-                let Notice::Checkout(notice) = told.notice else { panic!("{told:?}") };
-                self.told.push((told.trace, notice.order, notice.answer));
+                match told.notice {
+                    Notice::Checkout(ref notice) => {
+                        assert_eq!((told.to, told.callbacks()), (None, Vec::new()));
+                        self.told.push((told.trace, notice.order.clone(), notice.answer.clone()));
+                    }
+                    _ => self.told_parties.push(told),
+                }
             }
             Topic::DeadLetters => {
                 self.dead_letters.push(DeadLetter::read(key.as_bytes(), value).unwrap());
@@ -367,6 +388,53 @@ impl Shop {
         }
         world.verify();
     }
+}
+
+/// Locks tokens for bills as a node's vault does: whatever is free, the smallest first. A wallet that has too little is in want;
+/// one whose tokens others have is waited for.
+pub fn pledge(store: &mut Store, sql: &mut Client, bills: &[Bill]) -> Pledges {
+    let mut pledges = Pledges::new();
+    for bill in bills {
+        let rows = sql
+            .query(
+                "SELECT t.token_id, t.quantity::bigint,
+                     l.spender_tx_id IS NULL OR l.expires_at <= hub_clock() OR l.spender_tx_id = $2
+                 FROM token t JOIN token_lock l USING (token_id)
+                 WHERE t.wallet = $1 AND NOT l.spent ORDER BY t.quantity, t.token_id",
+                &[&bill.wallet.as_str(), &bill.spender.to_string()],
+            )
+            .unwrap();
+        let (mut tokens, mut sum, mut total) = (Vec::new(), 0, 0);
+        for row in rows {
+            let quantity = u64::try_from(row.get::<_, i64>(1)).unwrap();
+            total += quantity;
+            if row.get(2) && sum < bill.amount {
+                sum += quantity;
+                let currency = bill.currency.to_string();
+                tokens.push(Token::new(
+                    row.get::<_, &str>(0),
+                    bill.wallet.as_str(),
+                    currency.as_str(),
+                    quantity,
+                ));
+            }
+        }
+        if total < bill.amount {
+            pledges.insert(bill.spender, Pledge::Want);
+            continue;
+        }
+        let ids = tokens.iter().map(|token| token.id.clone()).collect();
+        let spender = bill.spender.to_string().as_str().into();
+        let (body, amount, lease_ms) = (Fingerprint(1), bill.amount, 300_000);
+        let wanted = WantedClaim { spender, body, amount, lease_ms, tokens: tokens.into() };
+        if sum >= bill.amount
+            && let [ClaimVerdict::Locked { .. } | ClaimVerdict::Holds { same: true }] =
+                store.claim_tokens(&[wanted], None).unwrap()[..]
+        {
+            pledges.insert(bill.spender, Pledge::Tokens(ids));
+        }
+    }
+    pledges
 }
 
 fn queues<M: Message>(store: &mut Store, partitions: u32) -> Vec<Queue<M>> {

@@ -104,6 +104,8 @@ impl World {
             "orders ORDER BY order_id",
             "pay_transaction ORDER BY order_id, tr_num, is_rollback",
             "stock_transaction ORDER BY order_id, tr_num, is_rollback",
+            "shop_charging ORDER BY singleton",
+            "checkout_charge ORDER BY order_id, tr_num",
             "idempotency_key ORDER BY idempotency_key",
             "outcome_offset ORDER BY partition",
             "outbox ORDER BY segment_id, outbox_no",

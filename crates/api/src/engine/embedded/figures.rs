@@ -52,12 +52,7 @@ fn shop(store: &impl ShopView) -> Value {
 }
 
 const fn charged(outside: Sides, charging: &Charging) -> &'static str {
-    match charging {
-        _ if outside.pay => "outside",
-        Charging::Credit => "credit",
-        Charging::Transfers(_) => "positions",
-        Charging::Tokens(_) => "tokens",
-    }
+    if outside.pay { "outside" } else { charging.name() }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -40,6 +40,9 @@ pub(super) async fn serve(
     let mut out = std::io::stdout().lock();
     writeln!(out, "holdfast {}, cluster profile: node {number:016x}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "does {roles}; the log is Kafka at {brokers}, the store PostgreSQL")?;
+    if let Some(charging) = &settings.charging {
+        writeln!(out, "checkouts charge {charging}")?;
+    }
     front.tell_keys(&mut out, &settings)?;
     tell_calls(&mut out, &settings)?;
     writeln!(out, "the API is described at {place}/docs")?;

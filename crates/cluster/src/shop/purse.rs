@@ -1,0 +1,81 @@
+//! Checkouts that tokens pay for: before a step of the payment side, this node locks tokens for the tries of its batch, as it
+//! does for prepares. The step makes holds of them; what it does not take it gives back, and what it never came to lapses.
+//!
+//! Only a wallet that can never pay makes the payment side refuse. For what others hold a short while is waited; then the try
+//! is put behind the others and comes again, until its deadline. If the vault cannot answer, the whole batch comes again.
+
+use std::time::Duration;
+
+use holdfast_domain::shop::Met;
+use holdfast_postgres::Error;
+use holdfast_postgres::shop::{Bill, Pledge, Pledges};
+use holdfast_tokens::{Name, Refusal};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::node::StartError;
+use crate::tokens::TokenVault;
+use crate::tokens::limits::FUNDING_WAIT_MS;
+
+/// The vault, as the payment side takes from it.
+pub(crate) struct Purse {
+    vault: TokenVault,
+    runtime: Runtime,
+}
+
+impl Purse {
+    pub(crate) fn new(vault: TokenVault) -> Result<Purse, StartError> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        Ok(Purse { vault, runtime: runtime.map_err(StartError::Thread)? })
+    }
+
+    /// Locks what the bills say, all at once. Those that others are in the way of are left out.
+    pub(crate) fn pledge(&self, bills: Vec<Bill>) -> Result<Pledges, Error> {
+        if bills.is_empty() {
+            return Ok(Pledges::new());
+        }
+        self.runtime.block_on(async {
+            let mut asked = JoinSet::new();
+            for bill in bills {
+                let vault = self.vault.clone();
+                asked.spawn(async move { (bill.spender, pledge(&vault, &bill).await) });
+            }
+            let mut pledges = Pledges::new();
+            while let Some(answered) = asked.join_next().await {
+                let (spender, pledge) = answered.map_err(|error| trouble(&error))?;
+                if let Some(pledge) = pledge.map_err(|refusal| trouble(&refusal))? {
+                    pledges.insert(spender, pledge);
+                }
+            }
+            Ok(pledges)
+        })
+    }
+}
+
+async fn pledge(vault: &TokenVault, bill: &Bill) -> Result<Option<Pledge>, Refusal> {
+    let until = Instant::now() + Duration::from_millis(FUNDING_WAIT_MS.unsigned_abs());
+    let wallet = Name::from(bill.wallet.as_str());
+    let (spender, currency) = (bill.spender.to_string(), bill.currency.to_string());
+    match vault.fund(&spender, wallet, &currency, bill.amount).await {
+        Ok(funded) => {
+            let ids = funded.selection.tokens.iter().map(|token| token.id.clone()).collect();
+            Ok(Some(Pledge::Tokens(ids)))
+        }
+        // A name that no wallet can have.
+        Err(Refusal::Invalid(_)) => Ok(Some(Pledge::Want)),
+        Err(refusal) => match Met::of(&refusal) {
+            Met::Want => Ok(Some(Pledge::Want)),
+            // Whoever was refused at once comes again no sooner than whoever has waited.
+            Met::SameTry | Met::Others => {
+                sleep_until(until).await;
+                Ok(None)
+            }
+            Met::Trouble => Err(refusal),
+        },
+    }
+}
+
+fn trouble(cause: &dyn std::fmt::Display) -> Error {
+    Error::Unavailable(format!("tokens for checkouts cannot be locked now: {cause}"))
+}

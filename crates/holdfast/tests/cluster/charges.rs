@@ -1,0 +1,182 @@
+//! Checkouts of three nodes that charge positions or tokens: more are wanted than there are units and money, and a node dies in
+//! the middle. Whoever is told that it is paid has paid; everybody else has everything back.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast_domain::money::Amount;
+use holdfast_services::PATIENCE;
+use serde_json::Value;
+
+use crate::shop::{at_once, ok};
+use crate::support::server::run;
+use crate::support::world::{client, set_up};
+use crate::tokens::wallet::{call, issue};
+use crate::world::World;
+
+const PRICE: u64 = 2;
+
+/// Orders of one unit each: so many of each user.
+fn orders(world: &World, item: &str, users: &[(&str, usize)]) -> Vec<String> {
+    let all: Vec<&str> = users.iter().flat_map(|(user, count)| std::iter::repeat_n(*user, *count)).collect();
+    at_once(world, &all, |node, user| {
+        let order =
+            ok(node, &format!("/orders/create/{user}"))["order_id"].as_str().expect("an order").to_owned();
+        ok(node, &format!("/orders/addItem/{order}/{item}/1"));
+        order
+    })
+}
+
+/// Checks an order out at one node after the other, until one knows what became of it; whether it is paid.
+fn checkout(addresses: &[SocketAddr], first: usize, order: &str) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    for at in first.. {
+        let address = addresses[at % addresses.len()];
+        match call(address, "POST", &format!("/orders/checkout/{order}"), &Value::Null) {
+            Ok(answer) if answer.status == 200 => return true,
+            Ok(answer) if answer.status == 400 => return false,
+            last => assert!(Instant::now() < deadline, "{order}: {last:?}"),
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    unreachable!("it is asked until it is told")
+}
+
+/// All orders at once, at all nodes; when so many have ended, a node is killed. How many were paid.
+fn buy_all(world: &mut World, orders: &[String], killed_after: usize) -> usize {
+    const THREADS: usize = 20;
+    let (ended, paid) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let addresses = world.addresses.lock().expect("whole").clone();
+    std::thread::scope(|scope| {
+        for first in 0..THREADS {
+            let (ended, paid, addresses) = (&ended, &paid, &addresses);
+            scope.spawn(move || {
+                for (place, order) in orders.iter().enumerate().skip(first).step_by(THREADS) {
+                    paid.fetch_add(usize::from(checkout(addresses, place, order)), Ordering::SeqCst);
+                    ended.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while ended.load(Ordering::SeqCst) < killed_after {
+            assert!(Instant::now() < deadline, "the checkouts do not go on");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        world.take_node().kill();
+    });
+    paid.into_inner()
+}
+
+/// Nothing is open, nothing reserved, and so many are paid.
+fn is_at_rest(world: &World, item: &str, units: u64, paid: usize) {
+    world.await_count("SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')", |open| {
+        open == 0
+    });
+    let paid = i64::try_from(paid).expect("few");
+    assert_eq!(world.count("SELECT count(*) FROM orders WHERE paid"), paid);
+    assert_eq!(world.count(&format!("SELECT {units} - stock FROM items WHERE item_id = '{item}'")), paid);
+    assert_eq!(world.count("SELECT count(*) FROM transfer WHERE current_state IN (1, 3, 4, 6, 9)"), 0);
+    assert_eq!(
+        world.count("SELECT count(*) FROM token_selection WHERE state = 'HELD' AND payee_wallet IS NOT NULL"),
+        0
+    );
+    let verified = run(&["verify", "--store", world.url()]);
+    assert!(verified.status.success(), "{verified:?}");
+}
+
+/// Those that were refused, one after the other, until all units are sold.
+fn sell_out(world: &World, orders: &[String], paid: usize, units: u64) -> usize {
+    let addresses = world.addresses.lock().expect("whole").clone();
+    let mut paid = paid;
+    let unpaid: Vec<String> = world
+        .sql()
+        .query("SELECT order_id FROM orders WHERE NOT paid", &[])
+        .expect("rows")
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    for (at, order) in orders.iter().filter(|order| unpaid.contains(order)).enumerate() {
+        if paid as u64 == units {
+            break;
+        }
+        paid += usize::from(checkout(&addresses, at, order));
+    }
+    paid
+}
+
+fn stocked(world: &World, units: u64) -> String {
+    let item = ok(world.node(0), &format!("/stock/item/create/{PRICE}"))["item_id"]
+        .as_str()
+        .expect("an item")
+        .to_owned();
+    ok(world.node(1), &format!("/stock/add/{item}/{units}"));
+    item
+}
+
+pub fn checkouts_charge_positions_through_any_node() {
+    const UNITS: u64 = 60;
+    let Some(mut world) = World::new() else { return };
+    // Participants first; then all nodes are started anew, with what checkouts charge.
+    world.add_nodes(1);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let fifty = Amount::whole(50).expect("fifty");
+    runtime.block_on(async { set_up(&client(world.node(0)).await, 4, fifty, fifty).await });
+    world.take_node().stop();
+    let settings = ["shop.payment=transfers", "shop.payee=FSP4", "shop.currency=USD"];
+    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
+    world.add_nodes_with(3, &arguments);
+    let item = stocked(&world, UNITS);
+    let stats = call(world.node(2).address, "GET", "/hub/stats", &Value::Null).expect("an answer").body;
+    assert_eq!(stats["shop"]["payment"], "positions");
+    // Each has the money for 25.
+    let orders = orders(&world, &item, &[("fsp1", 40), ("fsp2", 40), ("fsp3", 20), ("nobody", 5)]);
+    let paid = buy_all(&mut world, &orders, 20);
+    assert!(paid as u64 <= UNITS, "{paid} were paid");
+    is_at_rest(&world, &item, UNITS, paid);
+    let paid = sell_out(&world, &orders, paid, UNITS);
+    assert_eq!(paid as u64, UNITS, "all are sold in the end");
+    is_at_rest(&world, &item, UNITS, paid);
+    let rows = world
+        .sql()
+        .query(
+            "SELECT a.name, p.value::bigint FROM participant a JOIN participant_currency c USING (participant_id)
+             JOIN participant_position p USING (participant_currency_id)
+             WHERE c.ledger_account_type = 'POSITION' AND a.name LIKE 'fsp%' ORDER BY a.name",
+            &[],
+        )
+        .expect("rows");
+    let positions: Vec<i64> = rows.iter().map(|row| row.get(1)).collect();
+    let [first, second, third, shop] = positions[..] else { panic!("{positions:?}") };
+    assert!([first, second, third].iter().all(|owed| (0..=50).contains(owed)), "{positions:?}");
+    let taken = i64::try_from(UNITS * PRICE).expect("few");
+    assert_eq!((first + second + third, shop), (taken, -taken));
+    assert_eq!(world.count("SELECT count(*) FROM users"), 0, "nobody's credit was needed");
+}
+
+pub fn checkouts_charge_tokens_through_any_node() {
+    const UNITS: u64 = 55;
+    let Some(mut world) = World::new() else { return };
+    let settings = ["shop.payment=tokens", "shop.wallet=till", "shop.currency=EUR"];
+    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
+    world.add_nodes_with(3, &arguments);
+    let item = stocked(&world, UNITS);
+    // Alice has the money for 50 in ten pieces, bob for 15 in one: his orders wait for each other's change.
+    issue(world.node(0).address, "alice", &[10; 10]);
+    issue(world.node(1).address, "bob", &[30]);
+    let orders = orders(&world, &item, &[("alice", 60), ("bob", 20), ("nobody", 5)]);
+    let paid = buy_all(&mut world, &orders, 15);
+    assert!(paid as u64 <= UNITS, "{paid} were paid");
+    is_at_rest(&world, &item, UNITS, paid);
+    let paid = sell_out(&world, &orders, paid, UNITS);
+    assert_eq!(paid as u64, UNITS, "all are sold in the end");
+    is_at_rest(&world, &item, UNITS, paid);
+    let sum = |wallet: &str| {
+        world.count(&format!(
+            "SELECT coalesce(sum(t.quantity), 0)::bigint FROM token t JOIN token_lock l USING (token_id)
+             WHERE NOT l.spent AND t.wallet = '{wallet}'"
+        ))
+    };
+    let taken = i64::try_from(UNITS * PRICE).expect("few");
+    assert_eq!((sum("till"), sum("alice") + sum("bob")), (taken, 130 - taken));
+}

@@ -1,0 +1,245 @@
+//! Checkouts that tokens pay for: locked by a node before the step, held by the step, spent by whoever decides, given back by
+//! everything else.
+
+use std::sync::Arc;
+
+use holdfast_domain::shop::{CheckoutAnswer, Secret, TrNum, Why};
+use holdfast_messages::OrderCommand;
+use holdfast_postgres::shop::{Pledges, WantedCharging};
+use holdfast_postgres::{Batch, Error};
+use holdfast_tokens::Token;
+
+use crate::shop_charges::NOW;
+use crate::shop_world::*;
+use crate::world::*;
+
+pub fn tokens() -> WantedCharging {
+    WantedCharging::Tokens { wallet: "till".into(), currency: usd(), unit: 1 }
+}
+
+/// `rich` has tokens of 60 and 40, `poor` one of 5.
+pub fn market(partitions: u32) -> Option<(Arc<World>, Shop)> {
+    let world = Arc::new(World::new()?);
+    let mut shop = Shop::new(&world, partitions);
+    world.set_clock(NOW);
+    shop.store.agree_on_charging(&tokens(), Secret([9; 32]), 1).unwrap();
+    let issued = [("r60", "rich", 60), ("r40", "rich", 40), ("p5", "poor", 5)]
+        .map(|(id, wallet, quantity)| Token::new(id, wallet, "USD", quantity));
+    shop.store.issue_tokens(&issued, None).unwrap().unwrap();
+    shop.purse = Some(world.sql());
+    shop.stocked(
+        &[],
+        &[("i", 10, 7), ("gone", 0, 1), ("free", 10, 0)],
+        &[
+            ("o", "rich", "i", 3),
+            ("by-want", "poor", "i", 1),
+            ("by-stock", "rich", "gone", 1),
+            ("nobody", "nobody", "i", 1),
+            ("costs-nothing", "nobody", "free", 2),
+        ],
+    );
+    Some((world, shop))
+}
+
+/// What a wallet has, and what of it is under a live lock.
+pub fn wallet(world: &World, wallet: &str) -> (i64, i64) {
+    let row = world.sql().query_one(
+        "SELECT coalesce(sum(t.quantity), 0)::bigint, coalesce(sum(t.quantity)
+             FILTER (WHERE l.spender_tx_id IS NOT NULL AND l.expires_at > hub_clock()), 0)::bigint
+         FROM token t JOIN token_lock l USING (token_id) WHERE NOT l.spent AND t.wallet = $1",
+        &[&wallet],
+    );
+    let row = row.unwrap();
+    (row.get(0), row.get(1))
+}
+
+fn failed(why: Why) -> CheckoutAnswer {
+    CheckoutAnswer::Failed { tr: TrNum::FIRST, why }
+}
+
+/// As far as both sides have taken, and nobody has heard of it.
+fn both_have_taken(shop: &mut Shop, order: &str) {
+    shop.ask(order, checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_pay(0);
+    shop.step_stock(0);
+    shop.relay();
+}
+
+#[test]
+fn a_checkout_spends_tokens_and_gives_change() {
+    for delivery in [Delivery::Once, Delivery::TwiceAndLate] {
+        let Some((world, mut shop)) = market(2) else { return };
+        shop.delivery = delivery;
+        let (_, state) = shop.run("o", checkout());
+        assert_eq!(state, "paid");
+        assert_eq!((wallet(&world, "rich"), wallet(&world, "till")), ((79, 0), (21, 0)));
+        let (again, _) = shop.run("o", checkout());
+        assert_eq!(again, Ok(CheckoutAnswer::AlreadyPaid { tr: TrNum::FIRST }));
+        assert_eq!((wallet(&world, "till"), shop.stock_of("i")), ((21, 0), 7));
+        shop.is_at_rest(&world);
+    }
+}
+
+#[test]
+fn what_is_refused_gives_the_tokens_back() {
+    for delivery in [Delivery::Once, Delivery::TwiceAndLate] {
+        let Some((world, mut shop)) = market(2) else { return };
+        shop.delivery = delivery;
+        for (order, why) in [("by-want", Why::Pay), ("by-stock", Why::Stock), ("nobody", Why::Pay)] {
+            let (_, state) = shop.run(order, checkout());
+            assert_eq!((state.as_str(), shop.ends(order)), ("not_paid", vec![failed(why)]), "{order}");
+        }
+        let (_, state) = shop.run("costs-nothing", checkout());
+        assert_eq!(state, "paid");
+        assert_eq!((wallet(&world, "rich"), wallet(&world, "poor")), ((100, 0), (5, 0)));
+        assert_eq!((wallet(&world, "till"), shop.stock_of("i")), ((0, 0), 10));
+        assert_eq!(shop.alarms, []);
+        shop.is_at_rest(&world);
+    }
+}
+
+/// The hold has no end: only the try ends it, here by its deadline.
+#[test]
+fn a_deadline_gives_the_tokens_back() {
+    let Some((world, mut shop)) = market(1) else { return };
+    shop.ask("o", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_pay(0);
+    world.set_clock(NOW + 3_600_000);
+    assert_eq!(wallet(&world, "rich"), (100, 40), "the lease of the claim does not count any more");
+    world.verify();
+    assert_eq!(shop.expire(), 1);
+    assert_eq!((shop.ends("o"), wallet(&world, "rich")), (vec![failed(Why::Deadline)], (100, 0)));
+    shop.is_at_rest(&world);
+}
+
+/// A try that was cancelled before its step takes nothing, and what was locked for it goes back with the step.
+#[test]
+fn what_the_step_does_not_take_is_given_back_with_it() {
+    let Some((world, mut shop)) = market(1) else { return };
+    shop.ask("o", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    let bills = shop.store.bills(shop.pay[0].pending()).unwrap();
+    assert_eq!(bills.len(), 1);
+    let pledges = pledge(&mut shop.store, &mut world.sql(), &bills);
+    assert_eq!(wallet(&world, "rich"), (100, 40));
+    shop.ask("o", OrderCommand::Cancel);
+    shop.step_orders(0);
+    assert_eq!(shop.store.bills(shop.pay[0].pending()).unwrap(), [], "nobody waits for it any more");
+    let queue = &mut shop.pay[0];
+    let batch = Batch::new(queue.at, queue.pending());
+    done(shop.store.pay_with(&queue.claim, &batch, &pledges).unwrap());
+    queue.at = batch.next;
+    assert_eq!(wallet(&world, "rich"), (100, 0));
+    shop.drain();
+    assert_eq!(shop.ends("o"), [failed(Why::Cancelled)]);
+    shop.is_at_rest(&world);
+}
+
+/// Whoever waits for tokens of others is put behind, comes again, and is not refused.
+#[test]
+fn a_try_whose_tokens_others_hold_comes_again() {
+    let Some((world, mut shop)) = market(1) else { return };
+    shop.stocked(&[], &[], &[("p", "rich", "i", 8), ("q", "rich", "i", 2)]);
+    both_have_taken(&mut shop, "o");
+    // 21 of the 40 are held with it, so 56 take the 60, and for 14 nothing is free.
+    shop.ask("p", checkout());
+    shop.ask("q", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_pay(0);
+    assert_eq!(world.count("SELECT count(*) FROM pay_transaction"), 2);
+    shop.relay();
+    assert_eq!(shop.pay[0].pending().len(), 1, "it lies in the topic once more");
+    shop.step_pay(0);
+    assert_eq!(world.count("SELECT count(*) FROM pay_transaction"), 2, "still others'");
+    shop.drain();
+    // 10 units are too few for 3 and 8, so `p` was refused by the stock side.
+    let states = [shop.state("o"), shop.state("p"), shop.state("q")];
+    assert_eq!(states, ["paid", "not_paid", "paid"]);
+    assert_eq!((wallet(&world, "rich"), wallet(&world, "till")), ((65, 0), (35, 0)));
+    shop.is_at_rest(&world);
+}
+
+/// A lease that has ended, or a claim of other tokens, is not taken; the try comes again.
+#[test]
+fn only_the_claim_itself_is_taken() {
+    let Some((world, mut shop)) = market(1) else { return };
+    shop.ask("o", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    let bills = shop.store.bills(shop.pay[0].pending()).unwrap();
+    let pledges = pledge(&mut shop.store, &mut world.sql(), &bills);
+    world.sql().execute("UPDATE token_selection SET expires_at = hub_clock()", &[]).unwrap();
+    world
+        .sql()
+        .execute("UPDATE token_lock SET expires_at = hub_clock() WHERE expires_at IS NOT NULL", &[])
+        .unwrap();
+    let queue = &mut shop.pay[0];
+    let batch = Batch::new(queue.at, queue.pending());
+    done(shop.store.pay_with(&queue.claim, &batch, &pledges).unwrap());
+    queue.at = batch.next;
+    assert_eq!(world.count("SELECT count(*) FROM pay_transaction"), 0);
+    shop.drain();
+    assert_eq!((shop.state("o").as_str(), wallet(&world, "till")), ("paid", (21, 0)));
+    shop.is_at_rest(&world);
+}
+
+#[test]
+fn a_rebuild_spends_what_it_decides() {
+    let Some((world, mut shop)) = market(1) else { return };
+    both_have_taken(&mut shop, "o");
+    shop.take_over(0, 0);
+    assert_eq!((shop.state("o").as_str(), wallet(&world, "till")), ("paid", (21, 0)));
+    shop.drain();
+    shop.take_over(0, 0);
+    shop.drain();
+    assert_eq!((wallet(&world, "rich"), wallet(&world, "till")), ((79, 0), (21, 0)));
+    shop.is_at_rest(&world);
+}
+
+/// A node that was started to charge something else does nothing, and says so.
+#[test]
+fn without_a_vault_nothing_is_done() {
+    let Some((world, mut shop)) = market(1) else { return };
+    shop.ask("o", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    let queue = &shop.pay[0];
+    let batch = Batch::new(queue.at, queue.pending());
+    match shop.store.pay(&queue.claim, &batch) {
+        Err(Error::Charging(why)) => assert!(why.contains("restart it"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    done(shop.store.pay_with(&queue.claim, &batch, &Pledges::new()).unwrap());
+    assert_eq!(world.count("SELECT count(*) FROM pay_transaction"), 0, "without tokens it waits");
+}
+
+#[test]
+fn tampering_with_tokens_of_checkouts_is_found() {
+    for tamper in [
+        "UPDATE token_selection SET state = 'RELEASED'
+         WHERE spender_tx_id = (SELECT charge_id::text FROM checkout_charge WHERE order_id = 'o')",
+        "UPDATE token_selection SET state = 'RELEASED'
+         WHERE spender_tx_id = (SELECT charge_id::text FROM checkout_charge WHERE order_id = 'open')",
+        "UPDATE token_selection SET state = 'HELD', payee_wallet = 'till'
+         WHERE spender_tx_id = (SELECT charge_id::text FROM checkout_charge WHERE order_id = 'by-stock')",
+    ] {
+        let Some((world, mut shop)) = market(1) else { return };
+        shop.stocked(&[], &[], &[("open", "rich", "i", 1)]);
+        assert_eq!(shop.run("o", checkout()).1, "paid");
+        assert_eq!(shop.run("by-stock", checkout()).1, "not_paid");
+        both_have_taken(&mut shop, "open");
+        world.verify();
+        assert_eq!(world.sql().execute(tamper, &[]).unwrap(), 1);
+        let verified = world.store().verify().unwrap();
+        assert!(
+            verified.findings.iter().any(|found| found.table == "checkout_charge"),
+            "{tamper}: {verified:?}"
+        );
+    }
+}
