@@ -8,8 +8,8 @@ use std::time::Instant;
 use holdfast_domain::shop::Side;
 use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
 use holdfast_messages::Topic;
-use holdfast_postgres::Error;
 use holdfast_postgres::shop::WantedCharging;
+use holdfast_postgres::{Error, Store};
 
 use crate::board::Board;
 use crate::expiry::{Expiry, Kind};
@@ -26,7 +26,7 @@ use crate::roles::Role;
 use crate::sender::{Queue, Sender};
 use crate::settings::{NodeSettings, START_WAIT, ShopCharging};
 use crate::shop::{
-    Asks, Called, CalledPay, CalledStock, Coordinators, Ends, Orders, Outcomes, Pay, Purse, Stock,
+    Asks, Called, CalledPay, CalledStock, Coordinators, Ends, Orders, Outcomes, Pay, Purse, Stock, topic_of,
 };
 use crate::stop::Stop;
 use crate::tail::Tail;
@@ -46,6 +46,17 @@ pub enum StartError {
     /// PostgreSQL.
     #[error(transparent)]
     Store(#[from] Error),
+    /// A side is to be inside from now on, and not all was read of its topic.
+    #[error(
+        "{messages} messages of {topic} were not read while that side was called over HTTP, and would now be taken for questions to \
+         these books; start the nodes as before until they are read"
+    )]
+    Unread {
+        /// Its topic.
+        topic: String,
+        /// How many.
+        messages: u64,
+    },
     /// A thread cannot be started.
     #[error("a thread cannot be started")]
     Thread(#[source] std::io::Error),
@@ -75,14 +86,14 @@ impl Node {
             let name = format!("partitions.{}", settings.topics.name(topic));
             store.fix(&name, i64::from(settings.topics.partitions(topic)))?;
         }
+        settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
         let has_shop = settings.topics.shop.is_some();
         if has_shop {
-            store.agree_on_outside()?;
+            agree_on_outside(&settings, &mut store)?;
             let ShopCharging { wanted, secret } = &settings.charging;
             store.agree_on_charging(wanted, *secret, settings.node_number())?;
         }
         drop(store);
-        settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
         let mut starting = Starting::new(&settings);
         let room = Arc::new(WaitingRoom::new(settings.node_id));
         let queue = Arc::new(Queue::default());
@@ -187,6 +198,22 @@ impl Drop for Node {
         self.others.drain(..).for_each(join);
         self.handle.room.close();
     }
+}
+
+/// Has all nodes agree on which sides of checkouts are called. One that was called and is inside from now on would take from these
+/// books what earlier messages ask for, so none may be left.
+fn agree_on_outside(settings: &NodeSettings, store: &mut Store) -> Result<(), StartError> {
+    let (before, after) = (store.outside()?, settings.store.outside);
+    for side in Side::ALL.into_iter().filter(|side| before.has(*side) && !after.has(*side)) {
+        let topic = topic_of(side);
+        let (name, deadline) = (settings.topics.name(topic), Instant::now() + START_WAIT);
+        let reader = Reader::open(&settings.brokers, &name, &From::End, deadline)?;
+        let (there, taken) = (reader.next_offsets().iter().sum::<u64>(), store.messages_taken(topic)?);
+        if taken < there {
+            return Err(StartError::Unread { topic: name, messages: there - taken });
+        }
+    }
+    Ok(store.agree_on_outside()?)
 }
 
 fn join(thread: JoinHandle<()>) {

@@ -35,6 +35,15 @@ pub(crate) use purse::Purse;
 use std::sync::Arc;
 
 use holdfast_domain::shop::Side;
+use holdfast_messages::Topic;
+
+/// The topic that a side reads.
+pub(crate) const fn topic_of(side: Side) -> Topic {
+    match side {
+        Side::Pay => Topic::Pay,
+        Side::Stock => Topic::Stock,
+    }
+}
 
 /// The sides that this node calls over HTTP.
 #[derive(Clone, Default)]

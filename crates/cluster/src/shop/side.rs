@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{Order, OrderId, Said, Side, TrNum, TryKey};
-use holdfast_messages::Topic;
 use holdfast_postgres::shop::{OpenCheckout, OpenState, OrderNow, PAGE_MAX};
 
 use super::asks::{Asks, News};
 use super::desk::{ShopTrouble, asked, publish};
+use super::topic_of;
 use crate::handle::NodeHandle;
 
 /// Where a page of open checkouts begins: behind the one of that order, which began then.
@@ -49,10 +49,7 @@ impl CalledSide {
     /// Whether this node asks about that order: it has the order's partition of the side's topic.
     #[must_use]
     pub fn is_ours(&self, order: &OrderId) -> bool {
-        let topic = match self.side {
-            Side::Pay => Topic::Pay,
-            Side::Stock => Topic::Stock,
-        };
+        let topic = topic_of(self.side);
         self.asks.has(self.node.settings.topics.partition(topic, order.as_str().as_bytes()))
     }
 

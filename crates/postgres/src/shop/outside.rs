@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 
 use holdfast_domain::effects::Effects;
 use holdfast_domain::shop::{OrderId, Side, Sides, TrNum};
-use holdfast_messages::{Message, PayMessage, StockMessage};
+use holdfast_messages::{Message, PayMessage, StockMessage, Topic};
 use postgres::Transaction;
 
 use crate::batch::{Batch, Begun, Done, Step};
+use crate::guard::unsigned;
 use crate::load::Loader;
 use crate::loaded::Loaded;
 use crate::session::{Point, Statements, Store};
@@ -43,6 +44,19 @@ impl Store {
     pub fn outside(&mut self) -> Result<Sides, Error> {
         let row = self.client.query_opt("SELECT value FROM fixed_setting WHERE name = $1", &[&OUTSIDE])?;
         row.map_or(Ok(Sides::NONE), |row| sides_of(row.get(0)))
+    }
+
+    /// How many messages of a topic were decided, or passed by, in all of its partitions.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn messages_taken(&mut self, topic: Topic) -> Result<u64, Error> {
+        let row = self.client.query_one(
+            "SELECT coalesce(sum(value), 0)::bigint FROM segment
+             WHERE segment_type = 'consumer' AND table_name = $1",
+            &[&topic.name()],
+        )?;
+        unsigned("segment", row.get(0))
     }
 
     /// Has all nodes agree that the sides of the settings are called over HTTP. They may change while nobody is at work: no checkout is open
