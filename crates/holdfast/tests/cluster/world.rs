@@ -1,6 +1,7 @@
 //! Topics, a database, and nodes as child processes.
 
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -60,23 +61,21 @@ impl World {
     /// The same, started with more to say.
     pub fn add_nodes_with(&mut self, count: usize, arguments: &[&str]) {
         for _ in 0..count {
-            let mut command = binary();
-            command.args([
-                "serve",
-                "--listen",
-                &any_port().to_string(),
-                "--log",
-                &self.kafka,
-                "--store",
-                self.url(),
-            ]);
-            command.args(["--set", &format!("cluster.prefix={}", self.prefix())]);
-            command.args(["--set", &format!("cluster.partitions={PARTITIONS}")]);
-            command.args(["--data", env!("CARGO_TARGET_TMPDIR")]).args(arguments);
-            command.env("HOLDFAST_TRACE", "warn");
-            self.nodes.push(Server::launch(&mut command));
+            self.nodes.push(Server::launch(&mut self.command(arguments)));
         }
         self.list();
+    }
+
+    /// What starts a node.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = binary();
+        let listen = any_port().to_string();
+        command.args(["serve", "--listen", &listen, "--log", &self.kafka, "--store", self.url()]);
+        command.args(["--set", &format!("cluster.prefix={}", self.prefix())]);
+        command.args(["--set", &format!("cluster.partitions={PARTITIONS}")]);
+        command.args(["--data", env!("CARGO_TARGET_TMPDIR")]).args(arguments);
+        command.env("HOLDFAST_TRACE", "warn");
+        command
     }
 
     /// The nodes that take requests from now on.
