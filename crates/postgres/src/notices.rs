@@ -29,7 +29,8 @@ impl Moved<'_> {
         }
     }
 
-    fn tell_party(&self, kind: NotificationKind, party: Party, besides: &mut Besides<'_>) {
+    /// The same to that party alone.
+    pub(crate) fn tell_party(&self, kind: NotificationKind, party: Party, besides: &mut Besides<'_>) {
         let Moved { transfer, completion, action, outcome, trace, origin } = *self;
         let notice = Notice::Transfer(TransferNotice {
             transfer: transfer.id,

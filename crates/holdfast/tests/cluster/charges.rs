@@ -129,6 +129,10 @@ pub fn checkouts_charge_positions_through_any_node() {
     let item = stocked(&world, UNITS);
     let stats = call(world.node(2).address, "GET", "/hub/stats", &Value::Null).expect("an answer").body;
     assert_eq!(stats["shop"]["payment"], "positions");
+    // Whoever says something else is not let in, and told what the others say.
+    let other = world.command(&[]).output().expect("it ends by itself");
+    let why = String::from_utf8_lossy(&other.stderr);
+    assert!(!other.status.success() && why.contains("the other nodes charge transfers"), "{why}");
     // Each has the money for 25.
     let orders = orders(&world, &item, &[("fsp1", 40), ("fsp2", 40), ("fsp3", 20), ("nobody", 5)]);
     let paid = buy_all(&mut world, &orders, 20);

@@ -7,7 +7,7 @@ use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::positions::Action;
 use holdfast_domain::shop::{Charge, Charges, Secret, TryKey, Whole};
 use holdfast_domain::tokens::Name as TokenName;
-use holdfast_domain::transfers::Transfer;
+use holdfast_domain::transfers::{CompletionKind, Transfer};
 use holdfast_domain::view::View;
 use holdfast_messages::{Notice, Notification, TraceId};
 use postgres::{GenericClient, Transaction};
@@ -111,24 +111,27 @@ pub(super) fn spender(number: TransferId) -> TokenName {
     number.to_string().into()
 }
 
-/// Tells participants what was done since they were told last.
+/// Tells participants what was done since they were told last, as an embedded shop does.
 pub(super) fn tell(charges: &mut Charges<'_, Loaded>, loaded: &Loaded, besides: &mut Besides<'_>) {
     for (told, transfer) in charges.to_tell() {
-        let action = match told.kind {
-            NotificationKind::Prepared | NotificationKind::Refused => Action::Prepare,
-            NotificationKind::Committed => Action::Reserve,
-            NotificationKind::Aborted => Action::Abort,
-            NotificationKind::Expired => Action::TimeoutReserved,
+        let (action, completion) = match told.kind {
+            // Nobody is asked: the shop itself settles it or gives it up.
+            NotificationKind::Prepared => continue,
+            NotificationKind::Refused => (Action::Prepare, None),
+            NotificationKind::Committed => (Action::Reserve, Some(CompletionKind::Reserve)),
+            // The payee has sent no error that could be handed on.
+            NotificationKind::Aborted => (Action::Abort, None),
+            NotificationKind::Expired => (Action::TimeoutReserved, None),
         };
         let moved = Moved {
             transfer,
-            completion: transfer.completion().map(|completion| completion.kind),
+            completion,
             action: Some(action),
             outcome: &Outcome::of_transfer(transfer),
             trace: TraceId::NOBODY,
             origin: None,
         };
-        moved.tell(told, besides);
+        moved.tell_party(told.kind, told.to, besides);
     }
     for alarm in charges.alarms() {
         let to = loaded.account(alarm.account).map(|account| account.participant);

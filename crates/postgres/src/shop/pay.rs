@@ -332,7 +332,7 @@ impl Loader<'_, '_> {
         for participant in self.loaded.participants.values() {
             for (_, account) in &participant.accounts {
                 if participant.id == by.payee {
-                    payee.extend([*account, AccountId(account.0 + 1)]);
+                    payee.extend([*account, AccountId(account.0.saturating_add(1))]);
                 } else {
                     payers.insert(*account);
                 }

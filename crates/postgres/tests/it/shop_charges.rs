@@ -3,10 +3,14 @@
 
 use std::sync::Arc;
 
+use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
-use holdfast_domain::shop::{CHARGE_MARGIN_MS, Charging, CheckoutAnswer, Secret, ShopCommand, TrNum, Why};
+use holdfast_domain::shop::{
+    CHARGE_ABORTED, CHARGE_MARGIN_MS, Charging, CheckoutAnswer, Secret, ShopCommand, TrNum, Why,
+};
+use holdfast_domain::transfers::{Code, TransferState};
 use holdfast_messages::{Notice, OrderCommand};
 use holdfast_postgres::Error;
 use holdfast_postgres::shop::WantedCharging;
@@ -69,6 +73,18 @@ impl Market {
         Some(row.get::<_, &str>(0).parse().unwrap())
     }
 
+    /// Who was called about the transfer of an order, and with what.
+    fn told(&self, order: &str) -> Vec<(u32, CallbackMessage)> {
+        let id = self.transfer(order).unwrap();
+        let mut calls = Vec::new();
+        for told in &self.shop.told_parties {
+            if matches!(&told.notice, Notice::Transfer(notice) if notice.transfer == id) {
+                calls.extend(told.callbacks().into_iter().map(|call| (told.to.unwrap().0, call)));
+            }
+        }
+        calls
+    }
+
     pub fn state_of(&self, order: &str) -> String {
         self.transfer(order).map_or_else(|| "none".to_owned(), |id| self.world.state(id))
     }
@@ -113,25 +129,15 @@ fn a_checkout_moves_positions() {
         let (again, _) = market.shop.run("o", checkout());
         assert_eq!(again, Ok(CheckoutAnswer::AlreadyPaid { tr: TrNum::FIRST }));
         assert_eq!(market.positions(), (21, 0, -21));
-        // As of any other transfer: the payee hears that it is prepared, and both that it is committed.
-        let id = market.transfer("o").unwrap();
-        let told: Vec<(u32, String)> = market
-            .shop
-            .told_parties
-            .iter()
-            .filter_map(|told| match &told.notice {
-                Notice::Transfer(notice) if notice.transfer == id => {
-                    Some((told.to.unwrap().0, notice.state.unwrap().to_string()))
-                }
-                _ => None,
-            })
-            .collect();
-        let payee = market.payee.0.0;
-        let mut wanted = vec![(payee, "RESERVED"), (payee, "COMMITTED"), (payee + 1, "COMMITTED")];
-        let mut told: Vec<(u32, &str)> = told.iter().map(|(to, state)| (*to, state.as_str())).collect();
-        told.sort_unstable();
-        wanted.sort_unstable();
-        assert_eq!(told, wanted);
+        // Both hear that it is committed, and nobody was asked to fulfil.
+        let (payee, payer) = (market.payee.0.0, market.payee.0.0 + 1);
+        let committed = TransferState::Committed;
+        let mut told = market.told("o");
+        told.sort_by_key(|(to, _)| *to);
+        assert_eq!(
+            told,
+            [(payee, CallbackMessage::Patch(committed)), (payer, CallbackMessage::Put(committed))]
+        );
         let values = "SELECT count(*) FROM transfer WHERE reserved_value = 21 AND final_value = -21";
         assert_eq!(market.world.count(values), 1, "both position values are kept");
         market.is_at_rest();
@@ -198,6 +204,14 @@ fn a_deadline_gives_the_reservation_back() {
         market.world.set_clock(NOW + i64::from(DEADLINE_MS) + 1);
         assert_eq!(market.shop.expire(), 1);
         assert_eq!(market.shop.ends("o"), [failed(Why::Deadline)]);
+        if asked {
+            let rejected = CallbackMessage::Error(Code::of_payee(CHARGE_ABORTED).unwrap(), None);
+            assert_eq!(
+                market.told("o"),
+                [(market.payee.0.0 + 1, rejected)],
+                "the payer hears that it is over"
+            );
+        }
         assert_eq!(market.state_of("o"), if asked { "ABORTED_ERROR" } else { "none" });
         assert_eq!((market.positions(), market.shop.stock_of("i")), ((0, 0, 0), 10));
         market.is_at_rest();
