@@ -17,7 +17,7 @@ use crate::board::Board;
 use crate::hand::{Ended, Job, Word};
 use crate::health::Part;
 use crate::meters::HandlerMeters;
-use crate::settings::{HANDS, NEWER_PAUSE, NodeSettings, POLL_WAIT, SEND_WAIT, TROUBLE_PAUSE};
+use crate::settings::{HANDS, NEWER_PAUSE, NodeSettings, POLL_WAIT, REST_MAX, SEND_WAIT, TROUBLE_PAUSE};
 use crate::stop::Stop;
 
 /// How often numbers are published.
@@ -126,7 +126,7 @@ pub(crate) struct Desk {
     pub(crate) faults: BTreeMap<u32, Fault>,
     /// Partitions whose last batch could not be decided.
     pub(crate) failing: BTreeSet<u32>,
-    /// Partitions of which nothing is taken until then: their last batch has just failed.
+    /// Partitions of which nothing is taken until then: their last batch has just failed, or was small.
     pub(crate) resting: BTreeMap<u32, Instant>,
     /// Partitions that stand before a message that is newer than this program.
     pub(crate) newer: BTreeMap<u32, Newer>,
@@ -343,7 +343,7 @@ impl Handler {
                     } else {
                         self.desk.newer.remove(&partition);
                     }
-                    self.consumer.resume(partition);
+                    self.rest(partition, next_offset.saturating_sub(first_offset), took);
                 }
                 self.look_around();
                 Ok(())
@@ -377,6 +377,16 @@ impl Handler {
                 self.desk.resting.insert(partition, Instant::now() + TROUBLE_PAUSE);
                 Ok(())
             }
+        }
+    }
+
+    /// Lets more messages gather in a partition before the next batch, for as long as the last one took: a batch costs much
+    /// besides its messages, and with many small ones the machine would be busy long before there is much to do.
+    fn rest(&mut self, partition: u32, messages: u64, took: Duration) {
+        if messages >= self.desk.settings.batch_messages as u64 {
+            self.consumer.resume(partition);
+        } else {
+            self.desk.resting.insert(partition, Instant::now() + took.min(REST_MAX));
         }
     }
 

@@ -27,6 +27,8 @@ pub const OUTCOME_WAIT: Duration = Duration::from_secs(25);
 pub const POLL_WAIT: Duration = Duration::from_millis(200);
 /// The pause after a server failed.
 pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
+/// A partition rests after a batch for as long as that took, so that the next one is larger; at most so long.
+pub const REST_MAX: Duration = Duration::from_millis(25);
 /// The pause before a partition is looked at again whose next message is newer than this program.
 pub const NEWER_PAUSE: Duration = Duration::from_secs(2);
 /// How long topics may take to be there when a node starts.

@@ -101,8 +101,8 @@ pub(super) async fn drive(
     let starts = Arc::new(Starts::new("checkouts", options.pace, count, time, options.in_flight));
     let workers = lines.into_iter().map(|line| {
         let (head, starts) = (head.clone(), Arc::clone(&starts));
-        let (orders, gone_max, tally) = (options.orders, options.gone_max, Tally::default());
-        Worker { line, head, starts, orders, gone_max, tally }.work()
+        let CheckoutLoadOptions { orders, first_order, gone_max, .. } = *options;
+        Worker { line, head, starts, orders, first_order, gone_max, tally: Tally::default() }.work()
     });
     let mut all = Tally::default();
     let took = work(&starts, options.progress, workers, |tally| {
@@ -196,6 +196,7 @@ struct Worker {
     head: Head,
     starts: Arc<Starts>,
     orders: u64,
+    first_order: u64,
     gone_max: Duration,
     tally: Tally,
 }
@@ -205,7 +206,8 @@ impl Worker {
         let mut out = Vec::with_capacity(256);
         while let Some((number, begun)) = self.starts.next().await {
             self.tally.checkouts += 1;
-            let Err(lost) = self.checkout(number % self.orders, begun, &mut out).await else { continue };
+            let order = (self.first_order + number) % self.orders;
+            let Err(lost) = self.checkout(order, begun, &mut out).await else { continue };
             *self.tally.errors.entry(lost.name().to_owned()).or_default() += 1;
             // A hub that is gone ends the worker: nothing would come of more checkouts.
             if self.line.reopen().await.is_err() {

@@ -56,6 +56,8 @@ pub struct CheckoutLoadOptions {
     pub items: u64,
     /// Orders, made for this run.
     pub orders: u64,
+    /// How many of the orders are passed over: they were checked out before.
+    pub first_order: u64,
     /// Of a hundred orders, how many fail: half by credit, half by stock.
     pub failing_percent: u8,
     /// Replace users, items and orders that have the numbers of this run.
@@ -80,6 +82,7 @@ impl CheckoutLoadOptions {
             users: USERS_DEFAULT,
             items: ITEMS_DEFAULT,
             orders: ORDERS_DEFAULT,
+            first_order: 0,
             failing_percent: 0,
             replace: false,
             gone_max: GONE_MAX,

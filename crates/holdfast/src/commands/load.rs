@@ -219,6 +219,7 @@ impl Checkout {
             users: self.users,
             items: self.items,
             orders: self.orders,
+            first_order: 0,
             failing_percent: self.failing_percent,
             replace: self.replace,
             gone_max: shop::GONE_MAX,

@@ -26,8 +26,8 @@ use crate::shop::options::{BENCH_ROWS, CheckoutLoadOptions, ROWS_MAX};
 
 /// The topics whose handlers are told of.
 const HOPS: [&str; 4] = ["orders", "pay", "stock", "outcomes"];
-/// Checkouts before the clock first runs: connections are made, plans settled, pages in memory.
-const WARM_UP: u64 = 5_000;
+/// Checkouts before the clock runs: plans are settled, pages in memory, and changed once since the checkpoint.
+const WARM_UP: u64 = 10_000;
 /// Connections at half load: so many that a checkout does not wait for one.
 const HALF_CONNECTIONS: usize = 1_000;
 /// What is measured besides the runs, for the bar.
@@ -65,8 +65,6 @@ fn measure(
     };
     say("a node");
     let mut session = Session::open(options, runtime, directory)?;
-    say("warming up");
-    session.run(WARM_UP, None)?;
     let mut runs = Vec::new();
     for _ in 0..options.runs {
         say("checkouts");
@@ -81,7 +79,7 @@ fn measure(
         reason = "a rate is small and positive"
     )]
     let half = ((rate / 2.0) as u64).max(1);
-    let half_load = session.run((half * options.half_seconds).min(ROWS_MAX), Some(half))?;
+    let half_load = session.run((half * options.half_seconds).min(ROWS_MAX - WARM_UP), Some(half))?;
     bar.inc(1);
     let (promises, sees_all) = session.close()?;
     say("one transaction per checkout");
@@ -135,22 +133,28 @@ impl<'a> Session<'a> {
 
     /// So many checkouts of new orders, as fast as they go or at a rate of their own.
     fn run(&mut self, checkouts: u64, rate: Option<u64>) -> Result<Run, BenchError> {
-        let goods = Goods { users: BENCH_ROWS, items: BENCH_ROWS, orders: checkouts, failing_percent: 0 };
+        let all = checkouts + WARM_UP;
+        let goods = Goods { users: BENCH_ROWS, items: BENCH_ROWS, orders: all, failing_percent: 0 };
         let Session { runtime, town, client, watched, head, .. } = self;
         let address = town.address().to_owned();
         runtime.block_on(async { goods.fill(&mut Line::open(&address).await?, head).await })?;
         // As a server that has grown slowly would have done by itself, and not while the clock runs.
         town.execute("tidy up", "VACUUM (ANALYZE)")?;
         town.execute("write what is dirty", "CHECKPOINT")?;
-        let connections =
-            if rate.is_some() { HALF_CONNECTIONS.min(LINES_MAX) } else { self.options.connections };
+        let warm_up = CheckoutLoadOptions {
+            in_flight: self.options.connections,
+            seconds: Some(crate::options::LOAD_SECONDS_MAX),
+            checkouts: Some(WARM_UP),
+            orders: all,
+            ..CheckoutLoadOptions::to(&address)
+        };
+        ended(&runtime.block_on(load::drive(&warm_up, head))?.0, WARM_UP)?;
         let load = CheckoutLoadOptions {
             pace: rate.map_or(Pace::Closed, |rate| Pace::Open { rate }),
-            in_flight: connections,
-            seconds: Some(crate::options::LOAD_SECONDS_MAX),
+            in_flight: if rate.is_some() { HALF_CONNECTIONS.min(LINES_MAX) } else { warm_up.in_flight },
             checkouts: Some(checkouts),
-            orders: checkouts,
-            ..CheckoutLoadOptions::to(&address)
+            first_order: WARM_UP,
+            ..warm_up
         };
         let counters = runtime.block_on(Counters::read(client))?;
         let before = watched.read(&mut town.client, counters)?;
@@ -159,7 +163,7 @@ impl<'a> Session<'a> {
         let after = watched.read(&mut town.client, counters)?;
         ended(&tally, checkouts)?;
         let books = runtime.block_on(load::count(&goods, &address, head))?;
-        if let Some(trouble) = books.trouble(checkouts, 0) {
+        if let Some(trouble) = books.trouble(all, 0) {
             return Err(BenchError::Books(trouble));
         }
         let costs: Costs = watched.costs(&before, &after, checkouts, &HOPS);

@@ -51,7 +51,7 @@ impl SharedCheckoutOptions {
     /// # Errors
     /// The first bound that is passed.
     pub fn check(&self) -> Result<(), BenchError> {
-        check_range("--http-checkouts", self.checkouts, 1_000, ROWS_MAX)?;
+        check_range("--http-checkouts", self.checkouts, 1_000, ROWS_MAX / 2)?;
         check_range("--runs", self.runs.into(), 1, RUNS_MAX.into())?;
         check_range("--connections", self.connections as u64, 1, LINES_MAX as u64)?;
         check_range("--partitions", self.partitions.into(), 1, PARTITIONS_MAX.into())?;
