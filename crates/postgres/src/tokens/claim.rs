@@ -56,8 +56,9 @@ pub enum ClaimVerdict {
 const CLAIM: &str = "
     WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, hub_clock()) AS now),
     wanted AS MATERIALIZED (
-        SELECT * FROM unnest($2::int[], $3::text[], $4::uuid[], $5::numeric[], $6::bigint[], $7::int[], $8::text[])
-            AS w (place, spender, body, amount, lease, inputs, wallet)),
+        SELECT * FROM unnest($2::int[], $3::text[], $4::uuid[], $5::numeric[], $6::bigint[], $7::int[], $8::text[],
+                $11::int[])
+            AS w (place, spender, body, amount, lease, inputs, wallet, first)),
     before AS MATERIALIZED (
         SELECT w.place, s.state, s.body, s.state = 'HELD' AND s.expires_at > m.now AS live
         FROM wanted w JOIN token_selection s ON s.spender_tx_id = w.spender CROSS JOIN moment m
@@ -77,10 +78,8 @@ const CLAIM: &str = "
     named AS (
         INSERT INTO token_selection AS s (spender_tx_id, state, fence, body, amount, token_ids, wallet, created_at,
             expires_at, changed_at)
-        SELECT w.spender, 'HELD', w.fence, w.body, w.amount,
-            ARRAY(SELECT p.token_id FROM unnest($9::int[], $10::text[]) AS p (place, token_id)
-                  WHERE p.place = w.place),
-            w.wallet, m.now, m.now + w.lease * interval '1 millisecond', m.now
+        SELECT w.spender, 'HELD', w.fence, w.body, w.amount, ($10::text[])[w.first : w.first + w.inputs - 1], w.wallet,
+            m.now, m.now + w.lease * interval '1 millisecond', m.now
         FROM whole w CROSS JOIN moment m ORDER BY w.spender
         ON CONFLICT (spender_tx_id) DO UPDATE SET state = 'HELD', fence = excluded.fence, body = excluded.body,
             amount = excluded.amount, token_ids = excluded.token_ids, wallet = excluded.wallet,
@@ -134,7 +133,10 @@ impl Store {
             }
         }
         let mut pieces: Vec<(&str, i32)> = Vec::new();
+        // Where the tokens of each claim begin among all, counted from 1.
+        let mut firsts: Vec<i32> = Vec::with_capacity(wanted.len());
         for (place, claim) in &wanted {
+            firsts.push(i32::try_from(pieces.len() + 1).expect("inputs are bounded"));
             pieces.extend(claim.tokens.iter().map(|token| (token.id.as_str(), *place)));
         }
         let count = |claim: &WantedClaim| i32::try_from(claim.tokens.len()).expect("inputs are bounded");
@@ -161,6 +163,7 @@ impl Store {
                 &wallets,
                 &piece_places,
                 &piece_ids,
+                &firsts,
             ],
         )?;
         let mut verdicts = vec![ClaimVerdict::Taken; claims.len()];
