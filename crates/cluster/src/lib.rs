@@ -18,12 +18,13 @@
 //! | `sender` | requests on their way into Kafka |
 //! | `waiting` | who waits for which outcome |
 //! | `tail` | notifications, read by every node for those who wait |
-//! | `handler`, `hand` | the three handlers: who has which partition, and who decides its batches |
+//! | `handler`, `hand` | the handlers: who has which partition, and who decides its batches |
 //! | `board`, `relay` | what steps have put into the outbox, sent on in order from memory, after a failure from the table |
 //! | `shards` | shards held by lease, shared among the nodes |
 //! | `expiry` | the expiry scan of this node's shards |
 //! | `patrol` | transfers that stand half-way, and accounts per partition |
 //! | `tokens` | tokens that all nodes select from |
+//! | `shop` | checkouts: what edges ask, the handlers of their topics, sides that are called |
 //! | `reads`, `probe` | connections for questions, and one question that is asked all the time |
 //! | `health`, `meters`, `stop` | how it goes, in words and in numbers; and that it is over |
 
@@ -70,8 +71,8 @@ pub use waiting::{Answer, Refusal, Written};
 pub mod limits {
     pub use crate::settings::{
         ACCOUNTS_COUNTED_MAX, BATCH_MESSAGES, COUNT_ACCOUNTS_EVERY, FRESH, HANDS, IN_FLIGHT_MAX, LEASE,
-        MARK_AFTER, NEWER_PAUSE, ONE_BY_ONE_MAX, OUTCOME_WAIT, PATROL_EVERY, POLL_WAIT, PROBE_EVERY,
-        READER_WAIT, READERS_MAX, RELAY_MEMORY_ROWS, RELAY_ROWS, SCAN_EVERY, SCAN_HOLDS,
-        SEND_QUEUE_BYTES_MAX, SEND_WAIT, STALLED_AFTER, START_WAIT, TROUBLE_PAUSE,
+        MARK_AFTER, NEWER_PAUSE, NODE_SEEN, ONE_BY_ONE_MAX, OUTCOME_WAIT, PATROL_EVERY, POLL_WAIT,
+        PROBE_EVERY, READER_WAIT, READERS_MAX, RELAY_MEMORY_ROWS, RELAY_ROWS, REST_MAX, SCAN_EVERY,
+        SCAN_HOLDS, SEND_QUEUE_BYTES_MAX, SEND_WAIT, STALLED_AFTER, START_WAIT, TROUBLE_PAUSE,
     };
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use holdfast_domain::shop::Alarm;
 use holdfast_kafka::ConsumerNumbers;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
@@ -41,6 +42,12 @@ impl HandlerMeters {
         self.transactions.increment(done.transactions as u64);
         self.retries.increment(done.retries as u64);
         self.unheard.increment(done.unheard as u64);
+        for alarm in &done.alarms {
+            counter!("holdfast_checkout_alarms_total").increment(1);
+            if matches!(alarm, Alarm::Contradiction { .. }) {
+                counter!("holdfast_checkout_contradictions_total").increment(1);
+            }
+        }
         // Batches are far below 2^52 messages.
         self.batch.record(u32::try_from(done.messages).map_or(f64::MAX, f64::from));
         self.commit.record(took.as_secs_f64());

@@ -24,7 +24,7 @@ use crate::reads::Reads;
 use crate::relay::Relay;
 use crate::roles::Role;
 use crate::sender::{Queue, Sender};
-use crate::settings::{NodeSettings, START_WAIT, ShopCharging};
+use crate::settings::{NODE_SEEN, NodeSettings, START_WAIT, ShopCharging};
 use crate::shop::{
     Asks, Called, CalledPay, CalledStock, Coordinators, Ends, Orders, Outcomes, Pay, Purse, Stock, topic_of,
 };
@@ -92,6 +92,7 @@ impl Node {
             agree_on_outside(&settings, &mut store)?;
             let ShopCharging { wanted, secret } = &settings.charging;
             store.agree_on_charging(wanted, *secret, settings.node_number())?;
+            store.lives(settings.node_number(), NODE_SEEN)?;
         }
         drop(store);
         let mut starting = Starting::new(&settings);
@@ -392,7 +393,11 @@ impl<'a> Starting<'a> {
     }
 
     fn probe(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
-        let probe = Probe { reads: Arc::clone(reads), stop: Arc::clone(&self.stop) };
+        let probe = Probe {
+            reads: Arc::clone(reads),
+            node: self.settings.node_number(),
+            stop: Arc::clone(&self.stop),
+        };
         self.others.push(thread(&self.threads, "probe", move || probe.run())?);
         Ok(())
     }

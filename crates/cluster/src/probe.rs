@@ -1,25 +1,30 @@
 //! Whether PostgreSQL answers, asked for its own sake: callers who would notice may be away, and whoever met its end may not
-//! come again.
+//! come again. It is asked by telling it that this node lives.
 
 use std::sync::Arc;
 
-use holdfast_postgres::Store;
-
 use crate::reads::{ReadError, Reads};
-use crate::settings::PROBE_EVERY;
+use crate::settings::{NODE_SEEN, PROBE_EVERY};
 use crate::stop::Stop;
 
 pub(crate) struct Probe {
     pub(crate) reads: Arc<Reads>,
+    pub(crate) node: i64,
     pub(crate) stop: Arc<Stop>,
 }
 
 impl Probe {
     pub(crate) fn run(self) {
+        let mut answers = true;
         while !self.stop.pause(PROBE_EVERY) {
             // The part is told by whoever answers, here as for any question. If all connections are in use, those who use
             // them learn what there is to learn.
-            let _: Result<(), ReadError> = self.reads.ask(Store::answers);
+            let asked: Result<(), ReadError> = self.reads.ask(|store| store.lives(self.node, NODE_SEEN));
+            answers = asked.is_ok();
+        }
+        if answers {
+            // If it fails after all, the others know a little later.
+            let _: Result<(), ReadError> = self.reads.ask(|store| store.lives_no_more(self.node));
         }
     }
 }
@@ -29,6 +34,7 @@ mod tests {
     use std::sync::Barrier;
     use std::time::Instant;
 
+    use holdfast_postgres::Store;
     use holdfast_services::{Database, PATIENCE};
 
     use super::*;
@@ -63,14 +69,17 @@ mod tests {
         let reads = Arc::new(crowded(&database, &part));
         assert_eq!(part.trouble(), None);
         let stop: Arc<Stop> = Arc::default();
-        let probe = Probe { reads, stop: Arc::clone(&stop) };
+        let probe = Probe { reads, node: 1, stop: Arc::clone(&stop) };
         let probing = std::thread::spawn(|| probe.run());
         database.shut();
         await_trouble(&part, true);
         database.reopen();
         await_trouble(&part, false);
+        let lives = "SELECT count(*) FROM node WHERE seen_until > hub_clock()";
+        database.await_count(lives, |nodes| nodes == 1);
         stop.set();
         probing.join().unwrap();
+        assert_eq!(database.count(lives), 0, "it has said that it ends");
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub const READERS_MAX: usize = 4;
 pub const ONE_BY_ONE_MAX: usize = 32;
 /// How often PostgreSQL is asked whether it is there.
 pub const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// A node that says nothing for so long lives no more: then all others may agree on something else.
+pub const NODE_SEEN: Duration = Duration::from_secs(10);
 /// How long a question waits for a connection.
 pub const READER_WAIT: Duration = Duration::from_secs(5);
 /// A transfer that stands half-way between two hops for so long is told.

@@ -48,9 +48,9 @@ pub enum Error {
     },
     /// Other nodes work, or checkouts are open, with another opinion about which sides are called over HTTP.
     #[error(
-        "in this cluster a URL is the value of {stored}, and in the settings of {wanted}; all nodes must have the same. To change \
-         it, start the nodes as before until no checkout is open ({open} are now), end all of them ({nodes} live), and start \
-         this one again after some seconds"
+        "the nodes of this cluster call {stored}, and these settings want to call {wanted}; all nodes must call the same. To \
+         change it, start the nodes as before until no checkout is open ({open} are now), end all of them ({nodes} live), and \
+         start this one again, after kill -9 10 seconds later"
     )]
     Sides {
         /// The settings that have a URL so far.

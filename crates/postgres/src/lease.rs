@@ -9,6 +9,8 @@ use crate::{Claim, Error, Source};
 
 /// Nodes that said nothing for so long are forgotten.
 const NODE_FORGOTTEN: &str = "1 hour";
+/// What every node is, besides what it does.
+const ANY_ROLE: &str = "node";
 
 impl Store {
     /// Takes or renews the lease of a source for a node; `None` if another node holds it. The epoch rises when it changes
@@ -110,5 +112,31 @@ impl Store {
         )?;
         let live: i64 = row.get(0);
         usize::try_from(live).map_err(|_| Error::corrupt("node", "a negative count"))
+    }
+
+    /// Says that a node lives for another while, whatever it does. Whoever wants something of all nodes to be otherwise asks
+    /// whether one does.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn lives(&mut self, node: i64, length: Duration) -> Result<(), Error> {
+        let sql = format!(
+            "WITH gone AS (DELETE FROM node
+                 WHERE role = $1 AND seen_until < hub_clock() - interval '{NODE_FORGOTTEN}')
+             INSERT INTO node (role, node_id, seen_until)
+             VALUES ($1, $2, hub_clock() + $3::double precision * interval '1 second')
+             ON CONFLICT (role, node_id) DO UPDATE SET seen_until = excluded.seen_until"
+        );
+        self.client.execute(&sql, &[&ANY_ROLE, &node, &length.as_secs_f64()])?;
+        Ok(())
+    }
+
+    /// Says that a node has ended.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn lives_no_more(&mut self, node: i64) -> Result<(), Error> {
+        self.client.execute("DELETE FROM node WHERE role = $1 AND node_id = $2", &[&ANY_ROLE, &node])?;
+        Ok(())
     }
 }

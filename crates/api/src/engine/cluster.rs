@@ -157,8 +157,11 @@ impl Engine for ClusterEngine {
             if self.node.shop().is_some() {
                 let open = self.read(Store::count_open_checkouts).await?;
                 // Whether somebody outside reads the topics of a side in place of the nodes, no node knows.
-                let charging = self.read(Store::charging).await?;
-                let shop = json!({"openCheckouts": open, "payment": charging.name(), "stock": "inside"});
+                let (charging, called) =
+                    (self.read(Store::charging).await?, self.read(Store::outside).await?);
+                let payment = if called.pay { "outside" } else { charging.name() };
+                let stock = if called.stock { "outside" } else { "inside" };
+                let shop = json!({"openCheckouts": open, "payment": payment, "stock": stock});
                 more.insert("shop".to_owned(), shop);
             }
             Ok(Figures { stats, more })

@@ -22,6 +22,8 @@ pub const GONE_MAX: Duration = Duration::from_secs(10);
 pub const BATCHED_DEFAULT: u64 = 500_000;
 /// Checkouts over HTTP of the bench, where none are given.
 pub const HTTP_DEFAULT: u64 = 100_000;
+/// Connections over HTTP of the bench, where none are given.
+pub const CONNECTIONS_DEFAULT: usize = 128;
 /// Outcomes of the rebuild, where none are given.
 pub const OUTCOMES_DEFAULT: u64 = 1_000_000;
 /// The most outcomes: they are kept in memory.

@@ -235,9 +235,9 @@ struct Checkout {
     /// What is measured
     #[arg(long, value_enum, default_value = "all")]
     part: CheckoutPart,
-    /// Checkouts of each case through the client, such as 500k
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value_t = shop::options::BATCHED_DEFAULT)]
-    checkouts: u64,
+    /// Embedded: checkouts of each case through the client, such as 500k [default: 500,000]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    checkouts: Option<u64>,
     /// Checkouts of each case over HTTP [default: 100,000; 50,000 in a cluster]
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     http_checkouts: Option<u64>,
@@ -247,7 +247,7 @@ struct Checkout {
     /// Runs of each case; the median is the figure
     #[arg(long, default_value_t = RUNS_DEFAULT)]
     runs: u32,
-    /// Connections over HTTP, each with one request under way [default: 32; 500 in a cluster]
+    /// Connections over HTTP, each with one request under way [default: 128; 500 in a cluster]
     #[arg(long)]
     connections: Option<usize>,
     #[command(flatten)]
@@ -549,9 +549,10 @@ fn tokens(flags: Tokens, program: PathBuf) -> anyhow::Result<()> {
 
 fn shared_checkout_options(flags: Checkout, program: PathBuf) -> anyhow::Result<SharedCheckoutOptions> {
     let (log, store) = both_servers(flags.log, flags.store)?;
-    if flags.part != CheckoutPart::All || flags.place.data.is_some() {
+    if flags.part != CheckoutPart::All || flags.place.data.is_some() || flags.checkouts.is_some() {
         return Err(bad(
-            "--part and --data are of the embedded profile; the cluster has all its parts in one run",
+            "--part, --data and --checkouts are of the embedded profile; the cluster has all its parts in one \
+                        run, and --http-checkouts says how many checkouts",
         ));
     }
     Ok(SharedCheckoutOptions {
@@ -585,11 +586,11 @@ fn checkout(flags: Checkout, program: PathBuf) -> anyhow::Result<()> {
     let report = bench_checkout(&CheckoutBenchOptions {
         program,
         parts,
-        checkouts: flags.checkouts,
+        checkouts: flags.checkouts.unwrap_or(shop::options::BATCHED_DEFAULT),
         http_checkouts: flags.http_checkouts.unwrap_or(shop::options::HTTP_DEFAULT),
         outcomes: flags.outcomes,
         runs: flags.runs,
-        connections: flags.connections.unwrap_or(CONNECTIONS_DEFAULT),
+        connections: flags.connections.unwrap_or(shop::options::CONNECTIONS_DEFAULT),
         data: flags.place.data,
         keep: flags.place.keep,
         progress: true,

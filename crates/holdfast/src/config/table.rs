@@ -162,7 +162,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         1,
         4_096,
         12,
-        "Partitions of each of the topics transfers, position and notifications. Fixed for life.",
+        "Partitions of each of the topics transfers, position, notifications, orders, pay, stock and outcomes. Fixed for life.",
     ),
     number(
         "cluster.replication",

@@ -9,8 +9,7 @@ use crate::shop::{checkout, ok};
 use crate::support::server::run;
 use crate::world::World;
 
-/// An answer that nobody can read is put aside, and the checkouts go on. Written again, it is put aside again, at its new
-/// place; one that was taken all the same is no harm when it comes again.
+/// A message that nobody can read is put aside, and the checkouts go on. Written again, it is put aside again, at its new place.
 pub fn a_dead_letter_is_tried_again() {
     let Some(mut world) = World::new() else { return };
     world.add_nodes(1);

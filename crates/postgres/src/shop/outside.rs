@@ -156,12 +156,12 @@ fn sides_of(bits: i64) -> Result<Sides, Error> {
     }
 }
 
-/// The settings that have a URL.
+/// The settings that have a URL; who is called.
 const fn words(sides: Sides) -> &'static str {
     match (sides.pay, sides.stock) {
-        (false, false) => "neither shop.payment nor shop.stock",
+        (false, false) => "nobody",
         (true, false) => "shop.payment",
         (false, true) => "shop.stock",
-        (true, true) => "both shop.payment and shop.stock",
+        (true, true) => "shop.payment and shop.stock",
     }
 }

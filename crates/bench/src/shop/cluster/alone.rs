@@ -102,9 +102,10 @@ impl Clerk {
         let row = tx.query_one(&self.order, &[&order])?;
         let (user, amount): (&str, i64) = (row.get(0), row.get(1));
         let items: [&str; 2] = [row.get(2), row.get(3)];
-        tx.execute(&self.charge, &[&user, &amount])?;
-        tx.execute(&self.take, &[&&items[..]])?;
+        let charged = tx.execute(&self.charge, &[&user, &amount])?;
+        let taken = tx.execute(&self.take, &[&&items[..]])?;
         tx.execute(&self.paid, &[&order])?;
+        assert!(charged == 1 && taken == 2, "there is enough of everything");
         tx.commit()
     }
 }

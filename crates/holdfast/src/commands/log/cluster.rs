@@ -34,7 +34,7 @@ impl Cluster {
             What::Topics => self.topics(output, lines),
             What::Read { topic, from, count } => self.read(lies_in(topic)?, from, count, lines),
             What::Tail { topic, from } => self.tail(lies_in(topic)?, from, lines),
-            What::Retry { ref letter } => self.retry(letter, lines),
+            What::Retry { ref letter } => self.retry(letter, output, lines),
         }
     }
 
@@ -98,7 +98,7 @@ impl Cluster {
     }
 
     /// Writes the message of a dead letter once more, as it lies in its topic, behind all others of its partition.
-    fn retry(&self, letter: &str, lines: &mut Lines<'_>) -> anyhow::Result<()> {
+    fn retry(&self, letter: &str, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
         let Some(dead) = self.dead_letter(letter)? else {
             let what =
                 format!("there is no dead letter {letter}; `holdfast log read dead-letters` shows them all");
@@ -124,9 +124,12 @@ impl Cluster {
         producer
             .send_all(&[outgoing], deadline)
             .map_err(|error| anyhow::anyhow!("Kafka does not take it: {}", error.cause))?;
-        lines.line(&format_args!(
-            "{letter} was written again; if it cannot be taken it is a dead letter again"
-        ))
+        match output {
+            Output::Json => lines.line(&json!({"writtenAgain": letter})),
+            Output::Text => lines.line(&format_args!(
+                "{letter} was written again; if it cannot be taken it is a dead letter again"
+            )),
+        }
     }
 
     fn dead_letter(&self, letter: &str) -> anyhow::Result<Option<DeadLetter>> {

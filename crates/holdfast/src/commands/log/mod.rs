@@ -87,6 +87,11 @@ enum What {
 impl Log {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let mut lines = Lines { out: std::io::stdout().lock(), closed: false };
+        if matches!(self.what, What::Retry { .. }) && self.log.is_none() {
+            let what = "retry writes, so it takes no server from the environment: name the cluster's Kafka with --log. A hub \
+                        retries its dead letters itself: POST /hub/dead-letters/retry";
+            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+        }
         let log = match (self.log, &self.data) {
             (Some(_), Some(_)) => {
                 let what = "--data and --log are two different logs: name one of them";
@@ -109,10 +114,6 @@ impl Log {
             let what = format!("{} is a topic of a cluster: name its Kafka with --log", topic.name());
             return Err(BadInput::from(anyhow::anyhow!(what)).into());
         }
-        if let What::Retry { .. } = &self.what {
-            let what = "a hub retries its dead letters itself (POST /hub/dead-letters/retry); those of a cluster's topics need --log";
-            return Err(BadInput::from(anyhow::anyhow!(what)).into());
-        }
         let data = data_directory(self.data);
         let folder = log_folder(&data);
         let reader = read_log(&data)?;
@@ -130,7 +131,7 @@ impl Log {
                 follow(frames, &mut core, topic, from, &mut left, &mut lines)
             }
             What::Tail { topic, from } => tail(&folder, &reader, topic, from, &mut lines),
-            What::Retry { .. } => Ok(()),
+            What::Retry { .. } => unreachable!("refused without --log"),
         }?;
         Ok(())
     }
