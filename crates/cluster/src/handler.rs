@@ -28,6 +28,8 @@ pub(crate) trait Hop: Send + Sync + 'static {
     const TOPIC: Topic;
     /// How many partitions are decided at once.
     const HANDS: usize;
+    /// How long the beginning with partitions may take, where that is more than usual.
+    const TAKEOVER_MAX: Option<Duration> = None;
     type Message: Message;
 
     fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, Self::Message>)

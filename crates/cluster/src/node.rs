@@ -342,8 +342,9 @@ impl<'a> Starting<'a> {
         let part = self.health.part(name);
         let topic = self.settings.topics.name(H::TOPIC);
         let group = self.settings.group(H::TOPIC);
-        let consumer =
-            GroupConsumer::join(ConsumerSettings::new(self.settings.brokers.clone(), group, topic))?;
+        let mut settings = ConsumerSettings::new(self.settings.brokers.clone(), group, topic);
+        settings.poll_every_max = H::TAKEOVER_MAX.unwrap_or(settings.poll_every_max);
+        let consumer = GroupConsumer::join(settings)?;
         let (caller, (put, ended)) = (consumer.caller(), channel());
         let hop = Arc::new(hop);
         let mut hands = Vec::new();

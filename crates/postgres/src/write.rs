@@ -19,6 +19,9 @@ use crate::outbox::{OutboxRow, Outgoing, written};
 use crate::session::{Point, Statements, Watch};
 use crate::types::{Decimal, Moment, Uuid};
 
+/// Messages of one row of the outbox: a relay that begins anew reads whole rows.
+const OUTBOX_ROW_MESSAGES: usize = 1_000;
+
 /// A message that nobody can process.
 pub(crate) struct DeadRow<'a> {
     pub(crate) letter: DeadLetter,
@@ -293,18 +296,16 @@ impl Writer<'_, '_> {
     }
 
     fn outbox(&mut self, guard: &mut Guard, besides: &Besides<'_>) -> Result<(), Error> {
-        let messages = i32::try_from(besides.outgoing.len()).expect("a batch is bounded");
-        if messages == 0 {
+        if besides.outgoing.is_empty() {
             return Ok(());
         }
         let mut copy = CopyRows::new(4);
-        // JSON is text, and has its NULs escaped.
-        copy.row()
-            .int(guard.segment_id)
-            .big(guard.outbox_next)
-            .int(messages)
-            .bytes(&written(&besides.outgoing));
-        guard.outbox_next += i64::from(messages);
+        for some in besides.outgoing.chunks(OUTBOX_ROW_MESSAGES) {
+            let messages = i32::try_from(some.len()).expect("a row is bounded");
+            // JSON is text, and has its NULs escaped.
+            copy.row().int(guard.segment_id).big(guard.outbox_next).int(messages).bytes(&written(some));
+            guard.outbox_next += i64::from(messages);
+        }
         Ok(copy.send(self.tx, &self.statements.copy_outbox)?)
     }
 }

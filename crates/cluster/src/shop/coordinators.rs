@@ -82,7 +82,7 @@ fn read(
     partition: u32,
     stored: Option<u64>,
 ) -> Result<(LogBounds, Vec<Incoming<OutcomeMessage>>), KafkaError> {
-    let deadline = Instant::now() + REBUILD_WAIT;
+    let mut deadline = Instant::now() + REBUILD_WAIT;
     let topic = settings.topics.name(Topic::Outcomes);
     let from = From::Offset(stored.unwrap_or(0));
     let mut reader = Reader::open_partition(&settings.brokers, &topic, partition, &from, deadline)?;
@@ -98,9 +98,11 @@ fn read(
         });
         while !reader.at_end() {
             let read = reader.poll(REBUILD_RECORDS, deadline)?;
-            if read.is_empty() && Instant::now() >= deadline {
+            if !read.is_empty() {
+                deadline = Instant::now() + REBUILD_WAIT;
+            } else if Instant::now() >= deadline {
                 let why =
-                    format!("partition {partition} of {topic} was not read to its end in {REBUILD_WAIT:?}");
+                    format!("nothing of partition {partition} of {topic} was read for {REBUILD_WAIT:?}");
                 return Err(KafkaError::Fatal(why));
             }
             if put.send(read).is_err() {

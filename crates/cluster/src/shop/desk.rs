@@ -235,6 +235,10 @@ impl SharedShop {
         if !self.node.settings.store.outside.has(side) {
             return Err(ShopRefusal::NotOutside(side).into());
         }
+        if said == Said::Undone && open.undo.is_none() {
+            // Nobody has asked for that yet. In the log it would be taken for the answer once somebody has.
+            return Ok((false, stands));
+        }
         publish(&self.node, &row.order, key.clone(), side, said).await?;
         let before = open.side(side);
         let is_new = match said {

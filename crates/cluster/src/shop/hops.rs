@@ -1,6 +1,7 @@
 //! The handlers of the four topics.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_domain::shop::{Message as Said, Side};
 use holdfast_messages::{OrderMessage, OutcomeMessage, PayMessage, StockMessage, Topic};
@@ -8,6 +9,7 @@ use holdfast_postgres::{Batch, Claim, Error, Step, Store};
 
 use super::asks::Asks;
 use super::coordinators::Coordinators;
+use super::limits::TAKEOVER_MAX;
 use super::purse::Purse;
 use crate::handler::{BeginError, Hop};
 use crate::settings::{HANDS, NodeSettings};
@@ -145,6 +147,7 @@ pub(crate) struct Outcomes {
 impl Hop for Outcomes {
     const TOPIC: Topic = Topic::Outcomes;
     const HANDS: usize = HANDS;
+    const TAKEOVER_MAX: Option<Duration> = Some(TAKEOVER_MAX);
     type Message = OutcomeMessage;
 
     fn step(

@@ -80,8 +80,11 @@ pub mod limits {
     pub const HEARD_WAIT: Duration = Duration::from_secs(5);
     /// How often the row is looked at meanwhile.
     pub const HEARD_LOOK_EVERY: Duration = Duration::from_millis(20);
-    /// How long reading the log may take when a partition is taken over.
-    pub const REBUILD_WAIT: Duration = Duration::from_secs(120);
+    /// How long Kafka may be silent while the log is read of a partition that is taken over.
+    pub const REBUILD_WAIT: Duration = Duration::from_secs(30);
+    /// How long the partitions of `outcomes` that are given to a node at once may take to be rebuilt: longer, and the group
+    /// takes it for dead.
+    pub const TAKEOVER_MAX: Duration = Duration::from_secs(900);
     /// Records of the log read at a time.
     pub const REBUILD_RECORDS: usize = 10_000;
     /// So many times as many wait to be understood while more are read.

@@ -71,7 +71,11 @@ async fn pledge(vault: &TokenVault, bill: &Bill) -> Result<Option<Pledge>, Refus
                 sleep_until(until).await;
                 Ok(None)
             }
-            Met::Trouble => Err(refusal),
+            Met::Trouble => match refusal {
+                Refusal::StoreUnavailable(_) | Refusal::Loading { .. } => Err(refusal),
+                // It will not pass by itself: one such wallet must not hold up the others of its partition.
+                _ => Ok(Some(Pledge::Want)),
+            },
         },
     }
 }

@@ -77,7 +77,9 @@ impl Store {
         if stored != wanted {
             // None begins until this is decided.
             tx.batch_execute("LOCK TABLE orders IN SHARE ROW EXCLUSIVE MODE")?;
-            let count = "SELECT (SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')),
+            // What a dead node has not sent yet would reach whoever comes inside.
+            let count = "SELECT (SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling'))
+                     + (SELECT count(*) FROM segment WHERE outbox_sent < outbox_next),
                  (SELECT count(DISTINCT node_id) FROM node WHERE seen_until >= hub_clock())";
             let row = tx.query_one(count, &[])?;
             let (open, nodes): (i64, i64) = (row.get(0), row.get(1));

@@ -100,7 +100,8 @@ impl Store {
         let mut bills = BTreeMap::new();
         for (key, payment) in asked.iter().filter_map(|message| forward(message)) {
             let Some(deadline) = deadlines.get(key).filter(|_| !known.contains_key(key)) else { continue };
-            if let Some(amount) = by.quantity(payment.amnt).filter(|amount| *amount > 0) {
+            let is_own = payment.user_id.as_str() == &*by.wallet;
+            if let Some(amount) = by.quantity(payment.amnt).filter(|amount| *amount > 0 && !is_own) {
                 let (spender, wallet) = (by.spender(key), payment.user_id.clone());
                 let bill = Bill { spender, wallet, currency: by.currency, amount, deadline: *deadline };
                 bills.insert(bill.spender, bill);
@@ -394,6 +395,9 @@ impl Paying<'_, '_> {
         // Whoever was cancelled meanwhile is told to give back next: nothing has to be taken before.
         let Some(deadline) = self.till.deadlines.get(key) else { return Some(Reserved::Refused) };
         let mut chosen = None;
+        if self.till.charging.is_paid_by_itself(payment) {
+            return Some(Reserved::Refused);
+        }
         if let Charging::Tokens(by) = &self.till.charging
             && by.quantity(payment.amnt).is_some_and(|amount| amount > 0)
         {

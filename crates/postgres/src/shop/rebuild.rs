@@ -81,6 +81,8 @@ impl Store {
         let Store { client, statements, settings, watch, .. } = self;
         let mut tx = client.transaction()?;
         watch.reached(Point::Begun);
+        // A long log is folded meanwhile. Whoever claims the partition after this one ends it, if it hangs.
+        tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = 0")?;
         let Some(guard) = Guard::lock(&mut tx, statements, claim)? else { return Ok(Rebuilt::Fenced) };
         watch.reached(Point::GuardLocked);
         let mut besides = Besides::default();

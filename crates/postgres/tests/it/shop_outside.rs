@@ -71,12 +71,19 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
     assert_eq!(shop.store.count_nodes(Source::callback(0), 7, LEASE).unwrap(), 1);
     assert_eq!(refused(&mut other), (0, 1));
     shop.store.leave(Source::callback(0), 7).unwrap();
-    // A checkout is open.
+    // A checkout is open, and its messages are not sent.
     shop.ask("o", checkout());
     shop.step_orders(0);
-    assert_eq!(refused(&mut other), (1, 0));
+    assert_eq!(refused(&mut other), (2, 0));
     shop.drain();
     assert_eq!(shop.state("o"), "paid");
+    // All is sent, and known to be. Then somebody has died before it has sent something.
+    world.sql().batch_execute("UPDATE segment SET outbox_sent = outbox_next").unwrap();
+    let source =
+        "UPDATE segment SET outbox_next = outbox_next + $1 WHERE table_name = 'orders' AND enumeration = 0";
+    world.sql().execute(source, &[&1_i64]).unwrap();
+    assert_eq!(refused(&mut other), (1, 0));
+    world.sql().execute(source, &[&-1_i64]).unwrap();
     other.agree_on_outside().unwrap();
     other.agree_on_outside().unwrap();
     assert_eq!(shop.store.outside().unwrap(), STOCK);

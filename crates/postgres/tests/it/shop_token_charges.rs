@@ -243,3 +243,14 @@ fn tampering_with_tokens_of_checkouts_is_found() {
         );
     }
 }
+
+/// Whoever is paid cannot pay: it would get goods for nothing.
+#[test]
+fn the_shop_does_not_pay_itself() {
+    let Some((world, mut shop)) = market(1) else { return };
+    shop.store.issue_tokens(&[Token::new("t", "till", "USD", 50)], None).unwrap().unwrap();
+    shop.stocked(&[], &[], &[("own", "till", "i", 3)]);
+    let (_, state) = shop.run("own", checkout());
+    assert_eq!((state.as_str(), wallet(&world, "till"), shop.stock_of("i")), ("not_paid", (50, 0), 10));
+    world.verify();
+}

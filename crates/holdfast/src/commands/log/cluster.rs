@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use holdfast_kafka::{
-    Brokers, From, Health, Outgoing, Producer, ProducerSettings, Reader, Record, Topic as KafkaTopic,
-    TopicSettings,
+    Brokers, From, Health, KafkaError, Outgoing, Producer, ProducerSettings, Reader, Record,
+    Topic as KafkaTopic, TopicSettings,
 };
 use holdfast_messages::{DeadLetter, Message as _};
 use serde_json::{Value, json};
@@ -56,7 +56,11 @@ impl Cluster {
 
     fn topics(&self, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
         for topic in KafkaTopic::ALL {
-            let reader = self.open(topic, &From::Start)?;
+            let reader = match self.open(topic, &From::Start) {
+                // A cluster that has had no shop so far.
+                Err(error) if topic.is_of_shop() && is_no_topic(&error) => continue,
+                opened => opened?,
+            };
             let spans = reader.next_offsets().iter().zip(reader.ends()).enumerate();
             let wanted = spans.filter(|(partition, _)| self.wants(u32::try_from(*partition).ok()));
             let messages: u64 = wanted.map(|(_, (first, end))| end.saturating_sub(*first)).sum();
@@ -170,6 +174,10 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+fn is_no_topic(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(KafkaError::NoTopic(_)))
 }
 
 /// A cluster has a few topics; all else is rows of its database.
