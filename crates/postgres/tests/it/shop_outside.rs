@@ -79,8 +79,7 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
     assert_eq!(shop.state("o"), "paid");
     // All is sent, and known to be. Then somebody has died before it has sent something.
     world.sql().batch_execute("UPDATE segment SET outbox_sent = outbox_next").unwrap();
-    let source =
-        "UPDATE segment SET outbox_next = outbox_next + $1 WHERE table_name = 'orders' AND enumeration = 0";
+    let source = "UPDATE segment SET outbox_next = outbox_next + $1 WHERE segment_type = 'consumer' AND table_name = 'orders' AND enumeration = 0";
     world.sql().execute(source, &[&1_i64]).unwrap();
     assert_eq!(refused(&mut other), (1, 0));
     world.sql().execute(source, &[&-1_i64]).unwrap();

@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use holdfast_kafka::Topic;
 use holdfast_services::PATIENCE;
+use serde_json::{Value, json};
 
 use super::partner::Partner;
 use super::{calling, checkout, item, order, post};
+use crate::tokens::wallet::call;
 use crate::world::World;
 
 /// A node with both sides inside does not start.
@@ -25,7 +27,9 @@ pub fn all_nodes_call_the_same_sides() {
     let wanted = item(world.node(0), 1);
     warehouse.put(&wanted, 1);
     assert_eq!(checkout(world.node(0), &order(world.node(0), "0", &wanted, 1)), (200, None));
-    refused_for(&world, "shop.stock, and in the settings of neither");
+    refused_for(&world, "call shop.stock, and these settings want to call nobody");
+    let stats = call(world.node(0).address, "GET", "/hub/stats", &Value::Null).expect("an answer").body;
+    assert_eq!((&stats["shop"]["payment"], &stats["shop"]["stock"]), (&json!("credit"), &json!("outside")));
     // When nobody is at work and everything was read it may change.
     world.take_node().stop();
     let topics = world.topics();
