@@ -90,7 +90,7 @@ pub fn topics_are_deleted_down_to_the_committed_offset() {
     // Open again, and this time what a new consumer would read is gone as well: the deadline ends them.
     world.take_node().stop();
     world.take_node().stop();
-    world.add_nodes_with(1, &WITHOUT_STOCK);
+    world.add_nodes_with(1, &[&WITHOUT_STOCK[..], &["--set", "shop.deadline_ms=5000"]].concat());
     let lost: Vec<String> = (0..10).map(|_| order(&world)).collect();
     for order in &lost {
         assert_eq!(checkout(&world, order, "?waitMs=0"), 202);
