@@ -7,6 +7,7 @@ mod generated;
 mod services;
 
 use std::env;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -20,6 +21,10 @@ const SOAK_SEEDS: &str = "0..100000";
 
 /// How long three nodes endure faults at random in a soak; CI goes through each fault once.
 const SOAK_CLUSTER_SECONDS: &str = "3600";
+
+/// Tests of one binary at a time: most wait for a disk, a lease or a process and not for a processor. Those that do not bear it
+/// take turns by themselves.
+const TEST_THREADS: (&str, &str) = ("RUST_TEST_THREADS", "4");
 
 const USAGE: &str = "cargo xtask <chore>
 
@@ -72,11 +77,16 @@ fn build_tests() -> Result<(), String> {
 
 fn test() -> Result<(), String> {
     let services = ForTests::up()?;
-    let variables: Vec<_> = services.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
-    cargo(&["test", "--workspace", "--locked"], &variables)?;
+    let mut variables: Vec<_> = services.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
+    if env::var_os(TEST_THREADS.0).is_none() {
+        variables.push(TEST_THREADS);
+    }
+    cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &variables)?;
     drop(services);
-    // Planted faults change what the pure crates decide, so they are built apart from everything that is shipped.
-    cargo(&["test", "--package", "holdfast-sim", "--features", "planted-bugs", "--locked", "planted"], &[])
+    // Planted faults change what the pure crates decide, so they are built apart from everything that is shipped. For the whole
+    // workspace, so that foreign crates have the features they were built with before.
+    let planted = ["test", "--workspace", "--features", "holdfast-sim/planted-bugs", "--test", "sim"];
+    cargo(&[&planted[..], &["--locked", "planted"]].concat(), &[])
 }
 
 fn soak() -> Result<(), String> {
@@ -123,5 +133,10 @@ fn run_program(
     let done = command.spawn().and_then(|child| child.wait_with_output());
     let done = done.map_err(|error| format!("xtask: {shown} cannot be started: {error}"))?;
     eprintln!("xtask: {shown} took {} s", started.elapsed().as_secs());
-    if done.status.success() { Ok(done.stdout) } else { Err(format!("xtask: {shown} failed")) }
+    if done.status.success() {
+        return Ok(done.stdout);
+    }
+    // Why it failed may stand in what was not shown; if even that cannot be shown, there is nobody to tell.
+    let _ = io::stderr().write_all(&done.stdout);
+    Err(format!("xtask: {shown} failed"))
 }

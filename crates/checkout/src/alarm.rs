@@ -36,6 +36,20 @@ pub enum Alarm {
         /// The topic.
         topic: Topic,
     },
+    /// An outcome in another partition than its order's. It was passed over: whoever decides the order does not read it there.
+    #[error(
+        "{key}: {message} lies in partition {partition} of outcomes and belongs into {wanted}; it was passed over"
+    )]
+    OtherPartition {
+        /// The try.
+        key: Key,
+        /// The message's type.
+        message: &'static str,
+        /// Where it lies.
+        partition: u32,
+        /// Where its order's messages lie.
+        wanted: u32,
+    },
     /// An outcome of an order that is not there. It was passed over.
     #[error("{key}: {message} is about an order that is not there; it was passed over")]
     UnknownOrder {
@@ -105,7 +119,7 @@ impl Alarm {
         match self {
             Alarm::Differs { .. } => "differs",
             Alarm::Stuck { .. } => "stuck",
-            Alarm::Misplaced { .. } => "misplaced",
+            Alarm::Misplaced { .. } | Alarm::OtherPartition { .. } => "misplaced",
             Alarm::UnknownOrder { .. } => "unknown-order",
             Alarm::NeverStarted { .. } => "never-started",
             Alarm::OtherValue { .. } => "other-value",
@@ -123,6 +137,7 @@ impl Alarm {
             Alarm::Differs { key, .. }
             | Alarm::Stuck { key, .. }
             | Alarm::Misplaced { key, .. }
+            | Alarm::OtherPartition { key, .. }
             | Alarm::UnknownOrder { key, .. }
             | Alarm::NeverStarted { key, .. }
             | Alarm::OtherValue { key, .. }

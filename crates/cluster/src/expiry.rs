@@ -98,19 +98,25 @@ impl Expiry {
         // A shard with much to do does not keep the others waiting, nor the leases.
         let until = Instant::now() + SCAN_EVERY;
         let mut busy: Vec<(i16, Claim)> = shards.held().filter(|(shard, _)| due.contains(shard)).collect();
+        // What one shard cannot end keeps nobody else's holds.
+        let mut failed = None;
         while !busy.is_empty() && Instant::now() < until && !self.stop.is_set() {
             let mut more = Vec::with_capacity(busy.len());
             for (shard, claim) in busy {
-                if self.scan(store, shard, &claim)? {
-                    more.push((shard, claim));
+                match self.scan(store, shard, &claim) {
+                    Ok(true) => more.push((shard, claim)),
+                    Ok(false) => {}
+                    Err(error @ Error::Unavailable(_)) => return Err(error),
+                    Err(error) => failed = Some(error),
                 }
             }
             busy = more;
         }
         if self.kind == Kind::Checkouts && shards.held().any(|(shard, _)| shard == 0) {
-            store.remove_ended_keys(KEYS_REMOVED)?;
+            let may_go_on = || Instant::now() < until && !self.stop.is_set();
+            by_pages(KEYS_REMOVED, may_go_on, || store.remove_ended_keys(KEYS_REMOVED))?;
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// Ends what ran out in a shard; whether there may be more.
@@ -122,10 +128,45 @@ impl Expiry {
             return Ok(false);
         };
         self.meters.scan.record(began.elapsed().as_secs_f64());
-        if done.messages > 0 {
-            self.meters.expired.increment(done.messages as u64);
+        self.meters.shop.done(&done);
+        self.meters.expired.increment(done.messages as u64);
+        if !done.outbox.is_empty() {
             self.board.hand_over(claim, done.outbox, began);
         }
         Ok(done.messages >= usize::try_from(SCAN_HOLDS).unwrap_or(usize::MAX))
+    }
+}
+
+/// Has pages removed as long as they are full, one at least: whatever comes in faster than a page a round goes out as fast.
+fn by_pages<E>(
+    page: u32,
+    may_go_on: impl Fn() -> bool,
+    mut remove: impl FnMut() -> Result<u64, E>,
+) -> Result<(), E> {
+    while remove()? >= u64::from(page) && may_go_on() {}
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_removed_until_one_is_not_full_or_the_time_is_over() {
+        let removed = |rows: u64, times: u32| {
+            let (left, rounds) = (std::cell::Cell::new(rows), std::cell::Cell::new(0));
+            let remove = || {
+                let page = left.get().min(10);
+                left.set(left.get() - page);
+                rounds.set(rounds.get() + 1);
+                Ok::<u64, ()>(page)
+            };
+            by_pages(10, || rounds.get() < times, remove).unwrap();
+            (left.get(), rounds.get())
+        };
+        assert_eq!(removed(0, 100), (0, 1));
+        assert_eq!(removed(35, 100), (0, 4));
+        assert_eq!(removed(35, 2), (15, 2));
+        assert_eq!(removed(35, 0), (25, 1), "a round without time removes one");
     }
 }

@@ -19,7 +19,7 @@ use crate::health::{Health, Part};
 use crate::reads::{ReadError, Reads};
 use crate::roles::Role;
 use crate::sender::{Letter, Parcel, Queue, Wants};
-use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_WAIT};
+use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_GRACE, OUTCOME_WAIT};
 use crate::shop::{Called, CalledSide, Ends, SharedShop, Tellings};
 use crate::tokens::TokenVault;
 use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
@@ -113,6 +113,19 @@ impl NodeHandle {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.room.commands()
+    }
+
+    /// The node is about to end: who waits for the end of a checkout is told at once where it stands. Who waits for the outcome of a
+    /// command nearly always has it within a moment, and is told after some seconds that it is not known.
+    ///
+    /// It holds nothing else of the node: its connections must not be the last thing that a runtime drops.
+    pub fn end_waiting(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (ends, room) = (Arc::clone(&self.ends), Arc::clone(&self.room));
+        async move {
+            ends.close();
+            tokio::time::sleep(OUTCOME_GRACE).await;
+            room.close();
+        }
     }
 
     /// A place among those who wait on threads of their own; `None` if there is none.

@@ -17,8 +17,11 @@ use crate::board::Board;
 use crate::hand::{Ended, Job, Word};
 use crate::health::Part;
 use crate::meters::HandlerMeters;
-use crate::settings::{HANDS, NEWER_PAUSE, NodeSettings, POLL_WAIT, REST_MAX, SEND_WAIT, TROUBLE_PAUSE};
+use crate::settings::{
+    HANDS, NEWER_PAUSE, NodeSettings, POLL_WAIT, QUIET_REST, REST_MAX, SEND_WAIT, TROUBLE_PAUSE,
+};
 use crate::stop::Stop;
+use crate::tokens::limits::UPDATES_MAX;
 
 /// How often numbers are published.
 const STAND_EVERY: Duration = Duration::from_secs(1);
@@ -28,6 +31,8 @@ pub(crate) trait Hop: Send + Sync + 'static {
     const TOPIC: Topic;
     /// How many partitions are decided at once.
     const HANDS: usize;
+    /// The most messages of one transaction, where that is fewer than usual.
+    const MESSAGES_MAX: usize = usize::MAX;
     /// How long the beginning with partitions may take, where that is more than usual.
     const TAKEOVER_MAX: Option<Duration> = None;
     type Message: Message;
@@ -109,6 +114,8 @@ pub(crate) struct TokenUpdates;
 impl Hop for TokenUpdates {
     const TOPIC: Topic = Topic::TokenUpdates;
     const HANDS: usize = 1;
+    /// Whoever spends one of their tokens waits for the whole transaction.
+    const MESSAGES_MAX: usize = UPDATES_MAX;
     type Message = TokenUpdate;
 
     fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, TokenUpdate>) -> Result<Step, Error> {
@@ -120,6 +127,8 @@ impl Hop for TokenUpdates {
 pub(crate) struct Desk {
     pub(crate) topic: Topic,
     pub(crate) settings: Arc<NodeSettings>,
+    /// The most messages of one transaction.
+    pub(crate) batch_messages: usize,
     pub(crate) board: Arc<Board>,
     pub(crate) part: Arc<Part>,
     pub(crate) store: Option<Store>,
@@ -154,6 +163,7 @@ impl Desk {
         Desk {
             topic,
             settings: Arc::clone(settings),
+            batch_messages: settings.batch_messages,
             board: Arc::clone(board),
             part: Arc::clone(part),
             store: None,
@@ -302,7 +312,7 @@ impl Handler {
                 Err(RecvTimeoutError::Disconnected) => Err(End::Hand),
             };
         };
-        let messages = self.desk.settings.batch_messages;
+        let messages = self.desk.batch_messages;
         self.look_at_newer()?;
         let until = self.end_rests();
         let fetched = self.consumer.poll(&mut self.desk, messages, until)?;
@@ -335,6 +345,7 @@ impl Handler {
         match stepped {
             Ok(Step::Done(done)) => {
                 self.meters.done(&done, took);
+                let rest = if done.quiet { QUIET_REST } else { took.min(REST_MAX) };
                 self.desk.board.note_marked(&claim, sent);
                 self.desk.board.hand_over(&claim, done.outbox, began);
                 if ours {
@@ -345,7 +356,7 @@ impl Handler {
                     } else {
                         self.desk.newer.remove(&partition);
                     }
-                    self.rest(partition, next_offset.saturating_sub(first_offset), took);
+                    self.rest(partition, next_offset.saturating_sub(first_offset), rest);
                 }
                 self.look_around();
                 Ok(())
@@ -382,13 +393,13 @@ impl Handler {
         }
     }
 
-    /// Lets more messages gather in a partition before the next batch, for as long as the last one took: a batch costs much
+    /// Lets more messages gather in a partition before the next batch, unless the last one was full: a batch costs much
     /// besides its messages, and with many small ones the machine would be busy long before there is much to do.
-    fn rest(&mut self, partition: u32, messages: u64, took: Duration) {
-        if messages >= self.desk.settings.batch_messages as u64 {
+    fn rest(&mut self, partition: u32, messages: u64, rest: Duration) {
+        if messages >= self.desk.batch_messages as u64 {
             self.consumer.resume(partition);
         } else {
-            self.desk.resting.insert(partition, Instant::now() + took.min(REST_MAX));
+            self.desk.resting.insert(partition, Instant::now() + rest);
         }
     }
 

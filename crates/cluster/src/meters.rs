@@ -4,11 +4,86 @@ use std::time::Duration;
 
 use holdfast_domain::shop::Alarm;
 use holdfast_kafka::ConsumerNumbers;
+use holdfast_messages::Topic;
+use holdfast_postgres::Done;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+
+/// What steps did to checkouts, whoever took them: a handler, a rebuild, the scan for deadlines.
+pub(crate) struct ShopMeters {
+    alarms: Counter,
+    contradictions: Counter,
+    paid: Counter,
+    failed: Counter,
+    compensations: Counter,
+    repeats: Counter,
+}
+
+impl Default for ShopMeters {
+    fn default() -> ShopMeters {
+        ShopMeters {
+            alarms: counter!("holdfast_checkout_alarms_total"),
+            contradictions: counter!("holdfast_checkout_contradictions_total"),
+            paid: counter!("holdfast_checkout_decisions_total", "verdict" => "paid"),
+            failed: counter!("holdfast_checkout_decisions_total", "verdict" => "failed"),
+            compensations: counter!("holdfast_checkout_compensations_total"),
+            repeats: repeats(),
+        }
+    }
+}
+
+impl ShopMeters {
+    pub(crate) fn done(&self, done: &Done) {
+        let Done { alarms, tally, repeats, .. } = done;
+        let contradictions = alarms.iter().filter(|alarm| matches!(alarm, Alarm::Contradiction { .. }));
+        self.alarms.increment(alarms.len() as u64);
+        self.contradictions.increment(contradictions.count() as u64);
+        self.paid.increment(tally.paid);
+        self.failed.increment(tally.failed);
+        self.compensations.increment(tally.compensations);
+        self.repeats.increment(*repeats as u64);
+    }
+}
+
+fn repeats() -> Counter {
+    counter!("holdfast_checkout_repeats_total")
+}
+
+/// A side outside has said at this node what changed nothing.
+pub(crate) fn answer_repeated() {
+    repeats().increment(1);
+}
+
+/// Of the rebuilds of checkouts.
+pub(crate) struct RebuildMeters {
+    shop: ShopMeters,
+    dead_letters: Counter,
+    took: Histogram,
+}
+
+impl RebuildMeters {
+    pub(crate) fn new() -> RebuildMeters {
+        RebuildMeters {
+            shop: ShopMeters::default(),
+            dead_letters: dead_letters(Topic::Outcomes.name()),
+            took: histogram!("holdfast_checkout_rebuild_seconds"),
+        }
+    }
+
+    pub(crate) fn done(&self, done: &Done, took: Duration) {
+        self.shop.done(done);
+        self.dead_letters.increment(done.dead_letters as u64);
+        self.took.record(took.as_secs_f64());
+    }
+}
+
+fn dead_letters(topic: &'static str) -> Counter {
+    counter!("holdfast_cluster_dead_letters_total", "topic" => topic)
+}
 
 /// Of one handler.
 pub(crate) struct HandlerMeters {
     topic: &'static str,
+    shop: ShopMeters,
     messages: Counter,
     dead_letters: Counter,
     batch: Histogram,
@@ -24,8 +99,9 @@ impl HandlerMeters {
     pub(crate) fn new(topic: &'static str) -> HandlerMeters {
         HandlerMeters {
             topic,
+            shop: ShopMeters::default(),
             messages: counter!("holdfast_cluster_messages_total", "topic" => topic),
-            dead_letters: counter!("holdfast_cluster_dead_letters_total", "topic" => topic),
+            dead_letters: dead_letters(topic),
             batch: histogram!("holdfast_cluster_batch_messages", "topic" => topic),
             commit: histogram!("holdfast_cluster_batch_seconds", "topic" => topic),
             transactions: counter!("holdfast_cluster_transactions_total", "topic" => topic),
@@ -36,18 +112,13 @@ impl HandlerMeters {
         }
     }
 
-    pub(crate) fn done(&self, done: &holdfast_postgres::Done, took: Duration) {
+    pub(crate) fn done(&self, done: &Done, took: Duration) {
         self.messages.increment(done.messages as u64);
         self.dead_letters.increment(done.dead_letters as u64);
         self.transactions.increment(done.transactions as u64);
         self.retries.increment(done.retries as u64);
         self.unheard.increment(done.unheard as u64);
-        for alarm in &done.alarms {
-            counter!("holdfast_checkout_alarms_total").increment(1);
-            if matches!(alarm, Alarm::Contradiction { .. }) {
-                counter!("holdfast_checkout_contradictions_total").increment(1);
-            }
-        }
+        self.shop.done(done);
         // Batches are far below 2^52 messages.
         self.batch.record(u32::try_from(done.messages).map_or(f64::MAX, f64::from));
         self.commit.record(took.as_secs_f64());
@@ -94,6 +165,7 @@ pub(crate) struct ExpiryMeters {
     pub(crate) expired: Counter,
     pub(crate) scan: Histogram,
     pub(crate) failures: Counter,
+    pub(crate) shop: ShopMeters,
     shards: Gauge,
 }
 
@@ -103,6 +175,7 @@ impl ExpiryMeters {
             expired: counter!("holdfast_holds_expired_total"),
             scan: histogram!("holdfast_cluster_scan_seconds"),
             failures: counter!("holdfast_cluster_failures_total", "topic" => "expiry"),
+            shop: ShopMeters::default(),
             shards: gauge!("holdfast_cluster_shards"),
         }
     }
@@ -112,6 +185,7 @@ impl ExpiryMeters {
             expired: counter!("holdfast_checkouts_overdue_total"),
             scan: histogram!("holdfast_checkout_scan_seconds"),
             failures: counter!("holdfast_cluster_failures_total", "topic" => "deadlines"),
+            shop: ShopMeters::default(),
             shards: gauge!("holdfast_checkout_shards"),
         }
     }

@@ -362,6 +362,7 @@ impl<'a> Starting<'a> {
             desk: Desk {
                 begin: Box::new(move |store, partition, claim| hop.begin(store, partition, claim)),
                 lost: Box::new(move |partition| losing.lost(partition)),
+                batch_messages: self.settings.batch_messages.min(H::MESSAGES_MAX),
                 ..Desk::new(H::TOPIC, self.settings, &board, &part)
             },
             stop: Arc::clone(&self.stop),
@@ -386,7 +387,6 @@ impl<'a> Starting<'a> {
             producer: self.producer()?,
             part: self.health.part("token events"),
             stop: Arc::clone(&self.stop),
-            forgot: Instant::now(),
             gatherer,
         };
         self.others.push(thread(&self.threads, "token events", move || keeper.run())?);

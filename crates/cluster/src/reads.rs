@@ -28,13 +28,24 @@ struct State {
 pub(crate) struct Reads {
     settings: Arc<NodeSettings>,
     part: Arc<Part>,
+    seats: usize,
     state: Mutex<State>,
     freed: Condvar,
 }
 
 impl Reads {
     pub(crate) fn new(settings: Arc<NodeSettings>, part: Arc<Part>) -> Reads {
-        Reads { settings, part, state: Mutex::default(), freed: Condvar::new() }
+        Reads::with_seats(settings, part, READERS_MAX)
+    }
+
+    /// So many of them.
+    pub(crate) fn with_seats(settings: Arc<NodeSettings>, part: Arc<Part>, seats: usize) -> Reads {
+        Reads { settings, part, seats, state: Mutex::default(), freed: Condvar::new() }
+    }
+
+    /// Others to the same server, so many, for what must not wait behind these.
+    pub(crate) fn beside(&self, seats: usize) -> Reads {
+        Reads::with_seats(Arc::clone(&self.settings), Arc::clone(&self.part), seats)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -74,8 +85,8 @@ impl Reads {
                 self.part.works();
                 seat.keep = true;
             }
-            // What one question is about says nothing of the server.
-            Err(Error::Busy { .. } | Error::Refused(_)) => {}
+            // What one question is about says nothing of the server, nor of the connection.
+            Err(Error::Busy { .. } | Error::Refused(_)) => seat.keep = true,
             Err(error) => {
                 self.part.fails(error);
                 if matches!(error, Error::Unavailable(_)) {
@@ -89,10 +100,10 @@ impl Reads {
     }
 
     fn sit(&self) -> Result<Seat<'_>, ReadError> {
-        let full = |state: &mut State| state.in_use >= READERS_MAX;
+        let full = |state: &mut State| state.in_use >= self.seats;
         let waited = self.freed.wait_timeout_while(self.lock(), READER_WAIT, full);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.in_use >= READERS_MAX {
+        if state.in_use >= self.seats {
             return Err(ReadError::Busy);
         }
         state.in_use += 1;
@@ -138,5 +149,20 @@ mod tests {
             assert!(asked.is_err());
         }
         assert!(reads.ask(|store| store.position_accounts(1)).unwrap().is_empty());
+    }
+
+    /// A question that cannot be answered says nothing of the connection, which serves the next one.
+    #[test]
+    fn a_refusal_costs_no_connection() {
+        let Some(database) = Database::new("reads_refused") else { return };
+        let settings = NodeSettings::new("kafka://a:1".parse().unwrap(), database.url(), 1);
+        let reads = Reads::with_seats(Arc::new(settings), Health::default().part("store"), 1);
+        let first = reads.ask(Store::backend).unwrap();
+        // PostgreSQL's texts cannot hold it.
+        let refused = reads.ask(|store| store.fix("a\0name", 1));
+        assert!(matches!(refused, Err(ReadError::Store(Error::Refused(_)))), "{refused:?}");
+        assert_eq!(reads.ask(Store::backend).unwrap(), first);
+        // Others beside them have places of their own.
+        assert_ne!(reads.beside(1).ask(Store::backend).unwrap(), first);
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use holdfast_domain::shop::Secret;
+use holdfast_domain::shop::callers::WAIT_MS_DEFAULT;
 use holdfast_domain::shop::limits::DEADLINE_MS_DEFAULT;
 use holdfast_kafka::{Brokers, TopicSettings};
 use holdfast_postgres::shop::WantedCharging;
@@ -23,12 +24,16 @@ pub const SEND_QUEUE_BYTES_MAX: usize = 64 << 20;
 pub const SEND_WAIT: Duration = Duration::from_secs(10);
 /// How long a caller's outcome is waited for.
 pub const OUTCOME_WAIT: Duration = Duration::from_secs(25);
+/// How long it is waited for when the node was asked to end. The edge cuts its connections some seconds later.
+pub const OUTCOME_GRACE: Duration = Duration::from_secs(5);
 /// How long a handler waits for messages before it looks around.
 pub const POLL_WAIT: Duration = Duration::from_millis(200);
 /// The pause after a server failed.
 pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
 /// A partition rests after a batch for as long as that took, so that the next one is larger; at most so long.
 pub const REST_MAX: Duration = Duration::from_millis(25);
+/// After notifications that nobody is called about, the next may wait for so long: a shop sends many of them.
+pub const QUIET_REST: Duration = Duration::from_millis(50);
 /// The pause before a partition is looked at again whose next message is newer than this program.
 pub const NEWER_PAUSE: Duration = Duration::from_secs(2);
 /// How long topics may take to be there when a node starts.
@@ -66,9 +71,6 @@ pub const PATROL_EVERY: Duration = Duration::from_secs(30);
 pub const COUNT_ACCOUNTS_EVERY: Duration = Duration::from_secs(60);
 /// The most accounts that are counted.
 pub const ACCOUNTS_COUNTED_MAX: u32 = 1_000_000;
-
-/// How long a caller waits for a checkout.
-pub const CHECKOUT_WAIT_MS: u32 = 15_000;
 
 /// How a node runs.
 #[derive(Debug, Clone)]
@@ -122,7 +124,7 @@ pub struct CheckoutTimes {
 
 impl Default for CheckoutTimes {
     fn default() -> CheckoutTimes {
-        CheckoutTimes { deadline_ms: DEADLINE_MS_DEFAULT, wait_ms: CHECKOUT_WAIT_MS }
+        CheckoutTimes { deadline_ms: DEADLINE_MS_DEFAULT, wait_ms: WAIT_MS_DEFAULT }
     }
 }
 
@@ -152,6 +154,10 @@ impl NodeSettings {
     /// A connection for questions.
     pub(crate) fn connect_to_ask(&self) -> Result<Store, Error> {
         Store::open_for_questions(&self.store_url, self.store.clone())
+    }
+
+    pub(crate) fn connect_for_changes(&self) -> Result<Store, Error> {
+        Store::open_for_changes(&self.store_url, self.store.clone())
     }
 
     /// The group of all nodes' handlers of one topic.

@@ -350,7 +350,11 @@ mod tests {
             assert_eq!(sent(&settings, Topic::Stock, &stock), wanted, "{order}");
             assert_eq!(sent(&settings, Topic::Outcomes, &outcome), wanted, "{order}");
             let trace = holdfast_messages::TraceId::NOBODY;
-            let cancel = OrderMessage { trace, order: order.parse().unwrap(), command: OrderCommand::Cancel };
+            let cancel = OrderMessage {
+                trace,
+                order: order.parse().unwrap(),
+                command: OrderCommand::Cancel { tr: None },
+            };
             assert_eq!(sent(&settings, Topic::Orders, &cancel), wanted, "{order}");
             // An answer goes where the question came from, even if that was the wrong place.
             let answered = settings.outgoing_by(Topic::Outcomes, &PartitionBy::Number(5), &key, b"{}");

@@ -4,9 +4,9 @@
 //! All messages of an order lie in the partition of its id, tries and all, and the three topics have equally many partitions.
 
 use holdfast_checkout::codec;
-use holdfast_domain::shop::{self, Body, Topic as Belongs};
+use holdfast_domain::shop::{self, Answer, AskedStep, Body, Topic as Belongs};
 
-use super::{Message, Poison, Topic, TraceId};
+use super::{Message, Poison, Topic, TraceId, check_text};
 
 /// Who reads a value without its key does not know which try it is about.
 const KEY_NEEDED: &str = "it says nothing without its key, which names the order and the try";
@@ -59,6 +59,7 @@ macro_rules! checkout_message {
             /// Spaces and the order of fields do not matter, in the key as little as in the value.
             fn read(key: &[u8], value: &[u8]) -> Result<$name, Poison> {
                 let message = codec::decode(key, value).map_err(|poison| Poison::Shape(poison.to_string()))?;
+                check_ids(&message)?;
                 let kind = message.body.type_name();
                 $name::new(message).ok_or_else(|| Poison::Type(kind.to_owned()))
             }
@@ -81,6 +82,22 @@ checkout_message!(
     OutcomeMessage,
     Outcomes
 );
+
+/// Who writes to these topics is not ours, and an id that no row can have must not get as far as the rows.
+fn check_ids(message: &shop::Message) -> Result<(), Poison> {
+    check_text("order_id", message.key.order_id.as_str())?;
+    match &message.body {
+        Body::Pay(AskedStep::Forward(payment) | AskedStep::Rollback(payment))
+        | Body::Paid(Answer::Taken(payment) | Answer::Refused(payment) | Answer::Undone(payment)) => {
+            check_text("user_id", payment.user_id.as_str())
+        }
+        Body::Stock(AskedStep::Forward(items) | AskedStep::Rollback(items))
+        | Body::Stocked(Answer::Taken(items) | Answer::Refused(items) | Answer::Undone(items)) => {
+            items.lines().iter().try_for_each(|line| check_text("items", line.id.as_str()))
+        }
+        Body::Decided(_) => Ok(()),
+    }
+}
 
 fn belongs(body: &Body, topic: Topic) -> bool {
     topic

@@ -157,6 +157,11 @@ impl Poison {
     }
 }
 
+/// PostgreSQL's texts cannot hold every character.
+fn check_text(field: &'static str, text: &str) -> Result<(), Poison> {
+    if text.contains('\0') { Err(Poison::field(field, "contains a NUL character")) } else { Ok(()) }
+}
+
 /// A message of some topic.
 pub trait Message: Sized {
     /// Where it belongs.

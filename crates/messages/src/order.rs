@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, KEY_BYTES_MAX};
-use holdfast_domain::shop::{CheckoutOrder, IdempotencyKey, OrderId, ShopCommand};
+use holdfast_domain::shop::{CheckoutOrder, IdempotencyKey, OrderId, ShopCommand, TrNum};
 use holdfast_tokens::Fingerprint;
 
 use super::wire::Text;
-use super::{Message, Poison, Topic, TraceId, open, write};
+use super::{Message, Poison, Topic, TraceId, check_text, open, write};
 
 /// A message of the topic `orders`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,10 @@ pub enum OrderCommand {
         key: Option<IdempotencyKey>,
     },
     /// End a try that is not decided.
-    Cancel,
+    Cancel {
+        /// That one and no other, should this come late or again. Commands of earlier programs name none.
+        tr: Option<TrNum>,
+    },
     /// Send again what was not answered, or check a failed order out anew.
     Retry {
         /// How long a new try may stay undecided.
@@ -52,7 +55,7 @@ impl OrderMessage {
                 key: key.clone(),
                 chosen: None,
             }),
-            OrderCommand::Cancel => ShopCommand::Cancel { order },
+            OrderCommand::Cancel { tr: _ } => ShopCommand::Cancel { order },
             OrderCommand::Retry { deadline_ms } => ShopCommand::Retry { order, deadline_ms: *deadline_ms },
         }
     }
@@ -79,6 +82,8 @@ struct KeyBody {
 #[serde(deny_unknown_fields)]
 struct CancelBody {
     order: Text<OrderId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tr: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -97,6 +102,7 @@ impl KeyBody {
         if !(1..=KEY_BYTES_MAX).contains(&self.key.len()) {
             return Err(Poison::field("key", format!("must have 1 to {KEY_BYTES_MAX} bytes")));
         }
+        check_text("key", &self.key)?;
         Ok(IdempotencyKey { key: self.key.into(), body: Fingerprint(self.body.0.0) })
     }
 }
@@ -127,7 +133,9 @@ impl Message for OrderMessage {
                 let (deadline_ms, key) = (*deadline_ms, key.as_ref().map(KeyBody::of));
                 write(self.trace, "checkout", &CheckoutBody { order, deadline_ms, key })
             }
-            OrderCommand::Cancel => write(self.trace, "cancel", &CancelBody { order }),
+            OrderCommand::Cancel { tr } => {
+                write(self.trace, "cancel", &CancelBody { order, tr: tr.map(|tr| u64::from(tr.get())) })
+            }
             OrderCommand::Retry { deadline_ms } => {
                 write(self.trace, "retry", &RetryBody { order, deadline_ms: *deadline_ms })
             }
@@ -142,13 +150,19 @@ impl Message for OrderMessage {
                 let (deadline_ms, key) = (deadline(deadline_ms)?, key.map(KeyBody::read).transpose()?);
                 (order, OrderCommand::Checkout { deadline_ms, key })
             }
-            "cancel" => (envelope.body::<CancelBody>()?.order, OrderCommand::Cancel),
+            "cancel" => {
+                let CancelBody { order, tr } = envelope.body()?;
+                let tr = tr.map(TrNum::try_from).transpose();
+                let tr = tr.map_err(|error| Poison::field("tr", error.to_string()))?;
+                (order, OrderCommand::Cancel { tr })
+            }
             "retry" => {
                 let RetryBody { order, deadline_ms } = envelope.body()?;
                 (order, OrderCommand::Retry { deadline_ms: deadline(deadline_ms)? })
             }
             _ => return envelope.unknown_type(),
         };
+        check_text("order", order.0.as_str())?;
         Ok(OrderMessage { trace: envelope.trace.0, order: order.0, command })
     }
 }

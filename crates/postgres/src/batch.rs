@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::Alarm;
+use holdfast_domain::shop::{Alarm, Tally};
 use holdfast_messages::Message;
 use postgres::Transaction;
 
@@ -78,6 +78,8 @@ pub struct Done {
     pub outbox: Vec<OutboxRow>,
     /// Callbacks that nobody gets: those to be called have registered no endpoint.
     pub unheard: usize,
+    /// Nobody is called about any of it.
+    pub quiet: bool,
     /// Attempts that were in vain: locks that others held, deadlocks, conflicts.
     pub retries: usize,
     /// Transactions that it took; more than one if the batch was halved.
@@ -86,6 +88,10 @@ pub struct Done {
     pub time: Millis,
     /// What should never be in a checkout, and was met nevertheless. It is in the log of this process too.
     pub alarms: Vec<Alarm>,
+    /// What checkouts came to by it.
+    pub tally: Tally,
+    /// Commands about orders that were answered as before, since they had been done.
+    pub repeats: usize,
 }
 
 impl Done {
@@ -94,8 +100,11 @@ impl Done {
         Done {
             messages: batch.messages.len(),
             dead_letters: besides.dead_letters.len(),
+            tally: besides.tally,
+            repeats: 0,
             outbox: besides.numbered(guard),
             unheard: 0,
+            quiet: false,
             retries: 0,
             transactions: 1,
             time,
@@ -108,10 +117,13 @@ impl Done {
         self.dead_letters += other.dead_letters;
         self.outbox.append(&mut other.outbox);
         self.unheard += other.unheard;
+        self.quiet = other.quiet;
         self.retries += other.retries;
         self.transactions += other.transactions;
         self.time = self.time.max(other.time);
         self.alarms.append(&mut other.alarms);
+        self.tally = self.tally.with(other.tally);
+        self.repeats += other.repeats;
     }
 }
 

@@ -148,6 +148,11 @@ pub(crate) fn took_too_long(error: &postgres::Error) -> bool {
     error.code() == Some(&SqlState::QUERY_CANCELED)
 }
 
+/// Whether a lock was waited for as long as this connection may.
+pub(crate) fn waited_in_vain(error: &postgres::Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
 /// The server's own words, or else the innermost reason: the client's alone say little more than where it stood.
 pub(crate) fn words(error: &postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {

@@ -112,13 +112,10 @@ impl Store {
         }
         Ok(Step::Done(Done {
             messages: ended,
-            dead_letters: 0,
             outbox: besides.numbered(&guard),
-            unheard: 0,
-            retries: 0,
             transactions: 1,
             time: now,
-            alarms: Vec::new(),
+            ..Done::default()
         }))
     }
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use holdfast_domain::ids::Millis;
 use holdfast_messages::Topic;
 use postgres::{Client, Row, Transaction};
 
 use crate::Error;
 use crate::audit::Record;
 use crate::hung::end_hung;
+use crate::outbox::OutboxPiece;
 use crate::session::Statements;
 use crate::types::Moment;
 
@@ -152,6 +154,17 @@ pub(crate) struct Guard {
     pub(crate) audit_hash: [u8; 32],
     /// The number of this batch, in the rows that it appends.
     pub(crate) batch_id: i64,
+    /// The clock when the row was asked for. It was not read after the locks, so nothing may be decided by it.
+    pub(crate) asked_at: Millis,
+}
+
+/// What a batch has appended, as its record counts it, and what is appended with that.
+pub(crate) struct Appended<'a> {
+    pub(crate) states: usize,
+    pub(crate) changes: usize,
+    pub(crate) outbox: &'a [OutboxPiece],
+    /// Whether it must be on the disk when the transaction is.
+    pub(crate) lasts: bool,
 }
 
 impl Guard {
@@ -173,6 +186,7 @@ impl Guard {
             audit_next: row.get(2),
             audit_hash: hash.try_into().map_err(|_| Error::corrupt("segment", "an audit hash"))?,
             batch_id: row.get(4),
+            asked_at: row.get::<_, Moment>(5).0,
         }))
     }
 
@@ -186,17 +200,20 @@ impl Guard {
         Ok(Guard::lock(tx, statements, claim)?.filter(|guard| guard.offset == offset))
     }
 
-    /// Writes the batch's record and what has moved on, and lets go of all below `sent` in the outbox. In the same
-    /// transaction as the effects, or not at all.
+    /// Writes the batch's record, its messages and what has moved on, and lets go of all below `sent` in the outbox. In the
+    /// same transaction as the effects, or not at all.
     pub(crate) fn store(
         self,
         tx: &mut Transaction<'_>,
         statements: &Statements,
         record: &Record,
-        (states, changes): (usize, usize),
+        appended: &Appended<'_>,
         sent: u64,
     ) -> Result<(), Error> {
         let count = |number: usize| i32::try_from(number).expect("a batch is bounded");
+        let numbers: Vec<i64> = appended.outbox.iter().map(|piece| piece.number).collect();
+        let messages: Vec<i32> = appended.outbox.iter().map(|piece| piece.messages).collect();
+        let bodies: Vec<&str> = appended.outbox.iter().map(|piece| &*piece.body).collect();
         let rows = tx.execute(
             &statements.store_guard,
             &[
@@ -210,10 +227,14 @@ impl Guard {
                 &record.audit_no,
                 &record.batch_id,
                 &record.first_offset,
-                &count(states),
-                &count(changes),
+                &count(appended.states),
+                &count(appended.changes),
                 &&record.effects_hash[..],
                 &Moment(record.time),
+                &numbers,
+                &messages,
+                &bodies,
+                &appended.lasts,
             ],
         )?;
         assert_eq!(rows, 1, "the guard row is locked by this transaction");

@@ -95,6 +95,14 @@ impl Store {
     /// # Errors
     /// If the database fails.
     pub fn count_nodes(&mut self, of: Source, node: i64, length: Duration) -> Result<usize, Error> {
+        self.among_nodes(of, node, length).map(|(_, nodes)| nodes)
+    }
+
+    /// The same, with how many of them come before this one.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn among_nodes(&mut self, of: Source, node: i64, length: Duration) -> Result<(usize, usize), Error> {
         let role = of.segment_type();
         self.client.execute(
             "INSERT INTO node (role, node_id, seen_until)
@@ -106,12 +114,16 @@ impl Store {
             &format!(
                 "WITH gone AS (DELETE FROM node
                      WHERE role = $1 AND seen_until < hub_clock() - interval '{NODE_FORGOTTEN}')
-                 SELECT count(*) FROM node WHERE role = $1 AND seen_until >= hub_clock()"
+                 SELECT count(*) FILTER (WHERE node_id < $2), count(*) FROM node
+                 WHERE role = $1 AND seen_until >= hub_clock()"
             ),
-            &[&role],
+            &[&role, &node],
         )?;
-        let live: i64 = row.get(0);
-        usize::try_from(live).map_err(|_| Error::corrupt("node", "a negative count"))
+        let number = |place| {
+            let number = usize::try_from(row.get::<_, i64>(place));
+            number.map_err(|_| Error::corrupt("node", "a negative count"))
+        };
+        Ok((number(0)?, number(1)?))
     }
 
     /// Says that a node lives for another while, whatever it does. Whoever wants something of all nodes to be otherwise asks

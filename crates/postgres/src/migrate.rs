@@ -5,7 +5,7 @@ use postgres::{Client, GenericClient};
 use crate::Error;
 
 /// The migrations in their order; the first has the version 1.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("../migrations/0001_tables.sql"),
     include_str!("../migrations/0002_patrol.sql"),
     include_str!("../migrations/0003_operator_messages.sql"),
@@ -15,6 +15,8 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../migrations/0007_token_changes_as_text.sql"),
     include_str!("../migrations/0008_charges.sql"),
     include_str!("../migrations/0009_shop_outside.sql"),
+    include_str!("../migrations/0010_tokens_gone_outside.sql"),
+    include_str!("../migrations/0011_pay_again.sql"),
 ];
 
 /// The advisory lock under which a node migrates: "holdfast" in letters.

@@ -32,6 +32,14 @@ pub(crate) struct Outgoing {
     pub(crate) value: Vec<u8>,
 }
 
+/// Some messages that follow each other, as one row of the table.
+pub(crate) struct OutboxPiece {
+    /// The number of the first.
+    pub(crate) number: i64,
+    pub(crate) messages: i32,
+    pub(crate) body: String,
+}
+
 impl Outgoing {
     pub(crate) fn of<M: Message>(message: &M) -> Outgoing {
         let (key, value) = (message.key(), message.to_json());
@@ -58,7 +66,7 @@ fn by_read(text: Option<&str>) -> Option<PartitionBy> {
 }
 
 /// The messages of a batch as one text.
-pub(crate) fn written(messages: &[Outgoing]) -> Vec<u8> {
+pub(crate) fn written(messages: &[Outgoing]) -> String {
     let bytes = messages.iter().map(|message| message.key.len() + message.value.len() + 24).sum();
     let mut text = Vec::with_capacity(bytes);
     for Outgoing { topic, by, key, value } in messages {
@@ -78,7 +86,8 @@ pub(crate) fn written(messages: &[Outgoing]) -> Vec<u8> {
         }
         text.push(b'\n');
     }
-    text
+    // JSON is text, and has its NULs escaped.
+    String::from_utf8(text).expect("keys and JSON are text")
 }
 
 /// The messages of a text, numbered from `first` on.
@@ -167,7 +176,7 @@ mod tests {
             message(Topic::Pay, PartitionBy::Other("a\tb\n\"c".into()), "{}", b"{}"),
             message(Topic::Outcomes, PartitionBy::Number(7), "{}", b"{}"),
         ];
-        let text = String::from_utf8(written(&messages)).unwrap();
+        let text = written(&messages);
         let rows = read(40, &text).unwrap();
         assert_eq!(rows.iter().map(|row| row.number).collect::<Vec<_>>(), [40, 41, 42, 43]);
         for (row, message) in rows.iter().zip(&messages) {

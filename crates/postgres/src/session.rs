@@ -177,8 +177,10 @@ impl Store {
         see_to_schema: impl FnOnce(&mut Client) -> Result<(), Error>,
     ) -> Result<Store, Error> {
         let mut client = connect(url, name, settings.connect_timeout)?;
+        // Nothing here runs for long enough that compiling it pays. And what is read whole for want of another way, if only a
+        // table of one row, counts as dearer than anything once that way is closed below: it would be compiled for 60 ms.
         client.batch_execute(&format!(
-            "SET TIME ZONE 'UTC';
+            "SET TIME ZONE 'UTC'; SET jit = off;
              SET statement_timeout = {};
              SET idle_in_transaction_session_timeout = {}",
             settings.statement_timeout.as_millis(),
@@ -203,7 +205,7 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_for_questions(url: &str, settings: Settings) -> Result<Store, Error> {
         let mut store = Store::open(url, settings)?;
-        store.client.batch_execute("SET plan_cache_mode = force_custom_plan; SET jit = off")?;
+        store.client.batch_execute("SET plan_cache_mode = force_custom_plan")?;
         Ok(store)
     }
 
@@ -290,7 +292,6 @@ pub(crate) struct Statements {
     pub(crate) copy_states: Statement,
     pub(crate) copy_changes: Statement,
     pub(crate) copy_timeouts: Statement,
-    pub(crate) copy_outbox: Statement,
     pub(crate) copy_opaque: Statement,
     pub(crate) copy_dead_letters: Statement,
     pub(crate) move_transfers: Statement,
@@ -317,7 +318,7 @@ impl Statements {
         Ok(Statements {
             asked: Prepared::default(),
             lock_guard: prepare(
-                "SELECT value, outbox_next, audit_next, audit_hash, nextval('batch_id') FROM segment
+                "SELECT value, outbox_next, audit_next, audit_hash, nextval('batch_id'), hub_clock() FROM segment
                  WHERE segment_id = $1 AND epoch = $2 FOR UPDATE",
             )?,
             store_guard: prepare(
@@ -328,10 +329,14 @@ impl Statements {
                      VALUES ($1, $8, $9, $2, $10, $3, $11, $12, $13, $6, $14)
                  ), gone AS (
                      DELETE FROM outbox WHERE segment_id = $1 AND outbox_no + messages <= $7
+                 ), put AS (
+                     INSERT INTO outbox (segment_id, outbox_no, messages, body)
+                     SELECT $1, o.* FROM unnest($15::bigint[], $16::int[], $17::text[]) AS o
                  )
                  UPDATE segment SET value = $3, outbox_next = $4, audit_next = $5, audit_hash = $6,
                      outbox_sent = greatest(outbox_sent, $7), changed_date = hub_clock()
-                 WHERE segment_id = $1 AND epoch = $2",
+                 WHERE segment_id = $1 AND epoch = $2
+                 RETURNING CASE WHEN NOT $18::boolean THEN set_config('synchronous_commit', 'off', true) END",
             )?,
             clock: prepare("SELECT hub_clock()")?,
             transfers_by_id: prepare(concat!(
@@ -400,9 +405,6 @@ impl Statements {
             copy_timeouts: prepare(
                 "COPY transfer_timeout (transfer_no, shard, expiration_date) FROM STDIN (FORMAT binary)",
             )?,
-            copy_outbox: prepare(
-                "COPY outbox (segment_id, outbox_no, messages, body) FROM STDIN (FORMAT binary)",
-            )?,
             copy_opaque: prepare("COPY transfer_opaque (transfer_no, part, body) FROM STDIN (FORMAT binary)")?,
             copy_dead_letters: prepare(
                 "COPY dead_letter (segment_id, source_offset, trace, reason, body, created_date)
@@ -432,5 +434,23 @@ impl Statements {
             )?,
             callbacks,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_services::Database;
+
+    use super::*;
+
+    /// However a connection is opened.
+    #[test]
+    fn nothing_is_compiled() {
+        let Some(database) = Database::new("store_compiles_nothing") else { return };
+        let ways = [Store::open, Store::open_for_questions, Store::open_for_tokens, Store::open_for_changes];
+        for open in ways {
+            let mut store = open(database.url(), Settings::default()).unwrap();
+            assert_eq!(store.client.query_one("SHOW jit", &[]).unwrap().get::<_, &str>(0), "off");
+        }
     }
 }

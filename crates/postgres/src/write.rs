@@ -6,6 +6,7 @@ use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::FundsState;
+use holdfast_domain::shop::Tally;
 use holdfast_domain::transfers::{Code, Proof, Transfer};
 use holdfast_messages::{DeadLetter, Message, PartitionBy};
 use postgres::Transaction;
@@ -13,9 +14,9 @@ use postgres::Transaction;
 use crate::Error;
 use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
 use crate::copy::CopyRows;
-use crate::guard::{Guard, signed};
+use crate::guard::{Appended, Guard, signed};
 use crate::loaded::Loaded;
-use crate::outbox::{OutboxRow, Outgoing, written};
+use crate::outbox::{OutboxPiece, OutboxRow, Outgoing, written};
 use crate::session::{Point, Statements, Watch};
 use crate::types::{Decimal, Moment, Uuid};
 
@@ -37,6 +38,11 @@ pub(crate) struct Besides<'a> {
     pub(crate) dead_letters: Vec<DeadRow<'a>>,
     /// Bytes to hand on: transfer, part, bytes.
     pub(crate) opaque: Vec<(TransferNo, i16, &'a [u8])>,
+    /// Nothing is written but how far it came: if a crash of the server takes that back, the batch comes again and does the
+    /// same. So nobody need wait for the disk.
+    pub(crate) only_moves_on: bool,
+    /// What is sent about checkouts, counted.
+    pub(crate) tally: Tally,
 }
 
 impl<'a> Besides<'a> {
@@ -96,14 +102,20 @@ impl Writer<'_, '_> {
         self.opaque(besides)?;
         loaded.pledged.write(self.tx, self.statements, self.now, effects)?;
         self.dead_letters(&guard, besides)?;
-        self.outbox(&mut guard, besides)?;
         self.watch.reached(Point::EffectsWritten);
 
         record.effects_hash = effects_hash(&mut states, &mut changes);
         guard.audit_hash = record.hash(&guard.audit_hash);
         guard.audit_next += 1;
         guard.offset = next_offset;
-        guard.store(self.tx, self.statements, &record, (states.len(), changes.len()), sent)?;
+        let outbox = outbox(&mut guard, besides);
+        let appended = Appended {
+            states: states.len(),
+            changes: changes.len(),
+            outbox: &outbox,
+            lasts: !besides.only_moves_on,
+        };
+        guard.store(self.tx, self.statements, &record, &appended, sent)?;
         self.watch.reached(Point::OffsetWritten);
         Ok(guard)
     }
@@ -294,20 +306,17 @@ impl Writer<'_, '_> {
         }
         Ok(copy.send(self.tx, &self.statements.copy_dead_letters)?)
     }
+}
 
-    fn outbox(&mut self, guard: &mut Guard, besides: &Besides<'_>) -> Result<(), Error> {
-        if besides.outgoing.is_empty() {
-            return Ok(());
-        }
-        let mut copy = CopyRows::new(4);
-        for some in besides.outgoing.chunks(OUTBOX_ROW_MESSAGES) {
-            let messages = i32::try_from(some.len()).expect("a row is bounded");
-            // JSON is text, and has its NULs escaped.
-            copy.row().int(guard.segment_id).big(guard.outbox_next).int(messages).bytes(&written(some));
-            guard.outbox_next += i64::from(messages);
-        }
-        Ok(copy.send(self.tx, &self.statements.copy_outbox)?)
-    }
+/// The messages of a batch as rows of the outbox, numbered on from the guard's number.
+fn outbox(guard: &mut Guard, besides: &Besides<'_>) -> Vec<OutboxPiece> {
+    let pieces = besides.outgoing.chunks(OUTBOX_ROW_MESSAGES).map(|some| {
+        let messages = i32::try_from(some.len()).expect("a row is bounded");
+        let number = guard.outbox_next;
+        guard.outbox_next += i64::from(messages);
+        OutboxPiece { number, messages, body: written(some) }
+    });
+    pieces.collect()
 }
 
 /// The columns that every move of a transfer writes.

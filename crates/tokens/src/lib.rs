@@ -29,7 +29,7 @@ pub use memory::{
     Asked, Claim, ClaimAnswer, Claimed, MemorySelector, SelectAnswer, Ticket, TokenPage, TokenState,
     check_spend, plan_spend,
 };
-pub use random::{Draws, Random};
+pub use random::{Draws, Random, Share};
 pub use refusal::{Funds, Holder, NOT_DECIDED, Refusal};
 pub use request::{
     DustSweep, Filter, Output, Owner, OwnerKind, Policy, Predicate, Scope, SelectRequest, SpendRequest,

@@ -1,6 +1,9 @@
 //! The engine of the cluster profile: a node. Commands travel through Kafka, questions are read from PostgreSQL on threads
 //! that may wait.
 
+use std::pin::Pin;
+use std::time::Duration;
+
 use holdfast_cluster::{CheckoutTimes, NodeHandle, ReadError, Refusal as NodeRefusal, is_about_a_transfer};
 use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::records::Sealed;
@@ -9,12 +12,17 @@ use holdfast_domain::transfers::Transfer;
 use holdfast_domain::views::{NamedTransfer, TransferFilter, TransferPage, TransferStory};
 use holdfast_hub::shop::{NotedTroubles, ShopOptions};
 use holdfast_postgres::{DeadCallback, Error, Given, Store};
+use metrics::gauge;
 use serde_json::{Map, json};
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use super::{Answer, Component, Engine, EngineError, Figures, Profile, Question, Reading, Refusal, Written};
 use crate::shop::Counter;
 use crate::tokens::Vault;
+
+/// How long gauges that the store tells may hold up `/metrics`.
+const GAUGES_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A node as the edge sees it.
 pub struct ClusterEngine {
@@ -188,5 +196,19 @@ impl Engine for ClusterEngine {
     fn health(&self) -> Vec<Component> {
         let parts = self.node.health().parts();
         parts.iter().map(|part| Component { name: part.name(), fault: part.trouble() }).collect()
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "gauges are for the eye")]
+    fn publish_metrics(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            if self.node.settings().topics.shop.is_none() {
+                return;
+            }
+            // If the store cannot say it, or not in time, they stay as they are: the counters are wanted all the same.
+            if let Ok(Ok((open, oldest))) = timeout(GAUGES_WAIT_MAX, self.read(Store::open_in_short)).await {
+                gauge!("holdfast_checkouts_open").set(open as f64);
+                gauge!("holdfast_checkout_oldest_seconds").set(oldest.as_secs_f64());
+            }
+        })
     }
 }

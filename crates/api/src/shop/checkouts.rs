@@ -4,10 +4,10 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{Charge, CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
 use holdfast_hub::ShopError;
 use holdfast_hub::shop::CheckoutState;
-use holdfast_hub::shop::limits::PAGE_MAX;
 use serde_json::{Map, Value, json};
 
 use super::answered;

@@ -267,6 +267,7 @@ impl Counter {
             Counter::Hub(_) => text.parse().ok().map(Cursor::Record),
             Counter::Shared(..) => {
                 let (started, order) = text.split_once(' ')?;
+                let order = Some(order).filter(|order| !order.contains('\0'))?;
                 Some(Cursor::Started(started.parse().ok()?, order.parse().ok()?))
             }
         }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
+use holdfast_domain::shop::callers::WAIT_MS_MAX;
 use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, ITEMS_MAX, ORDERS_MAX, USERS_MAX};
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, ShopCommand, ShopRefusal};
 use holdfast_hub::shop::CheckoutRequest;
-use holdfast_hub::shop::limits::WAIT_MS_MAX;
 
 use super::counter::{Counter, Shop};
 use super::dialect::{Answer, Dialect, Done};

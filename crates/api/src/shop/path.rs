@@ -18,8 +18,11 @@ pub(super) fn texts<T>(place: Place<T>) -> Result<T, Failure> {
     place.map(|Path(texts)| texts).map_err(|rejection| Failure::Invalid(rejection.body_text()))
 }
 
-/// An id.
+/// An id. Without NUL, which PostgreSQL's texts cannot hold: what one profile takes the other takes too.
 pub(super) fn id<T: FromStr<Err: Display>>(name: &str, text: &str) -> Result<T, Failure> {
+    if text.contains('\0') {
+        return Err(Failure::Invalid(format!("{name}: contains a NUL character")));
+    }
     text.parse().map_err(|error| Failure::Invalid(format!("{name}: {error}")))
 }
 
@@ -65,7 +68,7 @@ mod tests {
     fn ids_are_bounded() {
         use holdfast_domain::shop::OrderId;
         assert!(id::<OrderId>("order_id", &"é".repeat(128)).is_ok());
-        for text in ["", &"x".repeat(129)] {
+        for text in ["", "a\0b", &"x".repeat(129)] {
             let refused = id::<OrderId>("order_id", text);
             assert!(matches!(refused, Err(Failure::Invalid(detail)) if detail.starts_with("order_id: ")));
         }

@@ -70,6 +70,9 @@ pub(super) fn fold_one<O: Orders>(
     if standing == Standing::NeverStarted {
         return desk.alarms.push(Alarm::NeverStarted { key: key.clone(), message });
     }
+    // Only where the log was cut do rows of an undecided try know more than what was read of it.
+    let remembered = (slot.is_none() && standing == Standing::Pending)
+        .then(|| Saga::remembering(record.offset, order, desk.orders.remembered(key)));
     if mode == Mode::Live && slot.as_mut().is_some_and(|saga| catch_up(saga, standing) == Next::Forget) {
         *slot = None;
     }
@@ -80,7 +83,7 @@ pub(super) fn fold_one<O: Orders>(
         }
         return;
     }
-    let mut saga = Saga::new(record.offset, first_stage(standing, mode));
+    let mut saga = remembered.unwrap_or_else(|| Saga::new(record.offset, first_stage(standing, mode)));
     if step.take(&mut saga, &record.message.body) == Next::Keep && opens(standing, mode) {
         *slot = Some(saga);
     }

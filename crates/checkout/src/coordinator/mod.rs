@@ -9,8 +9,9 @@
 //! The order row tells about tries that are over: a late repeat of their messages opens nothing again.
 //!
 //! A handler's effects are written in one step. If that step fails, the coordinator is ahead of what is
-//! stored: drop it and rebuild.
+//! stored: take the step back ([`Coordinator::take_back`]), or, if nobody knows whether it failed, drop it and rebuild.
 
+mod before;
 mod ended;
 mod fold;
 mod operator;
@@ -25,7 +26,9 @@ use crate::ids::{Key, Offset, OrderId, TrNum};
 use crate::lookup::Lookup;
 use crate::message::Message;
 use crate::order::{Moved, Order, OrderState};
+use crate::participant::Forward;
 
+pub use before::Before;
 pub use ended::Told;
 pub use rebuild::LogBounds;
 pub use saga::{Saga, Said, Stage};
@@ -49,6 +52,21 @@ pub trait Orders {
     fn is_settled(&self, _: &Key) -> bool {
         true
     }
+
+    /// What the row remembers of the answers that were heard about an undecided try. A host whose rows do so loses none of them
+    /// with the head of its log.
+    fn remembered(&self, _: &Key) -> Remembered {
+        Remembered::default()
+    }
+}
+
+/// What is known of the sides' forward outcomes without the log. Their values are what the order asks for: others do not count.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Remembered {
+    /// Of the payment side.
+    pub pay: Option<Forward<()>>,
+    /// Of the stock side.
+    pub stock: Option<Forward<()>>,
 }
 
 impl Orders for BTreeMap<OrderId, Order> {

@@ -1,9 +1,10 @@
 //! What the log has said about one try.
 
+use super::Remembered;
 use crate::ids::Offset;
 use crate::items::Items;
 use crate::message::Payment;
-use crate::order::Undo;
+use crate::order::{Order, Undo};
 use crate::participant::Forward;
 
 /// What one side has said.
@@ -69,6 +70,20 @@ pub struct Saga {
 impl Saga {
     pub(super) fn new(start: Offset, stage: Stage) -> Saga {
         Saga { start, pay: Said::default(), stock: Said::default(), stage }
+    }
+
+    /// The same for a try that is not decided, and of which the row knows something.
+    pub(super) fn remembering(start: Offset, order: &Order, known: Remembered) -> Saga {
+        fn with<V>(known: Option<Forward<()>>, value: impl FnOnce() -> V) -> Said<V> {
+            let outcome = known.map(|known| match known {
+                Forward::Taken(()) => Forward::Taken(value()),
+                Forward::Refused(()) => Forward::Refused(value()),
+            });
+            Said { outcome, undone: false }
+        }
+        let pay = with(known.pay, || order.payment());
+        let stock = with(known.stock, || order.items.merged());
+        Saga { start, pay, stock, stage: Stage::Gathering }
     }
 
     /// Each side without a recorded failure has to be undone.

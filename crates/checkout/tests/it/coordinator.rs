@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_checkout::coordinator::{Coordinator, LogBounds, Orders, Record};
+use holdfast_checkout::coordinator::{Coordinator, LogBounds, Orders, Record, Remembered};
 use holdfast_checkout::deadline::Deadline;
 use holdfast_checkout::limits::DEADLINE_MS_DEFAULT;
 use holdfast_checkout::order::Checkout;
+use holdfast_checkout::participant::Forward;
 use holdfast_checkout::{Key, Order, OrderId, OrderState, TrNum};
 
 use crate::world::{Shop, key, message, types, whole};
@@ -159,6 +160,45 @@ fn two_successes_fail_if_they_cannot_be_settled() {
         assert_eq!(types(&shop.keep(effects)), ["trfail", "can", "add"], "{rebuilt}");
         shop.run();
         assert_at_rest(&shop, NOT_PAID, (9, 9), "given back");
+    }
+}
+
+/// Orders whose rows remember what the payment side said.
+struct Remembering<'a>(&'a BTreeMap<OrderId, Order>, Forward<()>);
+
+impl Orders for Remembering<'_> {
+    fn order(&self, id: &OrderId) -> Option<&Order> {
+        self.0.get(id)
+    }
+
+    fn remembered(&self, _: &Key) -> Remembered {
+        Remembered { pay: Some(self.1.clone()), stock: None }
+    }
+}
+
+/// The log begins behind the answer of the payment side, and the row knows it: the answer of the stock side decides, whether it
+/// is there already or comes later.
+#[test]
+fn what_the_log_has_lost_and_the_row_knows_counts() {
+    for (said, sent) in [(Forward::Taken(()), vec!["trsucc"]), (Forward::Refused(()), vec!["trfail", "add"])]
+    {
+        for rebuilt in [false, true] {
+            let mut shop = shop(9, 9);
+            shop.deliver_next(0);
+            shop.deliver_next(0);
+            let (log, stored) = (LogBounds { start: 1, end: 1 + u64::from(rebuilt) }, Some(0));
+            let message =
+                shop.log.iter().find(|message| message.body.type_name() == "ssucc").unwrap().clone();
+            let record = Record { offset: 1, message };
+            let orders = Remembering(&shop.orders, said.clone());
+            let there: &[Record] = if rebuilt { std::slice::from_ref(&record) } else { &[] };
+            let (mut coordinator, mut effects) = Coordinator::rebuild(&orders, stored, log, there);
+            if !rebuilt {
+                assert_eq!(coordinator.pays(&orders, &record), sent == ["trsucc"]);
+                effects = coordinator.handle(&orders, &record);
+            }
+            assert_eq!(types(&effects.sent), sent, "{rebuilt}");
+        }
     }
 }
 

@@ -18,6 +18,7 @@ enum Act {
     DeliverAgain(u8),
     Lose(u8),
     Read,
+    ReadInVain,
     Crash,
     Cancel(u8),
     Retry(u8),
@@ -34,6 +35,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => any::<u8>().prop_map(Act::DeliverAgain),
         1 => any::<u8>().prop_map(Act::Lose),
         8 => Just(Act::Read),
+        2 => Just(Act::ReadInVain),
         2 => Just(Act::Crash),
         2 => any::<u8>().prop_map(Act::Cancel),
         2 => any::<u8>().prop_map(Act::Retry),
@@ -84,6 +86,7 @@ impl World {
                 }
             }
             Act::Read => drop(shop.read_next()),
+            Act::ReadInVain => shop.read_in_vain(),
             Act::Crash => self.crash(),
             Act::Cancel(order) => {
                 if let Some(key) = shop.last_try(&id(order)) {

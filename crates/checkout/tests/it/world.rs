@@ -155,6 +155,21 @@ impl Shop {
         self.keep(effects)
     }
 
+    /// Everything that is left of the log is handled, but not stored, and taken back.
+    pub(crate) fn read_in_vain(&mut self) {
+        let known = self.coordinator.clone();
+        let left = &self.log[self.read..];
+        let before = self.coordinator.before(left.iter().map(|message| &message.key));
+        let mut orders = self.orders.clone();
+        for (offset, message) in (self.read as Offset..).zip(left) {
+            let record = Record { offset, message: message.clone() };
+            let moved = self.coordinator.handle(&orders, &record).orders;
+            orders.extend(moved.into_iter().map(|order| (order.order_id.clone(), order)));
+        }
+        self.coordinator.take_back(before);
+        assert_eq!(self.coordinator, known);
+    }
+
     /// The coordinator is lost, and a new one starts.
     pub(crate) fn crash(&mut self) -> Vec<Message> {
         let bounds = LogBounds { start: self.log_start as Offset, end: self.log.len() as Offset };

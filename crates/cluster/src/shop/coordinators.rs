@@ -9,29 +9,41 @@ use std::time::Instant;
 
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
+use holdfast_domain::shop::Alarm;
 use holdfast_kafka::{From, KafkaError, Reader, Record};
 use holdfast_messages::{OutcomeMessage, Topic};
-use holdfast_postgres::shop::Rebuilt;
+use holdfast_postgres::shop::{Rebuilt, report};
 use holdfast_postgres::{Claim, Incoming, Source, Store};
 
 use super::limits::{REBUILD_PIECES, REBUILD_RECORDS, REBUILD_WAIT};
 use crate::handler::BeginError;
+use crate::meters::RebuildMeters;
 use crate::settings::NodeSettings;
 
 /// By the claim's partition, with the epoch it belongs to.
-#[derive(Default)]
-pub(crate) struct Coordinators(Mutex<BTreeMap<u32, (i64, Coordinator)>>);
+pub(crate) struct Coordinators {
+    known: Mutex<BTreeMap<u32, (i64, Coordinator)>>,
+    meters: RebuildMeters,
+}
+
+impl Default for Coordinators {
+    fn default() -> Coordinators {
+        Coordinators { known: Mutex::default(), meters: RebuildMeters::new() }
+    }
+}
 
 impl Coordinators {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, (i64, Coordinator)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what is known under that claim; `None`: nothing, the partition must be begun anew. Whoever fails does not put it
     /// back.
     pub(crate) fn take(&self, claim: &Claim) -> Option<Coordinator> {
-        let taken = self.lock().remove(&partition_of(claim)?)?;
-        (taken.0 == claim.epoch).then_some(taken.1)
+        let (partition, mut all) = (partition_of(claim)?, self.lock());
+        // What a later claim has rebuilt is not an old job's to take away.
+        all.get(&partition).filter(|(epoch, _)| *epoch == claim.epoch)?;
+        all.remove(&partition).map(|(_, coordinator)| coordinator)
     }
 
     pub(crate) fn put(&self, claim: &Claim, coordinator: Coordinator) {
@@ -53,15 +65,23 @@ impl Coordinators {
     ) -> Result<Claim, BeginError> {
         let began = Instant::now();
         let stored = store.outcome_offset(partition)?;
-        let (log, records) = read(settings, partition, stored)?;
+        let (log, mut records) = read(settings, partition, stored)?;
         let count = records.len();
+        let mut alarms = Vec::new();
+        records.retain(|record| {
+            let alarm = misplaced(settings, partition, record);
+            // Of what the offset has passed, somebody was told before.
+            alarms.extend(alarm.clone().filter(|_| record.offset >= claim.offset));
+            alarm.is_none()
+        });
+        report(&alarms);
         match store.rebuild_outcomes(&claim, log, &records)? {
             Rebuilt::Fenced => Err("another node has claimed the partition meanwhile".into()),
-            Rebuilt::Done { coordinator, next, .. } => {
-                let open = coordinator.open_count();
-                tracing::info!(partition, records = count, open, took = ?began.elapsed(), "checkouts rebuilt");
-                metrics::histogram!("holdfast_checkout_rebuild_seconds")
-                    .record(began.elapsed().as_secs_f64());
+            Rebuilt::Done { coordinator, next, mut done } => {
+                let (open, took) = (coordinator.open_count(), began.elapsed());
+                tracing::info!(partition, records = count, open, ?took, "checkouts rebuilt");
+                done.alarms.append(&mut alarms);
+                self.meters.done(&done, took);
                 self.put(&claim, coordinator);
                 Ok(Claim { offset: next, ..claim })
             }
@@ -69,7 +89,22 @@ impl Coordinators {
     }
 }
 
-const fn partition_of(claim: &Claim) -> Option<u32> {
+/// The alarm that a record is which lies in another partition than its order's. Its try will never be heard of again here: known to
+/// this consumer it would stay open, and hold the offset to rebuild from where it is.
+pub(super) fn misplaced(
+    settings: &NodeSettings,
+    partition: u32,
+    record: &Incoming<OutcomeMessage>,
+) -> Option<Alarm> {
+    let said = record.message.as_ref().ok()?.said();
+    let wanted = settings.topics.partition(Topic::Outcomes, said.key.order_id.as_str().as_bytes());
+    (wanted != partition).then(|| {
+        let (key, message) = (said.key.clone(), said.body.type_name());
+        Alarm::OtherPartition { key, message, partition, wanted }
+    })
+}
+
+pub(super) const fn partition_of(claim: &Claim) -> Option<u32> {
     match claim.source {
         Source::Consumer(_, partition) => Some(partition),
         _ => None,

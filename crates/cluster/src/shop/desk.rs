@@ -4,19 +4,22 @@ use std::time::Duration;
 
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::callers::{PAGE_MAX, WAIT_MS_MAX};
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutRow, IdempotencyKey, ItemId, ItemRow, Message, Order, OrderId, OrderRow,
-    OrderState, Said, ShopCommand, ShopOutcome, ShopRefusal, Side, TrNum, TryKey, UserId, UserRow, spoken,
+    OrderState, Said, ShopCommand, ShopOutcome, ShopRefusal, Side, SideSaid, TrNum, TryKey, UserId, UserRow,
+    Why, spoken,
 };
 use holdfast_messages::{OrderCommand, OutcomeMessage};
-use holdfast_postgres::shop::{OpenCheckouts, OpenState, PAGE_MAX};
+use holdfast_postgres::shop::{OpenCheckouts, OpenState};
 use holdfast_postgres::{Error, Store};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::limits::{HEARD_LOOK_EVERY, HEARD_WAIT, WAIT_MS_MAX};
+use super::limits::{BEGIN_WAIT_MIN, HEARD_LOOK_EVERY, HEARD_WAIT};
 use crate::handle::NodeHandle;
+use crate::meters::answer_repeated;
 use crate::reads::ReadError;
 use crate::tokens::TokenVault;
 use crate::waiting::Refusal;
@@ -69,17 +72,33 @@ impl From<ReadError> for ShopTrouble {
     }
 }
 
-/// How that try stands, or a later one.
-fn stands(row: &OrderRow, open: Option<&CheckoutRow>, tr: TrNum) -> Option<CheckoutAnswer> {
-    match (row.order.state, open, row.failed) {
-        (_, Some(open), _) if open.tr >= tr => {
-            Some(CheckoutAnswer::Open { tr: open.tr, waits: open.waits() })
-        }
-        (OrderState::Paid(at), _, _) if at >= tr => Some(CheckoutAnswer::Paid { tr: at }),
-        (OrderState::NotPaid(Some(at)), _, Some(why)) if at >= tr => {
-            Some(CheckoutAnswer::Failed { tr: at, why })
-        }
-        _ => None,
+/// Whether what a side said about a try is what counts, now that something was heard from that side or the try is over. Another
+/// may have said something else at the same time, and was first.
+fn counted(
+    (side, said): (Side, Said),
+    tr: TrNum,
+    open: Option<&CheckoutRow>,
+    stands: &CheckoutAnswer,
+) -> bool {
+    if let Some(open) = open.filter(|open| open.tr == tr) {
+        let heard = open.side(side);
+        return match said {
+            Said::Taken => heard.said == Some(SideSaid::Taken),
+            Said::Refused => heard.said == Some(SideSaid::Refused),
+            Said::Undone => heard.undone,
+        };
+    }
+    let refused = match (stands, side) {
+        (CheckoutAnswer::Failed { tr: of, why: Why::Both }, _)
+        | (CheckoutAnswer::Failed { tr: of, why: Why::Pay }, Side::Pay)
+        | (CheckoutAnswer::Failed { tr: of, why: Why::Stock }, Side::Stock) => *of == tr,
+        _ => false,
+    };
+    match said {
+        Said::Taken => stands.tr() == tr && !refused,
+        Said::Refused => refused,
+        // A try that failed is over when all is given back.
+        Said::Undone => !matches!(stands, CheckoutAnswer::Paid { tr: of } if *of == tr),
     }
 }
 
@@ -170,7 +189,10 @@ impl SharedShop {
         // Before it is asked for: an end that comes right after it must not be missed.
         let mut waiter = self.node.ends.wait_for(&order).ok_or(ShopTrouble::Busy)?;
         let deadline_ms = deadline_ms.clamp(1, DEADLINE_MS_MAX);
-        let answer = self.command(&order, OrderCommand::Checkout { deadline_ms, key }).await?;
+        let begun_by = until.max(Instant::now() + BEGIN_WAIT_MIN);
+        let asked = self.command(&order, OrderCommand::Checkout { deadline_ms, key });
+        let Ok(answer) = timeout_at(begun_by, asked).await else { return self.begun(order).await };
+        let answer = answer?;
         let CheckoutAnswer::Open { tr, .. } = answer else { return Ok(answer) };
         match timeout_at(until, waiter.end_of(tr)).await {
             Ok(Some(end)) => Ok(end),
@@ -179,12 +201,17 @@ impl SharedShop {
         }
     }
 
-    /// Ends a checkout that is not decided.
+    /// Ends a checkout that is not decided: the try that is open now, and no later one, however late the command comes or how
+    /// often.
     ///
     /// # Errors
     /// If there is no such order, or nothing of it can be ended.
     pub async fn cancel(&self, order: OrderId) -> Result<CheckoutAnswer, ShopTrouble> {
-        self.command(&order, OrderCommand::Cancel).await
+        let found = self.order(order.clone()).await?;
+        let (row, _) = found.ok_or_else(|| ShopRefusal::UnknownOrder(order.clone()))?;
+        let state = row.order.state;
+        let OrderState::Pending(tr) = state else { return Err(ShopRefusal::NotNow { order, state }.into()) };
+        self.command(&order, OrderCommand::Cancel { tr: Some(tr) }).await
     }
 
     /// Has what was not answered sent again, or a failed order checked out anew.
@@ -230,22 +257,27 @@ impl SharedShop {
         if row.is_of_an_earlier(key.tr_num) {
             return Err(ShopRefusal::Replaced(key.order_id).into());
         }
-        let stands = stands(&row, open.as_ref(), key.tr_num).ok_or_else(unknown)?;
-        let Some(open) = open.filter(|open| open.tr == key.tr_num) else { return Ok((false, stands)) };
+        let stands = row.stands(open.as_ref(), key.tr_num).ok_or_else(unknown)?;
+        let Some(open) = open.filter(|open| open.tr == key.tr_num) else {
+            answer_repeated();
+            return Ok((false, stands));
+        };
         if !self.node.settings.store.outside.has(side) {
             return Err(ShopRefusal::NotOutside(side).into());
         }
         if said == Said::Undone && open.undo.is_none() {
             // Nobody has asked for that yet. In the log it would be taken for the answer once somebody has.
+            answer_repeated();
             return Ok((false, stands));
         }
         publish(&self.node, &row.order, key.clone(), side, said).await?;
         let before = open.side(side);
         let is_new = match said {
             Said::Taken | Said::Refused => before.said.is_none(),
-            Said::Undone => open.undo.is_some() && !before.undone,
+            Said::Undone => !before.undone,
         };
         if !is_new {
+            answer_repeated();
             return Ok((false, stands));
         }
         let until = Instant::now() + HEARD_WAIT;
@@ -253,7 +285,12 @@ impl SharedShop {
             let (row, now) = self.order(key.order_id.clone()).await?.ok_or_else(unknown)?;
             let is_heard = now.as_ref().is_none_or(|now| now.tr != key.tr_num || now.side(side) != before);
             if is_heard {
-                return Ok((true, self::stands(&row, now.as_ref(), key.tr_num).ok_or_else(unknown)?));
+                let stands = row.stands(now.as_ref(), key.tr_num).ok_or_else(unknown)?;
+                let counted = counted((side, said), key.tr_num, now.as_ref(), &stands);
+                if !counted {
+                    answer_repeated();
+                }
+                return Ok((counted, stands));
             }
             if Instant::now() >= until {
                 let why = "the log has the answer, but it was not heard yet; say it again";
@@ -263,10 +300,18 @@ impl SharedShop {
         }
     }
 
-    /// How that try stands, or a later one.
+    /// How the open try of an order stands, for a caller whose command was not answered in time.
+    async fn begun(&self, order: OrderId) -> Result<CheckoutAnswer, ShopTrouble> {
+        let found = self.order(order).await?;
+        let open = found.as_ref().and_then(|(row, open)| row.stands(open.as_ref(), open.as_ref()?.tr));
+        let why = "the checkout was not begun in time and may begin yet; look, or check out again with the same key";
+        open.ok_or_else(|| ShopTrouble::Unknown(why.to_owned()))
+    }
+
+    /// How that try stands, or a later one; `None` if the order was made anew since.
     async fn standing(&self, order: OrderId, tr: TrNum) -> Option<CheckoutAnswer> {
         let (row, open) = self.order(order).await.ok()??;
-        stands(&row, open.as_ref(), tr)
+        row.stands(open.as_ref(), tr)
     }
 
     /// A user; `None` if there is none of that id.
@@ -303,7 +348,54 @@ impl SharedShop {
         after: Option<(Millis, OrderId)>,
         limit: usize,
     ) -> Result<OpenCheckouts, ShopTrouble> {
-        let limit = u32::try_from(limit).unwrap_or(PAGE_MAX);
+        let limit = limit.min(PAGE_MAX);
         self.asked(move |store| store.open_checkouts(state, after.as_ref(), limit)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_domain::shop::{SideRow, Sides};
+
+    use super::*;
+
+    fn open(pay: Option<SideSaid>, undone: bool) -> CheckoutRow {
+        CheckoutRow {
+            order: "o".parse().unwrap(),
+            tr: TrNum::FIRST,
+            start: 0,
+            started_at: 0,
+            deadline: 9,
+            outside: Sides { pay: true, stock: true },
+            pay: SideRow { said: pay, undone, branch: None },
+            stock: SideRow::default(),
+            undo: None,
+            why: None,
+            waits_since: 0,
+            keys: Vec::new(),
+            charge: None,
+        }
+    }
+
+    #[test]
+    fn what_counts_is_what_the_row_has() {
+        let (tr, next) = (TrNum::FIRST, TrNum::FIRST.next().unwrap());
+        let row = open(Some(SideSaid::Refused), false);
+        let standing = CheckoutAnswer::Open { tr, waits: row.waits() };
+        let now = |said| counted((Side::Pay, said), tr, Some(&row), &standing);
+        assert_eq!([Said::Taken, Said::Refused, Said::Undone].map(now), [false, true, false]);
+        assert!(counted((Side::Pay, Said::Undone), tr, Some(&open(None, true)), &standing));
+        let over = |said, stands| counted((Side::Pay, said), tr, None, &stands);
+        for (stands, counts) in [
+            (CheckoutAnswer::Paid { tr }, [true, false, false]),
+            (CheckoutAnswer::Failed { tr, why: Why::Pay }, [false, true, true]),
+            (CheckoutAnswer::Failed { tr, why: Why::Both }, [false, true, true]),
+            (CheckoutAnswer::Failed { tr, why: Why::Stock }, [true, false, true]),
+            (CheckoutAnswer::Failed { tr, why: Why::Deadline }, [true, false, true]),
+            (CheckoutAnswer::Paid { tr: next }, [false, false, true]),
+        ] {
+            let found = [Said::Taken, Said::Refused, Said::Undone].map(|said| over(said, stands));
+            assert_eq!(found, counts, "{stands:?}");
+        }
     }
 }

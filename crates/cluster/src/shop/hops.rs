@@ -1,14 +1,16 @@
 //! The handlers of the four topics.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_domain::shop::{Message as Said, Side};
+use holdfast_domain::shop::{Alarm, Message as Said, Side};
 use holdfast_messages::{OrderMessage, OutcomeMessage, PayMessage, StockMessage, Topic};
-use holdfast_postgres::{Batch, Claim, Error, Step, Store};
+use holdfast_postgres::shop::report;
+use holdfast_postgres::{Batch, Claim, Error, Incoming, Step, Store};
 
 use super::asks::Asks;
-use super::coordinators::Coordinators;
+use super::coordinators::{Coordinators, misplaced, partition_of};
 use super::limits::TAKEOVER_MAX;
 use super::purse::Purse;
 use crate::handler::{BeginError, Hop};
@@ -144,6 +146,23 @@ pub(crate) struct Outcomes {
     pub(crate) coordinators: Coordinators,
 }
 
+impl Outcomes {
+    /// The messages without those of orders of other partitions, which are passed over: nearly always all of them.
+    fn ours<'b>(
+        &self,
+        claim: &Claim,
+        batch: &Batch<'b, OutcomeMessage>,
+    ) -> (Cow<'b, [Incoming<OutcomeMessage>]>, Vec<Alarm>) {
+        let alarm = |message| misplaced(&self.settings, partition_of(claim)?, message);
+        let alarms: Vec<Alarm> = batch.messages.iter().filter_map(alarm).collect();
+        if alarms.is_empty() {
+            return (Cow::Borrowed(batch.messages), alarms);
+        }
+        let ours = batch.messages.iter().filter(|message| alarm(message).is_none()).cloned().collect();
+        (Cow::Owned(ours), alarms)
+    }
+}
+
 impl Hop for Outcomes {
     const TOPIC: Topic = Topic::Outcomes;
     const HANDS: usize = HANDS;
@@ -159,8 +178,12 @@ impl Hop for Outcomes {
         // Without one the last step has failed, and nobody knows whether it was committed: the partition is claimed anew, and
         // what is open rebuilt.
         let Some(mut coordinator) = self.coordinators.take(claim) else { return Ok(Step::Fenced) };
-        let step = store.outcomes(claim, &mut coordinator, batch)?;
-        if matches!(step, Step::Done(_)) {
+        let (ours, mut alarms) = self.ours(claim, batch);
+        let mut step = store.outcomes(claim, &mut coordinator, &Batch { messages: &ours, ..*batch })?;
+        if let Step::Done(done) = &mut step {
+            report(&alarms);
+            done.messages += alarms.len();
+            done.alarms.append(&mut alarms);
             self.coordinators.put(claim, coordinator);
         }
         Ok(step)

@@ -72,8 +72,9 @@ pub mod limits {
 
     /// Callers that wait at a node for the end of a checkout.
     pub const CALLERS_MAX: usize = 50_000;
-    /// The longest that a caller waits.
-    pub const WAIT_MS_MAX: u32 = 60_000;
+    /// So long, or for as long as its caller waits if that is longer, a checkout may take to begin: who does not want to wait for its
+    /// end wants to hear that it has begun.
+    pub const BEGIN_WAIT_MIN: Duration = Duration::from_secs(5);
     /// Orders that a courier has not heard of yet. More are looked for in the store.
     pub const ASKS_MAX: usize = 65_536;
     /// How long an outside side's answer may take from the log to the order's row, for whoever waits to see it there.

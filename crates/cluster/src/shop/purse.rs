@@ -2,7 +2,8 @@
 //! does for prepares. The step makes holds of them; what it does not take it gives back, and what it never came to lapses.
 //!
 //! Only a wallet that can never pay makes the payment side refuse. For what others hold a short while is waited; then the try
-//! is put behind the others and comes again, until its deadline. If the vault cannot answer, the whole batch comes again.
+//! is put off and comes again, until its deadline. Those of the batch that can be paid do not wait for it. If the vault cannot
+//! answer, the whole batch comes again.
 
 use std::time::Duration;
 
@@ -11,12 +12,15 @@ use holdfast_postgres::Error;
 use holdfast_postgres::shop::{Bill, Pledge, Pledges};
 use holdfast_tokens::{Name, Refusal};
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::node::StartError;
 use crate::tokens::TokenVault;
 use crate::tokens::limits::FUNDING_WAIT_MS;
+
+/// As soon as some of a batch can be paid, the others have so long, from one answer to the next, before they are put off.
+const BESIDE_WAIT: Duration = Duration::from_millis(20);
 
 /// The vault, as the payment side takes from it.
 pub(crate) struct Purse {
@@ -41,20 +45,31 @@ impl Purse {
                 let vault = self.vault.clone();
                 asked.spawn(async move { (bill.spender, pledge(&vault, &bill).await) });
             }
+            let until = Instant::now() + Duration::from_millis(FUNDING_WAIT_MS.unsigned_abs());
             let mut pledges = Pledges::new();
-            while let Some(answered) = asked.join_next().await {
+            while let Some(answered) = next(&mut asked, !pledges.is_empty()).await {
                 let (spender, pledge) = answered.map_err(|error| trouble(&error))?;
                 if let Some(pledge) = pledge.map_err(|refusal| trouble(&refusal))? {
                     pledges.insert(spender, pledge);
                 }
+            }
+            if pledges.is_empty() {
+                // Whoever was refused at once comes again no sooner than whoever has waited.
+                sleep_until(until).await;
             }
             Ok(pledges)
         })
     }
 }
 
+/// The next answer. If somebody `can_pay`, the others are not waited for: what they may have locked nevertheless is theirs when they
+/// come again.
+async fn next<T: 'static>(asked: &mut JoinSet<T>, can_pay: bool) -> Option<Result<T, JoinError>> {
+    let patience = if can_pay { BESIDE_WAIT } else { Duration::MAX };
+    timeout(patience, asked.join_next()).await.ok().flatten()
+}
+
 async fn pledge(vault: &TokenVault, bill: &Bill) -> Result<Option<Pledge>, Refusal> {
-    let until = Instant::now() + Duration::from_millis(FUNDING_WAIT_MS.unsigned_abs());
     let wallet = Name::from(bill.wallet.as_str());
     let (spender, currency) = (bill.spender.to_string(), bill.currency.to_string());
     match vault.fund(&spender, wallet, &currency, bill.amount).await {
@@ -66,11 +81,7 @@ async fn pledge(vault: &TokenVault, bill: &Bill) -> Result<Option<Pledge>, Refus
         Err(Refusal::Invalid(_)) => Ok(Some(Pledge::Want)),
         Err(refusal) => match Met::of(&refusal) {
             Met::Want => Ok(Some(Pledge::Want)),
-            // Whoever was refused at once comes again no sooner than whoever has waited.
-            Met::SameTry | Met::Others => {
-                sleep_until(until).await;
-                Ok(None)
-            }
+            Met::SameTry | Met::Others => Ok(None),
             Met::Trouble => match refusal {
                 Refusal::StoreUnavailable(_) | Refusal::Loading { .. } => Err(refusal),
                 // It will not pass by itself: one such wallet must not hold up the others of its partition.
@@ -82,4 +93,28 @@ async fn pledge(vault: &TokenVault, bill: &Bill) -> Result<Option<Pledge>, Refus
 
 fn trouble(cause: &dyn std::fmt::Display) -> Error {
     Error::Unavailable(format!("tokens for checkouts cannot be locked now: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    /// One wallet that others hold must not make all of its partition wait.
+    #[tokio::test]
+    async fn who_can_pay_does_not_wait_for_who_cannot() {
+        let mut asked = JoinSet::new();
+        asked.spawn(pending());
+        asked.spawn(async { 1 });
+        assert_eq!(next(&mut asked, false).await.map(Result::unwrap), Some(1));
+        let began = Instant::now();
+        assert!(next(&mut asked, true).await.is_none());
+        assert!(began.elapsed() >= BESIDE_WAIT, "{:?}", began.elapsed());
+        asked.spawn(async {
+            sleep_until(Instant::now() + 3 * BESIDE_WAIT).await;
+            2
+        });
+        assert_eq!(next(&mut asked, false).await.map(Result::unwrap), Some(2), "nobody else could pay");
+    }
 }

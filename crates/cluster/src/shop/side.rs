@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{Order, OrderId, Said, Side, TrNum, TryKey};
-use holdfast_postgres::shop::{OpenCheckout, OpenState, OrderNow, PAGE_MAX};
+use holdfast_postgres::shop::{OpenCheckout, OpenState, OrderNow};
 
 use super::asks::{Asks, News};
 use super::desk::{ShopTrouble, asked, publish};

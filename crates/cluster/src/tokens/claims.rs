@@ -1,19 +1,21 @@
 //! A claim on its way: set aside in the picture, judged by the database, or undone.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use holdfast_domain::ids::Millis;
 use holdfast_postgres::tokens::{ClaimVerdict, StoredSelection, WantedClaim};
 use holdfast_tokens::{
-    Asked, ClaimAnswer, Claimed, Fingerprint, LockRecord, NOT_DECIDED, Predicate, Random, Refusal,
-    SelectRequest, Selection, Ticket,
+    Asked, ClaimAnswer, Claimed, Fingerprint, NOT_DECIDED, Predicate, Random, Refusal, SelectRequest,
+    Selection, Ticket, Token, TokenId,
 };
 use tokio::sync::oneshot;
 
 use super::desk::{TokenVault, ended};
+use super::feed::Refresh;
 use super::hands::ClaimJob;
-use super::limits::CONFLICTS_BEFORE_REFRESH;
+use super::limits::{CONFLICTS_BEFORE_REFRESH, LOST_PAUSE_US, LOST_REMEMBERED, TWIN_LOOK, TWIN_WAIT_MS};
 use super::picture::{Pending, Picture};
 
 /// What a claim came to.
@@ -29,6 +31,46 @@ impl Ready {
             Claimed::New(claim) => Ready::New(Pending::new(picture, claim, now)),
             Claimed::Held(selection) => Ready::Held(selection),
         }
+    }
+}
+
+/// What the database has judged.
+enum Judged {
+    Selected(Selection, Origin),
+    /// Another was faster with these; the picture knows why by now, unless the other is not done yet.
+    Lost(Arc<[Token]>),
+    /// The spender's selection has just ended.
+    Over,
+}
+
+/// How a request has fared so far.
+#[derive(Default)]
+struct Luck {
+    /// Tokens that another has in hand and that look free all the same: he is not done yet.
+    lost: Arc<HashSet<TokenId>>,
+    /// Claims lost, without having waited or paused in between.
+    attempts: usize,
+    /// The same, without having waited.
+    conflicts: usize,
+}
+
+impl Luck {
+    fn note(&mut self, picture: &Picture, tokens: &[Token]) {
+        let free = tokens.iter().filter(|token| picture.selector.is_free(&token.id));
+        let room = LOST_REMEMBERED.saturating_sub(self.lost.len());
+        let lost = Arc::make_mut(&mut self.lost);
+        lost.extend(free.take(room).map(|token| token.id.clone()));
+    }
+
+    /// The predicate of a choice among all others; `None` if nothing was lost.
+    fn others(&self, predicate: Option<&Predicate>) -> Option<Predicate> {
+        if self.lost.is_empty() {
+            return None;
+        }
+        let (lost, predicate) = (Arc::clone(&self.lost), predicate.cloned());
+        Some(Arc::new(move |token: &Token| {
+            !lost.contains(&token.id) && predicate.as_ref().is_none_or(|predicate| predicate(token))
+        }))
     }
 }
 
@@ -56,15 +98,16 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Whether the picture's no should be looked at twice: it may be behind.
-const fn may_be_old(refusal: &Refusal) -> bool {
-    matches!(
-        refusal,
-        Refusal::InsufficientFunds(_)
-            | Refusal::FundsLocked(_)
-            | Refusal::NoExactMatch(_)
-            | Refusal::TooManyInputs { .. }
-    )
+/// How the picture's no should be looked at twice, if it should: it may be behind. What is too little in all is not more without
+/// the locks.
+const fn may_be_old(refusal: &Refusal) -> Option<Refresh> {
+    match refusal {
+        Refusal::InsufficientFunds(_) => Some(Refresh::News),
+        Refusal::FundsLocked(_) | Refusal::NoExactMatch(_) | Refusal::TooManyInputs { .. } => {
+            Some(Refresh::AlsoEnds)
+        }
+        _ => None,
+    }
 }
 
 impl TokenVault {
@@ -109,27 +152,50 @@ impl TokenVault {
         // Before the first connection nobody knows what time it is.
         self.loaded(&request.scope).await?;
         let until = self.clock.now().saturating_add(wait_ms);
-        let mut attempts = 0;
+        let mut luck = Luck::default();
         // Whether the picture was brought up to date, and nothing was waited for since.
         let mut fresh = false;
         loop {
             let picture = self.loaded(&request.scope).await?;
-            let (waited, claimed) = self.claim(&picture, &request, predicate, until).await;
+            let (waited, claimed) = match luck.others(predicate) {
+                None => self.claim(&picture, &request, predicate, until).await,
+                Some(others) => match self.claim_others(&picture, &request, &others) {
+                    Some(ready) => (false, Ok(ready)),
+                    None => {
+                        // There is no other choice: whoever was faster is done soon, and then the picture tells.
+                        self.pause_a_little().await;
+                        luck.lost = Arc::default();
+                        if until > self.clock.now() {
+                            luck.attempts = 0;
+                        }
+                        continue;
+                    }
+                },
+            };
             fresh &= !waited;
             match claimed {
                 Ok(Ready::New(pending)) => {
-                    if let Some(selected) = self.judge(&request, pending).await? {
-                        return Ok(selected);
-                    }
+                    let tokens = match self.judge(&request, pending).await? {
+                        Judged::Selected(selection, origin) => return Ok((selection, origin)),
+                        Judged::Lost(tokens) => tokens,
+                        Judged::Over => Arc::default(),
+                    };
                     self.conflicts.increment(1);
-                    // Whoever has waited was not in anybody's way meanwhile.
-                    attempts = if waited { 1 } else { attempts + 1 };
-                    if attempts >= self.claim_attempts {
-                        return Err(Refusal::Contention { attempts });
+                    if waited {
+                        // Whoever has waited was not in anybody's way meanwhile.
+                        luck = Luck::default();
+                    }
+                    (luck.attempts, luck.conflicts) = (luck.attempts + 1, luck.conflicts + 1);
+                    if luck.attempts >= self.claim_attempts {
+                        return Err(Refusal::Contention { attempts: luck.attempts });
                     }
                     // So many in a row are no coincidence: the picture does not know of locks that it should know of.
-                    if attempts % CONFLICTS_BEFORE_REFRESH == 0 {
-                        self.refresh(&request.scope).await?;
+                    if luck.conflicts % CONFLICTS_BEFORE_REFRESH == 0 {
+                        self.refresh(&request.scope, Refresh::News).await?;
+                    }
+                    // One that takes what it can get would get less than there may be.
+                    if !request.allow_shortfall {
+                        luck.note(&self.feed.picture(), &tokens);
                     }
                 }
                 Ok(Ready::Held(selection)) => {
@@ -145,13 +211,35 @@ impl TokenVault {
                     }
                     fresh = true;
                 }
-                Err(refusal) if may_be_old(&refusal) && !fresh => {
-                    self.refresh(&request.scope).await?;
-                    fresh = true;
-                }
-                Err(refusal) => return Err(refusal),
+                Err(refusal) => match may_be_old(&refusal).filter(|_| !fresh) {
+                    Some(how) => {
+                        self.refresh(&request.scope, how).await?;
+                        fresh = true;
+                    }
+                    None => return Err(refusal),
+                },
             }
         }
+    }
+
+    /// Sets tokens aside that were not lost before, if there are such. Nothing is waited for: the numbers of a refusal would not
+    /// be true. They are drawn from all places: somebody else is in this node's part, or it would not have lost.
+    fn claim_others(
+        &self,
+        picture: &Arc<Picture>,
+        request: &SelectRequest,
+        others: &Predicate,
+    ) -> Option<Ready> {
+        let (now, mut random) = (self.clock.now(), Random::new(self.draw()));
+        let claimed = picture.selector.claim(request, Some(others), now, &mut random).ok()?;
+        Some(Ready::of(claimed, picture, now))
+    }
+
+    /// Those who met pause for different times, so that they do not meet again.
+    async fn pause_a_little(&self) {
+        let spread = LOST_PAUSE_US.end - LOST_PAUSE_US.start;
+        let pause = Duration::from_micros(LOST_PAUSE_US.start + self.draw() % spread);
+        tokio::time::sleep(pause).await;
     }
 
     /// Sets tokens aside, waiting for them until `until`; with whether it had to wait.
@@ -163,6 +251,7 @@ impl TokenVault {
         until: Millis,
     ) -> (bool, Result<Ready, Refusal>) {
         let mut waited = false;
+        let mut patience: Option<Instant> = None;
         loop {
             // From here on no news is missed.
             let followed = picture.followed.notified();
@@ -170,10 +259,22 @@ impl TokenVault {
             followed.as_mut().enable();
             match self.claim_once(picture, request, predicate, until, &mut waited).await {
                 // The same request a moment ago is on its way to the database: its answer is this one's too.
-                Err(Refusal::SpenderInUse { reason, .. }) if reason == NOT_DECIDED => followed.await,
+                Err(Refusal::SpenderInUse { reason, .. }) if reason == NOT_DECIDED => {
+                    let until = *patience.get_or_insert_with(|| self.patience(until));
+                    if Instant::now() >= until {
+                        return (waited, Err(Refusal::Contention { attempts: 1 }));
+                    }
+                    drop(tokio::time::timeout(TWIN_LOOK, followed).await);
+                }
                 other => return (waited, other),
             }
         }
+    }
+
+    /// Until when the same request a moment ago is waited for.
+    fn patience(&self, until: Millis) -> Instant {
+        let wait = until.saturating_sub(self.clock.now()).max(0).saturating_add(TWIN_WAIT_MS);
+        Instant::now() + Duration::from_millis(wait.unsigned_abs())
     }
 
     async fn claim_once(
@@ -195,7 +296,7 @@ impl TokenVault {
                 drop(send.send(outcome.map(|claimed| Ready::of(claimed, &picture, now))));
             })
         };
-        let random = Random::new(self.draw());
+        let random = Random::new(self.draw()).within(self.feed.share());
         let asked = picture.selector.claim_or_wait(request, predicate, until, now, random, later);
         let ticket = match asked {
             Asked::Answered(outcome) => return outcome.map(|claimed| Ready::of(claimed, picture, now)),
@@ -208,12 +309,8 @@ impl TokenVault {
         outcome.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Has the database judge a claim. `None`: another was faster, and the picture knows why by now.
-    async fn judge(
-        &self,
-        request: &SelectRequest,
-        pending: Pending,
-    ) -> Result<Option<(Selection, Origin)>, Refusal> {
+    /// Has the database judge a claim.
+    async fn judge(&self, request: &SelectRequest, pending: Pending) -> Result<Judged, Refusal> {
         let body = request.fingerprint();
         let claim = pending.claim().clone();
         let wanted = WantedClaim {
@@ -230,24 +327,26 @@ impl TokenVault {
             ClaimVerdict::Locked { fence, expires_at, .. } => {
                 let (spender, tokens) = (request.spender.clone(), claim.tokens);
                 let (sum, amount) = (claim.sum, request.amount);
-                Ok(Some((Selection { spender, tokens, sum, amount, expires_at, fence }, Origin::Made)))
+                let selection = Selection { spender, tokens, sum, amount, expires_at, fence };
+                Ok(Judged::Selected(selection, Origin::Made))
             }
             ClaimVerdict::Taken => {
                 let ids = claim.tokens.iter().map(|token| token.id.clone()).collect();
                 self.learn(ids).await?;
-                Ok(None)
+                Ok(Judged::Lost(claim.tokens))
             }
             // Between the judgement and this look it may have ended; then the request begins anew.
             ClaimVerdict::Holds { same: true } => {
                 let stored = self.stored_selection(&request.spender, body).await?;
-                Ok(stored.map(|selection| (selection, Origin::Found)))
+                Ok(stored.map_or(Judged::Over, |selection| Judged::Selected(selection, Origin::Found)))
             }
             ClaimVerdict::Holds { same: false } => Err(in_use("it holds a selection of another request")),
             ClaimVerdict::Spent => Err(in_use("it has spent already")),
         }
     }
 
-    /// The spender's live selection of that request, as the database has it.
+    /// The spender's live selection of that request, as the database has it. The picture does not take it over: it may have ended
+    /// since it was read, and that may have been told already.
     async fn stored_selection(&self, spender: &str, body: Fingerprint) -> Result<Option<Selection>, Refusal> {
         let stored = self.stored(spender).await?;
         let now = self.clock.now();
@@ -255,16 +354,6 @@ impl TokenVault {
             Some(StoredSelection::Held { body: held, selection, .. })
                 if held == body && selection.expires_at > now =>
             {
-                let record = LockRecord {
-                    spender: selection.spender.clone(),
-                    fence: selection.fence,
-                    since: now,
-                    expires_at: selection.expires_at,
-                    amount: selection.amount,
-                    body,
-                    ids: selection.tokens.iter().map(|token| token.id.clone()).collect(),
-                };
-                self.feed.picture().lock(&record, now);
                 Ok(Some(selection))
             }
             _ => Ok(None),

@@ -13,9 +13,9 @@ use holdfast_tokens::{
 };
 
 use super::clock::TokenClock;
-use super::feed::{Ear, Feed, FeedError, Timer};
+use super::feed::{Ear, Feed, FeedError, Refresh, Timer};
 use super::hands::{Hand, Queue, refusal_of};
-use super::limits::LOCKS_SHOWN;
+use super::limits::{CHANGERS_MAX, LOCKS_SHOWN};
 use super::picture::Picture;
 use crate::health::Part;
 use crate::reads::{ReadError, Reads};
@@ -30,6 +30,8 @@ pub struct TokenVault {
     pub(super) feed: Arc<Feed>,
     pub(super) queue: Arc<Queue>,
     reads: Arc<Reads>,
+    /// For what changes tokens, and what a spend at another node has to know: lists and balances must not be in its way.
+    changes: Arc<Reads>,
     part: Arc<Part>,
     pub(super) claim_attempts: usize,
     draws: Arc<Draws>,
@@ -99,6 +101,7 @@ impl TokenVault {
             clock,
             queue: Arc::default(),
             reads: Arc::clone(reads),
+            changes: Arc::new(reads.beside(CHANGERS_MAX)),
             part,
             claim_attempts: settings.tokens.claim_attempts,
             draws: Arc::default(),
@@ -171,18 +174,26 @@ impl TokenVault {
 
     /// The picture, with all tokens of that owner.
     pub(super) async fn loaded(&self, scope: &Scope) -> Result<Arc<Picture>, Refusal> {
-        let picture = self.feed.picture();
-        if picture.has(scope) {
-            return Ok(picture);
+        loop {
+            // From here on no end of a load is missed.
+            let ended = self.feed.loads.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            let picture = self.feed.picture();
+            if picture.has(scope) {
+                return Ok(picture);
+            }
+            if let Some(turn) = self.feed.loads.turn(scope) {
+                let loaded = self.apart(move |vault| vault.feed.load(&turn)).await?;
+                return loaded.map_err(Refusal::from);
+            }
+            ended.await;
         }
-        let scope = scope.clone();
-        let loaded = self.apart(move |vault| vault.feed.load(&scope)).await?;
-        loaded.map_err(Refusal::from)
     }
 
-    pub(super) async fn refresh(&self, scope: &Scope) -> Result<(), Refusal> {
+    pub(super) async fn refresh(&self, scope: &Scope, how: Refresh) -> Result<(), Refusal> {
         let (scope, asked) = (scope.clone(), Instant::now());
-        let refreshed = self.apart(move |vault| vault.feed.refresh(&scope, asked)).await?;
+        let refreshed = self.apart(move |vault| vault.feed.refresh(&scope, how, asked)).await?;
         refreshed.map_err(Refusal::from)
     }
 
@@ -194,7 +205,9 @@ impl TokenVault {
     /// What a spender has, as the database knows it.
     pub(super) async fn stored(&self, spender: &str) -> Result<Option<StoredSelection>, Refusal> {
         let (spender, told) = (spender.to_owned(), self.clock.told());
-        self.asked(move |store| store.token_selection(&spender, told)).await
+        let asked =
+            self.apart(move |vault| vault.changes.ask(|store| store.token_selection(&spender, told))).await?;
+        asked.map_err(|error| unread(&error))
     }
 
     async fn asked<T: Send + 'static>(
@@ -211,7 +224,7 @@ impl TokenVault {
         mut change: impl FnMut(&mut Store) -> Result<(T, Option<TokenEvent>), Error> + Send + 'static,
     ) -> Result<T, Refusal> {
         let changed = self.apart(move |vault| {
-            vault.reads.write(|store| {
+            vault.changes.write(|store| {
                 let (answer, event) = change(store)?;
                 if let Some(event) = event {
                     if let Err(refusal) = vault.feed.picture().follow(&event, vault.clock.now()) {

@@ -1,34 +1,49 @@
-//! The picture loaded, and kept up with what others do.
+//! The picture kept up with what others do.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use holdfast_postgres::tokens::Position;
-use holdfast_postgres::{Error, Store};
-use holdfast_tokens::{Refusal, Scope, TokenId};
+use holdfast_postgres::tokens::{Next, Seen};
+use holdfast_postgres::{Error, Source, Store};
+use holdfast_tokens::{LockRecord, Name, Refusal, Scope, Share, TokenId, TokenSelector as _};
 
 use super::clock::TokenClock;
-use super::limits::{CHANGES_READ, LOAD_PAGE, LOCKS_LEARNT, LOOK_EVERY, LOOK_PAUSE};
+use super::house::adopt;
+use super::limits::{CHANGES_READ, LOCKS_LEARNT, LOOK_EVERY, LOOK_PAUSE, LOOK_PAUSE_UNHURRIED, SHARE_EVERY};
+use super::loads::Loads;
 use super::picture::Picture;
 use crate::health::Part;
-use crate::settings::{NodeSettings, TROUBLE_PAUSE};
+use crate::settings::{NODE_SEEN, NodeSettings, TROUBLE_PAUSE};
 use crate::stop::Stop;
 
-/// What a node knows of others' doings. Whoever reads or loads has it to himself, so that what was read is never overtaken.
+/// What a node knows of others' doings. Whoever reads changes or locks has it to himself, so that what was read is never
+/// overtaken.
 pub(super) struct Feed {
     settings: Arc<NodeSettings>,
-    clock: Arc<TokenClock>,
+    pub(super) clock: Arc<TokenClock>,
     picture: Mutex<Arc<Picture>>,
     reading: Mutex<Reading>,
+    share: Mutex<Share>,
+    pub(super) loads: Arc<Loads>,
 }
 
 #[derive(Default)]
 struct Reading {
     store: Option<Store>,
-    /// From where on changes are to be read; `None` before the first connection.
-    position: Option<Position>,
-    /// The owner that was last brought up to date, and when that began.
-    refreshed: Option<(Scope, Instant)>,
+    /// The changes that need not be read any more; `None` before the first connection.
+    seen: Option<Seen>,
+    /// The owner that was last brought up to date, how, and when that began.
+    refreshed: Option<(Scope, Refresh, Instant)>,
+}
+
+/// How an owner is brought up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Refresh {
+    /// What others did, and what they hold.
+    News,
+    /// Also what they hold no more: a lease that was renewed to an earlier end, or a lock that was put back, is told by nobody.
+    AlsoEnds,
 }
 
 /// Why the picture could not be brought up to date.
@@ -56,12 +71,19 @@ impl Feed {
             clock: Arc::clone(clock),
             picture: Mutex::new(Picture::new(&settings.tokens)),
             reading: Mutex::default(),
+            share: Mutex::new(Share::ALL),
+            loads: Arc::new(Loads::new(settings)),
         }
     }
 
     /// The picture of this moment.
     pub(super) fn picture(&self) -> Arc<Picture> {
         Arc::clone(&self.picture.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Where this node begins among equal tokens.
+    pub(super) fn share(&self) -> Share {
+        *self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn begin_anew(&self) -> Arc<Picture> {
@@ -77,9 +99,9 @@ impl Feed {
 
     /// Reads with the connection, which is made when there is none and dropped when it fails. A failure may be older than the
     /// question, so it is asked twice.
-    fn reading<T>(
+    pub(super) fn reading<T>(
         &self,
-        mut read: impl FnMut(&mut Store, &mut Position) -> Result<T, FeedError>,
+        mut read: impl FnMut(&mut Store, &mut Seen) -> Result<T, FeedError>,
     ) -> Result<T, FeedError> {
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         self.reading_twice(&mut reading, &mut read)
@@ -88,7 +110,7 @@ impl Feed {
     fn reading_twice<T>(
         &self,
         reading: &mut MutexGuard<'_, Reading>,
-        mut read: impl FnMut(&mut Store, &mut Position) -> Result<T, FeedError>,
+        mut read: impl FnMut(&mut Store, &mut Seen) -> Result<T, FeedError>,
     ) -> Result<T, FeedError> {
         match self.reading_once(reading, &mut read) {
             Err(FeedError::Store(Error::Unavailable(_))) => self.reading_once(reading, &mut read),
@@ -99,142 +121,124 @@ impl Feed {
     fn reading_once<T>(
         &self,
         reading: &mut MutexGuard<'_, Reading>,
-        read: &mut impl FnMut(&mut Store, &mut Position) -> Result<T, FeedError>,
+        read: &mut impl FnMut(&mut Store, &mut Seen) -> Result<T, FeedError>,
     ) -> Result<T, FeedError> {
-        let Reading { store, position, .. } = &mut **reading;
+        let Reading { store, seen, .. } = &mut **reading;
         if store.is_none() {
-            *store = Some(self.connect()?);
+            let mut opened = self.settings.connect_for_changes()?;
+            adopt(&mut opened)?;
+            *store = Some(opened);
         }
         let connection = store.as_mut().expect("just made");
-        let place = match position {
-            Some(position) => position,
-            none => none.insert(self.newest(connection)?),
+        let seen = match seen {
+            Some(seen) => seen,
+            none => none.insert(self.all_seen(connection)?),
         };
-        let answer = read(connection, place);
+        let answer = read(connection, seen);
         if matches!(answer, Err(FeedError::Store(_))) {
             *store = None;
         }
         answer
     }
 
-    fn newest(&self, store: &mut Store) -> Result<Position, Error> {
-        let (position, time) = store.newest_token_change()?;
+    fn all_seen(&self, store: &mut Store) -> Result<Seen, Error> {
+        let (seen, time) = store.all_token_changes_seen()?;
         self.clock.set(time);
-        Ok(position)
-    }
-
-    fn connect(&self) -> Result<Store, Error> {
-        self.settings.connect_to_ask()
+        Ok(seen)
     }
 
     /// Reads what others did, up to now.
     pub(super) fn catch_up(&self) -> Result<(), FeedError> {
-        self.reading(|store, position| self.read_changes(store, position))
+        self.reading(|store, seen| self.read_changes(store, seen))
     }
 
-    /// Reads to the end of what shows. The next reading begins where nothing older can come any more.
-    fn read_changes(&self, store: &mut Store, position: &mut Position) -> Result<(), FeedError> {
-        let mut at = *position;
+    /// Reads what shows now and did not the last time. If that fails in the middle, all of it is read again.
+    fn read_changes(&self, store: &mut Store, seen: &mut Seen) -> Result<(), FeedError> {
+        let mut page = None;
         loop {
-            let changes = store.token_changes(at, CHANGES_READ)?;
+            let changes = store.unseen_token_changes(seen, page.as_ref(), CHANGES_READ)?;
             self.clock.set(changes.time);
             if changes.gap {
                 tracing::info!(
                     "changes of tokens were removed before this node read them; its picture begins anew"
                 );
+                // In this order: whoever loads into the new picture reads later than what counts as seen.
+                *seen = self.all_seen(store)?;
                 self.begin_anew();
-                *position = self.newest(store)?;
                 return Ok(());
             }
             let now = self.clock.now();
-            for (_, event) in &changes.events {
+            for event in &changes.events {
                 if let Err(refusal) = self.picture().follow(event, now) {
                     tracing::warn!(%refusal, "the picture of tokens could not follow; it begins anew");
                     self.begin_anew();
                 }
             }
-            *position = (*position).max(changes.next);
-            match changes.events.last() {
-                Some((last, _)) if changes.more => at = *last,
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// Makes sure that all tokens of an owner are in the picture, with their locks.
-    pub(super) fn load(&self, scope: &Scope) -> Result<Arc<Picture>, FeedError> {
-        self.reading(|store, _| {
-            let mut picture = self.picture();
-            if picture.has(scope) {
-                return Ok(picture);
-            }
-            if picture.is_full_of_owners() {
-                picture = self.begin_anew();
-            }
-            match self.load_into(&picture, store, scope) {
-                Err(FeedError::Refused(Refusal::Full { .. })) => {
-                    let fresh = self.begin_anew();
-                    self.load_into(&fresh, store, scope)?;
-                    Ok(fresh)
+            match changes.next {
+                Next::Page(next) => page = Some(next),
+                Next::Seen(all) => {
+                    *seen = all;
+                    return Ok(());
                 }
-                loaded => loaded.map(|()| picture),
             }
-        })
-    }
-
-    fn load_into(&self, picture: &Picture, store: &mut Store, scope: &Scope) -> Result<(), FeedError> {
-        let now = self.clock.now();
-        let mut page = Vec::new();
-        let mut added = Ok(());
-        store.tokens_of(scope, |token| {
-            page.push(token);
-            if page.len() == LOAD_PAGE && added.is_ok() {
-                added = picture.add(std::mem::take(&mut page), now);
-            }
-        })?;
-        added?;
-        picture.add(page, now)?;
-        self.learn_locks(picture, store, scope)?;
-        picture.note_loaded(scope);
-        Ok(())
-    }
-
-    fn learn_locks(&self, picture: &Picture, store: &mut Store, scope: &Scope) -> Result<(), FeedError> {
-        let now = self.clock.now();
-        for record in store.token_locks_of(Some(scope), LOCKS_LEARNT, self.clock.told())? {
-            picture.lock(&record, now);
         }
-        Ok(())
+    }
+
+    /// Takes over the live locks of an owner's tokens; all there are, unless they are too many (`None`).
+    pub(super) fn learn_locks(
+        &self,
+        picture: &Picture,
+        store: &mut Store,
+        scope: &Scope,
+    ) -> Result<Option<Vec<LockRecord>>, FeedError> {
+        let now = self.clock.now();
+        let locks = store.token_locks_of(Some(scope), LOCKS_LEARNT, self.clock.told())?;
+        locks.iter().for_each(|record| picture.lock(record, now));
+        Ok((locks.len() < LOCKS_LEARNT).then_some(locks))
     }
 
     /// Brings an owner up to date: what others did, and what they hold. As of one moment: a lock that was given back by then
     /// is not put back, and a token that is gone has its change beside it. Many may ask at once, when a wallet runs dry: who
     /// asked before another began is served by that one.
-    pub(super) fn refresh(&self, scope: &Scope, asked: Instant) -> Result<(), FeedError> {
+    pub(super) fn refresh(&self, scope: &Scope, how: Refresh, asked: Instant) -> Result<(), FeedError> {
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(&reading.refreshed, Some((other, began)) if other == scope && *began > asked) {
+        let serves = |other: &Scope, as_well: Refresh, began: Instant| {
+            other == scope && as_well >= how && began > asked
+        };
+        if matches!(&reading.refreshed, Some((other, as_well, began)) if serves(other, *as_well, *began)) {
             return Ok(());
         }
         let began = Instant::now();
-        self.reading_twice(&mut reading, |store, position| {
+        // Before the database is read: what is locked here later may be too young for it.
+        let (picture, now) = (self.picture(), self.clock.now());
+        let known = match how {
+            Refresh::News => Vec::new(),
+            Refresh::AlsoEnds => picture.selector.locks(Some(scope), now)?,
+        };
+        let live = self.reading_twice(&mut reading, |store, seen| {
             store.at_one_moment(|store| {
-                self.read_changes(store, position)?;
+                self.read_changes(store, seen)?;
                 self.learn_locks(&self.picture(), store, scope)
             })
         })?;
-        reading.refreshed = Some((scope.clone(), began));
+        if let Some(live) = live {
+            let live: HashSet<(&Name, u64)> = live.iter().map(|lock| (&lock.spender, lock.fence)).collect();
+            let ended = known.iter().filter(|lock| !live.contains(&(&lock.spender, lock.fence)));
+            ended.for_each(|lock| picture.unlock(&lock.spender, lock.fence, now));
+        }
+        reading.refreshed = Some((scope.clone(), how, began));
         Ok(())
     }
 
     /// Finds out why a claim on these tokens could not have them, as of one moment.
     pub(super) fn learn(&self, ids: &[TokenId]) -> Result<(), FeedError> {
-        self.reading(|store, position| {
+        self.reading(|store, seen| {
             store.at_one_moment(|store| {
-                self.read_changes(store, position)?;
-                let seen = store.see_tokens(ids, self.clock.told())?;
+                self.read_changes(store, seen)?;
+                let found = store.see_tokens(ids, self.clock.told())?;
                 let (picture, now) = (self.picture(), self.clock.now());
-                picture.remove(&seen.gone, now)?;
-                seen.locks.iter().for_each(|record| picture.lock(record, now));
+                picture.remove(&found.gone, now)?;
+                found.locks.iter().for_each(|record| picture.lock(record, now));
                 Ok(())
             })
         })
@@ -248,38 +252,65 @@ pub(crate) struct Ear {
     pub(super) stop: Arc<Stop>,
 }
 
+/// The connection on which others are heard, and when it was last asked how many they are.
+struct Line {
+    store: Store,
+    asked: Option<Instant>,
+}
+
 impl Ear {
     pub(super) fn run(self) {
-        let mut store: Option<Store> = None;
+        let mut line: Option<Line> = None;
         while !self.stop.is_set() {
-            let went = self.hear(&mut store).and_then(|()| self.feed.catch_up());
+            let went = self.hear(&mut line).and_then(|()| self.feed.catch_up());
             match went {
                 Ok(()) => self.part.works(),
                 Err(error) => {
                     self.part.fails(&error);
-                    store = None;
+                    line = None;
                     self.stop.pause(TROUBLE_PAUSE);
                 }
             }
         }
+        if let Some(Line { mut store, .. }) = line {
+            // If it fails, the others find out a little later.
+            let _: Result<(), Error> = store.leave(Source::Tokens, self.feed.settings.node_number());
+        }
     }
 
     /// Waits until somebody tells something, or it is time to look anyway.
-    fn hear(&self, store: &mut Option<Store>) -> Result<(), FeedError> {
-        let store = match store {
-            Some(store) => store,
+    fn hear(&self, line: &mut Option<Line>) -> Result<(), FeedError> {
+        let Line { store, asked } = match line {
+            Some(line) => line,
             none => {
-                let opened = none.insert(self.feed.connect()?);
-                opened.listen_for_token_changes()?;
+                let store = self.feed.settings.connect_to_ask()?;
+                let line = none.insert(Line { store, asked: None });
+                line.store.listen_for_token_changes()?;
                 // What was told meanwhile was told to nobody.
                 return Ok(());
             }
         };
+        if asked.is_none_or(|asked| asked.elapsed() >= SHARE_EVERY) {
+            *asked = Some(Instant::now());
+            let (before, all) =
+                store.among_nodes(Source::Tokens, self.feed.settings.node_number(), NODE_SEEN)?;
+            let count = |nodes| u32::try_from(nodes).unwrap_or(u32::MAX);
+            let share = Share::new(count(before), count(all));
+            *self.feed.share.lock().unwrap_or_else(PoisonError::into_inner) = share;
+        }
         if store.hear_token_change(LOOK_EVERY)? {
-            // What is told in quick succession is read together.
-            self.stop.pause(LOOK_PAUSE);
+            self.pause();
         }
         Ok(())
+    }
+
+    /// What is told in quick succession is read together: all the more while nobody waits for it.
+    fn pause(&self) {
+        let began = Instant::now();
+        let mut over = self.stop.pause(LOOK_PAUSE);
+        while !over && began.elapsed() < LOOK_PAUSE_UNHURRIED && self.feed.picture().selector.waiting() == 0 {
+            over = self.stop.pause(LOOK_PAUSE);
+        }
     }
 }
 

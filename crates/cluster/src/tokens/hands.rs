@@ -12,8 +12,11 @@ use holdfast_tokens::{LockRecord, Refusal, TokenId};
 use tokio::sync::oneshot;
 
 use super::clock::TokenClock;
+use super::desk::ended;
 use super::feed::Feed;
-use super::limits::{BATCH_INPUTS, BATCH_REQUESTS, REQUESTS_MAX};
+use super::limits::{
+    BATCH_INPUTS, BATCH_REQUESTS, HELP_AFTER, HELP_FROM, REQUESTS_MAX, ROW_WAIT, TELL_PAUSE, TELL_WITHIN,
+};
 use super::picture::Pending;
 use crate::health::Part;
 use crate::settings::NodeSettings;
@@ -37,12 +40,47 @@ pub(super) struct SpendJob {
 struct Jobs {
     claims: VecDeque<ClaimJob>,
     spends: VecDeque<SpendJob>,
+    /// Hands that are at work.
+    busy: usize,
+    news: News,
     closed: bool,
 }
 
 impl Jobs {
     fn len(&self) -> usize {
         self.claims.len() + self.spends.len()
+    }
+
+    /// Since when the first of all waits.
+    fn oldest(&self) -> Option<Instant> {
+        let (claim, spend) = (self.claims.front(), self.spends.front());
+        claim.map(|job| job.since).into_iter().chain(spend.map(|job| job.since)).min()
+    }
+
+    /// From when on a hand that is free takes what waits: at once if no other is at work, or many wait. Else the other is back
+    /// soon, and takes them together.
+    fn taken_from(&self) -> Option<Instant> {
+        let oldest = self.oldest()?;
+        let alone = self.busy == 0 || self.len() >= HELP_FROM;
+        Some(if alone { oldest } else { oldest + HELP_AFTER })
+    }
+}
+
+/// Spends that other nodes have not been told of.
+#[derive(Default)]
+struct News {
+    /// Since when there are some.
+    since: Option<Instant>,
+    /// When they were told the last time.
+    told: Option<Instant>,
+}
+
+impl News {
+    /// From when on they are told: at once, unless that was done just now, or more are about to come.
+    fn due(&self, more: bool) -> Option<Instant> {
+        let since = self.since?;
+        let rested = self.told.map_or(since, |told| since.max(told + TELL_PAUSE));
+        Some(if more { rested.max(since + TELL_WITHIN) } else { rested })
     }
 }
 
@@ -56,6 +94,8 @@ pub(super) struct Queue {
 enum Batch {
     Claims(Vec<ClaimJob>),
     Spends(Vec<SpendJob>),
+    /// Other nodes are to be told of spends.
+    News,
 }
 
 impl Queue {
@@ -66,7 +106,7 @@ impl Queue {
     fn put(&self, put: impl FnOnce(&mut Jobs)) -> Result<(), Refusal> {
         let mut jobs = self.lock();
         if jobs.closed {
-            return Err(Refusal::StoreUnavailable("the node is ending".to_owned()));
+            return Err(ended());
         }
         let waiting = jobs.len();
         if waiting >= REQUESTS_MAX {
@@ -97,29 +137,64 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The next requests of one kind, that of whoever has waited longest; `None` when it is over.
+    /// The next requests of one kind, that of whoever has waited longest, or that it is time to tell of spends; `None` when it
+    /// is over. [`Queue::put_down`] comes after it.
     fn take(&self) -> Option<Batch> {
-        let idle = |jobs: &mut Jobs| jobs.len() == 0 && !jobs.closed;
-        let mut jobs = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
-        if jobs.closed {
-            return None;
+        let mut jobs = self.lock();
+        loop {
+            if jobs.closed {
+                return None;
+            }
+            let now = Instant::now();
+            let news = jobs.news.due(!jobs.spends.is_empty());
+            if news.is_some_and(|due| due <= now) {
+                jobs.news = News { since: None, told: Some(now) };
+                jobs.busy += 1;
+                return Some(Batch::News);
+            }
+            let work = jobs.taken_from();
+            if work.is_some_and(|from| from <= now) {
+                let batch = next(&mut jobs);
+                jobs.busy += 1;
+                return Some(batch);
+            }
+            jobs = match news.into_iter().chain(work).min() {
+                Some(until) => {
+                    let wait = until.saturating_duration_since(now);
+                    self.changed.wait_timeout(jobs, wait).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(jobs).unwrap_or_else(PoisonError::into_inner),
+            };
         }
-        let spend = jobs.spends.front().map(|job| job.since);
-        let claim = jobs.claims.front().map(|job| job.since);
-        let claims_first = match (claim, spend) {
-            (Some(claim), Some(spend)) => claim < spend,
-            (claim, _) => claim.is_some(),
-        };
-        if claims_first {
-            let inputs = |job: &ClaimJob| job.wanted.tokens.len();
-            return Some(Batch::Claims(first(&mut jobs.claims, inputs)));
-        }
-        let inputs = |job: &SpendJob| {
-            let transaction = &job.wanted.transaction;
-            transaction.consumed.len() + transaction.produced.len()
-        };
-        Some(Batch::Spends(first(&mut jobs.spends, inputs)))
     }
+
+    /// A batch is done; whether others are to be told of it.
+    fn put_down(&self, spent: bool) {
+        let mut jobs = self.lock();
+        jobs.busy = jobs.busy.saturating_sub(1);
+        if spent {
+            jobs.news.since.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
+/// The next batch; something waits.
+fn next(jobs: &mut Jobs) -> Batch {
+    let spend = jobs.spends.front().map(|job| job.since);
+    let claim = jobs.claims.front().map(|job| job.since);
+    let claims_first = match (claim, spend) {
+        (Some(claim), Some(spend)) => claim < spend,
+        (claim, _) => claim.is_some(),
+    };
+    if claims_first {
+        let inputs = |job: &ClaimJob| job.wanted.tokens.len();
+        return Batch::Claims(first(&mut jobs.claims, inputs));
+    }
+    let inputs = |job: &SpendJob| {
+        let transaction = &job.wanted.transaction;
+        transaction.consumed.len() + transaction.produced.len()
+    };
+    Batch::Spends(first(&mut jobs.spends, inputs))
 }
 
 /// The first requests, as many as one statement takes; at least one. `inputs`: the rows that one touches.
@@ -148,18 +223,21 @@ impl Hand {
     pub(super) fn run(self) {
         let mut store: Option<Store> = None;
         while let Some(batch) = self.queue.take() {
-            let told = match batch {
+            let spent = match batch {
                 Batch::Claims(jobs) => {
                     self.claims(&mut store, jobs);
                     false
                 }
                 Batch::Spends(jobs) => self.spends(&mut store, jobs),
+                // Apart from the transaction: a NOTIFY inside would make all commits wait for each other.
+                Batch::News => {
+                    if let Err(error) = self.asked(&mut store, Store::tell_token_change) {
+                        tracing::debug!(%error, "others hear of a spend when they look");
+                    }
+                    false
+                }
             };
-            // Apart from the transaction: a NOTIFY inside would make all commits wait for each other.
-            if told && let Some(Err(error)) = store.as_mut().map(Store::tell_token_change) {
-                tracing::debug!(%error, "others hear of a spend when they look");
-                store = None;
-            }
+            self.queue.put_down(spent);
         }
     }
 
@@ -172,8 +250,9 @@ impl Hand {
     ) -> Result<T, Error> {
         let mut once = || {
             if store.is_none() {
-                let settings = &self.settings;
-                *store = Some(Store::open_for_tokens(&settings.store_url, settings.store.clone())?);
+                let mut settings = self.settings.store.clone();
+                settings.lock_timeout = settings.lock_timeout.min(ROW_WAIT);
+                *store = Some(Store::open_for_tokens(&self.settings.store_url, settings)?);
             }
             let connection = store.as_mut().expect("just made");
             let answer = ask(connection);
@@ -193,7 +272,12 @@ impl Hand {
         answer
     }
 
-    fn claims(&self, store: &mut Option<Store>, jobs: Vec<ClaimJob>) {
+    fn claims(&self, store: &mut Option<Store>, mut jobs: Vec<ClaimJob>) {
+        // Who has gone gets no tokens: he would hold them until the lease ends.
+        jobs.retain(|job| !job.answer.is_closed());
+        if jobs.is_empty() {
+            return;
+        }
         self.batches.record(count(jobs.len()));
         let wanted: Vec<WantedClaim> = jobs.iter().map(|job| job.wanted.clone()).collect();
         let told = self.clock.told();
@@ -292,4 +376,104 @@ pub(super) fn refusal_of(error: &Error) -> Refusal {
 #[allow(clippy::cast_precision_loss, reason = "a bounded count, for the eye")]
 fn count(jobs: usize) -> f64 {
     jobs as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use holdfast_services::Database;
+    use holdfast_tokens::{Claimed, Fingerprint, Random, Scope, SelectRequest, Token, Transaction};
+
+    use super::*;
+
+    fn spend(since: Instant) -> SpendJob {
+        let transaction =
+            Transaction { id: "t".into(), spender: "s".into(), consumed: Vec::new(), produced: Vec::new() };
+        let wanted = WantedSpend { fence: 1, body: Fingerprint(1), transaction };
+        SpendJob { wanted, since, answer: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn another_hand_helps_where_many_wait_or_one_for_long() {
+        let began = Instant::now();
+        let mut jobs = Jobs::default();
+        assert_eq!(jobs.taken_from(), None);
+        jobs.spends.push_back(spend(began));
+        assert_eq!(jobs.taken_from(), Some(began), "nobody is at work");
+        jobs.busy = 1;
+        assert_eq!(jobs.taken_from(), Some(began + HELP_AFTER));
+        jobs.spends.extend((1..HELP_FROM).map(|_| spend(began + HELP_AFTER)));
+        assert_eq!(jobs.taken_from(), Some(began));
+    }
+
+    #[test]
+    fn news_of_spends_are_gathered_and_told_in_time() {
+        let began = Instant::now();
+        let at = |ms| began + Duration::from_millis(ms);
+        let mut news = News::default();
+        assert_eq!(news.due(false), None);
+        news.since = Some(at(100));
+        assert_eq!(news.due(false), Some(at(100)), "the first one at once");
+        news.told = Some(at(99));
+        assert_eq!(news.due(false), Some(at(99) + TELL_PAUSE));
+        assert_eq!(news.due(true), Some(at(100) + TELL_WITHIN), "more are at hand");
+        news.told = Some(at(10));
+        assert_eq!(news.due(false), Some(at(100)));
+    }
+
+    /// The tail is told also if nobody asks for anything any more.
+    #[test]
+    fn the_last_news_follow_by_themselves() {
+        let queue = Queue::default();
+        queue.put_down(true);
+        assert!(matches!(queue.take(), Some(Batch::News)));
+        queue.put_down(true);
+        let began = Instant::now();
+        assert!(matches!(queue.take(), Some(Batch::News)));
+        assert!(began.elapsed() >= TELL_PAUSE / 2, "{:?}", began.elapsed());
+    }
+
+    /// Who hangs up before his turn comes gets no tokens.
+    #[test]
+    fn nothing_is_locked_for_who_has_gone() {
+        let Some(database) = Database::new("tokens_gone_caller") else { return };
+        let settings = NodeSettings::new("kafka://a:1".parse().unwrap(), database.url(), 1);
+        let (settings, clock) = (Arc::new(settings), Arc::new(TokenClock::of_database()));
+        let token = Token::new("t", "alice", "EUR", 1);
+        let mut store = settings.connect().unwrap();
+        store.issue_tokens(std::slice::from_ref(&token), None).unwrap().unwrap();
+        let hand = Hand {
+            feed: Arc::new(Feed::new(&settings, &clock)),
+            queue: Arc::default(),
+            part: Part::new("tokens"),
+            batches: metrics::Histogram::noop(),
+            settings,
+            clock,
+        };
+        let scope = Scope::wallet("alice", "EUR");
+        let turn = hand.feed.loads.turn(&scope).unwrap();
+        let picture = hand.feed.load(&turn).unwrap();
+        let job = |spender: &str| {
+            let request = SelectRequest::new(spender, scope.clone(), 1);
+            let (now, mut random) = (hand.clock.now(), Random::new(1));
+            let Ok(Claimed::New(claim)) = picture.selector.claim(&request, None, now, &mut random) else {
+                panic!("the token is free")
+            };
+            let (spender, body, tokens) =
+                (request.spender.clone(), request.fingerprint(), claim.tokens.clone());
+            let wanted = WantedClaim { spender, body, amount: 1, lease_ms: 60_000, tokens };
+            let (answer, receive) = oneshot::channel();
+            let pending = Pending::new(&picture, claim, now);
+            (ClaimJob { wanted, pending, since: Instant::now(), answer }, receive)
+        };
+        let (gone, receive) = job("gone");
+        drop(receive);
+        hand.claims(&mut None, vec![gone]);
+        assert_eq!(database.count("SELECT count(*) FROM token_selection"), 0);
+        assert!(picture.selector.is_free(&token.id), "and it is free again");
+        let (waits, mut receive) = job("waits");
+        hand.claims(&mut None, vec![waits]);
+        assert!(matches!(receive.try_recv(), Ok(Ok(ClaimVerdict::Locked { .. }))));
+    }
 }

@@ -11,21 +11,30 @@
 //! | `paying` | what was selected is spent, redeemed or brought together |
 //! | `claims` | a claim on its way: set aside, judged, undone |
 //! | `picture` | the wallets as this node sees them |
-//! | `feed` | the picture loaded, and kept up with what others do |
+//! | `feed` | the picture kept up with what others do |
+//! | `loads` | the picture loaded, owner by owner |
 //! | `hands` | claims and spends of many callers in one statement each |
 //! | `clock` | the database's time, as this node estimates it |
-//! | `keeper` | what one node does for all: events to Kafka, and what is over removed |
+//! | `keeper` | what one node does for all: events to Kafka, and shattered wallets brought together |
+//! | `house` | the same without Kafka: who does it, what is passed on, and what is over removed |
+//! | `tidier` | what is over, removed bit by bit |
 //! | `gather` | shattered wallets, brought together by that node |
+//! | `alone` | a vault by itself, for tests and measurements |
 
+#[doc(hidden)]
+pub mod alone;
 mod claims;
 mod clock;
 mod desk;
 mod feed;
 mod gather;
 mod hands;
+mod house;
 mod keeper;
+mod loads;
 mod paying;
 mod picture;
+mod tidier;
 
 pub use desk::TokenVault;
 pub use paying::Funded;
@@ -53,6 +62,8 @@ pub mod limits {
     pub const PICTURE_TOKENS_MAX: usize = 5_000_000;
     /// Owners whose tokens a node keeps a picture of; beyond it begins anew.
     pub const PICTURE_OWNERS_MAX: usize = 100_000;
+    /// How often a picture tries to take a lock over while the lock's tokens come and go.
+    pub const LOCK_ATTEMPTS: usize = 8;
     /// Selects that wait at a node.
     pub const WAITERS_MAX: usize = 10_000;
     /// How often a select chooses anew, without waiting in between, when others were faster.
@@ -69,17 +80,24 @@ pub mod limits {
     pub const LOOK_EVERY: Duration = Duration::from_millis(100);
     /// The shortest time between two looks, however much is told.
     pub const LOOK_PAUSE: Duration = Duration::from_millis(2);
+    /// The same while nobody waits at the node: who is refused reads for himself, and a picture that is behind by so much costs
+    /// an attempt now and then.
+    pub const LOOK_PAUSE_UNHURRIED: Duration = Duration::from_millis(10);
+    /// How often a node asks how many others select from the same tokens.
+    pub const SHARE_EVERY: Duration = Duration::from_secs(1);
     /// Changes read at a time.
     pub const CHANGES_READ: usize = 1_000;
-    /// Live locks of an owner that a node learns at a time. With more, older ones look free and cost an attempt each.
+    /// Live locks of an owner that a node learns at a time. With more, those that end first look free and cost an attempt each.
     pub const LOCKS_LEARNT: usize = 10_000;
     /// Locks shown at a time.
     pub const LOCKS_SHOWN: usize = 1_000;
     /// Tokens put into the picture at a time.
     pub const LOAD_PAGE: usize = 4_096;
+    /// Owners loaded at a time, each on a connection of its own.
+    pub const LOADS_MAX: usize = 4;
     /// For how long ended selections and spends are remembered, so that a repeat gets its answer.
     pub const MEMORY: Duration = Duration::from_secs(7 * 24 * 3_600);
-    /// For how long changes are kept. A node that is behind by more begins its picture anew.
+    /// For how long changes are kept when the topic has them. A node that is behind by more begins its picture anew.
     pub const HISTORY: Duration = Duration::from_secs(60);
     /// For how long tokens are locked for a prepare that is on its way through Kafka.
     pub const FUNDING_LEASE_MS: i64 = 300_000;
@@ -89,6 +107,38 @@ pub mod limits {
     pub const CONFLICTS_BEFORE_REFRESH: usize = 3;
     /// Rows of each kind removed at a time.
     pub const TIDIED_ROWS: u32 = 5_000;
+    /// How often is looked for what is over.
+    pub const TIDY_EVERY: Duration = Duration::from_secs(1);
+    /// For how long each kind is removed, at each look.
+    pub const TIDY_TIME: Duration = Duration::from_millis(300);
+    /// How often is looked from the very beginning, for what somebody had in hand when it was its turn.
+    pub const ANEW_EVERY: Duration = Duration::from_secs(300);
+    /// So far back leases are looked at that ended before the last look: what was in somebody's hand then.
+    pub const LOOK_BACK_MS: i64 = 60_000;
+    /// Tokens consumed by another ledger while they were held, as far as they are counted.
+    pub const GONE_OUTSIDE_COUNTED: u32 = 10_000;
+    /// Messages of `token-updates` in one transaction.
+    pub const UPDATES_MAX: usize = 64;
+    /// How long a claim or a spend waits for a row that another has in hand. Callers of one statement wait together.
+    pub const ROW_WAIT: Duration = Duration::from_millis(100);
+    /// Requests from which on another hand helps,
+    pub const HELP_FROM: usize = 8;
+    /// and how long the first may have waited for it until then.
+    pub const HELP_AFTER: Duration = Duration::from_millis(2);
+    /// The shortest time between two notifications of spends,
+    pub const TELL_PAUSE: Duration = Duration::from_millis(5);
+    /// and how long others may have to wait for one while more spends are at hand.
+    pub const TELL_WITHIN: Duration = Duration::from_millis(20);
+    /// Connections of a node that change tokens besides: issue, renew, release, update, and what a spender has.
+    pub const CHANGERS_MAX: usize = 4;
+    /// Tokens that another had in hand, remembered by one select.
+    pub const LOST_REMEMBERED: usize = 10_000;
+    /// The pause of a select that has lost all it could choose, in microseconds: a random one between the two.
+    pub const LOST_PAUSE_US: std::ops::Range<u64> = 1_000..5_000;
+    /// How long the same request a moment ago is waited for, beyond `waitMs`.
+    pub const TWIN_WAIT_MS: i64 = 5_000;
+    /// How often is looked whether it has its answer, also if nobody tells.
+    pub const TWIN_LOOK: Duration = Duration::from_millis(250);
     /// Wallets that a look for shattered ones goes through.
     pub const WALLETS_LOOKED_AT: usize = 256;
     /// How often is looked for events to send, and what to remove.
@@ -158,65 +208,4 @@ fn start_at(
     let timer = vault.timer(stop);
     threads.push(spawn("token timer", Box::new(move || timer.run()))?);
     Ok(StartedVault { vault, threads })
-}
-
-/// A vault by itself, for tests and measurements that need no Kafka.
-#[doc(hidden)]
-pub mod alone {
-    use super::{Arc, JoinHandle, NodeSettings, Part, Reads, Stop, TokenClock, TokenVault, start_at};
-
-    /// A running vault; ends when dropped.
-    pub struct Alone {
-        vault: TokenVault,
-        stop: Arc<Stop>,
-        threads: Vec<JoinHandle<()>>,
-    }
-
-    impl Alone {
-        /// Starts on that database. With `now`, time stands still until [`Alone::at`].
-        ///
-        /// # Panics
-        /// If threads cannot be started.
-        #[must_use]
-        pub fn start(settings: NodeSettings, now: Option<i64>) -> Alone {
-            let (settings, stop) = (Arc::new(settings), Arc::<Stop>::default());
-            let reads = Arc::new(Reads::new(Arc::clone(&settings), Part::new("store")));
-            let clock = now.map_or_else(TokenClock::of_database, TokenClock::standing);
-            let spawn = |name: &'static str, body: Box<dyn FnOnce() + Send>| {
-                std::thread::Builder::new()
-                    .name(name.to_owned())
-                    .spawn(body)
-                    .map_err(crate::StartError::Thread)
-            };
-            let started = start_at(&settings, &reads, Part::new("tokens"), &stop, clock, spawn);
-            let started = started.expect("threads can be started");
-            Alone { vault: started.vault, stop, threads: started.threads }
-        }
-
-        /// The vault.
-        #[must_use]
-        pub const fn vault(&self) -> &TokenVault {
-            &self.vault
-        }
-
-        /// It is that time again and the node has seen nothing yet: the database was emptied.
-        pub fn begin_anew(&self, now: i64) {
-            self.vault.begin_anew(now);
-        }
-
-        /// It is that time now, or later already.
-        pub fn at(&self, now: i64) {
-            self.vault.set_time(now);
-        }
-    }
-
-    impl Drop for Alone {
-        fn drop(&mut self) {
-            self.stop.set();
-            self.vault.close();
-            for thread in self.threads.drain(..) {
-                drop(thread.join());
-            }
-        }
-    }
 }

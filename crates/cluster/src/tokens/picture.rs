@@ -1,7 +1,7 @@
 //! The wallets as this node sees them.
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use holdfast_domain::ids::Millis;
 use holdfast_messages::TokenEvent;
@@ -12,16 +12,50 @@ use holdfast_tokens::{
 use tokio::sync::Notify;
 
 use super::VaultSettings;
-use super::limits::PICTURE_OWNERS_MAX;
+use super::limits::{LOCK_ATTEMPTS, PICTURE_OWNERS_MAX};
 
-/// How often a lock is tried while its tokens come and go.
-const LOCK_ATTEMPTS: usize = 8;
+/// Whose tokens are here.
+#[derive(Default)]
+struct Owners {
+    /// All that they have is here.
+    loaded: HashSet<Scope>,
+    /// It is on its way here. What others do to it is followed already; or what happens between the moment as of which it is
+    /// read and that at which it is here would be missed.
+    coming: Vec<Scope>,
+}
+
+impl Owners {
+    fn have(&self, scope: &Scope) -> bool {
+        self.loaded.contains(scope) || self.coming.contains(scope)
+    }
+}
+
+/// An owner that is being loaded, until this is dropped.
+pub(super) struct Coming<'a> {
+    picture: &'a Picture,
+    scope: &'a Scope,
+}
+
+impl Coming<'_> {
+    /// All is here.
+    pub(super) fn note_loaded(&self) {
+        self.picture.write().loaded.insert(self.scope.clone());
+    }
+}
+
+impl Drop for Coming<'_> {
+    fn drop(&mut self) {
+        let mut owners = self.picture.write();
+        if let Some(place) = owners.coming.iter().position(|scope| scope == self.scope) {
+            owners.coming.swap_remove(place);
+        }
+    }
+}
 
 /// A picture. It is never mended when it has grown too large or a part of the story is missing: another takes its place.
 pub(super) struct Picture {
     pub(super) selector: MemorySelector,
-    /// Owners whose tokens are all here.
-    loaded: RwLock<HashSet<Scope>>,
+    owners: RwLock<Owners>,
     /// Told whenever a claim was decided.
     pub(super) followed: Notify,
 }
@@ -37,19 +71,27 @@ impl Picture {
         };
         Arc::new(Picture {
             selector: MemorySelector::new(config),
-            loaded: RwLock::default(),
+            owners: RwLock::default(),
             followed: Notify::new(),
         })
     }
 
     pub(super) fn has(&self, scope: &Scope) -> bool {
-        self.loaded.read().unwrap_or_else(PoisonError::into_inner).contains(scope)
+        self.read().loaded.contains(scope)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Owners> {
+        self.owners.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Owners> {
+        self.owners.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What `/metrics` shows.
     #[allow(clippy::cast_precision_loss, reason = "gauges are for the eye")]
     pub(super) fn publish(&self) {
-        let owners = self.loaded.read().unwrap_or_else(PoisonError::into_inner).len();
+        let owners = self.read().loaded.len();
         metrics::gauge!("holdfast_token_picture_owners").set(owners as f64);
         metrics::gauge!("holdfast_token_picture_tokens").set(self.selector.token_count() as f64);
         metrics::gauge!("holdfast_token_waiting").set(self.selector.waiting() as f64);
@@ -57,15 +99,17 @@ impl Picture {
 
     /// Whether so many owners were asked for that it is time to begin anew.
     pub(super) fn is_full_of_owners(&self) -> bool {
-        self.loaded.read().unwrap_or_else(PoisonError::into_inner).len() >= PICTURE_OWNERS_MAX
+        self.read().loaded.len() >= PICTURE_OWNERS_MAX
     }
 
-    pub(super) fn note_loaded(&self, scope: &Scope) {
-        self.loaded.write().unwrap_or_else(PoisonError::into_inner).insert(scope.clone());
+    /// From now on what others do to that owner's tokens is followed, as if all were here. To be called before they are read.
+    pub(super) fn expect<'a>(&'a self, scope: &'a Scope) -> Coming<'a> {
+        self.write().coming.push(scope.clone());
+        Coming { picture: self, scope }
     }
 
     /// Whether anybody asked for the tokens of that kind: the others are none of this node's business.
-    fn shows(&self, loaded: &HashSet<Scope>, kind: &Kind) -> bool {
+    fn shows(owners: &Owners, kind: &Kind) -> bool {
         let (token_type, currency) = (&kind.token_type, &kind.currency);
         let names = [
             Some(Owner::Wallet(kind.wallet.clone())),
@@ -75,13 +119,13 @@ impl Picture {
         ];
         names.into_iter().flatten().any(|owner| {
             let (token_type, currency) = (token_type.clone(), currency.clone());
-            loaded.contains(&Scope { owner, token_type, currency })
+            owners.have(&Scope { owner, token_type, currency })
         })
     }
 
     fn shown(&self, tokens: &[Token]) -> Vec<Token> {
-        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
-        tokens.iter().filter(|token| self.shows(&loaded, &token.kind)).cloned().collect()
+        let owners = self.read();
+        tokens.iter().filter(|token| Picture::shows(&owners, &token.kind)).cloned().collect()
     }
 
     fn known(&self, ids: &[TokenId]) -> Vec<TokenId> {
@@ -107,20 +151,30 @@ impl Picture {
     }
 
     fn exchange(&self, consumed: &[TokenId], produced: &[Token], now: Millis) -> Result<(), Refusal> {
-        let (consumed, produced) = (self.known(consumed), self.shown(produced));
-        if consumed.is_empty() && produced.is_empty() {
+        let (known, produced) = (self.known(consumed), self.shown(produced));
+        if !known.is_empty() || !produced.is_empty() {
+            self.selector.apply_update(&known, produced, now)?;
+        }
+        self.mark_gone(consumed, now)
+    }
+
+    /// What is on its way here was read before it was spent, perhaps: marks keep it out. They are left after the exchange, so
+    /// whichever comes first, the token or this, it is not here in the end. There is room for many marks; one that had to make
+    /// room for another costs an attempt.
+    fn mark_gone(&self, consumed: &[TokenId], now: Millis) -> Result<(), Refusal> {
+        if consumed.is_empty() || self.read().coming.is_empty() {
             return Ok(());
         }
-        self.selector.apply_update(&consumed, produced, now).map(drop)
+        self.selector.apply_update(consumed, Vec::new(), now).map(drop)
     }
 
     fn spent(&self, transaction: &Transaction, body: Fingerprint, now: Millis) -> Result<(), Refusal> {
         let (consumed, produced) = (self.known(&transaction.consumed), self.shown(&transaction.produced));
-        if consumed.is_empty() && produced.is_empty() {
-            return Ok(());
+        if !consumed.is_empty() || !produced.is_empty() {
+            let Transaction { id, spender, .. } = transaction.clone();
+            self.selector.apply_spend(&Transaction { id, spender, consumed, produced }, body, now)?;
         }
-        let Transaction { id, spender, .. } = transaction.clone();
-        self.selector.apply_spend(&Transaction { id, spender, consumed, produced }, body, now)
+        self.mark_gone(&transaction.consumed, now)
     }
 
     /// A lock of that fence has ended; a newer one of the same spender stays.
@@ -146,12 +200,16 @@ impl Picture {
             if record.ids.is_empty() {
                 return;
             }
-            // Tokens of the lock that became known since it was first seen belong to it too.
             if let Some(older) = self.selector.held(&record.spender)
                 && older.fence == record.fence
-                && older.tokens.len() < record.ids.len()
             {
-                self.unlock(&record.spender, older.fence, now);
+                if older.tokens.len() < record.ids.len() {
+                    // Tokens of the lock that became known since it was first seen belong to it too.
+                    self.unlock(&record.spender, older.fence, now);
+                } else if older.expires_at != record.expires_at {
+                    // It was renewed elsewhere. If it has just ended, there is nothing to move.
+                    drop(self.selector.apply_renew(&record.spender, record.fence, record.expires_at, now));
+                }
             }
             match self.selector.apply_lock(&record, now) {
                 // It went between the look and the lock.
@@ -194,9 +252,93 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if self.picture.selector.undo(&self.claim, self.now) {
-            // Who waited for its outcome chooses for himself now.
-            self.picture.followed.notify_waiters();
+        self.picture.selector.undo(&self.claim, self.now);
+        // Who waited for its outcome looks for himself now. Also if there was nothing left to undo: the story may have ended it.
+        self.picture.followed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use holdfast_tokens::{Claimed, Random, SelectRequest};
+
+    use super::*;
+
+    /// What another node did may end a claim before the database has judged it; who waits for its outcome hears that too.
+    #[test]
+    fn the_end_of_a_claim_is_always_told() {
+        let picture = Picture::new(&VaultSettings::default());
+        let scope = Scope::wallet("alice", "EUR");
+        picture.expect(&scope).note_loaded();
+        picture.add(vec![Token::new("t", "alice", "EUR", 1)], 0).unwrap();
+        let request = SelectRequest::new("s", scope, 1);
+        let Ok(Claimed::New(claim)) = picture.selector.claim(&request, None, 0, &mut Random::new(1)) else {
+            panic!("the token is free")
+        };
+        let pending = Pending::new(&picture, claim, 0);
+        let transaction = Transaction {
+            id: "x".into(),
+            spender: "s".into(),
+            consumed: vec!["t".into()],
+            produced: Vec::new(),
+        };
+        let spent = TokenEvent::Spent { fence: 1, body: Fingerprint(2), transaction };
+        let mut followed = pin!(picture.followed.notified());
+        followed.as_mut().enable();
+        picture.follow(&spent, 0).unwrap();
+        drop(pending);
+        assert_eq!(followed.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+    }
+
+    fn token(id: &str) -> Token {
+        Token::new(id, "alice", "EUR", 1)
+    }
+
+    fn spent(id: &str) -> TokenEvent {
+        let consumed = vec![id.into()];
+        let transaction =
+            Transaction { id: "tx".into(), spender: "s".into(), consumed, produced: Vec::new() };
+        TokenEvent::Spent { fence: 1, body: Fingerprint(1), transaction }
+    }
+
+    /// Tokens as a load has read them, before or after it is told that one was spent and one came.
+    #[test]
+    fn what_is_spent_while_its_owner_is_loaded_does_not_come_back() {
+        let scope = Scope::wallet("alice", "EUR");
+        for told_first in [true, false] {
+            let picture = Picture::new(&VaultSettings::default());
+            let coming = picture.expect(&scope);
+            let tell = || {
+                picture.follow(&spent("gone"), 0).unwrap();
+                picture.follow(&TokenEvent::Issued(vec![token("new")]), 0).unwrap();
+            };
+            if told_first {
+                tell();
+            }
+            picture.add(vec![token("gone"), token("stays")], 0).unwrap();
+            if !told_first {
+                tell();
+            }
+            assert!(!picture.has(&scope));
+            coming.note_loaded();
+            drop(coming);
+            let here = ["gone", "stays", "new"].map(|id| picture.selector.has_token(&id.into()));
+            assert_eq!(here, [false, true, true], "told first: {told_first}");
         }
+    }
+
+    /// Nothing is remembered of owners that nobody asked for.
+    #[test]
+    fn what_nobody_asked_for_leaves_no_mark() {
+        let picture = Picture::new(&VaultSettings::default());
+        picture.follow(&spent("t"), 0).unwrap();
+        drop(picture.expect(&Scope::wallet("bob", "EUR")));
+        picture.follow(&TokenEvent::Issued(vec![token("other")]), 0).unwrap();
+        picture.add(vec![token("t")], 0).unwrap();
+        assert!(picture.selector.has_token(&"t".into()));
+        assert!(!picture.selector.has_token(&"other".into()));
     }
 }

@@ -49,6 +49,34 @@ fn a_scan_whose_commit_was_never_answered_is_sent_on() {
     world.check();
 }
 
+/// What cannot be ended in one shard keeps nobody else's holds, and is ended when it can be.
+#[test]
+fn a_shard_that_fails_keeps_no_other() {
+    let Some(world) = World::new() else { return };
+    let node = world.node(1);
+    let [(payer, _), (payee, _)] = participants(&node.handle(), 1_000_000);
+    let prepares = (1..=40).map(|id| prepare(id, payer, payee, 10_000, world.in_ms(2_000))).collect();
+    decide(&node.handle(), prepares).unwrap();
+    let mut sql = world.database.sql();
+    sql.batch_execute(
+        "CREATE FUNCTION stays() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'it stays'; END $$;
+         CREATE TRIGGER stays BEFORE DELETE ON transfer_timeout FOR EACH ROW
+         WHEN (OLD.shard = 0) EXECUTE FUNCTION stays()",
+    )
+    .unwrap();
+    assert_eq!(
+        world.count("SELECT min(shard)::bigint FROM transfer_timeout"),
+        0,
+        "the first of all shards has some"
+    );
+    world.await_count("SELECT count(*) FROM transfer_timeout WHERE shard <> 0", 0);
+    assert!(world.count("SELECT count(*) FROM transfer_timeout") > 0, "the others wait for nobody");
+    sql.batch_execute("DROP TRIGGER stays ON transfer_timeout").unwrap();
+    world.await_count("SELECT count(*) FROM transfer WHERE current_state = 11", 40);
+    node.stop();
+    world.check();
+}
+
 /// Shards are shared among the nodes, and those of one that ends go to the others at once.
 #[test]
 fn shards_are_shared_and_handed_over() {

@@ -14,7 +14,7 @@ use holdfast_services::{Database, PATIENCE};
 use sha2::{Digest, Sha256};
 
 pub struct World {
-    database: Database,
+    pub database: Database,
     brokers: String,
     partitions: u32,
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use holdfast_cluster::tokens::alone::Alone;
-use holdfast_postgres::tokens::Tidied;
+use holdfast_cluster::tokens::limits::CHANGES_READ;
+use holdfast_messages::{Message as _, TokenEvent};
+use holdfast_postgres::tokens::{Position, Tidied};
 use holdfast_postgres::{Settings, Source, Store};
 use holdfast_tokens::{Output, Owner, Refusal, Scope, SelectRequest, SpendRequest, Token};
 
@@ -61,15 +63,12 @@ fn a_selection_that_a_node_knows_half_of_is_spent_whole() {
     consumed.sort_unstable();
     let locked = "SELECT count(*) FROM token_lock WHERE NOT spent AND spender_tx_id = 's' AND expires_at > hub_clock()";
     let frozen = world.database.count(locked);
-    let freed = runtime.block_on(there.release("s".into(), None));
-    let still = world.database.count(locked);
-    let other = runtime.block_on(here.select(SelectRequest::new("next", wallet("b"), 100), 0));
-    eprintln!(
-        "consumed {consumed:?}; {frozen} locked after the spend, {still} after a release ({freed:?}); \
-         another's select: {other:?}"
-    );
     assert_eq!(consumed, ["t-a", "t-b"]);
     assert_eq!(frozen, 0, "a spent selection holds tokens");
+    let freed = runtime.block_on(there.release("s".into(), None));
+    assert_eq!(freed.unwrap(), 0, "there is nothing left to give back");
+    let other = runtime.block_on(here.select(SelectRequest::new("next", everywhere(), 141), 0));
+    assert_eq!(other.unwrap_err().name(), "insufficient-funds", "the change is all that is left");
 }
 
 /// A lock over two wallets is seen in both, also by a node that saw the one before the other.
@@ -85,7 +84,8 @@ fn a_lock_over_two_wallets_is_seen_in_both() {
     });
 }
 
-/// A transaction that stays open anywhere on the server does not blind the nodes, however much happens meanwhile.
+/// A transaction that stays open anywhere on the server does not blind the nodes, however much happens meanwhile; and what it
+/// has to tell itself is seen when it ends.
 #[test]
 fn an_open_transaction_does_not_blind_the_nodes() {
     let Some(world) = World::start("tokens_blind", 2, None) else { return };
@@ -97,20 +97,29 @@ fn an_open_transaction_does_not_blind_the_nodes() {
     });
     let mut sql = world.database.sql();
     let mut open = sql.transaction().unwrap();
-    open.batch_execute("SELECT pg_current_xact_id()").unwrap();
+    let event = TokenEvent::Issued(vec![Token::new("own", "alice", "EUR", 1_000)]);
+    let json = String::from_utf8(event.to_json()).unwrap();
+    open.execute("INSERT INTO token_change (event) VALUES ($1)", &[&json]).unwrap();
+    open.batch_execute(
+        "INSERT INTO token_lock (token_id) VALUES ('own');
+         INSERT INTO token (token_id, wallet, token_type, currency, quantity, created_at)
+         VALUES ('own', 'alice', 'token', 'EUR', 1000, hub_clock())",
+    )
+    .unwrap();
     let (found, balance) = runtime.block_on(async {
-        for number in 0..1_001 {
+        for number in 0..=CHANGES_READ {
             let id = format!("noise-{number}");
             here.issue(vec![Token::new(id, "bob", "EUR", 1)]).await.unwrap();
         }
         here.issue(vec![Token::new("late", "alice", "EUR", 100)]).await.unwrap();
-        std::thread::park_timeout(Duration::from_millis(500));
         let found = there.select(SelectRequest::new("t", wallet("alice"), 100), 0).await;
         (found, there.holdings(&wallet("alice")).await.unwrap().balance)
     });
     eprintln!("select: {found:?}; the database counts {balance:?}");
-    drop(open);
     assert!(found.is_ok(), "{found:?}");
+    open.commit().unwrap();
+    let found = runtime.block_on(there.select(SelectRequest::new("u", wallet("alice"), 1_000), 0));
+    assert_eq!(found.expect("it reads before it says no").tokens[0].id.as_str(), "own");
 }
 
 /// As if the topic had all of it.
@@ -121,11 +130,12 @@ const SENT: &str =
 fn tidied(world: &World, memory: Duration) -> (Tidied, Tidied) {
     let mut store = store(world);
     let claim = store.claim(&Source::Tokens).unwrap();
-    let changes = store.tidy_changes(&claim, Duration::ZERO, 1_000, None).unwrap();
-    let selections = store.tidy_selections(&claim, memory, 1_000, None).unwrap();
+    let all = Position { xid: u64::MAX, change_no: 0 };
+    let changes = store.tidy_changes(&claim, all, Duration::ZERO, 1_000, None).unwrap();
+    let (selections, _) = store.tidy_selections(&claim, memory, None, 1_000, None).unwrap();
     // Whoever has lost its epoch removes nothing.
     assert_ne!(store.claim(&Source::Tokens).unwrap().epoch, claim.epoch);
-    assert!(store.tidy_changes(&claim, Duration::ZERO, 1_000, None).unwrap().is_nothing());
+    assert!(store.tidy_changes(&claim, all, Duration::ZERO, 1_000, None).unwrap().is_nothing());
     (changes, selections)
 }
 
@@ -169,10 +179,11 @@ fn a_spent_token_does_not_come_back_with_a_late_repeat() {
     sql.batch_execute("UPDATE token_selection SET changed_at = changed_at - interval '8 days'").unwrap();
     let memory = holdfast_cluster::tokens::limits::MEMORY;
     let gone = tidied(&world, memory);
+    assert_eq!((gone.0.tokens, gone.1.selections), (1, 1), "nothing is left that would remember: {gone:?}");
     assert_eq!(money(&world), 100);
     // Kafka delivers at least once, and an outside ledger may tell its story from the beginning.
     let counts = runtime.block_on(here.update(Vec::new(), produced)).unwrap();
-    eprintln!("tidied {gone:?}; the repeat brought {counts:?}; money is {}", money(&world));
+    eprintln!("the repeat brought {counts:?}");
     assert_eq!(money(&world), 100, "a spent token is alive again");
 }
 
@@ -245,6 +256,7 @@ fn nobody_waits_in_a_picture_that_was_replaced() {
     });
     eprintln!("{hung} hang; the others: {named:?}; {} wait by the node's own count", vault.waiting());
     assert_eq!(hung, 0, "they wait for ever");
+    assert!(!named.contains_key("selected"), "the token is another's: {named:?}");
 }
 
 /// A spend that others were in the way of has not lost its lease.
@@ -331,7 +343,8 @@ fn the_same_request_gets_the_same_answer_at_a_node_that_is_behind() {
 #[test]
 fn a_crowd_that_waits_is_answered_in_time() {
     let Some(world) = World::start("tokens_crowd_waits", 1, None) else { return };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     let vault = world.nodes[0].vault().clone();
     runtime.block_on(async {
         vault.issue(vec![token("t", "a", 1)]).await.unwrap();
@@ -355,5 +368,28 @@ fn a_crowd_that_waits_is_answered_in_time() {
         }
         eprintln!("who waited for a second was answered after {longest:?}");
         assert!(longest < Duration::from_secs(3), "{longest:?}");
+    });
+}
+
+/// A lease that another node has renewed to an earlier end is over for all at that end, and nobody was told.
+#[test]
+fn a_lease_that_another_node_made_shorter_ends_for_all() {
+    let Some(world) = World::start("tokens_shorter", 2, None) else { return };
+    runtime().block_on(async {
+        let (here, there) = (world.nodes[0].vault(), world.nodes[1].vault());
+        here.issue(vec![token("t", "a", 1), token("u", "b", 1)]).await.unwrap();
+        for (spender, of) in [("s", "a"), ("l", "b")] {
+            let request = SelectRequest::new(spender, wallet(of), 1);
+            here.select(SelectRequest { lease_ms: 3_600_000, ..request }, 0).await.unwrap();
+        }
+        // Over before it is looked at, and over while it is waited for.
+        there.renew("s".into(), None, 1).await.unwrap();
+        there.renew("l".into(), None, 3_000).await.unwrap();
+        let next = here.select(SelectRequest::new("next", wallet("a"), 1), 100).await;
+        assert_eq!(next.map_err(|refusal| refusal.to_string()).unwrap().tokens[0].id.as_str(), "t");
+        let later = here.select(SelectRequest::new("later", wallet("b"), 1), 0).await.unwrap_err();
+        assert_eq!(later.name(), "funds-locked", "not yet");
+        let later = here.select(SelectRequest::new("later", wallet("b"), 1), 10_000).await;
+        assert_eq!(later.map_err(|refusal| refusal.to_string()).unwrap().tokens[0].id.as_str(), "u");
     });
 }

@@ -1,7 +1,10 @@
 //! What a node knows of others' doings, also if nobody tells it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use holdfast_cluster::tokens::limits::CHANGES_READ;
 use holdfast_messages::{Message as _, TokenEvent};
 use holdfast_postgres::{Settings, Store};
 use holdfast_tokens::{Output, Scope, SelectRequest, SpendRequest, Token};
@@ -23,6 +26,11 @@ fn token(id: &str, quantity: u64) -> Token {
 /// A wallet with a token of 1 that somebody holds, known at both nodes.
 fn begun(name: &str) -> Option<World> {
     let world = World::start(name, 2, None)?;
+    hold(&world);
+    Some(world)
+}
+
+fn hold(world: &World) {
     runtime().block_on(async {
         world.nodes[0].vault().issue(vec![token("held", 1)]).await.unwrap();
         for (number, node) in world.nodes.iter().enumerate() {
@@ -30,7 +38,6 @@ fn begun(name: &str) -> Option<World> {
             assert!(held.is_ok(), "node {number}: {held:?}");
         }
     });
-    Some(world)
 }
 
 /// Somebody waits at the second node while something happens elsewhere.
@@ -86,6 +93,11 @@ fn a_late_commit_is_not_passed_over() {
             there.spend(SpendRequest::new(&*spender, vec![Output::new("bob", 7)])).await.unwrap();
         });
     }
+    // And more than are read at a time.
+    let noise = "INSERT INTO token_change (event) SELECT $1 FROM generate_series(1, 2 * $2::bigint)";
+    let nothing = String::from_utf8(TokenEvent::Issued(Vec::new()).to_json()).unwrap();
+    let rows = i64::try_from(CHANGES_READ).unwrap();
+    world.database.sql().execute(noise, &[&nothing, &rows]).unwrap();
     let refused = runtime
         .block_on(world.nodes[1].vault().select(SelectRequest::new("early", scope(), 100), 0))
         .unwrap_err();
@@ -109,11 +121,120 @@ fn a_late_commit_is_not_passed_over() {
 fn a_node_that_is_far_behind_begins_anew() {
     let Some(world) = begun("tokens_behind") else { return };
     woken_by(&world, 1, || {
-        let mut sql = world.database.sql();
-        sql.batch_execute("UPDATE token_progress SET removed_xid = '9000000000', removed_no = 1").unwrap();
-        let mut store = Store::open_for_tokens(world.database.url(), Settings::default()).unwrap();
-        store.release_tokens("holder", None, None).unwrap();
-        // From now on the story is whole again.
-        sql.batch_execute("UPDATE token_progress SET removed_xid = '0', removed_no = 0").unwrap();
+        // The release and the end of its change in one: nobody can read it, and only the gap tells of it.
+        world
+            .database
+            .sql()
+            .batch_execute(
+                "BEGIN;
+                 UPDATE token_lock SET spender_tx_id = NULL, expires_at = NULL WHERE spender_tx_id = 'holder';
+                 UPDATE token_selection SET state = 'RELEASED' WHERE spender_tx_id = 'holder';
+                 UPDATE token_progress SET removed_xid = pg_current_xact_id(), removed_no = 1;
+                 COMMIT",
+            )
+            .unwrap();
     });
+}
+
+/// Tables that were dumped on one server and restored on another, whose transactions have low numbers.
+#[test]
+fn nodes_on_a_restored_database_see_what_happens() {
+    let Some(world) = World::start("tokens_restored", 0, None) else { return };
+    let database = world.database;
+    let mut sql = database.sql();
+    sql.batch_execute("UPDATE token_progress SET sent_xid = '9000000000', removed_xid = '9000000000'")
+        .unwrap();
+    let unsent = String::from_utf8(TokenEvent::Issued(vec![token("old", 1)]).to_json()).unwrap();
+    sql.execute("INSERT INTO token_change (xid, event) VALUES ('9000000001', $1)", &[&unsent]).unwrap();
+    let world = World::on(database, 2, None);
+    hold(&world);
+    woken_by(&world, 1, || {
+        runtime().block_on(world.nodes[0].vault().release("holder".into(), None)).unwrap();
+    });
+    let unsent = "SELECT count(*) FROM token_change c, token_progress p
+                  WHERE (c.xid, c.change_no) > (p.sent_xid, p.sent_no) AND c.xid < '1000000000'";
+    assert_eq!(world.database.count(unsent), 3, "the issue of before, an issue and a release");
+}
+
+/// An owner whose load takes long, here because it waits for a lock, holds up nobody else.
+#[test]
+fn a_slow_load_holds_up_nobody_else() {
+    let Some(world) = begun("tokens_slow_load") else { return };
+    let runtime = runtime();
+    let node = &world.nodes[1];
+    let mut sql = world.database.sql();
+    let mut slow = sql.transaction().unwrap();
+    slow.batch_execute("LOCK TABLE token IN ACCESS EXCLUSIVE MODE").unwrap();
+    let vault = node.vault().clone();
+    let bob = Scope::wallet("bob", "EUR");
+    let load = runtime.spawn(async move { vault.select(SelectRequest::new("b", bob, 1), 0).await });
+    let waits = "SELECT count(*) FROM pg_locks WHERE relation = 'token'::regclass AND NOT granted";
+    world.database.await_count(waits, |loads| loads == 1);
+    // A shortage is told, and what others do is heard.
+    let began = Instant::now();
+    let short = runtime.block_on(node.vault().select(SelectRequest::new("s", scope(), 50), 0)).unwrap_err();
+    assert_eq!(short.name(), "insufficient-funds");
+    let mut store = Store::open_for_tokens(world.database.url(), Settings::default()).unwrap();
+    store.release_tokens("holder", None, None).unwrap();
+    while node.pictured(&scope()).is_none_or(|balance| balance.free != 1) {
+        assert!(began.elapsed() < SOON, "the node hears nothing while it loads");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    assert_eq!(world.database.count(waits), 1, "it is loaded already");
+    slow.rollback().unwrap();
+    assert_eq!(runtime.block_on(load).unwrap().unwrap_err().name(), "insufficient-funds");
+}
+
+/// How often an owner is loaded, and of how many tokens.
+const LOADS: usize = 12;
+const TOKENS: usize = 20_000;
+
+/// An owner that is loaded while others spend its tokens and give it new ones: nothing is missed, and nothing comes back.
+#[test]
+fn what_happens_during_a_load_is_in_the_picture() {
+    let Some(world) = begun("tokens_busy_load") else { return };
+    let runtime = runtime();
+    let fill = format!(
+        "INSERT INTO token_lock (token_id) SELECT 'many-' || n FROM generate_series(1, {TOKENS}) n;
+         INSERT INTO token (token_id, wallet, token_type, currency, quantity, created_at)
+         SELECT 'many-' || n, 'carol', 'token', 'EUR', 10, hub_clock() FROM generate_series(1, {TOKENS}) n"
+    );
+    world.database.sql().batch_execute(&fill).unwrap();
+    let carol = Scope::wallet("carol", "EUR");
+    let over = Arc::new(AtomicBool::new(false));
+    let (vault, owner, end) = (world.nodes[0].vault().clone(), carol.clone(), Arc::clone(&over));
+    let spender = runtime.spawn(async move {
+        let mut number = 0;
+        while !end.load(Ordering::Relaxed) {
+            number += 1;
+            let name = format!("spend-{number}");
+            vault.select(SelectRequest::new(&*name, owner.clone(), 53), 0).await.unwrap();
+            // 53 of 60: the rest comes back as a token of 7.
+            vault.spend(SpendRequest::new(&*name, vec![Output::new("dave", 53)])).await.unwrap();
+        }
+        number
+    });
+    let node = &world.nodes[1];
+    for load in 0..LOADS {
+        node.begin_anew(0);
+        let name = format!("load-{load}");
+        runtime.block_on(async {
+            node.vault().select(SelectRequest::new(&*name, carol.clone(), 1), 0).await.unwrap();
+            node.vault().release((&*name).into(), None).await.unwrap();
+        });
+    }
+    over.store(true, Ordering::Relaxed);
+    let spends = runtime.block_on(spender).unwrap();
+    let stored = runtime.block_on(node.vault().holdings(&carol)).unwrap().balance;
+    let until = Instant::now() + SOON;
+    let pictured = loop {
+        let pictured = node.pictured(&carol).expect("loaded");
+        if (pictured.total, pictured.tokens) == (stored.total, stored.tokens) || Instant::now() > until {
+            break pictured;
+        }
+        std::thread::park_timeout(Duration::from_millis(1));
+    };
+    eprintln!("{spends} spends beside {LOADS} loads; stored {stored:?}, pictured {pictured:?}");
+    assert_eq!((pictured.total, pictured.tokens), (stored.total, stored.tokens));
 }

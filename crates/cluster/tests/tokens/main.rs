@@ -2,6 +2,8 @@
 
 mod adversary;
 mod conformance;
+mod contention;
 mod feed;
 mod funding;
+mod house;
 mod world;

@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// Where callers run.
 pub(crate) fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).build().expect("a runtime")
+    Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime")
 }
 
 /// Nodes that share a database.

@@ -18,8 +18,10 @@
 //! | `digest` | what enters the audit chain |
 //! | `overlay` | changes inside a frame |
 //! | `rows` | what is stored, what changes it, what is answered |
+//! | `tally` | what checkouts came to, counted |
 //! | `limits` | every bound, with its name |
 
+pub mod callers;
 mod charge;
 mod charges;
 mod checkout;
@@ -31,6 +33,7 @@ pub mod limits;
 mod overlay;
 mod rows;
 mod run;
+mod tally;
 
 pub use charge::{ByTokens, ByTransfers, CHARGE_ABORTED, CHARGE_MARGIN_MS, Charge, Charging, Secret};
 pub use charges::{Charges, Reserved};
@@ -45,6 +48,7 @@ pub use rows::{
     CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemRow, KeyRow, OrderRow, ShopCounts, ShopEffect, ShopMessage,
     ShopOutcome, ShopRefusal, SideBranch, SideRow, SideSaid, UserRow, Waits, Why,
 };
+pub use tally::Tally;
 
 pub(crate) use checkout::end_due;
 pub(crate) use decide::decide_shop;

@@ -86,6 +86,22 @@ impl OrderRow {
     pub const fn is_of_an_earlier(&self, tr: TrNum) -> bool {
         tr.get() <= self.life
     }
+
+    /// How that try stands, or a later one, with what is open of the order; `None` if it was not tried so often, or the try was
+    /// of an order that this one has taken the place of.
+    #[must_use]
+    pub fn stands(&self, open: Option<&CheckoutRow>, tr: TrNum) -> Option<CheckoutAnswer> {
+        if self.is_of_an_earlier(tr) {
+            return None;
+        }
+        let answer = match (self.order.state, open, self.failed) {
+            (_, Some(open), _) => CheckoutAnswer::Open { tr: open.tr, waits: open.waits() },
+            (OrderState::Paid(tr), None, _) => CheckoutAnswer::Paid { tr },
+            (OrderState::NotPaid(Some(tr)), None, Some(why)) => CheckoutAnswer::Failed { tr, why },
+            _ => return None,
+        };
+        (answer.tr() >= tr).then_some(answer)
+    }
 }
 
 /// What one side has said about an open try.

@@ -41,7 +41,7 @@ pub(crate) struct ConfigOptions {
     /// Where PostgreSQL is, as postgres://USER@HOST:PORT/DATABASE; with --log: be a node of a cluster
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// What this node of a cluster does, behind commas [default: api,transfers,position,expiry,callbacks,tokens]
+    /// What this node of a cluster does, behind commas [default: api,transfers,position,expiry,callbacks,tokens,order,pay,stock]
     #[arg(long, value_name = "ROLES")]
     roles: Option<String>,
     /// In which order the prepares of one account in one batch are tried: arrival or smallest [default: arrival]

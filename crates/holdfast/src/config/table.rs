@@ -3,6 +3,7 @@
 
 use holdfast_api::limits as edge;
 use holdfast_cluster::limits as cluster;
+use holdfast_domain::shop::callers::{WAIT_MS_DEFAULT, WAIT_MS_MAX};
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_hub::limits as hub;
 use holdfast_hub::shop::limits as shop;
@@ -300,8 +301,8 @@ pub(crate) static SETTINGS: [Setting; 48] = [
     number(
         "shop.wait_ms",
         0,
-        shop::WAIT_MS_MAX as u64,
-        shop::WAIT_MS as u64,
+        WAIT_MS_MAX as u64,
+        WAIT_MS_DEFAULT as u64,
         "Milliseconds that a caller waits for a checkout that stays open; then it is told how that stands.",
     ),
     text(

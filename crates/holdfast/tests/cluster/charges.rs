@@ -1,14 +1,14 @@
-//! Checkouts of three nodes that charge positions or tokens: more are wanted than there are units and money, and a node dies in
-//! the middle. Whoever is told that it is paid has paid; everybody else has everything back.
+//! Checkouts of three nodes that charge positions or tokens: more are wanted than there are units and money, and in the middle a
+//! node dies and both servers are restarted. Whoever is told that it is paid has paid; everybody else has everything back.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_domain::money::Amount;
-use holdfast_services::PATIENCE;
 use serde_json::Value;
 
+use crate::disasters::{Crowd, LIVED_THROUGH};
 use crate::shop::{at_once, ok};
 use crate::support::server::run;
 use crate::support::world::{client, set_up};
@@ -30,7 +30,7 @@ fn orders(world: &World, item: &str, users: &[(&str, usize)]) -> Vec<String> {
 
 /// Checks an order out at one node after the other, until one knows what became of it; whether it is paid.
 fn checkout(addresses: &[SocketAddr], first: usize, order: &str) -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LIVED_THROUGH;
     for at in first.. {
         let address = addresses[at % addresses.len()];
         match call(address, "POST", &format!("/orders/checkout/{order}"), &Value::Null) {
@@ -43,28 +43,14 @@ fn checkout(addresses: &[SocketAddr], first: usize, order: &str) -> bool {
     unreachable!("it is asked until it is told")
 }
 
-/// All orders at once, at all nodes; when so many have ended, a node is killed. How many were paid.
-fn buy_all(world: &mut World, orders: &[String], killed_after: usize) -> usize {
-    const THREADS: usize = 20;
-    let (ended, paid) = (AtomicUsize::new(0), AtomicUsize::new(0));
+/// All orders at once, at all nodes, while a node is killed and both servers restarted. How many were paid.
+fn buy_all(world: &mut World, crowd: &Crowd, orders: &[String]) -> usize {
+    let paid = AtomicUsize::new(0);
     let addresses = world.addresses.lock().expect("whole").clone();
-    std::thread::scope(|scope| {
-        for first in 0..THREADS {
-            let (ended, paid, addresses) = (&ended, &paid, &addresses);
-            scope.spawn(move || {
-                for (place, order) in orders.iter().enumerate().skip(first).step_by(THREADS) {
-                    paid.fetch_add(usize::from(checkout(addresses, place, order)), Ordering::SeqCst);
-                    ended.fetch_add(1, Ordering::SeqCst);
-                }
-            });
-        }
-        let deadline = Instant::now() + PATIENCE;
-        while ended.load(Ordering::SeqCst) < killed_after {
-            assert!(Instant::now() < deadline, "the checkouts do not go on");
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
-        world.take_node().kill();
-    });
+    let ask = |place: usize, order: &str| {
+        paid.fetch_add(usize::from(checkout(&addresses, place, order)), Ordering::SeqCst);
+    };
+    crowd.run(orders, ask, || world.take_node().kill());
     paid.into_inner()
 }
 
@@ -114,7 +100,7 @@ fn stocked(world: &World, units: u64) -> String {
     item
 }
 
-pub fn checkouts_charge_positions_through_any_node() {
+pub fn positions(crowd: &Crowd) {
     const UNITS: u64 = 60;
     let Some(mut world) = World::new() else { return };
     // Participants first; then all nodes are started anew, with what checkouts charge.
@@ -135,7 +121,7 @@ pub fn checkouts_charge_positions_through_any_node() {
     assert!(!other.status.success() && why.contains("the other nodes charge transfers"), "{why}");
     // Each has the money for 25.
     let orders = orders(&world, &item, &[("fsp1", 40), ("fsp2", 40), ("fsp3", 20), ("nobody", 5)]);
-    let paid = buy_all(&mut world, &orders, 20);
+    let paid = buy_all(&mut world, crowd, &orders);
     assert!(paid as u64 <= UNITS, "{paid} were paid");
     is_at_rest(&world, &item, UNITS, paid);
     let paid = sell_out(&world, &orders, paid, UNITS);
@@ -158,7 +144,7 @@ pub fn checkouts_charge_positions_through_any_node() {
     assert_eq!(world.count("SELECT count(*) FROM users"), 0, "nobody's credit was needed");
 }
 
-pub fn checkouts_charge_tokens_through_any_node() {
+pub fn tokens(crowd: &Crowd) {
     const UNITS: u64 = 55;
     let Some(mut world) = World::new() else { return };
     let settings = ["shop.payment=tokens", "shop.wallet=till", "shop.currency=EUR"];
@@ -169,7 +155,7 @@ pub fn checkouts_charge_tokens_through_any_node() {
     issue(world.node(0).address, "alice", &[10; 10]);
     issue(world.node(1).address, "bob", &[30]);
     let orders = orders(&world, &item, &[("alice", 60), ("bob", 20), ("nobody", 5)]);
-    let paid = buy_all(&mut world, &orders, 15);
+    let paid = buy_all(&mut world, crowd, &orders);
     assert!(paid as u64 <= UNITS, "{paid} were paid");
     is_at_rest(&world, &item, UNITS, paid);
     let paid = sell_out(&world, &orders, paid, UNITS);

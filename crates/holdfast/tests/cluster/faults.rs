@@ -7,7 +7,7 @@ use holdfast_domain::money::Amount;
 use holdfast_domain::positions::Action;
 use holdfast_kafka::{From, Outgoing, Reader, Topic};
 use holdfast_messages::{Message, PositionMessage, PositionWork, Step, TraceId};
-use holdfast_services::PATIENCE;
+use holdfast_services::{Control, PATIENCE, Service};
 use rustix::process::Signal;
 
 use crate::world::World;
@@ -148,27 +148,33 @@ pub fn commit(fault: Fault, world: &mut World) {
             world.take_node().stop();
         }
         Fault::AllTwice => all_twice(world),
-        Fault::StoreRestarted | Fault::StoreKilled => {
-            let service = holdfast_services::postgres().expect("there is one");
-            let Some(control) = service.control() else {
-                return eprintln!("skipped: this server is not ours to stop");
-            };
-            if fault == Fault::StoreKilled {
-                control.kill()
-            } else {
-                control.stop()
-            }
-            control.start();
-        }
-        Fault::LogRestarted => {
-            let service = holdfast_services::kafka().expect("there is one");
-            let Some(control) = service.control() else {
-                return eprintln!("skipped: this server is not ours to stop");
-            };
-            control.stop();
-            control.start();
-        }
+        Fault::StoreRestarted => store(|control| control.stop()),
+        Fault::StoreKilled => restart_store(),
+        Fault::LogRestarted => restart_log(),
     }
+}
+
+/// Kills PostgreSQL, and starts it again.
+pub fn restart_store() {
+    store(|control| control.kill());
+}
+
+/// Stops Kafka, and starts it again.
+pub fn restart_log() {
+    let service = holdfast_services::kafka().expect("there is one");
+    restart(&service, |control| control.stop());
+}
+
+fn store(end: fn(Control<'_>)) {
+    restart(&holdfast_services::postgres().expect("there is one"), end);
+}
+
+fn restart(service: &Service, end: fn(Control<'_>)) {
+    let Some(control) = service.control() else {
+        return eprintln!("skipped: this server is not ours to stop");
+    };
+    end(control);
+    control.start();
 }
 
 fn poison(world: &World) {

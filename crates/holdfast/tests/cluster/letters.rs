@@ -5,11 +5,12 @@ use std::time::Instant;
 use holdfast_kafka::{Outgoing, Topic};
 use holdfast_services::PATIENCE;
 
-use crate::shop::{checkout, ok};
+use crate::shop::{begin, checkout, ok};
 use crate::support::server::run;
 use crate::world::World;
 
-/// A message that nobody can read is put aside, and the checkouts go on. Written again, it is put aside again, at its new place.
+/// A message that nobody can read is put aside, and the checkouts go on. Written again, it is put aside again, at its new place. One
+/// that the database refused is done once that takes it.
 pub fn a_dead_letter_is_tried_again() {
     let Some(mut world) = World::new() else { return };
     world.add_nodes(1);
@@ -42,7 +43,36 @@ pub fn a_dead_letter_is_tried_again() {
     ok(world.node(0), "/payment/batch_init/1/10");
     let item = ok(world.node(0), "/stock/item/create/1")["item_id"].as_str().expect("an item").to_owned();
     ok(world.node(0), &format!("/stock/add/{item}/1"));
-    let order = ok(world.node(0), "/orders/create/0")["order_id"].as_str().expect("an order").to_owned();
-    ok(world.node(0), &format!("/orders/addItem/{order}/{item}/1"));
-    assert_eq!(checkout(&world, &order, ""), 200);
+    let order = || {
+        let order = ok(world.node(0), "/orders/create/0")["order_id"].as_str().expect("an order").to_owned();
+        ok(world.node(0), &format!("/orders/addItem/{order}/{item}/1"));
+        order
+    };
+    assert_eq!(checkout(&world, &order(), ""), 200);
+
+    // A rule of the database's owner is in the way of one message: it is put aside, and all others go on. The rule goes, the
+    // message is tried again, and the checkout ends as if nothing had been.
+    ok(world.node(0), &format!("/stock/add/{item}/2"));
+    let held_up = order();
+    let rule =
+        format!("ALTER TABLE stock_transaction ADD CONSTRAINT no_sale CHECK (order_id <> '{held_up}')");
+    world.sql().batch_execute(&rule).expect("a rule");
+    begin(world.node(0), &held_up, 600_000);
+    letters(9);
+    assert_eq!(checkout(&world, &order(), ""), 200, "others go on");
+    let buried =
+        "SELECT source_offset, enumeration::text, reason FROM dead_letter JOIN segment USING (segment_id)
+                  WHERE table_name = 'stock' ORDER BY dead_letter_id DESC LIMIT 1";
+    let row = world.sql().query_one(buried, &[]).expect("it is there");
+    let (offset, partition, reason): (i64, String, String) = (row.get(0), row.get(1), row.get(2));
+    assert!(reason.contains("no_sale"), "{reason}");
+    world.sql().batch_execute("ALTER TABLE stock_transaction DROP CONSTRAINT no_sale").expect("it goes");
+    let open = format!("SELECT count(*) FROM orders WHERE order_id = '{held_up}' AND state = 'pending'");
+    assert_eq!(world.count(&open), 1, "nobody else asks for it");
+    let retried = retry(&format!("stock/{partition}/{offset}"));
+    assert!(retried.status.success(), "{retried:?}");
+    assert_eq!(checkout(&world, &held_up, ""), 200);
+    assert_eq!(world.count("SELECT stock FROM items"), 0);
+    assert_eq!(world.count("SELECT credit FROM users"), 7);
+    assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 9, "it was not buried again");
 }

@@ -3,21 +3,26 @@
 
 mod called;
 mod charges;
+mod disasters;
+mod edges;
 mod expiring;
 mod faults;
 mod inbox;
 mod judge;
+mod lateness;
 mod letters;
 mod load;
+mod offsets;
 mod shop;
 #[allow(dead_code, reason = "not everything is needed here")]
 #[path = "../it/support/mod.rs"]
 mod support;
 mod tokens;
 mod trimmed;
+mod warehouse;
 mod world;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use faults::Fault;
@@ -30,10 +35,36 @@ const PAYMENTS_BETWEEN: u64 = 300;
 /// And how many checkouts.
 const CHECKOUTS_BETWEEN: u64 = 10;
 
-/// The servers belong to one test at a time: some stop them.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Those who stop servers, measure time or start many nodes have the servers to themselves.
+static SERVERS: RwLock<()> = RwLock::new(());
+
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    SERVERS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// So many of the others at a time, however many threads there are: each starts three nodes.
+const BESIDE_MAX: usize = 2;
+
+static BESIDE: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// The servers stay until this is dropped.
+struct Beside {
+    _servers: RwLockReadGuard<'static, ()>,
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        *BESIDE.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        BESIDE.1.notify_one();
+    }
+}
+
+/// The others only need them to stay: they wait for leases and sessions to end most of the time.
+fn beside_others() -> Beside {
+    let places = BESIDE.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let full = |taken: &mut usize| *taken >= BESIDE_MAX;
+    *BESIDE.1.wait_while(places, full).unwrap_or_else(PoisonError::into_inner) += 1;
+    Beside { _servers: SERVERS.read().unwrap_or_else(PoisonError::into_inner) }
 }
 
 /// Runs these faults one after the other under load, and judges what is left.
@@ -111,13 +142,13 @@ fn twenty_nodes_and_a_thousand_requests() {
 
 #[test]
 fn a_killed_nodes_tokens_are_free_at_the_end_of_their_lease() {
-    let _alone = alone();
+    let _servers = beside_others();
     tokens::a_killed_nodes_tokens_are_free_at_the_end_of_their_lease();
 }
 
 #[test]
 fn a_stopped_node_has_lost_its_lease() {
-    let _alone = alone();
+    let _servers = beside_others();
     tokens::a_stopped_node_has_lost_its_lease();
 }
 
@@ -129,25 +160,25 @@ fn nodes_recover_from_a_restarted_postgresql() {
 
 #[test]
 fn another_ledger_tells_by_kafka() {
-    let _alone = alone();
+    let _servers = beside_others();
     tokens::another_ledger_tells_by_kafka();
 }
 
 #[test]
 fn tokens_pay_for_transfers_through_any_node() {
-    let _alone = alone();
+    let _servers = beside_others();
     tokens::tokens_pay_for_transfers_through_any_node();
 }
 
 #[test]
 fn a_hold_survives_the_node_that_made_it() {
-    let _alone = alone();
+    let _servers = beside_others();
     tokens::a_hold_survives_the_node_that_made_it();
 }
 
 #[test]
 fn shattered_wallets_are_brought_together() {
-    let _alone = alone();
+    let _servers = beside_others();
     tokens::shattered_wallets_are_brought_together();
 }
 
@@ -157,74 +188,69 @@ fn a_thousand_orders_on_a_hundred_units() {
     shop::a_thousand_orders_on_a_hundred_units();
 }
 
+/// Shops that charge positions, charge tokens, and call a warehouse; beside each other, so that the servers are restarted once.
 #[test]
-fn checkouts_charge_positions_through_any_node() {
+fn three_shops_live_through_kills_and_restarts() {
     let _alone = alone();
-    charges::checkouts_charge_positions_through_any_node();
-}
-
-#[test]
-fn checkouts_charge_tokens_through_any_node() {
-    let _alone = alone();
-    charges::checkouts_charge_tokens_through_any_node();
+    disasters::live_through_it(&[charges::positions, charges::tokens, called::a_warehouse_in_a_crowd]);
 }
 
 #[test]
 fn a_warehouse_in_another_language() {
     let _alone = alone();
-    shop::a_warehouse_in_another_language();
+    warehouse::a_warehouse_in_another_language();
 }
 
 #[test]
 fn topics_are_deleted_down_to_the_committed_offset() {
-    let _alone = alone();
+    let _servers = beside_others();
     trimmed::topics_are_deleted_down_to_the_committed_offset();
 }
 
 #[test]
 fn a_dead_letter_is_tried_again() {
-    let _alone = alone();
+    let _servers = beside_others();
     letters::a_dead_letter_is_tried_again();
 }
 
 #[test]
 fn a_called_warehouse_sells_no_more_than_it_has() {
-    let _alone = alone();
+    let _servers = beside_others();
     called::a_called_warehouse_sells_no_more_than_it_has();
 }
 
 #[test]
 fn a_called_warehouse_hangs_fails_and_answers_later() {
-    let _alone = alone();
+    let _servers = beside_others();
     called::a_called_warehouse_hangs_fails_and_answers_later();
 }
 
 #[test]
 fn the_node_that_asks_is_killed_and_another_goes_on() {
-    let _alone = alone();
+    let _servers = beside_others();
     called::the_node_that_asks_is_killed_and_another_goes_on();
 }
 
 #[test]
 fn a_called_bank_charges_once_or_gives_back() {
-    let _alone = alone();
+    let _servers = beside_others();
     called::a_called_bank_charges_once_or_gives_back();
 }
 
 #[test]
 fn ends_are_told_although_the_node_that_tells_is_killed() {
-    let _alone = alone();
+    let _servers = beside_others();
     called::ends_are_told_although_the_node_that_tells_is_killed();
 }
 
 #[test]
 fn all_nodes_call_the_same_sides() {
-    let _alone = alone();
+    let _servers = beside_others();
     called::all_nodes_call_the_same_sides();
 }
 
 #[test]
-fn a_node_is_killed_while_many_check_out() {
-    let _alone = alone();
-    called::a_node_is_killed_while_many_check_out();
+fn callers_of_the_shop_are_answered() {
+    let _servers = beside_others();
+    edges::callers_of_the_shop_are_answered();
 }

@@ -1,5 +1,7 @@
 //! Topics whose old records are gone, as a short retention leaves them.
 
+use std::collections::BTreeMap;
+
 use holdfast_kafka::Topic;
 use holdfast_services::PATIENCE;
 use rdkafka::admin::{AdminClient, AdminOptions};
@@ -7,12 +9,15 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::{Offset, TopicPartitionList};
 
-use crate::shop::{checkout, ok};
+use crate::shop::{begin, checkout, ok};
 use crate::support::server::run;
-use crate::world::World;
+use crate::world::{self, Telling, World};
 
 /// Nobody is there for the stock.
 const WITHOUT_STOCK: [&str; 2] = ["--roles", "api,expiry,callbacks,order,pay"];
+
+/// Longer than all of it takes.
+const DEADLINE_MS: u64 = 600_000;
 
 /// Removes what lies before these offsets of a topic's partitions.
 fn trim(world: &World, topic: Topic, before: &[(i32, i64)]) {
@@ -44,6 +49,22 @@ fn committed(world: &World, topic: Topic) -> Vec<(i32, i64)> {
     numbers(world, &format!("{sql} '{}'", topic.name()))
 }
 
+/// What a node that has all partitions has read and found open when it took them over, by its own words.
+fn rebuilt(told: &Telling) -> (u64, u64) {
+    let lines = told.await_lines("checkouts rebuilt", world::PARTITIONS as usize);
+    let number = |line: &str, name: &str| -> u64 {
+        let (_, value) = line.split_once(&format!(" {name}=")).unwrap_or_else(|| panic!("no {name}: {line}"));
+        value.split(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+    };
+    let mut first: BTreeMap<u64, &String> = BTreeMap::new();
+    for line in &lines {
+        first.entry(number(line, "partition")).or_insert(line);
+    }
+    assert_eq!(first.len(), world::PARTITIONS as usize, "{lines:?}");
+    let sum = |name| first.values().map(|line| number(line, name)).sum();
+    (sum("records"), sum("open"))
+}
+
 /// A cluster that lost all that it need not read any more, with checkouts open: they end as they should, and new ones begin.
 /// Then it also loses outcomes that it would read: that is told, and survived.
 pub fn topics_are_deleted_down_to_the_committed_offset() {
@@ -62,13 +83,10 @@ pub fn topics_are_deleted_down_to_the_committed_offset() {
     }
     world.take_node().stop();
     // These stay open, half answered.
-    world.add_nodes_with(
-        1,
-        &["--roles", "api,expiry,callbacks,order,pay", "--set", "shop.deadline_ms=600000"],
-    );
+    world.add_nodes_with(1, &WITHOUT_STOCK);
     let open: Vec<String> = (0..10).map(|_| order(&world)).collect();
     for order in &open {
-        assert_eq!(checkout(&world, order, "?waitMs=0"), 202);
+        begin(world.node(0), order, DEADLINE_MS);
     }
     let half = "SELECT count(*) FROM orders WHERE state = 'pending' AND pay_outcome = 'taken'";
     world.await_count(half, |half| half == 10);
@@ -76,34 +94,50 @@ pub fn topics_are_deleted_down_to_the_committed_offset() {
 
     let kept = numbers(&world, "SELECT partition, value FROM outcome_offset");
     assert!(!kept.is_empty(), "something has ended, so the offset has risen");
+    // What is told of each in the log: half an answer of each open one, and nothing of what is over.
+    let ends = committed(&world, Topic::Outcomes);
+    let from = |partition| kept.iter().find(|kept| kept.0 == partition).map_or(0, |kept| kept.1);
+    let unread: i64 = ends.iter().map(|(partition, end)| end - from(*partition)).sum();
+    assert_eq!(unread, 10, "from {kept:?} to {ends:?}");
     trim(&world, Topic::Outcomes, &kept);
     for topic in [Topic::Orders, Topic::Pay, Topic::Stock] {
         trim(&world, topic, &committed(&world, topic));
     }
-    world.add_nodes(2);
+    let told = world.add_telling_node(&WITHOUT_STOCK);
+    assert_eq!(rebuilt(&told), (10, 10), "what is open is read, and no more");
+    assert!(!told.text().contains("offset-below-log"), "nothing is missing: {}", told.text());
+    world.add_nodes(1);
     let paid = "SELECT count(*) FROM orders WHERE paid";
     world.await_count(paid, |paid| paid == 30);
     for _ in 0..10 {
         assert_eq!(checkout(&world, &order(&world), ""), 200);
     }
 
-    // Open again, and this time what a new consumer would read is gone as well: the deadline ends them.
+    // Open again, and this time what a new consumer would read is gone as well: what was heard of it the rows know.
     world.take_node().stop();
     world.take_node().stop();
-    world.add_nodes_with(1, &[&WITHOUT_STOCK[..], &["--set", "shop.deadline_ms=5000"]].concat());
+    world.add_nodes_with(1, &WITHOUT_STOCK);
     let lost: Vec<String> = (0..10).map(|_| order(&world)).collect();
     for order in &lost {
-        assert_eq!(checkout(&world, order, "?waitMs=0"), 202);
+        begin(world.node(0), order, DEADLINE_MS);
     }
     world.await_count(half, |half| half == 10);
     world.take_node().stop();
-    trim(&world, Topic::Outcomes, &committed(&world, Topic::Outcomes));
-    world.add_nodes(2);
-    world.await_count("SELECT count(*) FROM orders WHERE state = 'not_paid'", |ended| ended == 10);
-    assert_eq!(checkout(&world, &lost[0], ""), 200, "it can be tried again");
-    assert_eq!(world.count(paid), 41);
-    assert_eq!(world.count("SELECT credit FROM users"), 59);
-    assert_eq!(world.count("SELECT stock FROM items"), 19);
+    let needed = numbers(&world, "SELECT partition, value FROM outcome_offset");
+    let ends = committed(&world, Topic::Outcomes);
+    trim(&world, Topic::Outcomes, &ends);
+    let told = world.add_telling_node(&WITHOUT_STOCK);
+    assert_eq!(rebuilt(&told), (0, 0), "nothing is left to be read");
+    for (partition, end) in ends {
+        let Some((_, from)) = needed.iter().find(|needed| needed.0 == partition) else { continue };
+        let why = format!("outcome_offset {from} is below the log's start {end}");
+        assert_eq!(told.text().contains(&why), *from < end, "'{why}', in: {}", told.text());
+    }
+    assert!(told.text().contains("offset-below-log"), "{}", told.text());
+    world.add_nodes(1);
+    world.await_count(paid, |paid| paid == 50);
+    assert_eq!(world.count("SELECT credit FROM users"), 50);
+    assert_eq!(world.count("SELECT stock FROM items"), 10);
     let verified = run(&["verify", "--store", world.url()]);
     assert!(verified.status.success(), "{verified:?}");
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use holdfast_kafka::{Brokers, From, Producer, ProducerSettings, Reader, Topic, TopicSettings};
 use holdfast_services::{Database, PATIENCE};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::inbox::Inbox;
 use crate::support::server::{Server, any_port, binary};
 
-const PARTITIONS: u32 = 4;
+pub const PARTITIONS: u32 = 4;
 
 pub struct World {
     database: Database,
@@ -64,6 +64,16 @@ impl World {
             self.nodes.push(Server::launch(&mut self.command(arguments)));
         }
         self.list();
+    }
+
+    /// A node more, which tells what it does.
+    pub fn add_telling_node(&mut self, arguments: &[&str]) -> Telling {
+        let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a file for its log");
+        let mut command = self.command(arguments);
+        command.env("HOLDFAST_TRACE", "info").stderr(file.reopen().expect("it can be written"));
+        self.nodes.push(Server::launch(&mut command));
+        self.list();
+        Telling(file)
     }
 
     /// The command that starts a node.
@@ -162,6 +172,32 @@ impl World {
         self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
         // Delivered ones are gone; nobody here refuses a call for good.
         self.await_count("SELECT count(*) FROM callback", |rows| rows == 0);
+    }
+}
+
+/// What a node has said so far.
+pub struct Telling(tempfile::NamedTempFile);
+
+impl Telling {
+    pub fn text(&self) -> String {
+        std::fs::read_to_string(self.0.path()).expect("its log can be read")
+    }
+
+    /// The lines with that in them, as soon as there are enough.
+    pub fn await_lines(&self, part: &str, count: usize) -> Vec<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let text = self.text();
+            // The last may not be written to its end.
+            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            let found: Vec<String> =
+                whole.lines().filter(|line| line.contains(part)).map(str::to_owned).collect();
+            if found.len() >= count {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "'{part}' stands {} times in: {text}", found.len());
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
     }
 }
 

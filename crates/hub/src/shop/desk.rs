@@ -10,11 +10,12 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{Millis, ParticipantId};
 use holdfast_domain::participants::Name as ParticipantName;
 use holdfast_domain::records::Sealed;
+use holdfast_domain::shop::callers::{PAGE_MAX, WAIT_MS_MAX};
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_domain::shop::{
     Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, ItemId, ItemRow, OrderId, OrderRow,
-    OrderState, Said, ShopCommand, ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TrNum,
-    TryKey, UserId, UserRow, Whole, init_in_pieces,
+    Said, ShopCommand, ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TrNum, TryKey, UserId,
+    UserRow,
 };
 use holdfast_domain::view::View;
 use holdfast_store::{LocalStore, Store};
@@ -179,108 +180,6 @@ impl ShopDesk {
         )
     }
 
-    /// A new user.
-    ///
-    /// # Errors
-    /// If there is one of that id, or no room.
-    pub async fn create_user(&self, id: UserId, credit: Whole) -> Result<UserRow, ShopError> {
-        self.decide_user(ShopCommand::CreateUser { id, credit }).await
-    }
-
-    /// A new item.
-    ///
-    /// # Errors
-    /// If there is one of that id, or no room.
-    pub async fn create_item(&self, id: ItemId, stock: Whole, price: Whole) -> Result<ItemRow, ShopError> {
-        self.decide_item(ShopCommand::CreateItem { id, stock, price }).await
-    }
-
-    /// A new order without items.
-    ///
-    /// # Errors
-    /// If there is one of that id, or no room.
-    pub async fn create_order(&self, id: OrderId, user: UserId) -> Result<OrderRow, ShopError> {
-        self.decide_order(ShopCommand::CreateOrder { id, user }).await
-    }
-
-    /// Users `0` to `count`, not included, made or replaced.
-    ///
-    /// # Errors
-    /// If there is no room, or something would be replaced while a checkout is open. What was made before stays.
-    pub async fn init_users(&self, count: u64, credit: Whole) -> Result<(), ShopError> {
-        self.init(count, |first, count| ShopCommand::InitUsers { first, count, credit }).await
-    }
-
-    /// Items `0` to `count`, not included, made or replaced.
-    ///
-    /// # Errors
-    /// As [`ShopDesk::init_users`].
-    pub async fn init_items(&self, count: u64, stock: Whole, price: Whole) -> Result<(), ShopError> {
-        self.init(count, |first, count| ShopCommand::InitItems { first, count, stock, price }).await
-    }
-
-    /// Orders `0` to `count`, not included, made or replaced: each of any of the users, with two lines of quantity 1 of any
-    /// of the items.
-    ///
-    /// # Errors
-    /// As [`ShopDesk::init_users`], or if one of them is pending or cancelling.
-    pub async fn init_orders(
-        &self,
-        count: u64,
-        items: u64,
-        users: u64,
-        price: Whole,
-    ) -> Result<(), ShopError> {
-        let seed = self.draw();
-        let command = |first, count| ShopCommand::InitOrders { first, count, items, users, price, seed };
-        self.init(count, command).await
-    }
-
-    /// A line more for an order that is not paid and has nothing under way.
-    ///
-    /// # Errors
-    /// If order or item are not there, or it is not the time, or it would grow too large.
-    pub async fn add_item(
-        &self,
-        order: OrderId,
-        item: ItemId,
-        quantity: Whole,
-    ) -> Result<OrderRow, ShopError> {
-        self.decide_order(ShopCommand::AddItem { order, item, quantity }).await
-    }
-
-    /// More credit.
-    ///
-    /// # Errors
-    /// If there is no such user, or it would be too much.
-    pub async fn add_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
-        self.decide_user(ShopCommand::AddFunds { user, amount }).await
-    }
-
-    /// Less credit.
-    ///
-    /// # Errors
-    /// If there is no such user, or not so much.
-    pub async fn take_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
-        self.decide_user(ShopCommand::TakeFunds { user, amount }).await
-    }
-
-    /// More stock.
-    ///
-    /// # Errors
-    /// If there is no such item, or it would be too much.
-    pub async fn add_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
-        self.decide_item(ShopCommand::AddStock { item, amount }).await
-    }
-
-    /// Less stock.
-    ///
-    /// # Errors
-    /// If there is no such item, or not so much.
-    pub async fn take_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
-        self.decide_item(ShopCommand::TakeStock { item, amount }).await
-    }
-
     /// Checks an order out, or joins the try that is under way. Returns when it is decided and, if it failed, everything is
     /// given back; or, as [`CheckoutAnswer::Open`], when the caller's wait ends first.
     ///
@@ -289,7 +188,7 @@ impl ShopDesk {
     /// than it waits for them ([`ShopRefusal::ChooseTokens`]: nothing was tried).
     pub async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
         let CheckoutRequest { order, deadline_ms, wait_ms, tokens_wait_ms, key } = request;
-        let wait = wait_ms.unwrap_or(self.options.wait_ms).min(limits::WAIT_MS_MAX);
+        let wait = wait_ms.unwrap_or(self.options.wait_ms).min(WAIT_MS_MAX);
         // One wait, for tokens and for the end together.
         let until = Instant::now() + Duration::from_millis(u64::from(wait));
         let deadline_ms = deadline_ms.unwrap_or(self.options.deadline_ms).clamp(1, DEADLINE_MS_MAX);
@@ -318,15 +217,7 @@ impl ShopDesk {
     /// How that try stands, or a later one; `None` if the order was made anew since.
     async fn standing(&self, order: OrderId, tr: TrNum) -> Result<Option<CheckoutAnswer>, ShopError> {
         let Some(OrderView { row, open }) = self.order(order).await? else { return Ok(None) };
-        if row.is_of_an_earlier(tr) {
-            return Ok(None);
-        }
-        Ok(match (row.order.state, open, row.failed) {
-            (_, Some(open), _) => Some(CheckoutAnswer::Open { tr: open.tr, waits: open.waits() }),
-            (OrderState::Paid(tr), None, _) => Some(CheckoutAnswer::Paid { tr }),
-            (OrderState::NotPaid(Some(tr)), None, Some(why)) => Some(CheckoutAnswer::Failed { tr, why }),
-            _ => None,
-        })
+        Ok(row.stands(open.as_deref(), tr))
     }
 
     /// Ends the waits of all callers, and of those who come later: the hub is ending. They are told where their checkouts
@@ -465,7 +356,7 @@ impl ShopDesk {
     }
 
     /// Open checkouts, the oldest first, after the one that began at `after`; at most `max` and
-    /// [`limits::PAGE_MAX`](super::limits::PAGE_MAX). With a state a page may hold fewer, or none, and yet have a next one.
+    /// [`PAGE_MAX`]. With a state a page may hold fewer, or none, and yet have a next one.
     ///
     /// # Errors
     /// If the hub takes no questions.
@@ -476,7 +367,7 @@ impl ShopDesk {
         max: usize,
     ) -> Result<OpenCheckouts, ShopError> {
         let now = self.now();
-        self.ask(move |core| page(core.store(), state, after, max.min(limits::PAGE_MAX), now)).await
+        self.ask(move |core| page(core.store(), state, after, max.min(PAGE_MAX), now)).await
     }
 
     /// How many rows of each kind are in memory.
@@ -527,37 +418,6 @@ impl ShopDesk {
         // Whoever asked may have gone meanwhile.
         (self.ask)(Box::new(move |core| drop(send.send(question(core)))))?;
         receive.await.map_err(|_| stopped())
-    }
-
-    async fn init(&self, count: u64, command: impl Fn(u64, u32) -> ShopCommand) -> Result<(), ShopError> {
-        for piece in init_in_pieces(count, command) {
-            match self.decide(piece).await? {
-                ShopOutcome::Initialised(_) => {}
-                other => return Err(unexpected(&other)),
-            }
-        }
-        Ok(())
-    }
-
-    async fn decide_user(&self, command: ShopCommand) -> Result<UserRow, ShopError> {
-        match self.decide(command).await? {
-            ShopOutcome::User(row) => Ok(row),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    async fn decide_item(&self, command: ShopCommand) -> Result<ItemRow, ShopError> {
-        match self.decide(command).await? {
-            ShopOutcome::Item(row) => Ok(row),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    async fn decide_order(&self, command: ShopCommand) -> Result<OrderRow, ShopError> {
-        match self.decide(command).await? {
-            ShopOutcome::Order(row) => Ok(*row),
-            other => Err(unexpected(&other)),
-        }
     }
 
     pub(super) async fn decide_checkout(&self, command: ShopCommand) -> Result<CheckoutAnswer, ShopError> {

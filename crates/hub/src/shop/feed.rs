@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::shop::{
-    Alarm, AskedStep, Body, CheckoutAnswer, CheckoutEnd, Message, OrderId, OrderState, ShopEffect,
-    ShopMessage, ShopOutcome, Side, Topic, TrNum, Verdict,
+    Alarm, CheckoutAnswer, CheckoutEnd, Message, OrderId, OrderState, ShopEffect, ShopMessage, ShopOutcome,
+    Side, Tally, Topic, TrNum,
 };
 use metrics::{Counter, counter};
 use tokio::sync::{broadcast, watch};
@@ -245,18 +245,11 @@ impl ShopFeed {
     }
 
     fn count(&self, news: &ShopNews) {
-        let (mut paid, mut failed, mut undone) = (0, 0, 0);
-        for ShopMessage { message, .. } in &news.messages {
-            match &message.body {
-                Body::Decided(Verdict::Succeeded) => paid += 1,
-                Body::Decided(Verdict::Failed) => failed += 1,
-                Body::Pay(AskedStep::Rollback(_)) | Body::Stock(AskedStep::Rollback(_)) => undone += 1,
-                _ => {}
-            }
-        }
-        self.meters.paid.increment(paid);
-        self.meters.failed.increment(failed);
-        self.meters.compensations.increment(undone);
+        let mut tally = Tally::default();
+        news.messages.iter().for_each(|sent| tally.add(&sent.message.body));
+        self.meters.paid.increment(tally.paid);
+        self.meters.failed.increment(tally.failed);
+        self.meters.compensations.increment(tally.compensations);
         for alarm in &news.alarms {
             tracing::warn!(%alarm, name = alarm.name(), "a checkout needs somebody to look at it");
             self.meters.alarms.increment(1);

@@ -33,7 +33,10 @@ pub struct ShopOptions {
 
 impl Default for ShopOptions {
     fn default() -> ShopOptions {
-        ShopOptions { deadline_ms: limits::DEADLINE_MS, wait_ms: limits::WAIT_MS }
+        ShopOptions {
+            deadline_ms: limits::DEADLINE_MS,
+            wait_ms: holdfast_domain::shop::callers::WAIT_MS_DEFAULT,
+        }
     }
 }
 
@@ -41,14 +44,8 @@ impl Default for ShopOptions {
 pub mod limits {
     /// How long a checkout may stay undecided.
     pub const DEADLINE_MS: u32 = holdfast_domain::shop::limits::DEADLINE_MS_DEFAULT;
-    /// How long a caller waits for a checkout that stays open.
-    pub const WAIT_MS: u32 = 15_000;
     /// How long a checkout waits at most for tokens that others hold, before it is tried.
     pub const TOKENS_WAIT_MS: u32 = 5_000;
-    /// The longest that a caller may ask to wait.
-    pub const WAIT_MS_MAX: u32 = 60_000;
     /// Frames with news that a listener may be behind before it misses some.
     pub const FRAMES_BEHIND_MAX: usize = 1_024;
-    /// Open checkouts that one page shows at most.
-    pub const PAGE_MAX: usize = 1_000;
 }

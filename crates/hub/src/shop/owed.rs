@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{CheckoutRow, OrderId, Side, TrNum};
 use holdfast_store::Store;
 
 use super::desk::{ShopDesk, ShopError};
-use super::limits::PAGE_MAX;
 
 /// A try for which an outside side is to give back.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,15 +9,15 @@ use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
+use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{
     ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, IdempotencyKey, OrderId, OrderState, Said, Secret,
-    ShopCommand, ShopRefusal, Side, Sides, TrNum, TryKey, Whole, Why,
+    ShopCommand, ShopOutcome, ShopRefusal, Side, Sides, TrNum, TryKey, Whole, Why, init_in_pieces,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::View;
 use holdfast_hub::clock::SystemClock;
 use holdfast_hub::limits::{HubOptions, QUESTIONS_PER_TURN_MAX};
-use holdfast_hub::shop::limits::PAGE_MAX;
 use holdfast_hub::shop::{CheckoutRequest, CheckoutState, ShopEvent};
 use holdfast_hub::verify::{Places, verify};
 use holdfast_hub::{Hub, HubHandle, Opened, ShopDesk, ShopError};
@@ -56,16 +56,34 @@ fn first(order: &str) -> TryKey {
     TryKey { order_id: id(order), tr_num: TrNum::FIRST }
 }
 
+pub async fn done(desk: &ShopDesk, command: ShopCommand) {
+    let outcome = desk.decide(command).await.unwrap();
+    assert!(!matches!(outcome, ShopOutcome::Refused(_)), "{outcome:?}");
+}
+
+async fn init(desk: &ShopDesk, count: u64, command: impl Fn(u64, u32) -> ShopCommand) {
+    for piece in init_in_pieces(count, command) {
+        done(desk, piece).await;
+    }
+}
+
+/// Orders of any of so many users and items, of price 1.
+async fn init_orders(desk: &ShopDesk, count: u64, of: u64) {
+    let (items, users, price, seed) = (of, of, whole(1), desk.draw());
+    init(desk, count, |first, count| ShopCommand::InitOrders { first, count, items, users, price, seed })
+        .await;
+}
+
 /// User `u`, item `i` of price 1, and an order of one of it.
 async fn fill(desk: &ShopDesk, credit: u64, stock: u64) {
-    desk.create_user(id("u"), whole(credit)).await.unwrap();
-    desk.create_item(id("i"), whole(stock), whole(1)).await.unwrap();
+    done(desk, ShopCommand::CreateUser { id: id("u"), credit: whole(credit) }).await;
+    done(desk, ShopCommand::CreateItem { id: id("i"), stock: whole(stock), price: whole(1) }).await;
     order(desk, "o", "u").await;
 }
 
 async fn order(desk: &ShopDesk, name: &str, user: &str) {
-    desk.create_order(id(name), id(user)).await.unwrap();
-    desk.add_item(id(name), id("i"), whole(1)).await.unwrap();
+    done(desk, ShopCommand::CreateOrder { id: id(name), user: id(user) }).await;
+    done(desk, ShopCommand::AddItem { order: id(name), item: id("i"), quantity: whole(1) }).await;
 }
 
 async fn credit(desk: &ShopDesk, user: &str) -> u64 {
@@ -89,8 +107,8 @@ fn a_thousand_at_once_on_a_hundred_units_pay_exactly_a_hundred() {
     let hub = start(&fs);
     let desk = hub.handle().shop().clone();
     in_time(async {
-        desk.create_item(id("i"), whole(100), whole(1)).await.unwrap();
-        desk.init_users(1_000, whole(1)).await.unwrap();
+        done(&desk, ShopCommand::CreateItem { id: id("i"), stock: whole(100), price: whole(1) }).await;
+        init(&desk, 1_000, |first, count| ShopCommand::InitUsers { first, count, credit: whole(1) }).await;
         let mut made = JoinSet::new();
         for number in 0..1_000_u64 {
             let desk = desk.clone();
@@ -133,7 +151,7 @@ fn what_is_paid_is_found_after_a_restart_and_answered_again() {
     in_time(async {
         fill(&desk, 5, 5).await;
         assert_eq!(desk.checkout(keyed()).await, Ok(paid));
-        desk.init_orders(4_100, 10, 10, whole(1)).await.unwrap();
+        init_orders(&desk, 4_100, 10).await;
         assert_eq!(desk.counts().await.unwrap().orders, 4_100);
     });
     drop((desk, hub));
@@ -152,7 +170,8 @@ fn what_is_paid_is_found_after_a_restart_and_answered_again() {
         assert_eq!(desk.checkout(other).await, Err(ShopError::Refused(ShopRefusal::KeyReused)));
         assert_eq!((credit(&desk, "u").await, stock(&desk).await), (4, 4));
         let order: OrderId = id("o");
-        assert!(matches!(desk.create_order(order, id("u")).await, Err(ShopError::Refused(_))));
+        let again = desk.decide(ShopCommand::CreateOrder { id: order, user: id("u") }).await;
+        assert!(matches!(again, Ok(ShopOutcome::Refused(_))));
     });
     drop(hub);
     verifies(&fs);
@@ -215,9 +234,16 @@ fn what_is_owed_is_read_from_what_is_open() {
     let desk = hub.handle().shop().clone();
     in_time(async {
         let count = PAGE_MAX + 7;
-        desk.init_users(1, whole(1_000_000)).await.unwrap();
-        desk.init_items(1, whole(1_000_000), whole(1)).await.unwrap();
-        desk.init_orders(count as u64, 1, 1, whole(1)).await.unwrap();
+        init(&desk, 1, |first, count| ShopCommand::InitUsers { first, count, credit: whole(1_000_000) })
+            .await;
+        init(&desk, 1, |first, count| ShopCommand::InitItems {
+            first,
+            count,
+            stock: whole(1_000_000),
+            price: whole(1),
+        })
+        .await;
+        init_orders(&desk, count as u64, 1).await;
         desk.set_outside(STOCK).await.unwrap();
         let begun = desk.now();
         for number in 0..count {
@@ -421,7 +447,7 @@ fn a_checkout_that_ends_with_the_wait_is_told_as_it_ended() {
             });
             events.next().await.unwrap().unwrap();
             // Answers go out in their order: when this one is here, the caller has its own, and waits.
-            desk.add_funds(id("u"), Whole::ZERO).await.unwrap();
+            done(&desk, ShopCommand::AddFunds { user: id("u"), amount: Whole::ZERO }).await;
             some_turns().await;
             let go_on = hold_up(&handle);
             let answer = ShopCommand::Answer { key: first(order_name), side: Side::Pay, said };
@@ -450,7 +476,7 @@ async fn waits_for_o(desk: &ShopDesk, wait: Duration) -> JoinHandle<Result<Check
     });
     events.next().await.unwrap().unwrap();
     // Answers go out in their order: when this one is here, the caller has its own, and waits.
-    desk.add_funds(id("u"), Whole::ZERO).await.unwrap();
+    done(desk, ShopCommand::AddFunds { user: id("u"), amount: Whole::ZERO }).await;
     some_turns().await;
     waiting
 }
@@ -516,9 +542,15 @@ fn who_waited_for_an_order_is_not_told_of_the_one_in_its_place() {
     let hub = start(&SimFs::new(9));
     let (handle, desk) = (hub.handle(), hub.handle().shop().clone());
     in_time(async move {
-        desk.init_users(1, whole(9)).await.unwrap();
-        desk.init_items(1, whole(9), whole(1)).await.unwrap();
-        desk.init_orders(1, 1, 1, whole(1)).await.unwrap();
+        init(&desk, 1, |first, count| ShopCommand::InitUsers { first, count, credit: whole(9) }).await;
+        init(&desk, 1, |first, count| ShopCommand::InitItems {
+            first,
+            count,
+            stock: whole(9),
+            price: whole(1),
+        })
+        .await;
+        init_orders(&desk, 1, 1).await;
         desk.set_outside(PAY).await.unwrap();
         // So it looks as soon as it is decided.
         desk.end_waiting();
@@ -605,7 +637,7 @@ fn checkouts_charge_positions_over_a_restart() {
     let stock_outside = Sides { pay: false, stock: true };
     in_time(async {
         assert_eq!(desk.participant(Name::new("PAYEE").unwrap()).await, Ok(Some(PAYEE)));
-        desk.create_item(id("i"), whole(100), whole(1)).await.unwrap();
+        done(&desk, ShopCommand::CreateItem { id: id("i"), stock: whole(100), price: whole(1) }).await;
         desk.set_charging(by_transfers(1)).await.unwrap();
         desk.set_charging(by_transfers(2)).await.unwrap();
         assert_eq!(desk.charging().await, Ok(by_transfers(1)), "the first secret stays");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_domain::shop::{
-    ByTokens, Charging, CheckoutAnswer, IdempotencyKey, OrderId, Said, Secret, ShopRefusal, Side, Sides,
-    TrNum, TryKey, Whole, Why,
+    ByTokens, Charging, CheckoutAnswer, IdempotencyKey, OrderId, Said, Secret, ShopCommand, ShopRefusal,
+    Side, Sides, TrNum, TryKey, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_hub::clock::SystemClock;
@@ -18,6 +18,7 @@ use holdfast_log::SimFs;
 use holdfast_tokens::{Scope, SelectRequest, Token};
 use tokio::task::JoinSet;
 
+use crate::shop::done;
 use crate::support::{LOG_ID, small_segments, usd};
 
 const DATA: &str = "/data";
@@ -47,7 +48,7 @@ fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
 async fn open_shop(hub: &HubHandle, tokens: usize) {
     let by = ByTokens { wallet: "shop".into(), currency: usd(), unit: 1, secret: Secret([7; 32]) };
     hub.shop().set_charging(Charging::Tokens(by)).await.unwrap();
-    hub.shop().create_item(id("i"), whole(1_000_000), whole(1)).await.unwrap();
+    done(hub.shop(), ShopCommand::CreateItem { id: id("i"), stock: whole(1_000_000), price: whole(1) }).await;
     let tokens = (0..tokens).map(|number| Token::new(format!("t{number}").as_str(), "alice", "USD", 1));
     hub.tokens().issue(tokens.collect()).await.unwrap();
 }
@@ -57,8 +58,9 @@ async fn order(hub: &HubHandle, name: &str, quantity: u64) -> OrderId {
 }
 
 async fn order_of(hub: &HubHandle, name: &str, user: &str, quantity: u64) -> OrderId {
-    hub.shop().create_order(id(name), id(user)).await.unwrap();
-    hub.shop().add_item(id(name), id("i"), whole(quantity)).await.unwrap();
+    done(hub.shop(), ShopCommand::CreateOrder { id: id(name), user: id(user) }).await;
+    done(hub.shop(), ShopCommand::AddItem { order: id(name), item: id("i"), quantity: whole(quantity) })
+        .await;
     id(name)
 }
 

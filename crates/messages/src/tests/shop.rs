@@ -47,9 +47,10 @@ fn messages_of_a_shop_are_those_of_the_golden_files() {
     let order = |command| OrderMessage { trace: TRACE, order: "o1".parse().unwrap(), command };
     let key = Some(IdempotencyKey { key: "k1".into(), body: Fingerprint(ID.0) });
     golden!("orders-checkout", "o1", &order(OrderCommand::Checkout { deadline_ms: 10_000, key }));
-    golden!("orders-cancel", "o1", &order(OrderCommand::Cancel));
-    golden!("orders-retry", "o1", &order(OrderCommand::Retry { deadline_ms: 10_000 }));
+    golden!("orders-cancel", "o1", &order(OrderCommand::Cancel { tr: None }));
     let tr = TrNum::try_from(2).unwrap();
+    golden!("orders-cancel-try", "o1", &order(OrderCommand::Cancel { tr: Some(tr) }));
+    golden!("orders-retry", "o1", &order(OrderCommand::Retry { deadline_ms: 10_000 }));
     let told = |answer| Notification {
         trace: TRACE,
         to: None,
@@ -107,5 +108,48 @@ fn what_lies_in_the_wrong_topic_or_has_no_key_is_poison() {
     let checkout = include_str!("../../tests/golden/orders-checkout.json");
     for (from, to) in [("10000", "0"), ("10000", "86400001"), ("\"k1\"", "\"\""), ("\"o1\"", "\"\"")] {
         assert!(OrderMessage::from_json(checkout.replacen(from, to, 1).as_bytes()).is_err(), "{to}");
+    }
+}
+
+/// No row could have such an id: it must not come as far as the rows.
+#[test]
+fn an_id_with_nul_is_poison() {
+    let nul = |field| Poison::Field { field, why: "contains a NUL character".into() };
+    let key = r#"{"order_id":"a\u0000b","tr_num":2}"#;
+    let decided = br#"{"type":"trsucc"}"#;
+    assert_eq!(OutcomeMessage::read(key.as_bytes(), decided), Err(nul("order_id")));
+    let paid = |kind: &str| format!(r#"{{"type":"{kind}","user_id":"a\u0000b","amnt":1}}"#);
+    for kind in ["pay", "can"] {
+        assert_eq!(PayMessage::read(KEY.as_bytes(), paid(kind).as_bytes()), Err(nul("user_id")), "{kind}");
+    }
+    for kind in ["psucc", "csucc"] {
+        assert_eq!(
+            OutcomeMessage::read(KEY.as_bytes(), paid(kind).as_bytes()),
+            Err(nul("user_id")),
+            "{kind}"
+        );
+    }
+    let stocked = |kind: &str| {
+        format!(r#"{{"type":"{kind}","items":[{{"id":"i","amnt":1}},{{"id":"\u0000","amnt":1}}]}}"#)
+    };
+    for kind in ["sub", "add"] {
+        assert_eq!(StockMessage::read(KEY.as_bytes(), stocked(kind).as_bytes()), Err(nul("items")), "{kind}");
+    }
+    for kind in ["ssucc", "sfail", "asucc"] {
+        assert_eq!(
+            OutcomeMessage::read(KEY.as_bytes(), stocked(kind).as_bytes()),
+            Err(nul("items")),
+            "{kind}"
+        );
+    }
+    let checkout = include_str!("../../tests/golden/orders-checkout.json");
+    for (from, to, field) in [("o1", "o\\u0000", "order"), ("k1", "\\u0000", "key")] {
+        let read = OrderMessage::from_json(checkout.replacen(from, to, 1).as_bytes());
+        assert_eq!(read, Err(nul(field)));
+    }
+    for none in ["0", "4294967296", "-1", "\"2\""] {
+        let cancel =
+            include_str!("../../tests/golden/orders-cancel-try.json").replacen("2}", &format!("{none}}}"), 1);
+        assert!(OrderMessage::from_json(cancel.as_bytes()).is_err(), "{none} is no try");
     }
 }

@@ -19,7 +19,7 @@ use self::shape::{PARTIES, condition};
 use crate::Error;
 use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
 use crate::copy::CopyRows;
-use crate::guard::{Guard, Source, signed};
+use crate::guard::{Appended, Guard, Source, signed};
 use crate::load::{Loader, number};
 use crate::session::{BATCH_MESSAGES_MAX, Statements, Store};
 use crate::types::{Decimal, Moment};
@@ -316,7 +316,9 @@ impl Rows {
         guard.audit_hash = record.hash(&guard.audit_hash);
         guard.audit_next += 1;
         guard.offset = offset;
-        guard.store(tx, statements, &record, (self.states.len(), self.changes.len()), 0)
+        let (states, changes) = (self.states.len(), self.changes.len());
+        let appended = Appended { states, changes, outbox: &[], lasts: true };
+        guard.store(tx, statements, &record, &appended, 0)
     }
 
     fn write_changes(

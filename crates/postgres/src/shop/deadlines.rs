@@ -1,5 +1,5 @@
-//! Checkouts that nobody decided in time are cancelled, by shards as holds are ended; and idempotency keys whose time is over
-//! go.
+//! Checkouts that nobody decided in time are cancelled, by shards as holds are ended; the payment side is asked again about those
+//! that were put off; and idempotency keys whose time is over go.
 
 use holdfast_domain::command::{Command, Expire};
 use holdfast_domain::effects::Effects;
@@ -7,7 +7,7 @@ use holdfast_domain::shop::OrderId;
 use holdfast_domain::{FrameInput, decide};
 
 use super::load::{self, Lock, id};
-use super::{report, write};
+use super::{again, report, write};
 use crate::batch::{Done, Step};
 use crate::guard::Guard;
 use crate::load::Loader;
@@ -20,7 +20,7 @@ use crate::{Claim, Error};
 pub const CHECKOUTS_MAX: u32 = 1_000;
 
 impl Store {
-    /// The shards in which a checkout is due, whoever owns them. It locks nothing.
+    /// The shards in which a checkout is due, or has rested, whoever owns them. It locks nothing.
     ///
     /// # Errors
     /// If the database fails.
@@ -28,15 +28,18 @@ impl Store {
         let statement = self.statements.asked.prepared(
             &mut self.client,
             "SELECT s::smallint FROM generate_series(0, $1::int - 1) AS s CROSS JOIN LATERAL (
-                 SELECT 1 FROM orders
-                 WHERE shard = s::smallint AND state = 'pending' AND deadline < (SELECT hub_clock()) LIMIT 1
+                 (SELECT 1 FROM orders
+                 WHERE shard = s::smallint AND state = 'pending' AND deadline < (SELECT hub_clock()) LIMIT 1)
+                 UNION ALL
+                 (SELECT 1 FROM pay_again WHERE shard = s::smallint AND again_at < (SELECT hub_clock()) LIMIT 1)
+                 LIMIT 1
              ) AS due ORDER BY s",
         )?;
         let rows = self.client.query(&statement, &[&i32::from(self.settings.expiry_shards)])?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    /// Cancels up to `max` checkouts of a shard whose deadline has passed; the claim is one of
+    /// Cancels up to `max` checkouts of a shard whose deadline has passed, and asks again for as many that were put off; the claim is one of
     /// [`Source::deadline`](crate::Source::deadline) with that shard. As many as asked for: there may be more.
     ///
     /// # Errors
@@ -48,18 +51,18 @@ impl Store {
         watch.reached(Point::Begun);
         let Some(guard) = Guard::lock(&mut tx, statements, claim)? else { return Ok(Step::Fenced) };
         watch.reached(Point::GuardLocked);
-        // Unlocked: what was decided meanwhile is noticed when it is looked at again under the lock.
+        // What others have locked is passed over before it is counted: however many they have, those behind are found. It waits
+        // for none of them, so the order of the locks does not matter.
         let statement = statements.asked.prepared(
             &mut tx,
             "SELECT order_id FROM orders
-             WHERE shard = $1 AND state = 'pending' AND deadline < (SELECT hub_clock()) ORDER BY deadline LIMIT $2",
+             WHERE shard = $1 AND state = 'pending' AND deadline < (SELECT hub_clock()) ORDER BY deadline LIMIT $2
+             FOR UPDATE SKIP LOCKED",
         )?;
         let due = tx.query(&statement, &[&shard, &i64::from(max)])?;
-        let mut due: Vec<OrderId> =
-            due.iter().map(|row| id("orders", row.get(0))).collect::<Result<_, _>>()?;
-        due.sort_unstable();
+        let due: Vec<OrderId> = due.iter().map(|row| id("orders", row.get(0))).collect::<Result<_, _>>()?;
         let mut loaded = Loaded::default();
-        load::orders(&mut tx, statements, &mut loaded.shop, &due, Lock::Skip)?;
+        load::orders(&mut tx, statements, &mut loaded.shop, &due, Lock::Wait)?;
         load::keys(&mut tx, statements, &mut loaded.shop, [])?;
         let now = Loader::new(&mut tx, statements).clock()?;
         watch.reached(Point::Loaded);
@@ -68,13 +71,15 @@ impl Store {
         let frame =
             FrameInput { base_offset: guard.offset, time: now, order: settings.order, commands: &commands };
         let ended = loaded.shop.due_checkouts(now, max as usize).len();
-        if ended == 0 {
-            tx.rollback()?;
-            return Ok(Step::Done(Done::default()));
-        }
         let effects = decide(&loaded, &frame);
         let mut besides = Besides::default();
         besides.say_all(&effects);
+        again::take(&mut tx, statements, shard, max)?.iter().for_each(|asked| besides.send(asked));
+        if ended == 0 && besides.outgoing.is_empty() {
+            // Of those that have rested none waits any more: that is all there is to write.
+            tx.commit()?;
+            return Ok(Step::Done(Done::default()));
+        }
         report(&effects.shop_alarms);
         watch.reached(Point::Decided);
 
@@ -85,13 +90,15 @@ impl Store {
         let guard = writer.write(guard, offset, Loaded::default(), &Effects::default(), &besides, 0)?;
         tx.commit()?;
         watch.reached(Point::Committed);
-        let (outbox, alarms) = (besides.numbered(&guard), effects.shop_alarms);
+        let (tally, alarms) = (besides.tally, effects.shop_alarms);
+        let outbox = besides.numbered(&guard);
         Ok(Step::Done(Done {
             messages: ended,
             outbox,
             transactions: 1,
             time: now,
             alarms,
+            tally,
             ..Done::default()
         }))
     }

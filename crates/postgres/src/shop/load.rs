@@ -31,8 +31,6 @@ pub(super) use order_columns;
 pub(super) enum Lock {
     /// Under lock, waited for.
     Wait,
-    /// Under lock; what another has locked is left out.
-    Skip,
     /// As they are.
     None,
 }
@@ -61,7 +59,6 @@ pub(super) fn orders<'i>(
     }
     let sql = match lock {
         Lock::Wait => select!("FOR UPDATE"),
-        Lock::Skip => select!("FOR UPDATE SKIP LOCKED"),
         Lock::None => select!(""),
     };
     let statement = statements.asked.prepared(tx, sql)?;
@@ -116,9 +113,7 @@ pub(super) fn users<'i>(
     let ids: Vec<&str> = ids.into_iter().map(UserId::as_str).collect();
     let sql = match lock {
         Lock::None => "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id",
-        Lock::Wait | Lock::Skip => {
-            "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE"
-        }
+        Lock::Wait => "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE",
     };
     let statement = statements.asked.prepared(tx, sql)?;
     for row in tx.query(&statement, &[&ids])? {
@@ -139,7 +134,7 @@ pub(super) fn items<'i>(
     let ids: Vec<&str> = ids.into_iter().map(ItemId::as_str).collect();
     let sql = match lock {
         Lock::None => "SELECT item_id, stock, price FROM items WHERE item_id = ANY($1) ORDER BY item_id",
-        Lock::Wait | Lock::Skip => {
+        Lock::Wait => {
             "SELECT item_id, stock, price FROM items WHERE item_id = ANY($1) ORDER BY item_id FOR UPDATE"
         }
     };

@@ -15,6 +15,7 @@
 //! | `orders` | the topic `orders`: check out, cancel, retry |
 //! | `sides` | the topic `stock`, and what both participants have in common |
 //! | `pay` | the topic `pay`: credit, transfers or tokens are taken and given back |
+//! | `again` | tries that are put off, since others hold their tokens |
 //! | `outside` | the same topics where a participant is called over HTTP, and which ones are |
 //! | `outcomes` | the topic `outcomes`: the order consumer |
 //! | `settle` | what was reserved is settled by whoever decides |
@@ -29,6 +30,7 @@
 //! | `rows`, `load`, `write` | rows to domain values and back |
 //! | `verify` | whether the shop still adds up |
 
+mod again;
 mod charges;
 mod charging;
 mod deadlines;
@@ -53,7 +55,7 @@ pub use deadlines::CHECKOUTS_MAX;
 pub use pay::{Bill, Pledge, Pledges};
 pub use rebuild::Rebuilt;
 pub(crate) use rows::ShopRows;
-pub use seen::{OpenCheckout, OpenCheckouts, OpenState, OrderNow, PAGE_MAX};
+pub use seen::{OPEN_COUNTED_MAX, OpenCheckout, OpenCheckouts, OpenState, OrderNow};
 pub use tellings::{DueOutcome, FailedTelling};
 pub(crate) use verify::verify_shop;
 
@@ -71,6 +73,7 @@ impl Besides<'_> {
     /// Sends a message of a checkout to its topic, to the partition of its order.
     fn say(&mut self, said: Said) {
         let belongs = "a message is sent to its own topic";
+        self.tally.add(&said.body);
         match said.body.topic() {
             Topic::Pay => self.send(&PayMessage::new(said).expect(belongs)),
             Topic::Stock => self.send(&StockMessage::new(said).expect(belongs)),
@@ -98,7 +101,7 @@ impl Besides<'_> {
 }
 
 /// Alarms stop nothing, but somebody has to look.
-fn report(alarms: &[Alarm]) {
+pub fn report(alarms: &[Alarm]) {
     for alarm in alarms {
         tracing::error!(alarm = alarm.name(), "{alarm}");
     }

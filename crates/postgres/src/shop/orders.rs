@@ -53,18 +53,22 @@ fn attempt(
     let now = Loader::new(&mut tx, statements).clock()?;
     watch.reached(Point::Loaded);
 
-    let (repeats, asked): (Vec<_>, Vec<_>) =
-        asked.into_iter().partition(|(_, message)| answered_before(&loaded.shop, message).is_some());
+    let mut repeats = 0;
+    let (answered, asked): (Vec<_>, Vec<_>) =
+        asked.into_iter().partition(|(_, message)| answer_known(&loaded.shop, message).is_some());
     let commands: Vec<Command> =
         asked.iter().map(|(_, message)| Command::Shop(Box::new(message.shop_command()))).collect();
     let frame = FrameInput { base_offset: batch.from, time: now, order: settings.order, commands: &commands };
     let effects = decide(&loaded, &frame);
     besides.say_all(&effects);
-    for (_, message) in repeats {
-        besides.tell(message, answered_before(&loaded.shop, message).expect("it is a repeat"));
+    for (_, message) in answered {
+        let answer = answer_known(&loaded.shop, message).expect("its answer is known");
+        repeats += usize::from(answer.is_ok());
+        besides.tell(message, answer);
     }
     for ((_, message), outcome) in asked.iter().zip(&effects.outcomes) {
         let outcome = outcome.shop.as_deref().expect("a command about the shop is answered");
+        repeats += usize::from(matches!(outcome, ShopOutcome::Checkout(CheckoutAnswer::AlreadyPaid { .. })));
         loaded.shop.note_start(message, outcome);
         besides.tell(message, answer(outcome));
     }
@@ -79,14 +83,29 @@ fn attempt(
     let guard = writer.write(guard, batch.next, Loaded::default(), &none, &besides, batch.sent)?;
     tx.commit()?;
     watch.reached(Point::Committed);
-    Ok(Step::Done(Done { alarms: effects.shop_alarms, ..Done::of(batch, besides, &guard, now) }))
+    Ok(Step::Done(Done { alarms: effects.shop_alarms, repeats, ..Done::of(batch, besides, &guard, now) }))
 }
 
 const fn key(message: &OrderMessage) -> Option<&Name> {
     match &message.command {
         OrderCommand::Checkout { key: Some(key), .. } => Some(&key.key),
-        OrderCommand::Checkout { key: None, .. } | OrderCommand::Cancel | OrderCommand::Retry { .. } => None,
+        OrderCommand::Checkout { key: None, .. }
+        | OrderCommand::Cancel { .. }
+        | OrderCommand::Retry { .. } => None,
     }
+}
+
+/// The answer to a command that is not to be decided.
+fn answer_known(rows: &ShopRows, message: &OrderMessage) -> Option<Result<CheckoutAnswer, CheckoutRefusal>> {
+    answered_before(rows, message).or_else(|| about_another_try(rows, message).map(Err))
+}
+
+/// The refusal of a command that ends another try than the one that waits. What is asked before it in the same batch begins no
+/// try while that one is not over, and ends none without the answers of its sides: so the row tells, as it was loaded.
+fn about_another_try(rows: &ShopRows, message: &OrderMessage) -> Option<CheckoutRefusal> {
+    let OrderCommand::Cancel { tr: Some(tr) } = message.command else { return None };
+    let state = rows.order_row(&message.order)?.order.state;
+    (state != OrderState::Pending(tr)).then_some(CheckoutRefusal::NotNow(state))
 }
 
 /// The answer to a command that comes again after the try that it began has failed. Decided anew it would begin another, and

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::Record;
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::OrderId;
+use holdfast_domain::shop::{Message as Said, OrderId};
 use holdfast_messages::{OutcomeMessage, OutcomeOffset};
 use postgres::Transaction;
 
@@ -25,7 +25,7 @@ use crate::{Claim, Error, Source};
 
 impl Store {
     /// Folds a batch of outcomes and decides what became complete. The coordinator is that of the claim's partition, from
-    /// [`Store::rebuild_outcomes`]. It is moved on when the transaction is committed. After an error or [`Step::Fenced`] it
+    /// [`Store::rebuild_outcomes`]. It is as it was if the transaction is not committed. After an error or [`Step::Fenced`] it
     /// may be behind what is stored: drop it, claim anew and rebuild.
     ///
     /// # Errors
@@ -37,14 +37,19 @@ impl Store {
         batch: &Batch<'_, OutcomeMessage>,
     ) -> Result<Step, Error> {
         self.run(claim, batch, |store, claim, batch, verdict| {
-            let mut next = coordinator.clone();
-            let step = attempt(store, claim, &mut next, batch, verdict)?;
-            if let Step::Done(_) = step {
-                *coordinator = next;
+            let before = coordinator.before(said(batch).map(|message| &message.key));
+            let step = attempt(store, claim, coordinator, batch, verdict);
+            if !matches!(step, Ok(Step::Done(_))) {
+                coordinator.take_back(before);
             }
-            Ok(step)
+            step
         })
     }
+}
+
+/// What can be read of it.
+fn said<'b>(batch: &Batch<'b, OutcomeMessage>) -> impl Iterator<Item = &'b Said> {
+    batch.messages.iter().filter_map(|incoming| incoming.message.as_ref().ok()).map(OutcomeMessage::said)
 }
 
 fn attempt(

@@ -17,6 +17,7 @@ use holdfast_domain::shop::{
 use holdfast_messages::{OutcomeMessage, PayMessage};
 use holdfast_tokens::TokenId;
 
+use super::again;
 use super::charges::{self, Charged, spender, tell};
 use super::charging::charging;
 use super::load::{id, tr_num};
@@ -41,8 +42,6 @@ pub struct Bill {
     pub currency: Currency,
     /// How much.
     pub amount: u64,
-    /// Until when the checkout waits.
-    pub deadline: Millis,
 }
 
 /// What came of a bill.
@@ -96,15 +95,16 @@ impl Store {
             messages.iter().filter_map(|incoming| Some(incoming.message.as_ref().ok()?.said())).collect();
         let known = branches::<Pay>(&mut tx, statements, &asked)?;
         let mut loader = Loader::new(&mut tx, statements);
-        let deadlines = loader.deadlines(asked.iter().map(|message| &message.key))?;
+        let waiting = loader.waiting(asked.iter().map(|message| &message.key))?;
         let mut bills = BTreeMap::new();
         for (key, payment) in asked.iter().filter_map(|message| forward(message)) {
-            let Some(deadline) = deadlines.get(key).filter(|_| !known.contains_key(key)) else { continue };
+            if !waiting.contains_key(key) || known.contains_key(key) {
+                continue;
+            }
             let is_own = payment.user_id.as_str() == &*by.wallet;
             if let Some(amount) = by.quantity(payment.amnt).filter(|amount| *amount > 0 && !is_own) {
                 let (spender, wallet) = (by.spender(key), payment.user_id.clone());
-                let bill = Bill { spender, wallet, currency: by.currency, amount, deadline: *deadline };
-                bills.insert(bill.spender, bill);
+                bills.insert(spender, Bill { spender, wallet, currency: by.currency, amount });
             }
         }
         Ok(bills.into_values().collect())
@@ -155,14 +155,19 @@ fn attempt(
     }
     watch.reached(Point::Loaded);
 
-    let (mut alarms, mut new) = (Vec::new(), Charged::new());
+    let (mut alarms, mut new, mut resting) = (Vec::new(), Charged::new(), Vec::new());
     let mut after = till.ledger.clone();
     let mut charges = Charges::over(&loaded, now);
     for (offset, message) in asked {
         let mut paying = Paying { till: &till, pledges, named: &named, new: &mut new, charges: &mut charges };
         let Some(cover) = paying.cover(&after, offset, message.said()) else {
             // Its tokens are others' for the moment. It comes again, and no longer than until its deadline.
-            besides.send_to(claim.source.number(), message);
+            let key = &message.said().key;
+            let began = till.waiting.get(key).map_or(now, |waiting| waiting.started_at);
+            match again::rests_until(began, now) {
+                None => besides.send_to(claim.source.number(), message),
+                Some(until) => resting.push((key, until)),
+            }
             continue;
         };
         let (sent, mut more) = covered(&mut after, cover, message.said());
@@ -179,6 +184,7 @@ fn attempt(
 
     write(&mut tx, statements, &till.ledger, &after)?;
     charges::insert(&mut tx, statements, &new)?;
+    again::put(&mut tx, statements, &resting)?;
     let (transfers, moves_tokens) = (effects.transfers.len() as u64, loaded.pledged.moves(&effects));
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
     let guard = writer.write(guard, batch.next, loaded, &effects, &besides, batch.sent)?;
@@ -192,14 +198,22 @@ fn attempt(
     Ok(Step::Done(Done { alarms, ..Done::of(batch, besides, &guard, now) }))
 }
 
+/// A try that waits for its sides.
+#[derive(Clone, Copy)]
+struct Waiting {
+    started_at: Millis,
+    /// It is cancelled after this.
+    deadline: Millis,
+}
+
 /// What a batch of the payment side begins with.
 struct Till {
     /// Rows of tries, and the credit of those whom credit is taken from or given back to.
     ledger: Ledger<Pay>,
     /// What tries charge that come for the first time.
     charging: Charging,
-    /// When those tries are cancelled. Whoever is not there does not wait any more.
-    deadlines: BTreeMap<TryKey, Millis>,
+    /// Those tries. Whoever is not there does not wait any more.
+    waiting: BTreeMap<TryKey, Waiting>,
     /// What earlier batches have reserved.
     charged: Charged,
 }
@@ -225,7 +239,7 @@ impl Till {
         let mut till = Till {
             charged: charges::load(loader.tx, loader.statements, taken.iter().copied())?,
             charging: Charging::Credit,
-            deadlines: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             ledger: Ledger { branches, balances: BTreeMap::new() },
         };
         if !first.is_empty() {
@@ -240,7 +254,7 @@ impl Till {
         if till.charging.is_credit() {
             users.extend(first.iter().map(|(_, payment)| payment.user_id.as_str()));
         } else {
-            till.deadlines = loader.deadlines(first.iter().map(|(key, _)| *key))?;
+            till.waiting = loader.waiting(first.iter().map(|(key, _)| *key))?;
         }
         let balances = lock_balances::<Pay>(loader.tx, loader.statements, users)?;
         till.ledger.balances = balances;
@@ -287,28 +301,28 @@ fn pledged(by: &ByTokens, first: &[(&TryKey, &Payment)], pledges: &Pledges) -> V
 }
 
 impl Loader<'_, '_> {
-    /// The deadlines of those tries that wait for their sides.
-    fn deadlines<'k>(
+    /// Those of these tries that wait for their sides.
+    fn waiting<'k>(
         &mut self,
         keys: impl Iterator<Item = &'k TryKey>,
-    ) -> Result<BTreeMap<TryKey, Millis>, Error> {
+    ) -> Result<BTreeMap<TryKey, Waiting>, Error> {
         let keys: BTreeSet<&TryKey> = keys.collect();
         let orders: Vec<&str> = keys.iter().map(|key| key.order_id.as_str()).collect();
         let statement = self.statements.asked.prepared(
             self.tx,
-            "SELECT order_id, tr_num, deadline FROM orders
+            "SELECT order_id, tr_num, started_at, deadline FROM orders
              WHERE order_id = ANY($1) AND state = 'pending' AND deadline IS NOT NULL",
         )?;
-        let mut deadlines = BTreeMap::new();
+        let mut waiting = BTreeMap::new();
         for row in self.tx.query(&statement, &[&orders])? {
             let tr_num = tr_num("orders", row.get(1))?.ok_or_else(|| Error::corrupt("orders", "no try"))?;
             let key = TryKey { order_id: id("orders", row.get(0))?, tr_num };
-            let Moment(deadline) = row.get(2);
+            let (Moment(started_at), Moment(deadline)) = (row.get(2), row.get(3));
             if keys.contains(&key) {
-                deadlines.insert(key, deadline);
+                waiting.insert(key, Waiting { started_at, deadline });
             }
         }
-        Ok(deadlines)
+        Ok(waiting)
     }
 
     /// Reads who pays and who is paid: the position accounts of the payers, and that of the payee with its settlement.
@@ -393,7 +407,9 @@ impl Paying<'_, '_> {
 
     fn reserve(&mut self, offset: u64, key: &TryKey, payment: &Payment) -> Option<Reserved> {
         // Whoever was cancelled meanwhile is told to give back next: nothing has to be taken before.
-        let Some(deadline) = self.till.deadlines.get(key) else { return Some(Reserved::Refused) };
+        let Some(Waiting { deadline, .. }) = self.till.waiting.get(key) else {
+            return Some(Reserved::Refused);
+        };
         let mut chosen = None;
         if self.till.charging.is_paid_by_itself(payment) {
             return Some(Reserved::Refused);

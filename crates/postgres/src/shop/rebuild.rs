@@ -17,6 +17,7 @@ use super::settle::Settling;
 use super::{report, write};
 use crate::batch::Done;
 use crate::guard::{Guard, unsigned};
+use crate::hung::folding_max;
 use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::session::{Point, Statements, Store};
@@ -28,6 +29,7 @@ const ORDERS_AT_ONCE: usize = 10_000;
 
 /// What became of a rebuild.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "made once for each takeover")]
 pub enum Rebuilt {
     /// The consumer may begin at `next`, with this coordinator.
     Done {
@@ -36,7 +38,7 @@ pub enum Rebuilt {
         /// The next offset to read.
         next: u64,
         /// The step in numbers. Its alarms tell if the log no longer has what was needed.
-        done: Done,
+        done: Box<Done>,
     },
     /// Somebody else has claimed the partition meanwhile. Nothing was written.
     Fenced,
@@ -81,8 +83,9 @@ impl Store {
         let Store { client, statements, settings, watch, .. } = self;
         let mut tx = client.transaction()?;
         watch.reached(Point::Begun);
-        // A long log is folded meanwhile. Whoever claims the partition after this one ends it, if it hangs.
-        tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = 0")?;
+        // A long log is folded meanwhile. Should this node hang in it, the partition must not be locked for ever.
+        let idle_max = folding_max(settings.idle_timeout).as_millis();
+        tx.batch_execute(&format!("SET LOCAL idle_in_transaction_session_timeout = {idle_max}"))?;
         let Some(guard) = Guard::lock(&mut tx, statements, claim)? else { return Ok(Rebuilt::Fenced) };
         watch.reached(Point::GuardLocked);
         let mut besides = Besides::default();
@@ -131,12 +134,20 @@ impl Store {
         if moves_tokens {
             drop(self.tell_token_change());
         }
-        let dead_letters = besides.dead_letters.len();
+        let (dead_letters, tally) = (besides.dead_letters.len(), besides.tally);
         let outbox = besides.numbered(&guard);
         let (messages, transactions) = (records.len(), 1);
-        let done =
-            Done { messages, dead_letters, outbox, transactions, time: now, alarms, ..Done::default() };
-        Ok(Rebuilt::Done { coordinator, next, done })
+        let done = Done {
+            messages,
+            dead_letters,
+            outbox,
+            transactions,
+            time: now,
+            alarms,
+            tally,
+            ..Done::default()
+        };
+        Ok(Rebuilt::Done { coordinator, next, done: Box::new(done) })
     }
 }
 

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_checkout::coordinator::Orders;
+use holdfast_checkout::coordinator::{Orders, Remembered};
+use holdfast_checkout::participant::Forward;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    CheckoutEnd, CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, TrNum, TryKey,
-    UserId, UserRow,
+    CheckoutEnd, CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, Side, SideSaid,
+    TrNum, TryKey, UserId, UserRow,
 };
 use holdfast_domain::tokens::Name;
 use holdfast_messages::TraceId;
@@ -115,6 +116,12 @@ impl ShopRows {
         self.open_count
     }
 
+    /// What the row of an open try remembers of a side.
+    pub(super) fn said(&self, key: &TryKey, side: Side) -> Option<SideSaid> {
+        let open = self.checkouts.get(&key.order_id).filter(|open| open.tr == key.tr_num)?;
+        open.side(side).said
+    }
+
     /// Undecided ones whose deadline has passed, the oldest deadline first.
     pub(crate) fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
         let due = self.checkouts.values().filter(|row| row.undo.is_none() && row.deadline < now);
@@ -162,5 +169,15 @@ impl Orders for ShopRows {
 
     fn is_settled(&self, key: &TryKey) -> bool {
         !self.unsettled.contains(key)
+    }
+
+    fn remembered(&self, key: &TryKey) -> Remembered {
+        let said = |side| {
+            self.said(key, side).map(|said| match said {
+                SideSaid::Taken => Forward::Taken(()),
+                SideSaid::Refused => Forward::Refused(()),
+            })
+        };
+        Remembered { pay: said(Side::Pay), stock: said(Side::Stock) }
     }
 }

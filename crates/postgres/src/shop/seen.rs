@@ -1,8 +1,10 @@
 //! What edges ask: users, items, orders and open checkouts as they are now. Nothing is locked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{CheckoutRow, ItemId, ItemRow, OrderId, OrderRow, UserId, UserRow};
 
 use super::charges;
@@ -12,8 +14,8 @@ use crate::guard::unsigned;
 use crate::session::Store;
 use crate::types::Moment;
 
-/// The most open checkouts of one page.
-pub const PAGE_MAX: u32 = 1_000;
+/// The most open checkouts that are counted for a gauge.
+pub const OPEN_COUNTED_MAX: u32 = 100_000;
 
 /// Which open checkouts are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +107,23 @@ impl Store {
         unsigned("orders", self.client.query_one(&statement, &[])?.get(0))
     }
 
+    /// The open checkouts of all nodes in short: how many, counted up to [`OPEN_COUNTED_MAX`], and for how long the oldest is
+    /// open.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn open_in_short(&mut self) -> Result<(u64, Duration), Error> {
+        let sql = "SELECT (SELECT count(*) FROM (
+                     SELECT FROM orders WHERE state IN ('pending', 'cancelling') LIMIT $1) AS counted),
+                 (SELECT started_at FROM orders WHERE state IN ('pending', 'cancelling')
+                     ORDER BY started_at, order_id LIMIT 1), hub_clock()";
+        let statement = self.statements.asked.prepared(&mut self.client, sql)?;
+        let row = self.client.query_one(&statement, &[&i64::from(OPEN_COUNTED_MAX)])?;
+        let (oldest, Moment(now)): (Option<Moment>, Moment) = (row.get(1), row.get(2));
+        let age = oldest.map_or(0, |Moment(oldest)| now.saturating_sub(oldest));
+        Ok((unsigned("orders", row.get(0))?, Duration::from_millis(u64::try_from(age).unwrap_or(0))))
+    }
+
     /// Up to `limit` open checkouts (at most [`PAGE_MAX`]) of all nodes, the oldest first, those after that one.
     ///
     /// # Errors
@@ -113,7 +132,7 @@ impl Store {
         &mut self,
         state: Option<OpenState>,
         after: Option<&(Millis, OrderId)>,
-        limit: u32,
+        limit: usize,
     ) -> Result<OpenCheckouts, Error> {
         let limit = limit.clamp(1, PAGE_MAX);
         let state = state.map(|state| match state {
@@ -130,11 +149,12 @@ impl Store {
         );
         let statement = self.statements.asked.prepared(&mut self.client, sql)?;
         // One more than wanted tells whether there is another page.
-        let rows = self.client.query(&statement, &[&since, &last, &state, &(i64::from(limit) + 1)])?;
+        let rows_max = i64::try_from(limit + 1).expect("a page is small");
+        let rows = self.client.query(&statement, &[&since, &last, &state, &rows_max])?;
         let mut page = OpenCheckouts { checkouts: Vec::with_capacity(rows.len()), next: None, now: 0 };
         let mut opened = Vec::with_capacity(rows.len());
         for row in &rows {
-            if opened.len() == limit as usize {
+            if opened.len() == limit {
                 break;
             }
             let (order, open) = order_of(row)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::Record;
-use holdfast_domain::shop::{Answer, Body, Charges, OrderState, TryKey, Verdict};
+use holdfast_domain::shop::{Answer, Body, Charges, OrderState, Side, SideSaid, TryKey, Verdict};
 
 use super::charges::{self, Charged, tell};
 use super::rows::ShopRows;
@@ -29,11 +29,16 @@ pub(super) fn candidates<'m>(
             continue;
         }
         let saga = coordinator.saga(key);
+        let remembers = |side| rows.said(key, side) == Some(SideSaid::Taken);
         match body {
-            Body::Paid(Answer::Taken(_)) if saga.is_some_and(|saga| saga.stock.taken().is_some()) => {
+            Body::Paid(Answer::Taken(_))
+                if saga.is_some_and(|saga| saga.stock.taken().is_some()) || remembers(Side::Stock) =>
+            {
                 both.insert(key);
             }
-            Body::Stocked(Answer::Taken(_)) if saga.is_some_and(|saga| saga.pay.taken().is_some()) => {
+            Body::Stocked(Answer::Taken(_))
+                if saga.is_some_and(|saga| saga.pay.taken().is_some()) || remembers(Side::Pay) =>
+            {
                 both.insert(key);
             }
             Body::Paid(Answer::Taken(_)) => drop(paid.insert(key)),

@@ -1,18 +1,17 @@
-//! What happened to tokens, in the order of (xid, change_no).
+//! What happened to tokens, as the topic is told: in the order of (xid, change_no).
 //!
 //! A transaction takes its xid when it first writes and shows when it commits, so a lower xid may show later than a higher
-//! one. A reader therefore sees all that shows, and goes on from below the oldest transaction that still runs: what lies above
-//! is read again. Whoever reads takes each event as often as it comes.
+//! one. The topic cannot take back what it was told, so it is told only of what lies below the oldest transaction that still
+//! runs. Nodes do not wait for that: see `unseen`.
 
-use holdfast_domain::ids::Millis;
 use holdfast_messages::{Message as _, TokenEvent};
+use postgres::Row;
 
 use super::CHANNEL;
 use crate::Error;
 use crate::session::Store;
-use crate::types::Moment;
 
-/// Up to where changes were read for good.
+/// The place of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Position {
     /// The transaction.
@@ -21,69 +20,49 @@ pub struct Position {
     pub change_no: i64,
 }
 
-/// What was read.
-#[derive(Debug, Default)]
-pub struct Changes {
-    /// The events, with the place of each.
-    pub events: Vec<(Position, TokenEvent)>,
-    /// Where the next reading begins.
-    pub next: Position,
-    /// Whether changes between the position and these were removed: whoever reads must begin anew.
-    pub gap: bool,
-    /// Whether there may be more than were asked for.
-    pub more: bool,
-    /// The database's time.
-    pub time: Millis,
-}
+/// A page ends with the change that goes beyond so many bytes: one may tell of a thousand tokens, and a page of such would be
+/// hundreds of megabytes, in memory and on its way.
+pub(super) const PAGE_BYTES: i64 = 4 << 20;
 
-const CHANGES: &str = "
-    SELECT (p.removed_xid, p.removed_no) > ($1::text::xid8, $2), hub_clock(), c.xid::text, c.change_no, c.event, c.settled
-    FROM token_progress p LEFT JOIN LATERAL (
-        SELECT xid, change_no, event, xid < pg_snapshot_xmin(pg_current_snapshot()) AS settled
-        FROM token_change WHERE (xid, change_no) > ($1::text::xid8, $2)
-        ORDER BY xid, change_no LIMIT $3
-    ) c ON true";
+const SETTLED: &str = "
+    SELECT xid::text, change_no, event FROM (
+        SELECT xid, change_no, event,
+            sum(octet_length(event)) OVER (ORDER BY xid, change_no) - octet_length(event) AS before
+        FROM (
+            SELECT xid, change_no, event FROM token_change
+            WHERE (xid, change_no) > ($1::text::xid8, $2) AND xid < (SELECT pg_snapshot_xmin(pg_current_snapshot()))
+            ORDER BY xid, change_no LIMIT $3) look) page
+    WHERE before < $4 ORDER BY xid, change_no";
 
 pub(super) fn xid_of(text: &str) -> Result<u64, Error> {
     text.parse().map_err(|_| Error::corrupt("token_change", "an xid"))
 }
 
-impl Store {
-    /// From where on a reader that begins now must read: nothing that is to come lies below. With the database's time.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub fn newest_token_change(&mut self) -> Result<(Position, Millis), Error> {
-        let sql = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text, hub_clock()";
-        let row = self.client.query_one(sql, &[])?;
-        let Moment(time) = row.get(1);
-        Ok((Position { xid: xid_of(row.get(0))?, change_no: 0 }, time))
-    }
+/// Reads an xid, a number and an event, the first of them at `at`.
+pub(super) fn change_of(row: &Row, at: usize) -> Result<(Position, TokenEvent), Error> {
+    let place = Position { xid: xid_of(row.get(at))?, change_no: row.get(at + 1) };
+    let event = TokenEvent::from_json(row.get::<_, &str>(at + 2).as_bytes())
+        .map_err(|poison| Error::corrupt("token_change", poison))?;
+    Ok((place, event))
+}
 
-    /// The changes after that position that show now, at most `limit`.
+impl Store {
+    /// The changes after that position that nothing older can come before any more, at most `limit` and about 4 MiB, in their
+    /// order. Only after an empty page there are no more.
     ///
     /// # Errors
     /// If the database fails, or a change cannot be read.
-    pub fn token_changes(&mut self, after: Position, limit: usize) -> Result<Changes, Error> {
-        let limit_rows = i64::try_from(limit).unwrap_or(i64::MAX);
-        let statement = self.statements.asked.prepared(&mut self.client, CHANGES)?;
-        let rows = self.client.query(&statement, &[&after.xid.to_string(), &after.change_no, &limit_rows])?;
-        let mut changes = Changes { next: after, ..Changes::default() };
-        for row in rows {
-            changes.gap = row.get(0);
-            let Moment(time) = row.get(1);
-            changes.time = time;
-            let Some(number) = row.get::<_, Option<&str>>(2) else { continue };
-            let place = Position { xid: xid_of(number)?, change_no: row.get(3) };
-            let event = TokenEvent::from_json(row.get::<_, &str>(4).as_bytes())
-                .map_err(|poison| Error::corrupt("token_change", poison))?;
-            changes.events.push((place, event));
-            if row.get(5) {
-                changes.next = place;
-            }
-        }
-        changes.more = changes.events.len() == limit;
-        Ok(changes)
+    pub fn settled_token_changes(
+        &mut self,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<(Position, TokenEvent)>, Error> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let statement = self.statements.asked.prepared(&mut self.client, SETTLED)?;
+        let rows = self
+            .client
+            .query(&statement, &[&after.xid.to_string(), &after.change_no, &limit, &PAGE_BYTES])?;
+        rows.iter().map(|row| change_of(row, 0)).collect()
     }
 
     /// Tells all nodes that there is something to read.

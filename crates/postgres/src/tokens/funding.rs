@@ -17,7 +17,7 @@ use super::claim::fence_of;
 use super::rows::{decimal, record_columns, record_of};
 use super::seen::tokens_by_id;
 use super::spend::{SpendVerdict, Spender, WantedSpend, spend_in};
-use super::supply::{break_selections, tell};
+use super::supply::{Broken, break_selections, tell, tell_in_pieces};
 use crate::Error;
 use crate::load::Loader;
 use crate::loaded::Loaded;
@@ -230,8 +230,14 @@ impl Pledged {
         for spender in named.iter().filter(|spender| !fences.contains_key(spender)) {
             given.insert((spender, fence_of(claims[spender].0)));
         }
-        for (spender, fence) in break_selections(tx, &given, Some(Moment(now)))? {
+        let Broken { selections, gone } = break_selections(tx, &given, Some(Moment(now)))?;
+        for (spender, fence) in selections {
             tell(tx, &TokenEvent::Released { spender, fence })?;
+        }
+        if !gone.is_empty() {
+            // Behind the release: whoever follows frees them first.
+            let (produced, broken) = (Vec::new(), Vec::new());
+            tell_in_pieces(tx, &TokenEvent::Updated { consumed: gone, produced, broken })?;
         }
         tx.batch_execute(BY_KEY)?;
         Ok(())

@@ -56,7 +56,7 @@ const RELEASE: &str = "
         WHERE l.token_id = ANY(g.token_ids) AND l.spender_tx_id = $2 AND l.fence = $3 AND NOT l.spent
         RETURNING 1),
     told AS (INSERT INTO token_change (event) SELECT $4::text FROM given)
-    SELECT count(*) FROM freed";
+    SELECT (SELECT count(*) FROM freed), EXISTS (SELECT FROM given)";
 
 impl Store {
     /// Moves the end of a live lease to `lease_ms` from now.
@@ -102,12 +102,16 @@ impl Store {
         }
         let event = TokenEvent::Released { spender: spender.into(), fence: held };
         let json = String::from_utf8(event.to_json()).expect("JSON is text");
-        let freed: i64 = self.retrying(|store| {
+        let (freed, is_given): (i64, bool) = self.retrying(|store| {
             let statement = store.statements.asked.prepared(&mut store.client, RELEASE)?;
             let row =
                 store.client.query_one(&statement, &[&moment(now), &spender, &fence_of(held), &json])?;
-            Ok(row.get(0))
+            Ok((row.get(0), row.get(1)))
         })?;
+        if !is_given {
+            // It ended meanwhile, or a transfer has made a hold of it.
+            return self.held_fence(spender)?.map(|_| (0, None));
+        }
         let freed = usize::try_from(freed).map_err(|_| Error::corrupt("token_lock", "a negative count"))?;
         Ok((freed, Some(event)))
     }

@@ -12,12 +12,15 @@
 //! | `funding` | tokens that pay for transfers, held and paid out in a transfer's own step |
 //! | `supply` | tokens issued, and what another ledger did |
 //! | `outside` | the same, told by Kafka |
-//! | `changes` | what happened, in an order that misses nothing |
+//! | `changes` | what happened, in the order in which the topic is told |
+//! | `unseen` | what happened and a node has not seen yet |
+//! | `adopt` | tables that came from another server |
 //! | `tidy` | what is over is removed, by one node at a time |
 //! | `seen` | tokens, locks and balances as they are now |
 //! | `verify` | whether the tokens still add up |
 //! | `rows` | a token as columns, and back |
 
+mod adopt;
 mod changes;
 mod claim;
 mod funding;
@@ -28,19 +31,22 @@ mod seen;
 mod spend;
 mod supply;
 mod tidy;
+mod unseen;
 mod verify;
 
-pub use changes::{Changes, Position};
+pub use changes::Position;
 pub use claim::{ClaimVerdict, WantedClaim};
 pub(crate) use funding::Pledged;
 pub use hold::{HoldError, of_transfer};
 pub use seen::{Holdings, ListedToken, SeenTokens, StoredSelection};
 pub use spend::{SpendVerdict, WantedSpend};
-pub use tidy::Tidied;
+pub use tidy::{GoneOutside, Tidied};
+pub use unseen::{Next, Page, Seen, Unseen};
 pub(crate) use verify::verify_tokens;
 
 use holdfast_domain::ids::Millis;
 
+use crate::error::waited_in_vain;
 use crate::session::Store;
 use crate::types::Moment;
 use crate::{Error, Settings};
@@ -62,13 +68,12 @@ impl Store {
     pub fn open_for_tokens(url: &str, settings: Settings) -> Result<Store, Error> {
         let mut store = Store::open(url, settings)?;
         store.client.batch_execute(
-            "SET plan_cache_mode = force_generic_plan; SET jit = off;
-             SET enable_hashjoin = on; SET enable_nestloop = off",
+            "SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = on; SET enable_nestloop = off",
         )?;
         Ok(store)
     }
 
-    /// Reads several things as of one moment.
+    /// Reads several things as of one moment, each planned when it is asked.
     ///
     /// # Errors
     /// If the database fails, or what is read fails.
@@ -76,7 +81,8 @@ impl Store {
         &mut self,
         read: impl FnOnce(&mut Store) -> Result<T, E>,
     ) -> Result<T, E> {
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+             SET LOCAL plan_cache_mode = force_custom_plan";
         self.client.batch_execute(begin).map_err(Error::from)?;
         let answer = read(self);
         // There is nothing to commit. A connection that fails here is not used again.
@@ -84,7 +90,7 @@ impl Store {
         answer
     }
 
-    /// Tries as often as others may be in the way.
+    /// Tries as often as others may be in the way. Who has waited for a row as long as he may does not wait again.
     pub(crate) fn retrying<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Store) -> Result<T, Error>,
@@ -93,6 +99,9 @@ impl Store {
         for attempts in 1.. {
             match attempt(self) {
                 Err(Error::Busy { cause, .. }) if attempts >= attempts_max => {
+                    return Err(Error::Busy { attempts, cause });
+                }
+                Err(Error::Busy { cause, .. }) if waited_in_vain(&cause) => {
                     return Err(Error::Busy { attempts, cause });
                 }
                 Err(Error::Busy { .. }) => {}

@@ -1,9 +1,12 @@
 //! What an outside ledger tells by the topic `token-updates`: taken over in the transaction that also moves the offset.
 
+use std::collections::BTreeSet;
+
 use holdfast_domain::effects::Effects;
 use holdfast_messages::TokenUpdate;
+use holdfast_tokens::TokenId;
 
-use super::supply::update;
+use super::supply::{OfTransfers, lock_in_order, update};
 use crate::batch::{Batch, Begun, Done, Step};
 use crate::load::Loader;
 use crate::session::{Point, Store};
@@ -39,14 +42,21 @@ fn attempt(
     let now = loader.clock()?;
     let loaded = loader.loaded;
     watch.reached(Point::Loaded);
-    let mut besides = Besides::default();
+    let (mut besides, mut locked) = (Besides::default(), BTreeSet::new());
+    if verdict.is_none() {
+        // Of all messages at once: one after the other they would be locked in no order.
+        let readable = batch.messages.iter().filter_map(|incoming| incoming.message.as_ref().ok());
+        let consumed = readable.flat_map(|message| message.consumed.iter().map(TokenId::as_str));
+        locked = lock_in_order(&mut tx, consumed)?;
+    }
     for incoming in batch.messages {
         match (&incoming.message, verdict) {
             (_, Some(verdict)) => besides.bury(incoming.dead(claim.source, verdict.to_owned())),
             (Err(poison), None) => besides.bury(incoming.dead(claim.source, poison.to_string())),
             (Ok(message), None) => {
                 let mut part = tx.transaction()?;
-                match update(&mut part, &message.consumed, &message.produced, None)? {
+                let TokenUpdate { consumed, produced, .. } = message;
+                match update(&mut part, (consumed, &locked), produced, OfTransfers::Remembered, None)? {
                     Ok(_) => part.commit()?,
                     Err(refusal) => {
                         part.rollback()?;

@@ -99,7 +99,8 @@ impl Store {
         Ok(())
     }
 
-    /// The live selections of an owner's tokens, the newest first, at most `limit`.
+    /// The live selections of an owner's tokens, those that end last first, at most `limit` of one wallet and as many over
+    /// several. What is over is not looked at, however much of it there is.
     ///
     /// # Errors
     /// If the database fails.
@@ -112,19 +113,26 @@ impl Store {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let wallet = scope.and_then(wallet_of);
         const OF_WALLET: &str = concat!(
-            "SELECT ",
+            "(SELECT ",
             record_columns!(),
             " FROM token_selection s
-             WHERE s.state = 'HELD' AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
-                 AND (s.wallet = $3 OR s.wallet IS NULL)
-             ORDER BY s.fence DESC LIMIT $2"
+              WHERE s.state = 'HELD' AND s.wallet = $3
+                  AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
+              ORDER BY s.expires_at DESC LIMIT $2)
+             UNION ALL
+             (SELECT ",
+            record_columns!(),
+            " FROM token_selection s
+              WHERE s.state = 'HELD' AND s.wallet IS NULL
+                  AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
+              ORDER BY s.expires_at DESC LIMIT $2)"
         );
         const OF_ALL: &str = concat!(
             "SELECT ",
             record_columns!(),
             " FROM token_selection s
              WHERE s.state = 'HELD' AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
-             ORDER BY s.fence DESC LIMIT $2"
+             ORDER BY s.expires_at DESC LIMIT $2"
         );
         let rows = match wallet {
             Some(wallet) => {

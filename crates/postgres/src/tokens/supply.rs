@@ -6,7 +6,7 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::HOLD_PREFIX;
 use holdfast_messages::{Message as _, TokenEvent};
 use holdfast_tokens::{Name, Refusal, Token, TokenId};
-use postgres::{Row, Transaction};
+use postgres::Transaction;
 
 use super::moment;
 use super::rows::Columns;
@@ -62,7 +62,7 @@ fn insert_locks(
 const EVENT_TOKENS_MAX: usize = 1_000;
 
 /// Tells an event, in pieces that can be sent. Each can be taken by itself.
-fn tell_in_pieces(tx: &mut Transaction<'_>, event: &TokenEvent) -> Result<(), Error> {
+pub(super) fn tell_in_pieces(tx: &mut Transaction<'_>, event: &TokenEvent) -> Result<(), Error> {
     match event {
         TokenEvent::Issued(tokens) => tokens
             .chunks(EVENT_TOKENS_MAX)
@@ -156,7 +156,8 @@ impl Store {
         now: Option<Millis>,
     ) -> Result<Result<Option<TokenEvent>, Refusal>, Error> {
         let mut tx = self.client.transaction()?;
-        let event = update(&mut tx, consumed, produced, moment(now))?;
+        let locked = lock_in_order(&mut tx, consumed.iter().map(TokenId::as_str))?;
+        let event = update(&mut tx, (consumed, &locked), produced, OfTransfers::Refused, moment(now))?;
         if event.is_ok() {
             tx.commit()?;
         }
@@ -164,11 +165,56 @@ impl Store {
     }
 }
 
-/// An update within a transaction; the event is told in the same. A refusal leaves rows behind that must be undone.
+/// Locks all that updates of these tokens may touch: first the selections that hold them, then the tokens, each in order. Spends
+/// and holds do the same, so that nobody waits for another who waits for him. Which tokens were there to be locked.
+pub(super) fn lock_in_order<'a>(
+    tx: &mut Transaction<'_>,
+    consumed: impl IntoIterator<Item = &'a str>,
+) -> Result<BTreeSet<String>, Error> {
+    let ids: BTreeSet<&str> = consumed.into_iter().collect();
+    if ids.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let holders = tx.query(
+        "SELECT DISTINCT spender_tx_id FROM token_lock
+         WHERE token_id = ANY($1) AND NOT spent AND spender_tx_id IS NOT NULL",
+        &[&ids],
+    )?;
+    let holders: Vec<&str> = holders.iter().map(|row| row.get(0)).collect();
+    // A step that is just making a hold of its claim is waited for.
+    tx.execute(
+        "SELECT 1 FROM token_selection WHERE spender_tx_id = ANY($1) ORDER BY spender_tx_id FOR UPDATE",
+        &[&holders],
+    )?;
+    // Whoever took one meanwhile was first; then it is begun anew.
+    let locked = tx.query(
+        "WITH tokens AS MATERIALIZED (
+             SELECT token_id, spender_tx_id FROM token_lock WHERE token_id = ANY($1) AND NOT spent
+             ORDER BY token_id FOR UPDATE)
+         SELECT token_id, CASE WHEN spender_tx_id IS NOT NULL AND spender_tx_id <> ALL($2) THEN token_race() END
+         FROM tokens",
+        &[&ids, &holders],
+    )?;
+    Ok(locked.iter().map(|row| row.get(0)).collect())
+}
+
+/// What becomes of a consumed token that a transfer or checkout holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OfTransfers {
+    /// The whole update is refused; whoever asked may ask again.
+    Refused,
+    /// It is remembered, and goes when the hold ends: nobody would tell of it again.
+    Remembered,
+}
+
+/// An update within a transaction, after [`lock_in_order`], which has locked what was there by then; the event is told in the
+/// same. A refusal leaves rows behind that must be undone.
 pub(super) fn update(
     tx: &mut Transaction<'_>,
-    consumed: &[TokenId],
+    (consumed, locked): (&[TokenId], &BTreeSet<String>),
     produced: &[Token],
+    of_transfers: OfTransfers,
     now: Option<Moment>,
 ) -> Result<Result<Option<TokenEvent>, Refusal>, Error> {
     let gone: BTreeSet<&str> = consumed.iter().map(TokenId::as_str).collect();
@@ -187,26 +233,44 @@ pub(super) fn update(
         );
         return Ok(Err(Refusal::Invalid(why)));
     }
+    // What came between that and this may be in somebody's hand, or about to be held.
+    let came_since = gone.iter().copied().filter(|id| !dead.contains(*id) && !locked.contains(*id));
+    lock_in_order(tx, came_since)?;
     let ids: Vec<&str> = gone.iter().copied().collect();
     let rows = tx.query(
-        "WITH live AS (
-             SELECT token_id FROM token_lock WHERE token_id = ANY($1) AND NOT spent ORDER BY token_id FOR UPDATE)
-         UPDATE token_lock l SET spent = true FROM live WHERE l.token_id = live.token_id
-         RETURNING l.token_id, l.spender_tx_id, l.fence",
+        "SELECT l.token_id, l.spender_tx_id, l.fence, s.payee_wallet IS NOT NULL FROM token_lock l
+         LEFT JOIN token_selection s ON s.spender_tx_id = l.spender_tx_id AND s.fence = l.fence AND s.state = 'HELD'
+         WHERE l.token_id = ANY($1) AND NOT l.spent ORDER BY l.token_id",
         &[&ids],
     )?;
-    let consumed: Vec<TokenId> = rows.iter().map(|row| row.get::<_, &str>(0).into()).collect();
+    let mut consumed: Vec<&str> = Vec::new();
+    let mut kept: Vec<&str> = Vec::new();
     let mut held: BTreeSet<(&str, i64)> = BTreeSet::new();
     for row in &rows {
-        if let (Some(spender), Some(fence)) = (row.get(1), row.get(2)) {
-            held.insert((spender, fence));
+        let (id, holder): (&str, Option<&str>) = (row.get(0), row.get(1));
+        match (holder, row.get(2), row.get(3), of_transfers) {
+            (Some(holder), _, true, OfTransfers::Refused) => {
+                let why = format!("token {id} is held by transfer or checkout {holder}; end that first");
+                return Ok(Err(Refusal::Invalid(why)));
+            }
+            (Some(holder), _, true, OfTransfers::Remembered) => {
+                tracing::warn!(
+                    token = id,
+                    holder,
+                    "another ledger has consumed what a transfer or checkout holds"
+                );
+                kept.push(id);
+            }
+            (Some(holder), Some(fence), false, _) => {
+                held.insert((holder, fence));
+                consumed.push(id);
+            }
+            _ => consumed.push(id),
         }
     }
-    if let Some((id, holder)) = held_by_transfer(tx, &rows)? {
-        let why = format!("token {id} is held by transfer or checkout {holder}; end that first");
-        return Ok(Err(Refusal::Invalid(why)));
-    }
-    let broken = break_selections(tx, &held, now)?;
+    tx.execute("UPDATE token_lock SET gone_outside = true WHERE token_id = ANY($1)", &[&kept])?;
+    tx.execute("UPDATE token_lock SET spent = true WHERE token_id = ANY($1)", &[&consumed])?;
+    let Broken { selections, .. } = break_selections(tx, &held, now)?;
     let new = insert_locks(tx, &came.keys().copied().collect(), false)?;
     let produced: Vec<Token> =
         new.iter().filter_map(|id| came.get(id.as_str()).map(|token| (*token).clone())).collect();
@@ -214,41 +278,30 @@ pub(super) fn update(
     if consumed.is_empty() && produced.is_empty() {
         return Ok(Ok(None));
     }
-    let event = TokenEvent::Updated { consumed, produced, broken };
+    let consumed = consumed.into_iter().map(TokenId::from).collect();
+    let event = TokenEvent::Updated { consumed, produced, broken: selections };
     tell_in_pieces(tx, &event)?;
     Ok(Ok(Some(event)))
 }
 
-/// The first of these lock rows (token, spender, fence) that a transfer holds, and which transfer.
-fn held_by_transfer(tx: &mut Transaction<'_>, rows: &[Row]) -> Result<Option<(String, String)>, Error> {
-    let spenders: Vec<Option<&str>> = rows.iter().map(|row| row.get(1)).collect();
-    let fences: Vec<Option<i64>> = rows.iter().map(|row| row.get(2)).collect();
-    if spenders.iter().all(Option::is_none) {
-        return Ok(None);
-    }
-    // Locked: a step that is just making a hold of its claim is waited for.
-    let held = tx.query(
-        "SELECT s.spender_tx_id, s.payee_wallet IS NOT NULL FROM token_selection s
-         JOIN unnest($1::text[], $2::bigint[]) AS h (spender, fence)
-             ON h.spender = s.spender_tx_id AND h.fence = s.fence
-         WHERE s.spender_tx_id = ANY($1) AND s.state = 'HELD' ORDER BY s.spender_tx_id FOR UPDATE OF s",
-        &[&spenders, &fences],
-    )?;
-    let Some(holder) = held.iter().find(|row| row.get(1)) else { return Ok(None) };
-    let holder: &str = holder.get(0);
-    let row =
-        rows.iter().find(|row| row.get::<_, Option<&str>>(1) == Some(holder)).expect("it was asked for");
-    Ok(Some((row.get(0), holder.to_owned())))
+/// Selections that were ended.
+#[derive(Debug, Default)]
+pub(super) struct Broken {
+    /// Those that were live, in any order.
+    pub(super) selections: Vec<(Name, u64)>,
+    /// What of their tokens is not free, but spent from now on: another ledger has consumed it meanwhile.
+    pub(super) gone: Vec<TokenId>,
 }
 
-/// Ends selections; what they still hold is free. Those that were live, in any order.
+/// Ends selections; what they still hold is free, or goes if another ledger has consumed it.
 pub(super) fn break_selections(
     tx: &mut Transaction<'_>,
     held: &BTreeSet<(&str, i64)>,
     now: Option<Moment>,
-) -> Result<Vec<(Name, u64)>, Error> {
+) -> Result<Broken, Error> {
+    let mut broken = Broken::default();
     if held.is_empty() {
-        return Ok(Vec::new());
+        return Ok(broken);
     }
     let spenders: Vec<&str> = held.iter().map(|(spender, _)| *spender).collect();
     let fences: Vec<i64> = held.iter().map(|(_, fence)| *fence).collect();
@@ -260,13 +313,23 @@ pub(super) fn break_selections(
                  AND s.state = 'HELD'
              RETURNING s.spender_tx_id, s.fence, s.token_ids),
          freed AS (
-             UPDATE token_lock l SET spender_tx_id = NULL, expires_at = NULL FROM given g
+             UPDATE token_lock l SET spender_tx_id = NULL, expires_at = NULL, spent = l.gone_outside, gone_outside = false
+             FROM given g
              WHERE l.token_id = ANY(g.token_ids) AND l.spender_tx_id = g.spender_tx_id AND l.fence = g.fence
-                 AND NOT l.spent)
-         SELECT spender_tx_id, fence FROM given",
+                 AND NOT l.spent
+             RETURNING l.token_id, l.spent)
+         SELECT spender_tx_id, fence, NULL FROM given
+         UNION ALL SELECT NULL, NULL, token_id FROM freed WHERE spent",
         &[&spenders, &fences, &now],
     )?;
-    rows.iter()
-        .map(|row| Ok((row.get::<_, &str>(0).into(), unsigned("token_selection", row.get(1))?)))
-        .collect()
+    for row in &rows {
+        match (row.get::<_, Option<&str>>(0), row.get::<_, Option<i64>>(1), row.get::<_, Option<&str>>(2)) {
+            (Some(spender), Some(fence), _) => {
+                broken.selections.push((spender.into(), unsigned("token_selection", fence)?));
+            }
+            (_, _, Some(gone)) => broken.gone.push(gone.into()),
+            _ => {}
+        }
+    }
+    Ok(broken)
 }

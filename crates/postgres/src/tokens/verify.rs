@@ -5,7 +5,7 @@ use postgres::Transaction;
 use crate::Error;
 use crate::verify::{Question, ask_all};
 
-const QUESTIONS: [Question; 10] = [
+const QUESTIONS: [Question; 11] = [
     (
         "token",
         "has no lock row, so that nobody can select it",
@@ -75,6 +75,14 @@ const QUESTIONS: [Question; 10] = [
         "SELECT t.transfer_id::text FROM transfer t LEFT JOIN token_selection s
              ON s.spender_tx_id = t.transfer_id::text AND s.state = 'HELD' AND s.payee_wallet IS NOT NULL
          WHERE t.current_state = 3 AND t.payer_account IS NULL AND s.spender_tx_id IS NULL",
+    ),
+    (
+        "token_lock",
+        "was consumed by another ledger, and neither does a transfer or checkout hold it nor is it spent",
+        "SELECT l.token_id FROM token_lock l LEFT JOIN token_selection s
+             ON s.spender_tx_id = l.spender_tx_id AND s.fence = l.fence AND s.state = 'HELD'
+                 AND s.payee_wallet IS NOT NULL
+         WHERE l.gone_outside AND NOT l.spent AND s.spender_tx_id IS NULL",
     ),
 ];
 

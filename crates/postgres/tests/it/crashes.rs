@@ -22,6 +22,15 @@ fn offset(world: &World, claim: &Claim) -> i64 {
     world.count(&format!("SELECT value FROM segment WHERE segment_id = {}", claim.segment_id))
 }
 
+/// The points of a step, those before the commit in one life: what dies there leaves nothing, so the next may die in the same
+/// world.
+pub fn lives() -> [&'static [Point]; 2] {
+    const ALL: &[Point] = &Point::ALL;
+    let (committed, before) = ALL.split_last().expect("points");
+    assert_eq!(*committed, Point::Committed);
+    [before, std::slice::from_ref(committed)]
+}
+
 /// A store whose connection is cut when it reaches that point.
 pub fn doomed(world: &Arc<World>, at: Point) -> Store {
     let mut store = world.store();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_domain::command::{Command, Fulfil, FulfilAction, Funding};
 use holdfast_domain::ids::{Millis, ParticipantId, TransferId};
 use holdfast_domain::transfers::TransferState;
-use holdfast_messages::{Notice, TokenUpdate, Topic, TraceId};
+use holdfast_messages::{Message as _, Notice, TokenEvent, TokenUpdate, Topic, TraceId};
 use holdfast_postgres::tokens::{ClaimVerdict, HoldError, SpendVerdict, WantedClaim, WantedSpend};
 use holdfast_postgres::{Batch, Error, Point, Source, Store};
 use holdfast_tokens::{Fingerprint, Refusal, Token, TokenId, Transaction};
@@ -220,7 +220,7 @@ fn nobody_but_the_transfer_ends_its_hold() {
     };
     let spend = WantedSpend { fence, body: Fingerprint(9), transaction };
     assert_eq!(store.spend_tokens(&[spend], None).unwrap(), [Some(SpendVerdict::Lost)]);
-    // An outside ledger that consumes it is refused whole, over HTTP and by its topic.
+    // An outside ledger that consumes it over HTTP is refused whole.
     let (gone, came) = ([TokenId::from("a40"), "a60".into()], Token::new("new", "alice", "USD", 1));
     let refused = store.update_tokens(&gone, std::slice::from_ref(&came), None).unwrap();
     assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
@@ -228,19 +228,92 @@ fn nobody_but_the_transfer_ends_its_hold() {
     let output = TokenId::from(format!("hold:{name}:0").as_str());
     let refused = store.update_tokens(std::slice::from_ref(&output), &[], None).unwrap();
     assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
+    alice(&world, 100, 60);
+    cluster.ask(&[fulfil(1, 2)]);
+    assert_eq!(wallets(&world), [("alice".to_owned(), 40, 0), ("bob".to_owned(), 60, 0)]);
+    world.verify();
+}
+
+/// What an outside ledger did, told by its topic; how many dead letters that made.
+fn told_by_topic(store: &mut Store, consumed: &[&str], produced: &[(&str, u64)]) -> usize {
     let partition = store.claim(&Source::consumer(Topic::TokenUpdates, 0)).unwrap();
-    let told = |consumed: &[&str], produced: &[Token]| TokenUpdate {
+    let produced = produced.iter().map(|(id, quantity)| Token::new(*id, "alice", "USD", *quantity));
+    let update = TokenUpdate {
         trace: TraceId::NOBODY,
         consumed: consumed.iter().map(|id| TokenId::from(*id)).collect(),
-        produced: produced.to_vec(),
+        produced: produced.collect(),
     };
-    let messages =
-        [incoming(0, &told(&["a60"], &[])), incoming(1, &told(&["a40"], std::slice::from_ref(&came)))];
-    let step = done(store.token_updates(&partition, &Batch::new(0, &messages)).unwrap());
-    assert_eq!((step.messages, step.dead_letters), (2, 1), "the next one is taken");
-    alice(&world, 61, 60);
+    let messages = [incoming(partition.offset, &update)];
+    let step = done(store.token_updates(&partition, &Batch::new(partition.offset, &messages)).unwrap());
+    assert_eq!(step.messages, 1);
+    step.dead_letters
+}
+
+/// The rest of the message is taken at once, and the token goes with the hold, whatever ends that without paying.
+#[test]
+fn what_another_ledger_consumed_under_a_transfer_never_comes_free() {
+    for expires in [false, true] {
+        let Some((world, mut cluster)) = world() else { return };
+        claim(&mut cluster.store, 1, &[("a60", 60), ("a40", 40)]);
+        let end = if expires { NOW + 1_000 } else { FAR };
+        cluster.ask(&[funded(1, 70, &["a60", "a40"], end)]);
+        let store = &mut cluster.store;
+        for _ in 0..2 {
+            assert_eq!(told_by_topic(store, &["a60"], &[("u", 7)]), 0);
+            alice(&world, 107, 100);
+            let outside = store.tokens_gone_outside(10).unwrap();
+            assert_eq!((outside.held, outside.paid), (1, 0));
+            let refused = store.update_tokens(&["a60".into()], &[], None).unwrap();
+            assert!(matches!(refused, Err(Refusal::Invalid(_))), "over HTTP as before: {refused:?}");
+        }
+        world.verify();
+        if expires {
+            world.set_clock(NOW + 2_000);
+            cluster.expire();
+        } else {
+            cluster.ask(&[abort(1, 2)]);
+        }
+        // 40 are free again, the 60 are gone, and nobody gets them.
+        alice(&world, 47, 0);
+        let tokens: Arc<[Token]> = Arc::from([Token::new("a60", "alice", "USD", 60)]);
+        let wanted = WantedClaim {
+            spender: "eve".into(),
+            body: Fingerprint(1),
+            amount: 1,
+            lease_ms: LEASE_MS,
+            tokens,
+        };
+        assert_eq!(cluster.store.claim_tokens(&[wanted], None).unwrap(), [ClaimVerdict::Taken]);
+        let outside = cluster.store.tokens_gone_outside(10).unwrap();
+        assert_eq!((outside.held, outside.paid), (0, 0));
+        // Other nodes hear that it went, behind the release.
+        let last = "SELECT event FROM token_change ORDER BY xid DESC, change_no DESC LIMIT 2";
+        let last = world.sql().query(last, &[]).unwrap();
+        let last: Vec<TokenEvent> =
+            last.iter().map(|row| TokenEvent::from_json(row.get::<_, &str>(0).as_bytes()).unwrap()).collect();
+        assert!(
+            matches!(&last[..], [TokenEvent::Updated { consumed, .. }, TokenEvent::Released { .. }]
+                if *consumed == [TokenId::from("a60")]),
+            "{last:?}"
+        );
+        world.verify();
+    }
+}
+
+/// Whoever was told RESERVED is paid. That it was paid twice is remembered.
+#[test]
+fn a_transfer_is_paid_also_out_of_what_another_ledger_consumed() {
+    let Some((world, mut cluster)) = world() else { return };
+    claim(&mut cluster.store, 1, &[("a60", 60)]);
+    cluster.ask(&[funded(1, 50, &["a60"], FAR)]);
+    assert_eq!(told_by_topic(&mut cluster.store, &["a60", "a40"], &[]), 0);
+    alice(&world, 60, 60);
     cluster.ask(&[fulfil(1, 2)]);
-    assert_eq!(wallets(&world), [("alice".to_owned(), 1, 0), ("bob".to_owned(), 60, 0)]);
+    assert_eq!(wallets(&world), [("alice".to_owned(), 10, 0), ("bob".to_owned(), 50, 0)]);
+    let outside = cluster.store.tokens_gone_outside(10).unwrap();
+    assert_eq!((outside.held, outside.paid), (0, 1));
+    assert_eq!(told_by_topic(&mut cluster.store, &["a60"], &[]), 0);
+    assert_eq!(wallets(&world), [("alice".to_owned(), 10, 0), ("bob".to_owned(), 50, 0)]);
     world.verify();
 }
 

@@ -1,14 +1,20 @@
-//! A node that hangs in the middle of a COPY holds its locks, and no timeout of the server's ends it.
+//! A node that hangs in the middle of a COPY holds its locks, and no timeout of the server's ends it; nor one that folds a log
+//! and has told its server to wait.
 
+use std::sync::mpsc::channel;
+use std::thread::spawn;
 use std::time::{Duration, Instant};
 
+use holdfast_checkout::coordinator::LogBounds;
 use holdfast_messages::Topic;
-use holdfast_postgres::{Settings, Source, Store};
+use holdfast_postgres::{Claim, Point, Settings, Source, Store};
 use postgres::Client;
 
 use crate::world::World;
 
 const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a node with that patience may idle while it folds.
+const FOLDING: Duration = Duration::from_secs(4);
 const LONG: Duration = Duration::from_secs(60);
 const COPY: &str = "COPY dead_letter (reason) FROM STDIN";
 
@@ -63,6 +69,54 @@ fn a_shard_is_taken_from_a_node_that_hangs() {
     assert!(copy.finish().is_err(), "its session was ended");
 }
 
+/// Claims until it is had, or the time is up.
+fn claimed_in_time(store: &mut Store, source: Source) -> Claim {
+    let deadline = Instant::now() + LONG;
+    loop {
+        match store.claim(&source) {
+            Ok(claim) => return claim,
+            Err(error) => assert!(Instant::now() < deadline, "it is held for ever: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_partition_is_claimed_from_a_node_that_idles_without_end() {
+    let Some(world) = World::new() else { return };
+    let (mut store, source) = (impatient(&world), Source::consumer(Topic::Outcomes, 0));
+    let before = store.claim(&source).unwrap();
+    let mut hanging = node(&world);
+    hanging.batch_execute("SET idle_in_transaction_session_timeout = 0").unwrap();
+    let mut tx = hanging.transaction().unwrap();
+    tx.batch_execute(&lock(before.segment_id)).unwrap();
+    let began = Instant::now();
+    assert_eq!(claimed_in_time(&mut store, source).epoch, before.epoch + 1);
+    assert!(began.elapsed() >= FOLDING, "whoever folds a log is left alone for a while");
+    assert!(tx.batch_execute("SELECT 1").is_err(), "its session was ended");
+}
+
+/// The node stands still while it folds: nothing is committed, and whoever claims the partition has it in the end.
+#[test]
+fn a_partition_is_claimed_from_a_node_that_hangs_in_a_rebuild() {
+    let Some(world) = World::new() else { return };
+    let (mut store, mut hanging) = (impatient(&world), impatient(&world));
+    let source = Source::consumer(Topic::Outcomes, 0);
+    let before = hanging.claim(&source).unwrap();
+    let ((reached, hangs), (go_on, waits)) = (channel(), channel::<()>());
+    hanging.watch(move |point| {
+        if point == Point::Loaded {
+            reached.send(()).unwrap();
+            // Until the other end is dropped.
+            let _: Result<(), _> = waits.recv();
+        }
+    });
+    let rebuild = spawn(move || hanging.rebuild_outcomes(&before, LogBounds { start: 0, end: 0 }, &[]));
+    hangs.recv().unwrap();
+    assert_eq!(claimed_in_time(&mut store, source).epoch, before.epoch + 1);
+    drop(go_on);
+    assert!(rebuild.join().unwrap().is_err(), "its session was ended");
+}
+
 /// Tools copy for minutes, and others hold locks for reasons of their own.
 #[test]
 fn nobody_else_is_ended() {
@@ -76,6 +130,10 @@ fn nobody_else_is_ended() {
     let copy = tx.copy_in(COPY).unwrap();
     assert!(store.claim(&source).is_err());
     copy.finish().expect("it goes on");
+    let began = Instant::now();
+    while began.elapsed() < FOLDING + 3 * PATIENCE {
+        assert!(store.claim(&source).is_err(), "a tool may idle as long as it likes");
+    }
     tx.commit().unwrap();
     assert_eq!(store.claim(&source).unwrap().epoch, before.epoch + 1);
 }

@@ -53,6 +53,8 @@ fn nodes_that_live_are_counted() {
     world.set_clock(1_010_000);
     assert_eq!(store.count_nodes(SCANS, 1, LONG).unwrap(), 1, "node 2 said nothing for too long");
     assert_eq!(store.count_nodes(SCANS, 2, LONG).unwrap(), 2);
+    assert_eq!(store.among_nodes(SCANS, 2, LONG).unwrap(), (1, 2), "one of two comes before it");
+    assert_eq!(store.among_nodes(SCANS, 1, LONG).unwrap(), (0, 2));
     assert_eq!(
         store.count_nodes(Source::callback(0), 3, LONG).unwrap(),
         1,

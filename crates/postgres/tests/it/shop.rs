@@ -1,7 +1,9 @@
 //! Checkouts over topics: both sides take, or neither does, however often and in whatever order messages come.
 
 use holdfast_domain::shop::{CheckoutAnswer, ShopCommand, TrNum, Why};
-use holdfast_messages::{CheckoutRefusal, Message, Notification, OrderCommand, PayMessage, Topic, TraceId};
+use holdfast_messages::{
+    CheckoutRefusal, Message, Notification, OrderCommand, PayMessage, StockMessage, Topic, TraceId,
+};
 use holdfast_postgres::{Batch, Incoming, Source};
 
 use crate::shop_world::*;
@@ -117,7 +119,7 @@ fn a_rollback_that_comes_first_is_kept_and_its_forward_message_refused() {
     shop.ask("o", checkout());
     shop.step_orders(0);
     let forward = shop.store.unsent(&shop.orders[0].claim, 10).unwrap();
-    shop.ask("o", OrderCommand::Cancel);
+    shop.ask("o", OrderCommand::Cancel { tr: None });
     shop.step_orders(0);
     // Of the outbox only what the cancel has sent: `trfail`, `can`, `add`, and its answer.
     let all = shop.store.unsent(&shop.orders[0].claim, 10).unwrap();
@@ -230,14 +232,14 @@ fn commands_are_refused_as_an_embedded_shop_refuses_them() {
     let trace = shop.ask("unknown", checkout());
     shop.drain();
     assert_eq!(shop.answered(trace), Err(CheckoutRefusal::UnknownOrder));
-    for command in [OrderCommand::Cancel, RETRY] {
+    for command in [OrderCommand::Cancel { tr: None }, RETRY] {
         let (answer, state) = shop.run("o", command);
         assert!(matches!(answer, Err(CheckoutRefusal::NotNow(_))), "{answer:?}");
         assert_eq!(state, "not_paid");
     }
     let (_, state) = shop.run("o", checkout());
     assert_eq!(state, "paid");
-    for command in [OrderCommand::Cancel, RETRY] {
+    for command in [OrderCommand::Cancel { tr: None }, RETRY] {
         let (answer, state) = shop.run("o", command);
         assert!(matches!(answer, Err(CheckoutRefusal::NotNow(_))), "{answer:?}");
         assert_eq!(state, "paid");
@@ -338,4 +340,10 @@ fn an_answer_goes_where_the_question_came_from() {
     shop.step_pay(elsewhere);
     shop.relay();
     assert_eq!(shop.outcomes[elsewhere].log.len(), 1);
+    let message =
+        StockMessage::read(key.as_bytes(), br#"{"type":"sub","items":[{"id":"i","amnt":1}]}"#).unwrap();
+    shop.stock[elsewhere].say(&message);
+    shop.step_stock(elsewhere);
+    shop.relay();
+    assert_eq!(shop.outcomes[elsewhere].log.len(), 2);
 }

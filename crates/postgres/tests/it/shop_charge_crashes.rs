@@ -6,7 +6,7 @@ use holdfast_checkout::coordinator::LogBounds;
 use holdfast_messages::OrderCommand;
 use holdfast_postgres::{Batch, Error, Point, Store};
 
-use crate::crashes::doomed;
+use crate::crashes::{doomed, lives};
 use crate::shop_charges::Market;
 use crate::shop_crashes::take_over_all;
 use crate::shop_token_charges::{market, wallet};
@@ -44,7 +44,7 @@ fn before(means: Means, role: Role) -> Option<(Arc<World>, Shop)> {
         shop.step_pay(0);
     }
     if role == Role::Can {
-        shop.ask("o", OrderCommand::Cancel);
+        shop.ask("o", OrderCommand::Cancel { tr: None });
         shop.step_orders(0);
     } else if role != Role::Pay {
         shop.step_stock(0);
@@ -107,24 +107,26 @@ const fn effects(means: Means, role: Role) -> [&'static str; 2] {
 
 fn every_step_dies_at_every_point(means: Means) {
     for role in [Role::Pay, Role::Can, Role::Outcomes, Role::Rebuild] {
-        for at in Point::ALL {
+        for life in lives() {
             let Some((world, mut shop)) = before(means, role) else { return };
-            let outcome = step(&mut doomed(&world, at), &mut shop, role);
-            let committed = at == Point::Committed;
-            match outcome {
-                Ok(()) => assert!(committed, "{means:?} {role:?} {at:?}"),
-                Err(Error::Unavailable(_)) => assert!(!committed, "{means:?} {role:?} {at:?}"),
-                Err(other) => panic!("{means:?} {role:?} {at:?}: {other}"),
-            }
-            for effect in effects(means, role) {
-                assert_eq!(world.count(effect), i64::from(committed), "{role:?} {at:?}: {effect}");
+            for &at in life {
+                let outcome = step(&mut doomed(&world, at), &mut shop, role);
+                let committed = at == Point::Committed;
+                match outcome {
+                    Ok(()) => assert!(committed, "{means:?} {role:?} {at:?}"),
+                    Err(Error::Unavailable(_)) => assert!(!committed, "{means:?} {role:?} {at:?}"),
+                    Err(other) => panic!("{means:?} {role:?} {at:?}: {other}"),
+                }
+                for effect in effects(means, role) {
+                    assert_eq!(world.count(effect), i64::from(committed), "{role:?} {at:?}: {effect}");
+                }
             }
             // Others take over, and send what was committed and not sent.
             take_over_all(&mut shop);
             shop.drain();
             let paid = role != Role::Can;
-            assert_eq!(shop.state("o"), if paid { "paid" } else { "not_paid" }, "{role:?} {at:?}");
-            assert_eq!(shop.ends("o").len(), 1, "{role:?} {at:?}: it ended once");
+            assert_eq!(shop.state("o"), if paid { "paid" } else { "not_paid" }, "{role:?} {life:?}");
+            assert_eq!(shop.ends("o").len(), 1, "{role:?} {life:?}: it ended once");
             let taken = if paid { 21 } else { 0 };
             match means {
                 Means::Transfers => {

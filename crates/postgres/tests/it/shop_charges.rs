@@ -184,7 +184,7 @@ fn a_rollback_of_what_cost_nothing_gives_nothing_back() {
     market.shop.step_orders(0);
     market.shop.relay();
     market.shop.step_pay(0);
-    let (_, state) = market.shop.run("costs-nothing", OrderCommand::Cancel);
+    let (_, state) = market.shop.run("costs-nothing", OrderCommand::Cancel { tr: None });
     assert_eq!((state.as_str(), &market.shop.alarms[..]), ("not_paid", &[][..]));
     market.is_at_rest();
 }
@@ -292,7 +292,7 @@ fn pay_and_can_in_one_batch() {
     market.shop.relay();
     // The order is cancelled before its `pay` is read, and still said to wait when it is: both come at once.
     let claim = market.shop.orders[0].claim;
-    market.shop.ask("o", OrderCommand::Cancel);
+    market.shop.ask("o", OrderCommand::Cancel { tr: None });
     let (key, value) = {
         let pay = &market.shop.pay[0].log[0];
         (pay.key.clone(), pay.body.clone())

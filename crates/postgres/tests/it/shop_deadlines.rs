@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use holdfast_domain::shop::{CheckoutAnswer, ShopCommand, TrNum, Why};
-use holdfast_messages::OrderCommand;
+use holdfast_domain::shop::{CheckoutAnswer, OrderState, ShopCommand, TrNum, Why};
+use holdfast_messages::{CheckoutRefusal, OrderCommand};
 use holdfast_postgres::Point;
 use holdfast_postgres::shop::OpenState;
 
@@ -144,6 +144,70 @@ fn the_scan_and_the_consumer_cannot_both_decide() {
     untouched(&mut shop, &world, Why::Deadline);
 }
 
+/// Whoever has locked what is due first, and keeps it, does not keep the scan from those behind.
+#[test]
+fn what_is_locked_does_not_hide_what_is_due_behind_it() {
+    let Some(world) = World::new() else { return };
+    let mut shop = Shop::new(&world, 1);
+    world.set_clock(NOW);
+    // Two of one shard, whichever that is.
+    let ids: Vec<String> = (0..9).map(|number| format!("o{number}")).collect();
+    let orders: Vec<_> = ids.iter().map(|order| (order.as_str(), "u", "i", 1)).collect();
+    shop.stocked(&[("u", 100)], &[("i", 10, 7)], &orders);
+    for (at, order) in (0..).zip(&ids) {
+        world.set_clock(NOW + at);
+        shop.ask(order, checkout());
+        shop.step_orders(0);
+    }
+    let mut sql = world.sql();
+    let shards = "SELECT shard, min(order_id), max(order_id) FROM orders GROUP BY shard HAVING count(*) > 1";
+    let row = sql.query(shards, &[]).unwrap().remove(0);
+    let (shard, first, last): (i16, String, String) = (row.get(0), row.get(1), row.get(2));
+    world.set_clock(PAST + 10);
+    let mut tx = sql.transaction().unwrap();
+    tx.execute("SELECT 1 FROM orders WHERE shard = $1 AND order_id <> $2 FOR UPDATE", &[&shard, &last])
+        .unwrap();
+    let claim = shop.shards[usize::try_from(shard).unwrap()];
+    let ended = |shop: &mut Shop| done(shop.store.expire_checkouts(&claim, shard, 1).unwrap()).messages;
+    assert_eq!((ended(&mut shop), shop.state(&last).as_str()), (1, "cancelling"));
+    assert_eq!((ended(&mut shop), shop.state(&first).as_str()), (0, "pending"), "it is locked");
+    tx.rollback().unwrap();
+    assert_eq!((ended(&mut shop), shop.state(&first).as_str()), (1, "cancelling"));
+}
+
+/// The operator meant the try that was open then. Whenever the command comes, and however often, it ends no other.
+#[test]
+fn a_cancel_that_comes_late_ends_no_later_try() {
+    let Some(world) = World::new() else { return };
+    let mut shop = shop_of_one(&world);
+    let at = partition_of("o", 2) as usize;
+    let second = TrNum::FIRST.next().unwrap();
+    let cancel = |tr| OrderCommand::Cancel { tr: Some(tr) };
+    shop.ask("o", checkout());
+    shop.step_orders(at);
+    let (answer, state) = shop.run("o", cancel(TrNum::FIRST));
+    assert!(matches!(answer, Ok(CheckoutAnswer::Open { .. })), "{answer:?}");
+    assert_eq!(state, "not_paid");
+    // In one batch with the checkout that begins the next try, and in one after it.
+    shop.ask("o", checkout());
+    let beside = shop.ask("o", cancel(TrNum::FIRST));
+    shop.step_orders(at);
+    let after = shop.ask("o", cancel(TrNum::FIRST));
+    shop.step_orders(at);
+    shop.relay();
+    let over = Err(CheckoutRefusal::NotNow(OrderState::NotPaid(Some(TrNum::FIRST))));
+    let later = Err(CheckoutRefusal::NotNow(OrderState::Pending(second)));
+    assert_eq!((shop.answered(beside), shop.answered(after)), (over, later));
+    assert_eq!(shop.state("o"), "pending");
+    let meant = shop.ask("o", cancel(second));
+    shop.step_orders(at);
+    shop.relay();
+    assert!(shop.answered(meant).is_ok());
+    shop.drain();
+    assert_eq!(shop.state("o"), "not_paid");
+    shop.is_at_rest(&world);
+}
+
 #[test]
 fn an_operator_cancels_what_is_not_decided() {
     for delivery in [Delivery::Once, Delivery::TwiceAndLate] {
@@ -157,7 +221,7 @@ fn an_operator_cancels_what_is_not_decided() {
         shop.relay();
         shop.step_outcomes(at);
         shop.delivery = delivery;
-        let cancel = shop.ask("o", OrderCommand::Cancel);
+        let cancel = shop.ask("o", OrderCommand::Cancel { tr: None });
         shop.drain();
         let answer = shop.answered(cancel);
         let Ok(CheckoutAnswer::Open { waits, .. }) = answer else { panic!("{answer:?}") };
@@ -212,7 +276,7 @@ fn a_retry_while_cancelling_asks_who_owes() {
     shop.relay();
     shop.step_pay(at);
     shop.relay();
-    shop.ask("o", OrderCommand::Cancel);
+    shop.ask("o", OrderCommand::Cancel { tr: None });
     shop.step_orders(at);
     shop.relay();
     let kept = usize::try_from(shop.pay[at].at).unwrap();

@@ -73,7 +73,7 @@ fn run(world: &World, case: &Case, story: &[Happens]) {
     for event in story {
         match event {
             Happens::Checkout(order) => drop(shop.ask(&names[*order], checkout())),
-            Happens::Cancel(order) => drop(shop.ask(&names[*order], OrderCommand::Cancel)),
+            Happens::Cancel(order) => drop(shop.ask(&names[*order], OrderCommand::Cancel { tr: None })),
             Happens::Retry(order) => drop(shop.ask(&names[*order], RETRY)),
             Happens::Orders(partition) => drop(shop.step_orders(*partition)),
             Happens::Pay(partition) => drop(shop.step_pay(*partition)),

@@ -127,7 +127,7 @@ fn what_the_step_does_not_take_is_given_back_with_it() {
     assert_eq!(bills.len(), 1);
     let pledges = pledge(&mut shop.store, &mut world.sql(), &bills);
     assert_eq!(wallet(&world, "rich"), (100, 40));
-    shop.ask("o", OrderCommand::Cancel);
+    shop.ask("o", OrderCommand::Cancel { tr: None });
     shop.step_orders(0);
     assert_eq!(shop.store.bills(shop.pay[0].pending()).unwrap(), [], "nobody waits for it any more");
     let queue = &mut shop.pay[0];
@@ -163,6 +163,70 @@ fn a_try_whose_tokens_others_hold_comes_again() {
     assert_eq!(states, ["paid", "not_paid", "paid"]);
     assert_eq!((wallet(&world, "rich"), wallet(&world, "till")), ((65, 0), (35, 0)));
     shop.is_at_rest(&world);
+}
+
+/// Who waits for long rests in between: the topic does not grow by ten messages a second until a deadline of hours. The scan for
+/// deadlines asks again, and forgets who no longer waits.
+#[test]
+fn a_try_that_waits_for_long_rests() {
+    let Some((world, mut shop)) = market(1) else { return };
+    let now = 2_000_000_000_000;
+    world.set_clock(now);
+    shop.stocked(&[], &[], &[("p", "rich", "i", 8), ("q", "rich", "i", 2)]);
+    both_have_taken(&mut shop, "o");
+    shop.ask("p", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_pay(0);
+    shop.ask("q", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_pay(0);
+    shop.relay();
+    world.set_clock(now + 2_000);
+    assert_eq!(shop.store.due_checkout_shards().unwrap(), [0_i16; 0]);
+    assert!(shop.step_pay(0), "it was put behind");
+    assert!(!shop.relay() && shop.pay[0].pending().is_empty(), "it is not in the topic again");
+    assert_eq!(shop.expire_only(), 0, "it rests");
+    assert!(!shop.relay());
+    world.set_clock(now + 3_001);
+    assert_eq!(shop.store.due_checkout_shards().unwrap().len(), 1);
+    assert_eq!(shop.expire_only(), 0, "it is asked for and not ended");
+    assert!(shop.relay());
+    assert_eq!(shop.pay[0].pending().len(), 1, "it has rested");
+    shop.step_pay(0);
+    assert_eq!(world.count("SELECT count(*) FROM pay_again"), 1, "still others'");
+    // The others come to their ends; when the next rest is over it is paid.
+    shop.drain();
+    assert_eq!((shop.state("o").as_str(), shop.state("q").as_str()), ("paid", "pending"));
+    world.set_clock(now + 5_000);
+    shop.expire_only();
+    shop.drain();
+    assert_eq!((shop.state("q").as_str(), wallet(&world, "till")), ("paid", (35, 0)));
+    assert_eq!(world.count("SELECT count(*) FROM pay_again"), 0);
+    shop.is_at_rest(&world);
+}
+
+#[test]
+fn who_rests_and_is_cancelled_is_forgotten() {
+    let Some((world, mut shop)) = market(1) else { return };
+    let now = 2_000_000_000_000;
+    world.set_clock(now);
+    shop.stocked(&[], &[], &[("q", "rich", "i", 2)]);
+    // The whole wallet is held by others.
+    world.sql().execute("UPDATE token_lock SET spender_tx_id = 'x', expires_at = 'infinity'", &[]).unwrap();
+    shop.ask("q", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    world.set_clock(now + 2_000);
+    shop.step_pay(0);
+    assert_eq!(world.count("SELECT count(*) FROM pay_again"), 1);
+    assert!(shop.run("q", OrderCommand::Cancel { tr: None }).0.is_ok());
+    assert_eq!(shop.state("q"), "not_paid");
+    world.set_clock(now + 4_000);
+    shop.expire_only();
+    assert!(!shop.relay(), "nobody is asked");
+    assert_eq!(world.count("SELECT count(*) FROM pay_again"), 0);
 }
 
 /// A lease that has ended, or a claim of other tokens, is not taken; the try comes again.

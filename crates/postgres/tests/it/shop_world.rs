@@ -374,7 +374,7 @@ impl Shop {
         };
         (queue.claim, queue.at) = (claim, next);
         self.coordinators[partition as usize] = coordinator;
-        done
+        *done
     }
 
     /// Nothing is under way, `outcome-offsets` tells what is stored, and everything adds up. What is sent once more begins

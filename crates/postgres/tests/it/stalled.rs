@@ -121,7 +121,7 @@ fn an_upgrade_knows_what_stood_still_before_it() {
     let back =
         "DROP TABLE IF EXISTS stalled_transfer, patrol, operator_message, token, token_lock, token_selection,
                     token_change, token_progress, users, items, orders, pay_transaction, stock_transaction,
-                    idempotency_key, outcome_offset, shop_charging, checkout_charge, checkout_outcome;
+                    idempotency_key, outcome_offset, shop_charging, checkout_charge, checkout_outcome, pay_again;
                 DROP SEQUENCE token_fence;
                 DROP FUNCTION token_race;
                 DROP INDEX transfer_state_change_created;

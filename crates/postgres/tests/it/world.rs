@@ -106,6 +106,7 @@ impl World {
             "stock_transaction ORDER BY order_id, tr_num, is_rollback",
             "shop_charging ORDER BY singleton",
             "checkout_charge ORDER BY order_id, tr_num",
+            "pay_again ORDER BY order_id, tr_num",
             "idempotency_key ORDER BY idempotency_key",
             "outcome_offset ORDER BY partition",
             "outbox ORDER BY segment_id, outbox_no",

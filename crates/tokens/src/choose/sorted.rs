@@ -338,7 +338,7 @@ impl<'a> Equals<'a> {
         let first = sorted.get(all.next).map_or(0, |entry| entry.handle.0);
         let last = sorted.before(all.behind).and_then(|place| sorted.get(place));
         let last = last.map_or(first, |entry| entry.handle.0);
-        let pivot = Handle(first + random.below(last - first + 1));
+        let pivot = Handle(first + random.place(last - first + 1));
         let middle = sorted.place(Entry { quantity, handle: pivot }.key());
         Walk::Many(Stretch { next: middle, ..all }, Stretch { behind: middle, ..all })
     }

@@ -332,6 +332,14 @@ impl MemorySelector {
         matches!(self.ids.find(id), Known::Live(_))
     }
 
+    /// Whether that token is here and nobody has it locked or claimed. Whether a lease has ended is not looked at.
+    #[must_use]
+    pub fn is_free(&self, id: &TokenId) -> bool {
+        let Known::Live(handle) = self.ids.find(id) else { return false };
+        let stripe = self.stripe(handle.stripe());
+        stripe.slots.get(handle.slot()).is_some_and(|slot| slot.token.id == *id && slot.lock == NO_LOCK)
+    }
+
     /// What a spender holds, as far as its lock still stands here. Whether its lease has ended is not looked at.
     #[must_use]
     pub fn held(&self, spender: &str) -> Option<Selection> {

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use holdfast_domain::ids::Millis;
+use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, Said, Side, TrNum, TryKey};
 use holdfast_hub::ShopError;
-use holdfast_hub::shop::limits::PAGE_MAX;
 use holdfast_hub::shop::{OrderView, ShopDesk, ShopEvent, ShopEvents};
 
 /// What happened since the last time.

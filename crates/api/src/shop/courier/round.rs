@@ -15,7 +15,7 @@ use super::schedule::{Place, Schedule, Turn, after};
 struct Stop {
     /// Where it waits; `None`: it is being asked about.
     place: Option<Place>,
-    /// Asks without an answer.
+    /// Asks without an answer. With some, it stands in the schedule as a repeat.
     attempts: u32,
     /// While it was being asked about, something new was to be asked.
     again: bool,
@@ -108,10 +108,16 @@ impl Round {
 
     /// There is nothing more to ask about an order.
     pub(super) fn over(&mut self, order: &OrderId, well: Option<bool>, now: Instant) -> Option<Turn> {
-        if self.stops.remove(order).is_some_and(|stop| stop.again) {
+        let stop = self.stops.remove(order).unwrap_or_default();
+        if stop.again {
             self.find(order, now);
         }
-        self.schedule.ended(well)
+        self.ended(stop.attempts, well)
+    }
+
+    /// A request has ended that was begun after so many in vain.
+    fn ended(&mut self, attempts: u32, well: Option<bool>) -> Option<Turn> {
+        if attempts > 0 { self.schedule.ended_again(well) } else { self.schedule.ended(well) }
     }
 
     /// An order is to be asked about again, after a pause that depends on how often it was in vain; at once, if there is
@@ -124,15 +130,15 @@ impl Round {
         pause: impl FnOnce(u32) -> Duration,
     ) -> Option<Turn> {
         let stop = self.stops.entry(order.clone()).or_default();
-        let at = if std::mem::take(&mut stop.again) {
+        let before = stop.attempts;
+        stop.place = Some(if std::mem::take(&mut stop.again) {
             stop.attempts = 0;
-            now
+            self.schedule.put(now, order.clone())
         } else {
-            stop.attempts = stop.attempts.saturating_add(1);
-            after(now, pause(stop.attempts))
-        };
-        stop.place = Some(self.schedule.put(at, order.clone()));
-        self.schedule.ended(well)
+            stop.attempts = before.saturating_add(1);
+            self.schedule.put_again(after(now, pause(stop.attempts)), order.clone())
+        });
+        self.ended(before, well)
     }
 }
 
@@ -171,6 +177,25 @@ mod tests {
         assert_eq!(round.begin(later), Some(a.clone()));
         round.over(&a, Some(true), later);
         assert_eq!((round.len(), round.begin(later), round.next_begin()), (0, None, None));
+    }
+
+    /// However many orders get no answer, one that is new is asked about at once.
+    #[tokio::test(start_paused = true)]
+    async fn orders_without_an_answer_leave_room_for_new_ones() {
+        let (mut round, mut now) = (Round::new(), Instant::now());
+        let hanging: Vec<OrderId> = (0..100).map(|number| order(&number.to_string())).collect();
+        hanging.iter().for_each(|order| round.ask(order, now));
+        for _ in 0..20 {
+            let asked: Vec<OrderId> = std::iter::from_fn(|| round.begin(now)).collect();
+            for order in &asked {
+                round.rest(order, None, now, |_| SECOND);
+            }
+            now += SECOND;
+        }
+        let hang = std::iter::from_fn(|| round.begin(now)).count();
+        round.ask(&order("new"), now);
+        assert!(hang > 1 && round.begin(now) == Some(order("new")), "{hang} hang");
+        round.over(&order("new"), Some(true), now);
     }
 
     #[tokio::test(start_paused = true)]

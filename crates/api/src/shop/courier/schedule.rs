@@ -19,12 +19,20 @@ pub(in crate::shop) enum Turn {
     Well,
 }
 
+/// Of the requests to one receiver at once, so many may be repeats of what was in vain: however many hang, there is room for what
+/// is new.
+const AGAIN_IN_FLIGHT_MAX: usize = LANE_IN_FLIGHT_MAX / 2;
+
 /// Requests to one receiver that wait for their time.
 #[derive(Debug)]
 pub(in crate::shop) struct Schedule<J> {
     waiting: BTreeMap<Place, J>,
+    /// Those that are repeats.
+    again: BTreeMap<Place, J>,
     turns: u64,
     in_flight: usize,
+    /// Of them repeats.
+    again_in_flight: usize,
     /// Failures in a row.
     failures: u32,
     /// No request begins before this.
@@ -33,23 +41,42 @@ pub(in crate::shop) struct Schedule<J> {
 
 impl<J> Schedule<J> {
     pub(in crate::shop) const fn new() -> Schedule<J> {
-        Schedule { waiting: BTreeMap::new(), turns: 0, in_flight: 0, failures: 0, not_before: None }
+        Schedule {
+            waiting: BTreeMap::new(),
+            again: BTreeMap::new(),
+            turns: 0,
+            in_flight: 0,
+            again_in_flight: 0,
+            failures: 0,
+            not_before: None,
+        }
     }
 
     /// How many wait.
     pub(in crate::shop) fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.again.len()
     }
 
     pub(in crate::shop) fn put(&mut self, at: Instant, job: J) -> Place {
-        self.turns += 1;
-        let place = (at, self.turns);
+        let place = self.place(at);
         self.waiting.insert(place, job);
         place
     }
 
+    /// The same for what was begun before, in vain. Its next end is told by [`Schedule::ended_again`].
+    pub(in crate::shop) fn put_again(&mut self, at: Instant, job: J) -> Place {
+        let place = self.place(at);
+        self.again.insert(place, job);
+        place
+    }
+
+    const fn place(&mut self, at: Instant) -> Place {
+        self.turns += 1;
+        (at, self.turns)
+    }
+
     pub(in crate::shop) fn remove(&mut self, place: Place) -> Option<J> {
-        self.waiting.remove(&place)
+        self.waiting.remove(&place).or_else(|| self.again.remove(&place))
     }
 
     const fn is_troubled(&self) -> bool {
@@ -61,7 +88,14 @@ impl<J> Schedule<J> {
         if self.next_begin().is_none_or(|begin| begin > now) {
             return None;
         }
-        let (_, job) = self.waiting.pop_first()?;
+        let place = self.next()?;
+        let job = match self.waiting.remove(&place) {
+            Some(job) => job,
+            None => {
+                self.again_in_flight += 1;
+                self.again.remove(&place)?
+            }
+        };
         self.in_flight += 1;
         self.not_before = self.is_troubled().then(|| now + TROUBLED_PAUSE);
         Some(job)
@@ -72,8 +106,21 @@ impl<J> Schedule<J> {
         if self.in_flight >= LANE_IN_FLIGHT_MAX {
             return None;
         }
-        let (at, _) = self.waiting.first_key_value()?.0;
-        Some(self.not_before.map_or(*at, |not_before| not_before.max(*at)))
+        let (at, _) = self.next()?;
+        Some(self.not_before.map_or(at, |not_before| not_before.max(at)))
+    }
+
+    /// The earliest of those that may begin at all.
+    fn next(&self) -> Option<Place> {
+        let again = Some(&self.again).filter(|_| self.again_in_flight < AGAIN_IN_FLIGHT_MAX);
+        let first = |jobs: &BTreeMap<Place, J>| jobs.keys().next().copied();
+        first(&self.waiting).into_iter().chain(again.and_then(first)).min()
+    }
+
+    /// One that was put there as a repeat has ended.
+    pub(in crate::shop) fn ended_again(&mut self, well: Option<bool>) -> Option<Turn> {
+        self.again_in_flight = self.again_in_flight.saturating_sub(1);
+        self.ended(well)
     }
 
     /// One that was begun has ended. `well`: whether the receiver took it; `None`: that is not known, for it was never sent.
@@ -97,7 +144,7 @@ impl<J> Schedule<J> {
 
     /// Takes out all that wait.
     pub(in crate::shop) fn into_waiting(self) -> impl Iterator<Item = J> {
-        self.waiting.into_values()
+        self.waiting.into_values().chain(self.again.into_values())
     }
 }
 
@@ -136,6 +183,30 @@ mod tests {
         assert_eq!(schedule.begin(now), None, "its time has not come");
         assert_eq!(schedule.next_begin(), Some(now + Duration::from_secs(1)));
         assert_eq!(schedule.begin(now + Duration::from_secs(1)), Some(999));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repeats_leave_room_for_what_is_new() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new();
+        for job in 0..LANE_IN_FLIGHT_MAX {
+            schedule.put_again(now, job);
+        }
+        for job in 0..AGAIN_IN_FLIGHT_MAX {
+            assert_eq!(schedule.begin(now), Some(job));
+        }
+        assert_eq!((schedule.begin(now), schedule.next_begin()), (None, None), "as many repeats as may");
+        schedule.put(now, 100);
+        assert_eq!(schedule.next_begin(), Some(now));
+        assert_eq!(schedule.begin(now), Some(100));
+        schedule.ended(Some(true));
+        assert_eq!(schedule.begin(now), None);
+        schedule.ended_again(Some(false));
+        assert_eq!(schedule.begin(now), Some(AGAIN_IN_FLIGHT_MAX));
+        assert_eq!(schedule.len(), LANE_IN_FLIGHT_MAX - AGAIN_IN_FLIGHT_MAX - 1);
+        let place = schedule.put_again(now, 101);
+        assert_eq!((schedule.remove(place), schedule.remove(place)), (Some(101), None));
+        assert_eq!(schedule.into_waiting().count(), LANE_IN_FLIGHT_MAX - AGAIN_IN_FLIGHT_MAX - 1);
     }
 
     #[tokio::test(start_paused = true)]

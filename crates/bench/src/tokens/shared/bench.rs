@@ -1,5 +1,7 @@
 //! What is measured, in which order: each case by sherdlock and then by Holdfast, so that both stand in the same minutes.
 
+use std::time::Duration;
+
 use indicatif::ProgressBar;
 use tokio::runtime::Runtime;
 
@@ -55,7 +57,7 @@ impl Session<'_> {
     /// What the server promises, found out in a database that nothing else happens in.
     fn begin(&self) -> Result<SharedReport, BenchError> {
         let mut town = Town::found(&self.options.store, false)?;
-        let SharedOptions { seconds, callers, sizes, .. } = *self.options;
+        let SharedOptions { seconds, history, callers, sizes, .. } = *self.options;
         Ok(SharedReport {
             version: env!("CARGO_PKG_VERSION"),
             machine: Machine::of(std::path::Path::new(".")),
@@ -64,6 +66,7 @@ impl Session<'_> {
             sees_postgres: town.sees_postgres(),
             nodes: NODES,
             seconds,
+            history,
             callers,
             wallets: sizes.wallets,
             tokens: sizes.tokens,
@@ -134,7 +137,10 @@ fn play_in<C: Case>(
     let url = town.url.clone();
     let mut stage = Stage { options, runtime, town };
     match engine {
-        Engine::Holdfast => stage.play(&Vaults::start(&url, NODES, C::WAIT_MS)?, case),
+        Engine::Holdfast => {
+            let history = Duration::from_secs(options.history);
+            stage.play(&Vaults::start(&url, NODES, C::WAIT_MS, history)?, case)
+        }
         Engine::Sherdlock(reading) => {
             let started = runtime.block_on(Sherdlocks::start(&url, NODES, reading));
             stage.play(&started.map_err(BenchError::database("connect sherdlock's nodes"))?, case)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use holdfast_cluster::NodeSettings;
 use holdfast_cluster::tokens::TokenVault;
@@ -130,8 +131,13 @@ pub(crate) struct Vaults {
 }
 
 impl Vaults {
-    /// So many on one database; their selects wait so long for what others hold.
-    pub(crate) fn start(url: &str, nodes: usize, wait_ms: i64) -> Result<Vaults, BenchError> {
+    /// So many on one database; their selects wait so long for what others hold. What was spent is removed after `history`.
+    pub(crate) fn start(
+        url: &str,
+        nodes: usize,
+        wait_ms: i64,
+        history: Duration,
+    ) -> Result<Vaults, BenchError> {
         let (counts, selected) = (Counts::default(), Arc::<AtomicU64>::default());
         let mut running = Vec::new();
         for number in 1..=nodes as u64 {
@@ -139,6 +145,10 @@ impl Vaults {
             let nowhere = "kafka://nobody:1".parse().map_err(BenchError::kafka("name a broker"))?;
             let settings = NodeSettings::new(nowhere, url, number);
             running.push(metrics::with_local_recorder(&counts, || Alone::start(settings, None)));
+        }
+        // What a cluster does beside the payments is a part of their price.
+        if let Some(first) = running.first_mut() {
+            first.keep_house(history);
         }
         let nodes = running.iter().map(|alone| Ours {
             vault: alone.vault().clone(),

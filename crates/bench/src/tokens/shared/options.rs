@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use holdfast_cluster::tokens::limits::HISTORY;
+
 use crate::BenchError;
 use crate::options::{RUNS_MAX, check_range};
 
@@ -11,6 +13,11 @@ pub const NODES: usize = 3;
 pub const SECONDS_DEFAULT: u64 = 8;
 /// The longest: payments go to and fro at random, and in the end a wallet would run dry by chance.
 pub const SECONDS_MAX: u64 = 300;
+/// For how long what was spent is kept, in seconds, where nothing else is said: as a node does. Within a case none of it is
+/// removed then.
+pub const HISTORY_DEFAULT: u64 = HISTORY.as_secs();
+/// The longest.
+pub const HISTORY_MAX: u64 = 3_600;
 /// Runs, where nothing else is said. All cases of both algorithms are one run.
 pub const RUNS: u32 = 1;
 /// Rounds under way at once, where nothing else is said.
@@ -64,6 +71,8 @@ pub struct SharedOptions {
     pub runs: u32,
     /// Rounds under way at once.
     pub callers: usize,
+    /// For how long what was spent is kept, in seconds. With a few, as much is removed as is spent.
+    pub history: u64,
     /// The sizes of the cases.
     pub sizes: Sizes,
     /// Leave the databases there: only the last has not been replaced by another.
@@ -83,6 +92,7 @@ impl SharedOptions {
             seconds: SECONDS_DEFAULT,
             runs: RUNS,
             callers: CALLERS_DEFAULT,
+            history: HISTORY_DEFAULT,
             sizes: Sizes::default(),
             keep: false,
             seed: 1,
@@ -97,7 +107,8 @@ impl SharedOptions {
     pub fn check(&self) -> Result<(), BenchError> {
         check_range("--seconds", self.seconds, 1, SECONDS_MAX)?;
         check_range("--runs", self.runs.into(), 1, RUNS_MAX.into())?;
-        check_range("--callers", self.callers as u64, 1, CALLERS_MAX as u64)
+        check_range("--callers", self.callers as u64, 1, CALLERS_MAX as u64)?;
+        check_range("--history", self.history, 1, HISTORY_MAX)
     }
 
     pub(crate) const fn time(&self) -> Duration {
@@ -116,7 +127,8 @@ mod tests {
         let refused = [
             (SharedOptions { seconds: 0, ..options.clone() }, "--seconds"),
             (SharedOptions { runs: 0, ..options.clone() }, "--runs"),
-            (SharedOptions { callers: CALLERS_MAX + 1, ..options }, "--callers"),
+            (SharedOptions { callers: CALLERS_MAX + 1, ..options.clone() }, "--callers"),
+            (SharedOptions { history: 0, ..options }, "--history"),
         ];
         for (options, name) in refused {
             let error = options.check().unwrap_err().to_string();

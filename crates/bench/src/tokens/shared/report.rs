@@ -142,6 +142,8 @@ pub struct SharedReport {
     pub sees_postgres: bool,
     pub nodes: usize,
     pub seconds: u64,
+    /// For how long what was spent was kept, in seconds.
+    pub history: u64,
     pub callers: usize,
     pub wallets: u32,
     /// Of each wallet.
@@ -194,9 +196,9 @@ impl fmt::Display for SharedReport {
         )?;
         writeln!(
             f,
-            "\nselect and spend, {} callers, {} s each; one input from {} wallets with {} tokens; one hot token: {} \
+            "\nselect and spend, {} callers, {} s each, what was spent is kept for {} s; one input from {} wallets with {} tokens; one hot token: {} \
              requests at each node at once; milliseconds of a round:",
-            self.callers, self.seconds, self.wallets, self.tokens, self.requests
+            self.callers, self.seconds, self.history, self.wallets, self.tokens, self.requests
         )?;
         writeln!(f, "{}", self.speed_table())?;
         writeln!(

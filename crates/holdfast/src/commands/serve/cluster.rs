@@ -52,7 +52,13 @@ pub(super) async fn serve(
     let engine = Arc::new(ClusterEngine::new(node.handle()).with_troubles(troubles));
     let Front { metrics, listener, gate, following, options, .. } = front;
     let router = holdfast_api::router(Edge::before(engine, metrics).behind(gate));
-    holdfast_api::serve(listener, router, options, asked).await;
+    let end_waiting = node.handle().end_waiting();
+    let ending = async move {
+        asked.await;
+        // Whoever waits would hold up the end, and be cut without a word.
+        drop(tokio::spawn(end_waiting));
+    };
+    holdfast_api::serve(listener, router, options, ending).await;
     following.abort();
     // Sides that are being asked may still answer, and the node sends what they say.
     shop.finish().await;

@@ -1,15 +1,15 @@
-//! Many check out while a node is killed and another comes: nothing is sold twice or lost, and every end of every try is told.
+//! Many check out while a node is killed and another comes, and both servers are restarted: nothing is sold twice or lost, and every end of every try is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use holdfast_services::PATIENCE;
 use serde_json::Value;
 
 use super::partner::Partner;
 use super::{calling, item, order, post, verified};
+use crate::disasters::{Crowd, LIVED_THROUGH};
 use crate::shop::at_once;
 use crate::support::sink::{Manner, Sink};
 use crate::tokens::wallet::call;
@@ -17,7 +17,7 @@ use crate::world::World;
 
 /// Checks an order out at any node until it is told what became of it.
 fn insist(addresses: &Mutex<Vec<SocketAddr>>, order: &str, turn: usize) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LIVED_THROUGH;
     for turn in turn.. {
         let address = {
             let addresses = addresses.lock().expect("whole");
@@ -31,10 +31,9 @@ fn insist(addresses: &Mutex<Vec<SocketAddr>>, order: &str, turn: usize) {
     }
 }
 
-pub fn a_node_is_killed_while_many_check_out() {
+pub fn a_warehouse_in_a_crowd(crowd: &Crowd) {
     const ORDERS: usize = 150;
     const UNITS: u64 = 60;
-    const THREADS: usize = 12;
     let Some(mut world) = World::new() else { return };
     let (warehouse, told) = (Partner::open(), Sink::new(Manner::Good));
     let settings =
@@ -47,16 +46,8 @@ pub fn a_node_is_killed_while_many_check_out() {
     // Every fifth user is not there.
     let orders = at_once(&world, &numbers, |node, number| order(node, &number.to_string(), &wanted, 1));
     let addresses = Arc::clone(&world.addresses);
-    std::thread::scope(|scope| {
-        for first in 0..THREADS {
-            let (orders, addresses) = (&orders, &addresses);
-            scope.spawn(move || {
-                for (turn, order) in orders.iter().enumerate().skip(first).step_by(THREADS) {
-                    insist(addresses, order, turn);
-                }
-            });
-        }
-        warehouse.wait("some are asked about", |books| books.asked.len() > ORDERS / 5);
+    let ask = |turn: usize, order: &str| insist(&addresses, order, turn);
+    crowd.run(&orders, ask, || {
         world.take_node().kill();
         world.add_nodes_with(1, &calling(&settings));
     });

@@ -1,5 +1,6 @@
 //! Sides that are called over HTTP, and the webhook of outcomes, on three nodes of the real binary.
 
+mod desk;
 mod ends;
 mod load;
 mod partner;
@@ -7,7 +8,7 @@ mod settings;
 mod sides;
 
 pub use ends::ends_are_told_although_the_node_that_tells_is_killed;
-pub use load::a_node_is_killed_while_many_check_out;
+pub use load::a_warehouse_in_a_crowd;
 pub use settings::all_nodes_call_the_same_sides;
 pub use sides::{
     a_called_bank_charges_once_or_gives_back, a_called_warehouse_hangs_fails_and_answers_later,
@@ -63,13 +64,6 @@ fn order(node: &Server, user: &str, item: &str, quantity: u64) -> String {
 fn checkout(node: &Server, order: &str) -> (u16, Option<String>) {
     let answer = exchange(node, "POST", &format!("/shop/orders/checkout/{order}"), "", b"");
     (answer.status, answer.json()["why"].as_str().map(str::to_owned))
-}
-
-/// Begins a checkout and does not wait.
-#[track_caller]
-fn begin(node: &Server, order: &str, deadline_ms: u64) {
-    let path = format!("/shop/orders/checkout/{order}?waitMs=0&deadlineMs={deadline_ms}");
-    assert_eq!(post(node, &path)["state"], "pending");
 }
 
 /// Waits until an order stands there.

@@ -1,13 +1,15 @@
 //! A warehouse or a bank that is called.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use holdfast_kafka::Topic;
+use holdfast_services::PATIENCE;
 use serde_json::{Value, json};
 
 use super::partner::{Manner, Partner};
-use super::{await_state, begin, calling, checkout, item, order, post, verified};
-use crate::shop::at_once;
+use super::{await_state, calling, checkout, desk, item, order, post, verified};
+use crate::shop::{at_once, begin};
 use crate::support::http::exchange;
 use crate::support::server::Server;
 use crate::support::sink::{Manner as Mood, Sink};
@@ -63,7 +65,7 @@ pub fn a_called_warehouse_sells_no_more_than_it_has() {
     verified(&world);
 }
 
-fn says(node: &Server, order: &str, tr: u64, side: &str, outcome: &str) -> (u16, Value) {
+pub(super) fn says(node: &Server, order: &str, tr: u64, side: &str, outcome: &str) -> (u16, Value) {
     let body = json!({ "outcome": outcome }).to_string();
     let json = "Content-Type: application/json\r\n";
     let path = format!("/hub/checkouts/{order}/{tr}/{side}");
@@ -71,6 +73,7 @@ fn says(node: &Server, order: &str, tr: u64, side: &str, outcome: &str) -> (u16,
     (answer.status, answer.json())
 }
 
+/// And meanwhile callers and operators ask at all nodes about orders that it leaves open.
 pub fn a_called_warehouse_hangs_fails_and_answers_later() {
     let Some(mut world) = World::new() else { return };
     let (warehouse, told) = (Partner::open(), Sink::new(Mood::Good));
@@ -78,6 +81,15 @@ pub fn a_called_warehouse_hangs_fails_and_answers_later() {
         [format!("shop.stock={}", warehouse.url()), format!("shop.webhook=http://{}/ends", told.address)];
     world.add_nodes_with(3, &calling(&settings));
     post(world.node(0), "/payment/batch_init/1/100");
+    std::thread::scope(|scope| {
+        let desk = scope.spawn(|| desk::of_any_node(&world, &warehouse));
+        hangs_fails_and_answers_later(&world, &warehouse, &told);
+        desk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    verified(&world);
+}
+
+fn hangs_fails_and_answers_later(world: &World, warehouse: &Partner, told: &Sink) {
     let wanted = item(world.node(1), 5);
     warehouse.put(&wanted, 10);
     let of = |quantity| order(world.node(0), "0", &wanted, quantity);
@@ -105,7 +117,7 @@ pub fn a_called_warehouse_hangs_fails_and_answers_later() {
     assert_eq!(warehouse.books().act(&later, 1, &items), "ssucc");
     let (status, heard) = says(world.node(2), &later, 1, "stock", "ssucc");
     assert_eq!((status, &heard["counted"]), (200, &json!(true)), "{heard}");
-    await_state(&world, &later, "paid");
+    await_state(world, &later, "paid");
     let (status, again) = says(world.node(0), &later, 1, "stock", "ssucc");
     assert_eq!((status, &again["counted"], &again["state"]), (200, &json!(false), &json!("paid")), "{again}");
 
@@ -115,16 +127,21 @@ pub fn a_called_warehouse_hangs_fails_and_answers_later() {
     begin(world.node(1), &lost, 1_500);
     warehouse.wait("it is asked", |books| books.count(&lost, "sub") > 0);
     assert_eq!(checkout(world.node(2), &of(1)), (200, None), "another order does not wait for it");
-    await_state(&world, &lost, "cancelling");
+    await_state(world, &lost, "cancelling");
     warehouse.wait("it is asked to give back", |books| books.count(&lost, "add") > 2);
     let shown = |node| {
         let found = exchange(world.node(node), "GET", &format!("/hub/checkouts/{lost}"), "", b"").json();
         found["detail"].as_str().unwrap_or_default().contains("no answer")
     };
-    assert!((0..3).any(shown), "the node that asks knows why it waits");
+    // It is told of the side, and an answer about another order ends it until the next one that hangs.
+    let deadline = Instant::now() + PATIENCE;
+    while !(0..3).any(shown) {
+        assert!(Instant::now() < deadline, "the node that asks knows why it waits");
+        std::thread::yield_now();
+    }
     assert!(!warehouse.books().holds().contains(&lost));
     warehouse.behave_about(&lost, Manner::Well);
-    await_state(&world, &lost, "not_paid");
+    await_state(world, &lost, "not_paid");
     let end = |received: &[crate::support::sink::Received]| {
         received.iter().map(|end| end.json()).find(|end| end["order"] == json!(lost))
     };
@@ -137,14 +154,20 @@ pub fn a_called_warehouse_hangs_fails_and_answers_later() {
     warehouse.behave_about(&taken, Manner::DoAndHang);
     begin(world.node(2), &taken, 1_500);
     warehouse.wait("it took", |books| books.holds().contains(&taken));
-    await_state(&world, &taken, "cancelling");
+    await_state(world, &taken, "cancelling");
     warehouse.behave_about(&taken, Manner::Well);
-    await_state(&world, &taken, "not_paid");
+    await_state(world, &taken, "not_paid");
     assert_eq!(warehouse.books().left[&wanted], 6);
     assert_eq!(checkout(world.node(0), &taken), (200, None), "the next try is another");
     assert_eq!(warehouse.books().left[&wanted], 4);
     assert_eq!(world.count("SELECT credit FROM users WHERE user_id = '0'"), 70);
-    verified(&world);
+}
+
+/// How many partitions of a topic a node has, by its own words.
+fn partitions_of(node: &Server, topic: Topic) -> u32 {
+    let metrics = exchange(node, "GET", "/metrics", "", b"").body;
+    let name = format!("holdfast_cluster_partitions{{topic=\"{}\"}} ", topic.name());
+    metrics.lines().find_map(|line| line.strip_prefix(name.as_str())?.parse().ok()).unwrap_or(0)
 }
 
 /// Two nodes do nothing but ask. One dies with its requests under way; the other finds in the store what it has to ask.
@@ -172,12 +195,21 @@ pub fn the_node_that_asks_is_killed_and_another_goes_on() {
             orders.push(order);
         }
     }
-    // Both nodes have their share.
-    let claimed = "SELECT count(*) FROM segment WHERE segment_type = 'consumer' AND table_name = 'stock'";
-    world.await_count(claimed, |found| found == i64::from(partitions));
+    // Both nodes have their share: the one that will be killed too.
+    let shares = || [0, 1].map(|node| partitions_of(world.node(node), Topic::Stock));
+    let deadline = Instant::now() + PATIENCE;
+    while shares().contains(&0) || shares().iter().sum::<u32>() != partitions {
+        assert!(Instant::now() < deadline, "the partitions are not shared: {:?}", shares());
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    let epochs =
+        "SELECT sum(epoch)::bigint FROM segment WHERE segment_type = 'consumer' AND table_name = 'stock'";
+    let before = world.count(epochs);
     warehouse.behave(Manner::DoAndHang);
     orders.iter().for_each(|order| begin(edge(), order, 600_000));
     warehouse.wait("it is asked about all", |books| orders.iter().all(|order| books.count(order, "sub") > 0));
+    assert!(!shares().contains(&0), "both nodes ask: {:?}", shares());
+    assert_eq!(world.count(epochs), before, "no partition has moved since");
     world.take_node().kill();
     let before = warehouse.books().asked.len();
     warehouse.behave(Manner::Well);

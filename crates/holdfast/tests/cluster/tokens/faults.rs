@@ -8,7 +8,7 @@ use holdfast_services::PATIENCE;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::wallet::{Answer, balance, issue, select, spend};
+use super::wallet::{Answer, balance, issue, select, send_spend, spend};
 use super::{judge, watch};
 use crate::world::World;
 
@@ -51,7 +51,7 @@ pub fn a_killed_nodes_tokens_are_free_at_the_end_of_their_lease() {
     judge(&world, 10);
 }
 
-/// SIGSTOP until the lease is over and the tokens are another's, then SIGCONT: the spend that slept is refused.
+/// SIGSTOP until the lease is over and the tokens are another's, then SIGCONT: the spend that slept in the node is refused.
 pub fn a_stopped_node_has_lost_its_lease() {
     let Some(mut world) = World::new() else { return };
     world.add_nodes_with(2, &["--roles", "api"]);
@@ -63,10 +63,12 @@ pub fn a_stopped_node_has_lost_its_lease() {
     assert_eq!(held.status, 200, "{held:?}");
     let node = world.take_node();
     World::signal(&node, Signal::STOP);
+    // It lies in the node's socket while the lease is good, and is read when it is not.
+    let asleep = send_spend(addresses[0], &held, "thief", 10).expect("a connection");
     let next = select(addresses[1], "next", "alice", 10, &json!({"waitMs": 30_000})).expect("an answer");
     assert_eq!(next.status, 200, "{next:?}");
     World::signal(&node, Signal::CONT);
-    let late = spend(addresses[0], &held, "thief", 10).expect("an answer");
+    let late = asleep.answer().expect("an answer");
     assert_eq!(late.refusal(), "lease-lost", "{late:?}");
     assert_eq!(spend(addresses[1], &next, "shop", 10).expect("an answer").status, 200);
     world.put_back(node);

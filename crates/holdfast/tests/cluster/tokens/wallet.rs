@@ -38,23 +38,43 @@ pub fn number(value: &Value) -> u64 {
     value.as_str().expect("a number as text").parse().expect("a number")
 }
 
+/// A call that is on its way, and has no answer yet.
+pub struct Asked {
+    stream: TcpStream,
+    what: String,
+}
+
+impl Asked {
+    /// Writes a call to the node's socket; whether the node is awake to read it is its own affair.
+    pub fn send(address: SocketAddr, verb: &str, path: &str, body: &Value) -> Result<Asked, String> {
+        let what = format!("{address}{path}");
+        let told = |error: std::io::Error| format!("{what}: {error}");
+        let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).map_err(told)?;
+        stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(told)?;
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let head = format!(
+            "{verb} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).map_err(told)?;
+        Ok(Asked { stream, what })
+    }
+
+    pub fn answer(mut self) -> Result<Answer, String> {
+        let mut answer = String::new();
+        let told = |error: std::io::Error| format!("{}: {error}", self.what);
+        self.stream.read_to_string(&mut answer).map_err(told)?;
+        let (head, body) =
+            answer.split_once("\r\n\r\n").ok_or_else(|| format!("half an answer: {answer}"))?;
+        let status = head.split(' ').nth(1).and_then(|text| text.parse().ok()).ok_or("no status")?;
+        // Bodies are short, and come in one piece with their length.
+        Ok(Answer { status, body: serde_json::from_str(body).unwrap_or(Value::Null) })
+    }
+}
+
 /// One call; what went wrong on the way is the error.
 pub fn call(address: SocketAddr, verb: &str, path: &str, body: &Value) -> Result<Answer, String> {
-    let told = |error: std::io::Error| format!("{address}{path}: {error}");
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).map_err(told)?;
-    stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(told)?;
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    let head = format!(
-        "{verb} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).map_err(told)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(told)?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| format!("half an answer: {answer}"))?;
-    let status = head.split(' ').nth(1).and_then(|text| text.parse().ok()).ok_or("no status")?;
-    // Bodies are short, and come in one piece with their length.
-    Ok(Answer { status, body: serde_json::from_str(body).unwrap_or(Value::Null) })
+    Asked::send(address, verb, path, body)?.answer()
 }
 
 pub fn issue(address: SocketAddr, wallet: &str, quantities: &[u64]) {
@@ -82,12 +102,17 @@ pub fn select(
 
 /// Spends a selection to a wallet; the rest returns.
 pub fn spend(address: SocketAddr, selection: &Answer, to: &str, quantity: u64) -> Result<Answer, String> {
+    send_spend(address, selection, to, quantity)?.answer()
+}
+
+/// The same, without waiting for the answer.
+pub fn send_spend(address: SocketAddr, selection: &Answer, to: &str, quantity: u64) -> Result<Asked, String> {
     let body = json!({
         "spender": selection.body["spender"],
         "fence": selection.body["fence"],
         "outputs": [{"wallet": to, "quantity": quantity.to_string()}],
     });
-    call(address, "POST", "/tokens/spend", &body)
+    Asked::send(address, "POST", "/tokens/spend", &body)
 }
 
 pub fn release(address: SocketAddr, spender: &str) -> Result<Answer, String> {

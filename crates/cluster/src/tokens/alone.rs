@@ -1,0 +1,104 @@
+//! A vault by itself, for tests and measurements that need no Kafka.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use holdfast_tokens::{Balance, Scope, Share, TokenSelector as _};
+
+use super::clock::TokenClock;
+use super::house::House;
+use super::limits::KEEP_EVERY;
+use super::{TokenVault, start_at};
+use crate::health::Part;
+use crate::reads::Reads;
+use crate::settings::NodeSettings;
+use crate::stop::Stop;
+
+/// A running vault; ends when dropped.
+pub struct Alone {
+    settings: Arc<NodeSettings>,
+    vault: TokenVault,
+    stop: Arc<Stop>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+fn spawn(name: &'static str, body: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, crate::StartError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(crate::StartError::Thread)
+}
+
+impl Alone {
+    /// Starts on that database. With `now`, time stands still until [`Alone::at`].
+    ///
+    /// # Panics
+    /// If threads cannot be started.
+    #[must_use]
+    pub fn start(settings: NodeSettings, now: Option<i64>) -> Alone {
+        let (settings, stop) = (Arc::new(settings), Arc::<Stop>::default());
+        let reads = Arc::new(Reads::new(Arc::clone(&settings), Part::new("store")));
+        let clock = now.map_or_else(TokenClock::of_database, TokenClock::standing);
+        let started = start_at(&settings, &reads, Part::new("tokens"), &stop, clock, spawn);
+        let started = started.expect("threads can be started");
+        Alone { settings, vault: started.vault, stop, threads: started.threads }
+    }
+
+    /// Does from now on what the node does that keeps house, as far as it needs no Kafka: changes are read as if they were
+    /// sent, and what is over is removed. Changes are kept for `history`.
+    ///
+    /// # Panics
+    /// If a thread cannot be started.
+    pub fn keep_house(&mut self, history: Duration) {
+        let stop = Arc::clone(&self.stop);
+        let mut house = House::new(&self.settings, &stop, history);
+        let body = move || {
+            while !stop.is_set() {
+                if let Err(trouble) = house.keep(|_| Ok(())) {
+                    tracing::warn!(%trouble, "the house is not kept");
+                    house.note(&trouble);
+                }
+                stop.pause(KEEP_EVERY);
+            }
+            house.leave();
+        };
+        self.threads.push(spawn("token house", Box::new(body)).expect("a thread can be started"));
+    }
+
+    /// The vault.
+    #[must_use]
+    pub const fn vault(&self) -> &TokenVault {
+        &self.vault
+    }
+
+    /// It is that time again and the node has seen nothing yet: the database was emptied.
+    pub fn begin_anew(&self, now: i64) {
+        self.vault.begin_anew(now);
+    }
+
+    /// What the node's picture has of an owner; `None` if that is not loaded.
+    #[must_use]
+    pub fn pictured(&self, scope: &Scope) -> Option<Balance> {
+        let (picture, now) = (self.vault.feed.picture(), self.vault.clock.now());
+        picture.selector.balance(scope, now).ok().filter(|_| picture.has(scope))
+    }
+
+    /// Where the node begins among equal tokens.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        self.vault.feed.share()
+    }
+
+    /// It is that time now, or later already.
+    pub fn at(&self, now: i64) {
+        self.vault.set_time(now);
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.stop.set();
+        self.vault.close();
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}

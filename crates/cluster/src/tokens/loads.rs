@@ -1,0 +1,149 @@
+//! The picture loaded, owner by owner. A large owner takes seconds; nobody waits for that but those who ask for its tokens.
+//!
+//! Tokens are read as of some moment and taken in later, while changes are followed. Nothing is missed and nothing comes back:
+//! the picture expects the owner before its tokens are read, so it takes in what comes after that moment, and of what goes it
+//! keeps a mark (`picture`). What happened before that moment shows in what is read.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use holdfast_postgres::{Error, Store};
+use holdfast_tokens::{Refusal, Scope, Token};
+use tokio::sync::Notify;
+
+use super::feed::{Feed, FeedError};
+use super::limits::{LOAD_PAGE, LOADS_MAX};
+use super::picture::Picture;
+use crate::settings::NodeSettings;
+
+/// The loads of a node.
+pub(super) struct Loads {
+    settings: Arc<NodeSettings>,
+    state: Mutex<State>,
+    /// Told whenever a load has ended.
+    pub(super) ended: Notify,
+    /// Held alone by a load that found no room beside others.
+    room: RwLock<()>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The owners that are being loaded, at most [`LOADS_MAX`].
+    running: Vec<Scope>,
+    /// Connections that are not in use.
+    idle: Vec<Store>,
+}
+
+/// The turn to load an owner. It ends when this is dropped.
+pub(super) struct Turn {
+    loads: Arc<Loads>,
+    scope: Scope,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.loads.lock().running.retain(|scope| *scope != self.scope);
+        self.loads.ended.notify_waiters();
+    }
+}
+
+impl Loads {
+    pub(super) fn new(settings: &Arc<NodeSettings>) -> Loads {
+        Loads {
+            settings: Arc::clone(settings),
+            state: Mutex::default(),
+            ended: Notify::new(),
+            room: RwLock::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The turn to load that owner; `None` if another does already, or too many do: then wait until one has ended.
+    pub(super) fn turn(self: &Arc<Loads>, scope: &Scope) -> Option<Turn> {
+        let mut state = self.lock();
+        if state.running.len() >= LOADS_MAX || state.running.contains(scope) {
+            return None;
+        }
+        state.running.push(scope.clone());
+        Some(Turn { loads: Arc::clone(self), scope: scope.clone() })
+    }
+
+    /// Shows all tokens of an owner. A connection may have been lost before it was asked, so it is asked twice.
+    fn read(&self, scope: &Scope, mut show: impl FnMut(Token)) -> Result<(), Error> {
+        match self.read_once(scope, &mut show) {
+            Err(Error::Unavailable(_)) => {
+                // The others were made to the same server.
+                let lost = std::mem::take(&mut self.lock().idle);
+                drop(lost);
+                self.read_once(scope, &mut show)
+            }
+            read => read,
+        }
+    }
+
+    fn read_once(&self, scope: &Scope, show: &mut impl FnMut(Token)) -> Result<(), Error> {
+        let idle = self.lock().idle.pop();
+        let mut store = match idle {
+            Some(store) => store,
+            None => self.settings.connect_to_ask()?,
+        };
+        store.tokens_of(scope, show)?;
+        self.lock().idle.push(store);
+        Ok(())
+    }
+}
+
+impl Feed {
+    /// Makes sure that all tokens of an owner are in the picture, with their locks.
+    pub(super) fn load(&self, turn: &Turn) -> Result<Arc<Picture>, FeedError> {
+        let (scope, room) = (&turn.scope, &self.loads.room);
+        // From here on changes are followed.
+        self.reading(|_, _| Ok(()))?;
+        let beside_others = {
+            let _room = room.read().unwrap_or_else(PoisonError::into_inner);
+            let mut picture = self.picture();
+            if picture.has(scope) {
+                return Ok(picture);
+            }
+            if picture.is_full_of_owners() {
+                picture = self.begin_anew();
+            }
+            self.load_into(&picture, scope).map(|()| picture)
+        };
+        match beside_others {
+            Err(FeedError::Refused(Refusal::Full { .. })) => {
+                let _room = room.write().unwrap_or_else(PoisonError::into_inner);
+                let fresh = self.begin_anew();
+                self.load_into(&fresh, scope)?;
+                Ok(fresh)
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_into(&self, picture: &Picture, scope: &Scope) -> Result<(), FeedError> {
+        let coming = picture.expect(scope);
+        let now = self.clock.now();
+        let mut page = Vec::new();
+        let mut added = Ok(());
+        self.loads.read(scope, |token| {
+            page.push(token);
+            if page.len() == LOAD_PAGE {
+                let full = std::mem::take(&mut page);
+                if added.is_ok() {
+                    added = picture.add(full, now);
+                }
+            }
+        })?;
+        added?;
+        picture.add(page, now)?;
+        // Not beside a reading of changes: a lock that they have ended would be put back.
+        self.reading(|store, _| {
+            store.at_one_moment(|store| self.learn_locks(picture, store, scope))?;
+            coming.note_loaded();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! What the crowds of several shops live through together: in the middle of all of them PostgreSQL is killed, and then Kafka is
+//! restarted. Each shop has nodes, topics and a database of its own, and loses a node of its own.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast_services::PATIENCE;
+
+use crate::faults::{restart_log, restart_store};
+
+/// The first comes by itself, the others with a disaster each.
+const PARTS: usize = 3;
+/// Longer than all the disasters together take, with what each leaves to be made up for: whoever asks in the middle of one may be
+/// met by the next.
+pub const LIVED_THROUGH: Duration = Duration::from_secs(4 * PATIENCE.as_secs());
+
+/// How far a shop's crowd has come.
+#[derive(Default)]
+pub struct Crowd {
+    /// How many of each part have ended.
+    ended: [AtomicUsize; PARTS],
+    /// How many of each part there are, once it is known.
+    sizes: [AtomicUsize; PARTS],
+    /// The disasters that have begun.
+    begun: AtomicUsize,
+}
+
+impl Crowd {
+    /// All orders at once: `ask` has one checked out, and returns when it knows what became of it. When some have ended, `meanwhile`
+    /// is done.
+    pub fn run(&self, orders: &[String], ask: impl Fn(usize, &str) + Sync, meanwhile: impl FnOnce()) {
+        const THREADS: usize = 20;
+        let part = |place: usize| place * PARTS / orders.len();
+        for place in 0..orders.len() {
+            self.sizes[part(place)].fetch_add(1, Ordering::SeqCst);
+        }
+        std::thread::scope(|scope| {
+            for first in 0..THREADS {
+                let (ask, part) = (&ask, &part);
+                scope.spawn(move || {
+                    for (place, order) in orders.iter().enumerate().skip(first).step_by(THREADS) {
+                        await_that("the next disaster", || self.begun.load(Ordering::SeqCst) >= part(place));
+                        ask(place, order);
+                        self.ended[part(place)].fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            await_that("the crowd", || self.is_in_the_middle_of(0));
+            meanwhile();
+        });
+    }
+
+    fn is_in_the_middle_of(&self, part: usize) -> bool {
+        let (ended, size) =
+            (self.ended[part].load(Ordering::SeqCst), self.sizes[part].load(Ordering::SeqCst));
+        size > 0 && 2 * ended > size
+    }
+}
+
+#[track_caller]
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIVED_THROUGH;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// Runs shops beside each other, each with a crowd.
+pub fn live_through_it(shops: &[fn(&Crowd)]) {
+    if holdfast_services::postgres().is_none() || holdfast_services::kafka().is_none() {
+        return;
+    }
+    let crowds: Vec<Crowd> = shops.iter().map(|_| Crowd::default()).collect();
+    std::thread::scope(|scope| {
+        for (shop, crowd) in shops.iter().zip(&crowds) {
+            scope.spawn(move || shop(crowd));
+        }
+        for (part, disaster) in [restart_store as fn(), restart_log].into_iter().enumerate() {
+            await_that("the crowds", || crowds.iter().all(|crowd| crowd.is_in_the_middle_of(part)));
+            // Right before it: what comes now comes into the middle of it.
+            crowds.iter().for_each(|crowd| crowd.begun.store(part + 1, Ordering::SeqCst));
+            disaster();
+        }
+    });
+}

@@ -1,0 +1,164 @@
+//! A warehouse in another language, on Kafka.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use holdfast_kafka::{PartitionBy, Topic};
+use holdfast_services::PATIENCE;
+use serde_json::json;
+
+use crate::shop::{ask, begin, ok};
+use crate::support::http::exchange;
+use crate::support::server::run;
+use crate::world::World;
+
+/// The classes of Kafka's own client; `None` if this run has no servers.
+fn kafka_client() -> Option<String> {
+    let client = std::env::var("HOLDFAST_TEST_KAFKA_CLIENT").ok();
+    let needed = std::env::var_os("HOLDFAST_TEST_REQUIRE_SERVICES").is_some();
+    assert!(client.is_some() || !needed, "HOLDFAST_TEST_KAFKA_CLIENT names the folder of Kafka's jars");
+    client
+}
+
+/// As docs/examples has it. Killed when dropped.
+struct Warehouse(Child);
+
+impl Warehouse {
+    fn open(world: &World, client: &str, stock: &str) -> Warehouse {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/Warehouse.java");
+        let mut command = Command::new("java");
+        command.args(["-cp", &format!("{client}/*"), source]);
+        command.args([world.brokers().to_string(), world.topics().prefix, stock.to_owned()]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("java runs");
+        let told = child.stdout.take().expect("it was piped");
+        let first = BufReader::new(told).lines().next().expect("it says something").expect("text");
+        assert_eq!(first, "the warehouse is open");
+        Warehouse(child)
+    }
+}
+
+impl Drop for Warehouse {
+    fn drop(&mut self) {
+        self.0.kill().expect("it was running");
+        self.0.wait().expect("it ends");
+    }
+}
+
+const STOCK: u64 = 10_000;
+const PRICE: u64 = 5;
+const CREDIT: u64 = 100_000;
+
+/// Two nodes without a stock side, and an item that only the warehouse has.
+struct Shop {
+    world: World,
+    item: String,
+}
+
+impl Shop {
+    fn order(&self, quantity: u64) -> String {
+        let made = ok(self.world.node(1), "/orders/create/0");
+        let order = made["order_id"].as_str().expect("an order").to_owned();
+        ok(self.world.node(0), &format!("/orders/addItem/{order}/{}/{quantity}", self.item));
+        order
+    }
+
+    fn checkout(&self, order: &str) -> (u16, Option<String>) {
+        let answer = exchange(self.world.node(1), "POST", &format!("/shop/orders/checkout/{order}"), "", b"");
+        (answer.status, answer.json()["why"].as_str().map(str::to_owned))
+    }
+
+    fn await_state(&self, order: &str, state: &str) {
+        let there = format!("SELECT count(*) FROM orders WHERE order_id = '{order}' AND state = '{state}'");
+        self.world.await_count(&there, |found| found == 1);
+    }
+
+    /// Orders come until it is killed, and a little longer: of these every second has little time.
+    fn kill_it_in_the_middle(&self, warehouse: Warehouse) -> Vec<String> {
+        const BUYERS: usize = 4;
+        /// So many come when nobody answers any more.
+        const LATER: usize = 4;
+        let (killed, orders) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..BUYERS {
+                scope.spawn(|| {
+                    let mut left = LATER;
+                    while left > 0 {
+                        let order = self.order(1);
+                        let deadline_ms = if left.is_multiple_of(2) { 600_000 } else { 1_500 };
+                        let asked = ask(self.world.node(0), &order, deadline_ms);
+                        // The warehouse may be as quick as the answer.
+                        assert!([200, 202].contains(&asked.status), "{asked:?}");
+                        orders.lock().expect("whole").push(order);
+                        left -= usize::from(killed.load(Ordering::SeqCst));
+                    }
+                });
+            }
+            self.world.await_count("SELECT count(*) FROM orders WHERE paid", |paid| paid > 10);
+            drop(warehouse);
+            killed.store(true, Ordering::SeqCst);
+        });
+        orders.into_inner().expect("whole")
+    }
+}
+
+/// The stock side is outside, on Kafka and in another language. It is killed while it answers, and begins again: what it has
+/// sold is what is paid.
+pub fn a_warehouse_in_another_language() {
+    let Some(client) = kafka_client() else { return };
+    let Some(mut world) = World::new() else { return };
+    world.add_nodes_with(2, &["--roles", "api,expiry,callbacks,order,pay"]);
+    ok(world.node(0), &format!("/payment/batch_init/1/{CREDIT}"));
+    // Its prices are the shop's; how many there are only the warehouse knows.
+    let made = ok(world.node(0), &format!("/stock/item/create/{PRICE}"));
+    let shop = Shop { world, item: made["item_id"].as_str().expect("an item").to_owned() };
+    let stock = format!("{}={STOCK}", shop.item);
+    let warehouse = Warehouse::open(&shop.world, &client, &stock);
+    assert_eq!(shop.checkout(&shop.order(2)), (200, None));
+    assert_eq!(shop.checkout(&shop.order(STOCK)), (402, Some("stock".to_owned())), "two are gone");
+
+    // A rollback that comes before what it rolls back, as after a fault: the try is over before it has begun.
+    let undone = shop.order(1);
+    let key = json!({"order_id": undone, "tr_num": 1}).to_string();
+    let value = json!({"type": "add", "items": [{"id": shop.item, "amnt": 1}]}).to_string();
+    let topics = shop.world.topics();
+    let by = PartitionBy::Other(undone.clone());
+    let add = topics.outgoing_by(Topic::Stock, &by, key.as_bytes(), value.as_bytes());
+    shop.world.producer().send_all(&[add], Instant::now() + PATIENCE).expect("Kafka takes it");
+    assert_eq!(shop.checkout(&undone), (402, Some("stock".to_owned())));
+    assert_eq!(shop.checkout(&undone), (200, None), "the next try is another");
+
+    let orders = shop.kill_it_in_the_middle(warehouse);
+    let open = "SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')";
+    assert!(shop.world.count(open) > 0, "it was killed too late to be in the middle");
+    // Nobody answers: the deadline ends some, an operator another, and their payments are given back. The warehouse hears of it
+    // all when it is back.
+    let cancelled = shop.order(1);
+    begin(shop.world.node(0), &cancelled, 600_000);
+    ok(shop.world.node(1), &format!("/hub/checkouts/{cancelled}/cancel"));
+    shop.await_state(&cancelled, "cancelling");
+    shop.world.await_count("SELECT count(*) FROM orders WHERE state = 'cancelling'", |found| found > 1);
+    let warehouse = Warehouse::open(&shop.world, &client, &stock);
+    shop.await_state(&cancelled, "not_paid");
+    shop.world.await_count(open, |open| open == 0);
+
+    // The books agree: all that is not paid for is there, and not one more.
+    let crowd = "SELECT count(*) FROM orders WHERE paid AND amount = 5";
+    let paid = u64::try_from(shop.world.count(crowd)).expect("a count");
+    assert!((11..=orders.len() as u64).contains(&(paid - 1)), "{paid} of {} are paid", orders.len());
+    assert!(shop.world.count("SELECT count(*) FROM orders WHERE why_failed = 'deadline'") > 0);
+    let left = STOCK - 2 - paid;
+    assert_eq!(
+        shop.checkout(&shop.order(left + 1)),
+        (402, Some("stock".to_owned())),
+        "so many are not there"
+    );
+    assert_eq!(shop.checkout(&shop.order(left)), (200, None), "and so many are");
+    let credit = i64::try_from(CREDIT - STOCK * PRICE).expect("small");
+    assert_eq!(shop.world.count("SELECT credit FROM users WHERE user_id = '0'"), credit);
+    drop(warehouse);
+    let verified = run(&["verify", "--store", shop.world.url()]);
+    assert!(verified.status.success(), "{verified:?}");
+}
