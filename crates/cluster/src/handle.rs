@@ -115,14 +115,19 @@ impl NodeHandle {
         self.room.commands()
     }
 
-    /// The node is about to end: who waits for the end of a checkout is told at once where it stands. Who waits for the outcome of a
-    /// command nearly always has it within a moment, and is told after some seconds that it is not known.
+    /// The node is about to end: who waits for the end of a checkout is told at once where it stands, who waits for tokens that there
+    /// are none. Who waits for the outcome of a command nearly always has it within a moment, and is told after some seconds that it
+    /// is not known.
     ///
     /// It holds nothing else of the node: its connections must not be the last thing that a runtime drops.
     pub fn end_waiting(&self) -> impl Future<Output = ()> + Send + use<> {
         let (ends, room) = (Arc::clone(&self.ends), Arc::clone(&self.room));
+        let end_waiting_for_tokens = self.tokens.as_ref().map(TokenVault::end_waiting);
         async move {
             ends.close();
+            if let Some(end_waiting) = end_waiting_for_tokens {
+                end_waiting();
+            }
             tokio::time::sleep(OUTCOME_GRACE).await;
             room.close();
         }

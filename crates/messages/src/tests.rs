@@ -198,6 +198,8 @@ fn messages_are_those_of_the_golden_files() {
     golden!("token-events-updated", "alice", &TokenEvent::Updated { consumed, produced, broken });
     let (spender, fence) = ("payment-1".into(), 12);
     golden!("token-events-released", "payment-1", &TokenEvent::Released { spender, fence });
+    let (spender, expires_at) = ("payment-1".into(), 1_700_000_000_000);
+    golden!("token-events-shortened", "payment-1", &TokenEvent::Shortened { spender, fence, expires_at });
     let (consumed, produced) = (vec!["t1".into()], vec![token("t3", 2)]);
     golden!("token-updates-update", "t1", &TokenUpdate { trace: TRACE, consumed, produced });
     for (name, file, command) in admins() {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::HOLD_PREFIX;
 use holdfast_tokens::limits::BATCH_TOKENS_MAX;
 use holdfast_tokens::{DEFAULT_TYPE, Fingerprint, Kind, Name, Token, TokenId, Transaction};
@@ -41,6 +42,15 @@ pub enum TokenEvent {
         spender: Arc<str>,
         /// The selection's fence.
         fence: u64,
+    },
+    /// A selection was renewed to an earlier end. Of a later one nobody is told: who comes too soon finds out.
+    Shortened {
+        /// Whose.
+        spender: Arc<str>,
+        /// The selection's fence.
+        fence: u64,
+        /// Its new end, in milliseconds since 1970.
+        expires_at: Millis,
     },
 }
 
@@ -165,6 +175,14 @@ struct Released {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Shortened {
+    spender: String,
+    fence: Text<u64>,
+    expires_at: Millis,
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UpdateBody {
     #[serde(default)]
@@ -205,7 +223,9 @@ impl Message for TokenEvent {
             TokenEvent::Updated { consumed, produced, .. } => wallet(produced)
                 .or_else(|| consumed.first().map(|id| id.as_str().to_owned()))
                 .unwrap_or_default(),
-            TokenEvent::Released { spender, .. } => spender.to_string(),
+            TokenEvent::Released { spender, .. } | TokenEvent::Shortened { spender, .. } => {
+                spender.to_string()
+            }
         }
     }
 
@@ -240,6 +260,10 @@ impl Message for TokenEvent {
                 "released",
                 &Released { spender: spender.to_string(), fence: Text(*fence) },
             ),
+            TokenEvent::Shortened { spender, fence, expires_at } => {
+                let (spender, fence) = (spender.to_string(), Text(*fence));
+                write(self.trace(), "shortened", &Shortened { spender, fence, expires_at: *expires_at })
+            }
         }
     }
 
@@ -269,6 +293,10 @@ impl Message for TokenEvent {
             "released" => {
                 let Released { spender, fence } = envelope.body()?;
                 TokenEvent::Released { spender: spender.into(), fence: fence.0 }
+            }
+            "shortened" => {
+                let Shortened { spender, fence, expires_at } = envelope.body()?;
+                TokenEvent::Shortened { spender: spender.into(), fence: fence.0, expires_at }
             }
             _ => return envelope.unknown_type(),
         })

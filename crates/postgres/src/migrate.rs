@@ -5,7 +5,7 @@ use postgres::{Client, GenericClient};
 use crate::Error;
 
 /// The migrations in their order; the first has the version 1.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     include_str!("../migrations/0001_tables.sql"),
     include_str!("../migrations/0002_patrol.sql"),
     include_str!("../migrations/0003_operator_messages.sql"),
@@ -17,6 +17,7 @@ const MIGRATIONS: [&str; 11] = [
     include_str!("../migrations/0009_shop_outside.sql"),
     include_str!("../migrations/0010_tokens_gone_outside.sql"),
     include_str!("../migrations/0011_pay_again.sql"),
+    include_str!("../migrations/0012_little_statistics.sql"),
 ];
 
 /// The advisory lock under which a node migrates: "holdfast" in letters.

@@ -74,6 +74,14 @@ impl Alone {
         self.vault.begin_anew(now);
     }
 
+    /// Reads at once what others did up to now.
+    ///
+    /// # Panics
+    /// If the database fails.
+    pub fn catch_up(&self) {
+        self.vault.feed.catch_up().expect("the changes can be read");
+    }
+
     /// What the node's picture has of an owner; `None` if that is not loaded.
     #[must_use]
     pub fn pictured(&self, scope: &Scope) -> Option<Balance> {

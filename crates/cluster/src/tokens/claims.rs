@@ -174,6 +174,12 @@ impl TokenVault {
             };
             fresh &= !waited;
             match claimed {
+                // Less than was asked for is half a no: it may be old as well.
+                Ok(Ready::New(pending)) if !fresh && pending.claim().sum < u128::from(request.amount) => {
+                    drop(pending);
+                    self.refresh(&request.scope, Refresh::AlsoEnds).await?;
+                    fresh = true;
+                }
                 Ok(Ready::New(pending)) => {
                     let tokens = match self.judge(&request, pending).await? {
                         Judged::Selected(selection, origin) => return Ok((selection, origin)),

@@ -132,7 +132,17 @@ impl TokenVault {
     /// Takes nothing more and answers all who wait.
     pub(crate) fn close(&self) {
         self.queue.close();
-        self.feed.picture().selector.end_waiting(&ended());
+        self.feed.end_waiting();
+    }
+
+    /// Answers those who wait for tokens, when it is called. It does not keep the vault's connections.
+    pub(crate) fn end_waiting(&self) -> impl FnOnce() + Send + use<> {
+        let feed = Arc::downgrade(&self.feed);
+        move || {
+            if let Some(feed) = feed.upgrade() {
+                feed.end_waiting();
+            }
+        }
     }
 
     pub(super) fn begin_anew(&self, now: i64) {
@@ -302,7 +312,7 @@ impl TokenVault {
         check_text("the spender", &spender)?;
         let told = self.clock.told();
         let renewed = self.changed(move |store| match store.renew_tokens(&spender, fence, lease_ms, told) {
-            Ok(lease) => Ok((Ok((spender.clone(), lease)), None)),
+            Ok((lease, event)) => Ok((Ok((spender.clone(), lease)), event)),
             Err(HoldError::Refused(refusal)) => Ok((Err(refusal), None)),
             Err(HoldError::Store(error)) => Err(error),
         });

@@ -1,6 +1,7 @@
 //! The picture kept up with what others do.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use holdfast_postgres::{Error, Source, Store};
 use holdfast_tokens::{LockRecord, Name, Refusal, Scope, Share, TokenId, TokenSelector as _};
 
 use super::clock::TokenClock;
+use super::desk::ended;
 use super::house::adopt;
 use super::limits::{CHANGES_READ, LOCKS_LEARNT, LOOK_EVERY, LOOK_PAUSE, LOOK_PAUSE_UNHURRIED, SHARE_EVERY};
 use super::loads::Loads;
@@ -25,6 +27,8 @@ pub(super) struct Feed {
     picture: Mutex<Arc<Picture>>,
     reading: Mutex<Reading>,
     share: Mutex<Share>,
+    /// The node is about to end: nobody waits any more.
+    ending: AtomicBool,
     pub(super) loads: Arc<Loads>,
 }
 
@@ -72,6 +76,7 @@ impl Feed {
             picture: Mutex::new(Picture::new(&settings.tokens)),
             reading: Mutex::default(),
             share: Mutex::new(Share::ALL),
+            ending: AtomicBool::new(false),
             loads: Arc::new(Loads::new(settings)),
         }
     }
@@ -94,7 +99,16 @@ impl Feed {
         // They ask again, of the new one.
         old.selector.end_waiting(&Refusal::Contention { attempts: 0 });
         old.followed.notify_waiters();
+        if self.ending.load(Ordering::SeqCst) {
+            new.selector.end_waiting(&ended());
+        }
         new
+    }
+
+    /// Answers all who wait for tokens; from now on nobody waits. Whoever can be served at once still is.
+    pub(super) fn end_waiting(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+        self.picture().selector.end_waiting(&ended());
     }
 
     /// Reads with the connection, which is made when there is none and dropped when it fails. A failure may be older than the

@@ -147,6 +147,11 @@ impl Picture {
                 self.unlock(spender, *fence, now);
                 Ok(())
             }
+            TokenEvent::Shortened { spender, fence, expires_at } => {
+                // If it is not known here, or has ended, there is nothing to move.
+                drop(self.selector.apply_renew(spender, *fence, *expires_at, now));
+                Ok(())
+            }
         }
     }
 

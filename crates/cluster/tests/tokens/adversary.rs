@@ -8,6 +8,7 @@ use holdfast_cluster::tokens::limits::CHANGES_READ;
 use holdfast_messages::{Message as _, TokenEvent};
 use holdfast_postgres::tokens::{Position, Tidied};
 use holdfast_postgres::{Settings, Source, Store};
+use holdfast_services::PATIENCE;
 use holdfast_tokens::{Output, Owner, Refusal, Scope, SelectRequest, SpendRequest, Token};
 
 use crate::world::{World, runtime, settings};
@@ -371,7 +372,7 @@ fn a_crowd_that_waits_is_answered_in_time() {
     });
 }
 
-/// A lease that another node has renewed to an earlier end is over for all at that end, and nobody was told.
+/// A lease that another node has renewed to an earlier end is over for all at that end, also for those who wait already.
 #[test]
 fn a_lease_that_another_node_made_shorter_ends_for_all() {
     let Some(world) = World::start("tokens_shorter", 2, None) else { return };
@@ -391,5 +392,33 @@ fn a_lease_that_another_node_made_shorter_ends_for_all() {
         assert_eq!(later.name(), "funds-locked", "not yet");
         let later = here.select(SelectRequest::new("later", wallet("b"), 1), 10_000).await;
         assert_eq!(later.map_err(|refusal| refusal.to_string()).unwrap().tokens[0].id.as_str(), "u");
+        // Nobody looks again for whoever waits already: he is told.
+        there.renew("later".into(), None, 3_600_000).await.unwrap();
+        let last = here.select(SelectRequest::new("last", wallet("b"), 1), 30_000);
+        let shorten = async {
+            let until = Instant::now() + PATIENCE;
+            while here.waiting() == 0 {
+                assert!(Instant::now() < until, "nobody waits");
+                tokio::task::yield_now().await;
+            }
+            there.renew("later".into(), None, 1).await.unwrap();
+        };
+        let (last, ()) = tokio::join!(last, shorten);
+        assert_eq!(last.map_err(|refusal| refusal.to_string()).unwrap().tokens[0].id.as_str(), "u");
     });
+}
+
+/// Whoever takes what he can get gets all there is, also what this node believes to be locked still.
+#[test]
+fn a_shortfall_is_looked_at_twice() {
+    let Some(world) = World::start("tokens_shortfall", 1, None) else { return };
+    let (runtime, vault) = (runtime(), world.nodes[0].vault());
+    runtime.block_on(vault.issue(vec![token("t", "a", 5), token("u", "a", 6)])).unwrap();
+    let long = SelectRequest { lease_ms: 3_600_000, ..SelectRequest::new("s", wallet("a"), 5) };
+    runtime.block_on(vault.select(long, 0)).unwrap();
+    // As after a lock was put back that had ended: nobody is told.
+    let ended = "UPDATE token_selection SET expires_at = now(); UPDATE token_lock SET expires_at = now()";
+    world.database.sql().batch_execute(ended).unwrap();
+    let all = SelectRequest { allow_shortfall: true, ..SelectRequest::new("next", wallet("a"), 100) };
+    assert_eq!(runtime.block_on(vault.select(all, 0)).unwrap().sum, 11);
 }

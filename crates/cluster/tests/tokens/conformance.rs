@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use holdfast_cluster::tokens::TokenVault;
-use holdfast_tokens::conformance::{Restart, START, run_all, suite};
+use holdfast_cluster::tokens::alone::Alone;
+use holdfast_tokens::conformance::{Host, START, run_all, suite};
 use holdfast_tokens::{Balance, LockView, Refusal, Scope, Token};
 use tokio::runtime::Runtime;
 
@@ -40,10 +41,14 @@ impl InTurn {
     }
 }
 
-impl Restart for InTurn {
+impl Host for InTurn {
     fn restart(mut self, now: i64) -> InTurn {
         let world = self.world.take().map(|world| world.restart(now));
         InTurn { world, runtime: runtime(), used: Arc::clone(&self.used) }
+    }
+
+    fn settle(&self) {
+        self.world().nodes.iter().for_each(Alone::catch_up);
     }
 }
 

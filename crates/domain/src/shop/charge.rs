@@ -71,7 +71,7 @@ impl Charging {
     /// Whether the wallet that pays is the one that is paid: it would get goods for nothing.
     #[must_use]
     pub fn is_paid_by_itself(&self, payment: &Payment) -> bool {
-        matches!(self, Charging::Tokens(by) if payment.user_id.as_str() == &*by.wallet)
+        matches!(self, Charging::Tokens(by) if by.is_paid_by_itself(&payment.user_id))
     }
 
     /// Whether both charge the same, whatever their secrets are.

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::charge::uuid_of;
 use super::run::At;
-use super::{ByTokens, OrderId, Payment, ShopRefusal, TryKey, Whole};
+use super::{ByTokens, OrderId, Payment, ShopRefusal, TryKey, UserId, Whole};
 use crate::effects::Effects;
 use crate::ids::TransferId;
 use crate::tokens::{Fingerprint, LockRow, NO_END, Name, TokenId, TokenRefusal, hold_for_transfer};
@@ -59,6 +59,12 @@ impl ByTokens {
     #[must_use]
     pub const fn quantity(&self, amount: Whole) -> Option<u64> {
         amount.get().checked_mul(self.unit)
+    }
+
+    /// Whether the user's wallet is the one that is paid: it would get goods for nothing.
+    #[must_use]
+    pub fn is_paid_by_itself(&self, user: &UserId) -> bool {
+        user.as_str() == &*self.wallet
     }
 }
 

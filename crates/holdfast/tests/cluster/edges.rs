@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use holdfast_kafka::{Outgoing, Topic};
 use holdfast_services::PATIENCE;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::shop::{begin, checkout, ok};
 use crate::support::http::exchange;
 use crate::support::server::Server;
-use crate::tokens::wallet::call;
+use crate::tokens::wallet::{call, issue, select};
 use crate::world::World;
 
 /// What `/metrics` says, 0 if it says nothing.
@@ -80,9 +80,16 @@ pub fn callers_of_the_shop_are_answered() {
     let caller = std::thread::spawn(move || call(address, "POST", &path, &Value::Null));
     let sql = format!("SELECT count(*) FROM orders WHERE order_id = '{waiting}' AND pay_outcome = 'taken'");
     world.await_count(&sql, |heard| heard == 1);
+    issue(address, "alice", &[10]);
+    assert_eq!(select(address, "first", "alice", 10, &json!({})).expect("an answer").status, 200);
+    let wants_tokens =
+        std::thread::spawn(move || select(address, "second", "alice", 10, &json!({"waitMs": 60_000})));
+    await_figure(world.node(0), "holdfast_token_waiting", |waiting| waiting > 0.0);
     World::signal(world.node(0), Signal::TERM);
     let told = caller.join().expect("a caller").expect("an answer, and no connection that is cut");
     assert_eq!((told.status, told.body["type"].as_str()), (504, Some("/problems/checkout-open")), "{told:?}");
+    let told = wants_tokens.join().expect("a caller").expect("an answer, and no connection that is cut");
+    assert_eq!((told.status, told.refusal()), (503, "store-unavailable"), "{told:?}");
     world.take_node().stop();
 
     // Nobody takes commands about orders: the caller's wait is not that of all commands.

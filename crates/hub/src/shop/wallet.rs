@@ -25,7 +25,8 @@ use holdfast_store::LocalStore;
 /// What the next try of an order takes from a wallet.
 struct Bill {
     number: TransferId,
-    wallet: Name,
+    /// `None` if it is the shop's own: from that nothing is taken, so the payment side refuses.
+    wallet: Option<Name>,
     currency: String,
     amount: u64,
 }
@@ -89,12 +90,14 @@ impl ShopDesk {
         let (by_tokens, bill) = self.ask(move |core| bill(core, &billed)).await?;
         self.by_tokens.store(by_tokens, Ordering::Relaxed);
         let Some(Bill { number, wallet, currency, amount }) = bill else { return Ok((None, None)) };
+        let none = || Some(Box::new(ChosenTokens::new(number, Vec::new())));
+        let Some(wallet) = wallet else { return Ok((none(), None)) };
         let wait_ms = until.saturating_sub(self.now()).max(0);
         let claim = match self.tokens.fund(&number.to_string(), wallet, &currency, amount, wait_ms).await {
-            Ok(claim) => Some(claim),
+            Ok(claim) => claim,
             Err(TokenError::Hub(refusal)) => return Err(refusal.into()),
             Err(TokenError::Refused(refusal)) => match Met::of(&refusal) {
-                Met::Want => None,
+                Met::Want => return Ok((none(), None)),
                 // The try that holds them is joined. If it is over meanwhile, tokens are chosen for the next.
                 Met::SameTry => return Ok((None, None)),
                 Met::Others => {
@@ -104,8 +107,7 @@ impl ShopDesk {
                 Met::Trouble => return Err(ShopError::Vault(refusal)),
             },
         };
-        let ids = claim.as_ref().map_or_else(Vec::new, FundingClaim::ids);
-        Ok((Some(Box::new(ChosenTokens::new(number, ids))), claim))
+        Ok((Some(Box::new(ChosenTokens::new(number, claim.ids()))), Some(claim)))
     }
 }
 
@@ -123,7 +125,8 @@ fn bill(core: &Core<LocalStore>, order: &OrderId) -> (bool, Option<Bill>) {
             OrderState::Pending(_) | OrderState::Cancelling(_) | OrderState::Paid(_) => return None,
         };
         let amount = by.quantity(order.amount).filter(|amount| *amount > 0)?;
-        let (number, wallet) = (by.spender(&order.key(tr)), Name::from(order.user_id.as_str()));
+        let (number, user) = (by.spender(&order.key(tr)), &order.user_id);
+        let wallet = (!by.is_paid_by_itself(user)).then(|| Name::from(user.as_str()));
         Some(Bill { number, wallet, currency: by.currency.to_string(), amount })
     };
     (true, next())

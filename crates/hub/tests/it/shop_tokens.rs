@@ -118,6 +118,24 @@ fn a_crowd_pays_with_each_token_once() {
     nothing_wrong(&fs);
 }
 
+/// The shop's own wallet gets no goods for its own money: it would have both.
+#[test]
+fn the_shop_does_not_pay_itself() {
+    let fs = SimFs::new(1);
+    let hub = start(&fs);
+    let handle = hub.handle();
+    in_time(async move {
+        open_shop(&handle, 5).await;
+        let paid = order(&handle, "paid", 5).await;
+        assert_eq!(all_at_once(&handle, vec![paid]).await, (1, 0));
+        let own = order_of(&handle, "own", "shop", 1).await;
+        assert_eq!(all_at_once(&handle, vec![own]).await, (0, 1));
+        assert_eq!(has(&handle, "shop"), (5, 0));
+    });
+    drop(hub);
+    nothing_wrong(&fs);
+}
+
 /// Two hundred orders of two each and a hundred others who select one for themselves, on a wallet with just as many: whatever is
 /// won is won once, and all are served.
 #[test]

@@ -8,7 +8,7 @@ use holdfast_hub::limits::HubOptions;
 use holdfast_hub::tokens::{TokenDesk, TokenError};
 use holdfast_hub::{Hub, Opened};
 use holdfast_log::SimFs;
-use holdfast_tokens::conformance::{Restart, START, run_all};
+use holdfast_tokens::conformance::{Host, START, run_all};
 use holdfast_tokens::{Balance, LockView, Refusal, Scope, Token};
 
 use crate::support::{LOG_ID, small_segments};
@@ -62,7 +62,7 @@ impl HubSelector {
     }
 }
 
-impl Restart for HubSelector {
+impl Host for HubSelector {
     fn restart(self, now: i64) -> HubSelector {
         let HubSelector { fs, hub, .. } = self;
         hub.stop();

@@ -8,6 +8,7 @@ use holdfast_tokens::{Lease, Name, Refusal};
 
 use super::claim::fence_of;
 use super::moment;
+use super::supply::tell;
 use crate::Error;
 use crate::guard::unsigned;
 use crate::session::Store;
@@ -32,17 +33,18 @@ impl From<postgres::Error> for HoldError {
 
 const RENEW: &str = "
     WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, hub_clock()) AS now),
+    old AS MATERIALIZED (SELECT s.expires_at FROM token_selection s WHERE s.spender_tx_id = $2 FOR UPDATE),
     kept AS (
         UPDATE token_selection s SET expires_at = m.now + $4::double precision * interval '1 second', changed_at = m.now
-        FROM moment m
+        FROM moment m, old
         WHERE s.spender_tx_id = $2 AND s.state = 'HELD' AND s.expires_at > m.now AND s.fence = coalesce($3::bigint, s.fence)
             AND s.payee_wallet IS NULL
-        RETURNING s.fence, s.expires_at, s.token_ids),
+        RETURNING s.fence, s.expires_at, s.token_ids, s.expires_at < old.expires_at AS shorter),
     locked AS (
         UPDATE token_lock l SET expires_at = k.expires_at FROM kept k
         WHERE l.token_id = ANY(k.token_ids) AND l.spender_tx_id = $2 AND l.fence = k.fence AND NOT l.spent
         RETURNING 1)
-    SELECT k.fence, k.expires_at,
+    SELECT k.fence, k.expires_at, k.shorter,
         CASE WHEN (SELECT count(*) FROM locked) <> cardinality(k.token_ids) THEN token_race() END
     FROM kept k";
 
@@ -59,7 +61,8 @@ const RELEASE: &str = "
     SELECT (SELECT count(*) FROM freed), EXISTS (SELECT FROM given)";
 
 impl Store {
-    /// Moves the end of a live lease to `lease_ms` from now.
+    /// Moves the end of a live lease to `lease_ms` from now. If that is earlier than before, there is something to tell: nodes
+    /// whose callers wait for the lease's end know only the old one.
     ///
     /// # Errors
     /// If there is no such live lock, or a transfer has it.
@@ -69,7 +72,7 @@ impl Store {
         fence: Option<u64>,
         lease_ms: i64,
         now: Option<Millis>,
-    ) -> Result<Lease, HoldError> {
+    ) -> Result<(Lease, Option<TokenEvent>), HoldError> {
         let fence = fence.map(fence_of);
         let lease = Duration::from_millis(lease_ms.unsigned_abs()).as_secs_f64();
         let row = self.retrying(|store| {
@@ -83,7 +86,15 @@ impl Store {
                 .unwrap_or_else(|| lost(spender, "its lease has ended, or it is another's")));
         };
         let Moment(expires_at) = row.get(1);
-        Ok(Lease { expires_at, fence: unsigned("token_selection", row.get(0))? })
+        let lease = Lease { expires_at, fence: unsigned("token_selection", row.get(0))? };
+        if !row.get::<_, bool>(2) {
+            return Ok((lease, None));
+        }
+        // By itself, and only now: most renewals have nothing to tell. If it does not come to it, whoever waits elsewhere waits for
+        // the old end.
+        let event = TokenEvent::Shortened { spender: spender.into(), fence: lease.fence, expires_at };
+        tell(&mut self.client, &event)?;
+        Ok((lease, Some(event)))
     }
 
     /// Gives back what a spender has locked; how many tokens that were.

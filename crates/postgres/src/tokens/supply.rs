@@ -6,7 +6,7 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::HOLD_PREFIX;
 use holdfast_messages::{Message as _, TokenEvent};
 use holdfast_tokens::{Name, Refusal, Token, TokenId};
-use postgres::Transaction;
+use postgres::{GenericClient, Transaction};
 
 use super::moment;
 use super::rows::Columns;
@@ -89,7 +89,7 @@ fn piece_of<T: Clone>(list: &[T], piece: usize) -> Vec<T> {
     list.chunks(EVENT_TOKENS_MAX).nth(piece).unwrap_or_default().to_vec()
 }
 
-pub(super) fn tell(tx: &mut Transaction<'_>, event: &TokenEvent) -> Result<(), Error> {
+pub(super) fn tell(tx: &mut impl GenericClient, event: &TokenEvent) -> Result<(), Error> {
     let json = String::from_utf8(event.to_json()).expect("JSON is text");
     tx.execute("INSERT INTO token_change (event) VALUES ($1)", &[&json])?;
     Ok(())

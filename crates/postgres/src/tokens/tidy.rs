@@ -239,7 +239,7 @@ fn consumed_of(event: &str) -> Result<Vec<String>, Error> {
     let ids = match event.map_err(|poison| Error::corrupt("token_change", poison))? {
         TokenEvent::Spent { transaction, .. } => transaction.consumed,
         TokenEvent::Updated { consumed, .. } => consumed,
-        TokenEvent::Issued(_) | TokenEvent::Released { .. } => Vec::new(),
+        TokenEvent::Issued(_) | TokenEvent::Released { .. } | TokenEvent::Shortened { .. } => Vec::new(),
     };
     Ok(ids.iter().map(|id| id.as_str().to_owned()).collect())
 }

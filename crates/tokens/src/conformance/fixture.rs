@@ -13,14 +13,18 @@ use crate::token::Token;
 /// When every promise begins, in milliseconds since 1970.
 pub const START: i64 = 1_700_000_000_000;
 
-/// A selector that can be stopped and started again, with all that its host keeps for it.
-pub trait Restart: Sized {
-    /// What is there after a restart at `now`.
+/// What the promises ask of whoever keeps a selector, besides the contract.
+pub trait Host: Sized {
+    /// What is there after a restart at `now`, with all that the host keeps for the selector.
     #[must_use]
     fn restart(self, now: i64) -> Self;
+
+    /// Ends when every node knows of all that was answered so far. Which tokens are free is the same for all nodes at any time;
+    /// which of several good choices a node makes follows from what it knows.
+    fn settle(&self) {}
 }
 
-impl Restart for MemorySelector {
+impl Host for MemorySelector {
     fn restart(self, now: i64) -> Self {
         let next = MemorySelector::new(self.config().clone());
         next.begin_load();

@@ -1,6 +1,6 @@
 //! Promises about amounts, choices and refusals.
 
-use super::fixture::{START, alice, quantities, refused, request, select, try_select, with_tokens};
+use super::fixture::{Host, START, alice, quantities, refused, request, select, try_select, with_tokens};
 use crate::contract::TokenSelector;
 use crate::random::Random;
 use crate::refusal::Refusal;
@@ -109,7 +109,7 @@ pub(super) fn fewest_inputs<S: TokenSelector>(make: &dyn Fn() -> S) {
     assert_eq!(quantities(&select(&selector, "s1", 99)), [200]);
 }
 
-pub(super) fn policies<S: TokenSelector>(make: &dyn Fn() -> S) {
+pub(super) fn policies<S: TokenSelector + Host>(make: &dyn Fn() -> S) {
     let selector = with_tokens(make, &[1, 2, 3, 5, 100]);
     let mut exact = request("s1", 104);
     exact.policy = Policy::NoChange;
@@ -127,6 +127,7 @@ pub(super) fn policies<S: TokenSelector>(make: &dyn Fn() -> S) {
     many.max_inputs = Some(3);
     assert_eq!(quantities(&try_select(&selector, &many, START).expect("enough")), [2, 4, 6]);
     selector.release("s2", None, START).expect("released");
+    selector.settle();
     many.amount = 50;
     assert_eq!(quantities(&try_select(&selector, &many, START).expect("enough")), [2, 4, 100]);
     selector.release("s2", None, START).expect("released");
@@ -139,6 +140,7 @@ pub(super) fn policies<S: TokenSelector>(make: &dyn Fn() -> S) {
         assert!(!needless, "{found:?}");
         selector.release("s3", None, START).expect("released");
     }
+    selector.settle();
     let mut swept = request("s4", 99);
     swept.sweep = Some(DustSweep { quantity_max: 4, inputs_max: 5 });
     assert_eq!(quantities(&try_select(&selector, &swept, START).expect("enough")), [2, 4, 100]);

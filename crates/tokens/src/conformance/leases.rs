@@ -1,6 +1,6 @@
 //! Promises about locks, leases, fences and spenders.
 
-use super::fixture::{Restart, START, alice, refused, request, select, try_select, with_tokens};
+use super::fixture::{Host, START, alice, refused, request, select, try_select, with_tokens};
 use crate::contract::TokenSelector;
 use crate::request::{Output, SpendRequest};
 
@@ -66,7 +66,7 @@ pub(super) fn expired_holder_cannot_spend<S: TokenSelector>(make: &dyn Fn() -> S
     selector.spend(&spend("s2", Some(next.fence)), held.expires_at).expect("the live holder spends");
 }
 
-pub(super) fn restart_with_locks<S: TokenSelector + Restart>(make: &dyn Fn() -> S) {
+pub(super) fn restart_with_locks<S: TokenSelector + Host>(make: &dyn Fn() -> S) {
     let selector = with_tokens(make, &[5, 6, 7]);
     let held = select(&selector, "s1", 5);
     let mut short = request("s2", 6);

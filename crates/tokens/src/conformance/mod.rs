@@ -6,7 +6,7 @@ mod leases;
 mod owners;
 mod spends;
 
-pub use fixture::{Restart, START};
+pub use fixture::{Host, START};
 
 use crate::contract::TokenSelector;
 
@@ -15,7 +15,7 @@ pub type Promise<S> = (&'static str, fn(&dyn Fn() -> S));
 
 /// All promises.
 #[must_use]
-pub fn suite<S: TokenSelector + Restart>() -> Vec<Promise<S>> {
+pub fn suite<S: TokenSelector + Host>() -> Vec<Promise<S>> {
     vec![
         ("enough is locked, not enough is refused", funds::enough_and_not_enough),
         ("locked and insufficient are told apart with true numbers", funds::locked_against_insufficient),
@@ -55,7 +55,7 @@ pub fn suite<S: TokenSelector + Restart>() -> Vec<Promise<S>> {
 }
 
 /// Runs the whole suite, each promise on its own selectors.
-pub fn run_all<S: TokenSelector + Restart>(make: impl Fn() -> S) {
+pub fn run_all<S: TokenSelector + Host>(make: impl Fn() -> S) {
     for (name, promise) in suite::<S>() {
         eprintln!("conformance: {name}");
         promise(&make);
