@@ -16,7 +16,6 @@
 pub mod alarm;
 pub mod codec;
 pub mod coordinator;
-pub mod deadline;
 pub mod ids;
 pub mod items;
 pub mod limits;

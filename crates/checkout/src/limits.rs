@@ -6,5 +6,3 @@ pub const NUMBER_MAX: u64 = i64::MAX as u64;
 pub const ID_CHARS_MAX: usize = 128;
 /// The most lines that one order or message may have.
 pub const LINES_MAX: usize = 1_000;
-/// How long a checkout may stay undecided before it is cancelled, unless configured otherwise.
-pub const DEADLINE_MS_DEFAULT: i64 = 10_000;

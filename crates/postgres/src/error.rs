@@ -49,7 +49,7 @@ pub enum Error {
     /// Other nodes work, or checkouts are open, with another opinion about which sides are called over HTTP.
     #[error(
         "the nodes of this cluster call {stored}, and these settings want to call {wanted}; all nodes must call the same. To \
-         change it, start the nodes as before until no checkout is open ({open} are now), end all of them ({nodes} live), and \
+         change it, start the nodes as before until no checkout is open and all is sent ({open} are open or unsent now), end all of them ({nodes} live), and \
          start this one again, after kill -9 10 seconds later"
     )]
     Sides {

@@ -107,8 +107,7 @@ impl Store {
         tx.commit()?;
         watch.reached(Point::Committed);
         if !effects.tokens.is_empty() {
-            // They are free, whether others hear of it at once or when they look.
-            drop(self.tell_token_change());
+            self.tell_token_change();
         }
         Ok(Step::Done(Done {
             messages: ended,

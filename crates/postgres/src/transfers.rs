@@ -107,8 +107,7 @@ fn attempt(
     watch.reached(Point::Committed);
     numbers.start += new;
     if moves_tokens {
-        // It is done, whether others hear of it at once or when they look.
-        drop(store.tell_token_change());
+        store.tell_token_change();
     }
     Ok(Step::Done(Done::of(batch, besides, &guard, now)))
 }

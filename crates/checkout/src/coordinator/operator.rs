@@ -1,20 +1,13 @@
-//! What does not come from the log: the deadline, and an operator who cancels or retries. All of them name
+//! What does not come from the log: a deadline or an operator who cancels, an operator who retries. All of them name
 //! the try that they saw, and go through the same compare-and-set as everyone else: if the order has moved
 //! on, nothing happens.
 
 use super::saga::{Saga, Stage};
 use super::{Coordinator, Desk, Effects, Orders, Standing};
-use crate::deadline::{Deadline, Millis};
 use crate::ids::Key;
 use crate::order::{Checkout, Undo};
 
 impl Coordinator {
-    /// Cancels a try that is not decided and whose deadline has passed.
-    #[must_use]
-    pub fn deadline(&mut self, orders: &impl Orders, key: &Key, deadline: Deadline, now: Millis) -> Effects {
-        if deadline.is_past(now) { self.cancel(orders, key) } else { Effects::default() }
-    }
-
     /// Cancels a try that is not decided: `trfail`, then `can` and `add` to each side that has not failed.
     #[must_use]
     pub fn cancel(&mut self, orders: &impl Orders, key: &Key) -> Effects {

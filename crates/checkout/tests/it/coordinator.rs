@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 
 use holdfast_checkout::coordinator::{Coordinator, LogBounds, Orders, Record, Remembered};
-use holdfast_checkout::deadline::Deadline;
-use holdfast_checkout::limits::DEADLINE_MS_DEFAULT;
 use holdfast_checkout::order::Checkout;
 use holdfast_checkout::participant::Forward;
 use holdfast_checkout::{Key, Order, OrderId, OrderState, TrNum};
@@ -224,19 +222,15 @@ fn every_step_twice_changes_nothing() {
 }
 
 #[test]
-fn a_participant_that_never_answers_ends_at_the_deadline() {
+fn a_try_of_a_participant_that_never_answers_is_cancelled() {
     let mut shop = shop(9, 9);
-    let deadline = Deadline::from_start(1_000);
     shop.deliver_next(0);
     let never_answered = shop.to_participants.remove(0);
     shop.run();
     assert_eq!(shop.order("o1").state, OrderState::Pending(TrNum::FIRST));
     assert_eq!((shop.credit("u1"), shop.outcome_offset), (6, Some(0)));
 
-    let at = 1_000 + DEADLINE_MS_DEFAULT;
-    let early = shop.coordinator.deadline(&shop.orders, &key("o1", 1), deadline, at);
-    assert_eq!(early, Default::default());
-    let effects = shop.coordinator.deadline(&shop.orders, &key("o1", 1), deadline, at + 1);
+    let effects = shop.coordinator.cancel(&shop.orders, &key("o1", 1));
     assert_eq!(types(&shop.keep(effects)), ["trfail", "can", "add"]);
     shop.run();
     assert_at_rest(&shop, NOT_PAID, (9, 9), "cancelled");

@@ -1,8 +1,8 @@
 //! Checkouts that tokens pay for: before a step of the payment side, this node locks tokens for the tries of its batch, as it
 //! does for prepares. The step makes holds of them; what it does not take it gives back, and what it never came to lapses.
 //!
-//! Only a wallet that can never pay makes the payment side refuse. For what others hold a short while is waited; then the try
-//! is put off and comes again, until its deadline. Those of the batch that can be paid do not wait for it. If the vault cannot
+//! Only a wallet that can never pay makes the payment side refuse. For what others hold, or what is not in memory yet, a short while is
+//! waited; then the try is put off and comes again, until its deadline. Those of the batch that can be paid do not wait for it. If the vault cannot
 //! answer, the whole batch comes again.
 
 use std::time::Duration;
@@ -17,10 +17,15 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::node::StartError;
 use crate::tokens::TokenVault;
-use crate::tokens::limits::FUNDING_WAIT_MS;
+use crate::tokens::limits::{FUNDING_LEASE_MS, FUNDING_WAIT_MS};
 
 /// As soon as some of a batch can be paid, the others have so long, from one answer to the next, before they are put off.
 const BESIDE_WAIT: Duration = Duration::from_millis(20);
+/// As long as nobody can be paid, so long: a large wallet that is not in memory yet is loaded meanwhile, and goes on being loaded
+/// when its try has been put off.
+const ALONE_WAIT: Duration = Duration::from_secs(1);
+/// So much longer than the try has time its tokens are locked, if its step never comes.
+const LEASE_BEYOND_MS: i64 = 5_000;
 
 /// The vault, as the payment side takes from it.
 pub(crate) struct Purse {
@@ -65,14 +70,16 @@ impl Purse {
 /// The next answer. If somebody `can_pay`, the others are not waited for: what they may have locked nevertheless is theirs when they
 /// come again.
 async fn next<T: 'static>(asked: &mut JoinSet<T>, can_pay: bool) -> Option<Result<T, JoinError>> {
-    let patience = if can_pay { BESIDE_WAIT } else { Duration::MAX };
+    let patience = if can_pay { BESIDE_WAIT } else { ALONE_WAIT };
     timeout(patience, asked.join_next()).await.ok().flatten()
 }
 
 async fn pledge(vault: &TokenVault, bill: &Bill) -> Result<Option<Pledge>, Refusal> {
     let wallet = Name::from(bill.wallet.as_str());
     let (spender, currency) = (bill.spender.to_string(), bill.currency.to_string());
-    match vault.fund(&spender, wallet, &currency, bill.amount).await {
+    // The same for each attempt of the try: another lease would be another request.
+    let lease_ms = bill.time_ms.saturating_add(LEASE_BEYOND_MS).clamp(LEASE_BEYOND_MS, FUNDING_LEASE_MS);
+    match vault.fund_for(lease_ms, &spender, wallet, &currency, bill.amount).await {
         Ok(funded) => {
             let ids = funded.selection.tokens.iter().map(|token| token.id.clone()).collect();
             Ok(Some(Pledge::Tokens(ids)))
@@ -116,5 +123,8 @@ mod tests {
             2
         });
         assert_eq!(next(&mut asked, false).await.map(Result::unwrap), Some(2), "nobody else could pay");
+        let began = Instant::now();
+        assert!(next(&mut asked, false).await.is_none(), "also then not for ever");
+        assert!(began.elapsed() >= ALONE_WAIT, "{:?}", began.elapsed());
     }
 }

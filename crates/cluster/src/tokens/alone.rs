@@ -82,6 +82,11 @@ impl Alone {
         self.vault.feed.catch_up().expect("the changes can be read");
     }
 
+    /// As a node does that was asked to end.
+    pub fn end_waiting(&self) {
+        self.vault.end_waiting()();
+    }
+
     /// What the node's picture has of an owner; `None` if that is not loaded.
     #[must_use]
     pub fn pictured(&self, scope: &Scope) -> Option<Balance> {

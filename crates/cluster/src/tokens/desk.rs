@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use holdfast_domain::tokens::HOLD_PREFIX;
+use holdfast_domain::tokens::why_reserved;
 use holdfast_messages::TokenEvent;
 use holdfast_postgres::tokens::{HoldError, Holdings, StoredSelection};
 use holdfast_postgres::{Error, Store};
@@ -66,11 +66,7 @@ fn check_tokens(tokens: &[Token]) -> Result<(), Refusal> {
         token.check()?;
         let kind = &token.kind;
         check_text("the id of a token", token.id.as_str())?;
-        if token.id.as_str().starts_with(HOLD_PREFIX) {
-            let id = &token.id;
-            let why = format!(
-                "token ids that begin with {HOLD_PREFIX} are made by transfers and checkouts alone; {id} is one"
-            );
+        if let Some(why) = why_reserved(&token.id) {
             return Err(Refusal::Invalid(why));
         }
         let optional = [&kind.external_id, &kind.public_key, &kind.issuer, &kind.notary];
@@ -240,8 +236,7 @@ impl TokenVault {
                     if let Err(refusal) = vault.feed.picture().follow(&event, vault.clock.now()) {
                         tracing::debug!(%refusal, "the picture of tokens could not follow a change");
                     }
-                    // It is done, whether others hear of it at once or when they look.
-                    drop(store.tell_token_change());
+                    store.tell_token_change();
                 }
                 Ok(answer)
             })

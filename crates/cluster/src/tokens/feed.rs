@@ -46,7 +46,8 @@ struct Reading {
 pub(super) enum Refresh {
     /// What others did, and what they hold.
     News,
-    /// Also what they hold no more: a lease that was renewed to an earlier end, or a lock that was put back, is told by nobody.
+    /// Also what they hold no more: that a lease was renewed to an earlier end may not have been told, and nobody tells of a lock
+    /// that was put back.
     AlsoEnds,
 }
 
@@ -99,10 +100,14 @@ impl Feed {
         // They ask again, of the new one.
         old.selector.end_waiting(&Refusal::Contention { attempts: 0 });
         old.followed.notify_waiters();
-        if self.ending.load(Ordering::SeqCst) {
+        if self.is_ending() {
             new.selector.end_waiting(&ended());
         }
         new
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
     }
 
     /// Answers all who wait for tokens; from now on nobody waits. Whoever can be served at once still is.

@@ -231,7 +231,7 @@ impl Hand {
                 Batch::Spends(jobs) => self.spends(&mut store, jobs),
                 // Apart from the transaction: a NOTIFY inside would make all commits wait for each other.
                 Batch::News => {
-                    if let Err(error) = self.asked(&mut store, Store::tell_token_change) {
+                    if let Err(error) = self.asked(&mut store, Store::try_to_tell_token_change) {
                         tracing::debug!(%error, "others hear of a spend when they look");
                     }
                     false

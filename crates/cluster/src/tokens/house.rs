@@ -55,7 +55,7 @@ impl House {
         let since = Instant::now();
         *held = store.lease(Source::Tokens, settings.node_number(), LEASE)?;
         let Some(claim) = *held else {
-            tidier.forget_sent();
+            tidier.hand_over();
             return Ok(None);
         };
         // Later than that the lease may be another's; the next round goes on.

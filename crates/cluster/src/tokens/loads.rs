@@ -4,14 +4,16 @@
 //! the picture expects the owner before its tokens are read, so it takes in what comes after that moment, and of what goes it
 //! keeps a mark (`picture`). What happened before that moment shows in what is read.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
 
 use holdfast_postgres::{Error, Store};
 use holdfast_tokens::{Refusal, Scope, Token};
 use tokio::sync::Notify;
 
 use super::feed::{Feed, FeedError};
-use super::limits::{LOAD_PAGE, LOADS_MAX};
+use super::limits::{LOAD_PAGE, LOADS_MAX, TOO_LARGE_FOR, TOO_LARGE_REMEMBERED};
 use super::picture::Picture;
 use crate::settings::NodeSettings;
 
@@ -31,6 +33,8 @@ struct State {
     running: Vec<Scope>,
     /// Connections that are not in use.
     idle: Vec<Store>,
+    /// Owners that no picture has room for, and when that was found.
+    too_large: VecDeque<(Scope, Instant)>,
 }
 
 /// The turn to load an owner. It ends when this is dropped.
@@ -58,6 +62,21 @@ impl Loads {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the owner was found a moment ago to be larger than a picture. Each attempt costs all others their place in it.
+    fn is_too_large(&self, scope: &Scope) -> bool {
+        let mut state = self.lock();
+        state.too_large.retain(|(_, found)| found.elapsed() < TOO_LARGE_FOR);
+        state.too_large.iter().any(|(other, _)| other == scope)
+    }
+
+    fn note_too_large(&self, scope: &Scope) {
+        let mut state = self.lock();
+        if state.too_large.len() >= TOO_LARGE_REMEMBERED {
+            state.too_large.pop_front();
+        }
+        state.too_large.push_back((scope.clone(), Instant::now()));
     }
 
     /// The turn to load that owner; `None` if another does already, or too many do: then wait until one has ended.
@@ -99,6 +118,10 @@ impl Feed {
     /// Makes sure that all tokens of an owner are in the picture, with their locks.
     pub(super) fn load(&self, turn: &Turn) -> Result<Arc<Picture>, FeedError> {
         let (scope, room) = (&turn.scope, &self.loads.room);
+        if self.loads.is_too_large(scope) {
+            let limit = self.loads.settings.tokens.picture_tokens_max;
+            return Err(Refusal::Full { what: "the number of tokens is", limit }.into());
+        }
         // From here on changes are followed.
         self.reading(|_, _| Ok(()))?;
         let beside_others = {
@@ -116,8 +139,13 @@ impl Feed {
             Err(FeedError::Refused(Refusal::Full { .. })) => {
                 let _room = room.write().unwrap_or_else(PoisonError::into_inner);
                 let fresh = self.begin_anew();
-                self.load_into(&fresh, scope)?;
-                Ok(fresh)
+                let loaded = self.load_into(&fresh, scope);
+                if matches!(loaded, Err(FeedError::Refused(Refusal::Full { .. }))) {
+                    self.loads.note_too_large(scope);
+                    // The next would find it full of what is of no use.
+                    self.begin_anew();
+                }
+                loaded.map(|()| fresh)
             }
             loaded => loaded,
         }

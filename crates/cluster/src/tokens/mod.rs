@@ -95,6 +95,10 @@ pub mod limits {
     pub const LOAD_PAGE: usize = 4_096;
     /// Owners loaded at a time, each on a connection of its own.
     pub const LOADS_MAX: usize = 4;
+    /// For how long an owner is refused at once that was found to have more tokens than a picture may have,
+    pub const TOO_LARGE_FOR: Duration = Duration::from_secs(10);
+    /// and how many such owners are remembered.
+    pub const TOO_LARGE_REMEMBERED: usize = 64;
     /// For how long ended selections and spends are remembered, so that a repeat gets its answer.
     pub const MEMORY: Duration = Duration::from_secs(7 * 24 * 3_600);
     /// For how long changes are kept when the topic has them. A node that is behind by more begins its picture anew.

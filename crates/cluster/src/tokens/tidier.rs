@@ -62,6 +62,12 @@ impl Tidier {
         self.sent = Sent::default();
     }
 
+    /// Another keeps house: what it counts is shown there alone.
+    pub(super) fn hand_over(&mut self) {
+        self.forget_sent();
+        publish(GoneOutside::default());
+    }
+
     /// Removes what is over, if it is time to.
     pub(super) fn look(
         &mut self,

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use holdfast_cluster::tokens::alone::Alone;
 use holdfast_cluster::tokens::limits::CHANGES_READ;
 use holdfast_messages::{Message as _, TokenEvent};
 use holdfast_postgres::{Settings, Store};
+use holdfast_services::Database;
 use holdfast_tokens::{Output, Scope, SelectRequest, SpendRequest, Token};
 
-use crate::world::{World, runtime};
+use crate::world::{World, runtime, settings};
 
 const WAIT_MS: i64 = 20_000;
 /// Far below the wait, far above what a look costs.
@@ -237,4 +239,28 @@ fn what_happens_during_a_load_is_in_the_picture() {
     };
     eprintln!("{spends} spends beside {LOADS} loads; stored {stored:?}, pictured {pictured:?}");
     assert_eq!((pictured.total, pictured.tokens), (stored.total, stored.tokens));
+}
+
+/// An owner that no picture has room for is refused, and those who ask for it again and again cost the others nothing.
+#[test]
+fn an_owner_that_is_too_large_leaves_the_others_their_place() {
+    let Some(database) = Database::new("tokens_too_large") else { return };
+    drop(Store::open(database.url(), Settings::default()).unwrap());
+    let mut small = settings(&database, 1);
+    small.tokens.picture_tokens_max = 10;
+    let (node, runtime) = (Alone::start(small, None), runtime());
+    let tokens = |wallet: &str, count: u64| -> Vec<Token> {
+        (0..count).map(|number| Token::new(format!("{wallet}-{number}"), wallet, "EUR", 1)).collect()
+    };
+    runtime.block_on(node.vault().issue(tokens("large", 11))).unwrap();
+    runtime.block_on(node.vault().issue(tokens("small", 3))).unwrap();
+    let select = |spender: &str, wallet: &str| {
+        let request = SelectRequest::new(spender, Scope::wallet(wallet, "EUR"), 1);
+        runtime.block_on(node.vault().select(request, 0)).map_err(|refusal| refusal.name())
+    };
+    assert_eq!(select("a", "large"), Err("full"));
+    select("b", "small").unwrap();
+    assert_eq!(select("c", "large"), Err("full"));
+    assert!(node.pictured(&Scope::wallet("small", "EUR")).is_some(), "it had to make room");
+    select("d", "small").unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_tokens::{ConsolidationOptions, Owner, Refusal, Scope, Token};
+use holdfast_tokens::{ConsolidationOptions, Owner, Refusal, Scope, SelectRequest, Token};
 
 use crate::world::{World, runtime};
 
@@ -114,5 +114,24 @@ fn long_holds_do_not_keep_others_from_paying() {
             assert!(refused < 20);
         }
         assert_eq!(refused, 0, "so often 503, and one token was free all the time");
+    });
+}
+
+/// The steps of a node that ends go on for a while. One wallet that others hold must not look to them as if there were no store.
+#[test]
+fn a_node_that_ends_still_tells_what_others_hold() {
+    let Some(world) = World::start("tokens_ending", 1, None) else { return };
+    runtime().block_on(async {
+        let node = world.node();
+        let tokens = vec![Token::new("t", "alice", "USD", 10), Token::new("u", "bob", "USD", 10)];
+        node.issue(tokens).await.unwrap();
+        node.select(SelectRequest::new("other", Scope::wallet("alice", "USD"), 10), 0).await.unwrap();
+        world.nodes[0].end_waiting();
+        let refused = node.fund(TRANSFER, "alice".into(), "USD", 10).await.unwrap_err();
+        assert_eq!(refused.name(), "funds-locked");
+        let refused =
+            node.select(SelectRequest::new("late", Scope::wallet("alice", "USD"), 10), 60_000).await;
+        assert_eq!(refused.unwrap_err().name(), "store-unavailable", "who wants to wait is told");
+        node.select(SelectRequest::new("free", Scope::wallet("bob", "USD"), 10), 60_000).await.unwrap();
     });
 }

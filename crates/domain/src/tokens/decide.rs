@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::spend::{HOLD_PREFIX, decide_spend};
+use super::spend::{decide_spend, why_reserved};
 use super::{LockRow, LockTokens, NO_END, Name, Token, TokenCommand, TokenEffect, TokenId};
 use super::{TokenOutcome, TokenRefusal};
 use crate::effects::Effects;
@@ -69,13 +69,7 @@ pub(super) fn live_lock<'a>(
 }
 
 fn not_reserved(id: &TokenId) -> Result<(), TokenRefusal> {
-    if id.as_str().starts_with(HOLD_PREFIX) {
-        let why = format!(
-            "token ids that begin with {HOLD_PREFIX} are made by transfers and checkouts alone; {id} is one"
-        );
-        return Err(TokenRefusal::Invalid(why));
-    }
-    Ok(())
+    why_reserved(id).map_or(Ok(()), |why| Err(TokenRefusal::Invalid(why)))
 }
 
 fn issue(view: &impl View, tokens: &[Token], effects: &mut Effects) -> Verdict {

@@ -27,8 +27,8 @@ pub use rows::{LockRow, NO_END, SpendRow, TokenEffect, TokenOutcome, TokenRefusa
 
 pub(crate) use decide::{decide_tokens, end_hold, end_leases, hold_for_transfer};
 pub(crate) use overlay::TokenOverlay;
-pub use spend::HOLD_PREFIX;
 pub(crate) use spend::transaction_of;
+pub use spend::{HOLD_PREFIX, why_reserved};
 
 /// The longest lease.
 pub const LEASE_MS_MAX: i64 = holdfast_tokens::limits::LEASE_MS_MAX;

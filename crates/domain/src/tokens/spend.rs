@@ -6,7 +6,8 @@ use holdfast_tokens::plan_spend;
 
 use super::decide::{ended, live_lock};
 use super::{
-    LockRow, Refusal, SpendRow, SpendTokens, Token, TokenEffect, TokenOutcome, TokenRefusal, Transaction,
+    LockRow, Refusal, SpendRow, SpendTokens, Token, TokenEffect, TokenId, TokenOutcome, TokenRefusal,
+    Transaction,
 };
 use crate::effects::Effects;
 use crate::ids::{Millis, TransferId};
@@ -15,6 +16,17 @@ use crate::view::View;
 /// Tokens that a transfer paid out begin so. Nobody else may bring such an id, so a fulfil never finds its outputs taken.
 /// Ids that begin so are made by transfers and checkouts alone.
 pub const HOLD_PREFIX: &str = "hold:";
+
+/// Why nobody but a transfer or a checkout may bring a token of that id; `None` if anybody may.
+#[must_use]
+pub fn why_reserved(id: &TokenId) -> Option<String> {
+    let is_reserved = id.as_str().starts_with(HOLD_PREFIX);
+    is_reserved.then(|| {
+        format!(
+            "token ids that begin with {HOLD_PREFIX} are made by transfers and checkouts alone; {id} is one"
+        )
+    })
+}
 
 pub(super) fn decide_spend(
     view: &impl View,

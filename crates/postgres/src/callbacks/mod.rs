@@ -65,12 +65,8 @@ fn attempt(
     };
     let mut besides = Besides::default();
     let mut wanted = Vec::with_capacity(batch.messages.len());
-    for incoming in batch.messages {
-        match (&incoming.message, verdict) {
-            (_, Some(verdict)) => besides.bury(incoming.dead(claim.source, verdict.to_owned())),
-            (Err(poison), None) => besides.bury(incoming.dead(claim.source, poison.to_string())),
-            (Ok(notification), None) => wanted.extend(wanted_by(notification)),
-        }
+    for (_, notification) in besides.sort_out(claim.source, batch.messages, verdict) {
+        wanted.extend(wanted_by(notification));
     }
     let endpoints = endpoints(&mut tx, statements, &wanted)?;
     // Nobody's right to anything depends on when this is.

@@ -17,7 +17,7 @@ use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
 
 /// The most checkouts that one scan cancels.
-pub const CHECKOUTS_MAX: u32 = 1_000;
+const CHECKOUTS_MAX: u32 = 1_000;
 
 impl Store {
     /// The shards in which a checkout is due, or has rested, whoever owns them. It locks nothing.

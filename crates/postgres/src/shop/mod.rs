@@ -13,8 +13,9 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `orders` | the topic `orders`: check out, cancel, retry |
-//! | `sides` | the topic `stock`, and what both participants have in common |
 //! | `pay` | the topic `pay`: credit, transfers or tokens are taken and given back |
+//! | `stock` | the topic `stock`: stock is taken and given back |
+//! | `sides` | what both participants have in common |
 //! | `again` | tries that are put off, since others hold their tokens |
 //! | `outside` | the same topics where a participant is called over HTTP, and which ones are |
 //! | `outcomes` | the topic `outcomes`: the order consumer |
@@ -46,16 +47,16 @@ mod rows;
 mod seen;
 mod settle;
 mod sides;
+mod stock;
 mod tellings;
 mod verify;
 mod write;
 
 pub use charging::WantedCharging;
-pub use deadlines::CHECKOUTS_MAX;
 pub use pay::{Bill, Pledge, Pledges};
 pub use rebuild::Rebuilt;
 pub(crate) use rows::ShopRows;
-pub use seen::{OPEN_COUNTED_MAX, OpenCheckout, OpenCheckouts, OpenState, OrderNow};
+pub use seen::{OpenCheckout, OpenCheckouts, OpenState, OrderNow};
 pub use tellings::{DueOutcome, FailedTelling};
 pub(crate) use verify::verify_shop;
 

@@ -99,8 +99,7 @@ fn attempt(
     tx.commit()?;
     watch.reached(Point::Committed);
     if moves_tokens {
-        // It is done, whether others hear of it at once or when they look.
-        drop(store.tell_token_change());
+        store.tell_token_change();
     }
     Ok(Step::Done(Done { alarms, ..Done::of(batch, besides, &guard, now) }))
 }

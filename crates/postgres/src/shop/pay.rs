@@ -42,6 +42,8 @@ pub struct Bill {
     pub currency: Currency,
     /// How much.
     pub amount: u64,
+    /// How long the try has in all, from its start to its deadline.
+    pub time_ms: i64,
 }
 
 /// What came of a bill.
@@ -98,13 +100,16 @@ impl Store {
         let waiting = loader.waiting(asked.iter().map(|message| &message.key))?;
         let mut bills = BTreeMap::new();
         for (key, payment) in asked.iter().filter_map(|message| forward(message)) {
-            if !waiting.contains_key(key) || known.contains_key(key) {
+            let Some(Waiting { started_at, deadline }) =
+                waiting.get(key).filter(|_| !known.contains_key(key))
+            else {
                 continue;
-            }
-            let is_own = payment.user_id.as_str() == &*by.wallet;
+            };
+            let is_own = by.is_paid_by_itself(&payment.user_id);
             if let Some(amount) = by.quantity(payment.amnt).filter(|amount| *amount > 0 && !is_own) {
                 let (spender, wallet) = (by.spender(key), payment.user_id.clone());
-                bills.insert(spender, Bill { spender, wallet, currency: by.currency, amount });
+                let time_ms = deadline.saturating_sub(*started_at);
+                bills.insert(spender, Bill { spender, wallet, currency: by.currency, amount, time_ms });
             }
         }
         Ok(bills.into_values().collect())
@@ -192,8 +197,7 @@ fn attempt(
     watch.reached(Point::Committed);
     numbers.start += transfers;
     if moves_tokens {
-        // It is done, whether others hear of it at once or when they look.
-        drop(store.tell_token_change());
+        store.tell_token_change();
     }
     Ok(Step::Done(Done { alarms, ..Done::of(batch, besides, &guard, now) }))
 }

@@ -132,7 +132,7 @@ impl Store {
         tx.commit()?;
         watch.reached(Point::Committed);
         if moves_tokens {
-            drop(self.tell_token_change());
+            self.tell_token_change();
         }
         let (dead_letters, tally) = (besides.dead_letters.len(), besides.tally);
         let outbox = besides.numbered(&guard);

@@ -15,7 +15,7 @@ use crate::session::Store;
 use crate::types::Moment;
 
 /// The most open checkouts that are counted for a gauge.
-pub const OPEN_COUNTED_MAX: u32 = 100_000;
+const OPEN_COUNTED_MAX: u32 = 100_000;
 
 /// Which open checkouts are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Store {
         unsigned("orders", self.client.query_one(&statement, &[])?.get(0))
     }
 
-    /// The open checkouts of all nodes in short: how many, counted up to [`OPEN_COUNTED_MAX`], and for how long the oldest is
+    /// The open checkouts of all nodes in short: how many, counted up to 100,000, and for how long the oldest is
     /// open.
     ///
     /// # Errors

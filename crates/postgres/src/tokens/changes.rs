@@ -65,11 +65,16 @@ impl Store {
         rows.iter().map(|row| change_of(row, 0)).collect()
     }
 
-    /// Tells all nodes that there is something to read.
+    /// Tells all nodes that there is something to read. It is done already, whether they hear of it at once or when they look.
+    pub fn tell_token_change(&mut self) {
+        drop(self.try_to_tell_token_change());
+    }
+
+    /// The same; whether it could be told.
     ///
     /// # Errors
     /// If the database fails.
-    pub fn tell_token_change(&mut self) -> Result<(), Error> {
+    pub fn try_to_tell_token_change(&mut self) -> Result<(), Error> {
         Ok(self.client.batch_execute(&format!("NOTIFY {CHANNEL}"))?)
     }
 

@@ -1,4 +1,5 @@
-//! Tokens that all nodes select from. Every command is one transaction; what happened goes into `token_change` in the same.
+//! Tokens that all nodes select from. Every command is one transaction; what happened goes into `token_change` in the same
+//! (but that a lease was shortened, which others can do without).
 //!
 //! Nobody waits for a token: a claim takes all the tokens it names or none, and passes over those that another has in hand.
 //! Names of spenders are waited for, by `INSERT … ON CONFLICT`; a statement that finds out too late that another was first

@@ -1,7 +1,5 @@
 //! What an outside ledger tells by the topic `token-updates`: taken over in the transaction that also moves the offset.
 
-use std::collections::BTreeSet;
-
 use holdfast_domain::effects::Effects;
 use holdfast_messages::TokenUpdate;
 use holdfast_tokens::TokenId;
@@ -21,8 +19,7 @@ impl Store {
     pub fn token_updates(&mut self, claim: &Claim, batch: &Batch<'_, TokenUpdate>) -> Result<Step, Error> {
         let step = self.run(claim, batch, attempt)?;
         if matches!(&step, Step::Done(done) if done.messages > 0) {
-            // It is done, whether others hear of it at once or when they look.
-            drop(self.tell_token_change());
+            self.tell_token_change();
         }
         Ok(step)
     }
@@ -42,27 +39,18 @@ fn attempt(
     let now = loader.clock()?;
     let loaded = loader.loaded;
     watch.reached(Point::Loaded);
-    let (mut besides, mut locked) = (Besides::default(), BTreeSet::new());
-    if verdict.is_none() {
-        // Of all messages at once: one after the other they would be locked in no order.
-        let readable = batch.messages.iter().filter_map(|incoming| incoming.message.as_ref().ok());
-        let consumed = readable.flat_map(|message| message.consumed.iter().map(TokenId::as_str));
-        locked = lock_in_order(&mut tx, consumed)?;
-    }
-    for incoming in batch.messages {
-        match (&incoming.message, verdict) {
-            (_, Some(verdict)) => besides.bury(incoming.dead(claim.source, verdict.to_owned())),
-            (Err(poison), None) => besides.bury(incoming.dead(claim.source, poison.to_string())),
-            (Ok(message), None) => {
-                let mut part = tx.transaction()?;
-                let TokenUpdate { consumed, produced, .. } = message;
-                match update(&mut part, (consumed, &locked), produced, OfTransfers::Remembered, None)? {
-                    Ok(_) => part.commit()?,
-                    Err(refusal) => {
-                        part.rollback()?;
-                        besides.bury(incoming.dead(claim.source, refusal.to_string()));
-                    }
-                }
+    let mut besides = Besides::default();
+    let readable = besides.sort_out(claim.source, batch.messages, verdict);
+    // Of all messages at once: one after the other they would be locked in no order.
+    let consumed = readable.iter().flat_map(|(_, message)| message.consumed.iter().map(TokenId::as_str));
+    let locked = lock_in_order(&mut tx, consumed)?;
+    for (incoming, TokenUpdate { consumed, produced, .. }) in readable {
+        let mut part = tx.transaction()?;
+        match update(&mut part, (consumed, &locked), produced, OfTransfers::Remembered, None)? {
+            Ok(_) => part.commit()?,
+            Err(refusal) => {
+                part.rollback()?;
+                besides.bury(incoming.dead(claim.source, refusal.to_string()));
             }
         }
     }

@@ -125,6 +125,8 @@ fn what_the_step_does_not_take_is_given_back_with_it() {
     shop.relay();
     let bills = shop.store.bills(shop.pay[0].pending()).unwrap();
     assert_eq!(bills.len(), 1);
+    // What is locked for a step that never comes is locked hardly longer than the try has time.
+    assert_eq!(bills[0].time_ms, i64::from(DEADLINE_MS));
     let pledges = pledge(&mut shop.store, &mut world.sql(), &bills);
     assert_eq!(wallet(&world, "rich"), (100, 40));
     shop.ask("o", OrderCommand::Cancel { tr: None });

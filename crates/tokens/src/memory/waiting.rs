@@ -267,8 +267,11 @@ impl MemorySelector {
         let scope = &request.scope;
         let mut shard = locked(self.waiting.shard(scope));
         let waiting = self.waiting.total.fetch_add(1, Ordering::SeqCst);
-        let outcome = if let Some(refusal) = self.waiting.closed.get() {
-            Err(refusal.clone())
+        let closed = self.waiting.closed.get();
+        let outcome = if let Some(refusal) = closed {
+            // Nobody is before this one any more.
+            let outcome = self.claim_inner(request, predicate, begin, now, &mut random, &mut after);
+            outcome.map_err(|why| if why.may_pass() { refusal.clone() } else { why })
         } else if waiting >= self.waiting.max {
             Err(Refusal::TooManyWaiters { waiting })
         } else {
@@ -276,8 +279,7 @@ impl MemorySelector {
             let begin = if shard.queues.contains_key(scope) { Begin::Look } else { begin };
             self.claim_inner(request, predicate, begin, now, &mut random, &mut after)
         };
-        let closed = self.waiting.closed.get().is_some();
-        let asked = if !closed && matches!(&outcome, Err(refusal) if refusal.may_pass()) {
+        let asked = if closed.is_none() && matches!(&outcome, Err(refusal) if refusal.may_pass()) {
             let number = self.waiting.ever.fetch_add(1, Ordering::Relaxed) + 1;
             shard.ends.insert((until, number), scope.clone());
             let (request, predicate, answer) = (request.clone(), predicate.cloned(), later());
