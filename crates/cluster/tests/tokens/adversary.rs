@@ -393,7 +393,7 @@ fn a_lease_that_another_node_made_shorter_ends_for_all() {
         let later = here.select(SelectRequest::new("later", wallet("b"), 1), 10_000).await;
         assert_eq!(later.map_err(|refusal| refusal.to_string()).unwrap().tokens[0].id.as_str(), "u");
         // Nobody looks again for whoever waits already: he is told.
-        there.renew("later".into(), None, 3_600_000).await.unwrap();
+        here.renew("later".into(), None, 3_600_000).await.unwrap();
         let last = here.select(SelectRequest::new("last", wallet("b"), 1), 30_000);
         let shorten = async {
             let until = Instant::now() + PATIENCE;
@@ -403,7 +403,10 @@ fn a_lease_that_another_node_made_shorter_ends_for_all() {
             }
             there.renew("later".into(), None, 1).await.unwrap();
         };
+        let began = Instant::now();
         let (last, ()) = tokio::join!(last, shorten);
+        // At the end of its wait it would look for itself.
+        assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
         assert_eq!(last.map_err(|refusal| refusal.to_string()).unwrap().tokens[0].id.as_str(), "u");
     });
 }
