@@ -19,6 +19,7 @@ use crate::health::Part;
 use crate::meters::HandlerMeters;
 use crate::settings::{
     HANDS, NEWER_PAUSE, NodeSettings, POLL_WAIT, QUIET_REST, REST_MAX, SEND_WAIT, TROUBLE_PAUSE,
+    WORTH_GATHERING,
 };
 use crate::stop::Stop;
 use crate::tokens::limits::UPDATES_MAX;
@@ -345,7 +346,6 @@ impl Handler {
         match stepped {
             Ok(Step::Done(done)) => {
                 self.meters.done(&done, took);
-                let rest = if done.quiet { QUIET_REST } else { took.min(REST_MAX) };
                 self.desk.board.note_marked(&claim, sent);
                 self.desk.board.hand_over(&claim, done.outbox, began);
                 if ours {
@@ -356,7 +356,8 @@ impl Handler {
                     } else {
                         self.desk.newer.remove(&partition);
                     }
-                    self.rest(partition, next_offset.saturating_sub(first_offset), rest);
+                    let messages = next_offset.saturating_sub(first_offset);
+                    self.rest(partition, messages, rest_after(messages, took, done.quiet));
                 }
                 self.look_around();
                 Ok(())
@@ -393,8 +394,7 @@ impl Handler {
         }
     }
 
-    /// Lets more messages gather in a partition before the next batch, unless the last one was full: a batch costs much
-    /// besides its messages, and with many small ones the machine would be busy long before there is much to do.
+    /// Lets more messages gather in a partition before the next batch, unless the last one was full.
     fn rest(&mut self, partition: u32, messages: u64, rest: Duration) {
         if messages >= self.desk.batch_messages as u64 {
             self.consumer.resume(partition);
@@ -442,6 +442,16 @@ impl Handler {
             // Also without a partition: there may be more nodes than partitions.
             self.desk.part.works();
         }
+    }
+}
+
+/// How long a partition rests after a batch: a batch costs much besides its messages, and with many small ones the machine would
+/// be busy long before there is much to do.
+fn rest_after(messages: u64, took: Duration, quiet: bool) -> Duration {
+    match quiet {
+        true => QUIET_REST,
+        false if WORTH_GATHERING.contains(&messages) => REST_MAX,
+        false => took.min(REST_MAX),
     }
 }
 

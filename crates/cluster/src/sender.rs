@@ -11,7 +11,9 @@ use holdfast_kafka::{Producer, SendCause};
 use holdfast_messages::{Message, PartitionBy, Topic};
 
 use crate::health::Part;
-use crate::settings::{IN_FLIGHT_MAX, NodeSettings, OUTCOME_WAIT, SEND_QUEUE_BYTES_MAX, SEND_WAIT};
+use crate::settings::{
+    IN_FLIGHT_MAX, NodeSettings, OUTCOME_WAIT, SEND_QUEUE_BYTES_MAX, SEND_REST_MAX, SEND_WAIT,
+};
 use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
 
 /// The most messages that are handed to Kafka at once.
@@ -150,7 +152,13 @@ impl Sender {
         while let Some(parcels) = self.queue.take() {
             match parcels.is_empty() {
                 true => self.look_around(),
-                false => self.send(parcels),
+                false => {
+                    let (callers, began) = (parcels.len(), Instant::now());
+                    self.send(parcels);
+                    if callers > 1 {
+                        std::thread::sleep(began.elapsed().min(SEND_REST_MAX));
+                    }
+                }
             }
         }
     }

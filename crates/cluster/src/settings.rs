@@ -32,6 +32,11 @@ pub const POLL_WAIT: Duration = Duration::from_millis(200);
 pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
 /// A partition rests after a batch for as long as that took, so that the next one is larger; at most so long.
 pub const REST_MAX: Duration = Duration::from_millis(25);
+/// After a batch of so many messages a partition rests for [`REST_MAX`] in any case: there is load, and the batch was too small for
+/// what a batch costs. After fewer there is none, and nobody shall wait; after more it is large enough.
+pub const WORTH_GATHERING: std::ops::Range<u64> = 8..100;
+/// Who sends to Kafka for several callers rests afterwards for as long as that took, so that the next are more; at most so long.
+pub const SEND_REST_MAX: Duration = Duration::from_millis(5);
 /// After notifications that nobody is called about, the next may wait for so long: a shop sends many of them.
 pub const QUIET_REST: Duration = Duration::from_millis(50);
 /// The pause before a partition is looked at again whose next message is newer than this program.

@@ -245,7 +245,7 @@ impl Head {
         self.write(format_args!("POST {path}"), out);
     }
 
-    fn get(&self, path: &impl Display, out: &mut Vec<u8>) {
+    pub(super) fn get(&self, path: &impl Display, out: &mut Vec<u8>) {
         self.write(format_args!("GET {path}"), out);
     }
 

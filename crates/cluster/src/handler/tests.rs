@@ -229,3 +229,13 @@ fn a_partition_that_is_tried_again_is_in_one_hand_only() {
     assert_eq!(SLOW.decided(0), [0, 1, 2], "nothing has overtaken it");
     assert!(!WAS_IN_TWO_HANDS.load(Ordering::Acquire));
 }
+
+#[test]
+fn a_partition_rests_longer_where_that_makes_batches_worth_their_cost() {
+    let ms = Duration::from_millis;
+    assert_eq!(rest_after(1, ms(3), false), ms(3), "nobody waits where there is no load");
+    assert_eq!(rest_after(WORTH_GATHERING.start, ms(3), false), REST_MAX);
+    assert_eq!(rest_after(WORTH_GATHERING.end, ms(3), false), ms(3), "it is large enough");
+    assert_eq!(rest_after(500, ms(300), false), REST_MAX);
+    assert_eq!(rest_after(1, ms(3), true), QUIET_REST);
+}
