@@ -108,8 +108,9 @@ pub(super) async fn drive(
     let starts = Arc::new(Starts::new("checkouts", options.pace, count, time, options.in_flight));
     let workers = lines.into_iter().map(|line| {
         let (head, starts) = (head.clone(), Arc::clone(&starts));
-        let CheckoutLoadOptions { orders, first_order, gone_max, .. } = *options;
-        Worker { line, head, starts, orders, first_order, gone_max, tally: Tally::default() }.work()
+        let CheckoutLoadOptions { orders, first_order, unmeasured, gone_max, .. } = *options;
+        Worker { line, head, starts, orders, first_order, unmeasured, gone_max, tally: Tally::default() }
+            .work()
     });
     let mut all = Tally::default();
     let took = work(&starts, options.progress, workers, |tally| {
@@ -204,6 +205,7 @@ struct Worker {
     starts: Arc<Starts>,
     orders: u64,
     first_order: u64,
+    unmeasured: u64,
     gone_max: Duration,
     tally: Tally,
 }
@@ -214,6 +216,7 @@ impl Worker {
         while let Some((number, begun)) = self.starts.next().await {
             self.tally.checkouts += 1;
             let order = (self.first_order + number) % self.orders;
+            let begun = (number >= self.unmeasured).then_some(begun);
             let Err(lost) = self.checkout(order, begun, &mut out).await else { continue };
             *self.tally.errors.entry(lost.name().to_owned()).or_default() += 1;
             // A hub that is gone ends the worker: nothing would come of more checkouts.
@@ -224,7 +227,8 @@ impl Worker {
         self.tally
     }
 
-    async fn checkout(&mut self, order: u64, begun: Instant, out: &mut Vec<u8>) -> Result<(), Lost> {
+    /// `begun`: if it is measured.
+    async fn checkout(&mut self, order: u64, begun: Option<Instant>, out: &mut Vec<u8>) -> Result<(), Lost> {
         self.head.post(&format_args!("/shop/orders/checkout/{order}"), out);
         let mut given_up_at = None;
         let answer = loop {
@@ -249,7 +253,9 @@ impl Worker {
                 return Ok(());
             }
         }
-        tally.checkout_us.saturating_record(micros(begun.elapsed()));
+        if let Some(begun) = begun {
+            tally.checkout_us.saturating_record(micros(begun.elapsed()));
+        }
         Ok(())
     }
 }

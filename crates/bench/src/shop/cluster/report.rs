@@ -88,7 +88,7 @@ impl fmt::Display for SharedCheckoutReport {
         )?;
         writeln!(
             f,
-            "\ncheckouts of two lines over HTTP through orders, pay, stock and outcomes, {} per run; milliseconds of a request:",
+            "\ncheckouts of two lines over HTTP through orders, pay, stock and outcomes, {} per run, half load without its first second; milliseconds of a request:",
             thousands_of(self.checkouts)
         )?;
         let mut table =
