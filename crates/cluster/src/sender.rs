@@ -127,6 +127,12 @@ impl Queue {
         Some(taken)
     }
 
+    /// Lets more gather, for so long or until nothing more comes.
+    fn rest(&self, time: Duration) {
+        let waited = self.changed.wait_timeout_while(self.lock(), time, |state| !state.closed);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Takes nothing more; what waits is still sent.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
@@ -156,7 +162,7 @@ impl Sender {
                     let (callers, began) = (parcels.len(), Instant::now());
                     self.send(parcels);
                     if callers > 1 {
-                        std::thread::sleep(began.elapsed().min(SEND_REST_MAX));
+                        self.queue.rest(began.elapsed().min(SEND_REST_MAX));
                     }
                 }
             }
