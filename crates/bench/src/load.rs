@@ -5,8 +5,6 @@
 //! callers. Here refusals are counted, not fatal: it is the hub that is looked at, not the benchmark.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,18 +12,14 @@ use hdrhistogram::Histogram;
 use holdfast_client::{Abort, Client, ClientError, ClientOptions, Reply};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::transfers::TransferState;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::BenchError;
 use crate::drive::{micros, new_histogram};
 use crate::meter::Books;
-use crate::options::{
-    CALL_DEADLINE, EXPIRY, IN_FLIGHT_MAX, LOAD_SECONDS_DEFAULT, LoadOptions, Pace, Payers, SHORT_EXPIRY,
-};
+use crate::options::{CALL_DEADLINE, EXPIRY, IN_FLIGHT_MAX, LoadOptions, Pace, Payers, SHORT_EXPIRY};
+use crate::pace::{Starts, length, work};
 use crate::payments::{Parties, Payments, mix, now_millis};
 use crate::report::{Percentiles, per};
 
@@ -33,8 +27,6 @@ use crate::report::{Percentiles, per};
 const ABORT_CODE: u16 = 5_104;
 /// A hub that does not take a connection by then is not there.
 const CONNECT_WAIT_MAX: Duration = Duration::from_millis(1_500);
-/// How often the bar moves.
-const BAR_INTERVAL: Duration = Duration::from_millis(200);
 /// After the last expiration the hub may take this long until no hold of ours is open.
 const EXPIRY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How often it is asked meanwhile.
@@ -115,16 +107,10 @@ struct Loading {
     client: Client,
     payments: Payments,
     options: LoadOptions,
-    /// Payments to make at most.
-    count: u64,
-    next: AtomicU64,
-    started: Instant,
-    ends: Instant,
+    starts: Arc<Starts>,
+    /// The wall clock's time when the load's own clock started.
     wall: Millis,
-    /// In an open loop: one permit per payment that is due.
-    due: Option<Semaphore>,
     recorder: Mutex<Recorder>,
-    bar: ProgressBar,
 }
 
 async fn run(options: &LoadOptions) -> Result<LoadEnd, BenchError> {
@@ -143,65 +129,31 @@ async fn run(options: &LoadOptions) -> Result<LoadEnd, BenchError> {
     let parties = Parties::create(&client, options.seed, options.accounts).await?;
     // A cluster with a long history does not count it; only who waits for expirations needs to know.
     let before = if options.expire_percent > 0 { Books::read(&client).await? } else { Books::default() };
-    let seconds = match (options.seconds, options.payments) {
-        (Some(seconds), _) => seconds,
-        (None, None) => LOAD_SECONDS_DEFAULT,
-        (None, Some(_)) => crate::options::LOAD_SECONDS_MAX,
-    };
-    let by_rate = match options.pace {
-        Pace::Open { rate } => rate.saturating_mul(seconds),
-        Pace::Closed => u64::MAX,
-    };
-    let count = options.payments.unwrap_or(u64::MAX).min(by_rate);
-    let started = Instant::now();
+    let (count, time) = length(options.pace, options.seconds, options.payments);
+    let starts = Arc::new(Starts::new("payments", options.pace, count, time, options.in_flight));
     let loading = Arc::new(Loading {
         client,
         payments: Payments::new(parties, Payers::Uniform, options.seed),
         options: options.clone(),
-        count,
-        next: AtomicU64::new(0),
-        started,
-        ends: started + Duration::from_secs(seconds),
+        starts: Arc::clone(&starts),
         wall: now_millis(),
-        due: matches!(options.pace, Pace::Open { .. }).then(|| Semaphore::new(0)),
         recorder: Mutex::new(Recorder {
             tally: Tally::default(),
             payment_us: new_histogram(),
             prepare_us: new_histogram(),
             second_us: new_histogram(),
         }),
-        bar: progress_bar(options, count, seconds),
     });
-    let pacer = Pacer::start(&loading);
-    let mut tasks = JoinSet::new();
-    for _ in 0..options.in_flight {
+    let workers = (0..options.in_flight).map(|_| {
         let loading = Arc::clone(&loading);
-        tasks.spawn(async move { loading.work().await });
-    }
-    while let Some(ended) = tasks.join_next().await {
-        ended.map_err(|error| BenchError::Refused(format!("a worker ended early: {error}")))?;
-    }
-    drop(pacer);
-    let took = started.elapsed();
-    loading.bar.finish_and_clear();
+        async move { loading.work().await }
+    });
+    let took = work(&starts, options.progress, workers, |()| Ok(())).await?;
     let (expired, trouble) = match wait_for_expiry(&loading, before).await {
         Ok(expired) => (Some(expired), None),
         Err(error) => (None, Some(error)),
     };
     Ok(LoadEnd { report: loading.report(took, expired), trouble })
-}
-
-fn progress_bar(options: &LoadOptions, count: u64, seconds: u64) -> ProgressBar {
-    let target = match options.progress {
-        true => ProgressDrawTarget::stderr_with_hz(5),
-        false => ProgressDrawTarget::hidden(),
-    };
-    let length = if count == u64::MAX { seconds } else { count };
-    let bar = ProgressBar::with_draw_target(Some(length), target);
-    match ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} {wide_msg}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 /// Waits until the holds that were left alone have run out; gives how many have.
@@ -227,26 +179,9 @@ impl Loading {
     }
 
     async fn work(&self) {
-        loop {
-            if let Some(due) = &self.due {
-                let Ok(permit) = due.acquire().await else { return };
-                permit.forget();
-            }
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            if number >= self.count || Instant::now() >= self.ends + self.grace() {
-                return;
-            }
-            let begun = match self.options.pace {
-                Pace::Closed => Instant::now(),
-                Pace::Open { rate } => self.started + place_in_time(number, rate),
-            };
+        while let Some((number, begun)) = self.starts.next().await {
             self.pay(number, begun).await;
         }
-    }
-
-    /// An open loop finishes what was due, so that its slowest payments count; within bounds.
-    fn grace(&self) -> Duration {
-        if self.due.is_some() { CALL_DEADLINE } else { Duration::ZERO }
     }
 
     fn plan(&self, number: u64) -> Plan {
@@ -262,7 +197,8 @@ impl Loading {
     async fn pay(&self, number: u64, begun: Instant) {
         let plan = self.plan(number);
         let life = if plan == Plan::Expire { SHORT_EXPIRY } else { EXPIRY };
-        let expiration = Millis::try_from((self.started.elapsed() + life).as_millis()).unwrap_or(Millis::MAX);
+        let expiration =
+            Millis::try_from((self.starts.started().elapsed() + life).as_millis()).unwrap_or(Millis::MAX);
         let condition = self.payments.condition(number);
         let prepare = self.payments.prepare(number, condition, self.wall.saturating_add(expiration));
         let prepared = self.client.prepare(prepare).await;
@@ -331,75 +267,6 @@ impl Loading {
             payment_us: Percentiles::of(&recorder.payment_us),
             prepare_us: Percentiles::of(&recorder.prepare_us),
             second_us: Percentiles::of(&recorder.second_us),
-        }
-    }
-}
-
-/// When payment `number` of an open loop is due.
-fn place_in_time(number: u64, rate: u64) -> Duration {
-    let nanos = u128::from(number) * 1_000_000_000 / u128::from(rate.max(1));
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-}
-
-/// A thread beside the loop: releases what is due and moves the bar. It waits in the kernel, whose timers are finer
-/// than the runtime's.
-struct Pacer {
-    stop: Option<SyncSender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Pacer {
-    fn start(loading: &Arc<Loading>) -> Pacer {
-        let (stop, stopped) = sync_channel(0);
-        let loading = Arc::clone(loading);
-        let thread = std::thread::spawn(move || {
-            let (mut released, mut ended) = (0, false);
-            let mut bar_at = Instant::now();
-            loop {
-                let mut pause = BAR_INTERVAL;
-                if let (Some(due), Pace::Open { rate }) = (&loading.due, loading.options.pace) {
-                    let passed = loading.started.elapsed();
-                    let now = u64::try_from(passed.as_nanos() * u128::from(rate) / 1_000_000_000);
-                    let now = now.unwrap_or(u64::MAX).saturating_add(1).min(loading.count);
-                    due.add_permits(usize::try_from(now - released).unwrap_or(0));
-                    released = now;
-                    if released < loading.count {
-                        pause = place_in_time(released, rate).saturating_sub(passed);
-                    } else if !ended {
-                        // One more for each worker, which finds that there is nothing left to pay.
-                        due.add_permits(loading.options.in_flight);
-                        ended = true;
-                    }
-                }
-                if bar_at.elapsed() >= BAR_INTERVAL {
-                    bar_at = Instant::now();
-                    loading.move_bar();
-                }
-                match stopped.recv_timeout(pause) {
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
-                }
-            }
-        });
-        Pacer { stop: Some(stop), thread: Some(thread) }
-    }
-}
-
-impl Loading {
-    fn move_bar(&self) {
-        let begun = self.next.load(Ordering::Relaxed).min(self.count);
-        let position = if self.count == u64::MAX { self.started.elapsed().as_secs() } else { begun };
-        self.bar.set_position(position);
-        let rate = per(begun, micros(self.started.elapsed())) * 1e6;
-        self.bar.set_message(format!("{} payments/s", crate::table::thousands(rate)));
-    }
-}
-
-impl Drop for Pacer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            eprintln!("the pacer of the load ended early");
         }
     }
 }

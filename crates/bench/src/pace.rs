@@ -1,9 +1,11 @@
 //! When rounds begin. In an open loop a thread beside the runtime releases what is due: it waits in the kernel, whose
-//! timers are finer than the runtime's.
+//! timers are finer than the runtime's. The clock starts when every worker stands ready: what it takes to make a thousand of
+//! them is no latency of the hub's. How late rounds began after their places in time is kept, so that a load that cannot keep
+//! its own pace shows.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -41,17 +43,35 @@ pub(crate) struct Starts {
     workers: usize,
     /// What they are called on the bar.
     name: &'static str,
-    pub(crate) started: Instant,
-    ends: Instant,
+    clock: OnceLock<Instant>,
+    time: Duration,
+    /// The longest that a round began after its place in time.
+    late_us: AtomicU64,
     /// In an open loop: one permit per round that is due.
     due: Option<Semaphore>,
 }
 
 impl Starts {
     pub(crate) fn new(name: &'static str, pace: Pace, count: u64, time: Duration, workers: usize) -> Starts {
-        let started = Instant::now();
         let due = matches!(pace, Pace::Open { .. }).then(|| Semaphore::new(0));
-        Starts { pace, count, next: AtomicU64::new(0), workers, name, started, ends: started + time, due }
+        let (next, late_us) = (AtomicU64::new(0), AtomicU64::new(0));
+        Starts { pace, count, next, workers, name, clock: OnceLock::new(), time, late_us, due }
+    }
+
+    /// When the clock started; whoever asks first starts it, which is [`work`].
+    pub(crate) fn started(&self) -> Instant {
+        *self.clock.get_or_init(Instant::now)
+    }
+
+    /// No round begins after that, but for what an open loop has left to do.
+    pub(crate) fn ends(&self) -> Instant {
+        self.started() + self.time
+    }
+
+    /// How long after its place in time a round of an open loop began at the latest. All of it is the load's own doing, or for want
+    /// of a worker.
+    pub(crate) fn late_us(&self) -> Option<u64> {
+        self.due.is_some().then(|| self.late_us.load(Ordering::Relaxed))
     }
 
     /// The next round and the instant from which it counts; `None` when all have begun.
@@ -63,20 +83,21 @@ impl Starts {
         let now = Instant::now();
         // An open loop finishes what was due, so that its slowest rounds count; within bounds.
         let grace = if self.due.is_some() { CALL_DEADLINE } else { Duration::ZERO };
-        if number >= self.count || now >= self.ends + grace {
+        if number >= self.count || now >= self.ends() + grace {
             return None;
         }
         let begun = match self.pace {
             Pace::Closed => now,
-            Pace::Open { rate } => self.started + place_in_time(number, rate),
+            Pace::Open { rate } => self.started() + place_in_time(number, rate),
         };
+        self.late_us.fetch_max(micros(now.saturating_duration_since(begun)), Ordering::Relaxed);
         Some((number, begun))
     }
 
     /// Releases what is due since the last time; how long until the next is.
     fn release(&self, released: &mut u64, ended: &mut bool) -> Duration {
         let (Some(due), Pace::Open { rate }) = (&self.due, self.pace) else { return BAR_INTERVAL };
-        let passed = self.started.elapsed();
+        let passed = self.started().elapsed();
         let now = u64::try_from(passed.as_nanos() * u128::from(rate) / 1_000_000_000);
         let now = now.unwrap_or(u64::MAX).saturating_add(1).min(self.count);
         due.add_permits(usize::try_from(now - *released).unwrap_or(0));
@@ -94,8 +115,8 @@ impl Starts {
 
     fn show(&self, bar: &ProgressBar) {
         let begun = self.next.load(Ordering::Relaxed).min(self.count);
-        bar.set_position(if self.count == u64::MAX { self.started.elapsed().as_secs() } else { begun });
-        let rate = per(begun, micros(self.started.elapsed())) * 1e6;
+        bar.set_position(if self.count == u64::MAX { self.started().elapsed().as_secs() } else { begun });
+        let rate = per(begun, micros(self.started().elapsed())) * 1e6;
         bar.set_message(format!("{} {}/s", thousands(rate), self.name));
     }
 
@@ -104,8 +125,7 @@ impl Starts {
             true => ProgressDrawTarget::stderr_with_hz(5),
             false => ProgressDrawTarget::hidden(),
         };
-        let seconds = self.ends.saturating_duration_since(self.started).as_secs();
-        let length = if self.count == u64::MAX { seconds } else { self.count };
+        let length = if self.count == u64::MAX { self.time.as_secs() } else { self.count };
         let bar = ProgressBar::with_draw_target(Some(length), target);
         match ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} {wide_msg}") {
             Ok(style) => bar.with_style(style),
@@ -126,12 +146,14 @@ where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     let bar = starts.bar(shown);
+    let workers: Vec<F> = workers.into_iter().collect();
+    let started = starts.started();
     let pacer = Pacer::start(starts, &bar);
     let mut workers: JoinSet<F::Output> = workers.into_iter().collect();
     while let Some(ended) = workers.join_next().await {
         add(ended.map_err(|error| BenchError::Refused(format!("a worker ended early: {error}")))?)?;
     }
-    let took = starts.started.elapsed();
+    let took = started.elapsed();
     drop(pacer);
     bar.finish_and_clear();
     Ok(took)
@@ -176,5 +198,53 @@ impl Drop for Pacer {
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             eprintln!("the pacer of the load ended early");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A thousand connections with a histogram each took the load 0.2 s to make: on the clock, these were latencies of the hub.
+    #[test]
+    fn the_clock_starts_when_all_workers_are_made() {
+        let starts =
+            Arc::new(Starts::new("rounds", Pace::Open { rate: 1_000 }, 20, Duration::from_secs(1), 4));
+        let made = Mutex::new(None);
+        let workers = (0..4).map(|_| {
+            *made.lock().unwrap() = Some(Instant::now());
+            let starts = Arc::clone(&starts);
+            async move {
+                let mut rounds = 0_u64;
+                while let Some((_, begun)) = starts.next().await {
+                    assert!(begun >= starts.started());
+                    rounds += 1;
+                }
+                rounds
+            }
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut rounds = 0;
+        let took = runtime.block_on(work(&starts, false, workers, |some| {
+            rounds += some;
+            Ok(())
+        }));
+        assert_eq!(rounds, 20);
+        assert!(took.unwrap() >= place_in_time(19, 1_000), "each round has its place in time");
+        assert!(
+            starts.started() >= made.into_inner().unwrap().unwrap(),
+            "the clock ran while workers were made"
+        );
+        assert!(starts.late_us().is_some());
+    }
+
+    #[test]
+    fn a_closed_loop_is_never_late() {
+        let starts = Starts::new("rounds", Pace::Closed, 1, Duration::from_secs(1), 1);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(starts.next()).map(|(number, _)| number), Some(0));
+        assert_eq!((starts.late_us(), runtime.block_on(starts.next())), (None, None));
     }
 }

@@ -108,9 +108,8 @@ pub(super) async fn drive(
     let starts = Arc::new(Starts::new("checkouts", options.pace, count, time, options.in_flight));
     let workers = lines.into_iter().map(|line| {
         let (head, starts) = (head.clone(), Arc::clone(&starts));
-        let CheckoutLoadOptions { orders, first_order, unmeasured, gone_max, .. } = *options;
-        Worker { line, head, starts, orders, first_order, unmeasured, gone_max, tally: Tally::default() }
-            .work()
+        let CheckoutLoadOptions { orders, first_order, gone_max, .. } = *options;
+        Worker { line, head, starts, orders, first_order, gone_max, tally: Tally::default() }.work()
     });
     let mut all = Tally::default();
     let took = work(&starts, options.progress, workers, |tally| {
@@ -118,6 +117,7 @@ pub(super) async fn drive(
         Ok(())
     });
     let took = took.await?;
+    all.late_us = starts.late_us();
     Ok((all, took))
 }
 
@@ -133,6 +133,8 @@ pub(super) struct Tally {
     pub(super) refused: BTreeMap<String, u64>,
     pub(super) errors: BTreeMap<String, u64>,
     pub(super) checkout_us: Histogram<u64>,
+    /// Of all together, in an open loop: see [`Starts::late_us`].
+    pub(super) late_us: Option<u64>,
 }
 
 impl Default for Tally {
@@ -147,6 +149,7 @@ impl Default for Tally {
             refused: BTreeMap::new(),
             errors: BTreeMap::new(),
             checkout_us: new_histogram(),
+            late_us: None,
         }
     }
 }
@@ -205,7 +208,6 @@ struct Worker {
     starts: Arc<Starts>,
     orders: u64,
     first_order: u64,
-    unmeasured: u64,
     gone_max: Duration,
     tally: Tally,
 }
@@ -216,7 +218,6 @@ impl Worker {
         while let Some((number, begun)) = self.starts.next().await {
             self.tally.checkouts += 1;
             let order = (self.first_order + number) % self.orders;
-            let begun = (number >= self.unmeasured).then_some(begun);
             let Err(lost) = self.checkout(order, begun, &mut out).await else { continue };
             *self.tally.errors.entry(lost.name().to_owned()).or_default() += 1;
             // A hub that is gone ends the worker: nothing would come of more checkouts.
@@ -227,8 +228,7 @@ impl Worker {
         self.tally
     }
 
-    /// `begun`: if it is measured.
-    async fn checkout(&mut self, order: u64, begun: Option<Instant>, out: &mut Vec<u8>) -> Result<(), Lost> {
+    async fn checkout(&mut self, order: u64, begun: Instant, out: &mut Vec<u8>) -> Result<(), Lost> {
         self.head.post(&format_args!("/shop/orders/checkout/{order}"), out);
         let mut given_up_at = None;
         let answer = loop {
@@ -253,9 +253,7 @@ impl Worker {
                 return Ok(());
             }
         }
-        if let Some(begun) = begun {
-            tally.checkout_us.saturating_record(micros(begun.elapsed()));
-        }
+        tally.checkout_us.saturating_record(micros(begun.elapsed()));
         Ok(())
     }
 }
@@ -308,6 +306,7 @@ fn report(
         errors: tally.errors,
         books: books.and_then(Result::ok),
         trouble,
+        late_us: tally.late_us,
         checkout_us: Percentiles::of(&tally.checkout_us),
     }
 }

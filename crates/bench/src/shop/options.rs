@@ -60,8 +60,6 @@ pub struct CheckoutLoadOptions {
     pub orders: u64,
     /// How many of the orders are passed over: they were checked out before.
     pub first_order: u64,
-    /// How many of the first checkouts are not measured: a system that stood still gets going.
-    pub unmeasured: u64,
     /// Of a hundred orders, how many fail: half by credit, half by stock.
     pub failing_percent: u8,
     /// Replace users, items and orders that have the numbers of this run.
@@ -87,7 +85,6 @@ impl CheckoutLoadOptions {
             items: ITEMS_DEFAULT,
             orders: ORDERS_DEFAULT,
             first_order: 0,
-            unmeasured: 0,
             failing_percent: 0,
             replace: false,
             gone_max: GONE_MAX,

@@ -42,6 +42,8 @@ pub struct CheckoutLoadReport {
     pub books: Option<Books>,
     /// What is wrong with the run: books that do not balance or cannot be read, or nothing paid.
     pub trouble: Option<String>,
+    /// The longest that a checkout of an open loop began after its place in time: the load's own part of the latency.
+    pub late_us: Option<u64>,
     /// From a checkout's start (open loop: its place in time) to its end.
     pub checkout_us: Percentiles,
 }
@@ -87,8 +89,20 @@ impl fmt::Display for CheckoutLoadReport {
         let mut row = vec!["checkout".to_owned()];
         row.extend(millis(&self.checkout_us));
         table.add_row(row);
-        writeln!(f, "{table}")
+        writeln!(f, "{table}")?;
+        write_late(f, self.late_us)
     }
+}
+
+/// A line about an open loop, from its place in time to the call.
+pub(super) fn write_late(f: &mut fmt::Formatter<'_>, late_us: Option<u64>) -> fmt::Result {
+    let Some(late_us) = late_us else { return Ok(()) };
+    writeln!(
+        f,
+        "the load itself began a checkout at most {}.{} ms late; latencies count from where it was due",
+        late_us / 1_000,
+        late_us % 1_000 / 100
+    )
 }
 
 /// How checkouts are sent.

@@ -141,6 +141,8 @@ fn an_open_loop_makes_as_many_as_are_due() {
     let report = report.unwrap();
     assert_eq!((report.checkouts, report.paid, report.rate), (150, 150, Some(1_000)));
     assert!(report.seconds >= 0.149, "checkouts begin at their places in time: {}", report.seconds);
+    let late = report.late_us.expect("an open loop knows how late it was");
+    assert!(late <= report.checkout_us.max, "lateness is a part of the latency: {late}, {report}");
 }
 
 #[test]

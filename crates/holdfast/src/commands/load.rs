@@ -220,7 +220,6 @@ impl Checkout {
             items: self.items,
             orders: self.orders,
             first_order: 0,
-            unmeasured: 0,
             failing_percent: self.failing_percent,
             replace: self.replace,
             gone_max: shop::GONE_MAX,

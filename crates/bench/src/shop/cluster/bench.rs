@@ -154,8 +154,6 @@ impl<'a> Session<'a> {
             in_flight: if rate.is_some() { HALF_CONNECTIONS.min(LINES_MAX) } else { warm_up.in_flight },
             checkouts: Some(checkouts),
             first_order: WARM_UP,
-            // The first second of an open loop: the warm-up was another load, and has ended.
-            unmeasured: rate.unwrap_or(0),
             ..warm_up
         };
         let counters = runtime.block_on(Counters::read(client))?;
@@ -176,6 +174,7 @@ impl<'a> Session<'a> {
             seconds: took.as_secs_f64(),
             checkouts_per_second,
             rate,
+            late_us: tally.late_us,
             latency_us: Percentiles::of(&tally.checkout_us),
             costs,
             load_average: load_average(),

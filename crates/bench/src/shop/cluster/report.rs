@@ -9,7 +9,7 @@ use crate::cluster::town::Promises;
 use crate::goal::{Goal, write_goals};
 use crate::machine::Machine;
 use crate::report::{Percentiles, median};
-use crate::shop::report::{RebuildReport, write_rebuild};
+use crate::shop::report::{RebuildReport, write_late, write_rebuild};
 use crate::table::{each, millis, new_table, thousands, thousands_of, write_machine};
 
 const RATE: (f64, f64) = (1_000.0, 2_500.0);
@@ -28,6 +28,8 @@ pub struct Run {
     pub checkouts_per_second: f64,
     /// Asked for, in an open loop.
     pub rate: Option<u64>,
+    /// The longest that a checkout of an open loop began after its place in time.
+    pub late_us: Option<u64>,
     /// From a checkout's start (open loop: its place in time) to its end.
     pub latency_us: Percentiles,
     pub costs: Costs,
@@ -88,7 +90,7 @@ impl fmt::Display for SharedCheckoutReport {
         )?;
         writeln!(
             f,
-            "\ncheckouts of two lines over HTTP through orders, pay, stock and outcomes, {} per run, half load without its first second; milliseconds of a request:",
+            "\ncheckouts of two lines over HTTP through orders, pay, stock and outcomes, {} per run; milliseconds of a request:",
             thousands_of(self.checkouts)
         )?;
         let mut table =
@@ -100,6 +102,7 @@ impl fmt::Display for SharedCheckoutReport {
             table.add_row(row);
         }
         writeln!(f, "{table}")?;
+        write_late(f, self.half_load.late_us)?;
         let unseen = if self.sees_all { "" } else { "; 0 for servers that cannot be looked into from here" };
         writeln!(f, "\nper checkout, of the median run; microseconds of CPU, bytes, MiB{unseen}:")?;
         let mut table = new_table(&[&["checkouts"], &COSTS[..], &MEMORY[..], &["load"]].concat());

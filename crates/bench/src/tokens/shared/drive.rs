@@ -86,10 +86,9 @@ pub(crate) async fn drive<N: Nodes>(
         Pace::Closed => rounds_max,
     };
     let before = nodes.claims();
-    // One for all, and before the clock starts: histograms of thousands of callers would be a gigabyte.
+    // One for all: histograms of thousands of callers would be a gigabyte.
     let book = Arc::<Mutex<Book>>::default();
     let starts = Arc::new(Starts::new("rounds", pace, count, time, callers));
-    let ends = starts.started + time;
     let workers = (0..callers).map(|_| {
         let (nodes, wallets, starts) = (nodes.nodes().to_vec(), wallets.clone(), Arc::clone(&starts));
         let (name, book) = (name.to_owned(), Arc::clone(&book));
@@ -97,7 +96,7 @@ pub(crate) async fn drive<N: Nodes>(
             while let Some((number, begun)) = starts.next().await {
                 let node = &nodes[usize::try_from(number).unwrap_or(0) % nodes.len()];
                 let outcome = round(node, &wallets.order(&name, number)).await;
-                lock(&book).note(begun, ends, outcome);
+                lock(&book).note(begun, starts.ends(), outcome);
             }
         }
     });
