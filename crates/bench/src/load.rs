@@ -58,6 +58,8 @@ pub struct LoadReport {
     pub prepare_us: Percentiles,
     /// Of the fulfil or abort alone.
     pub second_us: Percentiles,
+    /// In an open loop: how long after its place in time the load itself began a payment at the latest.
+    pub late_us: Option<u64>,
 }
 
 /// How a load run ended: its figures, and what went wrong after they were taken.
@@ -267,6 +269,7 @@ impl Loading {
             payment_us: Percentiles::of(&recorder.payment_us),
             prepare_us: Percentiles::of(&recorder.prepare_us),
             second_us: Percentiles::of(&recorder.second_us),
+            late_us: self.starts.late_us(),
         }
     }
 }

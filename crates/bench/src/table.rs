@@ -75,8 +75,19 @@ impl fmt::Display for LoadReport {
             row.extend(millis(latency));
             table.add_row(row);
         }
-        writeln!(f, "{table}")
+        writeln!(f, "{table}")?;
+        write_late(f, "payment", self.late_us)
     }
+}
+
+/// A line about an open loop: how long a round waited from its place in time to its first call.
+pub(crate) fn write_late(f: &mut fmt::Formatter<'_>, round: &str, late_us: Option<u64>) -> fmt::Result {
+    let Some(late_us) = late_us else { return Ok(()) };
+    let (ms, tenths) = (late_us / 1_000, late_us % 1_000 / 100);
+    writeln!(
+        f,
+        "the load itself began a {round} at most {ms}.{tenths} ms late; latencies count from where it was due"
+    )
 }
 
 /// What was measured, and on what.

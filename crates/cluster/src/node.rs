@@ -363,6 +363,7 @@ impl<'a> Starting<'a> {
                 begin: Box::new(move |store, partition, claim| hop.begin(store, partition, claim)),
                 lost: Box::new(move |partition| losing.lost(partition)),
                 batch_messages: self.settings.batch_messages.min(H::MESSAGES_MAX),
+                gathers: H::GATHERS,
                 ..Desk::new(H::TOPIC, self.settings, &board, &part)
             },
             stop: Arc::clone(&self.stop),

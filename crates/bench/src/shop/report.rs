@@ -10,7 +10,7 @@ use crate::disk::Disk;
 use crate::goal::{Goal, write_goals};
 use crate::machine::Machine;
 use crate::report::{Percentiles, middle};
-use crate::table::{disk_table, each, millis, new_table, thousands, write_machine};
+use crate::table::{disk_table, each, millis, new_table, thousands, write_late, write_machine};
 
 /// What a load of checkouts found.
 #[derive(Debug, Clone, Serialize)]
@@ -90,19 +90,8 @@ impl fmt::Display for CheckoutLoadReport {
         row.extend(millis(&self.checkout_us));
         table.add_row(row);
         writeln!(f, "{table}")?;
-        write_late(f, self.late_us)
+        write_late(f, "checkout", self.late_us)
     }
-}
-
-/// A line about an open loop, from its place in time to the call.
-pub(super) fn write_late(f: &mut fmt::Formatter<'_>, late_us: Option<u64>) -> fmt::Result {
-    let Some(late_us) = late_us else { return Ok(()) };
-    writeln!(
-        f,
-        "the load itself began a checkout at most {}.{} ms late; latencies count from where it was due",
-        late_us / 1_000,
-        late_us % 1_000 / 100
-    )
 }
 
 /// How checkouts are sent.

@@ -9,8 +9,8 @@ use crate::cluster::town::Promises;
 use crate::goal::{Goal, write_goals};
 use crate::machine::Machine;
 use crate::report::{Percentiles, median};
-use crate::shop::report::{RebuildReport, write_late, write_rebuild};
-use crate::table::{each, millis, new_table, thousands, thousands_of, write_machine};
+use crate::shop::report::{RebuildReport, write_rebuild};
+use crate::table::{each, millis, new_table, thousands, thousands_of, write_late, write_machine};
 
 const RATE: (f64, f64) = (1_000.0, 2_500.0);
 /// At half load.
@@ -102,7 +102,7 @@ impl fmt::Display for SharedCheckoutReport {
             table.add_row(row);
         }
         writeln!(f, "{table}")?;
-        write_late(f, self.half_load.late_us)?;
+        write_late(f, "checkout", self.half_load.late_us)?;
         let unseen = if self.sees_all { "" } else { "; 0 for servers that cannot be looked into from here" };
         writeln!(f, "\nper checkout, of the median run; microseconds of CPU, bytes, MiB{unseen}:")?;
         let mut table = new_table(&[&["checkouts"], &COSTS[..], &MEMORY[..], &["load"]].concat());
