@@ -1,6 +1,8 @@
 //! `POST /hub/batch`: thousands of records in one body. A body is taken whole or, with the first bad record
 //! named, not at all. `docs/batch.md` has the format.
 
+mod checkouts;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,25 +14,22 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::records::batch::Reply;
 use holdfast_domain::records::{CheckoutReply, SealError, Sealed, batch};
-use holdfast_domain::shop::{CheckoutAnswer, OrderId, ShopCommand, ShopOutcome, ShopRefusal};
-use holdfast_hub::shop::limits::TOKENS_WAIT_MS;
-use holdfast_hub::shop::{CheckoutRequest, ShopDesk};
-use holdfast_hub::{Refusal, ShopError};
+use holdfast_hub::Refusal;
 
 use crate::Edge;
 use crate::calls::submit_records;
 use crate::engine::Profile;
 use crate::error::ApiError;
 use crate::gate::{Caller, check_sources};
-use crate::limits::{BATCH_BODY_MAX, BATCH_CHECKOUTS_TOGETHER, BODY_PERMIT_BYTES, BODY_READ_MAX};
-use crate::shop::{Failure, answered};
+use crate::limits::{BATCH_BODY_MAX, BODY_PERMIT_BYTES, BODY_READ_MAX};
+use crate::shop::Counter;
+use checkouts::{Wanted, check_out_each, checkouts_of, pay_with_tokens};
 
 /// Takes a batch and answers when all of it is decided and durable.
 pub(crate) async fn batch(
@@ -51,12 +50,23 @@ pub(crate) async fn batch(
         SealError::Bad { .. } | SealError::Count { .. } => ApiError::malformed(error.to_string()),
     })?;
     edge.parse.increment(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    check_profile(&edge, records.commands())?;
+    let checkouts = checkouts_of(records.commands());
+    check_profile(&edge, records.commands(), &checkouts)?;
     check_sources(&edge, caller, records.commands()).await?;
     // From here on the intake's own bounds hold.
     drop(room);
-    let checkouts = checkouts_of(records.commands());
-    let mut outcomes = submit_records(&edge, records).await?;
+    let replies = match &edge.shop {
+        Some(shop) if edge.hub.is_none() && !checkouts.is_empty() => {
+            at_a_node(&edge, shop, records, checkouts).await?
+        }
+        _ => at_once(&edge, records, checkouts).await?,
+    };
+    Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], replies).into_response())
+}
+
+/// Has all records decided by the engine.
+async fn at_once(edge: &Edge, records: Sealed, checkouts: Vec<Wanted>) -> Result<Vec<u8>, ApiError> {
+    let mut outcomes = submit_records(edge, records).await?;
     let unknown = match &edge.hub {
         Some(hub) => pay_with_tokens(hub.shop(), checkouts, &mut outcomes).await,
         None => BTreeSet::new(),
@@ -64,98 +74,50 @@ pub(crate) async fn batch(
     let told = |(at, outcome): (usize, &Outcome)| {
         if unknown.contains(&at) { CheckoutReply::Unknown.to_reply() } else { Reply::from(outcome) }
     };
-    let replies = batch::write_told(outcomes.iter().enumerate().map(told));
-    Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], replies).into_response())
+    Ok(batch::write_told(outcomes.iter().enumerate().map(told)))
+}
+
+/// The checkouts of a batch after all else that is in it: as long as that is refused as a whole, none is tried.
+async fn at_a_node(
+    edge: &Edge,
+    shop: &Counter,
+    records: Sealed,
+    checkouts: Vec<Wanted>,
+) -> Result<Vec<u8>, ApiError> {
+    let places: BTreeSet<usize> = checkouts.iter().map(|(at, ..)| *at).collect();
+    let (_, commands) = records.into_parts();
+    let count = commands.len();
+    let others = commands.into_iter().enumerate().filter(|(at, _)| !places.contains(at));
+    let others: Vec<Command> = others.map(|(_, command)| command).collect();
+    let outcomes = match others.is_empty() {
+        true => Vec::new(),
+        false => submit_records(edge, Sealed::of(&others)).await?,
+    };
+    let mut told = check_out_each(shop, checkouts).await;
+    let mut others = outcomes.iter().map(Reply::from);
+    let in_order =
+        (0..count).map(|at| told.remove(&at).or_else(|| others.next()).expect("each record has an outcome"));
+    Ok(batch::write_told(in_order))
 }
 
 /// Refuses a batch with a record that the engine behind this edge does not decide.
-fn check_profile(edge: &Edge, commands: &[Command]) -> Result<(), ApiError> {
+fn check_profile(edge: &Edge, commands: &[Command], checkouts: &[Wanted]) -> Result<(), ApiError> {
     let profile = edge.engine.profile();
     if profile == Profile::Embedded {
         return Ok(());
     }
-    match commands.iter().position(|command| !profile.has(command)) {
+    if let Some((at, ..)) = checkouts.iter().find(|(_, order, _)| order.as_str().contains('\0')) {
+        return Err(ApiError::malformed(format!("record {at}: an id must not contain NUL")));
+    }
+    let is_there = |command: &Command| match command {
+        Command::Shop(_) => edge.shop.is_some(),
+        command => profile.has(command),
+    };
+    match commands.iter().position(|command| !is_there(command)) {
         None => Ok(()),
         Some(at) => Err(ApiError::malformed(format!(
-            "record {at}: in a cluster tokens and the shop are not in batches; they have /tokens and /shop"
+            "record {at}: this node has no shop, or it is a token's, which are not in batches of a cluster; see /tokens"
         ))),
-    }
-}
-
-/// Which of a batch are checkouts: their places, orders and deadlines.
-fn checkouts_of(commands: &[Command]) -> Vec<(usize, OrderId, u32)> {
-    let checkout = |(at, command): (usize, &Command)| match command {
-        Command::Shop(command) => match &**command {
-            ShopCommand::Checkout(checkout) => Some((at, checkout.order.clone(), checkout.deadline_ms)),
-            _ => None,
-        },
-        _ => None,
-    };
-    commands.iter().enumerate().filter_map(checkout).collect()
-}
-
-/// What is known of a checkout that was asked for anew.
-#[derive(Debug, PartialEq, Eq)]
-enum Known {
-    Told(ShopOutcome),
-    NothingTried,
-    /// It may have been tried or not.
-    Nothing,
-}
-
-fn known(answer: Result<CheckoutAnswer, Failure>) -> Known {
-    match answer {
-        Ok(answer) => Known::Told(ShopOutcome::Checkout(answer)),
-        Err(Failure::Shop(ShopError::Refused(refusal))) => Known::Told(ShopOutcome::Refused(refusal)),
-        Err(
-            Failure::NoAnswer | Failure::Shop(ShopError::Hub(Refusal::Unknown(_)) | ShopError::Unreadable(_)),
-        ) => Known::Nothing,
-        Err(_) => Known::NothingTried,
-    }
-}
-
-/// Where tokens pay, a record of a batch names none: the log has refused it, and it is asked for anew with tokens that the hub
-/// chooses. One that cannot be asked for keeps its refusal, and nothing was tried of it. Gives the places of those of which that
-/// is not known.
-async fn pay_with_tokens(
-    shop: &ShopDesk,
-    checkouts: Vec<(usize, OrderId, u32)>,
-    outcomes: &mut [Outcome],
-) -> BTreeSet<usize> {
-    let wants = |outcome: &Outcome| {
-        let shop = outcome.shop.as_deref();
-        matches!(shop, Some(ShopOutcome::Refused(ShopRefusal::ChooseTokens { .. })))
-    };
-    let refused = checkouts.into_iter().filter(|(at, ..)| outcomes.get(*at).is_some_and(wants));
-    let refused: Vec<_> = refused.collect();
-    // Also what breaks off is not known.
-    let mut unknown: BTreeSet<usize> = refused.iter().map(|(at, ..)| *at).collect();
-    let (mut waiting, mut together) = (refused.into_iter(), JoinSet::new());
-    let mut tokens_wait_ms = Some(TOKENS_WAIT_MS);
-    loop {
-        while together.len() < BATCH_CHECKOUTS_TOGETHER
-            && let Some((at, order, deadline_ms)) = waiting.next()
-        {
-            let desk = shop.clone();
-            let (deadline_ms, wait_ms) = (Some(deadline_ms), Some(0));
-            let request =
-                CheckoutRequest { deadline_ms, wait_ms, tokens_wait_ms, ..CheckoutRequest::new(order) };
-            together.spawn(async move { (at, answered(desk.checkout(request)).await) });
-        }
-        let Some(joined) = together.join_next().await else { return unknown };
-        let Ok((at, answer)) = joined else { continue };
-        match known(answer) {
-            Known::Nothing => continue,
-            Known::NothingTried => {}
-            Known::Told(told) => {
-                if matches!(told, ShopOutcome::Refused(ShopRefusal::ChooseTokens { .. })) {
-                    // One has waited in vain. If each did so, a batch would wait for minutes.
-                    tokens_wait_ms = Some(0);
-                }
-                outcomes[at].shop = Some(Arc::new(told));
-            }
-        }
-        unknown.remove(&at);
     }
 }
 
@@ -211,28 +173,4 @@ async fn read_body(
         return Err(ApiError::malformed(batch::BatchError::NotABatch.to_string()));
     }
     Ok((header, records))
-}
-
-#[cfg(test)]
-mod tests {
-    use holdfast_domain::shop::TrNum;
-
-    use super::*;
-
-    #[test]
-    fn what_may_have_been_tried_is_not_said_to_be_untried() {
-        let shop = |error| known(Err(Failure::Shop(error)));
-        let hub = |refusal| shop(ShopError::Hub(refusal));
-        assert_eq!(known(Err(Failure::NoAnswer)), Known::Nothing);
-        assert_eq!(hub(Refusal::Unknown("x".into())), Known::Nothing);
-        assert_eq!(shop(ShopError::Unreadable("x".into())), Known::Nothing);
-        assert_eq!(hub(Refusal::Busy), Known::NothingTried);
-        assert_eq!(hub(Refusal::Closed("x".into())), Known::NothingTried);
-        let vault = holdfast_tokens::Refusal::StoreUnavailable("x".into());
-        assert_eq!(shop(ShopError::Vault(vault)), Known::NothingTried);
-        let refusal = ShopRefusal::TriesUsedUp("o".parse().unwrap());
-        assert_eq!(shop(ShopError::Refused(refusal.clone())), Known::Told(ShopOutcome::Refused(refusal)));
-        let paid = CheckoutAnswer::Paid { tr: TrNum::FIRST };
-        assert_eq!(known(Ok(paid)), Known::Told(ShopOutcome::Checkout(paid)));
-    }
 }

@@ -30,6 +30,8 @@ pub const SHUTDOWN_WAIT_MAX: Duration = Duration::from_secs(10);
 pub const BATCH_BODY_MAX: usize = batch::HEADER_LEN + batch::RECORDS_MAX * PREPARE_LEN;
 /// Checkouts of one batch that tokens are chosen for at a time.
 pub const BATCH_CHECKOUTS_TOGETHER: usize = 256;
+/// Checkouts of one batch that are under way at a time at a node of a cluster.
+pub const CLUSTER_CHECKOUTS_TOGETHER: usize = 2_048;
 /// Rows in one page of a view, where the caller does not ask for fewer.
 pub const PAGE_ROWS_MAX: usize = 1_000;
 /// Rows that one request of a filtered view looks at: it runs between two frames and must not hold up payments.

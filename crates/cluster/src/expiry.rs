@@ -22,7 +22,7 @@ pub(crate) enum Kind {
 }
 
 /// Idempotency keys removed at a time.
-const KEYS_REMOVED: u32 = 1_000;
+const KEYS_AT_ONCE: u32 = 1_000;
 
 impl Kind {
     const fn source(self) -> fn(i32) -> Source {
@@ -83,7 +83,7 @@ impl Expiry {
         }
         self.board.await_sent(SEND_WAIT);
         if let Some(Err(error)) = store.as_mut().map(|store| shards.give_up(store)) {
-            tracing::warn!(%error, "shards of the expiry scan are not given up; others take them when their leases have ended");
+            tracing::warn!(kind = ?self.kind, %error, "shards of the expiry scan are not given up; others take them when their leases have ended");
         }
     }
 
@@ -107,14 +107,17 @@ impl Expiry {
                     Ok(true) => more.push((shard, claim)),
                     Ok(false) => {}
                     Err(error @ Error::Unavailable(_)) => return Err(error),
-                    Err(error) => failed = Some(error),
+                    Err(error) => {
+                        tracing::warn!(kind = ?self.kind, shard, %error, "a shard could not be scanned; it is tried again");
+                        failed = Some(error);
+                    }
                 }
             }
             busy = more;
         }
         if self.kind == Kind::Checkouts && shards.held().any(|(shard, _)| shard == 0) {
             let may_go_on = || Instant::now() < until && !self.stop.is_set();
-            by_pages(KEYS_REMOVED, may_go_on, || store.remove_ended_keys(KEYS_REMOVED))?;
+            by_pages(KEYS_AT_ONCE, may_go_on, || store.remove_ended_keys(KEYS_AT_ONCE))?;
         }
         failed.map_or(Ok(()), Err)
     }
@@ -133,7 +136,7 @@ impl Expiry {
         if !done.outbox.is_empty() {
             self.board.hand_over(claim, done.outbox, began);
         }
-        Ok(done.messages >= usize::try_from(SCAN_HOLDS).unwrap_or(usize::MAX))
+        Ok(done.more)
     }
 }
 

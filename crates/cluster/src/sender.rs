@@ -12,7 +12,7 @@ use holdfast_messages::{Message, PartitionBy, Topic};
 
 use crate::health::Part;
 use crate::settings::{
-    IN_FLIGHT_MAX, NodeSettings, OUTCOME_WAIT, SEND_QUEUE_BYTES_MAX, SEND_REST_MAX, SEND_WAIT,
+    IN_FLIGHT_MAX, NodeSettings, OUTCOME_WAIT, SEND_QUEUE_BYTES_MAX, SEND_REST_MAX, SEND_WAIT, TROUBLE_PAUSE,
 };
 use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
 
@@ -210,6 +210,10 @@ impl Sender {
             for (at, _) in rest.extract_if(.., |(_, letter)| given_up(letter)) {
                 verdicts[at] = Err(Refusal::Unknown(error.cause.to_string()));
             }
+            if !rest.is_empty() {
+                // A refusal may come at once, and again.
+                self.queue.rest(TROUBLE_PAUSE);
+            }
         }
         for (parcel, verdict) in parcels.into_iter().zip(verdicts) {
             match (parcel.wants, verdict) {
@@ -264,6 +268,7 @@ mod tests {
     #[test]
     fn only_what_may_come_twice_is_sent_twice() {
         assert!(is_sent_once(&letter(Topic::Position)));
+        assert!(is_sent_once(&letter(Topic::Orders)), "a checkout that failed would be tried again");
         assert!(!is_sent_once(&letter(Topic::Transfers)));
         assert!(!is_sent_once(&letter(Topic::Outcomes)), "what was recorded first counts");
     }

@@ -33,7 +33,8 @@ pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
 /// A partition rests after a batch for as long as that took, so that the next one is larger; at most so long.
 pub const REST_MAX: Duration = Duration::from_millis(25);
 /// After a batch of so many messages a partition rests for [`REST_MAX`] in any case: there is load, and the batch was too small for
-/// what a batch costs. After fewer there is none, and nobody shall wait; after more it is large enough.
+/// what a batch costs. After fewer there is little load, after more it is large enough: then it rests for
+/// as long as that took.
 pub const WORTH_GATHERING: std::ops::Range<u64> = 8..100;
 /// Who sends to Kafka for several callers rests afterwards for as long as that took, so that the next are more; at most so long.
 pub const SEND_REST_MAX: Duration = Duration::from_millis(5);
@@ -56,7 +57,7 @@ pub const MARK_AFTER: Duration = Duration::from_millis(500);
 pub const LEASE: Duration = Duration::from_secs(3);
 /// How often shards are looked at, and leases renewed.
 pub const SCAN_EVERY: Duration = Duration::from_millis(500);
-/// The most holds that one scan of a shard ends.
+/// The most holds, or checkouts, that one scan of a shard ends.
 pub const SCAN_HOLDS: u32 = 1_000;
 /// Connections for questions.
 pub const READERS_MAX: usize = 4;

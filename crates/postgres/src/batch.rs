@@ -72,6 +72,8 @@ pub enum Step {
 pub struct Done {
     /// Messages processed, or holds ended.
     pub messages: usize,
+    /// Of a scan: it has stopped at its bound, so there may be more.
+    pub more: bool,
     /// Of them dead-lettered.
     pub dead_letters: usize,
     /// What was put into the outbox, in order.
@@ -99,6 +101,7 @@ impl Done {
     pub(crate) fn of<M>(batch: &Batch<'_, M>, besides: Besides<'_>, guard: &Guard, time: Millis) -> Done {
         Done {
             messages: batch.messages.len(),
+            more: false,
             dead_letters: besides.dead_letters.len(),
             tally: besides.tally,
             repeats: 0,

@@ -32,7 +32,7 @@ impl Store {
     }
 
     /// Ends up to `holds_max` holds of a shard that ran out; the claim is one of [`Source::timeout`](crate::Source::timeout)
-    /// with that shard. As many as asked for: there may be more.
+    /// with that shard.
     ///
     /// # Errors
     /// As [`Store::transfers`]. A scan that others were in the way of is simply done again.
@@ -111,6 +111,7 @@ impl Store {
         }
         Ok(Step::Done(Done {
             messages: ended,
+            more: due.len() >= holds_max as usize,
             outbox: besides.numbered(&guard),
             transactions: 1,
             time: now,

@@ -163,7 +163,7 @@ impl Engine for ClusterEngine {
             let node = json!({"roles": roles, "commandsInFlight": in_flight});
             let mut more = Map::from_iter([("node".to_owned(), node)]);
             if self.node.shop().is_some() {
-                let open = self.read(Store::count_open_checkouts).await?;
+                let (open, _) = self.read(Store::open_in_short).await?;
                 // Whether somebody outside reads the topics of a side in place of the nodes, no node knows.
                 let (charging, called) =
                     (self.read(Store::charging).await?, self.read(Store::outside).await?);

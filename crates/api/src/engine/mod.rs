@@ -43,7 +43,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Whether commands of that kind are decided there.
+    /// Whether commands of that kind are decided there together with others.
     #[must_use]
     pub const fn has(self, command: &Command) -> bool {
         match (self, command) {

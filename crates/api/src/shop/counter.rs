@@ -58,6 +58,11 @@ pub(super) fn troubled(trouble: ShopTrouble) -> ShopError {
     match trouble {
         ShopTrouble::Refused(refusal) => ShopError::Refused(refusal),
         ShopTrouble::Busy => ShopError::Hub(Refusal::Busy),
+        ShopTrouble::Closed(why) => ShopError::Hub(Refusal::Closed(why.to_owned())),
+        ShopTrouble::TooLarge(bytes) => ShopError::Hub(Refusal::TooLarge(bytes)),
+        ShopTrouble::Unreadable(why) => {
+            ShopError::Unreadable(format!("the database cannot be read now: {why}; ask again"))
+        }
         ShopTrouble::Unknown(why) => ShopError::Hub(Refusal::Unknown(why)),
     }
 }
@@ -77,7 +82,7 @@ impl Counter {
         }
     }
 
-    pub(super) const fn options(&self) -> &ShopOptions {
+    pub(crate) const fn options(&self) -> &ShopOptions {
         match self {
             Counter::Hub(desk) => desk.options(),
             Counter::Shared(_, options, _) => options,
@@ -192,7 +197,7 @@ impl Counter {
         Ok(())
     }
 
-    pub(super) async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
+    pub(crate) async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
         match self {
             Counter::Hub(desk) => desk.checkout(request).await,
             Counter::Shared(shop, options, _) => {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
 use holdfast_domain::shop::Alarm;
-use holdfast_kafka::{From, KafkaError, Reader, Record};
+use holdfast_kafka::{From, Reader, Record};
 use holdfast_messages::{OutcomeMessage, Topic};
 use holdfast_postgres::shop::{Rebuilt, report};
 use holdfast_postgres::{Claim, Incoming, Source, Store};
@@ -116,7 +116,7 @@ fn read(
     settings: &NodeSettings,
     partition: u32,
     stored: Option<u64>,
-) -> Result<(LogBounds, Vec<Incoming<OutcomeMessage>>), KafkaError> {
+) -> Result<(LogBounds, Vec<Incoming<OutcomeMessage>>), BeginError> {
     let mut deadline = Instant::now() + REBUILD_WAIT;
     let topic = settings.topics.name(Topic::Outcomes);
     let from = From::Offset(stored.unwrap_or(0));
@@ -136,9 +136,9 @@ fn read(
             if !read.is_empty() {
                 deadline = Instant::now() + REBUILD_WAIT;
             } else if Instant::now() >= deadline {
-                let why =
-                    format!("nothing of partition {partition} of {topic} was read for {REBUILD_WAIT:?}");
-                return Err(KafkaError::Fatal(why));
+                return Err(BeginError::from(format!(
+                    "nothing of partition {partition} of {topic} was read for {REBUILD_WAIT:?}; it is tried again: are Kafka's brokers up?"
+                )));
             }
             if put.send(read).is_err() {
                 break;

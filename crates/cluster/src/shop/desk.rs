@@ -8,8 +8,7 @@ use holdfast_domain::shop::callers::{PAGE_MAX, WAIT_MS_MAX};
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutRow, IdempotencyKey, ItemId, ItemRow, Message, Order, OrderId, OrderRow,
-    OrderState, Said, ShopCommand, ShopOutcome, ShopRefusal, Side, SideSaid, TrNum, TryKey, UserId, UserRow,
-    Why, spoken,
+    OrderState, Said, ShopCommand, ShopOutcome, ShopRefusal, Side, TrNum, TryKey, UserId, UserRow, spoken,
 };
 use holdfast_messages::{OrderCommand, OutcomeMessage};
 use holdfast_postgres::shop::{OpenCheckouts, OpenState};
@@ -17,12 +16,10 @@ use holdfast_postgres::{Error, Store};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::limits::{BEGIN_WAIT_MIN, HEARD_LOOK_EVERY, HEARD_WAIT};
+use super::limits::BEGIN_WAIT_MIN;
+use super::trouble::ShopTrouble;
 use crate::handle::NodeHandle;
-use crate::meters::answer_repeated;
-use crate::reads::ReadError;
 use crate::tokens::TokenVault;
-use crate::waiting::Refusal;
 
 /// A call to check out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,71 +32,6 @@ pub struct Asking {
     pub wait_ms: u32,
     /// Under which key it is asked for.
     pub key: Option<IdempotencyKey>,
-}
-
-/// Why something was not done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ShopTrouble {
-    /// The shop says no.
-    Refused(ShopRefusal),
-    /// Too much is on its way; nothing was done.
-    Busy,
-    /// Whether it was done is not known.
-    Unknown(String),
-}
-
-impl From<ShopRefusal> for ShopTrouble {
-    fn from(refusal: ShopRefusal) -> ShopTrouble {
-        ShopTrouble::Refused(refusal)
-    }
-}
-
-impl From<Refusal> for ShopTrouble {
-    fn from(refusal: Refusal) -> ShopTrouble {
-        match refusal {
-            Refusal::Busy => ShopTrouble::Busy,
-            other => ShopTrouble::Unknown(other.to_string()),
-        }
-    }
-}
-
-impl From<ReadError> for ShopTrouble {
-    fn from(error: ReadError) -> ShopTrouble {
-        match error {
-            ReadError::Busy | ReadError::Store(Error::Busy { .. }) => ShopTrouble::Busy,
-            ReadError::Store(error) => ShopTrouble::Unknown(error.to_string()),
-        }
-    }
-}
-
-/// Whether what a side said about a try is what counts, now that something was heard from that side or the try is over. Another
-/// may have said something else at the same time, and was first.
-fn counted(
-    (side, said): (Side, Said),
-    tr: TrNum,
-    open: Option<&CheckoutRow>,
-    stands: &CheckoutAnswer,
-) -> bool {
-    if let Some(open) = open.filter(|open| open.tr == tr) {
-        let heard = open.side(side);
-        return match said {
-            Said::Taken => heard.said == Some(SideSaid::Taken),
-            Said::Refused => heard.said == Some(SideSaid::Refused),
-            Said::Undone => heard.undone,
-        };
-    }
-    let refused = match (stands, side) {
-        (CheckoutAnswer::Failed { tr: of, why: Why::Both }, _)
-        | (CheckoutAnswer::Failed { tr: of, why: Why::Pay }, Side::Pay)
-        | (CheckoutAnswer::Failed { tr: of, why: Why::Stock }, Side::Stock) => *of == tr,
-        _ => false,
-    };
-    match said {
-        Said::Taken => stands.tr() == tr && !refused,
-        Said::Refused => refused,
-        // A try that failed is over when all is given back.
-        Said::Undone => !matches!(stands, CheckoutAnswer::Paid { tr: of } if *of == tr),
-    }
 }
 
 /// The shop of all nodes, seen from one. Cheap to clone.
@@ -169,7 +101,11 @@ impl SharedShop {
     pub async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopTrouble> {
         let node = self.node.clone();
         let done = tokio::task::spawn_blocking(move || node.reads.write(|store| store.shop(&command))).await;
-        Ok(done.map_err(|_| ended())??)
+        done.map_err(|_| ended())?.map_err(|error| match ShopTrouble::from(error) {
+            // It is a command: the failure may have come after its commit.
+            ShopTrouble::Unreadable(why) => ShopTrouble::Unknown(why),
+            other => other,
+        })
     }
 
     /// A number drawn at random.
@@ -187,12 +123,15 @@ impl SharedShop {
         let Asking { order, deadline_ms, wait_ms, key } = asking;
         let until = Instant::now() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX).into());
         // Before it is asked for: an end that comes right after it must not be missed.
-        let mut waiter = self.node.ends.wait_for(&order).ok_or(ShopTrouble::Busy)?;
+        let mut waiter = self.node.ends.wait_for(&order)?;
         let deadline_ms = deadline_ms.clamp(1, DEADLINE_MS_MAX);
         let begun_by = until.max(Instant::now() + BEGIN_WAIT_MIN);
         let asked = self.command(&order, OrderCommand::Checkout { deadline_ms, key });
-        let Ok(answer) = timeout_at(begun_by, asked).await else { return self.begun(order).await };
-        let answer = answer?;
+        let answer = match timeout_at(begun_by, asked).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(ShopTrouble::Unknown(_))) | Err(_) => return self.begun(order).await,
+            Ok(Err(trouble)) => return Err(trouble),
+        };
         let CheckoutAnswer::Open { tr, .. } = answer else { return Ok(answer) };
         match timeout_at(until, waiter.end_of(tr)).await {
             Ok(Some(end)) => Ok(end),
@@ -238,73 +177,11 @@ impl SharedShop {
         }
     }
 
-    /// An outside side answers about a try, at whichever node. Gives whether that counted, and how the checkout stands. It goes by
-    /// the log, where what was recorded first counts; this waits until the order's row shows it.
-    ///
-    /// # Errors
-    /// If order or try are not known, or the side is inside; or if it is not known whether it was heard: say it again.
-    pub async fn answer(
-        &self,
-        key: TryKey,
-        side: Side,
-        said: Said,
-    ) -> Result<(bool, CheckoutAnswer), ShopTrouble> {
-        let unknown = || ShopRefusal::UnknownOrder(key.order_id.clone());
-        let (row, open) = self.order(key.order_id.clone()).await?.ok_or_else(unknown)?;
-        if row.order.state.tr_num() < Some(key.tr_num) {
-            return Err(ShopRefusal::UnknownTry(key.order_id).into());
-        }
-        if row.is_of_an_earlier(key.tr_num) {
-            return Err(ShopRefusal::Replaced(key.order_id).into());
-        }
-        let stands = row.stands(open.as_ref(), key.tr_num).ok_or_else(unknown)?;
-        let Some(open) = open.filter(|open| open.tr == key.tr_num) else {
-            answer_repeated();
-            return Ok((false, stands));
-        };
-        if !self.node.settings.store.outside.has(side) {
-            return Err(ShopRefusal::NotOutside(side).into());
-        }
-        if said == Said::Undone && open.undo.is_none() {
-            // Nobody has asked for that yet. In the log it would be taken for the answer once somebody has.
-            answer_repeated();
-            return Ok((false, stands));
-        }
-        publish(&self.node, &row.order, key.clone(), side, said).await?;
-        let before = open.side(side);
-        let is_new = match said {
-            Said::Taken | Said::Refused => before.said.is_none(),
-            Said::Undone => !before.undone,
-        };
-        if !is_new {
-            answer_repeated();
-            return Ok((false, stands));
-        }
-        let until = Instant::now() + HEARD_WAIT;
-        loop {
-            let (row, now) = self.order(key.order_id.clone()).await?.ok_or_else(unknown)?;
-            let is_heard = now.as_ref().is_none_or(|now| now.tr != key.tr_num || now.side(side) != before);
-            if is_heard {
-                let stands = row.stands(now.as_ref(), key.tr_num).ok_or_else(unknown)?;
-                let counted = counted((side, said), key.tr_num, now.as_ref(), &stands);
-                if !counted {
-                    answer_repeated();
-                }
-                return Ok((counted, stands));
-            }
-            if Instant::now() >= until {
-                let why = "the log has the answer, but it was not heard yet; say it again";
-                return Err(ShopTrouble::Unknown(why.to_owned()));
-            }
-            tokio::time::sleep(HEARD_LOOK_EVERY).await;
-        }
-    }
-
     /// How the open try of an order stands, for a caller whose command was not answered in time.
     async fn begun(&self, order: OrderId) -> Result<CheckoutAnswer, ShopTrouble> {
-        let found = self.order(order).await?;
+        let found = self.order(order).await.map_err(ShopTrouble::after_sending)?;
         let open = found.as_ref().and_then(|(row, open)| row.stands(open.as_ref(), open.as_ref()?.tr));
-        let why = "the checkout was not begun in time and may begin yet; look, or check out again with the same key";
+        let why = "the checkout was not begun in time and may begin yet";
         open.ok_or_else(|| ShopTrouble::Unknown(why.to_owned()))
     }
 
@@ -350,52 +227,5 @@ impl SharedShop {
     ) -> Result<OpenCheckouts, ShopTrouble> {
         let limit = limit.min(PAGE_MAX);
         self.asked(move |store| store.open_checkouts(state, after.as_ref(), limit)).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use holdfast_domain::shop::{SideRow, Sides};
-
-    use super::*;
-
-    fn open(pay: Option<SideSaid>, undone: bool) -> CheckoutRow {
-        CheckoutRow {
-            order: "o".parse().unwrap(),
-            tr: TrNum::FIRST,
-            start: 0,
-            started_at: 0,
-            deadline: 9,
-            outside: Sides { pay: true, stock: true },
-            pay: SideRow { said: pay, undone, branch: None },
-            stock: SideRow::default(),
-            undo: None,
-            why: None,
-            waits_since: 0,
-            keys: Vec::new(),
-            charge: None,
-        }
-    }
-
-    #[test]
-    fn what_counts_is_what_the_row_has() {
-        let (tr, next) = (TrNum::FIRST, TrNum::FIRST.next().unwrap());
-        let row = open(Some(SideSaid::Refused), false);
-        let standing = CheckoutAnswer::Open { tr, waits: row.waits() };
-        let now = |said| counted((Side::Pay, said), tr, Some(&row), &standing);
-        assert_eq!([Said::Taken, Said::Refused, Said::Undone].map(now), [false, true, false]);
-        assert!(counted((Side::Pay, Said::Undone), tr, Some(&open(None, true)), &standing));
-        let over = |said, stands| counted((Side::Pay, said), tr, None, &stands);
-        for (stands, counts) in [
-            (CheckoutAnswer::Paid { tr }, [true, false, false]),
-            (CheckoutAnswer::Failed { tr, why: Why::Pay }, [false, true, true]),
-            (CheckoutAnswer::Failed { tr, why: Why::Both }, [false, true, true]),
-            (CheckoutAnswer::Failed { tr, why: Why::Stock }, [true, false, true]),
-            (CheckoutAnswer::Failed { tr, why: Why::Deadline }, [true, false, true]),
-            (CheckoutAnswer::Paid { tr: next }, [false, false, true]),
-        ] {
-            let found = [Said::Taken, Said::Refused, Said::Undone].map(|said| over(said, stands));
-            assert_eq!(found, counts, "{stands:?}");
-        }
     }
 }

@@ -10,6 +10,7 @@ use holdfast_domain::shop::{CheckoutAnswer, OrderId, TrNum};
 use tokio::sync::watch;
 
 use super::limits::CALLERS_MAX;
+use crate::waiting::Refusal;
 
 /// One order that is waited for.
 struct Awaited {
@@ -40,11 +41,14 @@ impl Ends {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on the ends of that order are heard. `None`: too many wait.
-    pub(crate) fn wait_for(self: &Arc<Ends>, order: &OrderId) -> Option<Waiter> {
+    /// From now on the ends of that order are heard.
+    pub(crate) fn wait_for(self: &Arc<Ends>, order: &OrderId) -> Result<Waiter, Refusal> {
         let mut state = self.lock();
-        if state.callers >= CALLERS_MAX || state.closed {
-            return None;
+        if state.closed {
+            return Err(Refusal::Closed("the node is shutting down"));
+        }
+        if state.callers >= CALLERS_MAX {
+            return Err(Refusal::Busy);
         }
         state.callers += 1;
         let awaited = state
@@ -52,7 +56,7 @@ impl Ends {
             .entry(order.clone())
             .or_insert_with(|| Awaited { callers: 0, end: watch::Sender::new(None) });
         awaited.callers += 1;
-        Some(Waiter { ends: Arc::clone(self), order: order.clone(), end: awaited.end.subscribe() })
+        Ok(Waiter { ends: Arc::clone(self), order: order.clone(), end: awaited.end.subscribe() })
     }
 
     /// A checkout of that order has come to its end.
@@ -131,6 +135,6 @@ mod tests {
         let mut last = ends.wait_for(&order).unwrap();
         ends.close();
         assert_eq!(runtime.block_on(last.end_of(tr(3))), None);
-        assert!(ends.wait_for(&order).is_none());
+        assert!(matches!(ends.wait_for(&order), Err(Refusal::Closed(_))));
     }
 }

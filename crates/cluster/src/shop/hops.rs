@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_domain::shop::{Alarm, Message as Said, Side};
-use holdfast_messages::{OrderMessage, OutcomeMessage, PayMessage, StockMessage, Topic};
+use holdfast_messages::{Message, OrderMessage, OutcomeMessage, PayMessage, StockMessage, Topic};
 use holdfast_postgres::shop::report;
 use holdfast_postgres::{Batch, Claim, Error, Incoming, Step, Store};
 
@@ -82,61 +82,35 @@ fn agreed(store: &mut Store, side: Side, called: bool) -> Result<(), BeginError>
     Err(format!("{setting} is {ours} here and {theirs} for the nodes that started later; end this node, or set it alike").into())
 }
 
-/// The payment side where it is called over HTTP: what lies in the topic is told to the courier, once it is passed by.
-pub(crate) struct CalledPay(pub(crate) Arc<Asks>);
+/// A side where it is called over HTTP: what lies in its topic is told to the courier, once it is passed by.
+pub(crate) struct CalledHop<M> {
+    pub(crate) side: Side,
+    pub(crate) asks: Arc<Asks>,
+    pub(crate) said: fn(&M) -> &Said,
+}
 
-impl Hop for CalledPay {
-    const TOPIC: Topic = Topic::Pay;
+impl<M: Message + 'static> Hop for CalledHop<M> {
+    const TOPIC: Topic = M::TOPIC;
     const HANDS: usize = HANDS;
-    type Message = PayMessage;
+    type Message = M;
 
-    fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
-        let step = store.pass_pay(claim, batch)?;
-        note(&self.0, &step, batch, PayMessage::said);
+    fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, M>) -> Result<Step, Error> {
+        let step = store.pass(claim, batch)?;
+        if matches!(step, Step::Done(_)) {
+            let readable = batch.messages.iter().filter_map(|incoming| incoming.message.as_ref().ok());
+            self.asks.note(readable.map(|message| (self.said)(message).key.order_id.clone()));
+        }
         Ok(step)
     }
 
     fn begin(&self, store: &mut Store, partition: u32, claim: Claim) -> Result<Claim, BeginError> {
-        agreed(store, Side::Pay, true)?;
-        self.0.take(partition);
+        agreed(store, self.side, true)?;
+        self.asks.take(partition);
         Ok(claim)
     }
 
     fn lost(&self, partition: u32) {
-        self.0.lose(partition);
-    }
-}
-
-/// The same for the stock side.
-pub(crate) struct CalledStock(pub(crate) Arc<Asks>);
-
-impl Hop for CalledStock {
-    const TOPIC: Topic = Topic::Stock;
-    const HANDS: usize = HANDS;
-    type Message = StockMessage;
-
-    fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, StockMessage>) -> Result<Step, Error> {
-        let step = store.pass_stock(claim, batch)?;
-        note(&self.0, &step, batch, StockMessage::said);
-        Ok(step)
-    }
-
-    fn begin(&self, store: &mut Store, partition: u32, claim: Claim) -> Result<Claim, BeginError> {
-        agreed(store, Side::Stock, true)?;
-        self.0.take(partition);
-        Ok(claim)
-    }
-
-    fn lost(&self, partition: u32) {
-        self.0.lose(partition);
-    }
-}
-
-/// Tells the courier of what was passed by.
-fn note<M>(asks: &Asks, step: &Step, batch: &Batch<'_, M>, said: fn(&M) -> &Said) {
-    if matches!(step, Step::Done(_)) {
-        let readable = batch.messages.iter().filter_map(|incoming| incoming.message.as_ref().ok());
-        asks.note(readable.map(|message| said(message).key.order_id.clone()));
+        self.asks.lose(partition);
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `desk` | what the edges call |
+//! | `desk`, `trouble` | what the edges call, and why something was not done |
+//! | `answers` | what sides outside answer over HTTP |
 //! | `ends` | who waits at this node for the end of which checkout |
 //! | `hops` | the handlers of the four topics |
 //! | `asks`, `side` | a side that is called over HTTP: whom to ask about, and where its answers go |
@@ -11,6 +12,7 @@
 //! | `purse` | tokens are locked for the tries of a batch, where tokens pay |
 //! | `coordinators` | what the order consumers of this node's partitions know, rebuilt from the log when one is taken over |
 
+mod answers;
 mod asks;
 mod coordinators;
 mod desk;
@@ -19,17 +21,18 @@ mod hops;
 mod purse;
 mod side;
 mod tellings;
+mod trouble;
 
 pub use asks::News;
-pub use desk::{Asking, SharedShop, ShopTrouble};
-
+pub use desk::{Asking, SharedShop};
 pub use side::{CalledSide, OwedByCall, Place};
 pub use tellings::{Tellings, Told};
+pub use trouble::ShopTrouble;
 
 pub(crate) use asks::Asks;
 pub(crate) use coordinators::Coordinators;
 pub(crate) use ends::Ends;
-pub(crate) use hops::{CalledPay, CalledStock, Orders, Outcomes, Pay, Stock};
+pub(crate) use hops::{CalledHop, Orders, Outcomes, Pay, Stock};
 pub(crate) use purse::Purse;
 
 use std::sync::Arc;
@@ -77,10 +80,14 @@ pub mod limits {
     pub const BEGIN_WAIT_MIN: Duration = Duration::from_secs(5);
     /// Orders that a courier has not heard of yet. More are looked for in the store.
     pub const ASKS_MAX: usize = 65_536;
+    /// Checkouts that are being given back, among which is looked for what a called side owes.
+    pub const OWED_LOOKED_AT_MAX: usize = 20_000;
     /// How long an outside side's answer may take from the log to the order's row, for whoever waits to see it there.
     pub const HEARD_WAIT: Duration = Duration::from_secs(5);
-    /// How often the row is looked at meanwhile.
+    /// How soon the row is looked at meanwhile; each time twice as late, up to the second.
     pub const HEARD_LOOK_EVERY: Duration = Duration::from_millis(20);
+    /// As above.
+    pub const HEARD_LOOK_EVERY_MAX: Duration = Duration::from_millis(320);
     /// How long Kafka may be silent while the log is read of a partition that is taken over.
     pub const REBUILD_WAIT: Duration = Duration::from_secs(30);
     /// How long the partitions of `outcomes` that are given to a node at once may take to be rebuilt: longer, and the group

@@ -9,8 +9,10 @@ use holdfast_domain::shop::{Order, OrderId, Said, Side, TrNum, TryKey};
 use holdfast_postgres::shop::{OpenCheckout, OpenState, OrderNow};
 
 use super::asks::{Asks, News};
-use super::desk::{ShopTrouble, asked, publish};
+use super::desk::{asked, publish};
+use super::limits::OWED_LOOKED_AT_MAX;
 use super::topic_of;
+use super::trouble::ShopTrouble;
 use crate::handle::NodeHandle;
 
 /// Where a page of open checkouts begins: behind the one of that order, which began then.
@@ -76,12 +78,13 @@ impl CalledSide {
         Ok((waiting.collect(), page.next))
     }
 
-    /// What the side is to give back for that long or longer, in this node's partitions, the oldest checkout first.
+    /// What the side is to give back for that long or longer, in this node's partitions, the oldest checkout first. Of the oldest
+    /// [`OWED_LOOKED_AT_MAX`] that are being given back, at whichever node: a side may be gone for days.
     ///
     /// # Errors
     /// If the database fails.
     pub async fn owed(&self, age_ms: u64) -> Result<Vec<OwedByCall>, ShopTrouble> {
-        let (mut all, mut after) = (Vec::new(), None);
+        let (mut all, mut after, mut looked_at) = (Vec::new(), None, 0);
         loop {
             let cancelling = Some(OpenState::Cancelling);
             let page =
@@ -102,7 +105,9 @@ impl CalledSide {
                     });
                 }
             }
-            if page.next.is_none() || seen < page.checkouts.len() {
+            looked_at += seen;
+            let no_more = page.next.is_none() || looked_at >= OWED_LOOKED_AT_MAX;
+            if no_more || seen < page.checkouts.len() {
                 return Ok(all);
             }
             after = page.next;

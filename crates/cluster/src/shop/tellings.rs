@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use holdfast_postgres::shop::{DueOutcome, FailedTelling};
 
-use super::desk::{ShopTrouble, asked};
+use super::desk::asked;
+use super::trouble::ShopTrouble;
 use crate::handle::NodeHandle;
 
 /// What became of attempts to tell, to be written down.

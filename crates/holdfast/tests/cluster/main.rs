@@ -1,6 +1,7 @@
 //! Three nodes of the real binary under load while their servers and they themselves break. A binary to itself: it stops
 //! the servers that other tests use.
 
+mod batches;
 mod called;
 mod charges;
 mod disasters;
@@ -186,6 +187,12 @@ fn shattered_wallets_are_brought_together() {
 fn a_thousand_orders_on_a_hundred_units() {
     let _alone = alone();
     shop::a_thousand_orders_on_a_hundred_units();
+}
+
+#[test]
+fn checkouts_go_into_batches_at_any_node() {
+    let _servers = beside_others();
+    batches::checkouts_go_into_batches_at_any_node();
 }
 
 /// Shops that charge positions, charge tokens, and call a warehouse; beside each other, so that the servers are restarted once.

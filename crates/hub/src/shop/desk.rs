@@ -45,12 +45,16 @@ pub enum ShopError {
     /// The hub takes nothing, or it is not known whether it did.
     #[error(transparent)]
     Hub(#[from] intake::Refusal),
-    /// A paid order lies on the disk and cannot be read.
-    #[error("a paid order cannot be read: {0}. Run `holdfast verify`")]
+    /// What is stored cannot be read: what, and what to do.
+    #[error("{0}")]
     Unreadable(String),
     /// Tokens pay, and the vault cannot say which.
     #[error("no tokens could be chosen to pay with: {0}")]
     Vault(holdfast_tokens::Refusal),
+}
+
+fn unreadable(error: &impl std::fmt::Display) -> ShopError {
+    ShopError::Unreadable(format!("a paid order cannot be read: {error}. Run `holdfast verify`"))
 }
 
 /// A call to check out.
@@ -347,11 +351,11 @@ impl ShopDesk {
         let (sought, open) = asked.await?;
         let read = if sought.is_on_disk() {
             let read = tokio::task::spawn_blocking(move || sought.get()).await;
-            read.map_err(|error| ShopError::Unreadable(error.to_string()))?
+            read.map_err(|error| unreadable(&error))?
         } else {
             sought.get()
         };
-        let row = read.map_err(|error| ShopError::Unreadable(error.to_string()))?;
+        let row = read.map_err(|error| unreadable(&error))?;
         Ok(row.map(|row| OrderView { row, open }))
     }
 

@@ -16,8 +16,8 @@ use crate::session::{Point, Store};
 use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
 
-/// The most checkouts that one scan cancels.
-const CHECKOUTS_MAX: u32 = 1_000;
+/// The most checkouts that one scan cancels, and asks again for.
+const DUE_AT_ONCE_MAX: u32 = 1_000;
 
 impl Store {
     /// The shards in which a checkout is due, or has rested, whoever owns them. It locks nothing.
@@ -40,13 +40,13 @@ impl Store {
     }
 
     /// Cancels up to `max` checkouts of a shard whose deadline has passed, and asks again for as many that were put off; the claim is one of
-    /// [`Source::deadline`](crate::Source::deadline) with that shard. As many as asked for: there may be more.
+    /// [`Source::deadline`](crate::Source::deadline) with that shard.
     ///
     /// # Errors
     /// As [`Store::transfers`]. A scan that others were in the way of is simply done again.
     pub fn expire_checkouts(&mut self, claim: &Claim, shard: i16, max: u32) -> Result<Step, Error> {
         let Store { client, statements, settings, watch, .. } = self;
-        let max = max.min(CHECKOUTS_MAX);
+        let max = max.min(DUE_AT_ONCE_MAX);
         let mut tx = client.transaction()?;
         watch.reached(Point::Begun);
         let Some(guard) = Guard::lock(&mut tx, statements, claim)? else { return Ok(Step::Fenced) };
@@ -74,11 +74,13 @@ impl Store {
         let effects = decide(&loaded, &frame);
         let mut besides = Besides::default();
         besides.say_all(&effects);
-        again::take(&mut tx, statements, shard, max)?.iter().for_each(|asked| besides.send(asked));
+        let rested = again::take(&mut tx, statements, shard, max)?;
+        rested.iter().for_each(|asked| besides.send(asked));
+        let more = due.len().max(rested.len()) >= max as usize;
         if ended == 0 && besides.outgoing.is_empty() {
             // Of those that have rested none waits any more: that is all there is to write.
             tx.commit()?;
-            return Ok(Step::Done(Done::default()));
+            return Ok(Step::Done(Done { more, ..Done::default() }));
         }
         report(&effects.shop_alarms);
         watch.reached(Point::Decided);
@@ -94,6 +96,7 @@ impl Store {
         let outbox = besides.numbered(&guard);
         Ok(Step::Done(Done {
             messages: ended,
+            more,
             outbox,
             transactions: 1,
             time: now,

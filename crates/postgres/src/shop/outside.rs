@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use holdfast_domain::effects::Effects;
 use holdfast_domain::shop::{OrderId, Side, Sides, TrNum};
-use holdfast_messages::{Message, PayMessage, StockMessage, Topic};
+use holdfast_messages::{Message, Topic};
 use postgres::Transaction;
 
 use crate::batch::{Batch, Begun, Done, Step};
@@ -20,19 +20,11 @@ use crate::{Claim, Error};
 const OUTSIDE: &str = "shop.outside";
 
 impl Store {
-    /// Passes a batch of `pay` by, whose participant is called over HTTP. What cannot be read becomes a dead letter.
+    /// Passes a batch of `pay` or `stock` by, whose participant is called over HTTP. What cannot be read becomes a dead letter.
     ///
     /// # Errors
     /// As [`Store::transfers`].
-    pub fn pass_pay(&mut self, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, pass)
-    }
-
-    /// The same for a batch of `stock`.
-    ///
-    /// # Errors
-    /// As [`Store::transfers`].
-    pub fn pass_stock(&mut self, claim: &Claim, batch: &Batch<'_, StockMessage>) -> Result<Step, Error> {
+    pub fn pass<M: Message>(&mut self, claim: &Claim, batch: &Batch<'_, M>) -> Result<Step, Error> {
         self.run(claim, batch, pass)
     }
 

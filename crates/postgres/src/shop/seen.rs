@@ -97,16 +97,6 @@ impl Store {
         Ok(Some((order, open, row.get::<_, Moment>(19).0)))
     }
 
-    /// How many checkouts are open.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub fn count_open_checkouts(&mut self) -> Result<u64, Error> {
-        let sql = "SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')";
-        let statement = self.statements.asked.prepared(&mut self.client, sql)?;
-        unsigned("orders", self.client.query_one(&statement, &[])?.get(0))
-    }
-
     /// The open checkouts of all nodes in short: how many, counted up to 100,000, and for how long the oldest is
     /// open.
     ///

@@ -20,7 +20,7 @@ fn calling(world: &World, outside: Sides) -> Store {
 
 fn passed(store: &mut Store, queue: &mut Queue<StockMessage>) -> Step {
     let batch = Batch::new(queue.at, queue.pending());
-    let (next, step) = (batch.next, store.pass_stock(&queue.claim, &batch).unwrap());
+    let (next, step) = (batch.next, store.pass(&queue.claim, &batch).unwrap());
     queue.at = next;
     step
 }

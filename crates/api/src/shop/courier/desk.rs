@@ -55,7 +55,7 @@ pub(in crate::shop) trait Listens: Send + 'static {
 pub(in crate::shop) trait Desk: Clone + Send + Sync + 'static {
     type Ears: Listens;
     /// Where a page of what is open begins.
-    type Place: Clone + Send + 'static;
+    type Place: Clone + Send + Sync + 'static;
 
     fn listen(&self) -> Self::Ears;
 

@@ -31,7 +31,7 @@ use holdfast_hub::ShopError;
 use metrics::{Counter, Gauge, counter, gauge};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE};
 use crate::callbacks::{Blame, Envelope, Failure, Pauses, Post};
@@ -203,11 +203,21 @@ impl<D: Desk> Courier<D> {
                     owing.spawn(overdue::look(self.way.desk.clone()));
                 },
                 Some(Ok(owed)) = owing.join_next() => self.count_overdue(&owed),
-                Some(Ok((waiting, next))) = looking.join_next() => {
-                    if self.take_in(&waiting) && let Some(next) = next {
+                Some(looked) = looking.join_next() => match looked {
+                    Ok((waiting, next)) => if self.take_in(&waiting) && let Some(next) = next {
                         looking.spawn(look(self.way.desk.clone(), Some(next)));
+                    },
+                    Err(error) if error.is_panic() => {
+                        tracing::error!(side = self.way.side.name(), "a look for open checkouts panicked; it begins anew");
+                        let desk = self.way.desk.clone();
+                        looking.spawn(async {
+                            sleep(overdue::LOOK_EVERY).await;
+                            look(desk, None).await
+                        });
                     }
-                }
+                    // Another look has taken its place.
+                    Err(_) => {}
+                },
                 () = at(self.round.next_begin()) => {}
                 _ = tidy.tick() => self.way.post.close_idle(),
             }
@@ -310,14 +320,9 @@ fn shortened(why: &str) -> String {
 /// Orders that wait for the side, and where the next of them begin.
 type Page<D> = (Vec<OrderId>, Option<<D as Desk>::Place>);
 
-/// A page of what is open, however long the hub is too busy to say.
+/// A page of what is open, however long the hub cannot say.
 async fn look<D: Desk>(desk: D, after: Option<D::Place>) -> Page<D> {
-    loop {
-        match desk.waiting(after.clone()).await {
-            Ok(page) => return page,
-            Err(_) => tokio::time::sleep(HUB_BUSY_PAUSE).await,
-        }
-    }
+    overdue::until_told("what waits for an outside side", || desk.waiting(after.clone())).await
 }
 
 #[cfg(test)]

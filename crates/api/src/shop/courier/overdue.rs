@@ -6,6 +6,8 @@ use std::time::Duration;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, TrNum};
 
+use holdfast_hub::{Refusal, ShopError};
+
 use super::desk::{Desk, Owed};
 use crate::callbacks::options::HUB_BUSY_PAUSE;
 
@@ -35,13 +37,27 @@ impl Overdue {
     }
 }
 
-/// What a side owes for too long, however long the hub is too busy to say.
+/// What a side owes for too long, however long the hub cannot say.
 pub(super) async fn look<D: Desk>(desk: D) -> Vec<Owed> {
+    until_told("what is owed by an outside side", || desk.owed(ALARM_AFTER_MS)).await
+}
+
+/// Asks until there is an answer. A hub that is busy for a moment is not worth a word; one that cannot tell is, once for each reason.
+pub(super) async fn until_told<T, F>(what: &str, ask: impl Fn() -> F) -> T
+where
+    F: Future<Output = Result<T, ShopError>>,
+{
+    let mut said = None;
     loop {
-        match desk.owed(ALARM_AFTER_MS).await {
-            Ok(owed) => return owed,
-            Err(_) => tokio::time::sleep(HUB_BUSY_PAUSE).await,
+        let error = match ask().await {
+            Ok(told) => return told,
+            Err(error) => error,
+        };
+        if error != ShopError::Hub(Refusal::Busy) && said.as_ref() != Some(&error) {
+            tracing::warn!(%error, what, "an outside side's courier cannot look; it tries again");
+            said = Some(error);
         }
+        tokio::time::sleep(HUB_BUSY_PAUSE).await;
     }
 }
 

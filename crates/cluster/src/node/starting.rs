@@ -1,0 +1,279 @@
+//! The threads of a node, one part after the other.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use holdfast_domain::shop::Side;
+use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
+use holdfast_messages::{PayMessage, StockMessage, Topic};
+
+use super::StartError;
+use crate::board::Board;
+use crate::expiry::{Expiry, Kind};
+use crate::hand::Hand;
+use crate::handler::{Desk, Handler, Hop};
+use crate::health::{Health, Part};
+use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
+use crate::patrol::Patrol;
+use crate::probe::Probe;
+use crate::reads::Reads;
+use crate::relay::Relay;
+use crate::roles::Role;
+use crate::sender::{Queue, Sender};
+use crate::settings::{NodeSettings, START_WAIT};
+use crate::shop::{Asks, Called, CalledHop, Ends, Pay, Purse, Stock};
+use crate::stop::Stop;
+use crate::tail::Tail;
+use crate::tokens::{self, Gatherer, Keeper, TokenVault};
+use crate::waiting::WaitingRoom;
+
+/// What the parts of the two sides of checkouts are called.
+const PAY: &str = "pay";
+const STOCK: &str = "stock";
+
+/// A node that is being put together.
+pub(crate) struct Starting<'a> {
+    settings: &'a Arc<NodeSettings>,
+    pub(crate) stop: Arc<Stop>,
+    threads: Arc<Part>,
+    pub(crate) health: Health,
+    pub(crate) boards: Vec<Arc<Board>>,
+    pub(crate) workers: Vec<JoinHandle<()>>,
+    pub(crate) others: Vec<JoinHandle<()>>,
+}
+
+impl<'a> Starting<'a> {
+    pub(crate) fn new(settings: &'a Arc<NodeSettings>) -> Starting<'a> {
+        let mut health = Health::default();
+        let threads = health.part("threads");
+        threads.works();
+        Starting {
+            stop: Arc::default(),
+            threads,
+            health,
+            boards: Vec::new(),
+            workers: Vec::new(),
+            others: Vec::new(),
+            settings,
+        }
+    }
+
+    fn producer(&self) -> Result<Producer, KafkaError> {
+        Producer::new(ProducerSettings::new(self.settings.brokers.clone(), self.settings.topics.clone()))
+    }
+
+    pub(super) fn edge(
+        &mut self,
+        room: &Arc<WaitingRoom>,
+        queue: &Arc<Queue>,
+        ends: &Arc<Ends>,
+    ) -> Result<(), StartError> {
+        let topic = self.settings.topics.name(Topic::Notifications);
+        let deadline = Instant::now() + START_WAIT;
+        let reader = Reader::open(&self.settings.brokers, &topic, &From::End, deadline)?;
+        let (stop, heard) = (Arc::clone(&self.stop), self.health.part("notifications"));
+        let tail =
+            Tail { reader, room: Arc::clone(room), ends: Arc::clone(ends), part: Arc::clone(&heard), stop };
+        self.others.push(thread(&self.threads, "notifications", move || tail.run())?);
+        self.sender(room, queue, heard)
+    }
+
+    /// What empties the queue. `heard`: somebody who talks to the same Kafka all the time.
+    pub(super) fn sender(
+        &mut self,
+        room: &Arc<WaitingRoom>,
+        queue: &Arc<Queue>,
+        heard: Arc<Part>,
+    ) -> Result<(), StartError> {
+        let (settings, queue) = (Arc::clone(self.settings), Arc::clone(queue));
+        let (producer, part) = (self.producer()?, self.health.part("log"));
+        let sender = Sender { settings, queue, room: Arc::clone(room), producer, part, heard };
+        self.others.push(thread(&self.threads, "sender", move || sender.run())?);
+        Ok(())
+    }
+
+    /// The participants of checkouts: here, or called over HTTP. With a purse, where tokens pay.
+    pub(super) fn sides(&mut self, purse: Option<Purse>) -> Result<Called, StartError> {
+        let settings = Arc::clone(self.settings);
+        let asks = |role, side| {
+            (settings.roles.has(role) && settings.store.outside.has(side)).then(Arc::<Asks>::default)
+        };
+        let called = Called { pay: asks(Role::Pay, Side::Pay), stock: asks(Role::Stock, Side::Stock) };
+        match &called.pay {
+            Some(asks) => {
+                let hop = CalledHop { side: Side::Pay, asks: Arc::clone(asks), said: PayMessage::said };
+                self.handler(hop, PAY, "pay relay")?;
+            }
+            None if settings.roles.has(Role::Pay) => self.handler(Pay { purse }, PAY, "pay relay")?,
+            None => {}
+        }
+        match &called.stock {
+            Some(asks) => {
+                let hop = CalledHop { side: Side::Stock, asks: Arc::clone(asks), said: StockMessage::said };
+                self.handler(hop, STOCK, "stock relay")?;
+            }
+            None if settings.roles.has(Role::Stock) => self.handler(Stock, STOCK, "stock relay")?,
+            None => {}
+        }
+        Ok(called)
+    }
+
+    /// How the handler of a side is that is called, if there is one.
+    pub(super) fn part_of_a_called(&self, called: &Called) -> Option<Arc<Part>> {
+        let name = match (&called.pay, &called.stock) {
+            (Some(_), _) => PAY,
+            (None, Some(_)) => STOCK,
+            (None, None) => return None,
+        };
+        self.health.parts().iter().find(|part| part.name() == name).map(Arc::clone)
+    }
+
+    fn relay(&mut self, name: &'static str) -> Result<Arc<Board>, StartError> {
+        let board: Arc<Board> = Arc::default();
+        let part = self.health.part(name);
+        // It has nothing to send yet, and is fine.
+        part.works();
+        let relay = Relay {
+            settings: Arc::clone(self.settings),
+            board: Arc::clone(&board),
+            producer: self.producer()?,
+            part,
+            stop: Arc::clone(&self.stop),
+            meters: RelayMeters::new(name),
+        };
+        self.others.push(thread(&self.threads, name, move || relay.run())?);
+        self.boards.push(Arc::clone(&board));
+        Ok(board)
+    }
+
+    pub(crate) fn handler<H: Hop>(
+        &mut self,
+        hop: H,
+        name: &'static str,
+        relay: &'static str,
+    ) -> Result<(), StartError> {
+        let board = self.relay(relay)?;
+        let part = self.health.part(name);
+        let topic = self.settings.topics.name(H::TOPIC);
+        let group = self.settings.group(H::TOPIC);
+        let mut settings = ConsumerSettings::new(self.settings.brokers.clone(), group, topic);
+        settings.poll_every_max = H::TAKEOVER_MAX.unwrap_or(settings.poll_every_max);
+        let consumer = GroupConsumer::join(settings)?;
+        let (caller, (put, ended)) = (consumer.caller(), channel());
+        let hop = Arc::new(hop);
+        let mut hands = Vec::new();
+        for number in 0..H::HANDS {
+            let (hand, jobs) = Hand::new(number, self.settings, &put, &caller);
+            let hop = Arc::clone(&hop);
+            self.workers.push(thread(&self.threads, name, move || hand.run(&*hop))?);
+            hands.push(jobs);
+        }
+        let losing = Arc::clone(&hop);
+        let handler = Handler {
+            hands,
+            ended,
+            consumer,
+            desk: Desk {
+                begin: Box::new(move |store, partition, claim| hop.begin(store, partition, claim)),
+                lost: Box::new(move |partition| losing.lost(partition)),
+                batch_messages: self.settings.batch_messages.min(H::MESSAGES_MAX),
+                gathers: H::GATHERS,
+                ..Desk::new(H::TOPIC, self.settings, &board, &part)
+            },
+            stop: Arc::clone(&self.stop),
+            meters: HandlerMeters::new(H::TOPIC.name()),
+        };
+        self.workers.push(thread(&self.threads, name, move || handler.run::<H>())?);
+        Ok(())
+    }
+
+    /// The vault that all nodes share, for callers of this one.
+    pub(super) fn tokens(&mut self, reads: &Arc<Reads>) -> Result<TokenVault, StartError> {
+        let (part, threads) = (self.health.part("tokens"), &self.threads);
+        let spawn = |name, body| thread(threads, name, body);
+        let started = tokens::start(self.settings, reads, part, &self.stop, spawn)?;
+        self.others.extend(started.threads);
+        Ok(started.vault)
+    }
+
+    pub(super) fn keeper(&mut self, gatherer: Option<Gatherer>) -> Result<(), StartError> {
+        let keeper = Keeper {
+            settings: Arc::clone(self.settings),
+            producer: self.producer()?,
+            part: self.health.part("token events"),
+            stop: Arc::clone(&self.stop),
+            gatherer,
+        };
+        self.others.push(thread(&self.threads, "token events", move || keeper.run())?);
+        Ok(())
+    }
+
+    pub(super) fn probe(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
+        let probe = Probe {
+            reads: Arc::clone(reads),
+            node: self.settings.node_number(),
+            stop: Arc::clone(&self.stop),
+        };
+        self.others.push(thread(&self.threads, "probe", move || probe.run())?);
+        Ok(())
+    }
+
+    pub(super) fn patrol(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
+        let patrol = Patrol {
+            settings: Arc::clone(self.settings),
+            reads: Arc::clone(reads),
+            part: self.health.part("patrol"),
+            stop: Arc::clone(&self.stop),
+        };
+        self.others.push(thread(&self.threads, "patrol", move || patrol.run())?);
+        Ok(())
+    }
+
+    pub(super) fn expiry(
+        &mut self,
+        name: &'static str,
+        relay: &'static str,
+        kind: Kind,
+        meters: ExpiryMeters,
+    ) -> Result<(), StartError> {
+        let board = self.relay(relay)?;
+        let (part, stop) = (self.health.part(name), Arc::clone(&self.stop));
+        let expiry = Expiry { kind, settings: Arc::clone(self.settings), board, part, stop, meters };
+        self.workers.push(thread(&self.threads, name, move || expiry.run())?);
+        Ok(())
+    }
+}
+
+/// A thread whose end by a panic is seen in `/health`.
+fn thread(
+    threads: &Arc<Part>,
+    name: &'static str,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    let threads = Arc::clone(threads);
+    let watched = move || {
+        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
+            threads.fails(format!("the thread '{name}' panicked, see the log; restart this node"));
+            std::panic::resume_unwind(panic);
+        }
+    };
+    std::thread::Builder::new().name(name.to_owned()).spawn(watched).map_err(StartError::Thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_is_seen_in_the_health() {
+        let threads = Health::default().part("threads");
+        threads.works();
+        thread(&threads, "calm", || ()).unwrap().join().unwrap();
+        assert_eq!(threads.trouble(), None);
+        let panicking = thread(&threads, "relay", || panic!("on purpose")).unwrap();
+        assert!(panicking.join().is_err());
+        assert!(threads.trouble().unwrap().contains("'relay' panicked"));
+    }
+}

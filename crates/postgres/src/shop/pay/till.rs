@@ -1,0 +1,178 @@
+//! What a batch of the payment side begins with: rows, balances and reservations, loaded and locked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_checkout::participant::{Branch, Forward, Ledger, Pay};
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
+use holdfast_domain::participants::Name;
+use holdfast_domain::shop::{self, ByTokens, ByTransfers, Charging, Payment, TryKey};
+use holdfast_messages::PayMessage;
+
+use super::super::charges::{self, Charged, spender};
+use super::super::charging::charging;
+use super::super::load::{id, tr_num};
+use super::super::sides::{branches, lock_balances};
+use super::{Pledge, Pledges, forward};
+use crate::Error;
+use crate::load::{Loader, number};
+use crate::loaded::Loaded;
+use crate::types::Moment;
+
+/// A try that waits for its sides.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) started_at: Millis,
+    /// It is cancelled after this.
+    pub(super) deadline: Millis,
+}
+
+/// What a batch of the payment side begins with.
+pub(super) struct Till {
+    /// Rows of tries, and the credit of those whom credit is taken from or given back to.
+    pub(super) ledger: Ledger<Pay>,
+    /// What tries charge that come for the first time.
+    pub(super) charging: Charging,
+    /// Those tries. Whoever is not there does not wait any more.
+    pub(super) waiting: BTreeMap<TryKey, Waiting>,
+    /// What earlier batches have reserved.
+    pub(super) charged: Charged,
+}
+
+impl Till {
+    pub(super) fn open(
+        loader: &mut Loader<'_, '_>,
+        asked: &[(u64, &PayMessage)],
+        pledges: &Pledges,
+    ) -> Result<Till, Error> {
+        let said: Vec<&shop::Message> = asked.iter().map(|(_, message)| message.said()).collect();
+        let branches = branches::<Pay>(loader.tx, loader.statements, &said)?;
+        let first: Vec<(&TryKey, &Payment)> = said
+            .iter()
+            .filter_map(|message| forward(message))
+            .filter(|(key, _)| !branches.contains_key(*key))
+            .collect();
+        let taken: BTreeSet<&TryKey> = said
+            .iter()
+            .map(|message| &message.key)
+            .filter(|key| matches!(branches.get(key), Some(Branch::Done(Forward::Taken(_)))))
+            .collect();
+        let mut till = Till {
+            charged: charges::load(loader.tx, loader.statements, taken.iter().copied())?,
+            charging: Charging::Credit,
+            waiting: BTreeMap::new(),
+            ledger: Ledger { branches, balances: BTreeMap::new() },
+        };
+        if !first.is_empty() {
+            till.charging = charging(loader.tx, loader.statements)?;
+        }
+        let mut users: BTreeSet<&str> = BTreeSet::new();
+        for key in taken.into_iter().filter(|key| !till.charged.contains_key(*key)) {
+            if let Some(Branch::Done(Forward::Taken(payment))) = till.ledger.branches.get(key) {
+                users.insert(payment.user_id.as_str());
+            }
+        }
+        if till.charging.is_credit() {
+            users.extend(first.iter().map(|(_, payment)| payment.user_id.as_str()));
+        } else {
+            till.waiting = loader.waiting(first.iter().map(|(key, _)| *key))?;
+        }
+        let balances = lock_balances::<Pay>(loader.tx, loader.statements, users)?;
+        till.ledger.balances = balances;
+        till.lock(loader, &first, pledges)?;
+        Ok(till)
+    }
+
+    /// Locks what the batch may charge or give back. The payee's account is not changed here, and one payee is in every
+    /// batch: it is only read.
+    fn lock(
+        &self,
+        loader: &mut Loader<'_, '_>,
+        first: &[(&TryKey, &Payment)],
+        pledges: &Pledges,
+    ) -> Result<(), Error> {
+        let mut payers: BTreeSet<AccountId> = BTreeSet::new();
+        let mut payee: BTreeSet<AccountId> = BTreeSet::new();
+        let mut claims: Vec<TransferId> = Vec::new();
+        match &self.charging {
+            Charging::Credit => {}
+            Charging::Transfers(by) => (payers, payee) = loader.parties(by, first)?,
+            Charging::Tokens(by) => claims = pledged(by, first, pledges),
+        }
+        let charged = self.charged.values().map(|(charge, _)| *charge);
+        loader.lock_charges(charged, claims, payers, |transfer| transfer.payer_account)?;
+        payee.retain(|account| !loader.loaded.accounts.contains_key(account));
+        loader.accounts(&payee)
+    }
+
+    /// The claims that are there as they were pledged.
+    pub(super) fn name_claims(&self, loaded: &mut Loaded, pledges: &Pledges) -> BTreeSet<TransferId> {
+        let pledged = pledges.iter().filter_map(|(number, pledge)| match pledge {
+            Pledge::Tokens(ids) => Some((*number, ids)),
+            Pledge::Want => None,
+        });
+        let claimed = pledged.filter(|(number, ids)| loaded.pledged.name(&spender(*number), ids));
+        claimed.map(|(number, _)| number).collect()
+    }
+}
+
+/// The bills of these tries for which something was locked.
+fn pledged(by: &ByTokens, first: &[(&TryKey, &Payment)], pledges: &Pledges) -> Vec<TransferId> {
+    first.iter().map(|(key, _)| by.spender(key)).filter(|number| pledges.contains_key(number)).collect()
+}
+
+impl Loader<'_, '_> {
+    /// Those of these tries that wait for their sides.
+    pub(super) fn waiting<'k>(
+        &mut self,
+        keys: impl Iterator<Item = &'k TryKey>,
+    ) -> Result<BTreeMap<TryKey, Waiting>, Error> {
+        let keys: BTreeSet<&TryKey> = keys.collect();
+        let orders: Vec<&str> = keys.iter().map(|key| key.order_id.as_str()).collect();
+        let statement = self.statements.asked.prepared(
+            self.tx,
+            "SELECT order_id, tr_num, started_at, deadline FROM orders
+             WHERE order_id = ANY($1) AND state = 'pending' AND deadline IS NOT NULL",
+        )?;
+        let mut waiting = BTreeMap::new();
+        for row in self.tx.query(&statement, &[&orders])? {
+            let tr_num = tr_num("orders", row.get(1))?.ok_or_else(|| Error::corrupt("orders", "no try"))?;
+            let key = TryKey { order_id: id("orders", row.get(0))?, tr_num };
+            let (Moment(started_at), Moment(deadline)) = (row.get(2), row.get(3));
+            if keys.contains(&key) {
+                waiting.insert(key, Waiting { started_at, deadline });
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// Reads who pays and who is paid: the position accounts of the payers, and that of the payee with its settlement.
+    fn parties(
+        &mut self,
+        by: &ByTransfers,
+        first: &[(&TryKey, &Payment)],
+    ) -> Result<(BTreeSet<AccountId>, BTreeSet<AccountId>), Error> {
+        let names: BTreeSet<Name> = first
+            .iter()
+            .filter_map(|(_, payment)| Name::new(payment.user_id.as_str()).map(Name::folded))
+            .collect();
+        let names: Vec<&str> = names.iter().map(Name::as_str).collect();
+        let sql = "SELECT participant_id FROM participant WHERE lower(name) = ANY($1)";
+        let statement = self.statements.asked.prepared(self.tx, sql)?;
+        let mut parties: BTreeSet<(ParticipantId, Currency)> = BTreeSet::from([(by.payee, by.currency)]);
+        for row in self.tx.query(&statement, &[&names])? {
+            parties.insert((ParticipantId(number("participant", row.get(0))?), by.currency));
+        }
+        self.participants(&parties)?;
+        let (mut payers, mut payee) = (BTreeSet::new(), BTreeSet::new());
+        for participant in self.loaded.participants.values() {
+            for (_, account) in &participant.accounts {
+                if participant.id == by.payee {
+                    payee.extend([*account, AccountId(account.0.saturating_add(1))]);
+                } else {
+                    payers.insert(*account);
+                }
+            }
+        }
+        Ok((payers, payee))
+    }
+}
