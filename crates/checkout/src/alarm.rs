@@ -36,10 +36,8 @@ pub enum Alarm {
         /// The topic.
         topic: Topic,
     },
-    /// An outcome in another partition than its order's. It was passed over: whoever decides the order does not read it there.
-    #[error(
-        "{key}: {message} lies in partition {partition} of outcomes and belongs into {wanted}; it was passed over"
-    )]
+    /// A message in another partition than its order's. It was passed over: whoever decides the order does not read it there.
+    #[error("{key}: {message} lies in partition {partition} and belongs into {wanted}; it was passed over")]
     OtherPartition {
         /// The try.
         key: Key,
@@ -92,6 +90,20 @@ pub enum Alarm {
         /// The message's type.
         message: &'static str,
     },
+    /// A decision that the order has not made. Whoever decides moves the order first: this one was written by somebody else, or the
+    /// database was set back.
+    #[error(
+        "{key}: {message} tells of a decision that its order does not know; {what}", what = match *message {
+            "trsucc" => "not both sides are known to have taken, and it does not count",
+            _ => "both sides are asked to give back",
+        }
+    )]
+    Undecided {
+        /// The try.
+        key: Key,
+        /// The message's type.
+        message: &'static str,
+    },
     /// The log no longer has what a rebuild needs.
     #[error(
         "outcome_offset {stored} is below the log's start {start}: checkouts that were open there may be lost"
@@ -125,6 +137,7 @@ impl Alarm {
             Alarm::OtherValue { .. } => "other-value",
             Alarm::Contradiction { .. } => "contradiction",
             Alarm::Unasked { .. } => "unasked",
+            Alarm::Undecided { .. } => "undecided",
             Alarm::OffsetBelowLog { .. } => "offset-below-log",
             Alarm::OffsetAboveLog { .. } => "offset-above-log",
         }
@@ -142,7 +155,8 @@ impl Alarm {
             | Alarm::NeverStarted { key, .. }
             | Alarm::OtherValue { key, .. }
             | Alarm::Contradiction { key, .. }
-            | Alarm::Unasked { key, .. } => Some(key),
+            | Alarm::Unasked { key, .. }
+            | Alarm::Undecided { key, .. } => Some(key),
             Alarm::OffsetBelowLog { .. } | Alarm::OffsetAboveLog { .. } => None,
         }
     }

@@ -90,7 +90,7 @@ impl Hand {
         {
             incoming.truncate(known);
         }
-        let batch = Batch::new(fetched.first_offset(), &incoming).sent(*sent);
+        let batch = Batch::new(fetched.from, &incoming).sent(*sent);
         let began = Instant::now();
         let stepped = match store {
             Some(store) => hop.step(store, claim, &batch),
@@ -105,7 +105,7 @@ impl Hand {
             hand: self.number,
             claim: *claim,
             partition: fetched.partition,
-            first_offset: fetched.first_offset(),
+            first_offset: fetched.from,
             next_offset: batch.next,
             fetched_to: fetched.next_offset(),
             sent: *sent,

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use holdfast_domain::shop::Side;
 use holdfast_kafka::{From, KafkaError, Reader};
-use holdfast_postgres::shop::WantedCharging;
+use holdfast_postgres::shop::{BeginAt, Served, WantedCharging};
 use holdfast_postgres::{Error, Store};
 
 use crate::board::Board;
@@ -79,7 +79,7 @@ impl Node {
         settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
         let has_shop = settings.topics.shop.is_some();
         if has_shop {
-            agree_on_outside(&settings, &mut store)?;
+            agree_on_serving(&settings, &mut store)?;
             let ShopCharging { wanted, secret } = &settings.charging;
             store.agree_on_charging(wanted, *secret, settings.node_number())?;
             store.lives(settings.node_number(), NODE_SEEN)?;
@@ -126,7 +126,8 @@ impl Node {
         let takes_requests = settings.roles.has(Role::Api);
         let keeps_house = settings.roles.has(Role::Tokens);
         let gathers = settings.tokens.consolidation.filter(|_| keeps_house);
-        let pays = has_shop && settings.roles.has(Role::Pay) && !settings.store.outside.pay;
+        let is_inside = |side| settings.store.serving().of(side) == Served::Inside;
+        let pays = has_shop && settings.roles.has(Role::Pay) && is_inside(Side::Pay);
         let pays_by_tokens = pays && matches!(settings.charging.wanted, WantedCharging::Tokens { .. });
         let vault = match takes_requests || gathers.is_some() || pays_by_tokens {
             true => Some(starting.tokens(&reads)?),
@@ -191,20 +192,31 @@ impl Drop for Node {
     }
 }
 
-/// Has all nodes agree on which sides of checkouts are called. One that was called and is inside from now on would take from these
-/// books what earlier messages ask for, so none may be left.
-fn agree_on_outside(settings: &NodeSettings, store: &mut Store) -> Result<(), StartError> {
-    let (before, after) = (store.outside()?, settings.store.outside);
-    for side in Side::ALL.into_iter().filter(|side| before.has(*side) && !after.has(*side)) {
+/// Has all nodes agree on who serves the sides of checkouts. One that was called and is inside from now on would take from these
+/// books what earlier messages ask for, so none may be left. What a program on Kafka had to answer is passed over whole: the nodes
+/// have not read it, and all of it is over.
+fn agree_on_serving(settings: &NodeSettings, store: &mut Store) -> Result<(), StartError> {
+    let (before, after) = (store.serving()?, settings.store.serving());
+    let mut begin_at = Vec::new();
+    for side in Side::ALL.into_iter().filter(|side| before.of(*side) != after.of(*side)) {
         let topic = topic_of(side);
         let (name, deadline) = (settings.topics.name(topic), Instant::now() + START_WAIT);
         let reader = Reader::open(&settings.brokers, &name, &From::End, deadline)?;
-        let (there, taken) = (reader.next_offsets().iter().sum::<u64>(), store.messages_taken(topic)?);
-        if taken < there {
-            return Err(StartError::Unread { topic: name, messages: there - taken });
+        match (before.of(side), after.of(side)) {
+            (Served::OnKafka, _) => {
+                begin_at.push(BeginAt { topic, offsets: reader.next_offsets().to_vec() });
+            }
+            (Served::Called, Served::Inside) => {
+                let there = reader.next_offsets().iter().sum::<u64>();
+                let taken = store.messages_taken(topic)?;
+                if taken < there {
+                    return Err(StartError::Unread { topic: name, messages: there - taken });
+                }
+            }
+            _ => {}
         }
     }
-    Ok(store.agree_on_outside()?)
+    Ok(store.agree_on_serving(&begin_at)?)
 }
 
 fn join(thread: JoinHandle<()>) {

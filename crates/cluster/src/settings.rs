@@ -30,6 +30,11 @@ pub const OUTCOME_GRACE: Duration = Duration::from_secs(5);
 pub const POLL_WAIT: Duration = Duration::from_millis(200);
 /// The pause after a server failed.
 pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
+/// How long a partition that could not be begun with is left alone: other partitions go on meanwhile, and the pause doubles each time,
+/// up to the second.
+pub const BEGIN_PAUSE: Duration = Duration::from_secs(1);
+/// As above.
+pub const BEGIN_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// A partition rests after a batch for as long as that took, so that the next one is larger; at most so long.
 pub const REST_MAX: Duration = Duration::from_millis(25);
 /// After a batch of so many messages a partition rests for [`REST_MAX`] in any case: there is load, and the batch was too small for

@@ -44,6 +44,9 @@ pub struct Reader {
     /// Where each partition began and ended when the reader was opened; of those that are not read nothing is known.
     starts: Vec<u64>,
     ends: Vec<u64>,
+    /// Whether Kafka has said of each partition that nothing follows what was read. The last offsets may be marks of transactions,
+    /// which nobody is given.
+    ended: Vec<bool>,
     skipped: u64,
 }
 
@@ -88,6 +91,9 @@ impl Reader {
             .set("auto.offset.reset", "earliest")
             .set("queued.min.messages", AHEAD_MESSAGES_MAX.to_string())
             .set("queued.max.messages.kbytes", (AHEAD_BYTES_MAX / 1024).to_string());
+        if *from != From::End {
+            config.set("enable.partition.eof", "true");
+        }
         let client: BaseConsumer<GroupContext> =
             config.create_with_context(GroupContext::default()).map_err(KafkaError::client)?;
         let began = Instant::now();
@@ -126,7 +132,7 @@ impl Reader {
             ends[number] = u64::try_from(end).unwrap_or(0);
         }
         client.assign(&list).map_err(KafkaError::client)?;
-        Ok(Reader { client, next, starts, ends, skipped: 0 })
+        Ok(Reader { client, next, starts, ends, ended: vec![false; partitions], skipped: 0 })
     }
 
     /// Waits for the next messages, of any partitions, each partition in order; empty if none came by the deadline.
@@ -156,6 +162,13 @@ impl Reader {
                 Some(Err(ClientError::MessageConsumptionFatal(code))) => {
                     return Err(KafkaError::Fatal(code.to_string()));
                 }
+                Some(Err(ClientError::PartitionEOF(partition))) => {
+                    let ended = usize::try_from(partition).ok().and_then(|at| self.ended.get_mut(at));
+                    ended.into_iter().for_each(|ended| *ended = true);
+                    if self.at_end() {
+                        break;
+                    }
+                }
                 // The context has seen it too.
                 Some(Err(_)) => {}
                 None if !records.is_empty() || Instant::now() >= deadline => break,
@@ -168,10 +181,12 @@ impl Reader {
         Ok(records)
     }
 
-    /// Whether all that was there when the reader was opened has been read.
+    /// Whether all that was there when the reader was opened has been read. What belongs to a transaction that is still open is not
+    /// there yet.
     #[must_use]
     pub fn at_end(&self) -> bool {
-        self.next.iter().zip(&self.ends).all(|(next, end)| next >= end)
+        let read = self.next.iter().zip(&self.ends).zip(&self.ended);
+        read.into_iter().all(|((next, end), ended)| next >= end || *ended)
     }
 
     /// The next offset of each partition.

@@ -1,5 +1,6 @@
 //! What can go wrong with the database, sorted by what is to be done about it.
 
+use crate::shop::Serving;
 use postgres::error::SqlState;
 
 /// Why a step could not be done. Nothing of it has happened, unless the connection was lost during the commit: then
@@ -46,19 +47,21 @@ pub enum Error {
         /// What the settings say.
         wanted: i64,
     },
-    /// Other nodes work, or checkouts are open, with another opinion about which sides are called over HTTP.
+    /// Other nodes work, or checkouts are open, with another opinion about who serves the sides of checkouts.
     #[error(
-        "the nodes of this cluster call {stored}, and these settings want to call {wanted}; all nodes must call the same. To \
-         change it, start the nodes as before until no checkout is open and all is sent ({open} are open or unsent now), end all of them ({nodes} live), and \
-         start this one again, after kill -9 10 seconds later"
+        "for the nodes of this cluster {stored}; here {wanted}; all nodes must say the same. To change it, start the nodes as \
+         before until no checkout is open and all is sent (now {open} checkouts are open, {unsent} sources have unsent messages), \
+         end all of them ({nodes} live), and start this one again, after kill -9 10 seconds later"
     )]
     Sides {
-        /// The settings that have a URL so far.
-        stored: &'static str,
-        /// Those that have one here.
-        wanted: &'static str,
+        /// Who serves which side so far.
+        stored: Serving,
+        /// Who does by these settings.
+        wanted: Serving,
         /// How many checkouts are open.
         open: i64,
+        /// How many sources of messages have not sent all of them.
+        unsent: i64,
         /// How many nodes live, this one not included.
         nodes: i64,
     },

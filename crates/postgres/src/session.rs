@@ -14,6 +14,7 @@ use crate::guard::{Claim, Source};
 use crate::hung::{NODE, TOOL};
 use crate::migrate::{is_current, migrate};
 use crate::reads::Prepared;
+use crate::shop::Serving;
 
 /// The most messages of one batch; a block of transfer numbers is as large.
 pub const BATCH_MESSAGES_MAX: usize = 10_000;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub order: PrepareOrder,
     /// The sides of checkouts that are called over HTTP. All nodes must have the same.
     pub outside: Sides,
+    /// The sides that programs of their own serve over Kafka. All nodes must have the same.
+    pub on_kafka: Sides,
     /// Whether somebody wants to be told how checkouts end: then each end is also written down for whoever tells it.
     pub tells_outcomes: bool,
     /// How often a batch is tried when others are in the way.
@@ -43,6 +46,14 @@ pub struct Settings {
     pub idle_timeout: Duration,
 }
 
+impl Settings {
+    /// Who serves which side of checkouts.
+    #[must_use]
+    pub const fn serving(&self) -> Serving {
+        Serving { called: self.outside, on_kafka: self.on_kafka }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -50,6 +61,7 @@ impl Default for Settings {
             callback_shards: 8,
             order: PrepareOrder::Arrival,
             outside: Sides::NONE,
+            on_kafka: Sides::NONE,
             tells_outcomes: false,
             attempts_max: 5,
             connect_timeout: Duration::from_secs(5),

@@ -8,9 +8,11 @@ use holdfast_cluster::{CheckoutTimes, NodeHandle, ReadError, Refusal as NodeRefu
 use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::records::Sealed;
 use holdfast_domain::registry::Whose;
+use holdfast_domain::shop::Side;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::views::{NamedTransfer, TransferFilter, TransferPage, TransferStory};
 use holdfast_hub::shop::{NotedTroubles, ShopOptions};
+use holdfast_postgres::shop::Served;
 use holdfast_postgres::{DeadCallback, Error, Given, Store};
 use metrics::gauge;
 use serde_json::{Map, json};
@@ -164,11 +166,11 @@ impl Engine for ClusterEngine {
             let mut more = Map::from_iter([("node".to_owned(), node)]);
             if self.node.shop().is_some() {
                 let (open, _) = self.read(Store::open_in_short).await?;
-                // Whether somebody outside reads the topics of a side in place of the nodes, no node knows.
-                let (charging, called) =
-                    (self.read(Store::charging).await?, self.read(Store::outside).await?);
-                let payment = if called.pay { "outside" } else { charging.name() };
-                let stock = if called.stock { "outside" } else { "inside" };
+                let (charging, serving) =
+                    (self.read(Store::charging).await?, self.read(Store::serving).await?);
+                let is_inside = |side| serving.of(side) == Served::Inside;
+                let payment = if is_inside(Side::Pay) { charging.name() } else { "outside" };
+                let stock = if is_inside(Side::Stock) { "inside" } else { "outside" };
                 let shop = json!({"openCheckouts": open, "payment": payment, "stock": stock});
                 more.insert("shop".to_owned(), shop);
             }

@@ -227,6 +227,9 @@ impl<O: Orders> Step<'_, '_, O> {
         match self.standing {
             Standing::Pending if saga.pay.refused() => self.contradicts("pfail"),
             Standing::Pending if saga.stock.refused() => self.contradicts("sfail"),
+            Standing::Pending if saga.pay.taken().is_none() || saga.stock.taken().is_none() => {
+                self.alarm_undecided();
+            }
             Standing::Pending if !self.desk.orders.is_settled(self.key) => self.contradicts("pfail"),
             Standing::Pending => {
                 self.follow(|order, tr| order.succeed(tr));
@@ -247,6 +250,13 @@ impl<O: Orders> Step<'_, '_, O> {
             Standing::Pending => {
                 let undo = saga.undo();
                 self.follow(|order, tr| order.fail(tr, undo));
+                if self.mode == Mode::Live {
+                    // Whoever wrote it may not have asked the sides. A rebuild asks them behind the end of the log.
+                    self.alarm_undecided();
+                    let again =
+                        self.desk.order(&self.key.order_id).map(|order| order.undoing(self.key.tr_num, undo));
+                    self.desk.sent.extend(again.into_iter().flatten());
+                }
                 undo
             }
             Standing::Cancelling => saga.undo(),
@@ -270,6 +280,10 @@ impl<O: Orders> Step<'_, '_, O> {
     fn contradicts(&mut self, recorded: &'static str) {
         let alarm = Alarm::Contradiction { key: self.key.clone(), message: self.message, recorded };
         self.desk.alarms.push(alarm);
+    }
+
+    fn alarm_undecided(&mut self) {
+        self.desk.alarms.push(Alarm::Undecided { key: self.key.clone(), message: self.message });
     }
 
     fn alarm_unasked(&mut self) {

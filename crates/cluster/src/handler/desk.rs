@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use holdfast_kafka::{Claim as KafkaClaim, Fault, Owner, Release};
 use holdfast_messages::Topic;
@@ -11,7 +11,7 @@ use holdfast_postgres::{Claim, Error, Source, Store};
 use super::BeginError;
 use crate::board::Board;
 use crate::health::Part;
-use crate::settings::NodeSettings;
+use crate::settings::{BEGIN_PAUSE, BEGIN_PAUSE_MAX, NodeSettings};
 
 /// [`Hop::begin`](super::Hop::begin) of some hop.
 pub(crate) type Begin = Box<dyn Fn(&mut Store, u32, Claim) -> Result<Claim, BeginError> + Send>;
@@ -39,10 +39,27 @@ pub(crate) struct Desk {
     pub(crate) resting: BTreeMap<u32, Instant>,
     /// Partitions that stand before a message that is newer than this program.
     pub(crate) newer: BTreeMap<u32, Newer>,
+    /// Partitions that could not be begun with, and when that is tried again: it may take long, and others wait meanwhile.
+    pub(crate) put_off: BTreeMap<u32, PutOff>,
     /// What comes before a partition's first message.
     pub(crate) begin: Begin,
     /// What comes after its last.
     pub(crate) lost: Lost,
+}
+
+/// A partition that could not be begun with.
+pub(crate) struct PutOff {
+    pub(super) until: Instant,
+    pause: Duration,
+    why: String,
+}
+
+impl PutOff {
+    /// After one failure more the pause is twice as long.
+    fn after(before: Option<PutOff>, now: Instant, why: String) -> PutOff {
+        let pause = before.map_or(BEGIN_PAUSE, |before| (before.pause * 2).min(BEGIN_PAUSE_MAX));
+        PutOff { until: now + pause, pause, why }
+    }
 }
 
 /// A partition that waits for a newer program.
@@ -71,6 +88,7 @@ impl Desk {
             newer: BTreeMap::new(),
             failing: BTreeSet::new(),
             resting: BTreeMap::new(),
+            put_off: BTreeMap::new(),
             begin: Box::new(|_, _, claim| Ok(claim)),
             lost: Box::new(|_| ()),
         }
@@ -95,10 +113,16 @@ impl Desk {
     fn begun(&mut self, partition: u32, claim: Claim) -> Result<Claim, BeginError> {
         let Some(store) = &mut self.store else { return Err("there is no connection".into()) };
         let begun = (self.begin)(store, partition, claim);
-        begun.inspect_err(|error| {
-            self.part.fails(error);
-            self.store = None;
-        })
+        match &begun {
+            Ok(_) => drop(self.put_off.remove(&partition)),
+            Err(error) => {
+                self.part.fails(error);
+                self.store = None;
+                let before = self.put_off.remove(&partition);
+                self.put_off.insert(partition, PutOff::after(before, Instant::now(), error.to_string()));
+            }
+        }
+        begun
     }
 
     pub(super) fn forget(&mut self, partition: u32) {
@@ -113,6 +137,9 @@ impl Desk {
 
 impl Owner for Desk {
     fn claim(&mut self, partition: u32) -> Result<KafkaClaim, Box<dyn std::error::Error + Send + Sync>> {
+        if let Some(put_off) = self.put_off.get(&partition).filter(|put_off| put_off.until > Instant::now()) {
+            return Err(put_off.why.as_str().into());
+        }
         let source = Source::consumer(self.topic, partition);
         let claimed = self.store().and_then(|store| store.claim(&source));
         let claim = claimed.inspect_err(|error| {
@@ -139,10 +166,29 @@ impl Owner for Desk {
         self.forget(partition);
         (self.lost)(partition);
         self.newer.remove(&partition);
+        self.put_off.remove(&partition);
     }
 
     fn faulted(&mut self, partition: u32, fault: Fault) {
         tracing::error!(topic = self.topic.name(), partition, %fault, "nothing more can be read of a partition");
         self.faults.insert(partition, fault);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_after_failures_grow_and_are_bounded() {
+        let (now, mut put_off) = (Instant::now(), None);
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            let after = PutOff::after(put_off.take(), now, String::new());
+            pauses.push(after.until - now);
+            put_off = Some(after);
+        }
+        assert_eq!(pauses[..3], [BEGIN_PAUSE, 2 * BEGIN_PAUSE, 4 * BEGIN_PAUSE]);
+        assert_eq!(pauses[7], BEGIN_PAUSE_MAX);
     }
 }

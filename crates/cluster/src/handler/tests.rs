@@ -6,12 +6,17 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use holdfast_kafka::{Producer, ProducerSettings};
-use holdfast_postgres::Done;
+use holdfast_postgres::{Done, Source};
 use holdfast_services::{Database, PATIENCE};
 
+use holdfast_messages::TransferMessage;
+
 use super::*;
+use crate::board::Board;
+use crate::health::Part;
 use crate::node::Starting;
 use crate::scene::servers;
+use crate::settings::{HANDS, NodeSettings};
 
 /// One handler over two partitions, with its hands and its relay as a node has them. It takes message by message.
 struct Scene {

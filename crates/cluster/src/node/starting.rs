@@ -8,6 +8,7 @@ use std::time::Instant;
 use holdfast_domain::shop::Side;
 use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
 use holdfast_messages::{PayMessage, StockMessage, Topic};
+use holdfast_postgres::shop::Served;
 
 use super::StartError;
 use crate::board::Board;
@@ -94,19 +95,24 @@ impl<'a> Starting<'a> {
         Ok(())
     }
 
-    /// The participants of checkouts: here, or called over HTTP. With a purse, where tokens pay.
+    /// The participants of checkouts: here, or called over HTTP; those that are on Kafka are no business of a node. With a purse,
+    /// where tokens pay.
     pub(super) fn sides(&mut self, purse: Option<Purse>) -> Result<Called, StartError> {
         let settings = Arc::clone(self.settings);
         let asks = |role, side| {
             (settings.roles.has(role) && settings.store.outside.has(side)).then(Arc::<Asks>::default)
         };
         let called = Called { pay: asks(Role::Pay, Side::Pay), stock: asks(Role::Stock, Side::Stock) };
+        let is_inside = |side| settings.store.serving().of(side) == Served::Inside;
         match &called.pay {
             Some(asks) => {
                 let hop = CalledHop { side: Side::Pay, asks: Arc::clone(asks), said: PayMessage::said };
                 self.handler(hop, PAY, "pay relay")?;
             }
-            None if settings.roles.has(Role::Pay) => self.handler(Pay { purse }, PAY, "pay relay")?,
+            None if settings.roles.has(Role::Pay) && is_inside(Side::Pay) => {
+                let settings = Arc::clone(&settings);
+                self.handler(Pay { settings, purse }, PAY, "pay relay")?;
+            }
             None => {}
         }
         match &called.stock {
@@ -114,7 +120,10 @@ impl<'a> Starting<'a> {
                 let hop = CalledHop { side: Side::Stock, asks: Arc::clone(asks), said: StockMessage::said };
                 self.handler(hop, STOCK, "stock relay")?;
             }
-            None if settings.roles.has(Role::Stock) => self.handler(Stock, STOCK, "stock relay")?,
+            None if settings.roles.has(Role::Stock) && is_inside(Side::Stock) => {
+                let settings = Arc::clone(&settings);
+                self.handler(Stock { settings }, STOCK, "stock relay")?;
+            }
             None => {}
         }
         Ok(called)

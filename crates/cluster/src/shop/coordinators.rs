@@ -9,13 +9,13 @@ use std::time::Instant;
 
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
-use holdfast_domain::shop::Alarm;
 use holdfast_kafka::{From, Reader, Record};
 use holdfast_messages::{OutcomeMessage, Topic};
 use holdfast_postgres::shop::{Rebuilt, report};
 use holdfast_postgres::{Claim, Incoming, Source, Store};
 
 use super::limits::{REBUILD_PIECES, REBUILD_RECORDS, REBUILD_WAIT};
+use super::misplaced::misplaced;
 use crate::handler::BeginError;
 use crate::meters::RebuildMeters;
 use crate::settings::NodeSettings;
@@ -55,6 +55,11 @@ impl Coordinators {
         }
     }
 
+    /// The partition is another node's: whoever gets it again rebuilds.
+    pub(crate) fn forget(&self, partition: u32) {
+        self.lock().remove(&partition);
+    }
+
     /// Rebuilds what is open in a partition that was just claimed; the claim begins behind what was read.
     pub(crate) fn rebuild(
         &self,
@@ -69,7 +74,9 @@ impl Coordinators {
         let count = records.len();
         let mut alarms = Vec::new();
         records.retain(|record| {
-            let alarm = misplaced(settings, partition, record);
+            // Its try would never be heard of again here: it would stay open, and hold the offset to rebuild from.
+            let said = record.message.as_ref().ok().map(OutcomeMessage::said);
+            let alarm = said.and_then(|said| misplaced(settings, partition, said));
             // Of what the offset has passed, somebody was told before.
             alarms.extend(alarm.clone().filter(|_| record.offset >= claim.offset));
             alarm.is_none()
@@ -89,22 +96,7 @@ impl Coordinators {
     }
 }
 
-/// The alarm that a record is which lies in another partition than its order's. Its try will never be heard of again here: known to
-/// this consumer it would stay open, and hold the offset to rebuild from where it is.
-pub(super) fn misplaced(
-    settings: &NodeSettings,
-    partition: u32,
-    record: &Incoming<OutcomeMessage>,
-) -> Option<Alarm> {
-    let said = record.message.as_ref().ok()?.said();
-    let wanted = settings.topics.partition(Topic::Outcomes, said.key.order_id.as_str().as_bytes());
-    (wanted != partition).then(|| {
-        let (key, message) = (said.key.clone(), said.body.type_name());
-        Alarm::OtherPartition { key, message, partition, wanted }
-    })
-}
-
-pub(super) const fn partition_of(claim: &Claim) -> Option<u32> {
+const fn partition_of(claim: &Claim) -> Option<u32> {
     match claim.source {
         Source::Consumer(_, partition) => Some(partition),
         _ => None,
@@ -122,13 +114,13 @@ fn read(
     let from = From::Offset(stored.unwrap_or(0));
     let mut reader = Reader::open_partition(&settings.brokers, &topic, partition, &from, deadline)?;
     let at = partition as usize;
-    let log = LogBounds { start: reader.starts()[at], end: reader.ends()[at] };
+    let (start, seen_end) = (reader.starts()[at], reader.ends()[at]);
     // What was read is understood on another thread, while more is read.
     let records = std::thread::scope(|scope| {
         let (put, take) = sync_channel::<Vec<Record>>(REBUILD_PIECES);
         let understanding = scope.spawn(move || {
             // What came after the look at its end is read by the consumer.
-            let ours = take.into_iter().flatten().filter(|record| record.offset < log.end);
+            let ours = take.into_iter().flatten().filter(|record| record.offset < seen_end);
             ours.map(|record| Incoming::read(record.offset, record.key, record.value)).collect()
         });
         while !reader.at_end() {
@@ -147,5 +139,7 @@ fn read(
         drop(put);
         Ok(understanding.join().unwrap_or_else(|panic| resume_unwind(panic)))
     })?;
-    Ok((log, records))
+    // Behind what was read there may be marks of transactions, and messages of one that is still open: the consumer begins there.
+    let end = reader.next_offsets()[at].min(seen_end);
+    Ok((LogBounds { start, end }, records))
 }

@@ -1,17 +1,17 @@
 //! The handlers of the four topics.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_domain::shop::{Alarm, Message as Said, Side};
+use holdfast_domain::shop::{Message as Said, Side};
 use holdfast_messages::{Message, OrderMessage, OutcomeMessage, PayMessage, StockMessage, Topic};
-use holdfast_postgres::shop::report;
-use holdfast_postgres::{Batch, Claim, Error, Incoming, Step, Store};
+use holdfast_postgres::shop::Served;
+use holdfast_postgres::{Batch, Claim, Error, Step, Store};
 
 use super::asks::Asks;
-use super::coordinators::{Coordinators, misplaced, partition_of};
+use super::coordinators::Coordinators;
 use super::limits::TAKEOVER_MAX;
+use super::misplaced::handle_ours;
 use super::purse::Purse;
 use crate::handler::{BeginError, Hop};
 use crate::settings::{HANDS, NodeSettings};
@@ -31,6 +31,7 @@ impl Hop for Orders {
 
 /// The payment side.
 pub(crate) struct Pay {
+    pub(crate) settings: Arc<NodeSettings>,
     /// Where tokens pay.
     pub(crate) purse: Option<Purse>,
 }
@@ -41,18 +42,22 @@ impl Hop for Pay {
     type Message = PayMessage;
 
     fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
-        let Some(purse) = &self.purse else { return store.pay(claim, batch) };
-        let pledges = purse.pledge(store.bills(batch.messages)?)?;
-        store.pay_with(claim, batch, &pledges)
+        handle_ours(&self.settings, claim, batch, PayMessage::said, |ours| {
+            let Some(purse) = &self.purse else { return store.pay(claim, ours) };
+            let pledges = purse.pledge(store.bills(ours.messages)?)?;
+            store.pay_with(claim, ours, &pledges)
+        })
     }
 
     fn begin(&self, store: &mut Store, _: u32, claim: Claim) -> Result<Claim, BeginError> {
-        agreed(store, Side::Pay, false).map(|()| claim)
+        agreed(store, Side::Pay, Served::Inside).map(|()| claim)
     }
 }
 
 /// The stock side.
-pub(crate) struct Stock;
+pub(crate) struct Stock {
+    pub(crate) settings: Arc<NodeSettings>,
+}
 
 impl Hop for Stock {
     const TOPIC: Topic = Topic::Stock;
@@ -60,25 +65,25 @@ impl Hop for Stock {
     type Message = StockMessage;
 
     fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, StockMessage>) -> Result<Step, Error> {
-        store.stock(claim, batch)
+        handle_ours(&self.settings, claim, batch, StockMessage::said, |ours| store.stock(claim, ours))
     }
 
     fn begin(&self, store: &mut Store, _: u32, claim: Claim) -> Result<Claim, BeginError> {
-        agreed(store, Side::Stock, false).map(|()| claim)
+        agreed(store, Side::Stock, Served::Inside).map(|()| claim)
     }
 }
 
-/// All nodes must have agreed that a side is called, or that it is not. If they agree otherwise by now, this node must take
-/// none of its messages.
-fn agreed(store: &mut Store, side: Side, called: bool) -> Result<(), BeginError> {
-    if store.outside()?.has(side) == called {
+/// All nodes must have agreed on who serves a side. If they agree otherwise by now, this node must take none of its messages.
+fn agreed(store: &mut Store, side: Side, here: Served) -> Result<(), BeginError> {
+    let theirs = store.serving()?.of(side);
+    if theirs == here {
         return Ok(());
     }
     let setting = match side {
         Side::Pay => "shop.payment",
         Side::Stock => "shop.stock",
     };
-    let (ours, theirs) = if called { ("a URL", "inside") } else { ("inside", "a URL") };
+    let (ours, theirs) = (here.setting(), theirs.setting());
     Err(format!("{setting} is {ours} here and {theirs} for the nodes that started later; end this node, or set it alike").into())
 }
 
@@ -104,7 +109,7 @@ impl<M: Message + 'static> Hop for CalledHop<M> {
     }
 
     fn begin(&self, store: &mut Store, partition: u32, claim: Claim) -> Result<Claim, BeginError> {
-        agreed(store, self.side, true)?;
+        agreed(store, self.side, Served::Called)?;
         self.asks.take(partition);
         Ok(claim)
     }
@@ -118,23 +123,6 @@ impl<M: Message + 'static> Hop for CalledHop<M> {
 pub(crate) struct Outcomes {
     pub(crate) settings: Arc<NodeSettings>,
     pub(crate) coordinators: Coordinators,
-}
-
-impl Outcomes {
-    /// The messages without those of orders of other partitions, which are passed over: nearly always all of them.
-    fn ours<'b>(
-        &self,
-        claim: &Claim,
-        batch: &Batch<'b, OutcomeMessage>,
-    ) -> (Cow<'b, [Incoming<OutcomeMessage>]>, Vec<Alarm>) {
-        let alarm = |message| misplaced(&self.settings, partition_of(claim)?, message);
-        let alarms: Vec<Alarm> = batch.messages.iter().filter_map(alarm).collect();
-        if alarms.is_empty() {
-            return (Cow::Borrowed(batch.messages), alarms);
-        }
-        let ours = batch.messages.iter().filter(|message| alarm(message).is_none()).cloned().collect();
-        (Cow::Owned(ours), alarms)
-    }
 }
 
 impl Hop for Outcomes {
@@ -152,12 +140,10 @@ impl Hop for Outcomes {
         // Without one the last step has failed, and nobody knows whether it was committed: the partition is claimed anew, and
         // what is open rebuilt.
         let Some(mut coordinator) = self.coordinators.take(claim) else { return Ok(Step::Fenced) };
-        let (ours, mut alarms) = self.ours(claim, batch);
-        let mut step = store.outcomes(claim, &mut coordinator, &Batch { messages: &ours, ..*batch })?;
-        if let Step::Done(done) = &mut step {
-            report(&alarms);
-            done.messages += alarms.len();
-            done.alarms.append(&mut alarms);
+        let step = handle_ours(&self.settings, claim, batch, OutcomeMessage::said, |ours| {
+            store.outcomes(claim, &mut coordinator, ours)
+        })?;
+        if matches!(step, Step::Done(_)) {
             self.coordinators.put(claim, coordinator);
         }
         Ok(step)
@@ -165,5 +151,9 @@ impl Hop for Outcomes {
 
     fn begin(&self, store: &mut Store, partition: u32, claim: Claim) -> Result<Claim, BeginError> {
         self.coordinators.rebuild(&self.settings, store, partition, claim)
+    }
+
+    fn lost(&self, partition: u32) {
+        self.coordinators.forget(partition);
     }
 }

@@ -6,7 +6,7 @@
 //! | `desk`, `trouble` | what the edges call, and why something was not done |
 //! | `answers` | what sides outside answer over HTTP |
 //! | `ends` | who waits at this node for the end of which checkout |
-//! | `hops` | the handlers of the four topics |
+//! | `hops`, `misplaced` | the handlers of the four topics; messages in another partition than their order's are passed over |
 //! | `asks`, `side` | a side that is called over HTTP: whom to ask about, and where its answers go |
 //! | `tellings` | ends that the webhook is to be told of |
 //! | `purse` | tokens are locked for the tries of a batch, where tokens pay |
@@ -18,6 +18,7 @@ mod coordinators;
 mod desk;
 mod ends;
 mod hops;
+mod misplaced;
 mod purse;
 mod side;
 mod tellings;
@@ -89,7 +90,7 @@ pub mod limits {
     /// As above.
     pub const HEARD_LOOK_EVERY_MAX: Duration = Duration::from_millis(320);
     /// How long Kafka may be silent while the log is read of a partition that is taken over.
-    pub const REBUILD_WAIT: Duration = Duration::from_secs(30);
+    pub const REBUILD_WAIT: Duration = Duration::from_secs(10);
     /// How long the partitions of `outcomes` that are given to a node at once may take to be rebuilt: longer, and the group
     /// takes it for dead.
     pub const TAKEOVER_MAX: Duration = Duration::from_secs(900);

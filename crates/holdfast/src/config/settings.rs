@@ -17,13 +17,13 @@ use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::PrepareOrder;
-use holdfast_domain::shop::Secret;
+use holdfast_domain::shop::{Secret, Sides};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::shop::ShopOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
 
 use super::layers::InForce;
-use super::value::{TOKENS, TRANSFERS, Value, read_url};
+use super::value::{KAFKA, TOKENS, TRANSFERS, Value, read_url};
 
 /// The keys file in the data directory, where no other is named.
 const KEYS_FILE: &str = "keys.toml";
@@ -201,7 +201,10 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
     };
     let (log, store) = match (given("log"), given("store")) {
         (Some(log), Some(store)) => (log, store),
-        (None, None) => return Ok(None),
+        (None, None) if on_kafka(all).is_none() => return Ok(None),
+        (None, None) => bail!(
+            "shop.payment or shop.stock is {KAFKA}, and the embedded profile has no topics: give log and store, or set a URL"
+        ),
         _ => bail!(
             "log and store go together: a node of a cluster needs both, the embedded profile none of them"
         ),
@@ -229,6 +232,7 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
                 _ => PrepareOrder::Arrival,
             },
             outside: addresses(all).outside(),
+            on_kafka: on_kafka(all),
             tells_outcomes: all.url("shop.webhook").is_some(),
             ..StoreSettings::default()
         },
@@ -255,6 +259,11 @@ fn addresses(all: &InForce) -> ShopAddresses {
         stock: all.url("shop.stock"),
         webhook: all.url("shop.webhook"),
     }
+}
+
+/// The sides of checkouts that programs of their own serve.
+fn on_kafka(all: &InForce) -> Sides {
+    Sides { pay: all.text("shop.payment") == KAFKA, stock: all.text("shop.stock") == KAFKA }
 }
 
 /// What is done about shattered wallets; `None`: nothing.
@@ -416,6 +425,13 @@ mod tests {
         let node = read(&[servers[0], servers[1], calling[0], calling[1]]).unwrap().cluster.unwrap();
         assert_eq!(node.store.outside, Sides { pay: false, stock: true });
         assert!(node.store.tells_outcomes);
+        let kafka = ("shop.stock", "kafka");
+        let node = read(&[servers[0], servers[1], kafka]).unwrap().cluster.unwrap();
+        assert_eq!(
+            (node.store.outside, node.store.on_kafka),
+            (Sides::NONE, Sides { pay: false, stock: true })
+        );
+        assert!(read(&[kafka]).unwrap_err().to_string().contains("no topics"));
         let paid = [("shop.payment", "transfers"), ("shop.payee", "shop"), ("shop.currency", "EUR")];
         let charges = read(&[&servers[..], &paid].concat()).unwrap().cluster.unwrap().charging;
         let WantedCharging::Transfers { payee, currency, unit } = charges.wanted else {

@@ -309,7 +309,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         "shop.payment",
         Kind::Payment,
         INSIDE,
-        "Who charges: `inside`, the hub itself, the credit of the shop's users; `transfers`, the hub itself, positions of participants (then shop.payee and shop.currency say who is paid); `tokens`, the hub itself, the wallets of the shop's users (then shop.wallet and shop.currency say who is paid); or the http or https URL of a payment provider that is asked. How callbacks are tried (callbacks.timeout_ms and the pauses) holds for it too.",
+        "Who charges: `inside`, the hub itself, the credit of the shop's users; `transfers`, the hub itself, positions of participants (then shop.payee and shop.currency say who is paid); `tokens`, the hub itself, the wallets of the shop's users (then shop.wallet and shop.currency say who is paid); the http or https URL of a payment provider that is asked; or, in a cluster, `kafka`, a program of its own that reads the topic pay (docs/checkout-topics.md). How callbacks are tried (callbacks.timeout_ms and the pauses) holds for it too.",
     ),
     text_or_none(
         "shop.payee",
@@ -327,7 +327,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         "shop.stock",
         Kind::InsideOrUrl,
         INSIDE,
-        "Who takes the stock: `inside`, or the http or https URL of a warehouse that is asked.",
+        "Who takes the stock: `inside`; the http or https URL of a warehouse that is asked; or, in a cluster, `kafka`, a program of its own that reads the topic stock (docs/checkout-topics.md).",
     ),
     url_or_none(
         "shop.webhook",

@@ -8,6 +8,8 @@ use hyper::Uri;
 
 /// Says of somebody that it is part of the hub.
 pub(super) const INSIDE: &str = "inside";
+/// Served by a program of its own, which reads the topics of a cluster.
+pub(super) const KAFKA: &str = "kafka";
 /// Says of the payment side that it is inside and charges positions.
 pub(super) const TRANSFERS: &str = "transfers";
 /// Tokens are charged.
@@ -68,7 +70,7 @@ pub(crate) enum Kind {
     Address,
     /// Where somebody is called: `http://…` or `https://…`.
     Url,
-    /// [`INSIDE`], or where somebody is called.
+    /// [`INSIDE`], [`KAFKA`], or where somebody is called.
     InsideOrUrl,
     /// The same, or [`TRANSFERS`] or [`TOKENS`].
     Payment,
@@ -115,9 +117,11 @@ impl Kind {
             (Kind::Text | Kind::Roles | Kind::Path, Value::Text(text)) => !text.is_empty(),
             (Kind::Address, Value::Text(text)) => text.parse::<SocketAddr>().is_ok(),
             (Kind::Url, Value::Text(text)) => read_url(text).is_some(),
-            (Kind::InsideOrUrl, Value::Text(text)) => text == INSIDE || read_url(text).is_some(),
+            (Kind::InsideOrUrl, Value::Text(text)) => {
+                [INSIDE, KAFKA].contains(&text.as_str()) || read_url(text).is_some()
+            }
             (Kind::Payment, Value::Text(text)) => {
-                [INSIDE, TRANSFERS, TOKENS].contains(&text.as_str()) || read_url(text).is_some()
+                [INSIDE, TRANSFERS, TOKENS, KAFKA].contains(&text.as_str()) || read_url(text).is_some()
             }
             (Kind::Choice(words), Value::Text(text)) => words.contains(&text.as_str()),
             (Kind::Number { min, max }, Value::Number(number)) => (min..=max).contains(number),
@@ -137,8 +141,8 @@ impl Kind {
             Kind::Path => "a path".to_owned(),
             Kind::Address => "an address with a port, such as 127.0.0.1:4000".to_owned(),
             Kind::Url => URL_WORDS.to_owned(),
-            Kind::InsideOrUrl => format!("{INSIDE}, or {URL_WORDS}"),
-            Kind::Payment => format!("{INSIDE}, {TRANSFERS}, {TOKENS}, or {URL_WORDS}"),
+            Kind::InsideOrUrl => format!("{INSIDE}, {KAFKA}, or {URL_WORDS}"),
+            Kind::Payment => format!("{INSIDE}, {TRANSFERS}, {TOKENS}, {KAFKA}, or {URL_WORDS}"),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::Number { min, max: u64::MAX } => format!("a whole number from {min}"),
             Kind::Number { min, max } => format!("a whole number from {min} to {max}"),

@@ -84,14 +84,6 @@ pub enum Fault {
         /// The offset after the last; 0 if Kafka did not say.
         end: u64,
     },
-    /// Messages are missing in the middle.
-    #[error("after offset {wanted} was due, {found} came: messages are missing in between")]
-    Gap {
-        /// The offset that was due.
-        wanted: u64,
-        /// The one that came.
-        found: u64,
-    },
 }
 
 /// The caller's side of partitions.
@@ -109,28 +101,24 @@ pub trait Owner {
     fn faulted(&mut self, partition: u32, fault: Fault);
 }
 
-/// Messages of one partition in order, none missing in between.
+/// Messages of one partition in order, none missing in between. Their offsets may have holes: Kafka's transactions leave marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// Which partition.
     pub partition: u32,
     /// The epoch of its claim.
     pub epoch: i64,
+    /// The offset that was due: behind the last one of the batch before.
+    pub from: u64,
     /// The messages; at least one.
     pub records: Vec<Record>,
 }
 
 impl Batch {
-    /// The first offset.
-    #[must_use]
-    pub fn first_offset(&self) -> u64 {
-        self.records.first().map_or(0, |record| record.offset)
-    }
-
     /// The offset after the last.
     #[must_use]
     pub fn next_offset(&self) -> u64 {
-        self.records.last().map_or(0, |record| record.offset + 1)
+        self.records.last().map_or(self.from, |record| record.offset + 1)
     }
 }
 

@@ -25,10 +25,18 @@ pub(super) struct Held {
 /// What a partition has to give.
 pub(super) enum Next {
     Nothing,
-    Batch(Vec<Record>),
+    Batch(Due),
     Error(ClientError),
-    Gap { wanted: u64, found: u64 },
     Outside { wanted: u64 },
+}
+
+/// Messages in order.
+pub(super) struct Due {
+    /// The offset that was due.
+    pub(super) from: u64,
+    pub(super) records: Vec<Record>,
+    /// The first offset that was due and did not come, if there is one.
+    pub(super) hole: Option<u64>,
 }
 
 impl Held {
@@ -83,7 +91,8 @@ impl Held {
     }
 }
 
-/// Sees to it that each message comes once and none is missing.
+/// Sees to it that each message comes once, and tells what did not come. That need not be a loss: the marks that Kafka's
+/// transactions leave behind take an offset each, and so does every message of one that was given up.
 struct Order {
     /// The offset that is due.
     next: u64,
@@ -98,7 +107,7 @@ impl Order {
         bytes_max: usize,
         mut take: impl FnMut() -> Option<Record>,
     ) -> Next {
-        let mut records = Vec::new();
+        let (from, mut hole, mut records) = (self.next, None, Vec::new());
         let mut bytes = 0_usize;
         while records.len() < messages_max {
             let Some(record) = self.waiting.pop_front().or_else(&mut take) else { break };
@@ -106,21 +115,18 @@ impl Order {
                 // It comes a second time: from before the partition was claimed anew.
                 continue;
             }
-            let gap = record.offset > self.next;
-            let full = bytes.saturating_add(record.bytes()) > bytes_max && !records.is_empty();
-            if gap || full {
-                let found = record.offset;
+            if bytes.saturating_add(record.bytes()) > bytes_max && !records.is_empty() {
                 self.waiting.push_front(record);
-                if gap && records.is_empty() {
-                    return Next::Gap { wanted: self.next, found };
-                }
                 break;
+            }
+            if record.offset > self.next {
+                hole.get_or_insert(self.next);
             }
             bytes = bytes.saturating_add(record.bytes());
             self.next = record.offset + 1;
             records.push(record);
         }
-        if records.is_empty() { Next::Nothing } else { Next::Batch(records) }
+        if records.is_empty() { Next::Nothing } else { Next::Batch(Due { from, records, hole }) }
     }
 }
 
@@ -132,15 +138,15 @@ mod tests {
         Record { partition: 0, offset, key: Vec::new(), value: vec![0; bytes], timestamp: 0 }
     }
 
-    fn offsets(
-        order: &mut Order,
-        bounds: (usize, usize),
-        from: &mut VecDeque<Record>,
-    ) -> Result<Vec<u64>, (u64, u64)> {
+    /// The offset that was due, those that came, and the first that did not.
+    type Found = (u64, Vec<u64>, Option<u64>);
+
+    fn found(order: &mut Order, bounds: (usize, usize), from: &mut VecDeque<Record>) -> Option<Found> {
         match order.batch(bounds.0, bounds.1, || from.pop_front()) {
-            Next::Batch(records) => Ok(records.iter().map(|record| record.offset).collect()),
-            Next::Nothing => Ok(Vec::new()),
-            Next::Gap { wanted, found } => Err((wanted, found)),
+            Next::Batch(Due { from, records, hole }) => {
+                Some((from, records.iter().map(|record| record.offset).collect(), hole))
+            }
+            Next::Nothing => None,
             Next::Error(_) | Next::Outside { .. } => unreachable!("the order gives no such thing"),
         }
     }
@@ -151,18 +157,20 @@ mod tests {
         let mut from: VecDeque<Record> = [(5, 10), (6, 10), (7, 10), (8, 90), (9, 30), (10, 1)]
             .map(|(at, bytes)| record(at, bytes))
             .into();
-        let taken: Vec<_> =
-            std::iter::repeat_with(|| offsets(&mut order, (2, 25), &mut from).unwrap()).take(6).collect();
+        let taken: Vec<_> = std::iter::repeat_with(|| found(&mut order, (2, 25), &mut from))
+            .take(6)
+            .map(|found| found.map_or(Vec::new(), |(_, offsets, _)| offsets))
+            .collect();
         assert_eq!(taken, [vec![5, 6], vec![7], vec![8], vec![9], vec![10], vec![]]);
     }
 
     #[test]
-    fn what_comes_again_is_dropped_and_what_is_missing_is_told() {
+    fn what_comes_again_is_dropped_and_what_did_not_come_is_told() {
         let mut order = Order { next: 5, waiting: VecDeque::new() };
-        let mut from: VecDeque<Record> = [3, 4, 5, 4, 5, 6, 9, 10].map(|at| record(at, 1)).into();
-        assert_eq!(offsets(&mut order, (100, 100), &mut from), Ok(vec![5, 6]));
-        for _ in 0..2 {
-            assert_eq!(offsets(&mut order, (100, 100), &mut from), Err((7, 9)));
-        }
+        let mut from: VecDeque<Record> = [3, 4, 5, 4, 5, 6, 9, 10, 12, 13].map(|at| record(at, 1)).into();
+        assert_eq!(found(&mut order, (4, 100), &mut from), Some((5, vec![5, 6, 9, 10], Some(7))));
+        assert_eq!(found(&mut order, (1, 100), &mut from), Some((11, vec![12], Some(11))));
+        assert_eq!(found(&mut order, (9, 100), &mut from), Some((13, vec![13], None)));
+        assert_eq!(found(&mut order, (9, 100), &mut from), None);
     }
 }

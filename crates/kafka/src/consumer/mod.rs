@@ -24,7 +24,7 @@ use context::{Bell, Rebalance};
 pub use contract::{
     Batch, Claim, ConsumerNumbers, ConsumerSettings, Fault, Owner, PartitionNumbers, Release,
 };
-use held::{Held, Next};
+use held::{Due, Held, Next};
 
 use crate::{Health, KafkaError, Record};
 
@@ -363,18 +363,25 @@ impl GroupConsumer {
             let next = held.next(messages_max, self.settings.batch_bytes_max);
             match next {
                 Next::Nothing => {}
-                Next::Batch(records) => {
+                Next::Batch(Due { from, records, hole }) => {
                     let epoch = held.epoch;
+                    if let Some(wanted) = hole
+                        && let (first, end) = self.ends(partition)
+                        && first > wanted
+                    {
+                        // It was there, and is gone: no mark of a transaction.
+                        self.fault(owner, partition, Fault::OutsideLog { wanted, first, end });
+                        continue;
+                    }
                     self.last = partition;
                     self.client.context().watch.heard();
                     self.numbers.batches += 1;
                     self.numbers.messages += records.len() as u64;
                     self.numbers.bytes += records.iter().map(|record| record.bytes() as u64).sum::<u64>();
                     self.numbers.largest_batch = self.numbers.largest_batch.max(records.len());
-                    return Some(Batch { partition, epoch, records });
+                    return Some(Batch { partition, epoch, from, records });
                 }
                 Next::Error(error) => self.note(&error),
-                Next::Gap { wanted, found } => self.fault(owner, partition, Fault::Gap { wanted, found }),
                 Next::Outside { wanted } => {
                     let (first, end) = self.ends(partition);
                     self.fault(owner, partition, Fault::OutsideLog { wanted, first, end });

@@ -148,7 +148,7 @@ impl Store {
     pub(crate) fn store(&self, batch: &Batch) -> Option<u64> {
         let mut rows = self.rows();
         let guard = rows.guards.get(&batch.partition).copied();
-        if guard != Some((batch.epoch, batch.first_offset())) {
+        if guard != Some((batch.epoch, batch.from)) {
             rows.fenced += 1;
             return None;
         }

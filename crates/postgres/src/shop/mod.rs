@@ -17,7 +17,7 @@
 //! | `stock` | the topic `stock`: stock is taken and given back |
 //! | `sides` | what both participants have in common |
 //! | `again` | tries that are put off, since others hold their tokens |
-//! | `outside` | the same topics where a participant is called over HTTP, and which ones are |
+//! | `outside` | the same topics where a participant is called over HTTP, and who serves which side |
 //! | `outcomes` | the topic `outcomes`: the order consumer |
 //! | `settle` | what was reserved is settled by whoever decides |
 //! | `rebuild` | what a consumer knows that takes over a partition |
@@ -53,6 +53,7 @@ mod verify;
 mod write;
 
 pub use charging::WantedCharging;
+pub use outside::{BeginAt, Served, Serving};
 pub use pay::{Bill, Pledge, Pledges};
 pub use rebuild::Rebuilt;
 pub(crate) use rows::ShopRows;

@@ -77,7 +77,7 @@ fn attempt(
 
     effects.apply(now, &mut loaded);
     write::write(&mut tx, statements, &loaded.shop, settings, now)?;
-    outside::mark(&mut tx, statements, &loaded.shop.began, settings.outside)?;
+    outside::mark(&mut tx, statements, &loaded.shop.began, settings.serving())?;
     let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
     let none = Effects::default();
     let guard = writer.write(guard, batch.next, Loaded::default(), &none, &besides, batch.sent)?;

@@ -1,6 +1,7 @@
 //! A participant that is called over HTTP: its topic's messages are passed by, and say no more than that there is something to
-//! ask. What that is stands in the order's row when its turn comes. And which sides are so is agreed upon by all nodes: one that
-//! took the stock of this database while another calls a warehouse would sell what nobody has.
+//! ask. What that is stands in the order's row when its turn comes. And who serves which side is agreed upon by all nodes: one that
+//! took the stock of this database while another calls a warehouse, or while a warehouse reads the topic itself, would sell what
+//! nobody has.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +17,93 @@ use crate::session::{Point, Statements, Store};
 use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
 
-/// Under this name it is stored which sides are called.
+/// Under this name it is stored who serves which side.
 const OUTSIDE: &str = "shop.outside";
+
+/// Who serves a side of checkouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Served {
+    /// The nodes, with the books of this database.
+    Inside,
+    /// Somebody whom the nodes call over HTTP.
+    Called,
+    /// A program of its own, which reads the side's topic.
+    OnKafka,
+}
+
+impl Served {
+    /// What the side's setting is then.
+    #[must_use]
+    pub const fn setting(self) -> &'static str {
+        match self {
+            Served::Inside => "inside",
+            Served::Called => "a URL",
+            Served::OnKafka => "kafka",
+        }
+    }
+}
+
+/// Who serves which side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Serving {
+    /// Those that are called over HTTP.
+    pub called: Sides,
+    /// Those that have a program of their own on Kafka.
+    pub on_kafka: Sides,
+}
+
+impl Serving {
+    /// Who serves that side.
+    #[must_use]
+    pub const fn of(self, side: Side) -> Served {
+        if self.called.has(side) {
+            Served::Called
+        } else if self.on_kafka.has(side) {
+            Served::OnKafka
+        } else {
+            Served::Inside
+        }
+    }
+
+    /// Those whose books are not these.
+    const fn elsewhere(self) -> Sides {
+        let Serving { called, on_kafka } = self;
+        Sides { pay: called.pay || on_kafka.pay, stock: called.stock || on_kafka.stock }
+    }
+
+    const fn bits(self) -> i64 {
+        bits(self.called) | bits(self.on_kafka) << 2
+    }
+
+    fn of_bits(stored: i64) -> Result<Serving, Error> {
+        let sides = |bits: i64| Sides { pay: bits & 1 != 0, stock: bits & 2 != 0 };
+        match stored {
+            0..=15 => Ok(Serving { called: sides(stored), on_kafka: sides(stored >> 2) }),
+            _ => Err(Error::corrupt("fixed_setting", format!("{OUTSIDE} is {stored}"))),
+        }
+    }
+}
+
+/// The settings, in words.
+impl std::fmt::Display for Serving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (pay, stock) = (self.of(Side::Pay).setting(), self.of(Side::Stock).setting());
+        match self.of(Side::Pay) {
+            // It may be credit, transfers or tokens, of which no word here.
+            Served::Inside => write!(f, "shop.stock is {stock} and shop.payment neither a URL nor kafka"),
+            Served::Called | Served::OnKafka => write!(f, "shop.stock is {stock} and shop.payment is {pay}"),
+        }
+    }
+}
+
+/// Where the topic of a side that comes back from Kafka is read from: what lies before was another's to answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BeginAt {
+    /// The topic.
+    pub topic: Topic,
+    /// The next offset of each partition.
+    pub offsets: Vec<u64>,
+}
 
 impl Store {
     /// Passes a batch of `pay` or `stock` by, whose participant is called over HTTP. What cannot be read becomes a dead letter.
@@ -28,13 +114,13 @@ impl Store {
         self.run(claim, batch, pass)
     }
 
-    /// The sides that are called over HTTP, as all nodes have agreed.
+    /// Who serves which side, as all nodes have agreed.
     ///
     /// # Errors
     /// If the database fails.
-    pub fn outside(&mut self) -> Result<Sides, Error> {
+    pub fn serving(&mut self) -> Result<Serving, Error> {
         let row = self.client.query_opt("SELECT value FROM fixed_setting WHERE name = $1", &[&OUTSIDE])?;
-        row.map_or(Ok(Sides::NONE), |row| sides_of(row.get(0)))
+        row.map_or(Ok(Serving::default()), |row| Serving::of_bits(row.get(0)))
     }
 
     /// How many messages of a topic were decided, or passed by, in all of its partitions.
@@ -50,39 +136,47 @@ impl Store {
         unsigned("segment", row.get(0))
     }
 
-    /// Has all nodes agree that the sides of the settings are called over HTTP. They may change while nobody is at work: no checkout is open
-    /// and no node lives. Whoever took messages of a side that changed must then claim its partitions anew, and finds that it is
-    /// not of the same opinion.
+    /// Has all nodes agree on who serves which side, as the settings say. That may change while nobody is at work: no checkout is
+    /// open and no node lives. Whoever took messages of a side that changed must then claim its partitions anew, and finds that it
+    /// is not of the same opinion. If it changes, topics are read from these places on.
     ///
     /// # Errors
     /// [`Error::Sides`] if others are at work with another opinion.
-    pub fn agree_on_outside(&mut self) -> Result<(), Error> {
-        let wanted = self.settings.outside;
+    pub fn agree_on_serving(&mut self, begin_at: &[BeginAt]) -> Result<(), Error> {
+        let wanted = self.settings.serving();
         let mut tx = self.client.transaction()?;
         tx.execute(
             "INSERT INTO fixed_setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-            &[&OUTSIDE, &bits(Sides::NONE)],
+            &[&OUTSIDE, &Serving::default().bits()],
         )?;
         let row = tx.query_one("SELECT value FROM fixed_setting WHERE name = $1 FOR UPDATE", &[&OUTSIDE])?;
-        let stored = sides_of(row.get(0))?;
+        let stored = Serving::of_bits(row.get(0))?;
         if stored != wanted {
             // None begins until this is decided.
             tx.batch_execute("LOCK TABLE orders IN SHARE ROW EXCLUSIVE MODE")?;
             // What a dead node has not sent yet would reach whoever comes inside.
-            let count = "SELECT (SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling'))
-                     + (SELECT count(*) FROM segment WHERE outbox_sent < outbox_next),
+            let count = "SELECT (SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')),
+                 (SELECT count(*) FROM segment WHERE outbox_sent < outbox_next),
                  (SELECT count(DISTINCT node_id) FROM node WHERE seen_until >= hub_clock())";
             let row = tx.query_one(count, &[])?;
-            let (open, nodes): (i64, i64) = (row.get(0), row.get(1));
-            if open > 0 || nodes > 0 {
-                return Err(Error::Sides { stored: words(stored), wanted: words(wanted), open, nodes });
+            let (open, unsent, nodes): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+            if open > 0 || unsent > 0 || nodes > 0 {
+                return Err(Error::Sides { stored, wanted, open, unsent, nodes });
             }
-            tx.execute("UPDATE fixed_setting SET value = $2 WHERE name = $1", &[&OUTSIDE, &bits(wanted)])?;
-            let changed: Vec<&str> = Side::ALL
-                .into_iter()
-                .filter(|side| stored.has(*side) != wanted.has(*side))
-                .map(Side::name)
-                .collect();
+            tx.execute("UPDATE fixed_setting SET value = $2 WHERE name = $1", &[&OUTSIDE, &wanted.bits()])?;
+            for BeginAt { topic, offsets } in begin_at {
+                let offsets: Vec<i64> =
+                    offsets.iter().map(|at| i64::try_from(*at).unwrap_or(i64::MAX)).collect();
+                tx.execute(
+                    "INSERT INTO segment (segment_type, table_name, enumeration, value)
+                     SELECT 'consumer', $1, at.number - 1, at.next
+                     FROM unnest($2::bigint[]) WITH ORDINALITY AS at (next, number)
+                     ON CONFLICT (segment_type, table_name, enumeration) DO UPDATE SET value = excluded.value",
+                    &[&topic.name(), &offsets],
+                )?;
+            }
+            let changed = Side::ALL.into_iter().filter(|side| stored.of(*side) != wanted.of(*side));
+            let changed: Vec<&str> = changed.map(Side::name).collect();
             tx.execute(
                 "UPDATE segment SET epoch = epoch + 1 WHERE segment_type = 'consumer' AND table_name = ANY($1)",
                 &[&changed],
@@ -96,18 +190,19 @@ impl Store {
     }
 }
 
-/// Marks orders whose tries begin as those of sides that are called: what these take is not in the books of this database.
+/// Marks orders whose tries begin as those of sides that are not inside: what these take is not in the books of this database.
 pub(super) fn mark(
     tx: &mut Transaction<'_>,
     statements: &Statements,
     began: &BTreeSet<(OrderId, TrNum)>,
-    called: Sides,
+    serving: Serving,
 ) -> Result<(), Error> {
-    if called == Sides::NONE || began.is_empty() {
+    let elsewhere = serving.elsewhere();
+    if elsewhere.is_none() || began.is_empty() {
         return Ok(());
     }
     let orders: Vec<&str> = began.iter().map(|(order, _)| order.as_str()).collect();
-    let called = i16::try_from(bits(called)).expect("two bits");
+    let called = i16::try_from(bits(elsewhere)).expect("two bits");
     let sql = "UPDATE orders SET called = $2 WHERE order_id = ANY($1) AND called <> $2";
     let statement = statements.asked.prepared(tx, sql)?;
     tx.execute(&statement, &[&orders, &called])?;
@@ -141,21 +236,4 @@ fn pass<M: Message>(
 
 const fn bits(sides: Sides) -> i64 {
     sides.pay as i64 | (sides.stock as i64) << 1
-}
-
-fn sides_of(bits: i64) -> Result<Sides, Error> {
-    match bits {
-        0..=3 => Ok(Sides { pay: bits & 1 != 0, stock: bits & 2 != 0 }),
-        _ => Err(Error::corrupt("fixed_setting", format!("{OUTSIDE} is {bits}"))),
-    }
-}
-
-/// The settings that have a URL; who is called.
-const fn words(sides: Sides) -> &'static str {
-    match (sides.pay, sides.stock) {
-        (false, false) => "nobody",
-        (true, false) => "shop.payment",
-        (false, true) => "shop.stock",
-        (true, true) => "shop.payment and shop.stock",
-    }
 }

@@ -32,8 +32,8 @@ fn a_called_side_is_passed_by_and_its_word_counts() {
     let mut shop = Shop::new(&world, 1);
     shop.stocked(&[("u", 10)], &[("i", 0, 7)], &[("o", "u", "i", 1)]);
     shop.store = calling(&world, STOCK);
-    shop.store.agree_on_outside().unwrap();
-    assert_eq!(shop.store.outside().unwrap(), STOCK);
+    shop.store.agree_on_serving(&[]).unwrap();
+    assert_eq!(shop.store.serving().unwrap().called, STOCK);
     // The epoch of the side's partitions has risen: whoever had them must look at it again.
     shop.stock[0].claim = shop.store.claim(&Source::consumer(Topic::Stock, 0)).unwrap();
     shop.ask("o", checkout());
@@ -62,11 +62,11 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
     let mut shop = Shop::new(&world, 1);
     shop.stocked(&[("u", 10)], &[("i", 1, 7)], &[("o", "u", "i", 1)]);
     let mut other = calling(&world, STOCK);
-    let refused = |store: &mut Store| match store.agree_on_outside() {
-        Err(Error::Sides { open, nodes, .. }) => (open, nodes),
+    let refused = |store: &mut Store| match store.agree_on_serving(&[]) {
+        Err(Error::Sides { open, unsent, nodes, .. }) => (open + unsent, nodes),
         other => panic!("{other:?}"),
     };
-    shop.store.agree_on_outside().unwrap();
+    shop.store.agree_on_serving(&[]).unwrap();
     // A node lives.
     assert_eq!(shop.store.count_nodes(Source::callback(0), 7, LEASE).unwrap(), 1);
     assert_eq!(refused(&mut other), (0, 1));
@@ -83,9 +83,9 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
     world.sql().execute(source, &[&1_i64]).unwrap();
     assert_eq!(refused(&mut other), (1, 0));
     world.sql().execute(source, &[&-1_i64]).unwrap();
-    other.agree_on_outside().unwrap();
-    other.agree_on_outside().unwrap();
-    assert_eq!(shop.store.outside().unwrap(), STOCK);
+    other.agree_on_serving(&[]).unwrap();
+    other.agree_on_serving(&[]).unwrap();
+    assert_eq!(shop.store.serving().unwrap().called, STOCK);
     // Whoever took messages of that side takes none any more; the other side is as it was.
     let (stock, pay) = (&shop.stock[0], &shop.pay[0]);
     assert_eq!(shop.store.stock(&stock.claim, &Batch::new(stock.at, &[])).unwrap(), Step::Fenced);

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_api::{FileBudget, Gate, RateLimit, ServeOptions, tls};
+use holdfast_domain::shop::Sides;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -129,6 +130,12 @@ fn tell_calls(out: &mut impl Write, settings: &Settings) -> std::io::Result<()> 
     for (who, uri) in [("payment", &settings.shop.payment), ("stock", &settings.shop.stock)] {
         if let Some(uri) = uri {
             writeln!(out, "{who} of checkouts is outside, at {uri}")?;
+        }
+    }
+    let on_kafka = settings.cluster.as_ref().map_or(Sides::NONE, |node| node.store.on_kafka);
+    for (who, outside, topic) in [("payment", on_kafka.pay, "pay"), ("stock", on_kafka.stock, "stock")] {
+        if outside {
+            writeln!(out, "{who} of checkouts is outside, whoever reads the topic {topic}")?;
         }
     }
     if let Some(uri) = &settings.shop.webhook {
