@@ -67,6 +67,12 @@ pub fn callers_of_the_shop_are_answered() {
     world.producer().send_all(&misplaced, Instant::now() + PATIENCE).expect("Kafka takes it");
     await_figure(world.node(0), "holdfast_checkout_alarms_total", |alarms| alarms > 0.0);
     assert_eq!(world.count("SELECT count(*) FROM orders WHERE stock_outcome IS NOT NULL"), 0);
+    // So is a question: two partitions at work on one try would not see each other.
+    let value = br#"{"type":"can","user_id":"0","amnt":1}"#;
+    let misplaced = [Outgoing { topic: Topic::Pay, partition: wrong, key, value }];
+    world.producer().send_all(&misplaced, Instant::now() + PATIENCE).expect("Kafka takes it");
+    await_figure(world.node(0), "holdfast_checkout_alarms_total", |alarms| alarms > 1.0);
+    assert_eq!(world.count("SELECT count(*) FROM pay_transaction WHERE is_rollback"), 0);
 
     ok(world.node(0), &format!("/hub/checkouts/{open}/cancel"));
     await_figure(world.node(0), r#"holdfast_checkout_decisions_total{verdict="failed"}"#, |failed| {

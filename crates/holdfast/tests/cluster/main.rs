@@ -19,6 +19,7 @@ mod shop;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod tokens;
+mod transactions;
 mod trimmed;
 mod warehouse;
 mod world;
@@ -206,6 +207,12 @@ fn three_shops_live_through_kills_and_restarts() {
 fn a_warehouse_in_another_language() {
     let _alone = alone();
     warehouse::a_warehouse_in_another_language();
+}
+
+#[test]
+fn a_side_that_answers_in_transactions() {
+    let _servers = beside_others();
+    transactions::a_side_that_answers_in_transactions();
 }
 
 #[test]

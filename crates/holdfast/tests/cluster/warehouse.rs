@@ -10,6 +10,7 @@ use holdfast_kafka::{PartitionBy, Topic};
 use holdfast_services::PATIENCE;
 use serde_json::json;
 
+use crate::called::refused_for;
 use crate::shop::{ask, begin, ok};
 use crate::support::http::exchange;
 use crate::support::server::run;
@@ -109,11 +110,15 @@ impl Shop {
 pub fn a_warehouse_in_another_language() {
     let Some(client) = kafka_client() else { return };
     let Some(mut world) = World::new() else { return };
-    world.add_nodes_with(2, &["--roles", "api,expiry,callbacks,order,pay"]);
+    world.add_nodes_with(2, &["--set", "shop.stock=kafka"]);
     ok(world.node(0), &format!("/payment/batch_init/1/{CREDIT}"));
     // Its prices are the shop's; how many there are only the warehouse knows.
     let made = ok(world.node(0), &format!("/stock/item/create/{PRICE}"));
     let shop = Shop { world, item: made["item_id"].as_str().expect("an item").to_owned() };
+    refused_for(
+        &shop.world,
+        "shop.stock is kafka and shop.payment neither a URL nor kafka; here shop.stock is inside",
+    );
     let stock = format!("{}={STOCK}", shop.item);
     let warehouse = Warehouse::open(&shop.world, &client, &stock);
     assert_eq!(shop.checkout(&shop.order(2)), (200, None));
@@ -159,6 +164,20 @@ pub fn a_warehouse_in_another_language() {
     let credit = i64::try_from(CREDIT - STOCK * PRICE).expect("small");
     assert_eq!(shop.world.count("SELECT credit FROM users WHERE user_id = '0'"), credit);
     drop(warehouse);
+    let verified = run(&["verify", "--store", shop.world.url()]);
+    assert!(verified.status.success(), "{verified:?}");
+
+    // The shop keeps its stock itself from now on, and takes for no order that was the warehouse's.
+    let Shop { mut world, item } = shop;
+    world.take_node().stop();
+    world.take_node().stop();
+    world.add_nodes(1);
+    ok(world.node(0), &format!("/stock/add/{item}/3"));
+    ok(world.node(0), "/payment/add_funds/0/100");
+    let shop = Shop { world, item };
+    assert_eq!(shop.checkout(&shop.order(2)), (200, None));
+    assert_eq!(shop.world.count("SELECT count(*) FROM stock_transaction"), 1);
+    assert_eq!(shop.world.count("SELECT stock FROM items"), 1);
     let verified = run(&["verify", "--store", shop.world.url()]);
     assert!(verified.status.success(), "{verified:?}");
 }

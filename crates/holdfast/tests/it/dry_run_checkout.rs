@@ -36,6 +36,7 @@ fn the_scenarios_cover_what_a_checkout_can_say() {
         "other-value",
         "contradiction",
         "unasked",
+        "undecided",
         "offset-below-log",
         "offset-above-log",
     ] {

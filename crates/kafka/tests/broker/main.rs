@@ -10,3 +10,4 @@ mod poison;
 mod producing;
 mod reading;
 mod topics;
+mod transactional;

@@ -304,6 +304,37 @@ fn outcomes_that_cannot_be_are_reported() {
     shop.is_at_rest(&world);
 }
 
+/// Whoever may write to `outcomes` may write a decision too. One that nobody made pays nothing, and takes nothing for ever.
+#[test]
+fn decisions_that_nobody_made_are_not_believed() {
+    let Some(world) = World::new() else { return };
+    let mut shop = Shop::new(&world, 1);
+    shop.stocked(
+        &[("u", 100)],
+        &[("i", 10, 7)],
+        &[("o", "u", "i", 3), ("p", "u", "i", 20), ("q", "u", "i", 3)],
+    );
+    for order in ["o", "p", "q"] {
+        shop.ask(order, checkout());
+        shop.step_orders(0);
+    }
+    for (order, verdict) in [("o", "trsucc"), ("p", "trsucc"), ("q", "trfail")] {
+        let key = format!(r#"{{"order_id":"{order}","tr_num":1}}"#);
+        shop.outcomes[0].push(&key, format!(r#"{{"type":"{verdict}"}}"#).as_bytes());
+    }
+    shop.step_outcomes(0);
+    let states = ["o", "p", "q"].map(|order| shop.state(order));
+    assert_eq!(states, ["pending", "pending", "cancelling"]);
+    shop.drain();
+    // The first is paid by its sides, the second refused by the stock, and the third gives back.
+    let states = ["o", "p", "q"].map(|order| shop.state(order));
+    assert_eq!(states, ["paid", "not_paid", "not_paid"]);
+    assert_eq!((shop.credit("u"), shop.stock_of("i")), (79, 7));
+    let undecided = shop.alarms.iter().filter(|alarm| alarm.name() == "undecided").count();
+    assert_eq!(undecided, 3, "{:?}", shop.alarms);
+    shop.is_at_rest(&world);
+}
+
 /// The notice of a checkout goes to those who wait at nodes. The callbacks handler reads the same topic and makes nothing of it.
 #[test]
 fn no_callback_is_made_of_a_checkout() {

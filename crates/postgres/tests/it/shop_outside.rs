@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_domain::shop::{CheckoutAnswer, Message, Said, Side, Sides, TrNum, TryKey, Why, spoken};
 use holdfast_messages::{OutcomeMessage, StockMessage, Topic};
-use holdfast_postgres::shop::FailedTelling;
+use holdfast_postgres::shop::{BeginAt, FailedTelling, Served};
 use holdfast_postgres::{Batch, Error, Settings, Source, Step, Store};
 
 use crate::shop_world::*;
@@ -90,6 +90,40 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
     let (stock, pay) = (&shop.stock[0], &shop.pay[0]);
     assert_eq!(shop.store.stock(&stock.claim, &Batch::new(stock.at, &[])).unwrap(), Step::Fenced);
     assert!(matches!(shop.store.pay(&pay.claim, &Batch::new(pay.at, &[])).unwrap(), Step::Done(_)));
+    world.verify();
+}
+
+/// A warehouse that reads the topic itself is something that all nodes agree on. When its side comes inside, what was its to answer
+/// is not asked again.
+#[test]
+fn a_side_that_comes_back_from_kafka_begins_behind_what_was_another_s() {
+    let Some(world) = World::new() else { return };
+    let mut shop = Shop::new(&world, 1);
+    shop.stocked(&[("u", 10)], &[("i", 5, 7)], &[("o", "u", "i", 1)]);
+    let settings = Settings { on_kafka: STOCK, ..Settings::default() };
+    let mut outside = Store::open(&world.url, settings).unwrap();
+    outside.agree_on_serving(&[]).unwrap();
+    assert_eq!(outside.serving().unwrap().of(Side::Stock), Served::OnKafka);
+    shop.store = outside;
+    shop.ask("o", checkout());
+    shop.step_orders(0);
+    shop.relay();
+    shop.step_pay(0);
+    shop.relay();
+    let asked = shop.stock[0].pending().len() as u64;
+    assert_eq!(asked, 1, "the warehouse reads it");
+    let first = r#"{"order_id":"o","tr_num":1}"#;
+    shop.outcomes[0].push(first, br#"{"type":"ssucc","items":[{"id":"i","amnt":1}]}"#);
+    shop.step_outcomes(0);
+    assert_eq!((shop.state("o").as_str(), shop.stock_of("i")), ("paid", 5));
+    while shop.step_outcomes(0) | shop.relay() {}
+    world.sql().batch_execute("UPDATE segment SET outbox_sent = outbox_next").unwrap();
+    world.verify();
+
+    let mut inside = world.store();
+    inside.agree_on_serving(&[BeginAt { topic: Topic::Stock, offsets: vec![asked] }]).unwrap();
+    let claim = inside.claim(&Source::consumer(Topic::Stock, 0)).unwrap();
+    assert_eq!(claim.offset, asked, "the warehouse has answered that");
     world.verify();
 }
 

@@ -12,7 +12,7 @@ use crate::tokens::wallet::call;
 use crate::world::World;
 
 /// A node with both sides inside does not start.
-fn refused_for(world: &World, why: &str) {
+pub fn refused_for(world: &World, why: &str) {
     let refused = world.command(&[]).output().expect("the binary runs");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains(why), "{said}");

@@ -1,0 +1,87 @@
+//! A side on Kafka that answers with Kafka's own transactions, as many frameworks do. Their marks take offsets in `outcomes` that nobody
+//! is given: neither a consumer nor one who takes a partition over may wait for them.
+
+use holdfast_kafka::Topic;
+use holdfast_services::PATIENCE;
+use rdkafka::config::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+
+use crate::shop::{begin, ok};
+use crate::support::server::run;
+use crate::world::World;
+
+const ON_KAFKA: [&str; 2] = ["--set", "shop.stock=kafka"];
+const DEADLINE_MS: u64 = 600_000;
+
+struct Warehouse {
+    producer: BaseProducer,
+    item: String,
+}
+
+impl Warehouse {
+    fn new(world: &World, item: &str) -> Warehouse {
+        let producer: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", world.brokers().to_string())
+            .set("transactional.id", world.topics().name(Topic::Outcomes))
+            .create()
+            .expect("a producer");
+        producer.init_transactions(PATIENCE).expect("Kafka knows it");
+        Warehouse { producer, item: item.to_owned() }
+    }
+
+    /// Says that one was taken for that order, and means it or not.
+    fn takes(&self, world: &World, order: &str, means_it: bool) {
+        let topics = world.topics();
+        let (name, partition) =
+            (topics.name(Topic::Outcomes), topics.partition(Topic::Outcomes, order.as_bytes()));
+        let key = format!(r#"{{"order_id":"{order}","tr_num":1}}"#);
+        let value = format!(r#"{{"type":"ssucc","items":[{{"id":"{}","amnt":1}}]}}"#, self.item);
+        self.producer.begin_transaction().expect("one at a time");
+        let partition = i32::try_from(partition).expect("few");
+        let record = BaseRecord::to(&name).partition(partition).key(&key).payload(&value);
+        self.producer.send(record).map_err(|(error, _)| error).expect("there is room");
+        self.producer.flush(PATIENCE).expect("Kafka takes it");
+        let ended = match means_it {
+            true => self.producer.commit_transaction(PATIENCE),
+            false => self.producer.abort_transaction(PATIENCE),
+        };
+        ended.expect("it ends");
+    }
+}
+
+pub fn a_side_that_answers_in_transactions() {
+    const ORDERS: i64 = 12;
+    let Some(mut world) = World::new() else { return };
+    world.add_nodes_with(2, &ON_KAFKA);
+    ok(world.node(0), "/payment/batch_init/1/100");
+    let made = ok(world.node(0), "/stock/item/create/1");
+    let warehouse = Warehouse::new(&world, made["item_id"].as_str().expect("an item"));
+    let order = |world: &World| {
+        let order = ok(world.node(0), "/orders/create/0")["order_id"].as_str().expect("an order").to_owned();
+        ok(world.node(0), &format!("/orders/addItem/{order}/{}/1", warehouse.item));
+        begin(world.node(0), &order, DEADLINE_MS);
+        order
+    };
+    let orders: Vec<String> = (0..ORDERS).map(|_| order(&world)).collect();
+    for order in &orders {
+        warehouse.takes(&world, order, false);
+        warehouse.takes(&world, order, true);
+    }
+    let paid = "SELECT count(*) FROM orders WHERE paid";
+    world.await_count(paid, |paid| paid == ORDERS);
+    // The last that lies in each partition is a mark, or nothing but marks lie behind what has to be read again.
+    let orders: Vec<String> = (0..ORDERS).map(|_| order(&world)).collect();
+    for order in &orders {
+        warehouse.takes(&world, order, false);
+    }
+    world.take_node().kill();
+    world.take_node().kill();
+    world.add_nodes_with(1, &ON_KAFKA);
+    for order in &orders {
+        warehouse.takes(&world, order, true);
+    }
+    world.await_count(paid, |paid| paid == 2 * ORDERS);
+    assert_eq!(world.count("SELECT credit FROM users"), 100 - 2 * ORDERS);
+    let verified = run(&["verify", "--store", world.url()]);
+    assert!(verified.status.success(), "{verified:?}");
+}
