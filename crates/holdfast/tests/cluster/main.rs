@@ -14,7 +14,9 @@ mod lateness;
 mod letters;
 mod load;
 mod offsets;
+mod scenarios;
 mod shop;
+mod stories;
 #[allow(dead_code, reason = "not everything is needed here")]
 #[path = "../it/support/mod.rs"]
 mod support;
@@ -267,4 +269,33 @@ fn all_nodes_call_the_same_sides() {
 fn callers_of_the_shop_are_answered() {
     let _servers = beside_others();
     edges::callers_of_the_shop_are_answered();
+}
+
+#[test]
+fn every_scenario_is_played_or_says_why_not() {
+    scenarios::every_scenario_is_played_or_says_why_not();
+}
+
+#[test]
+fn the_sides_play_their_scenarios() {
+    let _servers = beside_others();
+    scenarios::the_sides_play_their_scenarios();
+}
+
+#[test]
+fn the_order_side_plays_its_scenarios() {
+    let _servers = beside_others();
+    scenarios::the_order_side_plays_its_scenarios();
+}
+
+#[test]
+fn orders_at_three_nodes() {
+    let _servers = beside_others();
+    stories::orders_at_three_nodes();
+}
+
+#[test]
+fn silent_sides_give_back_when_they_come() {
+    let _servers = beside_others();
+    stories::silent_sides_give_back_when_they_come();
 }

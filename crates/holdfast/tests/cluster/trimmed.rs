@@ -20,7 +20,7 @@ const WITHOUT_STOCK: [&str; 2] = ["--roles", "api,expiry,callbacks,order,pay"];
 const DEADLINE_MS: u64 = 600_000;
 
 /// Removes what lies before these offsets of a topic's partitions.
-fn trim(world: &World, topic: Topic, before: &[(i32, i64)]) {
+pub fn trim(world: &World, topic: Topic, before: &[(i32, i64)]) {
     let name = world.topics().name(topic);
     let mut offsets = TopicPartitionList::new();
     for (partition, offset) in before {

@@ -5,11 +5,12 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use holdfast_kafka::{Brokers, From, Producer, ProducerSettings, Reader, Topic, TopicSettings};
+use holdfast_kafka::{Brokers, From, Producer, ProducerSettings, Reader, Record, Topic, TopicSettings};
 use holdfast_services::{Database, PATIENCE};
 use postgres::Client;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::called::partitions_of;
 use crate::inbox::Inbox;
 use crate::support::server::{Server, any_port, binary};
 
@@ -18,6 +19,8 @@ pub const PARTITIONS: u32 = 4;
 pub struct World {
     database: Database,
     kafka: String,
+    /// Of each topic.
+    partitions: u32,
     /// Where participants are called.
     pub inbox: Inbox,
     nodes: Vec<Server>,
@@ -28,9 +31,14 @@ pub struct World {
 impl World {
     /// `None` if this run has no servers.
     pub fn new() -> Option<World> {
+        World::of(PARTITIONS)
+    }
+
+    /// One whose topics have so many partitions.
+    pub fn of(partitions: u32) -> Option<World> {
         let kafka = holdfast_services::kafka()?.url().to_owned();
-        let database = Database::new("chaos")?;
-        Some(World { database, kafka, inbox: Inbox::open(), nodes: Vec::new(), addresses: Arc::default() })
+        let (database, inbox) = (Database::new("chaos")?, Inbox::open());
+        Some(World { database, kafka, partitions, inbox, nodes: Vec::new(), addresses: Arc::default() })
     }
 
     /// The address of the database.
@@ -43,7 +51,7 @@ impl World {
     }
 
     pub fn topics(&self) -> TopicSettings {
-        TopicSettings { shop: Some(PARTITIONS), ..TopicSettings::of(self.prefix(), PARTITIONS) }
+        TopicSettings { shop: Some(self.partitions), ..TopicSettings::of(self.prefix(), self.partitions) }
     }
 
     pub fn brokers(&self) -> Brokers {
@@ -82,7 +90,7 @@ impl World {
         command.args(["serve", "--listen", &any_port().to_string(), "--log", &self.kafka]);
         command.args(["--store", self.url()]);
         command.args(["--set", &format!("cluster.prefix={}", self.prefix())]);
-        command.args(["--set", &format!("cluster.partitions={PARTITIONS}")]);
+        command.args(["--set", &format!("cluster.partitions={}", self.partitions)]);
         command.args(["--data", env!("CARGO_TARGET_TMPDIR")]).args(arguments);
         command.env("HOLDFAST_TRACE", "warn");
         command
@@ -120,17 +128,86 @@ impl World {
         kill_process(pid, signal).expect("the node was running");
     }
 
-    /// All values that lie in a topic now, partition by partition.
+    /// Waits until the nodes, which all read these topics, have shared the partitions evenly: from then on none moves any more.
+    pub fn await_shared(&self, topics: &[Topic]) {
+        let deadline = Instant::now() + PATIENCE;
+        for topic in topics {
+            let all = self.topics().partitions(*topic);
+            let nodes = u32::try_from(self.nodes.len()).expect("few");
+            let fair = all / nodes..=all.div_ceil(nodes);
+            loop {
+                let shares: Vec<u32> = self.nodes.iter().map(|node| partitions_of(node, *topic)).collect();
+                if shares.iter().sum::<u32>() == all && shares.iter().all(|share| fair.contains(share)) {
+                    break;
+                }
+                assert!(Instant::now() < deadline, "{} is not shared evenly: {shares:?}", topic.name());
+                std::thread::park_timeout(Duration::from_millis(50));
+            }
+        }
+    }
+
+    /// All values that lie in a topic now, each partition in its order.
     pub fn read_topic(&self, topic: Topic) -> Vec<Vec<u8>> {
+        self.records(topic).into_iter().map(|record| record.value).collect()
+    }
+
+    /// The same with their places and keys.
+    pub fn records(&self, topic: Topic) -> Vec<Record> {
         let deadline = Instant::now() + PATIENCE;
         let reader = Reader::open(&self.brokers(), &self.topics().name(topic), &From::Start, deadline);
         let mut reader = reader.expect("the topic is there");
-        let mut values = Vec::new();
+        let mut records = Vec::new();
         while !reader.at_end() && Instant::now() < deadline {
-            let records = reader.poll(1_000, deadline).expect("Kafka answers");
-            values.extend(records.into_iter().map(|record| record.value));
+            records.extend(reader.poll(1_000, deadline).expect("Kafka answers"));
         }
-        values
+        records
+    }
+
+    /// Where the partitions of a topic end now.
+    pub fn ends(&self, topic: Topic) -> Vec<u64> {
+        let name = self.topics().name(topic);
+        let reader = Reader::open(&self.brokers(), &name, &From::End, Instant::now() + PATIENCE);
+        reader.expect("the topic is there").next_offsets().to_vec()
+    }
+
+    /// How far the handlers of a topic have come in each partition.
+    pub fn looked_at(&self, topic: Topic) -> Vec<u64> {
+        let sql =
+            "SELECT enumeration, value FROM segment WHERE segment_type = 'consumer' AND table_name = $1";
+        let mut looked_at = vec![0; self.topics().partitions(topic) as usize];
+        for row in self.sql().query(sql, &[&topic.name()]).expect("rows") {
+            let (partition, offset): (i32, i64) = (row.get(0), row.get(1));
+            looked_at[usize::try_from(partition).expect("few")] = u64::try_from(offset).expect("an offset");
+        }
+        looked_at
+    }
+
+    /// Waits until all that lies in these topics now was looked at.
+    pub fn await_looked_at(&self, topics: &[Topic]) {
+        let deadline = Instant::now() + PATIENCE;
+        for topic in topics {
+            let ends = self.ends(*topic);
+            while self.looked_at(*topic).iter().zip(&ends).any(|(at, end)| at < end) {
+                let (late, at) = (Instant::now() >= deadline, self.looked_at(*topic));
+                assert!(!late, "{} was looked at up to {at:?}, and ends at {ends:?}", topic.name());
+                std::thread::park_timeout(Duration::from_millis(10));
+            }
+        }
+    }
+
+    /// The same, and until all that came of it was sent, and so on until nothing more comes.
+    pub fn await_read(&self, topics: &[Topic]) {
+        let ends = || topics.iter().map(|topic| self.ends(*topic)).collect::<Vec<_>>();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let before = ends();
+            self.await_looked_at(topics);
+            self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
+            if ends() == before {
+                return;
+            }
+            assert!(Instant::now() < deadline, "more and more comes: {before:?}");
+        }
     }
 
     pub fn sql(&self) -> Client {
@@ -159,9 +236,7 @@ impl World {
         self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
         // Also what came twice: all that lies in the topics has been looked at.
         for topic in [Topic::Transfers, Topic::Position, Topic::Notifications] {
-            let name = self.topics().name(topic);
-            let reader = Reader::open(&self.brokers(), &name, &From::End, Instant::now() + PATIENCE);
-            let ends = reader.expect("the topic is there").next_offsets().iter().sum::<u64>();
+            let ends = self.ends(topic).iter().sum::<u64>();
             let looked_at = format!(
                 "SELECT coalesce(sum(value), 0)::bigint FROM segment
                  WHERE segment_type = 'consumer' AND table_name = '{}'",

@@ -164,7 +164,7 @@ fn hangs_fails_and_answers_later(world: &World, warehouse: &Partner, told: &Sink
 }
 
 /// How many partitions of a topic a node has, by its own words.
-fn partitions_of(node: &Server, topic: Topic) -> u32 {
+pub fn partitions_of(node: &Server, topic: Topic) -> u32 {
     let metrics = exchange(node, "GET", "/metrics", "", b"").body;
     let name = format!("holdfast_cluster_partitions{{topic=\"{}\"}} ", topic.name());
     metrics.lines().find_map(|line| line.strip_prefix(name.as_str())?.parse().ok()).unwrap_or(0)
