@@ -111,9 +111,12 @@ fn read(
 ) -> Result<(LogBounds, Vec<Incoming<OutcomeMessage>>), BeginError> {
     let mut deadline = Instant::now() + REBUILD_WAIT;
     let topic = settings.topics.name(Topic::Outcomes);
-    let from = From::Offset(stored.unwrap_or(0));
-    let mut reader = Reader::open_partition(&settings.brokers, &topic, partition, &from, deadline)?;
-    let at = partition as usize;
+    let open = |from| Reader::open_partition(&settings.brokers, &topic, partition, &from, deadline);
+    let (at, mut reader) = (partition as usize, open(From::Offset(stored.unwrap_or(0)))?);
+    if stored > Some(reader.ends()[at]) {
+        // The log has lost records, or is another: what it has was not seen before, or not all of it.
+        reader = open(From::Start)?;
+    }
     let (start, seen_end) = (reader.starts()[at], reader.ends()[at]);
     // What was read is understood on another thread, while more is read.
     let records = std::thread::scope(|scope| {

@@ -23,21 +23,6 @@ use serde_json::Value;
 
 use crate::support::scenarios::Scenarios;
 
-/// Files that come out otherwise on nodes, each with what is different. Both are faults of the nodes and not of the files: whoever
-/// mends one takes its name away here, and it is played.
-const NOT_PLAYED: [(&str, &str); 2] = [
-    (
-        "offsets-may-have-gaps",
-        "a consumer takes a gap for messages that were lost, and reads nothing more of the partition; an outside side that \
-         writes within Kafka's transactions makes such gaps",
-    ),
-    (
-        "rebuild-offset-above-the-log",
-        "whoever takes a partition over begins at the log's end where outcome_offset lies above it, and not at its start: \
-         what has both outcomes there is not decided",
-    ),
-];
-
 /// Who plays a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -59,26 +44,18 @@ impl Kind {
 /// The files that are played by these.
 fn played_by(kind: Kind) -> Vec<(String, Value)> {
     let mut files = Scenarios::of("checkout").good();
-    files.retain(|(name, file)| {
-        Kind::of(file) == Some(kind) && !NOT_PLAYED.iter().any(|(not_played, _)| not_played == name)
-    });
+    files.retain(|(_, file)| Kind::of(file) == Some(kind));
     files
 }
 
-/// No file is passed over in silence, and no name is left of one that is gone.
-pub fn every_scenario_is_played_or_says_why_not() {
+/// No file is passed over, and no name is left of one that is gone.
+pub fn every_scenario_is_played() {
     let all: BTreeSet<String> = Scenarios::of("checkout").good().into_iter().map(|(name, _)| name).collect();
-    let played: BTreeSet<String> =
-        [Kind::Side, Kind::Orders].into_iter().flat_map(played_by).map(|(name, _)| name).collect();
-    for (name, why) in NOT_PLAYED {
-        assert!(all.contains(name), "{name} is not played and not there");
-        assert!(!why.is_empty(), "{name} does not say why");
-    }
     for (name, _) in orders::ALONE {
         assert!(all.contains(name), "{name} has a partition to itself and is not there");
     }
-    let told = NOT_PLAYED.iter().map(|(name, _)| (*name).to_owned());
-    assert_eq!(played.into_iter().chain(told).collect::<BTreeSet<String>>(), all);
+    let played = [Kind::Side, Kind::Orders].into_iter().flat_map(played_by);
+    assert_eq!(played.map(|(name, _)| name).collect::<BTreeSet<String>>(), all);
 }
 
 /// What is not as it should be, all of it at once.
