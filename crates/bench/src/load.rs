@@ -110,8 +110,6 @@ struct Loading {
     payments: Payments,
     options: LoadOptions,
     starts: Arc<Starts>,
-    /// The wall clock's time when the load's own clock started.
-    wall: Millis,
     recorder: Mutex<Recorder>,
 }
 
@@ -138,7 +136,6 @@ async fn run(options: &LoadOptions) -> Result<LoadEnd, BenchError> {
         payments: Payments::new(parties, Payers::Uniform, options.seed),
         options: options.clone(),
         starts: Arc::clone(&starts),
-        wall: now_millis(),
         recorder: Mutex::new(Recorder {
             tally: Tally::default(),
             payment_us: new_histogram(),
@@ -199,10 +196,9 @@ impl Loading {
     async fn pay(&self, number: u64, begun: Instant) {
         let plan = self.plan(number);
         let life = if plan == Plan::Expire { SHORT_EXPIRY } else { EXPIRY };
-        let expiration =
-            Millis::try_from((self.starts.started().elapsed() + life).as_millis()).unwrap_or(Millis::MAX);
+        let life = Millis::try_from(life.as_millis()).unwrap_or(Millis::MAX);
         let condition = self.payments.condition(number);
-        let prepare = self.payments.prepare(number, condition, self.wall.saturating_add(expiration));
+        let prepare = self.payments.prepare(number, condition, now_millis().saturating_add(life));
         let prepared = self.client.prepare(prepare).await;
         let prepare_us = micros(begun.elapsed());
         if !self.count_reply(&prepared, TransferState::Reserved) {

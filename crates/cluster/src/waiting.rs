@@ -136,7 +136,8 @@ impl WaitingRoom {
         let late: Vec<u64> = room
             .waiting
             .iter()
-            .filter(|(_, waiting)| waiting.deadline <= now)
+            // All wait equally long: who came later is not late before who came first.
+            .take_while(|(_, waiting)| waiting.deadline <= now)
             .map(|(first, _)| *first)
             .collect();
         let left: Vec<Waiting> = late.into_iter().filter_map(|first| room.leave(first)).collect();
