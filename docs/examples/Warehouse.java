@@ -5,6 +5,9 @@
 // again and takes nothing twice. A real one would keep one row per (order_id, tr_num, rollback) in its database, with its
 // outcome.
 //
+// ITEM=STOCK is what there was before the first message of the topic: it is for a topic that no node has ever served. Where nodes
+// have (shop.stock was not always "kafka"), a program begins at the end of `stock` and keeps its own rows from there on.
+//
 //   java -cp 'KAFKA/libs/*' Warehouse.java HOST:PORT PREFIX ITEM=STOCK [ITEM=STOCK …]
 
 import com.fasterxml.jackson.databind.JsonNode;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use holdfast_domain::shop::Side;
 use holdfast_kafka::{From, KafkaError, Reader};
-use holdfast_postgres::shop::{BeginAt, Served, WantedCharging};
+use holdfast_postgres::shop::{Served, WantedCharging};
 use holdfast_postgres::{Error, Store};
 
 use crate::board::Board;
@@ -197,15 +197,13 @@ impl Drop for Node {
 /// have not read it, and all of it is over.
 fn agree_on_serving(settings: &NodeSettings, store: &mut Store) -> Result<(), StartError> {
     let (before, after) = (store.serving()?, settings.store.serving());
-    let mut begin_at = Vec::new();
     for side in Side::ALL.into_iter().filter(|side| before.of(*side) != after.of(*side)) {
         let topic = topic_of(side);
         let (name, deadline) = (settings.topics.name(topic), Instant::now() + START_WAIT);
         let reader = Reader::open(&settings.brokers, &name, &From::End, deadline)?;
         match (before.of(side), after.of(side)) {
-            (Served::OnKafka, _) => {
-                begin_at.push(BeginAt { topic, offsets: reader.next_offsets().to_vec() });
-            }
+            // Before they agree: while the program serves it, nobody here reads it anyway.
+            (Served::OnKafka, _) => store.pass_to(topic, reader.next_offsets())?,
             (Served::Called, Served::Inside) => {
                 let there = reader.next_offsets().iter().sum::<u64>();
                 let taken = store.messages_taken(topic)?;
@@ -216,7 +214,7 @@ fn agree_on_serving(settings: &NodeSettings, store: &mut Store) -> Result<(), St
             _ => {}
         }
     }
-    Ok(store.agree_on_serving(&begin_at)?)
+    Ok(store.agree_on_serving()?)
 }
 
 fn join(thread: JoinHandle<()>) {

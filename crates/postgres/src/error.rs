@@ -1,6 +1,5 @@
 //! What can go wrong with the database, sorted by what is to be done about it.
 
-use crate::shop::Serving;
 use postgres::error::SqlState;
 
 /// Why a step could not be done. Nothing of it has happened, unless the connection was lost during the commit: then
@@ -49,21 +48,29 @@ pub enum Error {
     },
     /// Other nodes work, or checkouts are open, with another opinion about who serves the sides of checkouts.
     #[error(
-        "for the nodes of this cluster {stored}; here {wanted}; all nodes must say the same. To change it, start the nodes as \
+        "{how}; all nodes must say the same. To change it, start the nodes as \
          before until no checkout is open and all is sent (now {open} checkouts are open, {unsent} sources have unsent messages), \
          end all of them ({nodes} live), and start this one again, after kill -9 10 seconds later"
     )]
     Sides {
-        /// Who serves which side so far.
-        stored: Serving,
-        /// Who does by these settings.
-        wanted: Serving,
+        /// In what they differ.
+        how: String,
         /// How many checkouts are open.
         open: i64,
         /// How many sources of messages have not sent all of them.
         unsent: i64,
         /// How many nodes live, this one not included.
         nodes: i64,
+    },
+    /// Others claim a partition again and again.
+    #[error(
+        "partition {partition} of {topic} is claimed by other nodes again and again; start again when they have started"
+    )]
+    Contended {
+        /// Its topic.
+        topic: &'static str,
+        /// Which one.
+        partition: u32,
     },
     /// Checkouts cannot charge what this node was told to charge; in words.
     #[error("{0}")]

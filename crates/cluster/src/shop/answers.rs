@@ -1,8 +1,9 @@
-//! What sides outside answer over HTTP, at whichever node.
+//! What sides outside answer over HTTP, at whichever node; or an operator for a program on Kafka that is gone.
 
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutRow, Said, ShopRefusal, Side, SideSaid, TrNum, TryKey, Why,
 };
+use holdfast_postgres::shop::Served;
 use tokio::time::Instant;
 
 use super::SharedShop;
@@ -66,7 +67,7 @@ impl SharedShop {
             answer_repeated();
             return Ok((false, stands));
         };
-        if !self.node.settings.store.outside.has(side) {
+        if self.node.settings.store.serving().of(side) == Served::Inside {
             return Err(ShopRefusal::NotOutside(side).into());
         }
         if said == Said::Undone && open.undo.is_none() {

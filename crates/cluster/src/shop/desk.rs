@@ -181,7 +181,8 @@ impl SharedShop {
     async fn begun(&self, order: OrderId) -> Result<CheckoutAnswer, ShopTrouble> {
         let found = self.order(order).await.map_err(ShopTrouble::after_sending)?;
         let open = found.as_ref().and_then(|(row, open)| row.stands(open.as_ref(), open.as_ref()?.tr));
-        let why = "the checkout was not begun in time and may begin yet";
+        let why = "the checkout was not begun in time and may begin yet: check the same order out again, with its key if it had \
+                   one; an order is paid at most once";
         open.ok_or_else(|| ShopTrouble::Unknown(why.to_owned()))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdfast_domain::shop::{Message as Said, Side};
 use holdfast_messages::{Message, OrderMessage, OutcomeMessage, PayMessage, StockMessage, Topic};
-use holdfast_postgres::shop::Served;
+use holdfast_postgres::shop::{Served, setting_of};
 use holdfast_postgres::{Batch, Claim, Error, Step, Store};
 
 use super::asks::Asks;
@@ -79,11 +79,7 @@ fn agreed(store: &mut Store, side: Side, here: Served) -> Result<(), BeginError>
     if theirs == here {
         return Ok(());
     }
-    let setting = match side {
-        Side::Pay => "shop.payment",
-        Side::Stock => "shop.stock",
-    };
-    let (ours, theirs) = (here.setting(), theirs.setting());
+    let (setting, ours, theirs) = (setting_of(side), here.setting(), theirs.setting());
     Err(format!("{setting} is {ours} here and {theirs} for the nodes that started later; end this node, or set it alike").into())
 }
 

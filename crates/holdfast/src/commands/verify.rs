@@ -125,7 +125,7 @@ fn cluster(url: &str, output: Output) -> anyhow::Result<()> {
             json!({
                 "good": verified.faults == 0, "accounts": verified.accounts,
                 "positionChanges": verified.position_changes, "stateChanges": verified.state_changes,
-                "batches": verified.batches, "tokens": verified.tokens, "faults": verified.faults, "findings": findings,
+                "batches": verified.batches, "tokens": verified.tokens, "orders": verified.orders, "faults": verified.faults, "findings": findings,
             })
         )?,
         Output::Text => {
@@ -134,6 +134,11 @@ fn cluster(url: &str, output: Output) -> anyhow::Result<()> {
             writeln!(out, "accounts   {accounts}, recomputed from {changes} position changes")?;
             writeln!(out, "transfers  {} changes of state", verified.state_changes)?;
             writeln!(out, "tokens     {}, with their locks and spends", verified.tokens)?;
+            writeln!(
+                out,
+                "shop       {} orders, with what their sides have taken and given back",
+                verified.orders
+            )?;
             findings.iter().try_for_each(|finding| writeln!(out, "WRONG      {finding}"))?;
             if verified.faults == 0 {
                 writeln!(out, "good       everything adds up")?;

@@ -53,7 +53,7 @@ mod verify;
 mod write;
 
 pub use charging::WantedCharging;
-pub use outside::{BeginAt, Served, Serving};
+pub use outside::{Served, Serving, setting_of};
 pub use pay::{Bill, Pledge, Pledges};
 pub use rebuild::Rebuilt;
 pub(crate) use rows::ShopRows;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use holdfast_domain::effects::Effects;
 use holdfast_domain::shop::{OrderId, Side, Sides, TrNum};
-use holdfast_messages::{Message, Topic};
+use holdfast_messages::{Message, PayMessage, Topic};
 use postgres::Transaction;
 
 use crate::batch::{Batch, Begun, Done, Step};
@@ -15,7 +15,7 @@ use crate::guard::unsigned;
 use crate::loaded::Loaded;
 use crate::session::{Point, Statements, Store};
 use crate::write::{Besides, Writer};
-use crate::{Claim, Error};
+use crate::{Claim, Error, Source};
 
 /// Under this name it is stored who serves which side.
 const OUTSIDE: &str = "shop.outside";
@@ -40,6 +40,15 @@ impl Served {
             Served::Called => "a URL",
             Served::OnKafka => "kafka",
         }
+    }
+}
+
+/// The setting that says who serves a side.
+#[must_use]
+pub const fn setting_of(side: Side) -> &'static str {
+    match side {
+        Side::Pay => "shop.payment",
+        Side::Stock => "shop.stock",
     }
 }
 
@@ -71,6 +80,17 @@ impl Serving {
         Sides { pay: called.pay || on_kafka.pay, stock: called.stock || on_kafka.stock }
     }
 
+    /// What these nodes say otherwise than that one, in words.
+    fn differs_from(self, other: Serving) -> String {
+        let differing = Side::ALL.into_iter().filter(|side| self.of(*side) != other.of(*side));
+        let words = differing.map(|side| {
+            let (setting, theirs, ours) =
+                (setting_of(side), self.of(side).setting(), other.of(side).setting());
+            format!("{setting} is {theirs} for the nodes of this cluster, and {ours} here")
+        });
+        words.collect::<Vec<_>>().join("; ")
+    }
+
     const fn bits(self) -> i64 {
         bits(self.called) | bits(self.on_kafka) << 2
     }
@@ -84,27 +104,6 @@ impl Serving {
     }
 }
 
-/// The settings, in words.
-impl std::fmt::Display for Serving {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (pay, stock) = (self.of(Side::Pay).setting(), self.of(Side::Stock).setting());
-        match self.of(Side::Pay) {
-            // It may be credit, transfers or tokens, of which no word here.
-            Served::Inside => write!(f, "shop.stock is {stock} and shop.payment neither a URL nor kafka"),
-            Served::Called | Served::OnKafka => write!(f, "shop.stock is {stock} and shop.payment is {pay}"),
-        }
-    }
-}
-
-/// Where the topic of a side that comes back from Kafka is read from: what lies before was another's to answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BeginAt {
-    /// The topic.
-    pub topic: Topic,
-    /// The next offset of each partition.
-    pub offsets: Vec<u64>,
-}
-
 impl Store {
     /// Passes a batch of `pay` or `stock` by, whose participant is called over HTTP. What cannot be read becomes a dead letter.
     ///
@@ -112,6 +111,33 @@ impl Store {
     /// As [`Store::transfers`].
     pub fn pass<M: Message>(&mut self, claim: &Claim, batch: &Batch<'_, M>) -> Result<Step, Error> {
         self.run(claim, batch, pass)
+    }
+
+    /// Passes by all that lies in a topic before these offsets, one for each partition: it was another's to answer. In the audit
+    /// chain it stands as a batch without effects.
+    ///
+    /// # Errors
+    /// As [`Store::transfers`]; [`Error::Busy`] if others claim the partitions again and again.
+    pub fn pass_to(&mut self, topic: Topic, offsets: &[u64]) -> Result<(), Error> {
+        for (partition, next) in (0..).zip(offsets.iter().copied()) {
+            let passed = (0..self.settings.attempts_max).find_map(|_| {
+                let claimed = self.claim(&Source::consumer(topic, partition));
+                let claim = match claimed {
+                    Ok(claim) if claim.offset < next => claim,
+                    Ok(_) => return Some(Ok(())),
+                    Err(error) => return Some(Err(error)),
+                };
+                let batch = Batch::<PayMessage> { from: claim.offset, next, messages: &[], sent: 0 };
+                match self.pass(&claim, &batch) {
+                    Ok(Step::Done(_)) => Some(Ok(())),
+                    // Another node does the same at the same time.
+                    Ok(Step::Fenced) => None,
+                    Err(error) => Some(Err(error)),
+                }
+            });
+            passed.unwrap_or_else(|| Err(Error::Contended { topic: topic.name(), partition }))?;
+        }
+        Ok(())
     }
 
     /// Who serves which side, as all nodes have agreed.
@@ -138,11 +164,11 @@ impl Store {
 
     /// Has all nodes agree on who serves which side, as the settings say. That may change while nobody is at work: no checkout is
     /// open and no node lives. Whoever took messages of a side that changed must then claim its partitions anew, and finds that it
-    /// is not of the same opinion. If it changes, topics are read from these places on.
+    /// is not of the same opinion.
     ///
     /// # Errors
     /// [`Error::Sides`] if others are at work with another opinion.
-    pub fn agree_on_serving(&mut self, begin_at: &[BeginAt]) -> Result<(), Error> {
+    pub fn agree_on_serving(&mut self) -> Result<(), Error> {
         let wanted = self.settings.serving();
         let mut tx = self.client.transaction()?;
         tx.execute(
@@ -161,20 +187,9 @@ impl Store {
             let row = tx.query_one(count, &[])?;
             let (open, unsent, nodes): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
             if open > 0 || unsent > 0 || nodes > 0 {
-                return Err(Error::Sides { stored, wanted, open, unsent, nodes });
+                return Err(Error::Sides { how: stored.differs_from(wanted), open, unsent, nodes });
             }
             tx.execute("UPDATE fixed_setting SET value = $2 WHERE name = $1", &[&OUTSIDE, &wanted.bits()])?;
-            for BeginAt { topic, offsets } in begin_at {
-                let offsets: Vec<i64> =
-                    offsets.iter().map(|at| i64::try_from(*at).unwrap_or(i64::MAX)).collect();
-                tx.execute(
-                    "INSERT INTO segment (segment_type, table_name, enumeration, value)
-                     SELECT 'consumer', $1, at.number - 1, at.next
-                     FROM unnest($2::bigint[]) WITH ORDINALITY AS at (next, number)
-                     ON CONFLICT (segment_type, table_name, enumeration) DO UPDATE SET value = excluded.value",
-                    &[&topic.name(), &offsets],
-                )?;
-            }
             let changed = Side::ALL.into_iter().filter(|side| stored.of(*side) != wanted.of(*side));
             let changed: Vec<&str> = changed.map(Side::name).collect();
             tx.execute(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_domain::shop::{CheckoutAnswer, Message, Said, Side, Sides, TrNum, TryKey, Why, spoken};
 use holdfast_messages::{OutcomeMessage, StockMessage, Topic};
-use holdfast_postgres::shop::{BeginAt, FailedTelling, Served};
+use holdfast_postgres::shop::{FailedTelling, Served};
 use holdfast_postgres::{Batch, Error, Settings, Source, Step, Store};
 
 use crate::shop_world::*;
@@ -32,7 +32,7 @@ fn a_called_side_is_passed_by_and_its_word_counts() {
     let mut shop = Shop::new(&world, 1);
     shop.stocked(&[("u", 10)], &[("i", 0, 7)], &[("o", "u", "i", 1)]);
     shop.store = calling(&world, STOCK);
-    shop.store.agree_on_serving(&[]).unwrap();
+    shop.store.agree_on_serving().unwrap();
     assert_eq!(shop.store.serving().unwrap().called, STOCK);
     // The epoch of the side's partitions has risen: whoever had them must look at it again.
     shop.stock[0].claim = shop.store.claim(&Source::consumer(Topic::Stock, 0)).unwrap();
@@ -62,11 +62,11 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
     let mut shop = Shop::new(&world, 1);
     shop.stocked(&[("u", 10)], &[("i", 1, 7)], &[("o", "u", "i", 1)]);
     let mut other = calling(&world, STOCK);
-    let refused = |store: &mut Store| match store.agree_on_serving(&[]) {
+    let refused = |store: &mut Store| match store.agree_on_serving() {
         Err(Error::Sides { open, unsent, nodes, .. }) => (open + unsent, nodes),
         other => panic!("{other:?}"),
     };
-    shop.store.agree_on_serving(&[]).unwrap();
+    shop.store.agree_on_serving().unwrap();
     // A node lives.
     assert_eq!(shop.store.count_nodes(Source::callback(0), 7, LEASE).unwrap(), 1);
     assert_eq!(refused(&mut other), (0, 1));
@@ -83,8 +83,8 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
     world.sql().execute(source, &[&1_i64]).unwrap();
     assert_eq!(refused(&mut other), (1, 0));
     world.sql().execute(source, &[&-1_i64]).unwrap();
-    other.agree_on_serving(&[]).unwrap();
-    other.agree_on_serving(&[]).unwrap();
+    other.agree_on_serving().unwrap();
+    other.agree_on_serving().unwrap();
     assert_eq!(shop.store.serving().unwrap().called, STOCK);
     // Whoever took messages of that side takes none any more; the other side is as it was.
     let (stock, pay) = (&shop.stock[0], &shop.pay[0]);
@@ -99,10 +99,14 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
 fn a_side_that_comes_back_from_kafka_begins_behind_what_was_another_s() {
     let Some(world) = World::new() else { return };
     let mut shop = Shop::new(&world, 1);
-    shop.stocked(&[("u", 10)], &[("i", 5, 7)], &[("o", "u", "i", 1)]);
+    shop.stocked(&[("u", 20)], &[("i", 6, 7)], &[("first", "u", "i", 1), ("o", "u", "i", 1)]);
+    // The nodes have served it before: it has a chain of audit records.
+    assert_eq!(shop.run("first", checkout()).1, "paid");
+    world.sql().batch_execute("UPDATE segment SET outbox_sent = outbox_next").unwrap();
+    let before = shop.stock[0].at;
     let settings = Settings { on_kafka: STOCK, ..Settings::default() };
     let mut outside = Store::open(&world.url, settings).unwrap();
-    outside.agree_on_serving(&[]).unwrap();
+    outside.agree_on_serving().unwrap();
     assert_eq!(outside.serving().unwrap().of(Side::Stock), Served::OnKafka);
     shop.store = outside;
     shop.ask("o", checkout());
@@ -110,8 +114,8 @@ fn a_side_that_comes_back_from_kafka_begins_behind_what_was_another_s() {
     shop.relay();
     shop.step_pay(0);
     shop.relay();
-    let asked = shop.stock[0].pending().len() as u64;
-    assert_eq!(asked, 1, "the warehouse reads it");
+    assert_eq!(shop.stock[0].pending().len(), 1, "the warehouse reads it");
+    let asked = before + 1;
     let first = r#"{"order_id":"o","tr_num":1}"#;
     shop.outcomes[0].push(first, br#"{"type":"ssucc","items":[{"id":"i","amnt":1}]}"#);
     shop.step_outcomes(0);
@@ -121,7 +125,8 @@ fn a_side_that_comes_back_from_kafka_begins_behind_what_was_another_s() {
     world.verify();
 
     let mut inside = world.store();
-    inside.agree_on_serving(&[BeginAt { topic: Topic::Stock, offsets: vec![asked] }]).unwrap();
+    inside.pass_to(Topic::Stock, &[asked]).unwrap();
+    inside.agree_on_serving().unwrap();
     let claim = inside.claim(&Source::consumer(Topic::Stock, 0)).unwrap();
     assert_eq!(claim.offset, asked, "the warehouse has answered that");
     world.verify();
