@@ -47,7 +47,7 @@ fn alone() -> RwLockWriteGuard<'static, ()> {
 }
 
 /// So many of the others at a time, however many threads there are: each starts three nodes.
-const BESIDE_MAX: usize = 2;
+const BESIDE_MAX: usize = 3;
 
 static BESIDE: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 

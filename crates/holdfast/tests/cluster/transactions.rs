@@ -5,7 +5,9 @@ use holdfast_kafka::Topic;
 use holdfast_services::PATIENCE;
 use rdkafka::config::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+use serde_json::json;
 
+use crate::called::says;
 use crate::shop::{begin, ok};
 use crate::support::server::run;
 use crate::world::World;
@@ -81,7 +83,13 @@ pub fn a_side_that_answers_in_transactions() {
         warehouse.takes(&world, order, true);
     }
     world.await_count(paid, |paid| paid == 2 * ORDERS);
-    assert_eq!(world.count("SELECT credit FROM users"), 100 - 2 * ORDERS);
+    // It is gone, and an operator answers in its place; nobody does for a side that is inside.
+    let last = order(&world);
+    assert_eq!(says(world.node(0), &last, 1, "pay", "psucc").0, 409);
+    let (status, told) = says(world.node(0), &last, 1, "stock", "ssucc");
+    assert_eq!((status, &told["counted"]), (200, &json!(true)), "{told}");
+    world.await_count(paid, |paid| paid == 2 * ORDERS + 1);
+    assert_eq!(world.count("SELECT credit FROM users"), 100 - 2 * ORDERS - 1);
     let verified = run(&["verify", "--store", world.url()]);
     assert!(verified.status.success(), "{verified:?}");
 }

@@ -12,7 +12,7 @@ pub use load::a_warehouse_in_a_crowd;
 pub use settings::{all_nodes_call_the_same_sides, refused_for};
 pub use sides::{
     a_called_bank_charges_once_or_gives_back, a_called_warehouse_hangs_fails_and_answers_later,
-    a_called_warehouse_sells_no_more_than_it_has, partitions_of,
+    a_called_warehouse_sells_no_more_than_it_has, partitions_of, says,
     the_node_that_asks_is_killed_and_another_goes_on,
 };
 

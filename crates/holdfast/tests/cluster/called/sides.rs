@@ -65,7 +65,7 @@ pub fn a_called_warehouse_sells_no_more_than_it_has() {
     verified(&world);
 }
 
-pub(super) fn says(node: &Server, order: &str, tr: u64, side: &str, outcome: &str) -> (u16, Value) {
+pub fn says(node: &Server, order: &str, tr: u64, side: &str, outcome: &str) -> (u16, Value) {
     let body = json!({ "outcome": outcome }).to_string();
     let json = "Content-Type: application/json\r\n";
     let path = format!("/hub/checkouts/{order}/{tr}/{side}");
