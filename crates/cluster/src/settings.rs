@@ -34,7 +34,7 @@ pub const TROUBLE_PAUSE: Duration = Duration::from_millis(250);
 /// up to the second.
 pub const BEGIN_PAUSE: Duration = Duration::from_secs(1);
 /// As above.
-pub const BEGIN_PAUSE_MAX: Duration = Duration::from_secs(60);
+pub const BEGIN_PAUSE_MAX: Duration = Duration::from_secs(15);
 /// A partition rests after a batch for as long as that took, so that the next one is larger; at most so long.
 pub const REST_MAX: Duration = Duration::from_millis(25);
 /// After a batch of so many messages a partition rests for [`REST_MAX`] in any case: there is load, and the batch was too small for
