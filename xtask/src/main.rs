@@ -97,7 +97,7 @@ fn soak() -> Result<(), String> {
     let services = ForTests::up()?;
     let mut variables: Vec<_> = services.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
     variables.push(("HOLDFAST_TEST_CLUSTER_SECONDS", SOAK_CLUSTER_SECONDS));
-    let cluster = ["test", "--release", "--package", "holdfast", "--test", "cluster", "--locked", "--"];
+    let cluster = ["test", "--release", "--package", "holdfast", "--test", "database", "--locked", "--"];
     cargo(&[&cluster[..], &["faults_at_random", "--nocapture"]].concat(), &variables)
 }
 

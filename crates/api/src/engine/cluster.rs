@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use holdfast_cluster::{CheckoutTimes, NodeHandle, ReadError, Refusal as NodeRefusal, is_about_a_transfer};
+use holdfast_database::{CheckoutTimes, NodeHandle, ReadError, Refusal as NodeRefusal, is_about_a_transfer};
 use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::records::Sealed;
 use holdfast_domain::registry::Whose;
@@ -74,7 +74,7 @@ fn refusal(refusal: NodeRefusal) -> Refusal {
     }
 }
 
-fn answering(answer: Answer) -> holdfast_cluster::Answer {
+fn answering(answer: Answer) -> holdfast_database::Answer {
     Box::new(move |outcomes| answer(outcomes.map_err(refusal)))
 }
 

@@ -4,8 +4,8 @@
 //! and called back like that of any other transfer.
 
 use axum::http::StatusCode;
-use holdfast_cluster::TokenVault;
-use holdfast_cluster::tokens::Funded;
+use holdfast_database::TokenVault;
+use holdfast_database::tokens::Funded;
 use holdfast_domain::command::{Funding, Prepare};
 use holdfast_hub::{FundingClaim, TokenError};
 use holdfast_tokens::limits::{INPUTS_DEFAULT, NAME_BYTES_MAX};

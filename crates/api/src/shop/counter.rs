@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_cluster::shop::{Asking, SharedShop, ShopTrouble};
+use holdfast_database::shop::{Asking, SharedShop, ShopTrouble};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
     CheckoutAnswer, ItemId, ItemRow, OrderId, OrderRow, Said, ShopCommand, ShopOutcome, Side, TryKey, UserId,

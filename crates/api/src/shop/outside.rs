@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use axum::http::Uri;
-use holdfast_cluster::NodeHandle;
+use holdfast_database::NodeHandle;
 use holdfast_domain::shop::{Side, Sides};
 use holdfast_hub::shop::{NotedTroubles, ShopDesk};
 use tokio::sync::watch;

@@ -4,7 +4,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_cluster::tokens::limits::LOCKS_SHOWN;
+use holdfast_database::tokens::limits::LOCKS_SHOWN;
 use holdfast_tokens::{LockView, Name, Owner};
 
 use super::json::{self, LockPage, Released, Renewed};

@@ -1,6 +1,6 @@
 //! The vault behind the edge: the hub's own, or the one that all nodes of a cluster share. The paths are the same.
 
-use holdfast_cluster::TokenVault;
+use holdfast_database::TokenVault;
 use holdfast_hub::TokenError;
 use holdfast_hub::tokens::TokenDesk;
 use holdfast_tokens::{

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use holdfast_api::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
 use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::{ClusterEngine, Edge, ServeOptions, router, serve};
-use holdfast_cluster::{Node, NodeHandle, NodeSettings, Part, TopicSettings};
+use holdfast_database::{Node, NodeHandle, NodeSettings, Part, TopicSettings};
 use holdfast_domain::command::{Admin, Command, SetEndpoint};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use holdfast_api::ShopAddresses;
 use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
-use holdfast_cluster::{
+use holdfast_database::{
     CheckoutTimes, NodeSettings, StoreSettings, TopicSettings, VaultSettings, WantedCharging,
 };
 use holdfast_domain::ids::Currency;
@@ -75,9 +75,9 @@ impl fmt::Display for ShopCharging {
 
 impl ShopCharging {
     /// The same as nodes of a cluster agree on it; `None` is credit.
-    fn wanted(charging: Option<ShopCharging>) -> holdfast_cluster::ShopCharging {
+    fn wanted(charging: Option<ShopCharging>) -> holdfast_database::ShopCharging {
         let Some(ShopCharging { payee, currency }) = charging else {
-            return holdfast_cluster::ShopCharging::default();
+            return holdfast_database::ShopCharging::default();
         };
         let wanted = match payee {
             ShopPayee::Participant { name, unit } => {
@@ -85,7 +85,7 @@ impl ShopCharging {
             }
             ShopPayee::Wallet { name, unit } => WantedCharging::Tokens { wallet: name, currency, unit },
         };
-        holdfast_cluster::ShopCharging { wanted, secret: Secret(rand::random()) }
+        holdfast_database::ShopCharging { wanted, secret: Secret(rand::random()) }
     }
 }
 
@@ -201,7 +201,7 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
     };
     let (log, store) = match (given("log"), given("store")) {
         (Some(log), Some(store)) => (log, store),
-        (None, None) if all.text("roles") != holdfast_cluster::Roles::default().to_string() => {
+        (None, None) if all.text("roles") != holdfast_database::Roles::default().to_string() => {
             bail!("roles are those of a node of a cluster: give log and store, or leave them out")
         }
         (None, None) if on_kafka(all).is_none() => return Ok(None),
@@ -422,7 +422,7 @@ mod tests {
             TopicSettings { shop, ..topics },
             "the defaults are those of the room they belong to"
         );
-        assert_eq!(node.roles, holdfast_cluster::Roles::default());
+        assert_eq!(node.roles, holdfast_database::Roles::default());
         assert!(node.store.outside == Sides::NONE && !node.store.tells_outcomes);
         let calling = [("shop.stock", "http://warehouse/"), ("shop.webhook", "http://w/")];
         let node = read(&[servers[0], servers[1], calling[0], calling[1]]).unwrap().cluster.unwrap();

@@ -2,7 +2,7 @@
 //! all read off this table.
 
 use holdfast_api::limits as edge;
-use holdfast_cluster::limits as cluster;
+use holdfast_database::limits as cluster;
 use holdfast_domain::shop::callers::{WAIT_MS_DEFAULT, WAIT_MS_MAX};
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_hub::limits as hub;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use holdfast_cluster::Role;
+use holdfast_database::Role;
 use hyper::Uri;
 
 /// Says of somebody that it is part of the hub.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use holdfast_cluster::limits::{SCAN_EVERY, TROUBLE_PAUSE};
-use holdfast_cluster::{Part, Shards};
+use holdfast_database::limits::{SCAN_EVERY, TROUBLE_PAUSE};
+use holdfast_database::{Part, Shards};
 use holdfast_domain::ids::ParticipantId;
 use holdfast_hub::clock::{Clock, SystemClock};
 use holdfast_postgres::{Claim, DueCallback, Error, Source, Store};

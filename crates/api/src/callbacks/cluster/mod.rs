@@ -21,7 +21,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use holdfast_cluster::{NodeSettings, Part};
+use holdfast_database::{NodeSettings, Part};
 use holdfast_postgres::{Error, Store};
 use tokio::runtime::Handle;
 

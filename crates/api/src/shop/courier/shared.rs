@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_cluster::shop::{CalledSide, Place};
+use holdfast_database::shop::{CalledSide, Place};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, Said, TrNum};
 use holdfast_hub::ShopError;
@@ -22,7 +22,7 @@ pub(in crate::shop) struct SharedSide {
 
 impl Listens for CalledSide {
     async fn next(&mut self) -> Option<News> {
-        let holdfast_cluster::shop::News { orders, look, lost } = CalledSide::next(self).await?;
+        let holdfast_database::shop::News { orders, look, lost } = CalledSide::next(self).await?;
         Some(News { orders, look, lost })
     }
 }

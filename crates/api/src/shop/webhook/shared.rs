@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Uri;
-use holdfast_cluster::shop::{Tellings, Told};
+use holdfast_database::shop::{Tellings, Told};
 use holdfast_postgres::shop::{DueOutcome, FailedTelling};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};

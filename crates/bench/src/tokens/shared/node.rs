@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use holdfast_cluster::NodeSettings;
-use holdfast_cluster::tokens::TokenVault;
-use holdfast_cluster::tokens::alone::Alone;
+use holdfast_database::NodeSettings;
+use holdfast_database::tokens::TokenVault;
+use holdfast_database::tokens::alone::Alone;
 use holdfast_tokens::{Name, Output, Scope, SelectRequest, Selection, SpendRequest};
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 

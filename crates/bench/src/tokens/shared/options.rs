@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_cluster::tokens::limits::HISTORY;
+use holdfast_database::tokens::limits::HISTORY;
 
 use crate::BenchError;
 use crate::options::{RUNS_MAX, check_range};

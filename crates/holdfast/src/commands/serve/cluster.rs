@@ -8,7 +8,7 @@ use holdfast_api::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks
 use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_api::{ClusterEngine, Edge, ShopCalls, tls};
-use holdfast_cluster::{Node, NodeHandle, NodeSettings};
+use holdfast_database::{Node, NodeHandle, NodeSettings};
 use holdfast_hub::shop::NotedTroubles;
 
 use super::{Front, asked_to_end, tell_calls};

@@ -9,7 +9,7 @@ const DELIVERED_BY_THE_EDGE: &str = "delivery";
 #[test]
 fn a_node_without_a_partition_is_well() {
     let Some(world) = World::with_partitions(1) else { return };
-    let await_well = |node: &holdfast_cluster::Node| {
+    let await_well = |node: &holdfast_database::Node| {
         let handle = node.handle();
         for part in handle.health().parts().iter().filter(|part| part.name() != DELIVERED_BY_THE_EDGE) {
             await_part(&handle, part.name(), |trouble| trouble.is_none());

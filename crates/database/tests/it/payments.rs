@@ -1,6 +1,6 @@
 //! Payments through all hops, by any node.
 
-use holdfast_cluster::{Node, NodeSettings, Refusal};
+use holdfast_database::{Node, NodeSettings, Refusal};
 use holdfast_domain::transfers::TransferState;
 
 use crate::world::{World, decide, fulfil, participants, prepare};

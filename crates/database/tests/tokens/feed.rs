@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use holdfast_cluster::tokens::alone::Alone;
-use holdfast_cluster::tokens::limits::CHANGES_READ;
+use holdfast_database::tokens::alone::Alone;
+use holdfast_database::tokens::limits::CHANGES_READ;
 use holdfast_messages::{Message as _, TokenEvent};
 use holdfast_postgres::{Settings, Store};
 use holdfast_services::Database;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_cluster::tokens::alone::Alone;
-use holdfast_cluster::tokens::limits::{CLAIM_ATTEMPTS, ROW_WAIT};
+use holdfast_database::tokens::alone::Alone;
+use holdfast_database::tokens::limits::{CLAIM_ATTEMPTS, ROW_WAIT};
 use holdfast_services::PATIENCE;
 use holdfast_tokens::{Output, Refusal, Scope, SelectRequest, Share, SpendRequest, Token};
 

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use holdfast_cluster::tokens::TokenVault;
-use holdfast_cluster::tokens::alone::Alone;
+use holdfast_database::tokens::TokenVault;
+use holdfast_database::tokens::alone::Alone;
 use holdfast_tokens::conformance::{Host, START, run_all, suite};
 use holdfast_tokens::{Balance, LockView, Refusal, Scope, Token};
 use tokio::runtime::Runtime;

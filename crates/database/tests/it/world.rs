@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use holdfast_cluster::{Node, NodeHandle, NodeSettings, Refusal, TopicSettings};
+use holdfast_database::{Node, NodeHandle, NodeSettings, Refusal, TopicSettings};
 use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use holdfast_cluster::StoreSettings;
-use holdfast_cluster::limits::{LEASE, SCAN_EVERY};
+use holdfast_database::StoreSettings;
+use holdfast_database::limits::{LEASE, SCAN_EVERY};
 use postgres::{Client, NoTls};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);

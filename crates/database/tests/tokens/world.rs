@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use holdfast_cluster::NodeSettings;
-use holdfast_cluster::tokens::TokenVault;
-use holdfast_cluster::tokens::alone::Alone;
+use holdfast_database::NodeSettings;
+use holdfast_database::tokens::TokenVault;
+use holdfast_database::tokens::alone::Alone;
 use holdfast_postgres::{Settings, Store};
 use holdfast_services::Database;
 use tokio::runtime::{Builder, Runtime};

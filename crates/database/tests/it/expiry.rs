@@ -1,6 +1,6 @@
 //! Holds end on time, whichever node lives.
 
-use holdfast_cluster::{Node, NodeSettings};
+use holdfast_database::{Node, NodeSettings};
 use holdfast_domain::transfers::TransferState;
 
 use crate::losing::Losing;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use holdfast_cluster::tokens::alone::Alone;
-use holdfast_cluster::tokens::limits::CHANGES_READ;
+use holdfast_database::tokens::alone::Alone;
+use holdfast_database::tokens::limits::CHANGES_READ;
 use holdfast_messages::{Message as _, TokenEvent};
 use holdfast_postgres::tokens::{Position, Tidied};
 use holdfast_postgres::{Settings, Source, Store};
@@ -178,7 +178,7 @@ fn a_spent_token_does_not_come_back_with_a_late_repeat() {
     let mut sql = world.database.sql();
     sql.batch_execute(SENT).unwrap();
     sql.batch_execute("UPDATE token_selection SET changed_at = changed_at - interval '8 days'").unwrap();
-    let memory = holdfast_cluster::tokens::limits::MEMORY;
+    let memory = holdfast_database::tokens::limits::MEMORY;
     let gone = tidied(&world, memory);
     assert_eq!((gone.0.tokens, gone.1.selections), (1, 1), "nothing is left that would remember: {gone:?}");
     assert_eq!(money(&world), 100);
