@@ -1,9 +1,10 @@
 //! Every chore of development: `cargo xtask test`, `cargo xtask ci`, `cargo xtask generate`, `cargo xtask services`,
 //! `cargo xtask soak`.
 //!
-//! One small dependency, for the services' state file, so that it builds in seconds on a bare machine.
+//! Few and small dependencies, so that it builds in seconds on a bare machine.
 
 mod generated;
+mod house;
 mod services;
 
 use std::env;
@@ -29,7 +30,7 @@ const TEST_THREADS: (&str, &str) = ("RUST_TEST_THREADS", "4");
 const USAGE: &str = "cargo xtask <chore>
 
   test      all tests, against a real PostgreSQL and Kafka, and the faults planted for the simulator
-  ci        format, clippy and rustdoc with warnings denied, generated files, then all of test
+  ci        house rules, format, clippy and rustdoc with warnings denied, generated files, then all of test
   generate  write docs/openapi.json and the settings in docs/configuration.md
   services  start, stop and restart that PostgreSQL and that Kafka: cargo xtask services shows how
   soak      what takes long: many kills of the real binary, many simulator seeds, an hour of faults in a cluster";
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     let done = match chore.as_deref() {
         Some("test") => test(),
         Some("ci") => {
-            let checks = [format, clippy, docs, build_tests, generated::check, test];
+            let checks = [house::check, format, clippy, docs, build_tests, generated::check, test];
             checks.iter().try_for_each(|check| check())
         }
         Some("generate") => generated::write(),
@@ -110,6 +111,12 @@ fn root() -> Result<PathBuf, String> {
 /// Runs cargo at the root of the workspace and says what it does and how long it took.
 fn cargo(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
     run(arguments, variables, Stdio::inherit()).map(|_| ())
+}
+
+/// What cargo prints.
+fn cargo_output(arguments: &[&str]) -> Result<String, String> {
+    let printed = run(arguments, &[], Stdio::piped())?;
+    String::from_utf8(printed).map_err(|_| format!("xtask: cargo {} prints no text", arguments.join(" ")))
 }
 
 fn run(arguments: &[&str], variables: &[(&str, &str)], stdout: Stdio) -> Result<Vec<u8>, String> {
