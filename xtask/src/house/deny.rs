@@ -103,8 +103,8 @@ fn package(line: &str) -> Option<Package> {
     let (package, licence) = line.split_once('\t')?;
     let mut words = package.split(' ');
     let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
-    let notes = words.map(|word| word.trim_matches(['(', ')']));
-    let source = notes.filter(|note| !matches!(*note, "proc-macro" | "*")).last();
+    let mut notes = words.map(|word| word.trim_matches(['(', ')']));
+    let source = notes.rfind(|note| !matches!(*note, "proc-macro" | "*"));
     Some(Package {
         name: name.to_owned(),
         version: version.to_owned(),
