@@ -4,9 +4,9 @@ use axum::Json;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use holdfast_delivery::fspiop::error_information;
 use holdfast_domain::ids::IdError;
 use holdfast_hub::limits::RETRY_AFTER_SECONDS;
-use serde_json::{Value, json};
 
 use crate::engine::{EngineError, Refusal};
 
@@ -100,73 +100,6 @@ impl From<IdError> for ApiError {
     fn from(error: IdError) -> ApiError {
         ApiError::malformed(error.to_string())
     }
-}
-
-/// The name that the standard gives a code; codes of a scheme or a payee get that of their group.
-pub(crate) const fn code_name(code: u16) -> &'static str {
-    match code {
-        1001 => "Destination communication error",
-        1000..=1999 => "Communication error",
-        2001 => "Internal server error",
-        2002 => "Not implemented",
-        2003 => "Service currently unavailable",
-        2004 => "Server timed out",
-        2005 => "Server busy",
-        2000..=2999 => "Generic server error",
-        3001 => "Unacceptable version requested",
-        3002 => "Unknown URI",
-        3003 => "Add Party information error",
-        3000..=3099 => "Generic client error",
-        3101 => "Malformed syntax",
-        3102 => "Missing mandatory element",
-        3103 => "Too many elements",
-        3104 => "Too large payload",
-        3105 => "Invalid signature",
-        3106 => "Modified request",
-        3107 => "Missing mandatory extension parameter",
-        3100..=3199 => "Generic validation error",
-        3201 => "Destination FSP Error",
-        3202 => "Payer FSP ID not found",
-        3203 => "Payee FSP ID not found",
-        3208 => "Transfer ID not found",
-        3200..=3299 => "Generic ID not found",
-        3302 => "Quote expired",
-        3303 => "Transfer expired",
-        3300..=3399 => "Generic expired error",
-        4001 => "Payer FSP insufficient liquidity",
-        4000..=4099 => "Generic Payer error",
-        4100..=4199 => "Generic Payer rejection",
-        4200..=4299 => "Payer limit error",
-        4300..=4399 => "Payer permission error",
-        4400..=4499 => "Generic Payer blocked error",
-        5001 => "Payee FSP insufficient liquidity",
-        5000..=5099 => "Generic Payee error",
-        5104 => "Payee rejected transaction",
-        5105 => "Payee FSP rejected transaction",
-        5106 => "Payee unsupported currency",
-        5100..=5199 => "Generic Payee rejection",
-        5200..=5299 => "Payee limit error",
-        5300..=5399 => "Payee permission error",
-        5400..=5499 => "Generic Payee blocked error",
-        _ => "Error",
-    }
-}
-
-/// Descriptions are cut to what the standard allows.
-const DESCRIPTION_CHARS_MAX: usize = 128;
-
-/// The body `{"errorInformation":{…}}` of a code and what there is to say about it.
-pub(crate) fn error_information(code: u16, detail: &str, extensions: &[(String, String)]) -> Value {
-    let name = code_name(code);
-    let description = if detail.is_empty() { name.to_owned() } else { format!("{name} - {detail}") };
-    let description: String = description.chars().take(DESCRIPTION_CHARS_MAX).collect();
-    let mut information = json!({"errorCode": code.to_string(), "errorDescription": description});
-    if !extensions.is_empty() {
-        let list: Vec<Value> =
-            extensions.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
-        information["extensionList"] = json!({"extension": list});
-    }
-    json!({"errorInformation": information})
 }
 
 impl IntoResponse for ApiError {

@@ -5,35 +5,30 @@
 //! | `limits` | sizes, waits and connections, each with its name |
 //! | `server`, `stream` | accepting connections, bounding them, ending them in good order |
 //! | `same_site` | who may speak to a hub without keys |
-//! | `tls` | certificates of ours, roots for others |
+//! | `tls` | certificates of ours |
 //! | `routes` | every path once: verb, path, who may call it, handler |
 //! | `gate` | what every request passes: its id, its caller, its rate, its trace |
 //! | `keys` | API keys: made, kept as hashes, compared |
 //! | `openapi` | what the paths take and answer, as a document and as a page |
 //! | `calls` | the way to the writer and back |
-//! | `callbacks` | what participants are told, delivered |
-//! | `forward` | messages as they were sent, to be handed on |
 //! | `admin` | `/participants…`: the operator's paths, as central-ledger has them |
 //! | `fspiop` | `/transfers…`: the paths that participants call |
 //! | `backup` | `/hub/backup` |
 //! | `batch` | `POST /hub/batch` |
 //! | `tokens` | `/tokens…`: wallets select, lock and spend |
 //! | `shop` | `/orders…`, `/payment…`, `/stock…`, the same under `/shop…`, and `/hub/checkouts…` |
-//! | `views` | `GET /hub/…`: transfers, holds, stats |
+//! | `views` | `GET /hub/…`: transfers, holds, stats; dead letters |
 //! | `health` | `/health`, `/metrics`, confirming the clock |
 //! | `engine` | what the edge needs of the hub or node behind it |
 //! | `error` | refusals as the standard's `errorInformation` |
 //! | `problem` | refusals as problems of RFC 9457 |
-//! | `times` | instants as text |
 
 mod admin;
 mod backup;
 mod batch;
-pub mod callbacks;
 mod calls;
 pub mod engine;
 mod error;
-mod forward;
 mod fspiop;
 mod gate;
 mod health;
@@ -46,13 +41,14 @@ mod same_site;
 mod server;
 mod shop;
 mod stream;
-mod times;
 pub mod tls;
 pub mod tokens;
 mod views;
 
 use std::sync::Arc;
 
+use holdfast_delivery::{Callbacks, DeadLetters};
+pub(crate) use holdfast_delivery::{forward, times};
 use holdfast_hub::HubHandle;
 use metrics_exporter_prometheus::PrometheusHandle;
 
@@ -60,7 +56,6 @@ pub use engine::{ClusterEngine, Engine, Profile};
 pub use gate::{Gate, KEYS_LOOK_EVERY, RateLimit};
 pub use routes::router;
 pub use server::{FileBudget, ServeOptions, serve};
-pub use shop::{ShopAddresses, ShopCalls};
 
 /// What every handler can reach.
 #[derive(Clone)]
@@ -77,7 +72,7 @@ pub struct Edge {
     parse: metrics::Counter,
     gate: Arc<Gate>,
     names: Arc<fspiop::Names>,
-    callbacks: Option<callbacks::CallbackDesk>,
+    dead_letters: Option<DeadLetters>,
     bodies: Arc<tokio::sync::Semaphore>,
 }
 
@@ -107,7 +102,7 @@ impl Edge {
             bodies,
             gate: Arc::default(),
             names: Arc::default(),
-            callbacks: None,
+            dead_letters: None,
         }
     }
 
@@ -119,8 +114,8 @@ impl Edge {
 
     /// The same with callbacks, whose dead letters it then shows.
     #[must_use]
-    pub fn with_callbacks(self, callbacks: &callbacks::Callbacks) -> Edge {
-        Edge { callbacks: Some(callbacks.desk()), ..self }
+    pub fn with_callbacks(self, callbacks: &Callbacks) -> Edge {
+        Edge { dead_letters: Some(callbacks.dead_letters()), ..self }
     }
 }
 

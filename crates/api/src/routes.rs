@@ -11,7 +11,6 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
-use crate::callbacks::views as dead_letters;
 use crate::engine::Profile;
 use crate::gate::{self, Access};
 use crate::shop::{Course, Proper, Shop, checkouts, orders, payment, stock};
@@ -225,9 +224,9 @@ pub(crate) fn table() -> Vec<Route> {
         route(Shop, POST, "/hub/checkouts/{order}/retry", Operator, checkouts::retry),
         route(Shop, POST, "/hub/checkouts/{order}/{tr}/pay", Operator, checkouts::pay_answers),
         route(Shop, POST, "/hub/checkouts/{order}/{tr}/stock", Operator, checkouts::stock_answers),
-        route(Everywhere, GET, "/hub/dead-letters", Operator, dead_letters::list),
-        route(Everywhere, POST, "/hub/dead-letters/retry", Operator, dead_letters::retry_all),
-        route(Everywhere, POST, "/hub/dead-letters/{number}/retry", Operator, dead_letters::retry),
+        route(Everywhere, GET, "/hub/dead-letters", Operator, views::dead_letters::list),
+        route(Everywhere, POST, "/hub/dead-letters/retry", Operator, views::dead_letters::retry_all),
+        route(Everywhere, POST, "/hub/dead-letters/{number}/retry", Operator, views::dead_letters::retry),
         route(EmbeddedOnly, GET, "/hub/backup", Operator, backup::show),
         route(EmbeddedOnly, POST, "/hub/backup", Operator, backup::begin),
         route(EmbeddedOnly, POST, "/hub/clock/confirm", Operator, health::confirm_clock),

@@ -17,11 +17,11 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::callbacks::options::CONNECTIONS_OUT_MAX;
 use crate::limits::{
     CONNECTIONS_MAX, HANDSHAKE_WAIT_MAX, HEAD_READ_MAX, OWN_FILES, SHUTDOWN_WAIT_MAX, WRITE_STALL_MAX,
 };
 use crate::stream::PatientStream;
+use holdfast_delivery::options::CONNECTIONS_OUT_MAX;
 
 /// How connections are taken.
 #[derive(Clone)]

@@ -9,6 +9,7 @@ use std::time::Instant;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use holdfast_delivery::fspiop::{error_information, write_preimage};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
@@ -17,11 +18,10 @@ use holdfast_domain::transfers::{Code, CompletionKind, Reason, Transfer, Transfe
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ilp;
 use super::prefer::{PREFERENCE_APPLIED, Wait};
 use crate::Edge;
 use crate::calls::{Waited, read, submit_keeping, submit_within};
-use crate::error::{ApiError, error_information};
+use crate::error::ApiError;
 
 /// Where a transfer stands, for a caller who waits.
 #[derive(Serialize)]
@@ -113,7 +113,7 @@ pub(super) fn standing(
         transfer_id: id,
         state: state.name(),
         transfer_state: state.external(),
-        fulfilment: fulfilment.map(|bytes| ilp::write_preimage(&bytes)),
+        fulfilment: fulfilment.map(|bytes| write_preimage(&bytes)),
         error_information: error.map(|(code, reason)| {
             let detail = reason.map_or("", Reason::text);
             error_information(code.number(), detail, &[])["errorInformation"].take()

@@ -99,15 +99,10 @@ pub(super) fn is_http_date(text: &str) -> bool {
     parse().unwrap_or(false)
 }
 
-/// The fixed form of an instant, for messages that came without a date.
-pub(crate) fn http_date(at: Millis) -> String {
-    let instant = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
-    instant.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdfast_delivery::fspiop::http_date;
 
     #[test]
     fn a_date_time_has_milliseconds_and_a_zone() {

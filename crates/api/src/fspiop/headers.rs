@@ -2,6 +2,7 @@
 
 use axum::http::header::{ACCEPT, CONTENT_TYPE, DATE};
 use axum::http::{HeaderMap, HeaderName};
+use holdfast_delivery::fspiop::http_date;
 use holdfast_domain::ids::Millis;
 
 use super::media_type::{self, Accept, ContentType};
@@ -141,7 +142,7 @@ pub(super) fn travelling(headers: &HeaderMap, completion: &Completion) -> Vec<(S
         put(&ACCEPT, media_type::ANY_MINOR.as_bytes());
     }
     if !headers.contains_key(DATE) && may_add(DATE) {
-        put(&DATE, dates::http_date(completion.now).as_bytes());
+        put(&DATE, http_date(completion.now).as_bytes());
     }
     kept
 }

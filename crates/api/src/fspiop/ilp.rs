@@ -4,9 +4,10 @@
 //! 43 letters carry 258 bits, two more than are needed. The standard's pattern lets those two be anything, and so do
 //! the decoders in use, so they are not looked at. What is handed on is the text as it came.
 
+use holdfast_delivery::fspiop::BASE64URL as LETTERS;
+
 use super::fields::Must;
 
-const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// What stands in the table for a byte that is no letter.
 const NONE: u8 = 0xff;
 const VALUES: [u8; 256] = values();
@@ -49,19 +50,6 @@ pub(super) fn preimage(text: &str) -> Result<[u8; 32], Must> {
     Ok(bytes)
 }
 
-/// The letters of a fulfilment.
-pub(crate) fn write_preimage(bytes: &[u8; 32]) -> String {
-    let mut text = String::with_capacity(PREIMAGE_LETTERS);
-    for three in bytes.chunks(3) {
-        let bits =
-            three.iter().enumerate().fold(0, |bits, (at, byte)| bits | u32::from(*byte) << (16 - 8 * at));
-        for letter in 0..=three.len() {
-            text.push(char::from(LETTERS[(bits >> (18 - 6 * letter) & 0x3f) as usize]));
-        }
-    }
-    text
-}
-
 /// IlpPacket: `^[A-Za-z0-9-_]+[=]{0,2}$`, not too long.
 pub(super) fn packet(text: &str) -> Result<&str, Must> {
     const MUST: Must = "must be 1 to 32768 characters of base64url";
@@ -77,6 +65,7 @@ pub(super) fn packet(text: &str) -> Result<&str, Must> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdfast_delivery::fspiop::write_preimage;
     use sha2::{Digest, Sha256};
 
     #[test]

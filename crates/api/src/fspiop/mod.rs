@@ -33,9 +33,7 @@ mod prepare;
 mod receive;
 
 pub(crate) use abort::put_error;
-pub(crate) use dates::http_date;
 pub(crate) use fulfil::put;
-pub(crate) use ilp::write_preimage;
 pub(crate) use lookup::get;
 pub(crate) use names::Names;
 pub(crate) use prepare::post;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use holdfast_database::shop::{Asking, SharedShop, ShopTrouble};
+use holdfast_database::shop::{Asking, SharedShop};
+use holdfast_delivery::troubled;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
     CheckoutAnswer, ItemId, ItemRow, OrderId, OrderRow, Said, ShopCommand, ShopOutcome, Side, TryKey, UserId,
@@ -52,19 +53,6 @@ pub(super) struct Page {
     pub(super) next: Option<String>,
     /// The time, to tell ages by.
     pub(super) now: Millis,
-}
-
-pub(super) fn troubled(trouble: ShopTrouble) -> ShopError {
-    match trouble {
-        ShopTrouble::Refused(refusal) => ShopError::Refused(refusal),
-        ShopTrouble::Busy => ShopError::Hub(Refusal::Busy),
-        ShopTrouble::Closed(why) => ShopError::Hub(Refusal::Closed(why.to_owned())),
-        ShopTrouble::TooLarge(bytes) => ShopError::Hub(Refusal::TooLarge(bytes)),
-        ShopTrouble::Unreadable(why) => {
-            ShopError::Unreadable(format!("the database cannot be read now: {why}; ask again"))
-        }
-        ShopTrouble::Unknown(why) => ShopError::Hub(Refusal::Unknown(why)),
-    }
 }
 
 fn unexpected(outcome: &ShopOutcome) -> ShopError {

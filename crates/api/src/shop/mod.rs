@@ -13,29 +13,24 @@
 //! | `course`, `proper` | the two ways to say it |
 //! | `failure` | why something was not done |
 //! | `standing` | how a checkout stands, as JSON and in words |
-//! | `outside`, `courier`, `webhook` | calling others: sides that are outside, and who wants to know outcomes |
 //! | `path`, `key` | what a request names: ids, numbers, the idempotency key |
 
 pub(crate) mod checkouts;
 mod counter;
-mod courier;
 mod course;
 mod dialect;
 mod failure;
 mod key;
 pub(crate) mod orders;
-mod outside;
 mod path;
 pub(crate) mod payment;
 mod proper;
 mod standing;
 pub(crate) mod stock;
-mod webhook;
 
 pub use counter::Counter;
 pub(crate) use counter::Shop;
 pub(crate) use course::Course;
-pub use outside::{ShopAddresses, ShopCalls};
 pub(crate) use proper::Proper;
 
 use std::time::Duration;

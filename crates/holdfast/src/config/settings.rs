@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use holdfast_api::ShopAddresses;
-use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
 use holdfast_database::{
     CheckoutTimes, NodeSettings, StoreSettings, TopicSettings, VaultSettings, WantedCharging,
 };
+use holdfast_delivery::ShopAddresses;
+use holdfast_delivery::options::CallbackOptions;
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;

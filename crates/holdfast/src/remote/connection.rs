@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use holdfast_api::tls::OutgoingTls;
+use holdfast_delivery::tls::OutgoingTls;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::rt::{Read, Write};

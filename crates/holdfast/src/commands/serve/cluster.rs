@@ -4,11 +4,12 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::Context;
-use holdfast_api::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
-use holdfast_api::callbacks::options::CallbackOptions;
 use holdfast_api::keys::{Keyring, KeysFile};
-use holdfast_api::{ClusterEngine, Edge, ShopCalls, tls};
+use holdfast_api::{ClusterEngine, Edge};
 use holdfast_database::{Node, NodeHandle, NodeSettings};
+use holdfast_delivery::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
+use holdfast_delivery::options::CallbackOptions;
+use holdfast_delivery::{ShopCalls, tls};
 use holdfast_hub::shop::NotedTroubles;
 
 use super::{Front, asked_to_end, tell_calls};

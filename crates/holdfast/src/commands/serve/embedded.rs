@@ -4,9 +4,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use holdfast_api::callbacks::{CallbackMemory, Callbacks};
+use holdfast_api::Edge;
 use holdfast_api::keys::{Keyring, KeysFile};
-use holdfast_api::{Edge, ShopAddresses, ShopCalls, tls};
+use holdfast_delivery::{CallbackMemory, Callbacks, ShopAddresses, ShopCalls, tls};
 use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{ByTokens, ByTransfers, Charging, Secret, Side};
 use holdfast_hub::clock::SystemClock;

@@ -11,7 +11,7 @@ use holdfast_hub::shop::{OrderView, ShopDesk, ShopEvent, ShopEvents};
 
 /// What happened since the last time.
 #[derive(Debug, Default)]
-pub(in crate::shop) struct News {
+pub(crate) struct News {
     /// The side is to be asked something about these orders.
     pub(super) orders: Vec<OrderId>,
     /// Some were missed: what is open tells what is to be asked.
@@ -21,14 +21,14 @@ pub(in crate::shop) struct News {
 }
 
 /// An order, and how much time is left to take for it if a checkout of it is open.
-pub(in crate::shop) struct Standing {
+pub(crate) struct Standing {
     pub(super) view: OrderView,
     pub(super) time_left: Option<Duration>,
 }
 
 /// A try for which the side is to give back, and for how long it was to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::shop) struct Owed {
+pub(crate) struct Owed {
     pub(super) order: OrderId,
     pub(super) tr: TrNum,
     pub(super) seconds: u64,
@@ -36,7 +36,7 @@ pub(in crate::shop) struct Owed {
 
 /// How the side's answer was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::shop) enum Taken {
+pub(crate) enum Taken {
     /// It is recorded. If there is something else to ask, news will say so.
     Over,
     /// It is recorded, and the side has something else to do now.
@@ -46,18 +46,18 @@ pub(in crate::shop) enum Taken {
 }
 
 /// Where a courier hears what happened.
-pub(in crate::shop) trait Listens: Send + 'static {
+pub(crate) trait Listens: Send + 'static {
     /// Waits for news; `None`: the shop has ended. May be dropped before it is done.
     fn next(&mut self) -> impl Future<Output = Option<News>> + Send;
 }
 
 /// A shop, as the courier of one side sees it. Cheap to clone.
-pub(in crate::shop) trait Desk: Clone + Send + Sync + 'static {
-    type Ears: Listens;
+pub(crate) trait Shop: Clone + Send + Sync + 'static {
+    type Listener: Listens;
     /// Where a page of what is open begins.
     type Place: Clone + Send + Sync + 'static;
 
-    fn listen(&self) -> Self::Ears;
+    fn listen(&self) -> Self::Listener;
 
     /// Whether the order is this courier's to ask about.
     fn is_ours(&self, order: &OrderId) -> bool;
@@ -88,18 +88,18 @@ pub(in crate::shop) trait Desk: Clone + Send + Sync + 'static {
 
 /// One side of the hub's own shop.
 #[derive(Clone)]
-pub(in crate::shop) struct HubSide {
-    pub(in crate::shop) desk: ShopDesk,
-    pub(in crate::shop) side: Side,
+pub(crate) struct HubSide {
+    pub(crate) desk: ShopDesk,
+    pub(crate) side: Side,
 }
 
 /// The hub's events, as far as they are about one side.
-pub(in crate::shop) struct HubEars {
+pub(crate) struct HubListener {
     events: ShopEvents,
     side: Side,
 }
 
-impl Listens for HubEars {
+impl Listens for HubListener {
     async fn next(&mut self) -> Option<News> {
         let events = match self.events.next().await {
             Ok(None) => return None,
@@ -114,12 +114,12 @@ impl Listens for HubEars {
     }
 }
 
-impl Desk for HubSide {
-    type Ears = HubEars;
+impl Shop for HubSide {
+    type Listener = HubListener;
     type Place = u64;
 
-    fn listen(&self) -> HubEars {
-        HubEars { events: self.desk.listen(), side: self.side }
+    fn listen(&self) -> HubListener {
+        HubListener { events: self.desk.listen(), side: self.side }
     }
 
     fn is_ours(&self, _: &OrderId) -> bool {

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::Uri;
 use holdfast_database::shop::{Tellings, Told};
 use holdfast_postgres::shop::{DueOutcome, FailedTelling};
+use hyper::http::Uri;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
@@ -17,7 +17,7 @@ use super::kept::Outcome;
 use super::{LANE, Meters, Telling, outcome_of, tell};
 use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_MAX, LANE_IN_FLIGHT_MAX};
 use crate::callbacks::{Failure, Pauses, Post};
-use crate::shop::courier::schedule::{Schedule, at};
+use crate::courier::schedule::{Schedule, at};
 
 /// How often it is looked for ends that are to be told, while nothing ends here.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -38,7 +38,7 @@ struct Job {
 }
 
 /// Tells outcomes to one address.
-pub(in crate::shop) struct SharedWebhook {
+pub(crate) struct SharedWebhook {
     uri: Uri,
     tellings: Tellings,
     post: Arc<Post<()>>,
@@ -53,7 +53,7 @@ pub(in crate::shop) struct SharedWebhook {
 }
 
 impl SharedWebhook {
-    pub(in crate::shop) fn new(
+    pub(crate) fn new(
         uri: Uri,
         tellings: Tellings,
         post: Post<()>,
@@ -74,7 +74,7 @@ impl SharedWebhook {
     }
 
     /// Tells until `ending` says so; then gives what is under way a while to end, and the rest back.
-    pub(in crate::shop) async fn run(mut self, mut ending: watch::Receiver<bool>) {
+    pub(crate) async fn run(mut self, mut ending: watch::Receiver<bool>) {
         let mut requests: JoinSet<Result<(), Failure>> = JoinSet::new();
         let mut tidy = tokio::time::interval(CONNECTION_IDLE_MAX);
         let mut counted: Option<Instant> = None;

@@ -21,7 +21,7 @@
 //! | `post` | HTTP to participants |
 //! | `ends`, `ended` | which callbacks have ended, over restarts |
 //! | `letter`, `dead_letters` | those that were given up, over restarts |
-//! | `views` | `/hub/dead-letters` |
+//! | `operators` | what an operator sees of dead letters, and another try for them |
 //! | `meters` | metrics |
 //! | `cluster` | the same from the table of a cluster, by whichever node holds a participant's shard |
 
@@ -42,13 +42,13 @@ mod message;
 #[cfg(test)]
 mod message_tests;
 mod meters;
+mod operators;
 pub mod options;
 mod originals;
 mod pauses;
 mod post;
 mod room;
 mod template;
-pub(crate) mod views;
 
 use std::fmt::Display;
 use std::io;
@@ -66,11 +66,12 @@ pub(crate) use message::Outgoing;
 pub(crate) use pauses::Pauses;
 pub(crate) use post::Post;
 
-use dead_letters::DeadLetters;
+use dead_letters::LetterFile;
 use desk::{Desk, HubDesk, origin_of};
 use ended::Ended;
 use feeder::{Feeder, Rows};
 use lanes::Lanes;
+pub use operators::{DeadLetter, DeadLetters, RETRIED_AT_ONCE_MAX, Retried, Retry};
 use options::{CallbackOptions, READ_AGAIN_PAUSE, READ_AHEAD_ROWS_MAX, REMOVE_INTERVAL, SYNC_INTERVAL};
 use originals::{Follower, Originals};
 use room::Bounds;
@@ -106,7 +107,7 @@ pub enum CallbackError {
 /// What is remembered of callbacks, opened before the log is replayed.
 pub struct CallbackMemory {
     ended: Ended,
-    letters: DeadLetters,
+    letters: LetterFile,
     lock: DirLock,
 }
 
@@ -128,17 +129,13 @@ impl CallbackMemory {
             _ => unusable(source),
         })?;
         let open = || {
-            let letters = DeadLetters::open(&folder)?;
+            let letters = LetterFile::open(&folder)?;
             let ended = Ended::open(&folder, &letters.numbers())?;
             Ok(CallbackMemory { ended, letters, lock })
         };
         open().map_err(unusable)
     }
 }
-
-/// What the views hold of running callbacks.
-#[derive(Clone)]
-pub(crate) struct CallbackDesk(Arc<Lanes<HubDesk>>);
 
 /// Running callbacks.
 pub struct Callbacks {
@@ -189,9 +186,10 @@ impl Callbacks {
         Ok(Callbacks { lanes, over, threads: vec![taker, refiller, tidier], _lock: memory.lock })
     }
 
-    /// What the edge needs to show and retry dead letters.
-    pub(crate) fn desk(&self) -> CallbackDesk {
-        CallbackDesk(Arc::clone(&self.lanes))
+    /// What an operator sees of those that were given up.
+    #[must_use]
+    pub fn dead_letters(&self) -> DeadLetters {
+        DeadLetters(Arc::clone(&self.lanes))
     }
 
     /// Starts no more requests and gives those under way a while to end. The hub may still feed; what it feeds is

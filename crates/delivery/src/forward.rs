@@ -5,14 +5,17 @@
 
 /// What is handed on of a request: the headers that travel on, and the body.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Forwarded {
-    pub(crate) headers: Vec<(String, Vec<u8>)>,
-    pub(crate) body: Vec<u8>,
+pub struct Forwarded {
+    /// Names and values.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// As it came.
+    pub body: Vec<u8>,
 }
 
 impl Forwarded {
     /// The bytes for a record's tail; `None` if a header is too long to be written.
-    pub(crate) fn encode(&self) -> Option<Vec<u8>> {
+    #[must_use]
+    pub fn encode(&self) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(self.body.len() + 64 * self.headers.len() + 2);
         out.extend_from_slice(&u16::try_from(self.headers.len()).ok()?.to_le_bytes());
         for (name, value) in &self.headers {
@@ -26,7 +29,8 @@ impl Forwarded {
     }
 
     /// Reads a tail; `None` if it is none (a record that came through `/hub/batch` has no tail).
-    pub(crate) fn decode(mut tail: &[u8]) -> Option<Forwarded> {
+    #[must_use]
+    pub fn decode(mut tail: &[u8]) -> Option<Forwarded> {
         let number = |tail: &mut &[u8]| {
             let (bytes, rest) = tail.split_first_chunk::<2>()?;
             *tail = rest;

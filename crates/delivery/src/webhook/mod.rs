@@ -16,20 +16,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::Uri;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{CheckoutAnswer, CheckoutEnd};
 use holdfast_hub::shop::{Missed, ShopDesk, ShopEvent, ShopEvents};
+use hyper::http::Uri;
 use metrics::{Counter, Gauge, counter, gauge};
 use serde_json::{Map, json};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use super::courier::schedule::{Schedule, Turn, after, at};
-use super::courier::step;
 use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_MAX};
 use crate::callbacks::{Blame, Envelope, Failure, Outgoing, Pauses, Post};
+use crate::courier::schedule::{Schedule, Turn, after, at};
+use crate::courier::step;
 use crate::times;
 use kept::{Kept, Outcome};
 use lost::Lost;

@@ -1,32 +1,22 @@
-//! `/hub/dead-letters`: callbacks that were given up, and another try for them. A hub's edge keeps them itself; those of a
-//! cluster are rows of its database, and any node shows them.
+//! `/hub/dead-letters`: callbacks that were given up, and another try for them. Those of a hub lie beside its data; those of a
+//! database are rows, and any node shows them.
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use holdfast_delivery::{DeadLetter, DeadLetters, RETRIED_AT_ONCE_MAX, Retried, Retry};
 use holdfast_domain::ids::{HUB, ParticipantId};
 use holdfast_domain::participants::{HUB_NAME, Name};
-use holdfast_domain::registry::Whose;
-use holdfast_hub::CallbackRow;
-use holdfast_postgres::DeadCallback;
+use holdfast_domain::registry::{Registry, Whose};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::CallbackDesk;
-use super::desk::name_of;
-use super::lane::Job;
-use super::lanes::Retry;
-use super::letter::Letter;
-use super::options::LANE_ROWS_MAX;
 use crate::calls::{ask, read};
 use crate::engine::Profile;
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
 use crate::{Edge, times};
-
-/// Letters that one request may set in motion; the answer says whether there are more. An empty lane has room for them.
-const RETRIED_AT_ONCE_MAX: usize = LANE_ROWS_MAX / 2;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,18 +44,15 @@ pub(crate) async fn list(
     let Query(filter) = filter.map_err(|error| ApiError::malformed(error.body_text()))?;
     let to = participant(&edge, filter.participant).await?;
     let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);
-    if edge.engine.profile() == Profile::Cluster {
+    let page = if edge.engine.profile() == Profile::Cluster {
         let page = read(edge.engine.dead_letters(to, filter.after, limit)).await?;
-        let next = page.last().filter(|_| page.len() == limit).map(|letter| letter.id.to_string());
-        let letters: Vec<Value> = page.into_iter().map(show_row).collect();
-        return Ok(Json(json!({"deadLetters": letters, "next": next})));
-    }
-    let desk = desk(&edge)?;
-    let page = blocking(move || desk.0.letters.page(to, filter.after, limit)).await?;
-    let names = names(&edge, page.iter().map(|(letter, _)| ParticipantId(letter.to)).collect()).await?;
-    let next = page.last().filter(|_| page.len() == limit).map(|(letter, _)| letter.number.to_string());
-    let letters = page.iter().zip(names).map(|((letter, retrying), name)| show(letter, name, *retrying));
-    let letters: Vec<Value> = letters.collect();
+        page.into_iter().map(DeadLetter::from).collect()
+    } else {
+        let letters = letters(&edge)?;
+        named(&edge, blocking(move || letters.page(to, filter.after, limit)).await?).await?
+    };
+    let next = page.last().filter(|_| page.len() == limit).map(|letter| letter.number.to_string());
+    let letters: Vec<Value> = page.iter().map(show).collect();
     Ok(Json(json!({"deadLetters": letters, "next": next})))
 }
 
@@ -80,8 +67,8 @@ pub(crate) async fn retry(
         let is_there = read(edge.engine.retry_dead_letter(number)).await?;
         return if is_there { Ok(StatusCode::ACCEPTED) } else { Err(unknown()) };
     }
-    let desk = desk(&edge)?;
-    match blocking(move || desk.0.retry(number)).await? {
+    let letters = letters(&edge)?;
+    match blocking(move || letters.retry(number)).await? {
         Retry::Taken | Retry::Already => Ok(StatusCode::ACCEPTED),
         Retry::Unknown => Err(unknown()),
         Retry::NoRoom => Err(no_room()),
@@ -102,21 +89,8 @@ pub(crate) async fn retry_all(
         let more = retried >= RETRIED_AT_ONCE_MAX as u64;
         return Ok((StatusCode::ACCEPTED, Json(json!({"retried": retried, "more": more}))));
     }
-    let desk = desk(&edge)?;
-    let (retried, without_room, more) = blocking(move || {
-        let wanted = desk.0.letters.at_rest(to, RETRIED_AT_ONCE_MAX + 1);
-        let more = wanted.len() > RETRIED_AT_ONCE_MAX;
-        let (mut retried, mut without_room) = (0_u64, 0_u64);
-        for number in wanted.into_iter().take(RETRIED_AT_ONCE_MAX) {
-            match desk.0.retry(number)? {
-                Retry::Taken => retried += 1,
-                Retry::Already | Retry::Unknown => {}
-                Retry::NoRoom => without_room += 1,
-            }
-        }
-        Ok((retried, without_room, more))
-    })
-    .await?;
+    let letters = letters(&edge)?;
+    let Retried { retried, without_room, more } = blocking(move || letters.retry_all(to)).await?;
     if without_room > 0 {
         let extensions = vec![("retried".to_owned(), retried.to_string())];
         return Err(ApiError { extensions, ..no_room() });
@@ -129,32 +103,23 @@ fn no_room() -> ApiError {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, detail)
 }
 
-/// The same as of a hub.
-fn show_row(dead: DeadCallback) -> Value {
-    let DeadCallback { id, to, name, transfer, message, url, last_error, attempts, at, retrying } = dead;
-    let row = CallbackRow { number: id, offset: 0, time: at, to, transfer, message };
-    let job = Job { row, attempts, from_dead_letters: true };
-    let name = if to == HUB { Some(HUB_NAME.to_owned()) } else { name };
-    show(&Letter::new(&job, at, last_error, url), name, retrying)
-}
-
-fn show(letter: &Letter, participant: Option<String>, retrying: bool) -> Value {
+fn show(letter: &DeadLetter) -> Value {
     json!({
         "number": letter.number,
-        "participant": participant,
-        "transferId": letter.has_transfer().then_some(&letter.transfer_id),
-        "what": letter.what(),
+        "participant": letter.participant,
+        "transferId": letter.transfer_id,
+        "what": letter.what,
         "url": letter.url,
         "lastError": letter.last_error,
         "attempts": letter.attempts,
         "at": times::format(letter.at),
-        "retrying": retrying,
+        "retrying": letter.retrying,
     })
 }
 
-fn desk(edge: &Edge) -> Result<CallbackDesk, ApiError> {
+fn letters(edge: &Edge) -> Result<DeadLetters, ApiError> {
     let detail = "this server delivers no callbacks";
-    edge.callbacks.clone().ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, detail))
+    edge.dead_letters.clone().ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, detail))
 }
 
 /// The participant of that name; 400/3200 if there is none.
@@ -170,9 +135,22 @@ async fn participant(edge: &Edge, name: Option<String>) -> Result<Option<Partici
     found.map(Some).ok_or_else(unknown)
 }
 
-async fn names(edge: &Edge, participants: Vec<ParticipantId>) -> Result<Vec<Option<String>>, ApiError> {
-    ask(edge, Whose::Everybody, move |all| participants.into_iter().map(|id| name_of(all, id)).collect())
-        .await
+/// The same with the names of their participants.
+async fn named(edge: &Edge, mut letters: Vec<DeadLetter>) -> Result<Vec<DeadLetter>, ApiError> {
+    ask(edge, Whose::Everybody, move |all| {
+        for letter in &mut letters {
+            letter.participant = name_of(all, letter.to);
+        }
+        letters
+    })
+    .await
+}
+
+fn name_of(all: &dyn Registry, participant: ParticipantId) -> Option<String> {
+    if participant == HUB {
+        return Some(HUB_NAME.to_owned());
+    }
+    all.participant(participant).map(|row| row.name.as_str().to_owned())
 }
 
 /// Work on files, off the HTTP threads.

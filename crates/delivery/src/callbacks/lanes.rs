@@ -11,12 +11,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep_until, timeout};
 
-use super::dead_letters::DeadLetters;
+use super::dead_letters::LetterFile;
 use super::desk::{Blame, Desk, Failure, NotNow, Written};
 use super::ended::Ended;
 use super::lane::{Census, Job, Lane};
 use super::letter::Letter;
 use super::meters::Meters;
+use super::operators::Retry;
 use super::options::{CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE, PAUSE_MAX, REASON_CHARS_MAX};
 use super::pauses::Pauses;
 use super::room::{Bounds, Room};
@@ -34,18 +35,6 @@ impl Slot {
     fn lock(&self) -> MutexGuard<'_, (Lane, Pauses)> {
         self.lane.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What became of an operator's wish to try a dead letter again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Retry {
-    Taken,
-    /// It is on its way already.
-    Already,
-    /// There is no such letter.
-    Unknown,
-    /// Too much waits for the participant.
-    NoRoom,
 }
 
 /// Tells whoever fills lanes up that one may want it.
@@ -73,7 +62,7 @@ impl Bell {
 pub(super) struct Lanes<D> {
     pub(super) desk: D,
     pub(super) ended: Ended,
-    pub(super) letters: DeadLetters,
+    pub(super) letters: LetterFile,
     options: CallbackOptions,
     pub(super) meters: Meters,
     pub(super) room: Room,
@@ -91,7 +80,7 @@ impl<D: Desk> Lanes<D> {
     pub(super) fn new(
         desk: D,
         ended: Ended,
-        letters: DeadLetters,
+        letters: LetterFile,
         options: CallbackOptions,
         bounds: Bounds,
     ) -> Arc<Lanes<D>> {

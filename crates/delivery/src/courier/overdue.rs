@@ -8,7 +8,7 @@ use holdfast_domain::shop::{OrderId, TrNum};
 
 use holdfast_hub::{Refusal, ShopError};
 
-use super::desk::{Desk, Owed};
+use super::shop::{Owed, Shop};
 use crate::callbacks::options::HUB_BUSY_PAUSE;
 
 /// A side that owes something for so long is cause for an alarm. It is asked on and on all the same.
@@ -38,7 +38,7 @@ impl Overdue {
 }
 
 /// What a side owes for too long, however long the hub cannot say.
-pub(super) async fn look<D: Desk>(desk: D) -> Vec<Owed> {
+pub(super) async fn look<D: Shop>(desk: D) -> Vec<Owed> {
     until_told("what is owed by an outside side", || desk.owed(ALARM_AFTER_MS)).await
 }
 

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use crate::callbacks::options::{LANE_IN_FLIGHT_MAX, TROUBLED_AFTER_FAILURES, TROUBLED_PAUSE};
 
 /// Where something stands in a schedule: its time, and its turn among those of the same time.
-pub(in crate::shop) type Place = (Instant, u64);
+pub(crate) type Place = (Instant, u64);
 
 /// Whether the end of a request changed what is thought of its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::shop) enum Turn {
+pub(crate) enum Turn {
     /// It failed once too often.
     Troubled,
     /// It failed for long, and now it did not.
@@ -25,7 +25,7 @@ const AGAIN_IN_FLIGHT_MAX: usize = LANE_IN_FLIGHT_MAX / 2;
 
 /// Requests to one receiver that wait for their time.
 #[derive(Debug)]
-pub(in crate::shop) struct Schedule<J> {
+pub(crate) struct Schedule<J> {
     waiting: BTreeMap<Place, J>,
     /// Those that are repeats.
     again: BTreeMap<Place, J>,
@@ -40,7 +40,7 @@ pub(in crate::shop) struct Schedule<J> {
 }
 
 impl<J> Schedule<J> {
-    pub(in crate::shop) const fn new() -> Schedule<J> {
+    pub(crate) const fn new() -> Schedule<J> {
         Schedule {
             waiting: BTreeMap::new(),
             again: BTreeMap::new(),
@@ -53,18 +53,18 @@ impl<J> Schedule<J> {
     }
 
     /// How many wait.
-    pub(in crate::shop) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.waiting.len() + self.again.len()
     }
 
-    pub(in crate::shop) fn put(&mut self, at: Instant, job: J) -> Place {
+    pub(crate) fn put(&mut self, at: Instant, job: J) -> Place {
         let place = self.place(at);
         self.waiting.insert(place, job);
         place
     }
 
     /// The same for what was begun before, in vain. Its next end is told by [`Schedule::ended_again`].
-    pub(in crate::shop) fn put_again(&mut self, at: Instant, job: J) -> Place {
+    pub(crate) fn put_again(&mut self, at: Instant, job: J) -> Place {
         let place = self.place(at);
         self.again.insert(place, job);
         place
@@ -75,7 +75,7 @@ impl<J> Schedule<J> {
         (at, self.turns)
     }
 
-    pub(in crate::shop) fn remove(&mut self, place: Place) -> Option<J> {
+    pub(crate) fn remove(&mut self, place: Place) -> Option<J> {
         self.waiting.remove(&place).or_else(|| self.again.remove(&place))
     }
 
@@ -84,7 +84,7 @@ impl<J> Schedule<J> {
     }
 
     /// The next one whose time has come, if one more may begin. It is in flight until [`Schedule::ended`].
-    pub(in crate::shop) fn begin(&mut self, now: Instant) -> Option<J> {
+    pub(crate) fn begin(&mut self, now: Instant) -> Option<J> {
         if self.next_begin().is_none_or(|begin| begin > now) {
             return None;
         }
@@ -102,7 +102,7 @@ impl<J> Schedule<J> {
     }
 
     /// When the next one may begin; `None`: not before one has ended, or there is none.
-    pub(in crate::shop) fn next_begin(&self) -> Option<Instant> {
+    pub(crate) fn next_begin(&self) -> Option<Instant> {
         if self.in_flight >= LANE_IN_FLIGHT_MAX {
             return None;
         }
@@ -118,13 +118,13 @@ impl<J> Schedule<J> {
     }
 
     /// One that was put there as a repeat has ended.
-    pub(in crate::shop) fn ended_again(&mut self, well: Option<bool>) -> Option<Turn> {
+    pub(crate) fn ended_again(&mut self, well: Option<bool>) -> Option<Turn> {
         self.again_in_flight = self.again_in_flight.saturating_sub(1);
         self.ended(well)
     }
 
     /// One that was begun has ended. `well`: whether the receiver took it; `None`: that is not known, for it was never sent.
-    pub(in crate::shop) fn ended(&mut self, well: Option<bool>) -> Option<Turn> {
+    pub(crate) fn ended(&mut self, well: Option<bool>) -> Option<Turn> {
         self.in_flight = self.in_flight.saturating_sub(1);
         let was_troubled = self.is_troubled();
         match well {
@@ -143,13 +143,13 @@ impl<J> Schedule<J> {
     }
 
     /// Takes out all that wait.
-    pub(in crate::shop) fn into_waiting(self) -> impl Iterator<Item = J> {
+    pub(crate) fn into_waiting(self) -> impl Iterator<Item = J> {
         self.waiting.into_values().chain(self.again.into_values())
     }
 }
 
 /// Ready at that instant; never, if there is none.
-pub(in crate::shop) async fn at(instant: Option<Instant>) {
+pub(crate) async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,
         None => std::future::pending().await,
@@ -157,7 +157,7 @@ pub(in crate::shop) async fn at(instant: Option<Instant>) {
 }
 
 /// The instant after that pause.
-pub(in crate::shop) fn after(now: Instant, pause: Duration) -> Instant {
+pub(crate) fn after(now: Instant, pause: Duration) -> Instant {
     now.checked_add(pause).unwrap_or(now)
 }
 

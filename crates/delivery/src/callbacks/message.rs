@@ -4,8 +4,6 @@
 //! `/hub/batch` never was a message; one is made of its fields, in the sender's name and without an ILP packet. All
 //! else is said by the hub itself.
 
-use axum::http::header::{ACCEPT, CONTENT_TYPE, DATE, HeaderName};
-use axum::http::{HeaderMap, HeaderValue, Method};
 use bytes::Bytes;
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::codes::ErrorCode;
@@ -14,11 +12,12 @@ use holdfast_domain::ids::{Currency, Millis, ParticipantId};
 use holdfast_domain::participants::HUB_NAME;
 use holdfast_domain::transfers::{Reason, Transfer, TransferState};
 use holdfast_hub::CallbackRow;
+use hyper::http::header::{ACCEPT, CONTENT_TYPE, DATE, HeaderName};
+use hyper::http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 
-use crate::error::{code_name, error_information};
 use crate::forward::Forwarded;
-use crate::fspiop::{http_date, write_preimage};
+use crate::fspiop::{code_name, error_information, http_date, write_preimage};
 use crate::times;
 
 /// What the hub knows about the parties and the transfer when a callback is written.

@@ -5,14 +5,14 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use axum::http::Uri;
-use axum::http::header::HOST;
-use axum::http::uri::{Authority, Scheme};
 use bytes::{Bytes, BytesMut};
 use holdfast_domain::ids::ParticipantId;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper::http::Uri;
+use hyper::http::header::HOST;
+use hyper::http::uri::{Authority, Scheme};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -1,6 +1,5 @@
 //! Every message as data: what is known goes in, method, headers and body come out.
 
-use axum::http::Method;
 use holdfast_domain::callbacks::{CallbackMessage, NO_TRANSFER};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction, Lookup, Prepare};
@@ -8,6 +7,7 @@ use holdfast_domain::ids::{AccountId, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance, OptionalBalance};
 use holdfast_domain::transfers::{Completion, CompletionKind, Proof, Reason, Transfer, TransferState as S};
 use holdfast_hub::CallbackRow;
+use hyper::http::Method;
 use serde_json::{Value, json};
 
 use super::message::{Facts, Outgoing, compose};

@@ -6,7 +6,6 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use axum::http::Uri;
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::command::Command;
 use holdfast_domain::ids::{HUB, ParticipantId};
@@ -16,6 +15,7 @@ use holdfast_hub::clock::{Clock, SystemClock};
 use holdfast_hub::{CallbackRow, HubHandle};
 use holdfast_log::LogError;
 use holdfast_store::{LocalStore, Roster, Sought, StoreError};
+use hyper::http::Uri;
 use tokio::sync::oneshot;
 
 use super::message::{Facts, Outgoing, compose};

@@ -52,7 +52,7 @@ struct State {
 }
 
 /// The dead letters.
-pub(super) struct DeadLetters {
+pub(super) struct LetterFile {
     state: Mutex<State>,
 }
 
@@ -67,9 +67,9 @@ fn read_line(line: &[u8]) -> Option<Event> {
     if sum != crc32c::crc32c(text) { None } else { serde_json::from_slice(text).ok() }
 }
 
-impl DeadLetters {
+impl LetterFile {
     /// Reads the letters of earlier runs, drops the lines of those that are gone, and makes the rest durable.
-    pub(super) fn open(folder: &Path) -> io::Result<DeadLetters> {
+    pub(super) fn open(folder: &Path) -> io::Result<LetterFile> {
         let path = folder.join(FILE);
         let options = || OpenOptions::new().create(true).read(true).append(true).clone();
         let file = options().open(&path)?;
@@ -83,7 +83,7 @@ impl DeadLetters {
             options().open(&path)?
         };
         let state = State { file, length, slots, torn: false, unsynced: false, failed: false };
-        Ok(DeadLetters { state: Mutex::new(state) })
+        Ok(LetterFile { state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -280,7 +280,7 @@ mod tests {
         Letter::new(&Job::new(row), 4, "no answer".to_owned(), None)
     }
 
-    fn shown(letters: &DeadLetters, to: Option<u32>) -> Vec<(u64, bool)> {
+    fn shown(letters: &LetterFile, to: Option<u32>) -> Vec<(u64, bool)> {
         let page = letters.page(to.map(ParticipantId), None, 100).unwrap();
         page.into_iter().map(|(letter, retrying)| (letter.number, retrying)).collect()
     }
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn letters_survive_restarts_until_they_are_delivered() {
         let folder = tempfile::tempdir().unwrap();
-        let letters = DeadLetters::open(folder.path()).unwrap();
+        let letters = LetterFile::open(folder.path()).unwrap();
         for (number, to) in [(5, 1), (3, 2), (9, 1)] {
             letters.put(letter(number, to)).unwrap();
         }
@@ -298,11 +298,11 @@ mod tests {
         letters.delivered(3).unwrap();
         drop(letters);
         for _ in 0..3 {
-            let letters = DeadLetters::open(folder.path()).unwrap();
+            let letters = LetterFile::open(folder.path()).unwrap();
             assert_eq!(shown(&letters, None), [(5, true), (9, false)]);
             assert_eq!(letters.get(9).unwrap(), Some((letter(9, 1), false)));
         }
-        let letters = DeadLetters::open(folder.path()).unwrap();
+        let letters = LetterFile::open(folder.path()).unwrap();
         letters.put(letter(5, 1)).unwrap();
         assert_eq!(shown(&letters, Some(1)), [(5, false), (9, false)], "it failed again");
         assert_eq!(shown(&letters, Some(2)), []);
@@ -328,11 +328,11 @@ mod tests {
         bytes[one + 20] ^= 1;
         bytes.extend_from_slice(b"0000");
         std::fs::write(&path, &bytes).unwrap();
-        let letters = DeadLetters::open(folder.path()).unwrap();
+        let letters = LetterFile::open(folder.path()).unwrap();
         assert_eq!(shown(&letters, None), [(0, false), (2, false)]);
         letters.put(letter(7, 1)).unwrap();
         drop(letters);
-        let letters = DeadLetters::open(folder.path()).unwrap();
+        let letters = LetterFile::open(folder.path()).unwrap();
         assert_eq!(shown(&letters, None), [(0, false), (2, false), (7, false)]);
     }
 }

@@ -11,13 +11,14 @@ use holdfast_domain::ids::ParticipantId;
 use holdfast_hub::{CallbackRow, place_of};
 use holdfast_store::{LocalStore, Store};
 
-use super::dead_letters::DeadLetters;
+use super::dead_letters::LetterFile;
 use super::ended::Ended;
 use super::feeder::{Feeder, Rows};
 use super::lane::Job;
-use super::lanes::{Lanes, Retry};
+use super::lanes::Lanes;
 use super::lanes_tests::{Answer, Event, Scripted, World, quick, row};
 use super::letter::Letter;
+use super::operators::Retry;
 use super::options::{CallbackOptions, LANE_ROWS_MAX};
 use super::room::Bounds;
 use super::{persist, refill};
@@ -59,7 +60,7 @@ struct Run {
 
 impl Run {
     fn start(folder: &Path, world: &Arc<World>, stored: &Arc<Stored>, bounds: Bounds) -> Run {
-        let letters = DeadLetters::open(folder).unwrap();
+        let letters = LetterFile::open(folder).unwrap();
         let ended = Ended::open(folder, &letters.numbers()).unwrap();
         let options = CallbackOptions { attempts_max: u32::MAX, ..quick() };
         let lanes = Lanes::new(Scripted(Arc::clone(world)), ended, letters, options, bounds);
@@ -263,13 +264,13 @@ async fn a_letter_that_finds_no_room_is_not_written_down_as_retried() {
     assert_eq!(tried, [Retry::Taken, Retry::Taken, Retry::NoRoom]);
     assert_eq!(run.lanes.retry(100).unwrap(), Retry::Already);
     assert_eq!(run.lanes.backlog(ParticipantId(1)), 2, "a refused one leaves no place taken");
-    assert_eq!(DeadLetters::open(folder.path()).unwrap().retrying(), [100, 101]);
+    assert_eq!(LetterFile::open(folder.path()).unwrap().retrying(), [100, 101]);
 }
 
 #[tokio::test]
 async fn falling_behind_rings_the_bell() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let letters = DeadLetters::open(folder.path()).unwrap();
+    let letters = LetterFile::open(folder.path()).unwrap();
     let ended = Ended::open(folder.path(), &letters.numbers()).unwrap();
     let lanes = Lanes::new(Scripted(Arc::clone(&world)), ended, letters, quick(), Bounds::default());
     let waits = Arc::clone(&lanes);
@@ -299,7 +300,7 @@ impl Rows for OnDisk {
     }
 }
 
-/// `cargo test -p holdfast-api --lib speed -- --ignored --nocapture`
+/// `cargo test -p holdfast-delivery --lib speed -- --ignored --nocapture`
 #[tokio::test]
 #[ignore = "a measurement"]
 async fn speed_of_reading_a_million_rows() {
@@ -325,7 +326,7 @@ async fn speed_of_reading_a_million_rows() {
     println!("read {read} rows in {:?}", began.elapsed());
     let world = Arc::new(World::default());
     say(&world, 1, Answer::Never);
-    let letters = DeadLetters::open(folder.path()).unwrap();
+    let letters = LetterFile::open(folder.path()).unwrap();
     let ended = Ended::open(folder.path(), &letters.numbers()).unwrap();
     let lanes = Lanes::new(Scripted(world), ended, letters, quick(), Bounds::default());
     let feeder = Feeder::new(lanes, on_disk);

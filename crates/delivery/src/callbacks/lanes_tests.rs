@@ -5,20 +5,21 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::http::{HeaderMap, Method, Uri};
 use bytes::Bytes;
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_hub::CallbackRow;
+use hyper::http::{HeaderMap, Method, Uri};
 use tokio::sync::Notify;
 
-use super::dead_letters::DeadLetters;
+use super::dead_letters::LetterFile;
 use super::desk::{Desk, Envelope, Failure, NotNow, Written};
 use super::ended::Ended;
 use super::ends::Step;
 use super::lane::{Census, Job};
-use super::lanes::{Lanes, Retry};
+use super::lanes::Lanes;
 use super::message::Outgoing;
+use super::operators::Retry;
 use super::options::{CallbackOptions, LANE_IN_FLIGHT_MAX};
 use super::room::Bounds;
 
@@ -148,7 +149,7 @@ pub(super) fn quick() -> CallbackOptions {
 }
 
 fn open(folder: &Path, world: &Arc<World>) -> Arc<Lanes<Scripted>> {
-    let letters = DeadLetters::open(folder).unwrap();
+    let letters = LetterFile::open(folder).unwrap();
     let ended = Ended::open(folder, &letters.numbers()).unwrap();
     Lanes::new(Scripted(Arc::clone(world)), ended, letters, quick(), Bounds::default())
 }

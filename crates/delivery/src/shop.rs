@@ -2,20 +2,20 @@
 
 use std::path::Path;
 
-use axum::http::Uri;
 use holdfast_database::NodeHandle;
 use holdfast_domain::shop::{Side, Sides};
 use holdfast_hub::shop::{NotedTroubles, ShopDesk};
+use hyper::http::Uri;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::courier::Courier;
-use super::courier::desk::{Desk, HubSide};
-use super::courier::shared::SharedSide;
-use super::webhook::{SharedWebhook, Webhook};
 use crate::callbacks::Post;
 use crate::callbacks::options::{CallbackOptions, LANE_IN_FLIGHT_MAX};
+use crate::courier::Courier;
+use crate::courier::shared::SharedSide;
+use crate::courier::shop::{HubSide, Shop};
 use crate::tls::OutgoingTls;
+use crate::webhook::{SharedWebhook, Webhook};
 
 /// Who is called by the shop, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -123,7 +123,7 @@ impl ShopCalls {
 fn courier(
     side: Side,
     uri: Uri,
-    desk: impl Desk,
+    desk: impl Shop,
     options: &CallbackOptions,
     tls: Option<&OutgoingTls>,
     ending: &watch::Sender<bool>,

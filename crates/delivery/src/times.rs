@@ -3,7 +3,8 @@
 use holdfast_domain::ids::Millis;
 
 /// `2026-11-15T08:24:36.000Z`.
-pub(crate) fn format(at: Millis) -> String {
+#[must_use]
+pub fn format(at: Millis) -> String {
     match jiff::Timestamp::from_millisecond(at) {
         Ok(instant) => format!("{instant:.3}"),
         Err(_) => at.to_string(),
@@ -11,7 +12,8 @@ pub(crate) fn format(at: Millis) -> String {
 }
 
 /// Reads an instant; `None` if it is none.
-pub(crate) fn parse(text: &str) -> Option<Millis> {
+#[must_use]
+pub fn parse(text: &str) -> Option<Millis> {
     text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 

@@ -4,20 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_database::shop::{CalledSide, Place};
+use holdfast_database::shop::{CalledSide, Place, ShopTrouble};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, Said, TrNum};
-use holdfast_hub::ShopError;
 use holdfast_hub::shop::{NotedTroubles, OrderView};
+use holdfast_hub::{Refusal, ShopError};
 
-use super::desk::{Desk, Listens, News, Owed, Standing, Taken};
-use crate::shop::counter::troubled;
+use super::shop::{Listens, News, Owed, Shop, Standing, Taken};
 
 /// A side that a node calls.
 #[derive(Clone)]
-pub(in crate::shop) struct SharedSide {
-    pub(in crate::shop) called: CalledSide,
-    pub(in crate::shop) troubles: NotedTroubles,
+pub(crate) struct SharedSide {
+    pub(crate) called: CalledSide,
+    pub(crate) troubles: NotedTroubles,
 }
 
 impl Listens for CalledSide {
@@ -27,8 +26,8 @@ impl Listens for CalledSide {
     }
 }
 
-impl Desk for SharedSide {
-    type Ears = CalledSide;
+impl Shop for SharedSide {
+    type Listener = CalledSide;
     type Place = Place;
 
     fn listen(&self) -> CalledSide {
@@ -66,5 +65,20 @@ impl Desk for SharedSide {
 
     fn note_trouble(&self, why: Option<&str>) -> bool {
         self.troubles.note(self.called.side(), why)
+    }
+}
+
+/// What went wrong with the shop of all nodes, as a hub says it of its own.
+#[must_use]
+pub fn troubled(trouble: ShopTrouble) -> ShopError {
+    match trouble {
+        ShopTrouble::Refused(refusal) => ShopError::Refused(refusal),
+        ShopTrouble::Busy => ShopError::Hub(Refusal::Busy),
+        ShopTrouble::Closed(why) => ShopError::Hub(Refusal::Closed(why.to_owned())),
+        ShopTrouble::TooLarge(bytes) => ShopError::Hub(Refusal::TooLarge(bytes)),
+        ShopTrouble::Unreadable(why) => {
+            ShopError::Unreadable(format!("the database cannot be read now: {why}; ask again"))
+        }
+        ShopTrouble::Unknown(why) => ShopError::Hub(Refusal::Unknown(why)),
     }
 }

@@ -7,27 +7,27 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `desk`, `shared` | what it needs of a shop: the hub's own, or that of a cluster |
+//! | `shop`, `shared` | what it needs of a shop: the hub's own, or that of a cluster |
 //! | `round` | which orders a side is asked about |
 //! | `schedule` | what is sent when |
 //! | `step` | what is asked, and how an answer is read |
 //! | `under_way` | the attempts that are being made |
 //! | `overdue` | what the side has owed for too long |
 
-pub(in crate::shop) mod desk;
 mod overdue;
 mod round;
-pub(in crate::shop) mod schedule;
-pub(in crate::shop) mod shared;
-pub(in crate::shop) mod step;
+pub(crate) mod schedule;
+pub(crate) mod shared;
+pub(crate) mod shop;
+pub(crate) mod step;
 mod under_way;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::Uri;
 use holdfast_domain::shop::{OrderId, Side};
 use holdfast_hub::ShopError;
+use hyper::http::Uri;
 use metrics::{Counter, Gauge, counter, gauge};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -35,16 +35,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE};
 use crate::callbacks::{Blame, Envelope, Failure, Pauses, Post};
-use desk::{Desk, Listens, Owed, Standing, Taken};
 use overdue::Overdue;
 use round::Round;
 use schedule::{Turn, at};
+use shop::{Listens, Owed, Shop, Standing, Taken};
 use under_way::UnderWay;
 
 /// Orders that a side is asked about at a time, those that rest between two attempts included. More wait in the store.
 pub(super) const ORDERS_MAX: usize = 65_536;
 
-/// How much is shown of why a side gave no answer.
+/// How much is shown of why a side gave no answer, beside what a checkout waits for.
 const WHY_CHARS_MAX: usize = 160;
 
 /// What became of asking about one order.
@@ -69,7 +69,7 @@ struct Way<D> {
     attempt_time_max: Duration,
 }
 
-impl<D: Desk> Way<D> {
+impl<D: Shop> Way<D> {
     async fn ask(&self, order: &OrderId) -> Asked {
         self.try_ask(order).await.unwrap_or_else(Asked::Failed)
     }
@@ -153,7 +153,7 @@ pub(super) struct Courier<D> {
     meters: Meters,
 }
 
-impl<D: Desk> Courier<D> {
+impl<D: Shop> Courier<D> {
     pub(super) fn new(
         side: Side,
         uri: Uri,
@@ -226,7 +226,7 @@ impl<D: Desk> Courier<D> {
         drop(timeout(END_WAIT_MAX, async { while under_way.next().await.is_some() {} }).await);
     }
 
-    fn hear(&mut self, news: &desk::News) {
+    fn hear(&mut self, news: &shop::News) {
         let now = Instant::now();
         if news.lost {
             self.round.leave(|order| !self.way.desk.is_ours(order));
@@ -257,7 +257,7 @@ impl<D: Desk> Courier<D> {
 
     /// Notes how the side was found, and says so when it was well before.
     fn note(&self, why: Option<&str>) {
-        let why = why.map(shortened);
+        let why = why.map(|why| shortened(why, WHY_CHARS_MAX));
         if self.way.desk.note_trouble(why.as_deref()) {
             tracing::warn!(
                 side = self.way.side.name(), why, uri = %self.way.uri,
@@ -308,20 +308,20 @@ impl<D: Desk> Courier<D> {
     }
 }
 
-/// Why a side gave no answer, cut so that it fits beside what a checkout waits for.
-fn shortened(why: &str) -> String {
-    let mut cut: String = why.chars().take(WHY_CHARS_MAX).collect();
-    if cut.len() < why.len() {
+/// What somebody else wrote, cut so that it cannot push out what stands beside it.
+fn shortened(text: &str, chars_max: usize) -> String {
+    let mut cut: String = text.chars().take(chars_max).collect();
+    if cut.len() < text.len() {
         cut.push('…');
     }
     cut
 }
 
 /// Orders that wait for the side, and where the next of them begin.
-type Page<D> = (Vec<OrderId>, Option<<D as Desk>::Place>);
+type Page<D> = (Vec<OrderId>, Option<<D as Shop>::Place>);
 
 /// A page of what is open, however long the hub cannot say.
-async fn look<D: Desk>(desk: D, after: Option<D::Place>) -> Page<D> {
+async fn look<D: Shop>(desk: D, after: Option<D::Place>) -> Page<D> {
     overdue::until_told("what waits for an outside side", || desk.waiting(after.clone())).await
 }
 

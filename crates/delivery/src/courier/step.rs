@@ -1,14 +1,17 @@
 //! What an outside side is asked, and how its answer is read.
 
-use axum::http::header::{ACCEPT, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, Method};
 use bytes::Bytes;
 use holdfast_domain::shop::{AskedStep, Body, Message, Said, Side, TryKey};
 use holdfast_hub::shop::OrderView;
+use hyper::http::header::{ACCEPT, CONTENT_TYPE};
+use hyper::http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Map, Value, json};
 
-use crate::admin::shortened;
+use super::shortened;
 use crate::callbacks::Outgoing;
+
+/// How much is shown of an outcome that is none.
+const OUTCOME_CHARS_MAX: usize = 40;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -53,7 +56,7 @@ pub(super) fn request(message: &Message) -> Outgoing {
 }
 
 /// A `POST` of JSON.
-pub(in crate::shop) fn post(body: &Value) -> Outgoing {
+pub(crate) fn post(body: &Value) -> Outgoing {
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON), (ACCEPT, JSON)]);
     Outgoing { method: Method::POST, headers, body: Bytes::from(body.to_string()) }
 }
@@ -79,7 +82,11 @@ pub(super) fn heard(message: &Message, answer: &[u8]) -> Result<Option<Said>, St
     let Some(said) = said else {
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         let (asked, outcome) = (message.body.type_name(), outcome.to_string());
-        return Err(format!("it answers {} to {asked}, not {}", shortened(&outcome), words.join(" or ")));
+        return Err(format!(
+            "it answers {} to {asked}, not {}",
+            shortened(&outcome, OUTCOME_CHARS_MAX),
+            words.join(" or ")
+        ));
     };
     Ok(Some(said))
 }
