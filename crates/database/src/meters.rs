@@ -1,4 +1,4 @@
-//! What `/metrics` shows of a node. The names are the interface; `docs/cluster.md` tells what they mean.
+//! What `/metrics` shows of a node. The names are the interface; `docs/database.md` tells what they mean.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ mod why;
 use std::process::ExitCode;
 
 /// Payments are made on one thread, decided on another and answered on a third: the system's allocator makes them wait for
-/// each other's locks. What others cost stands in ARCHITECTURE.md.
+/// each other's locks. What others cost stands in docs/decisions/0013.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

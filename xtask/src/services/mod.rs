@@ -392,6 +392,7 @@ impl ForTests {
     /// Starts what is not running, except where the user names a server. Whatever this call starts is stopped when
     /// the value is dropped, and also when this process is killed: a guard, which Ctrl-C does not reach, sees to that.
     pub(crate) fn up() -> Result<ForTests, String> {
+        install::install_zsh();
         let program = env::current_exe().map_err(|error| format!("xtask: cannot find itself: {error}"))?;
         let mut services = Services::lock()?;
         let own =

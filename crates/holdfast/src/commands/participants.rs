@@ -4,7 +4,7 @@
 //!
 //! Amounts are shown as the hub wrote them, digit by digit: they never pass through a floating-point number.
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,9 @@ enum What {
         /// Funds that it has paid in
         #[arg(long, value_name = "AMOUNT", value_parser = amount)]
         funds: Option<Amount>,
+        /// If it has the currency already, change nothing (neither cap nor funds), and show it
+        #[arg(long)]
+        if_absent: bool,
     },
     /// Where it is called, by type
     Endpoints {
@@ -170,8 +173,15 @@ impl Participants {
                     }
                 }
                 What::Show { name } => show_one(&remote, &name, output).await,
-                What::Create { name, currency, cap, funds } => {
-                    create(&remote, &name, currency, cap.or(funds), funds).await?;
+                What::Create { name, currency, cap, funds, if_absent } => {
+                    match make(&remote, &name, currency).await? {
+                        Made::New => set_up(&remote, &name, currency, cap.or(funds), funds).await?,
+                        Made::Before if if_absent => {}
+                        Made::Before => bail!(
+                            "{name} has {currency} already, and nothing was changed. `holdfast participants show \
+                             {name}` shows it; with --if-absent that is no failure"
+                        ),
+                    }
                     show_one(&remote, &name, output).await
                 }
                 What::Endpoints { name, set } => endpoints(&remote, &name, &set, output).await,
@@ -247,8 +257,30 @@ fn in_a_table(participants: &[Shown]) -> String {
     table.to_string()
 }
 
-/// What an operator does in four requests: the participant, its limit, its settlement account, its funds.
-async fn create(
+/// Whether a participant was given a currency by this command.
+enum Made {
+    New,
+    /// It had the currency, so nothing was changed.
+    Before,
+}
+
+/// The hub refuses a currency that is there and one too many in the same words: its accounts tell which it was.
+async fn make(remote: &Remote, name: &str, currency: Currency) -> anyhow::Result<Made> {
+    let currency = currency.to_string();
+    let Err(refused) = remote.post("/participants", &json!({"name": name, "currency": currency})).await
+    else {
+        return Ok(Made::New);
+    };
+    let has_it =
+        |account: &EntityAccount| account.ledger_account_type == "POSITION" && account.currency == currency;
+    match remote.get::<Entity>(&format!("/participants/{}", escaped(name))).await {
+        Ok(known) if known.accounts.iter().any(has_it) => Ok(Made::Before),
+        _ => Err(refused),
+    }
+}
+
+/// What an operator does in three requests more: the limit, the settlement account, the funds.
+async fn set_up(
     remote: &Remote,
     name: &str,
     currency: Currency,
@@ -256,7 +288,6 @@ async fn create(
     funds: Option<Amount>,
 ) -> anyhow::Result<()> {
     let currency = currency.to_string();
-    remote.post("/participants", &json!({"name": name, "currency": currency})).await?;
     let path = format!("/participants/{}", escaped(name));
     if let Some(cap) = cap {
         let limit = json!({"type": "NET_DEBIT_CAP", "value": cap.to_string()});

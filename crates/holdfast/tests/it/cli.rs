@@ -148,8 +148,12 @@ fn participants_are_set_up_and_shown() {
     let endpoints = json(&ask(&server, &["participants", "endpoints", "payer", "--set", &set]));
     assert_eq!(endpoints[0]["type"], post);
     // What the hub refuses is told in its words; what makes no sense is not sent.
-    let again = refusal(&ask(&server, &["participants", "create", "payer", "--currency", "USD"]));
-    assert!(again.contains("3000"), "{again}");
+    let again = &["participants", "create", "payer", "--currency", "USD", "--cap", "99", "--funds", "99"][..];
+    let refused = refusal(&ask(&server, again));
+    assert!(refused.contains("payer has USD already, and nothing was changed"), "{refused}");
+    assert_eq!(json(&ask(&server, &[again, &["--if-absent"]].concat()))["currencies"], exact["currencies"]);
+    let reserved = &["participants", "create", "Hub", "--currency", "USD", "--if-absent"][..];
+    assert!(refusal(&ask(&server, reserved)).contains("3000"), "only what was made counts as made");
     assert!(refusal(&ask(&server, &["participants", "show", "nobody"])).contains("3200"));
     for bad in [
         &["participants", "create", "x1", "--currency", "usd"][..],

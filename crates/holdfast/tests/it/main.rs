@@ -25,6 +25,7 @@ mod measuring;
 mod metrics;
 mod openapi;
 mod overload;
+mod pages;
 mod serve;
 mod shop;
 mod shop_tokens;
