@@ -5,6 +5,7 @@
 //! without a language are not run. Three things are put in the reader's place: `cargo` is a script that starts the program of this
 //! test, the ports of the page are free ones, and servers are those of the test run.
 
+mod links;
 mod page;
 mod paste;
 mod terminal;
