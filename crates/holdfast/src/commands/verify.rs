@@ -25,7 +25,7 @@ const TORN: &str =
 /// The log is decided again into a scratch store, and the checkpoints, outcomes, callbacks and ids in the directory
 /// are compared with it. Nothing is changed. It may run beside a hub that is serving from the same directory.
 ///
-/// With --store it looks at a cluster's database instead: every account computed again from its rows, every history, and the
+/// With --store it looks at the database profile's PostgreSQL instead: every account computed again from its rows, every history, and the
 /// audit chain of every source, in one snapshot beside the nodes that work on it. It cannot change anything there, and
 /// makes no tables.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub(super) struct Verify {
     /// The data directory, or else that of HOLDFAST_DATA [default: ./holdfast-data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The database of a cluster, as postgres://USER@HOST:PORT/DATABASE; without it and --data that of HOLDFAST_STORE
+    /// The database profile's PostgreSQL, as postgres://USER@HOST:PORT/DATABASE; without it and --data that of HOLDFAST_STORE
     #[arg(long, value_name = "URL", value_parser = store_address, conflicts_with_all = ["data", "scratch"])]
     store: Option<String>,
     /// Where there is room for a second store; the system's place for temporary files if not given

@@ -35,13 +35,13 @@ pub(crate) struct ConfigOptions {
     /// Where the log lies; made if it is not there [default: ./holdfast-data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Where Apache Kafka is, as kafka://HOST:PORT; with --store: be a node of a cluster
+    /// Where Apache Kafka is, as kafka://HOST:PORT; with --store: be a node of the database profile
     #[arg(long, value_name = "URL")]
     log: Option<String>,
-    /// Where PostgreSQL is, as postgres://USER@HOST:PORT/DATABASE; with --log: be a node of a cluster
+    /// Where PostgreSQL is, as postgres://USER@HOST:PORT/DATABASE; with --log: be a node of the database profile
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// What this node of a cluster does, behind commas [default: api,transfers,position,expiry,callbacks,tokens,order,pay,stock]
+    /// What this node of the database profile does, behind commas [default: api,transfers,position,expiry,callbacks,tokens,order,pay,stock]
     #[arg(long, value_name = "ROLES")]
     roles: Option<String>,
     /// In which order the prepares of one account in one batch are tried: arrival or smallest [default: arrival]

@@ -202,14 +202,14 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
     let (log, store) = match (given("log"), given("store")) {
         (Some(log), Some(store)) => (log, store),
         (None, None) if all.text("roles") != holdfast_database::Roles::default().to_string() => {
-            bail!("roles are those of a node of a cluster: give log and store, or leave them out")
+            bail!("roles are those of a node of the database profile: give log and store, or leave them out")
         }
         (None, None) if on_kafka(all).is_none() => return Ok(None),
         (None, None) => bail!(
             "shop.payment or shop.stock is {KAFKA}, and the embedded profile has no topics: give log and store, or set a URL"
         ),
         _ => bail!(
-            "log and store go together: a node of a cluster needs both, the embedded profile none of them"
+            "log and store go together: a node of the database profile needs both, the embedded profile none of them"
         ),
     };
     if !store.starts_with("postgres://") && !store.starts_with("postgresql://") {

@@ -112,7 +112,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
     ),
     text_or_none(
         "log",
-        "Where Apache Kafka is, as kafka://HOST:PORT with further brokers behind commas. With `store` this makes the process a node of a cluster; without both it is the embedded profile.",
+        "Where Apache Kafka is, as kafka://HOST:PORT with further brokers behind commas. With `store` this makes the process a node of the database profile; without both it is the embedded profile.",
     ),
     text_or_none(
         "store",
@@ -122,7 +122,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         "roles",
         Kind::Roles,
         "api,transfers,position,expiry,callbacks,tokens,order,pay,stock",
-        "What this node of a cluster does, behind commas; all of it, unless one part is to be scaled alone.",
+        "What this node of the database profile does, behind commas; all of it, unless one part is to be scaled alone.",
     ),
     path_or_none(
         "tls.certificate",
@@ -156,7 +156,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
     ),
     text_or_none(
         "cluster.prefix",
-        "Stands before the names of the topics, so that several clusters can share a Kafka.",
+        "Stands before the names of the topics, so that several hubs can share a Kafka.",
     ),
     number(
         "cluster.partitions",
@@ -184,7 +184,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         1,
         1_024,
         8,
-        "Into how many shards the expiry scan of a cluster is divided. Fixed for life.",
+        "Into how many shards the expiry scan of the database profile is divided. Fixed for life.",
     ),
     number(
         "clock.jump_max",
@@ -247,7 +247,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         1,
         COUNT_CEILING,
         vault::MAX as u64,
-        "Tokens that live at a time, some 300 bytes of memory each; more are refused. In a cluster: tokens in a node's picture, which begins anew beyond.",
+        "Tokens that live at a time, some 300 bytes of memory each; more are refused. In the database profile: tokens in a node's cache, which begins anew beyond.",
     ),
     number(
         "tokens.claim_attempts",
@@ -309,7 +309,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         "shop.payment",
         Kind::Payment,
         INSIDE,
-        "Who charges: `inside`, the hub itself, the credit of the shop's users; `transfers`, the hub itself, positions of participants (then shop.payee and shop.currency say who is paid); `tokens`, the hub itself, the wallets of the shop's users (then shop.wallet and shop.currency say who is paid); the http or https URL of a payment provider that is asked; or, in a cluster, `kafka`, a program of its own that reads the topic pay (docs/checkout-topics.md). How callbacks are tried (callbacks.timeout_ms and the pauses) holds for it too.",
+        "Who charges: `inside`, the hub itself, the credit of the shop's users; `transfers`, the hub itself, positions of participants (then shop.payee and shop.currency say who is paid); `tokens`, the hub itself, the wallets of the shop's users (then shop.wallet and shop.currency say who is paid); the http or https URL of a payment provider that is asked; or, in the database profile, `kafka`, a program of its own that reads the topic pay (docs/checkout-topics.md). How callbacks are tried (callbacks.timeout_ms and the pauses) holds for it too.",
     ),
     text_or_none(
         "shop.payee",
@@ -327,7 +327,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         "shop.stock",
         Kind::InsideOrUrl,
         INSIDE,
-        "Who takes the stock: `inside`; the http or https URL of a warehouse that is asked; or, in a cluster, `kafka`, a program of its own that reads the topic stock (docs/checkout-topics.md).",
+        "Who takes the stock: `inside`; the http or https URL of a warehouse that is asked; or, in the database profile, `kafka`, a program of its own that reads the topic stock (docs/checkout-topics.md).",
     ),
     url_or_none(
         "shop.webhook",

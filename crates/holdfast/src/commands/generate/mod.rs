@@ -17,7 +17,7 @@ use super::{BadInput, Output};
 /// Of the transfers that are made so many are past their expiration, unless somebody says otherwise.
 const EXPIRED_DEFAULT: u64 = 1_000;
 
-/// Fill a new data directory or a cluster's database with transfers, to measure and try with.
+/// Fill a new data directory or the database profile's PostgreSQL with transfers, to measure and try with.
 #[derive(Debug, clap::Args)]
 pub(super) struct Generate {
     #[command(subcommand)]
@@ -39,14 +39,14 @@ enum What {
 /// hub's own rules. Its participants, generatedusd1 and so on, have all funds but for the eighth of each currency, which
 /// has none and is refused. Start the hub on it with `holdfast serve --data`: it ends what has run out.
 ///
-/// With --store a cluster's database is filled; what is there already stays, and the participants have neither funds nor
+/// With --store the database profile's PostgreSQL is filled; what is there already stays, and the participants have neither funds nor
 /// limits.
 #[derive(Debug, clap::Args)]
 struct Transfers {
     /// An empty directory, or one to be made; goes before --store
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The cluster's database, such as postgres://user@host/database; HOLDFAST_STORE is not looked at
+    /// The database profile's PostgreSQL, such as postgres://user@host/database; HOLDFAST_STORE is not looked at
     #[arg(long, value_name = "URL", value_parser = store_address)]
     store: Option<String>,
     /// For people or for programs
@@ -81,7 +81,7 @@ struct Transfers {
 /// Move the expiration of every open transfer, so that a data set is as it was when it was made.
 #[derive(Debug, clap::Args)]
 struct Shift {
-    /// The cluster's database, such as postgres://user@host/database; HOLDFAST_STORE is not looked at
+    /// The database profile's PostgreSQL, such as postgres://user@host/database; HOLDFAST_STORE is not looked at
     #[arg(long, value_name = "URL", value_parser = store_address)]
     store: String,
     /// For people or for programs
@@ -128,7 +128,8 @@ fn transfers(flags: Transfers) -> anyhow::Result<()> {
         }
         (None, Some(store)) => open(&store)?.generate(&data, progress).map_err(told)?,
         (None, None) => {
-            let what = "name an empty directory with --data, or a cluster's database with --store";
+            let what =
+                "name an empty directory with --data, or the database profile's PostgreSQL with --store";
             return Err(BadInput::from(anyhow::anyhow!(what)).into());
         }
     };

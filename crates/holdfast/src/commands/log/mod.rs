@@ -17,11 +17,11 @@ use self::cluster::Cluster;
 use super::{BadInput, Output, beginning_removed, data_directory, read_log, server_of_environment};
 use crate::log_view::{Topic, time};
 
-/// Show the log of a data directory, or of a cluster, as topics.
+/// Show the log of a data directory, or of the database profile, as topics.
 ///
 /// Nothing is changed, except by `retry`. It may run beside a hub that is serving from the same directory.
 ///
-/// With --log it shows the topics of a cluster's Kafka instead (transfers, position, notifications, dead-letters,
+/// With --log it shows the topics of the database profile's Kafka instead (transfers, position, notifications, dead-letters,
 /// token-events, token-updates, orders, pay, stock, outcomes, outcome-offsets), with partition, offset, time and key of each message; each partition in its order. Offsets count per partition.
 #[derive(Debug, clap::Args)]
 pub(super) struct Log {
@@ -30,13 +30,13 @@ pub(super) struct Log {
     /// The data directory, or else that of HOLDFAST_DATA [default: ./holdfast-data]
     #[arg(long, value_name = "DIR", global = true)]
     data: Option<PathBuf>,
-    /// The Kafka of a cluster, as kafka://HOST:PORT with further brokers behind commas; without it and --data that of HOLDFAST_LOG
+    /// The database profile's Kafka, as kafka://HOST:PORT with further brokers behind commas; without it and --data that of HOLDFAST_LOG
     #[arg(long, value_name = "URL", global = true)]
     log: Option<Brokers>,
     /// What stands before the names of the cluster's topics (its setting cluster.prefix)
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, global = true)]
     prefix: String,
-    /// Only this partition; of a cluster
+    /// Only this partition; of the database profile
     #[arg(long, value_name = "NUMBER", global = true)]
     partition: Option<u32>,
     /// For people or for programs
@@ -75,7 +75,7 @@ enum What {
         #[arg(long)]
         from: Option<u64>,
     },
-    /// Write the message of a dead letter to its topic once more, when the reason is mended; of a cluster
+    /// Write the message of a dead letter to its topic once more, when the reason is mended; of the database profile
     ///
     /// Whatever it asks for is decided by how things stand now, and nothing is done twice.
     Retry {
@@ -88,7 +88,7 @@ impl Log {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let mut lines = Lines { out: std::io::stdout().lock(), closed: false };
         if matches!(self.what, What::Retry { .. }) && self.log.is_none() {
-            let what = "retry writes, so it takes no server from the environment: name the cluster's Kafka with --log. A hub \
+            let what = "retry writes, so it takes no server from the environment: name the database profile's Kafka with --log. A hub \
                         retries its dead letters itself: POST /hub/dead-letters/retry";
             return Err(BadInput::from(anyhow::anyhow!(what)).into());
         }
@@ -105,13 +105,14 @@ impl Log {
             return cluster.run(&self.what, self.output, &mut lines);
         }
         if self.partition.is_some() || !self.prefix.is_empty() {
-            let what = "--partition and --prefix are for the topics of a cluster: name its Kafka with --log";
+            let what = "--partition and --prefix are for the topics of the database profile: name its Kafka with --log";
             return Err(BadInput::from(anyhow::anyhow!(what)).into());
         }
         if let What::Read { topic, .. } | What::Tail { topic, .. } = &self.what
             && !Topic::ALL.contains(topic)
         {
-            let what = format!("{} is a topic of a cluster: name its Kafka with --log", topic.name());
+            let what =
+                format!("{} is a topic of the database profile: name its Kafka with --log", topic.name());
             return Err(BadInput::from(anyhow::anyhow!(what)).into());
         }
         let data = data_directory(self.data);
