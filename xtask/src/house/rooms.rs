@@ -13,6 +13,8 @@ use crate::root;
 
 /// The file with the rules.
 const RULES: &str = "crates/rooms.toml";
+/// The folder of the one crate beside the others.
+const BENCH: &str = "bench";
 /// How the names of our own crates begin.
 const OWN: &str = "holdfast-";
 
@@ -32,12 +34,13 @@ pub(super) fn breaches() -> Result<Vec<String>, String> {
     let rooms: BTreeMap<String, Room> = rules(RULES)?;
     let mut breaches = Vec::new();
     let mut seen = BTreeSet::new();
-    let crates = root()?.join("crates");
-    let folders = fs::read_dir(&crates).map_err(|error| format!("xtask: cannot list crates: {error}"))?;
-    for folder in folders.filter_map(Result::ok) {
-        let manifest = folder.path().join("Cargo.toml");
-        if manifest.is_file() {
-            let name = folder.file_name().to_string_lossy().into_owned();
+    let crates = fs::read_dir(root()?.join("crates"));
+    let crates = crates.map_err(|error| format!("xtask: cannot list crates: {error}"))?;
+    let folders = crates.filter_map(Result::ok).map(|folder| folder.path());
+    for folder in folders.chain([root()?.join(BENCH)]) {
+        let manifest = folder.join("Cargo.toml");
+        if let Some(name) = folder.file_name().filter(|_| manifest.is_file()) {
+            let name = name.to_string_lossy().into_owned();
             breaches.extend(of_room(&name, &manifest, rooms.get(&name))?);
             seen.insert(name);
         }

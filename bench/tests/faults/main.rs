@@ -8,5 +8,5 @@ mod time;
 mod watermark;
 // The same database and the same node in memory as in the store's own tests.
 #[allow(dead_code, reason = "not everything is needed here")]
-#[path = "../../../postgres/tests/it/world.rs"]
+#[path = "../../../crates/postgres/tests/it/world.rs"]
 mod world;
