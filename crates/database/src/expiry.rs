@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use holdfast_postgres::{Claim, Error, Source, Step, Store};
 
-use crate::board::Board;
 use crate::health::Part;
 use crate::meters::ExpiryMeters;
+use crate::outboxes::Outboxes;
 use crate::settings::{NodeSettings, SCAN_EVERY, SCAN_HOLDS, SEND_WAIT};
 use crate::shards::{Change, Shards};
 use crate::stop::Stop;
@@ -50,7 +50,7 @@ impl Kind {
 pub(crate) struct Expiry {
     pub(crate) kind: Kind,
     pub(crate) settings: Arc<NodeSettings>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) outboxes: Arc<Outboxes>,
     pub(crate) part: Arc<Part>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) meters: ExpiryMeters,
@@ -74,14 +74,14 @@ impl Expiry {
                     self.part.fails(&error);
                     self.meters.failures.increment(1);
                     // A scan may have been committed without an answer, and was not handed over.
-                    shards.held().for_each(|(_, claim)| self.board.ring(&claim));
+                    shards.held().for_each(|(_, claim)| self.outboxes.ring(&claim));
                     store = None;
                 }
             }
             self.meters.shards(shards.held().count());
             self.stop.pause(SCAN_EVERY);
         }
-        self.board.await_sent(SEND_WAIT);
+        self.outboxes.await_sent(SEND_WAIT);
         if let Some(Err(error)) = store.as_mut().map(|store| shards.give_up(store)) {
             tracing::warn!(kind = ?self.kind, %error, "shards of the expiry scan are not given up; others take them when their leases have ended");
         }
@@ -90,8 +90,8 @@ impl Expiry {
     /// One look at every shard: keep, take or give up; then end what ran out.
     fn round(&self, store: &mut Store, shards: &mut Shards) -> Result<(), Error> {
         shards.renew(store, |change| match change {
-            Change::Taken(claim) => self.board.put(claim),
-            Change::Lost(claim) => self.board.remove(&claim),
+            Change::Taken(claim) => self.outboxes.put(claim),
+            Change::Lost(claim) => self.outboxes.remove(&claim),
         })?;
         // One look at all of them: nearly always nothing is due anywhere.
         let due = self.kind.due_shards(store)?;
@@ -127,14 +127,14 @@ impl Expiry {
         let began = Instant::now();
         let Step::Done(done) = self.kind.end(store, claim, shard)? else {
             // The next lease tells whose it is.
-            self.board.remove(claim);
+            self.outboxes.remove(claim);
             return Ok(false);
         };
         self.meters.scan.record(began.elapsed().as_secs_f64());
         self.meters.shop.done(&done);
         self.meters.expired.increment(done.messages as u64);
         if !done.outbox.is_empty() {
-            self.board.hand_over(claim, done.outbox, began);
+            self.outboxes.hand_over(claim, done.outbox, began);
         }
         Ok(done.more)
     }

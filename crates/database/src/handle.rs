@@ -18,7 +18,7 @@ use holdfast_tokens::Draws;
 use crate::health::{Health, Part};
 use crate::reads::{ReadError, Reads};
 use crate::roles::Role;
-use crate::sender::{Letter, Parcel, Queue, Wants};
+use crate::sender::{CallerMessages, Letter, Queue, Wants};
 use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_GRACE, OUTCOME_WAIT};
 use crate::shop::{Called, CalledSide, Ends, SharedShop, Tellings};
 use crate::tokens::TokenVault;
@@ -194,8 +194,9 @@ impl NodeHandle {
     }
 
     fn put(&self, letters: Vec<Letter>, answer: Answer) -> Result<(), Refusal> {
-        let parcel = Parcel { letters, wants: Wants::Written(answer), written: None, since: Instant::now() };
-        self.queue.put(parcel).map_err(|(_, refusal)| refusal)
+        let messages =
+            CallerMessages { letters, wants: Wants::Written(answer), written: None, since: Instant::now() };
+        self.queue.put(messages).map_err(|(_, refusal)| refusal)
     }
 
     /// Has limits and funds of an account decided, on the key of that position account.
@@ -259,8 +260,9 @@ impl NodeHandle {
         self.takes_requests()?;
         let since = Instant::now();
         let first = self.room.enter(count, since + OUTCOME_WAIT, answer)?;
-        let parcel = Parcel { letters: letters(first), wants: Wants::Outcomes(first), written, since };
-        match self.queue.put(parcel) {
+        let messages =
+            CallerMessages { letters: letters(first), wants: Wants::Outcomes(first), written, since };
+        match self.queue.put(messages) {
             Ok(()) => Ok(()),
             Err((_, refusal)) => {
                 self.room.withdraw(first);

@@ -1,11 +1,11 @@
 //! The handlers: claim partitions, take batches, have each decided in one transaction. The handler speaks with the group
-//! between batches; its hands decide, several partitions at once, never two batches of the same.
+//! between batches; its workers decide, several partitions at once, never two batches of the same.
 //!
 //! Where a handler begins is told by the guard row and by nothing else. After a failure the batch comes again; if it had
 //! been committed after all, the stored offset differs, the step is refused and the partition claimed anew.
 
-mod desk;
 mod hops;
+mod partitions;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -15,16 +15,16 @@ use holdfast_kafka::{GroupConsumer, Health, KafkaError};
 use holdfast_messages::{Message, Topic};
 use holdfast_postgres::{Batch, Claim, Error, Step, Store};
 
-use crate::hand::{Ended, Job, Word};
 use crate::meters::HandlerMeters;
 use crate::settings::{
     NEWER_PAUSE, POLL_WAIT, QUIET_REST, REST_MAX, SEND_WAIT, TROUBLE_PAUSE, WORTH_GATHERING,
 };
 use crate::stop::Stop;
-use desk::Newer;
+use crate::worker::{Ended, Job, Report};
+use partitions::Newer;
 
-pub(crate) use desk::Desk;
 pub(crate) use hops::{Callbacks, Position, TokenUpdates, Transfers};
+pub(crate) use partitions::Partitions;
 
 /// How often numbers are published.
 const STAND_EVERY: Duration = Duration::from_secs(1);
@@ -66,105 +66,105 @@ enum End {
     #[error(transparent)]
     Kafka(#[from] KafkaError),
     #[error("a thread that decides batches has panicked; restart the node, and report what its log says")]
-    Hand,
+    Worker,
 }
 
-/// One handler on its thread, with its hands on theirs.
+/// One handler on its thread, with its workers on theirs.
 pub(crate) struct Handler {
     pub(crate) consumer: GroupConsumer,
-    pub(crate) desk: Desk,
+    pub(crate) partitions: Partitions,
     pub(crate) stop: Arc<Stop>,
     pub(crate) meters: HandlerMeters,
-    /// Where each hand takes its jobs from.
-    pub(crate) hands: Vec<SyncSender<Job>>,
-    pub(crate) ended: Receiver<Word>,
+    /// Where each worker takes its jobs from.
+    pub(crate) workers: Vec<SyncSender<Job>>,
+    pub(crate) ended: Receiver<Report>,
 }
 
 impl Handler {
     pub(crate) fn run<H: Hop>(mut self) {
         let mut shown = Instant::now();
-        let mut idle: Vec<usize> = (0..self.hands.len()).collect();
+        let mut idle: Vec<usize> = (0..self.workers.len()).collect();
         while !self.stop.is_set() {
             if let Err(end) = self.turn(&mut idle) {
-                self.desk.part.fails(&end);
+                self.partitions.part.fails(&end);
                 tracing::error!(topic = H::TOPIC.name(), %end, "a handler ends");
                 break;
             }
             if shown.elapsed() >= STAND_EVERY {
-                self.meters.stand(&self.consumer.numbers(), self.desk.newer.len());
+                self.meters.stand(&self.consumer.numbers(), self.partitions.newer.len());
                 shown = Instant::now();
             }
         }
-        // What is in a hand is ended, and sent on.
-        let all = self.hands.len();
-        self.hands.clear();
+        // What a worker has begun is ended, and sent on.
+        let all = self.workers.len();
+        self.workers.clear();
         while idle.len() < all
-            && let Ok(word) = self.ended.recv()
+            && let Ok(report) = self.ended.recv()
         {
-            let Some(ended) = word else { continue };
-            idle.push(ended.hand);
+            let Some(ended) = report else { continue };
+            idle.push(ended.worker);
             if let Ok(Step::Done(done)) = ended.stepped {
-                self.desk.board.hand_over(&ended.claim, done.outbox, ended.began);
+                self.partitions.outboxes.hand_over(&ended.claim, done.outbox, ended.began);
             }
         }
-        self.desk.board.await_sent(SEND_WAIT);
-        self.consumer.leave(&mut self.desk);
+        self.partitions.outboxes.await_sent(SEND_WAIT);
+        self.consumer.leave(&mut self.partitions);
     }
 
     fn turn(&mut self, idle: &mut Vec<usize>) -> Result<(), End> {
-        while let Ok(word) = self.ended.try_recv() {
-            self.listen(word, idle)?;
+        while let Ok(report) = self.ended.try_recv() {
+            self.listen(report, idle)?;
         }
-        let Some(hand) = idle.last().copied() else {
+        let Some(worker) = idle.last().copied() else {
             // The next one that ends is waited for.
             return match self.ended.recv_timeout(POLL_WAIT) {
-                Ok(word) => self.listen(word, idle),
+                Ok(report) => self.listen(report, idle),
                 Err(RecvTimeoutError::Timeout) => Ok(()),
-                Err(RecvTimeoutError::Disconnected) => Err(End::Hand),
+                Err(RecvTimeoutError::Disconnected) => Err(End::Worker),
             };
         };
-        let messages = self.desk.batch_messages;
+        let messages = self.partitions.batch_messages;
         self.look_at_newer()?;
         let until = self.end_rests();
-        let fetched = self.consumer.poll(&mut self.desk, messages, until)?;
+        let fetched = self.consumer.poll(&mut self.partitions, messages, until)?;
         let Some(fetched) = fetched else {
             self.look_around();
             return Ok(());
         };
         let partition = fetched.partition;
-        let Some(claim) = self.desk.claims.get(&partition).copied() else { return Ok(()) };
-        let sent = self.desk.board.sent(&claim);
+        let Some(claim) = self.partitions.claims.get(&partition).copied() else { return Ok(()) };
+        let sent = self.partitions.outboxes.sent(&claim);
         self.consumer.pause(partition);
-        self.hands[hand].try_send(Job { claim, fetched, sent }).map_err(|_| End::Hand)?;
+        self.workers[worker].try_send(Job { claim, fetched, sent }).map_err(|_| End::Worker)?;
         idle.pop();
         Ok(())
     }
 
-    fn listen(&mut self, word: Word, idle: &mut Vec<usize>) -> Result<(), End> {
-        let ended = word.ok_or(End::Hand)?;
-        idle.push(ended.hand);
+    fn listen(&mut self, report: Report, idle: &mut Vec<usize>) -> Result<(), End> {
+        let ended = report.ok_or(End::Worker)?;
+        idle.push(ended.worker);
         Ok(self.settle(ended)?)
     }
 
-    /// What a hand has done with a batch.
+    /// What a worker has done with a batch.
     fn settle(&mut self, ended: Ended) -> Result<(), KafkaError> {
         let Ended {
             claim, partition, first_offset, next_offset, fetched_to, sent, stepped, began, took, ..
         } = ended;
         // The partition may have gone meanwhile, and come again.
-        let ours = self.desk.claims.get(&partition).is_some_and(|known| known.epoch == claim.epoch);
+        let ours = self.partitions.claims.get(&partition).is_some_and(|known| known.epoch == claim.epoch);
         match stepped {
             Ok(Step::Done(done)) => {
                 self.meters.done(&done, took);
-                self.desk.board.note_marked(&claim, sent);
-                self.desk.board.hand_over(&claim, done.outbox, began);
+                self.partitions.outboxes.note_marked(&claim, sent);
+                self.partitions.outboxes.hand_over(&claim, done.outbox, began);
                 if ours {
-                    self.desk.failing.remove(&partition);
+                    self.partitions.failing.remove(&partition);
                     self.consumer.done(partition, next_offset);
                     if next_offset < fetched_to {
                         self.consumer.rewind(partition, next_offset)?;
                     } else {
-                        self.desk.newer.remove(&partition);
+                        self.partitions.newer.remove(&partition);
                     }
                     let messages = next_offset.saturating_sub(first_offset);
                     self.rest(partition, messages, rest_after(messages, took, done.quiet));
@@ -174,31 +174,31 @@ impl Handler {
             }
             Err(error @ Error::Newer { .. }) if ours => {
                 let newer = Newer { why: error.to_string(), look_at: Instant::now() + NEWER_PAUSE };
-                self.desk.newer.insert(partition, newer);
+                self.partitions.newer.insert(partition, newer);
                 self.look_around();
                 // It stays paused; other partitions go on.
                 self.consumer.rewind(partition, first_offset)
             }
             Ok(Step::Fenced) if ours => {
-                tracing::warn!(topic = self.desk.topic.name(), partition, "fenced; claimed anew");
+                tracing::warn!(topic = self.partitions.topic.name(), partition, "fenced; claimed anew");
                 self.meters.fenced.increment(1);
-                self.desk.forget(partition);
-                (self.desk.lost)(partition);
+                self.partitions.forget(partition);
+                (self.partitions.lost)(partition);
                 self.consumer.reclaim(partition)
             }
             Ok(Step::Fenced) => Ok(()),
             Err(error) => {
-                self.desk.part.fails(&error);
+                self.partitions.part.fails(&error);
                 self.meters.failures.increment(1);
                 // A part of the batch may have been committed, and was not handed over.
-                self.desk.board.ring(&claim);
+                self.partitions.outboxes.ring(&claim);
                 if !ours {
                     return Ok(());
                 }
-                self.desk.failing.insert(partition);
+                self.partitions.failing.insert(partition);
                 self.consumer.rewind(partition, first_offset)?;
                 // It stays paused until then; other partitions go on.
-                self.desk.resting.insert(partition, Instant::now() + TROUBLE_PAUSE);
+                self.partitions.resting.insert(partition, Instant::now() + TROUBLE_PAUSE);
                 Ok(())
             }
         }
@@ -206,10 +206,10 @@ impl Handler {
 
     /// Lets more messages gather in a partition before the next batch, unless the last one was full.
     fn rest(&mut self, partition: u32, messages: u64, rest: Duration) {
-        if !self.desk.gathers || messages >= self.desk.batch_messages as u64 {
+        if !self.partitions.gathers || messages >= self.partitions.batch_messages as u64 {
             self.consumer.resume(partition);
         } else {
-            self.desk.resting.insert(partition, Instant::now() + rest);
+            self.partitions.resting.insert(partition, Instant::now() + rest);
         }
     }
 
@@ -218,8 +218,8 @@ impl Handler {
     fn look_at_newer(&mut self) -> Result<(), KafkaError> {
         let now = Instant::now();
         // One that was taken away between two claims was never released.
-        self.desk.newer.retain(|partition, _| self.consumer.is_counted_on(*partition));
-        for (partition, newer) in &mut self.desk.newer {
+        self.partitions.newer.retain(|partition, _| self.consumer.is_counted_on(*partition));
+        for (partition, newer) in &mut self.partitions.newer {
             if newer.look_at <= now {
                 newer.look_at = now + NEWER_PAUSE;
                 self.consumer.reclaim(*partition)?;
@@ -232,25 +232,30 @@ impl Handler {
     fn end_rests(&mut self) -> Instant {
         let now = Instant::now();
         let consumer = &mut self.consumer;
-        self.desk.resting.retain(|partition, until| {
+        self.partitions.resting.retain(|partition, until| {
             let rests = *until > now;
             if !rests {
                 consumer.resume(*partition);
             }
             rests
         });
-        self.desk.resting.values().copied().min().map_or(now + POLL_WAIT, |until| until.min(now + POLL_WAIT))
+        self.partitions
+            .resting
+            .values()
+            .copied()
+            .min()
+            .map_or(now + POLL_WAIT, |until| until.min(now + POLL_WAIT))
     }
 
     /// Is all well? One partition that stands still must not be hidden by others that go on.
     fn look_around(&mut self) {
-        if let Some(fault) = self.desk.fault() {
-            self.desk.part.fails(fault);
+        if let Some(fault) = self.partitions.fault() {
+            self.partitions.part.fails(fault);
         } else if let Health::Down { why, .. } = self.consumer.health() {
-            self.desk.part.fails(format!("Kafka is down: {why}"));
-        } else if self.desk.failing.is_empty() && self.consumer.unclaimed() == 0 {
+            self.partitions.part.fails(format!("Kafka is down: {why}"));
+        } else if self.partitions.failing.is_empty() && self.consumer.unclaimed() == 0 {
             // Also without a partition: there may be more nodes than partitions.
-            self.desk.part.works();
+            self.partitions.part.works();
         }
     }
 }

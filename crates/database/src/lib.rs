@@ -1,4 +1,4 @@
-//! A node of the cluster profile. All nodes are alike and keep nothing: what is asked lies in Kafka, what was decided in
+//! A node of the database profile. All nodes are alike and keep nothing: what is asked lies in Kafka, what was decided in
 //! PostgreSQL. Any node takes any request, and any node may do any part of the work.
 //!
 //! The way of a request: its node writes it to `transfers` (or `position`) and, if somebody waits, remembers its trace id;
@@ -18,8 +18,8 @@
 //! | `sender` | requests on their way into Kafka |
 //! | `waiting` | who waits for which outcome |
 //! | `tail` | notifications, read by every node for those who wait |
-//! | `handler`, `hand` | the handlers: who has which partition, and who decides its batches |
-//! | `board`, `relay` | what steps have put into the outbox, sent on in order from memory, after a failure from the table |
+//! | `handler`, `worker` | the handlers: who has which partition, and who decides its batches |
+//! | `outboxes`, `relay` | what steps have put into the outbox, sent on in order from memory, after a failure from the table |
 //! | `shards` | shards held by lease, shared among the nodes |
 //! | `expiry` | the expiry scan of this node's shards |
 //! | `patrol` | transfers that stand half-way, and accounts per partition |
@@ -28,15 +28,14 @@
 //! | `reads`, `probe` | connections for questions, and one question that is asked all the time |
 //! | `health`, `meters`, `stop` | how it goes, in words and in numbers; and that it is over |
 
-mod board;
 mod commands;
 mod expiry;
-mod hand;
 mod handle;
 mod handler;
 mod health;
 mod meters;
 mod node;
+mod outboxes;
 mod patrol;
 mod probe;
 mod reads;
@@ -52,6 +51,7 @@ mod stop;
 mod tail;
 pub mod tokens;
 mod waiting;
+mod worker;
 
 pub use commands::is_about_a_transfer;
 pub use handle::NodeHandle;

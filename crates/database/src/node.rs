@@ -11,16 +11,16 @@ use holdfast_kafka::{From, KafkaError, Reader};
 use holdfast_postgres::shop::{Served, WantedCharging};
 use holdfast_postgres::{Error, Store};
 
-use crate::board::Board;
 use crate::expiry::Kind;
 use crate::handle::NodeHandle;
 use crate::handler::{Callbacks, Position, TokenUpdates, Transfers};
 use crate::meters::ExpiryMeters;
+use crate::outboxes::Outboxes;
 use crate::reads::Reads;
 use crate::roles::Role;
 use crate::sender::Queue;
 use crate::settings::{NODE_SEEN, NodeSettings, START_WAIT, ShopCharging};
-use crate::shop::{Called, Coordinators, Ends, Orders, Outcomes, Purse, topic_of};
+use crate::shop::{Called, Coordinators, Ends, Orders, Outcomes, TokenCharges, topic_of};
 use crate::stop::Stop;
 use crate::tokens::{Gatherer, TokenVault};
 use crate::waiting::WaitingRoom;
@@ -58,7 +58,7 @@ pub struct Node {
     /// Also where no requests are taken, if the node brings shattered wallets together or tokens pay for checkouts.
     vault: Option<TokenVault>,
     stop: Arc<Stop>,
-    boards: Vec<Arc<Board>>,
+    outboxes: Vec<Arc<Outboxes>>,
     /// They end before the relays, which still send what they left.
     workers: Vec<JoinHandle<()>>,
     others: Vec<JoinHandle<()>>,
@@ -133,8 +133,8 @@ impl Node {
             true => Some(starting.tokens(&reads)?),
             false => None,
         };
-        let purse = vault.clone().filter(|_| pays_by_tokens).map(Purse::new).transpose()?;
-        let called = if has_shop { starting.sides(purse)? } else { Called::default() };
+        let token_charges = vault.clone().filter(|_| pays_by_tokens).map(TokenCharges::new).transpose()?;
+        let called = if has_shop { starting.sides(token_charges)? } else { Called::default() };
         if !takes_requests && let Some(heard) = starting.part_of_a_called(&called) {
             // Their answers have to be sent all the same.
             starting.sender(&room, &queue, heard)?;
@@ -145,7 +145,7 @@ impl Node {
             starting.keeper(gatherer.transpose()?)?;
         }
         let tokens = vault.clone().filter(|_| takes_requests);
-        let Starting { stop, health, boards, workers, others, .. } = starting;
+        let Starting { stop, health, outboxes, workers, others, .. } = starting;
         let health = Arc::new(health);
         let one_by_one = Arc::default();
         let handle = NodeHandle {
@@ -161,7 +161,7 @@ impl Node {
             called,
             draws: Arc::default(),
         };
-        Ok(Node { handle, vault, stop, boards, workers, others })
+        Ok(Node { handle, vault, stop, outboxes, workers, others })
     }
 
     /// A handle for the edge.
@@ -186,7 +186,7 @@ impl Drop for Node {
         }
         self.stop.set();
         self.workers.drain(..).for_each(join);
-        self.boards.iter().for_each(|board| board.end());
+        self.outboxes.iter().for_each(|outboxes| outboxes.end());
         self.others.drain(..).for_each(join);
         self.handle.room.close();
     }

@@ -19,7 +19,7 @@ pub enum ReadError {
 }
 
 #[derive(Default)]
-struct State {
+struct ReadsState {
     idle: Vec<Store>,
     in_use: usize,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Reads {
     settings: Arc<NodeSettings>,
     part: Arc<Part>,
     seats: usize,
-    state: Mutex<State>,
+    state: Mutex<ReadsState>,
     freed: Condvar,
 }
 
@@ -48,7 +48,7 @@ impl Reads {
         Reads::with_seats(Arc::clone(&self.settings), Arc::clone(&self.part), seats)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReadsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,7 +100,7 @@ impl Reads {
     }
 
     fn sit(&self) -> Result<Seat<'_>, ReadError> {
-        let full = |state: &mut State| state.in_use >= self.seats;
+        let full = |state: &mut ReadsState| state.in_use >= self.seats;
         let waited = self.freed.wait_timeout_while(self.lock(), READER_WAIT, full);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if state.in_use >= self.seats {

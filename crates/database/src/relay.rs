@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use holdfast_kafka::{Producer, SendCause, SendError};
 use holdfast_postgres::{Claim, Error, OutboxRow, Store};
 
-use crate::board::{Board, Work};
 use crate::health::Part;
 use crate::meters::RelayMeters;
+use crate::outboxes::{Outboxes, Work};
 use crate::settings::{MARK_AFTER, NodeSettings, RELAY_ROWS, SEND_WAIT, TROUBLE_PAUSE};
 use crate::stop::Stop;
 
@@ -27,7 +27,7 @@ pub(crate) enum Trouble {
 
 pub(crate) struct Relay {
     pub(crate) settings: Arc<NodeSettings>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) outboxes: Arc<Outboxes>,
     pub(crate) producer: Producer,
     pub(crate) part: Arc<Part>,
     pub(crate) stop: Arc<Stop>,
@@ -35,15 +35,15 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Sends until the board has ended and nothing rings any more.
+    /// Sends until the outboxes has ended and nothing rings any more.
     pub(crate) fn run(mut self) {
         self.work();
-        self.board.abandon();
+        self.outboxes.abandon();
     }
 
     fn work(&mut self) {
         let mut store: Option<Store> = None;
-        while let Some(works) = self.board.take(LOOK_EVERY) {
+        while let Some(works) = self.outboxes.take(LOOK_EVERY) {
             let (handed, to_look): (Vec<Work>, Vec<Work>) =
                 works.into_iter().partition(|work| work.rows.is_some());
             let handed: Vec<(Claim, Vec<OutboxRow>)> =
@@ -52,7 +52,7 @@ impl Relay {
             for work in to_look {
                 let drained = self.drain(&mut store, &work.claim);
                 if drained.is_err() {
-                    self.board.ring(&work.claim);
+                    self.outboxes.ring(&work.claim);
                 }
                 went = went.and(drained);
             }
@@ -87,10 +87,10 @@ impl Relay {
             let of_this = left.min(rows.len());
             left -= of_this;
             if let Some(last) = rows[..of_this].last() {
-                self.board.note_sent(claim, last.number + 1);
+                self.outboxes.note_sent(claim, last.number + 1);
             }
             if of_this < rows.len() {
-                self.board.ring(claim);
+                self.outboxes.ring(claim);
             }
         }
         match sent {
@@ -105,7 +105,7 @@ impl Relay {
         let store = self.store(store)?;
         // Or what was sent from memory would be read again. Also where nothing was: the mark waits for the guard row, and so for
         // a commit whose answer was lost while the server was still at it.
-        let sent = self.board.sent(claim);
+        let sent = self.outboxes.sent(claim);
         if !self.marked(store, claim, sent)? {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl Relay {
             if sent > 0 {
                 self.meters.sent.increment(sent as u64);
                 let upto = first.number + sent as u64;
-                self.board.note_sent(claim, upto);
+                self.outboxes.note_sent(claim, upto);
                 if !self.marked(store, claim, upto)? {
                     return Ok(());
                 }
@@ -139,7 +139,7 @@ impl Relay {
 
     /// Marks what no step has marked for a while.
     fn mark(&self, store: &mut Option<Store>) -> Result<(), Trouble> {
-        let unmarked = self.board.unmarked();
+        let unmarked = self.outboxes.unmarked();
         if unmarked.is_empty() {
             return Ok(());
         }
@@ -154,11 +154,11 @@ impl Relay {
     fn marked(&self, store: &mut Store, claim: &Claim, upto: u64) -> Result<bool, Trouble> {
         let ours = store.mark_sent(claim, upto)?;
         if ours {
-            self.board.note_marked(claim, upto);
+            self.outboxes.note_marked(claim, upto);
         } else {
             // Not sent by this claim as far as the database knows: nothing to remember for whoever comes next.
-            self.board.note_marked(claim, u64::MAX);
-            self.board.remove(claim);
+            self.outboxes.note_marked(claim, u64::MAX);
+            self.outboxes.remove(claim);
         }
         Ok(ours)
     }
@@ -216,10 +216,10 @@ mod tests {
         /// Hands the message over under a claim and lets a relay work until it has nothing left to do, or fails. How many
         /// messages lie in the topic then, and how many the relay believes to have sent.
         fn relayed_by(&self, settings: &Arc<NodeSettings>, claim: &Claim, since: Instant) -> (u64, u64) {
-            let board: Arc<Board> = Arc::default();
-            board.put(*claim);
+            let outboxes: Arc<Outboxes> = Arc::default();
+            outboxes.put(*claim);
             // Nothing was left by anybody before.
-            board.take(Duration::ZERO).unwrap();
+            outboxes.take(Duration::ZERO).unwrap();
             let row = OutboxRow {
                 number: 0,
                 topic: Topic::Position,
@@ -227,15 +227,15 @@ mod tests {
                 key: "7".into(),
                 value: b"{}".to_vec(),
             };
-            board.hand_over(claim, vec![row], since);
-            board.end();
+            outboxes.hand_over(claim, vec![row], since);
+            outboxes.end();
             let NodeSettings { brokers, topics, .. } = &**settings;
             let producer = Producer::new(ProducerSettings::new(brokers.clone(), topics.clone())).unwrap();
             let stop: Arc<Stop> = Arc::default();
             stop.set();
             let relay = Relay {
                 settings: Arc::clone(settings),
-                board: Arc::clone(&board),
+                outboxes: Arc::clone(&outboxes),
                 producer,
                 part: Part::new("relay"),
                 stop,
@@ -244,7 +244,7 @@ mod tests {
             relay.run();
             let name = topics.name(Topic::Position);
             let reader = Reader::open(brokers, &name, &From::End, Instant::now() + PATIENCE).unwrap();
-            (reader.next_offsets().iter().sum(), board.sent(claim))
+            (reader.next_offsets().iter().sum(), outboxes.sent(claim))
         }
 
         fn relayed(&self, claim: &Claim, since: Instant) -> u64 {

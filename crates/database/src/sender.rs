@@ -57,7 +57,7 @@ pub(crate) enum Wants {
 }
 
 /// Messages of one caller.
-pub(crate) struct Parcel {
+pub(crate) struct CallerMessages {
     pub(crate) letters: Vec<Letter>,
     pub(crate) wants: Wants,
     /// For whoever wants outcomes and also to hear that it is written.
@@ -66,8 +66,8 @@ pub(crate) struct Parcel {
 }
 
 #[derive(Default)]
-struct State {
-    parcels: VecDeque<Parcel>,
+struct QueueState {
+    waiting: VecDeque<CallerMessages>,
     letters: usize,
     bytes: usize,
     closed: bool,
@@ -76,50 +76,50 @@ struct State {
 /// What waits to be written.
 #[derive(Default)]
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts messages in line, or gives them back with the reason.
-    pub(crate) fn put(&self, parcel: Parcel) -> Result<(), (Parcel, Refusal)> {
-        let bytes: usize = parcel.letters.iter().map(Letter::bytes).sum();
+    pub(crate) fn put(&self, messages: CallerMessages) -> Result<(), (CallerMessages, Refusal)> {
+        let bytes: usize = messages.letters.iter().map(Letter::bytes).sum();
         let mut state = self.lock();
         if state.closed {
-            return Err((parcel, Refusal::Closed("the node is shutting down")));
+            return Err((messages, Refusal::Closed("the node is shutting down")));
         }
-        let full = state.letters + parcel.letters.len() > IN_FLIGHT_MAX
+        let full = state.letters + messages.letters.len() > IN_FLIGHT_MAX
             || state.bytes + bytes > SEND_QUEUE_BYTES_MAX;
-        if full && !state.parcels.is_empty() {
-            return Err((parcel, Refusal::Busy));
+        if full && !state.waiting.is_empty() {
+            return Err((messages, Refusal::Busy));
         }
-        state.letters += parcel.letters.len();
+        state.letters += messages.letters.len();
         state.bytes += bytes;
-        state.parcels.push_back(parcel);
+        state.waiting.push_back(messages);
         drop(state);
         self.changed.notify_one();
         Ok(())
     }
 
     /// Waits for something and takes as much as is sent at once; `None` when it is over and empty.
-    fn take(&self) -> Option<Vec<Parcel>> {
-        let idle = |state: &mut State| state.parcels.is_empty() && !state.closed;
+    fn take(&self) -> Option<Vec<CallerMessages>> {
+        let idle = |state: &mut QueueState| state.waiting.is_empty() && !state.closed;
         let waited = self.changed.wait_timeout_while(self.lock(), LOOK_EVERY, idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.parcels.is_empty() && state.closed {
+        if state.waiting.is_empty() && state.closed {
             return None;
         }
         let mut taken = Vec::new();
         let mut letters = 0;
-        while let Some(parcel) = state.parcels.pop_front() {
-            letters += parcel.letters.len();
-            state.letters -= parcel.letters.len();
-            state.bytes -= parcel.letters.iter().map(Letter::bytes).sum::<usize>();
-            taken.push(parcel);
+        while let Some(messages) = state.waiting.pop_front() {
+            letters += messages.letters.len();
+            state.letters -= messages.letters.len();
+            state.bytes -= messages.letters.iter().map(Letter::bytes).sum::<usize>();
+            taken.push(messages);
             if letters >= SEND_MESSAGES {
                 break;
             }
@@ -155,12 +155,12 @@ pub(crate) struct Sender {
 impl Sender {
     pub(crate) fn run(mut self) {
         self.part.works();
-        while let Some(parcels) = self.queue.take() {
-            match parcels.is_empty() {
+        while let Some(waiting) = self.queue.take() {
+            match waiting.is_empty() {
                 true => self.look_around(),
                 false => {
-                    let (callers, began) = (parcels.len(), Instant::now());
-                    self.send(parcels);
+                    let (callers, began) = (waiting.len(), Instant::now());
+                    self.send(waiting);
                     if callers > 1 {
                         self.queue.rest(began.elapsed().min(SEND_REST_MAX));
                     }
@@ -177,14 +177,14 @@ impl Sender {
         }
     }
 
-    fn send(&mut self, parcels: Vec<Parcel>) {
-        let oldest = parcels.iter().map(|parcel| parcel.since).min().unwrap_or_else(Instant::now);
+    fn send(&mut self, waiting: Vec<CallerMessages>) {
+        let oldest = waiting.iter().map(|messages| messages.since).min().unwrap_or_else(Instant::now);
         let deadline = oldest + OUTCOME_WAIT;
-        let mut verdicts: Vec<Result<(), Refusal>> = parcels.iter().map(|_| Ok(())).collect();
+        let mut verdicts: Vec<Result<(), Refusal>> = waiting.iter().map(|_| Ok(())).collect();
         // Which caller each message belongs to.
         let mut letters: Vec<(usize, &Letter)> = Vec::new();
-        for (at, parcel) in parcels.iter().enumerate() {
-            letters.extend(parcel.letters.iter().map(|letter| (at, letter)));
+        for (at, messages) in waiting.iter().enumerate() {
+            letters.extend(messages.letters.iter().map(|letter| (at, letter)));
         }
         let mut rest = letters;
         while !rest.is_empty() {
@@ -215,12 +215,12 @@ impl Sender {
                 self.queue.rest(TROUBLE_PAUSE);
             }
         }
-        for (parcel, verdict) in parcels.into_iter().zip(verdicts) {
-            match (parcel.wants, verdict) {
+        for (messages, verdict) in waiting.into_iter().zip(verdicts) {
+            match (messages.wants, verdict) {
                 (Wants::Written(answer), verdict) => answer(verdict.map(|()| Vec::new())),
                 (Wants::Outcomes(first), Err(refusal)) => self.room.fail(first, refusal),
                 (Wants::Outcomes(_), Ok(())) => {
-                    if let Some(written) = parcel.written {
+                    if let Some(written) = messages.written {
                         written();
                     }
                 }
@@ -239,9 +239,9 @@ mod tests {
         Letter { topic, by: PartitionBy::Key, key: "1".to_owned(), value: vec![0; 10] }
     }
 
-    fn parcel(count: usize) -> Parcel {
+    fn messages(count: usize) -> CallerMessages {
         let letters = (0..count).map(|_| letter(Topic::Transfers)).collect();
-        Parcel { letters, wants: Wants::Outcomes(1), written: None, since: Instant::now() }
+        CallerMessages { letters, wants: Wants::Outcomes(1), written: None, since: Instant::now() }
     }
 
     #[test]
@@ -276,13 +276,13 @@ mod tests {
     #[test]
     fn the_queue_is_bounded_and_ends() {
         let queue = Queue::default();
-        queue.put(parcel(IN_FLIGHT_MAX)).ok().unwrap();
-        assert!(matches!(queue.put(parcel(1)), Err((_, Refusal::Busy))));
-        assert_eq!(queue.take().map(|parcels| parcels.len()), Some(1));
-        queue.put(parcel(1)).ok().unwrap();
+        queue.put(messages(IN_FLIGHT_MAX)).ok().unwrap();
+        assert!(matches!(queue.put(messages(1)), Err((_, Refusal::Busy))));
+        assert_eq!(queue.take().map(|waiting| waiting.len()), Some(1));
+        queue.put(messages(1)).ok().unwrap();
         queue.close();
-        assert!(matches!(queue.put(parcel(1)), Err((_, Refusal::Closed(_)))));
-        assert_eq!(queue.take().map(|parcels| parcels.len()), Some(1), "what waits is still sent");
+        assert!(matches!(queue.put(messages(1)), Err((_, Refusal::Closed(_)))));
+        assert_eq!(queue.take().map(|waiting| waiting.len()), Some(1), "what waits is still sent");
         assert!(queue.take().is_none());
     }
 }

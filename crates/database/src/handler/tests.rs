@@ -12,20 +12,20 @@ use holdfast_services::{Database, PATIENCE};
 use holdfast_messages::TransferMessage;
 
 use super::*;
-use crate::board::Board;
 use crate::health::Part;
 use crate::node::Starting;
+use crate::outboxes::Outboxes;
 use crate::scene::servers;
 use crate::settings::{HANDS, NodeSettings};
 
-/// One handler over two partitions, with its hands and its relay as a node has them. It takes message by message.
+/// One handler over two partitions, with its workers and its relay as a node has them. It takes message by message.
 struct Scene {
     settings: Arc<NodeSettings>,
     producer: Producer,
     threads: Arc<Part>,
     part: Arc<Part>,
     stop: Arc<Stop>,
-    boards: Vec<Arc<Board>>,
+    outboxes: Vec<Arc<Outboxes>>,
     workers: Vec<JoinHandle<()>>,
     others: Vec<JoinHandle<()>>,
     /// Gone when all that use it have ended.
@@ -43,10 +43,20 @@ impl Scene {
             Arc::clone(parts.find(|part| part.name() == name).expect("there is such a part"))
         };
         let (threads, part) = (part("threads"), part("handler"));
-        let Starting { stop, boards, workers, others, .. } = starting;
+        let Starting { stop, outboxes, workers, others, .. } = starting;
         let producer = ProducerSettings::new(settings.brokers.clone(), settings.topics.clone());
         let producer = Producer::new(producer).unwrap();
-        Some(Scene { settings, producer, threads, part, stop, boards, workers, others, _database: database })
+        Some(Scene {
+            settings,
+            producer,
+            threads,
+            part,
+            stop,
+            outboxes,
+            workers,
+            others,
+            _database: database,
+        })
     }
 
     /// Puts so many messages into a partition.
@@ -65,7 +75,7 @@ impl Drop for Scene {
         self.stop.set();
         // Some have panicked on purpose.
         self.workers.drain(..).for_each(|worker| drop(worker.join()));
-        self.boards.iter().for_each(|board| board.end());
+        self.outboxes.iter().for_each(|outboxes| outboxes.end());
         self.others.drain(..).for_each(|other| drop(other.join()));
     }
 }
@@ -136,7 +146,7 @@ impl Hop for Panics {
     }
 }
 
-/// The other hand would go on, and nobody would notice that a partition stands still.
+/// The other worker would go on, and nobody would notice that a partition stands still.
 #[test]
 fn a_hand_that_panics_ends_its_handler() {
     let Some(mut scene) = Scene::new(Panics) else { return };

@@ -11,12 +11,11 @@ use holdfast_messages::{PayMessage, StockMessage, Topic};
 use holdfast_postgres::shop::Served;
 
 use super::StartError;
-use crate::board::Board;
 use crate::expiry::{Expiry, Kind};
-use crate::hand::Hand;
-use crate::handler::{Desk, Handler, Hop};
+use crate::handler::{Handler, Hop, Partitions};
 use crate::health::{Health, Part};
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
+use crate::outboxes::Outboxes;
 use crate::patrol::Patrol;
 use crate::probe::Probe;
 use crate::reads::Reads;
@@ -24,11 +23,12 @@ use crate::relay::Relay;
 use crate::roles::Role;
 use crate::sender::{Queue, Sender};
 use crate::settings::{NodeSettings, START_WAIT};
-use crate::shop::{Asks, Called, CalledHop, Ends, Pay, Purse, Stock};
+use crate::shop::{Asks, Called, CalledHop, Ends, Pay, Stock, TokenCharges};
 use crate::stop::Stop;
 use crate::tail::Tail;
 use crate::tokens::{self, Gatherer, Keeper, TokenVault};
 use crate::waiting::WaitingRoom;
+use crate::worker::Worker;
 
 /// What the parts of the two sides of checkouts are called.
 const PAY: &str = "pay";
@@ -40,7 +40,7 @@ pub(crate) struct Starting<'a> {
     pub(crate) stop: Arc<Stop>,
     threads: Arc<Part>,
     pub(crate) health: Health,
-    pub(crate) boards: Vec<Arc<Board>>,
+    pub(crate) outboxes: Vec<Arc<Outboxes>>,
     pub(crate) workers: Vec<JoinHandle<()>>,
     pub(crate) others: Vec<JoinHandle<()>>,
 }
@@ -54,7 +54,7 @@ impl<'a> Starting<'a> {
             stop: Arc::default(),
             threads,
             health,
-            boards: Vec::new(),
+            outboxes: Vec::new(),
             workers: Vec::new(),
             others: Vec::new(),
             settings,
@@ -95,9 +95,9 @@ impl<'a> Starting<'a> {
         Ok(())
     }
 
-    /// The participants of checkouts: here, or called over HTTP; those that are on Kafka are no business of a node. With a purse,
+    /// The participants of checkouts: here, or called over HTTP; those that are on Kafka are no business of a node. With a token_charges,
     /// where tokens pay.
-    pub(super) fn sides(&mut self, purse: Option<Purse>) -> Result<Called, StartError> {
+    pub(super) fn sides(&mut self, token_charges: Option<TokenCharges>) -> Result<Called, StartError> {
         let settings = Arc::clone(self.settings);
         let asks = |role, side| {
             (settings.roles.has(role) && settings.store.outside.has(side)).then(Arc::<Asks>::default)
@@ -111,7 +111,7 @@ impl<'a> Starting<'a> {
             }
             None if settings.roles.has(Role::Pay) && is_inside(Side::Pay) => {
                 let settings = Arc::clone(&settings);
-                self.handler(Pay { settings, purse }, PAY, "pay relay")?;
+                self.handler(Pay { settings, token_charges }, PAY, "pay relay")?;
             }
             None => {}
         }
@@ -139,22 +139,22 @@ impl<'a> Starting<'a> {
         self.health.parts().iter().find(|part| part.name() == name).map(Arc::clone)
     }
 
-    fn relay(&mut self, name: &'static str) -> Result<Arc<Board>, StartError> {
-        let board: Arc<Board> = Arc::default();
+    fn relay(&mut self, name: &'static str) -> Result<Arc<Outboxes>, StartError> {
+        let outboxes: Arc<Outboxes> = Arc::default();
         let part = self.health.part(name);
         // It has nothing to send yet, and is fine.
         part.works();
         let relay = Relay {
             settings: Arc::clone(self.settings),
-            board: Arc::clone(&board),
+            outboxes: Arc::clone(&outboxes),
             producer: self.producer()?,
             part,
             stop: Arc::clone(&self.stop),
             meters: RelayMeters::new(name),
         };
         self.others.push(thread(&self.threads, name, move || relay.run())?);
-        self.boards.push(Arc::clone(&board));
-        Ok(board)
+        self.outboxes.push(Arc::clone(&outboxes));
+        Ok(outboxes)
     }
 
     pub(crate) fn handler<H: Hop>(
@@ -163,7 +163,7 @@ impl<'a> Starting<'a> {
         name: &'static str,
         relay: &'static str,
     ) -> Result<(), StartError> {
-        let board = self.relay(relay)?;
+        let outboxes = self.relay(relay)?;
         let part = self.health.part(name);
         let topic = self.settings.topics.name(H::TOPIC);
         let group = self.settings.group(H::TOPIC);
@@ -172,24 +172,24 @@ impl<'a> Starting<'a> {
         let consumer = GroupConsumer::join(settings)?;
         let (caller, (put, ended)) = (consumer.caller(), channel());
         let hop = Arc::new(hop);
-        let mut hands = Vec::new();
+        let mut job_queues = Vec::new();
         for number in 0..H::HANDS {
-            let (hand, jobs) = Hand::new(number, self.settings, &put, &caller);
+            let (worker, jobs) = Worker::new(number, self.settings, &put, &caller);
             let hop = Arc::clone(&hop);
-            self.workers.push(thread(&self.threads, name, move || hand.run(&*hop))?);
-            hands.push(jobs);
+            self.workers.push(thread(&self.threads, name, move || worker.run(&*hop))?);
+            job_queues.push(jobs);
         }
         let losing = Arc::clone(&hop);
         let handler = Handler {
-            hands,
+            workers: job_queues,
             ended,
             consumer,
-            desk: Desk {
+            partitions: Partitions {
                 begin: Box::new(move |store, partition, claim| hop.begin(store, partition, claim)),
                 lost: Box::new(move |partition| losing.lost(partition)),
                 batch_messages: self.settings.batch_messages.min(H::MESSAGES_MAX),
                 gathers: H::GATHERS,
-                ..Desk::new(H::TOPIC, self.settings, &board, &part)
+                ..Partitions::new(H::TOPIC, self.settings, &outboxes, &part)
             },
             stop: Arc::clone(&self.stop),
             meters: HandlerMeters::new(H::TOPIC.name()),
@@ -247,9 +247,9 @@ impl<'a> Starting<'a> {
         kind: Kind,
         meters: ExpiryMeters,
     ) -> Result<(), StartError> {
-        let board = self.relay(relay)?;
+        let outboxes = self.relay(relay)?;
         let (part, stop) = (self.health.part(name), Arc::clone(&self.stop));
-        let expiry = Expiry { kind, settings: Arc::clone(self.settings), board, part, stop, meters };
+        let expiry = Expiry { kind, settings: Arc::clone(self.settings), outboxes, part, stop, meters };
         self.workers.push(thread(&self.threads, name, move || expiry.run())?);
         Ok(())
     }

@@ -7,8 +7,8 @@ use holdfast_postgres::shop::Served;
 use tokio::time::Instant;
 
 use super::SharedShop;
-use super::desk::publish;
 use super::limits::{HEARD_LOOK_EVERY, HEARD_LOOK_EVERY_MAX, HEARD_WAIT};
+use super::shared::publish;
 use super::trouble::ShopTrouble;
 use crate::meters::answer_repeated;
 

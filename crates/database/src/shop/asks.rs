@@ -21,7 +21,7 @@ pub struct News {
 }
 
 #[derive(Default)]
-struct State {
+struct AsksState {
     partitions: BTreeSet<u32>,
     news: News,
     closed: bool,
@@ -30,12 +30,12 @@ struct State {
 /// The events of one side. One courier listens.
 #[derive(Default)]
 pub(crate) struct Asks {
-    state: Mutex<State>,
+    state: Mutex<AsksState>,
     changed: Notify,
 }
 
 impl Asks {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AsksState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

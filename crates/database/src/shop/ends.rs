@@ -19,7 +19,7 @@ struct Awaited {
 }
 
 #[derive(Default)]
-struct State {
+struct EndsState {
     orders: HashMap<OrderId, Awaited>,
     callers: usize,
     closed: bool,
@@ -27,7 +27,7 @@ struct State {
 
 /// Those who wait.
 #[derive(Default)]
-pub(crate) struct Ends(Mutex<State>);
+pub(crate) struct Ends(Mutex<EndsState>);
 
 /// A caller that waits; forgotten when dropped.
 pub(crate) struct Waiter {
@@ -37,7 +37,7 @@ pub(crate) struct Waiter {
 }
 
 impl Ends {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, EndsState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

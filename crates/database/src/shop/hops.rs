@@ -12,7 +12,7 @@ use super::asks::Asks;
 use super::coordinators::Coordinators;
 use super::limits::TAKEOVER_MAX;
 use super::misplaced::handle_ours;
-use super::purse::Purse;
+use super::token_charges::TokenCharges;
 use crate::handler::{BeginError, Hop};
 use crate::settings::{HANDS, NodeSettings};
 
@@ -33,7 +33,7 @@ impl Hop for Orders {
 pub(crate) struct Pay {
     pub(crate) settings: Arc<NodeSettings>,
     /// Where tokens pay.
-    pub(crate) purse: Option<Purse>,
+    pub(crate) token_charges: Option<TokenCharges>,
 }
 
 impl Hop for Pay {
@@ -43,8 +43,8 @@ impl Hop for Pay {
 
     fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
         handle_ours(&self.settings, claim, batch, PayMessage::said, |ours| {
-            let Some(purse) = &self.purse else { return store.pay(claim, ours) };
-            let pledges = purse.pledge(store.bills(ours.messages)?)?;
+            let Some(token_charges) = &self.token_charges else { return store.pay(claim, ours) };
+            let pledges = token_charges.pledge(store.bills(ours.messages)?)?;
             store.pay_with(claim, ours, &pledges)
         })
     }

@@ -3,29 +3,29 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `desk`, `trouble` | what the edges call, and why something was not done |
+//! | `shared`, `trouble` | what the edges call, and why something was not done |
 //! | `answers` | what sides outside answer over HTTP |
 //! | `ends` | who waits at this node for the end of which checkout |
 //! | `hops`, `misplaced` | the handlers of the four topics; messages in another partition than their order's are passed over |
 //! | `asks`, `side` | a side that is called over HTTP: whom to ask about, and where its answers go |
 //! | `tellings` | ends that the webhook is to be told of |
-//! | `purse` | tokens are locked for the tries of a batch, where tokens pay |
+//! | `token_charges` | tokens are locked for the tries of a batch, where tokens pay |
 //! | `coordinators` | what the order consumers of this node's partitions know, rebuilt from the log when one is taken over |
 
 mod answers;
 mod asks;
 mod coordinators;
-mod desk;
 mod ends;
 mod hops;
 mod misplaced;
-mod purse;
+mod shared;
 mod side;
 mod tellings;
+mod token_charges;
 mod trouble;
 
 pub use asks::News;
-pub use desk::{Asking, SharedShop};
+pub use shared::{Asking, SharedShop};
 pub use side::{CalledSide, OwedByCall, Place};
 pub use tellings::{Tellings, Told};
 pub use trouble::ShopTrouble;
@@ -34,7 +34,7 @@ pub(crate) use asks::Asks;
 pub(crate) use coordinators::Coordinators;
 pub(crate) use ends::Ends;
 pub(crate) use hops::{CalledHop, Orders, Outcomes, Pay, Stock};
-pub(crate) use purse::Purse;
+pub(crate) use token_charges::TokenCharges;
 
 use std::sync::Arc;
 

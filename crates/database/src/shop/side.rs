@@ -9,8 +9,8 @@ use holdfast_domain::shop::{Order, OrderId, Said, Side, TrNum, TryKey};
 use holdfast_postgres::shop::{OpenCheckout, OpenState, OrderNow};
 
 use super::asks::{Asks, News};
-use super::desk::{asked, publish};
 use super::limits::OWED_LOOKED_AT_MAX;
+use super::shared::{asked, publish};
 use super::topic_of;
 use super::trouble::ShopTrouble;
 use crate::handle::NodeHandle;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_postgres::shop::{DueOutcome, FailedTelling};
 
-use super::desk::asked;
+use super::shared::asked;
 use super::trouble::ShopTrouble;
 use crate::handle::NodeHandle;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdfast_tokens::{Balance, Scope, Share, TokenSelector as _};
 
 use super::clock::TokenClock;
-use super::house::House;
+use super::housekeeping::Housekeeping;
 use super::limits::KEEP_EVERY;
 use super::{TokenVault, start_at};
 use crate::health::Part;
@@ -42,25 +42,25 @@ impl Alone {
         Alone { settings, vault: started.vault, stop, threads: started.threads }
     }
 
-    /// Does from now on what the node does that keeps house, as far as it needs no Kafka: changes are read as if they were
+    /// Does from now on what the node does that keeps housekeeping, as far as it needs no Kafka: changes are read as if they were
     /// sent, and what is over is removed. Changes are kept for `history`.
     ///
     /// # Panics
     /// If a thread cannot be started.
     pub fn keep_house(&mut self, history: Duration) {
         let stop = Arc::clone(&self.stop);
-        let mut house = House::new(&self.settings, &stop, history);
+        let mut housekeeping = Housekeeping::new(&self.settings, &stop, history);
         let body = move || {
             while !stop.is_set() {
-                if let Err(trouble) = house.keep(|_| Ok(())) {
-                    tracing::warn!(%trouble, "the house is not kept");
-                    house.note(&trouble);
+                if let Err(trouble) = housekeeping.keep(|_| Ok(())) {
+                    tracing::warn!(%trouble, "housekeeping is not done");
+                    housekeeping.note(&trouble);
                 }
                 stop.pause(KEEP_EVERY);
             }
-            house.leave();
+            housekeeping.leave();
         };
-        self.threads.push(spawn("token house", Box::new(body)).expect("a thread can be started"));
+        self.threads.push(spawn("token housekeeping", Box::new(body)).expect("a thread can be started"));
     }
 
     /// The vault.
@@ -87,11 +87,11 @@ impl Alone {
         self.vault.end_waiting()();
     }
 
-    /// What the node's picture has of an owner; `None` if that is not loaded.
+    /// What the node's cache has of an owner; `None` if that is not loaded.
     #[must_use]
-    pub fn pictured(&self, scope: &Scope) -> Option<Balance> {
-        let (picture, now) = (self.vault.feed.picture(), self.vault.clock.now());
-        picture.selector.balance(scope, now).ok().filter(|_| picture.has(scope))
+    pub fn cached(&self, scope: &Scope) -> Option<Balance> {
+        let (cache, now) = (self.vault.feed.cache(), self.vault.clock.now());
+        cache.selector.balance(scope, now).ok().filter(|_| cache.has(scope))
     }
 
     /// Where the node begins among equal tokens.

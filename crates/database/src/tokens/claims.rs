@@ -1,4 +1,4 @@
-//! A claim on its way: set aside in the picture, judged by the database, or undone.
+//! A claim on its way: set aside in the cache, judged by the database, or undone.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use holdfast_tokens::{
 };
 use tokio::sync::oneshot;
 
-use super::desk::{TokenVault, ended};
+use super::cache::{Pending, TokenCache};
 use super::feed::Refresh;
-use super::hands::ClaimJob;
 use super::limits::{CONFLICTS_BEFORE_REFRESH, LOST_PAUSE_US, LOST_REMEMBERED, TWIN_LOOK, TWIN_WAIT_MS};
-use super::picture::{Pending, Picture};
+use super::vault::{TokenVault, ended};
+use super::workers::ClaimJob;
 
 /// What a claim came to.
 enum Ready {
     New(Pending),
-    /// The picture knows the spender's selection.
+    /// The cache knows the spender's selection.
     Held(Selection),
 }
 
 impl Ready {
-    fn of(claimed: Claimed, picture: &Arc<Picture>, now: Millis) -> Ready {
+    fn of(claimed: Claimed, cache: &Arc<TokenCache>, now: Millis) -> Ready {
         match claimed {
-            Claimed::New(claim) => Ready::New(Pending::new(picture, claim, now)),
+            Claimed::New(claim) => Ready::New(Pending::new(cache, claim, now)),
             Claimed::Held(selection) => Ready::Held(selection),
         }
     }
@@ -37,7 +37,7 @@ impl Ready {
 /// What the database has judged.
 enum Judged {
     Selected(Selection, Origin),
-    /// Another was faster with these; the picture knows why by now, unless the other is not done yet.
+    /// Another was faster with these; the cache knows why by now, unless the other is not done yet.
     Lost(Arc<[Token]>),
     /// The spender's selection has just ended.
     Over,
@@ -55,8 +55,8 @@ struct Luck {
 }
 
 impl Luck {
-    fn note(&mut self, picture: &Picture, tokens: &[Token]) {
-        let free = tokens.iter().filter(|token| picture.selector.is_free(&token.id));
+    fn note(&mut self, cache: &TokenCache, tokens: &[Token]) {
+        let free = tokens.iter().filter(|token| cache.selector.is_free(&token.id));
         let room = LOST_REMEMBERED.saturating_sub(self.lost.len());
         let lost = Arc::make_mut(&mut self.lost);
         lost.extend(free.take(room).map(|token| token.id.clone()));
@@ -85,7 +85,7 @@ pub(super) enum Origin {
 
 /// A request that may wait; called off if its asker goes away before the answer.
 struct Waiting<'a> {
-    picture: &'a Picture,
+    cache: &'a TokenCache,
     ticket: Option<Ticket>,
     now: Millis,
 }
@@ -93,12 +93,12 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = &self.ticket {
-            self.picture.selector.call_off(ticket, self.now);
+            self.cache.selector.call_off(ticket, self.now);
         }
     }
 }
 
-/// How the picture's no should be looked at twice, if it should: it may be behind. What is too little in all is not more without
+/// How the cache's no should be looked at twice, if it should: it may be behind. What is too little in all is not more without
 /// the locks.
 const fn may_be_old(refusal: &Refusal) -> Option<Refresh> {
     match refusal {
@@ -153,16 +153,16 @@ impl TokenVault {
         self.loaded(&request.scope).await?;
         let until = self.clock.now().saturating_add(wait_ms);
         let mut luck = Luck::default();
-        // Whether the picture was brought up to date, and nothing was waited for since.
+        // Whether the cache was brought up to date, and nothing was waited for since.
         let mut fresh = false;
         loop {
-            let picture = self.loaded(&request.scope).await?;
+            let cache = self.loaded(&request.scope).await?;
             let (waited, claimed) = match luck.others(predicate) {
-                None => self.claim(&picture, &request, predicate, until).await,
-                Some(others) => match self.claim_others(&picture, &request, &others) {
+                None => self.claim(&cache, &request, predicate, until).await,
+                Some(others) => match self.claim_others(&cache, &request, &others) {
                     Some(ready) => (false, Ok(ready)),
                     None => {
-                        // There is no other choice: whoever was faster is done soon, and then the picture tells.
+                        // There is no other choice: whoever was faster is done soon, and then the cache tells.
                         self.pause_a_little().await;
                         luck.lost = Arc::default();
                         if until > self.clock.now() {
@@ -195,13 +195,13 @@ impl TokenVault {
                     if luck.attempts >= self.claim_attempts {
                         return Err(Refusal::Contention { attempts: luck.attempts });
                     }
-                    // So many in a row are no coincidence: the picture does not know of locks that it should know of.
+                    // So many in a row are no coincidence: the cache does not know of locks that it should know of.
                     if luck.conflicts % CONFLICTS_BEFORE_REFRESH == 0 {
                         self.refresh(&request.scope, Refresh::News).await?;
                     }
                     // One that takes what it can get would get less than there may be.
                     if !request.allow_shortfall {
-                        luck.note(&self.feed.picture(), &tokens);
+                        luck.note(&self.feed.cache(), &tokens);
                     }
                 }
                 Ok(Ready::Held(selection)) => {
@@ -209,10 +209,10 @@ impl TokenVault {
                         return Ok((selection, Origin::Found));
                     }
                 }
-                // The picture was replaced: whoever waited in the old one begins again.
-                Err(Refusal::Contention { .. }) if !Arc::ptr_eq(&picture, &self.feed.picture()) => {}
+                // The cache was replaced: whoever waited in the old one begins again.
+                Err(Refusal::Contention { .. }) if !Arc::ptr_eq(&cache, &self.feed.cache()) => {}
                 Err(refusal @ Refusal::SpenderInUse { .. }) if !fresh => {
-                    if let Some(selection) = self.forget_old(&picture, &request, refusal).await? {
+                    if let Some(selection) = self.forget_old(&cache, &request, refusal).await? {
                         return Ok((selection, Origin::Found));
                     }
                     fresh = true;
@@ -232,13 +232,13 @@ impl TokenVault {
     /// be true. They are drawn from all places: somebody else is in this node's part, or it would not have lost.
     fn claim_others(
         &self,
-        picture: &Arc<Picture>,
+        cache: &Arc<TokenCache>,
         request: &SelectRequest,
         others: &Predicate,
     ) -> Option<Ready> {
         let (now, mut random) = (self.clock.now(), Random::new(self.draw()));
-        let claimed = picture.selector.claim(request, Some(others), now, &mut random).ok()?;
-        Some(Ready::of(claimed, picture, now))
+        let claimed = cache.selector.claim(request, Some(others), now, &mut random).ok()?;
+        Some(Ready::of(claimed, cache, now))
     }
 
     /// Those who met pause for different times, so that they do not meet again.
@@ -251,7 +251,7 @@ impl TokenVault {
     /// Sets tokens aside, waiting for them until `until`; with whether it had to wait.
     async fn claim(
         &self,
-        picture: &Arc<Picture>,
+        cache: &Arc<TokenCache>,
         request: &SelectRequest,
         predicate: Option<&Predicate>,
         until: Millis,
@@ -260,10 +260,10 @@ impl TokenVault {
         let mut patience: Option<Instant> = None;
         loop {
             // From here on no news is missed.
-            let followed = picture.followed.notified();
+            let followed = cache.followed.notified();
             tokio::pin!(followed);
             followed.as_mut().enable();
-            match self.claim_once(picture, request, predicate, until, &mut waited).await {
+            match self.claim_once(cache, request, predicate, until, &mut waited).await {
                 // The same request a moment ago is on its way to the database: its answer is this one's too.
                 Err(Refusal::SpenderInUse { reason, .. }) if reason == NOT_DECIDED => {
                     let until = *patience.get_or_insert_with(|| self.patience(until));
@@ -285,7 +285,7 @@ impl TokenVault {
 
     async fn claim_once(
         &self,
-        picture: &Arc<Picture>,
+        cache: &Arc<TokenCache>,
         request: &SelectRequest,
         predicate: Option<&Predicate>,
         until: Millis,
@@ -296,20 +296,20 @@ impl TokenVault {
         let later = || -> ClaimAnswer {
             let (send, answer) = oneshot::channel();
             receive = Some(answer);
-            let picture = Arc::clone(picture);
+            let cache = Arc::clone(cache);
             Box::new(move |outcome: Result<Claimed, Refusal>| {
                 // If the asker has gone the claim is dropped here, and undone.
-                drop(send.send(outcome.map(|claimed| Ready::of(claimed, &picture, now))));
+                drop(send.send(outcome.map(|claimed| Ready::of(claimed, &cache, now))));
             })
         };
         let random = Random::new(self.draw()).within(self.feed.share());
-        let asked = picture.selector.claim_or_wait(request, predicate, until, now, random, later);
+        let asked = cache.selector.claim_or_wait(request, predicate, until, now, random, later);
         let ticket = match asked {
-            Asked::Answered(outcome) => return outcome.map(|claimed| Ready::of(claimed, picture, now)),
+            Asked::Answered(outcome) => return outcome.map(|claimed| Ready::of(claimed, cache, now)),
             Asked::Waits(ticket) => ticket,
         };
         *waited = true;
-        let mut waiting = Waiting { picture, ticket: Some(ticket), now };
+        let mut waiting = Waiting { cache, ticket: Some(ticket), now };
         let outcome = receive.expect("who waits has an answer to wait for").await;
         waiting.ticket = None;
         outcome.unwrap_or_else(|_| Err(ended()))
@@ -351,7 +351,7 @@ impl TokenVault {
         }
     }
 
-    /// The spender's live selection of that request, as the database has it. The picture does not take it over: it may have ended
+    /// The spender's live selection of that request, as the database has it. The cache does not take it over: it may have ended
     /// since it was read, and that may have been told already.
     async fn stored_selection(&self, spender: &str, body: Fingerprint) -> Result<Option<Selection>, Refusal> {
         let stored = self.stored(spender).await?;
@@ -366,7 +366,7 @@ impl TokenVault {
         }
     }
 
-    /// The picture knows a selection of the spender: it is the answer if the database has it too; else the picture forgets it.
+    /// The cache knows a selection of the spender: it is the answer if the database has it too; else the cache forgets it.
     async fn still_held(
         &self,
         request: &SelectRequest,
@@ -375,16 +375,16 @@ impl TokenVault {
         let body = request.fingerprint();
         let stored = self.stored_selection(&request.spender, body).await?;
         if stored.as_ref().is_none_or(|stored| stored.fence != seen.fence) {
-            self.feed.picture().unlock(&request.spender, seen.fence, self.clock.now());
+            self.feed.cache().unlock(&request.spender, seen.fence, self.clock.now());
         }
         Ok(stored)
     }
 
-    /// The picture says that the spender's name is in use. What the database says counts: the spender's selection if it was
-    /// asked for by the same request, the refusal if by another; and where it knows of none, the picture forgets it.
+    /// The cache says that the spender's name is in use. What the database says counts: the spender's selection if it was
+    /// asked for by the same request, the refusal if by another; and where it knows of none, the cache forgets it.
     async fn forget_old(
         &self,
-        picture: &Arc<Picture>,
+        cache: &Arc<TokenCache>,
         request: &SelectRequest,
         refusal: Refusal,
     ) -> Result<Option<Selection>, Refusal> {
@@ -395,12 +395,12 @@ impl TokenVault {
                 if body != request.fingerprint() {
                     return Err(refusal);
                 }
-                picture.selector.forget_spender(&request.spender, now);
+                cache.selector.forget_spender(&request.spender, now);
                 return self.stored_selection(&request.spender, body).await;
             }
             Some(StoredSelection::Held { .. }) | None => {}
         }
-        picture.selector.forget_spender(&request.spender, now);
+        cache.selector.forget_spender(&request.spender, now);
         Ok(None)
     }
 }

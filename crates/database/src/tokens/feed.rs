@@ -1,4 +1,4 @@
-//! The picture kept up with what others do.
+//! The cache kept up with what others do.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,12 @@ use holdfast_postgres::tokens::{Next, Seen};
 use holdfast_postgres::{Error, Source, Store};
 use holdfast_tokens::{LockRecord, Name, Refusal, Scope, Share, TokenId, TokenSelector as _};
 
+use super::cache::TokenCache;
 use super::clock::TokenClock;
-use super::desk::ended;
-use super::house::adopt;
+use super::housekeeping::adopt;
 use super::limits::{CHANGES_READ, LOCKS_LEARNT, LOOK_EVERY, LOOK_PAUSE, LOOK_PAUSE_UNHURRIED, SHARE_EVERY};
 use super::loads::Loads;
-use super::picture::Picture;
+use super::vault::ended;
 use crate::health::Part;
 use crate::settings::{NODE_SEEN, NodeSettings, TROUBLE_PAUSE};
 use crate::stop::Stop;
@@ -24,7 +24,7 @@ use crate::stop::Stop;
 pub(super) struct Feed {
     settings: Arc<NodeSettings>,
     pub(super) clock: Arc<TokenClock>,
-    picture: Mutex<Arc<Picture>>,
+    cache: Mutex<Arc<TokenCache>>,
     reading: Mutex<Reading>,
     share: Mutex<Share>,
     /// The node is about to end: nobody waits any more.
@@ -51,7 +51,7 @@ pub(super) enum Refresh {
     AlsoEnds,
 }
 
-/// Why the picture could not be brought up to date.
+/// Why the cache could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FeedError {
     #[error(transparent)]
@@ -74,7 +74,7 @@ impl Feed {
         Feed {
             settings: Arc::clone(settings),
             clock: Arc::clone(clock),
-            picture: Mutex::new(Picture::new(&settings.tokens)),
+            cache: Mutex::new(TokenCache::new(&settings.tokens)),
             reading: Mutex::default(),
             share: Mutex::new(Share::ALL),
             ending: AtomicBool::new(false),
@@ -82,9 +82,9 @@ impl Feed {
         }
     }
 
-    /// The picture of this moment.
-    pub(super) fn picture(&self) -> Arc<Picture> {
-        Arc::clone(&self.picture.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The cache of this moment.
+    pub(super) fn cache(&self) -> Arc<TokenCache> {
+        Arc::clone(&self.cache.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Where this node begins among equal tokens.
@@ -92,11 +92,11 @@ impl Feed {
         *self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn begin_anew(&self) -> Arc<Picture> {
-        let new = Picture::new(&self.settings.tokens);
-        let mut picture = self.picture.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = std::mem::replace(&mut *picture, Arc::clone(&new));
-        drop(picture);
+    pub(super) fn begin_anew(&self) -> Arc<TokenCache> {
+        let new = TokenCache::new(&self.settings.tokens);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *cache, Arc::clone(&new));
+        drop(cache);
         // They ask again, of the new one.
         old.selector.end_waiting(&Refusal::Contention { attempts: 0 });
         old.followed.notify_waiters();
@@ -113,7 +113,7 @@ impl Feed {
     /// Answers all who wait for tokens; from now on nobody waits. Whoever can be served at once still is.
     pub(super) fn end_waiting(&self) {
         self.ending.store(true, Ordering::SeqCst);
-        self.picture().selector.end_waiting(&ended());
+        self.cache().selector.end_waiting(&ended());
     }
 
     /// Reads with the connection, which is made when there is none and dropped when it fails. A failure may be older than the
@@ -179,17 +179,17 @@ impl Feed {
             self.clock.set(changes.time);
             if changes.gap {
                 tracing::info!(
-                    "changes of tokens were removed before this node read them; its picture begins anew"
+                    "changes of tokens were removed before this node read them; its cache begins anew"
                 );
-                // In this order: whoever loads into the new picture reads later than what counts as seen.
+                // In this order: whoever loads into the new cache reads later than what counts as seen.
                 *seen = self.all_seen(store)?;
                 self.begin_anew();
                 return Ok(());
             }
             let now = self.clock.now();
             for event in &changes.events {
-                if let Err(refusal) = self.picture().follow(event, now) {
-                    tracing::warn!(%refusal, "the picture of tokens could not follow; it begins anew");
+                if let Err(refusal) = self.cache().follow(event, now) {
+                    tracing::warn!(%refusal, "the cache of tokens could not follow; it begins anew");
                     self.begin_anew();
                 }
             }
@@ -206,13 +206,13 @@ impl Feed {
     /// Takes over the live locks of an owner's tokens; all there are, unless they are too many (`None`).
     pub(super) fn learn_locks(
         &self,
-        picture: &Picture,
+        cache: &TokenCache,
         store: &mut Store,
         scope: &Scope,
     ) -> Result<Option<Vec<LockRecord>>, FeedError> {
         let now = self.clock.now();
         let locks = store.token_locks_of(Some(scope), LOCKS_LEARNT, self.clock.told())?;
-        locks.iter().for_each(|record| picture.lock(record, now));
+        locks.iter().for_each(|record| cache.lock(record, now));
         Ok((locks.len() < LOCKS_LEARNT).then_some(locks))
     }
 
@@ -229,21 +229,21 @@ impl Feed {
         }
         let began = Instant::now();
         // Before the database is read: what is locked here later may be too young for it.
-        let (picture, now) = (self.picture(), self.clock.now());
+        let (cache, now) = (self.cache(), self.clock.now());
         let known = match how {
             Refresh::News => Vec::new(),
-            Refresh::AlsoEnds => picture.selector.locks(Some(scope), now)?,
+            Refresh::AlsoEnds => cache.selector.locks(Some(scope), now)?,
         };
         let live = self.reading_twice(&mut reading, |store, seen| {
             store.at_one_moment(|store| {
                 self.read_changes(store, seen)?;
-                self.learn_locks(&self.picture(), store, scope)
+                self.learn_locks(&self.cache(), store, scope)
             })
         })?;
         if let Some(live) = live {
             let live: HashSet<(&Name, u64)> = live.iter().map(|lock| (&lock.spender, lock.fence)).collect();
             let ended = known.iter().filter(|lock| !live.contains(&(&lock.spender, lock.fence)));
-            ended.for_each(|lock| picture.unlock(&lock.spender, lock.fence, now));
+            ended.for_each(|lock| cache.unlock(&lock.spender, lock.fence, now));
         }
         reading.refreshed = Some((scope.clone(), how, began));
         Ok(())
@@ -255,9 +255,9 @@ impl Feed {
             store.at_one_moment(|store| {
                 self.read_changes(store, seen)?;
                 let found = store.see_tokens(ids, self.clock.told())?;
-                let (picture, now) = (self.picture(), self.clock.now());
-                picture.remove(&found.gone, now)?;
-                found.locks.iter().for_each(|record| picture.lock(record, now));
+                let (cache, now) = (self.cache(), self.clock.now());
+                cache.remove(&found.gone, now)?;
+                found.locks.iter().for_each(|record| cache.lock(record, now));
                 Ok(())
             })
         })
@@ -265,7 +265,7 @@ impl Feed {
 }
 
 /// The thread that hears what others tell.
-pub(crate) struct Ear {
+pub(crate) struct ChangeListener {
     pub(super) feed: Arc<Feed>,
     pub(super) part: Arc<Part>,
     pub(super) stop: Arc<Stop>,
@@ -277,7 +277,7 @@ struct Line {
     asked: Option<Instant>,
 }
 
-impl Ear {
+impl ChangeListener {
     pub(super) fn run(self) {
         let mut line: Option<Line> = None;
         while !self.stop.is_set() {
@@ -327,7 +327,7 @@ impl Ear {
     fn pause(&self) {
         let began = Instant::now();
         let mut over = self.stop.pause(LOOK_PAUSE);
-        while !over && began.elapsed() < LOOK_PAUSE_UNHURRIED && self.feed.picture().selector.waiting() == 0 {
+        while !over && began.elapsed() < LOOK_PAUSE_UNHURRIED && self.feed.cache().selector.waiting() == 0 {
             over = self.stop.pause(LOOK_PAUSE);
         }
     }
@@ -343,8 +343,8 @@ pub(crate) struct Timer {
 impl Timer {
     pub(super) fn run(self) {
         loop {
-            let picture = self.feed.picture();
-            let next = picture.selector.next_wakeup();
+            let cache = self.feed.cache();
+            let next = cache.selector.next_wakeup();
             let wait = next.map_or(LOOK_EVERY, |next| {
                 let pause = u64::try_from(next.saturating_sub(self.clock.now())).unwrap_or(0);
                 Duration::from_millis(pause).clamp(LOOK_PAUSE, LOOK_EVERY)
@@ -352,9 +352,9 @@ impl Timer {
             if self.stop.pause(wait) {
                 return;
             }
-            let picture = self.feed.picture();
-            picture.selector.tick(self.clock.now());
-            picture.publish();
+            let cache = self.feed.cache();
+            cache.selector.tick(self.clock.now());
+            cache.publish();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Shattered wallets, brought together in the background by the node that keeps house.
+//! Shattered wallets, brought together in the background by the node that keeps housekeeping.
 
 use std::time::Instant;
 

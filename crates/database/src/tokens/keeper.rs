@@ -11,7 +11,7 @@ use holdfast_messages::{Message as _, TokenEvent, Topic};
 use holdfast_postgres::tokens::Position;
 
 use super::gather::Gatherer;
-use super::house::{House, Kept, NotAll};
+use super::housekeeping::{Housekeeping, Kept, NotAll};
 use super::limits::{HISTORY, KEEP_EVERY};
 use crate::health::Part;
 use crate::relay::Trouble;
@@ -29,24 +29,24 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub(crate) fn run(mut self) {
-        let mut house = House::new(&self.settings, &self.stop, HISTORY);
+        let mut housekeeping = Housekeeping::new(&self.settings, &self.stop, HISTORY);
         while !self.stop.is_set() {
-            match self.round(&mut house) {
+            match self.round(&mut housekeeping) {
                 Ok(()) => self.part.works(),
                 Err(trouble) => {
                     self.part.fails(&trouble);
-                    house.note(&trouble);
+                    housekeeping.note(&trouble);
                     self.stop.pause(TROUBLE_PAUSE);
                 }
             }
             self.stop.pause(KEEP_EVERY);
         }
-        house.leave();
+        housekeeping.leave();
     }
 
-    fn round(&mut self, house: &mut House) -> Result<(), Trouble> {
+    fn round(&mut self, housekeeping: &mut Housekeeping) -> Result<(), Trouble> {
         let Keeper { settings, producer, stop, gatherer, .. } = self;
-        let kept = house.keep(|events| send_all(settings, producer, events))?;
+        let kept = housekeeping.keep(|events| send_all(settings, producer, events))?;
         if let (Some(Kept { store, since }), Some(gatherer)) = (kept, gatherer) {
             let wallets = gatherer.look(store, || since.elapsed() < FRESH && !stop.is_set())?;
             if wallets > 0 {

@@ -1,8 +1,8 @@
-//! The picture loaded, owner by owner. A large owner takes seconds; nobody waits for that but those who ask for its tokens.
+//! The cache loaded, owner by owner. A large owner takes seconds; nobody waits for that but those who ask for its tokens.
 //!
 //! Tokens are read as of some moment and taken in later, while changes are followed. Nothing is missed and nothing comes back:
-//! the picture expects the owner before its tokens are read, so it takes in what comes after that moment, and of what goes it
-//! keeps a mark (`picture`). What happened before that moment shows in what is read.
+//! the cache expects the owner before its tokens are read, so it takes in what comes after that moment, and of what goes it
+//! keeps a mark (`cache`). What happened before that moment shows in what is read.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -12,15 +12,15 @@ use holdfast_postgres::{Error, Store};
 use holdfast_tokens::{Refusal, Scope, Token};
 use tokio::sync::Notify;
 
+use super::cache::TokenCache;
 use super::feed::{Feed, FeedError};
 use super::limits::{LOAD_PAGE, LOADS_MAX, TOO_LARGE_FOR, TOO_LARGE_REMEMBERED};
-use super::picture::Picture;
 use crate::settings::NodeSettings;
 
 /// The loads of a node.
 pub(super) struct Loads {
     settings: Arc<NodeSettings>,
-    state: Mutex<State>,
+    state: Mutex<LoadsState>,
     /// Told whenever a load has ended.
     pub(super) ended: Notify,
     /// Held alone by a load that found no room beside others.
@@ -28,12 +28,12 @@ pub(super) struct Loads {
 }
 
 #[derive(Default)]
-struct State {
+struct LoadsState {
     /// The owners that are being loaded, at most [`LOADS_MAX`].
     running: Vec<Scope>,
     /// Connections that are not in use.
     idle: Vec<Store>,
-    /// Owners that no picture has room for, and when that was found.
+    /// Owners that no cache has room for, and when that was found.
     too_large: VecDeque<(Scope, Instant)>,
 }
 
@@ -60,11 +60,11 @@ impl Loads {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LoadsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the owner was found a moment ago to be larger than a picture. Each attempt costs all others their place in it.
+    /// Whether the owner was found a moment ago to be larger than a cache. Each attempt costs all others their place in it.
     fn is_too_large(&self, scope: &Scope) -> bool {
         let mut state = self.lock();
         state.too_large.retain(|(_, found)| found.elapsed() < TOO_LARGE_FOR);
@@ -115,25 +115,25 @@ impl Loads {
 }
 
 impl Feed {
-    /// Makes sure that all tokens of an owner are in the picture, with their locks.
-    pub(super) fn load(&self, turn: &Turn) -> Result<Arc<Picture>, FeedError> {
+    /// Makes sure that all tokens of an owner are in the cache, with their locks.
+    pub(super) fn load(&self, turn: &Turn) -> Result<Arc<TokenCache>, FeedError> {
         let (scope, room) = (&turn.scope, &self.loads.room);
         if self.loads.is_too_large(scope) {
-            let limit = self.loads.settings.tokens.picture_tokens_max;
+            let limit = self.loads.settings.tokens.cache_tokens_max;
             return Err(Refusal::Full { what: "the number of tokens is", limit }.into());
         }
         // From here on changes are followed.
         self.reading(|_, _| Ok(()))?;
         let beside_others = {
             let _room = room.read().unwrap_or_else(PoisonError::into_inner);
-            let mut picture = self.picture();
-            if picture.has(scope) {
-                return Ok(picture);
+            let mut cache = self.cache();
+            if cache.has(scope) {
+                return Ok(cache);
             }
-            if picture.is_full_of_owners() {
-                picture = self.begin_anew();
+            if cache.is_full_of_owners() {
+                cache = self.begin_anew();
             }
-            self.load_into(&picture, scope).map(|()| picture)
+            self.load_into(&cache, scope).map(|()| cache)
         };
         match beside_others {
             Err(FeedError::Refused(Refusal::Full { .. })) => {
@@ -151,8 +151,8 @@ impl Feed {
         }
     }
 
-    fn load_into(&self, picture: &Picture, scope: &Scope) -> Result<(), FeedError> {
-        let coming = picture.expect(scope);
+    fn load_into(&self, cache: &TokenCache, scope: &Scope) -> Result<(), FeedError> {
+        let coming = cache.expect(scope);
         let now = self.clock.now();
         let mut page = Vec::new();
         let mut added = Ok(());
@@ -161,15 +161,15 @@ impl Feed {
             if page.len() == LOAD_PAGE {
                 let full = std::mem::take(&mut page);
                 if added.is_ok() {
-                    added = picture.add(full, now);
+                    added = cache.add(full, now);
                 }
             }
         })?;
         added?;
-        picture.add(page, now)?;
+        cache.add(page, now)?;
         // Not beside a reading of changes: a lock that they have ended would be put back.
         self.reading(|store, _| {
-            store.at_one_moment(|store| self.learn_locks(picture, store, scope))?;
+            store.at_one_moment(|store| self.learn_locks(cache, store, scope))?;
             coming.note_loaded();
             Ok(())
         })

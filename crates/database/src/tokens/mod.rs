@@ -1,43 +1,43 @@
 //! Tokens that all nodes select from: chosen in this node's memory, judged by PostgreSQL.
 //!
-//! Each node keeps a picture of the wallets it serves. A select chooses from the picture, then one statement locks the chosen
-//! rows, all or none; if another node was faster, the picture is set right and others are chosen. The picture follows what
+//! Each node keeps a cache of the wallets it serves. A select chooses from the cache, then one statement locks the chosen
+//! rows, all or none; if another node was faster, the cache is set right and others are chosen. The cache follows what
 //! happens: at once what this node does, and by a table of changes what others do. It may be behind, and then costs an attempt;
 //! it can never make a token be held or spent twice, since the rows alone decide.
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `desk` | what the edges call: select, renew, release, issue, views |
+//! | `vault` | what the edges call: select, renew, release, issue, views |
 //! | `paying` | what was selected is spent, redeemed or brought together |
 //! | `claims` | a claim on its way: set aside, judged, undone |
-//! | `picture` | the wallets as this node sees them |
-//! | `feed` | the picture kept up with what others do |
-//! | `loads` | the picture loaded, owner by owner |
-//! | `hands` | claims and spends of many callers in one statement each |
+//! | `cache` | the wallets as this node sees them |
+//! | `feed` | the cache kept up with what others do |
+//! | `loads` | the cache loaded, owner by owner |
+//! | `workers` | claims and spends of many callers in one statement each |
 //! | `clock` | the database's time, as this node estimates it |
 //! | `keeper` | what one node does for all: events to Kafka, and shattered wallets brought together |
-//! | `house` | the same without Kafka: who does it, what is passed on, and what is over removed |
+//! | `housekeeping` | the same without Kafka: who does it, what is passed on, and what is over removed |
 //! | `tidier` | what is over, removed bit by bit |
 //! | `gather` | shattered wallets, brought together by that node |
 //! | `alone` | a vault by itself, for tests and measurements |
 
 #[doc(hidden)]
 pub mod alone;
+mod cache;
 mod claims;
 mod clock;
-mod desk;
 mod feed;
 mod gather;
-mod hands;
-mod house;
+mod housekeeping;
 mod keeper;
 mod loads;
 mod paying;
-mod picture;
 mod tidier;
+mod vault;
+mod workers;
 
-pub use desk::TokenVault;
 pub use paying::Funded;
+pub use vault::TokenVault;
 
 pub(crate) use gather::Gatherer;
 pub(crate) use keeper::Keeper;
@@ -58,11 +58,11 @@ use clock::TokenClock;
 pub mod limits {
     use std::time::Duration;
 
-    /// Tokens that a node keeps a picture of; beyond it begins anew with the wallets that are asked for.
-    pub const PICTURE_TOKENS_MAX: usize = 5_000_000;
-    /// Owners whose tokens a node keeps a picture of; beyond it begins anew.
-    pub const PICTURE_OWNERS_MAX: usize = 100_000;
-    /// How often a picture tries to take a lock over while the lock's tokens come and go.
+    /// Tokens that a node keeps a cache of; beyond it begins anew with the wallets that are asked for.
+    pub const CACHE_TOKENS_MAX: usize = 5_000_000;
+    /// Owners whose tokens a node keeps a cache of; beyond it begins anew.
+    pub const CACHE_OWNERS_MAX: usize = 100_000;
+    /// How often a cache tries to take a lock over while the lock's tokens come and go.
     pub const LOCK_ATTEMPTS: usize = 8;
     /// Selects that wait at a node.
     pub const WAITERS_MAX: usize = 10_000;
@@ -80,7 +80,7 @@ pub mod limits {
     pub const LOOK_EVERY: Duration = Duration::from_millis(100);
     /// The shortest time between two looks, however much is told.
     pub const LOOK_PAUSE: Duration = Duration::from_millis(2);
-    /// The same while nobody waits at the node: who is refused reads for himself, and a picture that is behind by so much costs
+    /// The same while nobody waits at the node: who is refused reads for himself, and a cache that is behind by so much costs
     /// an attempt now and then.
     pub const LOOK_PAUSE_UNHURRIED: Duration = Duration::from_millis(10);
     /// How often a node asks how many others select from the same tokens.
@@ -91,17 +91,17 @@ pub mod limits {
     pub const LOCKS_LEARNT: usize = 10_000;
     /// Locks shown at a time.
     pub const LOCKS_SHOWN: usize = 1_000;
-    /// Tokens put into the picture at a time.
+    /// Tokens put into the cache at a time.
     pub const LOAD_PAGE: usize = 4_096;
     /// Owners loaded at a time, each on a connection of its own.
     pub const LOADS_MAX: usize = 4;
-    /// For how long an owner is refused at once that was found to have more tokens than a picture may have,
+    /// For how long an owner is refused at once that was found to have more tokens than a cache may have,
     pub const TOO_LARGE_FOR: Duration = Duration::from_secs(10);
     /// and how many such owners are remembered.
     pub const TOO_LARGE_REMEMBERED: usize = 64;
     /// For how long ended selections and spends are remembered, so that a repeat gets its answer.
     pub const MEMORY: Duration = Duration::from_secs(7 * 24 * 3_600);
-    /// For how long changes are kept when the topic has them. A node that is behind by more begins its picture anew.
+    /// For how long changes are kept when the topic has them. A node that is behind by more begins its cache anew.
     pub const HISTORY: Duration = Duration::from_secs(60);
     /// For how long tokens are locked for a prepare that is on its way through Kafka.
     pub const FUNDING_LEASE_MS: i64 = 300_000;
@@ -123,15 +123,15 @@ pub mod limits {
     pub const GONE_OUTSIDE_COUNTED: u32 = 10_000;
     /// Messages of `token-updates` in one transaction.
     pub const UPDATES_MAX: usize = 64;
-    /// How long a claim or a spend waits for a row that another has in hand. Callers of one statement wait together.
+    /// How long a claim or a spend waits for a row that another has in worker. Callers of one statement wait together.
     pub const ROW_WAIT: Duration = Duration::from_millis(100);
-    /// Requests from which on another hand helps,
+    /// Requests from which on another worker helps,
     pub const HELP_FROM: usize = 8;
     /// and how long the first may have waited for it until then.
     pub const HELP_AFTER: Duration = Duration::from_millis(2);
     /// The shortest time between two notifications of spends,
     pub const TELL_PAUSE: Duration = Duration::from_millis(5);
-    /// and how long others may have to wait for one while more spends are at hand.
+    /// and how long others may have to wait for one while more spends are at worker.
     pub const TELL_WITHIN: Duration = Duration::from_millis(20);
     /// Connections of a node that change tokens besides: issue, renew, release, update, and what a spender has.
     pub const CHANGERS_MAX: usize = 4;
@@ -152,22 +152,22 @@ pub mod limits {
 /// What may be set of a node's vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VaultSettings {
-    /// Tokens that the node keeps a picture of (`tokens.max`).
-    pub picture_tokens_max: usize,
+    /// Tokens that the node keeps a cache of (`tokens.max`).
+    pub cache_tokens_max: usize,
     /// How often a select chooses anew when others were faster (`tokens.claim_attempts`).
     pub claim_attempts: usize,
     /// Selects that wait at the node (`tokens.waiters_max`).
     pub waiters_max: usize,
     /// Indexes that are kept from the start (`tokens.indexes`).
     pub indexes: Vec<OwnerKind>,
-    /// What is done about shattered wallets by the node that keeps house (`tokens.consolidate_…`); `None`: nothing.
+    /// What is done about shattered wallets by the node that keeps housekeeping (`tokens.consolidate_…`); `None`: nothing.
     pub consolidation: Option<ConsolidationOptions>,
 }
 
 impl Default for VaultSettings {
     fn default() -> VaultSettings {
         VaultSettings {
-            picture_tokens_max: limits::PICTURE_TOKENS_MAX,
+            cache_tokens_max: limits::CACHE_TOKENS_MAX,
             claim_attempts: limits::CLAIM_ATTEMPTS,
             waiters_max: limits::WAITERS_MAX,
             indexes: vec![OwnerKind::Wallet],
@@ -204,11 +204,11 @@ fn start_at(
     let vault = TokenVault::new(settings, reads, part, clock);
     let mut threads = Vec::new();
     for _ in 0..limits::HANDS {
-        let hand = vault.hand();
-        threads.push(spawn("tokens", Box::new(move || hand.run()))?);
+        let worker = vault.worker();
+        threads.push(spawn("tokens", Box::new(move || worker.run()))?);
     }
-    let ear = vault.ear(stop);
-    threads.push(spawn("token changes", Box::new(move || ear.run()))?);
+    let listener = vault.listener(stop);
+    threads.push(spawn("token changes", Box::new(move || listener.run()))?);
     let timer = vault.timer(stop);
     threads.push(spawn("token timer", Box::new(move || timer.run()))?);
     Ok(StartedVault { vault, threads })

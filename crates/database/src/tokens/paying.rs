@@ -10,9 +10,9 @@ use holdfast_tokens::{
 use tokio::sync::oneshot;
 
 use super::claims::Origin;
-use super::desk::{TokenVault, check_text, ended};
-use super::hands::SpendJob;
 use super::limits::{FUNDING_LEASE_MS, FUNDING_WAIT_MS};
+use super::vault::{TokenVault, check_text, ended};
+use super::workers::SpendJob;
 
 /// Where a selection is known from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,8 +101,8 @@ impl TokenVault {
 
     async fn spend_under(&self, request: &SpendRequest, body: Fingerprint) -> Result<Transaction, Refusal> {
         let spender = &request.spender;
-        let seen = self.feed.picture().selector.held(spender);
-        // What the picture tells is right nearly always; if the database disagrees, it is asked what is so.
+        let seen = self.feed.cache().selector.held(spender);
+        // What the cache tells is right nearly always; if the database disagrees, it is asked what is so.
         if let Some(selection) = seen
             && let Some(done) = self.spend_selection(request, body, &selection, Known::FromPicture).await?
         {

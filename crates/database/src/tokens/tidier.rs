@@ -1,4 +1,4 @@
-//! What is over is removed, by the one node that keeps house: bit by bit, each look bounded by what it removes and not by what
+//! What is over is removed, by the one node that keeps housekeeping: bit by bit, each look bounded by what it removes and not by what
 //! there is, and often enough to keep up with all that nodes can do.
 
 use std::collections::VecDeque;
@@ -62,7 +62,7 @@ impl Tidier {
         self.sent = Sent::default();
     }
 
-    /// Another keeps house: what it counts is shown there alone.
+    /// Another keeps housekeeping: what it counts is shown there alone.
     pub(super) fn hand_over(&mut self) {
         self.forget_sent();
         publish(GoneOutside::default());

@@ -1,4 +1,4 @@
-//! Attacks: what an adversary who knows the tables and the pictures would try.
+//! Attacks: what an adversary who knows the tables and the caches would try.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -217,9 +217,9 @@ fn large_selections_elsewhere_are_no_burden() {
     assert!(first < Duration::from_secs(1) && refused < Duration::from_secs(1));
 }
 
-/// Whoever waits is answered when its time is over, also if pictures are replaced meanwhile.
+/// Whoever waits is answered when its time is over, also if caches are replaced meanwhile.
 #[test]
-fn nobody_waits_in_a_picture_that_was_replaced() {
+fn nobody_waits_in_a_cache_that_was_replaced() {
     let Some(world) = World::start("tokens_replaced", 1, None) else { return };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();

@@ -118,7 +118,7 @@ fn a_late_commit_is_not_passed_over() {
     assert_eq!(found.unwrap().tokens[0].id.as_str(), "late");
 }
 
-/// Changes that were removed before a node read them: its picture begins anew, and whoever waits goes on waiting.
+/// Changes that were removed before a node read them: its cache begins anew, and whoever waits goes on waiting.
 #[test]
 fn a_node_that_is_far_behind_begins_anew() {
     let Some(world) = begun("tokens_behind") else { return };
@@ -178,7 +178,7 @@ fn a_slow_load_holds_up_nobody_else() {
     assert_eq!(short.name(), "insufficient-funds");
     let mut store = Store::open_for_tokens(world.database.url(), Settings::default()).unwrap();
     store.release_tokens("holder", None, None).unwrap();
-    while node.pictured(&scope()).is_none_or(|balance| balance.free != 1) {
+    while node.cached(&scope()).is_none_or(|balance| balance.free != 1) {
         assert!(began.elapsed() < SOON, "the node hears nothing while it loads");
         std::thread::park_timeout(Duration::from_millis(1));
     }
@@ -194,7 +194,7 @@ const TOKENS: usize = 20_000;
 
 /// An owner that is loaded while others spend its tokens and give it new ones: nothing is missed, and nothing comes back.
 #[test]
-fn what_happens_during_a_load_is_in_the_picture() {
+fn what_happens_during_a_load_is_in_the_cache() {
     let Some(world) = begun("tokens_busy_load") else { return };
     let runtime = runtime();
     let fill = format!(
@@ -230,24 +230,24 @@ fn what_happens_during_a_load_is_in_the_picture() {
     let spends = runtime.block_on(spender).unwrap();
     let stored = runtime.block_on(node.vault().holdings(&carol)).unwrap().balance;
     let until = Instant::now() + SOON;
-    let pictured = loop {
-        let pictured = node.pictured(&carol).expect("loaded");
-        if (pictured.total, pictured.tokens) == (stored.total, stored.tokens) || Instant::now() > until {
-            break pictured;
+    let cached = loop {
+        let cached = node.cached(&carol).expect("loaded");
+        if (cached.total, cached.tokens) == (stored.total, stored.tokens) || Instant::now() > until {
+            break cached;
         }
         std::thread::park_timeout(Duration::from_millis(1));
     };
-    eprintln!("{spends} spends beside {LOADS} loads; stored {stored:?}, pictured {pictured:?}");
-    assert_eq!((pictured.total, pictured.tokens), (stored.total, stored.tokens));
+    eprintln!("{spends} spends beside {LOADS} loads; stored {stored:?}, cached {cached:?}");
+    assert_eq!((cached.total, cached.tokens), (stored.total, stored.tokens));
 }
 
-/// An owner that no picture has room for is refused, and those who ask for it again and again cost the others nothing.
+/// An owner that no cache has room for is refused, and those who ask for it again and again cost the others nothing.
 #[test]
 fn an_owner_that_is_too_large_leaves_the_others_their_place() {
     let Some(database) = Database::new("tokens_too_large") else { return };
     drop(Store::open(database.url(), Settings::default()).unwrap());
     let mut small = settings(&database, 1);
-    small.tokens.picture_tokens_max = 10;
+    small.tokens.cache_tokens_max = 10;
     let (node, runtime) = (Alone::start(small, None), runtime());
     let tokens = |wallet: &str, count: u64| -> Vec<Token> {
         (0..count).map(|number| Token::new(format!("{wallet}-{number}"), wallet, "EUR", 1)).collect()
@@ -261,6 +261,6 @@ fn an_owner_that_is_too_large_leaves_the_others_their_place() {
     assert_eq!(select("a", "large"), Err("full"));
     select("b", "small").unwrap();
     assert_eq!(select("c", "large"), Err("full"));
-    assert!(node.pictured(&Scope::wallet("small", "EUR")).is_some(), "it had to make room");
+    assert!(node.cached(&Scope::wallet("small", "EUR")).is_some(), "it had to make room");
     select("d", "small").unwrap();
 }

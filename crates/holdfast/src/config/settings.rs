@@ -240,7 +240,7 @@ fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
             ..StoreSettings::default()
         },
         tokens: VaultSettings {
-            picture_tokens_max: all.number("tokens.max"),
+            cache_tokens_max: all.number("tokens.max"),
             claim_attempts: all.number("tokens.claim_attempts"),
             waiters_max: all.number("tokens.waiters_max"),
             indexes: read_indexes(all.text("tokens.indexes"))?.kinds(),

@@ -76,7 +76,7 @@ pub fn a_stopped_node_has_lost_its_lease() {
     judge(&world, 10);
 }
 
-/// All connections are lost, with them what others told: afterwards every node has the right picture again.
+/// All connections are lost, with them what others told: afterwards every node has the right cache again.
 pub fn nodes_recover_from_a_restarted_postgresql() {
     let Some(mut world) = World::new() else { return };
     world.add_nodes_with(2, &["--roles", "api"]);

@@ -9,8 +9,8 @@ use holdfast_messages::Topic;
 use holdfast_postgres::{Claim, Error, Source, Store};
 
 use super::BeginError;
-use crate::board::Board;
 use crate::health::Part;
+use crate::outboxes::Outboxes;
 use crate::settings::{BEGIN_PAUSE, BEGIN_PAUSE_MAX, NodeSettings};
 
 /// [`Hop::begin`](super::Hop::begin) of some hop.
@@ -20,14 +20,14 @@ pub(crate) type Begin = Box<dyn Fn(&mut Store, u32, Claim) -> Result<Claim, Begi
 pub(crate) type Lost = Box<dyn Fn(u32) + Send>;
 
 /// What a handler has claimed, and the connection it works through.
-pub(crate) struct Desk {
+pub(crate) struct Partitions {
     pub(crate) topic: Topic,
     pub(crate) settings: Arc<NodeSettings>,
     /// The most messages of one transaction.
     pub(crate) batch_messages: usize,
     /// [`Hop::GATHERS`](super::Hop::GATHERS).
     pub(crate) gathers: bool,
-    pub(crate) board: Arc<Board>,
+    pub(crate) outboxes: Arc<Outboxes>,
     pub(crate) part: Arc<Part>,
     pub(crate) store: Option<Store>,
     pub(crate) claims: BTreeMap<u32, Claim>,
@@ -68,19 +68,19 @@ pub(crate) struct Newer {
     pub(super) look_at: Instant,
 }
 
-impl Desk {
+impl Partitions {
     pub(crate) fn new(
         topic: Topic,
         settings: &Arc<NodeSettings>,
-        board: &Arc<Board>,
+        outboxes: &Arc<Outboxes>,
         part: &Arc<Part>,
-    ) -> Desk {
-        Desk {
+    ) -> Partitions {
+        Partitions {
             topic,
             settings: Arc::clone(settings),
             batch_messages: settings.batch_messages,
             gathers: true,
-            board: Arc::clone(board),
+            outboxes: Arc::clone(outboxes),
             part: Arc::clone(part),
             store: None,
             claims: BTreeMap::new(),
@@ -127,7 +127,7 @@ impl Desk {
 
     pub(super) fn forget(&mut self, partition: u32) {
         if let Some(claim) = self.claims.remove(&partition) {
-            self.board.remove(&claim);
+            self.outboxes.remove(&claim);
         }
         self.faults.remove(&partition);
         self.failing.remove(&partition);
@@ -135,7 +135,7 @@ impl Desk {
     }
 }
 
-impl Owner for Desk {
+impl Owner for Partitions {
     fn claim(&mut self, partition: u32) -> Result<KafkaClaim, Box<dyn std::error::Error + Send + Sync>> {
         if let Some(put_off) = self.put_off.get(&partition).filter(|put_off| put_off.until > Instant::now()) {
             return Err(put_off.why.as_str().into());
@@ -150,7 +150,7 @@ impl Owner for Desk {
         let claim = self.begun(partition, claim)?;
         self.forget(partition);
         self.claims.insert(partition, claim);
-        self.board.put(claim);
+        self.outboxes.put(claim);
         tracing::info!(
             topic = self.topic.name(),
             partition,

@@ -28,15 +28,15 @@ const ALONE_WAIT: Duration = Duration::from_secs(1);
 const LEASE_BEYOND_MS: i64 = 5_000;
 
 /// The vault, as the payment side takes from it.
-pub(crate) struct Purse {
+pub(crate) struct TokenCharges {
     vault: TokenVault,
     runtime: Runtime,
 }
 
-impl Purse {
-    pub(crate) fn new(vault: TokenVault) -> Result<Purse, StartError> {
+impl TokenCharges {
+    pub(crate) fn new(vault: TokenVault) -> Result<TokenCharges, StartError> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        Ok(Purse { vault, runtime: runtime.map_err(StartError::Thread)? })
+        Ok(TokenCharges { vault, runtime: runtime.map_err(StartError::Thread)? })
     }
 
     /// Locks what the bills say, all at once. Those that others are in the way of are left out.

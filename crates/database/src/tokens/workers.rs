@@ -11,13 +11,13 @@ use holdfast_postgres::{Error, Store};
 use holdfast_tokens::{LockRecord, Refusal, TokenId};
 use tokio::sync::oneshot;
 
+use super::cache::Pending;
 use super::clock::TokenClock;
-use super::desk::ended;
 use super::feed::Feed;
 use super::limits::{
     BATCH_INPUTS, BATCH_REQUESTS, HELP_AFTER, HELP_FROM, REQUESTS_MAX, ROW_WAIT, TELL_PAUSE, TELL_WITHIN,
 };
-use super::picture::Pending;
+use super::vault::ended;
 use crate::health::Part;
 use crate::settings::NodeSettings;
 
@@ -40,7 +40,7 @@ pub(super) struct SpendJob {
 struct Jobs {
     claims: VecDeque<ClaimJob>,
     spends: VecDeque<SpendJob>,
-    /// Hands that are at work.
+    /// Workers that are at work.
     busy: usize,
     news: News,
     closed: bool,
@@ -57,7 +57,7 @@ impl Jobs {
         claim.map(|job| job.since).into_iter().chain(spend.map(|job| job.since)).min()
     }
 
-    /// From when on a hand that is free takes what waits: at once if no other is at work, or many wait. Else the other is back
+    /// From when on a worker that is free takes what waits: at once if no other is at work, or many wait. Else the other is back
     /// soon, and takes them together.
     fn taken_from(&self) -> Option<Instant> {
         let oldest = self.oldest()?;
@@ -84,7 +84,7 @@ impl News {
     }
 }
 
-/// What waits for a hand.
+/// What waits for a worker.
 #[derive(Default)]
 pub(super) struct Queue {
     jobs: Mutex<Jobs>,
@@ -210,7 +210,7 @@ fn first<T>(jobs: &mut VecDeque<T>, inputs: impl Fn(&T) -> usize) -> Vec<T> {
 }
 
 /// A thread with its connection.
-pub(crate) struct Hand {
+pub(crate) struct Worker {
     pub(super) settings: Arc<NodeSettings>,
     pub(super) queue: Arc<Queue>,
     pub(super) feed: Arc<Feed>,
@@ -219,7 +219,7 @@ pub(crate) struct Hand {
     pub(super) batches: metrics::Histogram,
 }
 
-impl Hand {
+impl Worker {
     pub(super) fn run(self) {
         let mut store: Option<Store> = None;
         while let Some(batch) = self.queue.take() {
@@ -347,20 +347,20 @@ impl Hand {
     fn follow(&self, spend: &WantedSpend) {
         let WantedSpend { fence, body, transaction } = spend.clone();
         let event = TokenEvent::Spent { fence, body, transaction };
-        if let Err(refusal) = self.feed.picture().follow(&event, self.clock.now()) {
+        if let Err(refusal) = self.feed.cache().follow(&event, self.clock.now()) {
             // It comes again among the changes, and is dealt with there.
-            tracing::debug!(%refusal, "the picture of tokens could not follow a spend");
+            tracing::debug!(%refusal, "the cache of tokens could not follow a spend");
         }
     }
 }
 
-/// Lets the picture see what the database has decided.
+/// Lets the cache see what the database has decided.
 fn settle(pending: &Pending, wanted: &WantedClaim, verdict: ClaimVerdict, now: Millis) {
     let ClaimVerdict::Locked { fence, since, expires_at } = verdict else { return };
     let ids: Arc<[TokenId]> = wanted.tokens.iter().map(|token| token.id.clone()).collect();
     let WantedClaim { spender, body, amount, .. } = wanted.clone();
     let record = LockRecord { spender, fence, since, expires_at, amount, body, ids };
-    pending.picture().lock(&record, now);
+    pending.cache().lock(&record, now);
 }
 
 pub(super) fn refusal_of(error: &Error) -> Refusal {
@@ -443,7 +443,7 @@ mod tests {
         let token = Token::new("t", "alice", "EUR", 1);
         let mut store = settings.connect().unwrap();
         store.issue_tokens(std::slice::from_ref(&token), None).unwrap().unwrap();
-        let hand = Hand {
+        let worker = Worker {
             feed: Arc::new(Feed::new(&settings, &clock)),
             queue: Arc::default(),
             part: Part::new("tokens"),
@@ -452,28 +452,28 @@ mod tests {
             clock,
         };
         let scope = Scope::wallet("alice", "EUR");
-        let turn = hand.feed.loads.turn(&scope).unwrap();
-        let picture = hand.feed.load(&turn).unwrap();
+        let turn = worker.feed.loads.turn(&scope).unwrap();
+        let cache = worker.feed.load(&turn).unwrap();
         let job = |spender: &str| {
             let request = SelectRequest::new(spender, scope.clone(), 1);
-            let (now, mut random) = (hand.clock.now(), Random::new(1));
-            let Ok(Claimed::New(claim)) = picture.selector.claim(&request, None, now, &mut random) else {
+            let (now, mut random) = (worker.clock.now(), Random::new(1));
+            let Ok(Claimed::New(claim)) = cache.selector.claim(&request, None, now, &mut random) else {
                 panic!("the token is free")
             };
             let (spender, body, tokens) =
                 (request.spender.clone(), request.fingerprint(), claim.tokens.clone());
             let wanted = WantedClaim { spender, body, amount: 1, lease_ms: 60_000, tokens };
             let (answer, receive) = oneshot::channel();
-            let pending = Pending::new(&picture, claim, now);
+            let pending = Pending::new(&cache, claim, now);
             (ClaimJob { wanted, pending, since: Instant::now(), answer }, receive)
         };
         let (gone, receive) = job("gone");
         drop(receive);
-        hand.claims(&mut None, vec![gone]);
+        worker.claims(&mut None, vec![gone]);
         assert_eq!(database.count("SELECT count(*) FROM token_selection"), 0);
-        assert!(picture.selector.is_free(&token.id), "and it is free again");
+        assert!(cache.selector.is_free(&token.id), "and it is free again");
         let (waits, mut receive) = job("waits");
-        hand.claims(&mut None, vec![waits]);
+        worker.claims(&mut None, vec![waits]);
         assert!(matches!(receive.try_recv(), Ok(Ok(ClaimVerdict::Locked { .. }))));
     }
 }

@@ -12,7 +12,7 @@ use holdfast_tokens::{
 use tokio::sync::Notify;
 
 use super::VaultSettings;
-use super::limits::{LOCK_ATTEMPTS, PICTURE_OWNERS_MAX};
+use super::limits::{CACHE_OWNERS_MAX, LOCK_ATTEMPTS};
 
 /// Whose tokens are here.
 #[derive(Default)]
@@ -32,44 +32,44 @@ impl Owners {
 
 /// An owner that is being loaded, until this is dropped.
 pub(super) struct Coming<'a> {
-    picture: &'a Picture,
+    cache: &'a TokenCache,
     scope: &'a Scope,
 }
 
 impl Coming<'_> {
     /// All is here.
     pub(super) fn note_loaded(&self) {
-        self.picture.write().loaded.insert(self.scope.clone());
+        self.cache.write().loaded.insert(self.scope.clone());
     }
 }
 
 impl Drop for Coming<'_> {
     fn drop(&mut self) {
-        let mut owners = self.picture.write();
+        let mut owners = self.cache.write();
         if let Some(place) = owners.coming.iter().position(|scope| scope == self.scope) {
             owners.coming.swap_remove(place);
         }
     }
 }
 
-/// A picture. It is never mended when it has grown too large or a part of the story is missing: another takes its place.
-pub(super) struct Picture {
+/// A cache. It is never mended when it has grown too large or a part of the story is missing: another takes its place.
+pub(super) struct TokenCache {
     pub(super) selector: MemorySelector,
     owners: RwLock<Owners>,
     /// Told whenever a claim was decided.
     pub(super) followed: Notify,
 }
 
-impl Picture {
-    pub(super) fn new(settings: &VaultSettings) -> Arc<Picture> {
+impl TokenCache {
+    pub(super) fn new(settings: &VaultSettings) -> Arc<TokenCache> {
         let config = Config {
-            tokens_max: settings.picture_tokens_max,
+            tokens_max: settings.cache_tokens_max,
             bytes_max: usize::MAX,
             waiters_max: settings.waiters_max,
             indexes: settings.indexes.clone(),
             ..Config::default()
         };
-        Arc::new(Picture {
+        Arc::new(TokenCache {
             selector: MemorySelector::new(config),
             owners: RwLock::default(),
             followed: Notify::new(),
@@ -99,13 +99,13 @@ impl Picture {
 
     /// Whether so many owners were asked for that it is time to begin anew.
     pub(super) fn is_full_of_owners(&self) -> bool {
-        self.read().loaded.len() >= PICTURE_OWNERS_MAX
+        self.read().loaded.len() >= CACHE_OWNERS_MAX
     }
 
     /// From now on what others do to that owner's tokens is followed, as if all were here. To be called before they are read.
     pub(super) fn expect<'a>(&'a self, scope: &'a Scope) -> Coming<'a> {
         self.write().coming.push(scope.clone());
-        Coming { picture: self, scope }
+        Coming { cache: self, scope }
     }
 
     /// Whether anybody asked for the tokens of that kind: the others are none of this node's business.
@@ -125,7 +125,7 @@ impl Picture {
 
     fn shown(&self, tokens: &[Token]) -> Vec<Token> {
         let owners = self.read();
-        tokens.iter().filter(|token| Picture::shows(&owners, &token.kind)).cloned().collect()
+        tokens.iter().filter(|token| TokenCache::shows(&owners, &token.kind)).cloned().collect()
     }
 
     fn known(&self, ids: &[TokenId]) -> Vec<TokenId> {
@@ -197,7 +197,7 @@ impl Picture {
         self.exchange(ids, &[], now)
     }
 
-    /// Takes over a lock that the database has, as far as its tokens are known here. What the picture has against it is old.
+    /// Takes over a lock that the database has, as far as its tokens are known here. What the cache has against it is old.
     pub(super) fn lock(&self, record: &LockRecord, now: Millis) {
         let mut record = record.clone();
         for _ in 0..LOCK_ATTEMPTS {
@@ -236,30 +236,30 @@ impl Picture {
 
 /// A claim that is undone unless the database has made it a lock.
 pub(super) struct Pending {
-    picture: Arc<Picture>,
+    cache: Arc<TokenCache>,
     claim: Claim,
     now: Millis,
 }
 
 impl Pending {
-    pub(super) fn new(picture: &Arc<Picture>, claim: Claim, now: Millis) -> Pending {
-        Pending { picture: Arc::clone(picture), claim, now }
+    pub(super) fn new(cache: &Arc<TokenCache>, claim: Claim, now: Millis) -> Pending {
+        Pending { cache: Arc::clone(cache), claim, now }
     }
 
     pub(super) const fn claim(&self) -> &Claim {
         &self.claim
     }
 
-    pub(super) const fn picture(&self) -> &Arc<Picture> {
-        &self.picture
+    pub(super) const fn cache(&self) -> &Arc<TokenCache> {
+        &self.cache
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.picture.selector.undo(&self.claim, self.now);
+        self.cache.selector.undo(&self.claim, self.now);
         // Who waited for its outcome looks for himself now. Also if there was nothing left to undo: the story may have ended it.
-        self.picture.followed.notify_waiters();
+        self.cache.followed.notify_waiters();
     }
 }
 
@@ -275,15 +275,15 @@ mod tests {
     /// What another node did may end a claim before the database has judged it; who waits for its outcome hears that too.
     #[test]
     fn the_end_of_a_claim_is_always_told() {
-        let picture = Picture::new(&VaultSettings::default());
+        let cache = TokenCache::new(&VaultSettings::default());
         let scope = Scope::wallet("alice", "EUR");
-        picture.expect(&scope).note_loaded();
-        picture.add(vec![Token::new("t", "alice", "EUR", 1)], 0).unwrap();
+        cache.expect(&scope).note_loaded();
+        cache.add(vec![Token::new("t", "alice", "EUR", 1)], 0).unwrap();
         let request = SelectRequest::new("s", scope, 1);
-        let Ok(Claimed::New(claim)) = picture.selector.claim(&request, None, 0, &mut Random::new(1)) else {
+        let Ok(Claimed::New(claim)) = cache.selector.claim(&request, None, 0, &mut Random::new(1)) else {
             panic!("the token is free")
         };
-        let pending = Pending::new(&picture, claim, 0);
+        let pending = Pending::new(&cache, claim, 0);
         let transaction = Transaction {
             id: "x".into(),
             spender: "s".into(),
@@ -291,9 +291,9 @@ mod tests {
             produced: Vec::new(),
         };
         let spent = TokenEvent::Spent { fence: 1, body: Fingerprint(2), transaction };
-        let mut followed = pin!(picture.followed.notified());
+        let mut followed = pin!(cache.followed.notified());
         followed.as_mut().enable();
-        picture.follow(&spent, 0).unwrap();
+        cache.follow(&spent, 0).unwrap();
         drop(pending);
         assert_eq!(followed.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
     }
@@ -314,23 +314,23 @@ mod tests {
     fn what_is_spent_while_its_owner_is_loaded_does_not_come_back() {
         let scope = Scope::wallet("alice", "EUR");
         for told_first in [true, false] {
-            let picture = Picture::new(&VaultSettings::default());
-            let coming = picture.expect(&scope);
+            let cache = TokenCache::new(&VaultSettings::default());
+            let coming = cache.expect(&scope);
             let tell = || {
-                picture.follow(&spent("gone"), 0).unwrap();
-                picture.follow(&TokenEvent::Issued(vec![token("new")]), 0).unwrap();
+                cache.follow(&spent("gone"), 0).unwrap();
+                cache.follow(&TokenEvent::Issued(vec![token("new")]), 0).unwrap();
             };
             if told_first {
                 tell();
             }
-            picture.add(vec![token("gone"), token("stays")], 0).unwrap();
+            cache.add(vec![token("gone"), token("stays")], 0).unwrap();
             if !told_first {
                 tell();
             }
-            assert!(!picture.has(&scope));
+            assert!(!cache.has(&scope));
             coming.note_loaded();
             drop(coming);
-            let here = ["gone", "stays", "new"].map(|id| picture.selector.has_token(&id.into()));
+            let here = ["gone", "stays", "new"].map(|id| cache.selector.has_token(&id.into()));
             assert_eq!(here, [false, true, true], "told first: {told_first}");
         }
     }
@@ -338,12 +338,12 @@ mod tests {
     /// Nothing is remembered of owners that nobody asked for.
     #[test]
     fn what_nobody_asked_for_leaves_no_mark() {
-        let picture = Picture::new(&VaultSettings::default());
-        picture.follow(&spent("t"), 0).unwrap();
-        drop(picture.expect(&Scope::wallet("bob", "EUR")));
-        picture.follow(&TokenEvent::Issued(vec![token("other")]), 0).unwrap();
-        picture.add(vec![token("t")], 0).unwrap();
-        assert!(picture.selector.has_token(&"t".into()));
-        assert!(!picture.selector.has_token(&"other".into()));
+        let cache = TokenCache::new(&VaultSettings::default());
+        cache.follow(&spent("t"), 0).unwrap();
+        drop(cache.expect(&Scope::wallet("bob", "EUR")));
+        cache.follow(&TokenEvent::Issued(vec![token("other")]), 0).unwrap();
+        cache.add(vec![token("t")], 0).unwrap();
+        assert!(cache.selector.has_token(&"t".into()));
+        assert!(!cache.selector.has_token(&"other".into()));
     }
 }

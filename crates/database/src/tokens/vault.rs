@@ -12,11 +12,11 @@ use holdfast_tokens::{
     TokenState, check_lease, check_name,
 };
 
+use super::cache::TokenCache;
 use super::clock::TokenClock;
-use super::feed::{Ear, Feed, FeedError, Refresh, Timer};
-use super::hands::{Hand, Queue, refusal_of};
+use super::feed::{ChangeListener, Feed, FeedError, Refresh, Timer};
 use super::limits::{CHANGERS_MAX, LOCKS_SHOWN};
-use super::picture::Picture;
+use super::workers::{Queue, Worker, refusal_of};
 use crate::health::Part;
 use crate::reads::{ReadError, Reads};
 use crate::settings::NodeSettings;
@@ -106,8 +106,8 @@ impl TokenVault {
         }
     }
 
-    pub(super) fn hand(&self) -> Hand {
-        Hand {
+    pub(super) fn worker(&self) -> Worker {
+        Worker {
             settings: Arc::clone(&self.settings),
             queue: Arc::clone(&self.queue),
             feed: Arc::clone(&self.feed),
@@ -117,8 +117,8 @@ impl TokenVault {
         }
     }
 
-    pub(super) fn ear(&self, stop: &Arc<Stop>) -> Ear {
-        Ear { feed: Arc::clone(&self.feed), part: Arc::clone(&self.part), stop: Arc::clone(stop) }
+    pub(super) fn listener(&self, stop: &Arc<Stop>) -> ChangeListener {
+        ChangeListener { feed: Arc::clone(&self.feed), part: Arc::clone(&self.part), stop: Arc::clone(stop) }
     }
 
     pub(super) fn timer(&self, stop: &Arc<Stop>) -> Timer {
@@ -178,16 +178,16 @@ impl TokenVault {
         tokio::task::spawn_blocking(move || work(&vault)).await.map_err(|_| ended())
     }
 
-    /// The picture, with all tokens of that owner.
-    pub(super) async fn loaded(&self, scope: &Scope) -> Result<Arc<Picture>, Refusal> {
+    /// The cache, with all tokens of that owner.
+    pub(super) async fn loaded(&self, scope: &Scope) -> Result<Arc<TokenCache>, Refusal> {
         loop {
             // From here on no end of a load is missed.
             let ended = self.feed.loads.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            let picture = self.feed.picture();
-            if picture.has(scope) {
-                return Ok(picture);
+            let cache = self.feed.cache();
+            if cache.has(scope) {
+                return Ok(cache);
             }
             if let Some(turn) = self.feed.loads.turn(scope) {
                 let loaded = self.apart(move |vault| vault.feed.load(&turn)).await?;
@@ -233,8 +233,8 @@ impl TokenVault {
             vault.changes.write(|store| {
                 let (answer, event) = change(store)?;
                 if let Some(event) = event {
-                    if let Err(refusal) = vault.feed.picture().follow(&event, vault.clock.now()) {
-                        tracing::debug!(%refusal, "the picture of tokens could not follow a change");
+                    if let Err(refusal) = vault.feed.cache().follow(&event, vault.clock.now()) {
+                        tracing::debug!(%refusal, "the cache of tokens could not follow a change");
                     }
                     store.tell_token_change();
                 }
@@ -312,9 +312,9 @@ impl TokenVault {
             Err(HoldError::Store(error)) => Err(error),
         });
         let (spender, lease) = renewed.await??;
-        let (picture, now) = (self.feed.picture(), self.clock.now());
-        // Where the picture has seen the end already, the next claim on these tokens learns that they are held.
-        drop(picture.selector.apply_renew(&spender, lease.fence, lease.expires_at, now));
+        let (cache, now) = (self.feed.cache(), self.clock.now());
+        // Where the cache has seen the end already, the next claim on these tokens learns that they are held.
+        drop(cache.selector.apply_renew(&spender, lease.fence, lease.expires_at, now));
         Ok(lease)
     }
 
@@ -361,7 +361,7 @@ impl TokenVault {
     /// How many selects wait at this node.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.feed.picture().selector.waiting()
+        self.feed.cache().selector.waiting()
     }
 
     /// The database's time, as this node estimates it.

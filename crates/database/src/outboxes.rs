@@ -22,7 +22,7 @@ struct Handed {
 
 /// A source, seen from the relay.
 #[derive(Debug)]
-struct Line {
+struct SourceOutbox {
     claim: Claim,
     handed: VecDeque<Handed>,
     rows: usize,
@@ -35,10 +35,10 @@ struct Line {
     sent_at: Instant,
 }
 
-impl Line {
-    fn new(claim: Claim) -> Line {
+impl SourceOutbox {
+    fn new(claim: Claim) -> SourceOutbox {
         let handed = VecDeque::new();
-        Line { claim, handed, rows: 0, look: true, sent: 0, marked: 0, sent_at: Instant::now() }
+        SourceOutbox { claim, handed, rows: 0, look: true, sent: 0, marked: 0, sent_at: Instant::now() }
     }
 
     fn rings(&self) -> bool {
@@ -54,9 +54,9 @@ impl Line {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OutboxesState {
     /// By the number of the source.
-    sources: BTreeMap<i32, Line>,
+    sources: BTreeMap<i32, SourceOutbox>,
     /// Sent for claims that are given up, and not marked.
     farewells: Vec<(Claim, u64)>,
     over: bool,
@@ -76,18 +76,18 @@ pub(crate) struct Work {
 
 /// Between those who claim sources and the relay that sends for them.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
-    state: Mutex<State>,
+pub(crate) struct Outboxes {
+    state: Mutex<OutboxesState>,
     changed: Condvar,
 }
 
-impl Board {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl Outboxes {
+    fn lock(&self) -> MutexGuard<'_, OutboxesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something to the source of that claim, if it is still the latest here.
-    fn with<R>(&self, claim: &Claim, change: impl FnOnce(&mut Line) -> R) -> Option<R> {
+    fn with<R>(&self, claim: &Claim, change: impl FnOnce(&mut SourceOutbox) -> R) -> Option<R> {
         let mut state = self.lock();
         let source = state.sources.get_mut(&claim.segment_id)?;
         (source.claim.epoch == claim.epoch).then(|| change(source))
@@ -95,7 +95,7 @@ impl Board {
 
     /// A source was claimed. The one who had it before may have left something.
     pub(crate) fn put(&self, claim: Claim) {
-        self.lock().sources.insert(claim.segment_id, Line::new(claim));
+        self.lock().sources.insert(claim.segment_id, SourceOutbox::new(claim));
         self.changed.notify_all();
     }
 
@@ -132,7 +132,7 @@ impl Board {
 
     /// The source may have something in the table that was not handed over.
     pub(crate) fn ring(&self, claim: &Claim) {
-        if self.with(claim, Line::look).is_some() {
+        if self.with(claim, SourceOutbox::look).is_some() {
             self.changed.notify_all();
         }
     }
@@ -160,16 +160,17 @@ impl Board {
         let mut state = self.lock();
         let over = state.over;
         let mut unmarked = std::mem::take(&mut state.farewells);
-        let left =
-            |source: &&Line| source.sent > source.marked && (over || source.sent_at.elapsed() >= MARK_AFTER);
+        let left = |source: &&SourceOutbox| {
+            source.sent > source.marked && (over || source.sent_at.elapsed() >= MARK_AFTER)
+        };
         unmarked.extend(state.sources.values().filter(left).map(|source| (source.claim, source.sent)));
         unmarked
     }
 
     /// Waits for sources with something to send, and takes it. `None` when it is over and nothing rings.
     pub(crate) fn take(&self, most: Duration) -> Option<Vec<Work>> {
-        let rings = |state: &State| state.sources.values().any(Line::rings);
-        let idle = |state: &mut State| !rings(state) && state.farewells.is_empty() && !state.over;
+        let rings = |state: &OutboxesState| state.sources.values().any(SourceOutbox::rings);
+        let idle = |state: &mut OutboxesState| !rings(state) && state.farewells.is_empty() && !state.over;
         let mut state = self.lock();
         if std::mem::take(&mut state.at_work) {
             self.changed.notify_all();
@@ -180,15 +181,15 @@ impl Board {
             return None;
         }
         let ringing = state.sources.values_mut().filter(|source| source.rings());
-        let works: Vec<Work> = ringing.map(Line::take).collect();
+        let works: Vec<Work> = ringing.map(SourceOutbox::take).collect();
         state.at_work = !works.is_empty();
         Some(works)
     }
 
     /// Waits until all that was handed over is sent, before its sources are given up: others would have to look for it.
     pub(crate) fn await_sent(&self, most: Duration) {
-        let busy = |state: &mut State| {
-            !state.abandoned && (state.at_work || state.sources.values().any(Line::rings))
+        let busy = |state: &mut OutboxesState| {
+            !state.abandoned && (state.at_work || state.sources.values().any(SourceOutbox::rings))
         };
         drop(self.changed.wait_timeout_while(self.lock(), most, busy));
     }
@@ -206,7 +207,7 @@ impl Board {
     }
 }
 
-impl Line {
+impl SourceOutbox {
     fn take(&mut self) -> Work {
         let look = std::mem::take(&mut self.look);
         self.rows = 0;
@@ -256,115 +257,115 @@ mod tests {
 
     #[test]
     fn what_was_claimed_rings_and_what_was_lost_does_not() {
-        let board = Board::default();
-        board.put(claim(1, 1));
-        board.put(claim(2, 1));
-        board.remove(&claim(2, 1));
-        board.ring(&claim(2, 1));
-        assert_eq!(board.take(SOON), looked_up(claim(1, 1)));
-        board.put(claim(1, 2));
-        board.remove(&claim(1, 1));
-        board.hand_over(&claim(1, 1), rows(0..3), Instant::now());
-        assert_eq!(board.take(SOON), looked_up(claim(1, 2)), "the later claim stays");
-        board.ring(&claim(1, 2));
-        board.end();
-        assert_eq!(board.take(SOON), looked_up(claim(1, 2)), "what rings is still taken");
-        assert_eq!(board.take(SOON), None);
+        let outboxes = Outboxes::default();
+        outboxes.put(claim(1, 1));
+        outboxes.put(claim(2, 1));
+        outboxes.remove(&claim(2, 1));
+        outboxes.ring(&claim(2, 1));
+        assert_eq!(outboxes.take(SOON), looked_up(claim(1, 1)));
+        outboxes.put(claim(1, 2));
+        outboxes.remove(&claim(1, 1));
+        outboxes.hand_over(&claim(1, 1), rows(0..3), Instant::now());
+        assert_eq!(outboxes.take(SOON), looked_up(claim(1, 2)), "the later claim stays");
+        outboxes.ring(&claim(1, 2));
+        outboxes.end();
+        assert_eq!(outboxes.take(SOON), looked_up(claim(1, 2)), "what rings is still taken");
+        assert_eq!(outboxes.take(SOON), None);
     }
 
     #[test]
     fn what_is_handed_over_comes_in_order_unless_the_table_has_to_tell() {
-        let board = Board::default();
+        let outboxes = Outboxes::default();
         let mine = claim(1, 1);
-        board.put(mine);
-        board.hand_over(&mine, rows(0..2), Instant::now());
-        assert_eq!(board.take(SOON), looked_up(mine), "somebody may have left something before these");
-        board.note_sent(&mine, 2);
-        board.hand_over(&mine, rows(2..4), Instant::now());
-        board.hand_over(&mine, rows(4..5), Instant::now());
-        assert_eq!(board.take(SOON), Some(vec![Work { claim: mine, rows: Some(rows(2..5)) }]));
-        board.hand_over(&mine, rows(5..6), Instant::now());
-        board.ring(&mine);
-        assert_eq!(board.take(SOON), looked_up(mine));
-        board.hand_over(&mine, rows(0..RELAY_MEMORY_ROWS as u64 + 1), Instant::now());
-        assert_eq!(board.take(SOON), looked_up(mine), "memory is bounded");
+        outboxes.put(mine);
+        outboxes.hand_over(&mine, rows(0..2), Instant::now());
+        assert_eq!(outboxes.take(SOON), looked_up(mine), "somebody may have left something before these");
+        outboxes.note_sent(&mine, 2);
+        outboxes.hand_over(&mine, rows(2..4), Instant::now());
+        outboxes.hand_over(&mine, rows(4..5), Instant::now());
+        assert_eq!(outboxes.take(SOON), Some(vec![Work { claim: mine, rows: Some(rows(2..5)) }]));
+        outboxes.hand_over(&mine, rows(5..6), Instant::now());
+        outboxes.ring(&mine);
+        assert_eq!(outboxes.take(SOON), looked_up(mine));
+        outboxes.hand_over(&mine, rows(0..RELAY_MEMORY_ROWS as u64 + 1), Instant::now());
+        assert_eq!(outboxes.take(SOON), looked_up(mine), "memory is bounded");
     }
 
     #[test]
     fn nothing_is_left_out_and_nothing_sent_again_that_the_table_gave() {
-        let board = Board::default();
+        let outboxes = Outboxes::default();
         let mine = claim(1, 1);
-        board.put(mine);
-        board.take(SOON).unwrap();
-        board.hand_over(&mine, rows(3..6), Instant::now());
-        board.note_sent(&mine, 5);
-        assert_eq!(board.take(SOON), Some(vec![Work { claim: mine, rows: Some(rows(5..6)) }]));
-        board.hand_over(&mine, rows(7..9), Instant::now());
-        assert_eq!(board.take(SOON), looked_up(mine), "what happened to 5 and 6?");
+        outboxes.put(mine);
+        outboxes.take(SOON).unwrap();
+        outboxes.hand_over(&mine, rows(3..6), Instant::now());
+        outboxes.note_sent(&mine, 5);
+        assert_eq!(outboxes.take(SOON), Some(vec![Work { claim: mine, rows: Some(rows(5..6)) }]));
+        outboxes.hand_over(&mine, rows(7..9), Instant::now());
+        assert_eq!(outboxes.take(SOON), looked_up(mine), "what happened to 5 and 6?");
     }
 
     #[test]
     fn what_was_committed_without_an_answer_is_not_passed_over() {
-        let board = Board::default();
+        let outboxes = Outboxes::default();
         let mine = claim(1, 1);
-        board.put(mine);
-        assert_eq!(board.take(SOON), looked_up(mine), "and the table is empty");
+        outboxes.put(mine);
+        assert_eq!(outboxes.take(SOON), looked_up(mine), "and the table is empty");
         // Of 0 to 2 nobody here has heard.
-        board.hand_over(&mine, rows(3..5), Instant::now());
-        assert_eq!(board.take(SOON), looked_up(mine));
+        outboxes.hand_over(&mine, rows(3..5), Instant::now());
+        assert_eq!(outboxes.take(SOON), looked_up(mine));
     }
 
     #[test]
     fn nobody_leaves_before_all_is_sent_or_the_relay_has_gone() {
-        let board = std::sync::Arc::new(Board::default());
+        let outboxes = std::sync::Arc::new(Outboxes::default());
         let mine = claim(1, 1);
-        board.put(mine);
+        outboxes.put(mine);
         let (left, leaves) = std::sync::mpsc::channel();
         let leaver = std::thread::spawn({
-            let board = std::sync::Arc::clone(&board);
+            let outboxes = std::sync::Arc::clone(&outboxes);
             move || {
-                board.await_sent(Duration::from_secs(60));
+                outboxes.await_sent(Duration::from_secs(60));
                 left.send(()).unwrap();
             }
         });
-        board.take(SOON).unwrap();
+        outboxes.take(SOON).unwrap();
         assert!(leaves.try_recv().is_err(), "it is being sent");
-        assert_eq!(board.take(SOON), Some(Vec::new()), "the relay comes back for more");
+        assert_eq!(outboxes.take(SOON), Some(Vec::new()), "the relay comes back for more");
         leaver.join().unwrap();
-        board.ring(&mine);
-        board.abandon();
-        board.await_sent(Duration::from_secs(60));
+        outboxes.ring(&mine);
+        outboxes.abandon();
+        outboxes.await_sent(Duration::from_secs(60));
     }
 
     #[test]
     fn what_waited_too_long_is_not_sent_from_memory() {
-        let board = Board::default();
+        let outboxes = Outboxes::default();
         let mine = claim(1, 1);
-        board.put(mine);
-        board.take(SOON).unwrap();
-        board.hand_over(&mine, rows(0..1), Instant::now());
+        outboxes.put(mine);
+        outboxes.take(SOON).unwrap();
+        outboxes.hand_over(&mine, rows(0..1), Instant::now());
         let long_ago = Instant::now().checked_sub(FRESH).unwrap();
-        board.with(&mine, |source| source.handed[0].since = long_ago).unwrap();
-        assert_eq!(board.take(SOON), looked_up(mine));
+        outboxes.with(&mine, |source| source.handed[0].since = long_ago).unwrap();
+        assert_eq!(outboxes.take(SOON), looked_up(mine));
     }
 
     #[test]
     fn what_was_sent_is_marked_by_the_next_step_or_after_a_while() {
-        let board = Board::default();
+        let outboxes = Outboxes::default();
         let mine = claim(1, 1);
-        board.put(mine);
-        board.note_sent(&mine, 7);
-        board.note_sent(&claim(1, 2), 9);
-        assert_eq!(board.sent(&mine), 7);
-        assert_eq!(board.unmarked(), [], "a step may come");
+        outboxes.put(mine);
+        outboxes.note_sent(&mine, 7);
+        outboxes.note_sent(&claim(1, 2), 9);
+        assert_eq!(outboxes.sent(&mine), 7);
+        assert_eq!(outboxes.unmarked(), [], "a step may come");
         let long_ago = Instant::now().checked_sub(MARK_AFTER).unwrap();
-        board.with(&mine, |source| source.sent_at = long_ago).unwrap();
-        assert_eq!(board.unmarked(), [(mine, 7)]);
-        board.note_marked(&mine, 7);
-        assert_eq!(board.unmarked(), []);
-        board.note_sent(&mine, 8);
-        board.remove(&mine);
-        assert_eq!(board.unmarked(), [(mine, 8)], "whoever comes next need not send it again");
-        assert_eq!(board.unmarked(), []);
+        outboxes.with(&mine, |source| source.sent_at = long_ago).unwrap();
+        assert_eq!(outboxes.unmarked(), [(mine, 7)]);
+        outboxes.note_marked(&mine, 7);
+        assert_eq!(outboxes.unmarked(), []);
+        outboxes.note_sent(&mine, 8);
+        outboxes.remove(&mine);
+        assert_eq!(outboxes.unmarked(), [(mine, 8)], "whoever comes next need not send it again");
+        assert_eq!(outboxes.unmarked(), []);
     }
 }

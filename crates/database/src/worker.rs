@@ -1,5 +1,5 @@
-//! The hands of a handler: each decides batches on a thread and a connection of its own, one at a time. A partition is in one
-//! hand at most, so its order stays.
+//! The workers of a handler: each decides batches on a thread and a connection of its own, one at a time. A partition is with one
+//! worker at most, so its order stays.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
@@ -21,7 +21,7 @@ pub(crate) struct Job {
 
 /// What became of it.
 pub(crate) struct Ended {
-    pub(crate) hand: usize,
+    pub(crate) worker: usize,
     pub(crate) claim: Claim,
     pub(crate) partition: u32,
     pub(crate) first_offset: u64,
@@ -35,35 +35,35 @@ pub(crate) struct Ended {
     pub(crate) took: Duration,
 }
 
-/// What a hand tells: what became of a job, or, as its last word, that it has panicked.
-pub(crate) type Word = Option<Ended>;
+/// What a worker tells: what became of a job, or, as its last word, that it has panicked.
+pub(crate) type Report = Option<Ended>;
 
 /// One of them, on its thread.
-pub(crate) struct Hand {
+pub(crate) struct Worker {
     number: usize,
     settings: Arc<NodeSettings>,
     jobs: Receiver<Job>,
-    ended: Sender<Word>,
+    ended: Sender<Report>,
     caller: Caller,
 }
 
-impl Hand {
-    /// A hand, and where its jobs are put.
+impl Worker {
+    /// A worker, and where its jobs are put.
     pub(crate) fn new(
         number: usize,
         settings: &Arc<NodeSettings>,
-        ended: &Sender<Word>,
+        ended: &Sender<Report>,
         caller: &Caller,
-    ) -> (Hand, SyncSender<Job>) {
+    ) -> (Worker, SyncSender<Job>) {
         let (put, jobs) = sync_channel(1);
-        let hand = Hand {
+        let worker = Worker {
             number,
             settings: Arc::clone(settings),
             jobs,
             ended: ended.clone(),
             caller: caller.clone(),
         };
-        (hand, put)
+        (worker, put)
     }
 
     /// Works until nobody is left to give it anything.
@@ -102,7 +102,7 @@ impl Hand {
             *store = None;
         }
         Ended {
-            hand: self.number,
+            worker: self.number,
             claim: *claim,
             partition: fetched.partition,
             first_offset: fetched.from,
@@ -116,7 +116,7 @@ impl Hand {
     }
 }
 
-impl Drop for Hand {
+impl Drop for Worker {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let _: Result<(), _> = self.ended.send(None);

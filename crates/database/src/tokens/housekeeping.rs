@@ -13,8 +13,8 @@ use crate::relay::Trouble;
 use crate::settings::{FRESH, LEASE, NodeSettings};
 use crate::stop::Stop;
 
-/// The house, for whoever gets to keep it.
-pub(super) struct House {
+/// What this node needs for housekeeping, if its turn comes.
+pub(super) struct Housekeeping {
     settings: Arc<NodeSettings>,
     stop: Arc<Stop>,
     tidier: Tidier,
@@ -22,18 +22,18 @@ pub(super) struct House {
     held: Option<Claim>,
 }
 
-/// A house that this node keeps.
+/// Housekeeping that this node does.
 pub(super) struct Kept<'a> {
     pub(super) store: &'a mut Store,
     /// Since when, at least. Later than [`FRESH`] from then on it may be another's.
     pub(super) since: Instant,
 }
 
-impl House {
+impl Housekeeping {
     /// Changes are kept for `history`.
-    pub(super) fn new(settings: &Arc<NodeSettings>, stop: &Arc<Stop>, history: Duration) -> House {
+    pub(super) fn new(settings: &Arc<NodeSettings>, stop: &Arc<Stop>, history: Duration) -> Housekeeping {
         let (settings, stop) = (Arc::clone(settings), Arc::clone(stop));
-        House { settings, stop, tidier: Tidier::new(history), store: None, held: None }
+        Housekeeping { settings, stop, tidier: Tidier::new(history), store: None, held: None }
     }
 
     /// One round, if the lease is to be had: `take` is given what happened, then what is over goes. `None` if another keeps it.
@@ -41,7 +41,7 @@ impl House {
         &mut self,
         take: impl FnMut(&[(Position, TokenEvent)]) -> Result<(), NotAll>,
     ) -> Result<Option<Kept<'_>>, Trouble> {
-        let House { settings, stop, tidier, store, held } = self;
+        let Housekeeping { settings, stop, tidier, store, held } = self;
         let store = match store {
             Some(store) => store,
             none => {
@@ -151,16 +151,18 @@ mod tests {
         // Transactions run in other databases, too.
         let settled = "SELECT count(*) FROM token_change WHERE xid < pg_snapshot_xmin(pg_current_snapshot())";
         database.await_count(settled, |settled| settled == 3);
-        let mut house = House::new(&settings, &stop, Duration::from_secs(60));
+        let mut housekeeping = Housekeeping::new(&settings, &stop, Duration::from_secs(60));
         let mut given = Vec::new();
         for _ in 0..3 {
-            let kept = house.keep(|events| {
+            let kept = housekeeping.keep(|events| {
                 given.push(events.len());
                 Err(NotAll { taken: 1, trouble: Trouble::Store(Error::Unavailable("slow".to_owned())) })
             });
             assert!(kept.is_err());
         }
         assert_eq!(given, [3, 2, 1]);
-        assert!(house.keep(|events| panic!("{} again", events.len())).is_ok_and(|kept| kept.is_some()));
+        assert!(
+            housekeeping.keep(|events| panic!("{} again", events.len())).is_ok_and(|kept| kept.is_some())
+        );
     }
 }
