@@ -6,7 +6,7 @@ use holdfast_domain::series;
 
 use crate::options::{BACKOFF_MAX, BACKOFF_MIN};
 
-/// Pauses for one courier, from a seed.
+/// Pauses for one sender, from a seed.
 pub(crate) struct Backoff {
     state: u64,
     doublings: u32,

@@ -36,19 +36,19 @@
 //! | `options` | every bound, with its name and default |
 //! | `requests` | the fields of each call, and batches |
 //! | `checkouts` | the same for the shop |
-//! | `desk` | calls wait here; records gather into the next request |
+//! | `calls` | calls wait here; records gather into the next request |
 //! | `shipment` | one request under way and who waits for it |
-//! | `courier` | carries a shipment until it has ended: attempts, pauses, splitting |
+//! | `sender` | carries a shipment until it has ended: attempts, pauses, splitting |
 //! | `link` | one HTTP connection |
 
 mod backoff;
+mod calls;
 mod checkouts;
-mod courier;
-mod desk;
 mod error;
 mod link;
 pub mod options;
 mod requests;
+mod sender;
 mod shipment;
 
 pub use checkouts::{Checkout, CheckoutReply, ORDER_BYTES_MAX};
@@ -67,14 +67,14 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::backoff::Backoff;
-use crate::courier::Courier;
-use crate::desk::{Answer, Desk, Ticket};
+use crate::calls::{Answer, Calls, Ticket};
 use crate::link::Link;
+use crate::sender::Sender;
 
 /// A hub, as its callers see it. Clones share the connections; the last one to go closes them.
 #[derive(Clone)]
 pub struct Client {
-    desk: Arc<Desk>,
+    calls: Arc<Calls>,
     options: Arc<ClientOptions>,
     _tasks: Arc<Tasks>,
 }
@@ -96,16 +96,17 @@ impl Client {
     pub async fn connect(options: ClientOptions) -> Result<Client, ClientError> {
         let options = Arc::new(options.bounded());
         let first = first_link(&options).await?;
-        let desk = Arc::new(Desk::new(&options));
+        let calls = Arc::new(Calls::new(&options));
         let mut link = Some(first);
         let mut tasks: Vec<AbortHandle> = (0..options.connections as u64)
-            .map(|number| Courier::new(Arc::clone(&desk), Arc::clone(&options), link.take(), number))
-            .map(|courier| tokio::spawn(courier.run()).abort_handle())
+            .map(|number| Sender::new(Arc::clone(&calls), Arc::clone(&options), link.take(), number))
+            .map(|sender| tokio::spawn(sender.run()).abort_handle())
             .collect();
         tasks.push(
-            tokio::spawn(keep_deadlines(Arc::clone(&desk), Instant::now() + options.deadline)).abort_handle(),
+            tokio::spawn(keep_deadlines(Arc::clone(&calls), Instant::now() + options.deadline))
+                .abort_handle(),
         );
-        Ok(Client { desk, options, _tasks: Arc::new(Tasks(tasks)) })
+        Ok(Client { calls, options, _tasks: Arc::new(Tasks(tasks)) })
     }
 
     /// Asks to reserve.
@@ -155,7 +156,7 @@ impl Client {
     /// As [`Client::prepare`].
     pub async fn call(&self, command: Command) -> Result<Reply, ClientError> {
         requests::check(&command)?;
-        match (Call { desk: &self.desk, stage: CallStage::New(Letter::Record(command)) }).await? {
+        match (Call { calls: &self.calls, stage: CallStage::New(Letter::Record(command)) }).await? {
             Answer::One(reply) => Ok(reply),
             Answer::Many(_) => unreachable!("a record is answered with one reply"),
         }
@@ -170,7 +171,7 @@ impl Client {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        match (Call { desk: &self.desk, stage: CallStage::New(Letter::Batch(batch)) }).await? {
+        match (Call { calls: &self.calls, stage: CallStage::New(Letter::Batch(batch)) }).await? {
             Answer::Many(replies) => Ok(replies),
             Answer::One(_) => unreachable!("a batch is answered with a list"),
         }
@@ -222,10 +223,10 @@ async fn first_link(options: &ClientOptions) -> Result<Link, ClientError> {
 }
 
 /// Ends overdue calls. All calls have the same time, so this wakes about once per deadline while all goes well.
-async fn keep_deadlines(desk: Arc<Desk>, mut look: Instant) {
+async fn keep_deadlines(calls: Arc<Calls>, mut look: Instant) {
     loop {
         sleep_until(look.into()).await;
-        look = desk.end_overdue(Instant::now());
+        look = calls.end_overdue(Instant::now());
     }
 }
 
@@ -243,7 +244,7 @@ enum CallStage {
 
 /// A call. Nothing is sent before it is first polled. Dropping it does not take back what was sent.
 struct Call<'a> {
-    desk: &'a Desk,
+    calls: &'a Calls,
     stage: CallStage,
 }
 
@@ -254,8 +255,8 @@ impl Future for Call<'_> {
         match std::mem::replace(&mut self.stage, CallStage::Over) {
             CallStage::New(letter) => {
                 let submitted = match letter {
-                    Letter::Record(command) => self.desk.submit(&command, context.waker()),
-                    Letter::Batch(batch) => self.desk.submit_batch(batch, context.waker()),
+                    Letter::Record(command) => self.calls.submit(&command, context.waker()),
+                    Letter::Batch(batch) => self.calls.submit_batch(batch, context.waker()),
                 };
                 match submitted {
                     Err(error) => return Poll::Ready(Err(error)),
@@ -264,7 +265,7 @@ impl Future for Call<'_> {
                 Poll::Pending
             }
             CallStage::Waiting(ticket) => {
-                let polled = self.desk.poll(ticket, context);
+                let polled = self.calls.poll(ticket, context);
                 if polled.is_pending() {
                     self.stage = CallStage::Waiting(ticket);
                 }
@@ -278,7 +279,7 @@ impl Future for Call<'_> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if let CallStage::Waiting(ticket) = self.stage {
-            self.desk.leave(ticket);
+            self.calls.leave(ticket);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One HTTP/1.1 connection, driven by whoever uses it: no task stands between a courier and its socket.
+//! One HTTP/1.1 connection, driven by whoever uses it: no task stands between a sender and its socket.
 
 use std::io;
 use std::pin::Pin;

@@ -1,13 +1,13 @@
-//! What a courier carries: one request body, and who waits for which of its records.
+//! What a sender carries: one request body, and who waits for which of its records.
 //!
-//! A shipment stays with one courier until it is answered, refused or nobody waits for it any more. So a record is
+//! A shipment stays with one sender until it is answered, refused or nobody waits for it any more. So a record is
 //! never under way twice at the same time, and its attempts follow one another.
 
 use bytes::Bytes;
 use holdfast_domain::records::UNIT;
 use holdfast_domain::records::batch::{HEADER_LEN, request_header};
 
-use crate::desk::Ticket;
+use crate::calls::Ticket;
 use crate::requests::SealedBatch;
 
 /// Who waits for the replies.

@@ -50,7 +50,7 @@ pub struct Journal {
 }
 
 enum Kind {
-    Inline { desk: Box<Desk>, pending: Option<(FrameBuf, FrameHeader)> },
+    Inline { appender: Box<Appender>, pending: Option<(FrameBuf, FrameHeader)> },
     Threaded { jobs: Option<SyncSender<Job>>, thread: Option<JoinHandle<()>>, begin: Box<dyn Fn() + Send> },
 }
 
@@ -60,7 +60,7 @@ enum Job {
 }
 
 /// The log, and those who must know when it fails.
-struct Desk {
+struct Appender {
     log: Box<dyn Log>,
     health: Arc<Health>,
     close: Box<dyn Fn(&str) + Send>,
@@ -68,7 +68,7 @@ struct Desk {
     followers: Option<Followers>,
 }
 
-impl Desk {
+impl Appender {
     fn append(&mut self, mut frame: FrameBuf, header: &FrameHeader) -> Result<(), String> {
         let started = Instant::now();
         let appended = self.log.append(&mut frame, header);
@@ -120,8 +120,8 @@ impl Journal {
     /// A journal that works on the caller's thread and calls nobody back.
     pub fn inline<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Journal {
         let tail = log.tail();
-        let desk = Box::new(Desk::new(log, intake, health));
-        Journal { kind: Kind::Inline { desk, pending: None }, tail }
+        let appender = Box::new(Appender::new(log, intake, health));
+        Journal { kind: Kind::Inline { appender, pending: None }, tail }
     }
 
     /// A journal with a thread of its own.
@@ -136,7 +136,7 @@ impl Journal {
     ) -> std::io::Result<Journal> {
         let (jobs, inbox) = sync_channel(2);
         let tail = log.tail();
-        let desk = Desk { followers: Some(followers), ..Desk::new(log, intake, health) };
+        let appender = Appender { followers: Some(followers), ..Appender::new(log, intake, health) };
         let done = Arc::clone(intake);
         let alarm = StopAlarm::new("journal", Arc::clone(health), {
             let intake = Arc::clone(intake);
@@ -144,7 +144,7 @@ impl Journal {
         });
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || alarm.watch(|| work(desk, &inbox, &|| done.set_journal_busy(false))))?;
+            .spawn(move || alarm.watch(|| work(appender, &inbox, &|| done.set_journal_busy(false))))?;
         let busy = Arc::clone(intake);
         let begin = Box::new(move || busy.set_journal_busy(true));
         Ok(Journal { kind: Kind::Threaded { jobs: Some(jobs), thread: Some(thread), begin }, tail })
@@ -165,10 +165,10 @@ impl Journal {
     /// failed.
     pub(crate) fn finish(&mut self, answers: Answers) -> bool {
         match &mut self.kind {
-            Kind::Inline { desk, pending } => {
+            Kind::Inline { appender, pending } => {
                 let (frame, header) = pending.take().expect("a frame was begun");
-                let durable = desk.append(frame, &header);
-                desk.release(answers, &durable, &|| {});
+                let durable = appender.append(frame, &header);
+                appender.release(answers, &durable, &|| {});
                 durable.is_ok()
             }
             Kind::Threaded { jobs, .. } => {
@@ -187,7 +187,7 @@ impl Journal {
     /// when it ends. `false`: it could not be marked.
     pub(crate) fn mark_end(&mut self) -> bool {
         match &mut self.kind {
-            Kind::Inline { desk, .. } => desk.log.mark_end().is_ok(),
+            Kind::Inline { appender, .. } => appender.log.mark_end().is_ok(),
             Kind::Threaded { .. } => true,
         }
     }
@@ -197,29 +197,29 @@ fn send(jobs: Option<&SyncSender<Job>>, job: Job) {
     jobs.expect("the journal is open").send(job).expect("the journal's thread lives as long as the writer");
 }
 
-fn work(mut desk: Desk, inbox: &Receiver<Job>, done: &dyn Fn()) {
+fn work(mut appender: Appender, inbox: &Receiver<Job>, done: &dyn Fn()) {
     let mut durable = Ok(());
     for job in inbox {
         match job {
-            Job::Frame(frame, header) => durable = desk.append(frame, &header),
+            Job::Frame(frame, header) => durable = appender.append(frame, &header),
             Job::Answers(answers) => {
                 // The next frame is closed and decided while the answers of this one go out.
-                desk.release(answers, &durable, done);
+                appender.release(answers, &durable, done);
             }
         }
     }
     if durable.is_ok()
-        && let Err(error) = desk.log.mark_end()
+        && let Err(error) = appender.log.mark_end()
     {
         tracing::warn!(%error, "the end of the log could not be marked");
     }
 }
 
-impl Desk {
-    fn new<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Desk {
+impl Appender {
+    fn new<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Appender {
         let intake = Arc::clone(intake);
         let close = Box::new(move |reason: &str| intake.close(reason));
-        Desk { log, health: Arc::clone(health), close, meters: Meters::default(), followers: None }
+        Appender { log, health: Arc::clone(health), close, meters: Meters::default(), followers: None }
     }
 }
 

@@ -22,12 +22,12 @@ pub struct Clients {
     payments: Vec<Payment>,
     latest_expiration: Millis,
     /// Tokens that pay for the next payment.
-    purse: Option<Purse>,
+    means: Option<TokenMeans>,
 }
 
 /// Tokens of a wallet, and how much is to be paid with them.
 #[derive(Debug, Clone)]
-pub struct Purse {
+pub struct TokenMeans {
     /// Whose they are.
     pub wallet: Name,
     /// Who gets the amount.
@@ -64,7 +64,7 @@ impl Clients {
 
     /// Where there are tokens, some of the payments are made with them.
     fn fund(&mut self, vault: Option<&VaultClients>, now: Millis, random: &mut Random) {
-        self.purse = vault.filter(|_| random.chance(45)).and_then(|vault| vault.purse(now, random));
+        self.means = vault.filter(|_| random.chance(45)).and_then(|vault| vault.means(now, random));
     }
 
     fn one(&mut self, world: &World, now: Millis, random: &mut Random) -> Command {
@@ -134,7 +134,7 @@ impl Clients {
                 _ => Vec::new(),
             },
         };
-        if let Some(Purse { wallet, payee, currency, ids, quantity }) = self.purse.take() {
+        if let Some(TokenMeans { wallet, payee, currency, ids, quantity }) = self.means.take() {
             prepare.currency = currency;
             prepare.amount = Amount(quantity * UNIT + if random.chance(4) { 1 } else { 0 });
             prepare.funding = Some(Box::new(Funding::new(id, wallet, payee, ids)));

@@ -12,7 +12,7 @@ use holdfast_domain::tokens::{
 };
 use holdfast_domain::transfers::TransferState;
 
-use crate::clients::Purse;
+use crate::clients::TokenMeans;
 use crate::random::Random;
 
 /// So few that they meet all the time.
@@ -118,7 +118,7 @@ impl VaultClients {
     }
 
     /// Free tokens of a wallet for a transfer; now and then too few, or of somebody else, or none at all.
-    pub fn purse(&self, now: Millis, random: &mut Random) -> Option<Purse> {
+    pub fn means(&self, now: Millis, random: &mut Random) -> Option<TokenMeans> {
         let mut free = self.free(now);
         let first = self.tokens.get(any_of(free.iter(), random)?)?.token.kind.clone();
         let letters = first.currency.as_bytes().try_into().ok()?;
@@ -134,7 +134,7 @@ impl VaultClients {
             2 => drop(free.pop()),
             _ => {}
         }
-        Some(Purse {
+        Some(TokenMeans {
             wallet: first.wallet.clone(),
             payee: (*random.pick(&WALLETS)).into(),
             currency: Currency::from_letters(letters)?,

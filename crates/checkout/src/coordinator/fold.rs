@@ -1,7 +1,7 @@
 //! One record of the log is added to what is known of its try.
 
 use super::saga::{Saga, Said, Stage};
-use super::{Coordinator, Desk, Orders, Record, Standing};
+use super::{Coordinator, Orders, Record, Standing, StepEffects};
 use crate::alarm::Alarm;
 use crate::ids::{Key, TrNum};
 use crate::message::{Answer, Body, Topic, Verdict};
@@ -23,7 +23,7 @@ enum Next {
 }
 
 impl Coordinator {
-    pub(super) fn fold<O: Orders>(&mut self, desk: &mut Desk<'_, O>, record: &Record, mode: Mode) {
+    pub(super) fn fold<O: Orders>(&mut self, effects: &mut StepEffects<'_, O>, record: &Record, mode: Mode) {
         self.next = self.next.max(record.offset.checked_add(1));
         let key = &record.message.key;
         let (key, mut slot) = match self.open.remove_entry(key) {
@@ -31,7 +31,7 @@ impl Coordinator {
             None => (key.clone(), None),
         };
         let before = slot.as_ref().map(|saga| saga.start);
-        fold_one(desk, &mut slot, record, mode);
+        fold_one(effects, &mut slot, record, mode);
         let after = slot.as_ref().map(|saga| saga.start);
         if before != after {
             before.iter().for_each(|start| drop(self.starts.remove(start)));
@@ -52,7 +52,7 @@ impl Coordinator {
 
 /// Adds one record to what is known of its try: the saga in `slot`, if one is open.
 pub(super) fn fold_one<O: Orders>(
-    desk: &mut Desk<'_, O>,
+    effects: &mut StepEffects<'_, O>,
     slot: &mut Option<Saga>,
     record: &Record,
     mode: Mode,
@@ -61,22 +61,22 @@ pub(super) fn fold_one<O: Orders>(
     let message = record.message.body.type_name();
     if record.message.body.topic() != Topic::Outcomes {
         let topic = Topic::Outcomes;
-        return desk.alarms.push(Alarm::Misplaced { key: key.clone(), message, topic });
+        return effects.alarms.push(Alarm::Misplaced { key: key.clone(), message, topic });
     }
-    let Some(order) = desk.order(&key.order_id) else {
-        return desk.alarms.push(Alarm::UnknownOrder { key: key.clone(), message });
+    let Some(order) = effects.order(&key.order_id) else {
+        return effects.alarms.push(Alarm::UnknownOrder { key: key.clone(), message });
     };
     let standing = Standing::of(order, key.tr_num);
     if standing == Standing::NeverStarted {
-        return desk.alarms.push(Alarm::NeverStarted { key: key.clone(), message });
+        return effects.alarms.push(Alarm::NeverStarted { key: key.clone(), message });
     }
     // Only where the log was cut do rows of an undecided try know more than what was read of it.
     let remembered = (slot.is_none() && standing == Standing::Pending)
-        .then(|| Saga::remembering(record.offset, order, desk.orders.remembered(key)));
+        .then(|| Saga::remembering(record.offset, order, effects.orders.remembered(key)));
     if mode == Mode::Live && slot.as_mut().is_some_and(|saga| catch_up(saga, standing) == Next::Forget) {
         *slot = None;
     }
-    let mut step = Step { desk, key, standing, message, mode };
+    let mut step = Step { effects, key, standing, message, mode };
     if let Some(saga) = slot {
         if step.take(saga, &record.message.body) == Next::Forget {
             *slot = None;
@@ -122,32 +122,32 @@ const fn first_stage(standing: Standing, mode: Mode) -> Stage {
 }
 
 /// With both outcomes and no decision, now is the time to decide.
-pub(super) fn decide<O: Orders>(desk: &mut Desk<'_, O>, saga: &mut Saga, key: &Key) {
+pub(super) fn decide<O: Orders>(effects: &mut StepEffects<'_, O>, saga: &mut Saga, key: &Key) {
     if saga.stage != Stage::Gathering || !saga.is_complete() {
         return;
     }
-    let Some(order) = desk.order(&key.order_id) else { return };
+    let Some(order) = effects.order(&key.order_id) else { return };
     let undo = saga.undo();
-    let succeeded = undo == Undo::BOTH && desk.orders.is_settled(key);
+    let succeeded = undo == Undo::BOTH && effects.orders.is_settled(key);
     let moved = if succeeded { order.succeed(key.tr_num) } else { order.fail(key.tr_num, undo) };
     let Some(moved) = moved else { return };
     saga.stage = if succeeded { Stage::Paid } else { Stage::Cancelling { undo, announced: false } };
-    desk.make(moved);
+    effects.make(moved);
 }
 
 /// With every answer there, the order is not paid any more.
-pub(super) fn settle<O: Orders>(desk: &mut Desk<'_, O>, saga: &Saga, key: &Key) {
+pub(super) fn settle<O: Orders>(effects: &mut StepEffects<'_, O>, saga: &Saga, key: &Key) {
     if matches!(saga.stage, Stage::Cancelling { .. })
         && saga.owed().is_nothing()
-        && let Some(order) = desk.order(&key.order_id).and_then(|order| order.cancelled(key.tr_num))
+        && let Some(order) = effects.order(&key.order_id).and_then(|order| order.cancelled(key.tr_num))
     {
-        desk.put(order);
+        effects.put(order);
     }
 }
 
 /// One message of one try, with all that it is judged by.
 struct Step<'s, 'd, O> {
-    desk: &'s mut Desk<'d, O>,
+    effects: &'s mut StepEffects<'d, O>,
     key: &'s Key,
     standing: Standing,
     message: &'static str,
@@ -172,9 +172,9 @@ impl<O: Orders> Step<'_, '_, O> {
             Body::Pay(_) | Body::Stock(_) => unreachable!("only messages of the topic outcomes get here"),
         };
         if self.mode == Mode::Live {
-            decide(self.desk, saga, self.key);
+            decide(self.effects, saga, self.key);
         }
-        settle(self.desk, saga, self.key);
+        settle(self.effects, saga, self.key);
         // While rebuilding, a repeat further on in the log must find what was answered already.
         if saga.is_finished() && self.mode == Mode::Live { Next::Forget } else { next }
     }
@@ -189,7 +189,7 @@ impl<O: Orders> Step<'_, '_, O> {
         match answer {
             Answer::Taken(_) | Answer::Refused(_) if self.standing == Standing::Over => true,
             Answer::Taken(value) | Answer::Refused(value) => {
-                self.desk.order(&self.key.order_id).is_some_and(|order| same(order, value))
+                self.effects.order(&self.key.order_id).is_some_and(|order| same(order, value))
             }
             Answer::Undone(_) => true,
         }
@@ -204,7 +204,7 @@ impl<O: Orders> Step<'_, '_, O> {
     ) {
         if !as_asked {
             let alarm = Alarm::OtherValue { key: self.key.clone(), message: self.message };
-            return self.desk.alarms.push(alarm);
+            return self.effects.alarms.push(alarm);
         }
         match (&said.outcome, answer) {
             (_, Answer::Undone(_)) => match self.standing {
@@ -230,7 +230,7 @@ impl<O: Orders> Step<'_, '_, O> {
             Standing::Pending if saga.pay.taken().is_none() || saga.stock.taken().is_none() => {
                 self.alarm_undecided();
             }
-            Standing::Pending if !self.desk.orders.is_settled(self.key) => self.contradicts("pfail"),
+            Standing::Pending if !self.effects.orders.is_settled(self.key) => self.contradicts("pfail"),
             Standing::Pending => {
                 self.follow(|order, tr| order.succeed(tr));
                 return Next::Forget;
@@ -253,9 +253,11 @@ impl<O: Orders> Step<'_, '_, O> {
                 if self.mode == Mode::Live {
                     // Whoever wrote it may not have asked the sides. A rebuild asks them behind the end of the log.
                     self.alarm_undecided();
-                    let again =
-                        self.desk.order(&self.key.order_id).map(|order| order.undoing(self.key.tr_num, undo));
-                    self.desk.sent.extend(again.into_iter().flatten());
+                    let again = self
+                        .effects
+                        .order(&self.key.order_id)
+                        .map(|order| order.undoing(self.key.tr_num, undo));
+                    self.effects.sent.extend(again.into_iter().flatten());
                 }
                 undo
             }
@@ -271,22 +273,22 @@ impl<O: Orders> Step<'_, '_, O> {
 
     /// The row follows a decision that is in the log; the messages were sent with it.
     fn follow(&mut self, decide: impl Fn(&Order, TrNum) -> Option<Moved>) {
-        let order = self.desk.order(&self.key.order_id);
+        let order = self.effects.order(&self.key.order_id);
         if let Some(moved) = order.and_then(|order| decide(order, self.key.tr_num)) {
-            self.desk.put(moved.order);
+            self.effects.put(moved.order);
         }
     }
 
     fn contradicts(&mut self, recorded: &'static str) {
         let alarm = Alarm::Contradiction { key: self.key.clone(), message: self.message, recorded };
-        self.desk.alarms.push(alarm);
+        self.effects.alarms.push(alarm);
     }
 
     fn alarm_undecided(&mut self) {
-        self.desk.alarms.push(Alarm::Undecided { key: self.key.clone(), message: self.message });
+        self.effects.alarms.push(Alarm::Undecided { key: self.key.clone(), message: self.message });
     }
 
     fn alarm_unasked(&mut self) {
-        self.desk.alarms.push(Alarm::Unasked { key: self.key.clone(), message: self.message });
+        self.effects.alarms.push(Alarm::Unasked { key: self.key.clone(), message: self.message });
     }
 }

@@ -105,9 +105,9 @@ impl Coordinator {
     /// Folds the next record of the log, and decides if that makes a try complete.
     #[must_use]
     pub fn handle(&mut self, orders: &impl Orders, record: &Record) -> Effects {
-        let mut desk = Desk::new(orders);
-        self.fold(&mut desk, record, fold::Mode::Live);
-        self.close(desk)
+        let mut effects = StepEffects::new(orders);
+        self.fold(&mut effects, record, fold::Mode::Live);
+        self.close(effects)
     }
 
     /// Whether the record, if it were handled now, would make its order paid: then what was reserved is to be settled before.
@@ -116,9 +116,9 @@ impl Coordinator {
         let key = &record.message.key;
         let is_paid =
             |order: Option<&Order>| order.is_some_and(|order| order.state == OrderState::Paid(key.tr_num));
-        let mut desk = Desk::new(orders);
-        fold::fold_one(&mut desk, &mut self.open.get(key).cloned(), record, fold::Mode::Live);
-        is_paid(desk.order(&key.order_id)) && !is_paid(orders.order(&key.order_id))
+        let mut effects = StepEffects::new(orders);
+        fold::fold_one(&mut effects, &mut self.open.get(key).cloned(), record, fold::Mode::Live);
+        is_paid(effects.order(&key.order_id)) && !is_paid(orders.order(&key.order_id))
     }
 
     /// How many tries are open.
@@ -140,13 +140,13 @@ impl Coordinator {
         self.outcome_offset
     }
 
-    fn close<O: Orders>(&mut self, desk: Desk<'_, O>) -> Effects {
+    fn close<O: Orders>(&mut self, effects: StepEffects<'_, O>) -> Effects {
         let oldest = self.starts.first_key_value().map(|(start, _)| *start).or(self.next);
         let rises = oldest > self.outcome_offset;
         if rises {
             self.outcome_offset = oldest;
         }
-        Effects { outcome_offset: self.outcome_offset.filter(|_| rises), ..desk.into_effects() }
+        Effects { outcome_offset: self.outcome_offset.filter(|_| rises), ..effects.into_effects() }
     }
 }
 
@@ -194,16 +194,16 @@ impl Changed {
 }
 
 /// The effects of a step while it is made. It sees its own changes.
-struct Desk<'a, O> {
+struct StepEffects<'a, O> {
     orders: &'a O,
     changed: Changed,
     sent: Vec<Message>,
     alarms: Vec<Alarm>,
 }
 
-impl<'a, O: Orders> Desk<'a, O> {
-    const fn new(orders: &'a O) -> Desk<'a, O> {
-        Desk { orders, changed: Changed::None, sent: Vec::new(), alarms: Vec::new() }
+impl<'a, O: Orders> StepEffects<'a, O> {
+    const fn new(orders: &'a O) -> StepEffects<'a, O> {
+        StepEffects { orders, changed: Changed::None, sent: Vec::new(), alarms: Vec::new() }
     }
 
     fn order(&self, id: &OrderId) -> Option<&Order> {

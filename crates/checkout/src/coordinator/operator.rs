@@ -3,7 +3,7 @@
 //! on, nothing happens.
 
 use super::saga::{Saga, Stage};
-use super::{Coordinator, Desk, Effects, Orders, Standing};
+use super::{Coordinator, Effects, Orders, Standing, StepEffects};
 use crate::ids::Key;
 use crate::order::{Checkout, Undo};
 
@@ -11,33 +11,33 @@ impl Coordinator {
     /// Cancels a try that is not decided: `trfail`, then `can` and `add` to each side that has not failed.
     #[must_use]
     pub fn cancel(&mut self, orders: &impl Orders, key: &Key) -> Effects {
-        let mut desk = Desk::new(orders);
-        cancel_one(&mut desk, self.open.get_mut(key), key);
-        self.close(desk)
+        let mut effects = StepEffects::new(orders);
+        cancel_one(&mut effects, self.open.get_mut(key), key);
+        self.close(effects)
     }
 
     /// Gives a try another push: what was sent and not answered is sent again, and what failed is checked out
     /// anew. Nothing is taken or given back twice by it, since a participant answers a repeat from its rows.
     #[must_use]
     pub fn retry(&mut self, orders: &impl Orders, key: &Key) -> Effects {
-        let mut desk = Desk::new(orders);
-        retry_one(&mut desk, self.open.get(key), key);
-        self.close(desk)
+        let mut effects = StepEffects::new(orders);
+        retry_one(&mut effects, self.open.get(key), key);
+        self.close(effects)
     }
 }
 
-pub(super) fn cancel_one<O: Orders>(desk: &mut Desk<'_, O>, saga: Option<&mut Saga>, key: &Key) {
+pub(super) fn cancel_one<O: Orders>(effects: &mut StepEffects<'_, O>, saga: Option<&mut Saga>, key: &Key) {
     let undo = saga.as_ref().map_or(Undo::BOTH, |saga| saga.undo());
-    if let Some(moved) = desk.order(&key.order_id).and_then(|order| order.fail(key.tr_num, undo)) {
-        desk.make(moved);
+    if let Some(moved) = effects.order(&key.order_id).and_then(|order| order.fail(key.tr_num, undo)) {
+        effects.make(moved);
         if let Some(saga) = saga {
             saga.stage = Stage::Cancelling { undo, announced: false };
         }
     }
 }
 
-pub(super) fn retry_one<O: Orders>(desk: &mut Desk<'_, O>, saga: Option<&Saga>, key: &Key) {
-    let Some(order) = desk.order(&key.order_id).cloned() else { return };
+pub(super) fn retry_one<O: Orders>(effects: &mut StepEffects<'_, O>, saga: Option<&Saga>, key: &Key) {
+    let Some(order) = effects.order(&key.order_id).cloned() else { return };
     let tr = key.tr_num;
     match Standing::of(&order, tr) {
         Standing::Pending => {
@@ -45,17 +45,17 @@ pub(super) fn retry_one<O: Orders>(desk: &mut Desk<'_, O>, saga: Option<&Saga>, 
                 can: saga.pay.outcome.is_none(),
                 add: saga.stock.outcome.is_none(),
             });
-            desk.sent.extend(order.asked(tr, silent));
+            effects.sent.extend(order.asked(tr, silent));
         }
         Standing::Cancelling => {
             let owed = saga.map_or(Undo::BOTH, |saga| match saga.stage {
                 Stage::Gathering | Stage::Paid => saga.undo(),
                 Stage::Cancelling { .. } => saga.owed(),
             });
-            desk.sent.extend(order.undoing(tr, owed));
+            effects.sent.extend(order.undoing(tr, owed));
         }
         Standing::Over if order.state.tr_num() == Some(tr) => match order.checkout() {
-            Checkout::Started(moved) => desk.make(moved),
+            Checkout::Started(moved) => effects.make(moved),
             Checkout::AlreadyPaid | Checkout::Joins(_) | Checkout::TriesUsedUp => {}
         },
         Standing::Over | Standing::Paid | Standing::NeverStarted => {}

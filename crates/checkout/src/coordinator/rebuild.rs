@@ -4,7 +4,7 @@
 
 use super::fold::{self, Mode};
 use super::saga::{Saga, Stage};
-use super::{Coordinator, Desk, Effects, Orders, Record, Standing};
+use super::{Coordinator, Effects, Orders, Record, Standing, StepEffects};
 use crate::alarm::Alarm;
 use crate::ids::{Key, Offset};
 use crate::message::{Body, Message, Step};
@@ -47,33 +47,33 @@ impl Coordinator {
         records: impl IntoIterator<Item = &'r Record>,
     ) -> (Coordinator, Effects) {
         let mut coordinator = Coordinator { outcome_offset, ..Coordinator::default() };
-        let mut desk = Desk::new(orders);
+        let mut effects = StepEffects::new(orders);
         let (first, alarm) = log.first_to_read(outcome_offset);
-        desk.alarms.extend(alarm);
+        effects.alarms.extend(alarm);
         let mut last = None;
         for record in records {
             assert!(last < Some(record.offset), "the log does not ascend at {}", record.offset);
             last = Some(record.offset);
             if record.offset >= first {
-                coordinator.fold(&mut desk, record, Mode::Rebuild);
+                coordinator.fold(&mut effects, record, Mode::Rebuild);
             }
         }
         coordinator.next = (log.start < log.end).then_some(log.end);
         let by_age: Vec<Key> = coordinator.starts.values().cloned().collect();
         for key in by_age {
-            coordinator.go_on(&mut desk, key);
+            coordinator.go_on(&mut effects, key);
         }
-        let effects = coordinator.close(desk);
+        let effects = coordinator.close(effects);
         (coordinator, effects)
     }
 
     /// The log has no more to say about this try.
-    fn go_on<O: Orders>(&mut self, desk: &mut Desk<'_, O>, key: Key) {
+    fn go_on<O: Orders>(&mut self, effects: &mut StepEffects<'_, O>, key: Key) {
         let Some(saga) = self.open.get_mut(&key) else { return };
-        let Some(order) = desk.order(&key.order_id) else { return };
+        let Some(order) = effects.order(&key.order_id) else { return };
         let keep = match (Standing::of(order, key.tr_num), saga.stage) {
             (Standing::Pending, _) => {
-                fold::decide(desk, saga, &key);
+                fold::decide(effects, saga, &key);
                 true
             }
             (Standing::Cancelling, stage) => {
@@ -81,16 +81,16 @@ impl Coordinator {
                     saga.stage = Stage::Cancelling { undo: saga.undo(), announced: false };
                 }
                 let again = order.undoing(key.tr_num, saga.owed());
-                desk.sent.extend(again);
+                effects.sent.extend(again);
                 true
             }
             (Standing::Over, Stage::Cancelling { .. }) => {
-                desk.sent.extend(undoing_what_was_taken(saga, &key));
+                effects.sent.extend(undoing_what_was_taken(saga, &key));
                 true
             }
             (Standing::Over | Standing::Paid | Standing::NeverStarted, _) => false,
         };
-        fold::settle(desk, saga, &key);
+        fold::settle(effects, saga, &key);
         if !keep || saga.is_finished() {
             self.forget(&key);
         }

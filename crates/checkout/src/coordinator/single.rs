@@ -5,7 +5,7 @@
 
 use super::operator::{cancel_one, retry_one};
 use super::saga::Saga;
-use super::{Desk, Effects, Orders, Record, fold};
+use super::{Effects, Orders, Record, StepEffects, fold};
 use crate::ids::{Key, OrderId};
 use crate::order::Order;
 
@@ -22,25 +22,25 @@ impl Orders for One<'_> {
 #[must_use]
 pub fn handle(slot: &mut Option<Saga>, order: &Order, record: &Record) -> Effects {
     let orders = One(order);
-    let mut desk = Desk::new(&orders);
-    fold::fold_one(&mut desk, slot, record, fold::Mode::Live);
-    desk.into_effects()
+    let mut effects = StepEffects::new(&orders);
+    fold::fold_one(&mut effects, slot, record, fold::Mode::Live);
+    effects.into_effects()
 }
 
 /// Cancels a try that is not decided, as [`Coordinator::cancel`](super::Coordinator::cancel).
 #[must_use]
 pub fn cancel(slot: &mut Option<Saga>, order: &Order, key: &Key) -> Effects {
     let orders = One(order);
-    let mut desk = Desk::new(&orders);
-    cancel_one(&mut desk, slot.as_mut(), key);
-    desk.into_effects()
+    let mut effects = StepEffects::new(&orders);
+    cancel_one(&mut effects, slot.as_mut(), key);
+    effects.into_effects()
 }
 
 /// Gives a try another push, as [`Coordinator::retry`](super::Coordinator::retry).
 #[must_use]
 pub fn retry(slot: Option<&Saga>, order: &Order, key: &Key) -> Effects {
     let orders = One(order);
-    let mut desk = Desk::new(&orders);
-    retry_one(&mut desk, slot, key);
-    desk.into_effects()
+    let mut effects = StepEffects::new(&orders);
+    retry_one(&mut effects, slot, key);
+    effects.into_effects()
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{AlreadySaid, BadInput, Output};
-use crate::dfsp::{DEFAULT_SECRET, Desk, Diary, Manner, Order, listen, pay};
+use crate::dfsp::{DEFAULT_SECRET, Diary, Manner, Order, Participant, listen, pay};
 use crate::remote::{RemoteArgs, block_on};
 
 /// Be a participant: take callbacks, print each in a line, and answer transfers; or pay somebody.
@@ -105,9 +105,14 @@ impl Dfsp {
         let order = self.order().map_err(BadInput::from)?;
         let remote = self.remote.clone().open().map_err(BadInput::from)?;
         let diary = Diary::new(self.output == Output::Json);
-        let desk =
-            Arc::new(Desk::new(self.name.clone(), self.secret.clone(), self.manner.manner(), diary, remote));
-        block_on(self.live(desk, order))
+        let participant = Arc::new(Participant::new(
+            self.name.clone(),
+            self.secret.clone(),
+            self.manner.manner(),
+            diary,
+            remote,
+        ));
+        block_on(self.live(participant, order))
     }
 
     fn order(&self) -> anyhow::Result<Option<Order>> {
@@ -122,7 +127,7 @@ impl Dfsp {
         Ok(Some(Order { payee: payee.clone(), amount, currency, count, expires, prefer_wait, ask_for_end }))
     }
 
-    async fn live(self, desk: Arc<Desk>, order: Option<Order>) -> anyhow::Result<()> {
+    async fn live(self, participant: Arc<Participant>, order: Option<Order>) -> anyhow::Result<()> {
         let listener = TcpListener::bind(self.listen)
             .await
             .with_context(|| format!("cannot listen on {}", self.listen))?;
@@ -130,16 +135,20 @@ impl Dfsp {
             Some(url) => url.trim_end_matches('/').to_owned(),
             None => format!("http://{}", listener.local_addr()?),
         };
-        tokio::spawn(listen(listener, Arc::clone(&desk)));
+        tokio::spawn(listen(listener, Arc::clone(&participant)));
         if self.register {
-            desk.register(&base).await?;
-            desk.diary.note(&format!("endpoints of {} now point here ({base})", desk.name));
+            participant.register(&base).await?;
+            participant.diary.note(&format!("endpoints of {} now point here ({base})", participant.name));
         }
         let Some(order) = order else {
-            desk.diary.note(&format!("{} listens on {base} and {}", desk.name, desk.manner.words()));
+            participant.diary.note(&format!(
+                "{} listens on {base} and {}",
+                participant.name,
+                participant.manner.words()
+            ));
             return asked_to_end().await;
         };
-        let totals = pay(&desk, &order).await?;
+        let totals = pay(&participant, &order).await?;
         if order.count == 1 && totals.not_committed == 1 {
             return Err(AlreadySaid.into());
         }

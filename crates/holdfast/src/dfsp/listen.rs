@@ -12,25 +12,25 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use super::Desk;
+use super::Participant;
 use super::messages::source_of;
 
 /// The largest body of the standard.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 
 /// Takes callbacks for as long as the process lives.
-pub(crate) async fn listen(listener: TcpListener, desk: Arc<Desk>) {
+pub(crate) async fn listen(listener: TcpListener, participant: Arc<Participant>) {
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                desk.diary.note(&format!("a connection could not be taken: {error}"));
+                participant.diary.note(&format!("a connection could not be taken: {error}"));
                 continue;
             }
         };
-        let desk = Arc::clone(&desk);
+        let participant = Arc::clone(&participant);
         tokio::spawn(async move {
-            let service = service_fn(move |request| take(Arc::clone(&desk), request));
+            let service = service_fn(move |request| take(Arc::clone(&participant), request));
             // The hub sends again what it could not hand over.
             let _: hyper::Result<()> =
                 http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -39,15 +39,18 @@ pub(crate) async fn listen(listener: TcpListener, desk: Arc<Desk>) {
 }
 
 /// Takes one callback. The acknowledgement has no body, as clients of the standard insist.
-async fn take(desk: Arc<Desk>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn take(
+    participant: Arc<Participant>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
     let source = source_of(&head.headers);
     let taken = match Limited::new(body, BODY_BYTES_MAX).collect().await {
-        Ok(body) => place(&desk, &head.method, head.uri.path(), &source, &body.to_bytes()),
+        Ok(body) => place(&participant, &head.method, head.uri.path(), &source, &body.to_bytes()),
         Err(error) => Err((StatusCode::BAD_REQUEST, error.to_string())),
     };
     let status = taken.unwrap_or_else(|(status, why)| {
-        desk.diary.note(&format!("{} {} is answered {status}: {why}", head.method, head.uri.path()));
+        participant.diary.note(&format!("{} {} is answered {status}: {why}", head.method, head.uri.path()));
         status
     });
     let mut response = Response::new(Full::new(Bytes::new()));
@@ -56,7 +59,7 @@ async fn take(desk: Arc<Desk>, request: Request<Incoming>) -> Result<Response<Fu
 }
 
 fn place(
-    desk: &Arc<Desk>,
+    participant: &Arc<Participant>,
     method: &Method,
     path: &str,
     source: &str,
@@ -66,13 +69,13 @@ fn place(
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match (method, parts.as_slice()) {
         (&Method::POST, ["transfers"]) => {
-            desk.asked(source, body).map(|()| StatusCode::ACCEPTED).map_err(bad)
+            participant.asked(source, body).map(|()| StatusCode::ACCEPTED).map_err(bad)
         }
         (&Method::PUT | &Method::PATCH, ["transfers", id]) => {
-            desk.told(method, id, source, body).map(|()| StatusCode::OK).map_err(bad)
+            participant.told(method, id, source, body).map(|()| StatusCode::OK).map_err(bad)
         }
         (&Method::PUT, ["transfers", id, "error"]) => {
-            desk.told_error(id, source, body).map(|()| StatusCode::OK).map_err(bad)
+            participant.told_error(id, source, body).map(|()| StatusCode::OK).map_err(bad)
         }
         _ => Err((StatusCode::NOT_FOUND, "a participant of this kind has no such path".to_owned())),
     }

@@ -9,8 +9,8 @@ use holdfast_domain::money::Amount;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::desk::{Desk, End};
 use super::diary::Way;
+use super::participant::{End, Participant};
 use super::{messages, scheme};
 use crate::remote::new_transfer_id;
 
@@ -47,10 +47,10 @@ pub(crate) struct Totals {
 }
 
 /// Sends the order's transfers and waits for each.
-pub(crate) async fn pay(desk: &Desk, order: &Order) -> anyhow::Result<Totals> {
+pub(crate) async fn pay(participant: &Participant, order: &Order) -> anyhow::Result<Totals> {
     let mut totals = Totals::default();
     for _ in 0..order.count {
-        match pay_one(desk, order).await? {
+        match pay_one(participant, order).await? {
             Some(true) => totals.committed += 1,
             Some(false) => totals.not_committed += 1,
             None => totals.unknown += 1,
@@ -60,23 +60,23 @@ pub(crate) async fn pay(desk: &Desk, order: &Order) -> anyhow::Result<Totals> {
 }
 
 /// Whether it was committed; `None` if nobody said.
-async fn pay_one(desk: &Desk, order: &Order) -> anyhow::Result<Option<bool>> {
+async fn pay_one(participant: &Participant, order: &Order) -> anyhow::Result<Option<bool>> {
     let id = new_transfer_id();
     let lifetime = Millis::try_from(order.expires.as_millis()).unwrap_or(Millis::MAX / 2);
     let expiration = messages::now().saturating_add(lifetime);
-    let parties = (desk.name.as_str(), order.payee.as_str());
+    let parties = (participant.name.as_str(), order.payee.as_str());
     let (body, fulfilment) =
-        messages::prepare_body(id, parties, (order.amount, order.currency), expiration, &desk.secret);
+        messages::prepare_body(id, parties, (order.amount, order.currency), expiration, &participant.secret);
     let id = id.to_string();
     let wait_seconds = order.prefer_wait.then_some(PREFER_WAIT_SECONDS);
-    let headers = messages::request_headers(&desk.name, &order.payee, wait_seconds)?;
-    let ended = desk.expect(&id);
+    let headers = messages::request_headers(&participant.name, &order.payee, wait_seconds)?;
+    let ended = participant.expect(&id);
     let started = Instant::now();
-    let answered = desk.send(Method::POST, "/transfers", headers, body.to_string().into()).await;
+    let answered = participant.send(Method::POST, "/transfers", headers, body.to_string().into()).await;
     let answer = match answered {
         Ok(answer) => answer,
         Err(error) => {
-            desk.diary.message(
+            participant.diary.message(
                 Way::Out,
                 "POST /transfers",
                 &format!("{id}: {error:#}"),
@@ -88,7 +88,7 @@ async fn pay_one(desk: &Desk, order: &Order) -> anyhow::Result<Option<bool>> {
     let told = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
     let state = told.get("state").and_then(Value::as_str);
     let said = state.map_or_else(|| answer.in_words(), |state| format!("{} {state}", answer.status.as_u16()));
-    desk.diary.message(
+    participant.diary.message(
         Way::Out,
         "POST /transfers",
         &format!("{id} to {}: {} {}: {said}", order.payee, order.amount, order.currency),
@@ -102,23 +102,23 @@ async fn pay_one(desk: &Desk, order: &Order) -> anyhow::Result<Option<bool>> {
         let asked = async {
             match end_in(&told) {
                 Some(end) => Ok(end),
-                None => ask_for_end(desk, &order.payee, &id).await,
+                None => ask_for_end(participant, &order.payee, &id).await,
             }
         };
         match tokio::time::timeout(patience, asked).await {
             Ok(Ok(end)) => end,
             Ok(Err(error)) => {
-                desk.diary.note(&format!("{id}: its end is not known: {error:#}"));
+                participant.diary.note(&format!("{id}: its end is not known: {error:#}"));
                 return Ok(None);
             }
             Err(_) => {
-                desk.diary.note(&format!("{id}: it had not ended long after its expiration"));
+                participant.diary.note(&format!("{id}: it had not ended long after its expiration"));
                 return Ok(None);
             }
         }
     } else {
         let Ok(Ok(end)) = tokio::time::timeout(patience, ended).await else {
-            desk.diary.note(&format!("{id}: no callback came; ask again with GET /transfers/{id}"));
+            participant.diary.note(&format!("{id}: no callback came; ask again with GET /transfers/{id}"));
             return Ok(None);
         };
         end
@@ -126,39 +126,40 @@ async fn pay_one(desk: &Desk, order: &Order) -> anyhow::Result<Option<bool>> {
     let took = started.elapsed().as_millis();
     Ok(Some(match end {
         End::Committed { fulfilment: Some(text) } if text == scheme::base64url(&fulfilment) => {
-            desk.diary.note(&format!("{id}: COMMITTED after {took} ms, with the right fulfilment"));
+            participant.diary.note(&format!("{id}: COMMITTED after {took} ms, with the right fulfilment"));
             true
         }
         End::Committed { .. } => {
-            desk.diary
+            participant
+                .diary
                 .note(&format!("{id}: COMMITTED after {took} ms, but the fulfilment is not the right one"));
             false
         }
         End::Aborted => {
-            desk.diary.note(&format!("{id}: ABORTED after {took} ms"));
+            participant.diary.note(&format!("{id}: ABORTED after {took} ms"));
             false
         }
         End::Error { code, .. } => {
-            desk.diary.note(&format!("{id}: {code} after {took} ms"));
+            participant.diary.note(&format!("{id}: {code} after {took} ms"));
             false
         }
     }))
 }
 
 /// Asks until the transfer has ended. It does end: its expiration sees to that.
-async fn ask_for_end(desk: &Desk, payee: &str, id: &str) -> anyhow::Result<End> {
+async fn ask_for_end(participant: &Participant, payee: &str, id: &str) -> anyhow::Result<End> {
     let path = format!("/transfers/{id}");
     loop {
         tokio::time::sleep(ASK_PAUSE).await;
-        let headers = messages::request_headers(&desk.name, payee, Some(PREFER_WAIT_SECONDS))?;
-        let answer = desk.send(Method::GET, &path, headers, Bytes::new()).await?;
+        let headers = messages::request_headers(&participant.name, payee, Some(PREFER_WAIT_SECONDS))?;
+        let answer = participant.send(Method::GET, &path, headers, Bytes::new()).await?;
         if !answer.status.is_success() {
             bail!("GET {path}: {}", answer.in_words());
         }
         let told = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
         if let Some(end) = end_in(&told) {
             let state = told.get("state").and_then(Value::as_str);
-            desk.diary.message(
+            participant.diary.message(
                 Way::Out,
                 &format!("GET {path}"),
                 &format!("{} {}", answer.status.as_u16(), state.unwrap_or_default()),

@@ -16,7 +16,7 @@ use crate::witness::Decided;
 
 /// What stands on one position account.
 #[derive(Debug, Default)]
-struct Purse {
+struct AccountBooks {
     position: i128,
     settlement: i128,
     cap: Option<i128>,
@@ -38,7 +38,7 @@ struct Open {
 #[derive(Debug, Default)]
 pub struct LimitsHold {
     seats: BTreeMap<(ParticipantId, Currency), AccountId>,
-    purses: BTreeMap<AccountId, Purse>,
+    accounts: BTreeMap<AccountId, AccountBooks>,
     open: BTreeMap<TransferId, Open>,
     known: BTreeSet<TransferId>,
     switched_off: BTreeSet<ParticipantId>,
@@ -150,7 +150,7 @@ impl LimitsHold {
                 _ => continue,
             };
             self.open.remove(&id);
-            self.purses.entry(account).or_default().position -= open.amount;
+            self.accounts.entry(account).or_default().position -= open.amount;
         }
         Ok(())
     }
@@ -168,19 +168,19 @@ impl LimitsHold {
             return Err(format!("{id} has no accounts and was not INVALID"));
         };
         let amount = i128::from(amount.0);
-        let purse = self.purses.entry(from).or_default();
-        if !purse.active || [payer, payee].iter().any(|of| self.switched_off.contains(of)) {
+        let account_books = self.accounts.entry(from).or_default();
+        if !account_books.active || [payer, payee].iter().any(|of| self.switched_off.contains(of)) {
             return Err(format!("{id} was taken of or for somebody inactive"));
         }
-        let refusal = if -purse.settlement - purse.position < amount {
+        let refusal = if -account_books.settlement - account_books.position < amount {
             Some(ErrorCode::PayerInsufficientLiquidity)
-        } else if purse.cap.is_some_and(|cap| cap - purse.position < amount) {
+        } else if account_books.cap.is_some_and(|cap| cap - account_books.position < amount) {
             Some(ErrorCode::PayerLimitError)
         } else {
             None
         };
         if refusal.is_none() {
-            purse.position += amount;
+            account_books.position += amount;
         }
         Ok((refusal, from, to))
     }
@@ -189,12 +189,12 @@ impl LimitsHold {
         let parties = (prepare.payer, prepare.payee);
         let (refusal, payer, payee) = self.reserve(prepare.id, parties, prepare.currency, prepare.amount)?;
         let (expected, amount) = (expected_state(refusal), i128::from(prepare.amount.0));
-        let purse = self.purses.entry(payer).or_default();
+        let account_books = self.accounts.entry(payer).or_default();
         let code = refusal.map(ErrorCode::number);
         let answered = outcome.code.map(|code| code.number());
-        if (outcome.state, answered, outcome.value.0) != (Some(expected), code, purse.position) {
+        if (outcome.state, answered, outcome.value.0) != (Some(expected), code, account_books.position) {
             return Err(format!(
-                "a prepare of {amount} ({}) should be {expected} ({code:?}) with {purse:?}, and was {outcome:?}",
+                "a prepare of {amount} ({}) should be {expected} ({code:?}) with {account_books:?}, and was {outcome:?}",
                 prepare.id
             ));
         }
@@ -215,7 +215,7 @@ impl LimitsHold {
             _ => return,
         };
         self.open.remove(&id);
-        self.purses.entry(account).or_default().position -= open.amount;
+        self.accounts.entry(account).or_default().position -= open.amount;
     }
 
     /// Leases of tokens and what ends in the shop have their parts of the bound; their own auditors count them.
@@ -238,7 +238,7 @@ impl LimitsHold {
         due.truncate(ended);
         for (id, open) in due {
             self.open.remove(&id);
-            self.purses.entry(open.payer).or_default().position -= open.amount;
+            self.accounts.entry(open.payer).or_default().position -= open.amount;
         }
         Ok(())
     }
@@ -255,13 +255,13 @@ impl LimitsHold {
                 self.seats.insert(seat, AccountId(number(account)));
             }
             Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position } => {
-                let purse = self.purse(participant, currency);
-                purse.active = true;
-                purse.cap = Some(net_debit_cap.0.into());
-                purse.position += i128::from(initial_position.0);
+                let account_books = self.account_books(participant, currency);
+                account_books.active = true;
+                account_books.cap = Some(net_debit_cap.0.into());
+                account_books.position += i128::from(initial_position.0);
             }
             Admin::SetLimit { participant, currency, net_debit_cap, .. } => {
-                self.purse(participant, currency).cap = Some(net_debit_cap.0.into());
+                self.account_books(participant, currency).cap = Some(net_debit_cap.0.into());
             }
             Admin::FundsIn { id, account, amount, .. } => {
                 if self.moved.insert(id) {
@@ -270,10 +270,10 @@ impl LimitsHold {
             }
             Admin::FundsOutReserve { id, account, amount, .. } => {
                 if self.moved.insert(id) {
-                    let purse = self.settlement(account);
-                    purse.settlement += i128::from(amount.0);
-                    if -purse.settlement < purse.position.max(0) {
-                        return Err(format!("funds out of {amount} leave {purse:?}"));
+                    let account_books = self.settlement(account);
+                    account_books.settlement += i128::from(amount.0);
+                    if -account_books.settlement < account_books.position.max(0) {
+                        return Err(format!("funds out of {amount} leave {account_books:?}"));
                     }
                     self.leaving.insert(id, amount.0.into());
                 }
@@ -293,19 +293,19 @@ impl LimitsHold {
                 self.switched_off.remove(&participant);
             }
             Admin::SetAccountActive { account, active } => {
-                self.purses.entry(account).or_default().active = active;
+                self.accounts.entry(account).or_default().active = active;
             }
         }
         Ok(())
     }
 
-    fn purse(&mut self, participant: ParticipantId, currency: Currency) -> &mut Purse {
+    fn account_books(&mut self, participant: ParticipantId, currency: Currency) -> &mut AccountBooks {
         let account = self.seats[&(participant, currency)];
-        self.purses.entry(account).or_default()
+        self.accounts.entry(account).or_default()
     }
 
     /// A settlement account is the number after its position account.
-    fn settlement(&mut self, account: AccountId) -> &mut Purse {
-        self.purses.entry(AccountId(account.0 - 1)).or_default()
+    fn settlement(&mut self, account: AccountId) -> &mut AccountBooks {
+        self.accounts.entry(AccountId(account.0 - 1)).or_default()
     }
 }

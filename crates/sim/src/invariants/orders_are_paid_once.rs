@@ -238,7 +238,7 @@ impl OrdersArePaidOnce {
                 | ShopCommand::TakeFunds { user: id, .. },
                 ShopOutcome::User(row),
             ) => {
-                let there = self.books.users.get(id).map(|purse| purse.there);
+                let there = self.books.users.get(id).map(|holder| holder.there);
                 expect(row.id == *id && there == Some(i128::from(row.credit.get())), || {
                     format!("was told {row:?}")
                 })
@@ -249,7 +249,7 @@ impl OrdersArePaidOnce {
                 | ShopCommand::TakeStock { item: id, .. },
                 ShopOutcome::Item(row),
             ) => {
-                let there = self.books.items.get(id).map(|purse| purse.there);
+                let there = self.books.items.get(id).map(|holder| holder.there);
                 expect(row.id == *id && there == Some(i128::from(row.stock.get())), || {
                     format!("was told {row:?}")
                 })
@@ -325,9 +325,9 @@ impl OrdersArePaidOnce {
         let (mut users, mut items) = (BTreeMap::new(), BTreeMap::new());
         store.users(&mut |row| users.extend([(row.id.clone(), i128::from(row.credit.get()))]));
         store.items(&mut |row| items.extend([(row.id.clone(), i128::from(row.stock.get()))]));
-        let credit = books.users.iter().map(|(id, purse)| (id, &purse.there));
+        let credit = books.users.iter().map(|(id, holder)| (id, &holder.there));
         expect(credit.eq(users.iter()), || format!("{users:?} are stored, by the books {:?}", books.users))?;
-        let stock = books.items.iter().map(|(id, purse)| (id, &purse.there));
+        let stock = books.items.iter().map(|(id, holder)| (id, &holder.there));
         expect(stock.eq(items.iter()), || format!("{items:?} are stored, by the books {:?}", books.items))?;
         let (mut unpaid, mut said) = (0, Ok(()));
         store.unpaid_orders(&mut |row| {

@@ -14,7 +14,7 @@ use super::token_books::expect;
 
 /// Credit or units of one holder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Purse {
+pub struct HolderBooks {
     /// What came in, less what was taken out by hand.
     came: i128,
     /// What paid orders took.
@@ -36,8 +36,8 @@ pub struct Paper {
 /// The books.
 #[derive(Debug, Default)]
 pub struct ShopBooks {
-    pub(super) users: BTreeMap<UserId, Purse>,
-    pub(super) items: BTreeMap<ItemId, Purse>,
+    pub(super) users: BTreeMap<UserId, HolderBooks>,
+    pub(super) items: BTreeMap<ItemId, HolderBooks>,
     pub(super) prices: BTreeMap<ItemId, u64>,
     pub(super) orders: BTreeMap<OrderId, Paper>,
     pub(super) open: BTreeMap<OrderId, Arc<CheckoutRow>>,
@@ -53,27 +53,29 @@ fn number(whole: Whole) -> i128 {
 impl ShopBooks {
     /// Takes down what a command brings in or takes out by hand. It was not refused.
     pub fn by_hand(&mut self, command: &ShopCommand) -> Result<(), String> {
-        let user = |users: &mut BTreeMap<UserId, Purse>, id: &UserId, by: i128| match users.get_mut(id) {
-            Some(purse) => {
-                purse.came += by;
+        let user = |users: &mut BTreeMap<UserId, HolderBooks>, id: &UserId, by: i128| match users.get_mut(id)
+        {
+            Some(books) => {
+                books.came += by;
                 Ok(())
             }
             None => Err(format!("changed the credit of {id}, who is not there")),
         };
-        let item = |items: &mut BTreeMap<ItemId, Purse>, id: &ItemId, by: i128| match items.get_mut(id) {
-            Some(purse) => {
-                purse.came += by;
+        let item = |items: &mut BTreeMap<ItemId, HolderBooks>, id: &ItemId, by: i128| match items.get_mut(id)
+        {
+            Some(books) => {
+                books.came += by;
                 Ok(())
             }
             None => Err(format!("changed the stock of {id}, which is not there")),
         };
         match command {
             ShopCommand::CreateUser { id, credit } => {
-                let came = Purse { came: number(*credit), ..Purse::default() };
+                let came = HolderBooks { came: number(*credit), ..HolderBooks::default() };
                 expect(self.users.insert(id.clone(), came).is_none(), || format!("made {id} twice"))
             }
             ShopCommand::CreateItem { id, stock, price } => {
-                let came = Purse { came: number(*stock), ..Purse::default() };
+                let came = HolderBooks { came: number(*stock), ..HolderBooks::default() };
                 self.prices.insert(id.clone(), price.get());
                 expect(self.items.insert(id.clone(), came).is_none(), || format!("made {id} twice"))
             }
@@ -104,9 +106,9 @@ impl ShopBooks {
                 })?;
                 for id in numbers(*first, *count) {
                     let id: UserId = id.parse().map_err(|error| format!("{error}"))?;
-                    let sold = self.users.get(&id).map_or(0, |purse| purse.sold);
-                    let purse = Purse { came: number(*credit) + sold, sold, there: 0 };
-                    self.users.insert(id, purse);
+                    let sold = self.users.get(&id).map_or(0, |books| books.sold);
+                    let books = HolderBooks { came: number(*credit) + sold, sold, there: 0 };
+                    self.users.insert(id, books);
                 }
                 Ok(())
             }
@@ -116,10 +118,10 @@ impl ShopBooks {
                 })?;
                 for id in numbers(*first, *count) {
                     let id: ItemId = id.parse().map_err(|error| format!("{error}"))?;
-                    let sold = self.items.get(&id).map_or(0, |purse| purse.sold);
-                    let purse = Purse { came: number(*stock) + sold, sold, there: 0 };
+                    let sold = self.items.get(&id).map_or(0, |books| books.sold);
+                    let books = HolderBooks { came: number(*stock) + sold, sold, there: 0 };
                     self.prices.insert(id.clone(), price.get());
-                    self.items.insert(id, purse);
+                    self.items.insert(id, books);
                 }
                 Ok(())
             }
@@ -174,12 +176,12 @@ impl ShopBooks {
         for effect in effects {
             match effect {
                 ShopEffect::User(UserRow { id, credit }) | ShopEffect::Credit { user: id, credit } => {
-                    let purse = self.users.get_mut(id).ok_or_else(|| format!("nobody made user {id}"))?;
-                    purse.there = number(*credit);
+                    let books = self.users.get_mut(id).ok_or_else(|| format!("nobody made user {id}"))?;
+                    books.there = number(*credit);
                 }
                 ShopEffect::Item(ItemRow { id, stock, .. }) | ShopEffect::Stock { item: id, stock } => {
-                    let purse = self.items.get_mut(id).ok_or_else(|| format!("nobody made item {id}"))?;
-                    purse.there = number(*stock);
+                    let books = self.items.get_mut(id).ok_or_else(|| format!("nobody made item {id}"))?;
+                    books.there = number(*stock);
                 }
                 ShopEffect::Order(row) => {
                     if matches!(command, Some(ShopCommand::InitOrders { .. })) {
@@ -268,16 +270,16 @@ impl ShopBooks {
 
     /// What came in is there, is held by an open checkout, or was paid with.
     fn adds_up(&self) -> Result<(), String> {
-        for (user, purse) in &self.users {
+        for (user, books) in &self.users {
             let held = self.held_of(user);
-            expect(purse.came == purse.there + held + purse.sold && purse.there >= 0, || {
-                format!("left the credit of {user} at {purse:?} with {held} held by open checkouts")
+            expect(books.came == books.there + held + books.sold && books.there >= 0, || {
+                format!("left the credit of {user} at {books:?} with {held} held by open checkouts")
             })?;
         }
-        for (item, purse) in &self.items {
+        for (item, books) in &self.items {
             let held = self.units_held(item);
-            expect(purse.came == purse.there + held + purse.sold && purse.there >= 0, || {
-                format!("left the stock of {item} at {purse:?} with {held} held by open checkouts")
+            expect(books.came == books.there + held + books.sold && books.there >= 0, || {
+                format!("left the stock of {item} at {books:?} with {held} held by open checkouts")
             })?;
         }
         Ok(())

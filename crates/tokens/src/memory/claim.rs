@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::decide::{Ask, Locks, decide};
 use super::mirrors::Bucket;
-use super::spenders::{Desk, Entry, Held, Parts, State};
+use super::spenders::{Entry, Held, Parts, SpenderEntries, SpenderState};
 use super::stripe::{Lock, NO_LOCK, Stripe};
 use super::{After, MemorySelector};
 use crate::answer::Selection;
@@ -106,26 +106,26 @@ impl MemorySelector {
             return Err(Refusal::Loading { tokens: self.tokens.0.load(Ordering::Relaxed) });
         }
         let body = request.fingerprint();
-        let mut desk = self.spenders.desk(&request.spender);
-        if let Some(entry) = desk.find(&request.spender) {
+        let mut entries = self.spenders.entries(&request.spender);
+        if let Some(entry) = entries.find(&request.spender) {
             let in_use = |reason| Refusal::SpenderInUse { spender: request.spender.clone(), reason };
             match &entry.state {
-                State::Spent(_) => return Err(in_use("it has spent already")),
-                State::Held(held) if self.is_live(held, now) => {
+                SpenderState::Spent(_) => return Err(in_use("it has spent already")),
+                SpenderState::Held(held) if self.is_live(held, now) => {
                     return match (entry.body == body, held.pending) {
                         (true, false) => Ok((Held::clone(held), false)),
                         (true, true) => Err(in_use(crate::refusal::NOT_DECIDED)),
                         (false, _) => Err(in_use("it holds a selection of another request")),
                     };
                 }
-                State::Held(held) => {
+                SpenderState::Held(held) => {
                     let held = held.clone();
                     self.free_parts(&held, after);
-                    desk.remove(&request.spender);
+                    entries.remove(&request.spender);
                 }
             }
         }
-        self.claim_new(&mut desk, request, body, predicate, begin, now, random, after)
+        self.claim_new(&mut entries, request, body, predicate, begin, now, random, after)
             .map(|held| (held, true))
     }
 
@@ -135,7 +135,7 @@ impl MemorySelector {
     )]
     fn claim_new(
         &self,
-        desk: &mut Desk<'_>,
+        entries: &mut SpenderEntries<'_>,
         request: &SelectRequest,
         body: Fingerprint,
         predicate: Option<&Predicate>,
@@ -189,8 +189,8 @@ impl MemorySelector {
             tokens: taken.tokens,
             parts: taken.parts,
         };
-        let (spender, state) = (request.spender.clone(), State::Held(Box::new(held.clone())));
-        desk.add(Entry { spender, body, state });
+        let (spender, state) = (request.spender.clone(), SpenderState::Held(Box::new(held.clone())));
+        entries.add(Entry { spender, body, state });
         Ok(held)
     }
 

@@ -69,8 +69,8 @@ impl MemorySelector {
         expires_at: i64,
         now: i64,
     ) -> Result<Lease, Refusal> {
-        let mut desk = self.spenders.desk(spender);
-        let Some(held) = desk.held_mut(spender).filter(|held| !held.pending) else {
+        let mut entries = self.spenders.entries(spender);
+        let Some(held) = entries.held_mut(spender).filter(|held| !held.pending) else {
             return Err(lost(spender, "it holds nothing"));
         };
         if fence.is_some_and(|fence| fence != held.fence) {
@@ -103,8 +103,8 @@ impl MemorySelector {
     pub(crate) fn end_lock(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, Refusal> {
         let mut after = After::default();
         let freed = {
-            let mut desk = self.spenders.desk(spender);
-            let held = desk.take_held(spender, |held| match fence {
+            let mut entries = self.spenders.entries(spender);
+            let held = entries.take_held(spender, |held| match fence {
                 _ if held.pending => Ok(false),
                 Some(fence) if fence != held.fence => Err(lost(spender, "the fence is of another selection")),
                 _ => Ok(true),

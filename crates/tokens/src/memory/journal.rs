@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::claim::{Begin, Claim, Claimed, Draft};
 use super::hold::lost;
 use super::ids::Known;
-use super::spenders::{Desk, Entry, Held, Parts, State};
+use super::spenders::{Entry, Held, Parts, SpenderEntries, SpenderState};
 use super::waiting::claimed;
 use super::{After, MemorySelector, Stripes};
 use crate::answer::{Lease, LockRecord, Restored, Selection, Transaction};
@@ -57,8 +57,8 @@ impl MemorySelector {
     /// [`MemorySelector::apply_lock`] has made a lock of that fence already is answered as it stands.
     pub fn confirm(&self, claim: &Claim, fence: u64, expires_at: i64) -> Result<Selection, Refusal> {
         let spender = &claim.spender;
-        let mut desk = self.spenders.desk(spender);
-        let found = desk.held_mut(spender).filter(|held| held.claim == claim.number);
+        let mut entries = self.spenders.entries(spender);
+        let found = entries.held_mut(spender).filter(|held| held.claim == claim.number);
         let held = found.filter(|held| held.pending || held.fence == fence);
         let held = held.ok_or_else(|| lost(spender, "there is no such claim"))?;
         if held.pending {
@@ -94,9 +94,9 @@ impl MemorySelector {
     pub fn undo(&self, claim: &Claim, now: i64) -> bool {
         let mut after = After::default();
         {
-            let mut desk = self.spenders.desk(&claim.spender);
+            let mut entries = self.spenders.entries(&claim.spender);
             let ours = |held: &Held| Ok::<_, Infallible>(held.pending && held.claim == claim.number);
-            let Ok(Some(held)) = desk.take_held(&claim.spender, ours) else { return false };
+            let Ok(Some(held)) = entries.take_held(&claim.spender, ours) else { return false };
             self.free_parts(&held, &mut after);
         }
         self.finish(after, now);
@@ -118,21 +118,21 @@ impl MemorySelector {
 
     fn apply_lock_inner(&self, record: &LockRecord, now: i64, after: &mut After) -> Result<(), Refusal> {
         let spender = &record.spender;
-        let mut desk = self.spenders.desk(spender);
-        if self.claim_becomes_lock(&mut desk, record) {
+        let mut entries = self.spenders.entries(spender);
+        if self.claim_becomes_lock(&mut entries, record) {
             return Ok(());
         }
-        match desk.find(spender).map(|entry| entry.state.clone()) {
-            Some(State::Held(held)) if held.fence == record.fence && !held.pending => return Ok(()),
-            Some(State::Held(held)) if !held.pending && self.is_live(&held, now) => {
+        match entries.find(spender).map(|entry| entry.state.clone()) {
+            Some(SpenderState::Held(held)) if held.fence == record.fence && !held.pending => return Ok(()),
+            Some(SpenderState::Held(held)) if !held.pending && self.is_live(&held, now) => {
                 let reason = "it holds another selection";
                 return Err(Refusal::SpenderInUse { spender: spender.clone(), reason });
             }
-            Some(State::Held(held)) => {
+            Some(SpenderState::Held(held)) => {
                 self.free_parts(&held, after);
-                desk.remove(spender);
+                entries.remove(spender);
             }
-            Some(State::Spent(_)) | None => {}
+            Some(SpenderState::Spent(_)) | None => {}
         }
         let mut handles: Vec<Handle> = Vec::with_capacity(record.ids.len());
         for id in record.ids.iter() {
@@ -192,15 +192,19 @@ impl MemorySelector {
             tokens: tokens.into(),
             parts: Parts::new(&parts),
         };
-        desk.put(Entry { spender: spender.clone(), body: record.body, state: State::Held(Box::new(held)) });
+        entries.put(Entry {
+            spender: spender.clone(),
+            body: record.body,
+            state: SpenderState::Held(Box::new(held)),
+        });
         self.raise_fence(record.fence);
         Ok(())
     }
 
     /// Whether the spender has a pending claim, whole, on exactly the recorded tokens. Then it is the lock from now on.
-    fn claim_becomes_lock(&self, desk: &mut Desk<'_>, record: &LockRecord) -> bool {
+    fn claim_becomes_lock(&self, entries: &mut SpenderEntries<'_>, record: &LockRecord) -> bool {
         let spender = &record.spender;
-        let Some(held) = desk.held_mut(spender).filter(|held| held.pending) else { return false };
+        let Some(held) = entries.held_mut(spender).filter(|held| held.pending) else { return false };
         if !same_tokens(&held.tokens, &record.ids) {
             return false;
         }
@@ -211,7 +215,7 @@ impl MemorySelector {
         held.amount = record.amount;
         self.settle_claim(&mut stripes, held, record.fence, record.since, record.expires_at);
         drop(stripes);
-        desk.set_body(spender, record.body);
+        entries.set_body(spender, record.body);
         true
     }
 
@@ -222,13 +226,13 @@ impl MemorySelector {
         self.update_inner(&transaction.consumed, transaction.produced.clone(), now)?;
         let mut after = After::default();
         {
-            let mut desk = self.spenders.desk(spender);
-            if let Some(held) = desk.held_mut(spender) {
+            let mut entries = self.spenders.entries(spender);
+            if let Some(held) = entries.held_mut(spender) {
                 let held = held.clone();
                 self.free_parts(&held, &mut after);
             }
-            let state = State::Spent(Arc::new(transaction.clone()));
-            desk.put(Entry { spender: spender.clone(), body, state });
+            let state = SpenderState::Spent(Arc::new(transaction.clone()));
+            entries.put(Entry { spender: spender.clone(), body, state });
         }
         self.finish(after, now);
         Ok(())
@@ -261,7 +265,7 @@ impl MemorySelector {
         let mut records = Vec::new();
         let mut candidates: Vec<(Entry, Held)> = Vec::new();
         self.spenders.each(|entry| {
-            if let State::Held(held) = &entry.state
+            if let SpenderState::Held(held) = &entry.state
                 && !held.pending
             {
                 candidates.push((entry.clone(), Held::clone(held)));

@@ -303,12 +303,12 @@ impl MemorySelector {
     fn finish(&self, mut after: After, now: i64) {
         loop {
             for (spender, claim) in std::mem::take(&mut after.ended) {
-                let mut desk = self.spenders.desk(&spender);
-                let held = desk.held_mut(&spender).filter(|held| held.claim == claim).cloned();
+                let mut entries = self.spenders.entries(&spender);
+                let held = entries.held_mut(&spender).filter(|held| held.claim == claim).cloned();
                 if let Some(held) = held {
                     // A lock over several stripes ends in all of them as soon as it ends in one.
                     self.free_parts(&held, &mut after);
-                    desk.remove(&spender);
+                    entries.remove(&spender);
                 }
             }
             if after.freed.is_empty() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::hold::lost;
-use super::spenders::{Entry, Held, State};
+use super::spenders::{Entry, Held, SpenderState};
 use super::{After, MemorySelector};
 use crate::answer::Transaction;
 use crate::limits::BATCH_TOKENS_MAX;
@@ -12,7 +12,7 @@ use crate::request::{Output, SpendRequest};
 use crate::token::{Kind, Name, Token, check_name};
 
 /// What one issuer's inputs still have to give.
-struct Purse {
+struct IssuerRest {
     /// The kind of that issuer's first input: change is of this kind.
     kind: Arc<Kind>,
     left: u128,
@@ -26,14 +26,14 @@ pub fn plan_spend(
     request: &SpendRequest,
     transaction: &str,
 ) -> Result<Vec<Token>, Refusal> {
-    let mut purses: Vec<Purse> = Vec::new();
+    let mut rests: Vec<IssuerRest> = Vec::new();
     for token in inputs {
-        match purses.iter_mut().find(|purse| purse.kind.issuer == token.kind.issuer) {
-            Some(purse) => purse.left += u128::from(token.quantity),
-            None => purses.push(Purse { kind: token.kind.clone(), left: u128::from(token.quantity) }),
+        match rests.iter_mut().find(|rest| rest.kind.issuer == token.kind.issuer) {
+            Some(rest) => rest.left += u128::from(token.quantity),
+            None => rests.push(IssuerRest { kind: token.kind.clone(), left: u128::from(token.quantity) }),
         }
     }
-    let sum: u128 = purses.iter().map(|purse| purse.left).sum();
+    let sum: u128 = rests.iter().map(|rest| rest.left).sum();
     let paid: u128 = request.outputs.iter().map(|output| u128::from(output.quantity)).sum();
     let asked = paid + u128::from(request.redeem);
     if asked > sum {
@@ -44,29 +44,29 @@ pub fn plan_spend(
         let id = format!("{transaction}.{}", produced.len());
         produced.push(Token { id: id.into(), quantity, kind: Arc::new(kind) });
     };
-    draw(&mut purses, request.redeem, |_, _| {});
+    draw(&mut rests, request.redeem, |_, _| {});
     for output in &request.outputs {
-        draw(&mut purses, output.quantity, |kind, quantity| produce(paid_kind(kind, output), quantity));
+        draw(&mut rests, output.quantity, |kind, quantity| produce(paid_kind(kind, output), quantity));
     }
-    for purse in &mut purses {
-        while purse.left > 0 {
-            let quantity = u64::try_from(purse.left).unwrap_or(u64::MAX);
-            purse.left -= u128::from(quantity);
-            produce(Kind::clone(&purse.kind), quantity);
+    for rest in &mut rests {
+        while rest.left > 0 {
+            let quantity = u64::try_from(rest.left).unwrap_or(u64::MAX);
+            rest.left -= u128::from(quantity);
+            produce(Kind::clone(&rest.kind), quantity);
         }
     }
     Ok(produced)
 }
 
-/// Takes a quantity out of the purses, in order.
-fn draw(purses: &mut [Purse], quantity: u64, mut part: impl FnMut(&Kind, u64)) {
+/// Takes a quantity out of the rests, in order.
+fn draw(rests: &mut [IssuerRest], quantity: u64, mut part: impl FnMut(&Kind, u64)) {
     let mut missing = quantity;
-    for purse in purses {
-        let taken = u64::try_from(purse.left.min(u128::from(missing))).expect("at most what is missing");
+    for rest in rests {
+        let taken = u64::try_from(rest.left.min(u128::from(missing))).expect("at most what is missing");
         if taken > 0 {
-            purse.left -= u128::from(taken);
+            rest.left -= u128::from(taken);
             missing -= taken;
-            part(&purse.kind, taken);
+            part(&rest.kind, taken);
         }
     }
 }
@@ -109,19 +109,19 @@ impl MemorySelector {
         let spender = &request.spender;
         let mut after = After::default();
         let transaction = {
-            let mut desk = self.spenders.desk(spender);
-            let held = match desk.find(spender) {
+            let mut entries = self.spenders.entries(spender);
+            let held = match entries.find(spender) {
                 None => return Err(lost(spender, "it holds nothing")),
                 Some(entry) => match &entry.state {
-                    State::Spent(done) if entry.body == body => return Ok(Transaction::clone(done)),
-                    State::Spent(_) => {
+                    SpenderState::Spent(done) if entry.body == body => return Ok(Transaction::clone(done)),
+                    SpenderState::Spent(_) => {
                         let reason = "it has spent to other outputs";
                         return Err(Refusal::SpenderInUse { spender: spender.clone(), reason });
                     }
-                    State::Held(held) if held.pending => {
+                    SpenderState::Held(held) if held.pending => {
                         return Err(lost(spender, "its claim is not confirmed"));
                     }
-                    State::Held(held) => Held::clone(held),
+                    SpenderState::Held(held) => Held::clone(held),
                 },
             };
             if request.fence.is_some_and(|fence| fence != held.fence) {
@@ -136,8 +136,8 @@ impl MemorySelector {
             let consumed = held.tokens.iter().map(|token| token.id.clone()).collect();
             let mut transaction = Transaction { id, spender: spender.clone(), consumed, produced };
             self.settle(&held, &mut transaction, now, &mut after)?;
-            let state = State::Spent(Arc::new(transaction.clone()));
-            desk.put(Entry { spender: spender.clone(), body, state });
+            let state = SpenderState::Spent(Arc::new(transaction.clone()));
+            entries.put(Entry { spender: spender.clone(), body, state });
             transaction
         };
         self.finish(after, now);

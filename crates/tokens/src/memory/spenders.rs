@@ -66,7 +66,7 @@ impl Held {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum State {
+pub(crate) enum SpenderState {
     /// Apart from the table: it is large, and a table that grows moves all that is in it.
     Held(Box<Held>),
     Spent(Arc<Transaction>),
@@ -77,7 +77,7 @@ pub(crate) struct Entry {
     pub(crate) spender: Name,
     /// What was asked: the selection's body while held, the spend's once spent.
     pub(crate) body: Fingerprint,
-    pub(crate) state: State,
+    pub(crate) state: SpenderState,
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ pub(crate) struct Spenders {
 }
 
 /// The entries of one shard, locked, seen by one spender.
-pub(crate) struct Desk<'a> {
+pub(crate) struct SpenderEntries<'a> {
     shard: MutexGuard<'a, Shard>,
     hash: u64,
     hasher: &'a FixedState,
@@ -107,10 +107,10 @@ impl Spenders {
         Spenders { shards: (0..SHARDS).map(shard).collect(), hasher: FixedState::with_seed(seed ^ 0x5e) }
     }
 
-    pub(crate) fn desk(&self, spender: &str) -> Desk<'_> {
+    pub(crate) fn entries(&self, spender: &str) -> SpenderEntries<'_> {
         let hash = self.hasher.hash_one(spender);
         let place = usize::try_from(hash >> 56).expect("a byte fits");
-        Desk { shard: locked(&self.shards[place]), hash, hasher: &self.hasher }
+        SpenderEntries { shard: locked(&self.shards[place]), hash, hasher: &self.hasher }
     }
 
     /// Shows every entry, shard by shard.
@@ -121,7 +121,7 @@ impl Spenders {
     }
 }
 
-impl Desk<'_> {
+impl SpenderEntries<'_> {
     pub(crate) fn find(&self, spender: &str) -> Option<&Entry> {
         let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
         self.shard.entries.find(self.hash, same).map(|(_, entry)| entry)
@@ -130,7 +130,7 @@ impl Desk<'_> {
     pub(crate) fn held_mut(&mut self, spender: &str) -> Option<&mut Held> {
         let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
         match self.shard.entries.find_mut(self.hash, same) {
-            Some((_, Entry { state: State::Held(held), .. })) => Some(held),
+            Some((_, Entry { state: SpenderState::Held(held), .. })) => Some(held),
             _ => None,
         }
     }
@@ -145,8 +145,8 @@ impl Desk<'_> {
 
     pub(crate) fn put(&mut self, entry: Entry) {
         let before = self.remove(&entry.spender).map(|entry| entry.state);
-        let again = matches!(before, Some(State::Spent(_)));
-        if !again && matches!(entry.state, State::Spent(_)) {
+        let again = matches!(before, Some(SpenderState::Spent(_)));
+        if !again && matches!(entry.state, SpenderState::Spent(_)) {
             self.remember(entry.spender.clone());
         }
         self.shard.entries.insert_unique(self.hash, (self.hash, entry), |(hash, _)| *hash);
@@ -166,12 +166,12 @@ impl Desk<'_> {
         let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
         let Ok(found) = self.shard.entries.find_entry(self.hash, same) else { return Ok(None) };
         match &found.get().1.state {
-            State::Held(held) if agree(held)? => {}
+            SpenderState::Held(held) if agree(held)? => {}
             _ => return Ok(None),
         }
         match found.remove().0.1.state {
-            State::Held(held) => Ok(Some(*held)),
-            State::Spent(_) => Ok(None),
+            SpenderState::Held(held) => Ok(Some(*held)),
+            SpenderState::Spent(_) => Ok(None),
         }
     }
 
@@ -183,8 +183,9 @@ impl Desk<'_> {
         }
         let Some(oldest) = self.shard.spent.pop_front() else { return };
         let hash = self.hasher.hash_one(&*oldest);
-        let same =
-            |(_, entry): &(u64, Entry)| entry.spender == oldest && matches!(entry.state, State::Spent(_));
+        let same = |(_, entry): &(u64, Entry)| {
+            entry.spender == oldest && matches!(entry.state, SpenderState::Spent(_))
+        };
         if let Ok(entry) = self.shard.entries.find_entry(hash, same) {
             entry.remove();
         }

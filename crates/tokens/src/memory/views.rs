@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::claim::Begin;
 use super::ids::Known;
-use super::spenders::State;
+use super::spenders::SpenderState;
 use super::stripe::{NO_LOCK, Stripe};
 use super::updates::check_batch;
 use super::{After, MemorySelector, locked};
@@ -298,7 +298,7 @@ impl MemorySelector {
         self.finish(after, now);
         let mut summary = LockSummary::default();
         self.spenders.each(|entry| {
-            if let State::Held(held) = &entry.state
+            if let SpenderState::Held(held) = &entry.state
                 && !held.pending
             {
                 summary.locks += 1;
@@ -317,7 +317,7 @@ impl MemorySelector {
     /// How many tokens a spender has locked or claimed.
     #[must_use]
     pub fn held_tokens(&self, spender: &str) -> usize {
-        self.spenders.desk(spender).held_mut(spender).map_or(0, |held| held.tokens.len())
+        self.spenders.entries(spender).held_mut(spender).map_or(0, |held| held.tokens.len())
     }
 
     /// How many requests wait.
@@ -343,9 +343,9 @@ impl MemorySelector {
     /// What a spender holds, as far as its lock still stands here. Whether its lease has ended is not looked at.
     #[must_use]
     pub fn held(&self, spender: &str) -> Option<Selection> {
-        let desk = self.spenders.desk(spender);
-        match &desk.find(spender)?.state {
-            State::Held(held) if !held.pending => Some(held.selection(spender.into())),
+        let entries = self.spenders.entries(spender);
+        match &entries.find(spender)?.state {
+            SpenderState::Held(held) if !held.pending => Some(held.selection(spender.into())),
             _ => None,
         }
     }
@@ -354,9 +354,9 @@ impl MemorySelector {
     pub fn forget_spender(&self, spender: &str, now: i64) {
         // Without a fence there is nothing to refuse.
         drop(self.end_lock(spender, None, now));
-        let mut desk = self.spenders.desk(spender);
-        if matches!(desk.find(spender).map(|entry| &entry.state), Some(State::Spent(_))) {
-            desk.remove(spender);
+        let mut entries = self.spenders.entries(spender);
+        if matches!(entries.find(spender).map(|entry| &entry.state), Some(SpenderState::Spent(_))) {
+            entries.remove(spender);
         }
     }
 

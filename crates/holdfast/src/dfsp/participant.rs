@@ -52,7 +52,7 @@ pub(crate) enum End {
 }
 
 /// A participant with a hub to talk to.
-pub(crate) struct Desk {
+pub(crate) struct Participant {
     pub(crate) name: String,
     pub(crate) secret: String,
     pub(crate) manner: Manner,
@@ -61,9 +61,15 @@ pub(crate) struct Desk {
     waiting: Mutex<HashMap<String, oneshot::Sender<End>>>,
 }
 
-impl Desk {
-    pub(crate) fn new(name: String, secret: String, manner: Manner, diary: Diary, remote: Remote) -> Desk {
-        Desk { name, secret, manner, diary, remote, waiting: Mutex::default() }
+impl Participant {
+    pub(crate) fn new(
+        name: String,
+        secret: String,
+        manner: Manner,
+        diary: Diary,
+        remote: Remote,
+    ) -> Participant {
+        Participant { name, secret, manner, diary, remote, waiting: Mutex::default() }
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<String, oneshot::Sender<End>>> {
@@ -112,7 +118,7 @@ impl Desk {
     }
 
     /// `POST /transfers`: somebody wants to pay this participant.
-    pub(super) fn asked(self: &Arc<Desk>, source: &str, body: &[u8]) -> Result<(), String> {
+    pub(super) fn asked(self: &Arc<Participant>, source: &str, body: &[u8]) -> Result<(), String> {
         let prepare: Prepare = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         let id = prepare.transfer_id.clone();
         self.diary.message(
@@ -128,8 +134,8 @@ impl Desk {
             }),
         );
         if self.manner != Manner::Silent {
-            let desk = Arc::clone(self);
-            tokio::spawn(async move { desk.answer(&prepare).await });
+            let participant = Arc::clone(self);
+            tokio::spawn(async move { participant.answer(&prepare).await });
         }
         Ok(())
     }

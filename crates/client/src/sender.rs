@@ -1,4 +1,4 @@
-//! A courier: one task with one connection. It carries one shipment at a time and stays with it until the end.
+//! A sender: one task with one connection. It carries one shipment at a time and stays with it until the end.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep_until, timeout};
 
 use crate::backoff::Backoff;
-use crate::desk::{Desk, Fate};
+use crate::calls::{Calls, Fate};
 use crate::error::{Cause, ClientError};
 use crate::link::{Attempt, Link};
 use crate::options::ClientOptions;
 use crate::shipment::Shipment;
 
-pub(crate) struct Courier {
-    desk: Arc<Desk>,
+pub(crate) struct Sender {
+    calls: Arc<Calls>,
     options: Arc<ClientOptions>,
     link: Option<Link>,
     backoff: Backoff,
@@ -28,26 +28,26 @@ enum Next {
     AgainAfter(Shipment, Duration),
 }
 
-impl Courier {
+impl Sender {
     pub(crate) fn new(
-        desk: Arc<Desk>,
+        calls: Arc<Calls>,
         options: Arc<ClientOptions>,
         link: Option<Link>,
         number: u64,
-    ) -> Courier {
+    ) -> Sender {
         let backoff = Backoff::new(options.jitter_seed ^ number.wrapping_mul(0xa076_1d64_78bd_642f));
-        Courier { desk, options, link, backoff, wakers: Vec::new() }
+        Sender { calls, options, link, backoff, wakers: Vec::new() }
     }
 
     /// Works until the client is dropped.
     pub(crate) async fn run(mut self) {
-        let desk = Arc::clone(&self.desk);
+        let calls = Arc::clone(&self.calls);
         loop {
             let shipment = match self.link.as_mut().filter(|link| link.is_open()) {
-                None => desk.next().await,
+                None => calls.next().await,
                 Some(link) => tokio::select! {
                     biased;
-                    shipment = desk.next() => shipment,
+                    shipment = calls.next() => shipment,
                     () = link.ended() => continue,
                 },
             };
@@ -62,8 +62,8 @@ impl Courier {
                 Next::Done => {}
                 Next::Halves([first, second]) => pile.extend([second, first]),
                 Next::AgainAfter(shipment, pause) => {
-                    // A pause that nobody would outwait is cut short: other calls need the courier.
-                    let Some(last) = self.desk.last_deadline(&shipment) else { continue };
+                    // A pause that nobody would outwait is cut short: other calls need the sender.
+                    let Some(last) = self.calls.last_deadline(&shipment) else { continue };
                     sleep_until((Instant::now() + pause).min(last).into()).await;
                     pile.push(shipment);
                 }
@@ -73,14 +73,14 @@ impl Courier {
 
     async fn attempt(&mut self, mut shipment: Shipment) -> Next {
         if !self.link.as_ref().is_some_and(Link::is_open) {
-            if self.desk.last_deadline(&shipment).is_none() {
+            if self.calls.last_deadline(&shipment).is_none() {
                 return Next::Done;
             }
             if let Err(cause) = self.connect().await {
                 return self.again(shipment, Fate::NotSent(cause), None);
             }
         }
-        if !self.desk.begin_attempt(&mut shipment) {
+        if !self.calls.begin_attempt(&mut shipment) {
             return Next::Done;
         }
         let Some(link) = &mut self.link else { return Next::AgainAfter(shipment, Duration::ZERO) };
@@ -94,7 +94,7 @@ impl Courier {
         match attempt {
             Attempt::Answered(replies) => {
                 self.backoff.reset();
-                self.desk.deliver(shipment, replies, &mut self.wakers);
+                self.calls.deliver(shipment, replies, &mut self.wakers);
                 Next::Done
             }
             Attempt::Busy(retry_after) => self.again(shipment, Fate::Busy, retry_after),
@@ -115,7 +115,7 @@ impl Courier {
                         true => ClientError::Unknown { cause: Cause::Status(status) },
                         false => ClientError::Refused { status, detail },
                     };
-                    self.desk.refuse(&shipment, &error);
+                    self.calls.refuse(&shipment, &error);
                     Next::Done
                 }
             },
@@ -135,7 +135,7 @@ impl Courier {
             Fate::Busy if shipment.may_have_happened => Fate::MayHaveHappened(Cause::Status(429)),
             fate => fate,
         };
-        self.desk.note(&shipment, fate);
+        self.calls.note(&shipment, fate);
         let pause = self.backoff.next();
         Next::AgainAfter(shipment, at_least.map_or(pause, |least| least.max(pause)))
     }

@@ -1,7 +1,7 @@
-//! The desk between callers and couriers: one lock over the calls that wait and the records not yet sent.
+//! The calls that wait: one lock over their slots and over the records not yet sent.
 //!
 //! A call costs two short visits: one to take a slot and write its record straight into the body that is forming,
-//! one to pick up its answer. A courier takes the whole body at once, and on its return fills all slots in one
+//! one to pick up its answer. A sender takes the whole body at once, and on its return fills all slots in one
 //! visit. No call has a task, a channel or a timer of its own.
 
 use std::collections::VecDeque;
@@ -72,13 +72,13 @@ struct Slot {
     stage: Stage,
 }
 
-/// What waits for a courier.
+/// What waits for a sender.
 enum Outgoing {
     Forming { body: Vec<u8>, tickets: Vec<Ticket> },
     Whole { batch: SealedBatch, ticket: Ticket },
 }
 
-struct State {
+struct CallsState {
     slots: Vec<Slot>,
     free: Vec<u32>,
     queue: VecDeque<Outgoing>,
@@ -86,15 +86,15 @@ struct State {
     spare_tickets: Vec<Vec<Ticket>>,
 }
 
-pub(crate) struct Desk {
-    state: Mutex<State>,
+pub(crate) struct Calls {
+    state: Mutex<CallsState>,
     work: Notify,
     calls_max: usize,
     batch_records_max: usize,
     deadline: Duration,
 }
 
-impl State {
+impl CallsState {
     fn slot(&mut self, ticket: Ticket) -> Option<&mut Slot> {
         self.slots.get_mut(ticket.index as usize).filter(|slot| slot.generation == ticket.generation)
     }
@@ -148,16 +148,16 @@ impl State {
     }
 }
 
-impl Desk {
-    pub(crate) fn new(options: &ClientOptions) -> Desk {
-        let state = State {
+impl Calls {
+    pub(crate) fn new(options: &ClientOptions) -> Calls {
+        let state = CallsState {
             slots: Vec::new(),
             free: Vec::new(),
             queue: VecDeque::new(),
             spare_bodies: Vec::new(),
             spare_tickets: Vec::new(),
         };
-        Desk {
+        Calls {
             state: Mutex::new(state),
             work: Notify::new(),
             calls_max: options.calls_max,
@@ -166,7 +166,7 @@ impl Desk {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CallsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
