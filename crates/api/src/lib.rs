@@ -55,7 +55,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 pub use engine::{ClusterEngine, Engine, Profile};
 pub use gate::{Gate, KEYS_LOOK_EVERY, RateLimit};
 pub use routes::router;
-pub use server::{FileBudget, ServeOptions, serve};
+pub use server::{FileBudget, ServeOptions, listen, serve};
 
 /// What every handler can reach.
 #[derive(Clone)]

@@ -6,6 +6,9 @@ use holdfast_domain::records::{PREPARE_LEN, batch};
 
 /// Connections served at once; more wait in the kernel's queue until one ends.
 pub const CONNECTIONS_MAX: usize = 1_024;
+/// Connections that wait in the kernel's queue until the server accepts; the kernel bounds them by `net.core.somaxconn`
+/// as well. Beyond the queue a client waits whole seconds and tries again.
+pub const BACKLOG: u32 = 4_096;
 /// How long a client may take to open TLS.
 pub const HANDSHAKE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a client may take to send the head of a request.

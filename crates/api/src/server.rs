@@ -12,13 +12,14 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::limits::{
-    CONNECTIONS_MAX, HANDSHAKE_WAIT_MAX, HEAD_READ_MAX, OWN_FILES, SHUTDOWN_WAIT_MAX, WRITE_STALL_MAX,
+    BACKLOG, CONNECTIONS_MAX, HANDSHAKE_WAIT_MAX, HEAD_READ_MAX, OWN_FILES, SHUTDOWN_WAIT_MAX,
+    WRITE_STALL_MAX,
 };
 use crate::stream::PatientStream;
 use holdfast_delivery::options::CONNECTIONS_OUT_MAX;
@@ -36,6 +37,18 @@ impl Default for ServeOptions {
     fn default() -> ServeOptions {
         ServeOptions { connections_max: CONNECTIONS_MAX, tls: None }
     }
+}
+
+/// Listens on an address, inside a Tokio runtime. A crowd that connects at once waits in the kernel's queue until the server accepts.
+///
+/// # Errors
+/// If the address is taken, or is none of this machine.
+pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As every server has it: a restarted hub gets its address back while old connections fade.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves until `end` is ready, then lets open requests finish.
@@ -185,7 +198,23 @@ const READ_BUFFER_MAX: usize = 512 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// Beyond the queue the kernel drops a first packet, and its client tries again a second later.
+    #[tokio::test]
+    async fn hundreds_connect_at_once_and_none_stalls() {
+        const CROWD: usize = 400;
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut crowd = Vec::with_capacity(CROWD);
+        for client in 0..CROWD {
+            let connecting = tokio::net::TcpStream::connect(address);
+            let connected = timeout(Duration::from_secs(30), connecting).await;
+            crowd.push(connected.unwrap_or_else(|_| panic!("client {client} stalls")).unwrap());
+        }
+    }
 
     #[test]
     fn files_are_shared_out_and_never_more_than_there_are() {

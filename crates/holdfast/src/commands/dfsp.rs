@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{AlreadySaid, BadInput, Output};
@@ -128,9 +127,8 @@ impl Dfsp {
     }
 
     async fn live(self, participant: Arc<Participant>, order: Option<Order>) -> anyhow::Result<()> {
-        let listener = TcpListener::bind(self.listen)
-            .await
-            .with_context(|| format!("cannot listen on {}", self.listen))?;
+        let listener =
+            holdfast_api::listen(self.listen).with_context(|| format!("cannot listen on {}", self.listen))?;
         let base = match &self.callbacks {
             Some(url) => url.trim_end_matches('/').to_owned(),
             None => format!("http://{}", listener.local_addr()?),

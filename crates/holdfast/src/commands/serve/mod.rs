@@ -96,8 +96,7 @@ impl Front {
         let tls = settings.tls.as_ref().map(|(certificate, key)| tls::server_config(certificate, key));
         let tls = tls.transpose().context("cannot speak TLS")?;
         let listen = settings.listen;
-        let listener = TcpListener::bind(listen)
-            .await
+        let listener = holdfast_api::listen(listen)
             .with_context(|| format!("cannot listen on {listen}: is another hub running there?"))?;
         if tls.is_none() && !listen.ip().is_loopback() {
             tracing::warn!(%listen, "no TLS: keys and payments travel in the clear unless a proxy before the hub encrypts");
