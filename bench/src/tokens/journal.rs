@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use holdfast_disk::RealFs;
-use holdfast_hub::clock::SystemClock;
+use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::tokens::TokenDesk;
 use holdfast_hub::{Hub, Opened};

@@ -20,16 +20,16 @@ use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::records::batch::Reply;
 use holdfast_domain::records::{CheckoutReply, SealError, Sealed, batch};
-use holdfast_hub::Refusal;
+use holdfast_engine::Refusal;
 
 use crate::Edge;
 use crate::calls::submit_records;
-use crate::engine::Profile;
 use crate::error::ApiError;
 use crate::gate::{Caller, check_sources};
 use crate::limits::{BATCH_BODY_MAX, BODY_PERMIT_BYTES, BODY_READ_MAX};
 use crate::shop::Counter;
 use checkouts::{Wanted, check_out_each, checkouts_of, pay_with_tokens};
+use holdfast_engine::Profile;
 
 /// Takes a batch and answers when all of it is decided and durable.
 pub(crate) async fn batch(

@@ -10,13 +10,14 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::Edge;
-use crate::engine::{Answer, Engine, EngineError, Reading, Refusal};
+use crate::engine::Engine;
 use crate::error::ApiError;
 use crate::limits::ANSWER_WAIT_MAX;
+use holdfast_engine::{Answer, EngineError, Payments, Reading, Refusal};
 
 /// Has records decided together; answers when they are durable.
 pub(crate) async fn submit_records(edge: &Edge, records: Sealed) -> Result<Vec<Outcome>, ApiError> {
-    submitted(edge, records, (), Engine::decide).await
+    submitted(edge, records, (), Payments::decide).await
 }
 
 /// Gives records to the engine and waits. `keep` is dropped when it has answered, or never will, whether the caller still
@@ -50,7 +51,7 @@ pub(crate) async fn submit_keeping(
     keep: impl Send + 'static,
 ) -> Result<Outcome, ApiError> {
     let records = Sealed::of(std::slice::from_ref(&command));
-    let outcomes = submitted(edge, records, keep, Engine::decide).await?;
+    let outcomes = submitted(edge, records, keep, Payments::decide).await?;
     outcomes.into_iter().next().ok_or_else(ApiError::hub_stopped)
 }
 
@@ -94,7 +95,7 @@ pub(crate) async fn submit_within(edge: &Edge, command: Command, wait: Duration)
 /// Has one command taken; answers when it is durable, whether it is decided by then or not.
 pub(crate) async fn take(edge: &Edge, command: Command) -> Result<(), ApiError> {
     let records = Sealed::of(std::slice::from_ref(&command));
-    submitted(edge, records, (), Engine::take).await.map(drop)
+    submitted(edge, records, (), Payments::take).await.map(drop)
 }
 
 /// Waits for a view, and no longer than is sensible.

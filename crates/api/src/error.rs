@@ -6,9 +6,9 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use holdfast_delivery::fspiop::error_information;
 use holdfast_domain::ids::IdError;
-use holdfast_hub::limits::RETRY_AFTER_SECONDS;
+use holdfast_engine::{EngineError, Refusal};
 
-use crate::engine::{EngineError, Refusal};
+use crate::limits::RETRY_AFTER_SECONDS;
 
 /// Why a request got no good answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_engine::clock::{Clock, SystemClock};
 use serde_json::json;
 
-use crate::engine::Component;
 use crate::{Edge, Embedded, times};
+use holdfast_engine::Component;
 
 /// When this process began to serve.
 pub(crate) struct Started {

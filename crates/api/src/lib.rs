@@ -27,7 +27,7 @@ mod admin;
 mod backup;
 mod batch;
 mod calls;
-pub mod engine;
+mod engine;
 mod error;
 mod fspiop;
 mod gate;
@@ -49,10 +49,10 @@ use std::sync::Arc;
 
 use holdfast_delivery::{Callbacks, DeadLetters};
 pub(crate) use holdfast_delivery::{forward, times};
-use holdfast_hub::HubHandle;
+use holdfast_hub::{EmbeddedEngine, HubHandle};
 use metrics_exporter_prometheus::PrometheusHandle;
 
-pub use engine::{ClusterEngine, Engine, Profile};
+pub use engine::Engine;
 pub use gate::{Gate, KEYS_LOOK_EVERY, RateLimit};
 pub use routes::router;
 pub use server::{FileBudget, ServeOptions, listen, serve};
@@ -80,7 +80,7 @@ impl Edge {
     /// The edge of a hub in this process, whose metrics go to the recorder behind `metrics`.
     #[must_use]
     pub fn new(hub: HubHandle, metrics: PrometheusHandle) -> Edge {
-        let engine = Arc::new(engine::EmbeddedEngine::new(hub.clone()));
+        let engine = Arc::new(EmbeddedEngine::new(hub.clone()));
         Edge { hub: Some(Arc::new(hub)), ..Edge::before(engine, metrics) }
     }
 

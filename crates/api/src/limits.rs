@@ -37,8 +37,8 @@ pub const BATCH_CHECKOUTS_TOGETHER: usize = 256;
 pub const CLUSTER_CHECKOUTS_TOGETHER: usize = 2_048;
 /// Rows in one page of a view, where the caller does not ask for fewer.
 pub const PAGE_ROWS_MAX: usize = 1_000;
-/// Rows that one request of a filtered view looks at: it runs between two frames and must not hold up payments.
-pub const ROWS_LOOKED_AT_MAX: usize = 10_000;
+/// What a refused caller is told to wait.
+pub const RETRY_AFTER_SECONDS: u32 = 1;
 /// The largest body on the admin paths, in bytes.
 pub const ADMIN_BODY_MAX: usize = 64 * 1024;
 /// The largest body of a transfers message, in bytes, as the standard has it.

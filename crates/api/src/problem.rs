@@ -3,8 +3,9 @@
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
-use holdfast_hub::limits::RETRY_AFTER_SECONDS;
 use serde_json::{Map, Value, json};
+
+use crate::limits::RETRY_AFTER_SECONDS;
 
 /// The media type of a problem.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";

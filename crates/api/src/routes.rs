@@ -11,11 +11,11 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
-use crate::engine::Profile;
 use crate::gate::{self, Access};
 use crate::shop::{Course, Proper, Shop, checkouts, orders, payment, stock};
 use crate::tokens::{Wallets, holdings, locks, select, spend, supply};
 use crate::{Edge, Embedded, backup, batch, error, fspiop, health, openapi, views};
+use holdfast_engine::Profile;
 
 /// One verb on one path.
 pub(crate) struct Route {
@@ -41,7 +41,7 @@ impl Route {
         match (&self.handler, profile) {
             (Handled::Everywhere(_) | Handled::Wallets(_) | Handled::Shop(_), _)
             | (Handled::EmbeddedOnly(_), Profile::Embedded) => true,
-            (Handled::EmbeddedOnly(_), Profile::Cluster) => false,
+            (Handled::EmbeddedOnly(_), Profile::Database) => false,
         }
     }
 }

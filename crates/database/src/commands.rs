@@ -7,14 +7,14 @@ use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::AccountId;
+use holdfast_engine::{Answer, Refusal, Written};
 
 use crate::handle::NodeHandle;
 use crate::reads::ReadError;
-use crate::waiting::{Answer, Refusal, Written};
 
 /// Whether a command goes through the topic `transfers`.
 #[must_use]
-pub const fn is_about_a_transfer(command: &Command) -> bool {
+pub(crate) const fn is_about_a_transfer(command: &Command) -> bool {
     matches!(command, Command::Prepare(_) | Command::Fulfil(_) | Command::Abort(_) | Command::Lookup(_))
 }
 
@@ -118,10 +118,9 @@ impl NodeHandle {
 /// Why the rest was not taken. What came before has happened: nobody may read that nothing has.
 fn after_some(done: usize, refusal: Refusal) -> Refusal {
     match refusal {
-        Refusal::Busy | Refusal::TooLarge(_) | Refusal::Closed(_) if done > 0 => {
-            Refusal::Unknown(format!("the first {done} are done, then: {refusal}"))
-        }
-        refusal => refusal,
+        Refusal::Unknown(_) => refusal,
+        _ if done == 0 => refusal,
+        _ => Refusal::Unknown(format!("the first {done} are done, then: {refusal}")),
     }
 }
 

@@ -9,6 +9,7 @@ use holdfast_domain::command::{Admin, Command, SetEndpoint};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::AccountId;
 use holdfast_domain::shop::{OrderId, Side};
+use holdfast_engine::{Answer, NotedTroubles, Refusal, Written};
 use holdfast_messages::{
     Message, OrderCommand, OrderMessage, PositionMessage, TraceId, TransferCommand, TransferMessage,
 };
@@ -22,7 +23,7 @@ use crate::sender::{CallerMessages, Letter, Queue, Wants};
 use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_GRACE, OUTCOME_WAIT};
 use crate::shop::{Called, CalledSide, Ends, SharedShop, Tellings};
 use crate::tokens::TokenVault;
-use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
+use crate::waiting::WaitingRoom;
 
 /// What the edge holds of a node.
 #[derive(Clone)]
@@ -42,6 +43,8 @@ pub struct NodeHandle {
     pub(crate) ends: Arc<Ends>,
     /// The sides that this node calls over HTTP.
     pub(crate) called: Called,
+    /// What is wrong with them.
+    pub(crate) troubles: NotedTroubles,
     /// For ids that nobody else has.
     pub(crate) draws: Arc<Draws>,
 }
@@ -86,6 +89,12 @@ impl NodeHandle {
     pub fn called(&self, side: Side) -> Option<CalledSide> {
         let asks = self.called.of(side)?;
         Some(CalledSide { node: self.clone(), side, asks: Arc::clone(asks) })
+    }
+
+    /// What is wrong with outside sides, as far as this node has asked them.
+    #[must_use]
+    pub const fn troubles(&self) -> &NotedTroubles {
+        &self.troubles
     }
 
     /// Where ends of checkouts wait that somebody is to be told of, if this node does that.
@@ -144,7 +153,7 @@ impl NodeHandle {
         if self.settings.roles.has(Role::Api) {
             Ok(())
         } else {
-            Err(Refusal::Closed("this node does not take requests: its roles do not include api"))
+            Err(Refusal::Closed("this node does not take requests: its roles do not include api".to_owned()))
         }
     }
 

@@ -14,6 +14,7 @@
 //! | `settings`, `roles` | where the servers are, what this node does, every bound with its name |
 //! | `node` | start and stop |
 //! | `handle` | what the edge holds of a node |
+//! | `engine` | the same as the port has it |
 //! | `commands` | commands of any kind, each on its way |
 //! | `sender` | requests on their way into Kafka |
 //! | `waiting` | who waits for which outcome |
@@ -29,6 +30,7 @@
 //! | `health`, `meters`, `stop` | how it goes, in words and in numbers; and that it is over |
 
 mod commands;
+mod engine;
 mod expiry;
 mod handle;
 mod handler;
@@ -53,7 +55,7 @@ pub mod tokens;
 mod waiting;
 mod worker;
 
-pub use commands::is_about_a_transfer;
+pub use engine::DatabaseEngine;
 pub use handle::NodeHandle;
 pub use health::{Health, Part};
 pub use holdfast_kafka::TopicSettings;
@@ -62,10 +64,9 @@ pub use holdfast_postgres::shop::WantedCharging;
 pub use node::{Node, StartError};
 pub use reads::ReadError;
 pub use roles::{Role, Roles};
-pub use settings::{CheckoutTimes, NodeSettings, ShopCharging};
+pub use settings::{NodeSettings, ShopCharging};
 pub use shards::{Change, Shards};
 pub use tokens::{TokenVault, VaultSettings};
-pub use waiting::{Answer, Refusal, Written};
 
 /// Every bound, with its name.
 pub mod limits {

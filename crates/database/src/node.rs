@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use holdfast_domain::shop::Side;
+use holdfast_engine::NotedTroubles;
 use holdfast_kafka::{From, KafkaError, Reader};
 use holdfast_postgres::shop::{Served, WantedCharging};
 use holdfast_postgres::{Error, Store};
@@ -159,6 +160,7 @@ impl Node {
             tokens,
             ends,
             called,
+            troubles: NotedTroubles::default(),
             draws: Arc::default(),
         };
         Ok(Node { handle, vault, stop, outboxes, workers, others })

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use holdfast_engine::{EngineError, Refusal};
 use holdfast_postgres::{Error, Store};
 
 use crate::health::Part;
@@ -16,6 +17,15 @@ pub enum ReadError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] Error),
+}
+
+impl From<ReadError> for EngineError {
+    fn from(error: ReadError) -> EngineError {
+        match error {
+            ReadError::Busy => EngineError::Refused(Refusal::Busy),
+            ReadError::Store(error) => EngineError::Unreadable(error.to_string()),
+        }
+    }
 }
 
 #[derive(Default)]

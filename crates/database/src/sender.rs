@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use holdfast_engine::{Answer, Refusal, Written};
 use holdfast_kafka::{Producer, SendCause};
 use holdfast_messages::{Message, PartitionBy, Topic};
 
@@ -14,7 +15,7 @@ use crate::health::Part;
 use crate::settings::{
     IN_FLIGHT_MAX, NodeSettings, OUTCOME_WAIT, SEND_QUEUE_BYTES_MAX, SEND_REST_MAX, SEND_WAIT, TROUBLE_PAUSE,
 };
-use crate::waiting::{Answer, Refusal, WaitingRoom, Written};
+use crate::waiting::WaitingRoom;
 
 /// The most messages that are handed to Kafka at once.
 const SEND_MESSAGES: usize = 10_000;
@@ -90,7 +91,7 @@ impl Queue {
         let bytes: usize = messages.letters.iter().map(Letter::bytes).sum();
         let mut state = self.lock();
         if state.closed {
-            return Err((messages, Refusal::Closed("the node is shutting down")));
+            return Err((messages, Refusal::Closed("the node is shutting down".to_owned())));
         }
         let full = state.letters + messages.letters.len() > IN_FLIGHT_MAX
             || state.bytes + bytes > SEND_QUEUE_BYTES_MAX;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use holdfast_domain::shop::Secret;
-use holdfast_domain::shop::callers::WAIT_MS_DEFAULT;
-use holdfast_domain::shop::limits::DEADLINE_MS_DEFAULT;
+use holdfast_engine::CheckoutTimes;
 use holdfast_kafka::{Brokers, TopicSettings};
 use holdfast_postgres::shop::WantedCharging;
 use holdfast_postgres::{Error, Settings, Store};
@@ -121,21 +120,6 @@ pub struct ShopCharging {
 impl Default for ShopCharging {
     fn default() -> ShopCharging {
         ShopCharging { wanted: WantedCharging::Credit, secret: Secret([0; 32]) }
-    }
-}
-
-/// How long a checkout may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CheckoutTimes {
-    /// How long it may stay undecided (`shop.deadline_ms`).
-    pub deadline_ms: u32,
-    /// How long a caller waits for its end (`shop.wait_ms`).
-    pub wait_ms: u32,
-}
-
-impl Default for CheckoutTimes {
-    fn default() -> CheckoutTimes {
-        CheckoutTimes { deadline_ms: DEADLINE_MS_DEFAULT, wait_ms: WAIT_MS_DEFAULT }
     }
 }
 

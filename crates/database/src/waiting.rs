@@ -9,32 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use holdfast_domain::effects::Outcome;
+use holdfast_engine::{Answer, Refusal};
 use holdfast_messages::TraceId;
 
 use crate::settings::IN_FLIGHT_MAX;
-
-/// Why commands were not taken, or their outcome is not known.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Too much is on its way.
-    #[error("the node is busy; try again after a moment")]
-    Busy,
-    /// More than one request may carry.
-    #[error("{0} bytes are too many for one message")]
-    TooLarge(usize),
-    /// The node takes no requests: it is ending, or that is not its role.
-    #[error("{0}")]
-    Closed(&'static str),
-    /// It may have been taken or not.
-    #[error("{0}; outcome unknown, repeat with the same ids")]
-    Unknown(String),
-}
-
-/// Called once with the outcomes, one per command; or with the refusal.
-pub type Answer = Box<dyn FnOnce(Result<Vec<Outcome>, Refusal>) + Send>;
-
-/// Called when Kafka has the commands.
-pub type Written = Box<dyn FnOnce() + Send>;
 
 struct Waiting {
     outcomes: Vec<Option<Outcome>>,
@@ -84,7 +62,7 @@ impl WaitingRoom {
     pub(crate) fn enter(&self, count: usize, deadline: Instant, answer: Answer) -> Result<u64, Refusal> {
         let mut room = self.lock();
         if room.closed {
-            return Err(Refusal::Closed("the node is shutting down"));
+            return Err(Refusal::Closed("the node is shutting down".to_owned()));
         }
         // A caller with more than all may have is let in when nobody else is there.
         if room.commands > 0 && room.commands.saturating_add(count) > IN_FLIGHT_MAX {
@@ -234,6 +212,6 @@ mod tests {
         third.unwrap();
         room.close();
         assert!(matches!(told.try_recv().unwrap(), Err(Refusal::Unknown(_))));
-        assert_eq!(caller(&room, 1, later()).0, Err(Refusal::Closed("the node is shutting down")));
+        assert_eq!(caller(&room, 1, later()).0, Err(Refusal::Closed("the node is shutting down".to_owned())));
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use holdfast_database::NodeHandle;
 use holdfast_domain::shop::{Side, Sides};
-use holdfast_hub::shop::{NotedTroubles, ShopDesk};
+use holdfast_hub::shop::ShopDesk;
 use hyper::http::Uri;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -78,14 +78,13 @@ impl ShopCalls {
     }
 
     /// The same for a node of a cluster: it asks about orders of the partitions that it has, and tells ends that it takes in hand.
-    /// What is wrong with sides is noted in `troubles`. Must be called inside a tokio runtime.
+    /// What is wrong with sides is noted there. Must be called inside a tokio runtime.
     #[must_use]
     pub fn start_shared(
         node: &NodeHandle,
         addresses: ShopAddresses,
         options: CallbackOptions,
         tls: Option<&OutgoingTls>,
-        troubles: &NotedTroubles,
     ) -> ShopCalls {
         let ending = watch::Sender::new(false);
         let ShopAddresses { payment, stock, webhook } = addresses;
@@ -96,7 +95,7 @@ impl ShopCalls {
         });
         let sides = [(Side::Pay, payment), (Side::Stock, stock)];
         let couriers = sides.into_iter().filter_map(|(side, uri)| {
-            let desk = SharedSide { called: node.called(side)?, troubles: troubles.clone() };
+            let desk = SharedSide { called: node.called(side)?, troubles: node.troubles().clone() };
             Some(courier(side, uri?, desk, &options, tls, &ending))
         });
         ShopCalls { couriers: couriers.collect(), webhook, ending }

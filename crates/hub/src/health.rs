@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Mutex;
 
-use crate::clock::ClockFault;
+use holdfast_engine::clock::ClockFault;
 
 /// What stands in the way, if anything.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use holdfast_disk::DirLock;
 use holdfast_domain::view::View;
+use holdfast_engine::clock::Clock;
+use holdfast_engine::{CheckoutTimes, Refusal};
 use holdfast_log::{
     FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, SegmentReader, Tail,
 };
@@ -16,10 +18,9 @@ use tokio::sync::oneshot;
 use crate::alarm::StopAlarm;
 use crate::backup::{BackupError, BackupStatus, Backups, Source};
 use crate::callbacks::CallbackFeed;
-use crate::clock::Clock;
 use crate::core::Core;
 use crate::health::{Health, Status};
-use crate::intake::{Intake, Query, Refusal, Submission};
+use crate::intake::{Intake, Query, Submission};
 use crate::journal::{Followers, Journal};
 use crate::keeper::Keeper;
 use crate::limits::{HubOptions, REPLAY_CHECKPOINT_BYTES};
@@ -472,7 +473,7 @@ fn shop_desk(
     intake: &Arc<Intake<LocalStore>>,
     clock: &Arc<dyn Clock>,
     feed: &Arc<ShopFeed>,
-    options: shop::ShopOptions,
+    options: CheckoutTimes,
     tokens: &TokenDesk,
 ) -> ShopDesk {
     let (submits, asks) = (Arc::clone(intake), Arc::clone(intake));

@@ -4,41 +4,15 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use holdfast_domain::effects::Outcome;
 use holdfast_domain::records::Sealed;
+use holdfast_engine::clock::Reading;
+use holdfast_engine::{Answer, Refusal};
 
-use crate::clock::{ClockFault, Reading};
 use crate::core::Core;
 use crate::limits::{
     FRAME_LONE_COMMANDS_MAX, HubOptions, QUESTIONS_PER_TURN_MAX, SUBMISSION_BYTES_MAX, SUBMISSION_RECORDS_MAX,
 };
 use crate::meters::Meters;
-
-/// Why commands were not taken. Nothing of them was stored, except after [`Refusal::Unknown`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Too much is waiting.
-    #[error("the hub is busy; try again after a moment")]
-    Busy,
-    /// More records than one submission may carry.
-    #[error("{0} records are too many for one request")]
-    TooMany(usize),
-    /// More bytes than one submission may carry.
-    #[error("{0} bytes of records are too many for one request")]
-    TooLarge(usize),
-    /// The wall clock is not believed.
-    #[error("no commands are taken: {0}")]
-    Clock(ClockFault),
-    /// The hub is ending or has stopped.
-    #[error("no commands are taken: {0}")]
-    Closed(String),
-    /// The log failed while the commands were being written: they may or may not be found after a restart.
-    #[error("{0}; outcome unknown, repeat with the same ids")]
-    Unknown(String),
-}
-
-/// Called once with the outcomes, one per command, when they are durable; or with the refusal.
-pub type Answer = Box<dyn FnOnce(Result<Vec<Outcome>, Refusal>) + Send>;
 
 /// Commands of one caller that travel together, and who waits for their outcomes.
 pub struct Submission {

@@ -12,12 +12,13 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::planted;
 use holdfast_domain::tokens::TokenEffect;
+use holdfast_engine::{Answer, Refusal};
 use holdfast_log::{FrameBuf, FrameHeader, Log, Tail};
 
 use crate::alarm::{StopAlarm, in_full};
 use crate::callbacks::CallbackFeed;
 use crate::health::{Health, Status};
-use crate::intake::{Answer, Intake, Refusal};
+use crate::intake::Intake;
 use crate::meters::{Meters, Stage};
 use crate::shop::{ShopFeed, ShopNews};
 use crate::tokens::TokenIndex;

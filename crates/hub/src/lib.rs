@@ -16,7 +16,7 @@
 //! | `keeper` | the store's jobs: block writes, checkpoints, merges |
 //! | `progress` | how far the log was taken in, as a checkpoint keeps it |
 //! | `callbacks` | messages of durable frames on their way to participants |
-//! | `clock` | wall and monotonic time, and when not to believe them |
+//! | `clock` | when not to believe the wall clock |
 //! | `replay` | from the log back to the state |
 //! | `shop` | users, items, orders and checkouts, for the edges |
 //! | `tokens` | the vault: claims in memory, judged in the log |
@@ -27,14 +27,16 @@
 //! | `alarm`, `health` | whether the hub can be used, and what happens when a thread dies |
 //! | `offline` | a new data directory, written without a running hub |
 //! | `hub` | threads, start and stop, the handle that edges hold |
+//! | `engine` | the same as the port has it |
 
 mod alarm;
 pub mod audit;
 pub mod backup;
 mod callbacks;
 mod chain;
-pub mod clock;
+mod clock;
 mod core;
+mod engine;
 mod health;
 mod hub;
 mod intake;
@@ -55,9 +57,10 @@ mod writer;
 pub use callbacks::{CallbackFeed, CallbackRow, place_of};
 pub use chain::Chain;
 pub use core::{Core, OPTIONS_KNOWN, frame_options, prepare_order};
+pub use engine::EmbeddedEngine;
 pub use health::{Health, Status};
 pub use hub::{Hub, HubHandle, OpenError, Opened, log_folder, store_folder};
-pub use intake::{Answer, Intake, Query, Refusal, Submission};
+pub use intake::{Intake, Query, Submission};
 pub use journal::Journal;
 pub use keeper::Keeper;
 pub use offline::Offline;

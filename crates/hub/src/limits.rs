@@ -5,9 +5,9 @@ use std::time::Duration;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::records::{self, batch};
+use holdfast_engine::CheckoutTimes;
 use holdfast_log::FRAME_PAYLOAD_MAX;
 
-use crate::shop::ShopOptions;
 use crate::tokens::TokenOptions;
 
 /// Records that one submission may carry.
@@ -50,8 +50,8 @@ pub const BACKGROUND_NICENESS: i32 = 10;
 pub const BACKGROUND_WORK_MIN: Duration = Duration::from_micros(500);
 /// All rests of one job together: a checkpoint that takes long leaves more log for the next start.
 pub const BACKGROUND_REST_MAX: Duration = Duration::from_millis(60);
-/// What a refused caller is told to wait.
-pub const RETRY_AFTER_SECONDS: u32 = 1;
+/// Rows that one request of a filtered view looks at: it runs between two frames and must not hold up payments.
+pub const ROWS_LOOKED_AT_MAX: usize = 10_000;
 
 /// Whatever is taken fits a frame, with the expiry record in front of it.
 const _: () = assert!(SUBMISSION_BYTES_MAX + records::UNIT <= FRAME_PAYLOAD_MAX);
@@ -81,7 +81,7 @@ pub struct HubOptions {
     /// The vault's own.
     pub tokens: TokenOptions,
     /// The shop's own.
-    pub shop: ShopOptions,
+    pub shop: CheckoutTimes,
 }
 
 impl Default for HubOptions {
@@ -97,7 +97,7 @@ impl Default for HubOptions {
             checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
             retention_log_days: 0,
             tokens: TokenOptions::default(),
-            shop: ShopOptions::default(),
+            shop: CheckoutTimes::default(),
         }
     }
 }

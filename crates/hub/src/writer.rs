@@ -7,14 +7,16 @@ use holdfast_domain::command::{Command, Expire};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::records;
+use holdfast_engine::clock::{Clock, ClockFault, Reading};
+use holdfast_engine::{Answer, Refusal};
 use holdfast_log::FrameBuf;
 use holdfast_store::{Job, Store, StoreError};
 
 use crate::callbacks::CallbackFeed;
-use crate::clock::{Clock, ClockFault, ClockGuard, Reading};
+use crate::clock::ClockGuard;
 use crate::core::Core;
 use crate::health::{Health, Status};
-use crate::intake::{Answer, Intake, Query, Refusal, Submission, Waiting};
+use crate::intake::{Intake, Query, Submission, Waiting};
 use crate::journal::{Answers, Journal};
 use crate::keeper::{self, Keeper};
 use crate::limits::{CLOCK_LOOK_EVERY, EXPIRY_SHARE_BESIDE_PAYMENTS, HubOptions};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use holdfast_domain::ids::Millis;
-use holdfast_hub::clock::{Clock, Reading};
+use holdfast_engine::clock::{Clock, Reading};
 
 /// When every run begins: 2026-01-01T00:00:00Z.
 const BEGINNING: Millis = 1_767_225_600_000;

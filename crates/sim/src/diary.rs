@@ -11,7 +11,7 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::{Name, TokenOutcome};
 use holdfast_domain::view::View;
-use holdfast_hub::Refusal;
+use holdfast_engine::Refusal;
 use holdfast_store::MemoryStore;
 
 /// Names a submission.

@@ -1,7 +1,7 @@
 //! How lives of the hub begin and end: faults are armed, strike, and a new life opens what is left on the disk.
 
+use holdfast_engine::clock::Clock;
 use holdfast_hub::OpenError;
-use holdfast_hub::clock::Clock;
 use holdfast_hub::tokens::TokenIndex;
 
 use crate::coverage::{End, Phase};

@@ -8,10 +8,10 @@ use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::records::Sealed;
+use holdfast_engine::Refusal;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{
-    Core, Health, Intake, Journal, Keeper, OpenError, Opened, Refusal, Status, Submission, Turn, Writer,
-    log_folder,
+    Core, Health, Intake, Journal, Keeper, OpenError, Opened, Status, Submission, Turn, Writer, log_folder,
 };
 use holdfast_log::{
     BLOCK, FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentOptions, SimFs, SparePreparer,
@@ -105,7 +105,7 @@ impl Process {
         let intake = Arc::new(Intake::new(options));
         let health = Arc::new(Health::default());
         let journal = Journal::inline(Box::new(log), &intake, &health);
-        let clock = Arc::clone(clock) as Arc<dyn holdfast_hub::clock::Clock>;
+        let clock = Arc::clone(clock) as Arc<dyn holdfast_engine::clock::Clock>;
         let hands = (journal, Keeper::by_hand());
         let writer = Writer::new(core, Arc::clone(&intake), hands, clock, Arc::clone(&health), options);
         Ok(Process {
@@ -183,7 +183,7 @@ impl Process {
     }
 
     /// The operator says that the wall clock is right as it was `seen`.
-    pub fn confirm_clock(&self, seen: holdfast_hub::clock::Reading) {
+    pub fn confirm_clock(&self, seen: holdfast_engine::clock::Reading) {
         self.intake.confirm_clock(seen);
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use holdfast_domain::command::Command;
 use holdfast_domain::view::View;
-use holdfast_hub::Refusal;
-use holdfast_hub::clock::Clock;
+use holdfast_engine::Refusal;
+use holdfast_engine::clock::Clock;
 use holdfast_log::SimFs;
 use holdfast_store::Store;
 

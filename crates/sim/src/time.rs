@@ -1,7 +1,7 @@
 //! Time in a run: it passes, and now and then somebody sets the wall clock wrong.
 
 use holdfast_domain::shop::ShopView;
-use holdfast_hub::clock::Clock;
+use holdfast_engine::clock::Clock;
 use holdfast_store::Store;
 
 use crate::process::CLOCK_JUMP_MAX;

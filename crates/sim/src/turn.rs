@@ -1,8 +1,9 @@
 //! One turn of the hub, looked at from all sides.
 
 use holdfast_domain::effects::Outcome;
-use holdfast_hub::clock::Clock;
-use holdfast_hub::{Refusal, Turn};
+use holdfast_engine::Refusal;
+use holdfast_engine::clock::Clock;
+use holdfast_hub::Turn;
 
 use holdfast_store::StoreError;
 

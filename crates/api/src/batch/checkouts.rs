@@ -11,9 +11,10 @@ use holdfast_domain::money::Balance;
 use holdfast_domain::records::CheckoutReply;
 use holdfast_domain::records::batch::Reply;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, ShopCommand, ShopOutcome, ShopRefusal};
+use holdfast_engine::Refusal;
+use holdfast_hub::ShopError;
 use holdfast_hub::shop::limits::TOKENS_WAIT_MS;
 use holdfast_hub::shop::{CheckoutRequest, ShopDesk};
-use holdfast_hub::{Refusal, ShopError};
 use tokio::task::JoinSet;
 
 use crate::limits::{BATCH_CHECKOUTS_TOGETHER, CLUSTER_CHECKOUTS_TOGETHER};

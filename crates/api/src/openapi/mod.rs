@@ -21,9 +21,9 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-use crate::engine::Profile;
 use crate::gate::Access;
 use crate::{Edge, routes};
+use holdfast_engine::Profile;
 use operation::Operation;
 
 /// Groups of paths, in the order of the page: name, what they are, the operations.
@@ -176,7 +176,7 @@ pub(crate) async fn page() -> Response {
 mod tests {
     use super::*;
 
-    const PROFILES: [Profile; 2] = [Profile::Embedded, Profile::Cluster];
+    const PROFILES: [Profile; 2] = [Profile::Embedded, Profile::Database];
 
     #[test]
     fn what_is_served_is_described_and_what_is_described_is_served() {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_cluster_has_all_but_what_is_of_one_process() {
-        let document = document_of(Profile::Cluster);
+        let document = document_of(Profile::Database);
         for path in [
             "/participants",
             "/transfers",

@@ -9,11 +9,9 @@ use holdfast_domain::shop::{
     CheckoutAnswer, ItemId, ItemRow, OrderId, OrderRow, Said, ShopCommand, ShopOutcome, Side, TryKey, UserId,
     UserRow, Whole, init_in_pieces,
 };
-use holdfast_hub::shop::{
-    CheckoutRequest, CheckoutState, NotedTroubles, OpenCheckout, OpenCheckouts, OrderView, ShopDesk,
-    ShopOptions, Troubles,
-};
-use holdfast_hub::{Refusal, ShopError};
+use holdfast_engine::{CheckoutTimes, NotedTroubles, Refusal, Troubles};
+use holdfast_hub::ShopError;
+use holdfast_hub::shop::{CheckoutRequest, CheckoutState, OpenCheckout, OpenCheckouts, OrderView, ShopDesk};
 use holdfast_postgres::shop::OpenState;
 
 use crate::Edge;
@@ -24,7 +22,7 @@ pub enum Counter {
     /// The hub's own.
     Hub(ShopDesk),
     /// The one of a cluster, how long its callers wait, and what this node knows of sides that are outside.
-    Shared(SharedShop, ShopOptions, NotedTroubles),
+    Shared(SharedShop, CheckoutTimes, NotedTroubles),
 }
 
 /// What handlers of the shop's paths can reach.
@@ -70,7 +68,7 @@ impl Counter {
         }
     }
 
-    pub(crate) const fn options(&self) -> &ShopOptions {
+    pub(crate) const fn options(&self) -> &CheckoutTimes {
         match self {
             Counter::Hub(desk) => desk.options(),
             Counter::Shared(_, options, _) => options,

@@ -2,7 +2,8 @@
 
 use axum::http::StatusCode;
 use holdfast_domain::shop::{OrderId, ShopRefusal, TrNum, Waits, Why};
-use holdfast_hub::{Refusal as HubRefusal, ShopError};
+use holdfast_engine::Refusal as HubRefusal;
+use holdfast_hub::ShopError;
 use serde_json::{Map, Value, json};
 
 use super::standing::{self, Seen};
@@ -210,7 +211,7 @@ mod tests {
     use axum::http::Response;
     use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
     use holdfast_domain::shop::{OrderState, Side, Sides, Whole};
-    use holdfast_hub::clock::ClockFault;
+    use holdfast_engine::clock::ClockFault;
 
     use super::*;
     use crate::shop::dialect::Dialect;

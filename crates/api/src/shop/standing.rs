@@ -2,7 +2,7 @@
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side, Sides, TrNum, Waits, Why};
-use holdfast_hub::shop::Troubles;
+use holdfast_engine::Troubles;
 use serde_json::{Map, Value, json};
 
 use super::counter::Counter;

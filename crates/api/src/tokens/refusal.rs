@@ -1,7 +1,8 @@
 //! Refusals of the token paths: problems as RFC 9457 has them, also where the hub itself says no.
 
 use axum::http::StatusCode;
-use holdfast_hub::{Refusal as HubRefusal, TokenError};
+use holdfast_engine::Refusal as HubRefusal;
+use holdfast_hub::TokenError;
 use holdfast_tokens::Refusal;
 use serde_json::Value;
 
@@ -74,7 +75,7 @@ impl From<TokenError> for Problem {
 mod tests {
     use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
     use axum::response::IntoResponse;
-    use holdfast_hub::clock::ClockFault;
+    use holdfast_engine::clock::ClockFault;
 
     use super::*;
     use crate::problem::PROBLEM_JSON;

@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::calls::{ask, read};
-use crate::engine::Profile;
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
 use crate::{Edge, times};
+use holdfast_engine::Profile;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,7 +44,7 @@ pub(crate) async fn list(
     let Query(filter) = filter.map_err(|error| ApiError::malformed(error.body_text()))?;
     let to = participant(&edge, filter.participant).await?;
     let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);
-    let page = if edge.engine.profile() == Profile::Cluster {
+    let page = if edge.engine.profile() == Profile::Database {
         let page = read(edge.engine.dead_letters(to, filter.after, limit)).await?;
         page.into_iter().map(DeadLetter::from).collect()
     } else {
@@ -63,7 +63,7 @@ pub(crate) async fn retry(
 ) -> Result<StatusCode, ApiError> {
     let Path(number) = number.map_err(|error| ApiError::malformed(error.body_text()))?;
     let unknown = || ApiError::new(StatusCode::NOT_FOUND, 3200, format!("there is no dead letter {number}"));
-    if edge.engine.profile() == Profile::Cluster {
+    if edge.engine.profile() == Profile::Database {
         let is_there = read(edge.engine.retry_dead_letter(number)).await?;
         return if is_there { Ok(StatusCode::ACCEPTED) } else { Err(unknown()) };
     }
@@ -83,7 +83,7 @@ pub(crate) async fn retry_all(
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let Query(whose) = whose.map_err(|error| ApiError::malformed(error.body_text()))?;
     let to = participant(&edge, whose.participant).await?;
-    if edge.engine.profile() == Profile::Cluster {
+    if edge.engine.profile() == Profile::Database {
         let retried = read(edge.engine.retry_dead_letters(to, RETRIED_AT_ONCE_MAX)).await?;
         // With as many as one call may set in motion there may be more, and whoever asks again learns it.
         let more = retried >= RETRIED_AT_ONCE_MAX as u64;

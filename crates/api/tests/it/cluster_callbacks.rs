@@ -9,8 +9,8 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
-use holdfast_api::{ClusterEngine, Edge, ServeOptions, router, serve};
-use holdfast_database::{Node, NodeHandle, NodeSettings, Part, TopicSettings};
+use holdfast_api::{Edge, ServeOptions, router, serve};
+use holdfast_database::{DatabaseEngine, Node, NodeHandle, NodeSettings, Part, TopicSettings};
 use holdfast_delivery::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
 use holdfast_delivery::options::CallbackOptions;
 use holdfast_domain::command::{Admin, Command, SetEndpoint};
@@ -255,7 +255,7 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
     };
     let callbacks = ClusterCallbacks::start(settings).unwrap();
     let metrics = PrometheusBuilder::new().build_recorder().handle();
-    let router = router(Edge::before(Arc::new(ClusterEngine::new(node.handle())), metrics));
+    let router = router(Edge::before(Arc::new(DatabaseEngine::new(node.handle())), metrics));
 
     // A caller whose time is up hears that it was taken.
     let request = Request::post("/transfers")

@@ -10,7 +10,7 @@ use holdfast_api::{Edge, router};
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::participants::Name;
 use holdfast_domain::records::Sealed;
-use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_engine::clock::{Clock, SystemClock};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Hub, HubHandle, Opened, Submission};
 use holdfast_log::{LogId, RealFs, SegmentOptions};

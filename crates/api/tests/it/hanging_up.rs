@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::{Edge, ServeOptions, router, serve};
-use holdfast_hub::clock::SystemClock;
+use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::tokens::TokenOptions;
 use holdfast_hub::{Hub, HubHandle, Opened};

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use holdfast_api::engine::{Answer, Component, EngineError, Figures, Question, Reading, Refusal, Written};
-use holdfast_api::{Edge, Engine, Profile, router};
+use holdfast_api::{Edge, Engine, router};
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
@@ -18,6 +17,10 @@ use holdfast_domain::registry::{Registry, Whose};
 use holdfast_domain::shop::{CheckoutOrder, ShopCommand};
 use holdfast_domain::transfers::{Proof, Transfer, TransferState};
 use holdfast_domain::views::{NamedTransfer, Stats, TransferFilter, TransferPage, TransferStory};
+use holdfast_engine::{
+    Answer, Component, EngineError, Figures, Health, NodeFigures, Payments, Profile, Question, Reading,
+    Refusal, Views, Written,
+};
 use holdfast_postgres::DeadCallback;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -121,10 +124,7 @@ fn reserved() -> Outcome {
     }
 }
 
-impl Engine for Script {
-    fn profile(&self) -> Profile {
-        Profile::Cluster
-    }
+impl Payments for Script {
     fn decide(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {
         let count = records.commands().len();
         self.note(Given::Decide(count));
@@ -152,6 +152,9 @@ impl Engine for Script {
         }
         Ok(())
     }
+}
+
+impl Views for Script {
     fn transfer(&self, _: TransferId) -> Reading<'_, Option<Transfer>> {
         self.read(self.row.clone())
     }
@@ -174,8 +177,15 @@ impl Engine for Script {
         self.read(Vec::new())
     }
     fn figures(&self) -> Reading<'_, Figures> {
-        let more = json!({"partitions": 12}).as_object().unwrap().clone();
-        self.read(Figures { stats: Stats { transfers: 5, ..Stats::default() }, more })
+        let node = NodeFigures { roles: "api".to_owned(), commands_in_flight: 12 };
+        let stats = Stats { transfers: 5, ..Stats::default() };
+        self.read(Figures { stats, node: Some(node), ..Figures::default() })
+    }
+}
+
+impl Engine for Script {
+    fn profile(&self) -> Profile {
+        Profile::Database
     }
     fn dead_letters(
         &self,
@@ -203,6 +213,9 @@ impl Engine for Script {
     fn retry_dead_letters(&self, to: Option<ParticipantId>, max: usize) -> Reading<'_, u64> {
         self.read(if to.is_some() { 3 } else { max as u64 })
     }
+}
+
+impl Health for Script {
     fn health(&self) -> Vec<Component> {
         let fault = self.down.then(|| "PostgreSQL is gone".to_owned());
         vec![Component { name: "kafka", fault: None }, Component { name: "postgres", fault }]
@@ -282,7 +295,7 @@ async fn only_the_paths_of_the_profile_are_there() {
         assert_eq!(node.get(path).await.0, 200, "{path}");
     }
     let (_, document) = node.get("/openapi.json").await;
-    assert_eq!(document, holdfast_api::openapi::document_of(Profile::Cluster));
+    assert_eq!(document, holdfast_api::openapi::document_of(Profile::Database));
     assert_ne!(document, holdfast_api::openapi::document());
 }
 
@@ -427,7 +440,7 @@ async fn views_ask_the_engine_and_show_what_it_knows() {
     let (status, answer) = node.get("/hub/transfers?after=bad").await;
     assert_eq!((status, &answer["errorInformation"]["errorCode"]), (400, &json!("3101")));
     let (_, stats) = node.get("/hub/stats").await;
-    assert_eq!((&stats["transfers"], &stats["partitions"]), (&json!(5), &json!(12)));
+    assert_eq!((&stats["transfers"], &stats["node"]["commandsInFlight"]), (&json!(5), &json!(12)));
     assert!(stats.get("reachedState").is_none() && stats.get("limitAlarms").is_none(), "not counted there");
     assert_eq!(node.get("/hub/transfers/b51ec534-ee48-4575-b6a9-ead2955b8069").await.0, 404);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use holdfast_api::{Edge, ServeOptions, router, serve};
 use holdfast_domain::records::{UNIT, batch};
-use holdfast_hub::clock::SystemClock;
+use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Hub, Opened};
 use holdfast_log::{LogId, RealFs, SegmentOptions};

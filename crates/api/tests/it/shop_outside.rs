@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use holdfast_domain::shop::Sides;
+use holdfast_engine::CheckoutTimes;
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::shop::ShopOptions;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -167,7 +167,7 @@ async fn a_failure_goes_out_when_all_is_given_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_that_is_over_tells_where_the_checkout_stands() {
-    let shop_options = ShopOptions { wait_ms: 1, ..ShopOptions::default() };
+    let shop_options = CheckoutTimes { wait_ms: 1, ..CheckoutTimes::default() };
     let world = World::with(HubOptions { shop: shop_options, ..HubOptions::default() });
     let shop = Shop::of(world, PAY).await;
     let order = shop.order.as_str();

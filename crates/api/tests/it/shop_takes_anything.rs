@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::body::Body;
 use axum::http::Request;
 use holdfast_domain::shop::Sides;
+use holdfast_engine::CheckoutTimes;
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::shop::ShopOptions;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -125,7 +125,7 @@ fn request(act: &Act, case: u64, order: &str, item: &str) -> Request<Body> {
 #[test]
 fn whatever_an_outside_side_says_units_are_gone_for_what_is_paid() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let shop = ShopOptions { deadline_ms: 86_400_000, ..ShopOptions::default() };
+    let shop = CheckoutTimes { deadline_ms: 86_400_000, ..CheckoutTimes::default() };
     let world = World::with(HubOptions { shop, ..HubOptions::default() });
     let (user, item) = runtime.block_on(async {
         let outside = Sides { pay: true, stock: false };

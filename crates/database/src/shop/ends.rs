@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, TrNum};
+use holdfast_engine::Refusal;
 use tokio::sync::watch;
 
 use super::limits::CALLERS_MAX;
-use crate::waiting::Refusal;
 
 /// One order that is waited for.
 struct Awaited {
@@ -45,7 +45,7 @@ impl Ends {
     pub(crate) fn wait_for(self: &Arc<Ends>, order: &OrderId) -> Result<Waiter, Refusal> {
         let mut state = self.lock();
         if state.closed {
-            return Err(Refusal::Closed("the node is shutting down"));
+            return Err(Refusal::Closed("the node is shutting down".to_owned()));
         }
         if state.callers >= CALLERS_MAX {
             return Err(Refusal::Busy);

@@ -1,10 +1,10 @@
 //! Why something was not done, or cannot be told.
 
 use holdfast_domain::shop::ShopRefusal;
+use holdfast_engine::Refusal;
 use holdfast_postgres::Error;
 
 use crate::reads::ReadError;
-use crate::waiting::Refusal;
 
 /// Why something was not done. Nothing was, except perhaps after [`ShopTrouble::Unknown`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum ShopTrouble {
     /// Too much is on its way.
     Busy,
     /// The node is ending, or takes no requests.
-    Closed(&'static str),
+    Closed(String),
     /// More bytes than a message may have.
     TooLarge(usize),
     /// What is stored cannot be read now.
@@ -28,7 +28,7 @@ impl ShopTrouble {
     pub(super) fn after_sending(self) -> ShopTrouble {
         match self {
             ShopTrouble::Busy => ShopTrouble::Unknown("the node is too busy to look".to_owned()),
-            ShopTrouble::Closed(why) => ShopTrouble::Unknown(why.to_owned()),
+            ShopTrouble::Closed(why) => ShopTrouble::Unknown(why),
             ShopTrouble::Unreadable(why) => ShopTrouble::Unknown(why),
             other => other,
         }
@@ -45,7 +45,8 @@ impl From<Refusal> for ShopTrouble {
     fn from(refusal: Refusal) -> ShopTrouble {
         match refusal {
             Refusal::Busy => ShopTrouble::Busy,
-            Refusal::TooLarge(bytes) => ShopTrouble::TooLarge(bytes),
+            Refusal::TooMany(bytes) | Refusal::TooLarge(bytes) => ShopTrouble::TooLarge(bytes),
+            Refusal::Clock(fault) => ShopTrouble::Closed(fault.to_string()),
             Refusal::Closed(why) => ShopTrouble::Closed(why),
             Refusal::Unknown(why) => ShopTrouble::Unknown(why),
         }
@@ -70,7 +71,7 @@ mod tests {
         let after = |trouble: ShopTrouble| trouble.after_sending();
         for trouble in [
             ShopTrouble::Busy,
-            ShopTrouble::Closed("ending"),
+            ShopTrouble::Closed("ending".to_owned()),
             ShopTrouble::Unreadable("gone".to_owned()),
             ShopTrouble::from(Refusal::Unknown("no answer".to_owned())),
         ] {
@@ -78,7 +79,10 @@ mod tests {
         }
         let refused = ShopTrouble::from(ShopRefusal::KeyReused);
         assert_eq!(after(refused.clone()), refused);
-        assert_eq!(ShopTrouble::from(Refusal::Closed("ending")), ShopTrouble::Closed("ending"));
+        assert_eq!(
+            ShopTrouble::from(Refusal::Closed("ending".to_owned())),
+            ShopTrouble::Closed("ending".to_owned())
+        );
         assert_eq!(ShopTrouble::from(Refusal::TooLarge(9)), ShopTrouble::TooLarge(9));
     }
 }

@@ -1,7 +1,8 @@
 //! Payments through all hops, by any node.
 
-use holdfast_database::{Node, NodeSettings, Refusal};
+use holdfast_database::{Node, NodeSettings};
 use holdfast_domain::transfers::TransferState;
+use holdfast_engine::Refusal;
 
 use crate::world::{World, decide, fulfil, participants, prepare};
 

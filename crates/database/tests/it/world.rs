@@ -3,12 +3,13 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use holdfast_database::{Node, NodeHandle, NodeSettings, Refusal, TopicSettings};
+use holdfast_database::{Node, NodeHandle, NodeSettings, TopicSettings};
 use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
+use holdfast_engine::Refusal;
 use holdfast_postgres::{Settings, Store};
 use holdfast_services::{Database, PATIENCE};
 use sha2::{Digest, Sha256};

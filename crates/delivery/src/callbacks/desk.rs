@@ -11,7 +11,7 @@ use holdfast_domain::command::Command;
 use holdfast_domain::ids::{HUB, ParticipantId};
 use holdfast_domain::participants::HUB_NAME;
 use holdfast_domain::registry::Registry;
-use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_engine::clock::{Clock, SystemClock};
 use holdfast_hub::{CallbackRow, HubHandle};
 use holdfast_log::LogError;
 use holdfast_store::{LocalStore, Roster, Sought, StoreError};

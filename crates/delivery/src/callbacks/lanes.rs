@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use holdfast_domain::ids::{Millis, ParticipantId};
-use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_engine::clock::{Clock, SystemClock};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep_until, timeout};

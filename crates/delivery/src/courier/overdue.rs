@@ -6,7 +6,8 @@ use std::time::Duration;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, TrNum};
 
-use holdfast_hub::{Refusal, ShopError};
+use holdfast_engine::Refusal;
+use holdfast_hub::ShopError;
 
 use super::shop::{Owed, Shop};
 use crate::callbacks::options::HUB_BUSY_PAUSE;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use holdfast_database::shop::{CalledSide, Place, ShopTrouble};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, Said, TrNum};
-use holdfast_hub::shop::{NotedTroubles, OrderView};
-use holdfast_hub::{Refusal, ShopError};
+use holdfast_engine::{NotedTroubles, Refusal};
+use holdfast_hub::ShopError;
+use holdfast_hub::shop::OrderView;
 
 use super::shop::{Listens, News, Owed, Shop, Standing, Taken};
 
@@ -74,7 +75,7 @@ pub fn troubled(trouble: ShopTrouble) -> ShopError {
     match trouble {
         ShopTrouble::Refused(refusal) => ShopError::Refused(refusal),
         ShopTrouble::Busy => ShopError::Hub(Refusal::Busy),
-        ShopTrouble::Closed(why) => ShopError::Hub(Refusal::Closed(why.to_owned())),
+        ShopTrouble::Closed(why) => ShopError::Hub(Refusal::Closed(why)),
         ShopTrouble::TooLarge(bytes) => ShopError::Hub(Refusal::TooLarge(bytes)),
         ShopTrouble::Unreadable(why) => {
             ShopError::Unreadable(format!("the database cannot be read now: {why}; ask again"))

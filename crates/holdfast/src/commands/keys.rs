@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use holdfast_api::keys::{ID_BYTES, KEYS_MAX, KeptKey, KeyId, KeysFile, Role, SECRET_BYTES};
 use holdfast_domain::participants::Name;
-use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_engine::clock::{Clock, SystemClock};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use serde_json::{Value, json};

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
-use holdfast_database::{
-    CheckoutTimes, NodeSettings, StoreSettings, TopicSettings, VaultSettings, WantedCharging,
-};
+use holdfast_database::{NodeSettings, StoreSettings, TopicSettings, VaultSettings, WantedCharging};
 use holdfast_delivery::ShopAddresses;
 use holdfast_delivery::options::CallbackOptions;
 use holdfast_domain::ids::Currency;
@@ -18,8 +16,8 @@ use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::shop::{Secret, Sides};
+use holdfast_engine::CheckoutTimes;
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::shop::ShopOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
 
 use super::layers::InForce;
@@ -157,7 +155,7 @@ impl Settings {
                 waiters_max: all.number("tokens.waiters_max"),
                 indexes: read_indexes(all.text("tokens.indexes"))?,
             },
-            shop: ShopOptions {
+            shop: CheckoutTimes {
                 deadline_ms: all.number("shop.deadline_ms"),
                 wait_ms: all.number("shop.wait_ms"),
             },
@@ -481,7 +479,7 @@ mod tests {
         let settings =
             read(&[("shop.stock", url), ("shop.payment", "inside"), ("shop.wait_ms", "0")]).unwrap();
         assert_eq!(settings.shop, ShopAddresses { stock: url.parse().ok(), ..ShopAddresses::default() });
-        assert_eq!(settings.hub.shop, ShopOptions { wait_ms: 0, ..ShopOptions::default() });
+        assert_eq!(settings.hub.shop, CheckoutTimes { wait_ms: 0, ..CheckoutTimes::default() });
     }
 
     #[test]

@@ -4,9 +4,8 @@
 use holdfast_api::limits as edge;
 use holdfast_database::limits as cluster;
 use holdfast_domain::shop::callers::{WAIT_MS_DEFAULT, WAIT_MS_MAX};
-use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
+use holdfast_domain::shop::limits::{DEADLINE_MS_DEFAULT, DEADLINE_MS_MAX};
 use holdfast_hub::limits as hub;
-use holdfast_hub::shop::limits as shop;
 use holdfast_hub::tokens::limits as vault;
 
 use super::value::{INSIDE, Kind, Value};
@@ -295,7 +294,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         "shop.deadline_ms",
         1,
         DEADLINE_MS_MAX as u64,
-        shop::DEADLINE_MS as u64,
+        DEADLINE_MS_DEFAULT as u64,
         "Milliseconds after which a checkout that is not decided is cancelled and given back.",
     ),
     number(

@@ -231,7 +231,7 @@ fn a_stopped_hub_is_backed_up_offline() {
 
 /// A directory whose log no longer begins at 0: payments 1 to 399 in it, then its oldest segments removed.
 fn archived(data: &Path) {
-    use holdfast_hub::clock::SystemClock;
+    use holdfast_engine::clock::SystemClock;
     use holdfast_hub::limits::HubOptions;
     use holdfast_hub::{Hub, Opened, Submission, log_folder};
     use holdfast_log::{LogId, RealFs, SegmentLog, SegmentOptions};

@@ -18,23 +18,23 @@ use holdfast_domain::shop::{
     UserRow,
 };
 use holdfast_domain::view::View;
+use holdfast_engine::clock::Clock;
+use holdfast_engine::{CheckoutTimes, NotedTroubles, Refusal};
 use holdfast_store::{LocalStore, Store};
 use metrics::gauge;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::feed::{ShopEvents, ShopFeed};
-use super::trouble::NotedTroubles;
-use super::{ShopOptions, limits};
-use crate::clock::Clock;
+use super::limits;
 use crate::core::Core;
-use crate::intake::{self, Query, Submission};
+use crate::intake::{Query, Submission};
 use crate::tokens::TokenDesk;
 
 /// Takes submissions: the intake, without its type.
-pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), intake::Refusal> + Send + Sync>;
+pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), Refusal> + Send + Sync>;
 /// Takes questions.
-pub(crate) type Ask = Arc<dyn Fn(Query<LocalStore>) -> Result<(), intake::Refusal> + Send + Sync>;
+pub(crate) type Ask = Arc<dyn Fn(Query<LocalStore>) -> Result<(), Refusal> + Send + Sync>;
 
 /// Why a request to the shop was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +44,7 @@ pub enum ShopError {
     Refused(#[from] ShopRefusal),
     /// The hub takes nothing, or it is not known whether it did.
     #[error(transparent)]
-    Hub(#[from] intake::Refusal),
+    Hub(#[from] Refusal),
     /// What is stored cannot be read: what, and what to do.
     #[error("{0}")]
     Unreadable(String),
@@ -126,7 +126,7 @@ pub struct ShopDesk {
     ask: Ask,
     clock: Arc<dyn Clock>,
     feed: Arc<ShopFeed>,
-    options: ShopOptions,
+    options: CheckoutTimes,
     draws: Arc<(RandomState, AtomicU64)>,
     pub(super) tokens: TokenDesk,
     /// Whether tokens pay, as far as was seen. The log is the judge.
@@ -140,7 +140,7 @@ impl ShopDesk {
         ask: Ask,
         clock: Arc<dyn Clock>,
         feed: Arc<ShopFeed>,
-        options: ShopOptions,
+        options: CheckoutTimes,
         tokens: TokenDesk,
     ) -> ShopDesk {
         let draws = Arc::new((RandomState::new(), AtomicU64::new(0)));
@@ -157,7 +157,7 @@ impl ShopDesk {
 
     /// The options of the shop.
     #[must_use]
-    pub const fn options(&self) -> &ShopOptions {
+    pub const fn options(&self) -> &CheckoutTimes {
         &self.options
     }
 
@@ -207,9 +207,9 @@ impl ShopDesk {
                 // It may have ended together with the wait.
                 let standing = match self.standing(order, tr).await {
                     // It was tried: nobody is to read out of a refusal that it was not.
-                    Err(ShopError::Hub(intake::Refusal::Busy)) => None,
+                    Err(ShopError::Hub(Refusal::Busy)) => None,
                     Err(ShopError::Hub(refusal)) => {
-                        return Err(intake::Refusal::Unknown(refusal.to_string()).into());
+                        return Err(Refusal::Unknown(refusal.to_string()).into());
                     }
                     standing => standing?,
                 };
@@ -447,7 +447,7 @@ impl ShopDesk {
     ) -> Result<ShopOutcome, ShopError> {
         let records = Sealed::of(&[Command::Shop(Box::new(command))]);
         let (send, receive) = oneshot::channel();
-        let answer = Box::new(move |outcomes: Result<Vec<Outcome>, intake::Refusal>| {
+        let answer = Box::new(move |outcomes: Result<Vec<Outcome>, Refusal>| {
             drop(keep);
             let first = outcomes.map(|outcomes| outcomes.into_iter().next().and_then(|first| first.shop));
             // Whoever asked may have gone meanwhile; it is decided all the same.
@@ -483,7 +483,7 @@ fn page(
 }
 
 fn stopped() -> ShopError {
-    ShopError::Hub(intake::Refusal::Unknown("the hub stopped".to_owned()))
+    ShopError::Hub(Refusal::Unknown("the hub stopped".to_owned()))
 }
 
 pub(super) fn unexpected(outcome: &ShopOutcome) -> ShopError {

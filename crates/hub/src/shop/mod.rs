@@ -20,30 +20,9 @@ pub use desk::{CheckoutRequest, CheckoutState, OpenCheckout, OpenCheckouts, Orde
 pub use feed::{Missed, ShopEvent, ShopEvents};
 pub(crate) use feed::{ShopFeed, ShopNews};
 pub use owed::Owed;
-pub use trouble::{NotedTroubles, Troubles};
-
-/// The options of the shop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShopOptions {
-    /// How long a checkout may stay undecided, unless its caller says otherwise (`shop.deadline_ms`).
-    pub deadline_ms: u32,
-    /// How long a caller waits for a checkout that stays open (`shop.wait_ms`).
-    pub wait_ms: u32,
-}
-
-impl Default for ShopOptions {
-    fn default() -> ShopOptions {
-        ShopOptions {
-            deadline_ms: limits::DEADLINE_MS,
-            wait_ms: holdfast_domain::shop::callers::WAIT_MS_DEFAULT,
-        }
-    }
-}
 
 /// The defaults.
 pub mod limits {
-    /// How long a checkout may stay undecided.
-    pub const DEADLINE_MS: u32 = holdfast_domain::shop::limits::DEADLINE_MS_DEFAULT;
     /// How long a checkout waits at most for tokens that others hold, before it is tried.
     pub const TOKENS_WAIT_MS: u32 = 5_000;
     /// Frames with news that a listener may be behind before it misses some.

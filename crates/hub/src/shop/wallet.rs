@@ -13,12 +13,12 @@ use holdfast_domain::shop::{
     ShopOutcome, ShopRefusal, ShopView, TrNum,
 };
 use holdfast_domain::tokens::TokenRefusal;
+use holdfast_engine::Refusal;
 use holdfast_tokens::Name;
 
 use super::desk::{ShopDesk, ShopError, unexpected};
 use super::limits::TOKENS_WAIT_MS;
 use crate::core::Core;
-use crate::intake;
 use crate::tokens::{FundingClaim, TokenError};
 use holdfast_store::LocalStore;
 
@@ -63,7 +63,7 @@ impl ShopDesk {
             let command = ShopCommand::Checkout(CheckoutOrder { chosen, ..command.clone() });
             let bytes = command.record_bytes_max();
             if bytes > RECORD_BYTES_MAX {
-                return Err(intake::Refusal::TooLarge(bytes).into());
+                return Err(Refusal::TooLarge(bytes).into());
             }
             match self.decide_keeping(command, claim).await? {
                 ShopOutcome::Checkout(answer) => return Ok(answer),

@@ -7,6 +7,7 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::records::{RECORD_BYTES_MAX, Sealed};
 use holdfast_domain::tokens::{LockTokens, TokenCommand, TokenOutcome, TokenRefusal};
+use holdfast_engine::Refusal as EngineRefusal;
 use holdfast_tokens::{
     Asked, Claim, ClaimAnswer, Claimed, Predicate, Random, Refusal, SelectRequest, Selection, Ticket, TokenId,
 };
@@ -14,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::desk::{TokenDesk, TokenError, stopped};
 use super::index::{Pending, TokenIndex};
-use crate::intake::{self, Submission};
+use crate::intake::Submission;
 
 /// What a claim came to.
 pub(super) enum Ready {
@@ -173,14 +174,14 @@ impl TokenDesk {
     ) -> Result<Vec<Arc<TokenOutcome>>, TokenError> {
         let bytes: usize = commands.iter().map(TokenCommand::record_bytes_max).sum();
         if bytes > RECORD_BYTES_MAX {
-            return Err(intake::Refusal::TooLarge(bytes).into());
+            return Err(EngineRefusal::TooLarge(bytes).into());
         }
         let plain = commands.iter().all(TokenCommand::is_plain);
         let commands: Vec<Command> =
             commands.into_iter().map(|command| Command::Token(Box::new(command))).collect();
         let records = if plain { Sealed::of_plain(commands) } else { Sealed::of(&commands) };
         let (send, receive) = oneshot::channel();
-        let answer = Box::new(move |outcomes: Result<Vec<Outcome>, intake::Refusal>| {
+        let answer = Box::new(move |outcomes: Result<Vec<Outcome>, EngineRefusal>| {
             drop(keep);
             drop(send.send(outcomes));
         });

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::{SpendTokens, TokenCommand, TokenOutcome, TokenRefusal};
+use holdfast_engine::Refusal as EngineRefusal;
+use holdfast_engine::clock::Clock;
 use holdfast_tokens::{
     Balance, Consolidation, ConsolidationRequest, Counters, Draws, Fingerprint, Fragmentation, Lease,
     LockView, Name, Predicate, Refusal, Scope, SelectRequest, Selection, SpendRequest, Token, TokenId,
@@ -14,11 +16,10 @@ use tokio::sync::oneshot;
 use super::Timer;
 use super::claims::{FundingClaim, Judged, Ready, lock_command};
 use super::index::TokenIndex;
-use crate::clock::Clock;
-use crate::intake::{self, Submission};
+use crate::intake::Submission;
 
 /// Takes submissions: the intake, without its type.
-pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), intake::Refusal> + Send + Sync>;
+pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), EngineRefusal> + Send + Sync>;
 
 /// Lets the index see again who holds a token by the log, and tells when it has.
 pub(crate) type LookAgain = Arc<dyn Fn(TokenId) -> oneshot::Receiver<()> + Send + Sync>;
@@ -31,7 +32,7 @@ pub enum TokenError {
     Refused(#[from] Refusal),
     /// The hub takes nothing, or it is not known whether it did.
     #[error(transparent)]
-    Hub(#[from] intake::Refusal),
+    Hub(#[from] EngineRefusal),
 }
 
 /// The vault, for the edges. Cheap to clone.
@@ -386,7 +387,7 @@ const fn chooses_anew(refusal: &TokenRefusal) -> bool {
 }
 
 pub(super) fn stopped() -> TokenError {
-    TokenError::Hub(intake::Refusal::Unknown("the hub stopped".to_owned()))
+    TokenError::Hub(EngineRefusal::Unknown("the hub stopped".to_owned()))
 }
 
 fn unexpected(spender: &str, outcome: &TokenOutcome) -> TokenError {

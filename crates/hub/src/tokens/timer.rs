@@ -4,8 +4,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use holdfast_engine::clock::Clock;
+
 use super::TokenIndex;
-use crate::clock::Clock;
 
 /// Nobody waits: it looks again when somebody does, and now and then.
 const IDLE: Duration = Duration::from_secs(60);

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
+use holdfast_engine::clock::Clock;
 use holdfast_hub::backup::{BackupError, BackupStatus, MANIFEST, backup_stopped};
-use holdfast_hub::clock::Clock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::verify::{Places, verify};
 use holdfast_hub::{Hub, HubHandle, Opened, Status};

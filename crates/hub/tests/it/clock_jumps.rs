@@ -1,9 +1,10 @@
 //! A wall clock that jumps is not taken over: nothing expires early, commands wait until it is back or confirmed.
 
 use holdfast_domain::transfers::TransferState;
-use holdfast_hub::clock::Clock;
+use holdfast_engine::Refusal;
+use holdfast_engine::clock::Clock;
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{Refusal, Status, Turn};
+use holdfast_hub::{Status, Turn};
 use holdfast_log::SimFs;
 
 use crate::support::{PAYEE, PAYER, START, TestClock, open, prepare};

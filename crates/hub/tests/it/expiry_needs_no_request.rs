@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::TransferState;
-use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_engine::clock::{Clock, SystemClock};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Hub, HubHandle, Opened};
 use holdfast_log::RealFs;

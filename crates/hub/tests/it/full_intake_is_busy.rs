@@ -1,7 +1,8 @@
 //! Overload gives a clear "busy", and nothing of what was refused is stored.
 
+use holdfast_engine::Refusal;
+use holdfast_hub::Turn;
 use holdfast_hub::limits::{HubOptions, SUBMISSION_RECORDS_MAX};
-use holdfast_hub::{Refusal, Turn};
 use holdfast_log::SimFs;
 
 use crate::support::{PAYEE, PAYER, START, TestClock, open, prepare};

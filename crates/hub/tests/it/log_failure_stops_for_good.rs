@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
+use holdfast_engine::Refusal;
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{Hub, Opened, Refusal, Status, Turn};
+use holdfast_hub::{Hub, Opened, Status, Turn};
 use holdfast_log::SimFs;
 
 use crate::support::{LOG_ID, PAYEE, PAYER, START, TestClock, open, prepare, small_segments, submission};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
 use holdfast_domain::transfers::TransferState;
-use holdfast_hub::clock::Clock;
+use holdfast_engine::clock::Clock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::verify::{Places, verify};
 use holdfast_hub::{Hub, HubHandle, OpenError, Opened};
@@ -33,7 +33,7 @@ fn options() -> HubOptions {
         checkpoint_log_bytes: 1 << 40,
         retention_log_days: 0,
         tokens: holdfast_hub::tokens::TokenOptions::default(),
-        shop: holdfast_hub::shop::ShopOptions::default(),
+        shop: holdfast_engine::CheckoutTimes::default(),
     }
 }
 

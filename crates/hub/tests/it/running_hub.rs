@@ -3,9 +3,10 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use holdfast_hub::clock::Clock;
+use holdfast_engine::Refusal;
+use holdfast_engine::clock::Clock;
 use holdfast_hub::limits::{CLOCK_LOOK_EVERY, HubOptions};
-use holdfast_hub::{Hub, HubHandle, Opened, Refusal, Status};
+use holdfast_hub::{Hub, HubHandle, Opened, Status};
 use holdfast_log::SimFs;
 
 use crate::support::{LOG_ID, PAYEE, PAYER, START, TestClock, open, prepare, small_segments, submission};

@@ -16,7 +16,7 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::View;
-use holdfast_hub::clock::SystemClock;
+use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::{HubOptions, QUESTIONS_PER_TURN_MAX};
 use holdfast_hub::shop::{CheckoutRequest, CheckoutState, ShopEvent};
 use holdfast_hub::verify::{Places, verify};

@@ -9,7 +9,7 @@ use holdfast_domain::shop::{
     Side, Sides, TrNum, TryKey, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
-use holdfast_hub::clock::SystemClock;
+use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::shop::CheckoutRequest;
 use holdfast_hub::verify::{Places, verify};

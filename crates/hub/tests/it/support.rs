@@ -11,10 +11,11 @@ use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::records::Sealed;
 use holdfast_domain::transfers::Transfer;
-use holdfast_hub::clock::{Clock, Reading};
+use holdfast_engine::Refusal;
+use holdfast_engine::clock::{Clock, Reading};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{
-    Core, Health, Intake, Journal, Keeper, OpenError, Opened, Refusal, Status, Submission, Turn, Writer,
+    Core, Health, Intake, Journal, Keeper, OpenError, Opened, Status, Submission, Turn, Writer,
 };
 use holdfast_log::{LogId, SegmentOptions, SimFs};
 use holdfast_store::LocalStore;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use holdfast_hub::clock::{Clock, Reading};
+use holdfast_engine::clock::{Clock, Reading};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::tokens::{TokenDesk, TokenError};
 use holdfast_hub::{Hub, Opened};

@@ -2,8 +2,9 @@
 //! confirmed. And the time of frames never goes back.
 
 use holdfast_domain::ids::Millis;
-use holdfast_hub::clock::Reading;
-use holdfast_hub::{Refusal, Turn};
+use holdfast_engine::Refusal;
+use holdfast_engine::clock::Reading;
+use holdfast_hub::Turn;
 
 use crate::process::{Arrival, CLOCK_JUMP_MAX};
 use crate::witness::Decided;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use holdfast_database::limits::{SCAN_EVERY, TROUBLE_PAUSE};
 use holdfast_database::{Part, Shards};
 use holdfast_domain::ids::ParticipantId;
-use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_engine::clock::{Clock, SystemClock};
 use holdfast_postgres::{Claim, DueCallback, Error, Source, Store};
 use tokio::runtime::Handle;
 use tokio::time::timeout;

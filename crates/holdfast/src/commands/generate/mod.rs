@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use holdfast_bench::options::parse_count;
 use holdfast_domain::ids::Currency;
-use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_engine::clock::{Clock, SystemClock};
 use holdfast_postgres::{DataSet, Error, Store};
 use serde_json::json;
 

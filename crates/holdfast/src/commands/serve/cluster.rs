@@ -4,13 +4,12 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::Context;
+use holdfast_api::Edge;
 use holdfast_api::keys::{Keyring, KeysFile};
-use holdfast_api::{ClusterEngine, Edge};
-use holdfast_database::{Node, NodeHandle, NodeSettings};
+use holdfast_database::{DatabaseEngine, Node, NodeHandle, NodeSettings};
 use holdfast_delivery::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
 use holdfast_delivery::options::CallbackOptions;
 use holdfast_delivery::{ShopCalls, tls};
-use holdfast_hub::shop::NotedTroubles;
 
 use super::{Front, asked_to_end, tell_calls};
 use crate::config::Settings;
@@ -31,9 +30,8 @@ pub(super) async fn serve(
     let mut delivery = settings.callbacks.options();
     let for_callbacks = front.files.connections_out.saturating_sub(settings.shop.connections_max()).max(1);
     delivery.connections_max = delivery.connections_max.min(for_callbacks);
-    let troubles = NotedTroubles::default();
     let (addresses, tls) = (settings.shop.clone(), outgoing.as_ref());
-    let shop = ShopCalls::start_shared(&node.handle(), addresses, delivery, tls, &troubles);
+    let shop = ShopCalls::start_shared(&node.handle(), addresses, delivery, tls);
     let callbacks = callbacks(&node.handle(), delivery, outgoing)?;
     let place = front.place()?;
     // Whoever reads that it listens may end it at once.
@@ -50,7 +48,7 @@ pub(super) async fn serve(
     writeln!(out, "listening on {place}")?;
     out.flush()?;
     drop(out);
-    let engine = Arc::new(ClusterEngine::new(node.handle()).with_troubles(troubles));
+    let engine = Arc::new(DatabaseEngine::new(node.handle()));
     let Front { metrics, listener, gate, following, options, .. } = front;
     let router = holdfast_api::router(Edge::before(engine, metrics).behind(gate));
     let end_waiting = node.handle().end_waiting();

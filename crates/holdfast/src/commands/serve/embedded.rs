@@ -9,7 +9,7 @@ use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_delivery::{CallbackMemory, Callbacks, ShopAddresses, ShopCalls, tls};
 use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{ByTokens, ByTransfers, Charging, Secret, Side};
-use holdfast_hub::clock::SystemClock;
+use holdfast_engine::clock::SystemClock;
 use holdfast_hub::shop::ShopDesk;
 use holdfast_hub::tokens::ConsolidationOptions;
 use holdfast_hub::{Hub, HubHandle, Opened, Status};

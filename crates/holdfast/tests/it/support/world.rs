@@ -6,7 +6,7 @@ use holdfast_client::{Admin, Client, ClientOptions, Created, Fulfil, Prepare, Re
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
-use holdfast_hub::clock::{Clock, SystemClock};
+use holdfast_engine::clock::{Clock, SystemClock};
 use sha2::{Digest, Sha256};
 
 /// Long enough for a restart in the middle of a call.

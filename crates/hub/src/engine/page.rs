@@ -7,9 +7,9 @@
 use holdfast_domain::ids::TransferNo;
 use holdfast_domain::transfers::{Transfer, TransferState};
 use holdfast_domain::views::TransferFilter;
+use holdfast_engine::EngineError;
 use holdfast_store::{History, LocalStore, Store, StoreError};
 
-use super::EngineError;
 use crate::limits::ROWS_LOOKED_AT_MAX;
 
 /// Where the next page begins.

@@ -1,32 +1,41 @@
-//! The engine of the embedded profile: a hub in this process. Questions run between two frames on the writer's thread;
+//! A hub as the port has it. Questions run between two frames on the writer's thread;
 //! they copy what they need, and the rest is done on the caller's, since the writer's time belongs to payments.
 
 mod figures;
 mod page;
-
-use std::pin::Pin;
 
 use holdfast_domain::ids::{Millis, TransferId, TransferNo};
 use holdfast_domain::records::Sealed;
 use holdfast_domain::registry::Whose;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::views::{NamedChange, NamedTransfer, TransferFilter, TransferPage, TransferStory};
-use holdfast_hub::{Answer, Core, HubHandle, Refusal, Status, Submission};
+use holdfast_engine::{
+    Answer, Component, Doing, EngineError, Figures, Health, Payments, Question, Reading, Refusal, Views,
+};
 use holdfast_store::{LocalStore, Roster, Sought, Store, StoreError};
 use tokio::sync::oneshot;
 
-use super::{Component, Engine, EngineError, Figures, Profile, Question, Reading};
-use crate::shop::Counter;
-use crate::tokens::Vault;
+use crate::core::Core;
+use crate::health::Status;
+use crate::hub::HubHandle;
+use crate::intake::Submission;
 
-/// A hub as the edge sees it.
-pub(crate) struct EmbeddedEngine {
+/// The engine of the embedded profile.
+pub struct EmbeddedEngine {
     hub: HubHandle,
 }
 
 impl EmbeddedEngine {
-    pub(crate) const fn new(hub: HubHandle) -> EmbeddedEngine {
+    /// The engine of a hub in this process.
+    #[must_use]
+    pub const fn new(hub: HubHandle) -> EmbeddedEngine {
         EmbeddedEngine { hub }
+    }
+
+    /// The hub.
+    #[must_use]
+    pub const fn hub(&self) -> &HubHandle {
+        &self.hub
     }
 
     /// Asks about the state, between two frames.
@@ -79,19 +88,7 @@ fn story(transfer: NamedTransfer, archived: bool) -> TransferStory {
     TransferStory { history: row.history(), changes: changes.collect(), archived, transfer }
 }
 
-impl Engine for EmbeddedEngine {
-    fn profile(&self) -> Profile {
-        Profile::Embedded
-    }
-
-    fn vault(&self) -> Option<Vault> {
-        Some(Vault::Hub(self.hub.tokens().clone()))
-    }
-
-    fn shop(&self) -> Option<Counter> {
-        Some(Counter::Hub(self.hub.shop().clone()))
-    }
-
+impl Payments for EmbeddedEngine {
     fn decide(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {
         self.hub.submit(Submission::new(records, answer))
     }
@@ -99,7 +96,9 @@ impl Engine for EmbeddedEngine {
     fn ask(&self, _: Whose, question: Question) -> Result<(), Refusal> {
         self.hub.ask(Box::new(move |core| question(Ok(core.store()))))
     }
+}
 
+impl Views for EmbeddedEngine {
     fn transfer(&self, id: TransferId) -> Reading<'_, Option<Transfer>> {
         Box::pin(async move { self.find(id).await.map(|(row, _)| row) })
     }
@@ -163,7 +162,9 @@ impl Engine for EmbeddedEngine {
     fn figures(&self) -> Reading<'_, Figures> {
         Box::pin(self.read(figures::of))
     }
+}
 
+impl Health for EmbeddedEngine {
     fn health(&self) -> Vec<Component> {
         let (log, clock, process) = match self.hub.status() {
             Status::Ready => (None, None, None),
@@ -175,7 +176,7 @@ impl Engine for EmbeddedEngine {
         vec![part("log", log), part("clock", clock), part("process", process)]
     }
 
-    fn publish_metrics(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn publish_metrics(&self) -> Doing<'_, ()> {
         Box::pin(async {
             self.hub.tokens().publish_metrics();
             // A hub that has stopped takes no questions; its other figures are wanted all the more.
