@@ -49,10 +49,10 @@ pub struct NodeHandle {
     pub(crate) draws: Arc<Draws>,
 }
 
-/// A place among those who wait on threads of their own; given back when dropped.
-pub(crate) struct Place(Arc<AtomicUsize>);
+/// A seat of a caller that waits on a thread of its own; given back when dropped.
+pub(crate) struct WaitingSeat(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for WaitingSeat {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -143,8 +143,8 @@ impl NodeHandle {
     }
 
     /// A place among those who wait on threads of their own; `None` if there is none.
-    pub(crate) fn one_by_one(&self) -> Option<Place> {
-        let place = Place(Arc::clone(&self.one_by_one));
+    pub(crate) fn one_by_one(&self) -> Option<WaitingSeat> {
+        let place = WaitingSeat(Arc::clone(&self.one_by_one));
         (place.0.fetch_add(1, Ordering::Relaxed) < ONE_BY_ONE_MAX).then_some(place)
     }
 

@@ -14,7 +14,7 @@ use holdfast_messages::TraceId;
 
 use crate::settings::IN_FLIGHT_MAX;
 
-struct Waiting {
+struct WaitingCall {
     outcomes: Vec<Option<Outcome>>,
     missing: usize,
     answer: Answer,
@@ -23,7 +23,7 @@ struct Waiting {
 
 struct Room {
     /// By the number of the first command.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, WaitingCall>,
     commands: usize,
     next: u64,
     closed: bool,
@@ -71,7 +71,7 @@ impl WaitingRoom {
         let first = room.next;
         room.next += count as u64;
         room.commands += count;
-        let waiting = Waiting { outcomes: vec![None; count], missing: count, answer, deadline };
+        let waiting = WaitingCall { outcomes: vec![None; count], missing: count, answer, deadline };
         room.waiting.insert(first, waiting);
         Ok(first)
     }
@@ -118,7 +118,7 @@ impl WaitingRoom {
             .take_while(|(_, waiting)| waiting.deadline <= now)
             .map(|(first, _)| *first)
             .collect();
-        let left: Vec<Waiting> = late.into_iter().filter_map(|first| room.leave(first)).collect();
+        let left: Vec<WaitingCall> = late.into_iter().filter_map(|first| room.leave(first)).collect();
         drop(room);
         for waiting in left {
             let done = waiting.outcomes.len() - waiting.missing;
@@ -146,7 +146,7 @@ impl WaitingRoom {
 }
 
 impl Room {
-    fn leave(&mut self, first: u64) -> Option<Waiting> {
+    fn leave(&mut self, first: u64) -> Option<WaitingCall> {
         let left = self.waiting.remove(&first)?;
         self.commands -= left.outcomes.len();
         Some(left)

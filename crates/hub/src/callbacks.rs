@@ -119,7 +119,7 @@ pub const fn place_of(number: u64) -> u64 {
 }
 
 #[derive(Default)]
-struct State {
+struct FeedState {
     durable: u64,
     ended_below: u64,
     closed: bool,
@@ -127,7 +127,7 @@ struct State {
 
 /// Tells the deliverer how many callbacks are durable, and gives them out.
 pub struct CallbackFeed {
-    state: Mutex<State>,
+    state: Mutex<FeedState>,
     changed: Condvar,
     rows: CallbackRows,
 }
@@ -136,13 +136,13 @@ impl CallbackFeed {
     /// A feed of these rows, of which the first `durable` may be delivered.
     pub(crate) fn new(rows: CallbackRows, durable: u64) -> CallbackFeed {
         CallbackFeed {
-            state: Mutex::new(State { durable, ended_below: 0, closed: false }),
+            state: Mutex::new(FeedState { durable, ended_below: 0, closed: false }),
             changed: Condvar::new(),
             rows,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,7 +175,7 @@ impl CallbackFeed {
 
     /// Waits until more than `known` are durable and tells how many; `None` when there will be no more.
     pub fn wait_beyond(&self, known: u64) -> Option<u64> {
-        let idle = |state: &mut State| state.durable <= known && !state.closed;
+        let idle = |state: &mut FeedState| state.durable <= known && !state.closed;
         let state = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
         (state.durable > known).then_some(state.durable)
     }

@@ -35,14 +35,14 @@ impl Submission {
 pub type Query<S> = Box<dyn FnOnce(&Core<S>) + Send>;
 
 /// What the writer found waiting.
-pub(crate) struct Waiting<S> {
+pub(crate) struct Gathered<S> {
     pub(crate) submissions: Vec<Submission>,
     pub(crate) queries: Vec<Query<S>>,
     pub(crate) confirmed_clock: Option<Reading>,
     pub(crate) after_checkpoint: Vec<Query<S>>,
 }
 
-struct State<S> {
+struct IntakeState<S> {
     submissions: VecDeque<Submission>,
     queries: VecDeque<Query<S>>,
     records: usize,
@@ -62,7 +62,7 @@ struct State<S> {
 
 /// The queue.
 pub struct Intake<S> {
-    state: Mutex<State<S>>,
+    state: Mutex<IntakeState<S>>,
     changed: Condvar,
     options: HubOptions,
     meters: Meters,
@@ -72,7 +72,7 @@ impl<S> Intake<S> {
     /// An empty queue with these bounds.
     #[must_use]
     pub fn new(options: HubOptions) -> Intake<S> {
-        let state = State {
+        let state = IntakeState {
             submissions: VecDeque::new(),
             queries: VecDeque::new(),
             records: 0,
@@ -88,7 +88,7 @@ impl<S> Intake<S> {
         Intake { state: Mutex::new(state), changed: Condvar::new(), options, meters: Meters::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<S>> {
+    fn lock(&self) -> MutexGuard<'_, IntakeState<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -185,17 +185,17 @@ impl<S> Intake<S> {
     /// Closes, and refuses what waits: nobody will come for it.
     pub(crate) fn abandon(&self, reason: &str) {
         self.close(reason);
-        let Waiting { submissions, queries, .. } = self.take_all();
+        let Gathered { submissions, queries, .. } = self.take_all();
         drop(queries);
         let refusal = Refusal::Closed(reason.to_owned());
         submissions.into_iter().for_each(|submission| (submission.answer)(Err(refusal.clone())));
     }
 
-    fn take_all(&self) -> Waiting<S> {
+    fn take_all(&self) -> Gathered<S> {
         let mut state = self.lock();
         (state.records, state.bytes) = (0, 0);
         let submissions = std::mem::take(&mut state.submissions).into();
-        Waiting {
+        Gathered {
             submissions,
             queries: std::mem::take(&mut state.queries).into(),
             confirmed_clock: None,
@@ -224,7 +224,7 @@ impl<S> Intake<S> {
     /// Waits until there is something to do and the journal is free, or `patience` has passed. `false`: closed
     /// and empty.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
-        let idle = |state: &mut State<S>| {
+        let idle = |state: &mut IntakeState<S>| {
             state.journal_busy
                 || (state.submissions.is_empty()
                     && state.queries.is_empty()
@@ -237,14 +237,14 @@ impl<S> Intake<S> {
         let waited = self.changed.wait_timeout_while(state, patience, idle);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         // Time may be up while a frame is still on its way to the disk.
-        let busy = |state: &mut State<S>| state.journal_busy;
+        let busy = |state: &mut IntakeState<S>| state.journal_busy;
         let mut state = self.changed.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner);
         state.writer_waits = false;
         state.closed.is_none() || !state.submissions.is_empty() || !state.queries.is_empty()
     }
 
     /// Takes a few questions, and submissions up to the size of a frame.
-    pub(crate) fn take(&self) -> Waiting<S> {
+    pub(crate) fn take(&self) -> Gathered<S> {
         let mut state = self.lock();
         state.woken = false;
         let mut submissions = Vec::with_capacity(state.submissions.len().min(1024));
@@ -264,7 +264,7 @@ impl<S> Intake<S> {
         let confirmed_clock = state.confirmed_clock.take();
         let few = state.queries.len().min(QUESTIONS_PER_TURN_MAX);
         let after_checkpoint = std::mem::take(&mut state.after_checkpoint);
-        Waiting {
+        Gathered {
             submissions,
             queries: state.queries.drain(..few).collect(),
             confirmed_clock,

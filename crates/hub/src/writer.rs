@@ -16,7 +16,7 @@ use crate::callbacks::CallbackFeed;
 use crate::clock::ClockGuard;
 use crate::core::Core;
 use crate::health::{Health, Status};
-use crate::intake::{Intake, Query, Submission, Waiting};
+use crate::intake::{Gathered, Intake, Query, Submission};
 use crate::journal::{Answers, Journal};
 use crate::keeper::{self, Keeper};
 use crate::limits::{CLOCK_LOOK_EVERY, EXPIRY_SHARE_BESIDE_PAYMENTS, HubOptions};
@@ -230,7 +230,7 @@ impl<S: Store> Writer<S> {
     /// One turn: answer what was asked, then close a frame of what waits and what is due, decide it and have it
     /// written. Everything applied before is durable by now, so questions see only what is.
     pub fn turn(&mut self) -> Turn {
-        let Waiting { submissions, queries, confirmed_clock, after_checkpoint } = self.intake.take();
+        let Gathered { submissions, queries, confirmed_clock, after_checkpoint } = self.intake.take();
         self.take_in_jobs();
         let end = self.core.end();
         self.after_checkpoint.extend(after_checkpoint.into_iter().map(|query| (end, query)));

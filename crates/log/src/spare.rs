@@ -21,7 +21,7 @@ struct Shared {
     fs: Arc<dyn FileSystem>,
     path: PathBuf,
     bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<SpareState>,
     changed: Condvar,
 }
 
@@ -36,14 +36,14 @@ enum Spare {
     Failed,
 }
 
-struct State {
+struct SpareState {
     spare: Spare,
     closed: bool,
 }
 
 impl SparePreparer {
     pub(crate) fn new(fs: Arc<dyn FileSystem>, dir: &Path, bytes: u64) -> Self {
-        let state = Mutex::new(State { spare: Spare::Wanted, closed: false });
+        let state = Mutex::new(SpareState { spare: Spare::Wanted, closed: false });
         let path = dir.join(SPARE_NAME);
         Self { shared: Arc::new(Shared { fs, path, bytes, state, changed: Condvar::new() }) }
     }
@@ -52,7 +52,7 @@ impl SparePreparer {
     /// tried again before the next rotation.
     pub fn run(&self) {
         loop {
-            let waiting = |state: &mut State| !matches!(state.spare, Spare::Wanted) && !state.closed;
+            let waiting = |state: &mut SpareState| !matches!(state.spare, Spare::Wanted) && !state.closed;
             let state = self.shared.changed.wait_while(self.lock(), waiting);
             let closed = state.unwrap_or_else(PoisonError::into_inner).closed;
             if closed {
@@ -91,7 +91,7 @@ impl SparePreparer {
         if bytes > self.shared.bytes {
             return None;
         }
-        let busy = |state: &mut State| matches!(state.spare, Spare::Busy);
+        let busy = |state: &mut SpareState| matches!(state.spare, Spare::Busy);
         let waited = self.shared.changed.wait_while(self.lock(), busy);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut state.spare, Spare::Failed) {
@@ -114,11 +114,11 @@ impl SparePreparer {
         let mut state = self.lock();
         state.closed = true;
         self.shared.changed.notify_all();
-        let busy = |state: &mut State| matches!(state.spare, Spare::Busy);
+        let busy = |state: &mut SpareState| matches!(state.spare, Spare::Busy);
         drop(self.shared.changed.wait_while(state, busy));
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SpareState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,12 +11,12 @@ pub struct Tail {
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<TailState>,
     moved: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct TailState {
     end: u64,
     closed: bool,
 }
@@ -24,7 +24,7 @@ struct State {
 impl Tail {
     /// A tail that stands at `end`. For implementors of [`Log`](crate::Log).
     pub fn new(end: u64) -> Self {
-        let state = Mutex::new(State { end, closed: false });
+        let state = Mutex::new(TailState { end, closed: false });
         Self { shared: Arc::new(Shared { state, moved: Condvar::new() }) }
     }
 
@@ -64,7 +64,7 @@ impl Tail {
         self.shared.moved.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TailState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

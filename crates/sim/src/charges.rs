@@ -21,7 +21,7 @@ const UNSEEN_COST: u64 = 12;
 
 /// A transfer that waits for the decision of its checkout.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct WaitingCharge {
     id: TransferId,
     payer: ParticipantId,
     payee: ParticipantId,
@@ -35,7 +35,7 @@ pub struct Charges {
     participants: u32,
     /// What was last seen to be charged.
     now: Charging,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingCharge>,
 }
 
 impl Charges {
@@ -101,7 +101,7 @@ impl Charges {
                 ShopEffect::Opened(row) => {
                     let Some(Charge::Transfer { transfer, .. }) = row.charge else { continue };
                     let new = effects.transfers.iter().find(|row| row.id == transfer);
-                    self.waiting.extend(new.map(|row| Waiting {
+                    self.waiting.extend(new.map(|row| WaitingCharge {
                         id: transfer,
                         payer: row.payer,
                         payee: row.payee,
@@ -129,7 +129,7 @@ impl Charges {
             return None;
         }
         let back = if random.chance(80) { random.index(3) } else { random.index(self.waiting.len()) };
-        let Waiting { id, payer, payee } = self.waiting[self.waiting.len().saturating_sub(1 + back)];
+        let WaitingCharge { id, payer, payee } = self.waiting[self.waiting.len().saturating_sub(1 + back)];
         Some(match random.below(10) {
             0..6 => Command::Abort(Abort::new(payee, id, 5104, Vec::new())),
             6..8 => Command::Abort(Abort::new(payer, id, 5104, Vec::new())),

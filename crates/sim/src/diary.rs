@@ -17,7 +17,7 @@ use holdfast_store::MemoryStore;
 /// Names a submission.
 pub type Ticket = u64;
 /// Names a command among all that were ever sent.
-pub type Place = usize;
+pub type CommandNumber = usize;
 
 /// What a client knows of one of its commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Entry {
 #[derive(Debug, Default)]
 pub struct Diary {
     entries: Vec<Entry>,
-    waiting: BTreeMap<Ticket, Vec<Place>>,
+    waiting: BTreeMap<Ticket, Vec<CommandNumber>>,
     next_ticket: Ticket,
     named: Named,
 }
@@ -127,7 +127,7 @@ impl Diary {
     }
 
     /// Writes down commands that are about to be sent for the first time.
-    pub fn write(&mut self, commands: Vec<Command>) -> Vec<Place> {
+    pub fn write(&mut self, commands: Vec<Command>) -> Vec<CommandNumber> {
         let first = self.entries.len();
         for command in commands {
             self.named.note(&command);
@@ -137,7 +137,7 @@ impl Diary {
     }
 
     /// The ticket under which these commands are sent now.
-    pub fn send(&mut self, places: &[Place]) -> Ticket {
+    pub fn send(&mut self, places: &[CommandNumber]) -> Ticket {
         places.iter().for_each(|place| self.entries[*place].sent += 1);
         self.next_ticket += 1;
         self.waiting.insert(self.next_ticket, places.to_vec());
@@ -160,12 +160,12 @@ impl Diary {
         &mut self,
         ticket: Ticket,
         answer: &Result<Vec<Outcome>, Refusal>,
-    ) -> Vec<(Place, Standing, Outcome)> {
+    ) -> Vec<(CommandNumber, Standing, Outcome)> {
         let places = self.waiting.remove(&ticket).unwrap_or_default();
         match answer {
             Ok(outcomes) => {
                 assert_eq!(outcomes.len(), places.len(), "one outcome per command");
-                let learn = |(place, outcome): (Place, &Outcome)| {
+                let learn = |(place, outcome): (CommandNumber, &Outcome)| {
                     let answered = Standing::Answered(outcome.clone());
                     let before = std::mem::replace(&mut self.entries[place].standing, answered);
                     (place, before, outcome.clone())
@@ -180,7 +180,7 @@ impl Diary {
         }
     }
 
-    fn doubt(&mut self, places: &[Place]) -> u64 {
+    fn doubt(&mut self, places: &[CommandNumber]) -> u64 {
         for place in places {
             let standing = &mut self.entries[*place].standing;
             if !matches!(standing, Standing::Answered(_)) {
@@ -201,7 +201,7 @@ impl Diary {
     /// ended, movements of funds that were accepted, issues, spends and updates of tokens that were, and in the
     /// shop what is made, what is paid and words about tries that are over.
     #[must_use]
-    pub fn settled(&self, store: &MemoryStore) -> Vec<Place> {
+    pub fn settled(&self, store: &MemoryStore) -> Vec<CommandNumber> {
         let is_settled = |entry: &Entry| match (&entry.command, &entry.standing) {
             (Command::Prepare(_), Standing::Answered(outcome)) => outcome.state.is_some(),
             (Command::Fulfil(_) | Command::Abort(_), Standing::Answered(_)) => {
@@ -238,8 +238,8 @@ impl Diary {
 
     /// The commands whose outcome is not known.
     #[must_use]
-    pub fn unknown(&self) -> Vec<Place> {
-        let unknown = |place: &Place| self.entries[*place].standing == Standing::Unknown;
+    pub fn unknown(&self) -> Vec<CommandNumber> {
+        let unknown = |place: &CommandNumber| self.entries[*place].standing == Standing::Unknown;
         (0..self.entries.len()).filter(unknown).collect()
     }
 }

@@ -2,9 +2,9 @@
 //! faults in the middle of them.
 
 use crate::coverage::Phase;
-use crate::run::Run;
+use crate::run::Simulation;
 
-impl Run {
+impl Simulation {
     /// Runs some of the store's jobs, or none.
     pub(crate) fn keep_store(&mut self) {
         if self.random.chance(self.eagerness.checkpoints) {

@@ -7,13 +7,13 @@ use holdfast_hub::tokens::TokenIndex;
 use crate::coverage::{End, Phase};
 use crate::invariants::{Blame, Invariant, blame, marked_end, names_a_file, tells_damage};
 use crate::process::{Process, draw_options, remove_store};
-use crate::run::Run;
+use crate::run::Simulation;
 
 /// Attempts to open the log, of which all but the last few may be broken.
 const ATTEMPTS: u32 = 9;
 const ATTEMPTS_BROKEN: u32 = 4;
 
-impl Run {
+impl Simulation {
     /// Arms a fault, or lets one strike at once.
     pub(crate) fn maybe_break(&mut self) {
         self.medium.step(&self.fs);

@@ -20,7 +20,7 @@ pub enum Branch {
 
 /// A step that was asked for.
 #[derive(Debug, Clone)]
-struct Asked {
+struct HeardQuestion {
     key: TryKey,
     side: Side,
     rollback: bool,
@@ -31,7 +31,7 @@ struct Asked {
 #[derive(Debug)]
 pub struct OutsideSides {
     honest: bool,
-    asked: Vec<Asked>,
+    asked: Vec<HeardQuestion>,
     branches: BTreeMap<(TryKey, Side), Branch>,
 }
 
@@ -54,7 +54,7 @@ impl OutsideSides {
             Body::Stock(step) => (Side::Stock, matches!(step, AskedStep::Rollback(_))),
             Body::Paid(_) | Body::Stocked(_) | Body::Decided(_) => return,
         };
-        self.asked.push(Asked { key: message.key.clone(), side, rollback, answers: 0 });
+        self.asked.push(HeardQuestion { key: message.key.clone(), side, rollback, answers: 0 });
     }
 
     /// The order of something that was asked lately.
@@ -78,7 +78,7 @@ impl OutsideSides {
             }
         }
         self.asked[place].answers += 1;
-        let Asked { key, side, rollback, .. } = self.asked[place].clone();
+        let HeardQuestion { key, side, rollback, .. } = self.asked[place].clone();
         let said = if self.honest {
             self.does(&key, side, rollback, random)
         } else {

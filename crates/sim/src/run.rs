@@ -14,7 +14,7 @@ use crate::charges::Charges;
 use crate::clients::Clients;
 use crate::clock::SimClock;
 use crate::coverage::{Coverage, End};
-use crate::diary::{Diary, Place, Standing};
+use crate::diary::{CommandNumber, Diary, Standing};
 use crate::invariants::{Auditors, Findings, Invariant, Violation};
 use crate::medium::Medium;
 use crate::operator::Operator;
@@ -62,7 +62,7 @@ pub fn run_traced(seed: u64) -> Report {
 }
 
 fn run_with(seed: u64, trace: Trace) -> Report {
-    let mut run = Run::new(seed, trace);
+    let mut run = Simulation::new(seed, trace);
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.all())) {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -78,7 +78,7 @@ fn run_with(seed: u64, trace: Trace) -> Report {
 }
 
 /// Everything that a run consists of. The rest of what it does is told in `time`, `turn` and `life`.
-pub(crate) struct Run {
+pub(crate) struct Simulation {
     pub(crate) random: Random,
     pub(crate) trace: Trace,
     pub(crate) tally: Tally,
@@ -125,8 +125,8 @@ pub(crate) struct Eagerness {
     pub(crate) checkpoints: u64,
 }
 
-impl Run {
-    fn new(seed: u64, trace: Trace) -> Run {
+impl Simulation {
+    fn new(seed: u64, trace: Trace) -> Simulation {
         let token_share = *Random::new(!seed).pick(&[0, 40, 75]);
         let mut of_shop = Random::new(!seed.rotate_left(SHOP_SALT));
         let shop_share = *of_shop.pick(&[0, 0, 50, 90]);
@@ -136,7 +136,7 @@ impl Run {
         let medium = Medium::draw(&mut random);
         let eagerness =
             Eagerness { jobs: *random.pick(&[15, 60, 90, 97]), checkpoints: *random.pick(&[0, 10, 60]) };
-        Run {
+        Simulation {
             fs: SimFs::new(random.next()),
             random,
             trace,
@@ -197,7 +197,7 @@ impl Run {
         for batch in founding.chunks(6) {
             let places = self.diary.write(batch.to_vec());
             for _ in 0..20 {
-                let missing: Vec<Place> = places
+                let missing: Vec<CommandNumber> = places
                     .iter()
                     .copied()
                     .filter(|place| !matches!(self.diary.entries()[*place].standing, Standing::Answered(_)))
@@ -248,7 +248,7 @@ impl Run {
     }
 
     /// A client writes down what it is about to send.
-    fn act(&mut self) -> Vec<Place> {
+    fn act(&mut self) -> Vec<CommandNumber> {
         let now = self.believed_now();
         let about_tokens = self.token_share > 0 && self.random.chance(self.token_share);
         if about_tokens && self.random.chance(15) {
@@ -276,7 +276,7 @@ impl Run {
         let unknown = self.diary.unknown();
         let from_unknown = !unknown.is_empty() && self.random.chance(60);
         let known = self.diary.entries().len();
-        let places: Vec<Place> = (0..self.random.size(1, 5))
+        let places: Vec<CommandNumber> = (0..self.random.size(1, 5))
             .map(|_| if from_unknown { *self.random.pick(&unknown) } else { self.random.index(known) })
             .collect();
         self.send(&places);
@@ -285,13 +285,13 @@ impl Run {
     /// Sends commands about transfers that ended and tokens that went long ago, the latest first.
     fn repeat_old(&mut self) {
         let store = self.witness.core().store();
-        let has_ended = |place: &Place| {
+        let has_ended = |place: &CommandNumber| {
             let entry = &self.diary.entries()[*place];
             let id = entry.command.transfer();
             id.and_then(|id| store.transfer(id)).is_some_and(|row| row.state.is_final()) || entry.is_spent()
         };
         let known = self.diary.entries().len();
-        let mut old: Vec<Place> = (0..known / 2).filter(has_ended).collect();
+        let mut old: Vec<CommandNumber> = (0..known / 2).filter(has_ended).collect();
         if old.is_empty() {
             return;
         }
@@ -316,7 +316,7 @@ impl Run {
     }
 
     /// Submits commands under a new ticket; `false` if they were refused at the door.
-    pub(crate) fn send(&mut self, places: &[Place]) -> bool {
+    pub(crate) fn send(&mut self, places: &[CommandNumber]) -> bool {
         let Some(hub) = &self.hub else { return false };
         let entries = self.diary.entries();
         self.tally.repeats += places.iter().filter(|place| entries[**place].sent > 0).count() as u64;

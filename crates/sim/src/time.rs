@@ -5,10 +5,10 @@ use holdfast_engine::clock::Clock;
 use holdfast_store::Store;
 
 use crate::process::CLOCK_JUMP_MAX;
-use crate::run::Run;
+use crate::run::Simulation;
 use crate::shop_clients::ShopClients;
 
-impl Run {
+impl Simulation {
     /// Time goes on by a little or by a lot; now and then somebody sets the wall clock.
     pub(crate) fn pass_time(&mut self) {
         let ms = match self.random.below(20) {

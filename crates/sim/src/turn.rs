@@ -9,18 +9,18 @@ use holdfast_store::StoreError;
 
 use crate::census;
 use crate::coverage::{End, Phase};
-use crate::diary::{Place, Standing};
+use crate::diary::{CommandNumber, Standing};
 use crate::invariants::{
     Invariant, ReplayChangesNothing, every_id_is_found, every_order_is_found, same_in_memory,
 };
 use crate::process::Arrival;
-use crate::run::Run;
+use crate::run::Simulation;
 use crate::{shop_cells, vault_cells};
 
 /// Errors of the medium that a question about the state may meet, one after the other.
 const VIEW_ATTEMPTS: usize = 6;
 
-impl Run {
+impl Simulation {
     /// Lets the hub take a turn, hands out its answers and has the auditors look at what came of it.
     pub(crate) fn turn(&mut self) {
         if !self.goes_on() {
@@ -206,9 +206,9 @@ impl Run {
         if self.auditors.clock.is_jumped(self.clock.read()) {
             return;
         }
-        let settled: Vec<Place> = self.diary.settled(self.witness.core().store());
+        let settled: Vec<CommandNumber> = self.diary.settled(self.witness.core().store());
         let first = self.random.index(settled.len().saturating_sub(most) + 1);
-        let some: Vec<Place> = settled.into_iter().skip(first).take(most).collect();
+        let some: Vec<CommandNumber> = settled.into_iter().skip(first).take(most).collect();
         let before = ReplayChangesNothing::by_the_log(&self.witness, self.diary.named());
         let (began, now) = (self.clock.read().monotonic, self.believed_now());
         let nothing_due = self.auditors.none_overdue(now).is_ok()

@@ -28,12 +28,12 @@ mod callback_rows;
 mod checkpoint;
 pub mod conformance;
 mod error;
+mod folder;
 mod hold_index;
 mod id_index;
 mod local;
 mod memory;
 mod pages;
-mod place;
 mod plain_shop;
 mod plain_tokens;
 mod row;
@@ -44,12 +44,12 @@ mod token_rows;
 pub use books::Roster;
 pub use callback_rows::CallbackRows;
 pub use error::StoreError;
+pub use folder::FOLDERS;
 pub use local::{
     CheckpointFiles, Done, Held, History, Job, LocalStore, Recovered, Sought, SoughtOrder, StoreCheck,
     StoreFile, StoreFinding, StoreReport, files_of, reached, recover,
 };
 pub use memory::MemoryStore;
-pub use place::FOLDERS;
 
 use std::sync::Arc;
 

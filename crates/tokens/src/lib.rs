@@ -26,7 +26,7 @@ pub use contract::TokenSelector;
 pub use fingerprint::Fingerprint;
 pub use limits::Config;
 pub use memory::{
-    Asked, Claim, ClaimAnswer, Claimed, MemorySelector, SelectAnswer, Ticket, TokenPage, TokenState,
+    Claim, ClaimAnswer, Claimed, MemorySelector, SelectAnswer, Selecting, Ticket, TokenPage, TokenState,
     check_spend, plan_spend,
 };
 pub use random::{Draws, Random, Share};

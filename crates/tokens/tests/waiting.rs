@@ -3,8 +3,8 @@
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use holdfast_tokens::{
-    Asked, ClaimAnswer, Claimed, Config, MemorySelector, Output, Owner, Random, Refusal, Scope,
-    SelectRequest, Selection, SpendRequest, Ticket, Token, TokenSelector,
+    ClaimAnswer, Claimed, Config, MemorySelector, Output, Owner, Random, Refusal, Scope, SelectRequest,
+    Selecting, Selection, SpendRequest, Ticket, Token, TokenSelector,
 };
 
 const NOW: i64 = 1_700_000_000_000;
@@ -178,7 +178,7 @@ fn claims_wait_as_well() {
         || -> ClaimAnswer { Box::new(move |outcome| sender.send(outcome).expect("the test listens")) };
     let request = SelectRequest::new("host", scope(), 10);
     let asked = selector.claim_or_wait(&request, None, NOW + 10_000, NOW, Random::new(1), later);
-    assert!(matches!(asked, Asked::Waits(_)));
+    assert!(matches!(asked, Selecting::Waits(_)));
     selector.release("a", None, NOW).expect("held");
     let Ok(Claimed::New(claim)) = receiver.try_recv().expect("served") else { panic!("a new claim") };
     assert!(selector.undo(&claim, NOW));

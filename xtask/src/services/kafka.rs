@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::install::install;
-use super::process::{Mark, Place, in_path, remove, run};
+use super::process::{Mark, ServiceFolder, in_path, remove, run};
 use super::{KAFKA_VARIABLE, Service};
 
 /// Names the versions.
@@ -49,7 +49,7 @@ impl Service for Kafka {
         (KAFKA_VARIABLE, format!("kafka://127.0.0.1:{port}"))
     }
 
-    fn client(&self, place: &Place) -> Option<(String, String)> {
+    fn client(&self, place: &ServiceFolder) -> Option<(String, String)> {
         Some(("HOLDFAST_TEST_KAFKA_CLIENT".to_owned(), place.dir.join("lib").display().to_string()))
     }
 
@@ -57,7 +57,7 @@ impl Service for Kafka {
         "HOLDFAST_LOG"
     }
 
-    fn mark(&self, place: &Place) -> Mark {
+    fn mark(&self, place: &ServiceFolder) -> Mark {
         Mark { program: "java", argument: settings_path(place) }
     }
 
@@ -65,7 +65,7 @@ impl Service for Kafka {
         "TERM"
     }
 
-    fn prepare(&self, place: &Place) -> Result<(), String> {
+    fn prepare(&self, place: &ServiceFolder) -> Result<(), String> {
         if in_path("java").is_none() {
             install("Java", "default-jre-headless", KAFKA_VARIABLE)?;
         }
@@ -86,7 +86,7 @@ impl Service for Kafka {
             .map_err(|error| format!("xtask: cannot rename {}: {error}", new.display()))
     }
 
-    fn command(&self, place: &Place, ports: &[u16]) -> Result<Command, String> {
+    fn command(&self, place: &ServiceFolder, ports: &[u16]) -> Result<Command, String> {
         let path = settings_path(place);
         write(&path, &settings(&place.data(), ports))?;
         let mut kafka = java(place, "kafka.Kafka");
@@ -94,16 +94,16 @@ impl Service for Kafka {
         Ok(kafka)
     }
 
-    fn is_ready(&self, _: &Place, ports: &[u16]) -> bool {
+    fn is_ready(&self, _: &ServiceFolder, ports: &[u16]) -> bool {
         brokers(ports[0]).is_ok_and(|count| count > 0)
     }
 }
 
-fn settings_path(place: &Place) -> PathBuf {
+fn settings_path(place: &ServiceFolder) -> PathBuf {
     place.dir.join("server.properties")
 }
 
-fn java(place: &Place, class: &str) -> Command {
+fn java(place: &ServiceFolder, class: &str) -> Command {
     let mut command = place.command("java");
     command.args(JAVA).arg("-cp").arg(place.dir.join("lib/*")).arg(class);
     command
@@ -141,7 +141,7 @@ group.initial.rebalance.delay.ms=0
 }
 
 /// Fetches the jars if those of this POM are not there. Its copy beside them says which they are.
-fn fetch_jars(place: &Place) -> Result<(), String> {
+fn fetch_jars(place: &ServiceFolder) -> Result<(), String> {
     let lib = place.dir.join("lib");
     if fs::read_to_string(lib.join("pom.xml")).is_ok_and(|pom| pom == POM) {
         return Ok(());

@@ -18,8 +18,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, mem};
 
-use process::{Account, Mark, Place, end_of, has_ended, signal, wait_until};
-use state::{Remembered, State};
+use process::{Account, Mark, ServiceFolder, end_of, has_ended, signal, wait_until};
+use state::{Remembered, ServicesState};
 
 use crate::root;
 
@@ -64,17 +64,17 @@ trait Service: Sync {
     /// The variable that tests read, and its value.
     fn variable(&self, port: u16) -> (&'static str, String);
     /// A variable by which tests find the service's own client, if it has one.
-    fn client(&self, _: &Place) -> Option<(String, String)> {
+    fn client(&self, _: &ServiceFolder) -> Option<(String, String)> {
         None
     }
     /// The variable that a node of a cluster reads.
     fn setting(&self) -> &'static str;
-    fn mark(&self, place: &Place) -> Mark;
+    fn mark(&self, place: &ServiceFolder) -> Mark;
     fn stop_signal(&self) -> &'static str;
     /// Makes sure that programs and data are there.
-    fn prepare(&self, place: &Place) -> Result<(), String>;
-    fn command(&self, place: &Place, ports: &[u16]) -> Result<Command, String>;
-    fn is_ready(&self, place: &Place, ports: &[u16]) -> bool;
+    fn prepare(&self, place: &ServiceFolder) -> Result<(), String>;
+    fn command(&self, place: &ServiceFolder, ports: &[u16]) -> Result<Command, String>;
+    fn is_ready(&self, place: &ServiceFolder, ports: &[u16]) -> bool;
     /// Whether the service ended for a reason that passes, so that another start is worth it.
     fn passes(&self, _log: &str) -> bool {
         false
@@ -134,7 +134,7 @@ enum Ports {
 
 /// The services of this work tree, while this process holds the lock.
 struct Services {
-    state: State,
+    state: ServicesState,
     state_path: PathBuf,
     account: Option<Account>,
     home: PathBuf,
@@ -149,7 +149,7 @@ impl Services {
             .and_then(|file| file.lock().map(|()| file))
             .map_err(|error| format!("xtask: cannot lock {}: {error}", dir.join("lock").display()))?;
         let state_path = dir.join("state.json");
-        let mut state = State::read(&state_path, &ALL);
+        let mut state = ServicesState::read(&state_path, &ALL);
         let account = Account::for_services()?;
         let home = match state.home.take().filter(|home| home.is_dir()) {
             Some(home) => home,
@@ -159,8 +159,8 @@ impl Services {
         Ok(Services { state, state_path, account, home, _lock: lock })
     }
 
-    fn place(&self, service: &dyn Service) -> Place {
-        Place { dir: self.home.join(service.name()), account: self.account }
+    fn place(&self, service: &dyn Service) -> ServiceFolder {
+        ServiceFolder { dir: self.home.join(service.name()), account: self.account }
     }
 
     fn running(&self, service: &dyn Service) -> Option<u32> {
@@ -352,7 +352,7 @@ struct Launch {
 
 /// `target/services`, or a folder under /tmp if the account cannot get there: /root is closed to everyone else.
 fn choose_home(dir: PathBuf, account: Option<Account>) -> Result<PathBuf, String> {
-    let mut reach = Place { dir: PathBuf::from("/"), account }.command("test");
+    let mut reach = ServiceFolder { dir: PathBuf::from("/"), account }.command("test");
     reach.arg("-x").arg(&dir);
     if reach.status().is_ok_and(|status| status.success()) {
         return Ok(dir);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::install::{install, keep_debian_from_a_cluster};
-use super::process::{Mark, Place, in_path, remove, run};
+use super::process::{Mark, ServiceFolder, in_path, remove, run};
 use super::{POSTGRES_VARIABLE, Service};
 
 /// The superuser and the database. Everyone on this machine may log in without a password.
@@ -55,7 +55,7 @@ impl Service for Postgres {
         "HOLDFAST_STORE"
     }
 
-    fn mark(&self, place: &Place) -> Mark {
+    fn mark(&self, place: &ServiceFolder) -> Mark {
         Mark { program: "postgres", argument: place.data() }
     }
 
@@ -65,7 +65,7 @@ impl Service for Postgres {
     }
 
     /// The data appears under its name only when it is complete, so that an interrupted first start is simply repeated.
-    fn prepare(&self, place: &Place) -> Result<(), String> {
+    fn prepare(&self, place: &ServiceFolder) -> Result<(), String> {
         if programs().is_none() {
             keep_debian_from_a_cluster()?;
             install("PostgreSQL", "postgresql", POSTGRES_VARIABLE)?;
@@ -86,7 +86,7 @@ impl Service for Postgres {
             .map_err(|error| format!("xtask: cannot rename {}: {error}", new.display()))
     }
 
-    fn command(&self, place: &Place, ports: &[u16]) -> Result<Command, String> {
+    fn command(&self, place: &ServiceFolder, ports: &[u16]) -> Result<Command, String> {
         let programs = programs().ok_or("xtask: PostgreSQL's programs are gone")?;
         let mut postgres = place.command(programs.join("postgres"));
         postgres.arg("-D").arg(place.data()).args(["-p", &ports[0].to_string()]);
@@ -96,7 +96,7 @@ impl Service for Postgres {
         Ok(postgres)
     }
 
-    fn is_ready(&self, place: &Place, ports: &[u16]) -> bool {
+    fn is_ready(&self, place: &ServiceFolder, ports: &[u16]) -> bool {
         // The server's own word first: every question that comes too early is a line in its log.
         let status = fs::read_to_string(place.data().join("postmaster.pid")).unwrap_or_default();
         let says_ready = status.lines().nth(STATUS_LINE).is_some_and(|line| line.trim_end() == "ready");
@@ -125,7 +125,7 @@ fn version(dir: &Path) -> u32 {
 }
 
 /// Before the first start, in the mode that needs no port.
-fn create_database(programs: &Path, place: &Place, data: &Path) -> Result<(), String> {
+fn create_database(programs: &Path, place: &ServiceFolder, data: &Path) -> Result<(), String> {
     let mut single = place.command(programs.join("postgres"));
     single.args(["--single", "-D"]).arg(data).arg("postgres").stdin(Stdio::piped());
     single.stdout(Stdio::null()).stderr(Stdio::piped());

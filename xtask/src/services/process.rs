@@ -53,12 +53,12 @@ pub(super) fn is_root() -> Result<bool, String> {
 
 /// A folder of one service, and who works in it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ServiceFolder {
     pub(super) dir: PathBuf,
     pub(super) account: Option<Account>,
 }
 
-impl Place {
+impl ServiceFolder {
     /// Makes the folder and gives it to the account.
     pub(super) fn make(&self) -> Result<(), String> {
         fs::create_dir_all(&self.dir)

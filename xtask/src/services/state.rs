@@ -10,7 +10,7 @@ use super::Service;
 
 /// Where the services live and how they can be reached.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct State {
+pub(super) struct ServicesState {
     /// The folder with one folder per service.
     pub(super) home: Option<PathBuf>,
     pub(super) services: BTreeMap<&'static str, Remembered>,
@@ -26,17 +26,17 @@ pub(super) struct Remembered {
     pub(super) data: PathBuf,
 }
 
-impl State {
+impl ServicesState {
     /// A file that is not there or cannot be understood means that nothing is remembered.
-    pub(super) fn read(path: &Path, services: &[&'static dyn Service]) -> State {
+    pub(super) fn read(path: &Path, services: &[&'static dyn Service]) -> ServicesState {
         let Some(value) = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
         else {
-            return State::default();
+            return ServicesState::default();
         };
         let known = services.iter().filter_map(|service| {
             Some((service.name(), Remembered::from_json(value.get(service.name())?, *service)?))
         });
-        State {
+        ServicesState {
             home: value.get("home").and_then(Value::as_str).map(PathBuf::from),
             services: known.collect(),
         }
@@ -86,19 +86,19 @@ impl Remembered {
 mod tests {
     use std::{env, fs, process};
 
-    use super::{Remembered, State};
+    use super::{Remembered, ServicesState};
     use crate::services::ALL;
 
     #[test]
     fn what_is_written_is_read_again_and_rubbish_is_nothing() {
         let path = env::temp_dir().join(format!("holdfast-state-{}.json", process::id()));
-        let mut state = State { home: Some("/with \"quotes\"".into()), ..State::default() };
+        let mut state = ServicesState { home: Some("/with \"quotes\"".into()), ..ServicesState::default() };
         for (service, pid) in ALL.iter().zip([Some(7), None]) {
             let ports = (1..).take(service.port_names().len()).collect();
             state.services.insert(service.name(), Remembered { pid, ports, data: "/data".into() });
         }
         state.write(&path, &ALL).unwrap();
-        assert_eq!(State::read(&path, &ALL), state);
+        assert_eq!(ServicesState::read(&path, &ALL), state);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("\"url\": \"postgres://holdfast@127.0.0.1:1/holdfast\""), "{text}");
         assert!(
@@ -106,7 +106,7 @@ mod tests {
             "{text}"
         );
         fs::write(&path, "{\"kafka\":").unwrap();
-        assert_eq!(State::read(&path, &ALL), State::default());
+        assert_eq!(ServicesState::read(&path, &ALL), ServicesState::default());
         fs::remove_file(&path).unwrap();
     }
 }

@@ -26,7 +26,7 @@ mod trouble;
 
 pub use asks::News;
 pub use shared::{Asking, SharedShop};
-pub use side::{CalledSide, OwedByCall, Place};
+pub use side::{CalledSide, OwedByCall, PageStart};
 pub use tellings::{Tellings, Told};
 pub use trouble::ShopTrouble;
 

@@ -16,7 +16,7 @@ use super::trouble::ShopTrouble;
 use crate::handle::NodeHandle;
 
 /// Where a page of open checkouts begins: behind the one of that order, which began then.
-pub type Place = (Millis, OrderId);
+pub type PageStart = (Millis, OrderId);
 
 /// A try for which the side is to give back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,10 @@ impl CalledSide {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn waiting(&self, after: Option<Place>) -> Result<(Vec<OrderId>, Option<Place>), ShopTrouble> {
+    pub async fn waiting(
+        &self,
+        after: Option<PageStart>,
+    ) -> Result<(Vec<OrderId>, Option<PageStart>), ShopTrouble> {
         let page =
             asked(&self.node, move |store| store.open_checkouts(None, after.as_ref(), PAGE_MAX)).await?;
         let waits =

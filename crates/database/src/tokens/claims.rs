@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use holdfast_domain::ids::Millis;
 use holdfast_postgres::tokens::{ClaimVerdict, StoredSelection, WantedClaim};
 use holdfast_tokens::{
-    Asked, ClaimAnswer, Claimed, Fingerprint, NOT_DECIDED, Predicate, Random, Refusal, SelectRequest,
+    ClaimAnswer, Claimed, Fingerprint, NOT_DECIDED, Predicate, Random, Refusal, SelectRequest, Selecting,
     Selection, Ticket, Token, TokenId,
 };
 use tokio::sync::oneshot;
@@ -84,13 +84,13 @@ pub(super) enum Origin {
 }
 
 /// A request that may wait; called off if its asker goes away before the answer.
-struct Waiting<'a> {
+struct WaitingRequest<'a> {
     cache: &'a TokenCache,
     ticket: Option<Ticket>,
     now: Millis,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = &self.ticket {
             self.cache.selector.call_off(ticket, self.now);
@@ -305,11 +305,11 @@ impl TokenVault {
         let random = Random::new(self.draw()).within(self.feed.share());
         let asked = cache.selector.claim_or_wait(request, predicate, until, now, random, later);
         let ticket = match asked {
-            Asked::Answered(outcome) => return outcome.map(|claimed| Ready::of(claimed, cache, now)),
-            Asked::Waits(ticket) => ticket,
+            Selecting::Answered(outcome) => return outcome.map(|claimed| Ready::of(claimed, cache, now)),
+            Selecting::Waits(ticket) => ticket,
         };
         *waited = true;
-        let mut waiting = Waiting { cache, ticket: Some(ticket), now };
+        let mut waiting = WaitingRequest { cache, ticket: Some(ticket), now };
         let outcome = receive.expect("who waits has an answer to wait for").await;
         waiting.ticket = None;
         outcome.unwrap_or_else(|_| Err(ended()))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_database::shop::{CalledSide, Place, ShopTrouble};
+use holdfast_database::shop::{CalledSide, PageStart, ShopTrouble};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, Said, TrNum};
 use holdfast_engine::{NotedTroubles, Refusal};
@@ -29,7 +29,7 @@ impl Listens for CalledSide {
 
 impl Shop for SharedSide {
     type Listener = CalledSide;
-    type Place = Place;
+    type Place = PageStart;
 
     fn listen(&self) -> CalledSide {
         self.called.clone()
@@ -48,7 +48,10 @@ impl Shop for SharedSide {
         Ok(Some(Standing { view: OrderView { row, open: open.map(Arc::new) }, time_left }))
     }
 
-    async fn waiting(&self, after: Option<Place>) -> Result<(Vec<OrderId>, Option<Place>), ShopError> {
+    async fn waiting(
+        &self,
+        after: Option<PageStart>,
+    ) -> Result<(Vec<OrderId>, Option<PageStart>), ShopError> {
         self.called.waiting(after).await.map_err(troubled)
     }
 

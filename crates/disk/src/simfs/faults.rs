@@ -169,23 +169,23 @@ struct Plan {
 
 /// A file or a directory, as faults see it.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum Struck<'a> {
     File(&'a Path),
     Dir(&'a Path),
 }
 
-impl<'a> Place<'a> {
+impl<'a> Struck<'a> {
     fn path(self) -> &'a Path {
         match self {
-            Place::File(path) | Place::Dir(path) => path,
+            Struck::File(path) | Struck::Dir(path) => path,
         }
     }
 
     fn class(self) -> String {
         let text = |name: Option<&OsStr>| name.unwrap_or_default().to_string_lossy().into_owned();
         match self {
-            Place::Dir(path) => text(path.file_name()) + "/",
-            Place::File(path) => match path.extension() {
+            Struck::Dir(path) => text(path.file_name()) + "/",
+            Struck::File(path) => match path.extension() {
                 Some(name) if !name.as_encoded_bytes().iter().all(u8::is_ascii_digit) => text(Some(name)),
                 _ => text(path.parent().and_then(Path::file_name)),
             },
@@ -219,7 +219,7 @@ impl Faults {
     }
 
     /// The oldest plan that this operation meets strikes, and is counted.
-    pub fn strike(&mut self, op: Op, place: Place<'_>) -> Option<Strike> {
+    pub fn strike(&mut self, op: Op, place: Struck<'_>) -> Option<Strike> {
         let meets = |plan: &Plan| plan.strike.op() == op && plan.target.hits(place.path());
         let met = self.plans.iter().position(meets)?;
         let plan = &mut self.plans[met];
@@ -229,7 +229,7 @@ impl Faults {
         Some(strike)
     }
 
-    pub fn record(&mut self, kind: FaultKind, place: Place<'_>, times: u64) {
+    pub fn record(&mut self, kind: FaultKind, place: Struck<'_>, times: u64) {
         if times == 0 {
             return;
         }
@@ -258,7 +258,7 @@ mod tests {
     fn the_log_of_hits_is_bounded() {
         let mut faults = Faults::default();
         for n in 0..1000 {
-            faults.record(FaultKind::BitRot, Place::File(Path::new(&format!("/d/f.x{n}"))), 1);
+            faults.record(FaultKind::BitRot, Struck::File(Path::new(&format!("/d/f.x{n}"))), 1);
         }
         let hits = faults.hits();
         assert_eq!(hits.len(), CLASSES_MAX + 1);
@@ -267,12 +267,12 @@ mod tests {
 
     #[test]
     fn files_have_classes() {
-        let class = |path: &str| Place::File(Path::new(path)).class();
+        let class = |path: &str| Struck::File(Path::new(path)).class();
         assert_eq!(class("/data/log/0001.seg"), "seg");
         assert_eq!(class("/data/log/spare"), "log");
         assert_eq!(class("/data/store/level.17"), "store");
         assert_eq!(class("f"), "");
-        assert_eq!(Place::Dir(Path::new("/data/log")).class(), "log/");
+        assert_eq!(Struck::Dir(Path::new("/data/log")).class(), "log/");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::SimFs;
-use super::faults::{FaultKind, Op, Place, Strike};
+use super::faults::{FaultKind, Op, Strike, Struck};
 use super::image::Inode;
-use super::state::{InodeId, NameChange, State, not_found};
+use super::state::{FileSystemState, InodeId, NameChange, not_found};
 use crate::fs::{DirLock, File, FileSystem};
 
 impl SimFs {
@@ -27,7 +27,7 @@ impl SimFs {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         if state.room_blocks() == 0 {
-            state.faults.record(FaultKind::DiskFull, Place::File(path), 1);
+            state.faults.record(FaultKind::DiskFull, Struck::File(path), 1);
             return Err(full());
         }
         let inode = state.new_inode(Inode::default());
@@ -35,7 +35,7 @@ impl SimFs {
         Ok(self.handle(&mut state, inode, cached))
     }
 
-    fn handle(&self, state: &mut State, inode: InodeId, cached: bool) -> Arc<dyn File> {
+    fn handle(&self, state: &mut FileSystemState, inode: InodeId, cached: bool) -> Arc<dyn File> {
         state.opened(inode);
         Arc::new(SimFile { fs: self.clone(), inode, cached })
     }
@@ -108,8 +108,8 @@ impl FileSystem for SimFs {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.powered()?;
-        let State { meter, faults, .. } = &mut *state;
-        let works = meter.sync(faults, Place::Dir(dir))?;
+        let FileSystemState { meter, faults, .. } = &mut *state;
+        let works = meter.sync(faults, Struck::Dir(dir))?;
         if !works {
             // As file systems with a journal do: one that cannot write its names down does nothing more.
             meter.syncs_left = Some(0);
@@ -172,9 +172,9 @@ impl SimFile {
 impl File for SimFile {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
         let mut state = self.fs.powered()?;
-        let State { nodes, meter, faults, .. } = &mut *state;
+        let FileSystemState { nodes, meter, faults, .. } = &mut *state;
         let node = nodes.get(&self.inode).ok_or_else(not_found)?;
-        if faults.strike(Op::Read, Place::File(&node.path)).is_some() {
+        if faults.strike(Op::Read, Struck::File(&node.path)).is_some() {
             meter.spend(0);
             return Err(failed("read"));
         }
@@ -191,9 +191,9 @@ impl File for SimFile {
         state.meter.counters.bytes_written += len;
         state.meter.spend(len);
         let fits = state.fitting(self.inode, position, len)?;
-        let State { nodes, faults, .. } = &mut *state;
+        let FileSystemState { nodes, faults, .. } = &mut *state;
         let node = nodes.get_mut(&self.inode).ok_or_else(not_found)?;
-        let place = Place::File(&node.path);
+        let place = Struck::File(&node.path);
         let mut result = Ok(());
         let mut landed_in = None;
         if fits < len {
@@ -230,9 +230,9 @@ impl File for SimFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.fs.powered()?;
-        let State { nodes, meter, faults, .. } = &mut *state;
+        let FileSystemState { nodes, meter, faults, .. } = &mut *state;
         let node = nodes.get_mut(&self.inode).ok_or_else(not_found)?;
-        if meter.sync(faults, Place::File(&node.path))? {
+        if meter.sync(faults, Struck::File(&node.path))? {
             node.content.sync();
             Ok(())
         } else {
@@ -258,10 +258,10 @@ impl File for SimFile {
         state.meter.counters.writes += 1;
         state.meter.spend(0);
         let fits = state.fitting(self.inode, 0, len)?;
-        let State { nodes, faults, .. } = &mut *state;
+        let FileSystemState { nodes, faults, .. } = &mut *state;
         let node = nodes.get_mut(&self.inode).ok_or_else(not_found)?;
         if fits < len {
-            faults.record(FaultKind::DiskFull, Place::File(&node.path), 1);
+            faults.record(FaultKind::DiskFull, Struck::File(&node.path), 1);
             return Err(full());
         }
         node.content.reserve(0, len);

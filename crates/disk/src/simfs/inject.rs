@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 use super::choices::Choices;
-use super::faults::{FaultHit, FaultKind, Place, Rotten, Strike, Target};
+use super::faults::{FaultHit, FaultKind, Rotten, Strike, Struck, Target};
 use super::image::SECTOR;
 use super::state::InodeId;
 use super::{Pace, SimFs};
@@ -134,7 +134,7 @@ impl SimFs {
             let why = format!("nothing to rot at {position} of {} with mask {mask}", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        state.faults.record(FaultKind::BitRot, Place::File(path), 1);
+        state.faults.record(FaultKind::BitRot, Struck::File(path), 1);
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl SimFs {
             if let Some(position) = content.written_byte(chunk, &mut choices) {
                 let rotten = Rotten { path: path.clone(), position, mask: 1 << choices.below(8) };
                 state.node(id).ok()?.content.rot(position, rotten.mask);
-                state.faults.record(FaultKind::BitRot, Place::File(&rotten.path), 1);
+                state.faults.record(FaultKind::BitRot, Struck::File(&rotten.path), 1);
                 return Some(rotten);
             }
         }

@@ -34,12 +34,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use faults::{FaultHit, FaultKind, Rotten};
 use image::Inode;
-use state::{State, crashed, not_found};
+use state::{FileSystemState, crashed, not_found};
 
 /// A handle on a simulated file system; clones are the same one.
 #[derive(Clone)]
 pub struct SimFs {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FileSystemState>>,
 }
 
 /// How often the medium was asked.
@@ -65,7 +65,7 @@ pub struct Pace {
 impl SimFs {
     /// An empty file system. The seed goes into every choice a later [`crash`](Self::crash) makes.
     pub fn new(seed: u64) -> Self {
-        Self::holding(State::new(seed))
+        Self::holding(FileSystemState::new(seed))
     }
 
     /// What the medium holds after a loss of power now. `self` stays as it is, so one moment can be crashed with
@@ -118,16 +118,16 @@ impl SimFs {
         state.put_name(path, id);
     }
 
-    fn holding(state: State) -> Self {
+    fn holding(state: FileSystemState) -> Self {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FileSystemState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state, if the power is still on.
-    fn powered(&self) -> io::Result<MutexGuard<'_, State>> {
+    fn powered(&self) -> io::Result<MutexGuard<'_, FileSystemState>> {
         let state = self.lock();
         if state.meter.syncs_left == Some(0) { Err(crashed()) } else { Ok(state) }
     }

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use super::choices::Choices;
 use super::extents::BLOCK;
-use super::faults::{FaultKind, Faults, Op, Place};
+use super::faults::{FaultKind, Faults, Op, Struck};
 use super::image::Inode;
 use super::{Pace, SimCounters};
 
 pub(super) type InodeId = u64;
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct FileSystemState {
     seed: u64,
     pub nodes: BTreeMap<InodeId, Node>,
     next_inode: InodeId,
@@ -81,7 +81,7 @@ impl NameChange {
     }
 }
 
-impl State {
+impl FileSystemState {
     pub fn new(seed: u64) -> Self {
         Self { seed, ..Self::default() }
     }
@@ -146,7 +146,7 @@ impl State {
 
     /// Frees the files that no name and no handle reaches any more.
     pub fn free_unreachable(&mut self) {
-        let State { nodes, durable, pending, .. } = self;
+        let FileSystemState { nodes, durable, pending, .. } = self;
         let kept: BTreeSet<InodeId> = durable.values().copied().collect();
         let pends = |id: &InodeId| pending.iter().any(|c| matches!(c, NameChange::Set(_, set) if set == id));
         nodes.retain(|id, node| node.named || node.handles > 0 || kept.contains(id) || pends(id));
@@ -183,15 +183,15 @@ impl State {
     /// What is found after a loss of power. Names survive as a prefix of what happened in each directory, whatever
     /// becomes of the bytes they lead to. The room and the pace of the medium stay, and the log of faults holds
     /// what this loss did.
-    pub fn survivor(&self, seed: u64) -> State {
+    pub fn survivor(&self, seed: u64) -> FileSystemState {
         let mut choices = Choices::new(self.seed ^ seed.rotate_left(32));
-        let mut after = State {
+        let mut after = FileSystemState {
             next_inode: self.next_inode,
             dirs: self.dirs.clone(),
             durable: self.durable.clone(),
             capacity: self.capacity,
             meter: Meter { pace: self.meter.pace, ..Meter::default() },
-            ..State::default()
+            ..FileSystemState::default()
         };
         let fresh = self.keep_names(&mut after, &mut choices);
         let mut found: Vec<(InodeId, PathBuf)> =
@@ -200,7 +200,7 @@ impl State {
         for (id, path) in found {
             let Some(node) = self.nodes.get(&id) else { continue };
             let (content, damage) = node.content.survivor(&mut choices);
-            let place = Place::File(&path);
+            let place = Struck::File(&path);
             after.faults.record(FaultKind::TornWrite, place, damage.torn);
             after.faults.record(FaultKind::UnsyncedLost, place, damage.lost);
             after.faults.record(FaultKind::LengthWithoutData, place, damage.only_length);
@@ -216,7 +216,7 @@ impl State {
     }
 
     /// Chooses which name changes survive, and returns the names that they gave.
-    fn keep_names(&self, after: &mut State, choices: &mut Choices) -> BTreeSet<&Path> {
+    fn keep_names(&self, after: &mut FileSystemState, choices: &mut Choices) -> BTreeSet<&Path> {
         let mut kept_of: BTreeMap<Option<&Path>, u64> = BTreeMap::new();
         let mut fresh = BTreeSet::new();
         for change in &self.pending {
@@ -226,7 +226,7 @@ impl State {
                 choices.below(changes as u64 + 1)
             });
             if *kept == 0 {
-                after.faults.record(FaultKind::NameLost, Place::File(change.name()), 1);
+                after.faults.record(FaultKind::NameLost, Struck::File(change.name()), 1);
                 continue;
             }
             *kept -= 1;
@@ -257,7 +257,7 @@ impl Meter {
     }
 
     /// Counts a sync; fails if the power goes now. `Ok(false)`: the sync itself is to fail.
-    pub fn sync(&mut self, faults: &mut Faults, place: Place<'_>) -> io::Result<bool> {
+    pub fn sync(&mut self, faults: &mut Faults, place: Struck<'_>) -> io::Result<bool> {
         self.counters.syncs += 1;
         self.spend(0);
         if let Some(left) = &mut self.syncs_left {

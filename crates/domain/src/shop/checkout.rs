@@ -7,7 +7,7 @@ use holdfast_checkout::order::Checkout;
 
 use super::decide::{Verdict, room};
 use super::limits::{CHECKOUTS_MAX, KEY_MS, KEYS_MAX, KEYS_PER_CHECKOUT_MAX};
-use super::run::{At, Run};
+use super::run::{At, TryRun};
 use super::{
     Answer, Body, CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, KeyRow, Message, Order,
     OrderId, OrderRow, OrderState, Said, ShopEffect, ShopMessage, ShopOutcome, ShopRefusal, Side, TryKey,
@@ -37,7 +37,7 @@ pub(super) fn checkout(view: &impl View, at: At, command: &CheckoutOrder, effect
             if !view.outside().is_none() {
                 room("open checkouts", view.shop_counts().checkouts, 1, CHECKOUTS_MAX)?;
             }
-            let mut run = Run::start(view, at, row, moved, *deadline_ms, chosen.as_deref())?;
+            let mut run = TryRun::start(view, at, row, moved, *deadline_ms, chosen.as_deref())?;
             run.pump(effects);
             run.finish(key.as_ref().map(|key| key.key.clone()), effects)
         }
@@ -143,7 +143,7 @@ pub(super) fn answer(
         return Err(ShopRefusal::NotOutside(side));
     }
     let before = effects.shop.len();
-    let mut run = Run::resume(view, at, row, open);
+    let mut run = TryRun::resume(view, at, row, open);
     run.send(message);
     run.pump(effects);
     let now = run.finish(None, effects);
@@ -189,7 +189,7 @@ fn end(
     why: Why,
     effects: &mut Effects,
 ) -> CheckoutAnswer {
-    let mut run = Run::resume(view, at, row, open);
+    let mut run = TryRun::resume(view, at, row, open);
     run.cancel(why, effects);
     run.pump(effects);
     run.finish(None, effects)
@@ -205,7 +205,7 @@ pub(super) fn retry(
     let row = known(view, order)?;
     match row.order.state {
         OrderState::Pending(_) | OrderState::Cancelling(_) => {
-            let mut run = Run::resume(view, at, row, opened(view, order));
+            let mut run = TryRun::resume(view, at, row, opened(view, order));
             run.retry(effects);
             run.pump(effects);
             Ok(ShopOutcome::Checkout(run.finish(None, effects)))

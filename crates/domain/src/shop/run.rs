@@ -24,7 +24,7 @@ use crate::view::View;
 pub(super) type At = (Millis, u64);
 
 /// One try while its messages are handed on.
-pub(super) struct Run<'v, V> {
+pub(super) struct TryRun<'v, V> {
     view: &'v V,
     at: At,
     order: Order,
@@ -58,7 +58,7 @@ pub(super) struct Run<'v, V> {
     queue: VecDeque<Message>,
 }
 
-impl<'v, V: View> Run<'v, V> {
+impl<'v, V: View> TryRun<'v, V> {
     /// A try that begins with this move of the order. Refused if the tokens to pay with must be chosen anew.
     pub(super) fn start(
         view: &'v V,
@@ -67,13 +67,13 @@ impl<'v, V: View> Run<'v, V> {
         moved: Moved,
         deadline_ms: u32,
         chosen: Option<&ChosenTokens>,
-    ) -> Result<Run<'v, V>, ShopRefusal> {
+    ) -> Result<TryRun<'v, V>, ShopRefusal> {
         let (now, offset) = at;
         let tr = moved.order.state.tr_num().expect("a try that begins has its number");
         let outside = view.outside();
         let (payment, key) = (moved.order.payment(), moved.order.key(tr));
         let (means, charge) = Means::of(view, at, &payment, &key, chosen)?.unzip();
-        Ok(Run {
+        Ok(TryRun {
             view,
             at,
             before: row.order.state,
@@ -101,9 +101,9 @@ impl<'v, V: View> Run<'v, V> {
     }
 
     /// A try that is open.
-    pub(super) fn resume(view: &'v V, at: At, order: &OrderRow, row: &'v Arc<CheckoutRow>) -> Run<'v, V> {
+    pub(super) fn resume(view: &'v V, at: At, order: &OrderRow, row: &'v Arc<CheckoutRow>) -> TryRun<'v, V> {
         let OrderRow { order, failed, .. } = order;
-        Run {
+        TryRun {
             view,
             at,
             before: order.state,
@@ -351,7 +351,7 @@ impl<'v, V: View> Run<'v, V> {
     }
 }
 
-impl<V: View> Books<Pay> for Run<'_, V> {
+impl<V: View> Books<Pay> for TryRun<'_, V> {
     fn branch(&self, _: &TryKey) -> Option<&Branch<Payment>> {
         self.pay.as_ref()
     }
@@ -364,7 +364,7 @@ impl<V: View> Books<Pay> for Run<'_, V> {
     }
 }
 
-impl<V: View> Books<Stock> for Run<'_, V> {
+impl<V: View> Books<Stock> for TryRun<'_, V> {
     fn branch(&self, _: &TryKey) -> Option<&Branch<Items>> {
         self.stock.as_ref()
     }

@@ -128,7 +128,7 @@ struct Waited {
 
 /// All who wait.
 #[derive(Default)]
-struct Waiting {
+struct Waiters {
     orders: HashMap<OrderId, Waited>,
     /// The hub is ending, and nobody is to wait any more.
     is_over: bool,
@@ -136,7 +136,7 @@ struct Waiting {
 
 /// Follows durable frames.
 pub(crate) struct ShopFeed {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Waiters>,
     /// `None`: the hub is ending.
     events: Mutex<Option<Teller>>,
     meters: Meters,
@@ -169,7 +169,7 @@ impl Default for ShopFeed {
 }
 
 impl ShopFeed {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, Waiters> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,7 +9,8 @@ use holdfast_domain::records::{RECORD_BYTES_MAX, Sealed};
 use holdfast_domain::tokens::{LockTokens, TokenCommand, TokenOutcome, TokenRefusal};
 use holdfast_engine::Refusal as EngineRefusal;
 use holdfast_tokens::{
-    Asked, Claim, ClaimAnswer, Claimed, Predicate, Random, Refusal, SelectRequest, Selection, Ticket, TokenId,
+    Claim, ClaimAnswer, Claimed, Predicate, Random, Refusal, SelectRequest, Selecting, Selection, Ticket,
+    TokenId,
 };
 use tokio::sync::oneshot;
 
@@ -52,12 +53,12 @@ impl FundingClaim {
 }
 
 /// A request that may wait; called off if its asker goes away before the answer.
-struct Waiting<'a> {
+struct WaitingRequest<'a> {
     desk: &'a TokenDesk,
     ticket: Option<Ticket>,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = &self.ticket {
             self.desk.index.selector().call_off(ticket, self.desk.now());
@@ -122,13 +123,13 @@ impl TokenDesk {
         let random = Random::new(self.draw());
         let ticket = match self.index.selector().claim_or_wait(request, predicate, until, now, random, later)
         {
-            Asked::Answered(outcome) => {
+            Selecting::Answered(outcome) => {
                 return outcome.map(|claimed| Ready::of(claimed, &self.index, now));
             }
-            Asked::Waits(ticket) => ticket,
+            Selecting::Waits(ticket) => ticket,
         };
         self.timer.look();
-        let mut waiting = Waiting { desk: self, ticket: Some(ticket) };
+        let mut waiting = WaitingRequest { desk: self, ticket: Some(ticket) };
         let outcome = receive.expect("who waits has an answer to wait for").await;
         waiting.ticket = None;
         outcome.unwrap_or_else(|_| Err(Refusal::StoreUnavailable("the hub is ending".into())))

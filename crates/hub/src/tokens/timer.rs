@@ -14,12 +14,12 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Says when to look again.
 #[derive(Default)]
 pub(crate) struct Timer {
-    state: Mutex<State>,
+    state: Mutex<TimerState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct TimerState {
     look: bool,
     ended: bool,
 }
@@ -53,7 +53,7 @@ impl Timer {
                 Duration::from_millis(u64::try_from(next.saturating_sub(now)).unwrap_or(0)).min(IDLE)
             });
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let quiet = |state: &mut State| !state.look && !state.ended;
+            let quiet = |state: &mut TimerState| !state.look && !state.ended;
             let waited = self.changed.wait_timeout_while(state, wait, quiet);
             let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             if state.ended {

@@ -21,7 +21,7 @@ use holdfast_domain::planted;
 
 use crate::StoreError;
 use crate::blocks::{BlockFiles, BlockReader, End, Kind, Options, Syncer, WriteJob};
-use crate::place::Place;
+use crate::folder::StoreFolder;
 use crate::runs::{Entry, Run, RunName, RunSet, hash_id, merge, seal};
 use recent::RecentIds;
 
@@ -104,7 +104,7 @@ impl Remembered {
 
 impl Archive {
     /// The archive as a checkpoint remembers it. What its records have after that is cut away.
-    pub(crate) fn open(place: &Place, which: Which, past: Remembered) -> Result<Archive, StoreError> {
+    pub(crate) fn open(place: &StoreFolder, which: Which, past: Remembered) -> Result<Archive, StoreError> {
         let (key, log_id) = (place.key(), place.log_id);
         let ids = which.ids(&place.dir);
         let mark = which.run_mark(log_id);
@@ -229,7 +229,7 @@ impl Archive {
     }
 
     /// The merge to be made now, if one is due and none is being made.
-    pub(crate) fn due_merge(&mut self, place: &Place) -> Option<MergeJob> {
+    pub(crate) fn due_merge(&mut self, place: &StoreFolder) -> Option<MergeJob> {
         if self.merging.is_some() {
             return None;
         }
@@ -274,7 +274,7 @@ impl Frozen {
     /// Seals the recent ids as a run. Durable when it returns.
     pub(crate) fn seal(
         &self,
-        place: &Place,
+        place: &StoreFolder,
         pause: &mut dyn FnMut(),
     ) -> Result<Option<Arc<Run>>, StoreError> {
         let Some((recent, name)) = &self.sealing else { return Ok(None) };
@@ -287,7 +287,7 @@ impl Frozen {
 
 /// Makes one run of several.
 pub(crate) struct MergeJob {
-    place: Place,
+    place: StoreFolder,
     which: Which,
     name: RunName,
     inputs: Vec<Arc<Run>>,

@@ -6,19 +6,19 @@ use holdfast_domain::transfers::Transfer;
 use crate::StoreError;
 use crate::archive::Which;
 use crate::blocks::BlockReader;
-use crate::place::Place;
+use crate::folder::StoreFolder;
 use crate::row;
 use crate::runs::RunSet;
 
 /// The outcomes of all ended transfers, in the order in which they ended.
 #[derive(Clone)]
 pub struct History {
-    place: Place,
+    place: StoreFolder,
     reader: BlockReader,
 }
 
 impl History {
-    pub(super) const fn new(place: Place, reader: BlockReader) -> History {
+    pub(super) const fn new(place: StoreFolder, reader: BlockReader) -> History {
         History { place, reader }
     }
 
@@ -47,11 +47,11 @@ impl History {
     }
 }
 
-fn damaged(place: &Place, position: u64, found: &str) -> StoreError {
+fn damaged(place: &StoreFolder, position: u64, found: &str) -> StoreError {
     StoreError::damaged(&Which::Ended.records(&place.dir), position, found)
 }
 
-pub(super) fn not_the_outcome(place: &Place, position: u64, id: TransferId) -> StoreError {
+pub(super) fn not_the_outcome(place: &StoreFolder, position: u64, id: TransferId) -> StoreError {
     damaged(place, position, &format!("the index of ids says that the outcome of {id} stands there"))
 }
 

@@ -21,7 +21,7 @@ use crate::archive::{Archive, Frozen, MergeJob, Merged, Which};
 use crate::blocks::{End, RemoveJob, Syncer, WriteJob};
 use crate::books::Books;
 use crate::checkpoint::{self, CheckpointWriter, Part};
-use crate::place::Place;
+use crate::folder::StoreFolder;
 use crate::runs::{Run, RunName};
 use crate::token_rows::KindNumbers;
 
@@ -129,7 +129,7 @@ impl Work {
 }
 
 pub(super) struct CheckpointJob {
-    place: Place,
+    place: StoreFolder,
     offset: u64,
     progress: Vec<u8>,
     books: Books,
@@ -366,7 +366,7 @@ pub(super) const ANY_RUN: [(RunName, Option<RunName>); 2] = [(RunName(u64::MAX),
 /// Removes checkpoints that are not kept, and runs that no kept one needs: of each archive those before a name, but for one
 /// that is spared.
 pub(super) fn remove_unneeded(
-    place: &Place,
+    place: &StoreFolder,
     kept: &[Kept],
     bounds: [(RunName, Option<RunName>); 2],
 ) -> Result<(), StoreError> {
@@ -391,7 +391,11 @@ pub(super) fn remove_unneeded(
     Ok(())
 }
 
-fn remove(place: &Place, dir: &std::path::Path, files: &[std::path::PathBuf]) -> Result<(), StoreError> {
+fn remove(
+    place: &StoreFolder,
+    dir: &std::path::Path,
+    files: &[std::path::PathBuf],
+) -> Result<(), StoreError> {
     if files.is_empty() {
         return Ok(());
     }

@@ -74,7 +74,7 @@ use holdfast_domain::view::View;
 use crate::archive::Archive;
 use crate::blocks::BlockFiles;
 use crate::books::{Books, Roster};
-use crate::place::Place;
+use crate::folder::StoreFolder;
 use crate::row;
 use crate::{Store, StoreError};
 use hot::Hot;
@@ -84,7 +84,7 @@ use vault::Vault;
 
 /// All rows of the embedded profile, owned by the thread that decides.
 pub struct LocalStore {
-    place: Place,
+    place: StoreFolder,
     books: Books,
     hot: Hot,
     vault: Vault,

@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::archive::Which;
 use crate::blocks::{Kind, Unopened};
 use crate::checkpoint::{self, Part};
-use crate::place::Place;
+use crate::folder::StoreFolder;
 
 /// A file that a checkpoint needs, and how much of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct CheckpointFiles {
 /// # Errors
 /// If the checkpoint cannot be read.
 pub fn files_of(fs: &Arc<dyn FileSystem>, dir: &Path, offset: u64) -> Result<CheckpointFiles, StoreError> {
-    let nobody = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id: LogId([0; 16]) };
+    let nobody = StoreFolder { fs: Arc::clone(fs), dir: dir.to_owned(), log_id: LogId([0; 16]) };
     let checkpoints = nobody.checkpoints();
     let whole = |path| StoreFile { path, bytes: None };
     let mut files = vec![whole(checkpoint::path_of(&checkpoints, offset))];
@@ -55,7 +55,7 @@ pub fn files_of(fs: &Arc<dyn FileSystem>, dir: &Path, offset: u64) -> Result<Che
 }
 
 /// The folders of blocks, in the order in which their ends are kept.
-pub(super) fn block_folders(place: &Place) -> [(PathBuf, Kind); 3] {
+pub(super) fn block_folders(place: &StoreFolder) -> [(PathBuf, Kind); 3] {
     let archive = |which: Which| (which.records(&place.dir), which.kind());
     [archive(Which::Ended), archive(Which::Spent), (place.callbacks(), Kind::Callbacks)]
 }

@@ -6,7 +6,7 @@ use super::LocalStore;
 use super::spent::{self, Record};
 use crate::StoreError;
 use crate::blocks::BlockReader;
-use crate::place::Place;
+use crate::folder::StoreFolder;
 use crate::runs::RunSet;
 
 /// Where an order was found to be.
@@ -15,7 +15,7 @@ pub struct SoughtOrder(Where);
 enum Where {
     Here(Box<OrderRow>),
     Elsewhere {
-        place: Place,
+        place: StoreFolder,
         reader: BlockReader,
         order: OrderId,
         id: u128,

@@ -20,7 +20,7 @@ use crate::archive::{Archive, Remembered, Which};
 use crate::blocks::{BlockFiles, End, Kind, Options};
 use crate::books::Books;
 use crate::checkpoint::{self, Part};
-use crate::place::{CHECKPOINTS, FOLDERS, Place};
+use crate::folder::{CHECKPOINTS, FOLDERS, StoreFolder};
 use crate::runs::RunName;
 
 /// A store as a checkpoint describes it.
@@ -33,7 +33,7 @@ pub struct Recovered {
     pub offset: u64,
     /// What the checkpoint was begun with.
     pub progress: Vec<u8>,
-    place: Place,
+    place: StoreFolder,
     kept: Vec<Kept>,
 }
 
@@ -84,7 +84,7 @@ struct Gathered {
 /// # Errors
 /// If a file cannot be read, or every sound checkpoint needs one that is missing or damaged.
 pub fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Option<Recovered>, StoreError> {
-    let nobody = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id: LogId([0; 16]) };
+    let nobody = StoreFolder { fs: Arc::clone(fs), dir: dir.to_owned(), log_id: LogId([0; 16]) };
     make_folders(&nobody)?;
     let checkpoints = nobody.checkpoints();
     let mut offsets = checkpoint::list(&**fs, &checkpoints)?;
@@ -98,7 +98,7 @@ pub fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Option<Recovered>
             }
             Err(error) => return Err(error),
         };
-        let place = Place { log_id: gathered.log_id, ..nobody.clone() };
+        let place = StoreFolder { log_id: gathered.log_id, ..nobody.clone() };
         match assemble(place, offset, &offsets, gathered) {
             Ok(recovered) => return Ok(Some(recovered)),
             Err(error @ StoreError::Damaged { .. }) => {
@@ -114,7 +114,7 @@ pub fn recover(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<Option<Recovered>
     unusable.map_or(Ok(None), Err)
 }
 
-fn make_folders(place: &Place) -> Result<(), StoreError> {
+fn make_folders(place: &StoreFolder) -> Result<(), StoreError> {
     for dir in FOLDERS.map(|folder| place.dir.join(folder)) {
         place.fs.create_dir_all(&dir).map_err(StoreError::io("create", &dir))?;
         // After kill -9 a name may be seen that is not durable yet; nothing is built on such a one.
@@ -196,7 +196,7 @@ impl Gathered {
             Part::Funds(row) => self.books.put_funds(&row),
             Part::Endpoint(row) => self.books.put_endpoint(&row),
             Part::Next(no) => {
-                self.hot = Hot::from(Place::key_of(self.log_id), no);
+                self.hot = Hot::from(StoreFolder::key_of(self.log_id), no);
                 self.hot.make_room(rows_max);
             }
             Part::Open(row) => self.hot.put_back(row),
@@ -225,7 +225,7 @@ impl Gathered {
 }
 
 fn assemble(
-    place: Place,
+    place: StoreFolder,
     offset: u64,
     older: &[u64],
     mut gathered: Gathered,
@@ -261,7 +261,7 @@ fn assemble(
     Ok(Recovered { store, log_id, offset, progress, place, kept })
 }
 
-fn all_runs(place: &Place, which: Which) -> Result<Vec<RunName>, StoreError> {
+fn all_runs(place: &StoreFolder, which: Which) -> Result<Vec<RunName>, StoreError> {
     let ids = which.ids(&place.dir);
     let names = place.fs.list(&ids).map_err(StoreError::io("list", &ids))?;
     Ok(names.iter().filter_map(|name| RunName::parse(name)).collect())
@@ -273,14 +273,14 @@ impl LocalStore {
     /// # Errors
     /// If the files cannot be made.
     pub fn create(fs: &Arc<dyn FileSystem>, dir: &Path, log_id: LogId) -> Result<LocalStore, StoreError> {
-        let place = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id };
+        let place = StoreFolder { fs: Arc::clone(fs), dir: dir.to_owned(), log_id };
         make_folders(&place)?;
         remove_unneeded(&place, &[], ANY_RUN)?;
         LocalStore::with_files(place, [Remembered::nothing(), Remembered::nothing()], None, Work::default())
     }
 
     fn with_files(
-        place: Place,
+        place: StoreFolder,
         archives: [Remembered; 2],
         callbacks_end: Option<End>,
         work: Work,

@@ -28,7 +28,7 @@ use holdfast_domain::tokens::{Name, SpendRow, TokenId};
 use crate::StoreError;
 use crate::archive::{Archive, Which};
 use crate::blocks::RECORD_MAX;
-use crate::place::Place;
+use crate::folder::StoreFolder;
 use crate::shop_rows;
 use crate::token_rows;
 
@@ -151,7 +151,7 @@ impl Spent {
     /// Notes an order that the frame names and that is not in memory.
     pub(super) fn ask_order(
         &mut self,
-        place: &Place,
+        place: &StoreFolder,
         archive: &Archive,
         order: &str,
         life: u32,
@@ -167,7 +167,13 @@ impl Spent {
         }
     }
 
-    fn bring_order(&mut self, place: &Place, archive: &Archive, id: u128, at: u64) -> Result<(), StoreError> {
+    fn bring_order(
+        &mut self,
+        place: &StoreFolder,
+        archive: &Archive,
+        id: u128,
+        at: u64,
+    ) -> Result<(), StoreError> {
         match read(place, at, |at, out| archive.read_into(at, out))? {
             Record::Order(row) if self.ids.order(row.order.order_id.as_str(), row.life) == id => {
                 self.orders.insert(row.order.order_id.clone(), *row);
@@ -205,7 +211,7 @@ impl Spent {
     /// Notes a spender that the frame names.
     pub(super) fn ask_spender(
         &mut self,
-        place: &Place,
+        place: &StoreFolder,
         archive: &Archive,
         spender: &str,
     ) -> Result<(), StoreError> {
@@ -224,7 +230,7 @@ impl Spent {
     }
 
     /// Brings in what is on the disk of all that was noted.
-    pub(super) fn bring(&mut self, place: &Place, archive: &Archive) -> Result<(), StoreError> {
+    pub(super) fn bring(&mut self, place: &StoreFolder, archive: &Archive) -> Result<(), StoreError> {
         let (tokens, spenders) = (archive.sealed(&self.asked_tokens), archive.sealed(&self.asked_spenders));
         self.asked_tokens.clear();
         self.asked_spenders.clear();
@@ -236,7 +242,13 @@ impl Spent {
         spenders?.into_iter().try_for_each(|(id, at)| self.bring_spend(place, archive, id, at))
     }
 
-    fn bring_spend(&mut self, place: &Place, archive: &Archive, id: u128, at: u64) -> Result<(), StoreError> {
+    fn bring_spend(
+        &mut self,
+        place: &StoreFolder,
+        archive: &Archive,
+        id: u128,
+        at: u64,
+    ) -> Result<(), StoreError> {
         match read(place, at, |at, out| archive.read_into(at, out))? {
             Record::Spend(row) if self.ids.spender(&row.transaction.spender) == id => {
                 self.spends.insert(row.transaction.spender.clone(), Arc::new(row));
@@ -328,7 +340,7 @@ fn append(archive: &mut Archive, what: u8, bytes: &[u8]) -> u64 {
 
 /// The record at that place; `read_into` reads one by its place.
 pub(super) fn read(
-    place: &Place,
+    place: &StoreFolder,
     at: u64,
     read_into: impl Fn(u64, &mut Vec<u8>) -> Result<bool, StoreError>,
 ) -> Result<Record, StoreError> {
@@ -339,7 +351,7 @@ pub(super) fn read(
 
 /// The record of which these are the bytes at its place.
 pub(super) fn read_from(
-    place: &Place,
+    place: &StoreFolder,
     at: u64,
     first: Vec<u8>,
     read_into: impl Fn(u64, &mut Vec<u8>) -> Result<bool, StoreError>,
@@ -380,6 +392,6 @@ pub(super) fn read_from(
     record.ok_or_else(|| none(at))
 }
 
-pub(super) fn damaged(place: &Place, at: u64, found: &str) -> StoreError {
+pub(super) fn damaged(place: &StoreFolder, at: u64, found: &str) -> StoreError {
     StoreError::damaged(&Which::Spent.records(&place.dir), at, found)
 }

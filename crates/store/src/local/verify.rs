@@ -24,7 +24,7 @@ use super::{LocalStore, spent};
 use crate::archive::{Archive, Which};
 use crate::blocks::{End, Kind, Mismatch, Options, Unopened};
 use crate::checkpoint::{self, Part};
-use crate::place::{FOLDERS, Place};
+use crate::folder::{FOLDERS, StoreFolder};
 use crate::runs::{self, Run, RunName, WrongId};
 use crate::{StoreError, row};
 
@@ -81,7 +81,7 @@ pub struct StoreReport {
 
 /// Compares a store's folder, checkpoint by checkpoint, oldest first.
 pub struct StoreCheck {
-    place: Place,
+    place: StoreFolder,
     offsets: Vec<u64>,
     /// The runs of each archive.
     opened: [BTreeMap<RunName, Option<Arc<Run>>>; 2],
@@ -184,7 +184,7 @@ impl StoreCheck {
     /// # Errors
     /// If it cannot be listed.
     pub fn open(fs: &Arc<dyn FileSystem>, dir: &Path, log_id: LogId) -> Result<StoreCheck, StoreError> {
-        let place = Place { fs: Arc::clone(fs), dir: dir.to_owned(), log_id };
+        let place = StoreFolder { fs: Arc::clone(fs), dir: dir.to_owned(), log_id };
         let checkpoints = place.checkpoints();
         let offsets = match checkpoint::list(&**fs, &checkpoints) {
             Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Vec::new(),

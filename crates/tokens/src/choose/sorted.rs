@@ -49,7 +49,7 @@ impl Default for Sorted {
 
 /// A place among the entries: run and entry in it. The end is the run behind the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct EntryPlace {
     run: usize,
     at: usize,
 }
@@ -169,44 +169,44 @@ impl Sorted {
     }
 
     /// The place of the first entry from `key` on.
-    fn place(&self, key: u128) -> Place {
+    fn place(&self, key: u128) -> EntryPlace {
         let run = match self {
             Sorted::Small(_) => 0,
             Sorted::Large(runs) => runs.holding(key),
         };
         let entries = &self.runs()[run];
         let at = below(entries, key);
-        if at == entries.len() { Place { run: run + 1, at: 0 } } else { Place { run, at } }
+        if at == entries.len() { EntryPlace { run: run + 1, at: 0 } } else { EntryPlace { run, at } }
     }
 
-    fn end(&self) -> Place {
-        Place { run: self.runs().len(), at: 0 }
+    fn end(&self) -> EntryPlace {
+        EntryPlace { run: self.runs().len(), at: 0 }
     }
 
     #[inline]
-    fn get(&self, place: Place) -> Option<Entry> {
+    fn get(&self, place: EntryPlace) -> Option<Entry> {
         self.runs().get(place.run)?.get(place.at).copied()
     }
 
     #[inline]
-    fn after(&self, place: Place) -> Place {
+    fn after(&self, place: EntryPlace) -> EntryPlace {
         if place.at + 1 < self.runs()[place.run].len() {
-            Place { at: place.at + 1, ..place }
+            EntryPlace { at: place.at + 1, ..place }
         } else {
-            Place { run: place.run + 1, at: 0 }
+            EntryPlace { run: place.run + 1, at: 0 }
         }
     }
 
     #[inline]
-    fn before(&self, place: Place) -> Option<Place> {
+    fn before(&self, place: EntryPlace) -> Option<EntryPlace> {
         if place.at > 0 {
-            return Some(Place { at: place.at - 1, ..place });
+            return Some(EntryPlace { at: place.at - 1, ..place });
         }
         let run = place.run.checked_sub(1)?;
-        Some(Place { run, at: self.runs()[run].len().checked_sub(1)? })
+        Some(EntryPlace { run, at: self.runs()[run].len().checked_sub(1)? })
     }
 
-    fn above(&self, quantity: u64) -> Place {
+    fn above(&self, quantity: u64) -> EntryPlace {
         key_above(quantity).map_or_else(|| self.end(), |key| self.place(key))
     }
 
@@ -357,8 +357,8 @@ impl<'a> Equals<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch<'a> {
     sorted: &'a Sorted,
-    next: Place,
-    behind: Place,
+    next: EntryPlace,
+    behind: EntryPlace,
 }
 
 impl Stretch<'_> {
@@ -417,7 +417,7 @@ impl Iterator for Walk<'_> {
 /// Quantities upwards, each with its entries.
 pub(crate) struct Up<'a> {
     sorted: &'a Sorted,
-    next: Place,
+    next: EntryPlace,
 }
 
 impl<'a> Iterator for Up<'a> {
@@ -439,7 +439,7 @@ impl<'a> Iterator for Up<'a> {
 /// Quantities downwards, each with its entries.
 pub(crate) struct Down<'a> {
     sorted: &'a Sorted,
-    behind: Place,
+    behind: EntryPlace,
 }
 
 impl<'a> Iterator for Down<'a> {

@@ -37,7 +37,7 @@ mod waiting;
 pub use claim::{Claim, Claimed};
 pub use spend::{check_spend, plan_spend};
 pub use views::{TokenPage, TokenState};
-pub use waiting::{Asked, ClaimAnswer, SelectAnswer, Ticket};
+pub use waiting::{ClaimAnswer, SelectAnswer, Selecting, Ticket};
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -55,7 +55,7 @@ use ids::Ids;
 use mirrors::Mirrors;
 use spenders::Spenders;
 use stripe::Stripe;
-use waiting::Waiting;
+use waiting::Waiters;
 
 /// Takes a mutex. Nothing panics under one unless the state is broken, and then nobody may go on.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -87,7 +87,7 @@ pub struct MemorySelector {
     tokens: Apart<AtomicUsize>,
     bytes: AtomicUsize,
     loading: AtomicBool,
-    waiting: Waiting,
+    waiting: Waiters,
     hasher: FixedState,
     /// Types and currencies, each once: few of them, compared by every request.
     names: Mutex<BTreeSet<Name>>,
@@ -133,7 +133,7 @@ impl MemorySelector {
             tokens: Apart(AtomicUsize::new(0)),
             bytes: AtomicUsize::new(0),
             loading: AtomicBool::new(false),
-            waiting: Waiting::new(config.waiters_max),
+            waiting: Waiters::new(config.waiters_max),
             hasher: FixedState::with_seed(seed),
             names: Mutex::new(BTreeSet::new()),
             config,

@@ -74,7 +74,7 @@ struct Waiter {
 
 /// What becomes of a request that may wait.
 #[derive(Debug)]
-pub enum Asked<T> {
+pub enum Selecting<T> {
     /// This, at once.
     Answered(T),
     /// It waits, and can be called off.
@@ -114,7 +114,7 @@ struct Deliveries {
     running: bool,
 }
 
-pub(crate) struct Waiting {
+pub(crate) struct Waiters {
     shards: Vec<Mutex<Shard>>,
     total: AtomicUsize,
     ever: AtomicU64,
@@ -125,15 +125,15 @@ pub(crate) struct Waiting {
     hasher: FixedState,
 }
 
-impl std::fmt::Debug for Waiting {
+impl std::fmt::Debug for Waiters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").field("total", &self.now()).finish_non_exhaustive()
+        f.debug_struct("Waiters").field("total", &self.now()).finish_non_exhaustive()
     }
 }
 
-impl Waiting {
+impl Waiters {
     pub(crate) fn new(max: usize) -> Self {
-        Waiting {
+        Waiters {
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             total: AtomicUsize::new(0),
             ever: AtomicU64::new(0),
@@ -217,8 +217,8 @@ impl MemorySelector {
         let mut answer = Some(Answer::Select(answer));
         let later = || answer.take().expect("taken once");
         match self.ask_or_wait(&request, predicate.as_ref(), (until, now), random, Begin::Held, later) {
-            Asked::Waits(ticket) => Some(ticket),
-            Asked::Answered(outcome) => {
+            Selecting::Waits(ticket) => Some(ticket),
+            Selecting::Answered(outcome) => {
                 answer.expect("nobody waits with it").give(request.spender, outcome);
                 None
             }
@@ -235,12 +235,12 @@ impl MemorySelector {
         now: i64,
         random: Random,
         later: impl FnOnce() -> ClaimAnswer,
-    ) -> Asked<Result<Claimed, Refusal>> {
+    ) -> Selecting<Result<Claimed, Refusal>> {
         let later = || Answer::Claim(later());
         match self.ask_or_wait(request, predicate, (until, now), random, Begin::Pending, later) {
-            Asked::Waits(ticket) => Asked::Waits(ticket),
-            Asked::Answered(outcome) => {
-                Asked::Answered(outcome.map(|(held, new)| claimed(request.spender.clone(), held, new)))
+            Selecting::Waits(ticket) => Selecting::Waits(ticket),
+            Selecting::Answered(outcome) => {
+                Selecting::Answered(outcome.map(|(held, new)| claimed(request.spender.clone(), held, new)))
             }
         }
     }
@@ -253,7 +253,7 @@ impl MemorySelector {
         mut random: Random,
         begin: Begin,
         later: impl FnOnce() -> Answer,
-    ) -> Asked<Outcome> {
+    ) -> Selecting<Outcome> {
         let mut after = After::default();
         let may_wait = until > now;
         if !self.waiting.is_anybody() || !may_wait {
@@ -261,7 +261,7 @@ impl MemorySelector {
             let final_answer = !may_wait || !matches!(&outcome, Err(refusal) if refusal.may_pass());
             if final_answer {
                 self.finish(after, now);
-                return Asked::Answered(outcome);
+                return Selecting::Answered(outcome);
             }
         }
         let scope = &request.scope;
@@ -285,10 +285,10 @@ impl MemorySelector {
             let (request, predicate, answer) = (request.clone(), predicate.cloned(), later());
             let waiter = Waiter { number, request, predicate, until, since: now, random, answer };
             shard.queues.entry(scope.clone()).or_default().push_back(waiter);
-            Asked::Waits(Ticket { scope: scope.clone(), number })
+            Selecting::Waits(Ticket { scope: scope.clone(), number })
         } else {
             self.waiting.total.fetch_sub(1, Ordering::SeqCst);
-            Asked::Answered(outcome)
+            Selecting::Answered(outcome)
         };
         drop(shard);
         self.finish(after, now);

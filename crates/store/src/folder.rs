@@ -14,13 +14,13 @@ pub const FOLDERS: [&str; 6] = [CHECKPOINTS, "ids", "outcomes", CALLBACKS, "spen
 
 /// A store's folder, and the log that it belongs to.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct StoreFolder {
     pub(crate) fs: Arc<dyn FileSystem>,
     pub(crate) dir: PathBuf,
     pub(crate) log_id: LogId,
 }
 
-impl Place {
+impl StoreFolder {
     pub(crate) fn checkpoints(&self) -> PathBuf {
         self.dir.join(CHECKPOINTS)
     }
@@ -31,7 +31,7 @@ impl Place {
 
     /// The key under which ids are hashed: clients choose ids, and never see the log's id.
     pub(crate) fn key(&self) -> u64 {
-        Place::key_of(self.log_id)
+        StoreFolder::key_of(self.log_id)
     }
 
     pub(crate) fn key_of(log_id: LogId) -> u64 {
