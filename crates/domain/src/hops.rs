@@ -1,7 +1,7 @@
-//! [`decide`](crate::decide()) cut where the cluster's topics cut it: the transfers step, the position step and the expiry
+//! [`decide`](crate::decide()) cut where the topics of the database profile cut it: the transfers step, the position step and the expiry
 //! scan, each over a whole batch.
 //!
-//! The embedded profile runs these steps inside one frame. In the cluster each is a transaction of its own and messages lie
+//! The embedded profile runs these steps inside one frame. In the database profile each is a transaction of its own and messages lie
 //! between them, which may come twice. So the position step here first asks whether a message was decided before.
 
 use crate::command::Admin;

@@ -1,4 +1,4 @@
-//! What the nodes of a cluster say to each other: the topics, and what lies in them, as JSON that a person can read.
+//! What the nodes of a hub say to each other: the topics, and what lies in them, as JSON that a person can read.
 //!
 //! A message goes `transfers` -> handler 1 -> outbox -> `position` -> handler 2 -> outbox -> `notifications`; what cannot
 //! be taken goes to `dead-letters`. Nothing here knows Kafka or SQL: the one carries these bytes, the other keeps them.

@@ -1,4 +1,4 @@
-//! The topics of a cluster.
+//! The topics of the database profile.
 
 /// What a topic is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,7 +61,7 @@ impl Topic {
         }
     }
 
-    /// Whether it is one of a shop's. A cluster without a shop has none of these.
+    /// Whether it is one of a shop's. A hub without a shop has none of these.
     #[must_use]
     pub const fn is_of_shop(self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! The state of the cluster in PostgreSQL.
+//! The state of the database profile in PostgreSQL.
 //!
 //! A [`Store`] is one connection; a handler owns its thread and its store. Every step is one transaction: lock the guard
 //! row of the source, lock and load what the batch names, read the clock, decide with the pure code of the domain, write

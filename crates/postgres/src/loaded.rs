@@ -116,7 +116,7 @@ impl View for Loaded {
     }
 }
 
-/// In a cluster the two sides are always outside of the decision: they are asked and answer by topics.
+/// In the database profile the two sides are always outside of the decision: they are asked and answer by topics.
 impl ShopView for Loaded {
     fn user(&self, id: &UserId) -> Option<&UserRow> {
         self.shop.user(id)

@@ -109,7 +109,7 @@ impl Point {
     ];
 }
 
-/// The state of the cluster, through one connection. A handler owns its thread and its store.
+/// The state of the database profile, through one connection. A handler owns its thread and its store.
 pub struct Store {
     pub(crate) client: Client,
     pub(crate) statements: Statements,

@@ -58,7 +58,7 @@ impl Verified {
 }
 
 impl Store {
-    /// Reads everything, as of one instant, and tells what does not add up. The cluster may go on working meanwhile.
+    /// Reads everything, as of one instant, and tells what does not add up. The hub may go on working meanwhile.
     ///
     /// # Errors
     /// If the database fails.

@@ -1,4 +1,4 @@
-//! The shop of a cluster. An order's way is that of the topics: `orders` starts a checkout, `pay` and `stock` take, `outcomes`
+//! The shop of the database profile. An order's way is that of the topics: `orders` starts a checkout, `pay` and `stock` take, `outcomes`
 //! decides; what edges change otherwise is a transaction at the node that is asked.
 //!
 //! | room | what happens there |

@@ -1,5 +1,5 @@
 //! The charges of a batch where the payment side and the decision are steps of their own: each sees what those before it
-//! have done. What an embedded checkout does within one run, a cluster does with these in the transactions of its steps.
+//! have done. What an embedded checkout does within one run, the database profile does with these in the transactions of its steps.
 
 use super::charge::{Charge, Charger, Charging, Means};
 use super::hold::ChosenTokens;

@@ -508,7 +508,7 @@ fn a_frame_without_commands_calls_nobody() {
     assert_eq!(World::roomy().calls(&[]), []);
 }
 
-/// A frame never leaves a transfer between two states; the cluster's hops can.
+/// A frame never leaves a transfer between two states; the hops of the database profile can.
 fn between(state: TransferState) -> World {
     let mut world = World::roomy();
     world.frame(&[crate::world::prepare(0, 5)]);

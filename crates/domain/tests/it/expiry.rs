@@ -44,7 +44,7 @@ fn a_reserved_transfer_expires_through_the_payers_bin_and_both_are_told() {
 fn a_transfer_that_was_never_reserved_expires_and_the_payer_is_told() {
     let mut world = World::roomy();
     world.frame(&[prepare(0, 5)]);
-    // A frame never leaves a transfer here; the cluster's hops can.
+    // A frame never leaves a transfer here; the hops of the database profile can.
     let row = world.memory.transfers.get_mut(&TransferNo(0)).unwrap();
     row.state = ReceivedPrepare;
     row.reserved_value = OptionalBalance::NONE;

@@ -123,7 +123,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// A server of a cluster that the environment names, for a command whose options name no place at all.
+/// A server of the database profile that the environment names, for a command whose options name no place at all.
 fn server_of_environment<T, E: Display>(
     name: &str,
     read: impl FnOnce(&str) -> Result<T, E>,

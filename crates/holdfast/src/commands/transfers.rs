@@ -247,7 +247,9 @@ async fn show(remote: &Remote, id: TransferId, output: Output) -> anyhow::Result
 fn why(id: TransferId, data: &Path, output: Output) -> anyhow::Result<()> {
     let reader = read_log(data).map_err(|error| match error.downcast::<BadInput>() {
         Ok(missing) => {
-            let what = format!("{missing}. A cluster has no such log: use `holdfast transfers show {id}`");
+            let what = format!(
+                "{missing}. The database profile has no such log: use `holdfast transfers show {id}`"
+            );
             BadInput::from(anyhow::anyhow!(what)).into()
         }
         Err(other) => other,

@@ -90,7 +90,7 @@ impl Verify {
             store => store,
         };
         if let Some(store) = store {
-            return cluster(&store, self.output);
+            return database(&store, self.output);
         }
         let data = data_directory(self.data);
         let served = is_served(&data);
@@ -112,7 +112,7 @@ impl Verify {
     }
 }
 
-fn cluster(url: &str, output: Output) -> anyhow::Result<()> {
+fn database(url: &str, output: Output) -> anyhow::Result<()> {
     let verified = Store::open_to_read(url).and_then(|mut store| store.verify());
     let verified = verified.context("cannot verify the database")?;
     let findings: Vec<String> =

@@ -45,8 +45,8 @@ pub(crate) struct Settings {
     pub(crate) callbacks: CallbackSettings,
     pub(crate) shop: ShopAddresses,
     pub(crate) charging: Option<ShopCharging>,
-    /// A node of a cluster, if the servers are named.
-    pub(crate) cluster: Option<NodeSettings>,
+    /// A node of the database profile, if the servers are named.
+    pub(crate) node: Option<NodeSettings>,
 }
 
 /// Checkouts charge positions or tokens: who is paid, and how much one of the shop's whole numbers is.
@@ -72,7 +72,7 @@ impl fmt::Display for ShopCharging {
 }
 
 impl ShopCharging {
-    /// The same as nodes of a cluster agree on it; `None` is credit.
+    /// The same as nodes of a hub agree on it; `None` is credit.
     fn wanted(charging: Option<ShopCharging>) -> holdfast_database::ShopCharging {
         let Some(ShopCharging { payee, currency }) = charging else {
             return holdfast_database::ShopCharging::default();
@@ -187,12 +187,12 @@ impl Settings {
             callbacks,
             shop: addresses(all),
             charging: read_charging(all)?,
-            cluster: read_cluster(all)?,
+            node: read_node(all)?,
         })
     }
 }
 
-fn read_cluster(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
+fn read_node(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
     let given = |key: &str| match all.value(key) {
         Value::Text(text) => Some(text.clone()),
         _ => None,
@@ -409,10 +409,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_of_a_cluster_is_named_by_its_servers() {
-        assert!(read(&[]).unwrap().cluster.is_none());
+    fn a_node_of_the_database_profile_is_named_by_its_servers() {
+        assert!(read(&[]).unwrap().node.is_none());
         let servers = [("log", "kafka://a:9092,b:9092"), ("store", "postgres://h@c/d")];
-        let node = read(&servers).unwrap().cluster.unwrap();
+        let node = read(&servers).unwrap().node.unwrap();
         let topics = TopicSettings::default();
         let shop = Some(topics.transfers);
         assert_eq!(
@@ -423,18 +423,18 @@ mod tests {
         assert_eq!(node.roles, holdfast_database::Roles::default());
         assert!(node.store.outside == Sides::NONE && !node.store.tells_outcomes);
         let calling = [("shop.stock", "http://warehouse/"), ("shop.webhook", "http://w/")];
-        let node = read(&[servers[0], servers[1], calling[0], calling[1]]).unwrap().cluster.unwrap();
+        let node = read(&[servers[0], servers[1], calling[0], calling[1]]).unwrap().node.unwrap();
         assert_eq!(node.store.outside, Sides { pay: false, stock: true });
         assert!(node.store.tells_outcomes);
         let kafka = ("shop.stock", "kafka");
-        let node = read(&[servers[0], servers[1], kafka]).unwrap().cluster.unwrap();
+        let node = read(&[servers[0], servers[1], kafka]).unwrap().node.unwrap();
         assert_eq!(
             (node.store.outside, node.store.on_kafka),
             (Sides::NONE, Sides { pay: false, stock: true })
         );
         assert!(read(&[kafka]).unwrap_err().to_string().contains("no topics"));
         let paid = [("shop.payment", "transfers"), ("shop.payee", "shop"), ("shop.currency", "EUR")];
-        let charges = read(&[&servers[..], &paid].concat()).unwrap().cluster.unwrap().charging;
+        let charges = read(&[&servers[..], &paid].concat()).unwrap().node.unwrap().charging;
         let WantedCharging::Transfers { payee, currency, unit } = charges.wanted else {
             panic!("{charges:?}")
         };

@@ -2,7 +2,7 @@
 //! all read off this table.
 
 use holdfast_api::limits as edge;
-use holdfast_database::limits as cluster;
+use holdfast_database::limits as database;
 use holdfast_domain::shop::callers::{WAIT_MS_DEFAULT, WAIT_MS_MAX};
 use holdfast_domain::shop::limits::{DEADLINE_MS_DEFAULT, DEADLINE_MS_MAX};
 use holdfast_hub::limits as hub;
@@ -175,7 +175,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         "cluster.batch_messages",
         1,
         10_000,
-        cluster::BATCH_MESSAGES as u64,
+        database::BATCH_MESSAGES as u64,
         "The most messages that a handler of a node takes into one transaction.",
     ),
     number(

@@ -8,7 +8,7 @@ use hyper::Uri;
 
 /// Says of somebody that it is part of the hub.
 pub(super) const INSIDE: &str = "inside";
-/// Served by a program of its own, which reads the topics of a cluster.
+/// Served by a program of its own, which reads the topics of the database profile.
 pub(super) const KAFKA: &str = "kafka";
 /// Says of the payment side that it is inside and charges positions.
 pub(super) const TRANSFERS: &str = "transfers";

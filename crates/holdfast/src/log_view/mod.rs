@@ -48,11 +48,11 @@ pub(crate) enum Topic {
     Outcomes,
     /// Where the oldest open checkout begins
     OutcomeOffsets,
-    /// What happened to tokens, in a cluster
+    /// What happened to tokens, in the database profile
     TokenEvents,
-    /// What outside ledgers did with tokens, in a cluster
+    /// What outside ledgers did with tokens, in the database profile
     TokenUpdates,
-    /// Checkouts asked for, cancelled and tried again, in a cluster
+    /// Checkouts asked for, cancelled and tried again, in the database profile
     Orders,
 }
 

@@ -1,4 +1,4 @@
-//! What callers at the edge of a cluster's shop may rely on: bad ids, waits, a node that ends, figures.
+//! What callers at the edge of the shop of the database profile may rely on: bad ids, waits, a node that ends, figures.
 
 use std::time::{Duration, Instant};
 

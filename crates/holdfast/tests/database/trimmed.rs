@@ -65,7 +65,7 @@ fn rebuilt(told: &Telling) -> (u64, u64) {
     (sum("records"), sum("open"))
 }
 
-/// A cluster that lost all that it need not read any more, with checkouts open: they end as they should, and new ones begin.
+/// A hub that lost all that it need not read any more, with checkouts open: they end as they should, and new ones begin.
 /// Then it also loses outcomes that it would read: that is told, and survived.
 pub fn topics_are_deleted_down_to_the_committed_offset() {
     let Some(mut world) = World::new() else { return };

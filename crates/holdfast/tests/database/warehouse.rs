@@ -115,7 +115,7 @@ pub fn a_warehouse_in_another_language() {
     // Its prices are the shop's; how many there are only the warehouse knows.
     let made = ok(world.node(0), &format!("/stock/item/create/{PRICE}"));
     let shop = Shop { world, item: made["item_id"].as_str().expect("an item").to_owned() };
-    refused_for(&shop.world, "shop.stock is kafka for the nodes of this cluster, and inside here");
+    refused_for(&shop.world, "shop.stock is kafka for the nodes of this hub, and inside here");
     let stock = format!("{}={STOCK}", shop.item);
     let warehouse = Warehouse::open(&shop.world, &client, &stock);
     assert_eq!(shop.checkout(&shop.order(2)), (200, None));

@@ -35,7 +35,7 @@ pub enum CheckoutRefusal {
     KeysFull,
     /// It was tried more often than can be counted.
     TriesUsedUp,
-    /// Something that no command of a cluster is refused for today, in words.
+    /// Something that no command of the database profile is refused for today, in words.
     Other(String),
 }
 

@@ -17,7 +17,7 @@ use crate::session::{Statements, Store};
 
 /// What is answered to a command that does not belong here.
 const ELSEWHERE: ShopRefusal =
-    ShopRefusal::Invalid("in a cluster this goes by the topic orders, or not at all");
+    ShopRefusal::Invalid("in the database profile this goes by the topic orders, or not at all");
 
 impl Store {
     /// Has a command about users, items or orders decided, as an embedded shop decides it.

@@ -1,4 +1,4 @@
-//! The shop of a cluster: the checkout's participants and its order consumer over PostgreSQL. What is decided is decided by the
+//! The shop of the database profile: the checkout's participants and its order consumer over PostgreSQL. What is decided is decided by the
 //! pure code of `holdfast-checkout` and `holdfast-domain`; here are rows, locks and transactions.
 //!
 //! Whoever moves an order has locked its row: the consumer of `orders`, that of `outcomes`, and the scan for deadlines. So

@@ -86,7 +86,7 @@ impl Serving {
         let words = differing.map(|side| {
             let (setting, theirs, ours) =
                 (setting_of(side), self.of(side).setting(), other.of(side).setting());
-            format!("{setting} is {theirs} for the nodes of this cluster, and {ours} here")
+            format!("{setting} is {theirs} for the nodes of this hub, and {ours} here")
         });
         words.collect::<Vec<_>>().join("; ")
     }

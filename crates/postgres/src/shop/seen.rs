@@ -32,7 +32,7 @@ pub struct OpenCheckout {
     /// Its order.
     pub order: OrderRow,
     /// What it waits for, since when, and when it is cancelled. Both sides are outside in its eyes, as in those of every
-    /// decision in a cluster.
+    /// decision in the database profile.
     pub row: Arc<CheckoutRow>,
 }
 

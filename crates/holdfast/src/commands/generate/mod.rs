@@ -1,4 +1,4 @@
-//! `holdfast generate WHAT`: data to measure and try with, in a new data directory or in a cluster's PostgreSQL.
+//! `holdfast generate WHAT`: data to measure and try with, in a new data directory or in the database profile's PostgreSQL.
 
 mod embedded;
 
@@ -174,7 +174,7 @@ fn told(error: Error) -> anyhow::Error {
     }
 }
 
-/// The address of a cluster's database.
+/// The address of the database profile's PostgreSQL.
 pub(super) fn store_address(text: &str) -> Result<String, String> {
     let known = ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
     if known { Ok(text.to_owned()) } else { Err("write postgres://user@host:port/database".to_owned()) }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_cluster_has_such_a_store() {
+    fn only_the_database_profile_has_such_a_store() {
         assert!(store_address("postgres://u@h/d").is_ok());
         assert!(store_address("./holdfast-data").is_err());
     }

@@ -1,6 +1,6 @@
-//! `holdfast log topics|read|tail|retry`: what happened, message by message; of a data directory, or of a cluster's Kafka.
+//! `holdfast log topics|read|tail|retry`: what happened, message by message; of a data directory, or of the database profile's Kafka.
 
-mod cluster;
+mod topics;
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use holdfast_store::MemoryStore;
 use rustix::fs::inotify;
 use serde_json::{Value, json};
 
-use self::cluster::Cluster;
+use self::topics::Topics;
 use super::{BadInput, Output, beginning_removed, data_directory, read_log, server_of_environment};
 use crate::log_view::{Topic, time};
 
@@ -101,8 +101,8 @@ impl Log {
             (log, _) => log,
         };
         if let Some(brokers) = log {
-            let cluster = Cluster { brokers, prefix: self.prefix, partition: self.partition };
-            return cluster.run(&self.what, self.output, &mut lines);
+            let topics = Topics { brokers, prefix: self.prefix, partition: self.partition };
+            return topics.run(&self.what, self.output, &mut lines);
         }
         if self.partition.is_some() || !self.prefix.is_empty() {
             let what = "--partition and --prefix are for the topics of the database profile: name its Kafka with --log";

@@ -1,11 +1,11 @@
-//! `holdfast serve`: the hub on the embedded profile, or a node of a cluster.
+//! `holdfast serve`: the hub on the embedded profile, or a node of the database profile.
 //!
 //! | room | what happens there |
 //! | --- | --- |
 //! | `embedded` | one process with its own log |
-//! | `cluster` | a node before Kafka and PostgreSQL |
+//! | `database` | a node before Kafka and PostgreSQL |
 
-mod cluster;
+mod database;
 mod embedded;
 
 use std::io::{IsTerminal, Write};
@@ -51,9 +51,9 @@ impl Serve {
             .init();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.context("cannot start the HTTP threads")?;
-        match settings.cluster.clone() {
+        match settings.node.clone() {
             None => runtime.block_on(embedded::serve(settings, keys, ring)),
-            Some(node) => runtime.block_on(cluster::serve(settings, node, keys, ring)),
+            Some(node) => runtime.block_on(database::serve(settings, node, keys, ring)),
         }
     }
 }
@@ -131,7 +131,7 @@ fn tell_calls(out: &mut impl Write, settings: &Settings) -> std::io::Result<()> 
             writeln!(out, "{who} of checkouts is outside, at {uri}")?;
         }
     }
-    let on_kafka = settings.cluster.as_ref().map_or(Sides::NONE, |node| node.store.on_kafka);
+    let on_kafka = settings.node.as_ref().map_or(Sides::NONE, |node| node.store.on_kafka);
     for (who, outside, topic) in [("payment", on_kafka.pay, "pay"), ("stock", on_kafka.stock, "stock")] {
         if outside {
             writeln!(out, "{who} of checkouts is outside, whoever reads the topic {topic}")?;

@@ -27,7 +27,7 @@ pub fn all_nodes_call_the_same_sides() {
     let wanted = item(world.node(0), 1);
     warehouse.put(&wanted, 1);
     assert_eq!(checkout(world.node(0), &order(world.node(0), "0", &wanted, 1)), (200, None));
-    refused_for(&world, "shop.stock is a URL for the nodes of this cluster, and inside here");
+    refused_for(&world, "shop.stock is a URL for the nodes of this hub, and inside here");
     let stats = call(world.node(0).address, "GET", "/hub/stats", &Value::Null).expect("an answer").body;
     assert_eq!((&stats["shop"]["payment"], &stats["shop"]["stock"]), (&json!("credit"), &json!("outside")));
     // When nobody is at work and everything was read it may change.

@@ -3,8 +3,8 @@
 //! partitions and batches. Every file has ids of its own here, so that they do not meet.
 //!
 //! The cases of a side and those of the order consumer need other roles, so each kind has a world: `sides`, `orders`. Both
-//! compare all that a file expects: rows, balances, messages in the order of each topic, and alarms. Two things are otherwise in a
-//! cluster than in a dry run, and only these:
+//! compare all that a file expects: rows, balances, messages in the order of each topic, and alarms. Two things are otherwise in
+//! the database profile than in a dry run, and only these:
 //!
 //! - A message of another topic cannot be read as one of this topic: it becomes a dead letter in place of the alarm `misplaced`.
 //! - What the order consumer says comes back to it by `outcomes`, whether the file has it there or not.

@@ -1,4 +1,4 @@
-//! The cluster profile: a node before an Apache Kafka and a PostgreSQL.
+//! The database profile: a node before an Apache Kafka and a PostgreSQL.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,7 +23,9 @@ pub(super) async fn serve(
     let front = Front::open(&settings, keys, ring).await?;
     let (roles, brokers, number) = (node.roles.to_string(), node.brokers.to_string(), node.node_id);
     let started = tokio::task::spawn_blocking(move || Node::start(node)).await;
-    let node = started.context("the node did not start")?.context("cannot start as a node of a cluster")?;
+    let node = started
+        .context("the node did not start")?
+        .context("cannot start as a node of the database profile")?;
     let outgoing = tls::OutgoingTls::new();
     let outgoing =
         outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
@@ -37,7 +39,7 @@ pub(super) async fn serve(
     // Whoever reads that it listens may end it at once.
     let asked = asked_to_end()?;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "holdfast {}, cluster profile: node {number:016x}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "holdfast {}, database profile: node {number:016x}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "does {roles}; the log is Kafka at {brokers}, the store PostgreSQL")?;
     if let Some(charging) = &settings.charging {
         writeln!(out, "checkouts charge {charging}")?;

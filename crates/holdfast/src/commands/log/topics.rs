@@ -1,4 +1,4 @@
-//! The log of a cluster: the topics of its Kafka, read without a group, so that nobody's place in them moves.
+//! The log of the database profile: the topics of its Kafka, read without a group, so that nobody's place in them moves.
 
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,14 @@ const TAKE_MESSAGES: usize = 1_000;
 /// Between two looks whether Kafka is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A cluster's topics.
-pub(super) struct Cluster {
+/// The topics of the database profile.
+pub(super) struct Topics {
     pub(super) brokers: Brokers,
     pub(super) prefix: String,
     pub(super) partition: Option<u32>,
 }
 
-impl Cluster {
+impl Topics {
     pub(super) fn run(&self, what: &What, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
         match *what {
             What::Topics => self.topics(output, lines),
@@ -57,7 +57,7 @@ impl Cluster {
     fn topics(&self, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
         for topic in KafkaTopic::ALL {
             let reader = match self.open(topic, &From::Start) {
-                // A cluster that has had no shop so far.
+                // A hub that has had no shop so far.
                 Err(error) if topic.is_of_shop() && is_no_topic(&error) => continue,
                 opened => opened?,
             };
@@ -180,12 +180,12 @@ fn is_no_topic(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(KafkaError::NoTopic(_)))
 }
 
-/// A cluster has a few topics; all else is rows of its database.
+/// The database profile has a few topics; all else is rows of its database.
 fn lies_in(topic: Topic) -> anyhow::Result<KafkaTopic> {
     KafkaTopic::from_name(topic.name()).ok_or_else(|| {
         let names: Vec<&str> = KafkaTopic::ALL.into_iter().map(KafkaTopic::name).collect();
         let names = names.join(", ");
-        let what = format!("a cluster has no topic {}; there are {names}", topic.name());
+        let what = format!("the database profile has no topic {}; there are {names}", topic.name());
         BadInput::from(anyhow::anyhow!(what)).into()
     })
 }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn only_topics_of_the_cluster_can_be_read() {
+    fn only_topics_of_the_database_profile_can_be_read() {
         assert_eq!(lies_in(Topic::DeadLetters).unwrap(), KafkaTopic::DeadLetters);
         assert!(lies_in(Topic::Shop).unwrap_err().to_string().contains("notifications"));
     }

@@ -1,4 +1,4 @@
-//! Commands that look at a cluster's servers from outside: that they find them, change nothing, and say what is wrong.
+//! Commands that look at the servers of the database profile from outside: that they find them, change nothing, and say what is wrong.
 
 use std::process::Output;
 
@@ -35,7 +35,7 @@ fn verify_only_looks_at_a_database() {
 }
 
 #[test]
-fn the_environment_names_a_cluster_to_those_who_look_and_not_to_those_who_write() {
+fn the_environment_names_servers_to_those_who_look_and_not_to_those_who_write() {
     let Some(database) = Database::new("named") else { return };
     let folder = folder();
     let with = |arguments: &[&str], (name, value): (&str, &str)| {

@@ -135,7 +135,7 @@ fn a_tail_shows_what_comes() {
 }
 
 #[test]
-fn a_cluster_s_flags_need_a_cluster() {
+fn flags_of_the_database_profile_need_it() {
     let output = run(&["log", "read", "transfers", "--partition", "1"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--log"));
