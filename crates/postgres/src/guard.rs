@@ -190,16 +190,6 @@ impl Guard {
         }))
     }
 
-    /// The same for a reader that stands at that offset; `None` also if the stored one is another.
-    pub(crate) fn lock_at(
-        tx: &mut Transaction<'_>,
-        statements: &Statements,
-        claim: &Claim,
-        offset: u64,
-    ) -> Result<Option<Guard>, Error> {
-        Ok(Guard::lock(tx, statements, claim)?.filter(|guard| guard.offset == offset))
-    }
-
     /// Writes the batch's record, its messages and what has moved on, and lets go of all below `sent` in the outbox. In the
     /// same transaction as the effects, or not at all.
     pub(crate) fn store(

@@ -3,7 +3,7 @@
 use holdfast_messages::{DeadLetter, Message, Place, Poison, TraceId};
 
 use crate::guard::Source;
-use crate::write::{Besides, DeadRow};
+use crate::outbox::{DeadRow, Outbox};
 
 /// One message of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl<M: Message> Incoming<M> {
     }
 }
 
-impl<'a> Besides<'a> {
+impl<'a> Outbox<'a> {
     /// What cannot be read becomes a dead letter, and all of them with a verdict; the others are to be decided.
     pub(crate) fn sort_out<M: Message>(
         &mut self,

@@ -1,13 +1,14 @@
 //! The state of the database profile in PostgreSQL.
 //!
-//! A [`Store`] is one connection; a handler owns its thread and its store. Every step is one transaction: lock the guard
-//! row of the source, lock and load what the batch names, read the clock, decide with the pure code of the domain, write
-//! effects, outbox and the new offset, commit. Rooms:
+//! A [`Store`] is one connection; a handler owns its thread and its store. Every step is one transaction, the same for all
+//! (`step`): lock the guard row of the source, lock and load what the batch names, read the clock, decide with the pure code
+//! of the domain, write effects, outbox, audit record and the new offset, commit. Rooms:
 //!
 //! | room | what happens there |
 //! | --- | --- |
 //! | `guard`, `lease` | who may work on a partition or shard: epochs |
 //! | `hung` | sessions of nodes that hang, ended by those that have their work now |
+//! | `step` | the transaction that every handler and every scan goes through |
 //! | `transfers`, `positions`, `expiry` | the three steps of a transfer |
 //! | `notices` | what participants are told of a transfer that moved |
 //! | `callbacks` | notifications become rows, rows are delivered or given up |
@@ -49,13 +50,14 @@ mod reads;
 mod session;
 pub mod shop;
 pub mod stalled;
+mod step;
 pub mod tokens;
 mod transfers;
 mod types;
 mod verify;
 mod write;
 
-pub use batch::{Batch, Done, Step};
+pub use batch::Batch;
 pub use callbacks::{CallbackFacts, DeadCallback, DueCallback, Failed, Given};
 pub use error::Error;
 pub use generate::{DataSet, Generated};
@@ -66,4 +68,5 @@ pub use outbox::OutboxRow;
 pub use reads::{ROWS_LOOKED_AT_MAX, Registered};
 pub use session::{BATCH_MESSAGES_MAX, Point, Settings, Store};
 pub use stalled::Stalled;
+pub use step::{Done, Step};
 pub use verify::{Finding, Verified};

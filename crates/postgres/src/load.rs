@@ -14,6 +14,7 @@ use crate::Error;
 use crate::guard::unsigned;
 use crate::loaded::Loaded;
 use crate::session::Statements;
+use crate::step::Locked;
 use crate::types::{Decimal, Moment, Uuid};
 
 /// Reads within one transaction.
@@ -50,6 +51,9 @@ impl<'a, 'c> Loader<'a, 'c> {
 
     /// Locks the transfers of these numbers, except those that somebody else has locked.
     pub(crate) fn lock_unlocked_transfers(&mut self, numbers: &[i64]) -> Result<(), Error> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
         for row in self.tx.query(&self.statements.transfers_by_no, &[&numbers])? {
             self.loaded.put_transfer(transfer_of(&row)?);
         }
@@ -129,6 +133,12 @@ impl<'a, 'c> Loader<'a, 'c> {
             self.loaded.funds.insert(funds.id, funds);
         }
         Ok(())
+    }
+
+    /// What was loaded, and the clock behind all locks.
+    pub(crate) fn finish(mut self) -> Result<Locked, Error> {
+        let now = self.clock()?;
+        Ok((self.loaded, now))
     }
 
     /// The one clock, read after the locks: with the accounts, if those came last.

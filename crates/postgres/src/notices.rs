@@ -5,10 +5,10 @@ use holdfast_domain::positions::Action;
 use holdfast_domain::transfers::{CompletionKind, Transfer};
 use holdfast_messages::{Notice, Notification, Place, TraceId, TransferNotice};
 
-use crate::write::Besides;
+use crate::outbox::Outbox;
 
 /// A transfer that moved, or whose step was refused.
-pub(crate) struct Moved<'a> {
+pub(crate) struct MovedTransfer<'a> {
     pub(crate) transfer: &'a Transfer,
     /// The fulfil or abort that it took.
     pub(crate) completion: Option<CompletionKind>,
@@ -20,18 +20,18 @@ pub(crate) struct Moved<'a> {
     pub(crate) origin: Option<Place>,
 }
 
-impl Moved<'_> {
-    pub(crate) fn tell(&self, notification: &effects::Notification, besides: &mut Besides<'_>) {
-        self.tell_party(notification.kind, notification.to, besides);
+impl MovedTransfer<'_> {
+    pub(crate) fn tell(&self, notification: &effects::Notification, outbox: &mut Outbox<'_>) {
+        self.tell_party(notification.kind, notification.to, outbox);
         // The wrong preimage: the payee must hear of it too, or it believes that it was paid.
         if notification.kind == NotificationKind::Aborted && self.completion != Some(CompletionKind::Abort) {
-            self.tell_party(notification.kind, Party::Payee, besides);
+            self.tell_party(notification.kind, Party::Payee, outbox);
         }
     }
 
     /// The same to that party alone.
-    pub(crate) fn tell_party(&self, kind: NotificationKind, party: Party, besides: &mut Besides<'_>) {
-        let Moved { transfer, completion, action, outcome, trace, origin } = *self;
+    pub(crate) fn tell_party(&self, kind: NotificationKind, party: Party, outbox: &mut Outbox<'_>) {
+        let MovedTransfer { transfer, completion, action, outcome, trace, origin } = *self;
         let notice = Notice::Transfer(TransferNotice {
             transfer: transfer.id,
             kind,
@@ -48,6 +48,6 @@ impl Moved<'_> {
             Party::Payer => transfer.payer,
             Party::Payee => transfer.payee,
         };
-        besides.send(&Notification { trace, to: Some(to), notice });
+        outbox.send(&Notification { trace, to: Some(to), notice });
     }
 }

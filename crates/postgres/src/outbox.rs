@@ -4,8 +4,10 @@
 //! A step also hands out what it has put there ([`Done::outbox`](crate::Done)), so that a relay need not read it back. The
 //! table is for whoever comes after a failure.
 
-use holdfast_messages::{Message, PartitionBy, Topic};
+use holdfast_domain::shop::Tally;
+use holdfast_messages::{DeadLetter, Message, PartitionBy, Topic};
 
+use crate::guard::{Guard, signed};
 use crate::session::Store;
 use crate::{Claim, Error};
 
@@ -44,6 +46,48 @@ impl Outgoing {
     pub(crate) fn of<M: Message>(message: &M) -> Outgoing {
         let (key, value) = (message.key(), message.to_json());
         Outgoing { topic: M::TOPIC, by: PartitionBy::of(message), key, value }
+    }
+}
+
+/// A message that nobody can process.
+pub(crate) struct DeadRow<'a> {
+    pub(crate) letter: DeadLetter,
+    /// All of its bytes; the letter has only their beginning.
+    pub(crate) body: &'a [u8],
+}
+
+/// What a step sends, in order. Dead letters are among it, and are kept besides.
+#[derive(Default)]
+pub(crate) struct Outbox<'a> {
+    /// What is to be sent.
+    pub(crate) outgoing: Vec<Outgoing>,
+    pub(crate) dead_letters: Vec<DeadRow<'a>>,
+    /// What is sent about checkouts, counted.
+    pub(crate) tally: Tally,
+}
+
+impl<'a> Outbox<'a> {
+    pub(crate) fn send<M: Message>(&mut self, message: &M) {
+        self.outgoing.push(Outgoing::of(message));
+    }
+
+    /// The same to a partition of that number, whatever its key says.
+    pub(crate) fn send_to<M: Message>(&mut self, partition: u32, message: &M) {
+        self.outgoing.push(Outgoing { by: PartitionBy::Number(partition), ..Outgoing::of(message) });
+    }
+
+    /// A dead letter is kept here and told to whoever reads the topic.
+    pub(crate) fn bury(&mut self, dead: DeadRow<'a>) {
+        self.send(&dead.letter);
+        self.dead_letters.push(dead);
+    }
+
+    /// What was to be sent, with the numbers that it got in the outbox before the guard's.
+    pub(crate) fn numbered(self, after: &Guard) -> Vec<OutboxRow> {
+        let first = after.outbox_next - signed(self.outgoing.len() as u64);
+        let first = u64::try_from(first).expect("they were counted");
+        let row = |(number, Outgoing { topic, by, key, value })| OutboxRow { number, topic, by, key, value };
+        (first..).zip(self.outgoing).map(row).collect()
     }
 }
 
@@ -142,7 +186,7 @@ impl Store {
     /// # Errors
     /// If the database fails.
     pub fn mark_sent(&mut self, claim: &Claim, upto: u64) -> Result<bool, Error> {
-        let upto = crate::guard::signed(upto);
+        let upto = signed(upto);
         let mut tx = self.client.transaction()?;
         let ours = tx.query_opt(
             "UPDATE segment SET outbox_sent = greatest(outbox_sent, $3)

@@ -6,7 +6,7 @@ use std::ops::Range;
 use holdfast_domain::command::Admin;
 use holdfast_domain::effects::{self, DeadLetterReason, Effects, NotificationKind, Outcome, Party};
 use holdfast_domain::hops::{PositionCommand, position};
-use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::positions::Action;
 use holdfast_domain::transfers::{CompletionKind, Transfer};
 use holdfast_domain::view::View;
@@ -14,15 +14,16 @@ use holdfast_messages::{
     Answer, Asked, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep, TraceId,
 };
 
-use crate::batch::{Batch, Begun, Done, Step};
+use crate::batch::{Batch, Part};
 use crate::guard::Source;
 use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::notices::Moved;
+use crate::notices::MovedTransfer;
 use crate::operated::Operated;
-use crate::session::{Point, Store};
-use crate::write::{Besides, Writer};
+use crate::outbox::Outbox;
+use crate::session::{Settings, Store};
+use crate::step::{Decided, Opened, Step, Work};
 use crate::{Claim, Error};
 
 impl Store {
@@ -31,7 +32,7 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`].
     pub fn positions(&mut self, claim: &Claim, batch: &Batch<'_, PositionMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, attempt)
+        self.run(claim, batch, |store, part| part.step(store, Positions { part }))
     }
 }
 
@@ -52,39 +53,42 @@ impl Request<'_> {
     }
 }
 
-fn attempt(
-    store: &mut Store,
-    claim: &Claim,
-    batch: &Batch<'_, PositionMessage>,
-    verdict: Option<&str>,
-) -> Result<Step, Error> {
-    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
-    else {
-        return Ok(Step::Fenced);
-    };
+struct Positions<'p, 'm> {
+    part: Part<'p, 'm, PositionMessage>,
+}
 
-    let mut operated = Operated::load(&mut tx, batch.messages)?;
-    let mut loader = Loader::new(&mut tx, statements);
-    if verdict.is_none() {
-        load(&mut loader, batch.messages)?;
+impl<'m> Work<'m> for Positions<'_, 'm> {
+    type Known = (Operated, Loaded, Millis);
+    type Rows = Operated;
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<(Operated, Loaded, Millis), Error> {
+        let Part { batch, verdict, .. } = self.part;
+        let operated = Operated::load(&mut step.tx, batch.messages)?;
+        let mut loader = step.loader();
+        if verdict.is_none() {
+            load(&mut loader, batch.messages)?;
+        }
+        let (loaded, now) = loader.finish()?;
+        Ok((operated, loaded, now))
     }
-    let now = loader.clock()?;
-    let loaded = loader.loaded;
-    watch.reached(Point::Loaded);
 
-    let mut besides = Besides::default();
-    let requests = sort_out(claim.source, &loaded, batch.messages, verdict, &mut operated, &mut besides);
-    let commands: Vec<PositionCommand> = requests.iter().map(|request| request.command).collect();
-    let positioned = position(&loaded, now, settings.order, &commands);
-    tell(claim.source, &loaded, &requests, &positioned.effects, &mut besides);
-    watch.reached(Point::Decided);
+    fn decide(
+        self,
+        (mut operated, loaded, now): (Operated, Loaded, Millis),
+        settings: &Settings,
+    ) -> Option<Decided<'m, Self::Rows>> {
+        let Part { claim: Claim { source, .. }, batch, verdict } = self.part;
+        let mut outbox = Outbox::default();
+        let requests = sort_out(*source, &loaded, batch.messages, verdict, &mut operated, &mut outbox);
+        let commands: Vec<PositionCommand> = requests.iter().map(|request| request.command).collect();
+        let effects = position(&loaded, now, settings.order, &commands).effects;
+        tell(*source, &loaded, &requests, &effects, &mut outbox);
+        Some(Decided { loaded, effects, ..self.part.decided(now, outbox, operated) })
+    }
 
-    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    let guard = writer.write(guard, batch.next, loaded, &positioned.effects, &besides, batch.sent)?;
-    operated.store(&mut tx, now)?;
-    tx.commit()?;
-    watch.reached(Point::Committed);
-    Ok(Step::Done(Done::of(batch, besides, &guard, now)))
+    fn write(operated: Operated, step: &mut Opened<'_>, _: &mut Outbox<'m>) -> Result<(), Error> {
+        operated.store(&mut step.tx, step.now)
+    }
 }
 
 fn load(loader: &mut Loader<'_, '_>, messages: &[Incoming<PositionMessage>]) -> Result<(), Error> {
@@ -138,7 +142,7 @@ fn sort_out<'a>(
     messages: &'a [Incoming<PositionMessage>],
     verdict: Option<&str>,
     operated: &mut Operated,
-    besides: &mut Besides<'a>,
+    outbox: &mut Outbox<'a>,
 ) -> Vec<Request<'a>> {
     let mut requests = Vec::with_capacity(messages.len());
     for incoming in messages {
@@ -151,7 +155,7 @@ fn sort_out<'a>(
             // Whoever asked was answered when it was decided.
             Ok(_) if operated.is_repeat(incoming) => {}
             Ok((message, command)) => requests.push(Request { incoming, message, command }),
-            Err(reason) => besides.bury(incoming.dead(source, reason)),
+            Err(reason) => outbox.bury(incoming.dead(source, reason)),
         }
     }
     requests
@@ -172,7 +176,7 @@ fn command_of(loaded: &Loaded, message: &PositionMessage) -> Result<PositionComm
                 Action::Prepare | Action::Abort | Action::TimeoutReserved => row.payer_account,
             };
             // Told apart here and not in the bins, where it could pass for the first message of its kind and make the right
-            // one a repeat. Another account's guard is not ours, besides.
+            // one a repeat. Another account's guard is not ours, outbox.
             if loaded.account(account).is_none() {
                 return Err(format!("there is no account {}", account.0));
             }
@@ -195,7 +199,7 @@ fn tell<'a>(
     loaded: &Loaded,
     requests: &[Request<'a>],
     effects: &Effects,
-    besides: &mut Besides<'a>,
+    outbox: &mut Outbox<'a>,
 ) {
     let mut told = vec![false; requests.len()];
     let mut first = 0;
@@ -207,20 +211,20 @@ fn tell<'a>(
             let found = actions.find_map(|action| movers.of_transfer(notification.transfer, *action).next());
             let index = found.expect("a message of the step caused it");
             told[index] = true;
-            notify(loaded, &requests[index], notification, &effects.outcomes[index], besides);
+            notify(loaded, &requests[index], notification, &effects.outcomes[index], outbox);
         }
         first = end;
     }
     for (index, Request { message, .. }) in requests.iter().enumerate() {
         if let PositionWork::Admin(admin) = &message.work {
             let answer = Answer::of(&effects.outcomes[index], Asked::Admin, moved_funds(admin));
-            besides.send(&Notification { trace: message.trace, to: None, notice: Notice::Answer(answer) });
+            outbox.send(&Notification { trace: message.trace, to: None, notice: Notice::Answer(answer) });
             told[index] = true;
         }
     }
     for alarm in &effects.alarms {
         let to = loaded.account(alarm.account).map(|account| account.participant);
-        besides.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
+        outbox.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
     }
     if !effects.dead_letters.is_empty() {
         let movers = Movers::of(requests, 0..requests.len());
@@ -233,7 +237,7 @@ fn tell<'a>(
                     format!("2001: {} does not fit a transfer that is {state}", letter.action.name())
                 }
             };
-            besides.bury(requests[index].incoming.dead(source, reason));
+            outbox.bury(requests[index].incoming.dead(source, reason));
             told[index] = true;
         }
     }
@@ -248,7 +252,7 @@ fn tell<'a>(
             ..Answer::of(&effects.outcomes[index], Asked::Position, Some(transfer.id))
         };
         let (trace, to) = (request.message.trace, Some(transfer.payer));
-        besides.send(&Notification { trace, to, notice: Notice::Answer(answer) });
+        outbox.send(&Notification { trace, to, notice: Notice::Answer(answer) });
     }
 }
 
@@ -291,13 +295,13 @@ fn notify(
     request: &Request<'_>,
     notification: &effects::Notification,
     outcome: &Outcome,
-    besides: &mut Besides<'_>,
+    outbox: &mut Outbox<'_>,
 ) {
     let PositionCommand::Transfer { action, .. } = request.command else {
         unreachable!("it moves a transfer")
     };
     let transfer = &loaded.transfers[&notification.transfer];
-    let moved = Moved {
+    let moved = MovedTransfer {
         transfer,
         completion: completion(transfer),
         action: Some(action),
@@ -305,7 +309,7 @@ fn notify(
         trace: request.message.trace,
         origin: request.origin(),
     };
-    moved.tell(notification, besides);
+    moved.tell(notification, outbox);
 }
 
 /// The fulfil or abort that the transfer took.

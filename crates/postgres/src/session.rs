@@ -262,14 +262,10 @@ impl Store {
     pub fn backend(&mut self) -> Result<i32, Error> {
         Ok(self.client.query_one("SELECT pg_backend_pid()", &[])?.get(0))
     }
-
-    /// Makes sure that `count` new transfers can be numbered without a gap between them.
-    pub(crate) fn reserve_numbers(&mut self, count: usize) -> Result<(), Error> {
-        take_numbers(&mut self.client, &mut self.numbers, count)
-    }
 }
 
-/// The same within a transaction: numbers that it takes and does not use are gaps, and nobody's.
+/// Makes sure that `count` new transfers can be numbered without a gap between them. Numbers that are taken and not used are
+/// gaps, and nobody's.
 pub(crate) fn take_numbers(
     client: &mut impl GenericClient,
     numbers: &mut Range<u64>,

@@ -6,7 +6,7 @@ use holdfast_domain::FrameInput;
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Command, FulfilAction, Prepare};
 use holdfast_domain::effects::{Effects, NotificationKind, Outcome};
-use holdfast_domain::hops::receive;
+use holdfast_domain::hops::{Received, receive};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::positions::{Action, Message};
 use holdfast_domain::tokens::Name as TokenName;
@@ -17,14 +17,16 @@ use holdfast_messages::{
     Step as PositionStep, TransferCommand, TransferMessage,
 };
 
-use crate::batch::{Batch, Begun, Done, Step};
-use crate::guard::Source;
+use crate::batch::{Batch, Part};
+use crate::copy::CopyRows;
+use crate::guard::{Source, signed};
 use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::notices::Moved;
-use crate::session::{Point, Store};
-use crate::write::{Besides, Writer};
+use crate::notices::MovedTransfer;
+use crate::outbox::Outbox;
+use crate::session::{Settings, Store};
+use crate::step::{Decided, Locked, Opened, Step, Work};
 use crate::{Claim, Error};
 
 impl Store {
@@ -34,92 +36,104 @@ impl Store {
     /// If the database fails; then nothing of the batch's last transaction has happened, or all of it (the stored offset
     /// tells).
     pub fn transfers(&mut self, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, attempt)
+        self.run(claim, batch, |store, part| {
+            let (readable, outbox) = part.readable();
+            let commands = readable.iter().map(|(_, message)| message.command.clone().into()).collect();
+            part.step(store, Transfers { part, readable, commands, outbox })
+        })
     }
 }
 
-fn attempt(
-    store: &mut Store,
-    claim: &Claim,
-    batch: &Batch<'_, TransferMessage>,
-    verdict: Option<&str>,
-) -> Result<Step, Error> {
-    store.reserve_numbers(batch.messages.len())?;
-    let Some(Begun { mut tx, guard, statements, settings, numbers, watch }) =
-        store.begin(claim, batch.from)?
-    else {
-        return Ok(Step::Fenced);
-    };
-    let mut besides = Besides::default();
-    let readable = besides.sort_out(claim.source, batch.messages, verdict);
-    let mut commands: Vec<Command> =
-        readable.iter().map(|(_, message)| message.command.clone().into()).collect();
+type Readable<'m> = (&'m Incoming<TransferMessage>, &'m TransferMessage);
 
-    let mut loader = Loader::new(&mut tx, statements);
-    load(&mut loader, &commands)?;
-    let now = loader.clock()?;
-    let mut loaded = loader.loaded;
-    loaded.next_transfer = numbers.start;
-    loaded.pledged.disarm(&mut commands);
-    watch.reached(Point::Loaded);
+/// Bytes to hand on: of which transfer, of its prepare (0) or of what completed it (1).
+type Opaque<'m> = (TransferNo, i16, &'m [u8]);
 
-    let frame = FrameInput { base_offset: 0, time: now, order: settings.order, commands: &commands };
-    let mut received = receive(&loaded, &frame);
-    let effects = &mut received.effects;
-    let indexes: Vec<usize> =
-        effects.transfers.iter().map(|row| usize::try_from(row.offset).expect("an index")).collect();
-    for (row, index) in effects.transfers.iter_mut().zip(&indexes) {
-        row.offset = readable[*index].0.offset;
-        if let TransferCommand::Prepare(prepare) = &readable[*index].1.command {
-            besides.opaque.push((row.no, 0, &prepare.tail));
+struct Transfers<'p, 'm> {
+    part: Part<'p, 'm, TransferMessage>,
+    readable: Vec<Readable<'m>>,
+    commands: Vec<Command>,
+    outbox: Outbox<'m>,
+}
+
+impl<'m> Work<'m> for Transfers<'_, 'm> {
+    type Known = Locked;
+    type Rows = Vec<Opaque<'m>>;
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<Locked, Error> {
+        let first = step.take_numbers(self.commands.len())?;
+        let mut loader = step.loader();
+        load(&mut loader, &self.commands)?;
+        let (mut loaded, now) = loader.finish()?;
+        loaded.next_transfer = first;
+        loaded.pledged.disarm(&mut self.commands);
+        Ok((loaded, now))
+    }
+
+    fn decide(self, (loaded, now): Locked, settings: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Transfers { part, readable, commands, mut outbox } = self;
+        let source = part.claim.source;
+        let mut opaque = Vec::with_capacity(commands.len());
+        let frame = FrameInput { base_offset: 0, time: now, order: settings.order, commands: &commands };
+        let Received { mut effects, passed: moving } = receive(&loaded, &frame);
+        let indexes: Vec<usize> =
+            effects.transfers.iter().map(|row| usize::try_from(row.offset).expect("an index")).collect();
+        for (row, index) in effects.transfers.iter_mut().zip(&indexes) {
+            let (incoming, message) = readable[*index];
+            row.offset = incoming.offset;
+            if let TransferCommand::Prepare(prepare) = &message.command {
+                opaque.push((row.no, 0, &*prepare.tail));
+            }
         }
-    }
-    let mut passed = vec![false; commands.len()];
-    for (index, message) in &received.passed {
-        passed[*index] = true;
-        let (incoming, TransferMessage { trace, command }) = readable[*index];
-        match command {
-            TransferCommand::Fulfil(fulfil) => besides.opaque.push((message.transfer, 1, &fulfil.tail)),
-            TransferCommand::Abort(abort) => besides.opaque.push((message.transfer, 1, &abort.tail)),
-            TransferCommand::Prepare(..) | TransferCommand::Lookup(_) => {}
+        let mut passed = vec![false; commands.len()];
+        for (index, message) in &moving {
+            passed[*index] = true;
+            let (incoming, TransferMessage { trace, command }) = readable[*index];
+            opaque.extend(tail_of_completion(message.transfer, command));
+            let work = PositionWork::Step(PositionStep {
+                action: message.action,
+                transfer: command.transfer(),
+                amount: message.amount,
+                error: error_of(command, message),
+                origin: Some(source.place(incoming.offset)),
+            });
+            outbox.send(&PositionMessage { trace: *trace, account: message.account, work });
         }
-        let work = PositionWork::Step(PositionStep {
-            action: message.action,
-            transfer: command.transfer(),
-            amount: message.amount,
-            error: error_of(command, message),
-            origin: Some(claim.source.place(incoming.offset)),
-        });
-        besides.send(&PositionMessage { trace: *trace, account: message.account, work });
+        tell_funded(source, &loaded, &effects, &readable, &mut passed, &mut opaque, &mut outbox);
+        for (index, (incoming, message)) in readable.iter().enumerate().filter(|(index, _)| !passed[*index]) {
+            let origin = source.place(incoming.offset);
+            outbox.send(&answer(&loaded, &effects, &indexes, index, message, origin));
+        }
+        Some(Decided { loaded, effects, ..part.decided(now, outbox, opaque) })
     }
-    tell_funded(claim.source, &loaded, effects, &readable, &mut passed, &mut besides);
-    for (index, (incoming, message)) in readable.iter().enumerate().filter(|(index, _)| !passed[*index]) {
-        let origin = claim.source.place(incoming.offset);
-        besides.send(&answer(&loaded, effects, &indexes, index, message, origin));
-    }
-    watch.reached(Point::Decided);
 
-    let new = effects.transfers.len() as u64;
-    let moves_tokens = loaded.pledged.moves(effects);
-    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    let guard = writer.write(guard, batch.next, loaded, effects, &besides, batch.sent)?;
-    tx.commit()?;
-    watch.reached(Point::Committed);
-    numbers.start += new;
-    if moves_tokens {
-        store.tell_token_change();
+    fn write(rows: Vec<Opaque<'m>>, step: &mut Opened<'_>, _: &mut Outbox<'m>) -> Result<(), Error> {
+        let mut copy = CopyRows::new(3);
+        for (no, part, bytes) in rows.into_iter().filter(|(.., bytes)| !bytes.is_empty()) {
+            copy.row().big(signed(no.0)).small(part).bytes(bytes);
+        }
+        Ok(copy.send(&mut step.tx, &step.statements.copy_opaque)?)
     }
-    Ok(Step::Done(Done::of(batch, besides, &guard, now)))
+}
+
+/// What is handed on of the fulfil or abort of a transfer.
+fn tail_of_completion(no: TransferNo, command: &TransferCommand) -> Option<Opaque<'_>> {
+    match command {
+        TransferCommand::Fulfil(fulfil) => Some((no, 1, &fulfil.tail)),
+        TransferCommand::Abort(abort) => Some((no, 1, &abort.tail)),
+        TransferCommand::Prepare(_) | TransferCommand::Lookup(_) => None,
+    }
 }
 
 /// The transfers that tokens pay for have moved here and now: both sides are told.
-fn tell_funded<'a>(
+fn tell_funded<'m>(
     source: Source,
     loaded: &Loaded,
     effects: &Effects,
-    readable: &[Readable<'a>],
+    readable: &[Readable<'m>],
     told: &mut [bool],
-    besides: &mut Besides<'a>,
+    opaque: &mut Vec<Opaque<'m>>,
+    outbox: &mut Outbox<'m>,
 ) {
     let new: BTreeMap<TransferNo, &Transfer> = effects.transfers.iter().map(|row| (row.no, row)).collect();
     let mut first = 0;
@@ -145,13 +159,9 @@ fn tell_funded<'a>(
                 (TransferCommand::Prepare(_) | TransferCommand::Lookup(_), _) => Action::Prepare,
             };
             if !std::mem::replace(&mut told[index], true) {
-                match command {
-                    TransferCommand::Fulfil(fulfil) => besides.opaque.push((transfer.no, 1, &fulfil.tail)),
-                    TransferCommand::Abort(abort) => besides.opaque.push((transfer.no, 1, &abort.tail)),
-                    TransferCommand::Prepare(_) | TransferCommand::Lookup(_) => {}
-                }
+                opaque.extend(tail_of_completion(transfer.no, command));
             }
-            let moved = Moved {
+            let moved = MovedTransfer {
                 transfer,
                 completion: taken(effects, transfer).map(|completion| completion.kind),
                 action: Some(action),
@@ -159,7 +169,7 @@ fn tell_funded<'a>(
                 trace: *trace,
                 origin: Some(source.place(incoming.offset)),
             };
-            moved.tell(notification, besides);
+            moved.tell(notification, outbox);
         }
     }
 }
@@ -174,8 +184,6 @@ fn taken(effects: &Effects, transfer: &Transfer) -> Option<Completion> {
     let now = effects.completions.iter().find(|taken| taken.transfer == transfer.no);
     now.map(|taken| taken.completion).or_else(|| transfer.completion())
 }
-
-type Readable<'a> = (&'a Incoming<TransferMessage>, &'a TransferMessage);
 
 /// The error that a release goes on with: the payee's own, or that its preimage was wrong.
 fn error_of(command: &TransferCommand, message: &Message) -> Option<ErrorInformation> {

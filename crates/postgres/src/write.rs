@@ -6,9 +6,7 @@ use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::FundsState;
-use holdfast_domain::shop::Tally;
 use holdfast_domain::transfers::{Code, Proof, Transfer};
-use holdfast_messages::{DeadLetter, Message, PartitionBy};
 use postgres::Transaction;
 
 use crate::Error;
@@ -16,105 +14,56 @@ use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
 use crate::copy::CopyRows;
 use crate::guard::{Appended, Guard, signed};
 use crate::loaded::Loaded;
-use crate::outbox::{OutboxPiece, OutboxRow, Outgoing, written};
-use crate::session::{Point, Statements, Watch};
+use crate::outbox::{Outbox, OutboxPiece, written};
+use crate::session::{Point, Settings, Statements, Watch};
+use crate::shop;
 use crate::types::{Decimal, Moment, Uuid};
 
 /// Messages of one row of the outbox: a relay that begins anew reads whole rows.
 const OUTBOX_ROW_MESSAGES: usize = 1_000;
 
-/// A message that nobody can process.
-pub(crate) struct DeadRow<'a> {
-    pub(crate) letter: DeadLetter,
-    /// All of its bytes; the letter has only their beginning.
-    pub(crate) body: &'a [u8],
-}
-
-/// Everything that a batch writes besides its effects.
-#[derive(Default)]
-pub(crate) struct Besides<'a> {
-    /// What is to be sent.
-    pub(crate) outgoing: Vec<Outgoing>,
-    pub(crate) dead_letters: Vec<DeadRow<'a>>,
-    /// Bytes to hand on: transfer, part, bytes.
-    pub(crate) opaque: Vec<(TransferNo, i16, &'a [u8])>,
-    /// Nothing is written but how far it came: if a crash of the server takes that back, the batch comes again and does the
-    /// same. So nobody need wait for the disk.
-    pub(crate) only_moves_on: bool,
-    /// What is sent about checkouts, counted.
-    pub(crate) tally: Tally,
-}
-
-impl<'a> Besides<'a> {
-    pub(crate) fn send<M: Message>(&mut self, message: &M) {
-        self.outgoing.push(Outgoing::of(message));
-    }
-
-    /// The same to a partition of that number, whatever its key says.
-    pub(crate) fn send_to<M: Message>(&mut self, partition: u32, message: &M) {
-        self.outgoing.push(Outgoing { by: PartitionBy::Number(partition), ..Outgoing::of(message) });
-    }
-
-    /// A dead letter is kept here and told to whoever reads the topic.
-    pub(crate) fn bury(&mut self, dead: DeadRow<'a>) {
-        self.send(&dead.letter);
-        self.dead_letters.push(dead);
-    }
-
-    /// What was to be sent, with the numbers that it got in the outbox before the guard's.
-    pub(crate) fn numbered(self, after: &Guard) -> Vec<OutboxRow> {
-        let first = after.outbox_next - signed(self.outgoing.len() as u64);
-        let first = u64::try_from(first).expect("they were counted");
-        let row = |(number, Outgoing { topic, by, key, value })| OutboxRow { number, topic, by, key, value };
-        (first..).zip(self.outgoing).map(row).collect()
-    }
-}
-
 /// Writes within one transaction.
 pub(crate) struct Writer<'a, 'c> {
     pub(crate) tx: &'a mut Transaction<'c>,
     pub(crate) statements: &'a Statements,
+    pub(crate) settings: &'a Settings,
     pub(crate) watch: &'a mut Watch,
     pub(crate) now: Millis,
-    pub(crate) shards: i16,
 }
 
 impl Writer<'_, '_> {
     /// Applies the effects to what was loaded, writes all rows, and moves the guard on to `next_offset`; all below `sent`
     /// in the outbox goes.
+    #[allow(clippy::too_many_arguments, reason = "called once, with what a step has decided")]
     pub(crate) fn write(
         &mut self,
         mut guard: Guard,
         next_offset: u64,
         mut loaded: Loaded,
         effects: &Effects,
-        besides: &Besides<'_>,
+        outbox: &Outbox<'_>,
         sent: u64,
+        lasts: bool,
     ) -> Result<Guard, Error> {
         let mut changes = account_changes(&loaded, effects);
         effects.apply(self.now, &mut loaded);
         let mut record = Record::new(&guard, signed(next_offset), self.now);
+        shop::write(self.tx, self.statements, &loaded.shop, self.settings, self.now)?;
         self.transfers(&loaded, effects)?;
         let mut states = self.state_changes(effects, record.batch_id)?;
         self.position_changes(&changes, record.batch_id)?;
         self.limits_and_funds(effects)?;
         self.timeouts(&loaded)?;
-        self.opaque(besides)?;
         loaded.pledged.write(self.tx, self.statements, self.now, effects)?;
-        self.dead_letters(&guard, besides)?;
+        self.dead_letters(&guard, outbox)?;
         self.watch.reached(Point::EffectsWritten);
 
         record.effects_hash = effects_hash(&mut states, &mut changes);
         guard.audit_hash = record.hash(&guard.audit_hash);
         guard.audit_next += 1;
         guard.offset = next_offset;
-        let outbox = outbox(&mut guard, besides);
-        let appended = Appended {
-            states: states.len(),
-            changes: changes.len(),
-            outbox: &outbox,
-            lasts: !besides.only_moves_on,
-        };
+        let (states, changes) = (states.len(), changes.len());
+        let appended = Appended { states, changes, outbox: &pieces(&mut guard, outbox), lasts };
         guard.store(self.tx, self.statements, &record, &appended, sent)?;
         self.watch.reached(Point::OffsetWritten);
         Ok(guard)
@@ -277,7 +226,10 @@ impl Writer<'_, '_> {
         // First those that began: one that tokens pay for may end in the batch that brought it.
         for no in &loaded.opened {
             let row = &loaded.transfers[no];
-            copy.row().big(signed(no.0)).small(shard_of(row.id, self.shards)).moment(Moment(row.expiration));
+            copy.row()
+                .big(signed(no.0))
+                .small(shard_of(row.id, self.settings.expiry_shards))
+                .moment(Moment(row.expiration));
         }
         copy.send(self.tx, &self.statements.copy_timeouts)?;
         if loaded.closed.is_empty() {
@@ -288,17 +240,9 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn opaque(&mut self, besides: &Besides<'_>) -> Result<(), Error> {
-        let mut copy = CopyRows::new(3);
-        for (no, part, bytes) in besides.opaque.iter().filter(|(_, _, bytes)| !bytes.is_empty()) {
-            copy.row().big(signed(no.0)).small(*part).bytes(bytes);
-        }
-        Ok(copy.send(self.tx, &self.statements.copy_opaque)?)
-    }
-
-    fn dead_letters(&mut self, guard: &Guard, besides: &Besides<'_>) -> Result<(), Error> {
+    fn dead_letters(&mut self, guard: &Guard, outbox: &Outbox<'_>) -> Result<(), Error> {
         let mut copy = CopyRows::new(6);
-        for row in &besides.dead_letters {
+        for row in &outbox.dead_letters {
             copy.row().int(guard.segment_id).big(signed(row.letter.offset));
             // PostgreSQL's texts have no NUL, and what is dead must be storable.
             copy.text(&row.letter.trace.to_string()).text(&row.letter.reason.replace('\0', "\u{fffd}"));
@@ -309,8 +253,8 @@ impl Writer<'_, '_> {
 }
 
 /// The messages of a batch as rows of the outbox, numbered on from the guard's number.
-fn outbox(guard: &mut Guard, besides: &Besides<'_>) -> Vec<OutboxPiece> {
-    let pieces = besides.outgoing.chunks(OUTBOX_ROW_MESSAGES).map(|some| {
+fn pieces(guard: &mut Guard, outbox: &Outbox<'_>) -> Vec<OutboxPiece> {
+    let pieces = outbox.outgoing.chunks(OUTBOX_ROW_MESSAGES).map(|some| {
         let messages = i32::try_from(some.len()).expect("a row is bounded");
         let number = guard.outbox_next;
         guard.outbox_next += i64::from(messages);

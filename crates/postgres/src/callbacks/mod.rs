@@ -13,16 +13,16 @@ mod statements;
 use std::collections::BTreeSet;
 
 use holdfast_domain::callbacks::CallbackMessage;
-use holdfast_domain::effects::{Effects, NotificationKind, Party};
+use holdfast_domain::effects::{NotificationKind, Party};
 use holdfast_domain::ids::{HUB, Millis, ParticipantId, TransferId};
 use holdfast_messages::{Answer, Asked, Notice, Notification, TraceId, TransferNotice};
 use postgres::Transaction;
 
-use crate::batch::{Batch, Begun, Done, Step};
-use crate::loaded::Loaded;
-use crate::session::{Point, Statements, Store};
+use crate::batch::{Batch, Part};
+use crate::outbox::Outbox;
+use crate::session::{Settings, Statements, Store};
+use crate::step::{Decided, Opened, Step, Work};
 use crate::types::{Decimal, Moment, Uuid};
-use crate::write::{Besides, Writer};
 use crate::{Claim, Error};
 
 pub use dead::{DeadCallback, Given};
@@ -40,7 +40,11 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`].
     pub fn callbacks(&mut self, claim: &Claim, batch: &Batch<'_, Notification>) -> Result<Step, Error> {
-        self.run(claim, batch, attempt)
+        self.run(claim, batch, |store, part| {
+            let (readable, outbox) = part.readable();
+            let wanted = readable.into_iter().flat_map(|(_, notification)| wanted_by(notification)).collect();
+            part.step(store, Callbacks { part, wanted, outbox })
+        })
     }
 }
 
@@ -53,40 +57,36 @@ struct Wanted {
     answers_prepare: bool,
 }
 
-fn attempt(
-    store: &mut Store,
-    claim: &Claim,
-    batch: &Batch<'_, Notification>,
-    verdict: Option<&str>,
-) -> Result<Step, Error> {
-    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
-    else {
-        return Ok(Step::Fenced);
-    };
-    let mut besides = Besides::default();
-    let mut wanted = Vec::with_capacity(batch.messages.len());
-    for (_, notification) in besides.sort_out(claim.source, batch.messages, verdict) {
-        wanted.extend(wanted_by(notification));
+struct Callbacks<'p, 'm> {
+    part: Part<'p, 'm, Notification>,
+    wanted: Vec<Wanted>,
+    outbox: Outbox<'m>,
+}
+
+impl<'m> Work<'m> for Callbacks<'_, 'm> {
+    type Known = (Endpoints, Millis);
+    type Rows = Vec<Wanted>;
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<(Endpoints, Millis), Error> {
+        let endpoints = endpoints(&mut step.tx, step.statements, &self.wanted)?;
+        // Nobody's right to anything depends on when this is.
+        Ok((endpoints, step.guard.asked_at))
     }
-    let endpoints = endpoints(&mut tx, statements, &wanted)?;
-    // Nobody's right to anything depends on when this is.
-    let now = guard.asked_at;
-    watch.reached(Point::Loaded);
 
-    let before = wanted.len();
-    wanted.retain_mut(|callback| is_heard(callback, &endpoints));
-    let unheard = before - wanted.len();
-    watch.reached(Point::Decided);
+    fn decide(self, (endpoints, now): (Endpoints, Millis), _: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Callbacks { part, mut wanted, outbox } = self;
+        let before = wanted.len();
+        wanted.retain_mut(|callback| is_heard(callback, &endpoints));
+        let unheard = before - wanted.len();
+        let quiet = wanted.is_empty() && outbox.dead_letters.is_empty();
+        let mut decided = part.decided(now, outbox, wanted);
+        (decided.done.unheard, decided.done.quiet, decided.lasts) = (unheard, quiet, !quiet);
+        Some(decided)
+    }
 
-    let quiet = wanted.is_empty() && besides.dead_letters.is_empty();
-    besides.only_moves_on = quiet;
-    add(&mut tx, statements, settings.callback_shards, now, &wanted)?;
-    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    let guard =
-        writer.write(guard, batch.next, Loaded::default(), &Effects::default(), &besides, batch.sent)?;
-    tx.commit()?;
-    watch.reached(Point::Committed);
-    Ok(Step::Done(Done { unheard, quiet, ..Done::of(batch, besides, &guard, now) }))
+    fn write(wanted: Vec<Wanted>, step: &mut Opened<'_>, _: &mut Outbox<'m>) -> Result<(), Error> {
+        add(&mut step.tx, step.statements, step.settings.callback_shards, step.now, &wanted)
+    }
 }
 
 fn wanted_by(notification: &Notification) -> impl Iterator<Item = Wanted> + use<> {

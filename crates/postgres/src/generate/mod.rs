@@ -21,7 +21,7 @@ use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
 use crate::copy::CopyRows;
 use crate::guard::{Appended, Guard, Source, signed};
 use crate::load::{Loader, number};
-use crate::session::{BATCH_MESSAGES_MAX, Statements, Store};
+use crate::session::{BATCH_MESSAGES_MAX, Statements, Store, take_numbers};
 use crate::types::{Decimal, Moment};
 use crate::write::{account_number, code_number, put_transfer, shard_of};
 
@@ -133,7 +133,8 @@ impl Store {
         let mut sum = Generated::default();
         while draw.left() > 0 {
             let count = draw.left().min(BATCH_MESSAGES_MAX as u64).min(data.progress_every);
-            self.reserve_numbers(usize::try_from(count).expect("at most a batch"))?;
+            let wanted = usize::try_from(count).expect("at most a batch");
+            take_numbers(&mut self.client, &mut self.numbers, wanted)?;
             let first = self.numbers.start;
             self.numbers.start += count;
             let mut tx = self.client.transaction()?;
@@ -143,8 +144,7 @@ impl Store {
             let accounts = parties.iter().flatten().map(|party| party.account).collect();
             let mut loader = Loader::new(&mut tx, &self.statements);
             loader.lock_accounts(&accounts)?;
-            let now = loader.clock()?;
-            let loaded = loader.loaded;
+            let (loaded, now) = loader.finish()?;
             let standing = |id: &AccountId| (loaded.accounts[id].value, loaded.changes[id]);
             let mut rows = Rows {
                 now,

@@ -17,10 +17,10 @@ use super::write::{number, tr, write_rows};
 use crate::Error;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::notices::Moved;
+use crate::notices::MovedTransfer;
+use crate::outbox::Outbox;
 use crate::session::Statements;
 use crate::types::Uuid;
-use crate::write::Besides;
 
 const TABLE: &str = "checkout_charge";
 
@@ -78,7 +78,7 @@ pub(super) fn insert(tx: &mut Transaction<'_>, statements: &Statements, new: &Ch
 }
 
 impl Loader<'_, '_> {
-    /// Locks what ends these charges: transfers, then tokens, then the accounts that `moved` names of each transfer, besides
+    /// Locks what ends these charges: transfers, then tokens, then the accounts that `moved` names of each transfer, outbox
     /// those `accounts`. In that order, as every other handler; what more it needs without a lock comes after.
     pub(super) fn lock_charges(
         &mut self,
@@ -112,7 +112,7 @@ pub(super) fn spender(number: TransferId) -> TokenName {
 }
 
 /// Tells participants what was done since they were told last, as an embedded shop does.
-pub(super) fn tell(charges: &mut Charges<'_, Loaded>, loaded: &Loaded, besides: &mut Besides<'_>) {
+pub(super) fn tell(charges: &mut Charges<'_, Loaded>, loaded: &Loaded, outbox: &mut Outbox<'_>) {
     for (told, transfer) in charges.to_tell() {
         let (action, completion) = match told.kind {
             // Nobody is asked: the shop itself settles it or gives it up.
@@ -123,7 +123,7 @@ pub(super) fn tell(charges: &mut Charges<'_, Loaded>, loaded: &Loaded, besides: 
             NotificationKind::Aborted => (Action::Abort, None),
             NotificationKind::Expired => (Action::TimeoutReserved, None),
         };
-        let moved = Moved {
+        let moved = MovedTransfer {
             transfer,
             completion,
             action: Some(action),
@@ -131,11 +131,11 @@ pub(super) fn tell(charges: &mut Charges<'_, Loaded>, loaded: &Loaded, besides: 
             trace: TraceId::NOBODY,
             origin: None,
         };
-        moved.tell_party(told.kind, told.to, besides);
+        moved.tell_party(told.kind, told.to, outbox);
     }
     for alarm in charges.alarms() {
         let to = loaded.account(alarm.account).map(|account| account.participant);
-        besides.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
+        outbox.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
     }
     charges.mark_told();
 }

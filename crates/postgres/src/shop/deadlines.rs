@@ -2,18 +2,17 @@
 //! that were put off; and idempotency keys whose time is over go.
 
 use holdfast_domain::command::{Command, Expire};
-use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::OrderId;
 use holdfast_domain::{FrameInput, decide};
+use holdfast_messages::PayMessage;
 
-use super::load::{self, Lock, id};
-use super::{again, report, write};
-use crate::batch::{Done, Step};
-use crate::guard::Guard;
-use crate::load::Loader;
+use super::again;
+use super::load::{Lock, id};
 use crate::loaded::Loaded;
-use crate::session::{Point, Store};
-use crate::write::{Besides, Writer};
+use crate::outbox::Outbox;
+use crate::session::{Settings, Store};
+use crate::step::{Decided, Done, Opened, Step, Work};
 use crate::{Claim, Error};
 
 /// The most checkouts that one scan cancels, and asks again for.
@@ -45,65 +44,8 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`]. A scan that others were in the way of is simply done again.
     pub fn expire_checkouts(&mut self, claim: &Claim, shard: i16, max: u32) -> Result<Step, Error> {
-        let Store { client, statements, settings, watch, .. } = self;
         let max = max.min(DUE_AT_ONCE_MAX);
-        let mut tx = client.transaction()?;
-        watch.reached(Point::Begun);
-        let Some(guard) = Guard::lock(&mut tx, statements, claim)? else { return Ok(Step::Fenced) };
-        watch.reached(Point::GuardLocked);
-        // What others have locked is passed over before it is counted: however many they have, those behind are found. It waits
-        // for none of them, so the order of the locks does not matter.
-        let statement = statements.asked.prepared(
-            &mut tx,
-            "SELECT order_id FROM orders
-             WHERE shard = $1 AND state = 'pending' AND deadline < (SELECT hub_clock()) ORDER BY deadline LIMIT $2
-             FOR UPDATE SKIP LOCKED",
-        )?;
-        let due = tx.query(&statement, &[&shard, &i64::from(max)])?;
-        let due: Vec<OrderId> = due.iter().map(|row| id("orders", row.get(0))).collect::<Result<_, _>>()?;
-        let mut loaded = Loaded::default();
-        load::orders(&mut tx, statements, &mut loaded.shop, &due, Lock::Wait)?;
-        load::keys(&mut tx, statements, &mut loaded.shop, [])?;
-        let now = Loader::new(&mut tx, statements).clock()?;
-        watch.reached(Point::Loaded);
-
-        let commands = [Command::Expire(Expire { holds_max: max })];
-        let frame =
-            FrameInput { base_offset: guard.offset, time: now, order: settings.order, commands: &commands };
-        let ended = loaded.shop.due_checkouts(now, max as usize).len();
-        let effects = decide(&loaded, &frame);
-        let mut besides = Besides::default();
-        besides.say_all(&effects);
-        let rested = again::take(&mut tx, statements, shard, max)?;
-        rested.iter().for_each(|asked| besides.send(asked));
-        let more = due.len().max(rested.len()) >= max as usize;
-        if ended == 0 && besides.outgoing.is_empty() {
-            // Of those that have rested none waits any more: that is all there is to write.
-            tx.commit()?;
-            return Ok(Step::Done(Done { more, ..Done::default() }));
-        }
-        report(&effects.shop_alarms);
-        watch.reached(Point::Decided);
-
-        effects.apply(now, &mut loaded);
-        write::write(&mut tx, statements, &loaded.shop, settings, now)?;
-        let offset = guard.offset + ended as u64;
-        let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-        let guard = writer.write(guard, offset, Loaded::default(), &Effects::default(), &besides, 0)?;
-        tx.commit()?;
-        watch.reached(Point::Committed);
-        let (tally, alarms) = (besides.tally, effects.shop_alarms);
-        let outbox = besides.numbered(&guard);
-        Ok(Step::Done(Done {
-            messages: ended,
-            more,
-            outbox,
-            transactions: 1,
-            time: now,
-            alarms,
-            tally,
-            ..Done::default()
-        }))
+        self.step(claim, None, 0, Deadlines { shard, max })
     }
 
     /// Removes up to `max` idempotency keys whose time is over, and tells how many. Until then they count for nothing.
@@ -118,5 +60,68 @@ impl Store {
                  ORDER BY ends_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
         )?;
         Ok(self.client.execute(&statement, &[&i64::from(max)])?)
+    }
+}
+
+/// The checkouts of a shard that are to be ended, or asked about again.
+struct Deadlines {
+    shard: i16,
+    max: u32,
+}
+
+/// What a scan has found under its locks.
+struct Due {
+    loaded: Loaded,
+    now: Millis,
+    /// Where the source stands.
+    offset: u64,
+    /// What the payment side is asked again.
+    rested: Vec<PayMessage>,
+    /// It has stopped at its bound.
+    more: bool,
+}
+
+impl<'m> Work<'m> for Deadlines {
+    type Known = Due;
+    type Rows = ();
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<Due, Error> {
+        let Deadlines { shard, max } = *self;
+        // What others have locked is passed over before it is counted: however many they have, those behind are found. It waits
+        // for none of them, so the order of the locks does not matter.
+        let statement = step.statements.asked.prepared(
+            &mut step.tx,
+            "SELECT order_id FROM orders
+             WHERE shard = $1 AND state = 'pending' AND deadline < (SELECT hub_clock()) ORDER BY deadline LIMIT $2
+             FOR UPDATE SKIP LOCKED",
+        )?;
+        let due = step.tx.query(&statement, &[&shard, &i64::from(max)])?;
+        let due: Vec<OrderId> = due.iter().map(|row| id("orders", row.get(0))).collect::<Result<_, _>>()?;
+        let offset = step.guard.offset;
+        let mut loader = step.loader();
+        loader.orders(&due, Lock::Wait)?;
+        loader.keys([])?;
+        // Of those that have rested none may wait any more. Then that they go is all there is to commit.
+        let rested = again::take(loader.tx, loader.statements, shard, max)?;
+        let more = due.len().max(rested.len()) >= max as usize;
+        let (loaded, now) = loader.finish()?;
+        Ok(Due { loaded, now, offset, rested, more })
+    }
+
+    fn decide(self, due: Due, settings: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Due { loaded, now, offset, rested, more } = due;
+        let commands = [Command::Expire(Expire { holds_max: self.max })];
+        let frame = FrameInput { base_offset: offset, time: now, order: settings.order, commands: &commands };
+        let ended = loaded.shop.due_checkouts(now, self.max as usize).len();
+        let mut effects = decide(&loaded, &frame);
+        let mut outbox = Outbox::default();
+        outbox.say_all(&effects);
+        rested.iter().for_each(|asked| outbox.send(asked));
+        if ended == 0 && outbox.outgoing.is_empty() {
+            return None;
+        }
+        let alarms = std::mem::take(&mut effects.shop_alarms);
+        let done = Done { messages: ended, more, alarms, ..Done::default() };
+        Some(Decided { loaded, effects, done, ..Decided::new(now, offset + ended as u64, outbox, ()) })
     }
 }

@@ -5,15 +5,12 @@ use holdfast_domain::command::Command;
 use holdfast_domain::shop::limits::INIT_ROWS_MAX;
 use holdfast_domain::shop::{ItemId, OrderId, ShopCommand, ShopOutcome, ShopRefusal, UserId};
 use holdfast_domain::{FrameInput, decide};
-use postgres::Transaction;
 
-use super::load::{self, Lock};
-use super::rows::ShopRows;
+use super::load::Lock;
 use super::write;
 use crate::Error;
 use crate::load::Loader;
-use crate::loaded::Loaded;
-use crate::session::{Statements, Store};
+use crate::session::Store;
 
 /// What is answered to a command that does not belong here.
 const ELSEWHERE: ShopRefusal =
@@ -39,11 +36,11 @@ impl Store {
     fn try_shop(&mut self, command: &ShopCommand) -> Result<ShopOutcome, Error> {
         let Store { client, statements, settings, .. } = self;
         let mut tx = client.transaction()?;
-        let mut loaded = Loaded::default();
-        if let Err(refusal) = load(&mut tx, statements, &mut loaded.shop, command)? {
+        let mut loader = Loader::new(&mut tx, statements);
+        if let Err(refusal) = load(&mut loader, command)? {
             return Ok(ShopOutcome::Refused(refusal));
         }
-        let now = Loader::new(&mut tx, statements).clock()?;
+        let (mut loaded, now) = loader.finish()?;
         let commands = [Command::Shop(Box::new(command.clone()))];
         let frame = FrameInput { base_offset: 0, time: now, order: settings.order, commands: &commands };
         let effects = decide(&loaded, &frame);
@@ -61,41 +58,36 @@ impl Store {
 }
 
 /// Loads what the decision reads, and locks what it may change.
-fn load(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    rows: &mut ShopRows,
-    command: &ShopCommand,
-) -> Result<Result<(), ShopRefusal>, Error> {
+fn load(loader: &mut Loader<'_, '_>, command: &ShopCommand) -> Result<Result<(), ShopRefusal>, Error> {
     match command {
-        ShopCommand::CreateUser { id, .. } => load::users(tx, statements, rows, [id], Lock::Wait)?,
+        ShopCommand::CreateUser { id, .. } => loader.users([id], Lock::Wait)?,
         ShopCommand::AddFunds { user, .. } | ShopCommand::TakeFunds { user, .. } => {
-            load::users(tx, statements, rows, [user], Lock::Wait)?;
+            loader.users([user], Lock::Wait)?;
         }
-        ShopCommand::CreateItem { id, .. } => load::items(tx, statements, rows, [id], Lock::Wait)?,
+        ShopCommand::CreateItem { id, .. } => loader.items([id], Lock::Wait)?,
         ShopCommand::AddStock { item, .. } | ShopCommand::TakeStock { item, .. } => {
-            load::items(tx, statements, rows, [item], Lock::Wait)?;
+            loader.items([item], Lock::Wait)?;
         }
-        ShopCommand::CreateOrder { id, .. } => load::orders(tx, statements, rows, [id], Lock::Wait)?,
+        ShopCommand::CreateOrder { id, .. } => loader.orders([id], Lock::Wait)?,
         ShopCommand::AddItem { order, item, .. } => {
-            load::orders(tx, statements, rows, [order], Lock::Wait)?;
+            loader.orders([order], Lock::Wait)?;
             // Its price of now; that is no promise for later.
-            load::items(tx, statements, rows, [item], Lock::None)?;
+            loader.items([item], Lock::None)?;
         }
         ShopCommand::InitUsers { first, count, .. } => {
-            count_open(tx, rows)?;
+            count_open(loader)?;
             let ids: Vec<UserId> = numbered(*first, *count);
-            load::users(tx, statements, rows, &ids, Lock::Wait)?;
+            loader.users(&ids, Lock::Wait)?;
         }
         ShopCommand::InitItems { first, count, .. } => {
-            count_open(tx, rows)?;
+            count_open(loader)?;
             let ids: Vec<ItemId> = numbered(*first, *count);
-            load::items(tx, statements, rows, &ids, Lock::Wait)?;
+            loader.items(&ids, Lock::Wait)?;
         }
         ShopCommand::InitOrders { first, count, .. } => {
-            count_open(tx, rows)?;
+            count_open(loader)?;
             let ids: Vec<OrderId> = numbered(*first, *count);
-            load::orders(tx, statements, rows, &ids, Lock::Wait)?;
+            loader.orders(&ids, Lock::Wait)?;
         }
         ShopCommand::Checkout(_)
         | ShopCommand::Answer { .. }
@@ -109,11 +101,13 @@ fn load(
 
 /// Counts the checkouts that are open, and lets none begin or end until this transaction does: what an open one has taken must
 /// not be given back to a row that was replaced meanwhile.
-fn count_open(tx: &mut Transaction<'_>, rows: &mut ShopRows) -> Result<(), Error> {
+fn count_open(loader: &mut Loader<'_, '_>) -> Result<(), Error> {
+    let Loader { tx, loaded, .. } = loader;
     tx.batch_execute("LOCK TABLE orders IN SHARE ROW EXCLUSIVE MODE")?;
     let open: i64 =
         tx.query_one("SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')", &[])?.get(0);
-    rows.open_count = usize::try_from(open).map_err(|_| Error::corrupt("orders", "a negative count"))?;
+    loaded.shop.open_count =
+        usize::try_from(open).map_err(|_| Error::corrupt("orders", "a negative count"))?;
     Ok(())
 }
 

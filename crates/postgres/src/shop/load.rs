@@ -10,11 +10,10 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::{Fingerprint, Name};
 use holdfast_messages::TraceId;
-use postgres::{Row, Transaction};
+use postgres::Row;
 
-use super::rows::ShopRows;
 use crate::Error;
-use crate::session::Statements;
+use crate::load::Loader;
 use crate::types::{Moment, Uuid};
 
 /// The columns of an order, in the order in which they are read.
@@ -35,116 +34,109 @@ pub(super) enum Lock {
     None,
 }
 
-/// Loads orders with their open tries. Those that are not there are left out.
-pub(super) fn orders<'i>(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    rows: &mut ShopRows,
-    ids: impl IntoIterator<Item = &'i OrderId>,
-    lock: Lock,
-) -> Result<(), Error> {
-    let ids: Vec<&str> = ids.into_iter().map(OrderId::as_str).collect();
-    if ids.is_empty() {
-        return Ok(());
-    }
-    macro_rules! select {
-        ($lock:literal) => {
-            concat!(
-                "SELECT ",
-                order_columns!(),
-                " FROM orders WHERE order_id = ANY($1) ORDER BY order_id ",
-                $lock
-            )
+impl Loader<'_, '_> {
+    /// Loads orders with their open tries. Those that are not there are left out.
+    pub(super) fn orders<'i>(
+        &mut self,
+        ids: impl IntoIterator<Item = &'i OrderId>,
+        lock: Lock,
+    ) -> Result<(), Error> {
+        let ids: Vec<&str> = ids.into_iter().map(OrderId::as_str).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        macro_rules! select {
+            ($lock:literal) => {
+                concat!(
+                    "SELECT ",
+                    order_columns!(),
+                    " FROM orders WHERE order_id = ANY($1) ORDER BY order_id ",
+                    $lock
+                )
+            };
+        }
+        let sql = match lock {
+            Lock::Wait => select!("FOR UPDATE"),
+            Lock::None => select!(""),
         };
-    }
-    let sql = match lock {
-        Lock::Wait => select!("FOR UPDATE"),
-        Lock::None => select!(""),
-    };
-    let statement = statements.asked.prepared(tx, sql)?;
-    for row in tx.query(&statement, &[&ids])? {
-        let (order, open) = order_of(&row)?;
-        let id = order.order.order_id.clone();
-        if let Some(Uuid(trace)) = row.get(18) {
-            rows.started_by.insert(id.clone(), TraceId(trace));
+        let statement = self.statements.asked.prepared(self.tx, sql)?;
+        for row in self.tx.query(&statement, &[&ids])? {
+            let (order, open) = order_of(&row)?;
+            let id = order.order.order_id.clone();
+            if let Some(Uuid(trace)) = row.get(18) {
+                self.loaded.shop.started_by.insert(id.clone(), TraceId(trace));
+            }
+            match open {
+                Some(open) => drop(self.loaded.shop.checkouts.insert(id.clone(), Arc::new(open))),
+                None => drop(self.loaded.shop.checkouts.remove(&id)),
+            }
+            self.loaded.shop.orders.load(id, order);
         }
-        match open {
-            Some(open) => drop(rows.checkouts.insert(id.clone(), Arc::new(open))),
-            None => drop(rows.checkouts.remove(&id)),
+        Ok(())
+    }
+
+    /// Locks idempotency keys: these, and those that wait for the open tries that were loaded.
+    pub(super) fn keys<'k>(&mut self, named: impl IntoIterator<Item = &'k Name>) -> Result<(), Error> {
+        let mut wanted: BTreeSet<&str> = named.into_iter().map(|key| &**key).collect();
+        wanted.extend(self.loaded.shop.checkouts.values().flat_map(|open| &open.keys).map(|key| &**key));
+        if wanted.is_empty() {
+            return Ok(());
         }
-        rows.orders.load(id, order);
-    }
-    Ok(())
-}
-
-/// Locks idempotency keys: these, and those that wait for the open tries that were loaded.
-pub(super) fn keys<'k>(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    rows: &mut ShopRows,
-    named: impl IntoIterator<Item = &'k Name>,
-) -> Result<(), Error> {
-    let mut wanted: BTreeSet<&str> = named.into_iter().map(|key| &**key).collect();
-    wanted.extend(rows.checkouts.values().flat_map(|open| &open.keys).map(|key| &**key));
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let wanted: Vec<&str> = wanted.into_iter().collect();
-    let statement = statements.asked.prepared(
-        tx,
-        "SELECT idempotency_key, body, order_id, answer, tr_num, why_failed, ends_at FROM idempotency_key
-         WHERE idempotency_key = ANY($1) ORDER BY idempotency_key FOR UPDATE",
-    )?;
-    for row in tx.query(&statement, &[&wanted])? {
-        let key = key_of(&row)?;
-        rows.keys.load(Name::clone(&key.key), Arc::new(key));
-    }
-    Ok(())
-}
-
-/// Loads users.
-pub(super) fn users<'i>(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    rows: &mut ShopRows,
-    ids: impl IntoIterator<Item = &'i UserId>,
-    lock: Lock,
-) -> Result<(), Error> {
-    let ids: Vec<&str> = ids.into_iter().map(UserId::as_str).collect();
-    let sql = match lock {
-        Lock::None => "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id",
-        Lock::Wait => "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE",
-    };
-    let statement = statements.asked.prepared(tx, sql)?;
-    for row in tx.query(&statement, &[&ids])? {
-        let id: UserId = id("users", row.get(0))?;
-        rows.users.load(id.clone(), UserRow { id, credit: whole("users", row.get(1))? });
-    }
-    Ok(())
-}
-
-/// Loads items.
-pub(super) fn items<'i>(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    rows: &mut ShopRows,
-    ids: impl IntoIterator<Item = &'i ItemId>,
-    lock: Lock,
-) -> Result<(), Error> {
-    let ids: Vec<&str> = ids.into_iter().map(ItemId::as_str).collect();
-    let sql = match lock {
-        Lock::None => "SELECT item_id, stock, price FROM items WHERE item_id = ANY($1) ORDER BY item_id",
-        Lock::Wait => {
-            "SELECT item_id, stock, price FROM items WHERE item_id = ANY($1) ORDER BY item_id FOR UPDATE"
+        let wanted: Vec<&str> = wanted.into_iter().collect();
+        let statement = self.statements.asked.prepared(
+            self.tx,
+            "SELECT idempotency_key, body, order_id, answer, tr_num, why_failed, ends_at FROM idempotency_key
+             WHERE idempotency_key = ANY($1) ORDER BY idempotency_key FOR UPDATE",
+        )?;
+        for row in self.tx.query(&statement, &[&wanted])? {
+            let key = key_of(&row)?;
+            self.loaded.shop.keys.load(Name::clone(&key.key), Arc::new(key));
         }
-    };
-    let statement = statements.asked.prepared(tx, sql)?;
-    for row in tx.query(&statement, &[&ids])? {
-        let id: ItemId = id("items", row.get(0))?;
-        let (stock, price) = (whole("items", row.get(1))?, whole("items", row.get(2))?);
-        rows.items.load(id.clone(), ItemRow { id, stock, price });
+        Ok(())
     }
-    Ok(())
+
+    /// Loads users.
+    pub(super) fn users<'i>(
+        &mut self,
+        ids: impl IntoIterator<Item = &'i UserId>,
+        lock: Lock,
+    ) -> Result<(), Error> {
+        let ids: Vec<&str> = ids.into_iter().map(UserId::as_str).collect();
+        let sql = match lock {
+            Lock::None => "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id",
+            Lock::Wait => {
+                "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE"
+            }
+        };
+        let statement = self.statements.asked.prepared(self.tx, sql)?;
+        for row in self.tx.query(&statement, &[&ids])? {
+            let id: UserId = id("users", row.get(0))?;
+            self.loaded.shop.users.load(id.clone(), UserRow { id, credit: whole("users", row.get(1))? });
+        }
+        Ok(())
+    }
+
+    /// Loads items.
+    pub(super) fn items<'i>(
+        &mut self,
+        ids: impl IntoIterator<Item = &'i ItemId>,
+        lock: Lock,
+    ) -> Result<(), Error> {
+        let ids: Vec<&str> = ids.into_iter().map(ItemId::as_str).collect();
+        let sql = match lock {
+            Lock::None => "SELECT item_id, stock, price FROM items WHERE item_id = ANY($1) ORDER BY item_id",
+            Lock::Wait => {
+                "SELECT item_id, stock, price FROM items WHERE item_id = ANY($1) ORDER BY item_id FOR UPDATE"
+            }
+        };
+        let statement = self.statements.asked.prepared(self.tx, sql)?;
+        for row in self.tx.query(&statement, &[&ids])? {
+            let id: ItemId = id("items", row.get(0))?;
+            let (stock, price) = (whole("items", row.get(1))?, whole("items", row.get(2))?);
+            self.loaded.shop.items.load(id.clone(), ItemRow { id, stock, price });
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn order_of(row: &Row) -> Result<(OrderRow, Option<CheckoutRow>), Error> {

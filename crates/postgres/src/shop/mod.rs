@@ -60,6 +60,7 @@ pub(crate) use rows::ShopRows;
 pub use seen::{OpenCheckout, OpenCheckouts, OpenState, OrderNow};
 pub use tellings::{DueOutcome, FailedTelling};
 pub(crate) use verify::verify_shop;
+pub(crate) use write::write;
 
 use holdfast_domain::effects::Effects;
 use holdfast_domain::shop::{
@@ -69,9 +70,9 @@ use holdfast_messages::{
     CheckoutNotice, Notice, Notification, OutcomeMessage, PayMessage, StockMessage, TraceId,
 };
 
-use crate::write::Besides;
+use crate::outbox::Outbox;
 
-impl Besides<'_> {
+impl Outbox<'_> {
     /// Sends a message of a checkout to its topic, to the partition of its order.
     fn say(&mut self, said: Said) {
         let belongs = "a message is sent to its own topic";

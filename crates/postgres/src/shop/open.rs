@@ -13,7 +13,7 @@ use holdfast_domain::shop::{
 
 use super::rows::ShopRows;
 use super::write::is_open;
-use crate::write::Besides;
+use crate::outbox::Outbox;
 
 /// What the coordinator did is taken over: its messages, the orders that moved, and what their rows tell of open tries.
 /// `keys` are the tries that it has heard of.
@@ -23,10 +23,10 @@ pub(super) fn follow<'k>(
     did: Effects,
     keys: impl IntoIterator<Item = &'k TryKey>,
     now: Millis,
-    besides: &mut Besides<'_>,
+    outbox: &mut Outbox<'_>,
 ) {
     for message in did.sent {
-        besides.say(message);
+        outbox.say(message);
     }
     for key in keys {
         let moved = did.orders.binary_search_by(|order| order.order_id.cmp(&key.order_id));
@@ -34,7 +34,7 @@ pub(super) fn follow<'k>(
         let Some(before) = rows.order_row(&key.order_id) else { continue };
         let state = moved.map_or(before.order.state, |order| order.state);
         if state.tr_num() == Some(key.tr_num) {
-            follow_one(rows, key, coordinator.saga(key), state, now, besides);
+            follow_one(rows, key, coordinator.saga(key), state, now, outbox);
         }
     }
 }
@@ -45,7 +45,7 @@ fn follow_one(
     saga: Option<&Saga>,
     state: OrderState,
     now: Millis,
-    besides: &mut Besides<'_>,
+    outbox: &mut Outbox<'_>,
 ) {
     let order = &key.order_id;
     let Some(open) = rows.checkout(order).filter(|open| open.tr == key.tr_num) else { return };
@@ -79,7 +79,7 @@ fn follow_one(
         Some(answer) => {
             effects.extend(answered(rows, open, order, answer));
             effects.push(ShopEffect::Closed(CheckoutEnd { order: order.clone(), answer }));
-            besides.tell_end(order, answer);
+            outbox.tell_end(order, answer);
         }
     }
     effects.iter().for_each(|effect| rows.apply(effect));

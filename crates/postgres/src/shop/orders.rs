@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use holdfast_domain::command::Command;
-use holdfast_domain::effects::Effects;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, OrderState, ShopOutcome, Why};
 use holdfast_domain::tokens::Name;
 use holdfast_domain::{FrameInput, decide};
@@ -12,15 +11,13 @@ use holdfast_messages::{
     CheckoutNotice, CheckoutRefusal, Notice, Notification, OrderCommand, OrderMessage, TraceId,
 };
 
-use super::load::{self, Lock};
+use super::load::Lock;
 use super::rows::ShopRows;
-use super::{outside, report, write};
-use crate::batch::{Batch, Begun, Done, Step};
-use crate::load::Loader;
-use crate::loaded::Loaded;
-use crate::session::{Point, Store};
-use crate::write::{Besides, Writer};
-use crate::{Claim, Error};
+use crate::batch::{Batch, Part};
+use crate::outbox::Outbox;
+use crate::session::{Settings, Store};
+use crate::step::{Decided, Locked, Opened, Step, Work};
+use crate::{Claim, Error, Incoming};
 
 impl Store {
     /// Decides a batch of commands about orders. Each is answered by a notification under its trace; a checkout that is open
@@ -29,61 +26,58 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`].
     pub fn orders(&mut self, claim: &Claim, batch: &Batch<'_, OrderMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, attempt)
+        self.run(claim, batch, |store, part| {
+            let (asked, outbox) = part.readable();
+            part.step(store, Orders { part, asked, outbox })
+        })
     }
 }
 
-fn attempt(
-    store: &mut Store,
-    claim: &Claim,
-    batch: &Batch<'_, OrderMessage>,
-    verdict: Option<&str>,
-) -> Result<Step, Error> {
-    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
-    else {
-        return Ok(Step::Fenced);
-    };
-    let mut besides = Besides::default();
-    let asked = besides.sort_out(claim.source, batch.messages, verdict);
+struct Orders<'p, 'm> {
+    part: Part<'p, 'm, OrderMessage>,
+    asked: Vec<(&'m Incoming<OrderMessage>, &'m OrderMessage)>,
+    outbox: Outbox<'m>,
+}
 
-    let mut loaded = Loaded::default();
-    let orders: BTreeSet<&OrderId> = asked.iter().map(|(_, message)| &message.order).collect();
-    load::orders(&mut tx, statements, &mut loaded.shop, orders, Lock::Wait)?;
-    load::keys(&mut tx, statements, &mut loaded.shop, asked.iter().filter_map(|(_, message)| key(message)))?;
-    let now = Loader::new(&mut tx, statements).clock()?;
-    watch.reached(Point::Loaded);
+impl<'m> Work<'m> for Orders<'_, 'm> {
+    type Known = Locked;
+    type Rows = ();
 
-    let mut repeats = 0;
-    let (answered, asked): (Vec<_>, Vec<_>) =
-        asked.into_iter().partition(|(_, message)| answer_known(&loaded.shop, message).is_some());
-    let commands: Vec<Command> =
-        asked.iter().map(|(_, message)| Command::Shop(Box::new(message.shop_command()))).collect();
-    let frame = FrameInput { base_offset: batch.from, time: now, order: settings.order, commands: &commands };
-    let effects = decide(&loaded, &frame);
-    besides.say_all(&effects);
-    for (_, message) in answered {
-        let answer = answer_known(&loaded.shop, message).expect("its answer is known");
-        repeats += usize::from(answer.is_ok());
-        besides.tell(message, answer);
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<Locked, Error> {
+        let orders: BTreeSet<&OrderId> = self.asked.iter().map(|(_, message)| &message.order).collect();
+        let keys = self.asked.iter().filter_map(|(_, message)| key(message));
+        let mut loader = step.loader();
+        loader.orders(orders, Lock::Wait)?;
+        loader.keys(keys)?;
+        loader.finish()
     }
-    for ((_, message), outcome) in asked.iter().zip(&effects.outcomes) {
-        let outcome = outcome.shop.as_deref().expect("a command about the shop is answered");
-        repeats += usize::from(matches!(outcome, ShopOutcome::Checkout(CheckoutAnswer::AlreadyPaid { .. })));
-        loaded.shop.note_start(message, outcome);
-        besides.tell(message, answer(outcome));
-    }
-    report(&effects.shop_alarms);
-    watch.reached(Point::Decided);
 
-    effects.apply(now, &mut loaded);
-    write::write(&mut tx, statements, &loaded.shop, settings, now)?;
-    outside::mark(&mut tx, statements, &loaded.shop.began, settings.serving())?;
-    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    let none = Effects::default();
-    let guard = writer.write(guard, batch.next, Loaded::default(), &none, &besides, batch.sent)?;
-    tx.commit()?;
-    watch.reached(Point::Committed);
-    Ok(Step::Done(Done { alarms: effects.shop_alarms, repeats, ..Done::of(batch, besides, &guard, now) }))
+    fn decide(self, (mut loaded, now): Locked, settings: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Orders { part, asked, mut outbox } = self;
+        let (answered, asked): (Vec<_>, Vec<_>) =
+            asked.into_iter().partition(|(_, message)| answer_known(&loaded.shop, message).is_some());
+        let commands: Vec<Command> =
+            asked.iter().map(|(_, message)| Command::Shop(Box::new(message.shop_command()))).collect();
+        let (base_offset, order) = (part.batch.from, settings.order);
+        let mut effects = decide(&loaded, &FrameInput { base_offset, time: now, order, commands: &commands });
+        outbox.say_all(&effects);
+        let mut repeats = 0;
+        for (_, message) in answered {
+            let answer = answer_known(&loaded.shop, message).expect("its answer is known");
+            repeats += usize::from(answer.is_ok());
+            outbox.tell(message, answer);
+        }
+        for ((_, message), outcome) in asked.iter().zip(&effects.outcomes) {
+            let outcome = outcome.shop.as_deref().expect("a command about the shop is answered");
+            repeats +=
+                usize::from(matches!(outcome, ShopOutcome::Checkout(CheckoutAnswer::AlreadyPaid { .. })));
+            loaded.shop.note_start(message, outcome);
+            outbox.tell(message, answer(outcome));
+        }
+        let mut decided = part.decided(now, outbox, ());
+        (decided.done.alarms, decided.done.repeats) = (std::mem::take(&mut effects.shop_alarms), repeats);
+        Some(Decided { loaded, effects, ..decided })
+    }
 }
 
 const fn key(message: &OrderMessage) -> Option<&Name> {
@@ -142,7 +136,7 @@ fn answer(outcome: &ShopOutcome) -> Result<CheckoutAnswer, CheckoutRefusal> {
     }
 }
 
-impl Besides<'_> {
+impl Outbox<'_> {
     /// Tells whoever asked.
     fn tell(&mut self, message: &OrderMessage, answer: Result<CheckoutAnswer, CheckoutRefusal>) {
         let notice = Notice::Checkout(CheckoutNotice { order: message.order.clone(), answer });

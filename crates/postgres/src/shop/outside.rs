@@ -5,16 +5,16 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, Side, Sides, TrNum};
 use holdfast_messages::{Message, PayMessage, Topic};
 use postgres::Transaction;
 
-use crate::batch::{Batch, Begun, Done, Step};
+use crate::batch::{Batch, Part};
 use crate::guard::unsigned;
-use crate::loaded::Loaded;
-use crate::session::{Point, Statements, Store};
-use crate::write::{Besides, Writer};
+use crate::outbox::Outbox;
+use crate::session::{Settings, Statements, Store};
+use crate::step::{Decided, Opened, Step, Work};
 use crate::{Claim, Error, Source};
 
 /// Under this name it is stored who serves which side.
@@ -110,7 +110,10 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`].
     pub fn pass<M: Message>(&mut self, claim: &Claim, batch: &Batch<'_, M>) -> Result<Step, Error> {
-        self.run(claim, batch, pass)
+        self.run(claim, batch, |store, part| {
+            let (_, outbox) = part.readable();
+            part.step(store, Passing { part, outbox })
+        })
     }
 
     /// Passes by all that lies in a topic before these offsets, one for each partition: it was another's to answer. In the audit
@@ -224,29 +227,24 @@ pub(super) fn mark(
     Ok(())
 }
 
-fn pass<M: Message>(
-    store: &mut Store,
-    claim: &Claim,
-    batch: &Batch<'_, M>,
-    verdict: Option<&str>,
-) -> Result<Step, Error> {
-    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
-    else {
-        return Ok(Step::Fenced);
-    };
-    let mut besides = Besides::default();
-    besides.sort_out(claim.source, batch.messages, verdict);
-    besides.only_moves_on = besides.dead_letters.is_empty();
-    let now = guard.asked_at;
-    watch.reached(Point::Loaded);
-    watch.reached(Point::Decided);
+/// Messages that are passed by.
+struct Passing<'p, 'm, M> {
+    part: Part<'p, 'm, M>,
+    outbox: Outbox<'m>,
+}
 
-    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    let none = Effects::default();
-    let guard = writer.write(guard, batch.next, Loaded::default(), &none, &besides, batch.sent)?;
-    tx.commit()?;
-    watch.reached(Point::Committed);
-    Ok(Step::Done(Done::of(batch, besides, &guard, now)))
+impl<'m, M: Message> Work<'m> for Passing<'_, 'm, M> {
+    type Known = Millis;
+    type Rows = ();
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<Millis, Error> {
+        Ok(step.guard.asked_at)
+    }
+
+    fn decide(self, now: Millis, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let lasts = !self.outbox.dead_letters.is_empty();
+        Some(Decided { lasts, ..self.part.decided(now, self.outbox, ()) })
+    }
 }
 
 const fn bits(sides: Sides) -> i64 {

@@ -6,28 +6,29 @@
 //! its accounts. So there is nothing to wait for, and the answer leaves with the reservation.
 
 mod cover;
-mod till;
+mod payments;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_checkout::participant::{Pay, Side};
-use holdfast_domain::ids::{Currency, TransferId};
+use holdfast_domain::ids::{Currency, Millis, TransferId};
 use holdfast_domain::shop::{self, AskedStep, Charges, Charging, Payment, TryKey, UserId};
-use holdfast_messages::{OutcomeMessage, PayMessage};
+use holdfast_messages::PayMessage;
 use holdfast_tokens::TokenId;
 
 use super::again;
 use super::charges::{self, Charged, tell};
 use super::charging::charging;
-use super::report;
-use super::sides::{branches, write};
-use crate::batch::{Batch, Begun, Done, Step};
+use super::sides::{Taken, branches};
+use crate::batch::{Batch, Part};
 use crate::load::Loader;
-use crate::session::{Point, Store, take_numbers};
-use crate::write::{Besides, Writer};
+use crate::loaded::Loaded;
+use crate::outbox::Outbox;
+use crate::session::{Settings, Store};
+use crate::step::{Decided, Opened, Step, Work};
 use crate::{Claim, Error, Incoming};
-use cover::{Paying, covered};
-use till::{Till, Waiting};
+use cover::{Covering, covered};
+use payments::{Payments, Waiting, name_claims};
 
 /// Tokens that a try is to be paid with, and that are to be locked before its step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`]; [`Error::Charging`] if tokens pay, since nobody has locked any.
     pub fn pay(&mut self, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, |store, claim, batch, verdict| attempt(store, claim, batch, verdict, None))
+        self.run(claim, batch, |store, part| part.step(store, Paying::new(part, None)))
     }
 
     /// The same where tokens pay, with what was locked for the bills of the batch. What it does not take is given back with
@@ -77,9 +78,7 @@ impl Store {
         batch: &Batch<'_, PayMessage>,
         pledges: &Pledges,
     ) -> Result<Step, Error> {
-        self.run(claim, batch, |store, claim, batch, verdict| {
-            attempt(store, claim, batch, verdict, Some(pledges))
-        })
+        self.run(claim, batch, |store, part| part.step(store, Paying::new(part, Some(pledges))))
     }
 
     /// What is to be locked before these messages are handled: nothing, unless tokens pay. Who was answered already, or no
@@ -124,78 +123,97 @@ fn forward(message: &shop::Message) -> Option<(&TryKey, &Payment)> {
     }
 }
 
-fn attempt(
-    store: &mut Store,
-    claim: &Claim,
-    batch: &Batch<'_, PayMessage>,
-    verdict: Option<&str>,
-    pledges: Option<&Pledges>,
-) -> Result<Step, Error> {
-    let (has_vault, none) = (pledges.is_some(), Pledges::new());
-    let pledges = pledges.unwrap_or(&none);
-    let Some(Begun { mut tx, guard, statements, settings, numbers, watch }) =
-        store.begin(claim, batch.from)?
-    else {
-        return Ok(Step::Fenced);
-    };
-    let mut besides = Besides::default();
-    let asked: Vec<(u64, &PayMessage)> = besides
-        .sort_out(claim.source, batch.messages, verdict)
-        .into_iter()
-        .map(|(incoming, message)| (incoming.offset, message))
-        .collect();
-    let mut loader = Loader::new(&mut tx, statements);
-    let till = Till::open(&mut loader, &asked, pledges)?;
-    if matches!(till.charging, Charging::Tokens(_)) && !has_vault {
-        return Err(Error::Charging(NO_VAULT.to_owned()));
-    }
-    let now = loader.clock()?;
-    let mut loaded = loader.loaded;
-    let named = till.name_claims(&mut loaded, pledges);
-    if matches!(till.charging, Charging::Transfers(_)) {
-        take_numbers(&mut tx, numbers, asked.len())?;
-        loaded.next_transfer = numbers.start;
-    }
-    watch.reached(Point::Loaded);
+struct Paying<'p, 'm> {
+    part: Part<'p, 'm, PayMessage>,
+    asked: Vec<(u64, &'m PayMessage)>,
+    /// `None`: this node has nothing that locks tokens.
+    pledges: Option<&'p Pledges>,
+    outbox: Outbox<'m>,
+}
 
-    let (mut alarms, mut new, mut resting) = (Vec::new(), Charged::new(), Vec::new());
-    let mut after = till.ledger.clone();
-    let mut charges = Charges::over(&loaded, now);
-    for (offset, message) in asked {
-        let mut paying = Paying { till: &till, pledges, named: &named, new: &mut new, charges: &mut charges };
-        let Some(cover) = paying.cover(&after, offset, message.said()) else {
-            // Its tokens are others' for the moment. It comes again, and no longer than until its deadline.
-            let key = &message.said().key;
-            let began = till.waiting.get(key).map_or(now, |waiting| waiting.started_at);
-            match again::rests_until(began, now) {
-                None => besides.send_to(claim.source.number(), message),
-                Some(until) => resting.push((key, until)),
-            }
-            continue;
-        };
-        let (sent, mut more) = covered(&mut after, cover, message.said());
-        tell(&mut charges, &loaded, &mut besides);
-        alarms.append(&mut more);
-        if let Some(answer) = sent {
-            let answer = OutcomeMessage::new(answer).expect("a side answers on outcomes");
-            besides.send_to(claim.source.number(), &answer);
+impl<'p, 'm> Paying<'p, 'm> {
+    fn new(part: Part<'p, 'm, PayMessage>, pledges: Option<&'p Pledges>) -> Paying<'p, 'm> {
+        let (readable, outbox) = part.readable();
+        let asked = readable.into_iter().map(|(incoming, message)| (incoming.offset, message)).collect();
+        Paying { part, asked, pledges, outbox }
+    }
+}
+
+/// What payments are decided by.
+struct Known {
+    payments: Payments,
+    /// The bills whose tokens are locked as they were pledged.
+    named: BTreeSet<TransferId>,
+    loaded: Loaded,
+    now: Millis,
+}
+
+/// What only the payment side writes.
+struct Paid<'m> {
+    taken: Taken<Pay>,
+    charged: Charged,
+    /// Tries whose tokens are others' for the moment, and until when they rest.
+    resting: Vec<(&'m TryKey, Millis)>,
+}
+
+impl<'m> Work<'m> for Paying<'_, 'm> {
+    type Known = Known;
+    type Rows = Paid<'m>;
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<Known, Error> {
+        let none = Pledges::new();
+        let pledges = self.pledges.unwrap_or(&none);
+        let mut loader = step.loader();
+        let payments = Payments::load(&mut loader, &self.asked, pledges)?;
+        if matches!(payments.charging, Charging::Tokens(_)) && self.pledges.is_none() {
+            return Err(Error::Charging(NO_VAULT.to_owned()));
         }
+        let (mut loaded, now) = loader.finish()?;
+        let named = name_claims(&mut loaded, pledges);
+        if matches!(payments.charging, Charging::Transfers(_)) {
+            loaded.next_transfer = step.take_numbers(self.asked.len())?;
+        }
+        Ok(Known { payments, named, loaded, now })
     }
-    let effects = charges.into_effects();
-    report(&alarms);
-    watch.reached(Point::Decided);
 
-    write(&mut tx, statements, &till.ledger, &after)?;
-    charges::insert(&mut tx, statements, &new)?;
-    again::put(&mut tx, statements, &resting)?;
-    let (transfers, moves_tokens) = (effects.transfers.len() as u64, loaded.pledged.moves(&effects));
-    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    let guard = writer.write(guard, batch.next, loaded, &effects, &besides, batch.sent)?;
-    tx.commit()?;
-    watch.reached(Point::Committed);
-    numbers.start += transfers;
-    if moves_tokens {
-        store.tell_token_change();
+    fn decide(self, known: Known, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Paying { part, asked, pledges, mut outbox } = self;
+        let Known { payments, named, loaded, now } = known;
+        let (source, none) = (part.claim.source, Pledges::new());
+        let pledges = pledges.unwrap_or(&none);
+        let (mut alarms, mut charged, mut resting) = (Vec::new(), Charged::new(), Vec::new());
+        let mut after = payments.ledger.clone();
+        let mut charges = Charges::over(&loaded, now);
+        for (offset, message) in asked {
+            let (new, charges) = (&mut charged, &mut charges);
+            let mut covering = Covering { payments: &payments, pledges, named: &named, new, charges };
+            let Some(cover) = covering.cover(&after, offset, message.said()) else {
+                // It comes again, and no longer than until its deadline.
+                let key = &message.said().key;
+                let began = payments.waiting.get(key).map_or(now, |waiting| waiting.started_at);
+                match again::rests_until(began, now) {
+                    None => outbox.send_to(source.number(), message),
+                    Some(until) => resting.push((key, until)),
+                }
+                continue;
+            };
+            let (sent, mut more) = covered(&mut after, cover, message.said());
+            tell(charges, &loaded, &mut outbox);
+            alarms.append(&mut more);
+            outbox.answer(source, sent);
+        }
+        let effects = charges.into_effects();
+        let taken = Taken { before: payments.ledger, after };
+        let mut decided = part.decided(now, outbox, Paid { taken, charged, resting });
+        decided.done.alarms = alarms;
+        Some(Decided { loaded, effects, ..decided })
     }
-    Ok(Step::Done(Done { alarms, ..Done::of(batch, besides, &guard, now) }))
+
+    fn write(paid: Paid<'m>, step: &mut Opened<'_>, _: &mut Outbox<'m>) -> Result<(), Error> {
+        let Opened { tx, statements, .. } = step;
+        let Paid { taken, charged, resting } = paid;
+        taken.write(tx, statements)?;
+        charges::insert(tx, statements, &charged)?;
+        again::put(tx, statements, &resting)
+    }
 }

@@ -5,23 +5,24 @@ use std::collections::{BTreeSet, HashSet};
 
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::{Effects as Did, LogBounds, Record, Told};
+use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{Alarm, OrderId, OrderState, TryKey};
 use holdfast_messages::OutcomeMessage;
-use postgres::Transaction;
 
-use super::load::{self, Lock};
+use super::charges::Charged;
+use super::load::{Lock, id};
 use super::open::follow;
 use super::outcomes::note_oldest;
 use super::rows::ShopRows;
 use super::settle::Settling;
-use super::{report, write};
-use crate::batch::Done;
-use crate::guard::{Guard, unsigned};
+use crate::guard::unsigned;
 use crate::hung::folding_max;
 use crate::incoming::Incoming;
 use crate::load::Loader;
-use crate::session::{Point, Statements, Store};
-use crate::write::{Besides, Writer};
+use crate::loaded::Loaded;
+use crate::outbox::Outbox;
+use crate::session::{Settings, Store};
+use crate::step::{Decided, Done, Opened, Step, Work};
 use crate::{Claim, Error, Source};
 
 /// So many orders are asked for at a time.
@@ -80,105 +81,125 @@ impl Store {
         records: &[Incoming<OutcomeMessage>],
     ) -> Result<Rebuilt, Error> {
         let stored = self.outcome_offset(claim.source.number())?;
-        let Store { client, statements, settings, watch, .. } = self;
-        let mut tx = client.transaction()?;
-        watch.reached(Point::Begun);
-        // A long log is folded meanwhile. Should this node hang in it, the partition must not be locked for ever.
-        let idle_max = folding_max(settings.idle_timeout).as_millis();
-        tx.batch_execute(&format!("SET LOCAL idle_in_transaction_session_timeout = {idle_max}"))?;
-        let Some(guard) = Guard::lock(&mut tx, statements, claim)? else { return Ok(Rebuilt::Fenced) };
-        watch.reached(Point::GuardLocked);
-        let mut besides = Besides::default();
-        // What could not be read was buried when the offset passed it.
-        let unread = records.partition_point(|record| record.offset < guard.offset);
-        besides.sort_out(claim.source, &records[unread..], None);
-        let open = open_orders(&mut tx, statements)?;
-        let (first, _) = log.first_to_read(stored);
-        let folded = not_over(records, first, &open);
-        let keys: BTreeSet<&TryKey> = folded.iter().map(|record| &record.message.key).collect();
-        let mut rows = ShopRows::default();
-        let rebuild = |rows: &ShopRows| Coordinator::rebuild(rows, stored, log, &folded);
-        let (mut coordinator, mut did) = decide(&mut tx, statements, &mut rows, &keys, rebuild)?;
-        load::keys(&mut tx, statements, &mut rows, [])?;
-        let mut loader = Loader::new(&mut tx, statements);
-        let paid = paid(&did);
-        let charged = loader.lock_reserved(&paid)?;
-        let now = loader.clock()?;
-        let loaded = loader.loaded;
-        watch.reached(Point::Loaded);
+        let mut rebuilt = None;
+        let rebuilding = Rebuilding { source: claim.source, stored, log, records, rebuilt: &mut rebuilt };
+        let step = self.step(claim, None, 0, rebuilding)?;
+        Ok(match (step, rebuilt) {
+            (Step::Done(done), Some((coordinator, next))) => {
+                Rebuilt::Done { coordinator, next, done: Box::new(done) }
+            }
+            _ => Rebuilt::Fenced,
+        })
+    }
+}
 
+/// A takeover of a partition.
+struct Rebuilding<'m, 'r> {
+    source: Source,
+    /// From where the log has to be read, as it is stored.
+    stored: Option<u64>,
+    log: LogBounds,
+    records: &'m [Incoming<OutcomeMessage>],
+    /// What the consumer begins with: the coordinator, and the next offset to read.
+    rebuilt: &'r mut Option<(Coordinator, u64)>,
+}
+
+/// What is open, by the log and by the orders' rows.
+struct Known {
+    folded: Vec<Record>,
+    coordinator: Coordinator,
+    did: Did,
+    charged: Charged,
+    loaded: Loaded,
+    now: Millis,
+    /// Where the source stands.
+    offset: u64,
+}
+
+impl Rebuilding<'_, '_> {
+    fn fold(&self, rows: &ShopRows, folded: &[Record]) -> (Coordinator, Did) {
+        Coordinator::rebuild(rows, self.stored, self.log, folded)
+    }
+}
+
+impl<'m> Work<'m> for Rebuilding<'m, '_> {
+    type Known = Known;
+    type Rows = Option<u64>;
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<Known, Error> {
+        // A long log is folded meanwhile. Should this node hang in it, the partition must not be locked for ever.
+        let idle_max = folding_max(step.settings.idle_timeout).as_millis();
+        step.tx.batch_execute(&format!("SET LOCAL idle_in_transaction_session_timeout = {idle_max}"))?;
+        let offset = step.guard.offset;
+        let mut loader = step.loader();
+        let open = open_orders(&mut loader)?;
+        let (first, _) = self.log.first_to_read(self.stored);
+        let folded = not_over(self.records, first, &open);
+        let (coordinator, did) = lock_moved(&mut loader, &folded, |rows| self.fold(rows, &folded))?;
+        loader.keys([])?;
+        let charged = loader.lock_reserved(&paid(&did))?;
+        let (loaded, now) = loader.finish()?;
+        Ok(Known { folded, coordinator, did, charged, loaded, now, offset })
+    }
+
+    fn decide(self, known: Known, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Known { folded, mut coordinator, mut did, charged, mut loaded, now, offset } = known;
+        let (mut rows, mut outbox) = (std::mem::take(&mut loaded.shop), Outbox::default());
+        // What could not be read was buried when the offset passed it.
+        let unread = self.records.partition_point(|record| record.offset < offset);
+        outbox.sort_out(self.source, &self.records[unread..], None);
         let mut settling = Settling::new(&charged, &loaded, now);
-        paid.iter().for_each(|key| settling.settle(&mut rows, key, &mut besides));
+        paid(&did).iter().for_each(|key| settling.settle(&mut rows, key, &mut outbox));
         let effects = settling.charges.into_effects();
         if !rows.unsettled.is_empty() {
             // The same again, with those failing that could not be settled.
-            (coordinator, did) = rebuild(&rows);
+            (coordinator, did) = self.fold(&rows, &folded);
         }
         let mut alarms = std::mem::take(&mut did.alarms);
-        if guard.offset > log.end && stored.is_none_or(|stored| stored <= log.end) {
-            alarms.push(Alarm::OffsetAboveLog { stored: guard.offset, end: log.end });
+        if offset > self.log.end && self.stored.is_none_or(|stored| stored <= self.log.end) {
+            alarms.push(Alarm::OffsetAboveLog { stored: offset, end: self.log.end });
         }
         let oldest = did.outcome_offset;
-        follow(&mut rows, &coordinator, did, keys.iter().copied(), now, &mut besides);
-        report(&alarms);
-        watch.reached(Point::Decided);
+        let heard: BTreeSet<&TryKey> = folded.iter().map(|record| &record.message.key).collect();
+        follow(&mut rows, &coordinator, did, heard, now, &mut outbox);
+        loaded.shop = rows;
+        let next = offset.max(self.log.end);
+        *self.rebuilt = Some((coordinator, next));
+        let done = Done { messages: self.records.len(), alarms, ..Done::default() };
+        Some(Decided { loaded, effects, done, ..Decided::new(now, next, outbox, oldest) })
+    }
 
-        write::write(&mut tx, statements, &rows, settings, now)?;
-        note_oldest(&mut tx, statements, claim.source, oldest, now, &mut besides)?;
-        let next = guard.offset.max(log.end);
-        let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-        let moves_tokens = loaded.pledged.moves(&effects);
-        let guard = writer.write(guard, next, loaded, &effects, &besides, 0)?;
-        tx.commit()?;
-        watch.reached(Point::Committed);
-        if moves_tokens {
-            self.tell_token_change();
-        }
-        let (dead_letters, tally) = (besides.dead_letters.len(), besides.tally);
-        let outbox = besides.numbered(&guard);
-        let (messages, transactions) = (records.len(), 1);
-        let done = Done {
-            messages,
-            dead_letters,
-            outbox,
-            transactions,
-            time: now,
-            alarms,
-            tally,
-            ..Done::default()
-        };
-        Ok(Rebuilt::Done { coordinator, next, done: Box::new(done) })
+    fn write(oldest: Option<u64>, step: &mut Opened<'_>, outbox: &mut Outbox<'m>) -> Result<(), Error> {
+        note_oldest(step, oldest, outbox)
     }
 }
 
 /// Rebuilds over orders that are not locked, locks those that it wants to move, and rebuilds again where one of them was another
 /// meanwhile. What is over is most of a log, and is locked by nobody.
-fn decide(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    rows: &mut ShopRows,
-    keys: &BTreeSet<&TryKey>,
-    rebuild: impl Fn(&ShopRows) -> (Coordinator, Did),
+fn lock_moved(
+    loader: &mut Loader<'_, '_>,
+    folded: &[Record],
+    fold: impl Fn(&ShopRows) -> (Coordinator, Did),
 ) -> Result<(Coordinator, Did), Error> {
-    let named: BTreeSet<&OrderId> = keys.iter().map(|key| &key.order_id).collect();
+    let named: BTreeSet<&OrderId> = folded.iter().map(|record| &record.message.key.order_id).collect();
     let named: Vec<&OrderId> = named.into_iter().collect();
     for some in named.chunks(ORDERS_AT_ONCE) {
-        load::orders(tx, statements, rows, some.iter().copied(), Lock::None)?;
+        loader.orders(some.iter().copied(), Lock::None)?;
     }
     // Of open tries the row is written too, if it does not know what the log knows.
-    let mut locked: BTreeSet<OrderId> = rows.checkouts.keys().cloned().collect();
-    load::orders(tx, statements, rows, &locked, Lock::Wait)?;
+    let mut locked: BTreeSet<OrderId> = loader.loaded.shop.checkouts.keys().cloned().collect();
+    loader.orders(&locked, Lock::Wait)?;
     loop {
-        let (coordinator, did) = rebuild(rows);
+        let (coordinator, did) = fold(&loader.loaded.shop);
         let sent = did.sent.iter().map(|message| &message.key.order_id);
         let moved = did.orders.iter().map(|order| &order.order_id).chain(sent);
         let more: BTreeSet<OrderId> = moved.filter(|id| !locked.contains(*id)).cloned().collect();
         if more.is_empty() {
             // One that is open by now and was not when it was first read may not be written: it is not locked.
-            rows.checkouts.retain(|order, _| locked.contains(order));
+            loader.loaded.shop.checkouts.retain(|order, _| locked.contains(order));
             return Ok((coordinator, did));
         }
-        load::orders(tx, statements, rows, &more, Lock::Wait)?;
+        loader.orders(&more, Lock::Wait)?;
         locked.extend(more);
     }
 }
@@ -193,12 +214,11 @@ fn paid(did: &Did) -> BTreeSet<TryKey> {
 }
 
 /// The orders that are open now, of all partitions: few, whatever the log's length.
-fn open_orders(tx: &mut Transaction<'_>, statements: &Statements) -> Result<HashSet<OrderId>, Error> {
-    let statement = statements
-        .asked
-        .prepared(tx, "SELECT order_id FROM orders WHERE state IN ('pending', 'cancelling')")?;
-    let rows = tx.query(&statement, &[])?;
-    rows.iter().map(|row| load::id("orders", row.get(0))).collect()
+fn open_orders(loader: &mut Loader<'_, '_>) -> Result<HashSet<OrderId>, Error> {
+    let sql = "SELECT order_id FROM orders WHERE state IN ('pending', 'cancelling')";
+    let statement = loader.statements.asked.prepared(loader.tx, sql)?;
+    let rows = loader.tx.query(&statement, &[])?;
+    rows.iter().map(|row| id("orders", row.get(0))).collect()
 }
 
 /// The records from there on, without those of tries of which the log has said everything, if their orders agree.

@@ -12,7 +12,7 @@ use super::rows::ShopRows;
 use crate::Error;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::write::Besides;
+use crate::outbox::Outbox;
 
 /// The tries of a batch that may come to be paid by it: those that wait, and of which a side says that it has taken, or
 /// somebody that they are decided.
@@ -79,21 +79,21 @@ impl<'v> Settling<'v> {
         coordinator: &Coordinator,
         rows: &mut ShopRows,
         record: &Record,
-        besides: &mut Besides<'_>,
+        outbox: &mut Outbox<'_>,
     ) {
         let key = &record.message.key;
         if self.charged.contains_key(key) && coordinator.pays(rows, record) {
-            self.settle(rows, key, besides);
+            self.settle(rows, key, outbox);
         }
     }
 
     /// Settles a try that is to be paid.
-    pub(super) fn settle(&mut self, rows: &mut ShopRows, key: &TryKey, besides: &mut Besides<'_>) {
+    pub(super) fn settle(&mut self, rows: &mut ShopRows, key: &TryKey, outbox: &mut Outbox<'_>) {
         let Some((charge, amount)) = self.charged.get(key) else { return };
         if !self.charges.fulfil(*charge, *amount) {
             tracing::warn!(%key, charge = %charge.id(), "what was reserved for a checkout is gone: it fails");
             rows.unsettled.insert(key.clone());
         }
-        tell(&mut self.charges, self.loaded, besides);
+        tell(&mut self.charges, self.loaded, outbox);
     }
 }

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_checkout::participant::{Branch, Forward, Ledger, Pay, Row as BranchRow, Side, Stock};
 use holdfast_domain::shop::{self, ItemId, Items, Payment, TryKey, UserId, Whole};
+use holdfast_messages::OutcomeMessage;
 use postgres::{Row, Transaction};
 
 use super::load::{id, items_of, tr_num, whole};
 use super::write::{number, tr, write_rows, written};
-use crate::Error;
+use crate::outbox::Outbox;
 use crate::session::Statements;
+use crate::{Error, Source};
 
 /// A side's tables.
 pub(super) trait Kept: Side<Holder: AsId> + Sized {
@@ -147,6 +149,16 @@ pub(super) fn branches<S: Kept>(
     Ok(branches)
 }
 
+impl Outbox<'_> {
+    /// Answers on the partition of `outcomes` that has the number of the one the message was read from.
+    pub(super) fn answer(&mut self, source: Source, answer: Option<shop::Message>) {
+        if let Some(answer) = answer {
+            let answer = OutcomeMessage::new(answer).expect("a side answers on outcomes");
+            self.send_to(source.number(), &answer);
+        }
+    }
+}
+
 /// Locks and reads what holders have.
 pub(super) fn lock_balances<S: Kept>(
     tx: &mut Transaction<'_>,
@@ -175,46 +187,51 @@ fn branch_row<S: Kept>(row: &Row) -> Result<BranchRow<S::Value>, Error> {
     }
 }
 
-/// Writes the rows that were added and the balances that changed.
-pub(super) fn write<S: Kept>(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    before: &Ledger<S>,
-    after: &Ledger<S>,
-) -> Result<(), Error> {
-    let added: Vec<(&TryKey, BranchRow<S::Value>)> = after
-        .branches
-        .iter()
-        .flat_map(|(key, branch)| {
-            let known = before.branches.get(key).map(Branch::rows).unwrap_or_default();
-            let is_new = move |row: &BranchRow<S::Value>| !known.iter().any(|known| same_kind(known, row));
-            branch.rows().into_iter().filter(is_new).map(move |row| (key, row))
-        })
-        .collect();
-    let mut rows = NewRows::default();
-    let mut values: Vec<Option<&S::Value>> = Vec::with_capacity(added.len());
-    for (key, row) in &added {
-        rows.orders.push(key.order_id.as_str());
-        rows.tries.push(tr(key.tr_num));
-        let (is_rollback, outcome, value) = match row {
-            BranchRow::Forward(Forward::Taken(value)) => (false, "taken", Some(value)),
-            BranchRow::Forward(Forward::Refused(value)) => (false, "refused", Some(value)),
-            BranchRow::Rollback(value) => (true, "undone", value.as_ref()),
-        };
-        rows.rollbacks.push(is_rollback);
-        rows.outcomes.push(outcome);
-        values.push(value);
+/// What a batch of a side began with, and what came of it.
+pub(super) struct Taken<S: Side> {
+    pub(super) before: Ledger<S>,
+    pub(super) after: Ledger<S>,
+}
+
+impl<S: Kept> Taken<S> {
+    /// Writes the rows that were added and the balances that changed.
+    pub(super) fn write(self, tx: &mut Transaction<'_>, statements: &Statements) -> Result<(), Error> {
+        let Taken { before, after } = self;
+        let added: Vec<(&TryKey, BranchRow<S::Value>)> = after
+            .branches
+            .iter()
+            .flat_map(|(key, branch)| {
+                let known = before.branches.get(key).map(Branch::rows).unwrap_or_default();
+                let is_new =
+                    move |row: &BranchRow<S::Value>| !known.iter().any(|known| same_kind(known, row));
+                branch.rows().into_iter().filter(is_new).map(move |row| (key, row))
+            })
+            .collect();
+        let mut rows = NewRows::default();
+        let mut values: Vec<Option<&S::Value>> = Vec::with_capacity(added.len());
+        for (key, row) in &added {
+            rows.orders.push(key.order_id.as_str());
+            rows.tries.push(tr(key.tr_num));
+            let (is_rollback, outcome, value) = match row {
+                BranchRow::Forward(Forward::Taken(value)) => (false, "taken", Some(value)),
+                BranchRow::Forward(Forward::Refused(value)) => (false, "refused", Some(value)),
+                BranchRow::Rollback(value) => (true, "undone", value.as_ref()),
+            };
+            rows.rollbacks.push(is_rollback);
+            rows.outcomes.push(outcome);
+            values.push(value);
+        }
+        S::insert(tx, statements, &rows, &values)?;
+        let changed: Vec<(&S::Holder, Whole)> = after
+            .balances
+            .iter()
+            .filter(|(holder, balance)| before.balances.get(holder) != Some(balance))
+            .map(|(holder, balance)| (holder, *balance))
+            .collect();
+        let ids: Vec<&str> = changed.iter().map(|(holder, _)| holder.id()).collect();
+        let balances: Vec<i64> = changed.iter().map(|(_, balance)| number(*balance)).collect();
+        write_rows(tx, statements, S::SET_BALANCES, ids.len(), &[&ids, &balances])
     }
-    S::insert(tx, statements, &rows, &values)?;
-    let changed: Vec<(&S::Holder, Whole)> = after
-        .balances
-        .iter()
-        .filter(|(holder, balance)| before.balances.get(holder) != Some(balance))
-        .map(|(holder, balance)| (holder, *balance))
-        .collect();
-    let ids: Vec<&str> = changed.iter().map(|(holder, _)| holder.id()).collect();
-    let balances: Vec<i64> = changed.iter().map(|(_, balance)| number(*balance)).collect();
-    write_rows(tx, statements, S::SET_BALANCES, ids.len(), &[&ids, &balances])
 }
 
 const fn same_kind<V>(one: &BranchRow<V>, other: &BranchRow<V>) -> bool {

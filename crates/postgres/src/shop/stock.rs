@@ -5,17 +5,16 @@
 use std::collections::BTreeSet;
 
 use holdfast_checkout::participant::{Branch, Forward, Ledger, Side as _, Stock};
-use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::Millis;
 use holdfast_domain::shop;
-use holdfast_messages::{OutcomeMessage, StockMessage};
+use holdfast_messages::StockMessage;
 use postgres::Transaction;
 
-use super::report;
-use super::sides::{AsId as _, branches, lock_balances, write};
-use crate::batch::{Batch, Begun, Done, Step};
-use crate::loaded::Loaded;
-use crate::session::{Point, Statements, Store};
-use crate::write::{Besides, Writer};
+use super::sides::{AsId as _, Taken, branches, lock_balances};
+use crate::batch::{Batch, Part};
+use crate::outbox::Outbox;
+use crate::session::{Settings, Statements, Store};
+use crate::step::{Decided, Opened, Step, Work};
 use crate::{Claim, Error};
 
 impl Store {
@@ -25,51 +24,45 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`].
     pub fn stock(&mut self, claim: &Claim, batch: &Batch<'_, StockMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, attempt)
+        self.run(claim, batch, |store, part| {
+            let (readable, outbox) = part.readable();
+            let asked = readable.into_iter().map(|(_, message)| message.said()).collect();
+            part.step(store, Taking { part, asked, outbox })
+        })
     }
 }
 
-fn attempt(
-    store: &mut Store,
-    claim: &Claim,
-    batch: &Batch<'_, StockMessage>,
-    verdict: Option<&str>,
-) -> Result<Step, Error> {
-    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
-    else {
-        return Ok(Step::Fenced);
-    };
-    let mut besides = Besides::default();
-    let asked: Vec<&shop::Message> = besides
-        .sort_out(claim.source, batch.messages, verdict)
-        .into_iter()
-        .map(|(_, message)| message.said())
-        .collect();
-    let before: Ledger<Stock> = load(&mut tx, statements, &asked)?;
-    // The stock side knows no time: it only says when it did what it did.
-    let now = guard.asked_at;
-    watch.reached(Point::Loaded);
+struct Taking<'p, 'm> {
+    part: Part<'p, 'm, StockMessage>,
+    asked: Vec<&'m shop::Message>,
+    outbox: Outbox<'m>,
+}
 
-    let mut after = Ledger { branches: before.branches.clone(), balances: before.balances.clone() };
-    let mut alarms = Vec::new();
-    for message in asked {
-        let (sent, mut more) = after.take(message);
-        alarms.append(&mut more);
-        if let Some(answer) = sent {
-            let answer = OutcomeMessage::new(answer).expect("a side answers on outcomes");
-            besides.send_to(claim.source.number(), &answer);
-        }
+impl<'m> Work<'m> for Taking<'_, 'm> {
+    type Known = (Ledger<Stock>, Millis);
+    type Rows = Taken<Stock>;
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<(Ledger<Stock>, Millis), Error> {
+        // The stock side knows no time: it only says when it did what it did.
+        Ok((load(&mut step.tx, step.statements, &self.asked)?, step.guard.asked_at))
     }
-    report(&alarms);
-    watch.reached(Point::Decided);
 
-    write(&mut tx, statements, &before, &after)?;
-    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    let none = Effects::default();
-    let guard = writer.write(guard, batch.next, Loaded::default(), &none, &besides, batch.sent)?;
-    tx.commit()?;
-    watch.reached(Point::Committed);
-    Ok(Step::Done(Done { alarms, ..Done::of(batch, besides, &guard, now) }))
+    fn decide(self, (before, now): (Ledger<Stock>, Millis), _: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Taking { part, asked, mut outbox } = self;
+        let (mut after, mut alarms) = (before.clone(), Vec::new());
+        for message in asked {
+            let (sent, mut more) = after.take(message);
+            alarms.append(&mut more);
+            outbox.answer(part.claim.source, sent);
+        }
+        let mut decided = part.decided(now, outbox, Taken { before, after });
+        decided.done.alarms = alarms;
+        Some(decided)
+    }
+
+    fn write(taken: Taken<Stock>, step: &mut Opened<'_>, _: &mut Outbox<'m>) -> Result<(), Error> {
+        taken.write(&mut step.tx, step.statements)
+    }
 }
 
 /// The rows of the tries, and the balances of all holders that these or the messages name, locked.

@@ -10,14 +10,14 @@ use holdfast_domain::shop::{
 use postgres::Transaction;
 
 use super::rows::ShopRows;
-use super::tellings;
+use super::{outside, tellings};
 use crate::Error;
 use crate::guard::signed;
 use crate::session::{Settings, Statements};
 use crate::types::{Moment, Uuid};
 
 /// Writes all rows that were changed since they were loaded.
-pub(super) fn write(
+pub(crate) fn write(
     tx: &mut Transaction<'_>,
     statements: &Statements,
     rows: &ShopRows,
@@ -29,6 +29,7 @@ pub(super) fn write(
     for (sql, changed) in [(INSERT_ORDERS, rows.orders.added()), (UPDATE_ORDERS, rows.orders.updated())] {
         orders(tx, statements, sql, &changed, rows, settings.expiry_shards)?;
     }
+    outside::mark(tx, statements, &rows.began, settings.serving())?;
     keys(tx, statements, INSERT_KEYS, &rows.keys.added())?;
     keys(tx, statements, UPDATE_KEYS, &rows.keys.updated())?;
     if settings.tells_outcomes {

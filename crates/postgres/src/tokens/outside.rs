@@ -1,14 +1,15 @@
 //! What an outside ledger tells by the topic `token-updates`: taken over in the transaction that also moves the offset.
 
-use holdfast_domain::effects::Effects;
+use holdfast_domain::ids::Millis;
 use holdfast_messages::TokenUpdate;
 use holdfast_tokens::TokenId;
 
 use super::supply::{OfTransfers, lock_in_order, update};
-use crate::batch::{Batch, Begun, Done, Step};
-use crate::load::Loader;
-use crate::session::{Point, Store};
-use crate::write::{Besides, Writer};
+use crate::batch::{Batch, Part};
+use crate::incoming::Incoming;
+use crate::outbox::Outbox;
+use crate::session::{Settings, Store};
+use crate::step::{Decided, Opened, Step, Work};
 use crate::{Claim, Error};
 
 impl Store {
@@ -17,7 +18,10 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`].
     pub fn token_updates(&mut self, claim: &Claim, batch: &Batch<'_, TokenUpdate>) -> Result<Step, Error> {
-        let step = self.run(claim, batch, attempt)?;
+        let step = self.run(claim, batch, |store, part| {
+            let (readable, outbox) = part.readable();
+            part.step(store, Updates { part, readable, outbox })
+        })?;
         if matches!(&step, Step::Done(done) if done.messages > 0) {
             self.tell_token_change();
         }
@@ -25,39 +29,45 @@ impl Store {
     }
 }
 
-fn attempt(
-    store: &mut Store,
-    claim: &Claim,
-    batch: &Batch<'_, TokenUpdate>,
-    verdict: Option<&str>,
-) -> Result<Step, Error> {
-    let Some(Begun { mut tx, guard, statements, settings, watch, .. }) = store.begin(claim, batch.from)?
-    else {
-        return Ok(Step::Fenced);
-    };
-    let mut loader = Loader::new(&mut tx, statements);
-    let now = loader.clock()?;
-    let loaded = loader.loaded;
-    watch.reached(Point::Loaded);
-    let mut besides = Besides::default();
-    let readable = besides.sort_out(claim.source, batch.messages, verdict);
-    // Of all messages at once: one after the other they would be locked in no order.
-    let consumed = readable.iter().flat_map(|(_, message)| message.consumed.iter().map(TokenId::as_str));
-    let locked = lock_in_order(&mut tx, consumed)?;
-    for (incoming, TokenUpdate { consumed, produced, .. }) in readable {
-        let mut part = tx.transaction()?;
-        match update(&mut part, (consumed, &locked), produced, OfTransfers::Remembered, None)? {
-            Ok(_) => part.commit()?,
-            Err(refusal) => {
-                part.rollback()?;
-                besides.bury(incoming.dead(claim.source, refusal.to_string()));
+type Readable<'m> = (&'m Incoming<TokenUpdate>, &'m TokenUpdate);
+
+/// Updates, which the database itself judges: that is done where they are written.
+struct Updates<'p, 'm> {
+    part: Part<'p, 'm, TokenUpdate>,
+    readable: Vec<Readable<'m>>,
+    outbox: Outbox<'m>,
+}
+
+impl<'m> Work<'m> for Updates<'_, 'm> {
+    type Known = Millis;
+    type Rows = Vec<Readable<'m>>;
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<Millis, Error> {
+        step.loader().clock()
+    }
+
+    fn decide(self, now: Millis, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        Some(self.part.decided(now, self.outbox, self.readable))
+    }
+
+    fn write(
+        updates: Vec<Readable<'m>>,
+        step: &mut Opened<'_>,
+        outbox: &mut Outbox<'m>,
+    ) -> Result<(), Error> {
+        // Of all messages at once: one after the other they would be locked in no order.
+        let consumed = updates.iter().flat_map(|(_, message)| message.consumed.iter().map(TokenId::as_str));
+        let locked = lock_in_order(&mut step.tx, consumed)?;
+        for (incoming, TokenUpdate { consumed, produced, .. }) in updates {
+            let mut part = step.tx.transaction()?;
+            match update(&mut part, (consumed, &locked), produced, OfTransfers::Remembered, None)? {
+                Ok(_) => part.commit()?,
+                Err(refusal) => {
+                    part.rollback()?;
+                    outbox.bury(incoming.dead(step.source, refusal.to_string()));
+                }
             }
         }
+        Ok(())
     }
-    watch.reached(Point::Decided);
-    let mut writer = Writer { tx: &mut tx, statements, watch, now, shards: settings.expiry_shards };
-    let guard = writer.write(guard, batch.next, loaded, &Effects::default(), &besides, batch.sent)?;
-    tx.commit()?;
-    watch.reached(Point::Committed);
-    Ok(Step::Done(Done::of(batch, besides, &guard, now)))
 }

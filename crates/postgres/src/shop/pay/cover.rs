@@ -9,7 +9,7 @@ use holdfast_domain::shop::{
 };
 
 use super::super::charges::Charged;
-use super::till::{Till, Waiting};
+use super::payments::{Payments, Waiting};
 use super::{Pledge, Pledges};
 use crate::loaded::Loaded;
 
@@ -22,15 +22,15 @@ pub(super) enum Cover {
 }
 
 /// One message of the batch, with all that it may charge.
-pub(super) struct Paying<'p, 'v> {
-    pub(super) till: &'p Till,
+pub(super) struct Covering<'p, 'v> {
+    pub(super) payments: &'p Payments,
     pub(super) pledges: &'p Pledges,
     pub(super) named: &'p BTreeSet<TransferId>,
     pub(super) new: &'p mut Charged,
     pub(super) charges: &'p mut Charges<'v, Loaded>,
 }
 
-impl Paying<'_, '_> {
+impl Covering<'_, '_> {
     /// Reserves for a message, or gives back, where that is not a matter of credit; `None`: its tokens must be chosen anew.
     pub(super) fn cover(
         &mut self,
@@ -40,7 +40,7 @@ impl Paying<'_, '_> {
     ) -> Option<Cover> {
         let key = &message.key;
         match (Pay::step(&message.body), ledger.branches.get(key)) {
-            (Some(AskedStep::Forward(payment)), None) if !self.till.charging.is_credit() => {
+            (Some(AskedStep::Forward(payment)), None) if !self.payments.charging.is_credit() => {
                 let paid = self.reserve(offset, key, payment)?;
                 let cover = match paid {
                     Reserved::By(charge) => {
@@ -53,7 +53,7 @@ impl Paying<'_, '_> {
                 Some(Cover::Elsewhere(payment.user_id.clone(), cover))
             }
             (Some(AskedStep::Rollback(_)), Some(Branch::Done(Forward::Taken(taken)))) => {
-                let charged = self.new.get(key).or_else(|| self.till.charged.get(key)).copied();
+                let charged = self.new.get(key).or_else(|| self.payments.charged.get(key)).copied();
                 if let Some((charge, amount)) = charged {
                     self.charges.abort(charge, amount);
                 }
@@ -68,14 +68,14 @@ impl Paying<'_, '_> {
 
     fn reserve(&mut self, offset: u64, key: &TryKey, payment: &Payment) -> Option<Reserved> {
         // Whoever was cancelled meanwhile is told to give back next: nothing has to be taken before.
-        let Some(Waiting { deadline, .. }) = self.till.waiting.get(key) else {
+        let Some(Waiting { deadline, .. }) = self.payments.waiting.get(key) else {
             return Some(Reserved::Refused);
         };
         let mut chosen = None;
-        if self.till.charging.is_paid_by_itself(payment) {
+        if self.payments.charging.is_paid_by_itself(payment) {
             return Some(Reserved::Refused);
         }
-        if let Charging::Tokens(by) = &self.till.charging
+        if let Charging::Tokens(by) = &self.payments.charging
             && by.quantity(payment.amnt).is_some_and(|amount| amount > 0)
         {
             let number = by.spender(key);
@@ -88,7 +88,7 @@ impl Paying<'_, '_> {
             }
         }
         let at = (*deadline, offset);
-        self.charges.reserve(&self.till.charging, (key, payment), at, chosen.as_ref()).ok()
+        self.charges.reserve(&self.payments.charging, (key, payment), at, chosen.as_ref()).ok()
     }
 }
 

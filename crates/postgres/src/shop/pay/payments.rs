@@ -27,7 +27,7 @@ pub(super) struct Waiting {
 }
 
 /// What a batch of the payment side begins with.
-pub(super) struct Till {
+pub(super) struct Payments {
     /// Rows of tries, and the credit of those whom credit is taken from or given back to.
     pub(super) ledger: Ledger<Pay>,
     /// What tries charge that come for the first time.
@@ -38,12 +38,12 @@ pub(super) struct Till {
     pub(super) charged: Charged,
 }
 
-impl Till {
-    pub(super) fn open(
+impl Payments {
+    pub(super) fn load(
         loader: &mut Loader<'_, '_>,
         asked: &[(u64, &PayMessage)],
         pledges: &Pledges,
-    ) -> Result<Till, Error> {
+    ) -> Result<Payments, Error> {
         let said: Vec<&shop::Message> = asked.iter().map(|(_, message)| message.said()).collect();
         let branches = branches::<Pay>(loader.tx, loader.statements, &said)?;
         let first: Vec<(&TryKey, &Payment)> = said
@@ -56,30 +56,30 @@ impl Till {
             .map(|message| &message.key)
             .filter(|key| matches!(branches.get(key), Some(Branch::Done(Forward::Taken(_)))))
             .collect();
-        let mut till = Till {
+        let mut payments = Payments {
             charged: charges::load(loader.tx, loader.statements, taken.iter().copied())?,
             charging: Charging::Credit,
             waiting: BTreeMap::new(),
             ledger: Ledger { branches, balances: BTreeMap::new() },
         };
         if !first.is_empty() {
-            till.charging = charging(loader.tx, loader.statements)?;
+            payments.charging = charging(loader.tx, loader.statements)?;
         }
         let mut users: BTreeSet<&str> = BTreeSet::new();
-        for key in taken.into_iter().filter(|key| !till.charged.contains_key(*key)) {
-            if let Some(Branch::Done(Forward::Taken(payment))) = till.ledger.branches.get(key) {
+        for key in taken.into_iter().filter(|key| !payments.charged.contains_key(*key)) {
+            if let Some(Branch::Done(Forward::Taken(payment))) = payments.ledger.branches.get(key) {
                 users.insert(payment.user_id.as_str());
             }
         }
-        if till.charging.is_credit() {
+        if payments.charging.is_credit() {
             users.extend(first.iter().map(|(_, payment)| payment.user_id.as_str()));
         } else {
-            till.waiting = loader.waiting(first.iter().map(|(key, _)| *key))?;
+            payments.waiting = loader.waiting(first.iter().map(|(key, _)| *key))?;
         }
         let balances = lock_balances::<Pay>(loader.tx, loader.statements, users)?;
-        till.ledger.balances = balances;
-        till.lock(loader, &first, pledges)?;
-        Ok(till)
+        payments.ledger.balances = balances;
+        payments.lock(loader, &first, pledges)?;
+        Ok(payments)
     }
 
     /// Locks what the batch may charge or give back. The payee's account is not changed here, and one payee is in every
@@ -103,16 +103,16 @@ impl Till {
         payee.retain(|account| !loader.loaded.accounts.contains_key(account));
         loader.accounts(&payee)
     }
+}
 
-    /// The claims that are there as they were pledged.
-    pub(super) fn name_claims(&self, loaded: &mut Loaded, pledges: &Pledges) -> BTreeSet<TransferId> {
-        let pledged = pledges.iter().filter_map(|(number, pledge)| match pledge {
-            Pledge::Tokens(ids) => Some((*number, ids)),
-            Pledge::Want => None,
-        });
-        let claimed = pledged.filter(|(number, ids)| loaded.pledged.name(&spender(*number), ids));
-        claimed.map(|(number, _)| number).collect()
-    }
+/// The claims that are there as they were pledged.
+pub(super) fn name_claims(loaded: &mut Loaded, pledges: &Pledges) -> BTreeSet<TransferId> {
+    let pledged = pledges.iter().filter_map(|(number, pledge)| match pledge {
+        Pledge::Tokens(ids) => Some((*number, ids)),
+        Pledge::Want => None,
+    });
+    let claimed = pledged.filter(|(number, ids)| loaded.pledged.name(&spender(*number), ids));
+    claimed.map(|(number, _)| number).collect()
 }
 
 /// The bills of these tries for which something was locked.
