@@ -47,9 +47,10 @@ mod views;
 
 use std::sync::Arc;
 
+pub(crate) use holdfast_delivery::forward;
 use holdfast_delivery::{Callbacks, DeadLetters};
-pub(crate) use holdfast_delivery::{forward, times};
 use holdfast_hub::{EmbeddedEngine, HubHandle};
+pub(crate) use holdfast_wire::times;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 pub use engine::Engine;

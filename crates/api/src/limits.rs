@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use holdfast_domain::records::{PREPARE_LEN, batch};
+pub use holdfast_wire::limits::PAGE_ROWS_MAX;
 
 /// Connections served at once; more wait in the kernel's queue until one ends.
 pub const CONNECTIONS_MAX: usize = 1_024;
@@ -35,8 +36,6 @@ pub const BATCH_BODY_MAX: usize = batch::HEADER_LEN + batch::RECORDS_MAX * PREPA
 pub const BATCH_CHECKOUTS_TOGETHER: usize = 256;
 /// Checkouts of one batch that are under way at a time at a node of a cluster.
 pub const CLUSTER_CHECKOUTS_TOGETHER: usize = 2_048;
-/// Rows in one page of a view, where the caller does not ask for fewer.
-pub const PAGE_ROWS_MAX: usize = 1_000;
 /// What a refused caller is told to wait.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 /// The largest body on the admin paths, in bytes.
@@ -53,14 +52,6 @@ pub const COMPLETED_AHEAD_MAX: i64 = 200;
 pub const COMPLETED_BEHIND_MAX: i64 = 300_000;
 /// The largest body on the token paths, in bytes: as many tokens as one call may carry, of ordinary size.
 pub const TOKENS_BODY_MAX: usize = 8 * 1024 * 1024;
-/// The longest spender, wallet, token id or other name of a token, in characters.
-pub const TOKEN_NAME_CHARS_MAX: usize = 128;
-/// Attributes that a token, an output or a filter may have.
-pub const ATTRIBUTES_MAX: usize = 16;
-/// The longest name of an attribute, in characters.
-pub const ATTRIBUTE_NAME_CHARS_MAX: usize = 64;
-/// The longest value of an attribute, in characters.
-pub const ATTRIBUTE_VALUE_CHARS_MAX: usize = 256;
 /// The longest `Idempotency-Key`, in characters.
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
 /// Rows that one call of a `batch_init` makes.

@@ -8,7 +8,6 @@
 //! | `shop` | courier and webhook, started and ended |
 //! | `forward` | messages as they were sent, to be handed on |
 //! | `fspiop` | what the standard says the same way in answers and in callbacks |
-//! | `times` | instants as text |
 //! | `tls` | TLS for calls to others |
 
 pub mod callbacks;
@@ -16,7 +15,6 @@ mod courier;
 pub mod forward;
 pub mod fspiop;
 mod shop;
-pub mod times;
 pub mod tls;
 mod webhook;
 

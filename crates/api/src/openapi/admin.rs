@@ -26,7 +26,7 @@ pub(super) fn operations() -> Vec<Operation> {
             &list_of("Participant"),
         ),
         at(Method::POST, "/participants", "A participant, or a further currency for one")
-            .takes("NewParticipant")
+            .takes_named("NewParticipant")
             .answers_with(201, "The participant", &participant)
             .refuses(400, "3000: it has that currency already; 3101 malformed"),
         at(Method::GET, "/participants/limits", "The limits of all participants")
@@ -42,21 +42,21 @@ pub(super) fn operations() -> Vec<Operation> {
             .details(
                 "An inactive participant takes part in no new transfer; those under way end as they would.",
             )
-            .takes("Activity")
+            .takes_named("Activity")
             .answers_with(200, "The participant", &participant),
         at(
             Method::POST,
             "/participants/{name}/initialPositionAndLimits",
             "The first limit and position; activates both accounts",
         )
-        .takes("InitialPositionAndLimits")
+        .takes_named("InitialPositionAndLimits")
         .answers(201, "Done"),
         at(Method::GET, "/participants/{name}/limits", "The limits of a participant")
             .query("currency", "Only of this currency")
             .query("type", "Only NET_DEBIT_CAP")
             .answers_with(200, "A list", &list_of("Limit")),
         at(Method::PUT, "/participants/{name}/limits", "Another limit, also below what is in use")
-            .takes("Limit")
+            .takes_named("Limit")
             .answers_with(200, "The limit", &reference("Limit")),
         at(Method::GET, "/participants/{name}/positions", "Where a participant stands")
             .query("currency", "Only this one, as an object instead of a list")
@@ -67,21 +67,21 @@ pub(super) fn operations() -> Vec<Operation> {
             &list_of("Account"),
         ),
         at(Method::POST, "/participants/{name}/accounts", "An account of the participant Hub")
-            .takes("NewAccount")
+            .takes_named("NewAccount")
             .answers_with(201, "The participant", &participant),
         at(Method::POST, "/participants/{name}/accounts/{id}", "Funds in, or the first step of funds out")
             .details("The account is the SETTLEMENT account. A repeat of the transferId is ignored.")
-            .takes("Funds")
+            .takes_named("Funds")
             .answers(202, "Taken"),
         at(Method::PUT, "/participants/{name}/accounts/{id}", "Activate or deactivate a POSITION account")
-            .takes("Activity")
+            .takes_named("Activity")
             .answers(200, "Done"),
         at(
             Method::PUT,
             "/participants/{name}/accounts/{id}/transfers/{transferId}",
             "The second step of funds out",
         )
-        .takes("FundsEnd")
+        .takes_named("FundsEnd")
         .answers(202, "Taken"),
         at(Method::GET, "/participants/{name}/endpoints", "Where a participant wants to be called")
             .query("type", "Only this type, as an object instead of a list")
@@ -91,7 +91,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "/participants/{name}/endpoints",
             "Set an endpoint; it replaces an earlier one of its type",
         )
-        .takes("Endpoint")
+        .takes_named("Endpoint")
         .answers(201, "Done"),
     ]
 }

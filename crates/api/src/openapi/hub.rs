@@ -65,7 +65,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .answers_with(200, "Its state", &reference("Backup")),
         operation(Method::POST, "/hub/backup", "Begin a backup")
             .details("The hub makes a checkpoint and copies itself while payments go on; `GET /hub/backup` tells how far it is. `holdfast backup DIR` does both and verifies the copy.")
-            .takes("BackupWanted")
+            .takes_named("BackupWanted")
             .answers(202, "Begun")
             .refuses(400, "3101: malformed; 3100: the directory is not absolute, not empty, or in the data directory")
             .refuses(409, "3100: one is being made already")

@@ -1,10 +1,13 @@
 //! One verb on one path, said in a few chained words and written as OpenAPI.
 
 use axum::http::Method;
+use holdfast_wire::JsonSchema;
+use holdfast_wire::schema::Shape;
 use serde_json::{Map, Value, json};
 
 use super::schemas::{json_of, reference};
 use crate::gate::Access;
+use crate::problem::PROBLEM_JSON;
 
 /// A verb on a path.
 pub(super) struct Operation {
@@ -15,12 +18,14 @@ pub(super) struct Operation {
     parameters: Vec<Value>,
     body: Option<Value>,
     answers: Map<String, Value>,
+    /// Schemas that it speaks of, by name.
+    pub(super) named: Map<String, Value>,
 }
 
 /// Begins the description of a verb on a path.
 pub(super) fn operation(method: Method, path: &'static str, summary: &'static str) -> Operation {
-    let (details, body, parameters, answers) = (None, None, Vec::new(), Map::new());
-    Operation { method, path, summary, details, parameters, body, answers }
+    let (details, body, parameters, answers, named) = (None, None, Vec::new(), Map::new(), Map::new());
+    Operation { method, path, summary, details, parameters, body, answers, named }
 }
 
 impl Operation {
@@ -47,8 +52,33 @@ impl Operation {
         self
     }
 
+    /// A JSON body of this shape.
+    pub(super) fn takes<T: JsonSchema>(mut self) -> Operation {
+        let schema = self.schema(&Shape::taken::<T>());
+        self.takes_as(&["application/json"], &schema)
+    }
+
+    /// The schema of a shape; those that it names go into the document with the operation.
+    fn schema(&mut self, shape: &Shape) -> Value {
+        let (schema, named) = shape.schema();
+        self.named.extend(named);
+        schema
+    }
+
+    /// An answer with a JSON body of this shape.
+    pub(super) fn gives<T: JsonSchema>(mut self, status: u16, what: &str) -> Operation {
+        let schema = self.schema(&Shape::given::<T>());
+        self.answers_with(status, what, &schema)
+    }
+
+    /// A refusal as RFC 9457 has it.
+    pub(super) fn refuses_with<T: JsonSchema>(mut self, status: u16, names: &str) -> Operation {
+        let schema = self.schema(&Shape::given::<T>());
+        self.answers_as(status, names, PROBLEM_JSON, &schema)
+    }
+
     /// A JSON body of this schema.
-    pub(super) fn takes(self, schema: &str) -> Operation {
+    pub(super) fn takes_named(self, schema: &str) -> Operation {
         self.takes_as(&["application/json"], &reference(schema))
     }
 

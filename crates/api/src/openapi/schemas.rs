@@ -124,7 +124,7 @@ pub(super) fn schemas() -> Value {
             "archived": {"type": "boolean", "const": true, "description": "Only there if retention has removed the record of its prepare from the log"},
         }))]},
     });
-    for more in [hub_schemas(), admin_schemas(), super::tokens::schemas(), super::shop::schemas()] {
+    for more in [hub_schemas(), admin_schemas(), super::shop::schemas()] {
         if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
             all.extend(more);
         }

@@ -207,7 +207,7 @@ pub(super) fn hub_operations() -> Vec<Operation> {
     let answer = |path: &'static str, side: &'static str, schema: &str| {
         at(Method::POST, path, side)
             .details("For a side that is outside. A repeat, and what comes when the try is over, is heard and changes nothing.")
-            .takes(schema)
+            .takes_named(schema)
             .answers_with(200, "How the checkout stands", &checkout)
             .refuses(404, "3200: there is no such order or try")
             .refuses(409, "3100: that side is inside for this try")

@@ -3,13 +3,20 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_tokens::{TokenId, TokenState};
+use holdfast_tokens::{self as selector, TokenId, TokenState};
+use holdfast_wire::Name;
+use holdfast_wire::tokens::{Balance, State as Standing, TokenPage};
 
-use super::json::{self, Listed};
 use super::query::{limit, owner, read, scope, values};
 use super::refusal::Problem;
 use super::{Wallets, answer};
 use crate::views::filters::Parameters;
+
+/// What an owner has, and in what pieces.
+pub(super) struct Holdings {
+    pub(super) balance: selector::Balance,
+    pub(super) fragmentation: selector::Fragmentation,
+}
 
 /// The tokens of an owner, page by page, in an order of the index's own. Only `"next": null` is the end.
 pub(crate) async fn list(
@@ -20,15 +27,14 @@ pub(crate) async fn list(
     let [wallet, external_id, public_key, currency, token_type, state, after, rows] =
         values(parameters, names)?;
     let scope = scope(owner([wallet, external_id, public_key])?, currency, token_type)?;
-    let state = read("state", state, |text| match text {
-        "free" => Ok(TokenState::Free),
-        "locked" => Ok(TokenState::Locked),
-        _ => Err("must be free or locked".to_owned()),
-    })?;
-    let after = read("after", after, json::name)?.map(|id| TokenId::from(&*id));
+    let state = read("state", state)?.map(|state| match state {
+        Standing::Free => TokenState::Free,
+        Standing::Locked => TokenState::Locked,
+    });
+    let after = read::<Name>("after", after)?.map(|id| TokenId::from(id.as_str()));
     let limit = limit(rows.as_deref())?;
     let page = desk.tokens(scope, state, after, limit).await?;
-    Ok(answer(StatusCode::OK, &Listed(page)))
+    Ok(answer(StatusCode::OK, &TokenPage::from(&page)))
 }
 
 /// What an owner has, and in what pieces. An unknown owner has nothing.
@@ -39,5 +45,6 @@ pub(crate) async fn balance(
     let names = ["wallet", "externalId", "publicKey", "currency", "type"];
     let [wallet, external_id, public_key, currency, token_type] = values(parameters, names)?;
     let scope = scope(owner([wallet, external_id, public_key])?, currency, token_type)?;
-    Ok(answer(StatusCode::OK, &desk.holdings(scope).await?))
+    let Holdings { balance, fragmentation } = desk.holdings(scope).await?;
+    Ok(answer(StatusCode::OK, &Balance::of(&balance, &fragmentation)))
 }

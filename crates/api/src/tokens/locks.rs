@@ -6,9 +6,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_database::tokens::limits::LOCKS_SHOWN;
 use holdfast_tokens::{LockView, Name, Owner};
+use holdfast_wire::tokens::{Lease, LockPage, Released, Renew};
+use holdfast_wire::{Rule, Whole};
 
-use super::json::{self, LockPage, Released, Renewed};
-use super::query::{limit, read, scope, values};
+use super::query::{limit, name, read, scope, values};
 use super::receive::receive;
 use super::refusal::Problem;
 use super::vault::SomeLocks;
@@ -24,13 +25,13 @@ pub(crate) async fn list(
     let names = ["wallet", "currency", "type", "spender", "after", "limit"];
     let [wallet, currency, token_type, spender, after, rows] = values(parameters, names)?;
     let limit = limit(rows.as_deref())?;
-    let after = read("after", after, json::whole)?;
-    let wallet = read("wallet", wallet, json::name)?;
-    let spender = read("spender", spender, json::name)?;
+    let after = read("after", after)?.map(|Whole(fence)| fence);
+    let wallet = name("wallet", wallet)?;
+    let spender = name("spender", spender)?;
     let wanted = Wanted {
         wallet: wallet.clone(),
-        currency: read("currency", currency.clone(), json::name)?,
-        token_type: read("type", token_type.clone(), json::name)?,
+        currency: name("currency", currency.clone())?,
+        token_type: name("type", token_type.clone())?,
     };
     // With a whole scope the index looks at that alone.
     let scope = match wallet {
@@ -56,7 +57,7 @@ pub(crate) async fn list(
     } else {
         end
     };
-    Ok(answer(StatusCode::OK, &LockPage { locks, next, now }))
+    Ok(answer(StatusCode::OK, &LockPage::of(&locks, next, now)))
 }
 
 /// Tokens by some of what they have.
@@ -87,7 +88,8 @@ impl Wanted {
 /// The spender in the path.
 fn spender(path: Result<Path<String>, PathRejection>) -> Result<Name, Problem> {
     let Path(text) = path.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
-    json::name(&text).map_err(|problem| Problem::invalid(format!("spender: {problem}")))
+    let name = holdfast_wire::Name::read(&text).map(holdfast_wire::Name::shared);
+    name.map_err(|problem| Problem::invalid(format!("spender: {problem}")))
 }
 
 /// Moves the end of a live lease.
@@ -97,9 +99,9 @@ pub(crate) async fn renew(
     request: Request,
 ) -> Result<Response, Problem> {
     let spender = spender(path)?;
-    let (lease_ms, fence) = receive(&edge, request, json::read_renew).await?;
+    let (lease_ms, fence) = receive(&edge, request, |body: Renew| Ok(body.ask())).await?;
     let lease = answered(desk.renew(Name::clone(&spender), fence, lease_ms)).await?;
-    Ok(answer(StatusCode::OK, &Renewed { spender: &spender, lease }))
+    Ok(answer(StatusCode::OK, &Lease::of(&spender, lease)))
 }
 
 /// Gives back what a spender has locked; 0 tokens if that has ended before.
@@ -110,7 +112,7 @@ pub(crate) async fn release(
 ) -> Result<Response, Problem> {
     let spender = spender(path)?;
     let [fence] = values(parameters, ["fence"])?;
-    let fence = read("fence", fence, json::whole)?;
+    let fence = read("fence", fence)?.map(|Whole(fence)| fence);
     let released = answered(desk.release(spender, fence)).await?;
-    Ok(answer(StatusCode::OK, &Released(released)))
+    Ok(answer(StatusCode::OK, &Released { released }))
 }

@@ -3,7 +3,6 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `vault` | the vault behind the edge, of whichever profile |
-//! | `json` | bodies in and out, apart from HTTP |
 //! | `receive` | a body in memory, within bounds |
 //! | `refusal` | refusals as problems of RFC 9457 |
 //! | `select` | tokens locked for a spender |
@@ -14,7 +13,6 @@
 //! | `query` | what stands in the query of a path |
 
 pub(crate) mod holdings;
-pub mod json;
 pub(crate) mod locks;
 mod query;
 mod receive;

@@ -1,8 +1,8 @@
 //! What stands in the query of a token path: known names, each once, and the scope that they make up.
 
 use holdfast_tokens::{Name, Owner, Scope};
+use holdfast_wire::{Rule, tokens};
 
-use super::json;
 use super::refusal::Problem;
 use crate::limits::PAGE_ROWS_MAX;
 use crate::views::filters::{self, Parameters};
@@ -15,22 +15,23 @@ pub(super) fn values<const N: usize>(
     filters::filters(parameters, names).map_err(|error| Problem::invalid(error.detail))
 }
 
-/// A parameter as what `read` makes of it.
-pub(super) fn read<T>(
-    name: &str,
-    value: Option<String>,
-    read: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<Option<T>, Problem> {
-    let read = value.map(|text| read(&text)).transpose();
+/// A parameter as its rule reads it.
+pub(super) fn read<T: Rule>(name: &str, value: Option<String>) -> Result<Option<T>, Problem> {
+    let read = value.map(|text| T::read(&text)).transpose();
     read.map_err(|problem| Problem::invalid(format!("{name}: {problem}")))
+}
+
+/// A parameter that is a name.
+pub(super) fn name(name: &str, value: Option<String>) -> Result<Option<Name>, Problem> {
+    Ok(read::<holdfast_wire::Name>(name, value)?.map(holdfast_wire::Name::shared))
 }
 
 /// Whose tokens: wallet, external id or public key; exactly one of them.
 pub(super) fn owner([wallet, external_id, public_key]: [Option<String>; 3]) -> Result<Owner, Problem> {
-    let owner = json::owner(
-        read("wallet", wallet, json::name)?,
-        read("externalId", external_id, json::name)?,
-        read("publicKey", public_key, json::public_key)?,
+    let owner = tokens::owner(
+        read("wallet", wallet)?,
+        read("externalId", external_id)?,
+        read("publicKey", public_key)?,
     );
     match owner.map_err(Problem::invalid)? {
         // Nobody's would be a look at every token there is.
@@ -47,9 +48,8 @@ pub(super) fn scope(
     currency: Option<String>,
     token_type: Option<String>,
 ) -> Result<Scope, Problem> {
-    let currency: Option<Name> = read("currency", currency, json::name)?;
-    let currency = currency.ok_or_else(|| Problem::invalid("currency: is missing"))?;
-    Ok(json::scope(owner, currency, read("type", token_type, json::name)?))
+    let currency = read("currency", currency)?.ok_or_else(|| Problem::invalid("currency: is missing"))?;
+    Ok(tokens::scope(owner, currency, read("type", token_type)?))
 }
 
 /// The rows of a page that were asked for.

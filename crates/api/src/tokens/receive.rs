@@ -8,6 +8,7 @@ use axum::extract::Request;
 use axum::http::header::CONTENT_LENGTH;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
@@ -15,11 +16,11 @@ use super::refusal::Problem;
 use crate::Edge;
 use crate::limits::{BODY_PERMIT_BYTES, BODY_READ_MAX, SMALL_BODY_BYTES, TOKENS_BODY_MAX};
 
-/// What `read` makes of the body of a request. The body is gone when this returns, whatever is waited for then.
-pub(super) async fn receive<T>(
+/// What `ask` makes of the body of a request. The body is gone when this returns, whatever is waited for then.
+pub(super) async fn receive<B: DeserializeOwned, T>(
     edge: &Edge,
     request: Request,
-    read: impl FnOnce(&[u8]) -> Result<T, String>,
+    ask: impl FnOnce(B) -> Result<T, String>,
 ) -> Result<T, Problem> {
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let length = announced.and_then(|text| text.parse().ok()).unwrap_or(TOKENS_BODY_MAX);
@@ -29,7 +30,7 @@ pub(super) async fn receive<T>(
     let _room = room_for(edge, length)?;
     let body = bytes(request.into_body(), length).await?;
     let started = Instant::now();
-    let content = read(&body).map_err(Problem::invalid)?;
+    let content = holdfast_wire::read::body(&body).and_then(ask).map_err(Problem::invalid)?;
     edge.parse.increment(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
     Ok(content)
 }

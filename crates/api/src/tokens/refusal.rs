@@ -4,14 +4,14 @@ use axum::http::StatusCode;
 use holdfast_engine::Refusal as HubRefusal;
 use holdfast_hub::TokenError;
 use holdfast_tokens::Refusal;
-use serde_json::Value;
+use holdfast_wire::tokens;
+use serde_json::json;
 
-use super::json;
 pub(super) use crate::problem::Problem;
 
 impl Problem {
     fn new(status: StatusCode, name: &str, detail: &str) -> Problem {
-        Problem { status, body: Value::Object(json::members(name, status.as_u16(), detail)) }
+        Problem { status, body: json!(tokens::Problem::new(name, status.as_u16(), detail)) }
     }
 
     /// 400: not what the path takes. The detail names the field.
@@ -49,8 +49,9 @@ impl Problem {
 
 impl From<&Refusal> for Problem {
     fn from(refusal: &Refusal) -> Problem {
-        let status = StatusCode::from_u16(json::status(refusal)).expect("the table has common numbers only");
-        Problem { status, body: json::problem(refusal) }
+        let problem = tokens::Problem::from(refusal);
+        let status = StatusCode::from_u16(problem.head.status).expect("the table has common numbers only");
+        Problem { status, body: json!(problem) }
     }
 }
 

@@ -3,8 +3,8 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use holdfast_wire::tokens::{Select, Selection};
 
-use super::json::{self, Selected};
 use super::receive::receive;
 use super::refusal::Problem;
 use super::{Wallets, answer, answered_after};
@@ -15,7 +15,7 @@ pub(crate) async fn select(
     State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (request, wait_ms) = receive(&edge, request, json::read_select).await?;
+    let (request, wait_ms) = receive(&edge, request, Select::ask).await?;
     let selection = answered_after(wait_ms, desk.select(request, wait_ms)).await?;
-    Ok(answer(StatusCode::OK, &Selected(&selection)))
+    Ok(answer(StatusCode::OK, &Selection::from(&selection)))
 }

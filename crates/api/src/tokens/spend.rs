@@ -3,8 +3,8 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use holdfast_wire::tokens::{Consolidate, Redeem, Spend, Transaction};
 
-use super::json::{self, Spent};
 use super::receive::receive;
 use super::refusal::Problem;
 use super::{Wallets, answer, answered, uuid};
@@ -14,9 +14,9 @@ pub(crate) async fn spend(
     State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let request = receive(&edge, request, json::read_spend).await?;
+    let request = receive(&edge, request, |body: Spend| Ok(body.ask())).await?;
     let transaction = answered(desk.spend(request)).await?;
-    Ok(answer(StatusCode::OK, &Spent(Some(&transaction))))
+    Ok(answer(StatusCode::OK, &Transaction::from(Some(&transaction))))
 }
 
 /// Takes a quantity of what the spender has selected out of the vault; the rest returns.
@@ -24,9 +24,9 @@ pub(crate) async fn redeem(
     State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let request = receive(&edge, request, json::read_redeem).await?;
+    let request = receive(&edge, request, |body: Redeem| Ok(body.ask())).await?;
     let transaction = answered(desk.spend(request)).await?;
-    Ok(answer(StatusCode::OK, &Spent(Some(&transaction))))
+    Ok(answer(StatusCode::OK, &Transaction::from(Some(&transaction))))
 }
 
 /// Brings the small tokens of a wallet into few. Without a transaction if that would not leave fewer.
@@ -35,8 +35,7 @@ pub(crate) async fn consolidate(
     request: Request,
 ) -> Result<Response, Problem> {
     let new_spender = || format!("consolidate-{}", uuid(desk.new_id())).into();
-    let read = |body: &[u8]| json::read_consolidate(body, new_spender);
-    let request = receive(&edge, request, read).await?;
+    let request = receive(&edge, request, |body: Consolidate| Ok(body.ask(new_spender))).await?;
     let transaction = answered(desk.consolidate(request)).await?;
-    Ok(answer(StatusCode::OK, &Spent(transaction.as_ref())))
+    Ok(answer(StatusCode::OK, &Transaction::from(transaction.as_ref())))
 }

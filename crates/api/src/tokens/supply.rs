@@ -3,8 +3,8 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use holdfast_wire::tokens::{Issue, Issued, Updated, Updates};
 
-use super::json::{self, Issued, Updated};
 use super::receive::receive;
 use super::refusal::Problem;
 use super::{Wallets, answer, answered, uuid};
@@ -14,11 +14,11 @@ pub(crate) async fn issue(
     State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let read = |body: &[u8]| json::read_issue(body, || uuid(desk.new_id()).into());
+    let read = |body: Issue| body.ask(|| uuid(desk.new_id()).into());
     let tokens = receive(&edge, request, read).await?;
     // Cheap: ids and kinds are shared.
     answered(desk.issue(tokens.clone())).await?;
-    Ok(answer(StatusCode::CREATED, &Issued(&tokens)))
+    Ok(answer(StatusCode::CREATED, &Issued::from(tokens.as_slice())))
 }
 
 /// Takes over what another ledger did, in any order.
@@ -26,7 +26,7 @@ pub(crate) async fn updates(
     State(Wallets { edge, desk }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (consumed, produced) = receive(&edge, request, json::read_updates).await?;
+    let (consumed, produced) = receive(&edge, request, Updates::ask).await?;
     let (produced, consumed) = answered(desk.update(consumed, produced)).await?;
     Ok(answer(StatusCode::OK, &Updated { produced, consumed }))
 }

@@ -8,7 +8,7 @@ use holdfast_tokens::{
     TokenId, TokenPage, TokenState, Transaction,
 };
 
-use super::json::Holdings;
+use super::holdings::Holdings;
 use super::looked;
 use super::refusal::Problem;
 use crate::Edge;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::forward::Forwarded;
 use crate::fspiop::{code_name, error_information, http_date, write_preimage};
-use crate::times;
+use holdfast_wire::times;
 
 /// What the hub knows about the parties and the transfer when a callback is written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

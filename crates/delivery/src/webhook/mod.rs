@@ -30,7 +30,7 @@ use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_M
 use crate::callbacks::{Blame, Envelope, Failure, Outgoing, Pauses, Post};
 use crate::courier::schedule::{Schedule, Turn, after, at};
 use crate::courier::step;
-use crate::times;
+use holdfast_wire::times;
 use kept::{Kept, Outcome};
 use lost::Lost;
 

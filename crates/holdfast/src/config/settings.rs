@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
 use holdfast_database::{NodeSettings, StoreSettings, TopicSettings, VaultSettings, WantedCharging};
 use holdfast_delivery::ShopAddresses;
 use holdfast_delivery::options::CallbackOptions;
@@ -19,6 +18,7 @@ use holdfast_domain::shop::{Secret, Sides};
 use holdfast_engine::CheckoutTimes;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
+use holdfast_wire::limits::TOKEN_NAME_CHARS_MAX;
 
 use super::layers::InForce;
 use super::value::{KAFKA, TOKENS, TRANSFERS, Value, read_url};

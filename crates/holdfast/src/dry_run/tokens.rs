@@ -14,15 +14,16 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use holdfast_api::limits::TOKEN_NAME_CHARS_MAX;
-use holdfast_api::tokens::json;
 use holdfast_tokens::limits::BATCH_TOKENS_MAX;
 use holdfast_tokens::{
     Config, Filter, Fingerprint, LockRecord, MemorySelector, Random, Refusal, SelectRequest, Token,
     TokenSelector,
 };
+use holdfast_wire::limits::TOKEN_NAME_CHARS_MAX;
+use holdfast_wire::read;
+use holdfast_wire::tokens::{NewToken, Problem, Select, Selection};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Object, Part, Strict};
 
@@ -101,7 +102,8 @@ pub(crate) fn run(text: &str) -> Result<String> {
         (Ok(request), vault) => {
             vault.lock(&case, &request)?;
             let selected = vault.selector.select(&request, case.now, &mut Random::new(case.seed));
-            selected.map_or_else(|refusal| json::problem(&refusal), |found| json::selection(&found))
+            selected
+                .map_or_else(|refusal| json!(Problem::from(&refusal)), |found| json!(Selection::from(&found)))
         }
     };
     let mut json = serde_json::to_string_pretty(&answer).context("the answer is no JSON")?;
@@ -111,18 +113,19 @@ pub(crate) fn run(text: &str) -> Result<String> {
 
 /// The request; or its problem, if nothing is wrong with it but that its amount is out of bounds.
 fn read_select(select: &Value) -> Result<Result<SelectRequest, Value>> {
-    let problem = match json::select_request(select) {
+    let request = |select: &Value| read::value::<Select>(select).and_then(Select::ask);
+    let problem = match request(select) {
         Ok((request, _wait_ms)) => return Ok(Ok(request)),
         Err(problem) => problem,
     };
     let mut otherwise = select.clone();
     if let Some(amount) = otherwise.get_mut("amount").filter(|amount| amount.as_str().is_some_and(is_whole)) {
         *amount = Value::from("1");
-        if json::select_request(&otherwise).is_ok() {
-            let mut answer = json::problem(&Refusal::Invalid(problem.clone()));
+        if request(&otherwise).is_ok() {
+            let mut answer = Problem::from(&Refusal::Invalid(problem.clone()));
             // As the edge says it, which finds this before any selector does.
-            answer["detail"] = Value::from(problem);
-            return Ok(Err(answer));
+            answer.head.detail = problem;
+            return Ok(Err(json!(answer)));
         }
     }
     Err(anyhow!("select: {problem}"))
@@ -137,7 +140,8 @@ fn vault(case: &Case) -> Result<Vault> {
     let selector = MemorySelector::new(Config { hash_seed: Some(HASH_SEED), ..Config::default() });
     let mut tokens = BTreeMap::new();
     for (place, Strict(token)) in case.tokens.iter().enumerate() {
-        let token = json::token(token).map_err(|problem| anyhow!("tokens[{place}]: {problem}"))?;
+        let token = read::value::<NewToken>(token).and_then(NewToken::token);
+        let token = token.map_err(|problem| anyhow!("tokens[{place}]: {problem}"))?;
         let twice = tokens.insert(token.id.as_str().to_owned(), token).map(|token| token.id);
         ensure!(twice.is_none(), "tokens[{place}]: its id is there twice: give each token its own");
     }

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use holdfast_domain::ids::TransferId;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -140,14 +141,14 @@ impl Remote {
     }
 
     /// A JSON POST, whatever the status.
-    pub(crate) async fn try_post(&self, path: &str, body: &Value) -> anyhow::Result<Answer> {
+    pub(crate) async fn try_post(&self, path: &str, body: &impl Serialize) -> anyhow::Result<Answer> {
         let mut headers = HeaderMap::new();
         headers.insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        self.exchange(Method::POST, path, headers, body.to_string().into()).await
+        self.exchange(Method::POST, path, headers, serde_json::to_vec(body)?.into()).await
     }
 
     /// A JSON POST that must be taken.
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Bytes> {
+    pub(crate) async fn post(&self, path: &str, body: &impl Serialize) -> anyhow::Result<Bytes> {
         let answer = self.try_post(path, body).await?;
         if !answer.status.is_success() {
             bail!("the hub refuses POST {path}: {}", answer.in_words());

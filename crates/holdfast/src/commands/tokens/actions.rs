@@ -1,40 +1,18 @@
 //! What a wallet's program does: issue, select, spend, redeem, release, renew, consolidate.
 
 use anyhow::Context;
+use holdfast_wire::tokens::{self, Issued, Lease, NewToken, Released, Selection, Transaction};
+use holdfast_wire::{Attributes, List, Name, Nullable, Object, Quantity, Whole};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
 use super::super::BadInput;
 use super::super::tables::print;
-use super::views::{Token, in_a_table};
+use super::views::{Row, in_a_table};
 use super::{Output, delete, pair, post, print_json, query, whole_number};
 use crate::remote::{Remote, escaped, new_transfer_id};
 
-/// A body of which only what is there is written.
-#[derive(Default)]
-pub(super) struct Body(Map<String, Value>);
-
-impl Body {
-    pub(super) fn with(mut self, name: &str, value: Option<impl Into<Value>>) -> Body {
-        if let Some(value) = value {
-            self.0.insert(name.to_owned(), value.into());
-        }
-        self
-    }
-
-    pub(super) fn number(self, name: &str, value: Option<u64>) -> Body {
-        self.with(name, value.map(|number| number.to_string()))
-    }
-
-    pub(super) fn attributes(self, pairs: Vec<(String, String)>) -> Body {
-        let all: Map<String, Value> =
-            pairs.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
-        self.with("attributes", (!all.is_empty()).then_some(Value::Object(all)))
-    }
-
-    pub(super) fn into_value(self) -> Value {
-        Value::Object(self.0)
-    }
+fn attributes(pairs: Vec<(String, String)>) -> Option<Attributes> {
+    Attributes::some(&pairs.into_iter().collect())
 }
 
 // What may be said of a new token.
@@ -61,14 +39,20 @@ pub(super) struct KindArgs {
 }
 
 impl KindArgs {
-    pub(super) fn on(&self, token: Body) -> Body {
-        token
-            .with("externalId", self.external_id.clone())
-            .with("publicKey", self.public_key.clone())
-            .with("type", self.token_type.clone())
-            .with("issuer", self.issuer.clone())
-            .with("notary", self.notary.clone())
-            .attributes(self.attribute.clone())
+    /// A token of this kind.
+    pub(super) fn token(&self, id: Option<String>, wallet: &str, currency: &str, quantity: u64) -> NewToken {
+        NewToken {
+            id: id.map(Name::from),
+            wallet: wallet.into(),
+            external_id: self.external_id.clone().map(Name::from),
+            public_key: self.public_key.clone().map(Into::into),
+            token_type: self.token_type.clone().map(Name::from),
+            currency: currency.into(),
+            quantity: quantity.into(),
+            issuer: self.issuer.clone().map(Name::from),
+            notary: self.notary.clone().map(Name::from),
+            attributes: attributes(self.attribute.clone()),
+        }
     }
 }
 
@@ -90,32 +74,21 @@ pub(super) struct Issue {
     kind: KindArgs,
 }
 
-#[derive(Deserialize)]
-struct Issued {
-    tokens: Vec<Token>,
-}
-
 impl Issue {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
         if self.id.is_some() && self.quantity.len() > 1 {
             let why = "--id names a single token: say one --quantity with it";
             return Err(BadInput::from(anyhow::anyhow!(why)).into());
         }
-        let token = |quantity: &u64| {
-            let token = Body::default()
-                .with("id", self.id.clone())
-                .with("wallet", Some(self.wallet.clone()))
-                .with("currency", Some(self.currency.clone()))
-                .number("quantity", Some(*quantity));
-            self.kind.on(token).into_value()
-        };
-        let tokens: Vec<Value> = self.quantity.iter().map(token).collect();
-        let answer = post(remote, "/tokens/issue", &json!({"tokens": tokens})).await?;
+        let token =
+            |quantity: &u64| self.kind.token(self.id.clone(), &self.wallet, &self.currency, *quantity);
+        let tokens = List(self.quantity.iter().map(token).map(Object).collect());
+        let answer = post(remote, "/tokens/issue", &tokens::Issue { tokens }).await?;
         if output == Output::Json {
             return print_json(&answer);
         }
         let Issued { tokens } = read(&answer)?;
-        print(&in_a_table(&tokens))
+        print(&in_a_table(tokens.iter().map(Row::from)))
     }
 }
 
@@ -146,12 +119,12 @@ enum Policy {
 }
 
 impl Policy {
-    const fn name(self) -> &'static str {
+    const fn on_the_wire(self) -> tokens::Policy {
         match self {
-            Policy::FewestInputs => "fewest-inputs",
-            Policy::NoChange => "no-change",
-            Policy::Consolidate => "consolidate",
-            Policy::Random => "random",
+            Policy::FewestInputs => tokens::Policy::FewestInputs,
+            Policy::NoChange => tokens::Policy::NoChange,
+            Policy::Consolidate => tokens::Policy::Consolidate,
+            Policy::Random => tokens::Policy::Random,
         }
     }
 }
@@ -198,42 +171,33 @@ pub(super) struct Select {
     wait_ms: Option<u64>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Selection {
-    spender: String,
-    tokens: Vec<Token>,
-    sum: String,
-    change: String,
-    expires_at: String,
-    fence: String,
-}
-
 impl Select {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
         let spender = self.spender.unwrap_or_else(|| new_transfer_id().to_string());
-        let body = Body::default()
-            .with("spender", Some(spender))
-            .with("wallet", self.owner.wallet)
-            .with("externalId", self.owner.external_id)
-            .with("publicKey", self.owner.public_key)
-            .with("currency", Some(self.currency))
-            .with("type", self.token_type)
-            .number("amount", Some(self.amount))
-            .with("issuer", self.issuer)
-            .with("notary", self.notary)
-            .attributes(self.attribute)
-            .with("policy", self.policy.map(Policy::name))
-            .with("maxInputs", self.max_inputs)
-            .with("allowShortfall", self.allow_shortfall.then_some(true))
-            .with("leaseMs", self.lease_ms)
-            .with("waitMs", self.wait_ms);
-        let answer = post(remote, "/tokens/select", &body.into_value()).await?;
+        let body = tokens::Select {
+            spender: spender.into(),
+            wallet: self.owner.wallet.map(Name::from),
+            external_id: self.owner.external_id.map(Name::from),
+            public_key: self.owner.public_key.map(Into::into),
+            currency: self.currency.into(),
+            token_type: self.token_type.map(Name::from),
+            amount: Quantity(self.amount),
+            issuer: self.issuer.map(Name::from),
+            notary: self.notary.map(Name::from),
+            attributes: attributes(self.attribute),
+            policy: self.policy.map(Policy::on_the_wire),
+            max_inputs: self.max_inputs.map(Into::into),
+            allow_shortfall: self.allow_shortfall.then_some(true),
+            lease_ms: self.lease_ms.map(Into::into),
+            wait_ms: self.wait_ms.map(Into::into),
+            sweep: None,
+        };
+        let answer = post(remote, "/tokens/select", &body).await?;
         if output == Output::Json {
             return print_json(&answer);
         }
         let Selection { spender, tokens, sum, change, expires_at, fence } = read(&answer)?;
-        print(&in_a_table(&tokens))?;
+        print(&in_a_table(tokens.iter().map(Row::from)))?;
         print(&format!(
             "{spender} holds {sum}, of which {change} is change, until {expires_at}; fence {fence}"
         ))?;
@@ -267,36 +231,36 @@ fn output_to(text: &str) -> Result<(String, u64), String> {
     Ok((wallet.to_owned(), whole_number(quantity).map_err(|reason| format!("'{quantity}' {reason}"))?))
 }
 
-#[derive(Deserialize)]
-struct Transaction {
-    transaction: String,
-    consumed: Vec<String>,
-    produced: Vec<Token>,
-}
-
 fn show_transaction(answer: &[u8], output: Output) -> anyhow::Result<()> {
     if output == Output::Json {
         return print_json(answer);
     }
-    let Transaction { transaction, consumed, produced } = read(answer)?;
-    print(&format!("transaction {transaction}: consumed {}", consumed.join(", ")))?;
+    let Transaction { transaction: Nullable(id), consumed, produced } = read(answer)?;
+    let Some(id) = id else { return print("nothing was done: it would not leave fewer tokens") };
+    let consumed: Vec<&str> = consumed.iter().map(Name::as_str).collect();
+    print(&format!("transaction {id}: consumed {}", consumed.join(", ")))?;
     if produced.is_empty() {
         return print("produced nothing: all of it left the vault");
     }
     print("produced:")?;
-    print(&in_a_table(&produced))
+    print(&in_a_table(produced.iter().map(Row::from)))
 }
 
 impl Spend {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
-        let outputs = self.to.iter();
-        let outputs =
-            outputs.map(|(wallet, quantity)| json!({"wallet": wallet, "quantity": quantity.to_string()}));
-        let body = Body::default()
-            .with("spender", Some(self.held.spender))
-            .number("fence", self.held.fence)
-            .with("outputs", Some(outputs.collect::<Vec<_>>()));
-        show_transaction(&post(remote, "/tokens/spend", &body.into_value()).await?, output)
+        let output_of = |(wallet, quantity): (String, u64)| {
+            Object(tokens::Output {
+                wallet: wallet.into(),
+                quantity: quantity.into(),
+                ..tokens::Output::default()
+            })
+        };
+        let body = tokens::Spend {
+            spender: self.held.spender.into(),
+            fence: self.held.fence.map(Whole),
+            outputs: List(self.to.into_iter().map(output_of).collect()),
+        };
+        show_transaction(&post(remote, "/tokens/spend", &body).await?, output)
     }
 }
 
@@ -311,17 +275,13 @@ pub(super) struct Redeem {
 
 impl Redeem {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
-        let body = Body::default()
-            .with("spender", Some(self.held.spender))
-            .number("fence", self.held.fence)
-            .number("quantity", Some(self.quantity));
-        show_transaction(&post(remote, "/tokens/redeem", &body.into_value()).await?, output)
+        let body = tokens::Redeem {
+            spender: self.held.spender.into(),
+            fence: self.held.fence.map(Whole),
+            quantity: self.quantity.into(),
+        };
+        show_transaction(&post(remote, "/tokens/redeem", &body).await?, output)
     }
-}
-
-#[derive(Deserialize)]
-struct Released {
-    released: u64,
 }
 
 impl Held {
@@ -349,22 +309,15 @@ pub(super) struct Renew {
     lease_ms: u64,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Lease {
-    expires_at: String,
-    fence: String,
-}
-
 impl Renew {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
         let path = format!("/tokens/locks/{}/renew", escaped(&self.held.spender));
-        let body = Body::default().number("fence", self.held.fence).with("leaseMs", Some(self.lease_ms));
-        let answer = post(remote, &path, &body.into_value()).await?;
+        let body = tokens::Renew { lease_ms: self.lease_ms.into(), fence: self.held.fence.map(Whole) };
+        let answer = post(remote, &path, &body).await?;
         if output == Output::Json {
             return print_json(&answer);
         }
-        let Lease { expires_at, fence } = read(&answer)?;
+        let Lease { expires_at, fence, .. } = read(&answer)?;
         print(&format!("{} holds its tokens until {expires_at}; fence {fence}", self.held.spender))
     }
 }
@@ -390,19 +343,15 @@ pub(super) struct Consolidate {
 
 impl Consolidate {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
-        let body = Body::default()
-            .with("wallet", Some(self.wallet))
-            .with("currency", Some(self.currency))
-            .with("type", self.token_type)
-            .with("outputs", Some(self.outputs))
-            .with("maxInputs", self.max_inputs);
-        let answer = post(remote, "/tokens/consolidate", &body.into_value()).await?;
-        let nothing =
-            serde_json::from_slice::<Value>(&answer).is_ok_and(|body| body["transaction"].is_null());
-        if output == Output::Text && nothing {
-            return print("nothing was done: it would not leave fewer tokens");
-        }
-        show_transaction(&answer, output)
+        let body = tokens::Consolidate {
+            wallet: self.wallet.into(),
+            currency: self.currency.into(),
+            token_type: self.token_type.map(Name::from),
+            outputs: self.outputs.into(),
+            max_inputs: self.max_inputs.map(Into::into),
+            ..tokens::Consolidate::default()
+        };
+        show_transaction(&post(remote, "/tokens/consolidate", &body).await?, output)
     }
 }
 
@@ -425,12 +374,16 @@ mod tests {
 
     #[test]
     fn a_body_has_only_what_was_given() {
-        let body = Body::default()
-            .with("wallet", Some("w"))
-            .with("type", None::<String>)
-            .number("amount", Some(u64::MAX))
-            .attributes(vec![("grade".to_owned(), "a".to_owned())]);
-        let expected = json!({"wallet": "w", "amount": "18446744073709551615", "attributes": {"grade": "a"}});
-        assert_eq!(body.into_value(), expected);
+        let attributes = attributes(vec![("grade".to_owned(), "a".to_owned())]);
+        let body = tokens::Select {
+            wallet: Some("w".into()),
+            amount: Quantity(u64::MAX),
+            attributes,
+            ..tokens::Select::default()
+        };
+        let expected = serde_json::json!({
+            "spender": "", "wallet": "w", "currency": "", "amount": "18446744073709551615", "attributes": {"grade": "a"},
+        });
+        assert_eq!(serde_json::to_value(body).unwrap(), expected);
     }
 }

@@ -11,7 +11,7 @@ mod views;
 use anyhow::bail;
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
-use serde_json::Value;
+use serde::Serialize;
 
 use super::tables::print;
 use super::{BadInput, Output};
@@ -83,7 +83,7 @@ async fn get(remote: &Remote, path: &str) -> anyhow::Result<Bytes> {
 }
 
 /// A POST that must be taken.
-async fn post(remote: &Remote, path: &str, body: &Value) -> anyhow::Result<Bytes> {
+async fn post(remote: &Remote, path: &str, body: &impl Serialize) -> anyhow::Result<Bytes> {
     taken("POST", path, remote.try_post(path, body).await?)
 }
 

@@ -1,10 +1,10 @@
 //! `holdfast tokens updates`: what another ledger did to tokens, taken over by hand.
 
-use serde::Deserialize;
-use serde_json::Value;
+use holdfast_wire::tokens::{self, Updated};
+use holdfast_wire::{List, Name, Object};
 
 use super::super::tables::print;
-use super::actions::{Body, KindArgs, read};
+use super::actions::{KindArgs, read};
 use super::{Output, post, print_json, whole_number};
 use crate::remote::Remote;
 
@@ -33,27 +33,20 @@ fn token(text: &str) -> Result<(String, u64), String> {
     Ok((id.to_owned(), whole_number(quantity).map_err(|reason| format!("'{quantity}' {reason}"))?))
 }
 
-#[derive(Deserialize)]
-struct Updated {
-    consumed: usize,
-    produced: usize,
-}
-
 impl Updates {
-    fn body(&self) -> Value {
+    fn body(&self) -> tokens::Updates {
+        // Flags see to it that a token has both.
+        let wallet = self.wallet.as_deref().unwrap_or_default();
+        let currency = self.currency.as_deref().unwrap_or_default();
         let token = |(id, quantity): &(String, u64)| {
-            let token = Body::default()
-                .with("id", Some(id.clone()))
-                .with("wallet", self.wallet.clone())
-                .with("currency", self.currency.clone())
-                .number("quantity", Some(*quantity));
-            self.kind.on(token).into_value()
+            Object(self.kind.token(Some(id.clone()), wallet, currency, *quantity))
         };
-        let produced: Vec<Value> = self.produced.iter().map(token).collect();
-        Body::default()
-            .with("consumed", (!self.consumed.is_empty()).then(|| self.consumed.clone()))
-            .with("produced", (!produced.is_empty()).then_some(produced))
-            .into_value()
+        let consumed: Vec<Name> = self.consumed.iter().map(|id| id.as_str().into()).collect();
+        let produced: Vec<_> = self.produced.iter().map(token).collect();
+        tokens::Updates {
+            consumed: (!consumed.is_empty()).then_some(List(consumed)),
+            produced: (!produced.is_empty()).then_some(List(produced)),
+        }
     }
 
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
@@ -76,7 +69,7 @@ impl Updates {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -88,7 +81,7 @@ mod tests {
 
     fn parsed(words: &str) -> Result<Value, clap::Error> {
         let line = Line::try_parse_from(["updates"].into_iter().chain(words.split_whitespace()))?;
-        Ok(line.updates.body())
+        Ok(json!(line.updates.body()))
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! What changes nothing: balances, lists, locks.
 
+use holdfast_tokens::DEFAULT_TYPE;
+use holdfast_wire::tokens::{self, Balance, ListedToken, Lock, Token};
+use holdfast_wire::{Name, Nullable};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,34 +16,29 @@ const PAGE_ROWS: u64 = 1_000;
 /// Pages that one list asks for.
 const PAGES_MAX: usize = 10_000;
 
-/// A token as the hub shows it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Token {
-    id: String,
-    wallet: String,
-    #[serde(rename = "type")]
-    token_type: String,
-    currency: String,
-    quantity: String,
-    issuer: Option<String>,
-    notary: Option<String>,
-    state: Option<String>,
+/// A token of a table; only a list knows its state.
+pub(super) struct Row<'a>(&'a Token, Option<tokens::State>);
+
+impl<'a> From<&'a Token> for Row<'a> {
+    fn from(token: &'a Token) -> Row<'a> {
+        Row(token, None)
+    }
 }
 
 /// Tokens for people; columns that would be empty are left out.
-pub(super) fn in_a_table(tokens: &[Token]) -> String {
-    type Cell = fn(&Token) -> Option<&str>;
+pub(super) fn in_a_table<'a>(tokens: impl Iterator<Item = Row<'a>>) -> String {
+    type Cell = fn(&Row<'_>) -> Option<String>;
     let columns: [(&str, Cell); 8] = [
-        ("token", |token| Some(&token.id)),
-        ("wallet", |token| Some(&token.wallet)),
-        ("type", |token| Some(token.token_type.as_str()).filter(|name| *name != "token")),
-        ("currency", |token| Some(&token.currency)),
-        ("quantity", |token| Some(&token.quantity)),
-        ("issuer", |token| token.issuer.as_deref()),
-        ("notary", |token| token.notary.as_deref()),
-        ("state", |token| token.state.as_deref()),
+        ("token", |Row(token, _)| Some(token.id.to_string())),
+        ("wallet", |Row(token, _)| Some(token.wallet.to_string())),
+        ("type", |Row(token, _)| Some(token.token_type.to_string()).filter(|name| name != DEFAULT_TYPE)),
+        ("currency", |Row(token, _)| Some(token.currency.to_string())),
+        ("quantity", |Row(token, _)| Some(token.quantity.to_string())),
+        ("issuer", |Row(token, _)| token.issuer.as_ref().map(Name::to_string)),
+        ("notary", |Row(token, _)| token.notary.as_ref().map(Name::to_string)),
+        ("state", |Row(_, state)| state.map(|state| state.to_string())),
     ];
+    let tokens: Vec<Row<'_>> = tokens.collect();
     let always = ["token", "wallet", "currency", "quantity"];
     let shown: Vec<(&str, Cell)> = columns
         .into_iter()
@@ -48,7 +46,7 @@ pub(super) fn in_a_table(tokens: &[Token]) -> String {
         .collect();
     let header: Vec<&str> = shown.iter().map(|(name, _)| *name).collect();
     let mut table = table(&header, &["quantity"]);
-    for token in tokens {
+    for token in &tokens {
         table.add_row(shown.iter().map(|(_, cell)| cell(token).unwrap_or_default()).collect::<Vec<_>>());
     }
     table.to_string()
@@ -67,33 +65,13 @@ pub(super) struct OfWallet {
     token_type: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Balance {
-    total: String,
-    free: String,
-    locked: String,
-    tokens: u64,
-    locked_tokens: u64,
-    smallest_free: Option<String>,
-    largest_free: Option<String>,
-    fragmentation: Vec<Pieces>,
-}
-
-#[derive(Deserialize)]
-struct Pieces {
-    digits: u32,
-    tokens: u64,
-    sum: String,
-}
-
-impl Pieces {
-    /// The quantities that have so many digits.
-    fn range(&self) -> String {
-        let power = |exponent: u32| 10_u128.checked_pow(exponent).unwrap_or(u128::MAX);
-        let first = if self.digits <= 1 { 1 } else { power(self.digits - 1) };
-        format!("{first} to {}", power(self.digits).saturating_sub(1).min(u64::MAX.into()))
-    }
+/// The quantities that have so many digits.
+fn range(digits: usize) -> String {
+    let power = |exponent: usize| {
+        u32::try_from(exponent).ok().and_then(|exponent| 10_u128.checked_pow(exponent)).unwrap_or(u128::MAX)
+    };
+    let first = if digits <= 1 { 1 } else { power(digits - 1) };
+    format!("{first} to {}", power(digits).saturating_sub(1).min(u64::MAX.into()))
 }
 
 impl OfWallet {
@@ -118,7 +96,9 @@ impl OfWallet {
             balance.locked,
             balance.locked_tokens
         ))?;
-        if let (Some(smallest), Some(largest)) = (balance.smallest_free, balance.largest_free) {
+        if let (Nullable(Some(smallest)), Nullable(Some(largest))) =
+            (balance.smallest_free, balance.largest_free)
+        {
             print(&format!("the smallest free token is {smallest}, the largest {largest}"))?;
         }
         if balance.fragmentation.is_empty() {
@@ -126,7 +106,11 @@ impl OfWallet {
         }
         let mut table = table(&["free tokens of", "tokens", "together"], &["tokens", "together"]);
         for pieces in balance.fragmentation {
-            table.add_row(vec![pieces.range(), pieces.tokens.to_string(), pieces.sum]);
+            table.add_row(vec![
+                range(pieces.digits.size()),
+                pieces.tokens.to_string(),
+                pieces.sum.to_string(),
+            ]);
         }
         print(&table.to_string())
     }
@@ -227,8 +211,8 @@ impl List {
         if output == Output::Json {
             return pages.print_json("tokens");
         }
-        let tokens: Result<Vec<Token>, _> = pages.rows.into_iter().map(read_value).collect();
-        print(&in_a_table(&tokens?))?;
+        let tokens: Result<Vec<ListedToken>, _> = pages.rows.into_iter().map(read_value).collect();
+        print(&in_a_table(tokens?.iter().map(|listed| Row(&listed.token, Some(listed.state)))))?;
         print_more(pages.next)
     }
 }
@@ -252,39 +236,24 @@ pub(super) struct Locks {
     limit: Option<u64>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Lock {
-    holder: String,
-    fence: String,
-    since: String,
-    age_ms: u64,
-    expires_at: Option<String>,
-    tokens: Vec<Token>,
+fn worth(lock: &Lock) -> u128 {
+    lock.tokens.iter().map(|token| u128::from(token.quantity.0)).sum()
 }
 
-impl Lock {
-    fn worth(&self) -> u128 {
-        self.tokens.iter().filter_map(|token| token.quantity.parse::<u128>().ok()).sum()
-    }
+/// How long until its end, by the hub's clock: it began at `since` and is `age_ms` old.
+fn ends_in(lock: &Lock) -> String {
+    let Nullable(Some(end)) = lock.expires_at else { return "with its transfer or checkout".to_owned() };
+    let lasts = u64::try_from(end.0.saturating_sub(lock.since.0)).unwrap_or(0);
+    in_time(lasts.saturating_sub(lock.age_ms))
+}
 
-    /// How long until its end, by the hub's clock: it began at `since` and is `age_ms` old.
-    fn ends_in(&self) -> String {
-        let Some(end) = &self.expires_at else { return "with its transfer or checkout".to_owned() };
-        let instant = |text: &str| text.parse::<jiff::Timestamp>().ok();
-        let Some((end, since)) = instant(end).zip(instant(&self.since)) else { return end.clone() };
-        let lasts = u64::try_from(end.as_millisecond().saturating_sub(since.as_millisecond())).unwrap_or(0);
-        in_time(lasts.saturating_sub(self.age_ms))
-    }
-
-    fn wallets(&self) -> String {
-        let mut names: Vec<&str> = self.tokens.iter().map(|token| token.wallet.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        match names.as_slice() {
-            [first, _, _, _, ..] => format!("{first} and {} more", names.len() - 1),
-            few => few.join(", "),
-        }
+fn wallets(lock: &Lock) -> String {
+    let mut names: Vec<&str> = lock.tokens.iter().map(|token| token.wallet.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    match names.as_slice() {
+        [first, _, _, _, ..] => format!("{first} and {} more", names.len() - 1),
+        few => few.join(", "),
     }
 }
 
@@ -315,13 +284,13 @@ impl Locks {
         for lock in pages.rows {
             let lock: Lock = read_value(lock)?;
             table.add_row(vec![
-                lock.holder.clone(),
-                lock.wallets(),
+                lock.holder.to_string(),
+                wallets(&lock),
                 lock.tokens.len().to_string(),
-                lock.worth().to_string(),
+                worth(&lock).to_string(),
                 in_time(lock.age_ms),
-                lock.ends_in(),
-                lock.fence.clone(),
+                ends_in(&lock),
+                lock.fence.to_string(),
             ]);
         }
         print(&table.to_string())?;
@@ -335,7 +304,6 @@ mod tests {
 
     #[test]
     fn pieces_are_told_by_their_quantities() {
-        let range = |digits| Pieces { digits, tokens: 1, sum: "1".to_owned() }.range();
         assert_eq!(range(1), "1 to 9");
         assert_eq!(range(3), "100 to 999");
         assert_eq!(range(20), "10000000000000000000 to 18446744073709551615");
@@ -364,10 +332,10 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(
-            (lock.ends_in(), lock.worth(), lock.wallets()),
+            (ends_in(&lock), worth(&lock), wallets(&lock)),
             ("50.0 s".to_owned(), 1 << 64, "w".to_owned())
         );
-        lock.expires_at = None;
-        assert_eq!(lock.ends_in(), "with its transfer or checkout");
+        lock.expires_at = Nullable(None);
+        assert_eq!(ends_in(&lock), "with its transfer or checkout");
     }
 }

@@ -1,0 +1,29 @@
+//! JSON as it goes over the wire: each shape once, with its schema. The edge reads and writes these types, the command
+//! line writes and reads them, and the OpenAPI document says what they say.
+//!
+//! | room | what lives there |
+//! | --- | --- |
+//! | `text`, `number`, `list` | members with a rule: how each is read, how it is written, what its schema is |
+//! | `times` | instants as text |
+//! | `read` | a shape from bytes or from a value; a failure names its member |
+//! | `schema` | shapes as schemas of the document |
+//! | `problem` | what every refusal of RFC 9457 says |
+//! | `tokens` | what wallets send and get |
+//! | `limits` | the bounds of the wire |
+
+#[macro_use]
+mod text;
+
+pub mod limits;
+mod list;
+mod number;
+pub mod problem;
+pub mod read;
+pub mod schema;
+pub mod times;
+pub mod tokens;
+
+pub use list::{Attributes, List, Object};
+pub use number::Count;
+pub use schemars::JsonSchema;
+pub use text::{Instant, Name, Nullable, PublicKey, Quantity, Rule, Sum, Whole};
