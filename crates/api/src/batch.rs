@@ -25,7 +25,7 @@ use holdfast_engine::Refusal;
 use crate::Edge;
 use crate::calls::submit_records;
 use crate::error::ApiError;
-use crate::gate::{Caller, check_sources};
+use crate::gate::{Caller, Sight, check_sources};
 use crate::limits::{BATCH_BODY_MAX, BODY_PERMIT_BYTES, BODY_READ_MAX};
 use crate::shop::Counter;
 use checkouts::{Wanted, check_out_each, checkouts_of, pay_with_tokens};
@@ -53,20 +53,28 @@ pub(crate) async fn batch(
     let checkouts = checkouts_of(records.commands());
     check_profile(&edge, records.commands(), &checkouts)?;
     check_sources(&edge, caller, records.commands()).await?;
+    let sights = Sight::of_each(caller, records.commands());
     // From here on the intake's own bounds hold.
     drop(room);
     let replies = match &edge.shop {
         Some(shop) if edge.hub.is_none() && !checkouts.is_empty() => {
+            // An operator's: no participant may send a checkout.
             at_a_node(&edge, shop, records, checkouts).await?
         }
-        _ => at_once(&edge, records, checkouts).await?,
+        _ => at_once(&edge, records, checkouts, &sights).await?,
     };
     Ok(([(CONTENT_TYPE, batch::MEDIA_TYPE)], replies).into_response())
 }
 
 /// Has all records decided by the engine.
-async fn at_once(edge: &Edge, records: Sealed, checkouts: Vec<Wanted>) -> Result<Vec<u8>, ApiError> {
+async fn at_once(
+    edge: &Edge,
+    records: Sealed,
+    checkouts: Vec<Wanted>,
+    sights: &[Sight],
+) -> Result<Vec<u8>, ApiError> {
     let mut outcomes = submit_records(edge, records).await?;
+    outcomes.iter_mut().zip(sights).for_each(|(outcome, sight)| sight.narrow(outcome));
     let unknown = match &edge.hub {
         Some(hub) => pay_with_tokens(hub.shop(), checkouts, &mut outcomes).await,
         None => BTreeSet::new(),

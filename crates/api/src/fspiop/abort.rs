@@ -1,7 +1,7 @@
 //! `PUT /transfers/{id}/error`: a payee refuses a transfer.
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::codes::ErrorCode;
@@ -17,6 +17,7 @@ use super::{PathId, id_in_path};
 use crate::Edge;
 use crate::calls::take;
 use crate::error::ApiError;
+use crate::gate::Caller;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,6 +52,7 @@ impl AbortBody<'_> {
 /// Takes a refusal; the payer gets it, or the payee gets told why not.
 pub(crate) async fn put_error(
     State(edge): State<Edge>,
+    Extension(caller): Extension<Caller>,
     path: PathId,
     headers: HeaderMap,
     body: Body,
@@ -68,7 +70,7 @@ pub(crate) async fn put_error(
         take(&edge, Command::Abort(abort)).await?;
         return Ok(StatusCode::OK.into_response());
     };
-    match decide(&edge, Command::Abort(abort), wait, id_text).await? {
+    match decide(&edge, caller, Command::Abort(abort), wait, id_text).await? {
         Ok(decided) => decided.answer(wait, id_text, None),
         Err(later) => Ok(later),
     }

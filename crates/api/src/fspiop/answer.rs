@@ -22,6 +22,7 @@ use super::prefer::{PREFERENCE_APPLIED, Wait};
 use crate::Edge;
 use crate::calls::{Waited, read, submit_keeping, submit_within};
 use crate::error::ApiError;
+use crate::gate::{Caller, Sight};
 
 /// Where a transfer stands, for a caller who waits.
 #[derive(Serialize)]
@@ -48,20 +49,25 @@ pub(super) struct Decided {
 /// is durable and will be decided. `id`: as the caller wrote it.
 pub(super) async fn decide(
     edge: &Edge,
+    caller: Caller,
     command: Command,
     wait: Wait,
     id: &str,
 ) -> Result<Result<Decided, Response>, ApiError> {
     let since = Instant::now();
-    let transfer = command.transfer();
+    let (transfer, sight) = (command.transfer(), Sight::of(caller, &command));
     match submit_within(edge, command, wait.duration()).await? {
-        Waited::Decided(outcome) => Ok(Ok(Decided { outcome, since })),
+        Waited::Decided(mut outcome) => {
+            sight.narrow(&mut outcome);
+            Ok(Ok(Decided { outcome, since }))
+        }
         Waited::Taken => {
             // If it cannot be read, or is not there yet, there is nothing more to say than that it was taken.
             let row = match transfer {
                 Some(transfer) => read(edge.engine.transfer(transfer)).await.ok().flatten(),
                 None => None,
             };
+            let row = row.filter(|row| sight.shows(row));
             let taken = (StatusCode::ACCEPTED, [(PREFERENCE_APPLIED, wait.applied())]);
             Ok(Err(row.map_or_else(
                 || taken.into_response(),
@@ -77,11 +83,14 @@ pub(super) async fn decide(
 /// The same; `keep` is dropped when it is decided, or will never be.
 pub(super) async fn decide_keeping(
     edge: &Edge,
+    caller: Caller,
     command: Command,
     keep: impl Send + 'static,
 ) -> Result<Decided, ApiError> {
-    let since = Instant::now();
-    submit_keeping(edge, command, keep).await.map(|outcome| Decided { outcome, since })
+    let (since, sight) = (Instant::now(), Sight::of(caller, &command));
+    let mut outcome = submit_keeping(edge, command, keep).await?;
+    sight.narrow(&mut outcome);
+    Ok(Decided { outcome, since })
 }
 
 impl Decided {

@@ -1,7 +1,7 @@
 //! `PUT /transfers/{id}`: a payee shows the fulfilment.
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::command::{Command, Fulfil, FulfilAction};
@@ -19,6 +19,7 @@ use super::{PathId, id_in_path};
 use crate::Edge;
 use crate::calls::take;
 use crate::error::ApiError;
+use crate::gate::Caller;
 use crate::limits::{COMPLETED_AHEAD_MAX, COMPLETED_BEHIND_MAX};
 
 #[derive(Debug, Deserialize)]
@@ -85,6 +86,7 @@ fn in_range(completed: Millis, now: Millis) -> Result<(), ApiError> {
 /// Takes a fulfilment; the payer gets it, or the payee gets told why not.
 pub(crate) async fn put(
     State(edge): State<Edge>,
+    Extension(caller): Extension<Caller>,
     path: PathId,
     headers: HeaderMap,
     body: Body,
@@ -100,7 +102,7 @@ pub(crate) async fn put(
         take(&edge, Command::Fulfil(fulfil)).await?;
         return Ok(StatusCode::OK.into_response());
     };
-    let decided = match decide(&edge, Command::Fulfil(fulfil), wait, id_text).await? {
+    let decided = match decide(&edge, caller, Command::Fulfil(fulfil), wait, id_text).await? {
         Ok(decided) => decided,
         Err(later) => return Ok(later),
     };

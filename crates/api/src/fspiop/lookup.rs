@@ -47,7 +47,7 @@ pub(crate) async fn get(
     };
     let row = read(edge.engine.transfer(id)).await?;
     let row = row.ok_or_else(|| refusal(id_text, Some(ErrorCode::TransferIdNotFound.into()), None))?;
-    if source != row.payer && source != row.payee {
+    if !row.has_party(source) {
         return Err(refusal(id_text, Some(ErrorCode::ClientError.into()), None));
     }
     let kind = CallbackMessage::Put(row.state).endpoint_type();

@@ -166,7 +166,7 @@ pub(crate) async fn post(
         }
     };
     let decided = match (kept, received.wait) {
-        (Kept::ByHub(claim), _) => decide_keeping(&edge, Command::Prepare(prepare), claim).await?,
+        (Kept::ByHub(claim), _) => decide_keeping(&edge, caller, Command::Prepare(prepare), claim).await?,
         (kept, None) => {
             if let Err(error) = take(&edge, Command::Prepare(prepare)).await {
                 kept.after(&error).await;
@@ -174,14 +174,16 @@ pub(crate) async fn post(
             }
             return Ok(StatusCode::ACCEPTED.into_response());
         }
-        (kept, Some(wait)) => match decide(&edge, Command::Prepare(prepare), wait, asked.id_text).await {
-            Ok(Ok(decided)) => decided,
-            Ok(Err(later)) => return Ok(later),
-            Err(error) => {
-                kept.after(&error).await;
-                return Err(error);
+        (kept, Some(wait)) => {
+            match decide(&edge, caller, Command::Prepare(prepare), wait, asked.id_text).await {
+                Ok(Ok(decided)) => decided,
+                Ok(Err(later)) => return Ok(later),
+                Err(error) => {
+                    kept.after(&error).await;
+                    return Err(error);
+                }
             }
-        },
+        }
     };
     let Some(wait) = received.wait else { return Ok(StatusCode::ACCEPTED.into_response()) };
     // The same prepare again, after the transfer was committed.

@@ -2,15 +2,18 @@
 //!
 //! In order: the request gets an id; its key is taken out of the headers (so that nothing behind the gate can log it
 //! or hand it on) and says who calls; the caller's rate is looked at; then the rule beside the path in `routes`
-//! admits the caller or not. The answer carries the id, and one line of trace says what became of the request.
+//! admits the caller or not. The answer carries the id, and one line of trace says what became of the request. What the caller
+//! may see of an outcome stands in `sight`.
 
 mod access;
 mod rate;
 mod request_id;
+mod sight;
 mod sources;
 
 pub(crate) use access::{Access, admit};
 pub use rate::RateLimit;
+pub(crate) use sight::Sight;
 pub(crate) use sources::check_sources;
 
 use std::collections::HashMap;

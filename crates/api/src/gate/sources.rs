@@ -26,7 +26,7 @@ pub(crate) async fn check_sources(edge: &Edge, caller: Caller, commands: &[Comma
 }
 
 /// In whose name a record is sent; `None`: the hub's or its operator's.
-const fn source(command: &Command) -> Option<ParticipantId> {
+pub(super) const fn source(command: &Command) -> Option<ParticipantId> {
     match command {
         Command::Prepare(prepare) => Some(prepare.source),
         Command::Fulfil(fulfil) => Some(fulfil.source),

@@ -9,9 +9,7 @@ use crate::view::View;
 pub(crate) fn lookup(view: &impl View, lookup: Lookup) -> Outcome {
     match view.transfer(lookup.id) {
         None => Outcome::refused(ErrorCode::TransferIdNotFound),
-        Some(known) if lookup.source == known.payer || lookup.source == known.payee => {
-            Outcome::of_transfer(known)
-        }
+        Some(known) if known.has_party(lookup.source) => Outcome::of_transfer(known),
         Some(_) => Outcome::refused(ErrorCode::ClientError),
     }
 }

@@ -74,6 +74,12 @@ pub enum Proof {
 }
 
 impl Transfer {
+    /// Whether this participant pays or is paid.
+    #[must_use]
+    pub const fn has_party(&self, participant: ParticipantId) -> bool {
+        participant.0 == self.payer.0 || participant.0 == self.payee.0
+    }
+
     /// SHA-256 of the fulfilment, while it may still be shown.
     #[must_use]
     pub const fn condition(&self) -> Option<&[u8; 32]> {

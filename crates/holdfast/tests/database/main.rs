@@ -10,6 +10,7 @@ mod expiring;
 mod faults;
 mod inbox;
 mod judge;
+mod keys;
 mod lateness;
 mod letters;
 mod load;
@@ -252,6 +253,12 @@ fn ends_are_told_although_the_node_that_tells_is_killed() {
 fn all_nodes_call_the_same_sides() {
     let _servers = beside_others();
     called::all_nodes_call_the_same_sides();
+}
+
+#[test]
+fn a_participant_sees_its_own_at_any_node() {
+    let _servers = beside_others();
+    keys::a_participant_sees_its_own_at_any_node();
 }
 
 #[test]

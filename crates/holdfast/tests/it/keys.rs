@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::http::{Answer, exchange};
 use crate::support::server::{Server, any_port, folder, run};
+use crate::support::sight::{self, Keys};
 use crate::support::world::{now, usd};
 
 /// Makes a key and returns it: the one line on standard output.
@@ -217,6 +218,15 @@ fn a_participant_sends_its_own_records_only() {
     assert_eq!(records(&server), json!(2), "nothing was stored");
     assert_eq!(send(&server, &fsp1, &[prepare(3, 1, 1, 2)]).status, 200);
     assert_eq!(records(&server), json!(3));
+    server.stop();
+}
+
+#[test]
+fn a_participant_sees_its_own_transfers_and_balance() {
+    let folder = folder();
+    let keys = Keys::create(&folder.path().join("keys.toml"));
+    let server = Server::start(folder.path(), any_port());
+    sight::each_sees_its_own(&server, &keys);
     server.stop();
 }
 

@@ -5,5 +5,6 @@ pub(crate) mod funding;
 pub(crate) mod http;
 pub(crate) mod scenarios;
 pub(crate) mod server;
+pub(crate) mod sight;
 pub(crate) mod sink;
 pub(crate) mod world;
