@@ -18,7 +18,7 @@ pub(crate) use sources::check_sources;
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -41,7 +41,7 @@ use rate::Client;
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The path that says itself what is wrong.
 const HEALTH: &str = "/health";
-/// How often a hub looks whether its keys file has changed: so long a revoked key may still be good.
+/// How often a hub looks whether its keys file has changed: so long a revoked key may still be good, and a hub without keys open.
 pub const KEYS_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Who calls.
@@ -71,7 +71,8 @@ impl std::fmt::Display for Caller {
 /// Keys, rates and exceptions of one hub. The default lets everybody do everything.
 #[derive(Default)]
 pub struct Gate {
-    keys: Option<RwLock<Arc<Keyring>>>,
+    /// Set with the first key, and never taken back.
+    keys: OnceLock<RwLock<Arc<Keyring>>>,
     rate: Option<RateLimit>,
     metrics_open: bool,
     /// Numbers of participants that hold keys. A name keeps its number for good.
@@ -82,7 +83,18 @@ impl Gate {
     /// A gate that asks for these keys; `None`: for none.
     #[must_use]
     pub fn new(keys: Option<Keyring>) -> Gate {
-        Gate { keys: keys.map(|keys| RwLock::new(Arc::new(keys))), ..Gate::default() }
+        let gate = Gate::default();
+        if let Some(keys) = keys {
+            gate.ask_for(keys);
+        }
+        gate
+    }
+
+    /// Asks for these keys from now on.
+    fn ask_for(&self, keys: Keyring) {
+        let keys = Arc::new(keys);
+        let now = self.keys.get_or_init(|| RwLock::new(Arc::clone(&keys)));
+        *now.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// The same with a bound on how often each caller may come.
@@ -98,13 +110,13 @@ impl Gate {
     }
 
     fn keyring(&self) -> Option<Arc<Keyring>> {
-        self.keys.as_ref().map(|keys| Arc::clone(&keys.read().unwrap_or_else(PoisonError::into_inner)))
+        self.keys.get().map(|keys| Arc::clone(&keys.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Looks at the keys file from time to time and takes over what has changed in it, until the task is dropped.
-    /// A hub that asks for keys never stops asking, even if the file goes away.
+    /// A hub without keys asks for them as soon as there is a first one. A hub that asks for keys never stops asking, even if
+    /// the file goes away.
     pub async fn follow_keys(self: Arc<Gate>, file: KeysFile) {
-        let Some(keys) = &self.keys else { return };
         // Read again at the first look: the file may have changed while the log was being read.
         let mut seen = None;
         let mut clock = tokio::time::interval(KEYS_LOOK_EVERY);
@@ -115,13 +127,28 @@ impl Gate {
                 continue;
             }
             seen = now;
-            match file.read().map(Option::unwrap_or_default) {
-                Ok(ring) if self.keyring().is_some_and(|before| *before == ring) => {}
-                Ok(ring) => {
+            let (before, ring) = (self.keyring(), file.read().map(Option::unwrap_or_default));
+            match (before, ring) {
+                (Some(before), Ok(ring)) if *before == ring => {}
+                (None, Ok(ring)) if ring.is_empty() => {}
+                (Some(_), Ok(ring)) => {
                     tracing::info!(keys = ring.iter().count(), "the keys have changed");
-                    *keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
+                    self.ask_for(ring);
                 }
-                Err(error) => tracing::error!(%error, "the keys file has changed; the keys from before stay"),
+                (None, Ok(ring)) => {
+                    let keys = ring.iter().count();
+                    self.ask_for(ring);
+                    tracing::warn!(
+                        keys,
+                        "the first keys are here: calls without a key are refused from now on"
+                    );
+                }
+                (Some(_), Err(error)) => {
+                    tracing::error!(%error, "the keys file has changed; the keys from before stay");
+                }
+                (None, Err(error)) => {
+                    tracing::error!(%error, "there is a keys file that cannot be read; calls without a key still pass");
+                }
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::config::ConfigOptions;
 
 /// Make, list and revoke API keys.
 ///
-/// A running hub takes over changes within a second. It has to be started with keys to ask for them.
+/// A running hub takes over changes within a second. From the first key on it refuses calls without one.
 #[derive(Debug, clap::Args)]
 pub(super) struct Keys {
     #[command(subcommand)]

@@ -262,6 +262,12 @@ fn a_participant_sees_its_own_at_any_node() {
 }
 
 #[test]
+fn a_node_asks_for_keys_from_the_first_one_on() {
+    let _servers = beside_others();
+    keys::a_node_asks_for_keys_from_the_first_one_on();
+}
+
+#[test]
 fn callers_of_the_shop_are_answered() {
     let _servers = beside_others();
     edges::callers_of_the_shop_are_answered();

@@ -91,7 +91,10 @@ impl World {
         command.args(["--store", self.url()]);
         command.args(["--set", &format!("cluster.prefix={}", self.prefix())]);
         command.args(["--set", &format!("cluster.partitions={}", self.partitions)]);
-        command.args(["--data", env!("CARGO_TARGET_TMPDIR")]).args(arguments);
+        if !arguments.contains(&"--data") {
+            command.args(["--data", env!("CARGO_TARGET_TMPDIR")]);
+        }
+        command.args(arguments);
         command.env("HOLDFAST_TRACE", "warn");
         command
     }

@@ -273,6 +273,19 @@ fn a_running_hub_takes_over_new_and_revoked_keys() {
 }
 
 #[test]
+fn a_running_hub_asks_for_keys_from_the_first_one_on() {
+    let folder = folder();
+    let traces = folder.path().join("traces");
+    let mut command = Server::command(folder.path(), any_port());
+    let server = Server::launch(command.stderr(std::fs::File::create(&traces).unwrap()));
+    let keys = folder.path().join("keys.toml");
+    sight::asks_for_keys_from_the_first_one_on(&server, &keys);
+    server.stop();
+    let text = std::fs::read_to_string(&traces).unwrap();
+    assert!(text.contains("the first keys are here"), "{text}");
+}
+
+#[test]
 fn traces_have_the_request_and_not_the_key() {
     let folder = folder();
     let operator = create(folder.path(), &["--operator"]);

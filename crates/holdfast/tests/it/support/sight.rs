@@ -1,6 +1,7 @@
-//! Three participants with keys of their own, and what each of them is told of a transfer.
+//! Hubs with keys: what each of three participants is told of a transfer, and what changes with the first key.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, ClientOptions, Command, Reply};
 use holdfast_domain::command::Lookup;
@@ -10,6 +11,7 @@ use holdfast_domain::transfers::TransferState::{self, AbortedError, Committed, R
 use serde_json::Value;
 
 use super::fspiop::{self, Message};
+use super::http::exchange;
 use super::server::{Server, run};
 use super::world::{DEADLINE, Payment, now, set_up};
 
@@ -116,4 +118,20 @@ fn messages(server: &Server, keys: &Keys) {
     assert_eq!(ask(payment.put("COMMITTED"), payee), is(200, "COMMITTED", "none"));
     assert_eq!(ask(payment.post(), payer), is(200, "COMMITTED", "none"));
     hidden();
+}
+
+/// On a hub that was started without keys and looks for them in this file.
+pub(crate) fn asks_for_keys_from_the_first_one_on(server: &Server, file: &Path) {
+    let status = |headers: &str| exchange(server, "GET", "/hub/stats", headers, b"").status;
+    assert_eq!(status(""), 200, "everybody on this machine may do everything");
+    let made = create_key(file, &["--operator"]);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while status("") != 401 {
+        assert!(Instant::now() < deadline, "calls without a key still pass");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    assert_eq!(status(&format!("Authorization: Bearer {made}\r\n")), 200);
+    std::fs::remove_file(file).expect("the keys are gone");
+    std::thread::park_timeout(Duration::from_millis(1_500));
+    assert_eq!(status(""), 401, "what asks for keys never stops asking");
 }
