@@ -5,8 +5,8 @@
 //! be removed. Last comes `backup.json`, which names them all: a copy without it is not whole. A start from the copy
 //! replays what the log has after the checkpoint.
 //!
-//! Everything is copied, nothing is linked: a link would share the original's bad blocks. Not in it: the keys, and what
-//! the deliverer of callbacks remembers.
+//! Everything is copied, nothing is linked: a link would share the original's bad blocks. Not in it: the keys (but
+//! that they are needed), and what the deliverer of callbacks remembers.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use holdfast_log::{Log, LogError, Retention, SegmentSpan, write_end_mark};
 use holdfast_store::{CheckpointFiles, FOLDERS, Held, Store, StoreError, files_of};
 
 use crate::hub::{LOG_FOLDER, OpenError, Opened, STORE_FOLDER};
+use crate::keys_mark::{self, KEYS_MARK};
 use crate::progress::Progress;
 use crate::retention::RetentionHolds;
 
@@ -242,6 +243,10 @@ impl Source {
         }
         write_end_mark(&*self.fs, &dir.join(LOG_FOLDER), self.log_id, log_end)?;
         files.push(self.hash_small(dir, "log/end.mark")?);
+        if keys_mark::is_set(&*self.fs, &self.data).map_err(io("read", &self.data))? {
+            keys_mark::set(&*self.fs, dir).map_err(io("write", dir))?;
+            files.push(self.hash_small(dir, KEYS_MARK)?);
+        }
         for folder in &folders {
             self.fs.sync_dir(folder).map_err(io("sync", folder))?;
         }

@@ -22,6 +22,7 @@
 //! | `tokens` | the vault: claims in memory, judged in the log |
 //! | `retention` | old segments of the log are removed, if somebody said after how long |
 //! | `backup` | a copy that is consistent at one frame, made while payments go on |
+//! | `keys_mark` | that callers need keys, so that a restored hub does not run open |
 //! | `verify` | a data directory held against its own log |
 //! | `audit` | the books recomputed from their rows, independently of the decisions |
 //! | `alarm`, `health` | whether the hub can be used, and what happens when a thread dies |
@@ -42,6 +43,7 @@ mod hub;
 mod intake;
 mod journal;
 mod keeper;
+pub mod keys_mark;
 pub mod limits;
 mod meters;
 mod offline;

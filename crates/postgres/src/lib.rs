@@ -22,6 +22,7 @@
 //! | `stalled` | transfers that stand half-way, found by a patrol through the history |
 //! | `tokens` | tokens that all nodes select from |
 //! | `shop` | users, items, orders and their checkouts |
+//! | `keys_mark` | that callers need keys |
 //! | `generate` | a data set to measure and try with |
 //! | `connect`, `session`, `migrate` | the server, the connection and the schema |
 //! | `types`, `copy`, `error` | PostgreSQL's values, bytes and refusals |
@@ -37,6 +38,7 @@ pub mod generate;
 mod guard;
 mod hung;
 mod incoming;
+mod keys_mark;
 mod lease;
 mod load;
 mod loaded;

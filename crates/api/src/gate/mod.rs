@@ -114,9 +114,10 @@ impl Gate {
     }
 
     /// Looks at the keys file from time to time and takes over what has changed in it, until the task is dropped.
-    /// A hub without keys asks for them as soon as there is a first one. A hub that asks for keys never stops asking, even if
-    /// the file goes away.
-    pub async fn follow_keys(self: Arc<Gate>, file: KeysFile) {
+    /// A hub without keys asks for them as soon as there is a first one, and then calls `on_first` on a thread that may wait.
+    /// A hub that asks for keys never stops asking, even if the file goes away.
+    pub async fn follow_keys(self: Arc<Gate>, file: KeysFile, on_first: impl FnOnce() + Send + 'static) {
+        let mut on_first = Some(on_first);
         // Read again at the first look: the file may have changed while the log was being read.
         let mut seen = None;
         let mut clock = tokio::time::interval(KEYS_LOOK_EVERY);
@@ -142,6 +143,10 @@ impl Gate {
                         keys,
                         "the first keys are here: calls without a key are refused from now on"
                     );
+                    if let Some(on_first) = on_first.take() {
+                        // It tells of its own failure.
+                        drop(tokio::task::spawn_blocking(on_first));
+                    }
                 }
                 (Some(_), Err(error)) => {
                     tracing::error!(%error, "the keys file has changed; the keys from before stay");

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use holdfast_hub::backup::{MANIFEST, MANIFEST_VERSION};
+use holdfast_hub::keys_mark::KEYS_MARK;
 use holdfast_store::FOLDERS;
 use serde::Deserialize;
 use serde_json::json;
@@ -19,7 +20,8 @@ const PIECE: usize = 1024 * 1024;
 
 /// Copy a backup into an empty directory, every file held against the backup's list, and verify it.
 ///
-/// The backup stays as it is. API keys are not in it: put keys.toml back by hand.
+/// The backup stays as it is. API keys are not in it: put keys.toml back by hand, or make new keys. A hub that needed keys does
+/// not start without them.
 #[derive(Debug, clap::Args)]
 pub(super) struct Restore {
     /// What `holdfast backup` made
@@ -146,6 +148,13 @@ impl Restore {
             }
             Output::Text => {
                 println!("restored {records} records in {}, verified", data.display());
+                if manifest.files.iter().any(|entry| entry.path == Path::new(KEYS_MARK)) {
+                    println!(
+                        "callers of this hub need keys, which are in no backup: put its keys.toml into {data}, or make a key with: \
+                         holdfast keys create --operator --data {data}",
+                        data = data.display()
+                    );
+                }
                 println!("start it with: holdfast serve --data {}", data.display());
             }
         }

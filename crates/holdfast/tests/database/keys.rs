@@ -1,7 +1,9 @@
 //! Nodes with API keys.
 
-use crate::support::server::folder;
-use crate::support::sight::{Keys, asks_for_keys_from_the_first_one_on, each_sees_its_own};
+use crate::support::keys::{
+    Keys, asks_for_keys_from_the_first_one_on, each_sees_its_own, refused_without_keys,
+};
+use crate::support::server::{Server, folder};
 use crate::world::World;
 
 pub fn a_participant_sees_its_own_at_any_node() {
@@ -13,11 +15,18 @@ pub fn a_participant_sees_its_own_at_any_node() {
     each_sees_its_own(world.node(0), &keys);
 }
 
-/// Each in a data folder of its own, where its keys would lie.
+/// Its keys would lie in its data folder. What it was asked for once every node of this database is asked for.
 pub fn a_node_asks_for_keys_from_the_first_one_on() {
     let Some(mut world) = World::new() else { return };
     let folder = folder();
-    let traces = world.add_telling_node(&["--data", folder.path().to_str().expect("a plain path")]);
+    let here = ["--data", folder.path().to_str().expect("a plain path")];
+    let traces = world.add_telling_node(&here);
     asks_for_keys_from_the_first_one_on(world.node(0), &folder.path().join("keys.toml"));
     traces.await_lines("the first keys are here", 1);
+    world.take_node().stop();
+    refused_without_keys(&mut world.command(&here));
+    let waived = world.add_telling_node(&[here[0], here[1], "--without-keys"]);
+    waived.await_lines("callers need no keys from now on", 1);
+    world.take_node().stop();
+    Server::launch(&mut world.command(&here)).stop();
 }

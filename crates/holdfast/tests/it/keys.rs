@@ -13,8 +13,8 @@ use holdfast_domain::records::{self, PREPARE_HASH, batch};
 use serde_json::{Value, json};
 
 use crate::support::http::{Answer, exchange};
+use crate::support::keys::{self as story, Keys};
 use crate::support::server::{Server, any_port, folder, run};
-use crate::support::sight::{self, Keys};
 use crate::support::world::{now, usd};
 
 /// Makes a key and returns it: the one line on standard output.
@@ -226,7 +226,7 @@ fn a_participant_sees_its_own_transfers_and_balance() {
     let folder = folder();
     let keys = Keys::create(&folder.path().join("keys.toml"));
     let server = Server::start(folder.path(), any_port());
-    sight::each_sees_its_own(&server, &keys);
+    story::each_sees_its_own(&server, &keys);
     server.stop();
 }
 
@@ -279,10 +279,55 @@ fn a_running_hub_asks_for_keys_from_the_first_one_on() {
     let mut command = Server::command(folder.path(), any_port());
     let server = Server::launch(command.stderr(std::fs::File::create(&traces).unwrap()));
     let keys = folder.path().join("keys.toml");
-    sight::asks_for_keys_from_the_first_one_on(&server, &keys);
+    story::asks_for_keys_from_the_first_one_on(&server, &keys);
     server.stop();
     let text = std::fs::read_to_string(&traces).unwrap();
     assert!(text.contains("the first keys are here"), "{text}");
+}
+
+#[test]
+fn what_needed_keys_needs_them_after_a_restore() {
+    let (folder, other) = (folder(), folder());
+    let data = folder.path();
+    let made = create(data, &["--operator"]);
+    Server::start(data, any_port()).stop();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (backup, restored) = (other.path().join("backup"), other.path().join("restored"));
+    assert!(run(&["backup", &text(&backup), "--data", &text(data)]).status.success());
+    let output = run(&["restore", &text(&backup), &text(&restored)]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("callers of this hub need keys"), "{said}");
+    let keys = restored.join("keys.toml");
+    story::refused_without_keys(&mut Server::command(&restored, any_port()));
+    story::refused_without_keys(&mut Server::command(&backup, any_port()));
+
+    std::fs::copy(data.join("keys.toml"), &keys).unwrap();
+    let waived = |data| {
+        let mut command = Server::command(data, any_port());
+        command.arg("--without-keys");
+        command
+    };
+    assert!(story::refused(&mut waived(&restored)).contains("take --without-keys out"));
+    let server = Server::start(&restored, any_port());
+    assert_eq!(get(&server, "/hub/stats", "").status, 401);
+    assert_eq!(get(&server, "/hub/stats", &bearer(&made)).status, 200);
+    server.stop();
+
+    // The way out is said aloud, and it is for good.
+    std::fs::remove_file(&keys).unwrap();
+    let traces = other.path().join("traces");
+    let server = Server::launch(waived(&restored).stderr(std::fs::File::create(&traces).unwrap()));
+    assert_eq!(get(&server, "/hub/stats", "").status, 200);
+    server.stop();
+    let told = std::fs::read_to_string(&traces).unwrap();
+    assert!(told.contains("callers need no keys from now on"), "{told}");
+    Server::start(&restored, any_port()).stop();
+
+    // A key that came while the hub ran counts as well.
+    let server = Server::start(&restored, any_port());
+    story::asks_for_keys_from_the_first_one_on(&server, &keys);
+    server.stop();
+    story::refused_without_keys(&mut Server::command(&restored, any_port()));
 }
 
 #[test]

@@ -5,27 +5,23 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use holdfast_api::Edge;
-use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_database::{DatabaseEngine, Node, NodeHandle, NodeSettings};
 use holdfast_delivery::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
 use holdfast_delivery::options::CallbackOptions;
 use holdfast_delivery::{ShopCalls, tls};
 
+use super::keys::Keys;
 use super::{Front, asked_to_end, tell_calls};
 use crate::config::Settings;
 
-pub(super) async fn serve(
-    settings: Settings,
-    node: NodeSettings,
-    keys: KeysFile,
-    ring: Option<Keyring>,
-) -> anyhow::Result<()> {
-    let front = Front::open(&settings, keys, ring).await?;
+pub(super) async fn serve(settings: Settings, node: NodeSettings, keys: Keys) -> anyhow::Result<()> {
+    let front = Front::open(&settings, &keys)?;
     let (roles, brokers, number) = (node.roles.to_string(), node.brokers.to_string(), node.node_id);
     let started = tokio::task::spawn_blocking(move || Node::start(node)).await;
     let node = started
         .context("the node did not start")?
         .context("cannot start as a node of the database profile")?;
+    let following = keys.follow(&front.gate).await?;
     let outgoing = tls::OutgoingTls::new();
     let outgoing =
         outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
@@ -51,7 +47,7 @@ pub(super) async fn serve(
     out.flush()?;
     drop(out);
     let engine = Arc::new(DatabaseEngine::new(node.handle()));
-    let Front { metrics, listener, gate, following, options, .. } = front;
+    let Front { metrics, listener, gate, options, .. } = front;
     let router = holdfast_api::router(Edge::before(engine, metrics).behind(gate));
     let end_waiting = node.handle().end_waiting();
     let ending = async move {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use holdfast_api::Edge;
-use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_delivery::{CallbackMemory, Callbacks, ShopAddresses, ShopCalls, tls};
 use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{ByTokens, ByTransfers, Charging, Secret, Side};
@@ -15,16 +14,18 @@ use holdfast_hub::tokens::ConsolidationOptions;
 use holdfast_hub::{Hub, HubHandle, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 
+use super::keys::Keys;
 use super::{Front, asked_to_end, tell_calls};
 use crate::config::{Settings, ShopCharging, ShopPayee};
 
-pub(super) async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyring>) -> anyhow::Result<()> {
-    let front = Front::open(&settings, keys, ring).await?;
+pub(super) async fn serve(settings: Settings, keys: Keys) -> anyhow::Result<()> {
+    let front = Front::open(&settings, &keys)?;
     let cannot_open = || format!("cannot open the data in {}", settings.data.display());
     let memory = CallbackMemory::open(&settings.data).with_context(cannot_open)?;
     let (segments, new_log_id) = (SegmentOptions::default(), LogId(rand::random()));
     let opened = Opened::open(Arc::new(RealFs), &settings.data, segments, new_log_id);
     let opened = opened.with_context(cannot_open)?;
+    let following = keys.follow(&front.gate).await?;
     let (report, took, checkpoint) = (opened.report.clone(), opened.took, opened.checkpoint);
     if let Some(torn) = &report.torn_tail {
         tracing::warn!(
@@ -76,7 +77,7 @@ pub(super) async fn serve(settings: Settings, keys: KeysFile, ring: Option<Keyri
     writeln!(out, "listening on {place}")?;
     out.flush()?;
     drop(out);
-    let Front { metrics, listener, gate, following, options, .. } = front;
+    let Front { metrics, listener, gate, options, .. } = front;
     let router =
         holdfast_api::router(Edge::new(hub.handle(), metrics).behind(gate).with_callbacks(&callbacks));
     let consolidating =

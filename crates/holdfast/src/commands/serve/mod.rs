@@ -4,25 +4,26 @@
 //! | --- | --- |
 //! | `embedded` | one process with its own log |
 //! | `database` | a node before Kafka and PostgreSQL |
+//! | `keys` | whether callers need keys, and that it stays so |
 
 mod database;
 mod embedded;
+mod keys;
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
-use anyhow::{Context, bail, ensure};
-use holdfast_api::keys::{Keyring, KeysFile};
+use anyhow::{Context, ensure};
 use holdfast_api::{FileBudget, Gate, RateLimit, ServeOptions, tls};
 use holdfast_domain::shop::Sides;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinHandle;
 use tracing_subscriber::EnvFilter;
 
 use super::BadInput;
 use crate::config::{ConfigOptions, Rate, Settings};
+use keys::Keys;
 
 /// Run the hub: one process with its own log files, nothing else to install. It is not replicated. With --log and --store: be
 /// one of any number of nodes before an Apache Kafka and a PostgreSQL.
@@ -33,6 +34,9 @@ use crate::config::{ConfigOptions, Rate, Settings};
 pub(super) struct Serve {
     #[command(flatten)]
     options: ConfigOptions,
+    /// Run open although callers needed keys before; there must be no keys file, and later starts run open too
+    #[arg(long)]
+    without_keys: bool,
 }
 
 impl Serve {
@@ -40,8 +44,7 @@ impl Serve {
         let settings = self.options.settings().map_err(BadInput::from)?;
         let filter = EnvFilter::try_new(&settings.trace)
             .map_err(|error| BadInput::from(anyhow::anyhow!("trace = '{}': {error}", settings.trace)))?;
-        let keys = KeysFile::at(&settings.keys_file);
-        let ring = needed_keys(&settings, &keys)?;
+        let keys = Keys::read(&settings, self.without_keys)?;
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(std::io::stderr)
@@ -52,26 +55,9 @@ impl Serve {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.context("cannot start the HTTP threads")?;
         match settings.node.clone() {
-            None => runtime.block_on(embedded::serve(settings, keys, ring)),
-            Some(node) => runtime.block_on(database::serve(settings, node, keys, ring)),
+            None => runtime.block_on(embedded::serve(settings, keys)),
+            Some(node) => runtime.block_on(database::serve(settings, node, keys)),
         }
-    }
-}
-
-/// The keys that callers must have; `None`: anybody on this machine may do everything.
-fn needed_keys(settings: &Settings, file: &KeysFile) -> anyhow::Result<Option<Keyring>> {
-    let (place, listen) = (file.path().display(), settings.listen);
-    let how = format!("make one with: holdfast keys create --operator --keys {place}");
-    match file.read()? {
-        Some(ring) if ring.is_empty() => {
-            bail!("nobody could call this hub: {place} has no keys; {how}")
-        }
-        Some(ring) => Ok(Some(ring)),
-        None if settings.keys_named => bail!("there is no keys file {place}; {how}"),
-        None if !listen.ip().is_loopback() => {
-            bail!("{listen} is not a loopback address, and there are no API keys; {how}")
-        }
-        None => Ok(None),
     }
 }
 
@@ -81,15 +67,13 @@ struct Front {
     metrics: PrometheusHandle,
     listener: TcpListener,
     gate: Arc<Gate>,
-    /// Looks for changed keys.
-    following: JoinHandle<()>,
     asks_for_keys: bool,
     options: ServeOptions,
 }
 
 impl Front {
     /// Takes the address, before anything is read: a second server fails at once.
-    async fn open(settings: &Settings, keys: KeysFile, ring: Option<Keyring>) -> anyhow::Result<Front> {
+    fn open(settings: &Settings, keys: &Keys) -> anyhow::Result<Front> {
         let files = FileBudget::take();
         ensure!(files.connections > 0, "this process may open too few files; raise the limit (ulimit -n)");
         let metrics = holdfast_api::install_metrics().context("cannot install the metrics recorder")?;
@@ -101,13 +85,12 @@ impl Front {
         if tls.is_none() && !listen.ip().is_loopback() {
             tracing::warn!(%listen, "no TLS: keys and payments travel in the clear unless a proxy before the hub encrypts");
         }
-        let asks_for_keys = ring.is_some();
-        let gate = Gate::new(ring).with_open_metrics(settings.metrics_open);
+        let asks_for_keys = keys.ring.is_some();
+        let gate = Gate::new(keys.ring.clone()).with_open_metrics(settings.metrics_open);
         let rate = settings.rate.map(|Rate { per_second, burst }| RateLimit::new(per_second, burst));
         let gate = Arc::new(gate.with_rate(rate));
-        let following = tokio::spawn(Arc::clone(&gate).follow_keys(keys));
         let options = ServeOptions { connections_max: settings.connections_max.min(files.connections), tls };
-        Ok(Front { files, metrics, listener, gate, following, asks_for_keys, options })
+        Ok(Front { files, metrics, listener, gate, asks_for_keys, options })
     }
 
     /// `http://ADDRESS:PORT`.

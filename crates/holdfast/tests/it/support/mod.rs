@@ -3,8 +3,8 @@
 pub(crate) mod fspiop;
 pub(crate) mod funding;
 pub(crate) mod http;
+pub(crate) mod keys;
 pub(crate) mod scenarios;
 pub(crate) mod server;
-pub(crate) mod sight;
 pub(crate) mod sink;
 pub(crate) mod world;

@@ -1,6 +1,8 @@
 //! Hubs with keys: what each of three participants is told of a transfer, and what changes with the first key.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, ClientOptions, Command, Reply};
@@ -134,4 +136,26 @@ pub(crate) fn asks_for_keys_from_the_first_one_on(server: &Server, file: &Path) 
     std::fs::remove_file(file).expect("the keys are gone");
     std::thread::park_timeout(Duration::from_millis(1_500));
     assert_eq!(status(""), 401, "what asks for keys never stops asking");
+}
+
+/// Starts what must be refused, and gives what it says.
+pub(crate) fn refused(serve: &mut Program) -> String {
+    let mut child = serve.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut said = lines.map_while(Result::ok);
+    if said.any(|line| line.starts_with("listening on")) {
+        child.kill().expect("it was running");
+        panic!("it runs open");
+    }
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(1));
+    String::from_utf8_lossy(&ended.stderr).into_owned()
+}
+
+/// The same where keys were needed before: the refusal says what can be done.
+pub(crate) fn refused_without_keys(serve: &mut Program) {
+    let said = refused(serve);
+    for part in ["needed keys", "Bring that file back", "holdfast keys create --operator", "--without-keys"] {
+        assert!(said.contains(part), "'{part}' is not in: {said}");
+    }
 }

@@ -1,0 +1,140 @@
+//! Whether callers need keys. Once they do it stays so: a mark in the data says it, and a start without keys is refused.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+use holdfast_api::Gate;
+use holdfast_api::keys::{Keyring, KeysFile};
+use holdfast_database::NodeSettings;
+use holdfast_hub::keys_mark::{self, KEYS_MARK};
+use holdfast_log::RealFs;
+use holdfast_postgres::Store;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::config::Settings;
+
+/// The keys of a start.
+pub(super) struct Keys {
+    file: KeysFile,
+    /// What callers must have; `None`: everybody on this machine may do everything.
+    pub(super) ring: Option<Keyring>,
+    mark: Arc<Mark>,
+    /// The operator wants a hub without keys where they were needed before.
+    waived: bool,
+}
+
+impl Keys {
+    /// Reads them, or says why there cannot be a hub with these or without any.
+    pub(super) fn read(settings: &Settings, without_keys: bool) -> anyhow::Result<Keys> {
+        let file = KeysFile::at(&settings.keys_file);
+        let (ring, mark) = (needed(settings, &file)?, Mark::of(settings));
+        let place = file.path().display();
+        if ring.is_some() {
+            ensure!(
+                !without_keys,
+                "callers need a key of {place}: take --without-keys out, or that file away"
+            );
+        }
+        let waived = ring.is_none() && mark.is_set()?;
+        ensure!(
+            !waived || without_keys,
+            "callers of this hub needed keys, as {mark} says, and there is no {place}. Bring that file back, or make a key with: \
+             holdfast keys create --operator --keys {place}. To run open from now on, start once with --without-keys",
+        );
+        Ok(Keys { file, ring, mark: Arc::new(mark), waived })
+    }
+
+    /// Has the data say what is so, and the gate follow the keys file.
+    pub(super) async fn follow(self, gate: &Arc<Gate>) -> anyhow::Result<JoinHandle<()>> {
+        let Keys { file, ring, mark, waived } = self;
+        let (written, required) = (Arc::clone(&mark), ring.is_some());
+        spawn_blocking(move || match (required, waived) {
+            (true, _) => written.set(),
+            (false, true) => written.take_away(),
+            (false, false) => Ok(()),
+        })
+        .await??;
+        let first = move || {
+            if let Err(error) = mark.set() {
+                tracing::error!("a start without the keys file would run open: {error:#}");
+            }
+        };
+        Ok(tokio::spawn(Arc::clone(gate).follow_keys(file, first)))
+    }
+}
+
+/// The keys that callers must have, if there are any.
+fn needed(settings: &Settings, file: &KeysFile) -> anyhow::Result<Option<Keyring>> {
+    let (place, listen) = (file.path().display(), settings.listen);
+    let how = format!("make one with: holdfast keys create --operator --keys {place}");
+    match file.read()? {
+        Some(ring) if ring.is_empty() => {
+            bail!("nobody could call this hub: {place} has no keys; {how}")
+        }
+        Some(ring) => Ok(Some(ring)),
+        None if settings.keys_named => bail!("there is no keys file {place}; {how}"),
+        None if !listen.ip().is_loopback() => {
+            bail!("{listen} is not a loopback address, and there are no API keys; {how}")
+        }
+        None => Ok(None),
+    }
+}
+
+/// Where it is written down that callers need keys: beside the data that they guard, so that a copy of it has the mark too.
+enum Mark {
+    Folder(PathBuf),
+    Database(Box<NodeSettings>),
+}
+
+impl std::fmt::Display for Mark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Mark::Folder(data) => write!(f, "{}", data.join(KEYS_MARK).display()),
+            Mark::Database(_) => f.write_str("the database"),
+        }
+    }
+}
+
+impl Mark {
+    fn of(settings: &Settings) -> Mark {
+        match &settings.node {
+            None => Mark::Folder(settings.data.clone()),
+            Some(node) => Mark::Database(Box::new(node.clone())),
+        }
+    }
+
+    fn is_set(&self) -> anyhow::Result<bool> {
+        let is_set = match self {
+            Mark::Folder(data) => keys_mark::is_set(&RealFs, data).map_err(anyhow::Error::from),
+            Mark::Database(node) => in_database(node, Store::keys_are_required),
+        };
+        is_set.with_context(|| format!("cannot read {self}, which says whether callers need keys"))
+    }
+
+    fn set(&self) -> anyhow::Result<()> {
+        let set = match self {
+            Mark::Folder(data) => keys_mark::set(&RealFs, data).map_err(anyhow::Error::from),
+            Mark::Database(node) => in_database(node, Store::require_keys),
+        };
+        set.with_context(|| format!("cannot write into {self} that callers need keys"))
+    }
+
+    fn take_away(&self) -> anyhow::Result<()> {
+        let taken = match self {
+            Mark::Folder(data) => keys_mark::take_away(&RealFs, data).map_err(anyhow::Error::from),
+            Mark::Database(node) => in_database(node, Store::waive_keys),
+        };
+        taken.with_context(|| format!("cannot take away in {self} that callers need keys"))?;
+        tracing::warn!(mark = %self, "--without-keys: callers need no keys from now on, everybody on this machine may do everything");
+        Ok(())
+    }
+}
+
+fn in_database<R>(
+    node: &NodeSettings,
+    ask: impl FnOnce(&mut Store) -> Result<R, holdfast_postgres::Error>,
+) -> anyhow::Result<R> {
+    let mut store = Store::open(&node.store_url, node.store.clone())?;
+    Ok(ask(&mut store)?)
+}
