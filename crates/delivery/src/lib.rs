@@ -2,10 +2,13 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `callbacks` | what participants are told, delivered |
-//! | `courier` | what outside sides of checkouts are asked |
-//! | `webhook` | how checkouts ended, told to one address |
+//! | `lanes` | the one loop by which everything goes out: order, bounds, attempts, pauses, stop |
+//! | `callbacks` | a source: what participants are told |
+//! | `courier` | a source: what outside sides of checkouts are asked |
+//! | `webhook` | a source: how checkouts ended, told to one address |
 //! | `shop` | courier and webhook, started and ended |
+//! | `request`, `post` | what is sent, and HTTP on kept connections |
+//! | `options` | every bound, with its name and default |
 //! | `forward` | messages as they were sent, to be handed on |
 //! | `fspiop` | what the standard says the same way in answers and in callbacks |
 //! | `tls` | TLS for calls to others |
@@ -14,11 +17,14 @@ pub mod callbacks;
 mod courier;
 pub mod forward;
 pub mod fspiop;
+mod lanes;
+pub mod options;
+mod post;
+mod request;
 mod shop;
 pub mod tls;
 mod webhook;
 
-pub use callbacks::options;
 pub use callbacks::{
     CallbackError, CallbackMemory, Callbacks, DeadLetter, DeadLetters, RETRIED_AT_ONCE_MAX, Retried, Retry,
 };

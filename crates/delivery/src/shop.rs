@@ -9,13 +9,13 @@ use hyper::http::Uri;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::callbacks::Post;
-use crate::callbacks::options::{CallbackOptions, LANE_IN_FLIGHT_MAX};
 use crate::courier::Courier;
 use crate::courier::shared::SharedSide;
 use crate::courier::shop::{HubSide, Shop};
+use crate::options::{CallbackOptions, LANE_IN_FLIGHT_MAX};
+use crate::post::Post;
 use crate::tls::OutgoingTls;
-use crate::webhook::{SharedWebhook, Webhook};
+use crate::webhook::{Address, HeardEnds, StoredEnds};
 
 /// Who is called by the shop, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,10 +64,8 @@ impl ShopCalls {
     ) -> std::io::Result<ShopCalls> {
         let ending = watch::Sender::new(false);
         let ShopAddresses { payment, stock, webhook } = addresses;
-        let webhook = webhook.map(|uri| {
-            let post = Post::new(tls.cloned(), LANE_IN_FLIGHT_MAX);
-            Webhook::open(uri, desk.clone(), post, options, data)
-        });
+        let webhook =
+            webhook.map(|uri| HeardEnds::open(address(uri, tls, &options), desk.clone(), options, data));
         let webhook = webhook.transpose()?.map(|webhook| tokio::spawn(webhook.run(ending.subscribe())));
         let sides = [(Side::Pay, payment), (Side::Stock, stock)];
         let couriers = sides.into_iter().filter_map(|(side, uri)| {
@@ -89,8 +87,7 @@ impl ShopCalls {
         let ending = watch::Sender::new(false);
         let ShopAddresses { payment, stock, webhook } = addresses;
         let webhook = webhook.zip(node.tellings()).map(|(uri, tellings)| {
-            let post = Post::new(tls.cloned(), LANE_IN_FLIGHT_MAX);
-            let webhook = SharedWebhook::new(uri, tellings, post, options);
+            let webhook = StoredEnds::new(address(uri, tls, &options), tellings, options);
             tokio::spawn(webhook.run(ending.subscribe()))
         });
         let sides = [(Side::Pay, payment), (Side::Stock, stock)];
@@ -116,6 +113,11 @@ impl ShopCalls {
             told(webhook.await);
         }
     }
+}
+
+/// Where the webhook tells outcomes.
+fn address(uri: Uri, tls: Option<&OutgoingTls>, options: &CallbackOptions) -> Address {
+    Address::new(uri, Post::new(tls.cloned(), LANE_IN_FLIGHT_MAX), options.attempt_time_max)
 }
 
 /// A courier at work.

@@ -18,56 +18,15 @@ use holdfast_store::{LocalStore, Roster, Sought, StoreError};
 use hyper::http::Uri;
 use tokio::sync::oneshot;
 
-use super::message::{Facts, Outgoing, compose};
+use super::message::{Facts, compose};
 use super::originals::{OriginalError, Originals};
-use super::post::Post;
 use super::template;
-
-/// Why an attempt failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) why: String,
-    pub(crate) blame: Blame,
-}
-
-/// Whose failure it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Blame {
-    /// The receiver's, for now: an attempt that counts.
-    Passing,
-    /// Trying again cannot help.
-    ForGood,
-    /// Our own shortage: no attempt was made, and none is counted against the receiver.
-    Ours,
-}
-
-impl Failure {
-    pub(crate) fn passing(why: impl Into<String>) -> Failure {
-        Failure { why: why.into(), blame: Blame::Passing }
-    }
-
-    pub(crate) fn for_good(why: impl Into<String>) -> Failure {
-        Failure { why: why.into(), blame: Blame::ForGood }
-    }
-
-    pub(crate) fn ours(why: impl Into<String>) -> Failure {
-        Failure { why: why.into(), blame: Blame::Ours }
-    }
-}
-
-/// A callback ready to go.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Envelope {
-    pub(crate) uri: Uri,
-    pub(crate) message: Outgoing,
-}
+use crate::lanes::NotNow;
+use crate::post::Post;
+use crate::request::{Envelope, Failure};
 
 /// What became of writing one callback: where it is to go, as far as is known, and the envelope.
 pub(super) type Written = (Option<String>, Result<Envelope, Failure>);
-
-/// The hub is too busy, or about to end: no callback can be written now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NotNow;
 
 /// What lanes need of the world.
 pub(super) trait Desk: Send + Sync + 'static {

@@ -18,7 +18,7 @@ use holdfast_domain::ids::ParticipantId;
 use holdfast_hub::CallbackRow;
 
 use super::ends::{Ends, Kind, RECORD_U64, Step, record};
-use super::options::{ENDED_BYTES_MAX, ENDED_ROWS_MAX};
+use crate::options::{ENDED_BYTES_MAX, ENDED_ROWS_MAX};
 
 const FILE: &str = "ended";
 

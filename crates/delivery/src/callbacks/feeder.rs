@@ -19,7 +19,7 @@ use super::desk::Desk;
 use super::ends::Step;
 use super::lane::Job;
 use super::lanes::Lanes;
-use super::options::ROWS_READ_MAX;
+use crate::options::ROWS_READ_MAX;
 
 /// Rows in the order of their numbers; the hub's, or those of a test.
 pub(super) trait Rows: Send + Sync + 'static {

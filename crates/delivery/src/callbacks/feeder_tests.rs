@@ -19,9 +19,9 @@ use super::lanes::Lanes;
 use super::lanes_tests::{Answer, Event, Scripted, World, quick, row};
 use super::letter::Letter;
 use super::operators::Retry;
-use super::options::{CallbackOptions, LANE_ROWS_MAX};
-use super::room::Bounds;
 use super::{persist, refill};
+use crate::lanes::Bounds;
+use crate::options::{CallbackOptions, LANE_ROWS_MAX};
 
 /// Rows in memory, as the store would give them.
 #[derive(Default)]

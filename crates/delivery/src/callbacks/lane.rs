@@ -11,7 +11,7 @@ use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::ids::TransferId;
 use holdfast_hub::CallbackRow;
 
-use super::options::{LANE_IN_FLIGHT_MAX, TROUBLED_AFTER_FAILURES, TROUBLED_PAUSE};
+use crate::options::{LANE_IN_FLIGHT_MAX, TROUBLED_AFTER_FAILURES, TROUBLED_PAUSE};
 
 /// A callback on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,15 +12,17 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep_until, timeout};
 
 use super::dead_letters::LetterFile;
-use super::desk::{Blame, Desk, Failure, NotNow, Written};
+use super::desk::{Desk, Written};
 use super::ended::Ended;
 use super::lane::{Census, Job, Lane};
 use super::letter::Letter;
 use super::meters::Meters;
 use super::operators::Retry;
-use super::options::{CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE, PAUSE_MAX, REASON_CHARS_MAX};
-use super::pauses::Pauses;
-use super::room::{Bounds, Room};
+use crate::lanes::NotNow;
+use crate::lanes::Pauses;
+use crate::lanes::{Bounds, Room};
+use crate::options::{CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE, PAUSE_MAX, REASON_CHARS_MAX};
+use crate::request::{Blame, Failure};
 
 /// A lane and whoever waits for it.
 struct Slot {

@@ -13,15 +13,17 @@ use hyper::http::{HeaderMap, Method, Uri};
 use tokio::sync::Notify;
 
 use super::dead_letters::LetterFile;
-use super::desk::{Desk, Envelope, Failure, NotNow, Written};
+use super::desk::{Desk, Written};
 use super::ended::Ended;
 use super::ends::Step;
 use super::lane::{Census, Job};
 use super::lanes::Lanes;
-use super::message::Outgoing;
 use super::operators::Retry;
-use super::options::{CallbackOptions, LANE_IN_FLIGHT_MAX};
-use super::room::Bounds;
+use crate::lanes::Bounds;
+use crate::lanes::NotNow;
+use crate::options::{CallbackOptions, LANE_IN_FLIGHT_MAX};
+use crate::request::Outgoing;
+use crate::request::{Envelope, Failure};
 
 /// How the world takes one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::forward::Forwarded;
 use crate::fspiop::{code_name, error_information, http_date, write_preimage};
+use crate::request::Outgoing;
 use holdfast_wire::times;
 
 /// What the hub knows about the parties and the transfer when a callback is written.
@@ -32,14 +33,6 @@ pub(super) struct Facts {
     pub(super) transfer: Option<Transfer>,
     /// Of an alarm: whose account it is, its currency and percentage.
     pub(super) alarmed: Option<(String, Currency, u16)>,
-}
-
-/// A request to a participant, but for its address.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Outgoing {
-    pub(crate) method: Method,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
 }
 
 const SOURCE: HeaderName = HeaderName::from_static("fspiop-source");

@@ -10,8 +10,9 @@ use holdfast_hub::CallbackRow;
 use hyper::http::Method;
 use serde_json::{Value, json};
 
-use super::message::{Facts, Outgoing, compose};
+use super::message::{Facts, compose};
 use crate::forward::Forwarded;
+use crate::request::Outgoing;
 
 const PAYER: ParticipantId = ParticipantId(1);
 const PAYEE: ParticipantId = ParticipantId(2);

@@ -8,17 +8,13 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `options` | every bound, with its name and default |
 //! | `feeder` | from the store into the lanes, as far as there is room |
-//! | `room` | how much room there is |
 //! | `lane` | order and places of one participant's callbacks, as plain state |
 //! | `lanes` | the lanes at work: start, attempt, end |
-//! | `pauses` | how long to wait before trying again |
 //! | `desk` | facts from the hub, addresses, and the trait that tests put a script behind |
 //! | `originals` | commands read back from the log |
 //! | `message` | what a callback says on the wire |
 //! | `template` | registered addresses |
-//! | `post` | HTTP to participants |
 //! | `ends`, `ended` | which callbacks have ended, over restarts |
 //! | `letter`, `dead_letters` | those that were given up, over restarts |
 //! | `operators` | what an operator sees of dead letters, and another try for them |
@@ -43,11 +39,7 @@ mod message;
 mod message_tests;
 mod meters;
 mod operators;
-pub mod options;
 mod originals;
-mod pauses;
-mod post;
-mod room;
 mod template;
 
 use std::fmt::Display;
@@ -61,21 +53,19 @@ use std::time::Instant;
 use holdfast_hub::{CallbackFeed, CallbackRow, HubHandle};
 use holdfast_log::{DirLock, FileSystem, RealFs};
 
-pub(crate) use desk::{Blame, Envelope, Failure};
-pub(crate) use message::Outgoing;
-pub(crate) use pauses::Pauses;
-pub(crate) use post::Post;
-
 use dead_letters::LetterFile;
 use desk::{Desk, HubDesk, origin_of};
 use ended::Ended;
 use feeder::{Feeder, Rows};
 use lanes::Lanes;
 pub use operators::{DeadLetter, DeadLetters, RETRIED_AT_ONCE_MAX, Retried, Retry};
-use options::{CallbackOptions, READ_AGAIN_PAUSE, READ_AHEAD_ROWS_MAX, REMOVE_INTERVAL, SYNC_INTERVAL};
 use originals::{Follower, Originals};
-use room::Bounds;
 
+use crate::lanes::Bounds;
+use crate::options::{
+    CallbackOptions, READ_AGAIN_PAUSE, READ_AHEAD_ROWS_MAX, REMOVE_INTERVAL, SYNC_INTERVAL,
+};
+use crate::post::Post;
 use crate::tls::OutgoingTls;
 
 /// The folder of what callbacks remember, inside a data directory.

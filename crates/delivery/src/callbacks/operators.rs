@@ -13,7 +13,7 @@ use super::desk::HubDesk;
 use super::lane::Job;
 use super::lanes::Lanes;
 use super::letter::Letter;
-use super::options::LANE_ROWS_MAX;
+use crate::options::LANE_ROWS_MAX;
 
 /// Letters that one request may set in motion; the answer says whether there are more. An empty lane has room for them.
 pub const RETRIED_AT_ONCE_MAX: usize = LANE_ROWS_MAX / 2;

@@ -10,7 +10,7 @@ use holdfast_domain::command::Command;
 use holdfast_domain::records::{self, UNIT};
 use holdfast_log::{Frame, Frames, LogError, Reader};
 
-use super::options::{FRAMES_KEPT_BYTES_MAX, FRAMES_SKIPPED_RECORDS_MAX};
+use crate::options::{FRAMES_KEPT_BYTES_MAX, FRAMES_SKIPPED_RECORDS_MAX};
 
 /// Why a command cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -8,19 +8,13 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `shop`, `shared` | what it needs of a shop: the hub's own, or that of a cluster |
-//! | `round` | which orders a side is asked about |
-//! | `schedule` | what is sent when |
 //! | `step` | what is asked, and how an answer is read |
-//! | `under_way` | the attempts that are being made |
 //! | `overdue` | what the side has owed for too long |
 
 mod overdue;
-mod round;
-pub(crate) mod schedule;
 pub(crate) mod shared;
 pub(crate) mod shop;
 pub(crate) mod step;
-mod under_way;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,15 +25,14 @@ use hyper::http::Uri;
 use metrics::{Counter, Gauge, counter, gauge};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
-use crate::callbacks::options::{CONNECTION_IDLE_MAX, CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE};
-use crate::callbacks::{Blame, Envelope, Failure, Pauses, Post};
+use crate::lanes::{After, Bounds, Census, Health, Job, Lanes, NotNow, Source, Verdict};
+use crate::options::{CONNECTION_IDLE_MAX, CallbackOptions, HUB_BUSY_PAUSE, LANE_IN_FLIGHT_MAX};
+use crate::post::Post;
+use crate::request::{Envelope, Failure};
 use overdue::Overdue;
-use round::Round;
-use schedule::{Turn, at};
 use shop::{Listens, Owed, Shop, Standing, Taken};
-use under_way::UnderWay;
 
 /// Orders that a side is asked about at a time, those that rest between two attempts included. More wait in the store.
 pub(super) const ORDERS_MAX: usize = 65_536;
@@ -47,63 +40,153 @@ pub(super) const ORDERS_MAX: usize = 65_536;
 /// How much is shown of why a side gave no answer, beside what a checkout waits for.
 const WHY_CHARS_MAX: usize = 160;
 
-/// What became of asking about one order.
-#[derive(Debug)]
-enum Asked {
-    /// There is nothing to ask any more; `sent`: the side was asked and has answered.
-    Over { sent: bool },
-    /// The side has answered and now has something else to do.
+/// An order that a side is asked about. What it is asked is read when its turn comes, so an order stands in the lane once, whatever
+/// has become of it meanwhile.
+#[derive(Debug, Clone)]
+struct Asking(OrderId);
+
+impl Job for Asking {
+    type Key = OrderId;
+
+    fn key(&self) -> OrderId {
+        self.0.clone()
+    }
+}
+
+/// How the side has answered about one order.
+#[derive(Debug, Clone, Copy)]
+enum Reply {
+    /// There is nothing to ask any more.
+    Over,
+    /// It has something else to do now.
     More,
     /// It has taken the request and will answer later.
     Later,
-    /// It was not asked, or gave no answer.
-    Failed(Failure),
 }
 
-/// What one attempt needs.
-struct Way<D> {
+/// One side, with what asking it needs.
+struct OutsideSide<D> {
     side: Side,
     uri: Uri,
-    desk: D,
+    shop: D,
     post: Post<Side>,
     attempt_time_max: Duration,
+    meters: Meters,
 }
 
-impl<D: Shop> Way<D> {
-    async fn ask(&self, order: &OrderId) -> Asked {
-        self.try_ask(order).await.unwrap_or_else(Asked::Failed)
+impl<D: Shop> Source for OutsideSide<D> {
+    type Receiver = Side;
+    type Job = Asking;
+    type Request = ();
+    type Answer = Reply;
+
+    /// However many orders get no answer, there is room for those that are new.
+    const REPEATS_IN_FLIGHT_MAX: usize = LANE_IN_FLIGHT_MAX / 2;
+    const NEWEST_ONLY: bool = true;
+
+    fn lane_number(side: Side) -> u32 {
+        side as u32
     }
 
-    async fn try_ask(&self, order: &OrderId) -> Result<Asked, Failure> {
-        let over = Ok(Asked::Over { sent: false });
-        if !self.desk.is_ours(order) {
-            return over;
+    fn attempts_max(&self) -> Option<u32> {
+        None
+    }
+
+    async fn prepare(&self, jobs: &[Asking]) -> Result<Vec<()>, NotNow> {
+        Ok(vec![(); jobs.len()])
+    }
+
+    async fn attempt(&self, _: Side, Asking(order): &Asking, (): ()) -> Result<Option<Reply>, Failure> {
+        if !self.shop.is_ours(order) {
+            return Ok(None);
         }
-        let Some(Standing { view, time_left }) = self.desk.order(order).await.map_err(ours)? else {
-            return over;
+        let Some(Standing { view, time_left }) = self.shop.order(order).await.map_err(ours)? else {
+            return Ok(None);
         };
-        let Some(message) = step::asked(&view, self.side) else { return over };
+        let Some(message) = step::asked(&view, self.side) else { return Ok(None) };
         let time_left = time_left.filter(|_| !step::gives_back(&message));
-        let Some(time_max) = time_for(self.attempt_time_max, time_left) else { return Ok(Asked::Later) };
+        let Some(time_max) = time_for(self.attempt_time_max, time_left) else {
+            return Ok(Some(Reply::Later));
+        };
         let envelope = Envelope { uri: self.uri.clone(), message: step::request(&message) };
         let answer = timeout(time_max, self.post.exchange(self.side, envelope)).await;
         let answer = answer.map_err(|_| Failure::passing("no answer in time"))??;
         let answer =
             answer.ok_or_else(|| Failure::passing("its answer is too long, too slow, or breaks off"))?;
         let Some(said) = step::heard(&message, &answer).map_err(Failure::passing)? else {
-            return Ok(Asked::Later);
+            return Ok(Some(Reply::Later));
         };
         let undoing = step::gives_back(&message);
-        match self.desk.answer(&view, message.key.tr_num, said, undoing).await {
-            Ok(Taken::More) => Ok(Asked::More),
-            Ok(Taken::Same) => Ok(Asked::Later),
-            Ok(Taken::Over) => Ok(Asked::Over { sent: true }),
+        match self.shop.answer(&view, message.key.tr_num, said, undoing).await {
+            Ok(Taken::More) => Ok(Some(Reply::More)),
+            Ok(Taken::Same) => Ok(Some(Reply::Later)),
+            Ok(Taken::Over) => Ok(Some(Reply::Over)),
             Err(ShopError::Refused(refusal)) => {
                 tracing::warn!(%refusal, %order, side = self.side.name(), "an answer from outside was refused");
-                Ok(Asked::Over { sent: true })
+                Ok(Some(Reply::Over))
             }
             Err(error) => Err(ours(error)),
         }
+    }
+
+    fn settle(&self, side: Side, Asking(order): &Asking, _: u32, verdict: Verdict<Reply>) -> After {
+        let side = side.name();
+        match verdict {
+            Verdict::Moot => After::Leaves,
+            Verdict::Answered(reply) => {
+                self.note(None);
+                let (meter, after) = match reply {
+                    Reply::Over => (&self.meters.answered, After::Leaves),
+                    Reply::More => (&self.meters.answered, After::Anew),
+                    Reply::Later => (&self.meters.later, After::Repeats),
+                };
+                meter.increment(1);
+                after
+            }
+            Verdict::Untried(Failure { why, .. }) => {
+                tracing::debug!(%order, side, why, "an outside side could not be asked");
+                After::RestsFor(HUB_BUSY_PAUSE)
+            }
+            Verdict::Failed(Failure { why, .. }, _) | Verdict::GivenUp(Failure { why, .. }) => {
+                self.note(Some(&why));
+                tracing::debug!(%order, side, why, "an outside side gave no answer");
+                self.meters.failed.increment(1);
+                After::Repeats
+            }
+        }
+    }
+
+    fn settled(&self, _: Side, census: Census) {
+        self.show(census);
+    }
+
+    fn found(&self, side: Side, health: Health, why: &str) {
+        let side = side.name();
+        match health {
+            Health::Troubled => tracing::warn!(
+                side, why, uri = %self.uri,
+                "the outside side fails again and again; it is asked until it answers, see /hub/checkouts"
+            ),
+            Health::Well => tracing::info!(side, "the outside side answers again"),
+        }
+    }
+}
+
+impl<D: Shop> OutsideSide<D> {
+    /// Notes how the side was found, and says so when it was well before.
+    fn note(&self, why: Option<&str>) {
+        let why = why.map(|why| shortened(why, WHY_CHARS_MAX));
+        if self.shop.note_trouble(why.as_deref()) {
+            tracing::warn!(
+                side = self.side.name(), why, uri = %self.uri,
+                "an outside side gives no answer; it is asked until it does, see /hub/checkouts"
+            );
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a gauge is for the eye")]
+    fn show(&self, Census { waiting, resting, in_flight }: Census) {
+        self.meters.orders.set((waiting + resting + in_flight) as f64);
     }
 }
 
@@ -145,47 +228,37 @@ impl Meters {
 }
 
 /// The courier of one side.
-pub(super) struct Courier<D> {
-    way: Arc<Way<D>>,
-    round: Round,
+pub(super) struct Courier<D: Shop> {
+    lanes: Arc<Lanes<OutsideSide<D>>>,
     overdue: Overdue,
-    pauses: Pauses,
-    meters: Meters,
 }
 
 impl<D: Shop> Courier<D> {
+    /// Must be called inside a tokio runtime.
     pub(super) fn new(
         side: Side,
         uri: Uri,
-        desk: D,
+        shop: D,
         post: Post<Side>,
         options: &CallbackOptions,
     ) -> Courier<D> {
-        let attempt_time_max = options.attempt_time_max;
-        let way = Arc::new(Way { side, uri, desk, post, attempt_time_max });
-        let pauses = Pauses::new(options, side as u32);
-        Courier { way, round: Round::new(), overdue: Overdue::default(), pauses, meters: Meters::of(side) }
+        let (attempt_time_max, meters) = (options.attempt_time_max, Meters::of(side));
+        let asked = OutsideSide { side, uri, shop, post, attempt_time_max, meters };
+        let lanes = Lanes::new(asked, *options, Bounds::of_one_lane(ORDERS_MAX));
+        Courier { lanes, overdue: Overdue::default() }
     }
 
     /// Asks until the hub has ended or `ending` says so; then gives what is under way a while to end.
     pub(super) async fn run(mut self, mut ending: watch::Receiver<bool>) {
+        let (shop, side) = (self.lanes.source.shop.clone(), self.lanes.source.side);
         // Before it is read what is open: what opens in between must not be missed.
-        let mut events = self.way.desk.listen();
-        let mut under_way = UnderWay::default();
+        let mut events = shop.listen();
         let mut looking: JoinSet<Page<D>> = JoinSet::new();
-        looking.spawn(look(self.way.desk.clone(), None));
+        looking.spawn(look(shop.clone(), None));
         let mut owing: JoinSet<Vec<Owed>> = JoinSet::new();
         let mut look_for_owed = tokio::time::interval(overdue::LOOK_EVERY);
         let mut tidy = tokio::time::interval(CONNECTION_IDLE_MAX);
         loop {
-            while let Some(order) = self.round.begin(Instant::now()) {
-                let way = Arc::clone(&self.way);
-                under_way.begin(order.clone(), async move { way.ask(&order).await });
-            }
-            if self.round.wants_to_look() {
-                looking.spawn(look(self.way.desk.clone(), None));
-            }
-            self.meters.orders.set(self.round.len() as f64);
             tokio::select! {
                 _ = ending.wait_for(|ending| *ending) => break,
                 heard = events.next() => match heard {
@@ -194,117 +267,71 @@ impl<D: Shop> Courier<D> {
                         self.hear(&news);
                         if news.look {
                             looking.abort_all();
-                            looking.spawn(look(self.way.desk.clone(), None));
+                            looking.spawn(look(shop.clone(), None));
                         }
                     }
                 },
-                Some((order, asked)) = under_way.next() => self.end(&order, asked),
+                () = self.lanes.bell.notified() => if self.lanes.is_wanting(side) {
+                    self.lanes.set_behind(side, false);
+                    looking.spawn(look(shop.clone(), None));
+                },
                 _ = look_for_owed.tick() => if owing.is_empty() {
-                    owing.spawn(overdue::look(self.way.desk.clone()));
+                    owing.spawn(overdue::look(shop.clone()));
                 },
                 Some(Ok(owed)) = owing.join_next() => self.count_overdue(&owed),
                 Some(looked) = looking.join_next() => match looked {
-                    Ok((waiting, next)) => if self.take_in(&waiting) && let Some(next) = next {
-                        looking.spawn(look(self.way.desk.clone(), Some(next)));
+                    Ok((waiting, next)) => if self.take_in(waiting) && let Some(next) = next {
+                        looking.spawn(look(shop.clone(), Some(next)));
                     },
                     Err(error) if error.is_panic() => {
-                        tracing::error!(side = self.way.side.name(), "a look for open checkouts panicked; it begins anew");
-                        let desk = self.way.desk.clone();
+                        tracing::error!(side = side.name(), "a look for open checkouts panicked; it begins anew");
+                        let shop = shop.clone();
                         looking.spawn(async {
                             sleep(overdue::LOOK_EVERY).await;
-                            look(desk, None).await
+                            look(shop, None).await
                         });
                     }
                     // Another look has taken its place.
                     Err(_) => {}
                 },
-                () = at(self.round.next_begin()) => {}
-                _ = tidy.tick() => self.way.post.close_idle(),
+                _ = tidy.tick() => self.lanes.source.post.close_idle(),
             }
         }
         // What is cut is asked again after the next start.
-        drop(timeout(END_WAIT_MAX, async { while under_way.next().await.is_some() {} }).await);
+        self.lanes.end().await;
+        self.lanes.take_out(side);
     }
 
-    fn hear(&mut self, news: &shop::News) {
-        let now = Instant::now();
+    fn hear(&self, news: &shop::News) {
+        let OutsideSide { side, shop, .. } = &self.lanes.source;
         if news.lost {
-            self.round.leave(|order| !self.way.desk.is_ours(order));
+            self.lanes.leave(*side, |order| !shop.is_ours(order));
         }
         for order in &news.orders {
-            self.round.ask(order, now);
+            self.lanes.hasten(*side, Asking(order.clone()));
         }
+        self.lanes.source.show(self.lanes.census());
     }
 
     /// Takes in a page of orders that wait. Whether there was room for all of them.
-    fn take_in(&mut self, waiting: &[OrderId]) -> bool {
-        let now = Instant::now();
-        waiting.iter().all(|order| self.round.find(order, now))
+    fn take_in(&self, waiting: Vec<OrderId>) -> bool {
+        let side = self.lanes.source.side;
+        let has_room = waiting.into_iter().all(|order| self.lanes.find(side, Asking(order)));
+        self.lanes.source.show(self.lanes.census());
+        has_room
     }
 
     /// Counts what is owed for too long, and raises an alarm for each that is new.
     fn count_overdue(&mut self, all: &[Owed]) {
-        let (side, uri) = (self.way.side.name(), &self.way.uri);
+        let OutsideSide { side, uri, meters, .. } = &self.lanes.source;
         for Owed { order, tr, seconds } in self.overdue.take_in(all) {
-            self.meters.alarms.increment(1);
+            meters.alarms.increment(1);
             tracing::warn!(
-                %order, %tr, side, seconds, %uri,
+                %order, %tr, side = side.name(), seconds, %uri,
                 "an outside side has not given back for long; it is asked until it has, see /hub/checkouts?state=cancelling"
             );
         }
-        self.meters.overdue.set(self.overdue.len() as f64);
-    }
-
-    /// Notes how the side was found, and says so when it was well before.
-    fn note(&self, why: Option<&str>) {
-        let why = why.map(|why| shortened(why, WHY_CHARS_MAX));
-        if self.way.desk.note_trouble(why.as_deref()) {
-            tracing::warn!(
-                side = self.way.side.name(), why, uri = %self.way.uri,
-                "an outside side gives no answer; it is asked until it does, see /hub/checkouts"
-            );
-        }
-    }
-
-    fn end(&mut self, order: &OrderId, asked: Asked) {
-        match &asked {
-            Asked::Over { sent: false } | Asked::Failed(Failure { blame: Blame::Ours, .. }) => {}
-            Asked::Over { sent: true } | Asked::More | Asked::Later => self.note(None),
-            Asked::Failed(Failure { why, .. }) => self.note(Some(why)),
-        }
-        let (now, pauses, side) = (Instant::now(), &mut self.pauses, self.way.side.name());
-        let (turn, why) = match asked {
-            Asked::Over { sent } => {
-                self.meters.answered.increment(u64::from(sent));
-                (self.round.over(order, sent.then_some(true), now), String::new())
-            }
-            Asked::More => {
-                self.meters.answered.increment(1);
-                self.round.ask(order, now);
-                (self.round.rest(order, Some(true), now, |_| Duration::ZERO), String::new())
-            }
-            Asked::Later => {
-                self.meters.later.increment(1);
-                (self.round.rest(order, Some(true), now, |attempts| pauses.after(attempts)), String::new())
-            }
-            Asked::Failed(Failure { why, blame: Blame::Ours }) => {
-                tracing::debug!(%order, side, why, "an outside side could not be asked");
-                (self.round.rest(order, None, now, |_| HUB_BUSY_PAUSE), why)
-            }
-            Asked::Failed(Failure { why, .. }) => {
-                tracing::debug!(%order, side, why, "an outside side gave no answer");
-                self.meters.failed.increment(1);
-                (self.round.rest(order, Some(false), now, |attempts| pauses.after(attempts)), why)
-            }
-        };
-        match turn {
-            Some(Turn::Troubled) => tracing::warn!(
-                side, why, uri = %self.way.uri,
-                "the outside side fails again and again; it is asked until it answers, see /hub/checkouts"
-            ),
-            Some(Turn::Well) => tracing::info!(side, "the outside side answers again"),
-            None => {}
-        }
+        meters.overdue.set(self.overdue.len() as f64);
     }
 }
 
@@ -318,11 +345,11 @@ fn shortened(text: &str, chars_max: usize) -> String {
 }
 
 /// Orders that wait for the side, and where the next of them begin.
-type Page<D> = (Vec<OrderId>, Option<<D as Shop>::Place>);
+type Page<D> = (Vec<OrderId>, Option<<D as Shop>::PageStart>);
 
 /// A page of what is open, however long the hub cannot say.
-async fn look<D: Shop>(desk: D, after: Option<D::Place>) -> Page<D> {
-    overdue::until_told("what waits for an outside side", || desk.waiting(after.clone())).await
+async fn look<D: Shop>(shop: D, after: Option<D::PageStart>) -> Page<D> {
+    overdue::until_told("what waits for an outside side", || shop.waiting(after.clone())).await
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use holdfast_engine::Refusal;
 use holdfast_hub::ShopError;
 
 use super::shop::{Owed, Shop};
-use crate::callbacks::options::HUB_BUSY_PAUSE;
+use crate::options::HUB_BUSY_PAUSE;
 
 /// A side that owes something for so long is cause for an alarm. It is asked on and on all the same.
 pub(super) const ALARM_AFTER_MS: Millis = 60_000;

@@ -29,7 +29,7 @@ impl Listens for CalledSide {
 
 impl Shop for SharedSide {
     type Listener = CalledSide;
-    type Place = PageStart;
+    type PageStart = PageStart;
 
     fn listen(&self) -> CalledSide {
         self.called.clone()

@@ -55,7 +55,7 @@ pub(crate) trait Listens: Send + 'static {
 pub(crate) trait Shop: Clone + Send + Sync + 'static {
     type Listener: Listens;
     /// Where a page of what is open begins.
-    type Place: Clone + Send + Sync + 'static;
+    type PageStart: Clone + Send + Sync + 'static;
 
     fn listen(&self) -> Self::Listener;
 
@@ -67,8 +67,8 @@ pub(crate) trait Shop: Clone + Send + Sync + 'static {
     /// Orders whose open checkouts wait for the side, from a page of what is open, and where the next one begins.
     fn waiting(
         &self,
-        after: Option<Self::Place>,
-    ) -> impl Future<Output = Result<(Vec<OrderId>, Option<Self::Place>), ShopError>> + Send;
+        after: Option<Self::PageStart>,
+    ) -> impl Future<Output = Result<(Vec<OrderId>, Option<Self::PageStart>), ShopError>> + Send;
 
     /// What the side is to give back for that long or longer.
     fn owed(&self, age_ms: Millis) -> impl Future<Output = Result<Vec<Owed>, ShopError>> + Send;
@@ -116,7 +116,7 @@ impl Listens for HubListener {
 
 impl Shop for HubSide {
     type Listener = HubListener;
-    type Place = u64;
+    type PageStart = u64;
 
     fn listen(&self) -> HubListener {
         HubListener { events: self.desk.listen(), side: self.side }

@@ -8,7 +8,7 @@ use hyper::http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Map, Value, json};
 
 use super::shortened;
-use crate::callbacks::Outgoing;
+use crate::request::Outgoing;
 
 /// How much is shown of an outcome that is none.
 const OUTCOME_CHARS_MAX: usize = 40;

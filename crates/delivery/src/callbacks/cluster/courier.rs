@@ -13,13 +13,13 @@ use holdfast_postgres::{Claim, DueCallback, Error, Source, Store};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::super::desk::Failure;
 use super::super::lane::{Census, Job};
 use super::super::meters::Meters;
-use super::super::options::{CallbackOptions, END_WAIT_MAX, LANE_IN_FLIGHT_MAX, SYNC_INTERVAL};
-use super::super::post::Post;
 use super::slot::{Attempted, Slot, Slots};
 use super::{DEAD_COUNTED_MAX, LOOK_EVERY, writing};
+use crate::options::{CallbackOptions, END_WAIT_MAX, LANE_IN_FLIGHT_MAX, SYNC_INTERVAL};
+use crate::post::Post;
+use crate::request::Failure;
 
 /// What the thread waits for.
 pub(super) enum Event {

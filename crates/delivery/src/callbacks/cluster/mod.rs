@@ -27,8 +27,8 @@ use tokio::runtime::Handle;
 
 use self::courier::{Courier, Event};
 use super::CallbackError;
-use super::options::CallbackOptions;
-use super::post::Post;
+use crate::options::CallbackOptions;
+use crate::post::Post;
 use crate::tls::OutgoingTls;
 
 /// How long the thread waits for something to end before it looks for what is due.

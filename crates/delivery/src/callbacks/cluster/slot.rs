@@ -7,10 +7,10 @@ use holdfast_domain::ids::ParticipantId;
 use holdfast_hub::CallbackRow;
 use holdfast_postgres::{Claim, DueCallback, Failed};
 
-use super::super::desk::{Blame, Failure};
 use super::super::lane::{Census, Job, Lane};
-use super::super::options::{CallbackOptions, HUB_BUSY_PAUSE, LANE_IN_FLIGHT_MAX, REASON_CHARS_MAX};
-use super::super::pauses::Pauses;
+use crate::lanes::Pauses;
+use crate::options::{CallbackOptions, HUB_BUSY_PAUSE, LANE_IN_FLIGHT_MAX, REASON_CHARS_MAX};
+use crate::request::{Blame, Failure};
 
 /// What became of callbacks, to be written down.
 #[derive(Debug, Default)]

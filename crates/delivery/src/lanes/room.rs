@@ -1,18 +1,25 @@
-//! How many callbacks may be held in memory: per participant, and all together. What finds no room stays in the store.
+//! How many jobs may be held in memory: per participant, and all together. What finds no room stays in the store.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::options::{LANE_ROWS_MAX, LANE_ROWS_MIN, LANES_ROWS_MAX};
+use crate::options::{LANE_ROWS_MAX, LANE_ROWS_MIN, LANES_ROWS_MAX};
 
-/// The bounds, in callbacks.
+/// The bounds, in jobs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// Of one lane.
-    pub(super) lane: usize,
+    pub(crate) lane: usize,
     /// Of all lanes together.
-    pub(super) lanes: usize,
+    pub(crate) lanes: usize,
     /// A lane may hold so many whatever the others hold.
-    pub(super) least: usize,
+    pub(crate) least: usize,
+}
+
+impl Bounds {
+    /// Of a source with a single lane.
+    pub(crate) const fn of_one_lane(max: usize) -> Bounds {
+        Bounds { lane: max, lanes: usize::MAX, least: 0 }
+    }
 }
 
 impl Default for Bounds {
@@ -22,19 +29,19 @@ impl Default for Bounds {
 }
 
 /// Counts what is held.
-pub(super) struct Room {
+pub(crate) struct Room {
     bounds: Bounds,
     held: AtomicUsize,
     most: AtomicUsize,
 }
 
 impl Room {
-    pub(super) const fn new(bounds: Bounds) -> Room {
+    pub(crate) const fn new(bounds: Bounds) -> Room {
         Room { bounds, held: AtomicUsize::new(0), most: AtomicUsize::new(0) }
     }
 
     /// Takes a place for a lane that holds so many already, if there is one.
-    pub(super) fn take(&self, in_lane: usize) -> bool {
+    pub(crate) fn take(&self, in_lane: usize) -> bool {
         if in_lane >= self.bounds.lane {
             return false;
         }
@@ -47,18 +54,18 @@ impl Room {
     }
 
     /// Takes a place that an earlier run had.
-    pub(super) fn take_anyway(&self) {
+    pub(crate) fn take_anyway(&self) {
         let held = self.held.fetch_add(1, Ordering::Relaxed) + 1;
         self.most.fetch_max(held, Ordering::Relaxed);
     }
 
     /// Gives a place back. `true`: there is room again for lanes that had to wait for the others.
-    pub(super) fn give_back(&self) -> bool {
+    pub(crate) fn give_back(&self) -> bool {
         self.held.fetch_sub(1, Ordering::Relaxed) == self.relief() + 1
     }
 
     /// Whether a lane that holds so many, and has more in the store, is to be filled up.
-    pub(super) fn is_wanting(&self, in_lane: usize) -> bool {
+    pub(crate) fn is_wanting(&self, in_lane: usize) -> bool {
         let roomy = self.held.load(Ordering::Relaxed) <= self.relief();
         in_lane <= self.bounds.lane / 2 && (roomy || in_lane < self.bounds.least.div_ceil(2))
     }
@@ -70,7 +77,7 @@ impl Room {
 
     /// The most that were ever held at once.
     #[cfg(test)]
-    pub(super) fn most(&self) -> usize {
+    pub(crate) fn most(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }
 }

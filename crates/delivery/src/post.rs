@@ -20,22 +20,22 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use super::desk::{Envelope, Failure};
-use super::options::{
+use crate::options::{
     ANSWER_BYTES_MAX, ANSWER_TIME_MAX, BYTES_OUT_MAX, CONNECTION_IDLE_MAX, LANE_IN_FLIGHT_MAX,
     PLACE_WAIT_MAX, SMALL_BODY_BYTES,
 };
+use crate::request::{Envelope, Failure};
 use crate::tls::OutgoingTls;
 
 /// Where a connection leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct Address {
     tls: bool,
     authority: Authority,
 }
 
 struct Idle {
-    place: Place,
+    address: Address,
     sender: SendRequest<Full<Bytes>>,
     since: Instant,
 }
@@ -97,36 +97,36 @@ impl<K: Copy + Eq + Hash> Post<K> {
     }
 
     /// Sends one request. Any 2xx acknowledges it; a redirection is not followed.
-    pub(super) async fn send(&self, to: K, envelope: Envelope) -> Result<(), Failure> {
+    pub(crate) async fn send(&self, to: K, envelope: Envelope) -> Result<(), Failure> {
         self.exchange(to, envelope).await.map(drop)
     }
 
     /// Sends one request and gives what was answered to it with a 2xx; `None`: that was too long, too slow, or broke off.
     pub(crate) async fn exchange(&self, to: K, envelope: Envelope) -> Result<Option<Bytes>, Failure> {
         let _room = self.room(envelope.message.body.len())?;
-        let place = place_of(&envelope.uri)?;
-        let request = request_of(&place, envelope)?;
-        if let Some(mut sender) = self.take_idle(to, &place) {
+        let address = address_of(&envelope.uri)?;
+        let request = request_of(&address, envelope)?;
+        if let Some(mut sender) = self.take_idle(to, &address) {
             let sending = async {
                 sender.ready().await?;
                 sender.send_request(request.clone()).await
             };
             match sending.await {
-                Ok(response) => return self.acknowledged(to, place, sender, response).await,
+                Ok(response) => return self.acknowledged(to, address, sender, response).await,
                 // The other side may have closed the idle connection just now; that is no failed attempt.
-                Err(error) => tracing::debug!(%error, to = %place.authority, "a kept connection was gone"),
+                Err(error) => tracing::debug!(%error, to = %address.authority, "a kept connection was gone"),
             }
         }
-        let mut sender = self.connect(&place).await?;
+        let mut sender = self.connect(&address).await?;
         let response = sender.send_request(request).await;
         let response = response.map_err(|error| Failure::passing(describe("no answer", &error)))?;
-        self.acknowledged(to, place, sender, response).await
+        self.acknowledged(to, address, sender, response).await
     }
 
     async fn acknowledged(
         &self,
         to: K,
-        place: Place,
+        address: Address,
         sender: SendRequest<Full<Bytes>>,
         response: Response<Incoming>,
     ) -> Result<Option<Bytes>, Failure> {
@@ -134,7 +134,7 @@ impl<K: Copy + Eq + Hash> Post<K> {
         // What a status says stands, however slowly the rest of the answer comes.
         let answer = timeout(ANSWER_TIME_MAX, read(response.into_body())).await.ok().flatten();
         if answer.is_some() && !sender.is_closed() {
-            self.keep(to, Idle { place, sender, since: Instant::now() });
+            self.keep(to, Idle { address, sender, since: Instant::now() });
         }
         if status.is_success() {
             Ok(answer)
@@ -145,11 +145,11 @@ impl<K: Copy + Eq + Hash> Post<K> {
         }
     }
 
-    fn take_idle(&self, to: K, place: &Place) -> Option<SendRequest<Full<Bytes>>> {
+    fn take_idle(&self, to: K, address: &Address) -> Option<SendRequest<Full<Bytes>>> {
         let mut idle = self.idle();
         let connections = idle.get_mut(&to)?;
         retain_fresh(connections);
-        let found = connections.iter().rposition(|idle| idle.place == *place)?;
+        let found = connections.iter().rposition(|idle| idle.address == *address)?;
         Some(connections.remove(found).sender)
     }
 
@@ -169,15 +169,15 @@ impl<K: Copy + Eq + Hash> Post<K> {
         }
     }
 
-    async fn connect(&self, place: &Place) -> Result<SendRequest<Full<Bytes>>, Failure> {
-        let host = place.authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = place.authority.port_u16().unwrap_or(if place.tls { 443 } else { 80 });
+    async fn connect(&self, address: &Address) -> Result<SendRequest<Full<Bytes>>, Failure> {
+        let host = address.authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = address.authority.port_u16().unwrap_or(if address.tls { 443 } else { 80 });
         let failed = |what: &str, error: &dyn std::error::Error| Failure::passing(describe(what, error));
         let permit = self.place().await?;
         let stream = TcpStream::connect((host.as_str(), port)).await;
         let stream = stream.map_err(|error| failed("cannot connect", &error))?;
         stream.set_nodelay(true).map_err(|error| failed("cannot connect", &error))?;
-        if !place.tls {
+        if !address.tls {
             return handshake(stream, permit).await;
         }
         let Some(tls) = &self.tls else {
@@ -213,23 +213,23 @@ where
     Ok(sender)
 }
 
-fn place_of(uri: &Uri) -> Result<Place, Failure> {
+fn address_of(uri: &Uri) -> Result<Address, Failure> {
     let authority = uri.authority().cloned().ok_or_else(|| Failure::for_good("the address has no host"))?;
     if uri.scheme() == Some(&Scheme::HTTP) {
-        Ok(Place { tls: false, authority })
+        Ok(Address { tls: false, authority })
     } else if uri.scheme() == Some(&Scheme::HTTPS) {
-        Ok(Place { tls: true, authority })
+        Ok(Address { tls: true, authority })
     } else {
         Err(Failure::for_good("the address is neither http nor https"))
     }
 }
 
-fn request_of(place: &Place, envelope: Envelope) -> Result<Request<Full<Bytes>>, Failure> {
+fn request_of(address: &Address, envelope: Envelope) -> Result<Request<Full<Bytes>>, Failure> {
     let Envelope { uri, message } = envelope;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let host = match place.authority.as_str().rsplit_once('@') {
+    let host = match address.authority.as_str().rsplit_once('@') {
         Some((_, host)) => host,
-        None => place.authority.as_str(),
+        None => address.authority.as_str(),
     };
     let request = Request::builder().method(message.method).uri(path).header(HOST, host);
     let request = request.body(Full::new(message.body));
@@ -266,7 +266,7 @@ fn describe(what: &str, error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callbacks::desk::Blame;
+    use crate::request::Blame;
 
     #[tokio::test(start_paused = true)]
     async fn a_shortage_of_ours_is_not_the_receivers() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_domain::series;
 
-use super::options::CallbackOptions;
+use crate::options::CallbackOptions;
 
 /// Pauses from a seed.
 pub(crate) struct Pauses {

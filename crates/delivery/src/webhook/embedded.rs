@@ -1,0 +1,205 @@
+//! The webhook of the embedded profile: ends of checkouts are heard from durable frames and wait in memory.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use holdfast_hub::shop::{Missed, ShopDesk, ShopEvent, ShopEvents};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::kept::{Kept, Outcome};
+use super::lost::Lost;
+use super::{Address, LANE, outcome_of};
+use crate::lanes::{After, Bounds, Census, Health, Job, Lanes, NotNow, Source, Verdict};
+use crate::options::{CONNECTION_IDLE_MAX, CallbackOptions, HUB_BUSY_PAUSE, LANE_IN_FLIGHT_MAX};
+use crate::request::Failure;
+
+/// Outcomes that wait to be told, those under way not included. More are given up at once.
+const OUTCOMES_MAX: usize = 131_072;
+
+/// An outcome in memory, with its number among those of this run.
+#[derive(Debug, Clone)]
+struct Heard {
+    number: u64,
+    outcome: Arc<Outcome>,
+}
+
+impl Job for Heard {
+    type Key = u64;
+
+    fn key(&self) -> u64 {
+        self.number
+    }
+}
+
+/// Outcomes that are told to one address, and remembered over a clean stop.
+struct Outcomes {
+    address: Address,
+    attempts_max: u32,
+    kept: Kept,
+    /// There is a file of what the last stop left.
+    has_file: AtomicBool,
+}
+
+impl Source for Outcomes {
+    type Receiver = ();
+    type Job = Heard;
+    type Request = ();
+    type Answer = ();
+
+    fn lane_number((): ()) -> u32 {
+        LANE
+    }
+
+    fn attempts_max(&self) -> Option<u32> {
+        Some(self.attempts_max)
+    }
+
+    async fn prepare(&self, jobs: &[Heard]) -> Result<Vec<()>, NotNow> {
+        Ok(vec![(); jobs.len()])
+    }
+
+    async fn attempt(&self, (): (), job: &Heard, (): ()) -> Result<Option<()>, Failure> {
+        self.address.tell(&job.outcome).await
+    }
+
+    fn settle(&self, (): (), job: &Heard, _: u32, verdict: Verdict<()>) -> After {
+        self.address.meters.count(&job.outcome, &verdict);
+        match verdict {
+            Verdict::Answered(()) | Verdict::Moot | Verdict::GivenUp(_) => After::Leaves,
+            Verdict::Untried(_) => After::RestsFor(HUB_BUSY_PAUSE),
+            Verdict::Failed(..) => After::Repeats,
+        }
+    }
+
+    /// What the last stop left waits here until it is told, so its file goes when nothing waits.
+    fn settled(&self, (): (), census: Census) {
+        self.address.meters.show(census);
+        if census == Census::default()
+            && self.has_file.swap(false, Ordering::AcqRel)
+            && let Err(error) = self.kept.write(&[])
+        {
+            tracing::warn!(%error, "outcomes that were told may be told again after the next start");
+        }
+    }
+
+    fn found(&self, (): (), health: Health, why: &str) {
+        self.address.found(health, why);
+    }
+}
+
+/// Hears ends of checkouts and has them told.
+pub(crate) struct HeardEnds {
+    lanes: Arc<Lanes<Outcomes>>,
+    desk: ShopDesk,
+    events: ShopEvents,
+    lost: Lost,
+    heard: u64,
+}
+
+impl HeardEnds {
+    /// Takes up what the last clean stop left. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub(crate) fn open(
+        address: Address,
+        desk: ShopDesk,
+        options: CallbackOptions,
+        data: &Path,
+    ) -> io::Result<HeardEnds> {
+        let kept = Kept::of(data);
+        let left = kept.read()?;
+        let has_file = AtomicBool::new(!left.is_empty());
+        // From here on no end may be missed.
+        let events = desk.listen();
+        let outcomes = Outcomes { address, attempts_max: options.attempts_max, kept, has_file };
+        let lanes = Lanes::new(outcomes, options, Bounds::of_one_lane(OUTCOMES_MAX + LANE_IN_FLIGHT_MAX));
+        let mut ends = HeardEnds { lanes, desk, events, lost: Lost::default(), heard: 0 };
+        for outcome in left {
+            let job = ends.number(outcome);
+            ends.lanes.resume((), job, 0);
+        }
+        Ok(ends)
+    }
+
+    /// Has them told until `ending` says so, listens until the hub has ended, and keeps what is not told.
+    pub(crate) async fn run(mut self, mut ending: watch::Receiver<bool>) {
+        let mut tidy = tokio::time::interval(CONNECTION_IDLE_MAX);
+        let mut is_ending = false;
+        loop {
+            tokio::select! {
+                _ = ending.wait_for(|ending| *ending), if !is_ending => {
+                    is_ending = true;
+                    self.lanes.stop();
+                }
+                heard = self.events.next() => match heard {
+                    Ok(None) => break,
+                    Ok(Some(events)) => self.hear(&events),
+                    // Too many came for the time that this had.
+                    Err(Missed { ends }) => self.lose(ends),
+                },
+                _ = tidy.tick() => {
+                    self.lanes.source.address.post.close_idle();
+                    self.lose(0);
+                }
+            }
+        }
+        // What is cut is kept below, and told after the next start.
+        self.lanes.end().await;
+        say_lost(self.lost.rest());
+        self.keep();
+    }
+
+    fn number(&mut self, outcome: Outcome) -> Heard {
+        self.heard += 1;
+        Heard { number: self.heard, outcome: Arc::new(outcome) }
+    }
+
+    fn hear(&mut self, events: &[ShopEvent]) {
+        let wall = self.desk.now();
+        let mut too_many = 0;
+        for event in events {
+            let ShopEvent::Ended(end) = event else { continue };
+            let Some(outcome) = outcome_of(end, wall) else { continue };
+            if self.lanes.reserve(()) {
+                let job = self.number(outcome);
+                self.lanes.put((), job, 0);
+            } else {
+                too_many += 1;
+            }
+        }
+        self.lose(too_many);
+        self.lanes.source.address.meters.show(self.lanes.census());
+    }
+
+    /// So many outcomes more have no place here. Each counts; they are said together, now and then.
+    fn lose(&mut self, outcomes: u64) {
+        self.lanes.source.address.meters.given_up.increment(outcomes);
+        say_lost(self.lost.add(outcomes, Instant::now()));
+    }
+
+    /// Keeps what is not told for the next start, in the order in which it was heard.
+    fn keep(self) {
+        let mut jobs = self.lanes.take_out(());
+        jobs.sort_by_key(|(job, _)| job.number);
+        let outcomes: Vec<Outcome> = jobs.into_iter().map(|(job, _)| (*job.outcome).clone()).collect();
+        let count = outcomes.len();
+        match self.lanes.source.kept.write(&outcomes) {
+            Ok(()) if count > 0 => tracing::info!(count, "outcomes are told after the next start"),
+            Ok(()) => {}
+            Err(error) => tracing::error!(%error, count, "outcomes that were not told cannot be kept"),
+        }
+    }
+}
+
+fn say_lost(outcomes: u64) {
+    if outcomes > 0 {
+        tracing::error!(
+            outcomes,
+            "outcomes of checkouts are told to nobody: more came than the webhook takes. Ask for these orders instead"
+        );
+    }
+}
