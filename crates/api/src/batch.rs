@@ -27,7 +27,7 @@ use crate::calls::submit_records;
 use crate::error::ApiError;
 use crate::gate::{Caller, Sight, check_sources};
 use crate::limits::{BATCH_BODY_MAX, BODY_PERMIT_BYTES, BODY_READ_MAX};
-use crate::shop::Counter;
+use crate::shop::Shop;
 use checkouts::{Wanted, check_out_each, checkouts_of, pay_with_tokens};
 use holdfast_engine::Profile;
 
@@ -57,7 +57,7 @@ pub(crate) async fn batch(
     // From here on the intake's own bounds hold.
     drop(room);
     let replies = match &edge.shop {
-        Some(shop) if edge.hub.is_none() && !checkouts.is_empty() => {
+        Some(shop) if edge.engine.profile() != Profile::Embedded && !checkouts.is_empty() => {
             // An operator's: no participant may send a checkout.
             at_a_node(&edge, shop, records, checkouts).await?
         }
@@ -75,8 +75,8 @@ async fn at_once(
 ) -> Result<Vec<u8>, ApiError> {
     let mut outcomes = submit_records(edge, records).await?;
     outcomes.iter_mut().zip(sights).for_each(|(outcome, sight)| sight.narrow(outcome));
-    let unknown = match &edge.hub {
-        Some(hub) => pay_with_tokens(hub.shop(), checkouts, &mut outcomes).await,
+    let unknown = match &edge.shop {
+        Some(shop) => pay_with_tokens(shop, checkouts, &mut outcomes).await,
         None => BTreeSet::new(),
     };
     let told = |(at, outcome): (usize, &Outcome)| {
@@ -88,7 +88,7 @@ async fn at_once(
 /// The checkouts of a batch after all else that is in it: as long as that is refused as a whole, none is tried.
 async fn at_a_node(
     edge: &Edge,
-    shop: &Counter,
+    shop: &Shop,
     records: Sealed,
     checkouts: Vec<Wanted>,
 ) -> Result<Vec<u8>, ApiError> {

@@ -1,12 +1,13 @@
 //! What the edge needs of an engine besides the port: callbacks that were given up, the vault and the shop.
 
+use std::sync::Arc;
+
 use holdfast_database::DatabaseEngine;
 use holdfast_domain::ids::ParticipantId;
-use holdfast_engine::{Health, Payments, Profile, Reading, Views};
+use holdfast_engine::{Health, Payments, Profile, Reading, Shop, Views};
 use holdfast_hub::EmbeddedEngine;
 use holdfast_postgres::{DeadCallback, Given};
 
-use crate::shop::Counter;
 use crate::tokens::Vault;
 
 /// What stands behind the edge.
@@ -42,7 +43,7 @@ pub trait Engine: Payments + Views + Health + Send + Sync + 'static {
     }
 
     /// The shop: the hub's own, or the one that all nodes share. `None` where there is none.
-    fn shop(&self) -> Option<Counter> {
+    fn shop(&self) -> Option<Arc<dyn Shop>> {
         None
     }
 }
@@ -56,8 +57,8 @@ impl Engine for EmbeddedEngine {
         Some(Vault::Hub(self.hub().tokens().clone()))
     }
 
-    fn shop(&self) -> Option<Counter> {
-        Some(Counter::Hub(self.hub().shop().clone()))
+    fn shop(&self) -> Option<Arc<dyn Shop>> {
+        Some(Arc::new(self.hub().shop().clone()))
     }
 }
 
@@ -70,9 +71,8 @@ impl Engine for DatabaseEngine {
         self.node().tokens().cloned().map(Vault::Shared)
     }
 
-    fn shop(&self) -> Option<Counter> {
-        let node = self.node();
-        node.shop().map(|shop| Counter::Shared(shop, node.settings().checkout, node.troubles().clone()))
+    fn shop(&self) -> Option<Arc<dyn Shop>> {
+        Some(Arc::new(self.node().shop()?))
     }
 
     fn dead_letters(

@@ -67,7 +67,7 @@ pub struct Edge {
     /// The vault of the hub or of the cluster; `None` on a node that takes no requests.
     tokens: Option<tokens::Vault>,
     /// The shop of the hub or of the cluster; `None` where there is none.
-    shop: Option<shop::Counter>,
+    shop: Option<shop::Shop>,
     metrics: PrometheusHandle,
     started: Arc<health::Started>,
     parse: metrics::Counter,
@@ -91,7 +91,7 @@ impl Edge {
         let parse = metrics::counter!("holdfast_stage_nanoseconds_total", "stage" => "parse");
         let bodies =
             Arc::new(tokio::sync::Semaphore::new(limits::BODY_BYTES_MAX / limits::BODY_PERMIT_BYTES));
-        let (tokens, shop) = (engine.vault(), engine.shop());
+        let (tokens, shop) = (engine.vault(), shop::Shop::of(&*engine));
         Edge {
             engine,
             hub: None,

@@ -240,7 +240,7 @@ pub(crate) fn table() -> Vec<Route> {
 /// All paths that the engine behind this edge has, each behind its rule, and all of them behind the gate.
 pub fn router(edge: Edge) -> Router {
     let mut router = Router::new();
-    let (of_hub, of_vault, of_shop) = (Embedded::of(&edge), Wallets::of(&edge), Shop::of(&edge));
+    let (of_hub, of_vault, of_shop) = (Embedded::of(&edge), Wallets::of(&edge), edge.shop.clone());
     for Route { path, access, handler, .. } in table() {
         let rule = from_fn_with_state(access.at(&edge.gate), gate::admit);
         router = match (handler, &of_hub) {

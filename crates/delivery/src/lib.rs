@@ -28,5 +28,4 @@ mod webhook;
 pub use callbacks::{
     CallbackError, CallbackMemory, Callbacks, DeadLetter, DeadLetters, RETRIED_AT_ONCE_MAX, Retried, Retry,
 };
-pub use courier::shared::troubled;
 pub use shop::{ShopAddresses, ShopCalls};

@@ -13,7 +13,7 @@
 //! | `refusal` | why something was not taken, or cannot be told |
 //! | `payments` | commands, and questions about participants |
 //! | `views` | transfers, holds and figures, to look at |
-//! | `shop` | checkouts: their times, and what is wrong with outside sides |
+//! | `shop` | users, items, orders and checkouts |
 //! | `health` | how the parts of an engine are |
 //! | `clock` | both clocks, and why the wall clock is not believed |
 
@@ -29,7 +29,9 @@ use std::pin::Pin;
 pub use health::{Component, Health};
 pub use payments::{Answer, Payments, Profile, Question, Written};
 pub use refusal::{EngineError, Refusal};
-pub use shop::{CheckoutTimes, NotedTroubles, Troubles};
+pub use shop::{
+    CheckoutRequest, CheckoutTimes, NotedTroubles, OrderView, Shop, ShopError, Shopping, Troubles,
+};
 pub use views::{Figures, LogFigures, NodeFigures, ShopFigures, Views};
 
 /// What an engine does for a caller that waits.

@@ -10,15 +10,13 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::money::Balance;
 use holdfast_domain::records::CheckoutReply;
 use holdfast_domain::records::batch::Reply;
+use holdfast_domain::shop::callers::TOKENS_WAIT_MS;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, ShopCommand, ShopOutcome, ShopRefusal};
-use holdfast_engine::Refusal;
-use holdfast_hub::ShopError;
-use holdfast_hub::shop::limits::TOKENS_WAIT_MS;
-use holdfast_hub::shop::{CheckoutRequest, ShopDesk};
+use holdfast_engine::{CheckoutRequest, Refusal, ShopError};
 use tokio::task::JoinSet;
 
 use crate::limits::{BATCH_CHECKOUTS_TOGETHER, CLUSTER_CHECKOUTS_TOGETHER};
-use crate::shop::{Counter, Failure, answered};
+use crate::shop::{Failure, Shop, answered};
 
 /// A checkout of a batch: its place, its order and its deadline in milliseconds.
 pub(super) type Wanted = (usize, OrderId, u32);
@@ -59,7 +57,7 @@ fn known(answer: Result<CheckoutAnswer, Failure>) -> Known {
 /// chooses. One that cannot be asked for keeps its refusal, and nothing was tried of it. Gives the places of those of which that
 /// is not known.
 pub(super) async fn pay_with_tokens(
-    shop: &ShopDesk,
+    shop: &Shop,
     checkouts: Vec<Wanted>,
     outcomes: &mut [Outcome],
 ) -> BTreeSet<usize> {
@@ -77,11 +75,11 @@ pub(super) async fn pay_with_tokens(
         while together.len() < BATCH_CHECKOUTS_TOGETHER
             && let Some((at, order, deadline_ms)) = waiting.next()
         {
-            let desk = shop.clone();
+            let shop = shop.clone();
             let (deadline_ms, wait_ms) = (Some(deadline_ms), Some(0));
             let request =
                 CheckoutRequest { deadline_ms, wait_ms, tokens_wait_ms, ..CheckoutRequest::new(order) };
-            together.spawn(async move { (at, answered(desk.checkout(request)).await) });
+            together.spawn(async move { (at, answered(shop.checkout(request)).await) });
         }
         let Some(joined) = together.join_next().await else { return unknown };
         let Ok((at, answer)) = joined else { continue };
@@ -102,9 +100,9 @@ pub(super) async fn pay_with_tokens(
 
 /// Checks out at a node of a cluster: each order as if it had been asked for alone, since each goes its own way over the topics. A
 /// caller waits for all of them together as long as for one alone. What is told of each, by its place.
-pub(super) async fn check_out_each(shop: &Counter, checkouts: Vec<Wanted>) -> BTreeMap<usize, Reply> {
+pub(super) async fn check_out_each(shop: &Shop, checkouts: Vec<Wanted>) -> BTreeMap<usize, Reply> {
     let (mut waiting, mut together) = (checkouts.into_iter(), JoinSet::new());
-    let until = Instant::now() + Duration::from_millis(shop.options().wait_ms.into());
+    let until = Instant::now() + Duration::from_millis(shop.times().wait_ms.into());
     let mut told = BTreeMap::new();
     loop {
         while together.len() < CLUSTER_CHECKOUTS_TOGETHER

@@ -4,16 +4,15 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdfast_domain::shop::callers::PAGE_MAX;
+use holdfast_domain::shop::callers::{CheckoutState, PAGE_MAX};
 use holdfast_domain::shop::{Charge, CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
-use holdfast_hub::ShopError;
-use holdfast_hub::shop::CheckoutState;
+use holdfast_engine::ShopError;
 use serde_json::{Map, Value, json};
 
 use super::answered;
-use super::counter::Shop;
 use super::failure::Failure;
 use super::path::{self, Place};
+use super::rows::Shop;
 use super::standing::{self, Seen};
 use crate::admin::fields::Fields;
 use crate::admin::shortened;
@@ -22,17 +21,9 @@ use crate::times;
 use crate::views::filters::{self, Parameters, filters};
 
 /// Open checkouts, the oldest first.
-pub(crate) async fn list(
-    State(Shop(counter)): State<Shop>,
-    parameters: Parameters,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn list(State(shop): State<Shop>, parameters: Parameters) -> Result<Json<Value>, ApiError> {
     let [state, after, limit] = filters(parameters, ["state", "after", "limit"])?;
     let state = state.as_deref().map(read_state).transpose()?;
-    let wrong = |text: &str| {
-        ApiError::malformed(format!("after: '{}' is not the 'next' of an earlier page", shortened(text)))
-    };
-    let cursor = |text: &str| counter.cursor(text).ok_or_else(|| wrong(text));
-    let after = after.as_deref().map(cursor).transpose()?;
     let limit = match limit.as_deref() {
         None => PAGE_MAX,
         some => filters::limit(some)?,
@@ -40,8 +31,8 @@ pub(crate) async fn list(
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_MAX}")));
     }
-    let page = answered(counter.open_checkouts(state, after, limit)).await?;
-    let seen = Seen { now: page.now, troubles: counter.troubles() };
+    let page = answered(shop.open_checkouts(state, after, limit)).await?;
+    let seen = Seen { now: page.now, troubles: shop.troubles() };
     let rows: Vec<Value> =
         page.checkouts.iter().map(|open| Value::Object(shown(&open.order, Some(&open.row), &seen))).collect();
     Ok(Json(json!({"checkouts": rows, "next": page.next})))
@@ -85,34 +76,25 @@ fn order_in(place: Place<String>) -> Result<OrderId, Failure> {
 }
 
 /// One order, whether a checkout of it is open or not.
-pub(crate) async fn show(
-    State(Shop(counter)): State<Shop>,
-    place: Place<String>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn show(State(shop): State<Shop>, place: Place<String>) -> Result<Json<Value>, ApiError> {
     let id = order_in(place)?;
-    let view = answered(counter.order(id.clone())).await?;
+    let view = answered(shop.order(id.clone())).await?;
     let view = view.ok_or_else(|| Failure::from(ShopRefusal::UnknownOrder(id)))?;
-    Ok(Json(Value::Object(shown(&view.row, view.open.as_deref(), &Seen::at(&counter)))))
+    Ok(Json(Value::Object(shown(&view.row, view.open.as_deref(), &Seen::at(&shop)))))
 }
 
 /// Ends a checkout that is not decided.
-pub(crate) async fn cancel(
-    State(Shop(counter)): State<Shop>,
-    place: Place<String>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn cancel(State(shop): State<Shop>, place: Place<String>) -> Result<Json<Value>, ApiError> {
     let order = order_in(place)?;
-    let answer = answered(counter.cancel(order.clone())).await?;
-    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(&counter)))))
+    let answer = answered(shop.cancel(order.clone())).await?;
+    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(&shop)))))
 }
 
 /// Has what was not answered sent again, or a failed order checked out anew.
-pub(crate) async fn retry(
-    State(Shop(counter)): State<Shop>,
-    place: Place<String>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn retry(State(shop): State<Shop>, place: Place<String>) -> Result<Json<Value>, ApiError> {
     let order = order_in(place)?;
-    let answer = answered(counter.retry(order.clone())).await?;
-    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(&counter)))))
+    let answer = answered(shop.retry(order.clone())).await?;
+    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(&shop)))))
 }
 
 /// What the payment side says about a try.
@@ -137,7 +119,7 @@ pub(crate) async fn stock_answers(
 
 /// A repeat, and what comes after the try is over, is heard and changes nothing.
 async fn hear(
-    State(Shop(counter)): State<Shop>,
+    State(shop): State<Shop>,
     place: Place<(String, String)>,
     side: Side,
     said: Said,
@@ -147,9 +129,9 @@ async fn hear(
     let tr_num = TrNum::try_from(path::count("tr", &tr, u64::from(u32::MAX))?)
         .map_err(|error| Failure::Number(format!("tr: {error}")))?;
     let key = TryKey { order_id: order_id.clone(), tr_num };
-    let (counts, answer) = answered(counter.answer(key, side, said)).await?;
+    let (counts, answer) = answered(shop.answer(key, side, said)).await?;
     let mut members = Map::from_iter([("counted".to_owned(), json!(counts))]);
-    members.extend(standing::answer(&order_id, &answer, &Seen::at(&counter)));
+    members.extend(standing::answer(&order_id, &answer, &Seen::at(&shop)));
     Ok(Json(Value::Object(members)))
 }
 

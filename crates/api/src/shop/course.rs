@@ -5,7 +5,7 @@
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use holdfast_hub::ShopError;
+use holdfast_engine::ShopError;
 use serde_json::json;
 
 use super::dialect::{Dialect, Done, in_json, order, user};
@@ -53,9 +53,7 @@ impl Dialect for Course {
             | Failure::Number(_)
             | Failure::Failed { .. }
             | Failure::Shop(ShopError::Refused(_)) => StatusCode::BAD_REQUEST,
-            Failure::Shop(ShopError::Hub(_) | ShopError::Unreadable(_) | ShopError::Vault(_))
-            | Failure::Open { .. }
-            | Failure::NoAnswer => failure.kind().0,
+            Failure::Shop(_) | Failure::Open { .. } | Failure::NoAnswer => failure.kind().0,
         };
         retry_later(text(status, failure.detail()))
     }

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::shop::{ItemId, ItemRow, OrderId, OrderRow, TrNum, UserRow, Waits};
-use holdfast_hub::shop::OrderView;
+use holdfast_engine::OrderView;
 use serde_json::{Value, json};
 
 use super::failure::Failure;

@@ -3,10 +3,11 @@
 use axum::http::StatusCode;
 use holdfast_domain::shop::{OrderId, ShopRefusal, TrNum, Waits, Why};
 use holdfast_engine::Refusal as HubRefusal;
-use holdfast_hub::ShopError;
+use holdfast_engine::ShopError;
 use serde_json::{Map, Value, json};
 
 use super::standing::{self, Seen};
+use crate::admin::shortened;
 
 /// Why a request was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +44,13 @@ pub(crate) enum Failure {
 
 impl From<ShopError> for Failure {
     fn from(error: ShopError) -> Failure {
-        Failure::Shop(error)
+        match error {
+            ShopError::NoSuchPage(text) => {
+                let text = shortened(&text);
+                Failure::Invalid(format!("after: '{text}' is not the 'next' of an earlier page"))
+            }
+            error => Failure::Shop(error),
+        }
     }
 }
 
@@ -70,9 +77,7 @@ impl Failure {
             Failure::Shop(ShopError::Hub(HubRefusal::TooMany(_) | HubRefusal::TooLarge(_))) => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The request is too large")
             }
-            Failure::Shop(ShopError::Hub(_) | ShopError::Unreadable(_) | ShopError::Vault(_)) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The shop is unavailable")
-            }
+            Failure::Shop(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The shop is unavailable"),
             Failure::Failed { why, .. } => match why {
                 Why::Pay => (StatusCode::PAYMENT_REQUIRED, "payment-refused", "The payment was refused"),
                 Why::Stock => (StatusCode::PAYMENT_REQUIRED, "stock-refused", "The stock was refused"),

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `orders`, `payment`, `stock` | the paths, for either dialect |
 //! | `checkouts` | `/hub/checkouts…`: what is open; cancelled, tried again, answered from outside |
-//! | `counter` | the shop behind the paths: the hub's own, or that of a cluster |
+//! | `rows` | the shop behind the paths, and its commands with the rows that they answer |
 //! | `dialect` | what was done, and how it is said |
 //! | `course`, `proper` | the two ways to say it |
 //! | `failure` | why something was not done |
@@ -16,7 +16,6 @@
 //! | `path`, `key` | what a request names: ids, numbers, the idempotency key |
 
 pub(crate) mod checkouts;
-mod counter;
 mod course;
 mod dialect;
 mod failure;
@@ -25,17 +24,17 @@ pub(crate) mod orders;
 mod path;
 pub(crate) mod payment;
 mod proper;
+mod rows;
 mod standing;
 pub(crate) mod stock;
 
-pub use counter::Counter;
-pub(crate) use counter::Shop;
 pub(crate) use course::Course;
 pub(crate) use proper::Proper;
+pub(crate) use rows::Shop;
 
 use std::time::Duration;
 
-use holdfast_hub::ShopError;
+use holdfast_engine::ShopError;
 use tokio::time::timeout;
 
 use crate::limits::{ANSWER_WAIT_MAX, SHOP_INIT_WAIT_MAX};

@@ -5,7 +5,7 @@ use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side, Sides, TrNum, Waits, 
 use holdfast_engine::Troubles;
 use serde_json::{Map, Value, json};
 
-use super::counter::Counter;
+use super::rows::Shop;
 use crate::times;
 
 /// What the hub knows when a checkout is told of: the time, to tell ages by, and what is wrong with sides that are outside.
@@ -16,8 +16,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn at(counter: &Counter) -> Seen {
-        Seen { now: counter.now(), troubles: counter.troubles() }
+    pub(super) fn at(shop: &Shop) -> Seen {
+        Seen { now: shop.now(), troubles: shop.troubles() }
     }
 }
 

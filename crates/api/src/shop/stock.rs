@@ -4,23 +4,23 @@ use axum::extract::State;
 use holdfast_domain::shop::limits::ITEMS_MAX;
 use holdfast_domain::shop::{ItemId, ShopCommand, ShopRefusal, Whole};
 
-use super::counter::Shop;
 use super::dialect::{Answer, Dialect, Done};
 use super::path::{self, Place};
+use super::rows::Shop;
 use super::{answered, filled};
 use crate::limits::SHOP_INIT_MAX;
 
 /// A new item of this price, of which there are none yet.
-pub(crate) async fn create<D: Dialect>(State(Shop(counter)): State<Shop>, place: Place<String>) -> Answer<D> {
+pub(crate) async fn create<D: Dialect>(State(shop): State<Shop>, place: Place<String>) -> Answer<D> {
     let price = path::number("price", &path::texts(place)?)?;
-    let id = counter.new_id().parse().expect("a UUID is an id");
-    let row = answered(counter.create_item(id, Whole::ZERO, price)).await?;
+    let id = shop.new_id().parse().expect("a UUID is an id");
+    let row = answered(shop.create_item(id, Whole::ZERO, price)).await?;
     Ok(Done::ItemMade(row).into())
 }
 
 /// Items `0` to `n`, not included, with this stock and price each.
 pub(crate) async fn batch_init<D: Dialect>(
-    State(Shop(counter)): State<Shop>,
+    State(shop): State<Shop>,
     place: Place<(String, String, String)>,
 ) -> Answer<D> {
     let (n, starting_stock, item_price) = path::texts(place)?;
@@ -28,33 +28,30 @@ pub(crate) async fn batch_init<D: Dialect>(
     let stock = path::number("starting_stock", &starting_stock)?;
     let price = path::number("item_price", &item_price)?;
     let command = |first, count| ShopCommand::InitItems { first, count, stock, price };
-    filled(counter.init(count, command)).await?;
+    filled(shop.init(count, command)).await?;
     Ok(Done::Filled { what: "items", count }.into())
 }
 
 /// An item.
-pub(crate) async fn find<D: Dialect>(State(Shop(counter)): State<Shop>, place: Place<String>) -> Answer<D> {
+pub(crate) async fn find<D: Dialect>(State(shop): State<Shop>, place: Place<String>) -> Answer<D> {
     let id: ItemId = path::id("item_id", &path::texts(place)?)?;
-    let row = answered(counter.item(id.clone())).await?;
+    let row = answered(shop.item(id.clone())).await?;
     Ok(Done::Item(row.ok_or(ShopRefusal::UnknownItem(id))?).into())
 }
 
 /// More of it.
-pub(crate) async fn add<D: Dialect>(
-    State(Shop(counter)): State<Shop>,
-    place: Place<(String, String)>,
-) -> Answer<D> {
+pub(crate) async fn add<D: Dialect>(State(shop): State<Shop>, place: Place<(String, String)>) -> Answer<D> {
     let (item, amount) = path::texts(place)?;
     let (item, amount) = (path::id("item_id", &item)?, path::number("amount", &amount)?);
-    Ok(Done::StockChanged(answered(counter.add_stock(item, amount)).await?).into())
+    Ok(Done::StockChanged(answered(shop.add_stock(item, amount)).await?).into())
 }
 
 /// Less of it, if there is so much.
 pub(crate) async fn subtract<D: Dialect>(
-    State(Shop(counter)): State<Shop>,
+    State(shop): State<Shop>,
     place: Place<(String, String)>,
 ) -> Answer<D> {
     let (item, amount) = path::texts(place)?;
     let (item, amount) = (path::id("item_id", &item)?, path::number("amount", &amount)?);
-    Ok(Done::StockChanged(answered(counter.take_stock(item, amount)).await?).into())
+    Ok(Done::StockChanged(answered(shop.take_stock(item, amount)).await?).into())
 }

@@ -3,13 +3,14 @@
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutRow, Said, ShopRefusal, Side, SideSaid, TrNum, TryKey, Why,
 };
+use holdfast_engine::ShopError;
 use holdfast_postgres::shop::Served;
 use tokio::time::Instant;
 
 use super::SharedShop;
 use super::limits::{HEARD_LOOK_EVERY, HEARD_LOOK_EVERY_MAX, HEARD_WAIT};
 use super::shared::publish;
-use super::trouble::ShopTrouble;
+use super::trouble::{after_sending, unknown as not_known};
 use crate::meters::answer_repeated;
 
 /// Whether what a side said about a try is what counts, now that something was heard from that side or the try is over. Another
@@ -53,7 +54,7 @@ impl SharedShop {
         key: TryKey,
         side: Side,
         said: Said,
-    ) -> Result<(bool, CheckoutAnswer), ShopTrouble> {
+    ) -> Result<(bool, CheckoutAnswer), ShopError> {
         let unknown = || ShopRefusal::UnknownOrder(key.order_id.clone());
         let (row, open) = self.order(key.order_id.clone()).await?.ok_or_else(unknown)?;
         if row.order.state.tr_num() < Some(key.tr_num) {
@@ -87,7 +88,7 @@ impl SharedShop {
         }
         let (until, mut pause) = (Instant::now() + HEARD_WAIT, HEARD_LOOK_EVERY);
         loop {
-            let found = self.order(key.order_id.clone()).await.map_err(ShopTrouble::after_sending)?;
+            let found = self.order(key.order_id.clone()).await.map_err(after_sending)?;
             let (row, now) = found.ok_or_else(unknown)?;
             let is_heard = now.as_ref().is_none_or(|now| now.tr != key.tr_num || now.side(side) != before);
             if is_heard {
@@ -100,7 +101,7 @@ impl SharedShop {
             }
             if Instant::now() >= until {
                 let why = "the log has the answer, but the order has not heard it yet";
-                return Err(ShopTrouble::Unknown(why.to_owned()));
+                return Err(not_known(why));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(HEARD_LOOK_EVERY_MAX);

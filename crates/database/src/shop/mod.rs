@@ -25,10 +25,9 @@ mod token_charges;
 mod trouble;
 
 pub use asks::News;
-pub use shared::{Asking, SharedShop};
+pub use shared::SharedShop;
 pub use side::{CalledSide, OwedByCall, PageStart};
 pub use tellings::{Tellings, Told};
-pub use trouble::ShopTrouble;
 
 pub(crate) use asks::Asks;
 pub(crate) use coordinators::Coordinators;

@@ -4,35 +4,24 @@ use std::time::Duration;
 
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::callers::{PAGE_MAX, WAIT_MS_MAX};
+use holdfast_domain::shop::callers::{CheckoutState, PAGE_MAX, WAIT_MS_MAX};
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_domain::shop::{
-    CheckoutAnswer, CheckoutRow, IdempotencyKey, ItemId, ItemRow, Message, Order, OrderId, OrderRow,
-    OrderState, Said, ShopCommand, ShopOutcome, ShopRefusal, Side, TrNum, TryKey, UserId, UserRow, spoken,
+    CheckoutAnswer, CheckoutRow, ItemId, ItemRow, Message, Order, OrderId, OrderRow, OrderState, Said,
+    ShopCommand, ShopOutcome, ShopRefusal, Side, TrNum, TryKey, UserId, UserRow, spoken,
 };
+use holdfast_engine::{CheckoutRequest, CheckoutTimes, Refusal, ShopError};
 use holdfast_messages::{OrderCommand, OutcomeMessage};
-use holdfast_postgres::shop::{OpenCheckouts, OpenState};
+use holdfast_postgres::shop::OpenPage;
 use holdfast_postgres::{Error, Store};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::limits::BEGIN_WAIT_MIN;
-use super::trouble::ShopTrouble;
+use super::trouble::{after_sending, unknown};
 use crate::handle::NodeHandle;
+use crate::reads::ReadError;
 use crate::tokens::TokenVault;
-
-/// A call to check out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asking {
-    /// The order.
-    pub order: OrderId,
-    /// How long it may stay undecided.
-    pub deadline_ms: u32,
-    /// How long the caller waits for its end; 0: not at all.
-    pub wait_ms: u32,
-    /// Under which key it is asked for.
-    pub key: Option<IdempotencyKey>,
-}
 
 /// The shop of all nodes, seen from one. Cheap to clone.
 #[derive(Clone)]
@@ -40,15 +29,15 @@ pub struct SharedShop {
     pub(crate) node: NodeHandle,
 }
 
-fn ended() -> ShopTrouble {
-    ShopTrouble::Unknown("the node is ending, or the threads that would have answered are gone".to_owned())
+fn ended() -> ShopError {
+    unknown("the node is ending, or the threads that would have answered are gone")
 }
 
 /// Asks the database, on a thread that may wait.
 pub(super) async fn asked<T: Send + 'static>(
     node: &NodeHandle,
     question: impl FnMut(&mut Store) -> Result<T, Error> + Send + 'static,
-) -> Result<T, ShopTrouble> {
+) -> Result<T, ShopError> {
     let node = node.clone();
     let asked = tokio::task::spawn_blocking(move || node.ask(question)).await;
     Ok(asked.map_err(|_| ended())??)
@@ -61,7 +50,7 @@ pub(super) async fn publish(
     key: TryKey,
     side: Side,
     said: Said,
-) -> Result<(), ShopTrouble> {
+) -> Result<(), ShopError> {
     let message = Message { key, body: spoken(order, side, said) };
     let message = OutcomeMessage::new(message).expect("a side answers on outcomes");
     let (send, receive) = oneshot::channel();
@@ -81,6 +70,12 @@ impl SharedShop {
         self.node.tokens().map_or(0, TokenVault::now)
     }
 
+    /// The times of checkouts whose callers name none.
+    #[must_use]
+    pub fn times(&self) -> CheckoutTimes {
+        self.node.settings().checkout
+    }
+
     /// A UUID as text, for a new user, item or order.
     #[must_use]
     pub fn new_id(&self) -> String {
@@ -90,7 +85,7 @@ impl SharedShop {
     async fn asked<T: Send + 'static>(
         &self,
         question: impl FnMut(&mut Store) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, ShopTrouble> {
+    ) -> Result<T, ShopError> {
         asked(&self.node, question).await
     }
 
@@ -98,13 +93,13 @@ impl SharedShop {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopTrouble> {
+    pub async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopError> {
         let node = self.node.clone();
         let done = tokio::task::spawn_blocking(move || node.reads.write(|store| store.shop(&command))).await;
-        done.map_err(|_| ended())?.map_err(|error| match ShopTrouble::from(error) {
+        done.map_err(|_| ended())?.map_err(|error| match error {
+            ReadError::Busy | ReadError::Store(Error::Busy { .. }) => Refusal::Busy.into(),
             // It is a command: the failure may have come after its commit.
-            ShopTrouble::Unreadable(why) => ShopTrouble::Unknown(why),
-            other => other,
+            ReadError::Store(error) => unknown(error.to_string()),
         })
     }
 
@@ -119,17 +114,19 @@ impl SharedShop {
     ///
     /// # Errors
     /// If there is no such order, or the key was used with another request.
-    pub async fn checkout(&self, asking: Asking) -> Result<CheckoutAnswer, ShopTrouble> {
-        let Asking { order, deadline_ms, wait_ms, key } = asking;
-        let until = Instant::now() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX).into());
+    pub async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
+        let CheckoutRequest { order, deadline_ms, wait_ms, key, .. } = request;
+        let times = self.times();
+        let wait_ms = wait_ms.unwrap_or(times.wait_ms).min(WAIT_MS_MAX);
+        let until = Instant::now() + Duration::from_millis(wait_ms.into());
         // Before it is asked for: an end that comes right after it must not be missed.
         let mut waiter = self.node.ends.wait_for(&order)?;
-        let deadline_ms = deadline_ms.clamp(1, DEADLINE_MS_MAX);
+        let deadline_ms = deadline_ms.unwrap_or(times.deadline_ms).clamp(1, DEADLINE_MS_MAX);
         let begun_by = until.max(Instant::now() + BEGIN_WAIT_MIN);
         let asked = self.command(&order, OrderCommand::Checkout { deadline_ms, key });
         let answer = match timeout_at(begun_by, asked).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(ShopTrouble::Unknown(_))) | Err(_) => return self.begun(order).await,
+            Ok(Err(ShopError::Hub(Refusal::Unknown(_)))) | Err(_) => return self.begun(order).await,
             Ok(Err(trouble)) => return Err(trouble),
         };
         let CheckoutAnswer::Open { tr, .. } = answer else { return Ok(answer) };
@@ -145,7 +142,7 @@ impl SharedShop {
     ///
     /// # Errors
     /// If there is no such order, or nothing of it can be ended.
-    pub async fn cancel(&self, order: OrderId) -> Result<CheckoutAnswer, ShopTrouble> {
+    pub async fn cancel(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
         let found = self.order(order.clone()).await?;
         let (row, _) = found.ok_or_else(|| ShopRefusal::UnknownOrder(order.clone()))?;
         let state = row.order.state;
@@ -157,12 +154,12 @@ impl SharedShop {
     ///
     /// # Errors
     /// As [`SharedShop::cancel`].
-    pub async fn retry(&self, order: OrderId, deadline_ms: u32) -> Result<CheckoutAnswer, ShopTrouble> {
-        let deadline_ms = deadline_ms.clamp(1, DEADLINE_MS_MAX);
+    pub async fn retry(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
+        let deadline_ms = self.times().deadline_ms.clamp(1, DEADLINE_MS_MAX);
         self.command(&order, OrderCommand::Retry { deadline_ms }).await
     }
 
-    async fn command(&self, order: &OrderId, command: OrderCommand) -> Result<CheckoutAnswer, ShopTrouble> {
+    async fn command(&self, order: &OrderId, command: OrderCommand) -> Result<CheckoutAnswer, ShopError> {
         let (send, receive) = oneshot::channel();
         let answer = Box::new(move |outcomes| {
             // A caller that has gone away misses its answer and will ask again.
@@ -173,17 +170,17 @@ impl SharedShop {
         match outcomes.pop().and_then(|Outcome { shop, .. }| shop).as_deref() {
             Some(ShopOutcome::Checkout(answer)) => Ok(*answer),
             Some(ShopOutcome::Refused(refusal)) => Err(refusal.clone().into()),
-            other => Err(ShopTrouble::Unknown(format!("another answer than asked for: {other:?}"))),
+            other => Err(unknown(format!("another answer than asked for: {other:?}"))),
         }
     }
 
     /// How the open try of an order stands, for a caller whose command was not answered in time.
-    async fn begun(&self, order: OrderId) -> Result<CheckoutAnswer, ShopTrouble> {
-        let found = self.order(order).await.map_err(ShopTrouble::after_sending)?;
+    async fn begun(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
+        let found = self.order(order).await.map_err(after_sending)?;
         let open = found.as_ref().and_then(|(row, open)| row.stands(open.as_ref(), open.as_ref()?.tr));
         let why = "the checkout was not begun in time and may begin yet: check the same order out again, with its key if it had \
                    one; an order is paid at most once";
-        open.ok_or_else(|| ShopTrouble::Unknown(why.to_owned()))
+        open.ok_or_else(|| unknown(why))
     }
 
     /// How that try stands, or a later one; `None` if the order was made anew since.
@@ -196,7 +193,7 @@ impl SharedShop {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn user(&self, id: UserId) -> Result<Option<UserRow>, ShopTrouble> {
+    pub async fn user(&self, id: UserId) -> Result<Option<UserRow>, ShopError> {
         self.asked(move |store| store.find_user(&id)).await
     }
 
@@ -204,7 +201,7 @@ impl SharedShop {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn item(&self, id: ItemId) -> Result<Option<ItemRow>, ShopTrouble> {
+    pub async fn item(&self, id: ItemId) -> Result<Option<ItemRow>, ShopError> {
         self.asked(move |store| store.find_item(&id)).await
     }
 
@@ -212,7 +209,7 @@ impl SharedShop {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn order(&self, id: OrderId) -> Result<Option<(OrderRow, Option<CheckoutRow>)>, ShopTrouble> {
+    pub async fn order(&self, id: OrderId) -> Result<Option<(OrderRow, Option<CheckoutRow>)>, ShopError> {
         self.asked(move |store| store.find_order(&id)).await
     }
 
@@ -222,10 +219,10 @@ impl SharedShop {
     /// If the database fails.
     pub async fn open_checkouts(
         &self,
-        state: Option<OpenState>,
+        state: Option<CheckoutState>,
         after: Option<(Millis, OrderId)>,
         limit: usize,
-    ) -> Result<OpenCheckouts, ShopTrouble> {
+    ) -> Result<OpenPage, ShopError> {
         let limit = limit.min(PAGE_MAX);
         self.asked(move |store| store.open_checkouts(state, after.as_ref(), limit)).await
     }

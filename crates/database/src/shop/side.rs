@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::callers::PAGE_MAX;
+use holdfast_domain::shop::callers::{CheckoutState, OpenCheckout, PAGE_MAX};
 use holdfast_domain::shop::{Order, OrderId, Said, Side, TrNum, TryKey};
-use holdfast_postgres::shop::{OpenCheckout, OpenState, OrderNow};
+use holdfast_engine::ShopError;
+use holdfast_postgres::shop::OrderNow;
 
 use super::asks::{Asks, News};
 use super::limits::OWED_LOOKED_AT_MAX;
 use super::shared::{asked, publish};
 use super::topic_of;
-use super::trouble::ShopTrouble;
 use crate::handle::NodeHandle;
 
 /// Where a page of open checkouts begins: behind the one of that order, which began then.
@@ -60,7 +60,7 @@ impl CalledSide {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn order(&self, id: OrderId) -> Result<Option<OrderNow>, ShopTrouble> {
+    pub async fn order(&self, id: OrderId) -> Result<Option<OrderNow>, ShopError> {
         asked(&self.node, move |store| store.find_order_now(&id)).await
     }
 
@@ -72,7 +72,7 @@ impl CalledSide {
     pub async fn waiting(
         &self,
         after: Option<PageStart>,
-    ) -> Result<(Vec<OrderId>, Option<PageStart>), ShopTrouble> {
+    ) -> Result<(Vec<OrderId>, Option<PageStart>), ShopError> {
         let page =
             asked(&self.node, move |store| store.open_checkouts(None, after.as_ref(), PAGE_MAX)).await?;
         let waits =
@@ -86,10 +86,10 @@ impl CalledSide {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn owed(&self, age_ms: u64) -> Result<Vec<OwedByCall>, ShopTrouble> {
+    pub async fn owed(&self, age_ms: u64) -> Result<Vec<OwedByCall>, ShopError> {
         let (mut all, mut after, mut looked_at) = (Vec::new(), None, 0);
         loop {
-            let cancelling = Some(OpenState::Cancelling);
+            let cancelling = Some(CheckoutState::Cancelling);
             let page =
                 asked(&self.node, move |store| store.open_checkouts(cancelling, after.as_ref(), PAGE_MAX))
                     .await?;
@@ -122,7 +122,7 @@ impl CalledSide {
     ///
     /// # Errors
     /// If Kafka does not take it: nobody knows whether it has it.
-    pub async fn answer(&self, order: &Order, tr: TrNum, said: Said) -> Result<(), ShopTrouble> {
+    pub async fn answer(&self, order: &Order, tr: TrNum, said: Said) -> Result<(), ShopError> {
         let key = TryKey { order_id: order.order_id.clone(), tr_num: tr };
         publish(&self.node, order, key, self.side, said).await
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use holdfast_engine::ShopError;
 use holdfast_postgres::shop::{DueOutcome, FailedTelling};
 
 use super::shared::asked;
-use super::trouble::ShopTrouble;
 use crate::handle::NodeHandle;
 
 /// What became of attempts to tell, to be written down.
@@ -28,12 +28,7 @@ impl Tellings {
     ///
     /// # Errors
     /// If the database fails. All of it may be done again.
-    pub async fn next(
-        &self,
-        told: Told,
-        max: usize,
-        lease: Duration,
-    ) -> Result<Vec<DueOutcome>, ShopTrouble> {
+    pub async fn next(&self, told: Told, max: usize, lease: Duration) -> Result<Vec<DueOutcome>, ShopError> {
         asked(&self.node, move |store| {
             store.remove_outcomes(&told.over)?;
             store.outcomes_failed(&told.failed)?;
@@ -46,7 +41,7 @@ impl Tellings {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn count(&self, max: u32) -> Result<u64, ShopTrouble> {
+    pub async fn count(&self, max: u32) -> Result<u64, ShopError> {
         asked(&self.node, move |store| store.count_outcomes(max)).await
     }
 }

@@ -1,88 +1,53 @@
-//! Why something was not done, or cannot be told.
+//! Why something was not done, or cannot be told, as a node knows it.
 
-use holdfast_domain::shop::ShopRefusal;
-use holdfast_engine::Refusal;
+use holdfast_engine::{Refusal, ShopError};
 use holdfast_postgres::Error;
 
 use crate::reads::ReadError;
 
-/// Why something was not done. Nothing was, except perhaps after [`ShopTrouble::Unknown`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ShopTrouble {
-    /// The shop says no.
-    Refused(ShopRefusal),
-    /// Too much is on its way.
-    Busy,
-    /// The node is ending, or takes no requests.
-    Closed(String),
-    /// More bytes than a message may have.
-    TooLarge(usize),
-    /// What is stored cannot be read now.
-    Unreadable(String),
-    /// Whether it was done is not known: why.
-    Unknown(String),
-}
-
-impl ShopTrouble {
-    /// The same, of a look at what became of something that was sent before.
-    pub(super) fn after_sending(self) -> ShopTrouble {
-        match self {
-            ShopTrouble::Busy => ShopTrouble::Unknown("the node is too busy to look".to_owned()),
-            ShopTrouble::Closed(why) => ShopTrouble::Unknown(why),
-            ShopTrouble::Unreadable(why) => ShopTrouble::Unknown(why),
-            other => other,
-        }
-    }
-}
-
-impl From<ShopRefusal> for ShopTrouble {
-    fn from(refusal: ShopRefusal) -> ShopTrouble {
-        ShopTrouble::Refused(refusal)
-    }
-}
-
-impl From<Refusal> for ShopTrouble {
-    fn from(refusal: Refusal) -> ShopTrouble {
-        match refusal {
-            Refusal::Busy => ShopTrouble::Busy,
-            Refusal::TooMany(bytes) | Refusal::TooLarge(bytes) => ShopTrouble::TooLarge(bytes),
-            Refusal::Clock(fault) => ShopTrouble::Closed(fault.to_string()),
-            Refusal::Closed(why) => ShopTrouble::Closed(why),
-            Refusal::Unknown(why) => ShopTrouble::Unknown(why),
-        }
-    }
-}
-
-impl From<ReadError> for ShopTrouble {
-    fn from(error: ReadError) -> ShopTrouble {
+impl From<ReadError> for ShopError {
+    fn from(error: ReadError) -> ShopError {
         match error {
-            ReadError::Busy | ReadError::Store(Error::Busy { .. }) => ShopTrouble::Busy,
-            ReadError::Store(error) => ShopTrouble::Unreadable(error.to_string()),
+            ReadError::Busy | ReadError::Store(Error::Busy { .. }) => Refusal::Busy.into(),
+            ReadError::Store(error) => {
+                ShopError::Unreadable(format!("the database cannot be read now: {error}; ask again"))
+            }
         }
+    }
+}
+
+/// Whether it was done is not known: why.
+pub(super) fn unknown(why: impl Into<String>) -> ShopError {
+    Refusal::Unknown(why.into()).into()
+}
+
+/// The same error, of a look at what became of something that was sent before.
+pub(super) fn after_sending(error: ShopError) -> ShopError {
+    match error {
+        ShopError::Hub(Refusal::Busy) => unknown("the node is too busy to look"),
+        ShopError::Hub(Refusal::Closed(why)) | ShopError::Unreadable(why) => unknown(why),
+        other => other,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use holdfast_domain::shop::ShopRefusal;
+
     use super::*;
 
     #[test]
     fn what_may_have_been_done_is_not_said_to_be_undone() {
-        let after = |trouble: ShopTrouble| trouble.after_sending();
-        for trouble in [
-            ShopTrouble::Busy,
-            ShopTrouble::Closed("ending".to_owned()),
-            ShopTrouble::Unreadable("gone".to_owned()),
-            ShopTrouble::from(Refusal::Unknown("no answer".to_owned())),
+        for error in [
+            Refusal::Busy.into(),
+            Refusal::Closed("ending".to_owned()).into(),
+            ShopError::Unreadable("gone".to_owned()),
+            unknown("no answer"),
         ] {
-            assert!(matches!(after(trouble.clone()), ShopTrouble::Unknown(_)), "{trouble:?}");
+            let after = after_sending(ShopError::clone(&error));
+            assert!(matches!(after, ShopError::Hub(Refusal::Unknown(_))), "{error:?}");
         }
-        let refused = ShopTrouble::from(ShopRefusal::KeyReused);
-        assert_eq!(after(refused.clone()), refused);
-        assert_eq!(
-            ShopTrouble::from(Refusal::Closed("ending".to_owned())),
-            ShopTrouble::Closed("ending".to_owned())
-        );
-        assert_eq!(ShopTrouble::from(Refusal::TooLarge(9)), ShopTrouble::TooLarge(9));
+        let refused = ShopError::from(ShopRefusal::KeyReused);
+        assert_eq!(after_sending(refused.clone()), refused);
     }
 }

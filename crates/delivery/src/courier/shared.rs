@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_database::shop::{CalledSide, PageStart, ShopTrouble};
+use holdfast_database::shop::{CalledSide, PageStart};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, Said, TrNum};
-use holdfast_engine::{NotedTroubles, Refusal};
+use holdfast_engine::NotedTroubles;
 use holdfast_hub::ShopError;
 use holdfast_hub::shop::OrderView;
 
@@ -40,7 +40,7 @@ impl Shop for SharedSide {
     }
 
     async fn order(&self, order: &OrderId) -> Result<Option<Standing>, ShopError> {
-        let Some((row, open, now)) = self.called.order(order.clone()).await.map_err(troubled)? else {
+        let Some((row, open, now)) = self.called.order(order.clone()).await? else {
             return Ok(None);
         };
         let left = |deadline: Millis| u64::try_from(deadline.saturating_sub(now)).unwrap_or(0);
@@ -52,37 +52,22 @@ impl Shop for SharedSide {
         &self,
         after: Option<PageStart>,
     ) -> Result<(Vec<OrderId>, Option<PageStart>), ShopError> {
-        self.called.waiting(after).await.map_err(troubled)
+        self.called.waiting(after).await
     }
 
     async fn owed(&self, age_ms: Millis) -> Result<Vec<Owed>, ShopError> {
-        let owed = self.called.owed(u64::try_from(age_ms).unwrap_or(0)).await.map_err(troubled)?;
+        let owed = self.called.owed(u64::try_from(age_ms).unwrap_or(0)).await?;
         let owed = owed.into_iter();
         Ok(owed.map(|owed| Owed { order: owed.order, tr: owed.tr, seconds: owed.age_ms / 1_000 }).collect())
     }
 
     /// When Kafka has it, it is recorded. If the try goes on with something else for the side, that comes by its topic.
     async fn answer(&self, view: &OrderView, tr: TrNum, said: Said, _: bool) -> Result<Taken, ShopError> {
-        self.called.answer(&view.row.order, tr, said).await.map_err(troubled)?;
+        self.called.answer(&view.row.order, tr, said).await?;
         Ok(Taken::Over)
     }
 
     fn note_trouble(&self, why: Option<&str>) -> bool {
         self.troubles.note(self.called.side(), why)
-    }
-}
-
-/// What went wrong with the shop of all nodes, as a hub says it of its own.
-#[must_use]
-pub fn troubled(trouble: ShopTrouble) -> ShopError {
-    match trouble {
-        ShopTrouble::Refused(refusal) => ShopError::Refused(refusal),
-        ShopTrouble::Busy => ShopError::Hub(Refusal::Busy),
-        ShopTrouble::Closed(why) => ShopError::Hub(Refusal::Closed(why)),
-        ShopTrouble::TooLarge(bytes) => ShopError::Hub(Refusal::TooLarge(bytes)),
-        ShopTrouble::Unreadable(why) => {
-            ShopError::Unreadable(format!("the database cannot be read now: {why}; ask again"))
-        }
-        ShopTrouble::Unknown(why) => ShopError::Hub(Refusal::Unknown(why)),
     }
 }

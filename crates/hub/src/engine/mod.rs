@@ -3,6 +3,7 @@
 
 mod figures;
 mod page;
+mod shop;
 
 use holdfast_domain::ids::{Millis, TransferId, TransferNo};
 use holdfast_domain::records::Sealed;

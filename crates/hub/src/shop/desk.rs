@@ -10,23 +10,23 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{Millis, ParticipantId};
 use holdfast_domain::participants::Name as ParticipantName;
 use holdfast_domain::records::Sealed;
-use holdfast_domain::shop::callers::{PAGE_MAX, WAIT_MS_MAX};
+use holdfast_domain::shop::callers::{
+    CheckoutState, OpenCheckout, OpenCheckouts, PAGE_MAX, TOKENS_WAIT_MS, WAIT_MS_MAX,
+};
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_domain::shop::{
-    Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, ItemId, ItemRow, OrderId, OrderRow,
-    Said, ShopCommand, ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TrNum, TryKey, UserId,
-    UserRow,
+    Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, ItemId, ItemRow, OrderId, Said, ShopCommand,
+    ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TrNum, TryKey, UserId, UserRow,
 };
 use holdfast_domain::view::View;
 use holdfast_engine::clock::Clock;
-use holdfast_engine::{CheckoutTimes, NotedTroubles, Refusal};
+use holdfast_engine::{CheckoutRequest, CheckoutTimes, NotedTroubles, OrderView, Refusal, ShopError};
 use holdfast_store::{LocalStore, Store};
 use metrics::gauge;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::feed::{ShopEvents, ShopFeed};
-use super::limits;
 use crate::core::Core;
 use crate::intake::{Query, Submission};
 use crate::tokens::TokenDesk;
@@ -36,87 +36,8 @@ pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), Refusal> + Send + 
 /// Takes questions.
 pub(crate) type Ask = Arc<dyn Fn(Query<LocalStore>) -> Result<(), Refusal> + Send + Sync>;
 
-/// Why a request to the shop was not done.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ShopError {
-    /// The shop says no.
-    #[error(transparent)]
-    Refused(#[from] ShopRefusal),
-    /// The hub takes nothing, or it is not known whether it did.
-    #[error(transparent)]
-    Hub(#[from] Refusal),
-    /// What is stored cannot be read: what, and what to do.
-    #[error("{0}")]
-    Unreadable(String),
-    /// Tokens pay, and the vault cannot say which.
-    #[error("no tokens could be chosen to pay with: {0}")]
-    Vault(holdfast_tokens::Refusal),
-}
-
 fn unreadable(error: &impl std::fmt::Display) -> ShopError {
     ShopError::Unreadable(format!("a paid order cannot be read: {error}. Run `holdfast verify`"))
-}
-
-/// A call to check out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckoutRequest {
-    /// The order.
-    pub order: OrderId,
-    /// How long it may stay undecided; `None`: as the hub is set.
-    pub deadline_ms: Option<u32>,
-    /// How long the caller waits if it stays open; `None`: as the hub is set; 0: not at all.
-    pub wait_ms: Option<u32>,
-    /// How long it waits for tokens that others hold, where tokens pay; at most
-    /// [`limits::TOKENS_WAIT_MS`](super::limits::TOKENS_WAIT_MS). `None`: as long as the caller waits.
-    pub tokens_wait_ms: Option<u32>,
-    /// Under which key it is asked for.
-    pub key: Option<IdempotencyKey>,
-}
-
-impl CheckoutRequest {
-    /// That order, with the hub's deadline and wait.
-    #[must_use]
-    pub const fn new(order: OrderId) -> CheckoutRequest {
-        CheckoutRequest { order, deadline_ms: None, wait_ms: None, tokens_wait_ms: None, key: None }
-    }
-}
-
-/// An order and, if one is under way, its open checkout.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrderView {
-    /// The order.
-    pub row: OrderRow,
-    /// Its open checkout.
-    pub open: Option<Arc<CheckoutRow>>,
-}
-
-/// A checkout that is open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenCheckout {
-    /// Its row: what it waits for, since when, and when it is cancelled.
-    pub row: Arc<CheckoutRow>,
-    /// Its order.
-    pub order: OrderRow,
-}
-
-/// Which open checkouts are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CheckoutState {
-    /// Not decided.
-    Pending,
-    /// Failed, and being given back.
-    Cancelling,
-}
-
-/// A page of open checkouts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenCheckouts {
-    /// The checkouts, the oldest first.
-    pub checkouts: Vec<OpenCheckout>,
-    /// Where the next page begins (`after`); `None`: there is none.
-    pub next: Option<u64>,
-    /// The hub's time, to tell ages by.
-    pub now: Millis,
 }
 
 /// The shop, for the edges. Cheap to clone.
@@ -264,7 +185,7 @@ impl ShopDesk {
         match self.decide_checkout(ShopCommand::Retry { order: order.clone(), deadline_ms }).await {
             Err(ShopError::Refused(ShopRefusal::ChooseTokens { .. })) => {
                 let command = CheckoutOrder { order, deadline_ms, key: None, chosen: None };
-                self.decide_with_tokens(command, limits::TOKENS_WAIT_MS).await
+                self.decide_with_tokens(command, TOKENS_WAIT_MS).await
             }
             other => other,
         }
@@ -369,7 +290,7 @@ impl ShopDesk {
         state: Option<CheckoutState>,
         after: Option<u64>,
         max: usize,
-    ) -> Result<OpenCheckouts, ShopError> {
+    ) -> Result<OpenCheckouts<u64>, ShopError> {
         let now = self.now();
         self.ask(move |core| page(core.store(), state, after, max.min(PAGE_MAX), now)).await
     }
@@ -466,7 +387,7 @@ fn page(
     after: Option<u64>,
     max: usize,
     now: Millis,
-) -> OpenCheckouts {
+) -> OpenCheckouts<u64> {
     let seen = store.open_checkouts(after, max);
     let next = seen.last().map(|row| row.start).filter(|_| seen.len() == max);
     let is_wanted = |row: &Arc<CheckoutRow>| match state {

@@ -15,16 +15,15 @@ mod owed;
 mod trouble;
 mod wallet;
 
+pub use desk::ShopDesk;
 pub(crate) use desk::{Ask, Submit};
-pub use desk::{CheckoutRequest, CheckoutState, OpenCheckout, OpenCheckouts, OrderView, ShopDesk, ShopError};
 pub use feed::{Missed, ShopEvent, ShopEvents};
 pub(crate) use feed::{ShopFeed, ShopNews};
+pub use holdfast_engine::{OrderView, ShopError};
 pub use owed::Owed;
 
 /// The defaults.
 pub mod limits {
-    /// How long a checkout waits at most for tokens that others hold, before it is tried.
-    pub const TOKENS_WAIT_MS: u32 = 5_000;
     /// Frames with news that a listener may be behind before it misses some.
     pub const FRAMES_BEHIND_MAX: usize = 1_024;
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{CheckoutRow, OrderId, Side, TrNum};
+use holdfast_engine::ShopError;
 use holdfast_store::Store;
 
-use super::desk::{ShopDesk, ShopError};
+use super::desk::ShopDesk;
 
 /// A try for which an outside side is to give back.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,16 +8,16 @@ use std::sync::atomic::Ordering;
 
 use holdfast_domain::ids::{Millis, TransferId};
 use holdfast_domain::records::RECORD_BYTES_MAX;
+use holdfast_domain::shop::callers::TOKENS_WAIT_MS;
 use holdfast_domain::shop::{
     Charging, CheckoutAnswer, CheckoutOrder, ChosenTokens, Met, OrderId, OrderState, ShopCommand,
     ShopOutcome, ShopRefusal, ShopView, TrNum,
 };
 use holdfast_domain::tokens::TokenRefusal;
-use holdfast_engine::Refusal;
+use holdfast_engine::{Refusal, ShopError};
 use holdfast_tokens::Name;
 
-use super::desk::{ShopDesk, ShopError, unexpected};
-use super::limits::TOKENS_WAIT_MS;
+use super::desk::{ShopDesk, unexpected};
 use crate::core::Core;
 use crate::tokens::{FundingClaim, TokenError};
 use holdfast_store::LocalStore;

@@ -9,6 +9,7 @@ use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
+use holdfast_domain::shop::callers::CheckoutState;
 use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{
     ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, IdempotencyKey, OrderId, OrderState, Said, Secret,
@@ -17,10 +18,11 @@ use holdfast_domain::shop::{
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::View;
 use holdfast_engine::clock::SystemClock;
+use holdfast_engine::{CheckoutRequest, ShopError};
 use holdfast_hub::limits::{HubOptions, QUESTIONS_PER_TURN_MAX};
-use holdfast_hub::shop::{CheckoutRequest, CheckoutState, ShopEvent};
+use holdfast_hub::shop::ShopEvent;
 use holdfast_hub::verify::{Places, verify};
-use holdfast_hub::{Hub, HubHandle, Opened, ShopDesk, ShopError};
+use holdfast_hub::{Hub, HubHandle, Opened, ShopDesk};
 use holdfast_log::SimFs;
 use holdfast_store::Store;
 use tokio::runtime::Runtime;

@@ -10,10 +10,10 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_engine::clock::SystemClock;
+use holdfast_engine::{CheckoutRequest, ShopError};
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::shop::CheckoutRequest;
 use holdfast_hub::verify::{Places, verify};
-use holdfast_hub::{Hub, HubHandle, Opened, ShopError};
+use holdfast_hub::{Hub, HubHandle, Opened};
 use holdfast_log::SimFs;
 use holdfast_tokens::{Scope, SelectRequest, Token};
 use tokio::task::JoinSet;
@@ -245,7 +245,7 @@ fn a_checkout_that_stays_open_is_not_waited_for_without_end() {
         let begun = tokio::time::Instant::now();
         let refused = handle.shop().checkout(long).await.unwrap_err();
         assert!(matches!(refused, ShopError::Refused(ShopRefusal::ChooseTokens { .. })), "{refused:?}");
-        let bound = Duration::from_millis(u64::from(holdfast_hub::shop::limits::TOKENS_WAIT_MS));
+        let bound = Duration::from_millis(u64::from(holdfast_domain::shop::callers::TOKENS_WAIT_MS));
         // The hub counts in whole milliseconds of another clock.
         let least = bound - Duration::from_millis(5);
         assert!((least..2 * bound).contains(&begun.elapsed()), "{:?}", begun.elapsed());

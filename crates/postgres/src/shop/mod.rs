@@ -57,7 +57,7 @@ pub use outside::{Served, Serving, setting_of};
 pub use pay::{Bill, Pledge, Pledges};
 pub use rebuild::Rebuilt;
 pub(crate) use rows::ShopRows;
-pub use seen::{OpenCheckout, OpenCheckouts, OpenState, OrderNow};
+pub use seen::{OpenPage, OrderNow};
 pub use tellings::{DueOutcome, FailedTelling};
 pub(crate) use verify::verify_shop;
 pub(crate) use write::write;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::callers::PAGE_MAX;
+use holdfast_domain::shop::callers::{CheckoutState, OpenCheckout, OpenCheckouts, PAGE_MAX};
 use holdfast_domain::shop::{CheckoutRow, ItemId, ItemRow, OrderId, OrderRow, UserId, UserRow};
 
 use super::charges;
@@ -17,38 +17,11 @@ use crate::types::Moment;
 /// The most open checkouts that are counted for a gauge.
 const OPEN_COUNTED_MAX: u32 = 100_000;
 
-/// Which open checkouts are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OpenState {
-    /// Not decided.
-    Pending,
-    /// Failed, and being given back.
-    Cancelling,
-}
-
-/// A checkout that is open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenCheckout {
-    /// Its order.
-    pub order: OrderRow,
-    /// What it waits for, since when, and when it is cancelled. Both sides are outside in its eyes, as in those of every
-    /// decision in the database profile.
-    pub row: Arc<CheckoutRow>,
-}
-
 /// An order, its open checkout if one is under way, and the database's time.
 pub type OrderNow = (OrderRow, Option<CheckoutRow>, Millis);
 
-/// A page of open checkouts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenCheckouts {
-    /// The checkouts, the oldest first.
-    pub checkouts: Vec<OpenCheckout>,
-    /// Where the next page begins (`after`); `None`: there is none.
-    pub next: Option<(Millis, OrderId)>,
-    /// The database's time, to tell ages by.
-    pub now: Millis,
-}
+/// A page of open checkouts, by when they began.
+pub type OpenPage = OpenCheckouts<(Millis, OrderId)>;
 
 impl Store {
     /// A user.
@@ -120,14 +93,14 @@ impl Store {
     /// If the database fails.
     pub fn open_checkouts(
         &mut self,
-        state: Option<OpenState>,
+        state: Option<CheckoutState>,
         after: Option<&(Millis, OrderId)>,
         limit: usize,
-    ) -> Result<OpenCheckouts, Error> {
+    ) -> Result<OpenPage, Error> {
         let limit = limit.clamp(1, PAGE_MAX);
         let state = state.map(|state| match state {
-            OpenState::Pending => "pending",
-            OpenState::Cancelling => "cancelling",
+            CheckoutState::Pending => "pending",
+            CheckoutState::Cancelling => "cancelling",
         });
         let (since, last) = after.map_or((Moment(Millis::MIN), ""), |(at, id)| (Moment(*at), id.as_str()));
         let sql = concat!(

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use holdfast_domain::shop::callers::CheckoutState;
 use holdfast_domain::shop::{CheckoutAnswer, OrderState, ShopCommand, TrNum, Why};
 use holdfast_messages::{CheckoutRefusal, OrderCommand};
 use holdfast_postgres::Point;
-use holdfast_postgres::shop::OpenState;
 
 use crate::shop_world::*;
 use crate::world::*;
@@ -43,7 +43,7 @@ fn a_side_that_is_silent_ends_the_checkout_at_its_deadline() {
         assert_eq!(shop.credit("u"), 79);
         world.set_clock(PAST - 1);
         assert_eq!((shop.expire_only(), shop.store.due_checkout_shards().unwrap()), (0, vec![]));
-        let page = shop.store.open_checkouts(Some(OpenState::Pending), None, 10).unwrap();
+        let page = shop.store.open_checkouts(Some(CheckoutState::Pending), None, 10).unwrap();
         let waits = page.checkouts[0].row.waits();
         assert!(!waits.sides.pay && waits.sides.stock && !waits.cancelling, "{waits:?}");
         assert_eq!((waits.deadline, page.now), (NOW + i64::from(DEADLINE_MS), PAST - 1));
@@ -53,7 +53,7 @@ fn a_side_that_is_silent_ends_the_checkout_at_its_deadline() {
         assert_eq!(shop.store.due_checkout_shards().unwrap(), [0_i16; 0]);
         assert_eq!(shop.state("o"), "cancelling");
         assert_eq!(shop.credit("u"), 79, "not before it is given back");
-        let page = shop.store.open_checkouts(Some(OpenState::Cancelling), None, 10).unwrap();
+        let page = shop.store.open_checkouts(Some(CheckoutState::Cancelling), None, 10).unwrap();
         assert!(page.checkouts[0].row.waits().cancelling);
         assert_eq!(shop.ends("o"), []);
         // The stock side gets its `sub` only now, and its `add` in front of it or behind it.

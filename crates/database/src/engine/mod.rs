@@ -1,5 +1,7 @@
 //! A node as the port has it. Commands travel through Kafka, questions are read from PostgreSQL on threads that may wait.
 
+mod shop;
+
 use std::time::Duration;
 
 use holdfast_domain::ids::{Millis, TransferId, TransferNo};
