@@ -47,7 +47,7 @@ pub(crate) fn messages_per_second(accounts: u32, payers: Payers, messages: u64, 
             effects.notifications.clear();
             effects.alarms.clear();
             let results = process(&rows, PrepareOrder::Arrival, frame, &mut effects);
-            accepted += results.iter().filter(|result| result.code.is_none()).count() as u64;
+            accepted += results.iter().filter(|result| result.error.is_none()).count() as u64;
         }
     }
     let seconds = started.elapsed().as_secs_f64();
@@ -73,6 +73,9 @@ fn frame_of(frame: usize, accounts: u32, payers: Payers, seed: u64) -> Vec<Messa
             action,
             amount: Amount(1 + i64::try_from(random >> 48).expect("sixteen bits")),
             state,
+            cause: 0,
+            completion: None,
+            error: None,
         }
     };
     let first = (frame * FRAME_MESSAGES) as u64;

@@ -1,19 +1,17 @@
-//! Who is to be called about what: derived from a frame's commands and effects, live and on replay alike.
+//! Who is to be called about what: derived from a frame's effects, live and on replay alike.
 //!
 //! The effects say what happened; this says which message of the FSPIOP standard carries it to whom, including the
 //! answers to repeats, refusals and lookups, which change nothing and therefore appear in no row.
 //!
-//! What a message says comes from the outcome of its own command, never from where the transfer stands later. From
-//! the state after the frame only what a transfer never changes is read: its id, its parties, the hash of its prepare
-//! and the completion that it took. So a state that is further on gives the same callbacks.
+//! What a message says comes from the effects alone, never from where the transfer stands later. From the state after the
+//! frame only what a transfer never changes is read: its id and its parties. So a state that is further on gives the same
+//! callbacks.
 
 use crate::codes::ErrorCode;
-use crate::command::{Command, FulfilAction};
-use crate::effects::{Effects, LimitAlarm, Notification, NotificationKind, Outcome, Party, Step};
-use crate::ids::{AccountId, HUB, ParticipantId, TransferId, TransferNo};
+use crate::effects::{Asked, Effects, LimitAlarm, NotificationKind, Outcome, Party};
+use crate::ids::{AccountId, HUB, ParticipantId, TransferId};
 use crate::money::{Amount, Balance};
-use crate::shop::CHARGE_ABORTED;
-use crate::transfers::{Code, Completion, CompletionKind, Reason, TransferState};
+use crate::transfers::{Code, CompletionKind, ErrorInformation, Reason, TransferState};
 use crate::view::View;
 
 /// A message to one participant.
@@ -80,23 +78,36 @@ impl CallbackMessage {
 /// PATCH that follows from it. Nobody is called who is not a participant.
 ///
 /// # Panics
-/// If the effects are not those of the commands, or `after` is a state before them.
-pub fn callbacks(commands: &[Command], effects: &Effects, after: &impl View) -> Vec<Callback> {
-    assert_eq!(commands.len(), effects.outcomes.len(), "every command has one outcome");
-    let mut calls = Vec::with_capacity(commands.len());
-    let mut first = 0;
-    for step in effects.steps() {
-        let end = first + step.outcomes.len();
-        StepCalls::new(&commands[first..end], first, step, after).derive(&mut calls);
-        first = end;
+/// If `after` is a state before the effects.
+pub fn callbacks(effects: &Effects, after: &impl View) -> Vec<Callback> {
+    let mut calls = Vec::with_capacity(effects.outcomes.len());
+    let mut call = |origin, to, transfer, message| {
+        if after.participant(to).is_some() {
+            calls.push(Callback { to, transfer, message, origin });
+        }
+    };
+    for row in effects.notifications.iter().filter(|row| !row.silent) {
+        let transfer = after.transfer_numbered(row.transfer).expect("a notification names a transfer");
+        for party in row.parties() {
+            let message = told(row.kind, party, row.completion, row.error);
+            message.into_iter().for_each(|message| {
+                call(row.cause, transfer.party(party), transfer.id, message);
+            });
+        }
     }
+    for row in &effects.answers {
+        let messages = answered(row.asked, row.repeat, &effects.outcomes[row.cause as usize]);
+        messages.for_each(|message| call(row.cause, row.to, row.transfer, message));
+    }
+    // Notifications come bin by bin.
+    calls.sort_by_key(|call| call.origin);
     calls
 }
 
 /// The limit alarms of a frame, each for whoever holds the account; they belong to its last command and stand after
 /// its other callbacks.
-pub fn alarms(commands: &[Command], effects: &Effects, after: &impl View) -> Vec<Callback> {
-    let origin = u32::try_from(commands.len().saturating_sub(1)).expect("a frame is bounded");
+pub fn alarms(effects: &Effects, after: &impl View) -> Vec<Callback> {
+    let origin = u32::try_from(effects.outcomes.len().saturating_sub(1)).expect("a frame is bounded");
     let alarm = |alarm: &LimitAlarm| {
         let LimitAlarm { account, value, net_debit_cap } = *alarm;
         let message = CallbackMessage::Alarm { account, value, net_debit_cap };
@@ -109,201 +120,66 @@ pub fn alarms(commands: &[Command], effects: &Effects, after: &impl View) -> Vec
 /// Stands where a callback is about no transfer.
 pub const NO_TRANSFER: TransferId = TransferId(0);
 
-/// One sub-batch: at most one command for each transfer, or an expiry alone.
-struct StepCalls<'a, V> {
-    commands: &'a [Command],
-    first: usize,
-    step: Step<'a>,
-    after: &'a V,
-    /// Which command is about which transfer, ordered by transfer.
-    by_transfer: Vec<(TransferNo, usize)>,
-}
-
-impl<'a, V: View> StepCalls<'a, V> {
-    fn new(commands: &'a [Command], first: usize, step: Step<'a>, after: &'a V) -> StepCalls<'a, V> {
-        let about_transfers = commands.iter().zip(step.outcomes).enumerate();
-        let mut by_transfer: Vec<(TransferNo, usize)> = about_transfers
-            .filter(|(_, (command, outcome))| command.transfer().is_some() && outcome.state.is_some())
-            .map(|(at, (_, outcome))| (TransferNo(outcome.subject), at))
-            .collect();
-        by_transfer.sort_unstable();
-        StepCalls { commands, first, step, after, by_transfer }
-    }
-
-    /// The command that moved the transfer: the one about it, else the expiry, which stands alone.
-    fn mover(&self, transfer: TransferNo) -> usize {
-        let found = self.by_transfer.binary_search_by_key(&transfer, |(no, _)| *no);
-        found.map_or(0, |found| self.by_transfer[found].1)
-    }
-
-    fn derive(&self, calls: &mut Vec<Callback>) {
-        let begin = calls.len();
-        let mut moves = vec![false; self.commands.len()];
-        self.step.state_changes.iter().for_each(|change| moves[self.mover(change.transfer)] = true);
-        self.step.notifications.iter().for_each(|row| self.notified(row, calls));
-        for at in (0..self.commands.len()).filter(|at| !moves[*at]) {
-            self.unmoved(at, calls);
+/// What a party hears of a transfer that moved, or whose step was refused: both profiles call with this. `None` only for a
+/// refusal without an error, which no decision makes.
+#[must_use]
+pub fn told(
+    kind: NotificationKind,
+    party: Party,
+    completion: Option<CompletionKind>,
+    error: Option<ErrorInformation>,
+) -> Option<CallbackMessage> {
+    let refusal = error.map(|(code, reason)| CallbackMessage::Error(code, reason));
+    let waits = completion == Some(CompletionKind::Reserve);
+    match kind {
+        NotificationKind::Prepared => Some(CallbackMessage::ForwardPrepare),
+        NotificationKind::Committed => Some(match party {
+            _ if !waits => CallbackMessage::ForwardFulfil,
+            Party::Payer => CallbackMessage::Put(TransferState::Committed),
+            Party::Payee => CallbackMessage::Patch(TransferState::Committed),
+        }),
+        NotificationKind::Aborted if completion == Some(CompletionKind::Abort) => {
+            Some(CallbackMessage::ForwardError)
         }
-        // Notifications come bin by bin.
-        calls[begin..].sort_by_key(|call| call.origin);
-    }
-
-    fn call(
-        &self,
-        at: usize,
-        to: ParticipantId,
-        transfer: TransferId,
-        message: CallbackMessage,
-        calls: &mut Vec<Callback>,
-    ) {
-        let origin = u32::try_from(self.first + at).expect("a frame is bounded");
-        if self.after.participant(to).is_some() {
-            calls.push(Callback { to, transfer, message, origin });
+        // The wrong preimage; a payee that said RESERVED is told in its own way.
+        NotificationKind::Aborted if waits && party == Party::Payee => {
+            Some(CallbackMessage::Patch(TransferState::AbortedError))
         }
-    }
-
-    /// The transfer moved and a notification says so.
-    fn notified(&self, row: &Notification, calls: &mut Vec<Callback>) {
-        let transfer = self.after.transfer_numbered(row.transfer).expect("a notification names a transfer");
-        let at = self.mover(row.transfer);
-        let (command, outcome) = (&self.commands[at], &self.step.outcomes[at]);
-        let mut tell = |to, message| self.call(at, to, transfer.id, message, calls);
-        let to = match row.to {
-            Party::Payer => transfer.payer,
-            Party::Payee => transfer.payee,
-        };
-        match (row.kind, command) {
-            // Nobody is asked: the shop itself settles it or gives it up.
-            (NotificationKind::Prepared, Command::Shop(_)) => {}
-            (NotificationKind::Prepared, _) => tell(to, CallbackMessage::ForwardPrepare),
-            (NotificationKind::Committed, Command::Fulfil(fulfil)) => match (fulfil.action, row.to) {
-                (FulfilAction::Commit, _) => tell(to, CallbackMessage::ForwardFulfil),
-                (FulfilAction::Reserve, Party::Payer) => {
-                    tell(to, CallbackMessage::Put(TransferState::Committed))
-                }
-                (FulfilAction::Reserve, Party::Payee) => {
-                    tell(to, CallbackMessage::Patch(TransferState::Committed))
-                }
-            },
-            (NotificationKind::Aborted, Command::Fulfil(fulfil)) => {
-                // The wrong preimage: the payee must hear of it too, or it believes that it was paid.
-                let wrong = CallbackMessage::Error(ErrorCode::ValidationError.into(), outcome.reason);
-                tell(transfer.payer, wrong);
-                match fulfil.action {
-                    FulfilAction::Commit => tell(transfer.payee, wrong),
-                    FulfilAction::Reserve => {
-                        tell(transfer.payee, CallbackMessage::Patch(TransferState::AbortedError));
-                    }
-                }
-            }
-            (NotificationKind::Committed, Command::Shop(_)) => match row.to {
-                Party::Payer => tell(to, CallbackMessage::Put(TransferState::Committed)),
-                Party::Payee => tell(to, CallbackMessage::Patch(TransferState::Committed)),
-            },
-            // A checkout that failed, or whose deadline has passed.
-            (NotificationKind::Aborted, Command::Shop(_) | Command::Expire(_)) => {
-                let code = Code::of_payee(CHARGE_ABORTED).expect("it is not zero");
-                tell(to, CallbackMessage::Error(code, None));
-            }
-            (NotificationKind::Aborted, _) => tell(to, CallbackMessage::ForwardError),
-            (NotificationKind::Expired, _) => {
-                tell(to, CallbackMessage::Error(ErrorCode::TransferExpired.into(), None));
-            }
-            (NotificationKind::Refused, _) => {
-                let code = row.code.expect("a refusal carries its code");
-                tell(to, CallbackMessage::Error(code, outcome.reason));
-            }
-            (NotificationKind::Committed, _) => unreachable!("only a fulfil commits"),
-        }
-    }
-
-    /// The command moved nothing: a repeat, a refusal or a question. Its sender alone is told.
-    fn unmoved(&self, at: usize, calls: &mut Vec<Callback>) {
-        let (command, outcome) = (&self.commands[at], &self.step.outcomes[at]);
-        let Some(id) = command.transfer() else { return };
-        let mut tell = |to, message| self.call(at, to, id, message, calls);
-        let refusal = outcome.code.map(|code| CallbackMessage::Error(code, outcome.reason));
-        // Without a state there was no transfer yet, or it is not the sender's business.
-        let Some(state) = outcome.state else {
-            let refusal = refusal.expect("what is not told a state is told why");
-            return tell(sender(command), refusal);
-        };
-        let finished = state.is_final();
-        match command {
-            Command::Prepare(prepare) => {
-                let known = self.after.transfer(id).expect("a transfer that has a state is known");
-                if known.hash != prepare.hash {
-                    tell(prepare.source, CallbackMessage::Error(ErrorCode::ModifiedRequest.into(), None));
-                } else if finished {
-                    tell(prepare.source, CallbackMessage::Put(state));
-                }
-            }
-            Command::Lookup(lookup) => tell(lookup.source, CallbackMessage::Put(state)),
-            Command::Fulfil(fulfil) => {
-                let (kind, again): (_, fn(_) -> _) = match fulfil.action {
-                    FulfilAction::Commit => (CompletionKind::Commit, CallbackMessage::Put),
-                    FulfilAction::Reserve => (CompletionKind::Reserve, CallbackMessage::Patch),
-                };
-                if self.took(id, fulfil.source, Completion { kind, digest: fulfil.fulfilment }) {
-                    if finished {
-                        tell(fulfil.source, again(state));
-                    }
-                } else {
-                    tell(fulfil.source, refusal.expect("what is no repeat was refused"));
-                    // It waits to be told how a transfer ended that did not wait for it.
-                    if let (FulfilAction::Reserve, Some(end)) = (fulfil.action, end_without_payee(outcome)) {
-                        tell(fulfil.source, CallbackMessage::Patch(end));
-                    }
-                }
-            }
-            Command::Abort(abort) => {
-                let completion = Completion { kind: CompletionKind::Abort, digest: abort.digest };
-                if !self.took(id, abort.source, completion) {
-                    tell(abort.source, refusal.expect("what is no repeat was refused"));
-                } else if finished {
-                    tell(abort.source, CallbackMessage::Put(state));
-                }
-            }
-            Command::Expire(_)
-            | Command::Admin(_)
-            | Command::SetEndpoint(_)
-            | Command::Token(_)
-            | Command::Shop(_) => {}
-        }
-    }
-
-    /// Whether the transfer took this very completion from its payee before this step.
-    ///
-    /// Asked of the state after the frame, for a command that found the transfer and did not move it. That is the
-    /// same: what a transfer refuses once (not RESERVED, or too late) it never takes later.
-    fn took(&self, id: TransferId, source: ParticipantId, completion: Completion) -> bool {
-        let known = self.after.transfer(id).expect("a transfer that has a state is known");
-        known.payee == source && known.completion() == Some(completion)
+        NotificationKind::Aborted | NotificationKind::Expired | NotificationKind::Refused => refusal,
     }
 }
 
-/// Who sent a command that is about a transfer.
-fn sender(command: &Command) -> ParticipantId {
-    match command {
-        Command::Prepare(prepare) => prepare.source,
-        Command::Fulfil(fulfil) => fulfil.source,
-        Command::Abort(abort) => abort.source,
-        Command::Lookup(lookup) => lookup.source,
-        Command::Expire(_)
-        | Command::Admin(_)
-        | Command::SetEndpoint(_)
-        | Command::Token(_)
-        | Command::Shop(_) => HUB,
-    }
+/// What the sender of a command hears that moved nothing: both profiles call with this. Nothing where its own notification
+/// is still to come.
+pub fn answered(asked: Asked, repeat: bool, outcome: &Outcome) -> impl Iterator<Item = CallbackMessage> {
+    let shown: Option<fn(TransferState) -> CallbackMessage> = match asked {
+        Asked::Position | Asked::Admin => None,
+        Asked::Reserve => Some(CallbackMessage::Patch),
+        Asked::Prepare | Asked::Commit | Asked::Abort | Asked::Lookup => Some(CallbackMessage::Put),
+    };
+    let messages = shown.map(|shown| {
+        let refusal = outcome.error().map(|(code, reason)| CallbackMessage::Error(code, reason));
+        match outcome.state {
+            // Without a state there was no transfer yet, or it is not the sender's business.
+            None => [refusal, None],
+            Some(state) if asked == Asked::Lookup => [Some(shown(state)), None],
+            Some(state) if repeat => [state.is_final().then(|| shown(state)), None],
+            // Who said RESERVED waits to be told how a transfer ended that did not wait for it.
+            Some(state) if asked == Asked::Reserve => {
+                [refusal, end_without_payee(state, outcome).map(CallbackMessage::Patch)]
+            }
+            Some(_) => [refusal, None],
+        }
+    });
+    messages.into_iter().flatten().flatten()
 }
 
 /// How a transfer ends that refused its payee's fulfil because it ran out or had ended. `None` where the refusal
 /// says nothing of it (another sender, another fulfil before) or where it may still be reserved.
-#[must_use]
-pub fn end_without_payee(refused: &Outcome) -> Option<TransferState> {
+fn end_without_payee(state: TransferState, refused: &Outcome) -> Option<TransferState> {
     let expired = refused.code == Some(ErrorCode::TransferExpired.into());
     let not_reserved = refused.reason == Some(Reason::NotReserved);
-    match refused.state? {
+    match state {
         TransferState::Reserved if expired => Some(TransferState::ExpiredReserved),
         TransferState::ReservedTimeout if not_reserved => Some(TransferState::ExpiredReserved),
         state if not_reserved && state.is_final() => Some(state),

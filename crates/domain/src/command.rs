@@ -7,8 +7,10 @@ use sha2::{Digest, Sha256};
 use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use crate::money::Amount;
 use crate::participants::Name;
+use crate::positions::Action;
 use crate::shop::{OrderId, ShopCommand};
 use crate::tokens::{TokenCommand, TokenId};
+use crate::transfers::{Completion, CompletionKind};
 
 /// One record of the log, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,7 +183,33 @@ pub struct Fulfil {
     pub tail: Vec<u8>,
 }
 
+impl FulfilAction {
+    /// What the transfer takes.
+    #[must_use]
+    pub const fn kind(self) -> CompletionKind {
+        match self {
+            FulfilAction::Commit => CompletionKind::Commit,
+            FulfilAction::Reserve => CompletionKind::Reserve,
+        }
+    }
+
+    /// The position step that settles it.
+    #[must_use]
+    pub const fn step(self) -> Action {
+        match self {
+            FulfilAction::Commit => Action::Commit,
+            FulfilAction::Reserve => Action::Reserve,
+        }
+    }
+}
+
 impl Fulfil {
+    /// What the transfer takes if it is accepted.
+    #[must_use]
+    pub const fn completion(&self) -> Completion {
+        Completion { kind: self.action.kind(), digest: self.fulfilment }
+    }
+
     /// A fulfil with its digest.
     #[must_use]
     pub fn new(source: ParticipantId, id: TransferId, action: FulfilAction, fulfilment: [u8; 32]) -> Fulfil {
@@ -211,6 +239,12 @@ pub struct Abort {
 }
 
 impl Abort {
+    /// What the transfer takes if it is accepted.
+    #[must_use]
+    pub const fn completion(&self) -> Completion {
+        Completion { kind: CompletionKind::Abort, digest: self.digest }
+    }
+
     /// An abort with its digest.
     #[must_use]
     pub fn new(source: ParticipantId, id: TransferId, code: u16, tail: Vec<u8>) -> Abort {

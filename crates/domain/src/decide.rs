@@ -15,7 +15,7 @@ use crate::participants::{AccountKind, decide_admin, set_endpoint};
 use crate::positions::{Message, MessageResult, PositionAccount, PositionAccounts, PrepareOrder, process};
 use crate::shop::{decide_shop, end_due};
 use crate::tokens::{decide_tokens, end_leases};
-use crate::transfers::{Reason, abort, fulfil, lookup, prepare};
+use crate::transfers::{abort, answer, fulfil, lookup, prepare};
 use crate::view::View;
 
 /// A frame as the decision sees it: commands, and all that the hub stamped on them.
@@ -126,7 +126,7 @@ fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize
     }
 }
 
-/// Decides a command about a transfer that a command of another kind leads to. Its outcome is no answer of the frame.
+/// Decides a command about a transfer that a command of another kind leads to. Nobody sent it, so nobody is answered.
 pub(crate) fn decide_inner(
     view: &impl View,
     (time, base_offset): (Millis, u64),
@@ -134,45 +134,48 @@ pub(crate) fn decide_inner(
     effects: &mut Effects,
 ) -> Outcome {
     let commands = std::slice::from_ref(command);
+    let answers = effects.answers.len();
     // Alone in its step it has no order among others.
     decide_transfers(
         view,
         &FrameInput { base_offset, time, order: PrepareOrder::Arrival, commands },
         effects,
     );
+    effects.answers.truncate(answers);
     effects.outcomes.pop().expect("every command has one outcome")
 }
 
 /// The transfers step for each command, then one position step for all that passed it.
 fn decide_transfers(view: &impl View, frame: &FrameInput<'_>, effects: &mut Effects) {
-    let first_outcome = effects.outcomes.len();
-    let (waiting, messages) = receive_transfers(view, frame, effects);
-    let results = process(&Limits(view), frame.order, &messages, effects);
-    for ((at, message), result) in waiting.into_iter().zip(&messages).zip(results) {
-        let refusal = match &frame.commands[at - first_outcome] {
-            Command::Abort(command) => {
-                crate::transfers::Code::of_payee(command.code).map(|code| (code, None))
-            }
-            Command::Fulfil(_) if message.action == crate::positions::Action::Abort => {
-                Some((crate::codes::ErrorCode::ValidationError.into(), Some(Reason::WrongFulfilment)))
-            }
-            _ => None,
-        };
-        effects.outcomes[at] = outcome_of(message, result, refusal);
-    }
+    let messages = receive_transfers(view, frame, effects);
+    step_positions(view, frame.order, &messages, effects);
 }
 
-/// The transfers step for each command: the messages of those that passed it, and where their outcomes are awaited.
+/// One position step for messages whose commands await their outcomes.
+pub(crate) fn step_positions(
+    view: &impl View,
+    order: PrepareOrder,
+    messages: &[Message],
+    effects: &mut Effects,
+) -> Vec<MessageResult> {
+    let results = process(&Limits(view), order, messages, effects);
+    for (message, result) in messages.iter().zip(&results) {
+        effects.outcomes[message.cause as usize] = Outcome::of_message(message, *result);
+    }
+    results
+}
+
+/// The transfers step for each command: the messages of those that passed it. Their outcomes say nothing yet.
 pub(crate) fn receive_transfers(
     view: &impl View,
     frame: &FrameInput<'_>,
     effects: &mut Effects,
-) -> (Vec<usize>, Vec<Message>) {
+) -> Vec<Message> {
     let FrameInput { base_offset, time: now, order: _, commands } = *frame;
     let mut messages: Vec<Message> = Vec::with_capacity(commands.len());
-    let mut waiting: Vec<usize> = Vec::with_capacity(commands.len());
     let mut next = view.next_transfer();
     for (offset, command) in (base_offset..).zip(commands) {
+        let (cause, told) = (effects.cause(), effects.notifications.len());
         let new_before = effects.transfers.len();
         let step = match command {
             Command::Prepare(command) => prepare(view, now, (next, offset), command, effects),
@@ -192,30 +195,19 @@ pub(crate) fn receive_transfers(
         }
         match step {
             Ok(message) => {
-                waiting.push(effects.outcomes.len());
                 messages.push(message);
                 effects.outcomes.push(Outcome::done(0, crate::money::Balance::ZERO));
             }
-            Err(outcome) => effects.outcomes.push(outcome),
+            Err(outcome) => {
+                // What moved a transfer has told its parties.
+                if effects.notifications.len() == told {
+                    effects.answers.extend(answer(view, cause, command, &outcome));
+                }
+                effects.outcomes.push(outcome);
+            }
         }
     }
-    (waiting, messages)
-}
-
-pub(crate) fn outcome_of(
-    message: &Message,
-    result: MessageResult,
-    refusal: Option<(crate::transfers::Code, Option<Reason>)>,
-) -> Outcome {
-    Outcome {
-        state: Some(result.state),
-        code: result.code.or_else(|| refusal.map(|(code, _)| code)),
-        reason: refusal.and_then(|(_, reason)| reason),
-        subject: message.transfer.0,
-        value: result.value,
-        token: None,
-        shop: None,
-    }
+    messages
 }
 
 /// The accounts of a view, as the position step wants them.

@@ -69,7 +69,7 @@ impl Effects {
         for row in &self.notifications {
             out.extend_from_slice(&row.transfer.0.to_le_bytes());
             out.extend_from_slice(&[row.to as u8, row.kind as u8]);
-            out.extend_from_slice(&row.code.map_or(0, |code| code.number()).to_le_bytes());
+            out.extend_from_slice(&row.code().map_or(0, |code| code.number()).to_le_bytes());
         }
         for row in &self.alarms {
             out.extend_from_slice(&row.account.0.to_le_bytes());

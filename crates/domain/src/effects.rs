@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use crate::codes::ErrorCode;
 use crate::command::SetEndpoint;
-use crate::ids::{AccountId, TransferNo};
+use crate::ids::{AccountId, ParticipantId, TransferId, TransferNo};
 use crate::money::{Amount, Balance};
 use crate::participants::{Account, FundsMovement, Participant};
+use crate::positions::{Action, Message, MessageResult};
 use crate::shop::{Alarm, ShopEffect, ShopMessage, ShopOutcome};
 use crate::tokens::{TokenEffect, TokenOutcome};
-use crate::transfers::{Code, Completion, Proof, Reason, Transfer, TransferState};
+use crate::transfers::{
+    Code, Completion, CompletionKind, ErrorInformation, Proof, Reason, Transfer, TransferState,
+};
 
 /// Everything that the commands of one frame do, each list in the order of processing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub struct Effects {
     pub position_changes: Vec<PositionChange>,
     /// Who is to be told what.
     pub notifications: Vec<Notification>,
+    /// What the senders of commands are answered that moved nothing.
+    pub answers: Vec<Answer>,
     /// Positions that passed their alarm percentage.
     pub alarms: Vec<LimitAlarm>,
     /// Messages that fitted nowhere.
@@ -62,6 +67,7 @@ pub(crate) struct Section {
     completions: usize,
     position_changes: usize,
     notifications: usize,
+    answers: usize,
     tokens: usize,
     shop: usize,
     shop_messages: usize,
@@ -89,6 +95,8 @@ pub struct Step<'a> {
     pub position_changes: &'a [PositionChange],
     /// See [`Effects::notifications`].
     pub notifications: &'a [Notification],
+    /// See [`Effects::answers`].
+    pub answers: &'a [Answer],
     /// See [`Effects::tokens`].
     pub tokens: &'a [TokenEffect],
     /// See [`Effects::shop`].
@@ -129,6 +137,8 @@ impl StateChange {
 /// The accepted fulfil or abort of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompletionRow {
+    /// The command that it is, by its index.
+    pub cause: u32,
     /// Which transfer.
     pub transfer: TransferNo,
     /// What it took.
@@ -173,17 +183,73 @@ pub enum NotificationKind {
     Refused = 5,
 }
 
-/// Somebody is to be told something.
+/// A party is to be told what became of its transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notification {
+    /// The command that caused it, by its index. What ran out has the expiry as its cause.
+    pub cause: u32,
     /// About which transfer.
     pub transfer: TransferNo,
     /// Who is told.
     pub to: Party,
     /// What.
     pub kind: NotificationKind,
+    /// What was done, or was to be done; `None` if it ran out before anything was reserved.
+    pub action: Option<Action>,
+    /// The fulfil or abort that the transfer took: a payee that said RESERVED is told in another way.
+    pub completion: Option<CompletionKind>,
     /// With which error.
-    pub code: Option<Code>,
+    pub error: Option<ErrorInformation>,
+    /// Whoever sent the command settles it, and nobody is called: a prepare that a checkout made.
+    pub silent: bool,
+}
+
+impl Notification {
+    /// Whom it tells. Of a wrong preimage the payee must hear too, or it believes that it was paid.
+    pub fn parties(&self) -> impl Iterator<Item = Party> + use<> {
+        let by_hub = self.completion.is_some_and(|completion| completion != CompletionKind::Abort);
+        let wrong_preimage = self.kind == NotificationKind::Aborted && by_hub;
+        std::iter::once(self.to).chain(wrong_preimage.then_some(Party::Payee))
+    }
+
+    /// The code by which the hub itself refused or ended it. An abort has none: its error is the payee's.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        self.error.map(|(code, _)| code).filter(|_| self.kind != NotificationKind::Aborted)
+    }
+}
+
+/// What a command asks for, of which its sender is told what it came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Asked {
+    Prepare,
+    Commit,
+    Reserve,
+    Abort,
+    Lookup,
+    /// A position step that came again.
+    Position,
+    /// Limits and funds.
+    Admin,
+}
+
+/// A command about a transfer moved nothing: it was a repeat, a refusal or a question. What it is answered says its outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// The command, by its index.
+    pub cause: u32,
+    /// Who sent it.
+    pub to: ParticipantId,
+    /// The transfer that it names.
+    pub transfer: TransferId,
+    /// What it asked.
+    pub asked: Asked,
+    /// The same was asked before, and the outcome is the stored one.
+    pub repeat: bool,
+    /// The fulfil or abort that the transfer has taken.
+    pub completion: Option<CompletionKind>,
 }
 
 /// A position passed the alarm percentage of its cap.
@@ -200,10 +266,12 @@ pub struct LimitAlarm {
 /// A message of the position step that fits nowhere; it stops nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadLetter {
+    /// The command that it was, by its index.
+    pub cause: u32,
     /// Which transfer.
     pub transfer: TransferNo,
     /// What was to be done.
-    pub action: crate::positions::Action,
+    pub action: Action,
     /// Why it was not.
     pub reason: DeadLetterReason,
 }
@@ -263,6 +331,22 @@ impl Outcome {
         Outcome { shop: Some(Arc::new(outcome)), ..Outcome::done(0, Balance::ZERO) }
     }
 
+    /// What became of a message of the position step.
+    pub(crate) fn of_message(message: &Message, result: MessageResult) -> Outcome {
+        let (code, reason) = match result.error {
+            Some((code, reason)) => (Some(code), reason),
+            None => (None, None),
+        };
+        let MessageResult { state, value, .. } = result;
+        Outcome { state: Some(state), code, reason, ..Outcome::done(message.transfer.0, value) }
+    }
+
+    /// Why not, if not.
+    #[must_use]
+    pub fn error(&self) -> Option<ErrorInformation> {
+        self.code.map(|code| (code, self.reason))
+    }
+
     /// The stored answer of a transfer.
     #[must_use]
     pub fn of_transfer(row: &Transfer) -> Outcome {
@@ -305,6 +389,11 @@ pub trait Rows {
 }
 
 impl Effects {
+    /// The index of the command that is being decided: its outcome is the next one.
+    pub(crate) fn cause(&self) -> u32 {
+        u32::try_from(self.outcomes.len()).expect("a frame is bounded")
+    }
+
     /// Where the row lists end now.
     pub(crate) fn lengths(&self) -> Section {
         Section {
@@ -317,6 +406,7 @@ impl Effects {
             completions: self.completions.len(),
             position_changes: self.position_changes.len(),
             notifications: self.notifications.len(),
+            answers: self.answers.len(),
             tokens: self.tokens.len(),
             shop: self.shop.len(),
             shop_messages: self.shop_messages.len(),
@@ -350,6 +440,7 @@ impl Effects {
             completions: &self.completions[from.completions..to.completions],
             position_changes: &self.position_changes[from.position_changes..to.position_changes],
             notifications: &self.notifications[from.notifications..to.notifications],
+            answers: &self.answers[from.answers..to.answers],
             tokens: &self.tokens[from.tokens..to.tokens],
             shop: &self.shop[from.shop..to.shop],
             shop_messages: &self.shop_messages[from.shop_messages..to.shop_messages],

@@ -12,7 +12,7 @@ use crate::ids::{Millis, TransferNo};
 use crate::positions::{Action, Message};
 use crate::shop::{CheckoutRow, KeyRow};
 use crate::tokens::LockRow;
-use crate::transfers::{TransferState, give_back};
+use crate::transfers::{End, TransferState, give_back};
 use crate::view::View;
 
 /// What one record ends, each kind from its oldest on.
@@ -76,27 +76,36 @@ pub(crate) fn expire(
     effects: &mut Effects,
 ) -> Vec<Message> {
     let mut messages = Vec::with_capacity(due.len());
+    let (cause, code) = (effects.cause(), ErrorCode::TransferExpired);
     for no in due {
         let transfer = view.transfer_numbered(*no).expect("the expiry index names transfers that exist");
         assert!(transfer.expiration < now, "{} is not due", transfer.id);
         match transfer.state {
             TransferState::ReceivedPrepare => {
                 let expired = StateChange::to(*no, TransferState::ExpiredPrepared);
-                effects.state_changes.push(expired.with(ErrorCode::TransferExpired));
+                effects.state_changes.push(expired.with(code));
                 effects.notifications.push(Notification {
+                    cause,
                     transfer: *no,
                     to: Party::Payer,
                     kind: NotificationKind::Expired,
-                    code: Some(ErrorCode::TransferExpired.into()),
+                    action: None,
+                    completion: None,
+                    error: Some((code.into(), None)),
+                    silent: false,
                 });
             }
             TransferState::Reserved if transfer.is_funded() => {
                 effects.state_changes.push(StateChange::to(*no, TransferState::ReservedTimeout));
-                give_back(view, transfer, TransferState::ExpiredReserved, effects);
+                give_back(view, transfer, End::RanOut, effects);
             }
             TransferState::Reserved => {
                 effects.state_changes.push(StateChange::to(*no, TransferState::ReservedTimeout));
-                messages.push(transfer.release(Action::TimeoutReserved, TransferState::ReservedTimeout));
+                messages.push(transfer.message(
+                    Action::TimeoutReserved,
+                    TransferState::ReservedTimeout,
+                    cause,
+                ));
             }
             other => unreachable!("the expiry index holds {} which is {other}", transfer.id),
         }

@@ -5,29 +5,21 @@
 //! between them, which may come twice. So the position step here first asks whether a message was decided before.
 
 use crate::command::Admin;
-use crate::decide::{FrameInput, Limits, outcome_of, receive_transfers, sub_batches};
-use crate::effects::{Effects, Outcome};
+use crate::decide::{FrameInput, receive_transfers, step_positions, sub_batches};
+use crate::effects::{Answer, Asked, Effects, Outcome};
 use crate::ids::{AccountId, Millis, TransferNo};
 use crate::overlay::Overlay;
 use crate::participants::decide_admin;
-use crate::positions::{Action, Message, PrepareOrder, process};
-use crate::transfers::TransferState;
+use crate::positions::{Action, Message, PrepareOrder};
+use crate::transfers::{Transfer, TransferState};
 use crate::view::View;
 
-/// What the transfers step of a batch did.
-#[derive(Debug)]
-pub struct Received {
-    /// Rows and outcomes. The outcomes of commands that passed say nothing yet.
-    pub effects: Effects,
-    /// What goes on to the position step, each with the index of its command.
-    pub passed: Vec<(usize, Message)>,
-}
-
-/// The transfers step: is it new, does it follow the rules, who may complete it?
+/// The transfers step: is it new, does it follow the rules, who may complete it? Besides what it did, the messages that go
+/// on to the position step; the outcomes of their commands say nothing yet.
 ///
 /// # Panics
 /// If a command is about no transfer.
-pub fn receive(view: &impl View, frame: &FrameInput<'_>) -> Received {
+pub fn receive(view: &impl View, frame: &FrameInput<'_>) -> (Effects, Vec<Message>) {
     let mut effects = Effects::default();
     let mut passed = Vec::with_capacity(frame.commands.len());
     let mut overlay = Overlay::over(view);
@@ -36,13 +28,12 @@ pub fn receive(view: &impl View, frame: &FrameInput<'_>) -> Received {
         let commands = &frame.commands[batch];
         let about_transfers = commands.iter().all(|command| command.transfer().is_some());
         assert!(about_transfers, "the transfers step takes transfers");
-        let (waiting, messages) =
-            receive_transfers(&overlay, &FrameInput { base_offset, commands, ..*frame }, &mut effects);
-        passed.extend(waiting.into_iter().zip(messages));
+        let batch = FrameInput { base_offset, commands, ..*frame };
+        passed.extend(receive_transfers(&overlay, &batch, &mut effects));
         effects.close_section();
         effects.apply_last(frame.time, &mut overlay);
     }
-    Received { effects, passed }
+    (effects, passed)
 }
 
 /// One message of the topic `position`.
@@ -61,28 +52,13 @@ pub enum PositionCommand {
     Admin(Admin),
 }
 
-/// What the position step of a batch did.
-#[derive(Debug)]
-pub struct Positioned {
-    /// Rows, and one outcome per command.
-    pub effects: Effects,
-    /// The commands that were decided before: nothing was done, their outcomes are the stored ones.
-    pub repeats: Vec<usize>,
-}
-
 /// The position step: credits before debits, no limit ever broken; operator's commands between the transfers before and
-/// after them.
+/// after them. What was decided before does nothing and gets its stored outcome; its payer is answered with that.
 ///
 /// # Panics
 /// If a message names a transfer that the view does not have.
-pub fn position(
-    view: &impl View,
-    now: Millis,
-    order: PrepareOrder,
-    commands: &[PositionCommand],
-) -> Positioned {
+pub fn position(view: &impl View, now: Millis, order: PrepareOrder, commands: &[PositionCommand]) -> Effects {
     let mut effects = Effects::default();
-    let mut repeats = Vec::new();
     let mut overlay = Overlay::over(view);
     let moves = |command: &PositionCommand| matches!(command, PositionCommand::Transfer { .. });
     for run in commands.chunk_by(|left, right| moves(left) && moves(right)) {
@@ -90,31 +66,25 @@ pub fn position(
             let outcome = decide_admin(&overlay, now, admin, &mut effects);
             effects.outcomes.push(outcome);
         } else {
-            position_run(&overlay, order, run, &mut effects, &mut repeats);
+            position_run(&overlay, order, run, &mut effects);
         }
         effects.close_section();
         effects.apply_last(now, &mut overlay);
     }
-    Positioned { effects, repeats }
+    effects
 }
 
-fn position_run(
-    view: &impl View,
-    order: PrepareOrder,
-    run: &[PositionCommand],
-    effects: &mut Effects,
-    repeats: &mut Vec<usize>,
-) {
+fn position_run(view: &impl View, order: PrepareOrder, run: &[PositionCommand], effects: &mut Effects) {
     let mut messages = Vec::with_capacity(run.len());
-    let mut waiting = Vec::with_capacity(run.len());
+    let mut repeats = Vec::new();
     for command in run {
         let PositionCommand::Transfer { account, transfer, action } = *command else {
             unreachable!("an operator's command stands alone")
         };
-        let row = view.transfer_numbered(transfer).expect("a message names a transfer that was loaded");
-        let at = effects.outcomes.len();
+        let row = known(view, transfer);
+        let (cause, completion) = (effects.cause(), row.completion().map(|taken| taken.kind));
         if was_decided(action, row.state) {
-            repeats.push(at);
+            repeats.push((cause, row));
             let mut outcome = Outcome::of_transfer(row);
             if row.state == TransferState::AbortedRejected {
                 // A refused prepare changed no position, so its row keeps none: show where the payer stands now.
@@ -123,14 +93,26 @@ fn position_run(
             effects.outcomes.push(outcome);
             continue;
         }
-        waiting.push((at, row.code.map(|code| (code, row.reason))));
-        messages.push(Message { account, transfer, action, amount: row.amount, state: row.state });
+        let (amount, state, error) = (row.amount, row.state, row.error());
+        messages.push(Message { account, transfer, action, amount, state, cause, completion, error });
         effects.outcomes.push(Outcome::done(transfer.0, crate::money::Balance::ZERO));
     }
-    let results = process(&Limits(view), order, &messages, effects);
-    for (((at, refusal), message), result) in waiting.into_iter().zip(&messages).zip(results) {
-        effects.outcomes[at] = outcome_of(message, result, refusal);
-    }
+    let results = step_positions(view, order, &messages, effects);
+    let again = messages.iter().zip(results).filter(|(_, result)| result.repeat);
+    repeats.extend(again.map(|(message, _)| (message.cause, known(view, message.transfer))));
+    repeats.sort_unstable_by_key(|(cause, _)| *cause);
+    effects.answers.extend(repeats.into_iter().map(|(cause, row)| Answer {
+        cause,
+        to: row.payer,
+        transfer: row.id,
+        asked: Asked::Position,
+        repeat: true,
+        completion: row.completion().map(|taken| taken.kind),
+    }));
+}
+
+fn known(view: &impl View, no: TransferNo) -> &Transfer {
+    view.transfer_numbered(no).expect("a message names a transfer that was loaded")
 }
 
 /// Whether a message with that action has already had its effect, judged by where its transfer stands. The first message

@@ -150,13 +150,13 @@ impl<S: Store> Core<S> {
         begun
     }
 
-    fn number_callbacks(&mut self, header: &FrameHeader, commands: &[Command], effects: &Effects) {
+    fn number_callbacks(&mut self, header: &FrameHeader, effects: &Effects) {
         self.callbacks.clear();
         if !self.store.has_endpoints() {
             return;
         }
-        let alarms = alarms(commands, effects, &self.store);
-        for mut callback in callbacks(commands, effects, &self.store).into_iter().chain(alarms) {
+        let alarms = alarms(effects, &self.store);
+        for mut callback in callbacks(effects, &self.store).into_iter().chain(alarms) {
             let kind = callback.message.endpoint_type();
             let is_alarm = matches!(callback.message, CallbackMessage::Alarm { .. });
             if is_alarm && self.store.endpoint(callback.to, kind).is_none() {
@@ -225,7 +225,7 @@ impl<S: Store> Core<S> {
         progress.last_time = progress.last_time.max(header.time_ms);
         progress.rules_version = header.rules_version;
         progress.counts.add(header, &effects);
-        self.number_callbacks(header, commands, &effects);
+        self.number_callbacks(header, &effects);
         self.store.settle(&effects);
         effects
     }

@@ -1,10 +1,9 @@
 //! Which message of the FSPIOP standard a notification becomes: the same as the embedded hub derives from a frame.
 
-use holdfast_domain::callbacks::{CallbackMessage, end_without_payee};
-use holdfast_domain::effects::{LimitAlarm, NotificationKind, Party};
-use holdfast_domain::transfers::{CompletionKind, TransferState};
+use holdfast_domain::callbacks::{CallbackMessage, answered, told};
+use holdfast_domain::effects::LimitAlarm;
 
-use super::{Answer, Asked, Notice, Notification, TransferNotice};
+use super::{Notice, Notification, TransferNotice};
 
 impl Notification {
     /// What [`Notification::to`] is sent, in this order. Nothing where only somebody may be waiting for the trace, such
@@ -15,8 +14,10 @@ impl Notification {
             return Vec::new();
         }
         match &self.notice {
-            Notice::Transfer(notice) => notice.callback().into_iter().collect(),
-            Notice::Answer(answer) => answer.callbacks(),
+            Notice::Transfer(TransferNotice { kind, party, completion, error, .. }) => {
+                told(*kind, *party, *completion, *error).into_iter().collect()
+            }
+            Notice::Answer(answer) => answered(answer.asked, answer.repeat, &answer.outcome()).collect(),
             Notice::Alarm(LimitAlarm { account, value, net_debit_cap }) => {
                 vec![CallbackMessage::Alarm {
                     account: *account,
@@ -30,62 +31,16 @@ impl Notification {
     }
 }
 
-impl TransferNotice {
-    /// `None` only for a notice that no handler writes, such as a refusal without an error.
-    fn callback(&self) -> Option<CallbackMessage> {
-        let refusal = self.error.map(|(code, reason)| CallbackMessage::Error(code, reason));
-        let reserved = self.completion == Some(CompletionKind::Reserve);
-        match self.kind {
-            NotificationKind::Prepared => Some(CallbackMessage::ForwardPrepare),
-            NotificationKind::Committed => Some(match self.party {
-                _ if !reserved => CallbackMessage::ForwardFulfil,
-                Party::Payer => CallbackMessage::Put(TransferState::Committed),
-                Party::Payee => CallbackMessage::Patch(TransferState::Committed),
-            }),
-            NotificationKind::Aborted if self.completion == Some(CompletionKind::Abort) => {
-                Some(CallbackMessage::ForwardError)
-            }
-            // The wrong preimage; a payee that said RESERVED is told in its own way.
-            NotificationKind::Aborted if reserved && self.party == Party::Payee => {
-                Some(CallbackMessage::Patch(TransferState::AbortedError))
-            }
-            NotificationKind::Aborted | NotificationKind::Expired | NotificationKind::Refused => refusal,
-        }
-    }
-}
-
-impl Answer {
-    fn callbacks(&self) -> Vec<CallbackMessage> {
-        let shown: fn(TransferState) -> CallbackMessage = match self.asked {
-            Asked::Position | Asked::Admin => return Vec::new(),
-            Asked::Reserve => CallbackMessage::Patch,
-            Asked::Prepare | Asked::Commit | Asked::Abort | Asked::Lookup => CallbackMessage::Put,
-        };
-        let refusal = self.error.map(|(code, reason)| CallbackMessage::Error(code, reason));
-        match self.state {
-            // Without a state there was no transfer yet, or it is not the sender's business.
-            None => refusal.into_iter().collect(),
-            Some(state) if self.asked == Asked::Lookup => vec![shown(state)],
-            Some(state) if self.repeat => state.is_final().then(|| shown(state)).into_iter().collect(),
-            Some(_) => {
-                let waits = self.asked == Asked::Reserve;
-                let end = waits.then(|| end_without_payee(&self.outcome())).flatten();
-                refusal.into_iter().chain(end.map(CallbackMessage::Patch)).collect()
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use holdfast_domain::codes::ErrorCode;
-    use holdfast_domain::effects::Outcome;
+    use holdfast_domain::effects::{Asked, Outcome};
     use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
     use holdfast_domain::money::{Amount, Balance};
-    use holdfast_domain::transfers::Reason;
+    use holdfast_domain::transfers::{Reason, TransferState};
 
     use super::*;
-    use crate::TraceId;
+    use crate::{Answer, TraceId};
 
     fn callbacks(notice: Notice) -> Vec<CallbackMessage> {
         Notification { trace: TraceId(1), to: Some(ParticipantId(3)), notice }.callbacks()

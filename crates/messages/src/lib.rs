@@ -27,9 +27,7 @@ mod wire;
 
 pub use checkout::{OutcomeMessage, OutcomeOffset, PayMessage, StockMessage};
 pub use dead_letter::DeadLetter;
-pub use notification::{
-    Answer, Asked, CheckoutNotice, CheckoutRefusal, Notice, Notification, TransferNotice,
-};
+pub use notification::{Answer, CheckoutNotice, CheckoutRefusal, Notice, Notification, TransferNotice};
 pub use order::{OrderCommand, OrderMessage};
 pub use position::{PositionMessage, PositionWork, Step};
 pub use token::{TokenEvent, TokenUpdate};
@@ -43,7 +41,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use holdfast_domain::transfers::{Code, Reason};
+use holdfast_domain::transfers::{Code, ErrorInformation, Reason};
 use wire::Text;
 
 /// The version of all shapes here.
@@ -274,9 +272,6 @@ struct WireError {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<u8>,
 }
-
-/// An error code, and what exactly was refused.
-pub type ErrorInformation = (Code, Option<Reason>);
 
 impl WireError {
     fn of(error: Option<ErrorInformation>) -> Option<WireError> {

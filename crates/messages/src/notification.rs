@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use holdfast_domain::effects::{self, LimitAlarm, NotificationKind, Outcome, Party};
-use holdfast_domain::ids::{AccountId, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::effects::{self, Asked, LimitAlarm, NotificationKind, Outcome, Party};
+use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::positions::Action;
-use holdfast_domain::transfers::{CompletionKind, TransferState};
+use holdfast_domain::transfers::{CompletionKind, ErrorInformation, TransferState};
 
 mod checkout;
 
@@ -16,7 +16,7 @@ use super::position::action_named;
 use super::wire::Text;
 use checkout::CheckoutBody;
 
-use super::{ErrorInformation, Message, Place, Poison, Topic, TraceId, WireError, open, write};
+use super::{Message, Place, Poison, Topic, TraceId, WireError, open, write};
 
 /// A message of the topic `notifications`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,17 +86,6 @@ impl TransferNotice {
     pub fn outcome(&self) -> Outcome {
         outcome(self.state, self.error, self.subject, self.value)
     }
-
-    /// The notification as decisions make it, given the transfer's number.
-    #[must_use]
-    pub fn effect(&self, no: TransferNo) -> effects::Notification {
-        effects::Notification {
-            transfer: no,
-            to: self.party,
-            kind: self.kind,
-            code: self.error.map(|(code, _)| code),
-        }
-    }
 }
 
 /// The answer to one command.
@@ -122,22 +111,6 @@ pub struct Answer {
     pub origin: Option<Place>,
 }
 
-/// What an answer answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Asked {
-    Prepare,
-    Commit,
-    Reserve,
-    Abort,
-    Lookup,
-    /// A position step that came again.
-    Position,
-    /// Limits and funds.
-    Admin,
-}
-
 impl Answer {
     /// The answer that an outcome is. Outcomes about tokens and the shop do not go this way.
     #[must_use]
@@ -147,7 +120,7 @@ impl Answer {
             repeat: false,
             transfer,
             state: outcome.state,
-            error: outcome.code.map(|code| (code, outcome.reason)),
+            error: outcome.error(),
             completion: None,
             subject: outcome.subject,
             value: outcome.value,
@@ -170,6 +143,21 @@ fn outcome(
 ) -> Outcome {
     let (code, reason) = (error.map(|(code, _)| code), error.and_then(|(_, reason)| reason));
     Outcome { state, code, reason, subject, value, token: None, shop: None }
+}
+
+impl Notification {
+    /// The answer to a command that moved nothing, for its sender.
+    #[must_use]
+    pub fn answer(
+        row: &effects::Answer,
+        outcome: &Outcome,
+        trace: TraceId,
+        origin: Option<Place>,
+    ) -> Notification {
+        let effects::Answer { to, transfer, asked, repeat, completion, .. } = *row;
+        let answer = Answer { repeat, completion, origin, ..Answer::of(outcome, asked, Some(transfer)) };
+        Notification { trace, to: Some(to), notice: Notice::Answer(answer) }
+    }
 }
 
 impl Message for Notification {

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use holdfast_domain::command::Admin;
-use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
-use holdfast_domain::positions::{self, Action};
-use holdfast_domain::transfers::TransferState;
+use holdfast_domain::positions::Action;
+use holdfast_domain::transfers::ErrorInformation;
 
 use super::wire::Text;
-use super::{ErrorInformation, Message, Place, Poison, Topic, TraceId, WireError, open, write};
+use super::{Message, Place, Poison, Topic, TraceId, WireError, open, write};
 
 /// A message of the topic `position`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,17 +54,6 @@ impl PositionMessage {
     pub fn admin(trace: TraceId, account: AccountId, admin: Admin) -> Option<PositionMessage> {
         let message = PositionMessage { trace, account, work: PositionWork::Admin(admin) };
         message.belongs().then_some(message)
-    }
-
-    /// The step as the decisions take it, given the transfer's number and the state that was loaded.
-    #[must_use]
-    pub fn step(&self, no: TransferNo, state: TransferState) -> Option<positions::Message> {
-        match self.work {
-            PositionWork::Admin(_) => None,
-            PositionWork::Step(Step { action, amount, .. }) => {
-                Some(positions::Message { account: self.account, transfer: no, action, amount, state })
-            }
-        }
     }
 
     /// Whether the work is about the account of the key. A settlement account is the number after its position account.

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Abort, Admin, Fulfil, FulfilAction, Funding, Lookup, Prepare};
-use holdfast_domain::effects::{LimitAlarm, NotificationKind, Outcome, Party};
-use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::effects::{Asked, LimitAlarm, NotificationKind, Outcome, Party};
+use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Name;
-use holdfast_domain::positions::{self, Action};
-use holdfast_domain::transfers::{Code, CompletionKind, Reason, TransferState};
+use holdfast_domain::positions::Action;
+use holdfast_domain::transfers::{Code, CompletionKind, ErrorInformation, Reason, TransferState};
 use holdfast_tokens::{Fingerprint, Token, Transaction};
 
 use super::*;
@@ -215,24 +215,12 @@ fn messages_are_those_of_the_golden_files() {
 }
 
 #[test]
-fn messages_become_what_decisions_take() {
-    assert_eq!(
-        step(Action::Prepare).step(TransferNo(41), TransferState::ReceivedPrepare),
-        Some(positions::Message {
-            account: AccountId(7),
-            transfer: TransferNo(41),
-            action: Action::Prepare,
-            amount: Amount(125_000),
-            state: TransferState::ReceivedPrepare,
-        })
-    );
+fn answers_become_the_outcomes_that_they_were() {
     let Notice::Answer(answer) = answer().notice else { unreachable!() };
     let outcome: Outcome = answer.outcome();
     assert_eq!((outcome.subject, outcome.reason), (41, Some(Reason::NotReserved)));
     let stored = Answer { repeat: false, completion: None, origin: None, ..answer };
     assert_eq!(Answer::of(&outcome, Asked::Reserve, Some(ID)), stored);
-    let Notice::Transfer(moved) = moved().notice else { unreachable!() };
-    assert_eq!(moved.effect(TransferNo(41)).code, Some(ErrorCode::PayerLimitError.into()));
 }
 
 #[test]

@@ -5,7 +5,6 @@ use holdfast_domain::effects::{Notification, Outcome};
 use holdfast_domain::hops::end_due_holds;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::money::Balance;
-use holdfast_domain::positions::Action;
 use holdfast_domain::transfers::{Transfer, TransferState};
 use holdfast_messages::{PositionMessage, PositionWork, Step as PositionStep, TraceId};
 
@@ -104,10 +103,10 @@ impl<'m> Work<'m> for Expiry {
 }
 
 fn tell_expired(transfer: &Transfer, notification: &Notification, outbox: &mut Outbox<'_>) {
-    let (state, action) = match transfer.state {
-        TransferState::ReceivedPrepare => (TransferState::ExpiredPrepared, None),
+    let state = match transfer.state {
+        TransferState::ReceivedPrepare => TransferState::ExpiredPrepared,
         // Tokens were held, and are free again.
-        _ => (TransferState::ExpiredReserved, Some(Action::TimeoutReserved)),
+        _ => TransferState::ExpiredReserved,
     };
     let outcome = Outcome {
         state: Some(state),
@@ -118,7 +117,6 @@ fn tell_expired(transfer: &Transfer, notification: &Notification, outbox: &mut O
         token: None,
         shop: None,
     };
-    let (trace, completion, origin) = (TraceId::NOBODY, None, None);
-    MovedTransfer { transfer, completion, action, outcome: &outcome, trace, origin }
+    MovedTransfer { transfer, outcome: &outcome, trace: TraceId::NOBODY, origin: None }
         .tell(notification, outbox);
 }

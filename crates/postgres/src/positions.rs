@@ -1,17 +1,15 @@
 //! Handler 2: the topic `position`. Bins by account, credits before debits, limits, funds; notifications follow.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use holdfast_domain::command::Admin;
-use holdfast_domain::effects::{self, DeadLetterReason, Effects, NotificationKind, Outcome, Party};
+use holdfast_domain::effects::{Asked, DeadLetterReason, Effects};
 use holdfast_domain::hops::{PositionCommand, position};
-use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::positions::Action;
-use holdfast_domain::transfers::{CompletionKind, Transfer};
 use holdfast_domain::view::View;
 use holdfast_messages::{
-    Answer, Asked, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep, TraceId,
+    Answer, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep, TraceId,
 };
 
 use crate::batch::{Batch, Part};
@@ -81,7 +79,7 @@ impl<'m> Work<'m> for Positions<'_, 'm> {
         let mut outbox = Outbox::default();
         let requests = sort_out(*source, &loaded, batch.messages, verdict, &mut operated, &mut outbox);
         let commands: Vec<PositionCommand> = requests.iter().map(|request| request.command).collect();
-        let effects = position(&loaded, now, settings.order, &commands).effects;
+        let effects = position(&loaded, now, settings.order, &commands);
         tell(*source, &loaded, &requests, &effects, &mut outbox);
         Some(Decided { loaded, effects, ..self.part.decided(now, outbox, operated) })
     }
@@ -201,120 +199,35 @@ fn tell<'a>(
     effects: &Effects,
     outbox: &mut Outbox<'a>,
 ) {
-    let mut told = vec![false; requests.len()];
-    let mut first = 0;
-    for step in effects.steps() {
-        let end = first + step.outcomes.len();
-        let movers = Movers::of(requests, first..end);
-        for notification in step.notifications {
-            let mut actions = caused_by(notification.kind, notification.to).iter();
-            let found = actions.find_map(|action| movers.of_transfer(notification.transfer, *action).next());
-            let index = found.expect("a message of the step caused it");
-            told[index] = true;
-            notify(loaded, &requests[index], notification, &effects.outcomes[index], outbox);
-        }
-        first = end;
+    let caused = |cause: u32| (&requests[cause as usize], &effects.outcomes[cause as usize]);
+    for told in &effects.notifications {
+        let (request, outcome) = caused(told.cause);
+        let (transfer, trace) = (&loaded.transfers[&told.transfer], request.message.trace);
+        MovedTransfer { transfer, outcome, trace, origin: request.origin() }.tell(told, outbox);
     }
-    for (index, Request { message, .. }) in requests.iter().enumerate() {
+    for (Request { message, .. }, outcome) in requests.iter().zip(&effects.outcomes) {
         if let PositionWork::Admin(admin) = &message.work {
-            let answer = Answer::of(&effects.outcomes[index], Asked::Admin, moved_funds(admin));
+            let answer = Answer::of(outcome, Asked::Admin, moved_funds(admin));
             outbox.send(&Notification { trace: message.trace, to: None, notice: Notice::Answer(answer) });
-            told[index] = true;
         }
     }
     for alarm in &effects.alarms {
         let to = loaded.account(alarm.account).map(|account| account.participant);
         outbox.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
     }
-    if !effects.dead_letters.is_empty() {
-        let movers = Movers::of(requests, 0..requests.len());
-        for letter in &effects.dead_letters {
-            let mut found = movers.of_transfer(letter.transfer, letter.action);
-            let index = found.find(|index| !told[*index]).expect("a message of the batch is the letter");
-            let reason = match letter.reason {
-                DeadLetterReason::UnknownAccount(account) => format!("there is no account {}", account.0),
-                DeadLetterReason::WrongState(state) => {
-                    format!("2001: {} does not fit a transfer that is {state}", letter.action.name())
-                }
-            };
-            outbox.bury(requests[index].incoming.dead(source, reason));
-            told[index] = true;
-        }
-    }
-    // What is left was decided before, in an earlier batch or by its twin in this one.
-    for (index, request) in requests.iter().enumerate().filter(|(index, _)| !told[*index]) {
-        let PositionCommand::Transfer { transfer, .. } = request.command else { continue };
-        let transfer = &loaded.transfers[&transfer];
-        let answer = Answer {
-            repeat: true,
-            completion: completion(transfer),
-            origin: request.origin(),
-            ..Answer::of(&effects.outcomes[index], Asked::Position, Some(transfer.id))
+    for letter in &effects.dead_letters {
+        let reason = match letter.reason {
+            DeadLetterReason::UnknownAccount(account) => format!("there is no account {}", account.0),
+            DeadLetterReason::WrongState(state) => {
+                format!("2001: {} does not fit a transfer that is {state}", letter.action.name())
+            }
         };
-        let (trace, to) = (request.message.trace, Some(transfer.payer));
-        outbox.send(&Notification { trace, to, notice: Notice::Answer(answer) });
+        outbox.bury(caused(letter.cause).0.incoming.dead(source, reason));
     }
-}
-
-/// Which message does what to which transfer, in order.
-struct Movers(Vec<(TransferNo, Action, usize)>);
-
-impl Movers {
-    fn of(requests: &[Request<'_>], range: Range<usize>) -> Movers {
-        let mover = |index: usize| match requests[index].command {
-            PositionCommand::Transfer { transfer, action, .. } => Some((transfer, action, index)),
-            PositionCommand::Admin(_) => None,
-        };
-        let mut movers: Vec<(TransferNo, Action, usize)> = range.filter_map(mover).collect();
-        movers.sort_unstable();
-        Movers(movers)
+    for row in &effects.answers {
+        let (request, outcome) = caused(row.cause);
+        outbox.send(&Notification::answer(row, outcome, request.message.trace, request.origin()));
     }
-
-    fn of_transfer(&self, transfer: TransferNo, action: Action) -> impl Iterator<Item = usize> {
-        let begin = self.0.partition_point(|(no, of, _)| (*no, *of) < (transfer, action));
-        let same = move |(no, of, _): &&(TransferNo, Action, usize)| (*no, *of) == (transfer, action);
-        self.0[begin..].iter().take_while(same).map(|(_, _, index)| *index)
-    }
-}
-
-/// The actions that lead to such a notification.
-const fn caused_by(kind: NotificationKind, to: Party) -> &'static [Action] {
-    match (kind, to) {
-        (NotificationKind::Committed, _) | (NotificationKind::Refused, Party::Payee) => {
-            &[Action::Commit, Action::Reserve]
-        }
-        (NotificationKind::Aborted, _) => &[Action::Abort],
-        (NotificationKind::Expired, _) => &[Action::TimeoutReserved],
-        (NotificationKind::Prepared, _) | (NotificationKind::Refused, Party::Payer) => &[Action::Prepare],
-    }
-}
-
-/// A transfer moved, or its step was refused.
-fn notify(
-    loaded: &Loaded,
-    request: &Request<'_>,
-    notification: &effects::Notification,
-    outcome: &Outcome,
-    outbox: &mut Outbox<'_>,
-) {
-    let PositionCommand::Transfer { action, .. } = request.command else {
-        unreachable!("it moves a transfer")
-    };
-    let transfer = &loaded.transfers[&notification.transfer];
-    let moved = MovedTransfer {
-        transfer,
-        completion: completion(transfer),
-        action: Some(action),
-        outcome,
-        trace: request.message.trace,
-        origin: request.origin(),
-    };
-    moved.tell(notification, outbox);
-}
-
-/// The fulfil or abort that the transfer took.
-fn completion(transfer: &Transfer) -> Option<CompletionKind> {
-    transfer.completion().map(|completion| completion.kind)
 }
 
 /// The movement of funds that the operator's command is about.

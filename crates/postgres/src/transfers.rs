@@ -3,18 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_domain::FrameInput;
-use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{Command, FulfilAction, Prepare};
-use holdfast_domain::effects::{Effects, NotificationKind, Outcome};
-use holdfast_domain::hops::{Received, receive};
+use holdfast_domain::command::{Command, Prepare};
+use holdfast_domain::effects::{self, Asked, Effects};
+use holdfast_domain::hops::receive;
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
-use holdfast_domain::positions::{Action, Message};
 use holdfast_domain::tokens::Name as TokenName;
-use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
-use holdfast_domain::view::View;
+use holdfast_domain::transfers::{Transfer, TransferState};
 use holdfast_messages::{
-    Answer, Asked, ErrorInformation, Notice, Notification, Place, PositionMessage, PositionWork,
-    Step as PositionStep, TransferCommand, TransferMessage,
+    Notification, PositionMessage, PositionWork, Step as PositionStep, TransferCommand, TransferMessage,
 };
 
 use crate::batch::{Batch, Part};
@@ -75,35 +71,29 @@ impl<'m> Work<'m> for Transfers<'_, 'm> {
         let source = part.claim.source;
         let mut opaque = Vec::with_capacity(commands.len());
         let frame = FrameInput { base_offset: 0, time: now, order: settings.order, commands: &commands };
-        let Received { mut effects, passed: moving } = receive(&loaded, &frame);
-        let indexes: Vec<usize> =
-            effects.transfers.iter().map(|row| usize::try_from(row.offset).expect("an index")).collect();
-        for (row, index) in effects.transfers.iter_mut().zip(&indexes) {
-            let (incoming, message) = readable[*index];
+        let (mut effects, passed) = receive(&loaded, &frame);
+        for row in &mut effects.transfers {
+            let (incoming, message) = readable[usize::try_from(row.offset).expect("an index")];
             row.offset = incoming.offset;
             if let TransferCommand::Prepare(prepare) = &message.command {
                 opaque.push((row.no, 0, &*prepare.tail));
             }
         }
-        let mut passed = vec![false; commands.len()];
-        for (index, message) in &moving {
-            passed[*index] = true;
-            let (incoming, TransferMessage { trace, command }) = readable[*index];
-            opaque.extend(tail_of_completion(message.transfer, command));
+        for row in &effects.completions {
+            opaque.extend(tail_of_completion(row.transfer, &readable[row.cause as usize].1.command));
+        }
+        for message in &passed {
+            let (incoming, TransferMessage { trace, command }) = readable[message.cause as usize];
             let work = PositionWork::Step(PositionStep {
                 action: message.action,
                 transfer: command.transfer(),
                 amount: message.amount,
-                error: error_of(command, message),
+                error: message.error,
                 origin: Some(source.place(incoming.offset)),
             });
             outbox.send(&PositionMessage { trace: *trace, account: message.account, work });
         }
-        tell_funded(source, &loaded, &effects, &readable, &mut passed, &mut opaque, &mut outbox);
-        for (index, (incoming, message)) in readable.iter().enumerate().filter(|(index, _)| !passed[*index]) {
-            let origin = source.place(incoming.offset);
-            outbox.send(&answer(&loaded, &effects, &indexes, index, message, origin));
-        }
+        tell(source, &loaded, &effects, &readable, &mut outbox);
         Some(Decided { loaded, effects, ..part.decided(now, outbox, opaque) })
     }
 
@@ -125,74 +115,38 @@ fn tail_of_completion(no: TransferNo, command: &TransferCommand) -> Option<Opaqu
     }
 }
 
-/// The transfers that tokens pay for have moved here and now: both sides are told.
-fn tell_funded<'m>(
+/// The transfers that tokens pay for have moved here and now, and both sides are told. The sender of any other command that
+/// went no further is answered.
+fn tell(
     source: Source,
     loaded: &Loaded,
     effects: &Effects,
-    readable: &[Readable<'m>],
-    told: &mut [bool],
-    opaque: &mut Vec<Opaque<'m>>,
-    outbox: &mut Outbox<'m>,
+    readable: &[Readable<'_>],
+    outbox: &mut Outbox<'_>,
 ) {
+    let caused = |cause: u32| {
+        let (incoming, message) = readable[cause as usize];
+        (&effects.outcomes[cause as usize], message.trace, Some(source.place(incoming.offset)))
+    };
     let new: BTreeMap<TransferNo, &Transfer> = effects.transfers.iter().map(|row| (row.no, row)).collect();
-    let mut first = 0;
-    for step in effects.steps() {
-        let range = first..first + step.outcomes.len();
-        first = range.end;
-        let of_step = range.map(|index| (readable[index].1.command.transfer(), index));
-        // No transfer is in a step twice.
-        let mut places: Option<BTreeMap<TransferId, usize>> = None;
-        for notification in step.notifications {
-            let no = notification.transfer;
-            let known = loaded.transfers.get(&no).or_else(|| new.get(&no).copied());
-            let Some(transfer) = known.filter(|row| row.is_funded()) else { continue };
-            let places = places.get_or_insert_with(|| of_step.clone().collect());
-            let index = places[&transfer.id];
-            let (incoming, TransferMessage { trace, command }) = readable[index];
-            let action = match (command, notification.kind) {
-                (TransferCommand::Fulfil(fulfil), NotificationKind::Committed) => match fulfil.action {
-                    FulfilAction::Commit => Action::Commit,
-                    FulfilAction::Reserve => Action::Reserve,
-                },
-                (TransferCommand::Fulfil(_) | TransferCommand::Abort(_), _) => Action::Abort,
-                (TransferCommand::Prepare(_) | TransferCommand::Lookup(_), _) => Action::Prepare,
-            };
-            if !std::mem::replace(&mut told[index], true) {
-                opaque.extend(tail_of_completion(transfer.no, command));
-            }
-            let moved = MovedTransfer {
-                transfer,
-                completion: taken(effects, transfer).map(|completion| completion.kind),
-                action: Some(action),
-                outcome: &effects.outcomes[index],
-                trace: *trace,
-                origin: Some(source.place(incoming.offset)),
-            };
-            moved.tell(notification, outbox);
+    let mut answers = effects.answers.clone();
+    for told in &effects.notifications {
+        let known = loaded.transfers.get(&told.transfer).or_else(|| new.get(&told.transfer).copied());
+        let transfer = known.expect("a notification names a transfer of the batch");
+        if transfer.is_funded() {
+            let (outcome, trace, origin) = caused(told.cause);
+            MovedTransfer { transfer, outcome, trace, origin }.tell(told, outbox);
+        } else {
+            // It was invalid, so that no position is ever asked.
+            let (cause, to, transfer) = (told.cause, transfer.payer, transfer.id);
+            let (asked, repeat, completion) = (Asked::Prepare, false, None);
+            answers.push(effects::Answer { cause, to, transfer, asked, repeat, completion });
         }
     }
-}
-
-/// A transfer of the batch; the batch itself may have brought it.
-fn known<'a>(loaded: &'a Loaded, effects: &'a Effects, id: TransferId) -> Option<&'a Transfer> {
-    loaded.transfer(id).or_else(|| effects.transfers.iter().find(|row| row.id == id))
-}
-
-/// The fulfil or abort that a transfer took, before the batch or in it.
-fn taken(effects: &Effects, transfer: &Transfer) -> Option<Completion> {
-    let now = effects.completions.iter().find(|taken| taken.transfer == transfer.no);
-    now.map(|taken| taken.completion).or_else(|| transfer.completion())
-}
-
-/// The error that a release goes on with: the payee's own, or that its preimage was wrong.
-fn error_of(command: &TransferCommand, message: &Message) -> Option<ErrorInformation> {
-    match command {
-        TransferCommand::Abort(abort) => Code::of_payee(abort.code).map(|code| (code, None)),
-        TransferCommand::Fulfil(_) if message.action == Action::Abort => {
-            Some((ErrorCode::ValidationError.into(), Some(Reason::WrongFulfilment)))
-        }
-        _ => None,
+    answers.sort_unstable_by_key(|row| row.cause);
+    for row in &answers {
+        let (outcome, trace, origin) = caused(row.cause);
+        outbox.send(&Notification::answer(row, outcome, trace, origin));
     }
 }
 
@@ -226,54 +180,4 @@ fn load(loader: &mut Loader<'_, '_>, commands: &[Command]) -> Result<(), Error> 
         }
     }
     loader.accounts(&accounts)
-}
-
-/// Who sent it, what it asks for, and with which completion.
-fn asked(command: &TransferCommand) -> (ParticipantId, Asked, Option<Completion>) {
-    match command {
-        TransferCommand::Prepare(prepare) => (prepare.source, Asked::Prepare, None),
-        TransferCommand::Fulfil(fulfil) => {
-            let (asked, kind) = match fulfil.action {
-                FulfilAction::Commit => (Asked::Commit, CompletionKind::Commit),
-                FulfilAction::Reserve => (Asked::Reserve, CompletionKind::Reserve),
-            };
-            (fulfil.source, asked, Some(Completion { kind, digest: fulfil.fulfilment }))
-        }
-        TransferCommand::Abort(abort) => {
-            let completion = Completion { kind: CompletionKind::Abort, digest: abort.digest };
-            (abort.source, Asked::Abort, Some(completion))
-        }
-        TransferCommand::Lookup(lookup) => (lookup.source, Asked::Lookup, None),
-    }
-}
-
-/// What the sender of a command that went no further is told.
-fn answer(
-    loaded: &Loaded,
-    effects: &Effects,
-    new: &[usize],
-    index: usize,
-    message: &TransferMessage,
-    origin: Place,
-) -> Notification {
-    let outcome: &Outcome = &effects.outcomes[index];
-    let (to, asked, completion) = asked(&message.command);
-    let id = message.command.transfer();
-    let known = known(loaded, effects, id);
-    let taken = known.and_then(|row| taken(effects, row));
-    let first = new.binary_search(&index).is_ok();
-    // Without a state the sender has no business with the transfer, however much alike its command is.
-    let repeat = !first
-        && outcome.state.is_some()
-        && known.is_some_and(|known| match &message.command {
-            TransferCommand::Prepare(prepare) => known.hash == prepare.hash,
-            _ => completion.is_some() && taken == completion && known.payee == to,
-        });
-    let answer = Answer {
-        repeat,
-        completion: taken.map(|taken| taken.kind),
-        origin: Some(origin),
-        ..Answer::of(outcome, asked, Some(id))
-    };
-    Notification { trace: message.trace, to: Some(to), notice: Notice::Answer(answer) }
 }

@@ -14,11 +14,12 @@ use holdfast_database::{DatabaseEngine, Node, NodeHandle, NodeSettings, Part, To
 use holdfast_delivery::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
 use holdfast_delivery::options::CallbackOptions;
 use holdfast_domain::command::{Admin, Command, SetEndpoint};
+use holdfast_domain::effects::Asked;
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Name;
 use holdfast_domain::transfers::TransferState;
-use holdfast_messages::{Answer, Asked, Message, Notice, Notification, Topic, TraceId};
+use holdfast_messages::{Answer, Message, Notice, Notification, Topic, TraceId};
 use holdfast_postgres::{Batch, Claim, Incoming, Settings, Source, Store};
 use holdfast_services::{Database, PATIENCE};
 use http_body_util::BodyExt;

@@ -10,7 +10,7 @@ pub use processor::{PositionAccount, PositionAccounts, process};
 
 use crate::ids::{AccountId, TransferNo};
 use crate::money::{Amount, Balance};
-use crate::transfers::{Code, TransferState};
+use crate::transfers::{CompletionKind, ErrorInformation, TransferState};
 
 /// The most messages that one batch may have: their indexes share a sort key with account and action.
 pub const BATCH_MESSAGES_MAX: usize = (1 << 28) - 1;
@@ -75,6 +75,12 @@ pub struct Message {
     pub amount: Amount,
     /// The transfer's state before the batch.
     pub state: TransferState,
+    /// The command that leads to it, by its index.
+    pub cause: u32,
+    /// The fulfil or abort that the transfer took.
+    pub completion: Option<CompletionKind>,
+    /// The error that an abort goes on with: the payee's own, or that its preimage was wrong.
+    pub error: Option<ErrorInformation>,
 }
 
 /// What became of one message.
@@ -82,8 +88,10 @@ pub struct Message {
 pub struct MessageResult {
     /// The transfer's state after it.
     pub state: TransferState,
-    /// The error, if it was refused or ran out.
-    pub code: Option<Code>,
+    /// The error, if it was refused, ran out or was given up.
+    pub error: Option<ErrorInformation>,
     /// What the account stands at after it.
     pub value: Balance,
+    /// The same message came before it in the batch, and this is what became of that one.
+    pub repeat: bool,
 }

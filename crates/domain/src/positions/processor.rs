@@ -10,7 +10,7 @@ use crate::effects::{
 use crate::ids::AccountId;
 use crate::money::{Amount, Balance};
 use crate::planted;
-use crate::transfers::{Code, TransferState};
+use crate::transfers::{Code, ErrorInformation, TransferState};
 
 /// What the position step must know of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +42,12 @@ pub fn process(
     effects: &mut Effects,
 ) -> Vec<MessageResult> {
     let Division { sequence, repeats, entry_of, mut running } = divide(messages, order);
-    let unprocessed =
-        |message: &Message| MessageResult { state: message.state, code: None, value: Balance::ZERO };
+    let unprocessed = |message: &Message| MessageResult {
+        state: message.state,
+        error: None,
+        value: Balance::ZERO,
+        repeat: false,
+    };
     let mut results: Vec<MessageResult> = messages.iter().map(unprocessed).collect();
     let account_of = |index: &Index| messages[*index as usize].account;
     for of_account in sequence.chunk_by(|left, right| account_of(left) == account_of(right)) {
@@ -62,7 +66,7 @@ pub fn process(
         }
     }
     for (repeat, first) in repeats {
-        results[repeat as usize] = results[first as usize];
+        results[repeat as usize] = MessageResult { repeat: true, ..results[first as usize] };
     }
     results
 }
@@ -105,9 +109,13 @@ impl Bin<'_> {
     /// The message moves its transfer to `state` and is told so.
     fn moved(&mut self, index: Index, state: TransferState, code: Option<Code>, value: Balance) {
         *self.state(index) = state;
-        let transfer = self.messages[index as usize].transfer;
+        let Message { transfer, error, .. } = self.messages[index as usize];
         self.effects.state_changes.push(StateChange { transfer, state, code, reason: None });
-        self.results[index as usize] = MessageResult { state, code, value };
+        self.end(index, state, code.map(|code| (code, None)).or(error), value);
+    }
+
+    fn end(&mut self, index: Index, state: TransferState, error: Option<ErrorInformation>, value: Balance) {
+        self.results[index as usize] = MessageResult { state, error, value, repeat: false };
     }
 
     fn changed(&mut self, index: Index, change: Amount, value: Balance) {
@@ -115,33 +123,35 @@ impl Bin<'_> {
         self.effects.position_changes.push(PositionChange { account: self.id, transfer, change, value });
     }
 
-    fn notify(&mut self, index: Index, to: Party, kind: NotificationKind, code: Option<Code>) {
-        let transfer = self.messages[index as usize].transfer;
-        self.effects.notifications.push(Notification { transfer, to, kind, code });
+    /// A party is told what became of the message.
+    fn notify(&mut self, index: Index, to: Party, kind: NotificationKind) {
+        let Message { cause, transfer, action, completion, .. } = self.messages[index as usize];
+        let (action, error) = (Some(action), self.results[index as usize].error);
+        let silent = false;
+        let told = Notification { cause, transfer, to, kind, action, completion, error, silent };
+        self.effects.notifications.push(told);
     }
 
     /// The message does not fit its transfer's state: nothing changes.
     fn out_of_place(&mut self, index: Index, value: Balance) {
         let state = *self.state(index);
-        let code = Some(ErrorCode::InternalServerError.into());
-        self.results[index as usize] = MessageResult { state, code, value };
+        self.end(index, state, Some((ErrorCode::InternalServerError.into(), None)), value);
     }
 
     fn settle(&mut self, mut value: Balance, of_action: &[Index], tell_payee: bool) -> Balance {
         for index in of_action.iter().copied() {
             if *self.state(index) != TransferState::ReceivedFulfil {
                 self.out_of_place(index, value);
-                let code = Some(ErrorCode::InternalServerError.into());
-                self.notify(index, Party::Payee, NotificationKind::Refused, code);
+                self.notify(index, Party::Payee, NotificationKind::Refused);
                 continue;
             }
             let amount = self.messages[index as usize].amount;
             value = value.minus(amount);
             self.moved(index, TransferState::Committed, None, value);
             self.changed(index, Amount(-amount.0), value);
-            self.notify(index, Party::Payer, NotificationKind::Committed, None);
+            self.notify(index, Party::Payer, NotificationKind::Committed);
             if tell_payee {
-                self.notify(index, Party::Payee, NotificationKind::Committed, None);
+                self.notify(index, Party::Payee, NotificationKind::Committed);
             }
         }
         value
@@ -167,10 +177,10 @@ impl Bin<'_> {
             }
             self.moved(index, to, code, value);
             if to == TransferState::ExpiredReserved {
-                self.notify(index, Party::Payer, NotificationKind::Expired, code);
-                self.notify(index, Party::Payee, NotificationKind::Expired, code);
+                self.notify(index, Party::Payer, NotificationKind::Expired);
+                self.notify(index, Party::Payee, NotificationKind::Expired);
             } else {
-                self.notify(index, Party::Payer, NotificationKind::Aborted, code);
+                self.notify(index, Party::Payer, NotificationKind::Aborted);
             }
         }
         value
@@ -184,8 +194,7 @@ impl Bin<'_> {
         for index in of_action.iter().copied() {
             if *self.state(index) != TransferState::ReceivedPrepare {
                 self.out_of_place(index, value);
-                let code = Some(ErrorCode::InternalServerError.into());
-                self.notify(index, Party::Payer, NotificationKind::Refused, code);
+                self.notify(index, Party::Payer, NotificationKind::Refused);
                 continue;
             }
             let amount = self.messages[index as usize].amount;
@@ -200,15 +209,14 @@ impl Bin<'_> {
                 None
             };
             if let Some(code) = refusal {
-                let code = Some(code.into());
-                self.moved(index, TransferState::AbortedRejected, code, value);
-                self.notify(index, Party::Payer, NotificationKind::Refused, code);
+                self.moved(index, TransferState::AbortedRejected, Some(code.into()), value);
+                self.notify(index, Party::Payer, NotificationKind::Refused);
                 continue;
             }
             value = value.plus(amount);
             self.moved(index, TransferState::Reserved, None, value);
             self.changed(index, amount, value);
-            self.notify(index, Party::Payee, NotificationKind::Prepared, None);
+            self.notify(index, Party::Payee, NotificationKind::Prepared);
             if let (Some(threshold), Some(net_debit_cap)) = (alarm_above, account.net_debit_cap)
                 && used <= threshold
                 && would_use > threshold
@@ -233,8 +241,8 @@ impl Bin<'_> {
     }
 
     fn push_dead_letter(&mut self, index: Index, reason: DeadLetterReason) {
-        let Message { transfer, action, .. } = self.messages[index as usize];
-        self.effects.dead_letters.push(DeadLetter { transfer, action, reason });
+        let Message { cause, transfer, action, .. } = self.messages[index as usize];
+        self.effects.dead_letters.push(DeadLetter { cause, transfer, action, reason });
     }
 }
 

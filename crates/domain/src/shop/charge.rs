@@ -15,7 +15,7 @@ use super::run::At;
 use super::{Payment, ShopRefusal, TryKey, Whole};
 use crate::command::{Abort, Command, Fulfil, FulfilAction, Prepare};
 use crate::decide::decide_inner;
-use crate::effects::{Effects, Section};
+use crate::effects::{Effects, NotificationKind, Section};
 use crate::ids::{Currency, Millis, ParticipantId, TransferId};
 use crate::money::Amount;
 use crate::overlay::Overlay;
@@ -338,6 +338,16 @@ impl<V: View> Charger<'_, V> {
 
     fn decide(&self, command: Command, effects: &mut Effects) -> Option<TransferState> {
         let seen = self.seen(effects);
-        decide_inner(&seen, self.at, &command, effects).state
+        let before = effects.notifications.len();
+        let state = decide_inner(&seen, self.at, &command, effects).state;
+        for told in &mut effects.notifications[before..] {
+            // Nobody is asked: the shop itself settles it or gives it up.
+            told.silent = told.kind == NotificationKind::Prepared;
+            if told.kind == NotificationKind::Aborted {
+                // The payee has sent no error that could be handed on.
+                told.completion = None;
+            }
+        }
+        state
     }
 }

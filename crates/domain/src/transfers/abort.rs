@@ -1,8 +1,8 @@
 //! Abort: the payee refuses, under the same tests as a fulfil.
 
 use super::fulfil::{in_time, may_complete};
-use super::funded::give_back;
-use super::{Code, Completion, CompletionKind, TransferState};
+use super::funded::{End, give_back};
+use super::{Code, TransferState};
 use crate::codes::ErrorCode;
 use crate::command::Abort;
 use crate::effects::{CompletionRow, Effects, Outcome, StateChange};
@@ -18,15 +18,16 @@ pub(crate) fn abort(
     effects: &mut Effects,
 ) -> Result<Message, Outcome> {
     let known = view.transfer(abort.id).ok_or_else(|| Outcome::refused(ErrorCode::TransferIdNotFound))?;
-    let completion = Completion { kind: CompletionKind::Abort, digest: abort.digest };
+    let (cause, completion) = (effects.cause(), abort.completion());
     may_complete(known, abort.source, completion)?;
     in_time(known, now)?;
     let received = StateChange::to(known.no, TransferState::ReceivedError);
     effects.state_changes.push(StateChange { code: Code::of_payee(abort.code), ..received });
-    effects.completions.push(CompletionRow { transfer: known.no, completion });
+    effects.completions.push(CompletionRow { cause, transfer: known.no, completion });
+    let error = Code::of_payee(abort.code).map(|code| (code, None));
     if known.is_funded() {
-        let outcome = give_back(view, known, TransferState::AbortedError, effects);
-        return Err(Outcome { code: Code::of_payee(abort.code), ..outcome });
+        return Err(give_back(view, known, End::GivenUp(completion.kind, error), effects));
     }
-    Ok(known.release(Action::Abort, TransferState::ReceivedError))
+    let message = known.message(Action::Abort, TransferState::ReceivedError, cause);
+    Ok(Message { completion: Some(completion.kind), error, ..message })
 }

@@ -1,9 +1,9 @@
 //! Fulfil, before the position step: is it the payee, the right preimage, the right state, and in time?
 
-use super::funded::{give_back, pay_out};
-use super::{Completion, CompletionKind, Reason, Transfer, TransferState};
+use super::funded::{End, give_back, pay_out};
+use super::{Completion, Reason, Transfer, TransferState};
 use crate::codes::ErrorCode;
-use crate::command::{Fulfil, FulfilAction};
+use crate::command::Fulfil;
 use crate::effects::{CompletionRow, Effects, Outcome, StateChange};
 use crate::ids::Millis;
 use crate::positions::{Action, Message};
@@ -17,36 +17,27 @@ pub(crate) fn fulfil(
     effects: &mut Effects,
 ) -> Result<Message, Outcome> {
     let known = view.transfer(fulfil.id).ok_or_else(|| Outcome::refused(ErrorCode::TransferIdNotFound))?;
-    let (kind, action) = match fulfil.action {
-        FulfilAction::Commit => (CompletionKind::Commit, Action::Commit),
-        FulfilAction::Reserve => (CompletionKind::Reserve, Action::Reserve),
-    };
-    let completion = Completion { kind, digest: fulfil.fulfilment };
+    let (cause, completion) = (effects.cause(), fulfil.completion());
     may_complete(known, fulfil.source, completion)?;
     if known.condition() != Some(&fulfil.digest) {
         let wrong = StateChange::to(known.no, TransferState::ReceivedError);
         effects.state_changes.push(wrong.with(ErrorCode::ValidationError).because(Reason::WrongFulfilment));
-        effects.completions.push(CompletionRow { transfer: known.no, completion });
+        effects.completions.push(CompletionRow { cause, transfer: known.no, completion });
+        let error = Some((ErrorCode::ValidationError.into(), Some(Reason::WrongFulfilment)));
         if known.is_funded() {
-            let outcome = give_back(view, known, TransferState::AbortedError, effects);
-            let code = Some(ErrorCode::ValidationError.into());
-            return Err(Outcome { code, reason: Some(Reason::WrongFulfilment), ..outcome });
+            return Err(give_back(view, known, End::GivenUp(completion.kind, error), effects));
         }
-        return Ok(known.release(Action::Abort, TransferState::ReceivedError));
+        let message = known.message(Action::Abort, TransferState::ReceivedError, cause);
+        return Ok(Message { completion: Some(completion.kind), error, ..message });
     }
     in_time(known, now)?;
     effects.state_changes.push(StateChange::to(known.no, TransferState::ReceivedFulfil));
-    effects.completions.push(CompletionRow { transfer: known.no, completion });
+    effects.completions.push(CompletionRow { cause, transfer: known.no, completion });
     if known.is_funded() {
-        return Err(pay_out(view, known, action, effects));
+        return Err(pay_out(view, known, fulfil.action, effects));
     }
-    Ok(Message {
-        account: known.payee_account.expect("a RESERVED transfer on positions has both accounts"),
-        transfer: known.no,
-        action,
-        amount: known.amount,
-        state: TransferState::ReceivedFulfil,
-    })
+    let message = known.message(fulfil.action.step(), TransferState::ReceivedFulfil, cause);
+    Ok(Message { completion: Some(completion.kind), ..message })
 }
 
 /// What fulfil and abort must both pass: right party, not a repeat, RESERVED.
@@ -81,14 +72,21 @@ pub(super) fn in_time(known: &Transfer, now: Millis) -> Result<(), Outcome> {
 }
 
 impl Transfer {
-    /// The message that gives the payer its position back.
-    pub(crate) fn release(&self, action: Action, state: TransferState) -> Message {
+    /// The message that goes on to the position step: a settlement to the payee's account, all else to the payer's.
+    pub(crate) fn message(&self, action: Action, state: TransferState, cause: u32) -> Message {
+        let account = match action {
+            Action::Commit | Action::Reserve => self.payee_account,
+            Action::Prepare | Action::Abort | Action::TimeoutReserved => self.payer_account,
+        };
         Message {
-            account: self.payer_account.expect("a RESERVED transfer on positions has both accounts"),
+            account: account.expect("a transfer on positions has both accounts"),
             transfer: self.no,
             action,
             amount: self.amount,
             state,
+            cause,
+            completion: None,
+            error: None,
         }
     }
 }

@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use holdfast_tokens::DEFAULT_TYPE;
 
-use super::{Transfer, TransferState};
+use super::{Code, CompletionKind, ErrorInformation, Transfer, TransferState};
 use crate::codes::ErrorCode;
-use crate::command::{Funding, Prepare};
+use crate::command::{FulfilAction, Funding, Prepare};
 use crate::effects::{Effects, Notification, NotificationKind, Outcome, Party, StateChange};
 use crate::ids::{Currency, Millis, TransferNo};
 use crate::money::Balance;
 use crate::positions::Action;
 use crate::tokens::{Fingerprint, LockRow, NO_END, TokenId, end_hold, hold_for_transfer, transaction_of};
-use crate::transfers::Code;
 use crate::view::View;
 
 /// A prepare that broke no rule: its tokens are held, or it is rejected for want of them.
@@ -41,13 +40,15 @@ pub(super) fn reserve(
     let held = covers(view, &funding.ids, &funding.payer_wallet, prepare.currency, quantity)
         && hold_for_transfer(view, now, row, effects).is_ok();
     if held {
-        tell(no, Party::Payee, NotificationKind::Prepared, None, effects);
-        return moved(no, TransferState::Reserved, None, effects);
+        let told = Tell { no, action: Action::Prepare, completion: None, error: None };
+        told.tell(Party::Payee, NotificationKind::Prepared, effects);
+        return told.moved(TransferState::Reserved, None, effects);
     }
     effects.tokens.truncate(before);
-    let code = Some(Code::from(ErrorCode::PayerInsufficientLiquidity));
-    tell(no, Party::Payer, NotificationKind::Refused, code, effects);
-    moved(no, TransferState::AbortedRejected, code, effects)
+    let code = Code::from(ErrorCode::PayerInsufficientLiquidity);
+    let told = Tell { no, action: Action::Prepare, completion: None, error: Some((code, None)) };
+    told.tell(Party::Payer, NotificationKind::Refused, effects);
+    told.moved(TransferState::AbortedRejected, Some(code), effects)
 }
 
 /// Whether the chosen tokens are what they were chosen as. That they are free, of one notary and each named once is tested
@@ -82,35 +83,51 @@ fn body_of(prepare: &Prepare) -> Fingerprint {
 }
 
 /// RECEIVED_FULFIL -> COMMITTED: the amount to the payee's wallet, what is left back to the payer's.
-pub(super) fn pay_out(view: &impl View, known: &Transfer, action: Action, effects: &mut Effects) -> Outcome {
+pub(super) fn pay_out(
+    view: &impl View,
+    known: &Transfer,
+    action: FulfilAction,
+    effects: &mut Effects,
+) -> Outcome {
     let hold = hold_of(view, known);
     let wallet = hold.funding.as_ref().expect("the hold of a transfer names the payee's wallet");
     transaction_of(view, &hold, wallet, effects)
         .expect("what was held covers the amount, and its outputs are new");
-    let outcome = moved(known.no, TransferState::Committed, None, effects);
-    tell(known.no, Party::Payer, NotificationKind::Committed, None, effects);
-    if action == Action::Reserve {
-        tell(known.no, Party::Payee, NotificationKind::Committed, None, effects);
+    let told = Tell { no: known.no, action: action.step(), completion: Some(action.kind()), error: None };
+    told.tell(Party::Payer, NotificationKind::Committed, effects);
+    if action == FulfilAction::Reserve {
+        told.tell(Party::Payee, NotificationKind::Committed, effects);
     }
-    outcome
+    told.moved(TransferState::Committed, None, effects)
 }
 
-/// The last move of a transfer that was not fulfilled: `to` is ABORTED_ERROR or EXPIRED_RESERVED.
-pub(crate) fn give_back(
-    view: &impl View,
-    known: &Transfer,
-    to: TransferState,
-    effects: &mut Effects,
-) -> Outcome {
+/// How a transfer ends that was not fulfilled.
+pub(crate) enum End {
+    /// By its payee's message of that kind, with that error.
+    GivenUp(CompletionKind, Option<ErrorInformation>),
+    /// By its expiration.
+    RanOut,
+}
+
+/// The last move of a transfer that was not fulfilled.
+pub(crate) fn give_back(view: &impl View, known: &Transfer, end: End, effects: &mut Effects) -> Outcome {
     end_hold(&hold_of(view, known), effects);
-    if to != TransferState::ExpiredReserved {
-        tell(known.no, Party::Payer, NotificationKind::Aborted, None, effects);
-        return moved(known.no, to, None, effects);
+    let no = known.no;
+    match end {
+        End::GivenUp(kind, error) => {
+            let told = Tell { no, action: Action::Abort, completion: Some(kind), error };
+            told.tell(Party::Payer, NotificationKind::Aborted, effects);
+            told.moved(TransferState::AbortedError, None, effects)
+        }
+        End::RanOut => {
+            let code = Code::from(ErrorCode::TransferExpired);
+            let error = Some((code, None));
+            let told = Tell { no, action: Action::TimeoutReserved, completion: None, error };
+            told.tell(Party::Payer, NotificationKind::Expired, effects);
+            told.tell(Party::Payee, NotificationKind::Expired, effects);
+            told.moved(TransferState::ExpiredReserved, Some(code), effects)
+        }
     }
-    let code = Some(Code::from(ErrorCode::TransferExpired));
-    tell(known.no, Party::Payer, NotificationKind::Expired, code, effects);
-    tell(known.no, Party::Payee, NotificationKind::Expired, code, effects);
-    moved(known.no, to, code, effects)
 }
 
 fn hold_of(view: &impl View, known: &Transfer) -> Arc<LockRow> {
@@ -118,11 +135,27 @@ fn hold_of(view: &impl View, known: &Transfer) -> Arc<LockRow> {
     Arc::clone(hold.expect("a RESERVED transfer that tokens pay for holds them"))
 }
 
-fn moved(transfer: TransferNo, state: TransferState, code: Option<Code>, effects: &mut Effects) -> Outcome {
-    effects.state_changes.push(StateChange { transfer, state, code, reason: None });
-    Outcome { state: Some(state), code, ..Outcome::done(transfer.0, Balance::ZERO) }
+/// What becomes of a transfer here, as a message of the position step would say it.
+struct Tell {
+    no: TransferNo,
+    action: Action,
+    completion: Option<CompletionKind>,
+    error: Option<ErrorInformation>,
 }
 
-fn tell(transfer: TransferNo, to: Party, kind: NotificationKind, code: Option<Code>, effects: &mut Effects) {
-    effects.notifications.push(Notification { transfer, to, kind, code });
+impl Tell {
+    fn tell(&self, to: Party, kind: NotificationKind, effects: &mut Effects) {
+        let Tell { no: transfer, action, completion, error } = *self;
+        let (cause, action, silent) = (effects.cause(), Some(action), false);
+        let told = Notification { cause, transfer, to, kind, action, completion, error, silent };
+        effects.notifications.push(told);
+    }
+
+    /// The row of an end that a payee's message brought has its code on the row before.
+    fn moved(&self, state: TransferState, code: Option<Code>, effects: &mut Effects) -> Outcome {
+        let Tell { no: transfer, error, .. } = *self;
+        effects.state_changes.push(StateChange { transfer, state, code, reason: None });
+        let (code, reason) = error.map_or((None, None), |(code, reason)| (Some(code), reason));
+        Outcome { state: Some(state), code, reason, ..Outcome::done(transfer.0, Balance::ZERO) }
+    }
 }

@@ -1,6 +1,7 @@
 //! Transfers: what is known of one, and the steps before its position is touched.
 
 mod abort;
+mod answer;
 mod fulfil;
 mod funded;
 mod lookup;
@@ -8,13 +9,15 @@ mod prepare;
 mod state;
 
 pub(crate) use abort::abort;
+pub(crate) use answer::answer;
 pub(crate) use fulfil::fulfil;
-pub(crate) use funded::{covers, give_back};
+pub(crate) use funded::{End, covers, give_back};
 pub(crate) use lookup::lookup;
 pub(crate) use prepare::prepare;
 pub use state::TransferState;
 
 use crate::codes::ErrorCode;
+use crate::effects::Party;
 use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
 use crate::money::{Amount, Balance, OptionalBalance};
 
@@ -98,6 +101,21 @@ impl Transfer {
         }
     }
 
+    /// Why it did not commit, if it did not.
+    #[must_use]
+    pub fn error(&self) -> Option<ErrorInformation> {
+        self.code.map(|code| (code, self.reason))
+    }
+
+    /// The participant on that side.
+    #[must_use]
+    pub const fn party(&self, side: Party) -> ParticipantId {
+        match side {
+            Party::Payer => self.payer,
+            Party::Payee => self.payee,
+        }
+    }
+
     /// The append-only history with its times.
     #[must_use]
     pub fn history(&self) -> Vec<(TransferState, Millis)> {
@@ -165,6 +183,9 @@ impl From<ErrorCode> for Code {
         Code(std::num::NonZeroU16::new(code.number()).expect("no code is zero"))
     }
 }
+
+/// Why something was refused or ended: the code, and what it means in particular.
+pub type ErrorInformation = (Code, Option<Reason>);
 
 /// What a 3100 means in particular.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

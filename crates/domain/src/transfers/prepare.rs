@@ -54,15 +54,10 @@ pub(crate) fn prepare(
         Ok(Paid::ByPosition(payer_account, payee_account)) => {
             row.payer_account = Some(payer_account);
             row.payee_account = Some(payee_account);
+            let message = row.message(Action::Prepare, TransferState::ReceivedPrepare, effects.cause());
             effects.transfers.push(row);
             effects.state_changes.push(StateChange::to(no, TransferState::ReceivedPrepare));
-            Ok(Message {
-                account: payer_account,
-                transfer: no,
-                action: Action::Prepare,
-                amount: prepare.amount,
-                state: TransferState::ReceivedPrepare,
-            })
+            Ok(message)
         }
         Err(reason) => {
             row.state = TransferState::Invalid;
@@ -74,10 +69,14 @@ pub(crate) fn prepare(
             let invalid = StateChange::to(no, TransferState::Invalid);
             effects.state_changes.push(invalid.with(ErrorCode::ValidationError).because(reason));
             effects.notifications.push(Notification {
+                cause: effects.cause(),
                 transfer: no,
                 to: Party::Payer,
                 kind: NotificationKind::Refused,
-                code: Some(ErrorCode::ValidationError.into()),
+                action: Some(Action::Prepare),
+                completion: None,
+                error: outcome.error(),
+                silent: false,
             });
             Err(outcome)
         }

@@ -77,7 +77,7 @@ fn whoever_holds_the_account_is_told() {
     let message =
         CallbackMessage::Alarm { account: PAYER_POSITION, value: Balance(60), net_debit_cap: Amount(100) };
     assert_eq!(
-        alarms(&commands, &effects, &world.memory),
+        alarms(&effects, &world.memory),
         [Callback { to: PAYER, transfer: NO_TRANSFER, message, origin: 1 }]
     );
     assert_eq!(message.endpoint_type(), "ALARM_NOTIFICATION_URL");

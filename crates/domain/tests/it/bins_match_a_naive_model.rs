@@ -9,7 +9,7 @@ use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::positions::{
     Action, Message, MessageResult, PositionAccount, PositionAccounts, PrepareOrder, process,
 };
-use holdfast_domain::transfers::TransferState;
+use holdfast_domain::transfers::{ErrorInformation, TransferState};
 use proptest::prelude::*;
 
 struct Accounts(BTreeMap<u32, PositionAccount>);
@@ -164,9 +164,10 @@ fn processed(batch: &Batch) -> (Happened, Effects) {
     let accounts = Accounts(batch.accounts.clone());
     let results = process(&accounts, batch.order, &batch.messages, &mut effects);
     let mut happened = Happened::default();
+    let code_of = |error: Option<ErrorInformation>| error.map(|(code, _)| code);
     let number = |code: Option<holdfast_domain::transfers::Code>| code.map(|code| code.number());
-    for MessageResult { state, code, value } in results {
-        happened.results.push((state.name().to_owned(), number(code), value.0));
+    for MessageResult { state, error, value, .. } in results {
+        happened.results.push((state.name().to_owned(), number(code_of(error)), value.0));
     }
     happened.positions = batch.accounts.iter().map(|(account, row)| (*account, row.value.0)).collect();
     for row in &effects.position_changes {
@@ -178,7 +179,7 @@ fn processed(batch: &Batch) -> (Happened, Effects) {
     }
     for row in &effects.notifications {
         let to = if row.to == Party::Payer { "payer" } else { "payee" };
-        happened.notifications.push((row.transfer.0, to, number(row.code)));
+        happened.notifications.push((row.transfer.0, to, number(code_of(row.error))));
     }
     for row in &effects.dead_letters {
         let reason = match row.reason {
@@ -226,6 +227,9 @@ fn message() -> impl Strategy<Value = Message> {
                 action,
                 amount: Amount(amount),
                 state: if fits > 0 { fitting } else { some_state },
+                cause: 0,
+                completion: None,
+                error: None,
             }
         },
     )

@@ -3,10 +3,10 @@
 //! Transfer 0 of 5 goes from PAYER to PAYEE. Each row says what was decided before, what happens and when, and
 //! every message that payer, payee and a third participant get for it.
 
+use holdfast_domain::callbacks::Callback;
 use holdfast_domain::callbacks::CallbackMessage::{
     self, Error, ForwardError, ForwardFulfil, ForwardPrepare, Patch, Put,
 };
-use holdfast_domain::callbacks::{Callback, callbacks};
 use holdfast_domain::codes::ErrorCode::{
     self, ClientError, ModifiedRequest, PayerInsufficientLiquidity, PayerLimitError, TransferExpired,
     TransferIdNotFound, ValidationError,
@@ -554,12 +554,4 @@ fn each_message_goes_to_the_endpoint_of_its_type() {
     ] {
         assert_eq!(message.endpoint_type(), format!("FSPIOP_CALLBACK_URL_TRANSFER_{kind}"));
     }
-}
-
-#[test]
-#[should_panic(expected = "every command has one outcome")]
-fn effects_of_other_commands_are_noticed() {
-    let mut world = World::roomy();
-    let effects = world.frame(&[crate::world::prepare(0, 5)]);
-    callbacks(&[], &effects, &world.memory);
 }

@@ -33,7 +33,7 @@ fn run(frames: Vec<Frame>) -> (World, Vec<Decided>) {
     for (later, commands) in frames.into_iter().chain([the_end]) {
         world.now += later;
         let effects = world.frame(&commands);
-        let calls = callbacks(&commands, &effects, &world.memory);
+        let calls = callbacks(&effects, &world.memory);
         decided.push(Decided { time: world.now, commands, effects, calls });
     }
     (world, decided)
@@ -88,7 +88,7 @@ proptest! {
             let commands = records::read_all(&payload).unwrap();
             replayed.now = frame.time;
             prop_assert_eq!(&replayed.calls(&commands), &frame.calls, "on replay");
-            let later = callbacks(&frame.commands, &frame.effects, &world.memory);
+            let later = callbacks(&frame.effects, &world.memory);
             prop_assert_eq!(&later, &frame.calls, "from the state at the end");
         }
     }

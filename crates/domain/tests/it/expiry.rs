@@ -2,6 +2,7 @@
 
 use holdfast_domain::codes::ErrorCode::{TransferExpired, ValidationError};
 use holdfast_domain::command::{Command, Prepare};
+use holdfast_domain::effects::Notification;
 use holdfast_domain::effects::NotificationKind::Expired;
 use holdfast_domain::effects::Party::{Payee, Payer};
 use holdfast_domain::ids::{Millis, TransferNo};
@@ -54,7 +55,10 @@ fn a_transfer_that_was_never_reserved_expires_and_the_payer_is_told() {
         effects,
         Lists {
             state_changes: vec![moved_with(0, ExpiredPrepared, TransferExpired)],
-            notifications: vec![told_with(0, Payer, Expired, TransferExpired)],
+            notifications: vec![Notification {
+                action: None,
+                ..told_with(0, Payer, Expired, TransferExpired)
+            }],
             outcomes: vec![no_transfer(None, 1, 0)],
             ..Lists::default()
         },

@@ -7,7 +7,7 @@ use holdfast_domain::codes::ErrorCode::{
 use holdfast_domain::command::{Abort, Command, FulfilAction};
 use holdfast_domain::effects::NotificationKind::{Aborted, Committed as ToldCommitted};
 use holdfast_domain::effects::Party::{Payee, Payer};
-use holdfast_domain::effects::{Outcome, StateChange};
+use holdfast_domain::effects::{Notification, Outcome, StateChange};
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::transfers::TransferState::{
     AbortedError, Committed, ExpiredReserved, Invalid, ReceivedError, ReceivedFulfil, Reserved,
@@ -23,15 +23,14 @@ fn reserved() -> World {
     world
 }
 
-fn only(outcome: Outcome) -> Lists {
-    Lists { outcomes: vec![outcome], ..Lists::default() }
-}
-
 /// The commands answer so, and nothing else happens.
 #[track_caller]
 fn refused_without_effect(world: &mut World, command: Command, outcome: Outcome) {
     let before = world.memory.clone();
-    assert_effects(world.frame(&[command]), only(outcome));
+    let effects = world.frame(&[command]);
+    assert_eq!(effects.answers.len(), 1);
+    let answers = effects.answers.clone();
+    assert_effects(effects, Lists { answers, outcomes: vec![outcome], ..Lists::default() });
     assert_eq!(world.memory, before);
 }
 
@@ -62,7 +61,7 @@ fn a_reserve_settles_and_tells_both() {
     let mut world = reserved();
     let effects = world.frame(&[fulfil_by(PAYEE, 0, FulfilAction::Reserve, fulfilment(0))]);
     assert_eq!(effects.completions, [completed(0, CompletionKind::Reserve, fulfilment(0))]);
-    assert_eq!(effects.notifications, [told(0, Payer, ToldCommitted), told(0, Payee, ToldCommitted)]);
+    assert_eq!(effects.notifications, [told_reserved(0, Payer), told_reserved(0, Payee)]);
     assert_eq!(effects.outcomes, [answer(0, Committed, -5)]);
 }
 
@@ -76,7 +75,7 @@ fn an_abort_releases_with_the_payees_code() {
         state_changes: vec![StateChange { code, ..moved(0, ReceivedError) }, moved(0, AbortedError)],
         completions: vec![completed(0, CompletionKind::Abort, digest)],
         position_changes: vec![changed(PAYER_POSITION, 0, -5, 0)],
-        notifications: vec![told(0, Payer, Aborted)],
+        notifications: vec![Notification { error: code.map(|code| (code, None)), ..told(0, Payer, Aborted) }],
         outcomes: vec![Outcome { code, ..answer(0, AbortedError, 0) }],
         ..Lists::default()
     };
@@ -122,7 +121,11 @@ fn a_wrong_preimage_aborts() {
             state_changes: vec![received, moved(0, AbortedError)],
             completions: vec![completed(0, CompletionKind::Commit, fulfilment(9))],
             position_changes: vec![changed(PAYER_POSITION, 0, -5, 0)],
-            notifications: vec![told(0, Payer, Aborted)],
+            notifications: vec![Notification {
+                completion: Some(CompletionKind::Commit),
+                error: outcome.error(),
+                ..told(0, Payer, Aborted)
+            }],
             outcomes: vec![outcome.clone()],
             ..Lists::default()
         },

@@ -61,13 +61,14 @@ fn a_fulfil_pays_the_amount_and_gives_change_back() {
         world.frame(&[funded(0, 70, &["a60", "a40"])]);
         let mut effects = world.frame(&[command]);
         let tokens = std::mem::take(&mut effects.tokens);
-        let payee = also_payee.then(|| told(0, Party::Payee, Told::Committed));
+        let told = |to| if also_payee { told_reserved(0, to) } else { told(0, to, Told::Committed) };
+        let payee = also_payee.then(|| told(Party::Payee));
         assert_effects(
             effects,
             Lists {
                 state_changes: vec![moved(0, S::ReceivedFulfil), moved(0, S::Committed)],
                 completions: vec![completed(0, kind, fulfilment(0))],
-                notifications: [told(0, Party::Payer, Told::Committed)].into_iter().chain(payee).collect(),
+                notifications: [told(Party::Payer)].into_iter().chain(payee).collect(),
                 outcomes: vec![answer(0, S::Committed, 0)],
                 ..Lists::default()
             },

@@ -68,7 +68,7 @@ fn one_of_each() -> Effects {
         ..moved_with(0x0102, TransferState::ReceivedError, ErrorCode::ValidationError)
     });
     let completion = Completion { kind: CompletionKind::Abort, digest: [1; 32] };
-    effects.completions.push(CompletionRow { transfer, completion });
+    effects.completions.push(CompletionRow { cause: 0, transfer, completion });
     effects.position_changes.push(changed(AccountId(3), 0x0102, -3, -4));
     effects.notifications.push(told_with(
         0x0102,
@@ -79,7 +79,7 @@ fn one_of_each() -> Effects {
     let value = Balance(6);
     effects.alarms.push(LimitAlarm { account: AccountId(3), value, net_debit_cap: Amount(7) });
     let reason = DeadLetterReason::WrongState(TransferState::Reserved);
-    effects.dead_letters.push(DeadLetter { transfer, action: Action::TimeoutReserved, reason });
+    effects.dead_letters.push(DeadLetter { cause: 0, transfer, action: Action::TimeoutReserved, reason });
     effects.outcomes.push(Outcome {
         reason: Some(Reason::NotReserved),
         ..refused(answer(0x0102, TransferState::Reserved, 9), ErrorCode::ValidationError, None)
@@ -171,7 +171,7 @@ fn absent_values_have_a_form_of_their_own() {
         change(|effects| effects.participants[0].active = false),
         change(|effects| effects.state_changes[0].code = None),
         change(|effects| effects.state_changes[0].reason = None),
-        change(|effects| effects.notifications[0].code = None),
+        change(|effects| effects.notifications[0].error = None),
         change(|effects| effects.notifications[0].to = Party::Payer),
         change(|effects| effects.alarms[0].value = Balance(7)),
         change(|effects| effects.dead_letters[0].reason = DeadLetterReason::UnknownAccount(AccountId(3))),

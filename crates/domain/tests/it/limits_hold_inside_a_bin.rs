@@ -1,6 +1,7 @@
 //! The running position counts: what is accepted earlier in a bin is gone for what comes later in it.
 
 use holdfast_domain::codes::ErrorCode::{PayerInsufficientLiquidity, PayerLimitError};
+use holdfast_domain::effects::Notification;
 use holdfast_domain::effects::NotificationKind::{Prepared, Refused};
 use holdfast_domain::effects::Party::{Payee, Payer};
 use holdfast_domain::positions::PrepareOrder;
@@ -27,8 +28,8 @@ fn a_cap_of_ten_reserves_two_of_three_fives() {
             position_changes: vec![changed(PAYER_POSITION, 0, 5, 5), changed(PAYER_POSITION, 1, 5, 10)],
             notifications: vec![
                 told(0, Payee, Prepared),
-                told(1, Payee, Prepared),
-                told_with(2, Payer, Refused, PayerLimitError),
+                Notification { cause: 1, ..told(1, Payee, Prepared) },
+                Notification { cause: 2, ..told_with(2, Payer, Refused, PayerLimitError) },
             ],
             outcomes: vec![
                 answer(0, Reserved, 5),

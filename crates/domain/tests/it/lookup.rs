@@ -4,12 +4,12 @@ use holdfast_domain::codes::ErrorCode::{
     ClientError, PayerLimitError, TransferExpired, TransferIdNotFound, ValidationError,
 };
 use holdfast_domain::command::Prepare;
-use holdfast_domain::effects::Outcome;
-use holdfast_domain::ids::{HUB, ParticipantId};
+use holdfast_domain::effects::{Answer, Asked, Outcome};
+use holdfast_domain::ids::{HUB, ParticipantId, TransferNo};
 use holdfast_domain::transfers::TransferState::{
     AbortedError, AbortedRejected, Committed, ExpiredReserved, Invalid, Reserved,
 };
-use holdfast_domain::transfers::{Code, Reason};
+use holdfast_domain::transfers::{Code, Reason, Transfer};
 
 use crate::world::*;
 
@@ -18,7 +18,10 @@ use crate::world::*;
 fn answered(world: &mut World, source: ParticipantId, n: u8, outcome: Outcome) {
     let before = world.memory.clone();
     let effects = world.frame(&[lookup_by(source, n)]);
-    assert_effects(effects, Lists { outcomes: vec![outcome], ..Lists::default() });
+    let completion = world.memory.transfers.get(&TransferNo(n.into())).and_then(Transfer::completion);
+    let completion = completion.map(|taken| taken.kind);
+    let answer = Answer { completion, ..asked(source, id(n.into()), Asked::Lookup, false) };
+    assert_effects(effects, Lists { answers: vec![answer], outcomes: vec![outcome], ..Lists::default() });
     assert_eq!(world.memory, before);
 }
 

@@ -4,7 +4,7 @@ use holdfast_domain::codes::ErrorCode::{ModifiedRequest, ValidationError};
 use holdfast_domain::command::{Admin, Command, Prepare};
 use holdfast_domain::effects::NotificationKind::{Prepared, Refused};
 use holdfast_domain::effects::Party::{Payee, Payer};
-use holdfast_domain::effects::StateChange;
+use holdfast_domain::effects::{Answer, Asked, Notification, StateChange};
 use holdfast_domain::ids::{Currency, ParticipantId};
 use holdfast_domain::money::{AMOUNT_LIMIT, Amount};
 use holdfast_domain::transfers::Reason;
@@ -49,7 +49,8 @@ fn a_prepare_from_somebody_else_stores_nothing() {
     let before = world.memory.clone();
     let effects = world.frame(&[prepared(Prepare { source: OTHER, ..prepare_of(0, 5) })]);
     let outcome = refused(no_transfer(None, 0, 0), ValidationError, Some(Reason::WrongSource));
-    assert_effects(effects, Lists { outcomes: vec![outcome], ..Lists::default() });
+    let answers = vec![asked(OTHER, id(0), Asked::Prepare, false)];
+    assert_effects(effects, Lists { answers, outcomes: vec![outcome], ..Lists::default() });
     assert_eq!(world.memory, before);
     assert_eq!(world.frame(&[prepare(0, 5)]).outcomes, [answer(0, Reserved, 5)], "the id is still free");
 }
@@ -76,7 +77,10 @@ fn the_same_prepare_again_gets_the_stored_result_and_no_effect() {
         (rejected.state, rejected.code.map(|code| code.number())),
         (Some(AbortedRejected), Some(4200))
     );
-    assert_effects(again, Lists { outcomes: vec![answer(0, Reserved, 5), rejected], ..Lists::default() });
+    let repeat = |cause: u32| Answer { cause, ..asked(PAYER, id(cause.into()), Asked::Prepare, true) };
+    let answers = vec![repeat(0), repeat(1)];
+    let outcomes = vec![answer(0, Reserved, 5), rejected];
+    assert_effects(again, Lists { answers, outcomes, ..Lists::default() });
 
     world.frame(&[fulfil(0)]);
     world.now = EXPIRATION + 1;
@@ -101,9 +105,10 @@ fn a_prepare_that_differs_in_any_field_is_a_modified_request() {
         Prepare { condition: [9; 32], ..first.clone() },
     ];
     for other in others {
+        let answers = vec![asked(other.source, id(0), Asked::Prepare, false)];
         let effects = world.frame(&[prepared(other)]);
         let outcome = refused(answer(0, Reserved, 5), ModifiedRequest, None);
-        assert_effects(effects, Lists { outcomes: vec![outcome], ..Lists::default() });
+        assert_effects(effects, Lists { answers, outcomes: vec![outcome], ..Lists::default() });
     }
     // What the hash does not see are the packet and the extensions; their digests enter it at the edge.
     let other_hash = Command::Prepare(Prepare { hash: [7; 32], ..first });
@@ -150,14 +155,18 @@ fn the_first_rule_that_is_broken_is_the_reason() {
         let expected = || Lists {
             transfers: vec![prepare.id],
             state_changes: vec![invalid],
-            notifications: vec![told_with(number, Payer, Refused, ValidationError)],
+            notifications: vec![Notification {
+                error: Some((ValidationError.into(), Some(reason))),
+                ..told(number, Payer, Refused)
+            }],
             outcomes: vec![refused(answer(number, Invalid, 0), ValidationError, Some(reason))],
             ..Lists::default()
         };
         assert_effects(effects, expected());
         // It is kept, so its repeat is known and no longer judged.
         let again = world.frame(&[prepared(prepare.clone())]);
-        assert_effects(again, Lists { outcomes: expected().outcomes, ..Lists::default() });
+        let answers = vec![asked(prepare.source, prepare.id, Asked::Prepare, true)];
+        assert_effects(again, Lists { answers, outcomes: expected().outcomes, ..Lists::default() });
     }
     assert!(world.memory.holds.is_empty(), "what is INVALID holds nothing");
 }

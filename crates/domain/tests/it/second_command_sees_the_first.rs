@@ -3,6 +3,7 @@
 use holdfast_domain::codes::ErrorCode::{ModifiedRequest, TransferIdNotFound, ValidationError};
 use holdfast_domain::effects::NotificationKind::{Committed as ToldCommitted, Prepared};
 use holdfast_domain::effects::Party::{Payee, Payer};
+use holdfast_domain::effects::{Answer, Asked, CompletionRow, Notification};
 use holdfast_domain::transfers::CompletionKind;
 use holdfast_domain::transfers::Reason;
 use holdfast_domain::transfers::TransferState::{
@@ -25,9 +26,15 @@ fn prepare_and_fulfil_in_one_frame_commit() {
                 moved(0, ReceivedFulfil),
                 moved(0, Committed),
             ],
-            completions: vec![completed(0, CompletionKind::Commit, fulfilment(0))],
+            completions: vec![CompletionRow {
+                cause: 1,
+                ..completed(0, CompletionKind::Commit, fulfilment(0))
+            }],
             position_changes: vec![changed(PAYER_POSITION, 0, 5, 5), changed(PAYEE_POSITION, 0, -5, -5)],
-            notifications: vec![told(0, Payee, Prepared), told(0, Payer, ToldCommitted)],
+            notifications: vec![
+                told(0, Payee, Prepared),
+                Notification { cause: 1, ..told(0, Payer, ToldCommitted) },
+            ],
             outcomes: vec![answer(0, Reserved, 5), answer(0, Committed, -5)],
             ..Lists::default()
         },
@@ -47,6 +54,7 @@ fn the_same_prepare_twice_in_one_frame_reserves_once() {
             state_changes: vec![moved(0, ReceivedPrepare), moved(0, Reserved)],
             position_changes: vec![changed(PAYER_POSITION, 0, 5, 5)],
             notifications: vec![told(0, Payee, Prepared)],
+            answers: vec![Answer { cause: 1, ..asked(PAYER, id(0), Asked::Prepare, true) }],
             outcomes: vec![answer(0, Reserved, 5), answer(0, Reserved, 5)],
             ..Lists::default()
         },

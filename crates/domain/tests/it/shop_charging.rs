@@ -4,7 +4,7 @@
 use holdfast_domain::callbacks::{Callback, CallbackMessage, callbacks};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction};
-use holdfast_domain::effects::{Effects, NotificationKind, Party};
+use holdfast_domain::effects::{Effects, Notification, NotificationKind, Party};
 use holdfast_domain::ids::{ParticipantId, TransferNo};
 use holdfast_domain::shop::{
     CHARGE_ABORTED, CHARGE_MARGIN_MS, Charging, CheckoutAnswer, OrderState, Said, ShopCommand, ShopRefusal,
@@ -18,7 +18,7 @@ use TransferState as S;
 use crate::shop_world::*;
 use crate::world::{
     EXPIRATION, PAYEE, PAYEE_POSITION, PAYER, PAYER_POSITION, World, changed, moved, moved_with, told,
-    told_with,
+    told_reserved, told_with,
 };
 
 const STOCK: Sides = Sides { pay: false, stock: true };
@@ -44,9 +44,9 @@ fn positions(shop: &Shop) -> (i128, i128) {
     (value(PAYER_POSITION), value(PAYEE_POSITION))
 }
 
-fn calls(shop: &Shop, command: &Command, effects: &Effects) -> Vec<(ParticipantId, CallbackMessage)> {
+fn calls(shop: &Shop, effects: &Effects) -> Vec<(ParticipantId, CallbackMessage)> {
     let told = |call: Callback| (call.to, call.message);
-    callbacks(std::slice::from_ref(command), effects, &shop.memory).into_iter().map(told).collect()
+    callbacks(effects, &shop.memory).into_iter().map(told).collect()
 }
 
 fn open(answer: CheckoutAnswer) -> Sides {
@@ -71,9 +71,9 @@ fn a_checkout_is_a_transfer_from_prepare_to_commit() {
     assert_eq!(
         effects.notifications,
         [
-            told(0, Party::Payee, NotificationKind::Prepared),
-            told(0, Party::Payer, NotificationKind::Committed),
-            told(0, Party::Payee, NotificationKind::Committed),
+            Notification { silent: true, ..told(0, Party::Payee, NotificationKind::Prepared) },
+            told_reserved(0, Party::Payer),
+            told_reserved(0, Party::Payee),
         ]
     );
     assert_eq!((effects.outcomes.len(), effects.completions.len()), (1, 1));
@@ -83,7 +83,7 @@ fn a_checkout_is_a_transfer_from_prepare_to_commit() {
     assert_eq!(row.id.to_string().as_bytes()[14], b'5', "a UUID of version 5: {}", row.id);
     assert!(shop.memory.holds.is_empty());
     assert_eq!(
-        calls(&shop, &as_command(checkout("o")), &effects),
+        calls(&shop, &effects),
         [(PAYER, CallbackMessage::Put(S::Committed)), (PAYEE, CallbackMessage::Patch(S::Committed)),]
     );
     // A paid order is charged no more.
@@ -134,7 +134,7 @@ fn without_stock_the_position_comes_back() {
     assert_eq!(positions(&shop), (0, 0));
     let code = Code::of_payee(CHARGE_ABORTED);
     assert_eq!(transfer(&shop, 0).code, code);
-    let told = calls(&shop, &as_command(checkout("o")), &effects);
+    let told = calls(&shop, &effects);
     assert_eq!(told, [(PAYER, CallbackMessage::Error(code.unwrap(), None))]);
 }
 
@@ -172,20 +172,17 @@ fn an_outside_no_a_cancel_and_the_deadline_give_the_position_back() {
     for (ends, why) in [("no", Why::Stock), ("cancel", Why::Cancelled), ("deadline", Why::Deadline)] {
         let mut shop = charging(1_000, 0, STOCK);
         shop.checkout("o");
-        let (command, effects) = match ends {
-            "no" => {
-                let command = says("o", 1, Side::Stock, Said::Refused);
-                (as_command(command.clone()), shop.decided(command).1)
-            }
-            "cancel" => (as_command(cancel("o")), shop.decided(cancel("o")).1),
+        let effects = match ends {
+            "no" => shop.decided(says("o", 1, Side::Stock, Said::Refused)).1,
+            "cancel" => shop.decided(cancel("o")).1,
             _ => {
                 shop.now += i64::from(DEADLINE) + 1;
-                (crate::world::expire(9), shop.expire(9))
+                shop.expire(9)
             }
         };
         assert_eq!((positions(&shop), transfer(&shop, 0).state), ((0, 0), S::AbortedError), "{ends}");
         let error = CallbackMessage::Error(Code::of_payee(CHARGE_ABORTED).unwrap(), None);
-        assert_eq!(calls(&shop, &command, &effects), [(PAYER, error)], "{ends}");
+        assert_eq!(calls(&shop, &effects), [(PAYER, error)], "{ends}");
         if why != Why::Stock {
             shop.does(says("o", 1, Side::Stock, Said::Undone));
         }
@@ -294,7 +291,7 @@ fn one_frame_of_checkouts_never_breaks_a_limit() {
     let is_paid = |name: &&String| matches!(shop.state(name), OrderState::Paid(_));
     assert_eq!(names.iter().filter(is_paid).count(), 1, "1,000, then 600 by a prepare: 900 are left");
     assert_eq!((positions(&shop), shop.stock("i")), ((1_600, -1_000), 98));
-    let calls = callbacks(&commands, &effects, &shop.memory);
+    let calls = callbacks(&effects, &shop.memory);
     let origins: Vec<_> = calls.iter().map(|call| call.origin).collect();
     assert_eq!(origins, [0, 0, 1, 2, 3, 4, 5]);
 }

@@ -8,13 +8,13 @@ use holdfast_domain::command::{
     Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint,
 };
 use holdfast_domain::effects::{
-    CompletionRow, DeadLetter, Effects, LimitAlarm, Notification, NotificationKind, Outcome, Party,
-    PositionChange, StateChange,
+    Answer, Asked, CompletionRow, DeadLetter, Effects, LimitAlarm, Notification, NotificationKind, Outcome,
+    Party, PositionChange, StateChange,
 };
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
-use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::positions::{Action, PrepareOrder};
 use holdfast_domain::tokens::TokenEffect;
 use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
 use holdfast_domain::{FrameInput, decide};
@@ -85,7 +85,7 @@ impl World {
     /// Decides the commands as one frame, keeps what it does, and says who is called for it.
     pub fn calls(&mut self, commands: &[Command]) -> Vec<Callback> {
         let effects = self.frame(commands);
-        callbacks(commands, &effects, &self.memory)
+        callbacks(&effects, &self.memory)
     }
 
     pub fn transfer(&self, no: u64) -> &Transfer {
@@ -109,6 +109,7 @@ pub struct Lists {
     pub completions: Vec<CompletionRow>,
     pub position_changes: Vec<PositionChange>,
     pub notifications: Vec<Notification>,
+    pub answers: Vec<Answer>,
     pub alarms: Vec<LimitAlarm>,
     pub dead_letters: Vec<DeadLetter>,
     pub tokens: Vec<TokenEffect>,
@@ -127,6 +128,7 @@ impl From<Effects> for Lists {
             completions: effects.completions,
             position_changes: effects.position_changes,
             notifications: effects.notifications,
+            answers: effects.answers,
             alarms: effects.alarms,
             dead_letters: effects.dead_letters,
             tokens: effects.tokens,
@@ -261,15 +263,37 @@ pub fn changed(account: AccountId, no: u64, change: i64, value: i128) -> Positio
 }
 
 pub fn told(no: u64, to: Party, kind: NotificationKind) -> Notification {
-    Notification { transfer: TransferNo(no), to, kind, code: None }
+    let transfer = TransferNo(no);
+    let (action, completion) = match kind {
+        NotificationKind::Prepared | NotificationKind::Refused => (Action::Prepare, None),
+        NotificationKind::Committed => (Action::Commit, Some(CompletionKind::Commit)),
+        NotificationKind::Aborted => (Action::Abort, Some(CompletionKind::Abort)),
+        NotificationKind::Expired => (Action::TimeoutReserved, None),
+    };
+    let (action, error) = (Some(action), None);
+    Notification { cause: 0, transfer, to, kind, action, completion, error, silent: false }
 }
 
 pub fn told_with(no: u64, to: Party, kind: NotificationKind, code: ErrorCode) -> Notification {
-    Notification { code: Some(code.into()), ..told(no, to, kind) }
+    Notification { error: Some((code.into(), None)), ..told(no, to, kind) }
+}
+
+/// COMMITTED, to a party of a transfer whose payee said RESERVED.
+pub fn told_reserved(no: u64, to: Party) -> Notification {
+    Notification {
+        action: Some(Action::Reserve),
+        completion: Some(CompletionKind::Reserve),
+        ..told(no, to, NotificationKind::Committed)
+    }
+}
+
+/// What the sender of the only command is answered, which moved nothing.
+pub fn asked(to: ParticipantId, transfer: TransferId, asked: Asked, repeat: bool) -> Answer {
+    Answer { cause: 0, to, transfer, asked, repeat, completion: None }
 }
 
 pub fn completed(no: u64, kind: CompletionKind, digest: [u8; 32]) -> CompletionRow {
-    CompletionRow { transfer: TransferNo(no), completion: Completion { kind, digest } }
+    CompletionRow { cause: 0, transfer: TransferNo(no), completion: Completion { kind, digest } }
 }
 
 /// The answer about a transfer.

@@ -22,7 +22,7 @@ use holdfast_domain::positions::{
     Action, BATCH_MESSAGES_MAX, Message, MessageResult, PositionAccount, PositionAccounts, PrepareOrder,
     process,
 };
-use holdfast_domain::transfers::{Code, TransferState};
+use holdfast_domain::transfers::{ErrorInformation, TransferState};
 
 use super::{Object, Part};
 
@@ -200,7 +200,7 @@ impl<'a> Names<'a> {
             transfer: self.transfer(message.transfer),
             action: message.action.name(),
             state: result.state.name(),
-            error: error(result.code),
+            error: error(result.error),
         });
         let accounts = accounts.0.iter().map(|(id, account)| AnswerAccount {
             account: self.account(*id),
@@ -229,7 +229,7 @@ impl<'a> Names<'a> {
             Party::Payer => "payer",
             Party::Payee => "payee",
         };
-        AnswerNotification { to, transfer: self.transfer(row.transfer), error: error(row.code) }
+        AnswerNotification { to, transfer: self.transfer(row.transfer), error: error(row.error) }
     }
 
     fn dead_letter(&self, row: &DeadLetter) -> AnswerDeadLetter<'a> {
@@ -242,8 +242,8 @@ impl<'a> Names<'a> {
     }
 }
 
-fn error(code: Option<Code>) -> Option<String> {
-    code.map(|code| code.number().to_string())
+fn error(error: Option<ErrorInformation>) -> Option<String> {
+    error.map(|(code, _)| code.number().to_string())
 }
 
 /// The accounts that the case has; others that its messages name are unknown.
@@ -281,7 +281,7 @@ impl PositionAccounts for Accounts {
 fn messages(case: &Case, names: &Names<'_>) -> Result<Vec<Message>> {
     let count = case.messages.len();
     ensure!(count <= BATCH_MESSAGES_MAX, "{count} messages are too many, the limit is {BATCH_MESSAGES_MAX}");
-    let message = |row: &CaseMessage| {
+    let message = |(cause, row): (u32, &CaseMessage)| {
         let CaseMessage { transfer, action, amount, .. } = row;
         let positive = *amount >= Amount::ZERO;
         ensure!(positive, "the {} of {transfer} has the amount {amount}, below zero", action.name());
@@ -291,7 +291,10 @@ fn messages(case: &Case, names: &Names<'_>) -> Result<Vec<Message>> {
             action: *action,
             amount: *amount,
             state: row.state_before,
+            cause,
+            completion: None,
+            error: None,
         })
     };
-    case.messages.iter().map(message).collect()
+    (0..).zip(&case.messages).map(message).collect()
 }

@@ -173,15 +173,12 @@ fn notifications(effects: &Effects, state: &impl View) -> Vec<Value> {
             NotificationKind::Expired => "expired",
             NotificationKind::Refused => "refused",
         };
-        // An abort's code lies with the transfer: it is the payee's own, or what the fulfil broke.
-        let aborted = row.kind == NotificationKind::Aborted;
-        let code = row.code.or_else(|| transfer.filter(|_| aborted).and_then(|row| row.code));
         json!({
             "to": to,
             "participant": name,
             "transferId": id(state, row.transfer),
             "tells": tells,
-            "error": code.map(|code| code.number().to_string()),
+            "error": row.error.map(|(code, _)| code.number().to_string()),
         })
     };
     effects.notifications.iter().map(show).collect()

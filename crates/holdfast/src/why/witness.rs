@@ -9,7 +9,7 @@ use holdfast_domain::effects::{Effects, Outcome, Step};
 use holdfast_domain::ids::{AccountId, HUB, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::{Account, HUB_NAME};
-use holdfast_domain::transfers::{Completion, CompletionKind, Reason, Transfer, TransferState};
+use holdfast_domain::transfers::{Reason, Transfer, TransferState};
 use holdfast_domain::view::View;
 use holdfast_hub::Core;
 use holdfast_log::FrameHeader;
@@ -74,7 +74,7 @@ impl Witness {
                     Command::Expire(_) => ended_by(&step, known),
                     _ => (outcome.state, outcome.code.map(|code| code.number())),
                 };
-                let calls = callbacks(commands, effects, core.store());
+                let calls = callbacks(effects, core.store());
                 let about = |call: &&holdfast_domain::callbacks::Callback| {
                     call.origin as usize == at && call.transfer == self.id
                 };
@@ -330,14 +330,8 @@ fn because(
 /// refuses once it never takes later, so the state after the frame tells the same as the one before it.
 fn took(known: &Transfer, command: &Command) -> bool {
     let completion = match command {
-        Command::Fulfil(fulfil) => {
-            let kind = match fulfil.action {
-                FulfilAction::Commit => CompletionKind::Commit,
-                FulfilAction::Reserve => CompletionKind::Reserve,
-            };
-            Completion { kind, digest: fulfil.fulfilment }
-        }
-        Command::Abort(abort) => Completion { kind: CompletionKind::Abort, digest: abort.digest },
+        Command::Fulfil(fulfil) => fulfil.completion(),
+        Command::Abort(abort) => abort.completion(),
         _ => return false,
     };
     known.completion() == Some(completion)

@@ -13,9 +13,9 @@ mod statements;
 use std::collections::BTreeSet;
 
 use holdfast_domain::callbacks::CallbackMessage;
-use holdfast_domain::effects::{NotificationKind, Party};
+use holdfast_domain::effects::{Asked, NotificationKind, Party};
 use holdfast_domain::ids::{HUB, Millis, ParticipantId, TransferId};
-use holdfast_messages::{Answer, Asked, Notice, Notification, TraceId, TransferNotice};
+use holdfast_messages::{Answer, Notice, Notification, TraceId, TransferNotice};
 use postgres::Transaction;
 
 use crate::batch::{Batch, Part};

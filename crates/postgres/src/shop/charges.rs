@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_domain::effects::{NotificationKind, Outcome};
+use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::{AccountId, TransferId};
-use holdfast_domain::positions::Action;
 use holdfast_domain::shop::{Charge, Charges, Secret, TryKey, Whole};
 use holdfast_domain::tokens::Name as TokenName;
-use holdfast_domain::transfers::{CompletionKind, Transfer};
+use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
 use holdfast_messages::{Notice, Notification, TraceId};
 use postgres::{GenericClient, Transaction};
@@ -114,24 +113,8 @@ pub(super) fn spender(number: TransferId) -> TokenName {
 /// Tells participants what was done since they were told last, as an embedded shop does.
 pub(super) fn tell(charges: &mut Charges<'_, Loaded>, loaded: &Loaded, outbox: &mut Outbox<'_>) {
     for (told, transfer) in charges.to_tell() {
-        let (action, completion) = match told.kind {
-            // Nobody is asked: the shop itself settles it or gives it up.
-            NotificationKind::Prepared => continue,
-            NotificationKind::Refused => (Action::Prepare, None),
-            NotificationKind::Committed => (Action::Reserve, Some(CompletionKind::Reserve)),
-            // The payee has sent no error that could be handed on.
-            NotificationKind::Aborted => (Action::Abort, None),
-            NotificationKind::Expired => (Action::TimeoutReserved, None),
-        };
-        let moved = MovedTransfer {
-            transfer,
-            completion,
-            action: Some(action),
-            outcome: &Outcome::of_transfer(transfer),
-            trace: TraceId::NOBODY,
-            origin: None,
-        };
-        moved.tell_party(told.kind, told.to, outbox);
+        let outcome = &Outcome::of_transfer(transfer);
+        MovedTransfer { transfer, outcome, trace: TraceId::NOBODY, origin: None }.tell(told, outbox);
     }
     for alarm in charges.alarms() {
         let to = loaded.account(alarm.account).map(|account| account.participant);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use holdfast_domain::callbacks::{CallbackMessage, NO_TRANSFER};
 use holdfast_domain::command::{Command, SetEndpoint};
-use holdfast_domain::effects::LimitAlarm;
+use holdfast_domain::effects::{Asked, LimitAlarm};
 use holdfast_domain::ids::{AccountId, HUB, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::transfers::TransferState;
-use holdfast_messages::{Answer, Asked, Notice, Notification, Topic, TraceId};
+use holdfast_messages::{Answer, Notice, Notification, Topic, TraceId};
 use holdfast_postgres::{Batch, Claim, DueCallback, Failed, Given, Source, Step, Store};
 
 use crate::world::*;

@@ -176,8 +176,8 @@ impl Twins {
         let frame = FrameInput { base_offset: 0, time: self.now, order: PrepareOrder::Arrival, commands };
         let effects = decide(&self.embedded, &frame);
         self.embedded.apply(&effects, self.now);
-        let calls = callbacks(commands, &effects, &self.embedded);
-        let calls = calls.into_iter().chain(alarms(commands, &effects, &self.embedded));
+        let calls = callbacks(&effects, &self.embedded);
+        let calls = calls.into_iter().chain(alarms(&effects, &self.embedded));
         self.calls.extend(calls.map(|call| (call.to, call.transfer, call.message)));
         effects.outcomes
     }
