@@ -12,7 +12,7 @@ use crate::effects::{Asked, Effects, LimitAlarm, NotificationKind, Outcome, Part
 use crate::ids::{AccountId, HUB, ParticipantId, TransferId};
 use crate::money::{Amount, Balance};
 use crate::transfers::{Code, CompletionKind, ErrorInformation, Reason, TransferState};
-use crate::view::View;
+use crate::view::{Accounts, Participants, Transfers};
 
 /// A message to one participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl CallbackMessage {
 ///
 /// # Panics
 /// If `after` is a state before the effects.
-pub fn callbacks(effects: &Effects, after: &impl View) -> Vec<Callback> {
+pub fn callbacks(effects: &Effects, after: &(impl Transfers + Participants)) -> Vec<Callback> {
     let mut calls = Vec::with_capacity(effects.outcomes.len());
     let mut call = |origin, to, transfer, message| {
         if after.participant(to).is_some() {
@@ -106,7 +106,7 @@ pub fn callbacks(effects: &Effects, after: &impl View) -> Vec<Callback> {
 
 /// The limit alarms of a frame, each for whoever holds the account; they belong to its last command and stand after
 /// its other callbacks.
-pub fn alarms(effects: &Effects, after: &impl View) -> Vec<Callback> {
+pub fn alarms(effects: &Effects, after: &impl Accounts) -> Vec<Callback> {
     let origin = u32::try_from(effects.outcomes.len().saturating_sub(1)).expect("a frame is bounded");
     let alarm = |alarm: &LimitAlarm| {
         let LimitAlarm { account, value, net_debit_cap } = *alarm;

@@ -16,7 +16,7 @@ use crate::positions::{Message, MessageResult, PositionAccount, PositionAccounts
 use crate::shop::{decide_shop, end_due};
 use crate::tokens::{decide_tokens, end_leases};
 use crate::transfers::{abort, answer, fulfil, lookup, prepare};
-use crate::view::View;
+use crate::view::{Accounts, Payments, View};
 
 /// A frame as the decision sees it: commands, and all that the hub stamped on them.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ pub fn decide(view: &impl View, frame: &FrameInput<'_>) -> Effects {
     for batch in batches {
         decide_sub_batch(&overlay, frame, batch, &mut effects);
         effects.close_section();
-        effects.apply_last(frame.time, &mut overlay);
+        effects.last().apply(frame.time, &mut overlay);
     }
     effects
 }
@@ -128,7 +128,7 @@ fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize
 
 /// Decides a command about a transfer that a command of another kind leads to. Nobody sent it, so nobody is answered.
 pub(crate) fn decide_inner(
-    view: &impl View,
+    view: &impl Payments,
     (time, base_offset): (Millis, u64),
     command: &Command,
     effects: &mut Effects,
@@ -146,14 +146,14 @@ pub(crate) fn decide_inner(
 }
 
 /// The transfers step for each command, then one position step for all that passed it.
-fn decide_transfers(view: &impl View, frame: &FrameInput<'_>, effects: &mut Effects) {
+fn decide_transfers(view: &impl Payments, frame: &FrameInput<'_>, effects: &mut Effects) {
     let messages = receive_transfers(view, frame, effects);
     step_positions(view, frame.order, &messages, effects);
 }
 
 /// One position step for messages whose commands await their outcomes.
 pub(crate) fn step_positions(
-    view: &impl View,
+    view: &impl Accounts,
     order: PrepareOrder,
     messages: &[Message],
     effects: &mut Effects,
@@ -167,7 +167,7 @@ pub(crate) fn step_positions(
 
 /// The transfers step for each command: the messages of those that passed it. Their outcomes say nothing yet.
 pub(crate) fn receive_transfers(
-    view: &impl View,
+    view: &impl Payments,
     frame: &FrameInput<'_>,
     effects: &mut Effects,
 ) -> Vec<Message> {
@@ -213,7 +213,7 @@ pub(crate) fn receive_transfers(
 /// The accounts of a view, as the position step wants them.
 pub(crate) struct Limits<'a, V>(pub(crate) &'a V);
 
-impl<V: View> PositionAccounts for Limits<'_, V> {
+impl<V: Accounts> PositionAccounts for Limits<'_, V> {
     fn position_account(&self, id: AccountId) -> Option<PositionAccount> {
         let account = self.0.account(id).filter(|account| account.kind == AccountKind::Position)?;
         let settlement = self.0.account(account.settlement())?;

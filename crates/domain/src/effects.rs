@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::codes::ErrorCode;
 use crate::command::SetEndpoint;
-use crate::ids::{AccountId, ParticipantId, TransferId, TransferNo};
+use crate::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use crate::money::{Amount, Balance};
 use crate::participants::{Account, FundsMovement, Participant};
 use crate::positions::{Action, Message, MessageResult};
@@ -362,8 +362,8 @@ impl Outcome {
     }
 }
 
-/// Rows that effects can be written to: live memory, or the overlay inside a frame.
-pub trait Rows {
+/// Rows of participants, accounts and transfers that effects can be written to: live memory, or the overlay inside a frame.
+pub trait PaymentRows {
     /// A participant was made or changed.
     fn put_participant(&mut self, row: &Participant);
     /// An account was made or changed.
@@ -382,11 +382,24 @@ pub trait Rows {
     fn hold_opened(&mut self, no: TransferNo);
     /// The transfer can no longer expire.
     fn hold_closed(&mut self, no: TransferNo);
+}
+
+/// Rows of tokens that effects can be written to.
+pub trait TokenRows {
     /// Something happened to tokens.
     fn token_effect(&mut self, effect: &TokenEffect);
+}
+
+/// Rows of the shop that effects can be written to.
+pub trait ShopRows {
     /// Something happened in the shop.
     fn shop_effect(&mut self, effect: &ShopEffect);
 }
+
+/// Rows of every kind.
+pub trait Rows: PaymentRows + TokenRows + ShopRows {}
+
+impl<R: PaymentRows + TokenRows + ShopRows> Rows for R {}
 
 impl Effects {
     /// The index of the command that is being decided: its outcome is the next one.
@@ -458,26 +471,40 @@ impl Effects {
     }
 
     /// Writes every row of the frame that was decided at `now`, sub-batch by sub-batch.
-    pub fn apply(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
+    pub fn apply(&self, now: Millis, rows: &mut impl Rows) {
         self.steps().for_each(|step| step.apply(now, rows));
     }
 
-    /// Writes the rows of the last sub-batch alone.
-    pub(crate) fn apply_last(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
-        let last = self.sections.len().checked_sub(1).expect("a section was closed");
-        self.step(last).apply(now, rows);
+    /// The last sub-batch alone.
+    pub(crate) fn last(&self) -> Step<'_> {
+        self.step(self.sections.len().checked_sub(1).expect("a section was closed"))
     }
 }
 
 impl Step<'_> {
-    pub(crate) fn apply(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
+    pub(crate) fn apply(&self, now: Millis, rows: &mut impl Rows) {
+        self.apply_payments(now, rows);
+        self.apply_tokens(rows);
+        self.apply_shop(rows);
+    }
+
+    /// Writes the rows of tokens alone.
+    pub(crate) fn apply_tokens(&self, rows: &mut impl TokenRows) {
+        self.tokens.iter().for_each(|effect| rows.token_effect(effect));
+    }
+
+    /// Writes the rows of the shop alone.
+    pub(crate) fn apply_shop(&self, rows: &mut impl ShopRows) {
+        self.shop.iter().for_each(|effect| rows.shop_effect(effect));
+    }
+
+    /// Writes the rows of participants, accounts and transfers alone.
+    pub fn apply_payments(&self, now: Millis, rows: &mut impl PaymentRows) {
         self.participants.iter().for_each(|row| rows.put_participant(row));
         self.accounts.iter().for_each(|row| rows.put_account(row));
         self.funds.iter().for_each(|row| rows.put_funds(row));
         self.endpoints.iter().for_each(|row| rows.put_endpoint(row));
         self.transfers.iter().for_each(|row| rows.add_transfer(row));
-        self.tokens.iter().for_each(|effect| rows.token_effect(effect));
-        self.shop.iter().for_each(|effect| rows.shop_effect(effect));
         self.state_changes.iter().for_each(|row| row.apply(now, rows));
         for row in self.completions {
             rows.transfer_mut(row.transfer).proof = Proof::Completed(row.completion);
@@ -496,7 +523,7 @@ impl Step<'_> {
 }
 
 impl StateChange {
-    fn apply(&self, now: crate::ids::Millis, rows: &mut impl Rows) {
+    fn apply(&self, now: Millis, rows: &mut impl PaymentRows) {
         let transfer = rows.transfer_mut(self.transfer);
         let before = transfer.state;
         // A new row carries its first state already.

@@ -13,7 +13,7 @@ use crate::positions::{Action, Message};
 use crate::shop::{CheckoutRow, KeyRow};
 use crate::tokens::LockRow;
 use crate::transfers::{End, TransferState, give_back};
-use crate::view::View;
+use crate::view::{Checkouts, Holds, KeyEnds, Leases, Spenders, Transfers};
 
 /// What one record ends, each kind from its oldest on.
 pub(crate) struct Due {
@@ -25,7 +25,12 @@ pub(crate) struct Due {
 
 impl Due {
     /// Of what is due at `now`, as much as the record at `offset` may end.
-    pub(crate) fn of(view: &impl View, now: Millis, expire: Expire, offset: u64) -> Due {
+    pub(crate) fn of(
+        view: &(impl Holds + Leases + Checkouts + KeyEnds),
+        now: Millis,
+        expire: Expire,
+        offset: u64,
+    ) -> Due {
         let max = expire.holds_max as usize;
         let mut due = Due {
             holds: view.due(now, max),
@@ -70,7 +75,7 @@ fn deal<const KINDS: usize>(max: usize, waiting: [usize; KINDS], offset: u64) ->
 /// Takes the due holds out of their waiting states; those with a reservation go on to the position step, unless tokens were
 /// reserved: then they are free again here.
 pub(crate) fn expire(
-    view: &impl View,
+    view: &(impl Transfers + Spenders),
     now: Millis,
     due: &[TransferNo],
     effects: &mut Effects,

@@ -9,17 +9,17 @@ use crate::decide::{FrameInput, receive_transfers, step_positions, sub_batches};
 use crate::effects::{Answer, Asked, Effects, Outcome};
 use crate::ids::{AccountId, Millis, TransferNo};
 use crate::overlay::Overlay;
-use crate::participants::decide_admin;
+use crate::participants::decide_books;
 use crate::positions::{Action, Message, PrepareOrder};
 use crate::transfers::{Transfer, TransferState};
-use crate::view::View;
+use crate::view::{Accounts, Books, Holds, Payments, Spenders, Transfers};
 
 /// The transfers step: is it new, does it follow the rules, who may complete it? Besides what it did, the messages that go
 /// on to the position step; the outcomes of their commands say nothing yet.
 ///
 /// # Panics
 /// If a command is about no transfer.
-pub fn receive(view: &impl View, frame: &FrameInput<'_>) -> (Effects, Vec<Message>) {
+pub fn receive(view: &impl Payments, frame: &FrameInput<'_>) -> (Effects, Vec<Message>) {
     let mut effects = Effects::default();
     let mut passed = Vec::with_capacity(frame.commands.len());
     let mut overlay = Overlay::over(view);
@@ -31,7 +31,8 @@ pub fn receive(view: &impl View, frame: &FrameInput<'_>) -> (Effects, Vec<Messag
         let batch = FrameInput { base_offset, commands, ..*frame };
         passed.extend(receive_transfers(&overlay, &batch, &mut effects));
         effects.close_section();
-        effects.apply_last(frame.time, &mut overlay);
+        effects.last().apply_payments(frame.time, &mut overlay);
+        effects.last().apply_tokens(&mut overlay);
     }
     (effects, passed)
 }
@@ -56,25 +57,35 @@ pub enum PositionCommand {
 /// after them. What was decided before does nothing and gets its stored outcome; its payer is answered with that.
 ///
 /// # Panics
-/// If a message names a transfer that the view does not have.
-pub fn position(view: &impl View, now: Millis, order: PrepareOrder, commands: &[PositionCommand]) -> Effects {
+/// If a message names a transfer that the view does not have, or makes or activates a participant.
+pub fn position(
+    view: &(impl Books + Transfers),
+    now: Millis,
+    order: PrepareOrder,
+    commands: &[PositionCommand],
+) -> Effects {
     let mut effects = Effects::default();
     let mut overlay = Overlay::over(view);
     let moves = |command: &PositionCommand| matches!(command, PositionCommand::Transfer { .. });
     for run in commands.chunk_by(|left, right| moves(left) && moves(right)) {
         if let [PositionCommand::Admin(admin)] = run {
-            let outcome = decide_admin(&overlay, now, admin, &mut effects);
+            let outcome = decide_books(&overlay, now, admin, &mut effects);
             effects.outcomes.push(outcome);
         } else {
             position_run(&overlay, order, run, &mut effects);
         }
         effects.close_section();
-        effects.apply_last(now, &mut overlay);
+        effects.last().apply_payments(now, &mut overlay);
     }
     effects
 }
 
-fn position_run(view: &impl View, order: PrepareOrder, run: &[PositionCommand], effects: &mut Effects) {
+fn position_run(
+    view: &(impl Transfers + Accounts),
+    order: PrepareOrder,
+    run: &[PositionCommand],
+    effects: &mut Effects,
+) {
     let mut messages = Vec::with_capacity(run.len());
     let mut repeats = Vec::new();
     for command in run {
@@ -111,7 +122,7 @@ fn position_run(view: &impl View, order: PrepareOrder, run: &[PositionCommand], 
     }));
 }
 
-fn known(view: &impl View, no: TransferNo) -> &Transfer {
+fn known(view: &impl Transfers, no: TransferNo) -> &Transfer {
     view.transfer_numbered(no).expect("a message names a transfer that was loaded")
 }
 
@@ -130,7 +141,11 @@ pub const fn was_decided(action: Action, state: TransferState) -> bool {
 
 /// The expiry scan: takes up to `holds_max` due holds of the view out of their waiting states. The messages go on to the
 /// position step.
-pub fn end_due_holds(view: &impl View, now: Millis, holds_max: u32) -> (Effects, Vec<Message>) {
+pub fn end_due_holds(
+    view: &(impl Holds + Transfers + Spenders),
+    now: Millis,
+    holds_max: u32,
+) -> (Effects, Vec<Message>) {
     let mut effects = Effects::default();
     let due = view.due(now, holds_max as usize);
     let messages = crate::expiry::expire(view, now, &due, &mut effects);

@@ -1,33 +1,31 @@
 //! The state inside a frame: what the view showed before it, and what its sub-batches have changed since.
+//!
+//! An overlay shows the tables that the view below it has. Tokens and the shop are laid over in their own rooms.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use crate::effects::Rows;
+use crate::effects::PaymentRows;
 use crate::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use crate::participants::{Account, FundsMovement, Name, Participant};
-use crate::shop::{
-    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopOverlay,
-    ShopView, Sides, UserId, UserRow,
-};
-use crate::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenOverlay, TokenView};
+use crate::shop::ShopChanges;
+use crate::tokens::TokenChanges;
 use crate::transfers::Transfer;
-use crate::view::View;
+use crate::view::{Accounts, Funds, Holds, ParticipantNumbers, Participants, TransferNumbers, Transfers};
 
 /// A view with changes laid over it.
 pub(crate) struct Overlay<'a, V> {
-    base: &'a V,
+    pub(crate) base: &'a V,
     transfers: BTreeMap<TransferNo, Transfer>,
     numbers: BTreeMap<TransferId, TransferNo>,
     participants: BTreeMap<ParticipantId, Participant>,
     names: BTreeMap<Name, ParticipantId>,
     accounts: BTreeMap<AccountId, Account>,
     funds: BTreeMap<TransferId, FundsMovement>,
-    tokens: TokenOverlay,
-    shop: ShopOverlay,
+    pub(crate) tokens: TokenChanges,
+    pub(crate) shop: ShopChanges,
 }
 
-impl<'a, V: View> Overlay<'a, V> {
+impl<'a, V> Overlay<'a, V> {
     pub(crate) fn over(base: &'a V) -> Overlay<'a, V> {
         Overlay {
             base,
@@ -37,13 +35,13 @@ impl<'a, V: View> Overlay<'a, V> {
             names: BTreeMap::new(),
             accounts: BTreeMap::new(),
             funds: BTreeMap::new(),
-            tokens: TokenOverlay::default(),
-            shop: ShopOverlay::default(),
+            tokens: TokenChanges::default(),
+            shop: ShopChanges::default(),
         }
     }
 }
 
-impl<V: View> View for Overlay<'_, V> {
+impl<V: Transfers> Transfers for Overlay<'_, V> {
     fn transfer(&self, id: TransferId) -> Option<&Transfer> {
         match self.numbers.get(&id) {
             Some(no) => self.transfers.get(no),
@@ -54,12 +52,26 @@ impl<V: View> View for Overlay<'_, V> {
     fn transfer_numbered(&self, no: TransferNo) -> Option<&Transfer> {
         self.transfers.get(&no).or_else(|| self.base.transfer_numbered(no))
     }
+}
 
+impl<V: TransferNumbers> TransferNumbers for Overlay<'_, V> {
     fn next_transfer(&self) -> TransferNo {
         let base = self.base.next_transfer();
         self.transfers.last_key_value().map_or(base, |(last, _)| base.max(TransferNo(last.0 + 1)))
     }
+}
 
+impl<V: Holds> Holds for Overlay<'_, V> {
+    /// What this frame ended is no longer due; what it began cannot be due yet, as its expiration is ahead.
+    fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
+        let mut due = self.base.due(now, max.saturating_add(self.transfers.len()));
+        due.retain(|no| self.transfers.get(no).is_none_or(|row| row.state.may_expire()));
+        due.truncate(max);
+        due
+    }
+}
+
+impl<V: Participants> Participants for Overlay<'_, V> {
     fn participant(&self, id: ParticipantId) -> Option<&Participant> {
         self.participants.get(&id).or_else(|| self.base.participant(id))
     }
@@ -70,97 +82,33 @@ impl<V: View> View for Overlay<'_, V> {
             None => self.base.participant_named(name).and_then(|row| self.participant(row.id)),
         }
     }
+}
 
+impl<V: ParticipantNumbers> ParticipantNumbers for Overlay<'_, V> {
     fn next_participant(&self) -> ParticipantId {
         let base = self.base.next_participant();
         self.participants.last_key_value().map_or(base, |(last, _)| base.max(ParticipantId(last.0 + 1)))
-    }
-
-    fn account(&self, id: AccountId) -> Option<&Account> {
-        self.accounts.get(&id).or_else(|| self.base.account(id))
     }
 
     fn next_account(&self) -> AccountId {
         let base = self.base.next_account();
         self.accounts.last_key_value().map_or(base, |(last, _)| base.max(AccountId(last.0 + 1)))
     }
+}
 
+impl<V: Accounts> Accounts for Overlay<'_, V> {
+    fn account(&self, id: AccountId) -> Option<&Account> {
+        self.accounts.get(&id).or_else(|| self.base.account(id))
+    }
+}
+
+impl<V: Funds> Funds for Overlay<'_, V> {
     fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
         self.funds.get(&id).or_else(|| self.base.funds(id))
     }
-
-    /// What this frame ended is no longer due; what it began cannot be due yet, as its expiration is ahead.
-    fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
-        let mut due = self.base.due(now, max.saturating_add(self.transfers.len()));
-        due.retain(|no| self.transfers.get(no).is_none_or(|row| row.state.may_expire()));
-        due.truncate(max);
-        due
-    }
-
-    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
-        self.tokens.token(self.base, id)
-    }
-
-    fn is_consumed(&self, id: &TokenId) -> bool {
-        self.tokens.is_consumed(self.base, id)
-    }
-
-    fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
-        self.tokens.lock(self.base, spender)
-    }
-
-    fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
-        self.tokens.spend(self.base, spender)
-    }
-
-    fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
-        self.tokens.due_leases(self.base, now, max)
-    }
 }
 
-impl<V: View> ShopView for Overlay<'_, V> {
-    fn user(&self, id: &UserId) -> Option<&UserRow> {
-        self.shop.user(self.base, id)
-    }
-
-    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
-        self.shop.item(self.base, id)
-    }
-
-    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
-        self.shop.order(self.base, id)
-    }
-
-    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
-        self.shop.checkout(self.base, order)
-    }
-
-    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
-        self.shop.request_key(self.base, key)
-    }
-
-    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
-        self.shop.due_checkouts(self.base, now, max)
-    }
-
-    fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
-        self.shop.due_keys(self.base, now, max)
-    }
-
-    fn outside(&self) -> Sides {
-        self.shop.outside(self.base)
-    }
-
-    fn charging(&self) -> Charging {
-        self.shop.charging(self.base)
-    }
-
-    fn shop_counts(&self) -> ShopCounts {
-        self.shop.counts(self.base)
-    }
-}
-
-impl<V: View> Rows for Overlay<'_, V> {
+impl<V: Transfers + Accounts> PaymentRows for Overlay<'_, V> {
     fn put_participant(&mut self, row: &Participant) {
         self.names.insert(row.name.folded(), row.id);
         self.participants.insert(row.id, row.clone());
@@ -197,12 +145,4 @@ impl<V: View> Rows for Overlay<'_, V> {
     fn hold_opened(&mut self, _: TransferNo) {}
 
     fn hold_closed(&mut self, _: TransferNo) {}
-
-    fn token_effect(&mut self, effect: &TokenEffect) {
-        self.tokens.change(self.base, effect);
-    }
-
-    fn shop_effect(&mut self, effect: &ShopEffect) {
-        self.shop.change(self.base, effect);
-    }
 }

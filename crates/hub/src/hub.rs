@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_disk::DirLock;
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Spenders, Tokens};
 use holdfast_engine::clock::Clock;
 use holdfast_engine::{CheckoutTimes, Refusal};
 use holdfast_log::{

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holdfast_disk::FileSystem;
-use holdfast_domain::shop::{ShopCounts, ShopView};
-use holdfast_domain::view::View;
+use holdfast_domain::shop::ShopCounts;
+use holdfast_domain::view::{ShopSize, TransferNumbers};
 use holdfast_log::{LogError, OpenReport, SegmentReader};
 use holdfast_store::{
     CheckpointFiles, FOLDERS, LocalStore, Store, StoreCheck, StoreError, StoreFinding, StoreReport, files_of,

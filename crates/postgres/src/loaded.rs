@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use holdfast_domain::command::SetEndpoint;
-use holdfast_domain::effects::Rows;
+use holdfast_domain::effects::PaymentRows;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
-use holdfast_domain::shop::{
-    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView,
-    Sides, UserId, UserRow,
-};
-use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
+use holdfast_domain::tokens::{LockRow, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
-use holdfast_domain::view::View;
+use holdfast_domain::view::{
+    Accounts, Funds, Holds, Participants, Spenders, Tokens, TransferNumbers, Transfers,
+};
 
 use crate::shop::ShopRows;
 use crate::tokens::Pledged;
@@ -31,14 +29,12 @@ pub(crate) struct Loaded {
     pub(crate) changes: Map<AccountId, i64>,
     pub(crate) funds: Map<TransferId, FundsMovement>,
     pub(crate) next_transfer: u64,
-    pub(crate) next_participant: u32,
-    pub(crate) next_account: u32,
     /// Holds that began and ended since loading.
     pub(crate) opened: Vec<TransferNo>,
     pub(crate) closed: Vec<TransferNo>,
     /// Tokens that pay for transfers.
     pub(crate) pledged: Pledged,
-    /// Users, items, orders. Only the shop's own steps load any.
+    /// Users, items, orders: what the shop's own steps decide on.
     pub(crate) shop: ShopRows,
 }
 
@@ -49,7 +45,7 @@ impl Loaded {
     }
 }
 
-impl View for Loaded {
+impl Transfers for Loaded {
     fn transfer(&self, id: TransferId) -> Option<&Transfer> {
         self.ids.get(&id).and_then(|no| self.transfers.get(no))
     }
@@ -57,11 +53,15 @@ impl View for Loaded {
     fn transfer_numbered(&self, no: TransferNo) -> Option<&Transfer> {
         self.transfers.get(&no)
     }
+}
 
+impl TransferNumbers for Loaded {
     fn next_transfer(&self) -> TransferNo {
         TransferNo(self.next_transfer)
     }
+}
 
+impl Participants for Loaded {
     fn participant(&self, id: ParticipantId) -> Option<&Participant> {
         self.participants.get(&id)
     }
@@ -69,23 +69,21 @@ impl View for Loaded {
     fn participant_named(&self, name: Name) -> Option<&Participant> {
         self.participants.values().find(|row| row.name.folded() == name.folded())
     }
+}
 
-    fn next_participant(&self) -> ParticipantId {
-        ParticipantId(self.next_participant)
-    }
-
+impl Accounts for Loaded {
     fn account(&self, id: AccountId) -> Option<&Account> {
         self.accounts.get(&id)
     }
+}
 
-    fn next_account(&self) -> AccountId {
-        AccountId(self.next_account)
-    }
-
+impl Funds for Loaded {
     fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
         self.funds.get(&id)
     }
+}
 
+impl Holds for Loaded {
     fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
         let due = |row: &&Transfer| row.state.may_expire() && row.expiration < now;
         let mut due: Vec<(Millis, TransferNo)> =
@@ -94,74 +92,26 @@ impl View for Loaded {
         due.truncate(max);
         due.into_iter().map(|(_, no)| no).collect()
     }
+}
 
+impl Tokens for Loaded {
     fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
         self.pledged.tokens.get(id).map(TokenRow::view)
     }
+}
 
-    fn is_consumed(&self, _: &TokenId) -> bool {
-        false
-    }
-
+impl Spenders for Loaded {
     fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
         self.pledged.holds.get(spender)
     }
 
-    fn spend(&self, _: &str) -> Option<&Arc<SpendRow>> {
-        None
-    }
-
-    fn due_leases(&self, _: Millis, _: usize) -> Vec<Arc<LockRow>> {
-        Vec::new()
+    /// Whoever has spent has nothing locked. A name that nothing is locked for counts as used up: it was not asked for.
+    fn has_spent(&self, spender: &str) -> bool {
+        !self.pledged.is_locked(spender)
     }
 }
 
-/// In the database profile the two sides are always outside of the decision: they are asked and answer by topics.
-impl ShopView for Loaded {
-    fn user(&self, id: &UserId) -> Option<&UserRow> {
-        self.shop.user(id)
-    }
-
-    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
-        self.shop.item(id)
-    }
-
-    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
-        self.shop.order_row(id)
-    }
-
-    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
-        self.shop.checkout(order)
-    }
-
-    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
-        self.shop.request_key(key)
-    }
-
-    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
-        self.shop.due_checkouts(now, max)
-    }
-
-    /// They are removed in a transaction of their own.
-    fn due_keys(&self, _: Millis, _: usize) -> Vec<Arc<KeyRow>> {
-        Vec::new()
-    }
-
-    fn outside(&self) -> Sides {
-        Sides::BOTH
-    }
-
-    fn charging(&self) -> Charging {
-        Charging::Credit
-    }
-
-    /// What lies in tables has no bounds of memory, so only what is open counts.
-    fn shop_counts(&self) -> ShopCounts {
-        ShopCounts { checkouts: self.shop.open_count(), ..ShopCounts::default() }
-    }
-}
-
-impl Rows for Loaded {
+impl PaymentRows for Loaded {
     fn put_participant(&mut self, row: &Participant) {
         self.participants.insert(row.id, row.clone());
     }
@@ -195,12 +145,5 @@ impl Rows for Loaded {
 
     fn hold_closed(&mut self, no: TransferNo) {
         self.closed.push(no);
-    }
-
-    /// They are written from the effects; nothing is decided after that.
-    fn token_effect(&mut self, _: &TokenEffect) {}
-
-    fn shop_effect(&mut self, effect: &ShopEffect) {
-        self.shop.apply(effect);
     }
 }

@@ -1,9 +1,12 @@
 //! Participants and accounts: made and changed at the node that is asked, each in a transaction of its own.
 
+use std::collections::BTreeMap;
+
 use holdfast_domain::command::{Admin, SetEndpoint};
 use holdfast_domain::effects::{Effects, Outcome};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId};
-use holdfast_domain::participants::{Participant, decide_admin, set_endpoint};
+use holdfast_domain::participants::{Name, Participant, decide_participant, set_endpoint};
+use holdfast_domain::view::{ParticipantNumbers, Participants};
 use postgres::Transaction;
 
 use crate::Error;
@@ -14,6 +17,34 @@ use crate::write::account_number;
 
 /// The advisory lock under which participants are numbered: "particip" in letters.
 const LOCK: i64 = 0x7061_7274_6963_6970;
+
+/// Participants that a transaction has loaded, and the numbers of new ones.
+#[derive(Default)]
+struct Registry {
+    rows: BTreeMap<ParticipantId, Participant>,
+    next_participant: u32,
+    next_account: u32,
+}
+
+impl Participants for Registry {
+    fn participant(&self, id: ParticipantId) -> Option<&Participant> {
+        self.rows.get(&id)
+    }
+
+    fn participant_named(&self, name: Name) -> Option<&Participant> {
+        self.rows.values().find(|row| row.name.folded() == name.folded())
+    }
+}
+
+impl ParticipantNumbers for Registry {
+    fn next_participant(&self) -> ParticipantId {
+        ParticipantId(self.next_participant)
+    }
+
+    fn next_account(&self) -> AccountId {
+        AccountId(self.next_account)
+    }
+}
 
 impl Store {
     /// Makes a participant or activates one: [`Admin::CreateParticipant`] and [`Admin::SetParticipantActive`]. Everything
@@ -29,6 +60,7 @@ impl Store {
         tx.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])?;
         let mut loader = Loader::new(&mut tx, &self.statements);
         let select = "SELECT participant_id, name, is_active, created_date FROM participant";
+        let mut registry = Registry::default();
         let rows = match admin {
             Admin::CreateParticipant { name, .. } => {
                 let name = name.as_str();
@@ -42,18 +74,18 @@ impl Store {
         };
         for row in &rows {
             let participant = with_accounts(loader.tx, participant_of(row)?)?;
-            loader.loaded.participants.insert(participant.id, participant);
+            registry.rows.insert(participant.id, participant);
         }
         let next = loader.tx.query_one(
             "SELECT coalesce((SELECT max(participant_id) FROM participant), 0) + 1,
                  coalesce((SELECT max(participant_currency_id) FROM participant_currency), 0) + 1",
             &[],
         )?;
-        loader.loaded.next_participant = number("participant", next.get(0))?;
-        loader.loaded.next_account = number("participant_currency", next.get(1))?;
+        registry.next_participant = number("participant", next.get(0))?;
+        registry.next_account = number("participant_currency", next.get(1))?;
         let now = loader.clock()?;
         let mut effects = Effects::default();
-        let outcome = decide_admin(&loader.loaded, now, admin, &mut effects);
+        let outcome = decide_participant(&registry, now, admin, &mut effects);
         write(&mut tx, &effects)?;
         tx.commit()?;
         Ok(outcome)
@@ -65,18 +97,18 @@ impl Store {
     /// If the database fails.
     pub fn endpoint(&mut self, endpoint: &SetEndpoint) -> Result<Outcome, Error> {
         let mut tx = self.client.transaction()?;
-        let mut loader = Loader::new(&mut tx, &self.statements);
+        let mut registry = Registry::default();
         let id = i64::from(endpoint.participant().0);
-        let rows = loader.tx.query(
+        let rows = tx.query(
             "SELECT participant_id, name, is_active, created_date FROM participant WHERE participant_id = $1::bigint",
             &[&id],
         )?;
         for row in &rows {
             let participant = participant_of(row)?;
-            loader.loaded.participants.insert(participant.id, participant);
+            registry.rows.insert(participant.id, participant);
         }
         let mut effects = Effects::default();
-        let outcome = set_endpoint(&loader.loaded, endpoint, &mut effects);
+        let outcome = set_endpoint(&registry, endpoint, &mut effects);
         for row in &effects.endpoints {
             tx.execute(
                 "INSERT INTO participant_endpoint (participant_id, endpoint_type, value) VALUES ($1::bigint, $2, $3)

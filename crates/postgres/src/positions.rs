@@ -7,7 +7,7 @@ use holdfast_domain::effects::{Asked, DeadLetterReason, Effects};
 use holdfast_domain::hops::{PositionCommand, position};
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::positions::Action;
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Accounts, Transfers};
 use holdfast_messages::{
     Answer, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep, TraceId,
 };

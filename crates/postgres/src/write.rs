@@ -46,7 +46,8 @@ impl Writer<'_, '_> {
         lasts: bool,
     ) -> Result<Guard, Error> {
         let mut changes = account_changes(&loaded, effects);
-        effects.apply(self.now, &mut loaded);
+        effects.steps().for_each(|step| step.apply_payments(self.now, &mut loaded));
+        loaded.shop.apply(effects);
         let mut record = Record::new(&guard, signed(next_offset), self.now);
         shop::write(self.tx, self.statements, &loaded.shop, self.settings, self.now)?;
         self.transfers(&loaded, effects)?;

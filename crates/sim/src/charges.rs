@@ -7,9 +7,10 @@ use holdfast_domain::ids::{Currency, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::shop::{
     ByTokens, ByTransfers, Charge, Charging, CheckoutOrder, ChosenTokens, OrderId, Secret, ShopCommand,
-    ShopEffect, ShopView, TrNum, TryKey, UserId, Whole,
+    ShopEffect, TrNum, TryKey, UserId, Whole,
 };
 use holdfast_domain::tokens::{Name, Token, TokenId};
+use holdfast_domain::view::Orders;
 use holdfast_store::{MemoryStore, Store};
 
 use crate::random::Random;

@@ -6,11 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_domain::command::{Admin, Command, Key};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::TransferId;
-use holdfast_domain::shop::{
-    CheckoutAnswer, CheckoutOrder, OrderId, ShopCommand, ShopOutcome, ShopRefusal, ShopView,
-};
+use holdfast_domain::shop::{CheckoutAnswer, CheckoutOrder, OrderId, ShopCommand, ShopOutcome, ShopRefusal};
 use holdfast_domain::tokens::{Name, TokenOutcome};
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Checkouts, Keys, Orders, Transfers};
 use holdfast_engine::Refusal;
 use holdfast_store::MemoryStore;
 

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use holdfast_domain::command::Command;
-use holdfast_domain::view::View;
+use holdfast_domain::view::Transfers;
 use holdfast_engine::Refusal;
 use holdfast_engine::clock::Clock;
 use holdfast_log::SimFs;

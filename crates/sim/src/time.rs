@@ -1,6 +1,6 @@
 //! Time in a run: it passes, and now and then somebody sets the wall clock wrong.
 
-use holdfast_domain::shop::ShopView;
+use holdfast_domain::view::Checkouts;
 use holdfast_engine::clock::Clock;
 use holdfast_store::Store;
 

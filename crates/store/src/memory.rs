@@ -4,16 +4,19 @@
 use std::sync::Arc;
 
 use holdfast_domain::command::{Key, SetEndpoint};
-use holdfast_domain::effects::{Effects, Rows};
+use holdfast_domain::effects::{Effects, PaymentRows, ShopRows, TokenRows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
 use holdfast_domain::shop::{
-    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView,
-    Sides, UserId, UserRow,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, Sides, UserId,
+    UserRow,
 };
 use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
-use holdfast_domain::view::View;
+use holdfast_domain::view::{
+    Accounts, Checkouts, Funds, Holds, Items, KeyEnds, Keys, Leases, Orders, ParticipantNumbers,
+    Participants, ShopSettings, ShopSize, Spenders, Spends, Tokens, TransferNumbers, Transfers, Users,
+};
 
 use crate::books::Books;
 use crate::hold_index::{HoldIndex, Seat};
@@ -58,7 +61,7 @@ fn seat(no: TransferNo) -> Seat {
     Seat::try_from(no.0).expect("fewer than 2^32 transfers")
 }
 
-impl View for MemoryStore {
+impl Transfers for MemoryStore {
     fn transfer(&self, id: TransferId) -> Option<&Transfer> {
         let no = self.ids.get(id, |no| self.transfers.get(no.0).expect("indexed").id)?;
         self.transfers.get(no.0)
@@ -67,11 +70,21 @@ impl View for MemoryStore {
     fn transfer_numbered(&self, no: TransferNo) -> Option<&Transfer> {
         self.transfers.get(no.0)
     }
+}
 
+impl TransferNumbers for MemoryStore {
     fn next_transfer(&self) -> TransferNo {
         TransferNo(self.transfers.len() as u64)
     }
+}
 
+impl Holds for MemoryStore {
+    fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
+        self.holds.due(now, max)
+    }
+}
+
+impl Participants for MemoryStore {
     fn participant(&self, id: ParticipantId) -> Option<&Participant> {
         self.books.participant(id)
     }
@@ -79,77 +92,103 @@ impl View for MemoryStore {
     fn participant_named(&self, name: Name) -> Option<&Participant> {
         self.books.participant_named(name)
     }
+}
 
+impl ParticipantNumbers for MemoryStore {
     fn next_participant(&self) -> ParticipantId {
         self.books.next_participant()
-    }
-
-    fn account(&self, id: AccountId) -> Option<&Account> {
-        self.books.account(id)
     }
 
     fn next_account(&self) -> AccountId {
         self.books.next_account()
     }
+}
 
+impl Accounts for MemoryStore {
+    fn account(&self, id: AccountId) -> Option<&Account> {
+        self.books.account(id)
+    }
+}
+
+impl Funds for MemoryStore {
     fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
         self.books.funds(id)
     }
+}
 
-    fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
-        self.holds.due(now, max)
-    }
-
+impl Tokens for MemoryStore {
     fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
         self.tokens.token(id).map(TokenRow::view)
     }
+}
 
-    fn is_consumed(&self, id: &TokenId) -> bool {
-        self.tokens.is_consumed(id)
-    }
-
+impl Spenders for MemoryStore {
     fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
         self.tokens.lock(spender)
+    }
+
+    fn has_spent(&self, spender: &str) -> bool {
+        self.tokens.spend(spender).is_some()
+    }
+}
+
+impl Spends for MemoryStore {
+    fn is_consumed(&self, id: &TokenId) -> bool {
+        self.tokens.is_consumed(id)
     }
 
     fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
         self.tokens.spend(spender)
     }
+}
 
+impl Leases for MemoryStore {
     fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
         self.tokens.due_leases(now, max)
     }
 }
 
-impl ShopView for MemoryStore {
+impl Users for MemoryStore {
     fn user(&self, id: &UserId) -> Option<&UserRow> {
         self.shop.users.get(id)
     }
+}
 
+impl Items for MemoryStore {
     fn item(&self, id: &ItemId) -> Option<&ItemRow> {
         self.shop.items.get(id)
     }
+}
 
+impl Orders for MemoryStore {
     fn order(&self, id: &OrderId) -> Option<&OrderRow> {
         self.shop.orders.get(id)
     }
+}
 
+impl Checkouts for MemoryStore {
     fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
         self.shop.checkouts.get(order)
-    }
-
-    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
-        self.shop.keys.get(key)
     }
 
     fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
         self.shop.due_checkouts(now, max)
     }
+}
 
+impl Keys for MemoryStore {
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
+        self.shop.keys.get(key)
+    }
+}
+
+impl KeyEnds for MemoryStore {
     fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
         self.shop.due_keys(now, max)
     }
+}
 
+impl ShopSettings for MemoryStore {
     fn outside(&self) -> Sides {
         self.shop.outside
     }
@@ -157,13 +196,15 @@ impl ShopView for MemoryStore {
     fn charging(&self) -> Charging {
         self.shop.charging.clone()
     }
+}
 
+impl ShopSize for MemoryStore {
     fn shop_counts(&self) -> ShopCounts {
         self.shop.counts()
     }
 }
 
-impl Rows for MemoryStore {
+impl PaymentRows for MemoryStore {
     fn put_participant(&mut self, row: &Participant) {
         self.books.put_participant(row);
     }
@@ -204,13 +245,17 @@ impl Rows for MemoryStore {
         let expiration = self.transfer_mut(no).expiration;
         self.holds.remove(expiration, no, seat(no));
     }
+}
 
-    fn shop_effect(&mut self, effect: &ShopEffect) {
-        self.shop.change(effect);
-    }
-
+impl TokenRows for MemoryStore {
     fn token_effect(&mut self, effect: &TokenEffect) {
         self.tokens.change(effect);
+    }
+}
+
+impl ShopRows for MemoryStore {
+    fn shop_effect(&mut self, effect: &ShopEffect) {
+        self.shop.change(effect);
     }
 }
 

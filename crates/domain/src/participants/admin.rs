@@ -9,28 +9,33 @@ use crate::command::{Admin, SetEndpoint};
 use crate::effects::{Effects, Outcome};
 use crate::ids::{AccountId, Currency, HUB, Millis, ParticipantId, TransferId};
 use crate::money::{AMOUNT_LIMIT, Amount, Balance};
-use crate::view::View;
+use crate::view::{Accounts, Books, ParticipantNumbers, Participants};
 
 /// Decides one admin command and pushes its rows; the outcome names the participant, account or value it changed.
-pub fn decide_admin(view: &impl View, now: Millis, admin: &Admin, effects: &mut Effects) -> Outcome {
-    let first = effects.accounts.len();
-    let outcome = decide(view, now, admin, effects);
-    effects.accounts[first..].iter_mut().for_each(|row| row.changed_at = now);
-    outcome
-}
-
-/// Decides where a participant wants to be called.
-pub fn set_endpoint(view: &impl View, endpoint: &SetEndpoint, effects: &mut Effects) -> Outcome {
-    let participant = endpoint.participant();
-    // The hub has no row and yet addresses of its own, such as those of its operators' mail.
-    if participant != HUB && view.participant(participant).is_none() {
-        return Outcome::refused(ErrorCode::IdNotFound);
+pub(crate) fn decide_admin(
+    view: &(impl Books + ParticipantNumbers),
+    now: Millis,
+    admin: &Admin,
+    effects: &mut Effects,
+) -> Outcome {
+    match admin {
+        Admin::CreateParticipant { .. } | Admin::SetParticipantActive { .. } => {
+            decide_participant(view, now, admin, effects)
+        }
+        _ => decide_books(view, now, admin, effects),
     }
-    effects.endpoints.push(endpoint.clone());
-    Outcome::done(u64::from(participant.0), Balance::ZERO)
 }
 
-fn decide(view: &impl View, now: Millis, admin: &Admin, effects: &mut Effects) -> Outcome {
+/// Decides about a participant: it is made, with accounts in a currency, or activated or not.
+///
+/// # Panics
+/// If the command is about an account.
+pub fn decide_participant(
+    view: &(impl Participants + ParticipantNumbers),
+    now: Millis,
+    admin: &Admin,
+    effects: &mut Effects,
+) -> Outcome {
     match *admin {
         Admin::CreateParticipant { name, currency } => create_participant(view, now, name, currency, effects),
         Admin::SetParticipantActive { participant, active } => match view.participant(participant) {
@@ -40,6 +45,37 @@ fn decide(view: &impl View, now: Millis, admin: &Admin, effects: &mut Effects) -
                 Outcome::done(u64::from(participant.0), Balance::ZERO)
             }
         },
+        other => panic!("{other:?} is about an account"),
+    }
+}
+
+/// Decides about an account: its limits, its funds, and whether it is active.
+///
+/// # Panics
+/// If the command is about a participant.
+pub(crate) fn decide_books(view: &impl Books, now: Millis, admin: &Admin, effects: &mut Effects) -> Outcome {
+    let first = effects.accounts.len();
+    let outcome = decide(view, admin, effects);
+    effects.accounts[first..].iter_mut().for_each(|row| row.changed_at = now);
+    outcome
+}
+
+/// Decides where a participant wants to be called.
+pub fn set_endpoint(view: &impl Participants, endpoint: &SetEndpoint, effects: &mut Effects) -> Outcome {
+    let participant = endpoint.participant();
+    // The hub has no row and yet addresses of its own, such as those of its operators' mail.
+    if participant != HUB && view.participant(participant).is_none() {
+        return Outcome::refused(ErrorCode::IdNotFound);
+    }
+    effects.endpoints.push(endpoint.clone());
+    Outcome::done(u64::from(participant.0), Balance::ZERO)
+}
+
+fn decide(view: &impl Books, admin: &Admin, effects: &mut Effects) -> Outcome {
+    match *admin {
+        Admin::CreateParticipant { .. } | Admin::SetParticipantActive { .. } => {
+            panic!("{admin:?} is about a participant")
+        }
         Admin::SetAccountActive { account, active } => match view.account(account) {
             // Without a limit it would have no cap: the first limit is what activates it.
             Some(row) if active && row.net_debit_cap.is_none() && row.kind == AccountKind::Position => {
@@ -99,7 +135,7 @@ fn is_position(position: Amount) -> bool {
 }
 
 fn position_account(
-    view: &impl View,
+    view: &(impl Participants + Accounts),
     participant: ParticipantId,
     currency: Currency,
 ) -> Result<&Account, ErrorCode> {
@@ -110,7 +146,7 @@ fn position_account(
 }
 
 fn create_participant(
-    view: &impl View,
+    view: &(impl Participants + ParticipantNumbers),
     now: Millis,
     name: Name,
     currency: Currency,
@@ -162,7 +198,7 @@ fn create_participant(
 }
 
 fn initial_position_and_limits(
-    view: &impl View,
+    view: &impl Accounts,
     position: &Account,
     net_debit_cap: Amount,
     initial_position: Amount,
@@ -178,7 +214,7 @@ fn initial_position_and_limits(
 
 /// Funds in lower the settlement account. Funds out are taken at once, and only what no position stands on.
 fn move_funds(
-    view: &impl View,
+    view: &impl Books,
     state: FundsState,
     id: TransferId,
     account: AccountId,
@@ -224,7 +260,7 @@ fn move_funds(
 }
 
 fn end_funds_out(
-    view: &impl View,
+    view: &impl Books,
     state: FundsState,
     id: TransferId,
     account: AccountId,

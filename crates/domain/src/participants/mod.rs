@@ -3,7 +3,8 @@
 mod admin;
 mod funds;
 
-pub use admin::{decide_admin, set_endpoint};
+pub(crate) use admin::{decide_admin, decide_books};
+pub use admin::{decide_participant, set_endpoint};
 pub use funds::{FundsMovement, FundsState};
 
 use std::fmt;

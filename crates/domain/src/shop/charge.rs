@@ -22,7 +22,7 @@ use crate::overlay::Overlay;
 use crate::participants::Name;
 use crate::tokens::{LockRow, Name as TokenName, end_hold, hold_for_transfer, transaction_of};
 use crate::transfers::TransferState;
-use crate::view::View;
+use crate::view::{Payments, Spenders, Transfers};
 
 /// A transfer outlives the deadline of its checkout by this, so that the deadline ends it and not its own expiration.
 pub const CHARGE_MARGIN_MS: Millis = 60_000;
@@ -177,22 +177,8 @@ pub(super) enum Means {
 impl Means {
     /// How the try is to be charged, if not by credit, and by what. Refused if tokens are to be chosen anew.
     pub(super) fn of(
-        view: &impl View,
-        at: At,
-        payment: &Payment,
-        key: &TryKey,
-        chosen: Option<&ChosenTokens>,
-    ) -> Result<Option<(Means, Charge)>, ShopRefusal> {
-        if view.outside().pay {
-            return Ok(None);
-        }
-        Means::by(&view.charging(), view, at, payment, key, chosen)
-    }
-
-    /// The same where this is what is charged.
-    pub(super) fn by(
         charging: &Charging,
-        view: &impl View,
+        view: &impl Payments,
         at: At,
         payment: &Payment,
         key: &TryKey,
@@ -223,7 +209,7 @@ pub(super) struct Charger<'r, V> {
     pub(super) charge: Charge,
 }
 
-impl<V: View> Charger<'_, V> {
+impl<V: Payments> Charger<'_, V> {
     /// Reserves the order's amount; `false` if that was refused. Nothing costs nothing.
     pub(super) fn prepare(
         &self,
@@ -332,7 +318,9 @@ impl<V: View> Charger<'_, V> {
 
     fn seen(&self, effects: &Effects) -> Overlay<'_, V> {
         let mut seen = Overlay::over(self.view);
-        effects.since(&self.since).apply(self.at.0, &mut seen);
+        let done = effects.since(&self.since);
+        done.apply_payments(self.at.0, &mut seen);
+        done.apply_tokens(&mut seen);
         seen
     }
 

@@ -8,7 +8,7 @@ use crate::effects::{Effects, LimitAlarm, Notification, Section};
 use crate::ids::{Millis, TransferNo};
 use crate::overlay::Overlay;
 use crate::transfers::Transfer;
-use crate::view::View;
+use crate::view::{Payments, Transfers};
 
 /// What became of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Charges<'v, V> {
     told: (Section, usize),
 }
 
-impl<'v, V: View> Charges<'v, V> {
+impl<'v, V: Payments> Charges<'v, V> {
     /// None yet.
     pub fn over(view: &'v V, now: Millis) -> Charges<'v, V> {
         Charges { seen: Overlay::over(view), now, effects: Effects::default(), told: (Section::default(), 0) }
@@ -50,7 +50,7 @@ impl<'v, V: View> Charges<'v, V> {
         (deadline, offset): (Millis, u64),
         chosen: Option<&ChosenTokens>,
     ) -> Result<Reserved, ShopRefusal> {
-        let means = Means::by(charging, &self.seen, (self.now, offset), payment, key, chosen)?;
+        let means = Means::of(charging, &self.seen, (self.now, offset), payment, key, chosen)?;
         let (means, charge) = means.expect("credit is no charge");
         let reserved =
             self.with(charge, offset, |charger, effects| charger.prepare(&means, payment, deadline, effects));
@@ -81,7 +81,9 @@ impl<'v, V: View> Charges<'v, V> {
         let charger = Charger { view: &self.seen, at: (self.now, offset), since, charge };
         let done = act(&charger, &mut self.effects);
         self.effects.close_section();
-        self.effects.apply_last(self.now, &mut self.seen);
+        let last = self.effects.last();
+        last.apply_payments(self.now, &mut self.seen);
+        last.apply_tokens(&mut self.seen);
         done
     }
 

@@ -7,6 +7,7 @@ use holdfast_checkout::order::Checkout;
 
 use super::decide::{Verdict, room};
 use super::limits::{CHECKOUTS_MAX, KEY_MS, KEYS_MAX, KEYS_PER_CHECKOUT_MAX};
+use super::pay_side::{Inside, PaySide};
 use super::run::{At, TryRun};
 use super::{
     Answer, Body, CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, KeyRow, Message, Order,
@@ -17,9 +18,15 @@ use crate::effects::Effects;
 use crate::ids::Millis;
 use crate::overlay::Overlay;
 use crate::planted;
-use crate::view::View;
+use crate::view::{Checkouts, Orders, Shop, View};
 
-pub(super) fn checkout(view: &impl View, at: At, command: &CheckoutOrder, effects: &mut Effects) -> Verdict {
+pub(super) fn checkout<V: Shop, P: PaySide<V>>(
+    view: &V,
+    pay: P,
+    at: At,
+    command: &CheckoutOrder,
+    effects: &mut Effects,
+) -> Verdict {
     let CheckoutOrder { order, deadline_ms, key, chosen } = command;
     if let Some(key) = key
         && let Some(stored) = stored(view, at.0, order, key)?
@@ -34,10 +41,10 @@ pub(super) fn checkout(view: &impl View, at: At, command: &CheckoutOrder, effect
     }
     let answer = match row.order.checkout() {
         Checkout::Started(moved) => {
-            if !view.outside().is_none() {
+            if !pay.outside(view).is_none() {
                 room("open checkouts", view.shop_counts().checkouts, 1, CHECKOUTS_MAX)?;
             }
-            let mut run = TryRun::start(view, at, row, moved, *deadline_ms, chosen.as_deref())?;
+            let mut run = TryRun::start(view, pay, at, row, moved, *deadline_ms, chosen.as_deref())?;
             run.pump(effects);
             run.finish(key.as_ref().map(|key| key.key.clone()), effects)
         }
@@ -66,7 +73,7 @@ pub(super) fn checkout(view: &impl View, at: At, command: &CheckoutOrder, effect
 
 /// The answer that is stored under a key, or where its open checkout stands.
 fn stored(
-    view: &impl View,
+    view: &impl Shop,
     now: Millis,
     order: &OrderId,
     key: &IdempotencyKey,
@@ -84,15 +91,15 @@ fn stored(
     }
 }
 
-fn known<'v>(view: &'v impl View, order: &OrderId) -> Result<&'v OrderRow, ShopRefusal> {
+fn known<'v>(view: &'v impl Orders, order: &OrderId) -> Result<&'v OrderRow, ShopRefusal> {
     view.order(order).ok_or_else(|| ShopRefusal::UnknownOrder(order.clone()))
 }
 
-fn known_row<'v>(view: &'v impl View, order: &OrderId) -> &'v OrderRow {
+pub(super) fn known_row<'v>(view: &'v impl Orders, order: &OrderId) -> &'v OrderRow {
     view.order(order).expect("an order with a key or a try is there")
 }
 
-fn opened<'v>(view: &'v impl View, order: &OrderId) -> &'v Arc<CheckoutRow> {
+fn opened<'v>(view: &'v impl Checkouts, order: &OrderId) -> &'v Arc<CheckoutRow> {
     view.checkout(order).expect("an order that is pending or cancelling has its open row")
 }
 
@@ -101,7 +108,7 @@ fn last_try(row: &OrderRow) -> super::TrNum {
 }
 
 /// How an order's last try stands.
-fn standing(view: &impl View, row: &OrderRow) -> CheckoutAnswer {
+fn standing(view: &impl Checkouts, row: &OrderRow) -> CheckoutAnswer {
     match row.order.state {
         OrderState::Paid(tr) => CheckoutAnswer::Paid { tr },
         OrderState::Pending(tr) | OrderState::Cancelling(tr) => {
@@ -114,8 +121,9 @@ fn standing(view: &impl View, row: &OrderRow) -> CheckoutAnswer {
     }
 }
 
-pub(super) fn answer(
-    view: &impl View,
+pub(super) fn answer<V: Shop, P: PaySide<V>>(
+    view: &V,
+    pay: P,
     at: At,
     key: &TryKey,
     (side, said): (Side, Said),
@@ -143,7 +151,7 @@ pub(super) fn answer(
         return Err(ShopRefusal::NotOutside(side));
     }
     let before = effects.shop.len();
-    let mut run = TryRun::resume(view, at, row, open);
+    let mut run = TryRun::resume(view, pay, at, row, open);
     run.send(message);
     run.pump(effects);
     let now = run.finish(None, effects);
@@ -170,33 +178,41 @@ fn not_now(row: &OrderRow) -> ShopRefusal {
     ShopRefusal::NotNow { order: row.order.order_id.clone(), state: row.order.state }
 }
 
-pub(super) fn cancel(view: &impl View, at: At, order: &OrderId, effects: &mut Effects) -> Verdict {
+pub(super) fn cancel<V: Shop, P: PaySide<V>>(
+    view: &V,
+    pay: P,
+    at: At,
+    order: &OrderId,
+    effects: &mut Effects,
+) -> Verdict {
     let row = known(view, order)?;
     let is_pending = matches!(row.order.state, OrderState::Pending(_));
     let again = planted::decided_twice() && matches!(row.order.state, OrderState::Cancelling(_));
     if !is_pending && !again {
         return Err(not_now(row));
     }
-    let answer = end(view, at, row, opened(view, order), Why::Cancelled, effects);
+    let answer = end(view, pay, at, row, opened(view, order), Why::Cancelled, effects);
     Ok(ShopOutcome::Checkout(answer))
 }
 
-fn end(
-    view: &impl View,
+pub(super) fn end<V: Shop, P: PaySide<V>>(
+    view: &V,
+    pay: P,
     at: At,
     row: &OrderRow,
     open: &Arc<CheckoutRow>,
     why: Why,
     effects: &mut Effects,
 ) -> CheckoutAnswer {
-    let mut run = TryRun::resume(view, at, row, open);
+    let mut run = TryRun::resume(view, pay, at, row, open);
     run.cancel(why, effects);
     run.pump(effects);
     run.finish(None, effects)
 }
 
-pub(super) fn retry(
-    view: &impl View,
+pub(super) fn retry<V: Shop, P: PaySide<V>>(
+    view: &V,
+    pay: P,
     at: At,
     order: &OrderId,
     deadline_ms: u32,
@@ -205,14 +221,14 @@ pub(super) fn retry(
     let row = known(view, order)?;
     match row.order.state {
         OrderState::Pending(_) | OrderState::Cancelling(_) => {
-            let mut run = TryRun::resume(view, at, row, opened(view, order));
+            let mut run = TryRun::resume(view, pay, at, row, opened(view, order));
             run.retry(effects);
             run.pump(effects);
             Ok(ShopOutcome::Checkout(run.finish(None, effects)))
         }
         OrderState::NotPaid(Some(_)) => {
             let command = CheckoutOrder { order: order.clone(), deadline_ms, key: None, chosen: None };
-            checkout(view, at, &command, effects)
+            checkout(view, pay, at, &command, effects)
         }
         OrderState::NotPaid(None) | OrderState::Paid(_) => Err(not_now(row)),
     }
@@ -237,7 +253,7 @@ pub(crate) fn end_due(
             let before = effects.lengths();
             let order = known_row(&seen, &row.order);
             assert!(row.deadline < at.0 && row.undo.is_none(), "{} is not due", row.order);
-            end(&seen, at, order, row, Why::Deadline, effects);
+            end(&seen, Inside, at, order, row, Why::Deadline, effects);
             effects.since(&before).apply(at.0, &mut seen);
         }
     }

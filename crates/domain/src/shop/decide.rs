@@ -2,6 +2,8 @@
 
 use super::init::init;
 use super::limits::{ITEMS_MAX, ORDERS_MAX, USERS_MAX};
+use super::pay_side::{Inside, PaySide};
+use super::run::At;
 use super::{
     Charging, ItemId, ItemRow, Order, OrderId, OrderRow, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal,
     UserId, UserRow, Whole, checkout,
@@ -9,11 +11,11 @@ use super::{
 use crate::effects::Effects;
 use crate::ids::Millis;
 use crate::money::Amount;
-use crate::view::View;
+use crate::view::{Items, Orders, Participants, Shop, ShopSize, Users, View};
 
 pub(super) type Verdict = Result<ShopOutcome, ShopRefusal>;
 
-/// Decides a command whose record lies at `offset`. A refusal leaves nothing behind.
+/// Decides a command whose record lies at `offset`.
 pub(crate) fn decide_shop(
     view: &impl View,
     now: Millis,
@@ -21,15 +23,46 @@ pub(crate) fn decide_shop(
     command: &ShopCommand,
     effects: &mut Effects,
 ) -> ShopOutcome {
-    let before = (effects.shop.len(), effects.shop_messages.len(), effects.shop_alarms.len());
-    let verdict = match command {
-        ShopCommand::Checkout(command) => checkout::checkout(view, (now, offset), command, effects),
-        ShopCommand::Answer { key, side, said } => {
-            checkout::answer(view, (now, offset), key, (*side, *said), effects)
+    all_or_nothing(effects, |effects| match command {
+        ShopCommand::SetOutside { outside } => {
+            effects.shop.push(ShopEffect::Outside(*outside));
+            Ok(ShopOutcome::Outside(*outside))
         }
-        ShopCommand::Cancel { order } => checkout::cancel(view, (now, offset), order, effects),
+        ShopCommand::SetCharging { charging } => set_charging(view, charging, effects),
+        _ => decide_with(view, Inside, (now, offset), command, effects),
+    })
+}
+
+/// A refusal leaves nothing behind.
+pub(super) fn all_or_nothing(
+    effects: &mut Effects,
+    decide: impl FnOnce(&mut Effects) -> Verdict,
+) -> ShopOutcome {
+    let before = (effects.shop.len(), effects.shop_messages.len(), effects.shop_alarms.len());
+    decide(effects).unwrap_or_else(|refusal| {
+        effects.shop.truncate(before.0);
+        effects.shop_messages.truncate(before.1);
+        effects.shop_alarms.truncate(before.2);
+        ShopOutcome::Refused(refusal)
+    })
+}
+
+/// Decides a command about users, items, orders and checkouts, with a payment side like this.
+pub(super) fn decide_with<V: Shop, P: PaySide<V>>(
+    view: &V,
+    pay: P,
+    at: At,
+    command: &ShopCommand,
+    effects: &mut Effects,
+) -> Verdict {
+    match command {
+        ShopCommand::Checkout(command) => checkout::checkout(view, pay, at, command, effects),
+        ShopCommand::Answer { key, side, said } => {
+            checkout::answer(view, pay, at, key, (*side, *said), effects)
+        }
+        ShopCommand::Cancel { order } => checkout::cancel(view, pay, at, order, effects),
         ShopCommand::Retry { order, deadline_ms } => {
-            checkout::retry(view, (now, offset), order, *deadline_ms, effects)
+            checkout::retry(view, pay, at, order, *deadline_ms, effects)
         }
         ShopCommand::InitUsers { .. } | ShopCommand::InitItems { .. } | ShopCommand::InitOrders { .. } => {
             init(view, command, effects)
@@ -52,21 +85,13 @@ pub(crate) fn decide_shop(
             let short = || ShopRefusal::InsufficientStock { item: item.clone(), stock: row.stock };
             row.stock.minus(*amount).ok_or_else(short)
         }),
-        ShopCommand::SetOutside { outside } => {
-            effects.shop.push(ShopEffect::Outside(*outside));
-            Ok(ShopOutcome::Outside(*outside))
+        ShopCommand::SetOutside { .. } | ShopCommand::SetCharging { .. } => {
+            Err(ShopRefusal::Invalid("which sides are outside is settled here"))
         }
-        ShopCommand::SetCharging { charging } => set_charging(view, charging, effects),
-    };
-    verdict.unwrap_or_else(|refusal| {
-        effects.shop.truncate(before.0);
-        effects.shop_messages.truncate(before.1);
-        effects.shop_alarms.truncate(before.2);
-        ShopOutcome::Refused(refusal)
-    })
+    }
 }
 
-fn set_charging(view: &impl View, charging: &Charging, effects: &mut Effects) -> Verdict {
+fn set_charging(view: &impl Participants, charging: &Charging, effects: &mut Effects) -> Verdict {
     let is_worthless = match charging {
         Charging::Credit => false,
         Charging::Transfers(by) => by.unit <= Amount::ZERO,
@@ -94,7 +119,7 @@ pub(super) fn room(what: &'static str, there: usize, more: usize, max: usize) ->
     if there.saturating_add(more) > max { Err(ShopRefusal::Full { what, max }) } else { Ok(()) }
 }
 
-fn create_user(view: &impl View, id: &UserId, credit: Whole, effects: &mut Effects) -> Verdict {
+fn create_user(view: &(impl Users + ShopSize), id: &UserId, credit: Whole, effects: &mut Effects) -> Verdict {
     if view.user(id).is_some() {
         return Err(exists("user", id.as_str()));
     }
@@ -104,7 +129,13 @@ fn create_user(view: &impl View, id: &UserId, credit: Whole, effects: &mut Effec
     Ok(ShopOutcome::User(row))
 }
 
-fn create_item(view: &impl View, id: &ItemId, stock: Whole, price: Whole, effects: &mut Effects) -> Verdict {
+fn create_item(
+    view: &(impl Items + ShopSize),
+    id: &ItemId,
+    stock: Whole,
+    price: Whole,
+    effects: &mut Effects,
+) -> Verdict {
     if view.item(id).is_some() {
         return Err(exists("item", id.as_str()));
     }
@@ -114,7 +145,12 @@ fn create_item(view: &impl View, id: &ItemId, stock: Whole, price: Whole, effect
     Ok(ShopOutcome::Item(row))
 }
 
-fn create_order(view: &impl View, id: &OrderId, user: &UserId, effects: &mut Effects) -> Verdict {
+fn create_order(
+    view: &(impl Orders + ShopSize),
+    id: &OrderId,
+    user: &UserId,
+    effects: &mut Effects,
+) -> Verdict {
     if view.order(id).is_some() {
         return Err(exists("order", id.as_str()));
     }
@@ -125,7 +161,7 @@ fn create_order(view: &impl View, id: &OrderId, user: &UserId, effects: &mut Eff
 }
 
 fn add_item(
-    view: &impl View,
+    view: &(impl Orders + Items),
     order: &OrderId,
     item: &ItemId,
     quantity: Whole,
@@ -145,7 +181,7 @@ fn add_item(
 }
 
 fn change_credit(
-    view: &impl View,
+    view: &impl Users,
     user: &UserId,
     effects: &mut Effects,
     change: impl FnOnce(&UserRow) -> Result<Whole, ShopRefusal>,
@@ -157,7 +193,7 @@ fn change_credit(
 }
 
 fn change_stock(
-    view: &impl View,
+    view: &impl Items,
     item: &ItemId,
     effects: &mut Effects,
     change: impl FnOnce(&ItemRow) -> Result<Whole, ShopRefusal>,

@@ -10,7 +10,7 @@ use super::{
     ShopRefusal, TrNum, UserRow, Whole,
 };
 use crate::effects::Effects;
-use crate::view::View;
+use crate::view::{Items as ItemTable, Orders, ShopSize, Users};
 
 /// Lines of an order that is made here.
 const LINES: u64 = 2;
@@ -27,7 +27,11 @@ pub fn init_in_pieces(
     })
 }
 
-pub(super) fn init(view: &impl View, command: &ShopCommand, effects: &mut Effects) -> Verdict {
+pub(super) fn init(
+    view: &(impl Users + ItemTable + Orders + ShopSize),
+    command: &ShopCommand,
+    effects: &mut Effects,
+) -> Verdict {
     let (first, count) = match command {
         ShopCommand::InitUsers { first, count, .. }
         | ShopCommand::InitItems { first, count, .. }

@@ -11,8 +11,10 @@
 //! | `decide` | users, items, orders: made, filled, changed |
 //! | `init` | many rows at once, by their numbers |
 //! | `checkout` | checkout, answers from outside, cancel, retry, deadlines |
+//! | `asked` | the same where both sides are outside for good |
 //! | `charge` | payments by transfers or tokens in place of the users' credit |
 //! | `charges` | the same where the steps of a checkout are transactions of their own |
+//! | `pay_side` | the payment side, inside or asked |
 //! | `hold` | which tokens pay, and in whose name they are locked |
 //! | `run` | the messages of one try, handed on until none is left |
 //! | `digest` | what enters the audit chain |
@@ -21,6 +23,7 @@
 //! | `tally` | what checkouts came to, counted |
 //! | `limits` | every bound, with its name |
 
+mod asked;
 pub mod callers;
 mod charge;
 mod charges;
@@ -31,10 +34,12 @@ mod hold;
 mod init;
 pub mod limits;
 mod overlay;
+mod pay_side;
 mod rows;
 mod run;
 mod tally;
 
+pub use asked::{cancel_due, decide_asked};
 pub use charge::{ByTokens, ByTransfers, CHARGE_ABORTED, CHARGE_MARGIN_MS, Charge, Charging, Secret};
 pub use charges::{Charges, Reserved};
 pub use checkout::spoken;
@@ -52,12 +57,9 @@ pub use tally::Tally;
 
 pub(crate) use checkout::end_due;
 pub(crate) use decide::decide_shop;
-pub(crate) use overlay::ShopOverlay;
-
-use std::sync::Arc;
+pub(crate) use overlay::ShopChanges;
 
 use crate::command::Key;
-use crate::ids::Millis;
 use crate::tokens::{Fingerprint, Name};
 
 /// One of the two sides of a checkout.
@@ -288,30 +290,6 @@ pub enum ShopCommand {
         /// What is charged.
         charging: Charging,
     },
-}
-
-/// What a decision may read of the shop.
-pub trait ShopView {
-    /// The user of that id.
-    fn user(&self, id: &UserId) -> Option<&UserRow>;
-    /// The item of that id.
-    fn item(&self, id: &ItemId) -> Option<&ItemRow>;
-    /// The order of that id. Paid ones are known as far as the frame's commands name them.
-    fn order(&self, id: &OrderId) -> Option<&OrderRow>;
-    /// The open checkout of that order.
-    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>>;
-    /// What is stored under an idempotency key; its time may have run out.
-    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>>;
-    /// Up to `max` undecided checkouts with `deadline < now`, ordered by deadline, then start.
-    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>>;
-    /// Up to `max` keys with `ends_at <= now`, ordered by that, then by key.
-    fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>>;
-    /// Which sides are outside.
-    fn outside(&self) -> Sides;
-    /// What the payment side charges, while it is inside.
-    fn charging(&self) -> Charging;
-    /// How many rows of each kind are in memory.
-    fn shop_counts(&self) -> ShopCounts;
 }
 
 /// The most bytes that numbers, presence marks and lengths of a command take beside its texts.

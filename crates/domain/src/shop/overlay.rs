@@ -5,14 +5,17 @@ use std::sync::Arc;
 use holdfast_checkout::Lookup;
 
 use super::{
-    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, Name, OrderId, OrderRow, ShopCounts, ShopEffect,
-    ShopView, Sides, UserId, UserRow,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, Name, OrderId, OrderRow, ShopCounts, ShopEffect, Sides,
+    UserId, UserRow,
 };
+use crate::effects::ShopRows;
 use crate::ids::Millis;
+use crate::overlay::Overlay;
+use crate::view::{Checkouts, Items, KeyEnds, Keys, Orders, ShopSettings, ShopSize, Users};
 
 /// Changes laid over a view. `None`: gone.
 #[derive(Default)]
-pub(crate) struct ShopOverlay {
+pub(crate) struct ShopChanges {
     users: Lookup<UserId, UserRow>,
     items: Lookup<ItemId, ItemRow>,
     orders: Lookup<OrderId, OrderRow>,
@@ -34,125 +37,136 @@ struct More {
     keys: (usize, usize),
 }
 
-impl ShopOverlay {
-    pub(crate) fn user<'a>(&'a self, base: &'a impl ShopView, id: &UserId) -> Option<&'a UserRow> {
-        self.users.get(id).or_else(|| base.user(id))
+impl<V: Users> Users for Overlay<'_, V> {
+    fn user(&self, id: &UserId) -> Option<&UserRow> {
+        self.shop.users.get(id).or_else(|| self.base.user(id))
     }
+}
 
-    pub(crate) fn item<'a>(&'a self, base: &'a impl ShopView, id: &ItemId) -> Option<&'a ItemRow> {
-        self.items.get(id).or_else(|| base.item(id))
+impl<V: Items> Items for Overlay<'_, V> {
+    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
+        self.shop.items.get(id).or_else(|| self.base.item(id))
     }
+}
 
-    pub(crate) fn order<'a>(&'a self, base: &'a impl ShopView, id: &OrderId) -> Option<&'a OrderRow> {
-        self.orders.get(id).or_else(|| base.order(id))
+impl<V: Orders> Orders for Overlay<'_, V> {
+    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
+        self.shop.orders.get(id).or_else(|| self.base.order(id))
     }
+}
 
-    pub(crate) fn checkout<'a>(
-        &'a self,
-        base: &'a impl ShopView,
-        order: &OrderId,
-    ) -> Option<&'a Arc<CheckoutRow>> {
-        match self.checkouts.get(order) {
+impl<V: Checkouts> Checkouts for Overlay<'_, V> {
+    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
+        match self.shop.checkouts.get(order) {
             Some(row) => row.as_ref(),
-            None => base.checkout(order),
-        }
-    }
-
-    pub(crate) fn request_key<'a>(&'a self, base: &'a impl ShopView, key: &str) -> Option<&'a Arc<KeyRow>> {
-        match self.keys.get(key) {
-            Some(row) => row.as_ref(),
-            None => base.request_key(key),
+            None => self.base.checkout(order),
         }
     }
 
     /// Expiry comes first in a frame, and what the frame itself opens is never due in it.
-    pub(crate) fn due_checkouts(
-        &self,
-        base: &impl ShopView,
-        now: Millis,
-        max: usize,
-    ) -> Vec<Arc<CheckoutRow>> {
-        let mut due = base.due_checkouts(now, max.saturating_add(self.checkouts.len()));
-        due.retain(|row| !self.checkouts.contains(&row.order));
+    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
+        let changed = &self.shop.checkouts;
+        let mut due = self.base.due_checkouts(now, max.saturating_add(changed.len()));
+        due.retain(|row| !changed.contains(&row.order));
         due.truncate(max);
         due
     }
+}
 
-    pub(crate) fn due_keys(&self, base: &impl ShopView, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
-        let mut due = base.due_keys(now, max.saturating_add(self.keys.len()));
-        due.retain(|row| !self.keys.contains(&row.key));
-        due.truncate(max);
-        due
-    }
-
-    pub(crate) fn outside(&self, base: &impl ShopView) -> Sides {
-        self.outside.unwrap_or_else(|| base.outside())
-    }
-
-    pub(crate) fn charging(&self, base: &impl ShopView) -> Charging {
-        self.charging.clone().unwrap_or_else(|| base.charging())
-    }
-
-    pub(crate) fn counts(&self, base: &impl ShopView) -> ShopCounts {
-        let ShopCounts { users, items, orders, checkouts, keys } = base.shop_counts();
-        let with = |count: usize, (came, went): (usize, usize)| (count + came).saturating_sub(went);
-        ShopCounts {
-            users: users + self.more.users,
-            items: items + self.more.items,
-            orders: with(orders, self.more.orders),
-            checkouts: with(checkouts, self.more.checkouts),
-            keys: with(keys, self.more.keys),
+impl<V: Keys> Keys for Overlay<'_, V> {
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
+        match self.shop.keys.get(key) {
+            Some(row) => row.as_ref(),
+            None => self.base.request_key(key),
         }
     }
+}
 
-    pub(crate) fn change(&mut self, base: &impl ShopView, effect: &ShopEffect) {
+impl<V: KeyEnds> KeyEnds for Overlay<'_, V> {
+    fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
+        let changed = &self.shop.keys;
+        let mut due = self.base.due_keys(now, max.saturating_add(changed.len()));
+        due.retain(|row| !changed.contains(&row.key));
+        due.truncate(max);
+        due
+    }
+}
+
+impl<V: ShopSize> ShopSize for Overlay<'_, V> {
+    fn shop_counts(&self) -> ShopCounts {
+        let ShopCounts { users, items, orders, checkouts, keys } = self.base.shop_counts();
+        let more = &self.shop.more;
+        let with = |count: usize, (came, went): (usize, usize)| (count + came).saturating_sub(went);
+        ShopCounts {
+            users: users + more.users,
+            items: items + more.items,
+            orders: with(orders, more.orders),
+            checkouts: with(checkouts, more.checkouts),
+            keys: with(keys, more.keys),
+        }
+    }
+}
+
+impl<V: ShopSettings> ShopSettings for Overlay<'_, V> {
+    fn outside(&self) -> Sides {
+        self.shop.outside.unwrap_or_else(|| self.base.outside())
+    }
+
+    fn charging(&self) -> Charging {
+        self.shop.charging.clone().unwrap_or_else(|| self.base.charging())
+    }
+}
+
+impl<V: Users + Items + Orders + Checkouts + Keys> ShopRows for Overlay<'_, V> {
+    fn shop_effect(&mut self, effect: &ShopEffect) {
+        let base = self.base;
         match effect {
             ShopEffect::User(row) => {
-                self.more.users += usize::from(self.user(base, &row.id).is_none());
-                self.users.insert(row.id.clone(), row.clone());
+                self.shop.more.users += usize::from(self.user(&row.id).is_none());
+                self.shop.users.insert(row.id.clone(), row.clone());
             }
             ShopEffect::Item(row) => {
-                self.more.items += usize::from(self.item(base, &row.id).is_none());
-                self.items.insert(row.id.clone(), row.clone());
+                self.shop.more.items += usize::from(self.item(&row.id).is_none());
+                self.shop.items.insert(row.id.clone(), row.clone());
             }
             ShopEffect::Order(row) => {
                 let id = &row.order.order_id;
-                let in_memory = self.order(base, id).is_some_and(|before| !before.is_paid());
-                self.more.orders.0 += usize::from(!in_memory);
-                self.orders.insert(id.clone(), OrderRow::clone(row));
+                let in_memory = self.order(id).is_some_and(|before| !before.is_paid());
+                self.shop.more.orders.0 += usize::from(!in_memory);
+                self.shop.orders.insert(id.clone(), OrderRow::clone(row));
             }
             ShopEffect::Credit { user, credit } => {
                 // A user's row is its id and its credit: nothing need be looked up.
-                self.users.insert(user.clone(), UserRow { id: user.clone(), credit: *credit });
+                self.shop.users.insert(user.clone(), UserRow { id: user.clone(), credit: *credit });
             }
             ShopEffect::Stock { item, stock } => {
                 let load = || base.item(item).expect("stock of an item that is there").clone();
-                self.items.get_or_insert_with(item, load).stock = *stock;
+                self.shop.items.get_or_insert_with(item, load).stock = *stock;
             }
             ShopEffect::Moved { order, state, failed } => {
                 let load = || base.order(order).expect("an order that moves is there").clone();
-                let row = self.orders.get_or_insert_with(order, load);
+                let row = self.shop.orders.get_or_insert_with(order, load);
                 (row.order.state, row.failed) = (*state, *failed);
-                self.more.orders.1 += usize::from(row.is_paid());
+                self.shop.more.orders.1 += usize::from(row.is_paid());
             }
             ShopEffect::Opened(row) => {
-                self.more.checkouts.0 += usize::from(self.checkout(base, &row.order).is_none());
-                self.checkouts.insert(row.order.clone(), Some(Arc::clone(row)));
+                self.shop.more.checkouts.0 += usize::from(self.checkout(&row.order).is_none());
+                self.shop.checkouts.insert(row.order.clone(), Some(Arc::clone(row)));
             }
             ShopEffect::Closed(end) => {
-                self.more.checkouts.1 += 1;
-                self.checkouts.insert(end.order.clone(), None);
+                self.shop.more.checkouts.1 += 1;
+                self.shop.checkouts.insert(end.order.clone(), None);
             }
             ShopEffect::KeyPut(row) => {
-                self.more.keys.0 += usize::from(self.request_key(base, &row.key).is_none());
-                self.keys.insert(row.key.clone(), Some(Arc::clone(row)));
+                self.shop.more.keys.0 += usize::from(self.request_key(&row.key).is_none());
+                self.shop.keys.insert(row.key.clone(), Some(Arc::clone(row)));
             }
             ShopEffect::KeyEnded(key) => {
-                self.more.keys.1 += 1;
-                self.keys.insert(key.clone(), None);
+                self.shop.more.keys.1 += 1;
+                self.shop.keys.insert(key.clone(), None);
             }
-            ShopEffect::Outside(outside) => self.outside = Some(*outside),
-            ShopEffect::Charging(charging) => self.charging = Some(charging.clone()),
+            ShopEffect::Outside(outside) => self.shop.outside = Some(*outside),
+            ShopEffect::Charging(charging) => self.shop.charging = Some(charging.clone()),
         }
     }
 }

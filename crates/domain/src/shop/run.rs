@@ -10,6 +10,7 @@ use holdfast_checkout::participant::{self, Books, Branch, Forward, Pay, Stock};
 
 use super::charge::{Charge, Charger, Means};
 use super::hold::ChosenTokens;
+use super::pay_side::{Act, PaySide};
 use super::{
     Answer, AskedStep as Step, Body, CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId, Items, KeyRow,
     Message, Name, Order, OrderRow, OrderState, Payment, ShopEffect, ShopMessage, ShopRefusal, SideBranch,
@@ -18,14 +19,16 @@ use super::{
 use crate::effects::{Effects, Section};
 use crate::ids::Millis;
 use crate::planted;
-use crate::view::View;
+use crate::view::{self, Shop, Users};
 
 /// When and where: the frame's time, and the record's place in the log.
 pub(super) type At = (Millis, u64);
 
 /// One try while its messages are handed on.
-pub(super) struct TryRun<'v, V> {
+pub(super) struct TryRun<'v, V, P> {
     view: &'v V,
+    /// How it is paid.
+    side: P,
     at: At,
     order: Order,
     tr: TrNum,
@@ -58,23 +61,25 @@ pub(super) struct TryRun<'v, V> {
     queue: VecDeque<Message>,
 }
 
-impl<'v, V: View> TryRun<'v, V> {
+impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
     /// A try that begins with this move of the order. Refused if the tokens to pay with must be chosen anew.
     pub(super) fn start(
         view: &'v V,
+        side: P,
         at: At,
         row: &OrderRow,
         moved: Moved,
         deadline_ms: u32,
         chosen: Option<&ChosenTokens>,
-    ) -> Result<TryRun<'v, V>, ShopRefusal> {
+    ) -> Result<TryRun<'v, V, P>, ShopRefusal> {
         let (now, offset) = at;
         let tr = moved.order.state.tr_num().expect("a try that begins has its number");
-        let outside = view.outside();
+        let outside = side.outside(view);
         let (payment, key) = (moved.order.payment(), moved.order.key(tr));
-        let (means, charge) = Means::of(view, at, &payment, &key, chosen)?.unzip();
+        let (means, charge) = side.means(view, at, &payment, &key, chosen)?.unzip();
         Ok(TryRun {
             view,
+            side,
             at,
             before: row.order.state,
             failed_before: row.failed,
@@ -101,10 +106,17 @@ impl<'v, V: View> TryRun<'v, V> {
     }
 
     /// A try that is open.
-    pub(super) fn resume(view: &'v V, at: At, order: &OrderRow, row: &'v Arc<CheckoutRow>) -> TryRun<'v, V> {
+    pub(super) fn resume(
+        view: &'v V,
+        side: P,
+        at: At,
+        order: &OrderRow,
+        row: &'v Arc<CheckoutRow>,
+    ) -> TryRun<'v, V, P> {
         let OrderRow { order, failed, .. } = order;
         TryRun {
             view,
+            side,
             at,
             before: order.state,
             failed_before: *failed,
@@ -243,7 +255,8 @@ impl<'v, V: View> TryRun<'v, V> {
         let is_first = self.pay.is_none() && matches!(message.body, Body::Pay(Step::Forward(_)));
         let Some(means) = self.means.take_if(|_| is_first) else { return };
         let Some(charger) = self.charger(effects) else { return };
-        if charger.prepare(&means, &self.order.payment(), self.deadline, effects) {
+        let reserve = Act::Reserve(&means, &self.order.payment(), self.deadline);
+        if self.side.act(&charger, reserve, effects) {
             self.cover = self.order.amount;
         }
     }
@@ -254,7 +267,7 @@ impl<'v, V: View> TryRun<'v, V> {
             return;
         }
         if let Some(charger) = self.charger(effects) {
-            charger.abort(self.order.amount, effects);
+            self.side.act(&charger, Act::GiveBack(self.order.amount), effects);
         }
     }
 
@@ -270,7 +283,9 @@ impl<'v, V: View> TryRun<'v, V> {
     }
 
     fn settle(&mut self, effects: &mut Effects) -> bool {
-        self.charger(effects).is_some_and(|charger| charger.fulfil(self.order.amount, effects))
+        let amount = self.order.amount;
+        let charger = self.charger(effects);
+        charger.is_some_and(|charger| self.side.act(&charger, Act::Settle(amount), effects))
     }
 
     /// Writes down what came of it: the rows that changed, and the open row or its end. `key`: under which the caller asked.
@@ -351,7 +366,7 @@ impl<'v, V: View> TryRun<'v, V> {
     }
 }
 
-impl<V: View> Books<Pay> for TryRun<'_, V> {
+impl<V: Users, P> Books<Pay> for TryRun<'_, V, P> {
     fn branch(&self, _: &TryKey) -> Option<&Branch<Payment>> {
         self.pay.as_ref()
     }
@@ -364,7 +379,7 @@ impl<V: View> Books<Pay> for TryRun<'_, V> {
     }
 }
 
-impl<V: View> Books<Stock> for TryRun<'_, V> {
+impl<V: view::Items, P> Books<Stock> for TryRun<'_, V, P> {
     fn branch(&self, _: &TryKey) -> Option<&Branch<Items>> {
         self.stock.as_ref()
     }

@@ -9,13 +9,13 @@ use super::{TokenOutcome, TokenRefusal};
 use crate::effects::Effects;
 use crate::ids::Millis;
 use crate::planted;
-use crate::view::View;
+use crate::view::{Spenders, Spends, Tokens, Vault};
 
 type Verdict = Result<TokenOutcome, TokenRefusal>;
 
 /// Decides a command whose record lies at `offset`. A refusal leaves nothing behind.
 pub(crate) fn decide_tokens(
-    view: &impl View,
+    view: &impl Vault,
     now: Millis,
     offset: u64,
     command: &TokenCommand,
@@ -52,7 +52,7 @@ pub(super) fn ended(row: &LockRow) -> TokenEffect {
 
 /// The spender's live lock, of that fence if one is told.
 pub(super) fn live_lock<'a>(
-    view: &'a impl View,
+    view: &'a impl Spenders,
     now: Millis,
     spender: &str,
     fence: Option<u64>,
@@ -72,7 +72,7 @@ fn not_reserved(id: &TokenId) -> Result<(), TokenRefusal> {
     why_reserved(id).map_or(Ok(()), |why| Err(TokenRefusal::Invalid(why)))
 }
 
-fn issue(view: &impl View, tokens: &[Token], effects: &mut Effects) -> Verdict {
+fn issue(view: &(impl Tokens + Spends), tokens: &[Token], effects: &mut Effects) -> Verdict {
     let mut new = BTreeSet::new();
     for token in tokens {
         not_reserved(&token.id)?;
@@ -87,9 +87,9 @@ fn issue(view: &impl View, tokens: &[Token], effects: &mut Effects) -> Verdict {
     Ok(TokenOutcome::Issued)
 }
 
-fn lock(view: &impl View, now: Millis, fence: u64, command: &LockTokens, effects: &mut Effects) -> Verdict {
+fn lock(view: &impl Vault, now: Millis, fence: u64, command: &LockTokens, effects: &mut Effects) -> Verdict {
     let LockTokens { spender, ids, amount, lease_ms, body } = command;
-    if view.spend(spender).is_some() {
+    if view.has_spent(spender) {
         return Err(TokenRefusal::SpenderInUse("it has spent already"));
     }
     match view.lock(spender) {
@@ -112,17 +112,20 @@ fn lock(view: &impl View, now: Millis, fence: u64, command: &LockTokens, effects
         tokens: ids.clone(),
         funding: None,
     };
-    take(view, now, row, effects)
+    take(view, now, row, effects).map_err(|refusal| match refusal {
+        TokenRefusal::Unknown(id) if view.is_consumed(&id) => TokenRefusal::Consumed(id),
+        other => other,
+    })
 }
 
 /// Locks tokens for a transfer: no lease ends that, the transfer does.
 pub(crate) fn hold_for_transfer(
-    view: &impl View,
+    view: &(impl Tokens + Spenders),
     now: Millis,
     row: LockRow,
     effects: &mut Effects,
 ) -> Verdict {
-    if view.spend(&row.spender).is_some() {
+    if view.has_spent(&row.spender) {
         return Err(TokenRefusal::SpenderInUse("it has spent already"));
     }
     match view.lock(&row.spender) {
@@ -158,7 +161,7 @@ fn goes_with(first: &Token, other: &Token) -> Result<(), TokenRefusal> {
 }
 
 /// Puts the lock on its tokens, if each of them is live and free.
-fn take(view: &impl View, now: Millis, row: LockRow, effects: &mut Effects) -> Verdict {
+fn take(view: &(impl Tokens + Spenders), now: Millis, row: LockRow, effects: &mut Effects) -> Verdict {
     if row.tokens.is_empty() {
         return Err(TokenRefusal::Invalid("a lock without tokens".into()));
     }
@@ -169,10 +172,7 @@ fn take(view: &impl View, now: Millis, row: LockRow, effects: &mut Effects) -> V
         if !seen.insert(id) {
             return Err(TokenRefusal::Invalid(format!("token {id} is named twice")));
         }
-        let Some(found) = view.token(id) else {
-            let gone = view.is_consumed(id);
-            return Err(if gone { TokenRefusal::Consumed } else { TokenRefusal::Unknown }(id.clone()));
-        };
+        let found = view.token(id).ok_or_else(|| TokenRefusal::Unknown(id.clone()))?;
         goes_with(first.get_or_insert(found.token), found.token)?;
         // Who locks anew has given its own former lock back above.
         let Some(holder) = found.holder.filter(|holder| **holder != row.spender) else { continue };
@@ -193,7 +193,7 @@ fn take(view: &impl View, now: Millis, row: LockRow, effects: &mut Effects) -> V
 }
 
 fn unlock(
-    view: &impl View,
+    view: &impl Spenders,
     now: Millis,
     spender: &str,
     fence: Option<u64>,
@@ -211,7 +211,7 @@ fn unlock(
 }
 
 fn renew(
-    view: &impl View,
+    view: &impl Spenders,
     now: Millis,
     spender: &str,
     fence: Option<u64>,
@@ -229,7 +229,7 @@ fn renew(
 
 /// An outside ledger is right, whatever is locked here: a holder of a consumed token loses its lock. What was consumed once
 /// never comes alive, also if its produce comes later.
-fn update(view: &impl View, consumed: &[TokenId], produced: &[Token], effects: &mut Effects) -> Verdict {
+fn update(view: &impl Vault, consumed: &[TokenId], produced: &[Token], effects: &mut Effects) -> Verdict {
     let mut gone: BTreeSet<&TokenId> = BTreeSet::new();
     let mut lived = 0;
     let mut broken: BTreeSet<&Name> = BTreeSet::new();

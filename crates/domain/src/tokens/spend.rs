@@ -11,7 +11,7 @@ use super::{
 };
 use crate::effects::Effects;
 use crate::ids::{Millis, TransferId};
-use crate::view::View;
+use crate::view::{Tokens, Vault};
 
 /// Tokens that a transfer paid out begin so. Nobody else may bring such an id, so a fulfil never finds its outputs taken.
 /// Ids that begin so are made by transfers and checkouts alone.
@@ -29,7 +29,7 @@ pub fn why_reserved(id: &TokenId) -> Option<String> {
 }
 
 pub(super) fn decide_spend(
-    view: &impl View,
+    view: &impl Vault,
     now: Millis,
     command: &SpendTokens,
     effects: &mut Effects,
@@ -57,7 +57,7 @@ pub(super) fn decide_spend(
 
 /// The spend that ends a transfer's hold: its amount to the payee's wallet, the rest back.
 pub(crate) fn transaction_of(
-    view: &impl View,
+    view: &impl Tokens,
     lock: &LockRow,
     payee_wallet: &super::Name,
     effects: &mut Effects,
@@ -70,13 +70,13 @@ pub(crate) fn transaction_of(
     exchange(view, lock, id, produced, lock.body, effects).map(drop)
 }
 
-fn inputs(view: &impl View, lock: &LockRow) -> Vec<Token> {
+fn inputs(view: &impl Tokens, lock: &LockRow) -> Vec<Token> {
     let token = |id| view.token(id).expect("what is locked lives").token.clone();
     lock.tokens.iter().map(token).collect()
 }
 
 fn exchange(
-    view: &impl View,
+    view: &impl Tokens,
     lock: &LockRow,
     id: String,
     produced: Vec<Token>,

@@ -8,11 +8,11 @@ use crate::command::Abort;
 use crate::effects::{CompletionRow, Effects, Outcome, StateChange};
 use crate::ids::Millis;
 use crate::positions::{Action, Message};
-use crate::view::View;
+use crate::view::{Spenders, Transfers};
 
 /// Either the position step goes on with the message, or the outcome is known already.
 pub(crate) fn abort(
-    view: &impl View,
+    view: &(impl Transfers + Spenders),
     now: Millis,
     abort: &Abort,
     effects: &mut Effects,

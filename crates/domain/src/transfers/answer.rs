@@ -4,10 +4,15 @@ use super::{Completion, Transfer};
 use crate::command::{Command, FulfilAction};
 use crate::effects::{Answer, Asked, Outcome};
 use crate::ids::ParticipantId;
-use crate::view::View;
+use crate::view::Transfers;
 
 /// What the sender is told; `view` is the state that the command met. `None` for a command about no transfer.
-pub(crate) fn answer(view: &impl View, cause: u32, command: &Command, outcome: &Outcome) -> Option<Answer> {
+pub(crate) fn answer(
+    view: &impl Transfers,
+    cause: u32,
+    command: &Command,
+    outcome: &Outcome,
+) -> Option<Answer> {
     let transfer = command.transfer()?;
     let (to, asked, completion) = asked(command)?;
     let known = view.transfer(transfer);

@@ -7,11 +7,11 @@ use crate::command::Fulfil;
 use crate::effects::{CompletionRow, Effects, Outcome, StateChange};
 use crate::ids::Millis;
 use crate::positions::{Action, Message};
-use crate::view::View;
+use crate::view::{Spenders, Tokens, Transfers};
 
 /// Either the position step goes on with the message, or the outcome is known already.
 pub(crate) fn fulfil(
-    view: &impl View,
+    view: &(impl Transfers + Tokens + Spenders),
     now: Millis,
     fulfil: &Fulfil,
     effects: &mut Effects,

@@ -15,11 +15,11 @@ use crate::ids::{Currency, Millis, TransferNo};
 use crate::money::Balance;
 use crate::positions::Action;
 use crate::tokens::{Fingerprint, LockRow, NO_END, TokenId, end_hold, hold_for_transfer, transaction_of};
-use crate::view::View;
+use crate::view::{Spenders, Tokens};
 
 /// A prepare that broke no rule: its tokens are held, or it is rejected for want of them.
 pub(super) fn reserve(
-    view: &impl View,
+    view: &(impl Tokens + Spenders),
     now: Millis,
     (no, offset): (TransferNo, u64),
     prepare: &Prepare,
@@ -54,7 +54,7 @@ pub(super) fn reserve(
 /// Whether the chosen tokens are what they were chosen as. That they are free, of one notary and each named once is tested
 /// where they are locked.
 pub(crate) fn covers(
-    view: &impl View,
+    view: &impl Tokens,
     ids: &[TokenId],
     wallet: &str,
     currency: Currency,
@@ -84,7 +84,7 @@ fn body_of(prepare: &Prepare) -> Fingerprint {
 
 /// RECEIVED_FULFIL -> COMMITTED: the amount to the payee's wallet, what is left back to the payer's.
 pub(super) fn pay_out(
-    view: &impl View,
+    view: &(impl Tokens + Spenders),
     known: &Transfer,
     action: FulfilAction,
     effects: &mut Effects,
@@ -110,7 +110,7 @@ pub(crate) enum End {
 }
 
 /// The last move of a transfer that was not fulfilled.
-pub(crate) fn give_back(view: &impl View, known: &Transfer, end: End, effects: &mut Effects) -> Outcome {
+pub(crate) fn give_back(view: &impl Spenders, known: &Transfer, end: End, effects: &mut Effects) -> Outcome {
     end_hold(&hold_of(view, known), effects);
     let no = known.no;
     match end {
@@ -130,7 +130,7 @@ pub(crate) fn give_back(view: &impl View, known: &Transfer, end: End, effects: &
     }
 }
 
-fn hold_of(view: &impl View, known: &Transfer) -> Arc<LockRow> {
+fn hold_of(view: &impl Spenders, known: &Transfer) -> Arc<LockRow> {
     let hold = view.lock(&known.id.to_string());
     Arc::clone(hold.expect("a RESERVED transfer that tokens pay for holds them"))
 }

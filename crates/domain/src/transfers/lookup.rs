@@ -3,10 +3,10 @@
 use crate::codes::ErrorCode;
 use crate::command::Lookup;
 use crate::effects::Outcome;
-use crate::view::View;
+use crate::view::Transfers;
 
 /// The stored answer for a party to the transfer; others learn nothing of it.
-pub(crate) fn lookup(view: &impl View, lookup: Lookup) -> Outcome {
+pub(crate) fn lookup(view: &impl Transfers, lookup: Lookup) -> Outcome {
     match view.transfer(lookup.id) {
         None => Outcome::refused(ErrorCode::TransferIdNotFound),
         Some(known) if known.has_party(lookup.source) => Outcome::of_transfer(known),

@@ -8,11 +8,11 @@ use crate::ids::{AccountId, Millis, TransferNo};
 use crate::money::{AMOUNT_LIMIT, Amount, OptionalBalance};
 use crate::positions::{Action, Message};
 use crate::transfers::Code;
-use crate::view::View;
+use crate::view::{Accounts, Participants, Payments};
 
 /// Either the position step goes on with the message, or the outcome is known already.
 pub(crate) fn prepare(
-    view: &impl View,
+    view: &impl Payments,
     now: Millis,
     (no, offset): (TransferNo, u64),
     prepare: &Prepare,
@@ -83,7 +83,7 @@ pub(crate) fn prepare(
     }
 }
 
-fn repeat(view: &impl View, known: &Transfer, prepare: &Prepare) -> Outcome {
+fn repeat(view: &impl Accounts, known: &Transfer, prepare: &Prepare) -> Outcome {
     let mut outcome = Outcome::of_transfer(known);
     if known.state == TransferState::AbortedRejected {
         // A refused prepare changed no position, so its row keeps none: show where the payer stands now.
@@ -104,7 +104,11 @@ enum Paid<'a> {
 }
 
 /// The rules in the order of the peer system; the first one broken is the reason.
-fn validate<'a>(view: &impl View, now: Millis, prepare: &'a Prepare) -> Result<Paid<'a>, Reason> {
+fn validate<'a>(
+    view: &(impl Participants + Accounts),
+    now: Millis,
+    prepare: &'a Prepare,
+) -> Result<Paid<'a>, Reason> {
     if prepare.amount >= AMOUNT_LIMIT {
         return Err(Reason::AmountTooLarge);
     }

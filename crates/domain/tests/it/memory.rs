@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_domain::command::SetEndpoint;
-use holdfast_domain::effects::Rows;
+use holdfast_domain::effects::{PaymentRows, ShopRows, TokenRows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
 use holdfast_domain::shop::{
-    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView,
-    Sides, UserId, UserRow,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, Sides, UserId,
+    UserRow,
 };
 use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
-use holdfast_domain::view::View;
+use holdfast_domain::view::{
+    Accounts, Checkouts, Funds, Holds, Items, KeyEnds, Keys, Leases, Orders, ParticipantNumbers,
+    Participants, ShopSettings, ShopSize, Spenders, Spends, Tokens, TransferNumbers, Transfers, Users,
+};
 
 /// All rows, and the index of what may expire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,25 +40,117 @@ pub struct Memory {
     pub charging: Charging,
 }
 
-impl ShopView for Memory {
+impl Transfers for Memory {
+    fn transfer(&self, id: TransferId) -> Option<&Transfer> {
+        self.transfers.values().find(|row| row.id == id)
+    }
+
+    fn transfer_numbered(&self, no: TransferNo) -> Option<&Transfer> {
+        self.transfers.get(&no)
+    }
+}
+
+impl TransferNumbers for Memory {
+    fn next_transfer(&self) -> TransferNo {
+        TransferNo(self.transfers.len() as u64)
+    }
+}
+
+impl Holds for Memory {
+    fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
+        self.holds.iter().filter(|(expiration, _)| *expiration < now).take(max).map(|(_, no)| *no).collect()
+    }
+}
+
+impl Participants for Memory {
+    fn participant(&self, id: ParticipantId) -> Option<&Participant> {
+        self.participants.get(&id)
+    }
+
+    fn participant_named(&self, name: Name) -> Option<&Participant> {
+        self.participants.values().find(|row| row.name.as_str().eq_ignore_ascii_case(name.as_str()))
+    }
+}
+
+impl ParticipantNumbers for Memory {
+    fn next_participant(&self) -> ParticipantId {
+        ParticipantId(self.participants.last_key_value().map_or(1, |(last, _)| last.0 + 1))
+    }
+
+    fn next_account(&self) -> AccountId {
+        AccountId(self.accounts.last_key_value().map_or(1, |(last, _)| last.0 + 1))
+    }
+}
+
+impl Accounts for Memory {
+    fn account(&self, id: AccountId) -> Option<&Account> {
+        self.accounts.get(&id)
+    }
+}
+
+impl Funds for Memory {
+    fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
+        self.funds.get(&id)
+    }
+}
+
+impl Tokens for Memory {
+    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
+        self.tokens.get(id).map(TokenRow::view)
+    }
+}
+
+impl Spenders for Memory {
+    fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
+        self.locks.get(spender)
+    }
+
+    fn has_spent(&self, spender: &str) -> bool {
+        self.spends.get(spender).is_some()
+    }
+}
+
+impl Spends for Memory {
+    fn is_consumed(&self, id: &TokenId) -> bool {
+        self.consumed.contains(id)
+    }
+
+    fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
+        self.spends.get(spender)
+    }
+}
+
+impl Leases for Memory {
+    fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
+        let mut due: Vec<Arc<LockRow>> =
+            self.locks.values().filter(|row| row.expires_at <= now).cloned().collect();
+        due.sort_by_key(|row| (row.expires_at, row.fence));
+        due.truncate(max);
+        due
+    }
+}
+
+impl Users for Memory {
     fn user(&self, id: &UserId) -> Option<&UserRow> {
         self.users.get(id)
     }
+}
 
+impl Items for Memory {
     fn item(&self, id: &ItemId) -> Option<&ItemRow> {
         self.items.get(id)
     }
+}
 
+impl Orders for Memory {
     fn order(&self, id: &OrderId) -> Option<&OrderRow> {
         self.orders.get(id)
     }
+}
 
+impl Checkouts for Memory {
     fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
         self.checkouts.get(order)
-    }
-
-    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
-        self.keys.get(key)
     }
 
     fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
@@ -65,14 +160,24 @@ impl ShopView for Memory {
         due.truncate(max);
         due
     }
+}
 
+impl Keys for Memory {
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
+        self.keys.get(key)
+    }
+}
+
+impl KeyEnds for Memory {
     fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
         let mut due: Vec<_> = self.keys.values().filter(|row| row.ends_at <= now).cloned().collect();
         due.sort_by_key(|row| (row.ends_at, row.key.clone()));
         due.truncate(max);
         due
     }
+}
 
+impl ShopSettings for Memory {
     fn outside(&self) -> Sides {
         self.outside
     }
@@ -80,7 +185,9 @@ impl ShopView for Memory {
     fn charging(&self) -> Charging {
         self.charging.clone()
     }
+}
 
+impl ShopSize for Memory {
     fn shop_counts(&self) -> ShopCounts {
         ShopCounts {
             users: self.users.len(),
@@ -92,73 +199,7 @@ impl ShopView for Memory {
     }
 }
 
-impl View for Memory {
-    fn transfer(&self, id: TransferId) -> Option<&Transfer> {
-        self.transfers.values().find(|row| row.id == id)
-    }
-
-    fn transfer_numbered(&self, no: TransferNo) -> Option<&Transfer> {
-        self.transfers.get(&no)
-    }
-
-    fn next_transfer(&self) -> TransferNo {
-        TransferNo(self.transfers.len() as u64)
-    }
-
-    fn participant(&self, id: ParticipantId) -> Option<&Participant> {
-        self.participants.get(&id)
-    }
-
-    fn participant_named(&self, name: Name) -> Option<&Participant> {
-        self.participants.values().find(|row| row.name.as_str().eq_ignore_ascii_case(name.as_str()))
-    }
-
-    fn next_participant(&self) -> ParticipantId {
-        ParticipantId(self.participants.last_key_value().map_or(1, |(last, _)| last.0 + 1))
-    }
-
-    fn account(&self, id: AccountId) -> Option<&Account> {
-        self.accounts.get(&id)
-    }
-
-    fn next_account(&self) -> AccountId {
-        AccountId(self.accounts.last_key_value().map_or(1, |(last, _)| last.0 + 1))
-    }
-
-    fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
-        self.funds.get(&id)
-    }
-
-    fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
-        self.holds.iter().filter(|(expiration, _)| *expiration < now).take(max).map(|(_, no)| *no).collect()
-    }
-
-    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
-        self.tokens.get(id).map(TokenRow::view)
-    }
-
-    fn is_consumed(&self, id: &TokenId) -> bool {
-        self.consumed.contains(id)
-    }
-
-    fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
-        self.locks.get(spender)
-    }
-
-    fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
-        self.spends.get(spender)
-    }
-
-    fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
-        let mut due: Vec<Arc<LockRow>> =
-            self.locks.values().filter(|row| row.expires_at <= now).cloned().collect();
-        due.sort_by_key(|row| (row.expires_at, row.fence));
-        due.truncate(max);
-        due
-    }
-}
-
-impl Rows for Memory {
+impl PaymentRows for Memory {
     fn put_participant(&mut self, row: &Participant) {
         self.participants.insert(row.id, row.clone());
     }
@@ -189,28 +230,6 @@ impl Rows for Memory {
         self.accounts.get_mut(&id).expect("a change names an account that exists")
     }
 
-    fn shop_effect(&mut self, effect: &ShopEffect) {
-        match effect {
-            ShopEffect::User(row) => drop(self.users.insert(row.id.clone(), row.clone())),
-            ShopEffect::Item(row) => drop(self.items.insert(row.id.clone(), row.clone())),
-            ShopEffect::Order(row) => {
-                self.orders.insert(row.order.order_id.clone(), OrderRow::clone(row));
-            }
-            ShopEffect::Credit { user, credit } => self.users.get_mut(user).unwrap().credit = *credit,
-            ShopEffect::Stock { item, stock } => self.items.get_mut(item).unwrap().stock = *stock,
-            ShopEffect::Moved { order, state, failed } => {
-                let row = self.orders.get_mut(order).unwrap();
-                (row.order.state, row.failed) = (*state, *failed);
-            }
-            ShopEffect::Opened(row) => drop(self.checkouts.insert(row.order.clone(), Arc::clone(row))),
-            ShopEffect::Closed(end) => assert!(self.checkouts.remove(&end.order).is_some()),
-            ShopEffect::KeyPut(row) => drop(self.keys.insert(row.key.to_string(), Arc::clone(row))),
-            ShopEffect::KeyEnded(key) => assert!(self.keys.remove(&**key).is_some()),
-            ShopEffect::Outside(outside) => self.outside = *outside,
-            ShopEffect::Charging(charging) => self.charging = charging.clone(),
-        }
-    }
-
     fn hold_opened(&mut self, no: TransferNo) {
         let expiration = self.transfers[&no].expiration;
         assert!(self.holds.insert((expiration, no)), "a hold is opened once");
@@ -220,7 +239,9 @@ impl Rows for Memory {
         let expiration = self.transfers[&no].expiration;
         assert!(self.holds.remove(&(expiration, no)), "a hold is closed once");
     }
+}
 
+impl TokenRows for Memory {
     /// Stricter than a store needs to be: an effect that does not fit what is there is a fault of the decision.
     fn token_effect(&mut self, effect: &TokenEffect) {
         match effect {
@@ -263,6 +284,30 @@ impl Rows for Memory {
                 let before = self.spends.insert(row.transaction.spender.to_string(), Arc::clone(row));
                 assert_eq!(before, None, "a spender spends once");
             }
+        }
+    }
+}
+
+impl ShopRows for Memory {
+    fn shop_effect(&mut self, effect: &ShopEffect) {
+        match effect {
+            ShopEffect::User(row) => drop(self.users.insert(row.id.clone(), row.clone())),
+            ShopEffect::Item(row) => drop(self.items.insert(row.id.clone(), row.clone())),
+            ShopEffect::Order(row) => {
+                self.orders.insert(row.order.order_id.clone(), OrderRow::clone(row));
+            }
+            ShopEffect::Credit { user, credit } => self.users.get_mut(user).unwrap().credit = *credit,
+            ShopEffect::Stock { item, stock } => self.items.get_mut(item).unwrap().stock = *stock,
+            ShopEffect::Moved { order, state, failed } => {
+                let row = self.orders.get_mut(order).unwrap();
+                (row.order.state, row.failed) = (*state, *failed);
+            }
+            ShopEffect::Opened(row) => drop(self.checkouts.insert(row.order.clone(), Arc::clone(row))),
+            ShopEffect::Closed(end) => assert!(self.checkouts.remove(&end.order).is_some()),
+            ShopEffect::KeyPut(row) => drop(self.keys.insert(row.key.to_string(), Arc::clone(row))),
+            ShopEffect::KeyEnded(key) => assert!(self.keys.remove(&**key).is_some()),
+            ShopEffect::Outside(outside) => self.outside = *outside,
+            ShopEffect::Charging(charging) => self.charging = charging.clone(),
         }
     }
 }

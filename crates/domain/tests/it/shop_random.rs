@@ -361,7 +361,7 @@ proptest! {
                     if matches!(op, Op::InitOrders(_)) {
                         // The rows as this command left them: later ones of the frame may have added lines.
                         for effect in effects.steps().nth(at).unwrap().shop {
-                            holdfast_domain::effects::Rows::shop_effect(&mut seen, effect);
+                            holdfast_domain::effects::ShopRows::shop_effect(&mut seen, effect);
                         }
                     }
                     both.follow(op, offset + at as u64, &outcome, &seen);

@@ -10,7 +10,7 @@ use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::shop::{
     ByTransfers, Charging, CheckoutOrder, Said, Secret, ShopCommand, Side, Sides, TrNum, TryKey, Whole,
 };
-use holdfast_domain::view::View;
+use holdfast_domain::view::Transfers;
 use holdfast_hub::Core;
 use holdfast_store::MemoryStore;
 use sha2::{Digest, Sha256};

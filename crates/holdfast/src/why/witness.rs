@@ -10,7 +10,7 @@ use holdfast_domain::ids::{AccountId, HUB, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::{Account, HUB_NAME};
 use holdfast_domain::transfers::{Reason, Transfer, TransferState};
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Transfers, View};
 use holdfast_hub::Core;
 use holdfast_log::FrameHeader;
 use holdfast_store::MemoryStore;

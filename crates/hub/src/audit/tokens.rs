@@ -120,7 +120,7 @@ mod tests {
     use std::sync::Arc;
 
     use holdfast_domain::command::Command;
-    use holdfast_domain::effects::Rows;
+    use holdfast_domain::effects::TokenRows;
     use holdfast_domain::positions::PrepareOrder;
     use holdfast_domain::tokens::{
         Fingerprint, LockTokens, Output, SpendRequest, SpendTokens, TokenCommand, TokenOutcome, Transaction,

@@ -1,9 +1,8 @@
 //! What the hub has done since its log began, and what it holds now.
 
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::ShopView;
 use holdfast_domain::transfers::TransferState;
-use holdfast_domain::view::View;
+use holdfast_domain::view::{ShopSettings, ShopSize, TransferNumbers};
 use holdfast_domain::views::Stats;
 use holdfast_engine::{Figures, LogFigures, ShopFigures};
 use holdfast_store::{LocalStore, Store};
@@ -35,7 +34,7 @@ pub(super) fn of(core: &Core<LocalStore>) -> Figures {
     Figures { stats, node: None, shop: Some(shop(store)), log: Some(log) }
 }
 
-fn shop(store: &impl ShopView) -> ShopFigures {
+fn shop(store: &(impl ShopSize + ShopSettings)) -> ShopFigures {
     let (counts, outside) = (store.shop_counts(), store.outside());
     ShopFigures {
         users: Some(counts.users as u64),

@@ -16,9 +16,9 @@ use holdfast_domain::shop::callers::{
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_domain::shop::{
     Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, ItemId, ItemRow, OrderId, Said, ShopCommand,
-    ShopCounts, ShopOutcome, ShopRefusal, ShopView, Side, Sides, TrNum, TryKey, UserId, UserRow,
+    ShopCounts, ShopOutcome, ShopRefusal, Side, Sides, TrNum, TryKey, UserId, UserRow,
 };
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Checkouts, Items, Orders, Participants, ShopSettings, ShopSize, Users};
 use holdfast_engine::clock::Clock;
 use holdfast_engine::{CheckoutRequest, CheckoutTimes, NotedTroubles, OrderView, Refusal, ShopError};
 use holdfast_store::{LocalStore, Store};

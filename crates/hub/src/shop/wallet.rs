@@ -11,9 +11,10 @@ use holdfast_domain::records::RECORD_BYTES_MAX;
 use holdfast_domain::shop::callers::TOKENS_WAIT_MS;
 use holdfast_domain::shop::{
     Charging, CheckoutAnswer, CheckoutOrder, ChosenTokens, Met, OrderId, OrderState, ShopCommand,
-    ShopOutcome, ShopRefusal, ShopView, TrNum,
+    ShopOutcome, ShopRefusal, TrNum,
 };
 use holdfast_domain::tokens::TokenRefusal;
+use holdfast_domain::view::{Orders, ShopSettings};
 use holdfast_engine::{Refusal, ShopError};
 use holdfast_tokens::Name;
 

@@ -16,7 +16,7 @@ use holdfast_domain::shop::{
     ShopCommand, ShopOutcome, ShopRefusal, Side, Sides, TrNum, TryKey, Whole, Why, init_in_pieces,
 };
 use holdfast_domain::tokens::Fingerprint;
-use holdfast_domain::view::View;
+use holdfast_domain::view::Accounts;
 use holdfast_engine::clock::SystemClock;
 use holdfast_engine::{CheckoutRequest, ShopError};
 use holdfast_hub::limits::{HubOptions, QUESTIONS_PER_TURN_MAX};

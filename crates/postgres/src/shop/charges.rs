@@ -7,7 +7,7 @@ use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::shop::{Charge, Charges, Secret, TryKey, Whole};
 use holdfast_domain::tokens::Name as TokenName;
 use holdfast_domain::transfers::Transfer;
-use holdfast_domain::view::View;
+use holdfast_domain::view::Accounts;
 use holdfast_messages::{Notice, Notification, TraceId};
 use postgres::{GenericClient, Transaction};
 

@@ -1,10 +1,9 @@
 //! Checkouts that nobody decided in time are cancelled, by shards as holds are ended; the payment side is asked again about those
 //! that were put off; and idempotency keys whose time is over go.
 
-use holdfast_domain::command::{Command, Expire};
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::OrderId;
-use holdfast_domain::{FrameInput, decide};
+use holdfast_domain::shop::{OrderId, cancel_due};
+use holdfast_domain::view::Checkouts;
 use holdfast_messages::PayMessage;
 
 use super::again;
@@ -108,12 +107,10 @@ impl<'m> Work<'m> for Deadlines {
         Ok(Due { loaded, now, offset, rested, more })
     }
 
-    fn decide(self, due: Due, settings: &Settings) -> Option<Decided<'m, Self::Rows>> {
+    fn decide(self, due: Due, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
         let Due { loaded, now, offset, rested, more } = due;
-        let commands = [Command::Expire(Expire { holds_max: self.max })];
-        let frame = FrameInput { base_offset: offset, time: now, order: settings.order, commands: &commands };
         let ended = loaded.shop.due_checkouts(now, self.max as usize).len();
-        let mut effects = decide(&loaded, &frame);
+        let mut effects = cancel_due(&loaded.shop, (now, offset), self.max as usize);
         let mut outbox = Outbox::default();
         outbox.say_all(&effects);
         rested.iter().for_each(|asked| outbox.send(asked));

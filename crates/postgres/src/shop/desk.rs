@@ -1,10 +1,8 @@
 //! What edges change: users, items and orders made, filled and changed, each command in a transaction of its own. What moves a
 //! checkout is no command of this desk; it goes by the topic `orders`, where all of an order's commands have one order.
 
-use holdfast_domain::command::Command;
 use holdfast_domain::shop::limits::INIT_ROWS_MAX;
-use holdfast_domain::shop::{ItemId, OrderId, ShopCommand, ShopOutcome, ShopRefusal, UserId};
-use holdfast_domain::{FrameInput, decide};
+use holdfast_domain::shop::{ItemId, OrderId, ShopCommand, ShopOutcome, ShopRefusal, UserId, decide_asked};
 
 use super::load::Lock;
 use super::write;
@@ -41,15 +39,13 @@ impl Store {
             return Ok(ShopOutcome::Refused(refusal));
         }
         let (mut loaded, now) = loader.finish()?;
-        let commands = [Command::Shop(Box::new(command.clone()))];
-        let frame = FrameInput { base_offset: 0, time: now, order: settings.order, commands: &commands };
-        let effects = decide(&loaded, &frame);
+        let effects = decide_asked(&loaded.shop, (now, 0), [command]);
         let outcome = effects.outcomes.first().and_then(|outcome| outcome.shop.clone());
         let outcome = outcome.expect("a command about the shop is answered");
         if effects.shop.is_empty() {
             tx.rollback()?;
         } else {
-            effects.apply(now, &mut loaded);
+            loaded.shop.apply(&effects);
             write::write(&mut tx, statements, &loaded.shop, settings, now)?;
             tx.commit()?;
         }

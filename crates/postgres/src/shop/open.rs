@@ -10,6 +10,7 @@ use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutEnd, CheckoutRow, KeyRow, OrderId, OrderState, ShopEffect, SideSaid, Sides,
     TryKey, Why,
 };
+use holdfast_domain::view::{Checkouts, Keys};
 
 use super::rows::ShopRows;
 use super::write::is_open;
@@ -82,7 +83,7 @@ fn follow_one(
             outbox.tell_end(order, answer);
         }
     }
-    effects.iter().for_each(|effect| rows.apply(effect));
+    effects.iter().for_each(|effect| rows.change(effect));
 }
 
 /// The keys that get the answer.

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_domain::command::Command;
-use holdfast_domain::shop::{CheckoutAnswer, OrderId, OrderState, ShopOutcome, Why};
+use holdfast_domain::shop::{
+    CheckoutAnswer, OrderId, OrderState, ShopCommand, ShopOutcome, Why, decide_asked,
+};
 use holdfast_domain::tokens::Name;
-use holdfast_domain::{FrameInput, decide};
 use holdfast_messages::{
     CheckoutNotice, CheckoutRefusal, Notice, Notification, OrderCommand, OrderMessage, TraceId,
 };
@@ -52,14 +52,12 @@ impl<'m> Work<'m> for Orders<'_, 'm> {
         loader.finish()
     }
 
-    fn decide(self, (mut loaded, now): Locked, settings: &Settings) -> Option<Decided<'m, Self::Rows>> {
+    fn decide(self, (mut loaded, now): Locked, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
         let Orders { part, asked, mut outbox } = self;
         let (answered, asked): (Vec<_>, Vec<_>) =
             asked.into_iter().partition(|(_, message)| answer_known(&loaded.shop, message).is_some());
-        let commands: Vec<Command> =
-            asked.iter().map(|(_, message)| Command::Shop(Box::new(message.shop_command()))).collect();
-        let (base_offset, order) = (part.batch.from, settings.order);
-        let mut effects = decide(&loaded, &FrameInput { base_offset, time: now, order, commands: &commands });
+        let commands: Vec<ShopCommand> = asked.iter().map(|(_, message)| message.shop_command()).collect();
+        let mut effects = decide_asked(&loaded.shop, (now, part.batch.from), &commands);
         outbox.say_all(&effects);
         let mut repeats = 0;
         for (_, message) in answered {

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use holdfast_checkout::coordinator::{Orders, Remembered};
 use holdfast_checkout::participant::Forward;
+use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    CheckoutEnd, CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopEffect, Side, SideSaid,
-    TrNum, TryKey, UserId, UserRow,
+    CheckoutEnd, CheckoutRow, ItemId, ItemRow, KeyRow, Order, OrderId, OrderRow, ShopCounts, ShopEffect,
+    Side, SideSaid, TrNum, TryKey, UserId, UserRow,
 };
 use holdfast_domain::tokens::Name;
+use holdfast_domain::view::{self, Checkouts, Keys, ShopSize, Users};
 use holdfast_messages::TraceId;
 
 /// Rows of one table.
@@ -92,28 +94,8 @@ pub(crate) struct ShopRows {
 }
 
 impl ShopRows {
-    pub(crate) fn user(&self, id: &UserId) -> Option<&UserRow> {
-        self.users.get(id)
-    }
-
-    pub(crate) fn item(&self, id: &ItemId) -> Option<&ItemRow> {
-        self.items.get(id)
-    }
-
     pub(crate) fn order_row(&self, id: &OrderId) -> Option<&OrderRow> {
         self.orders.get(id)
-    }
-
-    pub(crate) fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
-        self.checkouts.get(order)
-    }
-
-    pub(crate) fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
-        self.keys.get(key)
-    }
-
-    pub(crate) const fn open_count(&self) -> usize {
-        self.open_count
     }
 
     /// What the row of an open try remembers of a side.
@@ -122,17 +104,12 @@ impl ShopRows {
         open.side(side).said
     }
 
-    /// Undecided ones whose deadline has passed, the oldest deadline first.
-    pub(crate) fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
-        let due = self.checkouts.values().filter(|row| row.undo.is_none() && row.deadline < now);
-        let mut due: Vec<Arc<CheckoutRow>> = due.map(Arc::clone).collect();
-        due.sort_by(|one, other| (one.deadline, &one.order).cmp(&(other.deadline, &other.order)));
-        due.truncate(max);
-        due
+    /// Takes over what a decision has changed.
+    pub(crate) fn apply(&mut self, effects: &Effects) {
+        effects.shop.iter().for_each(|effect| self.change(effect));
     }
 
-    /// Takes over what a decision has changed.
-    pub(crate) fn apply(&mut self, effect: &ShopEffect) {
+    pub(super) fn change(&mut self, effect: &ShopEffect) {
         match effect {
             ShopEffect::User(row) => self.users.put(row.id.clone(), row.clone()),
             ShopEffect::Item(row) => self.items.put(row.id.clone(), row.clone()),
@@ -159,6 +136,51 @@ impl ShopRows {
                 unreachable!("nothing that is decided here does this")
             }
         }
+    }
+}
+
+impl Users for ShopRows {
+    fn user(&self, id: &UserId) -> Option<&UserRow> {
+        self.users.get(id)
+    }
+}
+
+impl view::Items for ShopRows {
+    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
+        self.items.get(id)
+    }
+}
+
+impl view::Orders for ShopRows {
+    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
+        self.order_row(id)
+    }
+}
+
+impl Checkouts for ShopRows {
+    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
+        self.checkouts.get(order)
+    }
+
+    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
+        let due = self.checkouts.values().filter(|row| row.undo.is_none() && row.deadline < now);
+        let mut due: Vec<Arc<CheckoutRow>> = due.map(Arc::clone).collect();
+        due.sort_by(|one, other| (one.deadline, &one.order).cmp(&(other.deadline, &other.order)));
+        due.truncate(max);
+        due
+    }
+}
+
+impl Keys for ShopRows {
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
+        self.keys.get(key)
+    }
+}
+
+impl ShopSize for ShopRows {
+    /// What lies in tables has no bounds of memory, so only what is open counts.
+    fn shop_counts(&self) -> ShopCounts {
+        ShopCounts { checkouts: self.open_count, ..ShopCounts::default() }
     }
 }
 

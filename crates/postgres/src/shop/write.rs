@@ -7,6 +7,7 @@ use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutRow, Items, KeyRow, OrderId, OrderRow, OrderState, SideRow, SideSaid, Sides,
     TrNum, Whole,
 };
+use holdfast_domain::view::Checkouts;
 use postgres::Transaction;
 
 use super::rows::ShopRows;

@@ -160,6 +160,11 @@ impl Pledged {
         }
     }
 
+    /// Whether something is locked for that spender, by a claim or by a hold.
+    pub(crate) fn is_locked(&self, spender: &str) -> bool {
+        self.claims.contains_key(spender) || self.holds.contains_key(spender)
+    }
+
     /// Whether exactly these tokens are locked for that spender. Then what is not taken of them is given back with the step.
     pub(crate) fn name(&mut self, spender: &Name, wanted: &[TokenId]) -> bool {
         let claimed = self.claims.get(spender).is_some_and(|(_, ids)| ids[..] == *wanted);

@@ -10,7 +10,7 @@ use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::transfers::{Code, Reason, TransferState};
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Accounts, Participants, TransferNumbers, Transfers};
 use holdfast_domain::{FrameInput, decide};
 use holdfast_messages::Message;
 use holdfast_store::{MemoryStore, Store as _};

@@ -11,7 +11,7 @@ use holdfast_domain::ids::{TransferId, TransferNo};
 use holdfast_domain::participants::FundsState;
 use holdfast_domain::tokens::{TokenOutcome, TokenRefusal};
 use holdfast_domain::transfers::TransferState;
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Funds, Transfers};
 use holdfast_hub::Core;
 use holdfast_store::MemoryStore;
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use holdfast_domain::ids::{TransferId, TransferNo};
-use holdfast_domain::shop::{OrderId, ShopView};
+use holdfast_domain::shop::OrderId;
+use holdfast_domain::view::Orders;
 use holdfast_store::{LocalStore, MemoryStore, StoreError};
 
 /// Asks the hub's store for every transfer that the log knows, and for those that it does not know.

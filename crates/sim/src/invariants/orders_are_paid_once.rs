@@ -11,9 +11,10 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::limits::KEY_MS;
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutOrder, CheckoutRow, KeyRow, OrderId, OrderState, ShopCommand, ShopEffect,
-    ShopOutcome, ShopRefusal, ShopView, Side, SideSaid, TryKey, Verdict, Why,
+    ShopOutcome, ShopRefusal, Side, SideSaid, TryKey, Verdict, Why,
 };
 use holdfast_domain::tokens::Name;
+use holdfast_domain::view::{Checkouts, Items, KeyEnds, Orders, ShopSettings, Users};
 use holdfast_store::{MemoryStore, Store};
 
 use super::shop_books::ShopBooks;

@@ -8,7 +8,7 @@ use holdfast_domain::ids::{Millis, TransferId, TransferNo};
 use holdfast_domain::shop::{Charge, Charging, OrderId, OrderState, ShopCommand, ShopEffect, SideBranch};
 use holdfast_domain::tokens::{LockRow, Name, TokenEffect};
 use holdfast_domain::transfers::{Transfer, TransferState};
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Spenders, Transfers};
 use holdfast_store::MemoryStore;
 
 use super::shop_books::{Paper, ShopBooks};

@@ -9,7 +9,7 @@ use holdfast_domain::command::Command;
 use holdfast_domain::effects::Step;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::{LockRow, Name, TokenCommand, TokenId, TokenOutcome, TokenRow};
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Spenders, Spends, Tokens};
 use holdfast_store::{MemoryStore, Store};
 
 use super::checkout_holds::CheckoutHolds;

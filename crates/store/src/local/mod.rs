@@ -60,16 +60,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_domain::command::{Key, SetEndpoint};
-use holdfast_domain::effects::{Effects, Rows};
+use holdfast_domain::effects::{Effects, PaymentRows, ShopRows, TokenRows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
 use holdfast_domain::shop::{
-    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, ShopView,
-    Sides, UserId, UserRow,
+    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, Sides, UserId,
+    UserRow,
 };
 use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
-use holdfast_domain::view::View;
+use holdfast_domain::view::{
+    Accounts, Checkouts, Funds, Holds, Items, KeyEnds, Keys, Leases, Orders, ParticipantNumbers,
+    Participants, ShopSettings, ShopSize, Spenders, Spends, Tokens, TransferNumbers, Transfers, Users,
+};
 
 use crate::archive::Archive;
 use crate::blocks::BlockFiles;
@@ -163,7 +166,7 @@ impl LocalStore {
     }
 }
 
-impl View for LocalStore {
+impl Transfers for LocalStore {
     fn transfer(&self, id: TransferId) -> Option<&Transfer> {
         self.hot.transfer(id).or_else(|| self.loaded.get(&id))
     }
@@ -171,11 +174,21 @@ impl View for LocalStore {
     fn transfer_numbered(&self, no: TransferNo) -> Option<&Transfer> {
         self.hot.numbered(no).or_else(|| self.loaded.get(self.loaded_numbers.get(&no)?))
     }
+}
 
+impl TransferNumbers for LocalStore {
     fn next_transfer(&self) -> TransferNo {
         self.hot.next()
     }
+}
 
+impl Holds for LocalStore {
+    fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
+        self.hot.due(now, max)
+    }
+}
+
+impl Participants for LocalStore {
     fn participant(&self, id: ParticipantId) -> Option<&Participant> {
         self.books.participant(id)
     }
@@ -183,77 +196,103 @@ impl View for LocalStore {
     fn participant_named(&self, name: Name) -> Option<&Participant> {
         self.books.participant_named(name)
     }
+}
 
+impl ParticipantNumbers for LocalStore {
     fn next_participant(&self) -> ParticipantId {
         self.books.next_participant()
-    }
-
-    fn account(&self, id: AccountId) -> Option<&Account> {
-        self.books.account(id)
     }
 
     fn next_account(&self) -> AccountId {
         self.books.next_account()
     }
+}
 
+impl Accounts for LocalStore {
+    fn account(&self, id: AccountId) -> Option<&Account> {
+        self.books.account(id)
+    }
+}
+
+impl Funds for LocalStore {
     fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
         self.books.funds(id)
     }
+}
 
-    fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
-        self.hot.due(now, max)
-    }
-
+impl Tokens for LocalStore {
     fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
         self.vault.token(id).map(TokenRow::view)
     }
+}
 
-    fn is_consumed(&self, id: &TokenId) -> bool {
-        self.past.is_consumed(id)
-    }
-
+impl Spenders for LocalStore {
     fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
         self.vault.lock(spender)
+    }
+
+    fn has_spent(&self, spender: &str) -> bool {
+        self.past.spend(spender).is_some()
+    }
+}
+
+impl Spends for LocalStore {
+    fn is_consumed(&self, id: &TokenId) -> bool {
+        self.past.is_consumed(id)
     }
 
     fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
         self.past.spend(spender)
     }
+}
 
+impl Leases for LocalStore {
     fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
         self.vault.due_leases(now, max)
     }
 }
 
-impl ShopView for LocalStore {
+impl Users for LocalStore {
     fn user(&self, id: &UserId) -> Option<&UserRow> {
         self.shelves.users.get(id.as_str())
     }
+}
 
+impl Items for LocalStore {
     fn item(&self, id: &ItemId) -> Option<&ItemRow> {
         self.shelves.items.get(id.as_str())
     }
+}
 
+impl Orders for LocalStore {
     fn order(&self, id: &OrderId) -> Option<&OrderRow> {
         self.shelves.orders.get(id.as_str()).or_else(|| self.past.order(id))
     }
+}
 
+impl Checkouts for LocalStore {
     fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
         self.shelves.checkouts.get(order.as_str())
-    }
-
-    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
-        self.shelves.keys.get(key)
     }
 
     fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
         self.shelves.due_checkouts(now, max)
     }
+}
 
+impl Keys for LocalStore {
+    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
+        self.shelves.keys.get(key)
+    }
+}
+
+impl KeyEnds for LocalStore {
     fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
         self.shelves.due_keys(now, max)
     }
+}
 
+impl ShopSettings for LocalStore {
     fn outside(&self) -> Sides {
         self.shelves.outside
     }
@@ -261,13 +300,15 @@ impl ShopView for LocalStore {
     fn charging(&self) -> Charging {
         self.shelves.charging.clone()
     }
+}
 
+impl ShopSize for LocalStore {
     fn shop_counts(&self) -> ShopCounts {
         self.shelves.counts()
     }
 }
 
-impl Rows for LocalStore {
+impl PaymentRows for LocalStore {
     fn put_participant(&mut self, row: &Participant) {
         self.books.put_participant(row);
     }
@@ -303,13 +344,9 @@ impl Rows for LocalStore {
     fn hold_closed(&mut self, no: TransferNo) {
         self.hot.hold_closed(no);
     }
+}
 
-    fn shop_effect(&mut self, effect: &ShopEffect) {
-        if let Some(paid) = self.shelves.change(effect) {
-            self.past.pay(paid);
-        }
-    }
-
+impl TokenRows for LocalStore {
     fn token_effect(&mut self, effect: &TokenEffect) {
         match effect {
             TokenEffect::Produced(token) => self.vault.produce(token),
@@ -324,6 +361,14 @@ impl Rows for LocalStore {
                 self.vault.renew(spender, *fence, *expires_at);
             }
             TokenEffect::Spent(row) => self.past.remember(row),
+        }
+    }
+}
+
+impl ShopRows for LocalStore {
+    fn shop_effect(&mut self, effect: &ShopEffect) {
+        if let Some(paid) = self.shelves.change(effect) {
+            self.past.pay(paid);
         }
     }
 }

@@ -132,7 +132,7 @@ fn commands(now: Millis, wanted: &[(u8, u128, i64)]) -> Vec<Command> {
 }
 
 fn same(local: &mut LocalStore, plain: &MemoryStore) {
-    use holdfast_domain::view::View;
+    use holdfast_domain::view::{Funds, Holds, TransferNumbers, Transfers};
     assert_eq!(local.next_transfer(), plain.next_transfer());
     assert_eq!(local.accounts(), plain.accounts());
     assert_eq!(local.participants(), plain.participants());

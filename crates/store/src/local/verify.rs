@@ -15,7 +15,7 @@ use holdfast_domain::participants::{Account, FundsMovement, Participant};
 use holdfast_domain::shop::{Charging, CheckoutRow, ItemRow, KeyRow, OrderRow, Sides, UserRow};
 use holdfast_domain::tokens::{LockRow, Name, TokenRow};
 use holdfast_domain::transfers::Transfer;
-use holdfast_domain::view::View;
+use holdfast_domain::view::TransferNumbers;
 
 use super::needed::{block_folders, files_of};
 use super::shelves::{Life, Shelves};

@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use holdfast_domain::effects::{Effects, Rows};
+use holdfast_domain::effects::{Effects, TokenRows};
 use holdfast_domain::tokens::{
     Fingerprint, LockRow, NO_END, SpendRow, Token, TokenEffect, TokenId, Transaction,
 };
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Spenders, Spends, Tokens};
 
 use super::*;
 

@@ -2,15 +2,16 @@
 //! 25), a paid order in the archive, and both ways to charge that are no credit. `HOLDFAST_BLESS=1` writes the fixtures for a
 //! new version.
 
-use holdfast_domain::effects::{Effects, Rows};
+use holdfast_domain::effects::{Effects, ShopRows};
 use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::shop::{
     ByTokens, ByTransfers, Charge, Charging, CheckoutAnswer, CheckoutRow, ItemRow, Items, KeyRow, Line,
-    Order, OrderId, OrderRow, OrderState, Secret, ShopCounts, ShopEffect, ShopView, SideBranch, SideRow,
-    SideSaid, Sides, TrNum, UserRow, Whole, Why,
+    Order, OrderId, OrderRow, OrderState, Secret, ShopCounts, ShopEffect, SideBranch, SideRow, SideSaid,
+    Sides, TrNum, UserRow, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
+use holdfast_domain::view::{Checkouts, Items as _, KeyEnds, Orders, ShopSettings, ShopSize, Users};
 
 use super::golden::{assert_committed, committed, read_committed, written_by};
 use super::*;

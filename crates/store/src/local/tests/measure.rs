@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_disk::RealFs;
-use holdfast_domain::effects::{Effects, Rows};
+use holdfast_domain::effects::{Effects, TokenRows};
 use holdfast_domain::tokens::{Fingerprint, SpendRow, Token, TokenEffect, TokenId, Transaction};
 
 use super::*;

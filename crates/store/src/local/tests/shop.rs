@@ -2,10 +2,11 @@
 
 use holdfast_domain::effects::Effects;
 use holdfast_domain::shop::{
-    CheckoutOrder, CheckoutRow, IdempotencyKey, ItemRow, KeyRow, OrderId, Said, ShopCommand, ShopView, Side,
-    Sides, TrNum, TryKey, UserRow, Whole,
+    CheckoutOrder, CheckoutRow, IdempotencyKey, ItemRow, KeyRow, OrderId, Said, ShopCommand, Side, Sides,
+    TrNum, TryKey, UserRow, Whole,
 };
 use holdfast_domain::tokens::Fingerprint;
+use holdfast_domain::view::{Checkouts, Orders, ShopSettings, ShopSize};
 
 use super::voyage::{Voyage, effects_of, moves, recovered, run_all_jobs};
 use super::*;

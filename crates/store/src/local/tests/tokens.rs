@@ -4,7 +4,7 @@ use holdfast_domain::effects::Effects;
 use holdfast_domain::tokens::{
     Fingerprint, LockTokens, Output, SpendRequest, SpendTokens, Token, TokenCommand, TokenId,
 };
-use holdfast_domain::view::View;
+use holdfast_domain::view::{Leases, Spenders, Spends, Tokens};
 
 use super::voyage::{Voyage, effects_of, moves, recovered, run_all_jobs};
 use super::*;

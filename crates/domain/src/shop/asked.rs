@@ -1,0 +1,68 @@
+//! The shop of a cluster. Both sides of its checkouts are outside for good, asked by topics, so nothing here reads what pays for
+//! a try: a database has no such rows in these transactions.
+
+use super::charge::{Charge, Charger, Means};
+use super::checkout::{end, known_row};
+use super::decide::{all_or_nothing, decide_with};
+use super::hold::ChosenTokens;
+use super::pay_side::{Act, PaySide};
+use super::run::At;
+use super::{Payment, ShopCommand, ShopRefusal, Sides, TryKey, Why};
+use crate::effects::{Effects, Outcome};
+use crate::ids::Millis;
+use crate::overlay::Overlay;
+use crate::view::Shop;
+
+/// A payment side that is outside for good, as both sides are in a cluster: it is asked, and charges nothing here.
+#[derive(Clone, Copy)]
+struct Asked;
+
+impl<V> PaySide<V> for Asked {
+    fn outside(self, _: &V) -> Sides {
+        Sides::BOTH
+    }
+
+    fn means(
+        self,
+        _: &V,
+        _: At,
+        _: &Payment,
+        _: &TryKey,
+        _: Option<&ChosenTokens>,
+    ) -> Result<Option<(Means, Charge)>, ShopRefusal> {
+        Ok(None)
+    }
+
+    fn act(self, _: &Charger<'_, V>, _: Act<'_>, _: &mut Effects) -> bool {
+        false
+    }
+}
+
+/// Decides commands, each of which sees what those before it have done. The first one's record lies at `offset`.
+pub fn decide_asked<'c>(
+    view: &impl Shop,
+    (now, offset): (Millis, u64),
+    commands: impl IntoIterator<Item = &'c ShopCommand>,
+) -> Effects {
+    let mut effects = Effects::default();
+    let mut seen = Overlay::over(view);
+    for (offset, command) in (offset..).zip(commands) {
+        let decide = |effects: &mut _| decide_with(&seen, Asked, (now, offset), command, effects);
+        let outcome = all_or_nothing(&mut effects, decide);
+        effects.outcomes.push(Outcome::of_shop(outcome));
+        effects.close_section();
+        effects.last().apply_shop(&mut seen);
+    }
+    effects
+}
+
+/// Cancels up to `max` undecided checkouts whose deadline has passed. None of them gives anything back here, so none depends on
+/// another.
+pub fn cancel_due(view: &impl Shop, (now, offset): (Millis, u64), max: usize) -> Effects {
+    let mut effects = Effects::default();
+    for row in view.due_checkouts(now, max) {
+        end(view, Asked, (now, offset), known_row(view, &row.order), &row, Why::Deadline, &mut effects);
+    }
+    effects.close_section();
+    effects
+}
