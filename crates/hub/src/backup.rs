@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use holdfast_disk::{FileSystem, LogId};
 use holdfast_log::{Log, LogError, Retention, SegmentSpan, write_end_mark};
-use holdfast_store::{CheckpointFiles, FOLDERS, Held, Store, StoreError, files_of};
+use holdfast_store::{CheckpointFiles, FOLDERS, Held, StoreError, files_of};
 
 use crate::hub::{LOG_FOLDER, OpenError, Opened, STORE_FOLDER};
 use crate::keys_mark::{self, KEYS_MARK};

@@ -9,7 +9,7 @@ use holdfast_domain::planted;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::{FrameInput, RULES_VERSION, decide};
 use holdfast_log::{BLOCK, FRAME_HEADER, FrameHeader};
-use holdfast_store::{Store, StoreError};
+use holdfast_store::{LocalStore, Store, StoreError};
 
 use crate::callbacks::CallbackRow;
 use crate::chain::Chain;
@@ -124,46 +124,20 @@ impl<S: Store> Core<S> {
         self.unsaved_bytes
     }
 
-    /// Runs the store's jobs, one after the other, on this thread.
-    ///
-    /// # Errors
-    /// If one fails; the store must not be used on.
-    pub(crate) fn run_jobs(&mut self) -> Result<(), StoreError> {
-        while let Some(job) = self.store.take_job() {
-            let done = job.run(&mut || {})?;
-            self.store.absorb(done);
-        }
-        Ok(())
-    }
-
-    /// Begins a checkpoint of the state as it stands; `false` if one is being made already. All frames taken in must
-    /// be durable.
-    pub fn begin_checkpoint(&mut self) -> bool {
-        let mut progress = self.progress;
-        if planted::offset_off_by_one() {
-            progress.end += 1;
-        }
-        let begun = self.store.begin_checkpoint(self.progress.end, progress.to_bytes());
-        if begun {
-            self.unsaved_bytes = 0;
-        }
-        begun
-    }
-
     fn number_callbacks(&mut self, header: &FrameHeader, effects: &Effects) {
         self.callbacks.clear();
-        if !self.store.has_endpoints() {
+        if !self.store.books().has_endpoints() {
             return;
         }
         let alarms = alarms(effects, &self.store);
         for mut callback in callbacks(effects, &self.store).into_iter().chain(alarms) {
             let kind = callback.message.endpoint_type();
             let is_alarm = matches!(callback.message, CallbackMessage::Alarm { .. });
-            if is_alarm && self.store.endpoint(callback.to, kind).is_none() {
+            if is_alarm && self.store.books().endpoint(callback.to, kind).is_none() {
                 // Somebody should hear of it: whoever runs the hub.
                 callback.to = HUB;
             }
-            if self.store.endpoint(callback.to, kind).is_none() {
+            if self.store.books().endpoint(callback.to, kind).is_none() {
                 self.progress.counts.callbacks_without_endpoint += 1;
                 continue;
             }
@@ -175,11 +149,10 @@ impl<S: Store> Core<S> {
                 transfer: callback.transfer,
                 message: callback.message,
             };
-            self.store.add_callback(&row.to_bytes());
             self.callbacks.push(row);
             self.progress.next_callback += 1;
         }
-        self.store.callbacks_added();
+        self.store.keep_callbacks(self.callbacks.iter().map(CallbackRow::to_bytes));
     }
 
     /// Brings in what these commands may read of transfers that have ended. Changes nothing.
@@ -228,5 +201,33 @@ impl<S: Store> Core<S> {
         self.number_callbacks(header, &effects);
         self.store.settle(&effects);
         effects
+    }
+}
+
+impl Core<LocalStore> {
+    /// Runs the store's jobs, one after the other, on this thread.
+    ///
+    /// # Errors
+    /// If one fails; the store must not be used on.
+    pub(crate) fn run_jobs(&mut self) -> Result<(), StoreError> {
+        while let Some(job) = self.store.take_job() {
+            let done = job.run(&mut || {})?;
+            self.store.absorb(done);
+        }
+        Ok(())
+    }
+
+    /// Begins a checkpoint of the state as it stands; `false` if one is being made already. All frames taken in must
+    /// be durable.
+    pub fn begin_checkpoint(&mut self) -> bool {
+        let mut progress = self.progress;
+        if planted::offset_off_by_one() {
+            progress.end += 1;
+        }
+        let begun = self.store.begin_checkpoint(self.progress.end, progress.to_bytes());
+        if begun {
+            self.unsaved_bytes = 0;
+        }
+        begun
     }
 }

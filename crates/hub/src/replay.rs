@@ -4,7 +4,7 @@ use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
 use holdfast_domain::{RULES_VERSION, records};
 use holdfast_log::{Frame, Frames, LogError};
-use holdfast_store::{Store, StoreError};
+use holdfast_store::{LocalStore, Store, StoreError};
 
 use crate::core::{Core, OPTIONS_KNOWN};
 
@@ -139,9 +139,9 @@ pub fn replay_with<S: Store>(
 ///
 /// # Errors
 /// As [`replay`], or if the store's files cannot be written.
-pub(crate) fn replay_keeping<S: Store>(
+pub(crate) fn replay_keeping(
     frames: Frames,
-    core: &mut Core<S>,
+    core: &mut Core<LocalStore>,
     checkpoint_bytes: u64,
 ) -> Result<(), ReplayError> {
     walk(frames, core, Rules::OursOnly, |_, _, _, core| {

@@ -14,8 +14,8 @@ use holdfast_domain::shop::ShopCounts;
 use holdfast_domain::view::{ShopSize, TransferNumbers};
 use holdfast_log::{LogError, OpenReport, SegmentReader};
 use holdfast_store::{
-    CheckpointFiles, FOLDERS, LocalStore, Store, StoreCheck, StoreError, StoreFinding, StoreReport, files_of,
-    recover,
+    CheckpointFiles, FOLDERS, LocalStore, StoreCheck, StoreError, StoreFinding, StoreReport, Tables,
+    files_of, recover,
 };
 
 use crate::audit::{Auditor, Finding};
@@ -282,7 +282,7 @@ fn attempt(
         began_at,
         progress: *core.progress(),
         position_changes,
-        accounts: core.store().accounts().len(),
+        accounts: core.store().books().accounts().len(),
         transfers: core.store().next_transfer().0,
         open_holds: core.store().open_holds(),
         tokens: core.store().token_count(),

@@ -10,7 +10,7 @@ use holdfast_domain::records;
 use holdfast_engine::clock::{Clock, ClockFault, Reading};
 use holdfast_engine::{Answer, Refusal};
 use holdfast_log::FrameBuf;
-use holdfast_store::{Job, Store, StoreError};
+use holdfast_store::{Job, LocalStore, Store, StoreError, Tables};
 
 use crate::callbacks::CallbackFeed;
 use crate::clock::ClockGuard;
@@ -35,9 +35,9 @@ pub enum Turn {
 }
 
 /// Owns the state and closes one frame after another.
-pub struct Writer<S> {
-    core: Core<S>,
-    intake: Arc<Intake<S>>,
+pub struct Writer {
+    core: Core<LocalStore>,
+    intake: Arc<Intake<LocalStore>>,
     journal: Journal,
     keeper: Keeper,
     /// Whoever delivers callbacks says here which are no longer needed.
@@ -50,19 +50,19 @@ pub struct Writer<S> {
     /// The log has failed: the state may be ahead of it and is not shown any more.
     stopped: bool,
     /// Questions that wait for a checkpoint of at least this offset.
-    after_checkpoint: Vec<(u64, Query<S>)>,
+    after_checkpoint: Vec<(u64, Query<LocalStore>)>,
 }
 
-impl<S: Store> Writer<S> {
+impl Writer {
     /// A writer that goes on where `core` stands.
     pub fn new(
-        core: Core<S>,
-        intake: Arc<Intake<S>>,
+        core: Core<LocalStore>,
+        intake: Arc<Intake<LocalStore>>,
         (journal, keeper): (Journal, Keeper),
         clock: Arc<dyn Clock>,
         health: Arc<Health>,
         options: HubOptions,
-    ) -> Writer<S> {
+    ) -> Writer {
         let guard = ClockGuard::new(options.clock_jump_max, core.last_time());
         let meters = Meters::default();
         let (feed, stopped, after_checkpoint) = (None, false, Vec::new());
@@ -84,13 +84,13 @@ impl<S: Store> Writer<S> {
 
     /// Lets the rows go of callbacks that this feed knows to have ended.
     #[must_use]
-    pub fn forgetting(mut self, feed: Arc<CallbackFeed>) -> Writer<S> {
+    pub fn forgetting(mut self, feed: Arc<CallbackFeed>) -> Writer {
         self.feed = Some(feed);
         self
     }
 
     /// The state as it stands.
-    pub const fn core(&self) -> &Core<S> {
+    pub const fn core(&self) -> &Core<LocalStore> {
         &self.core
     }
 

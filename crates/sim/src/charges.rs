@@ -11,7 +11,7 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::{Name, Token, TokenId};
 use holdfast_domain::view::Orders;
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::{MemoryStore, Tables};
 
 use crate::random::Random;
 use crate::vault_clients::WALLETS;

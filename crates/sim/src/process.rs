@@ -51,7 +51,7 @@ impl Inbox {
 /// A running hub, driven by hand.
 pub struct Process {
     _lock: DirLock,
-    writer: Writer<LocalStore>,
+    writer: Writer,
     intake: Arc<Intake<LocalStore>>,
     health: Arc<Health>,
     reader: Reader,

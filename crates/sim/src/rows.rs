@@ -8,7 +8,7 @@ use holdfast_domain::participants::{Account, FundsMovement, Participant};
 use holdfast_domain::shop::{Charging, CheckoutRow, ItemRow, KeyRow, OrderRow, ShopCounts, Sides, UserRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
-use holdfast_store::{LocalStore, MemoryStore, Store, StoreError};
+use holdfast_store::{LocalStore, MemoryStore, Store, StoreError, Tables};
 
 use crate::diary::Named;
 
@@ -61,17 +61,17 @@ impl Rows {
     }
 
     fn with<S: Store>(store: &S, transfers: Vec<Transfer>, named: &Named) -> Rows {
-        let endpoints_of = |row: &&Participant| {
+        let endpoints_of = |row: &Participant| {
             let id = row.id;
-            let endpoints = store.endpoints(id).into_iter();
+            let endpoints = store.books().endpoints(id).into_iter();
             endpoints.map(move |(kind, value)| (id, kind.to_owned(), value.to_owned())).collect::<Vec<_>>()
         };
         let (tokens, locks) = vault_of(store);
         Rows {
-            participants: store.participants().into_iter().cloned().collect(),
-            accounts: store.accounts().into_iter().copied().collect(),
+            participants: store.books().participants().to_vec(),
+            accounts: store.books().accounts().to_vec(),
             funds: named.funds.iter().filter_map(|id| store.funds(*id)).copied().collect(),
-            endpoints: store.participants().iter().flat_map(endpoints_of).collect(),
+            endpoints: store.books().participants().iter().flat_map(endpoints_of).collect(),
             transfers,
             holds: store.holds(Millis::MAX, None, usize::MAX).into_iter().map(|row| row.no).collect(),
             tokens,
@@ -101,8 +101,8 @@ impl Rows {
 #[must_use]
 pub fn difference_in_memory(hub: &LocalStore, witness: &MemoryStore) -> Option<String> {
     let (all, first) = (usize::MAX, TransferNo(0));
-    first_difference("participants", &hub.participants(), &witness.participants())
-        .or_else(|| first_difference("accounts", &hub.accounts(), &witness.accounts()))
+    first_difference("participants", &hub.books().participants(), &witness.books().participants())
+        .or_else(|| first_difference("accounts", &hub.books().accounts(), &witness.books().accounts()))
         .or_else(|| {
             let (ours, theirs) = (hub.open_transfers(first, all), witness.open_transfers(first, all));
             first_difference("open transfers", &ours, &theirs)

@@ -8,7 +8,7 @@ use holdfast_domain::view::Transfers;
 use holdfast_engine::Refusal;
 use holdfast_engine::clock::Clock;
 use holdfast_log::SimFs;
-use holdfast_store::Store;
+use holdfast_store::Tables;
 
 use crate::charges::Charges;
 use crate::clients::Clients;

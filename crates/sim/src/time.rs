@@ -2,7 +2,7 @@
 
 use holdfast_domain::view::Checkouts;
 use holdfast_engine::clock::Clock;
-use holdfast_store::Store;
+use holdfast_store::Tables;
 
 use crate::process::CLOCK_JUMP_MAX;
 use crate::run::Simulation;

@@ -26,7 +26,7 @@ impl Roster {
 
 /// Participants and what belongs to them. A clone is what a checkpoint takes: cheap, but for the accounts.
 #[derive(Clone, Default)]
-pub(crate) struct Books {
+pub struct Books {
     participants: Arc<Vec<Participant>>,
     names: Arc<BTreeMap<Name, ParticipantId>>,
     accounts: Vec<Account>,
@@ -103,15 +103,21 @@ impl Books {
             .expect("a change names an account that exists")
     }
 
-    pub(crate) fn participants(&self) -> &[Participant] {
+    /// Every participant by number.
+    #[must_use]
+    pub fn participants(&self) -> &[Participant] {
         &self.participants
     }
 
-    pub(crate) fn roster(&self) -> Roster {
+    /// All participants as they stand.
+    #[must_use]
+    pub fn roster(&self) -> Roster {
         Roster(Arc::clone(&self.participants))
     }
 
-    pub(crate) fn accounts(&self) -> &[Account] {
+    /// Every account by number.
+    #[must_use]
+    pub fn accounts(&self) -> &[Account] {
         &self.accounts
     }
 
@@ -127,16 +133,22 @@ impl Books {
         })
     }
 
-    pub(crate) fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)> {
+    /// The endpoints of a participant, type and value, by type.
+    #[must_use]
+    pub fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)> {
         let of_participant = self.endpoints.get(&participant).into_iter().flatten();
         of_participant.map(|(kind, value)| (kind.as_str(), value.as_str())).collect()
     }
 
-    pub(crate) fn has_endpoints(&self) -> bool {
+    /// Whether anybody has registered an endpoint.
+    #[must_use]
+    pub fn has_endpoints(&self) -> bool {
         !self.endpoints.is_empty()
     }
 
-    pub(crate) fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str> {
+    /// The endpoint of that type.
+    #[must_use]
+    pub fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str> {
         self.endpoints.get(&participant)?.get(kind).map(String::as_str)
     }
 }

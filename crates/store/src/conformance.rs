@@ -137,7 +137,7 @@ fn participants_are_found_by_number_and_name(store: &mut impl Store) {
     assert_eq!(store.participant(PAYEE).map(|row| row.name.as_str()), Some("payee"));
     assert_eq!(by_name.position_account(currency()), Some(PAYER_POSITION));
     assert_eq!(store.account(PAYEE_POSITION).map(|row| row.participant), Some(PAYEE));
-    assert_eq!((store.participants().len(), store.accounts().len()), (2, 4));
+    assert_eq!((store.books().participants().len(), store.books().accounts().len()), (2, 4));
     assert_eq!(store.funds(TransferId(u128::MAX)).map(|row| row.amount), Some(Amount(FUNDS)));
 }
 
@@ -232,6 +232,6 @@ fn sums_are_conserved(store: &mut impl Store) {
     assert_eq!(store.conserved_sums(), opening);
     frame(store, 101, &[Command::Expire(Expire { holds_max: 10 })]);
     assert_eq!(store.conserved_sums(), opening);
-    let values: Vec<i128> = store.accounts().iter().map(|row| row.value.0).collect();
+    let values: Vec<i128> = store.books().accounts().iter().map(|row| row.value.0).collect();
     assert_eq!(values, [40, -i128::from(FUNDS), -40, 0]);
 }

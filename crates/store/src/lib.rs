@@ -41,7 +41,7 @@ mod runs;
 mod shop_rows;
 mod token_rows;
 
-pub use books::Roster;
+pub use books::{Books, Roster};
 pub use callback_rows::CallbackRows;
 pub use error::StoreError;
 pub use folder::FOLDERS;
@@ -55,8 +55,7 @@ use std::sync::Arc;
 
 use holdfast_domain::command::Key;
 use holdfast_domain::effects::{Effects, Rows};
-use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferNo};
-use holdfast_domain::participants::{Account, Participant};
+use holdfast_domain::ids::{Currency, Millis, TransferNo};
 use holdfast_domain::shop::{CheckoutRow, ItemRow, OrderRow, UserRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
@@ -66,7 +65,7 @@ use holdfast_domain::view::View;
 ///
 /// A frame passes it in this order: [`Store::load`], decide, [`Store::apply`], whatever is derived from the state
 /// after the frame, [`Store::settle`].
-pub trait Store: View + Rows + Send {
+pub trait Store: View + Rows + Tables + Send {
     /// Brings in what the frame's commands may read of what has ended: transfers, spends, consumed tokens, paid orders. It is there until
     /// [`Store::settle`]. Changes nothing that is stored.
     ///
@@ -85,40 +84,12 @@ pub trait Store: View + Rows + Send {
     /// The frame is done: transfers that it ended, spends, consumed tokens and paid orders may leave memory.
     fn settle(&mut self, effects: &Effects);
 
-    /// Keeps a callback for whoever delivers it, and tells its place.
-    fn add_callback(&mut self, _: &[u8]) -> u64 {
-        0
+    /// Keeps callbacks for whoever delivers them, and lets readers see them. A store that nothing is delivered from keeps none.
+    fn keep_callbacks(&mut self, _: impl Iterator<Item = impl AsRef<[u8]>>)
+    where
+        Self: Sized,
+    {
     }
-
-    /// Lets readers see the callbacks that were added.
-    fn callbacks_added(&mut self) {}
-
-    /// Callbacks before that place were delivered and need not be kept.
-    fn forget_callbacks(&mut self, _: u64) {}
-
-    /// Begins a checkpoint of the state after the frames before `offset`; `progress` is given back by [`recover`].
-    /// `false` if there is nothing to begin. The jobs of it come from [`Store::take_job`].
-    fn begin_checkpoint(&mut self, _: u64, _: Vec<u8>) -> bool {
-        false
-    }
-
-    /// The next job to be run, on any thread.
-    fn take_job(&mut self) -> Option<Job> {
-        None
-    }
-
-    /// Whether a checkpoint is being made.
-    fn checkpoint_running(&self) -> bool {
-        false
-    }
-
-    /// The offset of the newest checkpoint on the disk.
-    fn newest_checkpoint(&self) -> Option<u64> {
-        None
-    }
-
-    /// Takes in what a job has done.
-    fn absorb(&mut self, _: Done) {}
 
     /// Lets the expiry index put what has come due by `now` in order. Changes nothing that a decision can see.
     fn sort_due(&mut self, now: Millis);
@@ -127,6 +98,12 @@ pub trait Store: View + Rows + Send {
     /// deadline, a lease or key at its end, so this is at most the expiration, or a millisecond before the end. Exact once [`Store::sort_due`] has been called
     /// with a time past it.
     fn next_expiration(&self) -> Option<Millis>;
+}
+
+/// The tables of a store, shown whole: for figures, audits and views.
+pub trait Tables {
+    /// Participants, accounts, funds and endpoints.
+    fn books(&self) -> &Books;
 
     /// How many holds are open.
     fn open_holds(&self) -> usize;
@@ -161,21 +138,6 @@ pub trait Store: View + Rows + Send {
     /// Shows every open hold, in no order.
     fn each_hold(&self, show: &mut dyn FnMut(&Transfer));
 
-    /// Every participant by number.
-    fn participants(&self) -> Vec<&Participant>;
-
-    /// Every account by number.
-    fn accounts(&self) -> Vec<&Account>;
-
-    /// The endpoints of a participant, type and value, by type.
-    fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)>;
-
-    /// Whether anybody has registered an endpoint.
-    fn has_endpoints(&self) -> bool;
-
-    /// The endpoint of that type.
-    fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str>;
-
     /// Transfers from number `from` on that have not ended, by number, at most `max`.
     fn open_transfers(&self, from: TransferNo, max: usize) -> Vec<&Transfer>;
 
@@ -183,7 +145,7 @@ pub trait Store: View + Rows + Send {
     /// Transfers that tokens pay for hold nothing there.
     fn conserved_sums(&self) -> Vec<(Currency, holdfast_domain::money::Balance)> {
         let mut sums = std::collections::BTreeMap::new();
-        for account in self.accounts() {
+        for account in self.books().accounts() {
             let sum: &mut holdfast_domain::money::Balance = sums.entry(account.currency).or_default();
             *sum = *sum + account.value;
         }

@@ -24,7 +24,7 @@ use crate::id_index::IdIndex;
 use crate::pages::Pages;
 use crate::plain_shop::PlainShop;
 use crate::plain_tokens::PlainTokens;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, Tables};
 
 /// All rows there ever were, owned by the thread that decides.
 pub struct MemoryStore {
@@ -275,6 +275,12 @@ impl Store for MemoryStore {
         let lease = self.tokens.next_lease_end().map(|end| end.saturating_sub(1));
         self.holds.next_expiration().into_iter().chain(lease).chain(self.shop.next_due()).min()
     }
+}
+
+impl Tables for MemoryStore {
+    fn books(&self) -> &Books {
+        &self.books
+    }
 
     fn tokens(&self, show: &mut dyn FnMut(&TokenRow)) {
         self.tokens.tokens().for_each(show);
@@ -323,25 +329,5 @@ impl Store for MemoryStore {
 
     fn open_transfers(&self, from: TransferNo, max: usize) -> Vec<&Transfer> {
         self.transfers_from(from).filter(|row| !row.state.is_final()).take(max).collect()
-    }
-
-    fn participants(&self) -> Vec<&Participant> {
-        self.books.participants().iter().collect()
-    }
-
-    fn accounts(&self) -> Vec<&Account> {
-        self.books.accounts().iter().collect()
-    }
-
-    fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)> {
-        self.books.endpoints(participant)
-    }
-
-    fn has_endpoints(&self) -> bool {
-        self.books.has_endpoints()
-    }
-
-    fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str> {
-        self.books.endpoint(participant, kind)
     }
 }

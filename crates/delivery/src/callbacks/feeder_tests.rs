@@ -310,8 +310,7 @@ async fn speed_of_reading_a_million_rows() {
     let log = holdfast_log::LogId([7; 16]);
     let mut store = LocalStore::create(&fs, &folder.path().join("store"), log).unwrap();
     for number in 0..ROWS {
-        store.add_callback(&row(number, 1, number.into()).to_bytes());
-        store.callbacks_added();
+        store.keep_callbacks(std::iter::once(row(number, 1, number.into()).to_bytes()));
         while let Some(job) = store.take_job() {
             let done = job.run(&mut || {}).unwrap();
             store.absorb(done);

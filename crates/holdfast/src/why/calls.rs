@@ -2,7 +2,7 @@
 
 use holdfast_domain::callbacks::{Callback, CallbackMessage};
 use holdfast_hub::Core;
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::{MemoryStore, Tables};
 use serde::Serialize;
 
 use super::witness::name_of;
@@ -57,6 +57,7 @@ impl Told {
             endpoint_type: kind,
             endpoint: core
                 .store()
+                .books()
                 .endpoint(callback.to, kind)
                 .map(|template| rendered(template, &callback.transfer.to_string())),
             callback: numbered.map(|row| row.number),

@@ -131,7 +131,7 @@ impl Auditor {
     /// An auditor that begins with the state as it stands: what led there is taken as right.
     #[must_use]
     pub fn from(store: &impl Store) -> Auditor {
-        let balances = store.accounts().iter().map(|account| (account.id, account.value)).collect();
+        let balances = store.books().accounts().iter().map(|account| (account.id, account.value)).collect();
         let outside = store.conserved_sums().into_iter().collect();
         let count = usize::try_from(store.next_transfer().0).unwrap_or(usize::MAX);
         // Those that have ended never move again, whatever their end was.
@@ -230,7 +230,7 @@ impl Auditor {
     /// Compares what was added up with where the accounts stand.
     #[must_use]
     pub fn finish(mut self, store: &impl Store) -> Vec<Finding> {
-        for account in store.accounts() {
+        for account in store.books().accounts() {
             let rows = self.balances.get(&account.id).copied().unwrap_or_default();
             if rows != account.value {
                 let (account, stands) = (account.id.0, account.value);

@@ -5,7 +5,7 @@ use holdfast_domain::transfers::TransferState;
 use holdfast_domain::view::{ShopSettings, ShopSize, TransferNumbers};
 use holdfast_domain::views::Stats;
 use holdfast_engine::{Figures, LogFigures, ShopFigures};
-use holdfast_store::{LocalStore, Store};
+use holdfast_store::{LocalStore, Tables};
 
 use crate::core::Core;
 
@@ -19,8 +19,8 @@ pub(super) fn of(core: &Core<LocalStore>) -> Figures {
         open_holds: store.open_holds() as u64,
         next_expiration: first.map(|row| row.expiration),
         reached: Some(TransferState::ALL.map(|state| (state, counts.reached(state))).into()),
-        participants: store.participants().len() as u64,
-        accounts: store.accounts().len() as u64,
+        participants: store.books().participants().len() as u64,
+        accounts: store.books().accounts().len() as u64,
         dead_letters: counts.dead_letters,
         limit_alarms: Some(counts.alarms),
     };

@@ -13,7 +13,7 @@ use holdfast_domain::views::{NamedChange, NamedTransfer, TransferFilter, Transfe
 use holdfast_engine::{
     Answer, Component, Doing, EngineError, Figures, Health, Payments, Question, Reading, Refusal, Views,
 };
-use holdfast_store::{LocalStore, Roster, Sought, Store, StoreError};
+use holdfast_store::{LocalStore, Roster, Sought, StoreError, Tables};
 use tokio::sync::oneshot;
 
 use crate::core::Core;

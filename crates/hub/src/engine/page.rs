@@ -8,7 +8,7 @@ use holdfast_domain::ids::TransferNo;
 use holdfast_domain::transfers::{Transfer, TransferState};
 use holdfast_domain::views::TransferFilter;
 use holdfast_engine::EngineError;
-use holdfast_store::{History, LocalStore, Store, StoreError};
+use holdfast_store::{History, LocalStore, StoreError, Tables};
 
 use crate::limits::ROWS_LOOKED_AT_MAX;
 

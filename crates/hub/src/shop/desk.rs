@@ -21,7 +21,7 @@ use holdfast_domain::shop::{
 use holdfast_domain::view::{Checkouts, Items, Orders, Participants, ShopSettings, ShopSize, Users};
 use holdfast_engine::clock::Clock;
 use holdfast_engine::{CheckoutRequest, CheckoutTimes, NotedTroubles, OrderView, Refusal, ShopError};
-use holdfast_store::{LocalStore, Store};
+use holdfast_store::{LocalStore, Tables};
 use metrics::gauge;
 use tokio::sync::oneshot;
 use tokio::time::Instant;

@@ -9,7 +9,7 @@ use holdfast_hub::limits::HubOptions;
 use holdfast_hub::verify::{Places, verify};
 use holdfast_hub::{Hub, HubHandle, Opened, Status};
 use holdfast_log::{FileSystem, SimFs};
-use holdfast_store::{Store, files_of};
+use holdfast_store::{Tables, files_of};
 
 use crate::history::{DATA, checkpoint, files, lived_in, round};
 use crate::support::{LOG_ID, PAYEE, PAYER, START, TestClock, open, prepare, small_segments, submission};

@@ -10,7 +10,7 @@ use holdfast_domain::transfers::TransferState;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{OpenError, Opened};
 use holdfast_log::{SegmentOptions, SimFs};
-use holdfast_store::Store;
+use holdfast_store::Tables;
 
 use crate::checkpoint_file::{PROGRESS, reseal, rewrite};
 use crate::history::{DATA, begin, check, checkpoint, files, round};
@@ -80,7 +80,7 @@ fn todays_code_opens_the_committed_directory() {
     assert_eq!((core.end(), chain.as_str()), (236, CHAIN));
     assert_eq!(core.store().checkpoints(), [235], "only the last frame was replayed");
     assert_eq!((core.store().open_holds(), core.store().id_runs()), (13, 1));
-    let values: Vec<Balance> = core.store().accounts().iter().map(|account| account.value).collect();
+    let values: Vec<Balance> = core.store().books().accounts().iter().map(|account| account.value).collect();
     // 96 of 120 were fulfilled, 12 aborted, 12 are open, and one of 7 came after the checkpoint.
     assert_eq!(values, [115, -1_000_000, -96, 0].map(Balance));
     for (id, state) in [

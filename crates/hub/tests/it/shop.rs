@@ -24,7 +24,7 @@ use holdfast_hub::shop::ShopEvent;
 use holdfast_hub::verify::{Places, verify};
 use holdfast_hub::{Hub, HubHandle, Opened, ShopDesk};
 use holdfast_log::SimFs;
-use holdfast_store::Store;
+use holdfast_store::Tables;
 use tokio::runtime::Runtime;
 use tokio::task::{JoinHandle, JoinSet};
 

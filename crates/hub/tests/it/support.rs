@@ -58,7 +58,7 @@ pub(crate) type Answered = Result<Vec<Outcome>, Refusal>;
 
 pub(crate) struct TestHub {
     _lock: DirLock,
-    pub(crate) writer: Writer<LocalStore>,
+    pub(crate) writer: Writer,
     pub(crate) intake: Arc<Intake<LocalStore>>,
     pub(crate) health: Arc<Health>,
 }

@@ -7,7 +7,7 @@ use holdfast_domain::command::Command;
 use holdfast_domain::effects::{PositionChange, StateChange};
 use holdfast_domain::ids::{Millis, TransferNo};
 use holdfast_domain::transfers::{Transfer, TransferState};
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::{MemoryStore, Tables};
 
 use super::legal_moves::{is_end, may_begin, may_move};
 use crate::witness::Decided;

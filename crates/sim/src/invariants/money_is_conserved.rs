@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::{AccountId, Currency, TransferId, TransferNo};
 use holdfast_domain::transfers::TransferState;
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::{MemoryStore, Tables};
 
 use crate::witness::Decided;
 
@@ -75,7 +75,7 @@ impl MoneyIsConserved {
     /// Sums up every row of the store.
     pub fn inspect(&self, store: &MemoryStore) -> Result<(), String> {
         let mut sums: BTreeMap<Currency, i128> = BTreeMap::new();
-        for account in store.accounts() {
+        for account in store.books().accounts() {
             *sums.entry(account.currency).or_default() += account.value.0;
         }
         for transfer in store.transfers_from(TransferNo(0)) {

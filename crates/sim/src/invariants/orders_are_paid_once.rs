@@ -15,7 +15,7 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::Name;
 use holdfast_domain::view::{Checkouts, Items, KeyEnds, Orders, ShopSettings, Users};
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::{MemoryStore, Tables};
 
 use super::shop_books::ShopBooks;
 use super::shop_charges::ShopCharges;

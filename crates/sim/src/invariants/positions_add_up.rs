@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId};
 use holdfast_domain::participants::AccountKind;
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::{MemoryStore, Tables};
 
 use crate::witness::Decided;
 
@@ -63,7 +63,7 @@ impl PositionsAddUp {
 
     /// Compares every position account with its sum.
     pub fn inspect(&self, store: &MemoryStore) -> Result<(), String> {
-        for account in store.accounts() {
+        for account in store.books().accounts() {
             let sum = self.sum(account.id);
             if account.kind == AccountKind::Position && account.value.0 != sum {
                 return Err(format!("{account:?} stands otherwise than the sum of its rows, {sum}"));

@@ -10,7 +10,7 @@ use holdfast_domain::effects::Step;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::{LockRow, Name, TokenCommand, TokenId, TokenOutcome, TokenRow};
 use holdfast_domain::view::{Spenders, Spends, Tokens};
-use holdfast_store::{MemoryStore, Store};
+use holdfast_store::{MemoryStore, Tables};
 
 use super::checkout_holds::CheckoutHolds;
 use super::token_books::{Held, TokenBooks};

@@ -154,9 +154,9 @@ pub(super) struct CheckpointDone {
 }
 
 impl LocalStore {
-    /// Freezes the state as it stands after the frames before `offset`, for a checkpoint. `false`: one is being made
-    /// already.
-    pub(super) fn begin(&mut self, offset: u64, progress: Vec<u8>) -> bool {
+    /// Freezes the state as it stands after the frames before `offset`, for a checkpoint; `progress` is given back by
+    /// [`recover`](crate::recover). `false`: one is being made already. Its jobs come from [`LocalStore::take_job`].
+    pub fn begin_checkpoint(&mut self, offset: u64, progress: Vec<u8>) -> bool {
         if self.work.checkpoint {
             return false;
         }
@@ -188,7 +188,7 @@ impl LocalStore {
     }
 
     /// Callbacks before `end` were delivered: their files may go, as far as no checkpoint on the disk needs them.
-    pub(super) fn forget(&mut self, end: u64) {
+    pub fn forget_callbacks(&mut self, end: u64) {
         if self.work.holds.is_any() {
             // Somebody reads the files of a checkpoint. The next time.
             return;
@@ -202,7 +202,8 @@ impl LocalStore {
         [&mut self.ended, &mut self.spent]
     }
 
-    pub(super) fn next_job(&mut self) -> Option<Job> {
+    /// The next job to be run, on any thread.
+    pub fn take_job(&mut self) -> Option<Job> {
         // What a checkpoint flushed stands in the queue already and comes first.
         if self.work.queue.is_empty() {
             let archived = self.ended.take_job().or_else(|| self.spent.take_job());
@@ -213,7 +214,8 @@ impl LocalStore {
         self.work.queue.pop_front()
     }
 
-    pub(super) fn take_in(&mut self, done: Done) {
+    /// Takes in what a job has done.
+    pub fn absorb(&mut self, done: Done) {
         match done.0 {
             Outcome::Written => {}
             Outcome::Checkpoint(done) => {
@@ -233,13 +235,15 @@ impl LocalStore {
         self.work.queue.extend(due.into_iter().flatten().map(|job| Job(Kind::Merge(job))));
     }
 
-    pub(super) fn newest_kept(&self) -> Option<u64> {
+    /// The offset of the newest checkpoint on the disk.
+    #[must_use]
+    pub fn newest_checkpoint(&self) -> Option<u64> {
         self.work.kept.last().map(|kept| kept.offset)
     }
 
     /// Whether a checkpoint is being made.
     #[must_use]
-    pub(super) const fn is_checkpointing(&self) -> bool {
+    pub const fn checkpoint_running(&self) -> bool {
         self.work.checkpoint
     }
 

@@ -79,7 +79,7 @@ use crate::blocks::BlockFiles;
 use crate::books::{Books, Roster};
 use crate::folder::StoreFolder;
 use crate::row;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, Tables};
 use hot::Hot;
 use shelves::Shelves;
 use spent::Spent;
@@ -437,36 +437,11 @@ impl Store for LocalStore {
         self.past.settle(&mut self.spent);
     }
 
-    fn add_callback(&mut self, row: &[u8]) -> u64 {
-        self.callbacks.append(row)
-    }
-
-    fn callbacks_added(&mut self) {
+    fn keep_callbacks(&mut self, rows: impl Iterator<Item = impl AsRef<[u8]>>) {
+        for row in rows {
+            self.callbacks.append(row.as_ref());
+        }
         self.callbacks.publish();
-    }
-
-    fn forget_callbacks(&mut self, before: u64) {
-        self.forget(before);
-    }
-
-    fn begin_checkpoint(&mut self, offset: u64, progress: Vec<u8>) -> bool {
-        self.begin(offset, progress)
-    }
-
-    fn take_job(&mut self) -> Option<Job> {
-        self.next_job()
-    }
-
-    fn checkpoint_running(&self) -> bool {
-        self.is_checkpointing()
-    }
-
-    fn newest_checkpoint(&self) -> Option<u64> {
-        self.newest_kept()
-    }
-
-    fn absorb(&mut self, done: Done) {
-        self.take_in(done);
     }
 
     fn sort_due(&mut self, now: Millis) {
@@ -477,6 +452,12 @@ impl Store for LocalStore {
         // A lease is over at its end, a hold after it.
         let lease = self.vault.next_lease_end().map(|end| end.saturating_sub(1));
         self.hot.next_expiration().into_iter().chain(lease).chain(self.shelves.next_due()).min()
+    }
+}
+
+impl Tables for LocalStore {
+    fn books(&self) -> &Books {
+        &self.books
     }
 
     fn tokens(&self, show: &mut dyn FnMut(&TokenRow)) {
@@ -525,25 +506,5 @@ impl Store for LocalStore {
 
     fn open_transfers(&self, from: TransferNo, max: usize) -> Vec<&Transfer> {
         self.hot.open_from(from, max)
-    }
-
-    fn participants(&self) -> Vec<&Participant> {
-        self.books.participants().iter().collect()
-    }
-
-    fn accounts(&self) -> Vec<&Account> {
-        self.books.accounts().iter().collect()
-    }
-
-    fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)> {
-        self.books.endpoints(participant)
-    }
-
-    fn has_endpoints(&self) -> bool {
-        self.books.has_endpoints()
-    }
-
-    fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str> {
-        self.books.endpoint(participant, kind)
     }
 }

@@ -21,7 +21,7 @@ use holdfast_domain::{FrameInput, decide};
 use proptest::prelude::*;
 
 use super::{Job, LocalStore, recover};
-use crate::{MemoryStore, Store, conformance};
+use crate::{MemoryStore, Store, Tables, conformance};
 
 const DIR: &str = "/store";
 const LOG: LogId = LogId([7; 16]);
@@ -47,8 +47,7 @@ fn step(store: &mut impl Store, base_offset: u64, (time, commands): &Frame) {
     let input = FrameInput { base_offset, time: *time, order: PrepareOrder::Arrival, commands };
     let effects = decide(store, &input);
     store.apply(&effects, *time);
-    store.add_callback(&base_offset.to_le_bytes());
-    store.callbacks_added();
+    store.keep_callbacks(std::iter::once(base_offset.to_le_bytes()));
     store.settle(&effects);
 }
 
@@ -134,9 +133,9 @@ fn commands(now: Millis, wanted: &[(u8, u128, i64)]) -> Vec<Command> {
 fn same(local: &mut LocalStore, plain: &MemoryStore) {
     use holdfast_domain::view::{Funds, Holds, TransferNumbers, Transfers};
     assert_eq!(local.next_transfer(), plain.next_transfer());
-    assert_eq!(local.accounts(), plain.accounts());
-    assert_eq!(local.participants(), plain.participants());
-    assert_eq!(local.endpoints(ParticipantId(1)), plain.endpoints(ParticipantId(1)));
+    assert_eq!(local.books().accounts(), plain.books().accounts());
+    assert_eq!(local.books().participants(), plain.books().participants());
+    assert_eq!(local.books().endpoints(ParticipantId(1)), plain.books().endpoints(ParticipantId(1)));
     assert_eq!(local.open_holds(), plain.open_holds());
     assert_eq!(local.due(Millis::MAX, 1_000), plain.due(Millis::MAX, 1_000));
     assert_eq!(local.open_transfers(TransferNo(0), 1_000), plain.open_transfers(TransferNo(0), 1_000));

@@ -10,6 +10,7 @@ use holdfast_domain::tokens::{
 use holdfast_domain::view::{Spenders, Spends, Tokens};
 
 use super::*;
+use crate::Tables;
 
 const GOLDEN_LOG: LogId = LogId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 const OFFSET: u64 = 77;

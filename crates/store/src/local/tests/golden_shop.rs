@@ -15,6 +15,7 @@ use holdfast_domain::view::{Checkouts, Items as _, KeyEnds, Orders, ShopSettings
 
 use super::golden::{assert_committed, committed, read_committed, written_by};
 use super::*;
+use crate::Tables;
 
 const BEGUN: Millis = 1_790_000_000_000;
 

@@ -8,6 +8,7 @@ use holdfast_domain::effects::{Effects, TokenRows};
 use holdfast_domain::tokens::{Fingerprint, SpendRow, Token, TokenEffect, TokenId, Transaction};
 
 use super::*;
+use crate::Tables;
 
 const MANY: usize = 1_000_000;
 const WALLETS: usize = 10_000;

@@ -8,7 +8,7 @@ use holdfast_domain::view::{Leases, Spenders, Spends, Tokens};
 
 use super::voyage::{Voyage, effects_of, moves, recovered, run_all_jobs};
 use super::*;
-use crate::{StoreCheck, StoreReport};
+use crate::{StoreCheck, StoreReport, Tables};
 
 const TOKENS: usize = 40;
 const SPENDERS: usize = 16;
