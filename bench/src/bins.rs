@@ -1,5 +1,6 @@
 //! The position step alone: `positions::process` on one core, over frames in which prepares and commits are mixed.
 
+use std::path::Path;
 use std::time::Instant;
 
 use holdfast_domain::effects::Effects;
@@ -7,14 +8,63 @@ use holdfast_domain::ids::{AccountId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::positions::{Action, Message, PositionAccount, PositionAccounts, PrepareOrder, process};
 use holdfast_domain::transfers::TransferState;
+use holdfast_load::LoadError;
+use holdfast_load::figures::{median, per_second};
+use holdfast_load::options::{ACCOUNTS_DEFAULT, ACCOUNTS_MAX, RUNS_DEFAULT, RUNS_MAX, check_range};
+use holdfast_load::payments::{Payers, mix};
+use holdfast_load::report::{Report, Row};
 
-use crate::options::Payers;
-use crate::payments::mix;
-
+/// Messages of a run.
+const MESSAGES: u64 = 20_000_000;
 /// Messages per frame.
-pub(crate) const FRAME_MESSAGES: usize = 4_096;
+const FRAME_MESSAGES: usize = 4_096;
 /// Frames that are gone through again and again.
 const FRAMES: usize = 64;
+
+/// The position step alone, on one core, without a hub.
+#[derive(Debug, Clone, clap::Args)]
+pub struct BinsBench {
+    /// Accounts that messages are spread over
+    #[arg(long, default_value_t = ACCOUNTS_DEFAULT)]
+    accounts: u32,
+    /// Runs; the median is the figure
+    #[arg(long, default_value_t = RUNS_DEFAULT)]
+    runs: u32,
+    /// From where accounts and amounts come
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Measures the position step over many accounts and over one.
+///
+/// # Errors
+/// If the options make no sense, or a message is refused.
+pub fn bench_bins(options: &BinsBench) -> Result<Report, LoadError> {
+    check_range("--accounts", options.accounts.into(), 1, ACCOUNTS_MAX.into())?;
+    check_range("--runs", options.runs.into(), 1, RUNS_MAX.into())?;
+    let title = format!("the position step alone, one core, {FRAME_MESSAGES} messages a frame");
+    let mut report = Report::measured(title, Path::new("."));
+    let mut rows = Vec::new();
+    for payers in [Payers::Uniform, Payers::Hot] {
+        let rates = (0..options.runs).map(|number| {
+            let seed = options.seed.wrapping_add(number.into());
+            let rate = messages_per_second(options.accounts, payers, MESSAGES, seed);
+            rate.ok_or_else(|| LoadError::Refused("a message of the position step was refused".to_owned()))
+        });
+        let rates = rates.collect::<Result<Vec<f64>, LoadError>>()?;
+        let accounts = match payers {
+            Payers::Uniform => options.accounts.to_string(),
+            Payers::Hot => "one hot".to_owned(),
+        };
+        rows.push(Row::of("accounts", accounts).number("messages/s", median(&rates), 0).each(
+            "every run",
+            &rates,
+            0,
+        ));
+    }
+    report.table("", rows);
+    Ok(report)
+}
 
 struct Accounts(Vec<PositionAccount>);
 
@@ -25,7 +75,7 @@ impl PositionAccounts for Accounts {
 }
 
 /// Processes about `messages` messages and gives how many per second; `None` if one was refused.
-pub(crate) fn messages_per_second(accounts: u32, payers: Payers, messages: u64, seed: u64) -> Option<f64> {
+fn messages_per_second(accounts: u32, payers: Payers, messages: u64, seed: u64) -> Option<f64> {
     let account = PositionAccount {
         value: Balance::ZERO,
         reserved: Balance::ZERO,
@@ -50,10 +100,8 @@ pub(crate) fn messages_per_second(accounts: u32, payers: Payers, messages: u64, 
             accepted += results.iter().filter(|result| result.error.is_none()).count() as u64;
         }
     }
-    let seconds = started.elapsed().as_secs_f64();
-    let sent = rounds * (FRAMES * FRAME_MESSAGES) as u64;
-    #[allow(clippy::cast_precision_loss, reason = "a printed rate")]
-    (accepted == sent).then_some(sent as f64 / seconds)
+    let (took, sent) = (started.elapsed(), rounds * (FRAMES * FRAME_MESSAGES) as u64);
+    (accepted == sent).then(|| per_second(sent, took))
 }
 
 fn frame_of(frame: usize, accounts: u32, payers: Payers, seed: u64) -> Vec<Message> {

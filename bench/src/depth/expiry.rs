@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use holdfast_client::Client;
 use holdfast_domain::ids::Millis;
+use holdfast_load::LoadError;
+use holdfast_load::figures::{Percentiles, per, per_second};
+use holdfast_load::meter::{Books, Usage};
+use holdfast_load::payments::{Payments, after, now_millis};
+use holdfast_load::report::{Report, Row, grouped, grouped_count, millis};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
+use super::LONG_EXPIRY;
 use super::flow::{Diary, Felt, Halves, Leg, Load, carry_all, percentiles, worker_lost};
-use super::options::LONG_EXPIRY;
-use super::report::{Around, Expiry, Second};
 use super::session::Session;
 use super::watch::{LOOK_EVERY, Look, Watch};
-use crate::BenchError;
-use crate::drive::after;
-use crate::meter::{Books, Usage};
-use crate::payments::{Payments, now_millis};
 
 /// Time that is measured before the instant, and after the last hold has gone.
 const AROUND: Duration = Duration::from_secs(5);
@@ -32,23 +32,65 @@ const MADE_AHEAD: usize = 32;
 /// Making the body of one hold takes no longer than this.
 const MAKE_MAX: Duration = Duration::from_micros(2);
 
+/// Part of the time around a mass expiry.
+#[derive(Debug)]
+struct Around {
+    took: Duration,
+    payments_per_second: f64,
+    /// From when a request was due to its answer.
+    request: Percentiles,
+}
+
+/// What happened in one second around a mass expiry.
+#[derive(Debug)]
+struct Second {
+    /// Its begin, from the instant on; below zero: before it.
+    from: i64,
+    /// Settled in it.
+    payments: u64,
+    /// Of the requests that ended in it.
+    request: Percentiles,
+    /// At its last look.
+    look: Option<Look>,
+}
+
+impl Around {
+    fn row(&self, when: &str) -> Row {
+        Row::of("when", when)
+            .number("seconds", self.took.as_secs_f64(), 1)
+            .number("payments/s", self.payments_per_second, 0)
+            .latency(&self.request)
+    }
+}
+
+impl Second {
+    fn row(&self) -> Row {
+        let row = Row::of("second", format!("{:+}", self.from))
+            .count("payments", self.payments)
+            .number("p99", millis(self.request.p99), 2)
+            .number("max", millis(self.request.max), 2)
+            .maybe("open holds", self.look.and_then(|look| look.open_holds), 0);
+        self.look.iter().fold(row, |row, look| row.mebibytes("RSS MiB", look.rss_bytes))
+    }
+}
+
 /// Places the holds, lets them expire under a load of `pace` payments per second, and tells what was felt.
-pub(super) async fn run(session: &mut Session<'_>, pace: f64) -> Result<Expiry, BenchError> {
-    let (holds, connections) = (session.options.holds(), session.options.connections());
-    let rss_before_holds_bytes = Usage::of(session.pid()).rss_bytes;
+pub(super) async fn run(session: &mut Session<'_>, pace: f64, report: &mut Report) -> Result<(), LoadError> {
+    let (holds, connections) = (session.options.holds(), session.options.connections);
+    let rss_before_holds = Usage::of(session.pid()).rss_bytes;
     let (instant, expiration) = plan(holds, pace);
     let numbers = session.take_numbers(holds);
     let prepares = session.make(numbers, Halves::Prepares, expiration)?;
     carry_all(session.client(), prepares, connections).await?;
     let begin = instant - AROUND - WARM_UP;
     if Instant::now() > begin {
-        return Err(BenchError::Refused("placing the holds took longer than was planned for".to_owned()));
+        return Err(LoadError::Refused("placing the holds took longer than was planned for".to_owned()));
     }
     tokio::time::sleep_until(begin.into()).await;
     let watch = Watch::start(session.address(), session.pid())?;
     let first = session.take_numbers(0).start;
-    let supply = Supply::start(session.payments().clone(), first, session.options.records());
-    let steady = Steady::start(session.client(), supply, connections, pace, session.options.records());
+    let supply = Supply::start(session.payments().clone(), first, session.options.batch);
+    let steady = Steady::start(session.client(), supply, connections, pace, session.options.batch);
     let gone = all_gone(session, &watch, instant).await;
     let calm = gone.as_ref().map_or(instant, |gone| (*gone).max(instant + DURING_MIN));
     if gone.is_ok() {
@@ -63,22 +105,31 @@ pub(super) async fn run(session: &mut Session<'_>, pace: f64) -> Result<Expiry, 
     session.expired += holds;
     session.check_books("after the expiry").await?;
     let during = |look: &&Look| look.ended >= instant && look.begun <= calm;
-    let rss_with_holds_bytes =
+    let rss_with_holds =
         looks.iter().rev().find(|look| look.ended < instant).map_or(0, |look| look.rss_bytes);
-    Ok(Expiry {
-        holds,
-        payments_per_second_due: pace,
-        before: around(&felt, instant - AROUND, instant),
-        during: around(&felt, instant, calm),
-        after: around(&felt, calm, calm + AROUND),
-        by_second: by_second(&felt, &looks, instant, calm + AROUND),
-        all_expired_ms: u64::try_from((gone - instant).as_millis()).unwrap_or(u64::MAX),
-        rss_before_holds_bytes,
-        rss_with_holds_bytes,
-        rss_most_bytes: looks.iter().filter(during).map(|look| look.rss_bytes).max().unwrap_or(0),
-        rss_after_bytes,
-        rss_peak_bytes: Usage::of(session.pid()).rss_peak_bytes,
-    })
+    let rss_most = looks.iter().filter(during).map(|look| look.rss_bytes).max().unwrap_or(0);
+    let parts =
+        [("before", instant - AROUND, instant), ("during", instant, calm), ("after", calm, calm + AROUND)];
+    let rows = parts.map(|(when, begin, end)| around(&felt, begin, end).row(when));
+    let heading = format!(
+        "{} holds expire at once, all gone after {} ms, beside payments at a pace of {}/s; milliseconds from when a request \
+         was due:",
+        grouped_count(holds),
+        (gone - instant).as_millis(),
+        grouped(pace, 0),
+    );
+    report.table(heading, rows);
+    let seconds = by_second(&felt, &looks, instant, calm + AROUND);
+    let mebibytes = |bytes: u64| per(bytes, 1 << 20);
+    report.table("second by second:", seconds.iter().map(Second::row)).note(format!(
+        "memory: {:.0} MiB without the holds, {:.0} with them, {:.0} at most while they expired, {:.0} afterwards, {:.0} the peak",
+        mebibytes(rss_before_holds),
+        mebibytes(rss_with_holds),
+        mebibytes(rss_most),
+        mebibytes(rss_after_bytes),
+        mebibytes(Usage::of(session.pid()).rss_peak_bytes),
+    ));
+    Ok(())
 }
 
 /// When the holds expire: late enough that all are placed and the load has run for a while.
@@ -92,8 +143,8 @@ fn plan(holds: u64, pace: f64) -> (Instant, Millis) {
 }
 
 /// When only holds of the load were left.
-async fn all_gone(session: &Session<'_>, watch: &Watch, instant: Instant) -> Result<Instant, BenchError> {
-    let of_load = session.options.connections() as u64 * session.options.records() as u64;
+async fn all_gone(session: &Session<'_>, watch: &Watch, instant: Instant) -> Result<Instant, LoadError> {
+    let of_load = session.options.connections as u64 * session.options.batch as u64;
     #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
     let calm = (session.open_holds + of_load) as f64;
     loop {
@@ -106,7 +157,7 @@ async fn all_gone(session: &Session<'_>, watch: &Watch, instant: Instant) -> Res
         if Instant::now() > instant + EXPIRE_MAX {
             let open = Books::read(session.client()).await?.open_holds;
             let seconds = EXPIRE_MAX.as_secs();
-            return Err(BenchError::Refused(format!(
+            return Err(LoadError::Refused(format!(
                 "{open} holds are still open {seconds} s after all of them expired"
             )));
         }
@@ -115,15 +166,11 @@ async fn all_gone(session: &Session<'_>, watch: &Watch, instant: Instant) -> Res
 
 /// What the load felt from `begin` to `end`: requests by their begin, payments by their end.
 fn around(felt: &[Felt], begin: Instant, end: Instant) -> Around {
-    let seconds = end.saturating_duration_since(begin).as_secs_f64();
+    let took = end.saturating_duration_since(begin);
     let paid = felt.iter().filter(|felt| felt.leg == Leg::Fulfils && (begin..end).contains(&felt.ended));
-    #[allow(clippy::cast_precision_loss, reason = "a printed rate")]
-    let paid = paid.map(|felt| felt.records).sum::<u64>() as f64;
-    Around {
-        seconds,
-        payments_per_second: paid / seconds.max(f64::MIN_POSITIVE),
-        request_us: percentiles(felt.iter().filter(|felt| (begin..end).contains(&felt.begun))),
-    }
+    let paid = paid.map(|felt| felt.records).sum::<u64>();
+    let request = percentiles(felt.iter().filter(|felt| (begin..end).contains(&felt.begun)));
+    Around { took, payments_per_second: per_second(paid, took), request }
 }
 
 /// Second by second, so that a stall shows where it was.
@@ -139,16 +186,15 @@ fn by_second(felt: &[Felt], looks: &[Look], instant: Instant, end: Instant) -> V
         Second {
             from,
             payments: ended().filter(|felt| felt.leg == Leg::Fulfils).map(|felt| felt.records).sum(),
-            request_us: percentiles(ended()),
-            open_holds: look.and_then(|look| look.open_holds),
-            rss_bytes: look.map(|look| look.rss_bytes),
+            request: percentiles(ended()),
+            look: look.copied(),
         }
     };
     seconds.map(of_one).collect()
 }
 
 /// A thread that makes bodies, so that the client's thread does not.
-struct Supply(mpsc::Receiver<Result<Load, BenchError>>);
+struct Supply(mpsc::Receiver<Result<Load, LoadError>>);
 
 impl Supply {
     fn start(payments: Payments, first: u64, records: usize) -> Supply {
@@ -168,7 +214,7 @@ impl Supply {
 
 /// A load whose batches begin at their own places in time.
 struct Steady {
-    tasks: JoinSet<Result<(), BenchError>>,
+    tasks: JoinSet<Result<(), LoadError>>,
     stop: Arc<AtomicBool>,
     paid: Arc<AtomicU64>,
     diary: Arc<Diary>,
@@ -203,7 +249,7 @@ impl Steady {
     }
 
     /// Ends when the batches under way have.
-    async fn finish(mut self) -> Result<(u64, Vec<Felt>), BenchError> {
+    async fn finish(mut self) -> Result<(u64, Vec<Felt>), LoadError> {
         self.stop.store(true, Ordering::Release);
         while let Some(ended) = self.tasks.join_next().await {
             ended.map_err(worker_lost)??;
@@ -233,6 +279,6 @@ mod tests {
         let seconds = by_second(&requests, &[], at(0) + AROUND, at(2_500));
         let told: Vec<(i64, u64)> = seconds.iter().map(|second| (second.from, second.payments)).collect();
         assert_eq!(told, [(-5, 0), (-4, 20), (-3, 0)]);
-        assert!(before.request_us.max >= 900_000 && after.request_us.max < 101_000, "{before:?} {after:?}");
+        assert!(before.request.max >= 900_000 && after.request.max < 101_000, "{before:?} {after:?}");
     }
 }

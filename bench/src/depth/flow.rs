@@ -12,10 +12,10 @@ use holdfast_domain::transfers::TransferState;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::BenchError;
-use crate::drive::{micros, new_histogram, settled};
-use crate::payments::Payments;
-use crate::report::Percentiles;
+use holdfast_load::LoadError;
+use holdfast_load::drive::settled;
+use holdfast_load::figures::Percentiles;
+use holdfast_load::payments::Payments;
 
 /// Which half of a payment a request carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,7 @@ impl Felt {
 
 /// Percentiles of the time that requests took.
 pub(super) fn percentiles<'a>(requests: impl IntoIterator<Item = &'a Felt>) -> Percentiles {
-    let mut histogram = new_histogram();
-    requests.into_iter().for_each(|felt| histogram.saturating_record(micros(felt.took())));
-    Percentiles::of(&histogram)
+    Percentiles::of_times(requests.into_iter().map(Felt::took))
 }
 
 /// Which halves of its payments a load carries.
@@ -77,8 +75,8 @@ impl Load {
         numbers: Range<u64>,
         halves: Halves,
         expiration: Millis,
-    ) -> Result<Load, BenchError> {
-        let full = |error| BenchError::client("writing a batch")(error);
+    ) -> Result<Load, LoadError> {
+        let full = |error| LoadError::of("writing a batch")(error);
         let room = usize::try_from(numbers.end - numbers.start).unwrap_or(usize::MAX);
         let (mut prepares, mut fulfils) = (Batch::with_capacity(room), Batch::with_capacity(room));
         for number in numbers.clone() {
@@ -102,7 +100,7 @@ impl Load {
         records: usize,
         halves: Halves,
         expiration: Millis,
-    ) -> Result<Vec<Load>, BenchError> {
+    ) -> Result<Vec<Load>, LoadError> {
         let starts = numbers.clone().step_by(records);
         let cut = starts.map(|start| start..(start + records as u64).min(numbers.end));
         cut.map(|part| Load::make(payments, part, halves, expiration)).collect()
@@ -128,7 +126,7 @@ impl Load {
         client: &Client,
         due: Option<Instant>,
         diary: &Diary,
-    ) -> Result<(), BenchError> {
+    ) -> Result<(), LoadError> {
         self.step.store(Step::Sent as u8, Ordering::Release);
         let legs = [
             (Leg::Prepares, &self.prepares, "a batch of prepares", TransferState::Reserved),
@@ -147,12 +145,12 @@ impl Load {
     }
 
     /// Sends it once more after an unknown outcome: whatever was done before, it is settled then.
-    pub(super) async fn carry_again(&self, client: &Client) -> Result<(), BenchError> {
+    pub(super) async fn carry_again(&self, client: &Client) -> Result<(), LoadError> {
         for (what, batch) in [("repeated prepares", &self.prepares), ("repeated fulfils", &self.fulfils)] {
             let Some(batch) = batch else { continue };
-            let replies = client.batch(batch.clone()).await.map_err(BenchError::client(what))?;
+            let replies = client.batch(batch.clone()).await.map_err(LoadError::of(what))?;
             if let Some(refused) = replies.iter().find(|reply| reply.code != 0) {
-                return Err(BenchError::Refused(format!("{what} were refused with {}", refused.code)));
+                return Err(LoadError::Refused(format!("{what} were refused with {}", refused.code)));
             }
         }
         self.step.store(Step::Done as u8, Ordering::Release);
@@ -186,7 +184,7 @@ pub(super) async fn carry_all(
     client: &Client,
     loads: Arc<Vec<Load>>,
     connections: usize,
-) -> Result<Carried, BenchError> {
+) -> Result<Carried, LoadError> {
     let started = Instant::now();
     let diary = Arc::new(Diary::default());
     let mut tasks = spawn_workers(client, &loads, connections, &diary, None);
@@ -202,7 +200,7 @@ pub(super) async fn carry_some(
     loads: Arc<Vec<Load>>,
     connections: usize,
     enough: usize,
-) -> Result<UnderWay, BenchError> {
+) -> Result<UnderWay, LoadError> {
     let diary = Arc::new(Diary::default());
     let reached = Arc::new(Notify::new());
     let goal = Goal { done: Arc::new(AtomicUsize::new(0)), enough, reached: Arc::clone(&reached) };
@@ -213,7 +211,7 @@ pub(super) async fn carry_some(
             () = reached.notified() => return Ok(UnderWay { _tasks: tasks }),
             ended = tasks.join_next() => match ended {
                 Some(ended) => ended.map_err(worker_lost)??,
-                None => return Err(BenchError::Refused("the load ended before the kill".to_owned())),
+                None => return Err(LoadError::Refused("the load ended before the kill".to_owned())),
             },
         }
     }
@@ -221,7 +219,7 @@ pub(super) async fn carry_some(
 
 /// Requests whose answers nobody has read yet. Dropping it gives them up.
 pub(super) struct UnderWay {
-    _tasks: JoinSet<Result<(), BenchError>>,
+    _tasks: JoinSet<Result<(), LoadError>>,
 }
 
 #[derive(Clone)]
@@ -237,7 +235,7 @@ fn spawn_workers(
     connections: usize,
     diary: &Arc<Diary>,
     goal: Option<Goal>,
-) -> JoinSet<Result<(), BenchError>> {
+) -> JoinSet<Result<(), LoadError>> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for _ in 0..connections {
@@ -259,6 +257,6 @@ fn spawn_workers(
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-pub(super) fn worker_lost(error: tokio::task::JoinError) -> BenchError {
-    BenchError::Refused(format!("a worker ended early: {error}"))
+pub(super) fn worker_lost(error: tokio::task::JoinError) -> LoadError {
+    LoadError::Refused(format!("a worker ended early: {error}"))
 }

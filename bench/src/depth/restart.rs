@@ -2,34 +2,110 @@
 //! remembers.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use holdfast_client::{Batch, Command, Reply};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::money::Amount;
 use holdfast_domain::transfers::TransferState;
+use holdfast_load::LoadError;
+use holdfast_load::drive::settled;
+use holdfast_load::figures::{micros, per};
+use holdfast_load::meter::{Books, Usage};
+use holdfast_load::payments::after;
+use holdfast_load::report::Row;
 
+use super::LONG_EXPIRY;
 use super::flow::{Carried, Halves, Load, carry_all, carry_some};
-use super::options::LONG_EXPIRY;
-use super::report::{Checkpoints, Restart, Sample};
 use super::session::{Session, Started, Stretch};
 use super::watch::{Watch, checkpoint_spans};
-use super::windows::of_checkpoints;
-use crate::BenchError;
-use crate::drive::{after, settled};
-use crate::meter::{Books, Usage};
+use super::windows::{Checkpoints, of_checkpoints};
 
 /// Ids asked for of each stretch, at most.
 const SAMPLE_IDS: u64 = 1_024;
 /// Of the batches acknowledged right before a kill, so many are asked for whole.
 const LAST_LOADS: usize = 12;
 
+/// One end of the server and its next start.
+pub(super) struct Restart {
+    pub(super) after: String,
+    /// Payments that the history held.
+    payments: u64,
+    /// Holds that must be open, without those of requests under way.
+    open_holds: u64,
+    open_holds_found: u64,
+    /// Requests whose outcome was unknown when the server was killed.
+    requests_under_way: u64,
+    /// How long the end took; of a kill, nothing worth telling.
+    stopping: Option<Duration>,
+    started: Started,
+    /// From the start of the program to the first settled payment.
+    first_payment: Duration,
+    /// Of the server that ended.
+    pub(super) rss_peak_before_bytes: u64,
+    /// Of the server that was started.
+    pub(super) rss_peak_bytes: u64,
+    samples: Vec<Sample>,
+}
+
+/// Ids from one part of the history, asked for again after a restart.
+#[derive(Debug, Clone)]
+struct Sample {
+    of: String,
+    ids: u64,
+    /// Repeats of prepare or fulfil that were not answered with the stored outcome, and changed prepares that were
+    /// not refused as such.
+    wrong: u64,
+    /// Of the repeated prepares, in batches.
+    us_per_id: f64,
+}
+
+impl Restart {
+    pub(super) fn row(&self) -> Row {
+        Row::of("after", &self.after)
+            .count("payments", self.payments)
+            .count("open holds", self.open_holds)
+            .count("found", self.open_holds_found)
+            .count("unknown requests", self.requests_under_way)
+            .maybe("stop", self.stopping.map(millis), 0)
+            .number("listens", millis(self.started.listening), 0)
+            .number("ready", millis(self.started.ready), 0)
+            .number("first payment", millis(self.first_payment), 0)
+            .mebibytes("MiB before", self.rss_peak_before_bytes)
+            .mebibytes("MiB after", self.rss_peak_bytes)
+    }
+
+    pub(super) fn sample_rows(&self) -> impl Iterator<Item = Row> {
+        in_three(&self.samples).into_iter().map(|sample| {
+            Row::of("after", &self.after)
+                .word("ids of", sample.of)
+                .count("ids", sample.ids)
+                .count("wrong", sample.wrong)
+                .number("µs each", sample.us_per_id, 1)
+        })
+    }
+}
+
+/// The first, all between, and the last: a long run has many windows.
+fn in_three(samples: &[Sample]) -> Vec<Sample> {
+    let [first, between @ .., last] = samples else { return samples.to_vec() };
+    let ids = between.iter().map(|sample| sample.ids).sum::<u64>();
+    let micros: f64 = between.iter().map(|sample| sample.us_per_id * per(sample.ids, 1)).sum();
+    let merged = Sample {
+        of: "the other windows".to_owned(),
+        ids,
+        wrong: between.iter().map(|sample| sample.wrong).sum(),
+        us_per_id: micros / per(ids.max(1), 1),
+    };
+    vec![first.clone(), merged, last.clone()]
+}
+
 /// Kills the server in mid-load and starts it again.
-pub(super) async fn kill_in_mid_load(session: &mut Session<'_>, what: &str) -> Result<Restart, BenchError> {
+pub(super) async fn kill_in_mid_load(session: &mut Session<'_>, what: &str) -> Result<Restart, LoadError> {
     let (loads, expiration) = session.make_loads(session.options.window_payments())?;
     let enough = (loads.len() / 2).max(1);
-    let connections = session.options.connections();
+    let connections = session.options.connections;
     let under_way = carry_some(session.client(), Arc::clone(&loads), connections, enough).await?;
     let rss_peak_before_bytes = Usage::of(session.pid()).rss_peak_bytes;
     session.kill();
@@ -41,11 +117,11 @@ pub(super) async fn kill_in_mid_load(session: &mut Session<'_>, what: &str) -> R
     let most = session.open_holds + unknown.iter().map(|load| load.records()).sum::<u64>();
     if !(session.open_holds..=most).contains(&found) {
         let open_holds = session.open_holds;
-        return Err(BenchError::Books(format!(
+        return Err(LoadError::Books(format!(
             "after the restart {found} holds are open where at least {open_holds} and at most {most} must be"
         )));
     }
-    let first_payment_ms = pay_once(session, &started).await?;
+    let first_payment = pay_once(session, &started).await?;
     let requests_under_way = unknown.len() as u64;
     // Asked before the unknown ones are sent again: these must be there without help.
     let done: Vec<&Load> = loads.iter().filter(|load| load.is_done()).collect();
@@ -65,10 +141,9 @@ pub(super) async fn kill_in_mid_load(session: &mut Session<'_>, what: &str) -> R
         payments,
         open_holds: session.open_holds,
         requests_under_way,
-        stop_ms: None,
-        listening_ms: millis(started.listening),
-        ready_ms: millis(started.ready),
-        first_payment_ms,
+        stopping: None,
+        started,
+        first_payment,
         open_holds_found: found,
         rss_peak_before_bytes,
         rss_peak_bytes: Usage::of(session.pid()).rss_peak_bytes,
@@ -79,8 +154,8 @@ pub(super) async fn kill_in_mid_load(session: &mut Session<'_>, what: &str) -> R
 /// Opens the holds, loads on beside them, kills and restarts; at last every hold is fulfilled, so each was there.
 pub(super) async fn kill_with_open_holds(
     session: &mut Session<'_>,
-) -> Result<(Restart, Option<Checkpoints>), BenchError> {
-    let (holds, connections) = (session.options.holds(), session.options.connections());
+) -> Result<(Restart, Option<Checkpoints>), LoadError> {
+    let (holds, connections) = (session.options.holds(), session.options.connections);
     let numbers = session.take_numbers(holds);
     let prepares = session.make(numbers.clone(), Halves::Prepares, after(LONG_EXPIRY))?;
     carry_all(session.client(), prepares, connections).await?;
@@ -102,25 +177,24 @@ pub(super) async fn kill_with_open_holds(
 }
 
 /// Stops the server as an operator does, and starts it again.
-pub(super) async fn stop_and_start(session: &mut Session<'_>) -> Result<Restart, BenchError> {
+pub(super) async fn stop_and_start(session: &mut Session<'_>) -> Result<Restart, LoadError> {
     let payments = session.committed;
     let rss_peak_before_bytes = Usage::of(session.pid()).rss_peak_bytes;
     let asked = Instant::now();
     session.stop()?;
-    let stop_ms = Some(millis(asked.elapsed()));
+    let stopping = Some(asked.elapsed());
     let started = session.start().await?;
     let open_holds_found = Books::read(session.client()).await?.open_holds;
-    let first_payment_ms = pay_once(session, &started).await?;
+    let first_payment = pay_once(session, &started).await?;
     session.check_books("after the clean stop").await?;
     Ok(Restart {
         after: "a clean stop".to_owned(),
         payments,
         open_holds: session.open_holds,
         requests_under_way: 0,
-        stop_ms,
-        listening_ms: millis(started.listening),
-        ready_ms: millis(started.ready),
-        first_payment_ms,
+        stopping,
+        started,
+        first_payment,
         open_holds_found,
         rss_peak_before_bytes,
         rss_peak_bytes: Usage::of(session.pid()).rss_peak_bytes,
@@ -128,12 +202,12 @@ pub(super) async fn stop_and_start(session: &mut Session<'_>) -> Result<Restart,
     })
 }
 
-fn millis(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 /// One payment; tells when it was settled, from the start of the program.
-async fn pay_once(session: &mut Session<'_>, started: &Started) -> Result<u64, BenchError> {
+async fn pay_once(session: &mut Session<'_>, started: &Started) -> Result<Duration, LoadError> {
     let number = session.take_numbers(1).start;
     let payments = session.payments();
     let prepare = payments.prepare(number, payments.condition(number), after(LONG_EXPIRY));
@@ -142,7 +216,7 @@ async fn pay_once(session: &mut Session<'_>, started: &Started) -> Result<u64, B
     let fulfilled = session.client().fulfil(payments.fulfil(number)).await;
     settled("the first fulfil", fulfilled.map(|reply| [reply]), TransferState::Committed)?;
     session.committed += 1;
-    Ok(millis(started.begun.elapsed()))
+    Ok(started.begun.elapsed())
 }
 
 /// Numbers evenly spread over a stretch, its first and last among them.
@@ -159,7 +233,7 @@ async fn sample(
     of: &str,
     numbers: Vec<u64>,
     expiration: Millis,
-) -> Result<Sample, BenchError> {
+) -> Result<Sample, LoadError> {
     let payments = session.payments();
     let prepare = |number: u64| payments.prepare(number, payments.condition(number), expiration);
     let changed = |number: u64| {
@@ -169,17 +243,16 @@ async fn sample(
     };
     let stored = |reply: &Reply| reply.code == 0 && reply.state == Some(TransferState::Committed);
     let refused = |reply: &Reply| reply.code == ErrorCode::ModifiedRequest.number();
-    let (mut wrong, mut asking) = (0, std::time::Duration::ZERO);
-    for part in numbers.chunks(session.options.records()) {
+    let (mut wrong, mut asking) = (0, Duration::ZERO);
+    for part in numbers.chunks(session.options.batch) {
         let begun = Instant::now();
         wrong += ask(session, part.iter().map(|number| prepare(*number).into()), stored).await?;
         asking += begun.elapsed();
         wrong += ask(session, part.iter().map(|number| payments.fulfil(*number).into()), stored).await?;
         wrong += ask(session, part.iter().map(|number| changed(*number).into()), refused).await?;
     }
-    let micros = u64::try_from(asking.as_micros()).unwrap_or(u64::MAX);
     let ids = numbers.len() as u64;
-    Ok(Sample { of: of.to_owned(), ids, wrong, us_per_id: crate::report::per(micros, ids) })
+    Ok(Sample { of: of.to_owned(), ids, wrong, us_per_id: per(micros(asking), ids) })
 }
 
 /// How many of the replies are not as they must be.
@@ -187,12 +260,12 @@ async fn ask(
     session: &Session<'_>,
     commands: impl Iterator<Item = Command>,
     right: impl Fn(&Reply) -> bool,
-) -> Result<u64, BenchError> {
+) -> Result<u64, LoadError> {
     let mut batch = Batch::default();
     for command in commands {
-        batch.push(&command).map_err(BenchError::client("writing a batch"))?;
+        batch.push(&command).map_err(LoadError::of("writing a batch"))?;
     }
-    let replies = session.client().batch(batch).await.map_err(BenchError::client("asking again"))?;
+    let replies = session.client().batch(batch).await.map_err(LoadError::of("asking again"))?;
     Ok(replies.iter().filter(|reply| !right(reply)).count() as u64)
 }
 
@@ -209,5 +282,24 @@ mod tests {
             assert_eq!(picked.last(), Some(&(numbers.end - 1)));
             assert!(picked.windows(2).all(|pair| pair[0] < pair[1]));
         }
+    }
+
+    #[test]
+    fn the_windows_between_are_told_as_one() {
+        let sample = |of: &str, ids, wrong, us_per_id| Sample { of: of.to_owned(), ids, wrong, us_per_id };
+        let samples = [
+            sample("1", 10, 0, 9.0),
+            sample("2", 30, 1, 1.0),
+            sample("3", 10, 2, 5.0),
+            sample("k", 5, 0, 1.0),
+        ];
+        let told = in_three(&samples);
+        assert_eq!(
+            told.iter().map(|sample| sample.of.as_str()).collect::<Vec<_>>(),
+            ["1", "the other windows", "k"]
+        );
+        assert_eq!((told[1].ids, told[1].wrong), (40, 3));
+        assert!((told[1].us_per_id - 2.0).abs() < 1e-9);
+        assert_eq!(in_three(&samples[..1]).len(), 1);
     }
 }

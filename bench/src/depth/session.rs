@@ -7,17 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_client::{Client, ClientOptions};
+use holdfast_client::Client;
 use holdfast_domain::ids::Millis;
 
 use super::flow::{Halves, Load};
-use super::options::{DepthOptions, LONG_EXPIRY};
-use crate::BenchError;
-use crate::child::Server;
-use crate::drive::after;
-use crate::meter::Books;
-use crate::options::{CALL_DEADLINE, IN_FLIGHT_MAX, Payers};
-use crate::payments::{Parties, Payments};
+use super::{DepthBench, LONG_EXPIRY};
+use holdfast_load::LoadError;
+use holdfast_load::bench::patient_client;
+use holdfast_load::meter::{Books, Reading};
+use holdfast_load::payments::{Parties, Payers, Payments, after};
+use holdfast_load::server::Server;
 
 /// How long a server with much history may take until it listens, so that a slow one is measured and not given up.
 const START_MAX: Duration = Duration::from_secs(900);
@@ -42,7 +41,8 @@ pub(super) struct Started {
 }
 
 pub(super) struct Session<'a> {
-    pub(super) options: &'a DepthOptions,
+    pub(super) program: &'a Path,
+    pub(super) options: &'a DepthBench,
     pub(super) place: &'a Path,
     server: Option<Server>,
     client: Client,
@@ -57,12 +57,17 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(super) async fn open(options: &'a DepthOptions, place: &'a Path) -> Result<Session<'a>, BenchError> {
-        let server = Server::start(&options.program, place)?;
-        let client = connect(options, &server.address).await?;
+    pub(super) async fn open(
+        program: &'a Path,
+        options: &'a DepthBench,
+        place: &'a Path,
+    ) -> Result<Session<'a>, LoadError> {
+        let server = Server::start(program, place)?;
+        let client = patient_client(&server.address, options.connections).await?;
         let parties = Parties::create(&client, options.seed, options.accounts).await?;
         let payments = Payments::new(parties, Payers::Uniform, options.seed);
         Ok(Session {
+            program,
             options,
             place,
             server: Some(server),
@@ -92,6 +97,10 @@ impl<'a> Session<'a> {
         self.server.as_ref().map_or("", |server| &server.address)
     }
 
+    pub(super) async fn reading(&self) -> Result<Reading, LoadError> {
+        Reading::take(&self.client, self.pid(), self.place).await
+    }
+
     /// Numbers that no other payment has.
     pub(super) fn take_numbers(&mut self, count: u64) -> Range<u64> {
         let start = self.next;
@@ -100,7 +109,7 @@ impl<'a> Session<'a> {
     }
 
     /// Whole payments, ready to be sent, with the expiration that they say.
-    pub(super) fn make_loads(&mut self, count: u64) -> Result<(Arc<Vec<Load>>, Millis), BenchError> {
+    pub(super) fn make_loads(&mut self, count: u64) -> Result<(Arc<Vec<Load>>, Millis), LoadError> {
         let (numbers, expiration) = (self.take_numbers(count), after(LONG_EXPIRY));
         let loads = self.make(numbers, Halves::Both, expiration)?;
         Ok((loads, expiration))
@@ -111,8 +120,8 @@ impl<'a> Session<'a> {
         numbers: Range<u64>,
         halves: Halves,
         expiration: Millis,
-    ) -> Result<Arc<Vec<Load>>, BenchError> {
-        Load::make_all(&self.payments, numbers, self.options.records(), halves, expiration).map(Arc::new)
+    ) -> Result<Arc<Vec<Load>>, LoadError> {
+        Load::make_all(&self.payments, numbers, self.options.batch, halves, expiration).map(Arc::new)
     }
 
     /// `kill -9`, and waits until the process is gone.
@@ -121,20 +130,20 @@ impl<'a> Session<'a> {
     }
 
     /// Asks the server to end and waits until it has.
-    pub(super) fn stop(&mut self) -> Result<(), BenchError> {
+    pub(super) fn stop(&mut self) -> Result<(), LoadError> {
         self.server.take().map_or(Ok(()), |server| server.stop_within(START_MAX))
     }
 
     /// Starts a server on what the last one left.
-    pub(super) async fn start(&mut self) -> Result<Started, BenchError> {
+    pub(super) async fn start(&mut self) -> Result<Started, LoadError> {
         let begun = Instant::now();
-        let server = Server::start_within(&self.options.program, self.place, START_MAX)?;
+        let server = Server::start_within(self.program, self.place, START_MAX)?;
         let listening = begun.elapsed();
-        self.client = connect(self.options, &server.address).await?;
+        self.client = patient_client(&server.address, self.options.connections).await?;
         self.server = Some(server);
         while let Err(error) = self.client.get("/health").await {
             if begun.elapsed() > START_MAX {
-                return Err(BenchError::client("waiting for /health")(error));
+                return Err(LoadError::of("waiting for /health")(error));
             }
             tokio::time::sleep(HEALTH_EVERY).await;
         }
@@ -142,18 +151,10 @@ impl<'a> Session<'a> {
     }
 
     /// The server must count what was acknowledged, no more and no less.
-    pub(super) async fn check_books(&self, when: &str) -> Result<(), BenchError> {
-        let books = Books::read(&self.client).await?;
-        let expected = Books {
-            committed: self.committed,
-            open_holds: self.open_holds,
-            expired: self.expired,
-            ..Books::default()
-        };
-        if books == expected {
-            return Ok(());
-        }
-        Err(BenchError::Books(format!("{when}: {books:?} where {expected:?} was acknowledged")))
+    pub(super) async fn check_books(&self, when: &str) -> Result<(), LoadError> {
+        let Session { committed, open_holds, expired, .. } = *self;
+        let expected = Books { committed, open_holds, expired, ..Books::default() };
+        Books::read(&self.client).await?.must_be(expected, when)
     }
 
     /// Bytes on the disk by folder of the data directory; loose files count as `files`.
@@ -176,17 +177,6 @@ fn bytes_below(path: &Path) -> u64 {
     let own = if meta.is_file() { meta.blocks() * BLOCK_BYTES } else { 0 };
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     own + entries.map(|entry| bytes_below(&entry.path())).sum::<u64>()
-}
-
-async fn connect(options: &DepthOptions, address: &str) -> Result<Client, BenchError> {
-    let client = Client::connect(ClientOptions {
-        connections: options.connections(),
-        calls_max: IN_FLIGHT_MAX,
-        deadline: CALL_DEADLINE,
-        attempt_max: CALL_DEADLINE,
-        ..ClientOptions::to(address)
-    });
-    client.await.map_err(BenchError::client("connecting to the server"))
 }
 
 #[cfg(test)]

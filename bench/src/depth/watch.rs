@@ -7,12 +7,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, ClientOptions};
-use serde::Serialize;
 
 use super::flow::Felt;
-use crate::BenchError;
-use crate::meter::{Usage, metric};
-use crate::options::CALL_DEADLINE;
+use holdfast_load::LoadError;
+use holdfast_load::meter::{Usage, metric};
+use holdfast_load::options::CALL_DEADLINE;
 
 /// The pause between two looks.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -35,15 +34,13 @@ pub(super) struct Look {
 }
 
 /// What looking cost.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct LookCost {
-    pub looks: u64,
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LookCost {
+    pub(super) looks: u64,
     /// From the request to the answer, on a connection of its own.
-    pub mean_us: u64,
+    pub(super) mean_us: u64,
     /// CPU of the looking thread, per look; the server's part is of the same size.
-    pub cpu_us_each: f64,
+    pub(super) cpu_us_each: f64,
 }
 
 /// The thread. Dropping it ends it.
@@ -54,9 +51,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn start(address: &str, pid: u32) -> Result<Watch, BenchError> {
+    pub(super) fn start(address: &str, pid: u32) -> Result<Watch, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(BenchError::Runtime)?;
+        let runtime = runtime.map_err(LoadError::of("cannot start the runtime of the clients"))?;
         let options = ClientOptions { connections: 1, deadline: CALL_DEADLINE, ..ClientOptions::to(address) };
         let looks = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&looks);
@@ -87,7 +84,7 @@ impl Watch {
         let count = looks.len() as u64;
         let micros: u128 = looks.iter().map(|look| (look.ended - look.begun).as_micros()).sum();
         let mean_us = u64::try_from(micros / u128::from(count.max(1))).unwrap_or(u64::MAX);
-        (looks, LookCost { looks: count, mean_us, cpu_us_each: crate::report::per(cpu_us, count) })
+        (looks, LookCost { looks: count, mean_us, cpu_us_each: holdfast_load::figures::per(cpu_us, count) })
     }
 }
 

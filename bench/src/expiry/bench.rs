@@ -4,23 +4,21 @@
 use std::path::Path;
 use std::time::Instant;
 
-use hdrhistogram::Histogram;
+use anyhow::{Context, ensure};
+use holdfast_load::bench::progress_bar;
+use holdfast_load::figures::{Latency, median, per, per_second};
+use holdfast_load::machine::load_average;
+use holdfast_load::report::{Report, Row, grouped, grouped_count, millis as in_millis};
 use holdfast_postgres::{Claim, DataSet, Source};
 use indicatif::ProgressBar;
-use postgres::Client;
 use postgres::error::SqlState;
 
+use super::ExpiryBench;
 use super::data::Data;
-use super::goals::goals;
-use super::node::{Node, done, end_all};
-use super::options::ExpiryOptions;
-use super::place::Place;
-use super::report::{Due, ExpiryReport, Finished, Growth, Scans, Sustained, Wal, Windows};
+use super::plot::Size;
 use super::seed::{NAIVE, Process};
-use crate::BenchError;
-use crate::bench::progress_bar;
-use crate::machine::{Machine, load_average};
-use crate::report::{LATENCY_MAX_US, Percentiles, median};
+use crate::database::handlers::{Handlers, done, end_all};
+use crate::database::place::Place;
 
 /// Runs of what takes long; the median is the figure.
 const RUNS: usize = 3;
@@ -37,64 +35,60 @@ const POSITIONS: usize = 2;
 const WAL_PAYMENTS: u64 = 20_000;
 const SHARDS: i16 = 8;
 
-/// Runs what the options ask for.
+/// Runs what the options ask for; the cost of nothing due at each size is told apart, to be drawn.
 ///
 /// # Errors
 /// If the database fails, or the naive query or ours finds another number of transfers than are due.
-pub fn bench_expiry(options: &ExpiryOptions) -> Result<ExpiryReport, BenchError> {
+pub(super) fn measure(options: &ExpiryBench) -> anyhow::Result<(Report, Vec<Size>)> {
     options.check()?;
-    let place = Place::create(&options.store, options.keep)?;
+    let mut place = Place::create(&options.store, options.keep)?;
+    let promises = place.promises()?;
+    let directory: String =
+        place.client.query_one("SHOW data_directory", &[]).context("cannot ask for the data")?.get(0);
+    let title = format!("holds that ran out, {} transfers", grouped_count(options.transfers));
+    let mut report = Report::measured(title, Path::new(&directory));
+    report.note(promises);
     let sizes = options.all_sizes();
-    let bar = progress_bar(options.progress, sizes.len() as u64 + 4);
-    let mut data = Data::new(&place)?;
-    let (machine, postgres) = server(&mut data.client)?;
-    let mut run = Run { options, place: &place, bar, data, claims: Vec::new() };
+    let bar = progress_bar(sizes.len() as u64 + 4);
+    let mut run = Run { options, bar, data: Data::new(place)?, claims: Vec::new(), growth: Vec::new() };
     for shard in 0..SHARDS {
         let claim = run.data.store.claim(&Source::timeout(shard.into()))?;
         run.claims.push((shard, claim));
     }
     // First, while the server has nothing else to tidy up: its log is one for all databases.
     let wal = run.wal()?;
-    let mut growth = Vec::new();
-    let mut of_size = None;
+    let (mut rows, mut due) = (Vec::new(), Report::default());
     for size in sizes {
-        growth.push(run.nothing_due(size)?);
+        rows.push(run.nothing_due(size)?);
         if size == options.transfers {
-            of_size = Some((run.windows()?, run.due()?));
+            let windows = run.windows()?;
+            run.due(&mut due)?;
+            due.note(windows);
         }
     }
-    let (windows, due) = of_size.expect("the asked size is one of them");
-    let sustained = run.sustained()?;
+    report.table(
+        "nothing due, milliseconds (naive and ten steps: median of three; ours: a look at all shards, and a scan of one):",
+        rows,
+    );
+    report.append(due);
+    report.note(run.sustained()?);
+    report.note(wal);
     let finished = run.finished()?;
+    report.table(
+        "nothing due after payments that ended as they should, without VACUUM; milliseconds:",
+        [finished],
+    );
     run.bar.finish_and_clear();
-    let verified = run.data.store.verify()?;
-    if let Some(finding) = verified.findings.first() {
-        return Err(BenchError::Books(format!("{}: {}", finding.table, finding.what)));
-    }
-    let mut report = ExpiryReport {
-        version: env!("CARGO_PKG_VERSION"),
-        machine,
-        postgres,
-        transfers: options.transfers,
-        growth,
-        windows,
-        due,
-        sustained,
-        finished,
-        wal,
-        load_average: load_average(),
-        goals: Vec::new(),
-    };
-    report.goals = goals(&report);
-    Ok(report)
+    run.data.place.verify()?;
+    Ok((report, run.growth))
 }
 
 struct Run<'a> {
-    options: &'a ExpiryOptions,
-    place: &'a Place,
+    options: &'a ExpiryBench,
     bar: ProgressBar,
     data: Data,
     claims: Vec<(i16, Claim)>,
+    growth: Vec<Size>,
 }
 
 impl Run<'_> {
@@ -103,14 +97,15 @@ impl Run<'_> {
         self.bar.tick();
     }
 
-    fn nothing_due(&mut self, size: u64) -> Result<Growth, BenchError> {
+    fn nothing_due(&mut self, size: u64) -> anyhow::Result<Row> {
         let bar = self.bar.clone();
         self.data.grow(size, |made| {
             bar.set_message(format!("generating: {made} of {size} transfers"));
             bar.tick();
         })?;
         self.say(format!("nothing due of {size}"));
-        let counts = self.data.size()?;
+        let state_changes = self.data.place.number("SELECT count(*) FROM seed.transferStateChange")?;
+        let open = self.data.place.number("SELECT count(*) FROM transfer_timeout")?;
         let naive_ms = self.naive(0)?;
         // Everything new in one go, so that what is measured is a run that has nothing to do.
         let catch_up = Process { listed_may_come_again: true, ..Process::default() };
@@ -118,41 +113,42 @@ impl Run<'_> {
         let (seed_ms, listed) = self.seed_runs()?;
         let ours = self.scans()?;
         self.bar.inc(1);
-        Ok(Growth {
-            transfers: size,
-            state_changes: counts.state_changes.unsigned_abs(),
-            open: counts.open.unsigned_abs(),
-            naive_ms: median(&naive_ms),
-            seed_ms: median(&seed_ms),
-            seed_wrongly_listed: listed,
-            ours,
-            load_average: load_average(),
-        })
+        let (naive_ms, steps_ms) = (median(&naive_ms), median(&seed_ms));
+        self.growth.push(Size { transfers: size, naive_ms, steps_ms, ours_ms: ours.p50() });
+        Ok(Row::default()
+            .count("transfers", size)
+            .count("state changes", state_changes)
+            .count("open", open)
+            .number("naive", naive_ms, 0)
+            .number("ten steps", steps_ms, 0)
+            .count("wrongly listed", listed)
+            .and(ours.row())
+            .word("load", load_average()))
     }
 
     /// The obvious query, which must find `expected`.
-    fn naive(&mut self, expected: u64) -> Result<Vec<f64>, BenchError> {
+    fn naive(&mut self, expected: u64) -> anyhow::Result<Vec<f64>> {
         let mut times = Vec::new();
         for _ in 0..RUNS {
             let begun = Instant::now();
-            let found = self.data.number(NAIVE)?;
+            let found = self.data.place.number(NAIVE)?;
             times.push(millis(begun));
-            expect("the naive query", found.unsigned_abs(), expected)?;
+            expect("the naive query", found, expected)?;
         }
         Ok(times)
     }
 
     /// One run of the document's process: how long, and how many it lists. That may be more than are due: a window that cuts
     /// a history in two lists what has ended since, and for some ends never notices (faults 10 and 11).
-    fn seed(&mut self, process: &Process) -> Result<(f64, u64), BenchError> {
+    fn seed(&mut self, process: &Process) -> anyhow::Result<(f64, u64)> {
         let begun = Instant::now();
-        let found = process.run(&mut self.data.client, |_| ());
-        let found = found.map_err(BenchError::database("run the document's process"))?;
+        let found = process.run(&mut self.data.place.client, |_| ());
+        let found = found.context("cannot run the document's process")?;
         Ok((millis(begun), found.listed.len() as u64))
     }
 
     /// Runs that have nothing new to take in.
-    fn seed_runs(&mut self) -> Result<(Vec<f64>, u64), BenchError> {
+    fn seed_runs(&mut self) -> anyhow::Result<(Vec<f64>, u64)> {
         let mut times = Vec::new();
         let mut listed = 0;
         for _ in 0..RUNS {
@@ -164,15 +160,14 @@ impl Run<'_> {
     }
 
     /// Looks and scans where nothing is due.
-    fn scans(&mut self) -> Result<Scans, BenchError> {
-        let (mut look_us, mut scan_us) = (histogram(), histogram());
-        let mut first_ms = 0.0;
+    fn scans(&mut self) -> anyhow::Result<Scans> {
+        let mut scans = Scans::default();
         for number in 0..self.options.scans {
             let begun = Instant::now();
             let due = self.data.store.due_shards()?;
-            record(&mut look_us, begun);
+            scans.look.record(begun.elapsed());
             if number == 0 {
-                first_ms = millis(begun);
+                scans.first_ms = millis(begun);
             }
             expect("a look at all shards", due.len() as u64, 0)?;
         }
@@ -180,31 +175,31 @@ impl Run<'_> {
             let (shard, claim) = self.claims[usize::try_from(number).expect("bounded") % self.claims.len()];
             let begun = Instant::now();
             let ended = done(self.data.store.expire(&claim, shard, 1_000)?)?.messages;
-            record(&mut scan_us, begun);
+            scans.scan.record(begun.elapsed());
             expect("a scan", ended as u64, 0)?;
         }
-        Ok(Scans { first_ms, look_us: Percentiles::of(&look_us), scan_us: Percentiles::of(&scan_us) })
+        Ok(scans)
     }
 
     /// The document's process over the whole history, window by window.
-    fn windows(&mut self) -> Result<Windows, BenchError> {
+    fn windows(&mut self) -> anyhow::Result<String> {
         self.say(format!("the document's process, {WINDOW} state changes at a time"));
         self.data
-            .client
-            .batch_execute("TRUNCATE seed.segment, seed.transferTimeout")
-            .map_err(BenchError::database("empty the document's tables"))?;
-        let last = self.data.number("SELECT max(transferStateChangeId) FROM seed.transferStateChange")?;
+            .place
+            .execute("empty the document's tables", "TRUNCATE seed.segment, seed.transferTimeout")?;
+        let last =
+            self.data.place.number("SELECT max(transferStateChangeId) FROM seed.transferStateChange")?;
         let literal = Process { window: Some(WINDOW), ..Process::default() };
         let (mut each_ms, mut failed) = (Vec::new(), 0);
         loop {
             let begun = Instant::now();
-            let found = match literal.run(&mut self.data.client, |_| ()) {
+            let found = match literal.run(&mut self.data.place.client, |_| ()) {
                 Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
                     failed += 1;
                     // As it is written it would fail for ever: the time is that of a repeat which passes over the row.
                     let begun = Instant::now();
                     let patched = Process { listed_may_come_again: true, ..literal };
-                    let found = patched.run(&mut self.data.client, |_| ());
+                    let found = patched.run(&mut self.data.place.client, |_| ());
                     each_ms.push(millis(begun));
                     found
                 }
@@ -213,16 +208,25 @@ impl Run<'_> {
                     found
                 }
             };
-            let found = found.map_err(BenchError::database("run the document's process"))?;
-            if found.upto == Some(last) {
+            let found = found.context("cannot run the document's process")?;
+            if found.upto.is_some_and(|upto| upto.unsigned_abs() == last) {
                 break;
             }
         }
-        Ok(Windows { state_changes_each: WINDOW.unsigned_abs(), failed, each_ms })
+        Ok(format!(
+            "ten steps over the whole history, {} windows of {} state changes: first {:.0} ms, median {:.0}, max {:.0}, all \
+             {:.1} s; {failed} failed on the unique key and were repeated without it",
+            each_ms.len(),
+            grouped_count(WINDOW.unsigned_abs()),
+            each_ms.first().copied().unwrap_or(0.0),
+            median(&each_ms),
+            each_ms.iter().copied().fold(0.0, f64::max),
+            each_ms.iter().sum::<f64>() / 1e3,
+        ))
     }
 
     /// Some of the open holds are due: listed by the two others, ended by ours.
-    fn due(&mut self) -> Result<Due, BenchError> {
+    fn due(&mut self, report: &mut Report) -> anyhow::Result<()> {
         let count = self.options.due;
         self.say(format!("{count} due of {}", self.data.transfers));
         self.data.make_due(count)?;
@@ -248,23 +252,30 @@ impl Run<'_> {
             }
             ours_ms.push(millis(begun));
             expect("ours", ended, count)?;
-            end_all(&self.place.url, SHARDS, SCANNERS, POSITIONS)?;
+            end_all(&self.data.place.url, SHARDS, SCANNERS, POSITIONS)?;
             with_positions_ms.push(millis(begun));
             self.claim_again()?;
             self.data.end_due_in_seed()?;
         }
-        Ok(Due {
-            count,
-            naive_ms: median(&naive_ms),
-            seed_ms: median(&seed_ms),
-            seed_listed,
-            ours_ms,
-            with_positions_ms,
-        })
+        let wrongly = seed_listed.saturating_sub(count);
+        let way = |way: &str, times: &[f64]| {
+            Row::of("way", way).number("median", median(times), 0).each("every run", times, 0)
+        };
+        let rows = [
+            way("naive: listed", &naive_ms),
+            way("ten steps: listed", &seed_ms).count("listed wrongly", wrongly),
+            way("ours: ended", &ours_ms),
+            // Connections opened for it included.
+            way("ours: ended, positions given back", &with_positions_ms),
+        ];
+        let heading =
+            format!("{} due of {}, milliseconds:", grouped_count(count), grouped_count(self.data.transfers));
+        report.table(heading, rows);
+        Ok(())
     }
 
     /// Others have worked on the shards.
-    fn claim_again(&mut self) -> Result<(), BenchError> {
+    fn claim_again(&mut self) -> anyhow::Result<()> {
         for (shard, claim) in &mut self.claims {
             *claim = self.data.store.claim(&Source::timeout((*shard).into()))?;
         }
@@ -272,119 +283,119 @@ impl Run<'_> {
     }
 
     /// As many as asked for are due at once, and all are ended.
-    fn sustained(&mut self) -> Result<Sustained, BenchError> {
+    fn sustained(&mut self) -> anyhow::Result<String> {
         let holds = self.options.sustained;
         self.say(format!("{holds} expire"));
         let set = DataSet { total: holds, expired: holds, hours: (1, 1), ..DataSet::default() };
         self.data.store.generate(&set, |_| ())?;
-        let reserved = self.data.number(
+        let reserved = self.data.place.number(
             "SELECT count(*) FROM transfer WHERE current_state = 3 AND expiration_date < hub_clock()",
         )?;
-        let (ended, took) = end_all(&self.place.url, SHARDS, SCANNERS, POSITIONS)?;
+        let (ended, took) = end_all(&self.data.place.url, SHARDS, SCANNERS, POSITIONS)?;
         self.claim_again()?;
         expect("ours", ended, holds)?;
         let left = "SELECT count(*) FROM transfer WHERE current_state IN (1, 3, 9) AND expiration_date < hub_clock()";
-        expect("a count of what is left", self.data.number(left)?.unsigned_abs(), 0)?;
+        expect("a count of what is left", self.data.place.number(left)?, 0)?;
         self.bar.inc(1);
-        #[allow(clippy::cast_precision_loss, reason = "a printed rate")]
-        let per_second = ended as f64 / took.as_secs_f64();
-        Ok(Sustained {
-            holds,
-            reserved: reserved.unsigned_abs(),
-            seconds: took.as_secs_f64(),
-            per_second,
-            scanners: SCANNERS,
-            positions: POSITIONS,
-        })
+        Ok(format!(
+            "{} holds due at once ({} of them reserved), {SCANNERS} connections scanning and {POSITIONS} at the position step, \
+             messages through the outbox but handed on in memory (no Kafka): {:.1} s, {} expirations/s",
+            grouped_count(holds),
+            grouped_count(reserved),
+            took.as_secs_f64(),
+            grouped(per_second(ended, took), 0),
+        ))
     }
 
     /// Payments that end as they should leave dead rows in the expiry table; nobody tidies up, and nothing is due.
-    fn finished(&mut self) -> Result<Finished, BenchError> {
+    fn finished(&mut self) -> anyhow::Result<Row> {
         let payments = self.options.finished;
         for statement in
             ["VACUUM transfer_timeout", "ALTER TABLE transfer_timeout SET (autovacuum_enabled = false)"]
         {
-            let done = self.data.client.batch_execute(statement);
-            done.map_err(BenchError::database("keep the server from tidying up"))?;
+            self.data.place.execute("keep the server from tidying up", statement)?;
         }
-        let mut node = Node::open(&self.place.url)?;
+        let mut node = Handlers::open(&self.data.place.url)?;
         let bar = self.bar.clone();
         let begun = Instant::now();
         node.pay(payments, LIFE_MS, |made| {
             bar.set_message(format!("{made} of {payments} payments end as they should"));
             bar.tick();
         })?;
-        let seconds = begun.elapsed().as_secs_f64();
+        let rate = per_second(payments, begun.elapsed());
         drop(node);
         let scans = self.scans()?;
         self.bar.inc(1);
-        #[allow(clippy::cast_precision_loss, reason = "a printed rate")]
-        let payments_per_second = payments as f64 / seconds;
-        Ok(Finished { payments, payments_per_second, scans })
+        Ok(Row::default()
+            .count("payments", payments)
+            .number("/s through the handlers", rate, 0)
+            .number("first look", scans.first_ms, 2)
+            .and(scans.row()))
     }
 
     /// What the expiry table adds to the log: payments with it, and with it unlogged. On an empty database, where whole
     /// pages after a checkpoint weigh little.
-    fn wal(&mut self) -> Result<Wal, BenchError> {
+    fn wal(&self) -> anyhow::Result<String> {
         self.say("the log's growth".to_owned());
-        let place = Place::create_second(&self.options.store)?;
-        let mut node = Node::open(&place.url)?;
-        let mut client = place.client()?;
-        let logged = wal_of(&mut client, &mut node)?;
-        client
-            .batch_execute("ALTER TABLE transfer_timeout SET UNLOGGED")
-            .map_err(BenchError::database("take the expiry table out of the log"))?;
-        let unlogged = wal_of(&mut client, &mut node)?;
+        let mut place = Place::create_second(&self.options.store)?;
+        let mut node = Handlers::open(&place.url)?;
+        let with = wal_of(&mut place, &mut node)?;
+        place.execute("take the expiry table out of the log", "ALTER TABLE transfer_timeout SET UNLOGGED")?;
+        let without = wal_of(&mut place, &mut node)?;
         self.bar.inc(1);
-        Ok(Wal { payments: WAL_PAYMENTS, bytes_with: logged, bytes_without: unlogged })
+        let more = with - without;
+        Ok(format!(
+            "per payment the expiry table takes one row in and one out; log per payment {with:.0} bytes, {without:.0} without \
+             it: {more:.0} more ({:.1} %)",
+            100.0 * more / without.max(1.0)
+        ))
     }
 }
 
 /// Bytes of log per payment, once all pages that are written again and again were written once.
-fn wal_of(client: &mut Client, node: &mut Node) -> Result<f64, BenchError> {
-    client.batch_execute("CHECKPOINT").map_err(BenchError::database("make a checkpoint"))?;
+fn wal_of(place: &mut Place, node: &mut Handlers) -> anyhow::Result<f64> {
+    place.checkpoint()?;
     node.pay(WAL_PAYMENTS, LIFE_MS, |_| ())?;
     let at = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
-    let mut read = || -> Result<i64, BenchError> {
-        Ok(client.query_one(at, &[]).map_err(BenchError::database("read the log's position"))?.get(0))
-    };
-    let before = read()?;
+    let before = place.number(at)?;
     node.pay(WAL_PAYMENTS, LIFE_MS, |_| ())?;
-    let bytes = read()?.abs_diff(before);
-    #[allow(clippy::cast_precision_loss, reason = "a printed figure")]
-    Ok(bytes as f64 / WAL_PAYMENTS as f64)
+    Ok(per(place.number(at)?.abs_diff(before), WAL_PAYMENTS))
 }
 
-/// The machine under the server's data, if it is this one, and the server with the settings that matter.
-fn server(client: &mut Client) -> Result<(Machine, String), BenchError> {
-    let mut show = |name: &str| -> Result<String, BenchError> {
-        let row = client.query_one(&format!("SELECT current_setting('{name}', true)"), &[]);
-        Ok(row
-            .map_err(BenchError::database("read the server's settings"))?
-            .get::<_, Option<String>>(0)
-            .unwrap_or_default())
-    };
-    let data = show("data_directory")?;
-    let mut text = format!("PostgreSQL {}", show("server_version")?);
-    for name in ["shared_buffers", "fsync", "synchronous_commit"] {
-        text.push_str(&format!(", {name} {}", show(name)?));
+/// Looks and scans of ours where nothing is due.
+#[derive(Default)]
+struct Scans {
+    /// The very first look.
+    first_ms: f64,
+    /// One look at all shards: what a worker does first, and all that it does while nothing is due.
+    look: Latency,
+    /// A scan of one shard, its guard locked.
+    scan: Latency,
+}
+
+impl Scans {
+    /// Of a look, in milliseconds.
+    fn p50(&self) -> f64 {
+        in_millis(self.look.percentiles().p50)
     }
-    Ok((Machine::of(Path::new(&data)), text))
-}
 
-fn expect(who: &str, found: u64, expected: u64) -> Result<(), BenchError> {
-    if found == expected {
-        return Ok(());
+    fn row(&self) -> Row {
+        [("look", &self.look), ("scan", &self.scan)].into_iter().fold(
+            Row::default(),
+            |row, (what, latency)| {
+                let latency = latency.percentiles();
+                let parts = [("p50", latency.p50), ("p99", latency.p99), ("max", latency.max)];
+                parts.into_iter().fold(row, |row, (part, micros)| {
+                    row.number(&format!("{what} {part}"), in_millis(micros), 2)
+                })
+            },
+        )
     }
-    Err(BenchError::Books(format!("{who} found {found} where {expected} are due")))
 }
 
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX_US, 3).expect("the bounds are fixed")
-}
-
-fn record(histogram: &mut Histogram<u64>, begun: Instant) {
-    histogram.saturating_record(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX).max(1));
+fn expect(who: &str, found: u64, expected: u64) -> anyhow::Result<()> {
+    ensure!(found == expected, "the books do not balance: {who} found {found} where {expected} are due");
+    Ok(())
 }
 
 fn millis(begun: Instant) -> f64 {

@@ -1,11 +1,9 @@
 //! One data set, in the cluster's own tables and in the document's.
 
-use holdfast_postgres::{DataSet, Settings, Store};
-use postgres::Client;
+use holdfast_postgres::{DataSet, Store};
 
-use super::place::Place;
 use super::seed;
-use crate::BenchError;
+use crate::database::place::Place;
 
 /// Open holds run out so many hours from now: not while anybody measures.
 const HOURS: (u32, u32) = (24, 168);
@@ -13,40 +11,33 @@ const HOURS: (u32, u32) = (24, 168);
 /// The data set as it grows.
 pub(super) struct Data {
     pub(super) store: Store,
-    pub(super) client: Client,
+    pub(super) place: Place,
     pub(super) transfers: u64,
     /// Of the document's copy: the last transfer that it has.
-    copied: i64,
-}
-
-/// How large it is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Size {
-    pub(super) state_changes: i64,
-    pub(super) open: i64,
+    copied: Option<u64>,
 }
 
 impl Data {
-    pub(super) fn new(place: &Place) -> Result<Data, BenchError> {
-        let store = Store::open(&place.url, Settings::default())?;
-        let mut client = place.client()?;
+    pub(super) fn new(mut place: Place) -> anyhow::Result<Data> {
+        let store = place.store()?;
         let tables = format!(
             "{}; CREATE TABLE seed.due (transfer_no bigint PRIMARY KEY, transferId varchar(36))",
             seed::TABLES
         );
-        client.batch_execute(&tables).map_err(BenchError::database("create the document's tables"))?;
-        Ok(Data { store, client, transfers: 0, copied: -1 })
+        place.execute("create the document's tables", &tables)?;
+        Ok(Data { store, place, transfers: 0, copied: None })
     }
 
     /// Generates until there are `size` transfers, none of them due, and copies them into the document's tables.
-    pub(super) fn grow(&mut self, size: u64, mut progress: impl FnMut(u64)) -> Result<(), BenchError> {
+    pub(super) fn grow(&mut self, size: u64, mut progress: impl FnMut(u64)) -> anyhow::Result<()> {
         let before = self.transfers;
         let data = DataSet { total: size - before, expired: 0, hours: HOURS, ..DataSet::default() };
         self.store.generate(&data, |done| progress(before + done))?;
         self.transfers = size;
-        let copied = self.copied;
-        self.client
-            .batch_execute(&format!(
+        let copied = self.copied.map_or(-1, i128::from);
+        self.place.execute(
+            "copy the data set into the document's tables",
+            &format!(
                 "INSERT INTO seed.transfer (transferId, expirationDate)
                  SELECT transfer_id::text, expiration_date AT TIME ZONE current_setting('TimeZone')
                  FROM transfer WHERE transfer_no > {copied} ORDER BY transfer_no;
@@ -55,28 +46,17 @@ impl Data {
                  FROM transfer t JOIN transfer_state_change c USING (transfer_no) JOIN transfer_state s USING (transfer_state_id)
                  WHERE t.transfer_no > {copied} ORDER BY t.transfer_no, c.transfer_state_change_id;
                  ANALYZE"
-            ))
-            .map_err(BenchError::database("copy the data set into the document's tables"))?;
-        self.copied = self.number("SELECT coalesce(max(transfer_no), -1) FROM transfer")?;
+            ),
+        )?;
+        self.copied = Some(self.place.number("SELECT max(transfer_no) FROM transfer")?);
         Ok(())
     }
 
-    pub(super) fn size(&mut self) -> Result<Size, BenchError> {
-        Ok(Size {
-            state_changes: self.number("SELECT count(*) FROM seed.transferStateChange")?,
-            open: self.number("SELECT count(*) FROM transfer_timeout")?,
-        })
-    }
-
-    pub(super) fn number(&mut self, sql: &str) -> Result<i64, BenchError> {
-        let row = self.client.query_one(sql, &[]).map_err(BenchError::database("read a count"))?;
-        Ok(row.get(0))
-    }
-
     /// Lets `count` open holds, wherever chance finds them, have run out a minute ago; in both schemas.
-    pub(super) fn make_due(&mut self, count: u64) -> Result<(), BenchError> {
-        self.client
-            .batch_execute(&format!(
+    pub(super) fn make_due(&mut self, count: u64) -> anyhow::Result<()> {
+        self.place.execute(
+            "let holds run out",
+            &format!(
                 "BEGIN;
                  TRUNCATE seed.due;
                  INSERT INTO seed.due SELECT t.transfer_no, t.transfer_id::text
@@ -90,17 +70,16 @@ impl Data {
                  UPDATE seed.transferTimeout t SET expirationDate = localtimestamp - interval '1 minute'
                  FROM seed.due d WHERE d.transferId = t.transferId;
                  COMMIT"
-            ))
-            .map_err(BenchError::database("let holds run out"))
+            ),
+        )
     }
 
     /// The document's side of what the store has ended.
-    pub(super) fn end_due_in_seed(&mut self) -> Result<(), BenchError> {
-        self.client
-            .batch_execute(
-                "INSERT INTO seed.transferStateChange (transferId, transferStateId)
-                 SELECT transferId, 'EXPIRED_RESERVED' FROM seed.due",
-            )
-            .map_err(BenchError::database("end holds in the document's tables"))
+    pub(super) fn end_due_in_seed(&mut self) -> anyhow::Result<()> {
+        self.place.execute(
+            "end holds in the document's tables",
+            "INSERT INTO seed.transferStateChange (transferId, transferStateId)
+             SELECT transferId, 'EXPIRED_RESERVED' FROM seed.due",
+        )
     }
 }

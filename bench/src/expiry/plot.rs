@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::report::ExpiryReport;
+use holdfast_load::figures::per;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 420.0;
@@ -13,18 +13,22 @@ const BOTTOM: f64 = 60.0;
 /// Milliseconds at the bottom and at the top, as powers of ten.
 const DECADES: (i32, i32) = (-2, 5);
 
+/// What nothing due costs at one size of the history.
+pub(super) struct Size {
+    pub(super) transfers: u64,
+    pub(super) naive_ms: f64,
+    pub(super) steps_ms: f64,
+    pub(super) ours_ms: f64,
+}
+
 /// An SVG of the three ways. Nothing is drawn with fewer than two sizes but the points.
-#[must_use]
-pub fn plot(report: &ExpiryReport) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "for the eye")]
-    let sizes: Vec<f64> = report.growth.iter().map(|growth| growth.transfers as f64).collect();
-    let of = |value: &dyn Fn(usize) -> f64| -> Vec<f64> { (0..sizes.len()).map(value).collect() };
-    #[allow(clippy::cast_precision_loss, reason = "for the eye")]
-    let ours = of(&|at| report.growth[at].ours.look_us.p50 as f64 / 1e3);
+pub(super) fn plot(growth: &[Size]) -> String {
+    let of = |value: fn(&Size) -> f64| -> Vec<f64> { growth.iter().map(value).collect() };
+    let sizes = of(|size| per(size.transfers, 1));
     let series = [
-        ("naive query", "#b03a2e", of(&|at| report.growth[at].naive_ms)),
-        ("ten steps", "#b7950b", of(&|at| report.growth[at].seed_ms)),
-        ("holdfast", "#1e8449", ours),
+        ("naive query", "#b03a2e", of(|size| size.naive_ms)),
+        ("ten steps", "#b7950b", of(|size| size.steps_ms)),
+        ("holdfast", "#1e8449", of(|size| size.ours_ms)),
     ];
     let scale = Scale::of(&sizes);
     let mut svg = format!(

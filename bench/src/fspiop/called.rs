@@ -1,16 +1,17 @@
 //! Payments with callbacks: the payee fulfils what it is called for, and a payment ends when the payer is called.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
+use super::Driven;
 use super::material::Material;
 use super::sink::{Called, Sink};
-use super::wire::Wire;
-use super::{Driven, micros, new_histogram};
-use crate::BenchError;
+use holdfast_load::LoadError;
+use holdfast_load::wire::Wire;
 
 /// How much at once.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +31,7 @@ enum Job {
 struct Free {
     connection: usize,
     job: Job,
-    took_us: u64,
+    took: Duration,
 }
 
 pub(super) async fn drive(
@@ -39,8 +40,8 @@ pub(super) async fn drive(
     bounds: Bounds,
     material: Material,
     payments: u64,
-) -> Result<Driven, BenchError> {
-    let material = std::sync::Arc::new(material);
+) -> Result<Driven, LoadError> {
+    let material = Arc::new(material);
     let (tell, mut called) = unbounded_channel();
     let (report, mut free) = unbounded_channel();
     let mut desks = Vec::with_capacity(bounds.connections);
@@ -49,7 +50,7 @@ pub(super) async fn drive(
         let (send, jobs) = unbounded_channel();
         desks.push(send);
         let wire = Wire::open(hub).await?;
-        tasks.spawn(work(wire, std::sync::Arc::clone(&material), connection, jobs, report.clone()));
+        tasks.spawn(work(wire, Arc::clone(&material), connection, jobs, report.clone()));
     }
     let taking = tokio::spawn(sink.take(tell));
     let mut drive = Drive::new(desks, payments);
@@ -61,14 +62,13 @@ pub(super) async fn drive(
             Some(one) = free.recv() => drive.freed(&one),
             Some(one) = called.recv() => drive.called(one)?,
             Some(ended) = tasks.join_next() => {
-                ended.map_err(|error| BenchError::Refused(format!("a worker ended early: {error}")))??;
+                ended.map_err(|error| LoadError::Refused(format!("a worker ended early: {error}")))??;
             }
         }
     }
     taking.abort();
     let took = drive.started.elapsed();
-    let Drive { post_us, put_us, payment_us, .. } = drive;
-    Ok(Driven { took, post_us, put_us, payment_us })
+    Ok(Driven { took, ..drive.driven })
 }
 
 /// Who has what to do.
@@ -82,9 +82,7 @@ struct Drive {
     started: Instant,
     /// When each payment began; `None` before it has and after it has ended.
     began: Vec<Option<Instant>>,
-    post_us: hdrhistogram::Histogram<u64>,
-    put_us: hdrhistogram::Histogram<u64>,
-    payment_us: hdrhistogram::Histogram<u64>,
+    driven: Driven,
 }
 
 impl Drive {
@@ -98,9 +96,7 @@ impl Drive {
             ended: 0,
             started: Instant::now(),
             began: vec![None; usize::try_from(payments).expect("bounded")],
-            post_us: new_histogram(),
-            put_us: new_histogram(),
-            payment_us: new_histogram(),
+            driven: Driven::default(),
         }
     }
 
@@ -127,8 +123,8 @@ impl Drive {
 
     fn freed(&mut self, one: &Free) {
         match one.job {
-            Job::Post(_) => self.post_us.saturating_record(one.took_us),
-            Job::Put(_) => self.put_us.saturating_record(one.took_us),
+            Job::Post(_) => self.driven.post.record(one.took),
+            Job::Put(_) => self.driven.put.record(one.took),
         }
         match self.jobs.pop_front() {
             Some(job) => self.hand(one.connection, job),
@@ -136,19 +132,19 @@ impl Drive {
         }
     }
 
-    fn called(&mut self, called: Called) -> Result<(), BenchError> {
+    fn called(&mut self, called: Called) -> Result<(), LoadError> {
         match called {
             Called::Prepare(number) => self.ask(Job::Put(number)),
             Called::Committed(number) => {
                 let began = usize::try_from(number).ok().and_then(|at| self.began.get_mut(at));
                 // A callback may come twice; the payment ends once.
                 if let Some(began) = began.and_then(Option::take) {
-                    self.payment_us.saturating_record(micros(began));
+                    self.driven.payment.record(began.elapsed());
                     self.ended += 1;
                     self.begin();
                 }
             }
-            Called::Other(text) => return Err(BenchError::Refused(format!("the hub called with {text}"))),
+            Called::Other(text) => return Err(LoadError::Refused(format!("the hub called with {text}"))),
         }
         Ok(())
     }
@@ -156,11 +152,11 @@ impl Drive {
 
 async fn work(
     mut wire: Wire,
-    material: std::sync::Arc<Material>,
+    material: Arc<Material>,
     connection: usize,
     mut jobs: UnboundedReceiver<Job>,
     report: UnboundedSender<Free>,
-) -> Result<(), BenchError> {
+) -> Result<(), LoadError> {
     let mut request = Vec::with_capacity(2_048);
     while let Some(job) = jobs.recv().await {
         let started = Instant::now();
@@ -174,7 +170,7 @@ async fn work(
                 wire.exchange(&request, "200", None).await?;
             }
         }
-        if report.send(Free { connection, job, took_us: micros(started) }).is_err() {
+        if report.send(Free { connection, job, took: started.elapsed() }).is_err() {
             break;
         }
     }

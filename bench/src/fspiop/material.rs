@@ -4,7 +4,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::payments::mix;
+use holdfast_load::payments::mix;
 
 /// A realistic length for an ILP packet: an address and a transaction object.
 const PACKET_CHARS: usize = 512;

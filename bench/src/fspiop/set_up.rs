@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::material::participant;
-use super::wire::Wire;
-use crate::BenchError;
+use holdfast_load::LoadError;
+use holdfast_load::wire::Wire;
 
 /// Cap and funds: no limit is reached, every limit is tested.
 const FUNDS: &str = "10000000000";
 
 /// Makes the participants; with a sink, all their callbacks go there.
-pub(super) async fn participants(hub: &str, count: u32, sink: Option<&str>) -> Result<(), BenchError> {
+pub(super) async fn participants(hub: &str, count: u32, sink: Option<&str>) -> Result<(), LoadError> {
     let mut wire = Wire::open(hub).await?;
     for number in 0..count {
         let name = participant(number);
@@ -38,7 +38,7 @@ pub(super) async fn participants(hub: &str, count: u32, sink: Option<&str>) -> R
     Ok(())
 }
 
-async fn post(wire: &mut Wire, path: &str, status: &str, body: &Value) -> Result<(), BenchError> {
+async fn post(wire: &mut Wire, path: &str, status: &str, body: &Value) -> Result<(), LoadError> {
     let body = body.to_string();
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",

@@ -5,8 +5,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
 use super::material::{number_in_body, number_in_id};
-use super::wire::{Message, Wire};
-use crate::BenchError;
+use holdfast_load::LoadError;
+use holdfast_load::wire::{Message, Wire};
 
 /// A callback, by the number of its payment.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    pub(super) async fn open() -> Result<Sink, BenchError> {
+    pub(super) async fn open() -> Result<Sink, LoadError> {
         let failed =
-            |error: std::io::Error| BenchError::Refused(format!("cannot listen for callbacks: {error}"));
+            |error: std::io::Error| LoadError::Refused(format!("cannot listen for callbacks: {error}"));
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?.to_string();
         Ok(Sink { listener, address })

@@ -6,17 +6,17 @@ use std::time::Instant;
 
 use tokio::task::JoinSet;
 
+use super::Driven;
 use super::material::Material;
-use super::wire::Wire;
-use super::{Driven, micros, new_histogram};
-use crate::BenchError;
+use holdfast_load::LoadError;
+use holdfast_load::wire::Wire;
 
 pub(super) async fn drive(
     hub: &str,
     connections: usize,
     material: Material,
     payments: u64,
-) -> Result<Driven, BenchError> {
+) -> Result<Driven, LoadError> {
     let mut wires = Vec::with_capacity(connections);
     for _ in 0..connections {
         wires.push(Wire::open(hub).await?);
@@ -27,21 +27,12 @@ pub(super) async fn drive(
     for wire in wires {
         workers.spawn(work(wire, Arc::clone(&material), Arc::clone(&next), payments));
     }
-    let mut all = Driven {
-        took: started.elapsed(),
-        post_us: new_histogram(),
-        put_us: new_histogram(),
-        payment_us: new_histogram(),
-    };
+    let mut all = Driven::default();
     while let Some(ended) = workers.join_next().await {
-        let one = ended.map_err(|error| BenchError::Refused(format!("a worker ended early: {error}")))??;
-        for (sum, part) in [
-            (&mut all.post_us, &one.post_us),
-            (&mut all.put_us, &one.put_us),
-            (&mut all.payment_us, &one.payment_us),
-        ] {
-            sum.add(part).expect("all histograms have the same bounds");
-        }
+        let one = ended.map_err(|error| LoadError::Refused(format!("a worker ended early: {error}")))??;
+        all.post.add(&one.post);
+        all.put.add(&one.put);
+        all.payment.add(&one.payment);
     }
     all.took = started.elapsed();
     Ok(all)
@@ -52,23 +43,22 @@ async fn work(
     material: Arc<Material>,
     next: Arc<AtomicU64>,
     payments: u64,
-) -> Result<Driven, BenchError> {
+) -> Result<Driven, LoadError> {
     let mut request = Vec::with_capacity(2_048);
-    let (mut post_us, mut put_us, mut payment_us) = (new_histogram(), new_histogram(), new_histogram());
-    let began = Instant::now();
+    let mut driven = Driven::default();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= payments {
-            return Ok(Driven { took: began.elapsed(), post_us, put_us, payment_us });
+            return Ok(driven);
         }
         let started = Instant::now();
         material.post(number, true, &mut request);
         wire.exchange(&request, "200", Some("\"state\":\"RESERVED\"")).await?;
-        post_us.saturating_record(micros(started));
+        driven.post.record(started.elapsed());
         let fulfilling = Instant::now();
         material.put(number, true, &mut request);
         wire.exchange(&request, "200", Some("\"state\":\"COMMITTED\"")).await?;
-        put_us.saturating_record(micros(fulfilling));
-        payment_us.saturating_record(micros(started));
+        driven.put.record(fulfilling.elapsed());
+        driven.payment.record(started.elapsed());
     }
 }

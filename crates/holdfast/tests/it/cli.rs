@@ -7,6 +7,9 @@ use std::process::{Child, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use holdfast_bench::fspiop::{Answers, FspiopBench, bench_fspiop};
+use holdfast_load::LoadError;
+use holdfast_load::bench::Place;
 use serde_json::Value;
 
 use crate::support::server::{Server, any_port, binary, folder, run};
@@ -286,25 +289,29 @@ fn a_payer_without_callbacks_asks_for_the_end() {
 #[test]
 fn the_json_path_is_measured_both_ways() {
     let folder = folder();
-    let data = folder.path().to_str().expect("a plain path");
-    let flags = "--payments 200 --runs 1 --connections 8 --in-flight 16 --participants 4 --output json";
-    let flags: Vec<&str> = flags.split(' ').collect();
-    let report = run(&[&["bench", "fspiop", "--data", data][..], &flags].concat());
-    let report = json(&report);
-    let cases: Vec<(&str, u64)> = report["cases"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|case| (case["way"].as_str().unwrap(), case["payments"].as_u64().unwrap()))
-        .collect();
-    assert_eq!(cases, [("preferWait", 200), ("callbacks", 200)]);
-    for case in report["cases"].as_array().unwrap() {
-        let run = &case["runs"][0];
-        assert!(run["paymentsPerSecond"].as_f64().unwrap() > 0.0);
-        assert!(run["paymentUs"]["p99"].as_u64() >= run["paymentUs"]["p50"].as_u64());
-        assert!(run["disk"]["small"]["perSecond"].as_f64().unwrap() > 0.0);
+    let options = |connections| FspiopBench {
+        answers: Answers::All,
+        payments: Some(200),
+        runs: 1,
+        connections,
+        in_flight: 16,
+        participants: 4,
+        seed: 1,
+        place: Place { data: Some(folder.path().to_owned()), keep: false },
+    };
+    let program = binary().get_program().to_owned();
+    let report = bench_fspiop(program.as_ref(), &options(8)).unwrap();
+    let report = serde_json::to_value(&report).unwrap();
+    let rows = |table: usize| report["tables"][table]["rows"].as_array().unwrap();
+    assert_eq!(rows(0).len(), 2 * 3, "payment, POST and PUT of both: {report}");
+    for (row, way) in rows(0).iter().zip(["Prefer: wait"; 3].into_iter().chain(["callbacks"; 3])) {
+        assert!(row["case"].as_str().unwrap().starts_with(way), "{row}");
+        assert_eq!(row["payments"], 200);
+        assert!(row["per second"].as_f64().unwrap() > 0.0);
+        assert!(row["p99"].as_f64().unwrap() >= row["p50"].as_f64().unwrap());
     }
+    assert!(rows(2).iter().all(|row| row["4 KiB /s"].as_f64().unwrap() > 0.0), "{report}");
     assert!(report["machine"]["cores"].as_u64().unwrap() > 0);
-    let too_many = run(&["bench", "fspiop", "--connections", "0"]);
-    assert_eq!(too_many.status.code(), Some(2));
+    let refused = bench_fspiop(program.as_ref(), &options(0)).unwrap_err();
+    assert!(matches!(refused, LoadError::Options(_)), "{refused}");
 }

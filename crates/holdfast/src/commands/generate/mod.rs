@@ -5,9 +5,9 @@ mod embedded;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use holdfast_bench::options::parse_count;
 use holdfast_domain::ids::Currency;
 use holdfast_engine::clock::{Clock, SystemClock};
+use holdfast_load::options::parse_count;
 use holdfast_postgres::{DataSet, Error, Store};
 use serde_json::json;
 
