@@ -10,10 +10,9 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::Edge;
-use crate::engine::Engine;
 use crate::error::ApiError;
 use crate::limits::ANSWER_WAIT_MAX;
-use holdfast_engine::{Answer, EngineError, Payments, Reading, Refusal};
+use holdfast_engine::{Answer, Engine, EngineError, Payments, Reading, Refusal};
 
 /// Has records decided together; answers when they are durable.
 pub(crate) async fn submit_records(edge: &Edge, records: Sealed) -> Result<Vec<Outcome>, ApiError> {

@@ -90,6 +90,7 @@ impl From<EngineError> for ApiError {
                 tracing::error!("{error}");
                 ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, error.to_string())
             }
+            EngineError::Broken(what) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, 2001, what),
             EngineError::Stopped => ApiError::hub_stopped(),
             EngineError::NoSuchPage(_) => ApiError::malformed(format!("after: {error}")),
         }

@@ -1,5 +1,6 @@
 //! `/health`, `/metrics`, and the operator's word on the clock.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Json;
@@ -10,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use holdfast_engine::clock::{Clock, SystemClock};
 use serde_json::json;
 
-use crate::{Edge, Embedded, times};
-use holdfast_engine::Component;
+use crate::{Edge, times};
+use holdfast_engine::{Component, Upkeep};
 
 /// When this process began to serve.
 pub(crate) struct Started {
@@ -52,7 +53,7 @@ pub(crate) async fn metrics(State(edge): State<Edge>) -> Response {
 }
 
 /// An operator says that the wall clock is right as it stands.
-pub(crate) async fn confirm_clock(State(Embedded { hub, .. }): State<Embedded>) -> StatusCode {
-    hub.confirm_clock();
+pub(crate) async fn confirm_clock(State(upkeep): State<Arc<dyn Upkeep>>) -> StatusCode {
+    upkeep.confirm_clock();
     StatusCode::ACCEPTED
 }

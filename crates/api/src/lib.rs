@@ -19,7 +19,6 @@
 //! | `shop` | `/orders…`, `/payment…`, `/stock…`, the same under `/shop…`, and `/hub/checkouts…` |
 //! | `views` | `GET /hub/…`: transfers, holds, stats; dead letters |
 //! | `health` | `/health`, `/metrics`, confirming the clock |
-//! | `engine` | what the edge needs of the hub or node behind it |
 //! | `error` | refusals as the standard's `errorInformation` |
 //! | `problem` | refusals as problems of RFC 9457 |
 
@@ -27,7 +26,6 @@ mod admin;
 mod backup;
 mod batch;
 mod calls;
-mod engine;
 mod error;
 mod fspiop;
 mod gate;
@@ -42,18 +40,16 @@ mod server;
 mod shop;
 mod stream;
 pub mod tls;
-pub mod tokens;
+mod tokens;
 mod views;
 
 use std::sync::Arc;
 
 pub(crate) use holdfast_delivery::forward;
-use holdfast_delivery::{Callbacks, DeadLetters};
-use holdfast_hub::{EmbeddedEngine, HubHandle};
+use holdfast_engine::{Callbacks, Engine, Wallets};
 pub(crate) use holdfast_wire::times;
 use metrics_exporter_prometheus::PrometheusHandle;
 
-pub use engine::Engine;
 pub use gate::{Gate, KEYS_LOOK_EVERY, RateLimit};
 pub use routes::router;
 pub use server::{FileBudget, ServeOptions, listen, serve};
@@ -62,48 +58,36 @@ pub use server::{FileBudget, ServeOptions, listen, serve};
 #[derive(Clone)]
 pub struct Edge {
     engine: Arc<dyn Engine>,
-    /// The hub with its desks of vault and shop; `None` where the engine has none.
-    hub: Option<Arc<HubHandle>>,
-    /// The vault of the hub or of the cluster; `None` on a node that takes no requests.
-    tokens: Option<tokens::Vault>,
-    /// The shop of the hub or of the cluster; `None` where there is none.
+    wallets: Option<Arc<dyn Wallets>>,
     shop: Option<shop::Shop>,
+    callbacks: Option<Arc<dyn Callbacks>>,
     metrics: PrometheusHandle,
     started: Arc<health::Started>,
     parse: metrics::Counter,
     gate: Arc<Gate>,
     names: Arc<fspiop::Names>,
-    dead_letters: Option<DeadLetters>,
     bodies: Arc<tokio::sync::Semaphore>,
 }
 
 impl Edge {
-    /// The edge of a hub in this process, whose metrics go to the recorder behind `metrics`.
+    /// The edge of an engine, whose metrics go to the recorder behind `metrics`. Paths of what the engine has not are not
+    /// routed.
     #[must_use]
-    pub fn new(hub: HubHandle, metrics: PrometheusHandle) -> Edge {
-        let engine = Arc::new(EmbeddedEngine::new(hub.clone()));
-        Edge { hub: Some(Arc::new(hub)), ..Edge::before(engine, metrics) }
-    }
-
-    /// The edge of another engine. Paths that only a hub has are not routed there.
-    #[must_use]
-    pub fn before(engine: Arc<dyn Engine>, metrics: PrometheusHandle) -> Edge {
+    pub fn new(engine: Arc<dyn Engine>, metrics: PrometheusHandle) -> Edge {
         let parse = metrics::counter!("holdfast_stage_nanoseconds_total", "stage" => "parse");
         let bodies =
             Arc::new(tokio::sync::Semaphore::new(limits::BODY_BYTES_MAX / limits::BODY_PERMIT_BYTES));
-        let (tokens, shop) = (engine.vault(), shop::Shop::of(&*engine));
         Edge {
+            wallets: engine.wallets(),
+            shop: engine.shop().map(shop::Shop),
+            callbacks: engine.callbacks(),
             engine,
-            hub: None,
-            tokens,
-            shop,
             metrics,
             started: Arc::new(health::Started::now()),
             parse,
             bodies,
             gate: Arc::default(),
             names: Arc::default(),
-            dead_letters: None,
         }
     }
 
@@ -113,22 +97,10 @@ impl Edge {
         Edge { gate, ..self }
     }
 
-    /// The same with callbacks, whose dead letters it then shows.
+    /// The same with callbacks that are kept beside the engine: their dead letters are shown.
     #[must_use]
-    pub fn with_callbacks(self, callbacks: &Callbacks) -> Edge {
-        Edge { dead_letters: Some(callbacks.dead_letters()), ..self }
-    }
-}
-
-/// What handlers can reach of paths that only the embedded profile has.
-#[derive(Clone)]
-pub(crate) struct Embedded {
-    hub: Arc<HubHandle>,
-}
-
-impl Embedded {
-    fn of(edge: &Edge) -> Option<Embedded> {
-        edge.hub.clone().map(|hub| Embedded { hub })
+    pub fn with_callbacks(self, callbacks: Arc<dyn Callbacks>) -> Edge {
+        Edge { callbacks: Some(callbacks), ..self }
     }
 }
 

@@ -4,6 +4,8 @@
 //! served and not described, or described and not served, fails a test. Who may call a path stands beside it, so a
 //! new path cannot be left without a rule. So does in which profiles it exists.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -14,8 +16,8 @@ use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
 use crate::gate::{self, Access};
 use crate::shop::{Course, Proper, Shop, checkouts, orders, payment, stock};
 use crate::tokens::{Wallets, holdings, locks, select, spend, supply};
-use crate::{Edge, Embedded, backup, batch, error, fspiop, health, openapi, views};
-use holdfast_engine::Profile;
+use crate::{Edge, backup, batch, error, fspiop, health, openapi, views};
+use holdfast_engine::{self as engine, Profile};
 
 /// One verb on one path.
 pub(crate) struct Route {
@@ -25,10 +27,12 @@ pub(crate) struct Route {
     handler: Handled,
 }
 
-/// In which profiles a path exists. A handler that reaches for the hub cannot stand where there is none: its type says so.
+/// Before which engines a path exists. A handler that reaches for a part of an engine cannot stand where it is missing: its
+/// type says so.
 enum Handled {
     Everywhere(MethodRouter<Edge>),
-    EmbeddedOnly(MethodRouter<Embedded>),
+    /// Where the engine keeps its data itself.
+    Upkeep(MethodRouter<Arc<dyn engine::Upkeep>>),
     /// Everywhere, before whatever vault there is.
     Wallets(MethodRouter<Wallets>),
     /// Everywhere, before whatever shop there is.
@@ -40,8 +44,8 @@ impl Route {
     pub(crate) const fn is_in(&self, profile: Profile) -> bool {
         match (&self.handler, profile) {
             (Handled::Everywhere(_) | Handled::Wallets(_) | Handled::Shop(_), _)
-            | (Handled::EmbeddedOnly(_), Profile::Embedded) => true,
-            (Handled::EmbeddedOnly(_), Profile::Database) => false,
+            | (Handled::Upkeep(_), Profile::Embedded) => true,
+            (Handled::Upkeep(_), Profile::Database) => false,
         }
     }
 }
@@ -76,7 +80,7 @@ const DELETE: &Method = &Method::DELETE;
 /// The table, group by group.
 pub(crate) fn table() -> Vec<Route> {
     use Access::{Batch, Metrics, Open, Operator, Participant};
-    use Handled::{EmbeddedOnly, Everywhere, Shop, Wallets};
+    use Handled::{Everywhere, Shop, Upkeep, Wallets};
     vec![
         // The operator's paths, as central-ledger has them.
         route(Everywhere, GET, "/participants", Operator, participants::list),
@@ -227,9 +231,9 @@ pub(crate) fn table() -> Vec<Route> {
         route(Everywhere, GET, "/hub/dead-letters", Operator, views::dead_letters::list),
         route(Everywhere, POST, "/hub/dead-letters/retry", Operator, views::dead_letters::retry_all),
         route(Everywhere, POST, "/hub/dead-letters/{number}/retry", Operator, views::dead_letters::retry),
-        route(EmbeddedOnly, GET, "/hub/backup", Operator, backup::show),
-        route(EmbeddedOnly, POST, "/hub/backup", Operator, backup::begin),
-        route(EmbeddedOnly, POST, "/hub/clock/confirm", Operator, health::confirm_clock),
+        route(Upkeep, GET, "/hub/backup", Operator, backup::show),
+        route(Upkeep, POST, "/hub/backup", Operator, backup::begin),
+        route(Upkeep, POST, "/hub/clock/confirm", Operator, health::confirm_clock),
         route(Everywhere, GET, "/health", Open, health::health),
         route(Everywhere, GET, "/metrics", Metrics, health::metrics),
         route(Everywhere, GET, "/openapi.json", Open, openapi::document_as_json),
@@ -240,29 +244,31 @@ pub(crate) fn table() -> Vec<Route> {
 /// All paths that the engine behind this edge has, each behind its rule, and all of them behind the gate.
 pub fn router(edge: Edge) -> Router {
     let mut router = Router::new();
-    let (of_hub, of_vault, of_shop) = (Embedded::of(&edge), Wallets::of(&edge), edge.shop.clone());
+    let (upkeep, of_vault, of_shop) = (edge.engine.upkeep(), Wallets::of(&edge), edge.shop.clone());
     for Route { path, access, handler, .. } in table() {
         let rule = from_fn_with_state(access.at(&edge.gate), gate::admit);
-        router = match (handler, &of_hub) {
-            (Handled::Everywhere(handler), _) => {
-                router.route(path, handler.route_layer(rule).with_state(edge.clone()))
-            }
-            (Handled::EmbeddedOnly(handler), Some(of_hub)) => {
-                router.route(path, handler.route_layer(rule).with_state(of_hub.clone()))
-            }
-            (Handled::EmbeddedOnly(_), None) => router,
-            (Handled::Wallets(handler), _) => match &of_vault {
-                Some(of_vault) => router.route(path, handler.route_layer(rule).with_state(of_vault.clone())),
-                None => router,
-            },
-            (Handled::Shop(handler), _) => match &of_shop {
-                Some(of_shop) => router.route(path, handler.route_layer(rule).with_state(of_shop.clone())),
-                None => router,
-            },
+        router = match handler {
+            Handled::Everywhere(handler) => routed(router, path, handler.route_layer(rule), Some(&edge)),
+            Handled::Upkeep(handler) => routed(router, path, handler.route_layer(rule), upkeep.as_ref()),
+            Handled::Wallets(handler) => routed(router, path, handler.route_layer(rule), of_vault.as_ref()),
+            Handled::Shop(handler) => routed(router, path, handler.route_layer(rule), of_shop.as_ref()),
         };
     }
     router
         .fallback(error::unknown_path)
         .method_not_allowed_fallback(error::wrong_verb)
         .layer(from_fn_with_state(edge, gate::enter))
+}
+
+/// The same with one more path, if there is what its handler reaches for.
+fn routed<S: Clone + Send + Sync + 'static>(
+    router: Router,
+    path: &str,
+    handler: MethodRouter<S>,
+    state: Option<&S>,
+) -> Router {
+    match state {
+        Some(state) => router.route(path, handler.with_state(state.clone())),
+        None => router,
+    }
 }

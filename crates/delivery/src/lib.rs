@@ -25,7 +25,5 @@ mod shop;
 pub mod tls;
 mod webhook;
 
-pub use callbacks::{
-    CallbackError, CallbackMemory, Callbacks, DeadLetter, DeadLetters, RETRIED_AT_ONCE_MAX, Retried, Retry,
-};
+pub use callbacks::{CallbackError, CallbackMemory, Callbacks, DeadLetters};
 pub use shop::{ShopAddresses, ShopCalls};

@@ -10,29 +10,41 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
+//! | `engine` | all of it together, and which program it is |
 //! | `refusal` | why something was not taken, or cannot be told |
 //! | `payments` | commands, and questions about participants |
 //! | `views` | transfers, holds and figures, to look at |
+//! | `wallets` | tokens: selected, locked and spent |
 //! | `shop` | users, items, orders and checkouts |
+//! | `callbacks` | callbacks that were given up, and another try for them |
+//! | `upkeep` | backups, and a word on the clock |
 //! | `health` | how the parts of an engine are |
 //! | `clock` | both clocks, and why the wall clock is not believed |
 
+pub mod callbacks;
 pub mod clock;
+mod engine;
 mod health;
 mod payments;
 mod refusal;
 mod shop;
+mod upkeep;
 mod views;
+mod wallets;
 
 use std::pin::Pin;
 
+pub use callbacks::{Callbacks, DeadLetter, RETRIED_AT_ONCE_MAX, Retried, Retry};
+pub use engine::{Engine, Profile};
 pub use health::{Component, Health};
-pub use payments::{Answer, Payments, Profile, Question, Written};
+pub use payments::{Answer, Payments, Question, Written};
 pub use refusal::{EngineError, Refusal};
 pub use shop::{
     CheckoutRequest, CheckoutTimes, NotedTroubles, OrderView, Shop, ShopError, Shopping, Troubles,
 };
+pub use upkeep::{BackupRefusal, BackupStatus, Upkeep};
 pub use views::{Figures, LogFigures, NodeFigures, ShopFigures, Views};
+pub use wallets::{Funded, Kept, LOCKS_SHOWN, SomeLocks, TokenError, Vaulting, Wallets};
 
 /// What an engine does for a caller that waits.
 pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

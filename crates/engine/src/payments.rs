@@ -1,32 +1,10 @@
 //! Commands of every kind, and questions about participants.
 
-use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::records::Sealed;
 use holdfast_domain::registry::{Registry, Whose};
 
 use crate::refusal::{EngineError, Refusal};
-
-/// Which program an engine is; it says which paths there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Profile {
-    /// One hub with its own log and state.
-    Embedded,
-    /// A node before Kafka and PostgreSQL.
-    Database,
-}
-
-impl Profile {
-    /// Whether commands of that kind are decided there together with others.
-    #[must_use]
-    pub const fn has(self, command: &Command) -> bool {
-        match (self, command) {
-            (Profile::Embedded, _) => true,
-            (Profile::Database, Command::Token(_) | Command::Shop(_)) => false,
-            (Profile::Database, _) => true,
-        }
-    }
-}
 
 /// Called once with the outcomes, one per command, when they are durable; or with the refusal.
 pub type Answer = Box<dyn FnOnce(Result<Vec<Outcome>, Refusal>) + Send>;

@@ -34,6 +34,9 @@ pub enum EngineError {
     /// What is stored cannot be read now.
     #[error("{0} (the store cannot be read)")]
     Unreadable(String),
+    /// A file of the engine's own cannot be read or written; the log says why.
+    #[error("{0}")]
+    Broken(&'static str),
     /// The threads that would have answered are gone.
     #[error("the hub has stopped; see /health")]
     Stopped,

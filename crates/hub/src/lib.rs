@@ -69,5 +69,5 @@ pub use offline::Offline;
 pub use progress::{Counts, Progress};
 pub use replay::{ReplayError, replay, replay_with};
 pub use shop::{ShopDesk, ShopError};
-pub use tokens::{FundingClaim, TokenDesk, TokenError};
+pub use tokens::{FundingClaim, TokenDesk};
 pub use writer::{Turn, Writer};

@@ -4,17 +4,14 @@
 //! and called back like that of any other transfer.
 
 use axum::http::StatusCode;
-use holdfast_database::TokenVault;
-use holdfast_database::tokens::Funded;
 use holdfast_domain::command::{Funding, Prepare};
-use holdfast_hub::{FundingClaim, TokenError};
+use holdfast_engine::{Funded, Kept, TokenError};
 use holdfast_tokens::limits::{INPUTS_DEFAULT, NAME_BYTES_MAX};
 use holdfast_tokens::{Name, Refusal};
 
 use super::body::{self, ExtensionList, Object};
 use crate::error::ApiError;
 use crate::gate::Caller;
-use crate::tokens::Vault;
 
 /// The wallet whose tokens pay.
 const PAYER_WALLET: &str = "holdfast.payerWallet";
@@ -62,77 +59,35 @@ impl<'a> Wallets<'a> {
     /// amount is none that tokens could have.
     pub(super) async fn fund(
         &self,
-        vault: &Vault,
+        vault: &dyn holdfast_engine::Wallets,
         prepare: Prepare,
         units: Option<u64>,
     ) -> Result<(Prepare, Kept), ApiError> {
         let mut funding = Funding::new(prepare.id, self.payer.into(), self.payee.into(), Vec::new());
         let mut kept = Kept::Nothing;
         if let Some(units) = units.filter(|units| *units > 0) {
+            if !vault.can_hold(&funding.payee_wallet) {
+                let detail = format!("{PAYEE_WALLET} contains a NUL character");
+                return Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, detail));
+            }
             let currency = prepare.currency.to_string();
             let wallet = Name::clone(&funding.payer_wallet);
-            match vault {
-                Vault::Hub(desk) => {
-                    if let Some(claim) =
-                        chosen(desk.fund(&funding.spender, wallet, &currency, units, 0).await)?
-                    {
-                        funding.ids = claim.ids().into();
-                        kept = Kept::ByHub(claim);
-                    }
-                }
-                Vault::Shared(vault) => {
-                    storable(&funding.payee_wallet)?;
-                    let funded = vault.fund(&funding.spender, wallet, &currency, units).await;
-                    if let Some(Funded { selection, made }) = chosen(funded.map_err(TokenError::from))? {
-                        funding.ids = selection.tokens.iter().map(|token| token.id.clone()).collect();
-                        let (vault, spender) = (vault.clone(), Name::clone(&funding.spender));
-                        kept = Kept::ByDatabase(Lent { vault, spender, fence: selection.fence, made });
-                    }
-                }
+            if let Some(funded) = chosen(vault.fund(&funding.spender, wallet, &currency, units).await)? {
+                funding.ids = funded.ids.into();
+                kept = funded.kept;
             }
         }
         Ok((Prepare { funding: Some(Box::new(funding)), ..prepare }, kept))
     }
 }
 
-/// What keeps chosen tokens from others until the prepare is decided.
-pub(super) enum Kept {
-    /// None were chosen, or none are needed.
-    Nothing,
-    /// The hub's memory, as long as this lives.
-    ByHub(FundingClaim),
-    /// A lease, which the prepare's own step makes a hold, or ends.
-    ByDatabase(Lent),
-}
-
-/// Tokens that are locked for a prepare on its way.
-pub(super) struct Lent {
-    vault: TokenVault,
-    spender: Name,
-    fence: u64,
-    /// By this very call. What an earlier one has locked may be wanted by its prepare, which is on its way.
-    made: bool,
-}
-
-impl Kept {
-    /// The prepare met this error. If it went nowhere, the tokens that it has locked are free again; if nobody knows, the
-    /// lease will end.
-    pub(super) async fn after(self, error: &ApiError) {
-        let went_nowhere = matches!(error.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::BAD_REQUEST);
-        if let (Kept::ByDatabase(Lent { vault, spender, fence, made: true }), true) = (self, went_nowhere) {
-            // If that fails, the lease ends it.
-            drop(vault.release(spender, Some(fence)).await);
-        }
+/// The prepare met this error. If it went nowhere, the tokens that it has locked are free again; if nobody knows, the lease
+/// will end.
+pub(super) async fn give_back(kept: Kept, error: &ApiError) {
+    let went_nowhere = matches!(error.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::BAD_REQUEST);
+    if let (Kept::ByLease(end_lease), true) = (kept, went_nowhere) {
+        end_lease().await;
     }
-}
-
-/// PostgreSQL's texts cannot hold every character.
-fn storable(wallet: &str) -> Result<(), ApiError> {
-    if wallet.contains('\0') {
-        let detail = format!("{PAYEE_WALLET} contains a NUL character");
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, detail));
-    }
-    Ok(())
 }
 
 /// 400/3100: there is no vault behind this edge.
@@ -143,9 +98,9 @@ pub(super) fn no_tokens() -> ApiError {
 
 /// Who wants for funds gets none, and so does a repeat, whose transfer holds some already. What keeps the vault from
 /// answering at all is no reason to reject a transfer for good.
-fn chosen<T>(claim: Result<T, TokenError>) -> Result<Option<T>, ApiError> {
-    match claim {
-        Ok(claim) => Ok(Some(claim)),
+fn chosen(funded: Result<Funded, TokenError>) -> Result<Option<Funded>, ApiError> {
+    match funded {
+        Ok(funded) => Ok(Some(funded)),
         Err(TokenError::Refused(
             Refusal::InsufficientFunds(_)
             | Refusal::FundsLocked(_)

@@ -11,13 +11,14 @@ use axum::response::{IntoResponse, Response};
 use holdfast_domain::command::{Command, Prepare};
 use holdfast_domain::ids::{Currency, Millis, TransferId};
 use holdfast_domain::transfers::TransferState;
+use holdfast_engine::Kept;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::answer::{decide, decide_keeping, stored_fulfilment};
 use super::body::{self, ExtensionList, Fields, Object, Text};
 use super::fields::{self, Sum};
-use super::funding::{self, FUNDING_BYTES_MAX, Kept, Wallets};
+use super::funding::{self, FUNDING_BYTES_MAX, Wallets};
 use super::ilp;
 use super::names::{self, NOBODY};
 use super::receive::{Verb, receive, sender};
@@ -158,7 +159,7 @@ pub(crate) async fn post(
             (prepare, Kept::Nothing)
         }
         Some(wallets) => {
-            let vault = edge.tokens.as_ref().ok_or_else(funding::no_tokens)?;
+            let vault = edge.wallets.as_deref().ok_or_else(funding::no_tokens)?;
             let prepare = Prepare { tail: received.tail_beside(FUNDING_BYTES_MAX)?, ..hashed };
             received.parsed(&edge);
             let units = asked.sum.exact.then(|| prepare.amount.whole_units()).flatten();
@@ -166,10 +167,12 @@ pub(crate) async fn post(
         }
     };
     let decided = match (kept, received.wait) {
-        (Kept::ByHub(claim), _) => decide_keeping(&edge, caller, Command::Prepare(prepare), claim).await?,
+        (Kept::UntilDecided(claim), _) => {
+            decide_keeping(&edge, caller, Command::Prepare(prepare), claim).await?
+        }
         (kept, None) => {
             if let Err(error) = take(&edge, Command::Prepare(prepare)).await {
-                kept.after(&error).await;
+                funding::give_back(kept, &error).await;
                 return Err(error);
             }
             return Ok(StatusCode::ACCEPTED.into_response());
@@ -179,7 +182,7 @@ pub(crate) async fn post(
                 Ok(Ok(decided)) => decided,
                 Ok(Err(later)) => return Ok(later),
                 Err(error) => {
-                    kept.after(&error).await;
+                    funding::give_back(kept, &error).await;
                     return Err(error);
                 }
             }

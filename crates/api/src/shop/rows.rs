@@ -8,11 +8,9 @@ use holdfast_domain::shop::{
 };
 use holdfast_engine::{Refusal, ShopError};
 
-use crate::Engine;
-
 /// The shop behind the edge. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Shop(Arc<dyn holdfast_engine::Shop>);
+pub(crate) struct Shop(pub(crate) Arc<dyn holdfast_engine::Shop>);
 
 impl Deref for Shop {
     type Target = dyn holdfast_engine::Shop;
@@ -30,10 +28,6 @@ fn unexpected(outcome: &ShopOutcome) -> ShopError {
 }
 
 impl Shop {
-    pub(crate) fn of(engine: &dyn Engine) -> Option<Shop> {
-        engine.shop().map(Shop)
-    }
-
     async fn user_after(&self, command: ShopCommand) -> Result<UserRow, ShopError> {
         match self.0.decide(command).await? {
             ShopOutcome::User(row) => Ok(row),

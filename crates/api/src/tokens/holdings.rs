@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_tokens::{self as selector, TokenId, TokenState};
+use holdfast_tokens::{TokenId, TokenState};
 use holdfast_wire::Name;
 use holdfast_wire::tokens::{Balance, State as Standing, TokenPage};
 
@@ -12,15 +12,9 @@ use super::refusal::Problem;
 use super::{Wallets, answer};
 use crate::views::filters::Parameters;
 
-/// What an owner has, and in what pieces.
-pub(super) struct Holdings {
-    pub(super) balance: selector::Balance,
-    pub(super) fragmentation: selector::Fragmentation,
-}
-
 /// The tokens of an owner, page by page, in an order of the index's own. Only `"next": null` is the end.
 pub(crate) async fn list(
-    State(Wallets { desk, .. }): State<Wallets>,
+    State(Wallets { vault, .. }): State<Wallets>,
     parameters: Parameters,
 ) -> Result<Response, Problem> {
     let names = ["wallet", "externalId", "publicKey", "currency", "type", "state", "after", "limit"];
@@ -33,18 +27,18 @@ pub(crate) async fn list(
     });
     let after = read::<Name>("after", after)?.map(|id| TokenId::from(id.as_str()));
     let limit = limit(rows.as_deref())?;
-    let page = desk.tokens(scope, state, after, limit).await?;
+    let page = vault.tokens(scope, state, after, limit).await?;
     Ok(answer(StatusCode::OK, &TokenPage::from(&page)))
 }
 
 /// What an owner has, and in what pieces. An unknown owner has nothing.
 pub(crate) async fn balance(
-    State(Wallets { desk, .. }): State<Wallets>,
+    State(Wallets { vault, .. }): State<Wallets>,
     parameters: Parameters,
 ) -> Result<Response, Problem> {
     let names = ["wallet", "externalId", "publicKey", "currency", "type"];
     let [wallet, external_id, public_key, currency, token_type] = values(parameters, names)?;
     let scope = scope(owner([wallet, external_id, public_key])?, currency, token_type)?;
-    let Holdings { balance, fragmentation } = desk.holdings(scope).await?;
+    let (balance, fragmentation) = vault.holdings(scope).await?;
     Ok(answer(StatusCode::OK, &Balance::of(&balance, &fragmentation)))
 }

@@ -4,7 +4,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_database::tokens::limits::LOCKS_SHOWN;
+use holdfast_engine::{LOCKS_SHOWN, SomeLocks};
 use holdfast_tokens::{LockView, Name, Owner};
 use holdfast_wire::tokens::{Lease, LockPage, Released, Renew};
 use holdfast_wire::{Rule, Whole};
@@ -12,14 +12,13 @@ use holdfast_wire::{Rule, Whole};
 use super::query::{limit, name, read, scope, values};
 use super::receive::receive;
 use super::refusal::Problem;
-use super::vault::SomeLocks;
 use super::{Wallets, answer, answered};
 use crate::views::filters::Parameters;
 
 /// The live locks in the order of their fences, those on tokens of a wallet, a currency or of a spender if one is
 /// named.
 pub(crate) async fn list(
-    State(Wallets { desk, .. }): State<Wallets>,
+    State(Wallets { vault, .. }): State<Wallets>,
     parameters: Parameters,
 ) -> Result<Response, Problem> {
     let names = ["wallet", "currency", "type", "spender", "after", "limit"];
@@ -43,7 +42,7 @@ pub(crate) async fn list(
     let sought = spender.is_some() || !(all_of_it || wanted.is_anything());
     let rows = if sought { LOCKS_SHOWN } else { limit };
     // Where a page of the vault ends, the next begins, whatever is left of it here.
-    let SomeLocks { mut locks, next: end, now } = desk.locks(scope, after, rows).await?;
+    let SomeLocks { mut locks, next: end, now } = vault.locks(scope, after, rows).await?;
     if !all_of_it {
         locks.iter_mut().for_each(|lock| wanted.keep(lock));
     }
@@ -94,25 +93,25 @@ fn spender(path: Result<Path<String>, PathRejection>) -> Result<Name, Problem> {
 
 /// Moves the end of a live lease.
 pub(crate) async fn renew(
-    State(Wallets { edge, desk }): State<Wallets>,
+    State(Wallets { edge, vault }): State<Wallets>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
     let spender = spender(path)?;
     let (lease_ms, fence) = receive(&edge, request, |body: Renew| Ok(body.ask())).await?;
-    let lease = answered(desk.renew(Name::clone(&spender), fence, lease_ms)).await?;
+    let lease = answered(vault.renew(Name::clone(&spender), fence, lease_ms)).await?;
     Ok(answer(StatusCode::OK, &Lease::of(&spender, lease)))
 }
 
 /// Gives back what a spender has locked; 0 tokens if that has ended before.
 pub(crate) async fn release(
-    State(Wallets { desk, .. }): State<Wallets>,
+    State(Wallets { vault, .. }): State<Wallets>,
     path: Result<Path<String>, PathRejection>,
     parameters: Parameters,
 ) -> Result<Response, Problem> {
     let spender = spender(path)?;
     let [fence] = values(parameters, ["fence"])?;
     let fence = read("fence", fence)?.map(|Whole(fence)| fence);
-    let released = answered(desk.release(spender, fence)).await?;
+    let released = answered(vault.release(spender, fence)).await?;
     Ok(answer(StatusCode::OK, &Released { released }))
 }

@@ -2,7 +2,6 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `vault` | the vault behind the edge, of whichever profile |
 //! | `receive` | a body in memory, within bounds |
 //! | `refusal` | refusals as problems of RFC 9457 |
 //! | `select` | tokens locked for a spender |
@@ -20,21 +19,33 @@ mod refusal;
 pub(crate) mod select;
 pub(crate) mod spend;
 pub(crate) mod supply;
-mod vault;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::ids::TransferId;
-use holdfast_hub::TokenError;
+use holdfast_engine::TokenError;
 use serde::Serialize;
 
+use crate::Edge;
 use crate::limits::ANSWER_WAIT_MAX;
 use refusal::Problem;
-pub use vault::Vault;
-pub(crate) use vault::Wallets;
+
+/// What handlers of the token paths can reach.
+#[derive(Clone)]
+pub(crate) struct Wallets {
+    edge: Edge,
+    vault: Arc<dyn holdfast_engine::Wallets>,
+}
+
+impl Wallets {
+    pub(crate) fn of(edge: &Edge) -> Option<Wallets> {
+        edge.wallets.clone().map(|vault| Wallets { edge: edge.clone(), vault })
+    }
+}
 
 /// The bytes of most answers: one input or two.
 const ANSWER_BYTES: usize = 512;
@@ -59,13 +70,6 @@ async fn answered_after<T>(
     let patience = ANSWER_WAIT_MAX.saturating_add(Duration::from_millis(wait_ms.unsigned_abs()));
     let answer = tokio::time::timeout(patience, asked).await.map_err(|_| Problem::no_answer())?;
     Ok(answer?)
-}
-
-/// Has a look at the index on a thread that may take its time.
-async fn looked<T: Send + 'static>(
-    look: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(look).await.map_err(|_| Problem::stopped())?
 }
 
 /// A number that was drawn for a token or a spender, as a UUID is written.

@@ -1,8 +1,7 @@
 //! Refusals of the token paths: problems as RFC 9457 has them, also where the hub itself says no.
 
 use axum::http::StatusCode;
-use holdfast_engine::Refusal as HubRefusal;
-use holdfast_hub::TokenError;
+use holdfast_engine::{Refusal as HubRefusal, TokenError};
 use holdfast_tokens::Refusal;
 use holdfast_wire::tokens;
 use serde_json::json;
@@ -32,12 +31,6 @@ impl Problem {
     /// 429: too much is waiting.
     pub(super) fn busy() -> Problem {
         Problem::from(TokenError::Hub(HubRefusal::Busy))
-    }
-
-    /// 503: the hub's threads are gone.
-    pub(super) fn stopped() -> Problem {
-        let detail = "the hub has stopped; see /health";
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", detail)
     }
 
     /// 504: unknown.
@@ -96,7 +89,6 @@ mod tests {
                 "/problems/store-unavailable",
                 true,
             ),
-            (Problem::stopped(), 503, "/problems/store-unavailable", true),
             (Problem::no_answer(), 504, "/problems/no-answer", false),
             (Problem::slow_body(), 408, "/problems/slow-body", false),
             (Problem::invalid("amount: is missing"), 400, "/problems/invalid", false),

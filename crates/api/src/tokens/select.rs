@@ -12,10 +12,10 @@ use super::{Wallets, answer, answered_after};
 /// Chooses and locks, and waits for what others hold if the caller says for how long. A caller that hangs up meanwhile
 /// drops this, and its place in the queue with it.
 pub(crate) async fn select(
-    State(Wallets { edge, desk }): State<Wallets>,
+    State(Wallets { edge, vault }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (request, wait_ms) = receive(&edge, request, Select::ask).await?;
-    let selection = answered_after(wait_ms, desk.select(request, wait_ms)).await?;
+    let selection = answered_after(wait_ms, vault.select(request, wait_ms)).await?;
     Ok(answer(StatusCode::OK, &Selection::from(&selection)))
 }

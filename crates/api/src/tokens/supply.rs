@@ -11,22 +11,22 @@ use super::{Wallets, answer, answered, uuid};
 
 /// Issues tokens, all or none. Those without an id get one.
 pub(crate) async fn issue(
-    State(Wallets { edge, desk }): State<Wallets>,
+    State(Wallets { edge, vault }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let read = |body: Issue| body.ask(|| uuid(desk.new_id()).into());
+    let read = |body: Issue| body.ask(|| uuid(vault.new_id()).into());
     let tokens = receive(&edge, request, read).await?;
     // Cheap: ids and kinds are shared.
-    answered(desk.issue(tokens.clone())).await?;
+    answered(vault.issue(tokens.clone())).await?;
     Ok(answer(StatusCode::CREATED, &Issued::from(tokens.as_slice())))
 }
 
 /// Takes over what another ledger did, in any order.
 pub(crate) async fn updates(
-    State(Wallets { edge, desk }): State<Wallets>,
+    State(Wallets { edge, vault }): State<Wallets>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (consumed, produced) = receive(&edge, request, Updates::ask).await?;
-    let (produced, consumed) = answered(desk.update(consumed, produced)).await?;
+    let (produced, consumed) = answered(vault.update(consumed, produced)).await?;
     Ok(answer(StatusCode::OK, &Updated { produced, consumed }))
 }

@@ -256,7 +256,7 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
     };
     let callbacks = ClusterCallbacks::start(settings).unwrap();
     let metrics = PrometheusBuilder::new().build_recorder().handle();
-    let router = router(Edge::before(Arc::new(DatabaseEngine::new(node.handle())), metrics));
+    let router = router(Edge::new(Arc::new(DatabaseEngine::new(node.handle())), metrics));
 
     // A caller whose time is up hears that it was taken.
     let request = Request::post("/transfers")

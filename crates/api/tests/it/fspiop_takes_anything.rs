@@ -12,7 +12,7 @@ use holdfast_domain::participants::Name;
 use holdfast_domain::records::Sealed;
 use holdfast_engine::clock::{Clock, SystemClock};
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{Hub, HubHandle, Opened, Submission};
+use holdfast_hub::{EmbeddedEngine, Hub, HubHandle, Opened, Submission};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -41,7 +41,7 @@ impl World {
         let running = Hub::start(opened, Arc::new(SystemClock::new()), HubOptions::default()).unwrap();
         let hub = running.handle();
         let metrics = PrometheusBuilder::new().build_recorder().handle();
-        let router = router(Edge::new(hub.clone(), metrics));
+        let router = router(Edge::new(Arc::new(EmbeddedEngine::new(hub.clone())), metrics));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let world = World { router, hub, runtime, _running: running, _folder: folder };
         for name in ["payerfsp", "payeefsp"] {

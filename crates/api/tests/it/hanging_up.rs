@@ -9,7 +9,7 @@ use holdfast_api::{Edge, ServeOptions, router, serve};
 use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::tokens::TokenOptions;
-use holdfast_hub::{Hub, HubHandle, Opened};
+use holdfast_hub::{EmbeddedEngine, Hub, HubHandle, Opened};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -39,7 +39,7 @@ impl Served {
         let runtime = runtime.unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let edge = router(Edge::new(hub.clone(), crate::metrics()));
+        let edge = router(Edge::new(Arc::new(EmbeddedEngine::new(hub.clone())), crate::metrics()));
         runtime.spawn(serve(listener, edge, ServeOptions::default(), std::future::pending()));
         let served = Served { address, hub, _runtime: runtime, _running: running, _folder: folder };
         let token = json!({"wallet": "w", "currency": "EUR", "quantity": "100"});

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use holdfast_api::{Edge, Engine, router};
+use holdfast_api::{Edge, router};
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
@@ -17,11 +17,11 @@ use holdfast_domain::registry::{Registry, Whose};
 use holdfast_domain::shop::{CheckoutOrder, ShopCommand};
 use holdfast_domain::transfers::{Proof, Transfer, TransferState};
 use holdfast_domain::views::{NamedTransfer, Stats, TransferFilter, TransferPage, TransferStory};
+use holdfast_engine::callbacks::in_words;
 use holdfast_engine::{
-    Answer, Component, EngineError, Figures, Health, NodeFigures, Payments, Profile, Question, Reading,
-    Refusal, Views, Written,
+    Answer, Callbacks, Component, DeadLetter, Engine, EngineError, Figures, Health, NodeFigures, Payments,
+    Profile, Question, RETRIED_AT_ONCE_MAX, Reading, Refusal, Retried, Retry, Views, Written,
 };
-use holdfast_postgres::DeadCallback;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -106,10 +106,13 @@ impl Script {
     }
 
     fn read<T: Send + 'static>(&self, value: T) -> Reading<'_, T> {
-        let read =
-            if self.down { Err(EngineError::Unreadable("PostgreSQL is gone".into())) } else { Ok(value) };
-        Box::pin(std::future::ready(read))
+        read(self.down, value)
     }
+}
+
+fn read<'a, T: Send + 'static>(down: bool, value: T) -> Reading<'a, T> {
+    let read = if down { Err(EngineError::Unreadable("PostgreSQL is gone".into())) } else { Ok(value) };
+    Box::pin(std::future::ready(read))
 }
 
 fn reserved() -> Outcome {
@@ -187,31 +190,43 @@ impl Engine for Script {
     fn profile(&self) -> Profile {
         Profile::Database
     }
+    fn callbacks(&self) -> Option<Arc<dyn Callbacks>> {
+        Some(Arc::new(Letters { down: self.down }))
+    }
+}
+
+/// One dead letter for everybody who asks.
+struct Letters {
+    down: bool,
+}
+
+impl Callbacks for Letters {
     fn dead_letters(
         &self,
         to: Option<ParticipantId>,
         after: Option<u64>,
         limit: usize,
-    ) -> Reading<'_, Vec<DeadCallback>> {
-        let letter = DeadCallback {
-            id: after.unwrap_or(0) + 1,
+    ) -> Reading<'_, Vec<DeadLetter>> {
+        let letter = DeadLetter {
+            number: after.unwrap_or(0) + 1,
             to: to.unwrap_or(ParticipantId(2)),
-            name: Some("payeefsp".to_owned()),
-            transfer: TransferId(7),
-            message: CallbackMessage::ForwardPrepare,
+            participant: Some("payeefsp".to_owned()),
+            transfer_id: Some(TransferId(7).to_string()),
+            what: in_words(&CallbackMessage::ForwardPrepare, TransferId(7)),
             url: Some("http://payee/transfers".to_owned()),
             last_error: "nobody listens".to_owned(),
             attempts: 9,
             at: 0,
             retrying: false,
         };
-        self.read(vec![letter].into_iter().take(limit).collect())
+        read(self.down, vec![letter].into_iter().take(limit).collect())
     }
-    fn retry_dead_letter(&self, number: u64) -> Reading<'_, bool> {
-        self.read(number == 1)
+    fn retry(&self, number: u64) -> Reading<'_, Retry> {
+        read(self.down, if number == 1 { Retry::Taken } else { Retry::Unknown })
     }
-    fn retry_dead_letters(&self, to: Option<ParticipantId>, max: usize) -> Reading<'_, u64> {
-        self.read(if to.is_some() { 3 } else { max as u64 })
+    fn retry_all(&self, to: Option<ParticipantId>) -> Reading<'_, Retried> {
+        let retried = if to.is_some() { 3 } else { RETRIED_AT_ONCE_MAX as u64 };
+        read(self.down, Retried { retried, without_room: 0, more: to.is_none() })
     }
 }
 
@@ -234,7 +249,7 @@ impl Node {
 
     fn of(script: Script) -> Node {
         let script = Arc::new(script);
-        Node { router: router(Edge::before(script.clone(), crate::metrics())), script }
+        Node { router: router(Edge::new(script.clone(), crate::metrics())), script }
     }
 
     fn given(&self) -> Vec<Given> {

@@ -8,7 +8,7 @@ use holdfast_api::{Edge, ServeOptions, router, serve};
 use holdfast_domain::records::{UNIT, batch};
 use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{Hub, Opened};
+use holdfast_hub::{EmbeddedEngine, Hub, Opened};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -38,7 +38,7 @@ fn answer_with(options: HubOptions) -> String {
     };
     let served = runtime.spawn(serve(
         listener,
-        router(Edge::new(hub.handle(), metrics)),
+        router(Edge::new(Arc::new(EmbeddedEngine::new(hub.handle())), metrics)),
         ServeOptions::default(),
         until_ended,
     ));

@@ -9,7 +9,7 @@ use axum::http::{Method, Request, StatusCode};
 use holdfast_api::{Edge, router};
 use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{Hub, HubHandle, Opened};
+use holdfast_hub::{EmbeddedEngine, Hub, HubHandle, Opened};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -48,7 +48,7 @@ impl World {
         let running = Hub::start(opened, Arc::new(SystemClock::new()), options).unwrap();
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let hub = running.handle();
-        let edge = Edge::new(hub.clone(), metrics);
+        let edge = Edge::new(Arc::new(EmbeddedEngine::new(hub.clone())), metrics);
         World { router: router(edge.clone()), edge, hub, _running: running, _folder: folder }
     }
 

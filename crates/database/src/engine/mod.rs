@@ -1,7 +1,10 @@
 //! A node as the port has it. Commands travel through Kafka, questions are read from PostgreSQL on threads that may wait.
 
+mod callbacks;
 mod shop;
+mod wallets;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_domain::ids::{Millis, TransferId, TransferNo};
@@ -11,8 +14,8 @@ use holdfast_domain::shop::Side;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::views::{NamedTransfer, TransferFilter, TransferPage, TransferStory};
 use holdfast_engine::{
-    Answer, Component, Doing, EngineError, Figures, Health, NodeFigures, Payments, Question, Reading,
-    Refusal, ShopFigures, Views, Written,
+    Answer, Callbacks, Component, Doing, Engine, EngineError, Figures, Health, NodeFigures, Payments,
+    Profile, Question, Reading, Refusal, Shop, ShopFigures, Views, Wallets, Written,
 };
 use holdfast_postgres::shop::Served;
 use holdfast_postgres::{Error, Store};
@@ -26,7 +29,8 @@ use crate::handle::NodeHandle;
 /// How long gauges that the store tells may hold up `/metrics`.
 const GAUGES_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// The engine of the database profile.
+/// The engine of the database profile. Cheap to clone.
+#[derive(Clone)]
 pub struct DatabaseEngine {
     node: NodeHandle,
     runtime: Handle,
@@ -39,15 +43,8 @@ impl DatabaseEngine {
         DatabaseEngine { node, runtime: Handle::current() }
     }
 
-    /// The node.
-    #[must_use]
-    pub const fn node(&self) -> &NodeHandle {
-        &self.node
-    }
-
     /// Asks the database, on a thread that may wait.
-    #[must_use]
-    pub fn read<R: Send + 'static>(
+    fn read<R: Send + 'static>(
         &self,
         question: impl Fn(&mut Store) -> Result<R, Error> + Send + 'static,
     ) -> Reading<'_, R> {
@@ -62,6 +59,24 @@ impl DatabaseEngine {
 /// The place of a page's end as text.
 fn page_end(text: &str) -> Result<TransferNo, EngineError> {
     text.parse().map(TransferNo).map_err(|_| EngineError::NoSuchPage(text.to_owned()))
+}
+
+impl Engine for DatabaseEngine {
+    fn profile(&self) -> Profile {
+        Profile::Database
+    }
+
+    fn wallets(&self) -> Option<Arc<dyn Wallets>> {
+        Some(Arc::new(self.node.tokens()?.clone()))
+    }
+
+    fn shop(&self) -> Option<Arc<dyn Shop>> {
+        Some(Arc::new(self.node.shop()?))
+    }
+
+    fn callbacks(&self) -> Option<Arc<dyn Callbacks>> {
+        Some(Arc::new(self.clone()))
+    }
 }
 
 impl Payments for DatabaseEngine {

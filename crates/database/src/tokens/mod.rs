@@ -89,8 +89,6 @@ pub mod limits {
     pub const CHANGES_READ: usize = 1_000;
     /// Live locks of an owner that a node learns at a time. With more, those that end first look free and cost an attempt each.
     pub const LOCKS_LEARNT: usize = 10_000;
-    /// Locks shown at a time.
-    pub const LOCKS_SHOWN: usize = 1_000;
     /// Tokens put into the cache at a time.
     pub const LOAD_PAGE: usize = 4_096;
     /// Owners loaded at a time, each on a connection of its own.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use holdfast_domain::tokens::why_reserved;
+use holdfast_engine::LOCKS_SHOWN;
 use holdfast_messages::TokenEvent;
 use holdfast_postgres::tokens::{HoldError, Holdings, StoredSelection};
 use holdfast_postgres::{Error, Store};
@@ -15,7 +16,7 @@ use holdfast_tokens::{
 use super::cache::TokenCache;
 use super::clock::TokenClock;
 use super::feed::{ChangeListener, Feed, FeedError, Refresh, Timer};
-use super::limits::{CHANGERS_MAX, LOCKS_SHOWN};
+use super::limits::CHANGERS_MAX;
 use super::workers::{Queue, Worker, refusal_of};
 use crate::health::Part;
 use crate::reads::{ReadError, Reads};

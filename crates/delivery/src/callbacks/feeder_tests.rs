@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use holdfast_domain::ids::ParticipantId;
+use holdfast_engine::Retry;
 use holdfast_hub::{CallbackRow, place_of};
 use holdfast_store::{LocalStore, Store};
 
@@ -18,7 +19,6 @@ use super::lane::Job;
 use super::lanes::Lanes;
 use super::lanes_tests::{Answer, Event, Scripted, World, quick, row};
 use super::letter::Letter;
-use super::operators::Retry;
 use super::{persist, refill};
 use crate::lanes::Bounds;
 use crate::options::{CallbackOptions, LANE_ROWS_MAX};

@@ -17,12 +17,12 @@ use super::ended::Ended;
 use super::lane::{Census, Job, Lane};
 use super::letter::Letter;
 use super::meters::Meters;
-use super::operators::Retry;
 use crate::lanes::NotNow;
 use crate::lanes::Pauses;
 use crate::lanes::{Bounds, Room};
 use crate::options::{CallbackOptions, END_WAIT_MAX, HUB_BUSY_PAUSE, PAUSE_MAX, REASON_CHARS_MAX};
 use crate::request::{Blame, Failure};
+use holdfast_engine::Retry;
 
 /// A lane and whoever waits for it.
 struct Slot {

@@ -4,6 +4,7 @@ use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::transfers::{Code, Reason, TransferState};
+use holdfast_engine::callbacks::in_words;
 use holdfast_hub::CallbackRow;
 use serde::{Deserialize, Serialize};
 
@@ -109,15 +110,9 @@ impl Letter {
 
     /// What it would have said, for people.
     pub(super) fn what(&self) -> String {
-        let id = &self.transfer_id;
-        match &self.message {
-            Message::ForwardPrepare => "POST /transfers".to_owned(),
-            Message::ForwardFulfil => format!("PUT /transfers/{id}"),
-            Message::Put { state } => format!("PUT /transfers/{id} ({state})"),
-            Message::Patch { state } => format!("PATCH /transfers/{id} ({state})"),
-            Message::ForwardError => format!("PUT /transfers/{id}/error"),
-            Message::Error { code, .. } => format!("PUT /transfers/{id}/error ({code})"),
-            Message::Alarm { .. } => "limit alarm".to_owned(),
+        match self.job() {
+            Some(job) => in_words(&job.row.message, job.row.transfer),
+            None => "a callback that this program cannot send".to_owned(),
         }
     }
 

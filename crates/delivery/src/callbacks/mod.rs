@@ -58,7 +58,7 @@ use desk::{Desk, HubDesk, origin_of};
 use ended::Ended;
 use feeder::{Feeder, Rows};
 use lanes::Lanes;
-pub use operators::{DeadLetter, DeadLetters, RETRIED_AT_ONCE_MAX, Retried, Retry};
+pub use operators::DeadLetters;
 use originals::{Follower, Originals};
 
 use crate::lanes::Bounds;

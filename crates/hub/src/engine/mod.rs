@@ -4,6 +4,10 @@
 mod figures;
 mod page;
 mod shop;
+mod upkeep;
+mod wallets;
+
+use std::sync::Arc;
 
 use holdfast_domain::ids::{Millis, TransferId, TransferNo};
 use holdfast_domain::records::Sealed;
@@ -11,7 +15,8 @@ use holdfast_domain::registry::Whose;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::views::{NamedChange, NamedTransfer, TransferFilter, TransferPage, TransferStory};
 use holdfast_engine::{
-    Answer, Component, Doing, EngineError, Figures, Health, Payments, Question, Reading, Refusal, Views,
+    Answer, Component, Doing, Engine, EngineError, Figures, Health, Payments, Profile, Question, Reading,
+    Refusal, Shop, Upkeep, Views, Wallets,
 };
 use holdfast_store::{LocalStore, Roster, Sought, StoreError, Tables};
 use tokio::sync::oneshot;
@@ -31,12 +36,6 @@ impl EmbeddedEngine {
     #[must_use]
     pub const fn new(hub: HubHandle) -> EmbeddedEngine {
         EmbeddedEngine { hub }
-    }
-
-    /// The hub.
-    #[must_use]
-    pub const fn hub(&self) -> &HubHandle {
-        &self.hub
     }
 
     /// Asks about the state, between two frames.
@@ -87,6 +86,24 @@ fn story(transfer: NamedTransfer, archived: bool) -> TransferStory {
         NamedChange { participant, change, value }
     });
     TransferStory { history: row.history(), changes: changes.collect(), archived, transfer }
+}
+
+impl Engine for EmbeddedEngine {
+    fn profile(&self) -> Profile {
+        Profile::Embedded
+    }
+
+    fn wallets(&self) -> Option<Arc<dyn Wallets>> {
+        Some(Arc::new(self.hub.tokens().clone()))
+    }
+
+    fn shop(&self) -> Option<Arc<dyn Shop>> {
+        Some(Arc::new(self.hub.shop().clone()))
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        Some(Arc::new(self.hub.clone()))
+    }
 }
 
 impl Payments for EmbeddedEngine {

@@ -15,12 +15,12 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::TokenRefusal;
 use holdfast_domain::view::{Orders, ShopSettings};
-use holdfast_engine::{Refusal, ShopError};
+use holdfast_engine::{Refusal, ShopError, TokenError};
 use holdfast_tokens::Name;
 
 use super::desk::{ShopDesk, unexpected};
 use crate::core::Core;
-use crate::tokens::{FundingClaim, TokenError};
+use crate::tokens::FundingClaim;
 use holdfast_store::LocalStore;
 
 /// What the next try of an order takes from a wallet.

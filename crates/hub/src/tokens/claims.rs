@@ -7,14 +7,14 @@ use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::records::{RECORD_BYTES_MAX, Sealed};
 use holdfast_domain::tokens::{LockTokens, TokenCommand, TokenOutcome, TokenRefusal};
-use holdfast_engine::Refusal as EngineRefusal;
+use holdfast_engine::{Refusal as EngineRefusal, TokenError};
 use holdfast_tokens::{
     Claim, ClaimAnswer, Claimed, Predicate, Random, Refusal, SelectRequest, Selecting, Selection, Ticket,
     TokenId,
 };
 use tokio::sync::oneshot;
 
-use super::desk::{TokenDesk, TokenError, stopped};
+use super::desk::{TokenDesk, stopped};
 use super::index::{Pending, TokenIndex};
 use crate::intake::Submission;
 

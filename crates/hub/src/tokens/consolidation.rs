@@ -1,9 +1,10 @@
 //! Shattered wallets, brought together in the background, a few at a time.
 
+use holdfast_engine::TokenError;
 use holdfast_tokens::ConsolidationOptions;
 
+use super::TokenDesk;
 use super::limits::WALLETS_PER_STEP;
-use super::{TokenDesk, TokenError};
 
 impl TokenDesk {
     /// Looks at the wallets from place `from` on and brings some shattered ones together; from where to look next, and how

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::{SpendTokens, TokenCommand, TokenOutcome, TokenRefusal};
-use holdfast_engine::Refusal as EngineRefusal;
 use holdfast_engine::clock::Clock;
+use holdfast_engine::{Refusal as EngineRefusal, TokenError};
 use holdfast_tokens::{
     Balance, Consolidation, ConsolidationRequest, Counters, Draws, Fingerprint, Fragmentation, Lease,
     LockView, Name, Predicate, Refusal, Scope, SelectRequest, Selection, SpendRequest, Token, TokenId,
@@ -23,17 +23,6 @@ pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), EngineRefusal> + S
 
 /// Lets the index see again who holds a token by the log, and tells when it has.
 pub(crate) type LookAgain = Arc<dyn Fn(TokenId) -> oneshot::Receiver<()> + Send + Sync>;
-
-/// Why a token request was not done.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
-    /// The vault says no.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The hub takes nothing, or it is not known whether it did.
-    #[error(transparent)]
-    Hub(#[from] EngineRefusal),
-}
 
 /// The vault, for the edges. Cheap to clone.
 #[derive(Clone)]
@@ -386,7 +375,7 @@ const fn chooses_anew(refusal: &TokenRefusal) -> bool {
     matches!(refusal, TokenRefusal::Taken(_) | TokenRefusal::Consumed(_) | TokenRefusal::Unknown(_))
 }
 
-pub(super) fn stopped() -> TokenError {
+pub(crate) fn stopped() -> TokenError {
     TokenError::Hub(EngineRefusal::Unknown("the hub stopped".to_owned()))
 }
 

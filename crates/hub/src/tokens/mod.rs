@@ -21,8 +21,8 @@ mod meters;
 mod timer;
 
 pub use claims::FundingClaim;
-pub(crate) use desk::{LookAgain, Submit};
-pub use desk::{TokenDesk, TokenError};
+pub use desk::TokenDesk;
+pub(crate) use desk::{LookAgain, Submit, stopped};
 pub use holdfast_tokens::ConsolidationOptions;
 pub use index::TokenIndex;
 pub(crate) use timer::Timer;

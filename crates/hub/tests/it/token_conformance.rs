@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use holdfast_engine::TokenError;
 use holdfast_engine::clock::{Clock, Reading};
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::tokens::{TokenDesk, TokenError};
+use holdfast_hub::tokens::TokenDesk;
 use holdfast_hub::{Hub, Opened};
 use holdfast_log::SimFs;
 use holdfast_tokens::conformance::{Host, START, run_all};

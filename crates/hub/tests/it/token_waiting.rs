@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_engine::TokenError;
 use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::tokens::{TokenDesk, TokenOptions};
-use holdfast_hub::{Hub, Opened, TokenError};
+use holdfast_hub::{Hub, Opened};
 use holdfast_log::SimFs;
 use holdfast_tokens::{ConsolidationRequest, Output, Refusal, Scope, SelectRequest, SpendRequest, Token};
 use tokio::runtime::Runtime;

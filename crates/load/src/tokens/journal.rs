@@ -90,7 +90,7 @@ fn quantity(number: u64) -> u64 {
 }
 
 async fn issue(desk: &TokenDesk, journal: &Journal) -> Result<(), LoadError> {
-    let refused = |error: holdfast_hub::tokens::TokenError| LoadError::Refused(format!("no tokens: {error}"));
+    let refused = |error: holdfast_engine::TokenError| LoadError::Refused(format!("no tokens: {error}"));
     let tokens_each = u64::from(journal.tokens);
     let all = (0..u64::from(journal.wallets) * tokens_each).map(|number| {
         let (owner, number) = (number / tokens_each, number % tokens_each);
@@ -135,8 +135,7 @@ async fn work(
     tally: &Mutex<Tally>,
     journal: &Journal,
 ) -> Result<(), LoadError> {
-    let refused =
-        |error: holdfast_hub::tokens::TokenError| LoadError::Refused(format!("a selection: {error}"));
+    let refused = |error: holdfast_engine::TokenError| LoadError::Refused(format!("a selection: {error}"));
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= journal.selections {

@@ -48,7 +48,7 @@ pub(super) async fn serve(settings: Settings, node: NodeSettings, keys: Keys) ->
     drop(out);
     let engine = Arc::new(DatabaseEngine::new(node.handle()));
     let Front { metrics, listener, gate, options, .. } = front;
-    let router = holdfast_api::router(Edge::before(engine, metrics).behind(gate));
+    let router = holdfast_api::router(Edge::new(engine, metrics).behind(gate));
     let end_waiting = node.handle().end_waiting();
     let ending = async move {
         asked.await;

@@ -11,7 +11,7 @@ use holdfast_domain::shop::{ByTokens, ByTransfers, Charging, Secret, Side};
 use holdfast_engine::clock::SystemClock;
 use holdfast_hub::shop::ShopDesk;
 use holdfast_hub::tokens::ConsolidationOptions;
-use holdfast_hub::{Hub, HubHandle, Opened, Status};
+use holdfast_hub::{EmbeddedEngine, Hub, HubHandle, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 
 use super::keys::Keys;
@@ -78,8 +78,8 @@ pub(super) async fn serve(settings: Settings, keys: Keys) -> anyhow::Result<()> 
     out.flush()?;
     drop(out);
     let Front { metrics, listener, gate, options, .. } = front;
-    let router =
-        holdfast_api::router(Edge::new(hub.handle(), metrics).behind(gate).with_callbacks(&callbacks));
+    let edge = Edge::new(Arc::new(EmbeddedEngine::new(hub.handle())), metrics);
+    let router = holdfast_api::router(edge.behind(gate).with_callbacks(Arc::new(callbacks.dead_letters())));
     let consolidating =
         settings.consolidation.map(|options| tokio::spawn(consolidate(hub.handle(), options)));
     let handle = hub.handle();
