@@ -4,9 +4,9 @@ use axum::Json;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use holdfast_delivery::fspiop::error_information;
 use holdfast_domain::ids::IdError;
 use holdfast_engine::{EngineError, Refusal};
+use holdfast_wire::fspiop::error_information;
 
 use crate::limits::RETRY_AFTER_SECONDS;
 

@@ -45,7 +45,6 @@ mod views;
 
 use std::sync::Arc;
 
-pub(crate) use holdfast_delivery::forward;
 use holdfast_engine::{Callbacks, Engine, Wallets};
 pub(crate) use holdfast_wire::times;
 use metrics_exporter_prometheus::PrometheusHandle;

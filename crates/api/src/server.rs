@@ -22,7 +22,6 @@ use crate::limits::{
     WRITE_STALL_MAX,
 };
 use crate::stream::PatientStream;
-use holdfast_delivery::options::CONNECTIONS_OUT_MAX;
 
 /// How connections are taken.
 #[derive(Clone)]
@@ -119,11 +118,12 @@ pub struct FileBudget {
 
 impl FileBudget {
     /// Raises the limit of open files as far as is wanted and allowed, and shares out what there is. Enough is left
-    /// to the hub, which must be able to open its next segment whatever clients and participants do.
+    /// to the hub, which must be able to open its next segment whatever clients and participants do. `out_max`: the most
+    /// connections that are wanted to participants.
     #[must_use]
-    pub fn take() -> FileBudget {
+    pub fn take(out_max: usize) -> FileBudget {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        let wanted = (CONNECTIONS_MAX + CONNECTIONS_OUT_MAX) as u64 + OWN_FILES;
+        let wanted = (CONNECTIONS_MAX + out_max) as u64 + OWN_FILES;
         let limit = getrlimit(Resource::Nofile);
         if limit.current.is_some_and(|current| current < wanted) {
             let current = Some(limit.maximum.unwrap_or(wanted).min(wanted));
@@ -132,13 +132,13 @@ impl FileBudget {
             }
         }
         let files = getrlimit(Resource::Nofile).current.unwrap_or(wanted).min(wanted);
-        FileBudget::of(usize::try_from(files.saturating_sub(OWN_FILES)).unwrap_or(0))
+        FileBudget::of(usize::try_from(files.saturating_sub(OWN_FILES)).unwrap_or(0), out_max)
     }
 
     /// Half for each side, but no more for clients than they may have.
-    fn of(files: usize) -> FileBudget {
+    fn of(files: usize, out_max: usize) -> FileBudget {
         let connections = CONNECTIONS_MAX.min(files / 2);
-        FileBudget { connections, connections_out: CONNECTIONS_OUT_MAX.min(files - connections) }
+        FileBudget { connections, connections_out: out_max.min(files - connections) }
     }
 }
 
@@ -218,10 +218,10 @@ mod tests {
 
     #[test]
     fn files_are_shared_out_and_never_more_than_there_are() {
-        let plenty = FileBudget::of(100_000);
-        assert_eq!((plenty.connections, plenty.connections_out), (CONNECTIONS_MAX, CONNECTIONS_OUT_MAX));
+        let plenty = FileBudget::of(100_000, 4_096);
+        assert_eq!((plenty.connections, plenty.connections_out), (CONNECTIONS_MAX, 4_096));
         for files in [0, 1, 2, 100, 960, 1_500, 5_000] {
-            let FileBudget { connections, connections_out } = FileBudget::of(files);
+            let FileBudget { connections, connections_out } = FileBudget::of(files, 4_096);
             assert!(connections + connections_out <= files, "{files}");
             assert!(files < 2 || (connections > 0 && connections_out > 0), "{files}");
         }

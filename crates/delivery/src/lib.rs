@@ -9,14 +9,10 @@
 //! | `shop` | courier and webhook, started and ended |
 //! | `request`, `post` | what is sent, and HTTP on kept connections |
 //! | `options` | every bound, with its name and default |
-//! | `forward` | messages as they were sent, to be handed on |
-//! | `fspiop` | what the standard says the same way in answers and in callbacks |
 //! | `tls` | TLS for calls to others |
 
 pub mod callbacks;
 mod courier;
-pub mod forward;
-pub mod fspiop;
 mod lanes;
 pub mod options;
 mod post;

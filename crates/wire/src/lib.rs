@@ -9,11 +9,15 @@
 //! | `schema` | shapes as schemas of the document |
 //! | `problem` | what every refusal of RFC 9457 says |
 //! | `tokens` | what wallets send and get |
+//! | `fspiop` | what the standard says the same way in answers and in callbacks |
+//! | `forward` | messages as they were sent, to be handed on |
 //! | `limits` | the bounds of the wire |
 
 #[macro_use]
 mod text;
 
+pub mod forward;
+pub mod fspiop;
 pub mod limits;
 mod list;
 mod number;

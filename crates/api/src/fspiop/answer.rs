@@ -9,12 +9,12 @@ use std::time::Instant;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdfast_delivery::fspiop::{error_information, write_preimage};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::{Code, CompletionKind, Reason, Transfer, TransferState};
+use holdfast_wire::fspiop::{error_information, write_preimage};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -102,7 +102,7 @@ pub(super) fn is_http_date(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdfast_delivery::fspiop::http_date;
+    use holdfast_wire::fspiop::http_date;
 
     #[test]
     fn a_date_time_has_milliseconds_and_a_zone() {

@@ -2,8 +2,8 @@
 
 use axum::http::header::{ACCEPT, CONTENT_TYPE, DATE};
 use axum::http::{HeaderMap, HeaderName};
-use holdfast_delivery::fspiop::http_date;
 use holdfast_domain::ids::Millis;
+use holdfast_wire::fspiop::http_date;
 
 use super::media_type::{self, Accept, ContentType};
 use super::{dates, fields};

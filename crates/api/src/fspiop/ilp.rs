@@ -4,7 +4,7 @@
 //! 43 letters carry 258 bits, two more than are needed. The standard's pattern lets those two be anything, and so do
 //! the decoders in use, so they are not looked at. What is handed on is the text as it came.
 
-use holdfast_delivery::fspiop::BASE64URL as LETTERS;
+use holdfast_wire::fspiop::BASE64URL as LETTERS;
 
 use super::fields::Must;
 
@@ -65,7 +65,7 @@ pub(super) fn packet(text: &str) -> Result<&str, Must> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdfast_delivery::fspiop::write_preimage;
+    use holdfast_wire::fspiop::write_preimage;
     use sha2::{Digest, Sha256};
 
     #[test]

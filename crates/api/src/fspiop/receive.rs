@@ -24,8 +24,8 @@ use super::names;
 use super::prefer::Wait;
 use crate::Edge;
 use crate::error::ApiError;
-use crate::forward::Forwarded;
 use crate::limits::{BODY_PERMIT_BYTES, BODY_READ_MAX, FSPIOP_BODY_MAX, SMALL_BODY_BYTES};
+use holdfast_wire::forward::Forwarded;
 
 /// What a record can carry of a message. Records are a little shorter than the largest body of the standard.
 const TAIL_BYTES_MAX: usize = RECORD_BYTES_MAX - PREPARE_LEN;

@@ -16,9 +16,9 @@ use hyper::http::header::{ACCEPT, CONTENT_TYPE, DATE, HeaderName};
 use hyper::http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 
-use crate::forward::Forwarded;
-use crate::fspiop::{code_name, error_information, http_date, write_preimage};
 use crate::request::Outgoing;
+use holdfast_wire::forward::Forwarded;
+use holdfast_wire::fspiop::{code_name, error_information, http_date, write_preimage};
 use holdfast_wire::times;
 
 /// What the hub knows about the parties and the transfer when a callback is written.

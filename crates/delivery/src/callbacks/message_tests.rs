@@ -11,8 +11,8 @@ use hyper::http::Method;
 use serde_json::{Value, json};
 
 use super::message::{Facts, compose};
-use crate::forward::Forwarded;
 use crate::request::Outgoing;
+use holdfast_wire::forward::Forwarded;
 
 const PAYER: ParticipantId = ParticipantId(1);
 const PAYEE: ParticipantId = ParticipantId(2);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use holdfast_api::{FileBudget, Gate, RateLimit, ServeOptions, tls};
+use holdfast_delivery::options::CONNECTIONS_OUT_MAX;
 use holdfast_domain::shop::Sides;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
@@ -74,7 +75,7 @@ struct Front {
 impl Front {
     /// Takes the address, before anything is read: a second server fails at once.
     fn open(settings: &Settings, keys: &Keys) -> anyhow::Result<Front> {
-        let files = FileBudget::take();
+        let files = FileBudget::take(CONNECTIONS_OUT_MAX);
         ensure!(files.connections > 0, "this process may open too few files; raise the limit (ulimit -n)");
         let metrics = holdfast_api::install_metrics().context("cannot install the metrics recorder")?;
         let tls = settings.tls.as_ref().map(|(certificate, key)| tls::server_config(certificate, key));
