@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use holdfast_domain::effects::Effects;
+use holdfast_domain::effects::Step;
 use holdfast_domain::ids::{AccountId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::positions::{Action, Message, PositionAccount, PositionAccounts, PrepareOrder, process};
@@ -87,7 +87,7 @@ fn messages_per_second(accounts: u32, payers: Payers, messages: u64, seed: u64) 
     let frames: Vec<Vec<Message>> =
         (0..FRAMES).map(|frame| frame_of(frame, accounts, payers, seed)).collect();
     let rounds = messages.div_ceil((FRAMES * FRAME_MESSAGES) as u64).max(1);
-    let mut effects = Effects::default();
+    let mut effects = Step::default();
     let mut accepted = 0_u64;
     let started = Instant::now();
     for _ in 0..rounds {

@@ -80,13 +80,13 @@ impl CallbackMessage {
 /// # Panics
 /// If `after` is a state before the effects.
 pub fn callbacks(effects: &Effects, after: &(impl Transfers + Participants)) -> Vec<Callback> {
-    let mut calls = Vec::with_capacity(effects.outcomes.len());
+    let mut calls = Vec::with_capacity(effects.all(|step| &step.outcomes).count());
     let mut call = |origin, to, transfer, message| {
         if after.participant(to).is_some() {
             calls.push(Callback { to, transfer, message, origin });
         }
     };
-    for row in effects.notifications.iter().filter(|row| !row.silent) {
+    for row in effects.all(|step| &step.notifications).filter(|row| !row.silent) {
         let transfer = after.transfer_numbered(row.transfer).expect("a notification names a transfer");
         for party in row.parties() {
             let message = told(row.kind, party, row.completion, row.error);
@@ -95,8 +95,8 @@ pub fn callbacks(effects: &Effects, after: &(impl Transfers + Participants)) -> 
             });
         }
     }
-    for row in &effects.answers {
-        let messages = answered(row.asked, row.repeat, &effects.outcomes[row.cause as usize]);
+    for row in effects.all(|step| &step.answers) {
+        let messages = answered(row.asked, row.repeat, effects.outcome(row.cause));
         messages.for_each(|message| call(row.cause, row.to, row.transfer, message));
     }
     // Notifications come bin by bin.
@@ -107,14 +107,14 @@ pub fn callbacks(effects: &Effects, after: &(impl Transfers + Participants)) -> 
 /// The limit alarms of a frame, each for whoever holds the account; they belong to its last command and stand after
 /// its other callbacks.
 pub fn alarms(effects: &Effects, after: &impl Accounts) -> Vec<Callback> {
-    let origin = u32::try_from(effects.outcomes.len().saturating_sub(1)).expect("a frame is bounded");
+    let origin = effects.steps.last().map_or(0, |last| last.cause().saturating_sub(1));
     let alarm = |alarm: &LimitAlarm| {
         let LimitAlarm { account, value, net_debit_cap } = *alarm;
         let message = CallbackMessage::Alarm { account, value, net_debit_cap };
         let to = after.account(account).map_or(HUB, |row| row.participant);
         Callback { to, transfer: NO_TRANSFER, message, origin }
     };
-    effects.alarms.iter().map(alarm).collect()
+    effects.all(|step| &step.alarms).map(alarm).collect()
 }
 
 /// Stands where a callback is about no transfer.

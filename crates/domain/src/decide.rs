@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::command::Command;
-use crate::effects::{Effects, Outcome};
+use crate::effects::{Effects, Outcome, Step};
 use crate::expiry::{Due, expire};
 use crate::ids::{AccountId, Millis, TransferId, TransferNo};
 use crate::overlay::Overlay;
@@ -33,29 +33,18 @@ pub struct FrameInput<'a> {
 
 /// Decides a whole frame against the state before it.
 pub fn decide(view: &impl View, frame: &FrameInput<'_>) -> Effects {
-    let mut effects = Effects::default();
-    reserve_room(&mut effects, frame.commands.len());
     let batches = sub_batches(frame.commands);
     if let [whole] = batches.as_slice() {
-        decide_sub_batch(view, frame, whole.clone(), &mut effects);
-        effects.close_section();
-        return effects;
+        return Effects { steps: vec![decide_sub_batch(view, frame, whole.clone())] };
     }
     let mut overlay = Overlay::over(view);
+    let mut steps = Vec::with_capacity(batches.len());
     for batch in batches {
-        decide_sub_batch(&overlay, frame, batch, &mut effects);
-        effects.close_section();
-        effects.last().apply(frame.time, &mut overlay);
+        let step = decide_sub_batch(&overlay, frame, batch);
+        step.apply(frame.time, &mut overlay);
+        steps.push(step);
     }
-    effects
-}
-
-fn reserve_room(effects: &mut Effects, commands: usize) {
-    effects.transfers.reserve(commands);
-    effects.state_changes.reserve(2 * commands);
-    effects.position_changes.reserve(commands);
-    effects.notifications.reserve(commands);
-    effects.outcomes.reserve(commands);
+    Effects { steps }
 }
 
 /// Where the frame is cut. A transfer's second command begins a new sub-batch; admin and expiry stand alone.
@@ -94,7 +83,9 @@ fn earlier_commands(commands: &[Command]) -> Vec<Option<usize>> {
     earlier
 }
 
-fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize>, effects: &mut Effects) {
+fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize>) -> Step {
+    let mut step = begin(&batch);
+    let effects = &mut step;
     let base_offset = frame.base_offset + batch.start as u64;
     let commands = &frame.commands[batch];
     match commands {
@@ -124,6 +115,24 @@ fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize
         }
         _ => decide_transfers(view, &FrameInput { base_offset, commands, ..*frame }, effects),
     }
+    step
+}
+
+/// The step of that sub-batch, with room for what transfers do.
+pub(crate) fn begin(batch: &Range<usize>) -> Step {
+    let first = u32::try_from(batch.start).expect("a frame is bounded");
+    let outcomes = Vec::with_capacity(batch.len());
+    if batch.len() == 1 {
+        return Step { outcomes, ..Step::at(first) };
+    }
+    Step {
+        transfers: Vec::with_capacity(batch.len()),
+        state_changes: Vec::with_capacity(2 * batch.len()),
+        position_changes: Vec::with_capacity(batch.len()),
+        notifications: Vec::with_capacity(batch.len()),
+        outcomes,
+        ..Step::at(first)
+    }
 }
 
 /// Decides a command about a transfer that a command of another kind leads to. Nobody sent it, so nobody is answered.
@@ -131,7 +140,7 @@ pub(crate) fn decide_inner(
     view: &impl Payments,
     (time, base_offset): (Millis, u64),
     command: &Command,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Outcome {
     let commands = std::slice::from_ref(command);
     let answers = effects.answers.len();
@@ -146,7 +155,7 @@ pub(crate) fn decide_inner(
 }
 
 /// The transfers step for each command, then one position step for all that passed it.
-fn decide_transfers(view: &impl Payments, frame: &FrameInput<'_>, effects: &mut Effects) {
+fn decide_transfers(view: &impl Payments, frame: &FrameInput<'_>, effects: &mut Step) {
     let messages = receive_transfers(view, frame, effects);
     step_positions(view, frame.order, &messages, effects);
 }
@@ -156,11 +165,11 @@ pub(crate) fn step_positions(
     view: &impl Accounts,
     order: PrepareOrder,
     messages: &[Message],
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Vec<MessageResult> {
     let results = process(&Limits(view), order, messages, effects);
     for (message, result) in messages.iter().zip(&results) {
-        effects.outcomes[message.cause as usize] = Outcome::of_message(message, *result);
+        *effects.outcome_mut(message.cause) = Outcome::of_message(message, *result);
     }
     results
 }
@@ -169,7 +178,7 @@ pub(crate) fn step_positions(
 pub(crate) fn receive_transfers(
     view: &impl Payments,
     frame: &FrameInput<'_>,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Vec<Message> {
     let FrameInput { base_offset, time: now, order: _, commands } = *frame;
     let mut messages: Vec<Message> = Vec::with_capacity(commands.len());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::codes::ErrorCode;
 use crate::command::Expire;
-use crate::effects::{Effects, Notification, NotificationKind, Party, StateChange};
+use crate::effects::{Notification, NotificationKind, Party, StateChange, Step};
 use crate::ids::{Millis, TransferNo};
 use crate::positions::{Action, Message};
 use crate::shop::{CheckoutRow, KeyRow};
@@ -78,7 +78,7 @@ pub(crate) fn expire(
     view: &(impl Transfers + Spenders),
     now: Millis,
     due: &[TransferNo],
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Vec<Message> {
     let mut messages = Vec::with_capacity(due.len());
     let (cause, code) = (effects.cause(), ErrorCode::TransferExpired);

@@ -5,8 +5,8 @@
 //! between them, which may come twice. So the position step here first asks whether a message was decided before.
 
 use crate::command::Admin;
-use crate::decide::{FrameInput, receive_transfers, step_positions, sub_batches};
-use crate::effects::{Answer, Asked, Effects, Outcome};
+use crate::decide::{FrameInput, begin, receive_transfers, step_positions, sub_batches};
+use crate::effects::{Answer, Asked, Effects, Outcome, Step};
 use crate::ids::{AccountId, Millis, TransferNo};
 use crate::overlay::Overlay;
 use crate::participants::decide_books;
@@ -24,15 +24,16 @@ pub fn receive(view: &impl Payments, frame: &FrameInput<'_>) -> (Effects, Vec<Me
     let mut passed = Vec::with_capacity(frame.commands.len());
     let mut overlay = Overlay::over(view);
     for batch in sub_batches(frame.commands) {
+        let mut step = begin(&batch);
         let base_offset = frame.base_offset + batch.start as u64;
         let commands = &frame.commands[batch];
         let about_transfers = commands.iter().all(|command| command.transfer().is_some());
         assert!(about_transfers, "the transfers step takes transfers");
         let batch = FrameInput { base_offset, commands, ..*frame };
-        passed.extend(receive_transfers(&overlay, &batch, &mut effects));
-        effects.close_section();
-        effects.last().apply_payments(frame.time, &mut overlay);
-        effects.last().apply_tokens(&mut overlay);
+        passed.extend(receive_transfers(&overlay, &batch, &mut step));
+        step.apply_payments(frame.time, &mut overlay);
+        step.apply_tokens(&mut overlay);
+        effects.steps.push(step);
     }
     (effects, passed)
 }
@@ -67,15 +68,18 @@ pub fn position(
     let mut effects = Effects::default();
     let mut overlay = Overlay::over(view);
     let moves = |command: &PositionCommand| matches!(command, PositionCommand::Transfer { .. });
+    let mut first = 0;
     for run in commands.chunk_by(|left, right| moves(left) && moves(right)) {
+        let mut step = begin(&(first..first + run.len()));
+        first += run.len();
         if let [PositionCommand::Admin(admin)] = run {
-            let outcome = decide_books(&overlay, now, admin, &mut effects);
-            effects.outcomes.push(outcome);
+            let outcome = decide_books(&overlay, now, admin, &mut step);
+            step.outcomes.push(outcome);
         } else {
-            position_run(&overlay, order, run, &mut effects);
+            position_run(&overlay, order, run, &mut step);
         }
-        effects.close_section();
-        effects.last().apply_payments(now, &mut overlay);
+        step.apply_payments(now, &mut overlay);
+        effects.steps.push(step);
     }
     effects
 }
@@ -84,7 +88,7 @@ fn position_run(
     view: &(impl Transfers + Accounts),
     order: PrepareOrder,
     run: &[PositionCommand],
-    effects: &mut Effects,
+    effects: &mut Step,
 ) {
     let mut messages = Vec::with_capacity(run.len());
     let mut repeats = Vec::new();
@@ -146,11 +150,10 @@ pub fn end_due_holds(
     now: Millis,
     holds_max: u32,
 ) -> (Effects, Vec<Message>) {
-    let mut effects = Effects::default();
+    let mut step = Step::default();
     let due = view.due(now, holds_max as usize);
-    let messages = crate::expiry::expire(view, now, &due, &mut effects);
-    effects.close_section();
-    (effects, messages)
+    let messages = crate::expiry::expire(view, now, &due, &mut step);
+    (Effects { steps: vec![step] }, messages)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub const fn prepare_order(options: u32) -> PrepareOrder {
 /// One short record ends hundreds of holds, and a start that repeats it works as long as on so many fulfils. So each of them
 /// brings the next checkpoint nearer.
 fn expired_bytes(commands: &[Command], effects: &Effects) -> u64 {
-    match (commands.first(), effects.outcomes.first()) {
+    match (commands.first(), effects.all(|step| &step.outcomes).next()) {
         (Some(Command::Expire(_)), Some(outcome)) => outcome.subject * EXPIRED_LOG_BYTES,
         _ => 0,
     }
@@ -182,7 +182,11 @@ impl<S: Store> Core<S> {
             &self.store,
             &FrameInput { base_offset: header.base_offset, time: header.time_ms, order, commands },
         );
-        assert_eq!(effects.outcomes.len(), commands.len(), "every command has its answer");
+        assert_eq!(
+            effects.all(|step| &step.outcomes).count(),
+            commands.len(),
+            "every command has its answer"
+        );
         self.store.apply(&effects, header.time_ms);
         let (mut frame_bytes, mut crc) = (FRAME_HEADER, 0);
         let payload = payload.inspect(|piece| {

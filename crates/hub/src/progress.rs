@@ -35,9 +35,9 @@ impl Counts {
     pub(crate) fn add(&mut self, header: &FrameHeader, effects: &Effects) {
         self.frames += 1;
         self.records += u64::from(header.count);
-        self.dead_letters += effects.dead_letters.len() as u64;
-        self.alarms += effects.alarms.len() as u64;
-        for change in &effects.state_changes {
+        self.dead_letters += effects.all(|step| &step.dead_letters).count() as u64;
+        self.alarms += effects.all(|step| &step.alarms).count() as u64;
+        for change in effects.all(|step| &step.state_changes) {
             self.reached[usize::from(change.state.number())] += 1;
         }
     }

@@ -326,23 +326,24 @@ impl Writer {
         self.meters.frames.increment(1);
         self.meters.records.increment(u64::from(record_count));
         self.meters.log_bytes.increment(payload_bytes);
-        self.meters.alarms.increment(effects.alarms.len() as u64);
+        self.meters.alarms.increment(effects.all(|step| &step.alarms).count() as u64);
         self.meters.callbacks_without_endpoint.absolute(self.core.counts().callbacks_without_endpoint);
         #[allow(clippy::cast_precision_loss, reason = "a gauge is for the eye")]
         self.meters.open_holds.set(self.core.store().open_holds() as f64);
 
-        let mut outcomes = effects.outcomes.as_slice();
+        let outcomes = effects.take(|step| &mut step.outcomes);
+        let mut outcomes = outcomes.as_slice();
         if expires {
             self.meters.expired.increment(outcomes[0].subject);
             outcomes = &outcomes[1..];
         }
         let outcomes = split(parts, outcomes);
         let callbacks_end = self.core.progress().next_callback;
-        let tokens = std::mem::take(&mut effects.tokens);
+        let tokens = effects.take(|step| &mut step.tokens);
         let shop = ShopNews {
-            effects: std::mem::take(&mut effects.shop),
-            messages: std::mem::take(&mut effects.shop_messages),
-            alarms: std::mem::take(&mut effects.shop_alarms),
+            effects: effects.take(|step| &mut step.shop),
+            messages: effects.take(|step| &mut step.shop_messages),
+            alarms: effects.take(|step| &mut step.shop_alarms),
         };
         let appended = self.journal.finish(Answers { outcomes, callbacks_end, tokens, time, shop });
         // After the answers are on their way: a disk that is far behind makes this wait.

@@ -78,7 +78,7 @@ impl<'m> Work<'m> for Expiry {
     fn decide(self, due: Due, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
         let Due { loaded, now, offset, more } = due;
         let (effects, messages) = end_due_holds(&loaded, now, self.holds_max);
-        let ended = effects.state_changes.len();
+        let ended = effects.all(|step| &step.state_changes).count();
         if ended == 0 {
             return None;
         }
@@ -94,7 +94,7 @@ impl<'m> Work<'m> for Expiry {
             });
             outbox.send(&PositionMessage { trace: TraceId::NOBODY, account: message.account, work });
         }
-        for notification in &effects.notifications {
+        for notification in effects.all(|step| &step.notifications) {
             tell_expired(&loaded.transfers[&notification.transfer], notification, &mut outbox);
         }
         let done = Done { messages: ended, more, ..Done::default() };

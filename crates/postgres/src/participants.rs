@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdfast_domain::command::{Admin, SetEndpoint};
-use holdfast_domain::effects::{Effects, Outcome};
+use holdfast_domain::effects::{Outcome, Step};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId};
 use holdfast_domain::participants::{Name, Participant, decide_participant, set_endpoint};
 use holdfast_domain::view::{ParticipantNumbers, Participants};
@@ -84,7 +84,7 @@ impl Store {
         registry.next_participant = number("participant", next.get(0))?;
         registry.next_account = number("participant_currency", next.get(1))?;
         let now = loader.clock()?;
-        let mut effects = Effects::default();
+        let mut effects = Step::default();
         let outcome = decide_participant(&registry, now, admin, &mut effects);
         write(&mut tx, &effects)?;
         tx.commit()?;
@@ -107,7 +107,7 @@ impl Store {
             let participant = participant_of(row)?;
             registry.rows.insert(participant.id, participant);
         }
-        let mut effects = Effects::default();
+        let mut effects = Step::default();
         let outcome = set_endpoint(&registry, endpoint, &mut effects);
         for row in &effects.endpoints {
             tx.execute(
@@ -153,7 +153,7 @@ fn with_accounts(tx: &mut Transaction<'_>, mut participant: Participant) -> Resu
     Ok(participant)
 }
 
-fn write(tx: &mut Transaction<'_>, effects: &Effects) -> Result<(), Error> {
+fn write(tx: &mut Transaction<'_>, effects: &Step) -> Result<(), Error> {
     for row in &effects.participants {
         tx.execute(
             "INSERT INTO participant (participant_id, name, is_active, created_date) VALUES ($1, $2, $3, $4)

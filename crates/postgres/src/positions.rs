@@ -199,23 +199,23 @@ fn tell<'a>(
     effects: &Effects,
     outbox: &mut Outbox<'a>,
 ) {
-    let caused = |cause: u32| (&requests[cause as usize], &effects.outcomes[cause as usize]);
-    for told in &effects.notifications {
+    let caused = |cause: u32| (&requests[cause as usize], effects.outcome(cause));
+    for told in effects.all(|step| &step.notifications) {
         let (request, outcome) = caused(told.cause);
         let (transfer, trace) = (&loaded.transfers[&told.transfer], request.message.trace);
         MovedTransfer { transfer, outcome, trace, origin: request.origin() }.tell(told, outbox);
     }
-    for (Request { message, .. }, outcome) in requests.iter().zip(&effects.outcomes) {
+    for (Request { message, .. }, outcome) in requests.iter().zip(effects.all(|step| &step.outcomes)) {
         if let PositionWork::Admin(admin) = &message.work {
             let answer = Answer::of(outcome, Asked::Admin, moved_funds(admin));
             outbox.send(&Notification { trace: message.trace, to: None, notice: Notice::Answer(answer) });
         }
     }
-    for alarm in &effects.alarms {
+    for alarm in effects.all(|step| &step.alarms) {
         let to = loaded.account(alarm.account).map(|account| account.participant);
         outbox.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
     }
-    for letter in &effects.dead_letters {
+    for letter in effects.all(|step| &step.dead_letters) {
         let reason = match letter.reason {
             DeadLetterReason::UnknownAccount(account) => format!("there is no account {}", account.0),
             DeadLetterReason::WrongState(state) => {
@@ -224,7 +224,7 @@ fn tell<'a>(
         };
         outbox.bury(caused(letter.cause).0.incoming.dead(source, reason));
     }
-    for row in &effects.answers {
+    for row in effects.all(|step| &step.answers) {
         let (request, outcome) = caused(row.cause);
         outbox.send(&Notification::answer(row, outcome, request.message.trace, request.origin()));
     }

@@ -193,7 +193,8 @@ impl Store {
 
         step.now = now;
         W::write(rows, &mut step, &mut outbox)?;
-        let (new, moves_tokens) = (effects.transfers.len() as u64, loaded.pledged.moves(&effects));
+        let (new, moves_tokens) =
+            (effects.all(|step| &step.transfers).count() as u64, loaded.pledged.moves(&effects));
         let Opened { mut tx, numbers, .. } = step;
         let mut writer = Writer { tx: &mut tx, statements, settings, watch, now };
         let guard = writer.write(guard, next, loaded, &effects, &outbox, sent, lasts)?;

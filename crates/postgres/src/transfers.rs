@@ -72,14 +72,14 @@ impl<'m> Work<'m> for Transfers<'_, 'm> {
         let mut opaque = Vec::with_capacity(commands.len());
         let frame = FrameInput { base_offset: 0, time: now, order: settings.order, commands: &commands };
         let (mut effects, passed) = receive(&loaded, &frame);
-        for row in &mut effects.transfers {
+        for row in effects.steps.iter_mut().flat_map(|step| &mut step.transfers) {
             let (incoming, message) = readable[usize::try_from(row.offset).expect("an index")];
             row.offset = incoming.offset;
             if let TransferCommand::Prepare(prepare) = &message.command {
                 opaque.push((row.no, 0, &*prepare.tail));
             }
         }
-        for row in &effects.completions {
+        for row in effects.all(|step| &step.completions) {
             opaque.extend(tail_of_completion(row.transfer, &readable[row.cause as usize].1.command));
         }
         for message in &passed {
@@ -126,11 +126,12 @@ fn tell(
 ) {
     let caused = |cause: u32| {
         let (incoming, message) = readable[cause as usize];
-        (&effects.outcomes[cause as usize], message.trace, Some(source.place(incoming.offset)))
+        (effects.outcome(cause), message.trace, Some(source.place(incoming.offset)))
     };
-    let new: BTreeMap<TransferNo, &Transfer> = effects.transfers.iter().map(|row| (row.no, row)).collect();
-    let mut answers = effects.answers.clone();
-    for told in &effects.notifications {
+    let new: BTreeMap<TransferNo, &Transfer> =
+        effects.all(|step| &step.transfers).map(|row| (row.no, row)).collect();
+    let mut answers: Vec<_> = effects.all(|step| &step.answers).copied().collect();
+    for told in effects.all(|step| &step.notifications) {
         let known = loaded.transfers.get(&told.transfer).or_else(|| new.get(&told.transfer).copied());
         let transfer = known.expect("a notification names a transfer of the batch");
         if transfer.is_funded() {

@@ -46,7 +46,7 @@ impl Writer<'_, '_> {
         lasts: bool,
     ) -> Result<Guard, Error> {
         let mut changes = account_changes(&loaded, effects);
-        effects.steps().for_each(|step| step.apply_payments(self.now, &mut loaded));
+        effects.steps.iter().for_each(|step| step.apply_payments(self.now, &mut loaded));
         loaded.shop.apply(effects);
         let mut record = Record::new(&guard, signed(next_offset), self.now);
         shop::write(self.tx, self.statements, &loaded.shop, self.settings, self.now)?;
@@ -73,18 +73,20 @@ impl Writer<'_, '_> {
     fn transfers(&mut self, loaded: &Loaded, effects: &Effects) -> Result<(), Error> {
         let row = |no: TransferNo| &loaded.transfers[&no];
         let mut new = CopyRows::new(21);
-        for added in &effects.transfers {
+        for added in effects.all(|step| &step.transfers) {
             let condition = added.condition().copied().unwrap_or_default();
             put_transfer(&mut new, row(added.no), &condition);
         }
         new.send(self.tx, &self.statements.copy_transfers)?;
 
-        let added = |no: &TransferNo| effects.transfers.binary_search_by_key(no, |row| row.no).is_ok();
-        let mut changed: Vec<TransferNo> = effects.state_changes.iter().map(|row| row.transfer).collect();
+        let added: Vec<TransferNo> = effects.all(|step| &step.transfers).map(|row| row.no).collect();
+        let mut changed: Vec<TransferNo> =
+            effects.all(|step| &step.state_changes).map(|row| row.transfer).collect();
         changed.sort_unstable();
         changed.dedup();
-        changed.retain(|no| !added(no));
-        let mut completions: Vec<TransferNo> = effects.completions.iter().map(|row| row.transfer).collect();
+        changed.retain(|no| added.binary_search(no).is_err());
+        let mut completions: Vec<TransferNo> =
+            effects.all(|step| &step.completions).map(|row| row.transfer).collect();
         completions.sort_unstable();
         let (completed, moved): (Vec<TransferNo>, Vec<TransferNo>) =
             changed.into_iter().partition(|no| completions.binary_search(no).is_ok());
@@ -133,8 +135,8 @@ impl Writer<'_, '_> {
 
     fn state_changes(&mut self, effects: &Effects, batch_id: i64) -> Result<Vec<StateRow>, Error> {
         let mut copy = CopyRows::new(6);
-        let mut rows = Vec::with_capacity(effects.state_changes.len());
-        for change in &effects.state_changes {
+        let mut rows = Vec::with_capacity(effects.all(|step| &step.state_changes).count());
+        for change in effects.all(|step| &step.state_changes) {
             let row = StateRow {
                 transfer_no: signed(change.transfer.0),
                 state: i16::from(change.state.number()),
@@ -174,7 +176,7 @@ impl Writer<'_, '_> {
 
     /// What the operator changed: rare, so row by row.
     fn limits_and_funds(&mut self, effects: &Effects) -> Result<(), Error> {
-        for account in &effects.accounts {
+        for account in effects.all(|step| &step.accounts) {
             let id = account_number(account.id);
             self.tx.execute(
                 "UPDATE participant_currency SET is_active = $2 WHERE participant_currency_id = $1",
@@ -201,7 +203,7 @@ impl Writer<'_, '_> {
                 )?;
             }
         }
-        for row in &effects.funds {
+        for row in effects.all(|step| &step.funds) {
             let (id, state, now) = (Uuid(row.id.0), i16::from(row.state as u8), Moment(self.now));
             let ends = matches!(row.state, FundsState::OutCommitted | FundsState::OutAborted);
             // A plain insert: if the id was taken meanwhile on another account, this batch must look again.
@@ -291,8 +293,8 @@ impl StateColumns {
 /// What happened to each account, in order, numbered on from the rows that there are.
 fn account_changes(loaded: &Loaded, effects: &Effects) -> Vec<ChangeRow> {
     let mut running: BTreeMap<AccountId, (Balance, i64)> = BTreeMap::new();
-    let mut rows = Vec::with_capacity(effects.position_changes.len());
-    for step in effects.steps() {
+    let mut rows = Vec::with_capacity(effects.all(|step| &step.position_changes).count());
+    for step in &effects.steps {
         let by_operator = step.accounts.iter().map(|row| (row.id, None, row.value));
         let by_transfers =
             step.position_changes.iter().map(|row| (row.account, Some(row.transfer), row.value));

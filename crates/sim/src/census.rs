@@ -24,7 +24,7 @@ pub fn count(frame: &Decided<'_>, tally: &mut Tally) {
     if frame.commands.iter().filter_map(Command::transfer).any(|id| !seen.insert(id)) {
         tally.frames_cut += 1;
     }
-    for change in &frame.effects.state_changes {
+    for change in frame.effects.all(|step| &step.state_changes) {
         match change.state {
             TransferState::Reserved => tally.reserved += 1,
             TransferState::Committed => tally.committed += 1,
@@ -42,7 +42,7 @@ pub fn count(frame: &Decided<'_>, tally: &mut Tally) {
             tally.wrong_preimage += 1;
         }
     }
-    for (command, outcome) in frame.commands.iter().zip(&frame.effects.outcomes) {
+    for (command, outcome) in frame.commands.iter().zip(frame.effects.all(|step| &step.outcomes)) {
         match command {
             Command::Admin(admin) => count_operator(admin, outcome, tally),
             _ => count_refusal(outcome, tally),

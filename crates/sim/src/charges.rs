@@ -96,12 +96,12 @@ impl Charges {
 
     /// A frame became durable.
     pub fn see(&mut self, effects: &Effects) {
-        for effect in &effects.shop {
+        for effect in effects.all(|step| &step.shop) {
             match effect {
                 ShopEffect::Charging(charging) => self.now = charging.clone(),
                 ShopEffect::Opened(row) => {
                     let Some(Charge::Transfer { transfer, .. }) = row.charge else { continue };
-                    let new = effects.transfers.iter().find(|row| row.id == transfer);
+                    let new = effects.all(|step| &step.transfers).find(|row| row.id == transfer);
                     self.waiting.extend(new.map(|row| WaitingCharge {
                         id: transfer,
                         payer: row.payer,
@@ -115,7 +115,7 @@ impl Charges {
 
     /// The names in which checkouts of a frame hold tokens.
     pub fn named(&self, effects: &Effects) -> impl Iterator<Item = Name> {
-        effects.shop.iter().filter_map(|effect| match effect {
+        effects.all(|step| &step.shop).filter_map(|effect| match effect {
             ShopEffect::Opened(row) => match row.charge {
                 Some(Charge::Tokens { spender }) => Some(spender.to_string().into()),
                 _ => None,

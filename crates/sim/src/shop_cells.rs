@@ -82,26 +82,23 @@ pub const EXPECTED: [(&str, &str); 63] = [
 
 /// Adds a durable frame to the counts.
 pub fn count(frame: &Decided<'_>, tally: &mut Tally, coverage: &mut Coverage) {
-    tally.shop_alarms += frame.effects.shop_alarms.len() as u64;
-    let mut rest = frame.commands;
-    for step in frame.effects.steps() {
-        let (commands, after) = rest.split_at(step.outcomes.len());
-        rest = after;
-        count_effects(&step, matches!(commands, [Command::Expire(_)]), tally, coverage);
+    tally.shop_alarms += frame.effects.all(|step| &step.shop_alarms).count() as u64;
+    for (_, commands, step) in frame.steps() {
+        count_effects(step, matches!(commands, [Command::Expire(_)]), tally, coverage);
         if let [command @ (Command::Shop(_) | Command::Expire(_))] = commands {
-            count_charges(command, &step, tally, coverage);
+            count_charges(command, step, tally, coverage);
         }
-        if let ([Command::Shop(command)], [outcome]) = (commands, step.outcomes)
+        if let ([Command::Shop(command)], [outcome]) = (commands, &step.outcomes[..])
             && let Some(outcome) = outcome.shop.as_deref()
         {
             tally.shop_refused += u64::from(matches!(outcome, ShopOutcome::Refused(_)));
-            coverage.shop(name(command), how(command, outcome, &step));
+            coverage.shop(name(command), how(command, outcome, step));
         }
     }
 }
 
-fn count_effects(step: &Step<'_>, expires: bool, tally: &mut Tally, coverage: &mut Coverage) {
-    for effect in step.shop {
+fn count_effects(step: &Step, expires: bool, tally: &mut Tally, coverage: &mut Coverage) {
+    for effect in &step.shop {
         match effect {
             ShopEffect::Moved { state: OrderState::Paid(_), .. } => tally.orders_paid += 1,
             ShopEffect::Moved { state: OrderState::NotPaid(_), .. } => tally.checkouts_failed += 1,
@@ -127,9 +124,9 @@ fn count_effects(step: &Step<'_>, expires: bool, tally: &mut Tally, coverage: &m
 }
 
 /// What became of the positions and tokens that checkouts charge.
-fn count_charges(command: &Command, step: &Step<'_>, tally: &mut Tally, coverage: &mut Coverage) {
+fn count_charges(command: &Command, step: &Step, tally: &mut Tally, coverage: &mut Coverage) {
     let expires = matches!(command, Command::Expire(_));
-    for change in step.state_changes {
+    for change in &step.state_changes {
         let how = match change.state {
             TransferState::Committed => {
                 tally.paid_by_position += 1;
@@ -211,7 +208,7 @@ const fn name(command: &ShopCommand) -> &'static str {
     }
 }
 
-fn how(command: &ShopCommand, outcome: &ShopOutcome, step: &Step<'_>) -> &'static str {
+fn how(command: &ShopCommand, outcome: &ShopOutcome, step: &Step) -> &'static str {
     let moves = step.shop.iter().any(|effect| matches!(effect, ShopEffect::Moved { .. }));
     match (command, outcome) {
         (_, ShopOutcome::Refused(refusal)) => refused(refusal),

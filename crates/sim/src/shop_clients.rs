@@ -85,7 +85,7 @@ impl ShopClients {
     /// A frame became durable: what it made can be seen, and what it sent to outside sides is delivered.
     pub fn see(&mut self, effects: &Effects) {
         self.charges.see(effects);
-        for effect in &effects.shop {
+        for effect in effects.all(|step| &step.shop) {
             match effect {
                 ShopEffect::User(row) => note(&mut self.seen.users, &row.id),
                 ShopEffect::Item(row) => note(&mut self.seen.items, &row.id),
@@ -93,7 +93,7 @@ impl ShopClients {
                 _ => {}
             }
         }
-        let sent = effects.shop_messages.iter().filter(|message| message.outside);
+        let sent = effects.all(|step| &step.shop_messages).filter(|message| message.outside);
         sent.for_each(|message| self.outside.asked(&message.message));
     }
 

@@ -92,7 +92,7 @@ impl Simulation {
                 shop_cells::count(&frame, &mut self.tally, &mut self.medium.coverage);
                 self.shop.see(frame.effects);
                 self.shop.charges.named(frame.effects).for_each(|name| self.vault.hear_of(name));
-                let first_limit = frame.effects.accounts.iter().any(|row| {
+                let first_limit = frame.effects.all(|step| &step.accounts).any(|row| {
                     row.id == latecomer
                         && row.net_debit_cap.is_some()
                         && self.auditors.waits_for_limit(latecomer)

@@ -64,25 +64,22 @@ pub const EXPECTED: [(&str, &str); 48] = [
 
 /// Adds a durable frame to the counts.
 pub fn count(frame: &Decided<'_>, tally: &mut Tally, coverage: &mut Coverage) {
-    let mut rest = frame.commands;
-    let mut offset = frame.header.base_offset;
-    for step in frame.effects.steps() {
-        let (commands, after) = rest.split_at(step.outcomes.len());
-        match (commands, step.outcomes) {
+    for (offset, commands, step) in frame.steps() {
+        match (commands, &step.outcomes[..]) {
             ([Command::Token(command)], [outcome]) => {
                 if let Some(outcome) = &outcome.token {
                     let in_frame = offset - frame.header.base_offset;
-                    let how = how(command, outcome, &step, offset, in_frame);
+                    let how = how(command, outcome, step, offset, in_frame);
                     coverage.vault(name(command), how);
-                    count_one(outcome, &step, tally);
+                    count_one(outcome, step, tally);
                 }
             }
-            ([Command::Expire(_)], [outcome]) if ends_locks(&step) => {
+            ([Command::Expire(_)], [outcome]) if ends_locks(step) => {
                 let leases = outcome.subject - (frame.holds_ended() + frame.shop_ended()) as u64;
                 tally.leases_ended += leases;
                 coverage.vault(
                     "expiry",
-                    match (leases, step.state_changes) {
+                    match (leases, &step.state_changes[..]) {
                         (0, []) => "tokens of a checkout",
                         (0, _) => "tokens of a transfer",
                         (_, []) => "leases",
@@ -91,15 +88,13 @@ pub fn count(frame: &Decided<'_>, tally: &mut Tally, coverage: &mut Coverage) {
                 );
             }
             ([Command::Shop(_)], _) => {}
-            (commands, _) => count_transfers(commands, &step, tally, coverage),
+            (commands, _) => count_transfers(commands, step, tally, coverage),
         }
-        offset += step.outcomes.len() as u64;
-        rest = after;
     }
 }
 
-fn count_transfers(commands: &[Command], step: &Step<'_>, tally: &mut Tally, coverage: &mut Coverage) {
-    for effect in step.tokens {
+fn count_transfers(commands: &[Command], step: &Step, tally: &mut Tally, coverage: &mut Coverage) {
+    for effect in &step.tokens {
         match effect {
             TokenEffect::Locked(_) => {
                 tally.transfers_on_tokens += 1;
@@ -110,7 +105,7 @@ fn count_transfers(commands: &[Command], step: &Step<'_>, tally: &mut Tally, cov
         }
     }
     let funded = |command| matches!(command, &Command::Prepare(Prepare { funding: Some(_), .. }));
-    if let ([prepare], [outcome]) = (commands, step.outcomes)
+    if let ([prepare], [outcome]) = (commands, &step.outcomes[..])
         && funded(prepare)
         && !step.transfers.is_empty()
         && outcome.state != Some(TransferState::Reserved)
@@ -126,7 +121,7 @@ fn count_transfers(commands: &[Command], step: &Step<'_>, tally: &mut Tally, cov
     }
 }
 
-fn count_one(outcome: &TokenOutcome, step: &Step<'_>, tally: &mut Tally) {
+fn count_one(outcome: &TokenOutcome, step: &Step, tally: &mut Tally) {
     let changed = !step.tokens.is_empty();
     match outcome {
         TokenOutcome::Issued => tally.tokens_issued += step.tokens.len() as u64,
@@ -149,14 +144,14 @@ const fn name(command: &TokenCommand) -> &'static str {
     }
 }
 
-fn ends_locks(step: &Step<'_>) -> bool {
+fn ends_locks(step: &Step) -> bool {
     step.tokens.iter().any(|effect| matches!(effect, TokenEffect::Unlocked { .. }))
 }
 
 fn how(
     command: &TokenCommand,
     outcome: &TokenOutcome,
-    step: &Step<'_>,
+    step: &Step,
     offset: u64,
     in_frame: u64,
 ) -> &'static str {

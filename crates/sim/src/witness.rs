@@ -22,13 +22,11 @@ pub struct Decided<'a> {
 
 impl<'a> Decided<'a> {
     /// The frame in its steps: where each begins in the log, its commands, and what they did.
-    pub fn steps(&self) -> impl Iterator<Item = (u64, &'a [Command], Step<'a>)> + use<'a> {
-        let (mut rest, mut offset) = (self.commands, self.header.base_offset);
-        self.effects.steps().map(move |step| {
-            let (commands, after) = rest.split_at(step.outcomes.len());
-            let begins = offset;
-            (rest, offset) = (after, offset + commands.len() as u64);
-            (begins, commands, step)
+    pub fn steps(&self) -> impl Iterator<Item = (u64, &'a [Command], &'a Step)> + use<'a> {
+        let (commands, base_offset) = (self.commands, self.header.base_offset);
+        self.effects.steps.iter().map(move |step| {
+            let first = step.first as usize;
+            (base_offset + first as u64, &commands[first..first + step.outcomes.len()], step)
         })
     }
 
@@ -37,7 +35,7 @@ impl<'a> Decided<'a> {
     pub fn holds_ended(&self) -> usize {
         let timed_out =
             |state| matches!(state, TransferState::ReservedTimeout | TransferState::ExpiredPrepared);
-        self.effects.state_changes.iter().filter(|change| timed_out(change.state)).count()
+        self.effects.all(|step| &step.state_changes).filter(|change| timed_out(change.state)).count()
     }
 
     /// How many checkouts and keys the frame's expiry ended.
@@ -46,7 +44,7 @@ impl<'a> Decided<'a> {
         let ends =
             |effect: &&ShopEffect| matches!(effect, ShopEffect::Moved { .. } | ShopEffect::KeyEnded(_));
         let expires = matches!(self.commands.first(), Some(Command::Expire(_)));
-        let first = self.effects.steps().next().filter(|_| expires);
+        let first = self.effects.steps.iter().next().filter(|_| expires);
         first.map_or(0, |step| step.shop.iter().filter(ends).count())
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::codes::ErrorCode;
 use crate::command::{Admin, SetEndpoint};
-use crate::effects::{Effects, Outcome};
+use crate::effects::{Outcome, Step};
 use crate::ids::{AccountId, Currency, HUB, Millis, ParticipantId, TransferId};
 use crate::money::{AMOUNT_LIMIT, Amount, Balance};
 use crate::view::{Accounts, Books, ParticipantNumbers, Participants};
@@ -16,7 +16,7 @@ pub(crate) fn decide_admin(
     view: &(impl Books + ParticipantNumbers),
     now: Millis,
     admin: &Admin,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Outcome {
     match admin {
         Admin::CreateParticipant { .. } | Admin::SetParticipantActive { .. } => {
@@ -34,7 +34,7 @@ pub fn decide_participant(
     view: &(impl Participants + ParticipantNumbers),
     now: Millis,
     admin: &Admin,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Outcome {
     match *admin {
         Admin::CreateParticipant { name, currency } => create_participant(view, now, name, currency, effects),
@@ -53,7 +53,7 @@ pub fn decide_participant(
 ///
 /// # Panics
 /// If the command is about a participant.
-pub(crate) fn decide_books(view: &impl Books, now: Millis, admin: &Admin, effects: &mut Effects) -> Outcome {
+pub(crate) fn decide_books(view: &impl Books, now: Millis, admin: &Admin, effects: &mut Step) -> Outcome {
     let first = effects.accounts.len();
     let outcome = decide(view, admin, effects);
     effects.accounts[first..].iter_mut().for_each(|row| row.changed_at = now);
@@ -61,7 +61,7 @@ pub(crate) fn decide_books(view: &impl Books, now: Millis, admin: &Admin, effect
 }
 
 /// Decides where a participant wants to be called.
-pub fn set_endpoint(view: &impl Participants, endpoint: &SetEndpoint, effects: &mut Effects) -> Outcome {
+pub fn set_endpoint(view: &impl Participants, endpoint: &SetEndpoint, effects: &mut Step) -> Outcome {
     let participant = endpoint.participant();
     // The hub has no row and yet addresses of its own, such as those of its operators' mail.
     if participant != HUB && view.participant(participant).is_none() {
@@ -71,7 +71,7 @@ pub fn set_endpoint(view: &impl Participants, endpoint: &SetEndpoint, effects: &
     Outcome::done(u64::from(participant.0), Balance::ZERO)
 }
 
-fn decide(view: &impl Books, admin: &Admin, effects: &mut Effects) -> Outcome {
+fn decide(view: &impl Books, admin: &Admin, effects: &mut Step) -> Outcome {
     match *admin {
         Admin::CreateParticipant { .. } | Admin::SetParticipantActive { .. } => {
             panic!("{admin:?} is about a participant")
@@ -150,7 +150,7 @@ fn create_participant(
     now: Millis,
     name: Name,
     currency: Currency,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Outcome {
     if name.is_hub() {
         return Outcome::refused(ErrorCode::ClientError);
@@ -202,7 +202,7 @@ fn initial_position_and_limits(
     position: &Account,
     net_debit_cap: Amount,
     initial_position: Amount,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Outcome {
     // Added, not set: an account without limits can have been paid already.
     let value = position.value.plus(initial_position);
@@ -220,7 +220,7 @@ fn move_funds(
     account: AccountId,
     currency: Currency,
     amount: Amount,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Outcome {
     let Some(row) = view.account(account).filter(|row| row.kind == AccountKind::Settlement) else {
         return Outcome::refused(ErrorCode::IdNotFound);
@@ -264,7 +264,7 @@ fn end_funds_out(
     state: FundsState,
     id: TransferId,
     account: AccountId,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Outcome {
     let (Some(movement), Some(row)) =
         (view.funds(id).filter(|row| row.account == account), view.account(account))

@@ -1,7 +1,7 @@
 //! The position step: messages in bins by account, credits before debits, no limit ever broken.
 //!
 //! [`process`] takes the messages of a whole batch. It divides them by account and then by action, works through
-//! each bin against a running position, and pushes what happened to the [`Effects`](crate::effects::Effects).
+//! each bin against a running position, and pushes what happened to the [`Step`](crate::effects::Step).
 
 mod bins;
 mod processor;

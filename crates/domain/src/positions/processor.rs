@@ -4,8 +4,8 @@ use super::bins::{Division, Index, RunningTransfer, divide};
 use super::{Action, Message, MessageResult, PrepareOrder};
 use crate::codes::ErrorCode;
 use crate::effects::{
-    DeadLetter, DeadLetterReason, Effects, LimitAlarm, Notification, NotificationKind, Party, PositionChange,
-    StateChange,
+    DeadLetter, DeadLetterReason, LimitAlarm, Notification, NotificationKind, Party, PositionChange,
+    StateChange, Step,
 };
 use crate::ids::AccountId;
 use crate::money::{Amount, Balance};
@@ -39,7 +39,7 @@ pub fn process(
     accounts: &impl PositionAccounts,
     order: PrepareOrder,
     messages: &[Message],
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Vec<MessageResult> {
     let Division { sequence, repeats, entry_of, mut running } = divide(messages, order);
     let unprocessed = |message: &Message| MessageResult {
@@ -77,7 +77,7 @@ struct Bin<'a> {
     entry_of: &'a [u32],
     running: &'a mut [RunningTransfer],
     results: &'a mut [MessageResult],
-    effects: &'a mut Effects,
+    effects: &'a mut Step,
     id: AccountId,
 }
 

@@ -8,7 +8,7 @@ use super::hold::ChosenTokens;
 use super::pay_side::{Act, PaySide};
 use super::run::At;
 use super::{Payment, ShopCommand, ShopRefusal, Sides, TryKey, Why};
-use crate::effects::{Effects, Outcome};
+use crate::effects::{Effects, Outcome, Step};
 use crate::ids::Millis;
 use crate::overlay::Overlay;
 use crate::view::Shop;
@@ -33,7 +33,7 @@ impl<V> PaySide<V> for Asked {
         Ok(None)
     }
 
-    fn act(self, _: &Charger<'_, V>, _: Act<'_>, _: &mut Effects) -> bool {
+    fn act(self, _: &Charger<'_, V>, _: Act<'_>, _: &mut Step) -> bool {
         false
     }
 }
@@ -45,13 +45,15 @@ pub fn decide_asked<'c>(
     commands: impl IntoIterator<Item = &'c ShopCommand>,
 ) -> Effects {
     let mut effects = Effects::default();
-    let mut seen = Overlay::over(view);
+    let (mut seen, mut first) = (Overlay::over(view), 0);
     for (offset, command) in (offset..).zip(commands) {
         let decide = |effects: &mut _| decide_with(&seen, Asked, (now, offset), command, effects);
-        let outcome = all_or_nothing(&mut effects, decide);
-        effects.outcomes.push(Outcome::of_shop(outcome));
-        effects.close_section();
-        effects.last().apply_shop(&mut seen);
+        let mut step = Step::at(first);
+        first += 1;
+        let outcome = all_or_nothing(&mut step, decide);
+        step.outcomes.push(Outcome::of_shop(outcome));
+        step.apply_shop(&mut seen);
+        effects.steps.push(step);
     }
     effects
 }
@@ -59,10 +61,9 @@ pub fn decide_asked<'c>(
 /// Cancels up to `max` undecided checkouts whose deadline has passed. None of them gives anything back here, so none depends on
 /// another.
 pub fn cancel_due(view: &impl Shop, (now, offset): (Millis, u64), max: usize) -> Effects {
-    let mut effects = Effects::default();
+    let mut step = Step::default();
     for row in view.due_checkouts(now, max) {
-        end(view, Asked, (now, offset), known_row(view, &row.order), &row, Why::Deadline, &mut effects);
+        end(view, Asked, (now, offset), known_row(view, &row.order), &row, Why::Deadline, &mut step);
     }
-    effects.close_section();
-    effects
+    Effects { steps: vec![step] }
 }

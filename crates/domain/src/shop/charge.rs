@@ -15,7 +15,7 @@ use super::run::At;
 use super::{Payment, ShopRefusal, TryKey, Whole};
 use crate::command::{Abort, Command, Fulfil, FulfilAction, Prepare};
 use crate::decide::decide_inner;
-use crate::effects::{Effects, NotificationKind, Section};
+use crate::effects::{NotificationKind, Step};
 use crate::ids::{Currency, Millis, ParticipantId, TransferId};
 use crate::money::Amount;
 use crate::overlay::Overlay;
@@ -200,12 +200,10 @@ fn amount_of(by: &ByTransfers, amount: Whole) -> Option<Amount> {
     i64::try_from(amount.get()).ok()?.checked_mul(by.unit.0).map(Amount)
 }
 
-/// Moves the transfer or the tokens of one try.
+/// Moves the transfer or the tokens of one try. What it does sees what the try has done before.
 pub(super) struct Charger<'r, V> {
     pub(super) view: &'r V,
     pub(super) at: At,
-    /// Where the effects of this try begin: later steps of it see the earlier ones.
-    pub(super) since: Section,
     pub(super) charge: Charge,
 }
 
@@ -216,7 +214,7 @@ impl<V: Payments> Charger<'_, V> {
         means: &Means,
         payment: &Payment,
         deadline: Millis,
-        effects: &mut Effects,
+        effects: &mut Step,
     ) -> bool {
         if payment.amnt == Whole::ZERO {
             return true;
@@ -238,7 +236,7 @@ impl<V: Payments> Charger<'_, V> {
         payment: &Payment,
         deadline: Millis,
         (transfer, fulfilment): (TransferId, Secret),
-        effects: &mut Effects,
+        effects: &mut Step,
     ) -> bool {
         let payer = Name::new(payment.user_id.as_str()).and_then(|name| self.view.participant_named(name));
         let (Some(payer), Some(amount)) = (payer, amount_of(by, payment.amnt)) else { return false };
@@ -259,7 +257,7 @@ impl<V: Payments> Charger<'_, V> {
     }
 
     /// Settles what was reserved; `false` if it ran out or the payee has ended it.
-    pub(super) fn fulfil(&self, amount: Whole, effects: &mut Effects) -> bool {
+    pub(super) fn fulfil(&self, amount: Whole, effects: &mut Step) -> bool {
         if amount == Whole::ZERO {
             return true;
         }
@@ -274,7 +272,7 @@ impl<V: Payments> Charger<'_, V> {
     }
 
     /// Gives back what is reserved. What has ended by itself, or runs out now, is given back without this.
-    pub(super) fn abort(&self, amount: Whole, effects: &mut Effects) {
+    pub(super) fn abort(&self, amount: Whole, effects: &mut Step) {
         if amount == Whole::ZERO {
             // Nothing was reserved; whatever has this name is somebody else's.
             return;
@@ -295,7 +293,7 @@ impl<V: Payments> Charger<'_, V> {
     }
 
     /// Pays the tokens out; `false` if none are held.
-    fn spend(&self, spender: TransferId, effects: &mut Effects) -> bool {
+    fn spend(&self, spender: TransferId, effects: &mut Step) -> bool {
         let Some(lock) = self.lock(spender, effects) else { return false };
         let seen = self.seen(effects);
         let wallet = lock.funding.as_ref().expect("the hold of a checkout names the shop's wallet");
@@ -305,26 +303,25 @@ impl<V: Payments> Charger<'_, V> {
     }
 
     /// The tokens that are held for the try.
-    fn lock(&self, spender: TransferId, effects: &Effects) -> Option<Arc<LockRow>> {
+    fn lock(&self, spender: TransferId, effects: &Step) -> Option<Arc<LockRow>> {
         self.seen(effects).lock(&spender.to_string()).cloned()
     }
 
     /// Who is paid by the transfer, while that is reserved. One that has ended may have left memory.
-    fn payee(&self, transfer: TransferId, effects: &Effects) -> Option<ParticipantId> {
+    fn payee(&self, transfer: TransferId, effects: &Step) -> Option<ParticipantId> {
         let seen = self.seen(effects);
         let known = seen.transfer(transfer);
         known.filter(|known| known.state == TransferState::Reserved).map(|known| known.payee)
     }
 
-    fn seen(&self, effects: &Effects) -> Overlay<'_, V> {
+    fn seen(&self, effects: &Step) -> Overlay<'_, V> {
         let mut seen = Overlay::over(self.view);
-        let done = effects.since(&self.since);
-        done.apply_payments(self.at.0, &mut seen);
-        done.apply_tokens(&mut seen);
+        effects.apply_payments(self.at.0, &mut seen);
+        effects.apply_tokens(&mut seen);
         seen
     }
 
-    fn decide(&self, command: Command, effects: &mut Effects) -> Option<TransferState> {
+    fn decide(&self, command: Command, effects: &mut Step) -> Option<TransferState> {
         let seen = self.seen(effects);
         let before = effects.notifications.len();
         let state = decide_inner(&seen, self.at, &command, effects).state;

@@ -4,7 +4,7 @@
 use super::charge::{Charge, Charger, Charging, Means};
 use super::hold::ChosenTokens;
 use super::{Payment, ShopRefusal, TryKey, Whole};
-use crate::effects::{Effects, LimitAlarm, Notification, Section};
+use crate::effects::{Effects, LimitAlarm, Notification, Step};
 use crate::ids::{Millis, TransferNo};
 use crate::overlay::Overlay;
 use crate::transfers::Transfer;
@@ -26,14 +26,14 @@ pub struct Charges<'v, V> {
     seen: Overlay<'v, V>,
     now: Millis,
     effects: Effects,
-    /// Up to where others were told of it.
-    told: (Section, usize),
+    /// Of how many steps others were told.
+    told: usize,
 }
 
 impl<'v, V: Payments> Charges<'v, V> {
     /// None yet.
     pub fn over(view: &'v V, now: Millis) -> Charges<'v, V> {
-        Charges { seen: Overlay::over(view), now, effects: Effects::default(), told: (Section::default(), 0) }
+        Charges { seen: Overlay::over(view), now, effects: Effects::default(), told: 0 }
     }
 
     /// Reserves what a try costs. `offset`: where its message lies. What is charged must not be credit.
@@ -75,33 +75,36 @@ impl<'v, V: Payments> Charges<'v, V> {
         &mut self,
         charge: Charge,
         offset: u64,
-        act: impl FnOnce(&Charger<'_, Overlay<'v, V>>, &mut Effects) -> T,
+        act: impl FnOnce(&Charger<'_, Overlay<'v, V>>, &mut Step) -> T,
     ) -> T {
-        let since = self.effects.lengths();
-        let charger = Charger { view: &self.seen, at: (self.now, offset), since, charge };
-        let done = act(&charger, &mut self.effects);
-        self.effects.close_section();
-        let last = self.effects.last();
-        last.apply_payments(self.now, &mut self.seen);
-        last.apply_tokens(&mut self.seen);
+        let charger = Charger { view: &self.seen, at: (self.now, offset), charge };
+        let mut step = Step::default();
+        let done = act(&charger, &mut step);
+        step.apply_payments(self.now, &mut self.seen);
+        step.apply_tokens(&mut self.seen);
+        self.effects.steps.push(step);
         done
     }
 
     /// What participants are to be told since [`Charges::mark_told`], each with the transfer as it stands now.
     pub fn to_tell(&self) -> impl Iterator<Item = (&Notification, &Transfer)> {
         let known = |no: TransferNo| self.seen.transfer_numbered(no).expect("what is told of is there");
-        let told = self.effects.since(&self.told.0).notifications;
-        told.iter().map(move |told| (told, known(told.transfer)))
+        let told = self.untold().iter().flat_map(|step| &step.notifications);
+        told.map(move |told| (told, known(told.transfer)))
     }
 
     /// The limits that were come near to since then.
-    pub fn alarms(&self) -> &[LimitAlarm] {
-        &self.effects.alarms[self.told.1..]
+    pub fn alarms(&self) -> impl Iterator<Item = &LimitAlarm> {
+        self.untold().iter().flat_map(|step| &step.alarms)
+    }
+
+    fn untold(&self) -> &[Step] {
+        &self.effects.steps[self.told..]
     }
 
     /// All of it was told.
     pub fn mark_told(&mut self) {
-        self.told = (self.effects.lengths(), self.effects.alarms.len());
+        self.told = self.effects.steps.len();
     }
 
     /// All that they did.

@@ -14,7 +14,7 @@ use super::{
     OrderId, OrderRow, OrderState, Said, ShopEffect, ShopMessage, ShopOutcome, ShopRefusal, Side, TryKey,
     Why,
 };
-use crate::effects::Effects;
+use crate::effects::Step;
 use crate::ids::Millis;
 use crate::overlay::Overlay;
 use crate::planted;
@@ -25,7 +25,7 @@ pub(super) fn checkout<V: Shop, P: PaySide<V>>(
     pay: P,
     at: At,
     command: &CheckoutOrder,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     let CheckoutOrder { order, deadline_ms, key, chosen } = command;
     if let Some(key) = key
@@ -127,7 +127,7 @@ pub(super) fn answer<V: Shop, P: PaySide<V>>(
     at: At,
     key: &TryKey,
     (side, said): (Side, Said),
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     let row = known(view, &key.order_id)?;
     if row.order.state.tr_num() < Some(key.tr_num) {
@@ -183,7 +183,7 @@ pub(super) fn cancel<V: Shop, P: PaySide<V>>(
     pay: P,
     at: At,
     order: &OrderId,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     let row = known(view, order)?;
     let is_pending = matches!(row.order.state, OrderState::Pending(_));
@@ -202,7 +202,7 @@ pub(super) fn end<V: Shop, P: PaySide<V>>(
     row: &OrderRow,
     open: &Arc<CheckoutRow>,
     why: Why,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> CheckoutAnswer {
     let mut run = TryRun::resume(view, pay, at, row, open);
     run.cancel(why, effects);
@@ -216,7 +216,7 @@ pub(super) fn retry<V: Shop, P: PaySide<V>>(
     at: At,
     order: &OrderId,
     deadline_ms: u32,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     let row = known(view, order)?;
     match row.order.state {
@@ -240,21 +240,22 @@ pub(crate) fn end_due(
     at: At,
     due: &[Arc<CheckoutRow>],
     keys: &[Arc<KeyRow>],
-    effects: &mut Effects,
+    effects: &mut Step,
 ) {
     if !due.is_empty() {
         // Two of them may give back to the same user or item: each must see the one before it.
         let mut seen = Overlay::over(view);
         if due.iter().any(|row| row.charge.is_some()) {
             // The transfer of one may have run out in this very record.
-            effects.unclosed().apply(at.0, &mut seen);
+            effects.apply(at.0, &mut seen);
         }
         for row in due {
-            let before = effects.lengths();
+            let mut of_try = Step::at(effects.cause());
             let order = known_row(&seen, &row.order);
             assert!(row.deadline < at.0 && row.undo.is_none(), "{} is not due", row.order);
-            end(&seen, Inside, at, order, row, Why::Deadline, effects);
-            effects.since(&before).apply(at.0, &mut seen);
+            end(&seen, Inside, at, order, row, Why::Deadline, &mut of_try);
+            of_try.apply(at.0, &mut seen);
+            effects.append(of_try);
         }
     }
     effects.shop.extend(keys.iter().map(|row| ShopEffect::KeyEnded(row.key.clone())));

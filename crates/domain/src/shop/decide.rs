@@ -8,7 +8,7 @@ use super::{
     Charging, ItemId, ItemRow, Order, OrderId, OrderRow, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal,
     UserId, UserRow, Whole, checkout,
 };
-use crate::effects::Effects;
+use crate::effects::Step;
 use crate::ids::Millis;
 use crate::money::Amount;
 use crate::view::{Items, Orders, Participants, Shop, ShopSize, Users, View};
@@ -21,7 +21,7 @@ pub(crate) fn decide_shop(
     now: Millis,
     offset: u64,
     command: &ShopCommand,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> ShopOutcome {
     all_or_nothing(effects, |effects| match command {
         ShopCommand::SetOutside { outside } => {
@@ -34,15 +34,9 @@ pub(crate) fn decide_shop(
 }
 
 /// A refusal leaves nothing behind.
-pub(super) fn all_or_nothing(
-    effects: &mut Effects,
-    decide: impl FnOnce(&mut Effects) -> Verdict,
-) -> ShopOutcome {
-    let before = (effects.shop.len(), effects.shop_messages.len(), effects.shop_alarms.len());
+pub(super) fn all_or_nothing(effects: &mut Step, decide: impl FnOnce(&mut Step) -> Verdict) -> ShopOutcome {
     decide(effects).unwrap_or_else(|refusal| {
-        effects.shop.truncate(before.0);
-        effects.shop_messages.truncate(before.1);
-        effects.shop_alarms.truncate(before.2);
+        *effects = Step::at(effects.first);
         ShopOutcome::Refused(refusal)
     })
 }
@@ -53,7 +47,7 @@ pub(super) fn decide_with<V: Shop, P: PaySide<V>>(
     pay: P,
     at: At,
     command: &ShopCommand,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     match command {
         ShopCommand::Checkout(command) => checkout::checkout(view, pay, at, command, effects),
@@ -91,7 +85,7 @@ pub(super) fn decide_with<V: Shop, P: PaySide<V>>(
     }
 }
 
-fn set_charging(view: &impl Participants, charging: &Charging, effects: &mut Effects) -> Verdict {
+fn set_charging(view: &impl Participants, charging: &Charging, effects: &mut Step) -> Verdict {
     let is_worthless = match charging {
         Charging::Credit => false,
         Charging::Transfers(by) => by.unit <= Amount::ZERO,
@@ -119,7 +113,7 @@ pub(super) fn room(what: &'static str, there: usize, more: usize, max: usize) ->
     if there.saturating_add(more) > max { Err(ShopRefusal::Full { what, max }) } else { Ok(()) }
 }
 
-fn create_user(view: &(impl Users + ShopSize), id: &UserId, credit: Whole, effects: &mut Effects) -> Verdict {
+fn create_user(view: &(impl Users + ShopSize), id: &UserId, credit: Whole, effects: &mut Step) -> Verdict {
     if view.user(id).is_some() {
         return Err(exists("user", id.as_str()));
     }
@@ -134,7 +128,7 @@ fn create_item(
     id: &ItemId,
     stock: Whole,
     price: Whole,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     if view.item(id).is_some() {
         return Err(exists("item", id.as_str()));
@@ -145,12 +139,7 @@ fn create_item(
     Ok(ShopOutcome::Item(row))
 }
 
-fn create_order(
-    view: &(impl Orders + ShopSize),
-    id: &OrderId,
-    user: &UserId,
-    effects: &mut Effects,
-) -> Verdict {
+fn create_order(view: &(impl Orders + ShopSize), id: &OrderId, user: &UserId, effects: &mut Step) -> Verdict {
     if view.order(id).is_some() {
         return Err(exists("order", id.as_str()));
     }
@@ -165,7 +154,7 @@ fn add_item(
     order: &OrderId,
     item: &ItemId,
     quantity: Whole,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     let row = view.order(order).ok_or_else(|| ShopRefusal::UnknownOrder(order.clone()))?;
     let price = view.item(item).ok_or_else(|| ShopRefusal::UnknownItem(item.clone()))?.price;
@@ -183,7 +172,7 @@ fn add_item(
 fn change_credit(
     view: &impl Users,
     user: &UserId,
-    effects: &mut Effects,
+    effects: &mut Step,
     change: impl FnOnce(&UserRow) -> Result<Whole, ShopRefusal>,
 ) -> Verdict {
     let row = view.user(user).ok_or_else(|| ShopRefusal::UnknownUser(user.clone()))?;
@@ -195,7 +184,7 @@ fn change_credit(
 fn change_stock(
     view: &impl Items,
     item: &ItemId,
-    effects: &mut Effects,
+    effects: &mut Step,
     change: impl FnOnce(&ItemRow) -> Result<Whole, ShopRefusal>,
 ) -> Verdict {
     let row = view.item(item).ok_or_else(|| ShopRefusal::UnknownItem(item.clone()))?;

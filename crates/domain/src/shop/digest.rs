@@ -15,24 +15,22 @@ const TOKENS: u8 = b'T';
 
 impl Effects {
     pub(crate) fn write_shop_digest(&self, out: &mut Vec<u8>) {
-        let mut outcomes = self.outcomes.iter().filter_map(|outcome| outcome.shop.as_deref()).peekable();
-        if self.shop.is_empty()
-            && self.shop_messages.is_empty()
-            && self.shop_alarms.is_empty()
-            && outcomes.peek().is_none()
-        {
+        let outcomes = self.all(|step| &step.outcomes);
+        let mut outcomes = outcomes.filter_map(|outcome| outcome.shop.as_deref()).peekable();
+        let (effects, messages) = (self.all(|step| &step.shop), self.all(|step| &step.shop_messages));
+        let alarms = self.all(|step| &step.shop_alarms);
+        let counts = [effects.clone().count(), messages.clone().count(), alarms.clone().count()];
+        if counts == [0; 3] && outcomes.peek().is_none() {
             return;
         }
         out.push(SHOP);
-        for count in [self.shop.len(), self.shop_messages.len(), self.shop_alarms.len()] {
-            number(out, count as u64);
-        }
-        self.shop.iter().for_each(|effect| effect.write(out));
+        counts.iter().for_each(|count| number(out, *count as u64));
+        effects.for_each(|effect| effect.write(out));
         let mut before = None;
-        for ShopMessage { outside, message, .. } in &self.shop_messages {
+        for ShopMessage { outside, message, .. } in messages {
             write_message(out, *outside, message, before.replace(&message.key));
         }
-        self.shop_alarms.iter().for_each(|alarm| write_alarm(out, alarm));
+        alarms.for_each(|alarm| write_alarm(out, alarm));
         outcomes.for_each(|outcome| outcome.write(out));
     }
 }

@@ -9,7 +9,7 @@ use super::{
     ItemRow, Items, Line, Order, OrderId, OrderRow, OrderState, ShopCommand, ShopEffect, ShopOutcome,
     ShopRefusal, TrNum, UserRow, Whole,
 };
-use crate::effects::Effects;
+use crate::effects::Step;
 use crate::view::{Items as ItemTable, Orders, ShopSize, Users};
 
 /// Lines of an order that is made here.
@@ -30,7 +30,7 @@ pub fn init_in_pieces(
 pub(super) fn init(
     view: &(impl Users + ItemTable + Orders + ShopSize),
     command: &ShopCommand,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     let (first, count) = match command {
         ShopCommand::InitUsers { first, count, .. }

@@ -4,7 +4,7 @@ use super::charge::{Charge, Charger, Means};
 use super::hold::ChosenTokens;
 use super::run::At;
 use super::{Payment, ShopRefusal, Sides, TryKey, Whole};
-use crate::effects::Effects;
+use crate::effects::Step;
 use crate::ids::Millis;
 use crate::view::{Payments, ShopSettings};
 
@@ -34,7 +34,7 @@ pub(super) trait PaySide<V>: Copy {
     ) -> Result<Option<(Means, Charge)>, ShopRefusal>;
 
     /// Whether the charge could do that.
-    fn act(self, charger: &Charger<'_, V>, act: Act<'_>, effects: &mut Effects) -> bool;
+    fn act(self, charger: &Charger<'_, V>, act: Act<'_>, effects: &mut Step) -> bool;
 }
 
 /// A payment side that may be inside: then the decision itself moves what pays.
@@ -60,7 +60,7 @@ impl<V: Payments + ShopSettings> PaySide<V> for Inside {
         Means::of(&view.charging(), view, at, payment, key, chosen)
     }
 
-    fn act(self, charger: &Charger<'_, V>, act: Act<'_>, effects: &mut Effects) -> bool {
+    fn act(self, charger: &Charger<'_, V>, act: Act<'_>, effects: &mut Step) -> bool {
         match act {
             Act::Reserve(means, payment, deadline) => charger.prepare(means, payment, deadline, effects),
             Act::Settle(amount) => charger.fulfil(amount, effects),

@@ -12,11 +12,11 @@ use super::charge::{Charge, Charger, Means};
 use super::hold::ChosenTokens;
 use super::pay_side::{Act, PaySide};
 use super::{
-    Answer, AskedStep as Step, Body, CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId, Items, KeyRow,
-    Message, Name, Order, OrderRow, OrderState, Payment, ShopEffect, ShopMessage, ShopRefusal, SideBranch,
-    SideRow, SideSaid, Sides, Topic, TrNum, TryKey, UserId, Whole, Why,
+    Answer, AskedStep, Body, CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId, Items, KeyRow, Message, Name,
+    Order, OrderRow, OrderState, Payment, ShopEffect, ShopMessage, ShopRefusal, SideBranch, SideRow,
+    SideSaid, Sides, Topic, TrNum, TryKey, UserId, Whole, Why,
 };
-use crate::effects::{Effects, Section};
+use crate::effects::Step;
 use crate::ids::Millis;
 use crate::planted;
 use crate::view::{self, Shop, Users};
@@ -55,8 +55,6 @@ pub(super) struct TryRun<'v, V, P> {
     charge: Option<Charge>,
     /// What transfer or tokens cover: the amount once it is reserved.
     cover: Whole,
-    /// Where the effects of its charge begin.
-    since: Option<Section>,
     why: Option<Why>,
     queue: VecDeque<Message>,
 }
@@ -99,7 +97,6 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
             means,
             charge,
             cover: Whole::ZERO,
-            since: None,
             why: None,
             queue: moved.sent.into(),
         })
@@ -139,7 +136,6 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
             means: None,
             charge: row.charge,
             cover: Whole::ZERO,
-            since: None,
             why: row.why,
             queue: VecDeque::new(),
         }
@@ -155,7 +151,7 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
     }
 
     /// Ends a try that is not decided.
-    pub(super) fn cancel(&mut self, why: Why, effects: &mut Effects) {
+    pub(super) fn cancel(&mut self, why: Why, effects: &mut Step) {
         let key = self.key();
         // A refusal that is known says more than that the other side was silent.
         let refused = self.slot.as_ref().and_then(why_of).filter(|_| why == Why::Deadline);
@@ -171,12 +167,12 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
     }
 
     /// Sends again what was not answered.
-    pub(super) fn retry(&mut self, effects: &mut Effects) {
+    pub(super) fn retry(&mut self, effects: &mut Step) {
         let did = single::retry(self.slot.as_ref(), &self.order, &self.key());
         self.take_in(did, effects);
     }
 
-    fn take_in(&mut self, did: coordinator::Effects, effects: &mut Effects) {
+    fn take_in(&mut self, did: coordinator::Effects, effects: &mut Step) {
         self.queue.extend(did.sent);
         effects.shop_alarms.extend(did.alarms);
         if let Some(order) = did.orders.into_iter().next() {
@@ -189,7 +185,7 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
     }
 
     /// Hands messages on until none is left.
-    pub(super) fn pump(&mut self, effects: &mut Effects) {
+    pub(super) fn pump(&mut self, effects: &mut Step) {
         while let Some(message) = self.queue.pop_front() {
             let (outside, message) = match message.body.topic() {
                 Topic::Pay => {
@@ -197,7 +193,8 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
                         self.reserve(&message, effects);
                         let held = holds(self.pay.as_ref());
                         let mut did = participant::handle::<Pay>(self, &message);
-                        if planted::given_back_twice() && matches!(message.body, Body::Pay(Step::Rollback(_)))
+                        if planted::given_back_twice()
+                            && matches!(message.body, Body::Pay(AskedStep::Rollback(_)))
                         {
                             self.credit = did.balances.pop().map(|(_, credit)| credit).or(self.credit);
                             did = participant::handle::<Pay>(self, &message);
@@ -245,16 +242,15 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
         }
     }
 
-    fn charger(&mut self, effects: &Effects) -> Option<Charger<'v, V>> {
-        let since = *self.since.get_or_insert_with(|| effects.lengths());
-        self.charge.map(|charge| Charger { view: self.view, at: self.at, since, charge })
+    fn charger(&self) -> Option<Charger<'v, V>> {
+        self.charge.map(|charge| Charger { view: self.view, at: self.at, charge })
     }
 
     /// Has the transfer prepared, or the tokens locked, when `pay` comes for the first time. The payment side then takes what is covered.
-    fn reserve(&mut self, message: &Message, effects: &mut Effects) {
-        let is_first = self.pay.is_none() && matches!(message.body, Body::Pay(Step::Forward(_)));
+    fn reserve(&mut self, message: &Message, effects: &mut Step) {
+        let is_first = self.pay.is_none() && matches!(message.body, Body::Pay(AskedStep::Forward(_)));
         let Some(means) = self.means.take_if(|_| is_first) else { return };
-        let Some(charger) = self.charger(effects) else { return };
+        let Some(charger) = self.charger() else { return };
         let reserve = Act::Reserve(&means, &self.order.payment(), self.deadline);
         if self.side.act(&charger, reserve, effects) {
             self.cover = self.order.amount;
@@ -262,11 +258,11 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
     }
 
     /// What was taken is given back.
-    fn release(&mut self, effects: &mut Effects) {
+    fn release(&mut self, effects: &mut Step) {
         if planted::kept_hold() && self.why == Some(Why::Deadline) {
             return;
         }
-        if let Some(charger) = self.charger(effects) {
+        if let Some(charger) = self.charger() {
             self.side.act(&charger, Act::GiveBack(self.order.amount), effects);
         }
     }
@@ -282,14 +278,14 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
         }
     }
 
-    fn settle(&mut self, effects: &mut Effects) -> bool {
+    fn settle(&mut self, effects: &mut Step) -> bool {
         let amount = self.order.amount;
-        let charger = self.charger(effects);
+        let charger = self.charger();
         charger.is_some_and(|charger| self.side.act(&charger, Act::Settle(amount), effects))
     }
 
     /// Writes down what came of it: the rows that changed, and the open row or its end. `key`: under which the caller asked.
-    pub(super) fn finish(self, key: Option<Name>, effects: &mut Effects) -> CheckoutAnswer {
+    pub(super) fn finish(self, key: Option<Name>, effects: &mut Step) -> CheckoutAnswer {
         let view = self.view;
         // What was taken and given back within the run leaves no trace, and is known without looking the rows up again.
         let credit = self.credit.filter(|_| self.charge.is_none());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::spend::{decide_spend, why_reserved};
 use super::{LockRow, LockTokens, NO_END, Name, Token, TokenCommand, TokenEffect, TokenId};
 use super::{TokenOutcome, TokenRefusal};
-use crate::effects::Effects;
+use crate::effects::Step;
 use crate::ids::Millis;
 use crate::planted;
 use crate::view::{Spenders, Spends, Tokens, Vault};
@@ -19,7 +19,7 @@ pub(crate) fn decide_tokens(
     now: Millis,
     offset: u64,
     command: &TokenCommand,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> TokenOutcome {
     let before = effects.tokens.len();
     let verdict = match command {
@@ -39,7 +39,7 @@ pub(crate) fn decide_tokens(
 }
 
 /// Ends up to `max` locks whose lease has run out. Nobody depends on it: an ended lease locks nothing.
-pub(crate) fn end_leases(due: &[Arc<LockRow>], now: Millis, effects: &mut Effects) {
+pub(crate) fn end_leases(due: &[Arc<LockRow>], now: Millis, effects: &mut Step) {
     for row in due {
         assert!(!row.is_live(now), "the lease of {} is not over", row.spender);
         effects.tokens.push(ended(row));
@@ -72,7 +72,7 @@ fn not_reserved(id: &TokenId) -> Result<(), TokenRefusal> {
     why_reserved(id).map_or(Ok(()), |why| Err(TokenRefusal::Invalid(why)))
 }
 
-fn issue(view: &(impl Tokens + Spends), tokens: &[Token], effects: &mut Effects) -> Verdict {
+fn issue(view: &(impl Tokens + Spends), tokens: &[Token], effects: &mut Step) -> Verdict {
     let mut new = BTreeSet::new();
     for token in tokens {
         not_reserved(&token.id)?;
@@ -87,7 +87,7 @@ fn issue(view: &(impl Tokens + Spends), tokens: &[Token], effects: &mut Effects)
     Ok(TokenOutcome::Issued)
 }
 
-fn lock(view: &impl Vault, now: Millis, fence: u64, command: &LockTokens, effects: &mut Effects) -> Verdict {
+fn lock(view: &impl Vault, now: Millis, fence: u64, command: &LockTokens, effects: &mut Step) -> Verdict {
     let LockTokens { spender, ids, amount, lease_ms, body } = command;
     if view.has_spent(spender) {
         return Err(TokenRefusal::SpenderInUse("it has spent already"));
@@ -123,7 +123,7 @@ pub(crate) fn hold_for_transfer(
     view: &(impl Tokens + Spenders),
     now: Millis,
     row: LockRow,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     if view.has_spent(&row.spender) {
         return Err(TokenRefusal::SpenderInUse("it has spent already"));
@@ -139,7 +139,7 @@ pub(crate) fn hold_for_transfer(
 }
 
 /// The transfer gives its tokens back.
-pub(crate) fn end_hold(row: &LockRow, effects: &mut Effects) {
+pub(crate) fn end_hold(row: &LockRow, effects: &mut Step) {
     assert!(row.funding.is_some(), "{} holds tokens for a transfer", row.spender);
     effects.tokens.push(ended(row));
 }
@@ -161,7 +161,7 @@ fn goes_with(first: &Token, other: &Token) -> Result<(), TokenRefusal> {
 }
 
 /// Puts the lock on its tokens, if each of them is live and free.
-fn take(view: &(impl Tokens + Spenders), now: Millis, row: LockRow, effects: &mut Effects) -> Verdict {
+fn take(view: &(impl Tokens + Spenders), now: Millis, row: LockRow, effects: &mut Step) -> Verdict {
     if row.tokens.is_empty() {
         return Err(TokenRefusal::Invalid("a lock without tokens".into()));
     }
@@ -197,7 +197,7 @@ fn unlock(
     now: Millis,
     spender: &str,
     fence: Option<u64>,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     let Some(row) = view.lock(spender) else { return Ok(TokenOutcome::Released(0)) };
     if fence.is_some_and(|fence| fence != row.fence) && row.is_live(now) {
@@ -216,7 +216,7 @@ fn renew(
     spender: &str,
     fence: Option<u64>,
     lease_ms: i64,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Verdict {
     let row = live_lock(view, now, spender, fence)?;
     if row.funding.is_some() {
@@ -229,7 +229,7 @@ fn renew(
 
 /// An outside ledger is right, whatever is locked here: a holder of a consumed token loses its lock. What was consumed once
 /// never comes alive, also if its produce comes later.
-fn update(view: &impl Vault, consumed: &[TokenId], produced: &[Token], effects: &mut Effects) -> Verdict {
+fn update(view: &impl Vault, consumed: &[TokenId], produced: &[Token], effects: &mut Step) -> Verdict {
     let mut gone: BTreeSet<&TokenId> = BTreeSet::new();
     let mut lived = 0;
     let mut broken: BTreeSet<&Name> = BTreeSet::new();

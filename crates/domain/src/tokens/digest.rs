@@ -9,14 +9,14 @@ const TOKENS: u8 = b'T';
 
 impl Effects {
     pub(crate) fn write_token_digest(&self, out: &mut Vec<u8>) {
-        let outcomes = self.outcomes.iter().filter_map(|outcome| outcome.token.as_deref());
+        let outcomes = self.all(|step| &step.outcomes).filter_map(|outcome| outcome.token.as_deref());
         let mut begun = false;
         let mut begin = |out: &mut Vec<u8>| {
             if !std::mem::replace(&mut begun, true) {
                 out.push(TOKENS);
             }
         };
-        for effect in &self.tokens {
+        for effect in self.all(|step| &step.tokens) {
             begin(out);
             effect.write(out);
         }

@@ -9,7 +9,7 @@ use super::{
     LockRow, Refusal, SpendRow, SpendTokens, Token, TokenEffect, TokenId, TokenOutcome, TokenRefusal,
     Transaction,
 };
-use crate::effects::Effects;
+use crate::effects::Step;
 use crate::ids::{Millis, TransferId};
 use crate::view::{Tokens, Vault};
 
@@ -32,7 +32,7 @@ pub(super) fn decide_spend(
     view: &impl Vault,
     now: Millis,
     command: &SpendTokens,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Result<TokenOutcome, TokenRefusal> {
     let SpendTokens { request, body, transaction } = command;
     if let Some(done) = view.spend(&request.spender) {
@@ -60,7 +60,7 @@ pub(crate) fn transaction_of(
     view: &impl Tokens,
     lock: &LockRow,
     payee_wallet: &super::Name,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Result<(), TokenRefusal> {
     let output = super::Output::new(payee_wallet.clone(), lock.amount);
     let request = super::SpendRequest::new(lock.spender.clone(), vec![output]);
@@ -81,7 +81,7 @@ fn exchange(
     id: String,
     produced: Vec<Token>,
     body: super::Fingerprint,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Result<Arc<SpendRow>, TokenRefusal> {
     // The transaction's number was drawn at random, so this is somebody who drew the same.
     if let Some(known) = produced.iter().find(|token| view.token(&token.id).is_some()) {

@@ -5,7 +5,7 @@ use super::funded::{End, give_back};
 use super::{Code, TransferState};
 use crate::codes::ErrorCode;
 use crate::command::Abort;
-use crate::effects::{CompletionRow, Effects, Outcome, StateChange};
+use crate::effects::{CompletionRow, Outcome, StateChange, Step};
 use crate::ids::Millis;
 use crate::positions::{Action, Message};
 use crate::view::{Spenders, Transfers};
@@ -15,7 +15,7 @@ pub(crate) fn abort(
     view: &(impl Transfers + Spenders),
     now: Millis,
     abort: &Abort,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Result<Message, Outcome> {
     let known = view.transfer(abort.id).ok_or_else(|| Outcome::refused(ErrorCode::TransferIdNotFound))?;
     let (cause, completion) = (effects.cause(), abort.completion());

@@ -4,7 +4,7 @@ use super::funded::{End, give_back, pay_out};
 use super::{Completion, Reason, Transfer, TransferState};
 use crate::codes::ErrorCode;
 use crate::command::Fulfil;
-use crate::effects::{CompletionRow, Effects, Outcome, StateChange};
+use crate::effects::{CompletionRow, Outcome, StateChange, Step};
 use crate::ids::Millis;
 use crate::positions::{Action, Message};
 use crate::view::{Spenders, Tokens, Transfers};
@@ -14,7 +14,7 @@ pub(crate) fn fulfil(
     view: &(impl Transfers + Tokens + Spenders),
     now: Millis,
     fulfil: &Fulfil,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Result<Message, Outcome> {
     let known = view.transfer(fulfil.id).ok_or_else(|| Outcome::refused(ErrorCode::TransferIdNotFound))?;
     let (cause, completion) = (effects.cause(), fulfil.completion());

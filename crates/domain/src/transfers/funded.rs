@@ -10,7 +10,7 @@ use holdfast_tokens::DEFAULT_TYPE;
 use super::{Code, CompletionKind, ErrorInformation, Transfer, TransferState};
 use crate::codes::ErrorCode;
 use crate::command::{FulfilAction, Funding, Prepare};
-use crate::effects::{Effects, Notification, NotificationKind, Outcome, Party, StateChange};
+use crate::effects::{Notification, NotificationKind, Outcome, Party, StateChange, Step};
 use crate::ids::{Currency, Millis, TransferNo};
 use crate::money::Balance;
 use crate::positions::Action;
@@ -24,7 +24,7 @@ pub(super) fn reserve(
     (no, offset): (TransferNo, u64),
     prepare: &Prepare,
     (funding, quantity): (&Funding, u64),
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Outcome {
     let before = effects.tokens.len();
     let row = LockRow {
@@ -87,7 +87,7 @@ pub(super) fn pay_out(
     view: &(impl Tokens + Spenders),
     known: &Transfer,
     action: FulfilAction,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Outcome {
     let hold = hold_of(view, known);
     let wallet = hold.funding.as_ref().expect("the hold of a transfer names the payee's wallet");
@@ -110,7 +110,7 @@ pub(crate) enum End {
 }
 
 /// The last move of a transfer that was not fulfilled.
-pub(crate) fn give_back(view: &impl Spenders, known: &Transfer, end: End, effects: &mut Effects) -> Outcome {
+pub(crate) fn give_back(view: &impl Spenders, known: &Transfer, end: End, effects: &mut Step) -> Outcome {
     end_hold(&hold_of(view, known), effects);
     let no = known.no;
     match end {
@@ -144,7 +144,7 @@ struct Tell {
 }
 
 impl Tell {
-    fn tell(&self, to: Party, kind: NotificationKind, effects: &mut Effects) {
+    fn tell(&self, to: Party, kind: NotificationKind, effects: &mut Step) {
         let Tell { no: transfer, action, completion, error } = *self;
         let (cause, action, silent) = (effects.cause(), Some(action), false);
         let told = Notification { cause, transfer, to, kind, action, completion, error, silent };
@@ -152,7 +152,7 @@ impl Tell {
     }
 
     /// The row of an end that a payee's message brought has its code on the row before.
-    fn moved(&self, state: TransferState, code: Option<Code>, effects: &mut Effects) -> Outcome {
+    fn moved(&self, state: TransferState, code: Option<Code>, effects: &mut Step) -> Outcome {
         let Tell { no: transfer, error, .. } = *self;
         effects.state_changes.push(StateChange { transfer, state, code, reason: None });
         let (code, reason) = error.map_or((None, None), |(code, reason)| (Some(code), reason));

@@ -3,7 +3,7 @@
 use super::{Proof, Reason, Transfer, TransferState, funded};
 use crate::codes::ErrorCode;
 use crate::command::{Funding, Prepare};
-use crate::effects::{Effects, Notification, NotificationKind, Outcome, Party, StateChange};
+use crate::effects::{Notification, NotificationKind, Outcome, Party, StateChange, Step};
 use crate::ids::{AccountId, Millis, TransferNo};
 use crate::money::{AMOUNT_LIMIT, Amount, OptionalBalance};
 use crate::positions::{Action, Message};
@@ -16,7 +16,7 @@ pub(crate) fn prepare(
     now: Millis,
     (no, offset): (TransferNo, u64),
     prepare: &Prepare,
-    effects: &mut Effects,
+    effects: &mut Step,
 ) -> Result<Message, Outcome> {
     if prepare.source != prepare.payer {
         return Err(Outcome::refused(ErrorCode::ValidationError).because(Reason::WrongSource));

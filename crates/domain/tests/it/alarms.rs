@@ -20,45 +20,45 @@ fn alarm(value: i128) -> LimitAlarm {
 #[test]
 fn reaching_the_percentage_is_not_passing_it() {
     let mut world = alarmed_at(50);
-    assert_eq!(world.frame(&[prepare(0, 50)]).alarms, []);
-    assert_eq!(world.frame(&[prepare(1, 1)]).alarms, [alarm(51)]);
+    assert_eq!(world.frame(&[prepare(0, 50)]).alarms(), []);
+    assert_eq!(world.frame(&[prepare(1, 1)]).alarms(), [alarm(51)]);
 }
 
 #[test]
 fn it_goes_off_once_per_passing() {
     let mut world = alarmed_at(50);
     let effects = world.frame(&[prepare(0, 40), prepare(1, 20), prepare(2, 20)]);
-    assert_eq!(effects.alarms, [alarm(60)], "within a bin");
-    assert_eq!(world.frame(&[prepare(3, 5)]).alarms, [], "and from frame to frame");
+    assert_eq!(effects.alarms(), [alarm(60)], "within a bin");
+    assert_eq!(world.frame(&[prepare(3, 5)]).alarms(), [], "and from frame to frame");
     world.frame(&[abort(1), abort(2)]);
-    assert_eq!(world.frame(&[prepare(4, 10)]).alarms, [alarm(55)], "again after it had come back");
+    assert_eq!(world.frame(&[prepare(4, 10)]).alarms(), [alarm(55)], "again after it had come back");
 }
 
 #[test]
 fn a_refused_prepare_raises_none() {
     let mut world = alarmed_at(50);
-    assert_eq!(world.frame(&[prepare(0, 101)]).alarms, []);
+    assert_eq!(world.frame(&[prepare(0, 101)]).alarms(), []);
 }
 
 #[test]
 fn credits_raise_none() {
     let mut world = alarmed_at(50);
     world.frame(&[prepare(0, 80)]);
-    assert_eq!(world.frame(&[abort(0)]).alarms, []);
+    assert_eq!(world.frame(&[abort(0)]).alarms(), []);
 }
 
 #[test]
 fn what_is_reserved_besides_is_usage() {
     let mut world = alarmed_at(50);
     world.memory.accounts.get_mut(&PAYER_POSITION).unwrap().reserved = Balance(45);
-    assert_eq!(world.frame(&[prepare(0, 5)]).alarms, []);
-    assert_eq!(world.frame(&[prepare(1, 1)]).alarms, [alarm(6)], "the value told is the position's");
+    assert_eq!(world.frame(&[prepare(0, 5)]).alarms(), []);
+    assert_eq!(world.frame(&[prepare(1, 1)]).alarms(), [alarm(6)], "the value told is the position's");
 }
 
 #[test]
 fn at_nought_percent_any_usage_is_told_and_at_a_hundred_none() {
-    assert_eq!(alarmed_at(0).frame(&[prepare(0, 1)]).alarms, [alarm(1)]);
-    assert_eq!(alarmed_at(100).frame(&[prepare(0, 100)]).alarms, []);
+    assert_eq!(alarmed_at(0).frame(&[prepare(0, 1)]).alarms(), [alarm(1)]);
+    assert_eq!(alarmed_at(100).frame(&[prepare(0, 100)]).alarms(), []);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_lowered_limit_waits_for_the_next_passing() {
     let mut world = alarmed_at(50);
     world.frame(&[prepare(0, 40)]);
     let effects = world.frame(&[set_limit(PAYER, 60, 50), prepare(1, 1)]);
-    assert_eq!(effects.alarms, [], "usage stood above the new threshold already");
+    assert_eq!(effects.alarms(), [], "usage stood above the new threshold already");
 }
 
 #[test]

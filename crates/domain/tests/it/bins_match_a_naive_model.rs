@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_domain::effects::{DeadLetterReason, Effects, Party};
+use holdfast_domain::effects::{DeadLetterReason, Party, Step};
 use holdfast_domain::ids::{AccountId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::positions::{
@@ -159,8 +159,8 @@ fn handle(
 }
 
 /// What the processor did, in the terms of the model.
-fn processed(batch: &Batch) -> (Happened, Effects) {
-    let mut effects = Effects::default();
+fn processed(batch: &Batch) -> (Happened, Step) {
+    let mut effects = Step::default();
     let accounts = Accounts(batch.accounts.clone());
     let results = process(&accounts, batch.order, &batch.messages, &mut effects);
     let mut happened = Happened::default();

@@ -98,7 +98,7 @@ proptest! {
         let (_, decided) = run(frames);
         for frame in &decided {
             prop_assert!(frame.calls.is_sorted_by_key(|call| call.origin));
-            if frame.effects.state_changes.is_empty() {
+            if frame.effects.state_changes().is_empty() {
                 for call in &frame.calls {
                     prop_assert_eq!(sender(&frame.commands[call.origin as usize]), Some(call.to));
                 }
@@ -142,7 +142,7 @@ proptest! {
                     patches[call.origin as usize] += 1;
                 }
             }
-            for ((command, outcome), patches) in frame.commands.iter().zip(&frame.effects.outcomes).zip(patches) {
+            for ((command, outcome), patches) in frame.commands.iter().zip(&frame.effects.outcomes()).zip(patches) {
                 let Command::Fulfil(fulfil) = command else {
                     prop_assert_eq!(patches, 0);
                     continue;

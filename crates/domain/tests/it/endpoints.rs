@@ -49,7 +49,7 @@ fn another_of_the_same_type_replaces_it_and_no_other() {
 fn types_that_the_hub_never_calls_are_kept_too() {
     let mut world = World::roomy();
     let effects = world.frame(&[set(PAYER, "NET_DEBIT_CAP_THRESHOLD_BREACH_EMAIL", "ops@payer.example")]);
-    assert_eq!(effects.endpoints.len(), 1);
+    assert_eq!(effects.endpoints().len(), 1);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn an_unknown_participant_is_3200_and_nothing_is_kept() {
 fn the_hub_has_endpoints_without_being_a_participant() {
     let mut world = World::roomy();
     let effects = world.frame(&[set(HUB, "ALARM_NOTIFICATION_URL", "http://hub/alarms")]);
-    assert_eq!(effects.outcomes, [no_transfer(None, 0, 0)]);
+    assert_eq!(effects.outcomes(), [no_transfer(None, 0, 0)]);
     assert_eq!(kept(&world, HUB, "ALARM_NOTIFICATION_URL").as_deref(), Some("http://hub/alarms"));
 }
 
@@ -84,7 +84,7 @@ fn a_participant_made_in_the_same_frame_has_endpoints_and_an_inactive_one_too() 
         Command::Admin(inactive),
         set(PAYEE, POST, "http://payee"),
     ]);
-    assert!(effects.outcomes.iter().all(|outcome| outcome.code.is_none()), "{effects:?}");
+    assert!(effects.outcomes().iter().all(|outcome| outcome.code.is_none()), "{effects:?}");
     assert_eq!(world.memory.endpoints.len(), 2);
 }
 
@@ -107,7 +107,7 @@ fn it_cuts_the_frame_and_disturbs_no_transfer() {
     let mut world = World::roomy();
     let effects = world.frame(&[prepare(0, 5), set(PAYEE, POST, "a"), fulfil(0)]);
     assert_eq!(
-        effects.position_changes,
+        effects.position_changes(),
         [changed(PAYER_POSITION, 0, 5, 5), changed(PAYEE_POSITION, 0, -5, -5),]
     );
 }

@@ -71,7 +71,7 @@ fn only_what_lies_strictly_before_the_frame_is_due() {
     world.frame(&[prepare(0, 5)]);
     for (now, ended) in [(EXPIRATION - 1, 0), (EXPIRATION, 0), (EXPIRATION + 1, 1), (EXPIRATION + 2, 0)] {
         world.now = now;
-        assert_eq!(world.frame(&[expire(10)]).outcomes, [no_transfer(None, ended, 0)], "at {now}");
+        assert_eq!(world.frame(&[expire(10)]).outcomes(), [no_transfer(None, ended, 0)], "at {now}");
     }
 }
 
@@ -85,8 +85,8 @@ fn the_oldest_go_first_and_no_more_than_asked_for() {
     world.now = NOW + 45;
     let ended = |world: &mut World, max| -> Vec<u64> {
         let effects = world.frame(&[expire(max)]);
-        let ended: Vec<u64> = effects.position_changes.iter().map(|row| row.transfer.0).collect();
-        assert_eq!(effects.outcomes, [no_transfer(None, ended.len() as u64, 0)]);
+        let ended: Vec<u64> = effects.position_changes().iter().map(|row| row.transfer.0).collect();
+        assert_eq!(effects.outcomes(), [no_transfer(None, ended.len() as u64, 0)]);
         ended
     };
     assert_eq!(ended(&mut world, 0), [0_u64; 0]);
@@ -103,14 +103,14 @@ fn a_fulfil_before_the_expiry_in_one_frame_is_too_late_and_the_transfer_expires(
     world.now = EXPIRATION + 1;
     let effects = world.frame(&[fulfil(0), expire(10), fulfil(0)]);
     assert_eq!(
-        effects.outcomes,
+        effects.outcomes(),
         [
             refused(answer(0, Reserved, 5), TransferExpired, None),
             no_transfer(None, 1, 0),
             refused(answer(0, ExpiredReserved, 0), ValidationError, Some(Reason::NotReserved)),
         ]
     );
-    assert_eq!(effects.position_changes, [changed(PAYER_POSITION, 0, -5, 0)]);
+    assert_eq!(effects.position_changes(), [changed(PAYER_POSITION, 0, -5, 0)]);
 }
 
 #[test]
@@ -120,12 +120,12 @@ fn at_the_last_millisecond_neither_side_of_the_race_can_win_twice() {
     world.frame(&[prepare(0, 5), prepare(1, 5)]);
     world.now = EXPIRATION;
     let effects = world.frame(&[expire(10), fulfil(0)]);
-    assert_eq!(effects.position_changes, []);
+    assert_eq!(effects.position_changes(), []);
     world.now = EXPIRATION - 1;
     let effects = world.frame(&[expire(10), fulfil(1), expire(10)]);
-    assert_eq!(effects.position_changes, [changed(PAYEE_POSITION, 1, -5, -5)]);
+    assert_eq!(effects.position_changes(), [changed(PAYEE_POSITION, 1, -5, -5)]);
     world.now = EXPIRATION + 1;
-    assert_eq!(world.frame(&[expire(10)]).outcomes, [no_transfer(None, 1, 0)]);
+    assert_eq!(world.frame(&[expire(10)]).outcomes(), [no_transfer(None, 1, 0)]);
     assert_eq!((world.transfer(0).state, world.transfer(1).state), (ExpiredReserved, Committed));
 }
 
@@ -137,8 +137,8 @@ fn what_an_earlier_command_of_the_frame_ended_is_no_longer_due() {
     // A wrong preimage still aborts after the expiration; the bound of the expiry counts what is left.
     let wrong = fulfil_by(PAYEE, 0, holdfast_domain::command::FulfilAction::Commit, fulfilment(9));
     let effects = world.frame(&[wrong, expire(1), expire(5)]);
-    assert_eq!(effects.outcomes[1..], [no_transfer(None, 1, 0), no_transfer(None, 1, 0)]);
-    let ended: Vec<u64> = effects.position_changes.iter().map(|row| row.transfer.0).collect();
+    assert_eq!(effects.outcomes()[1..], [no_transfer(None, 1, 0), no_transfer(None, 1, 0)]);
+    let ended: Vec<u64> = effects.position_changes().iter().map(|row| row.transfer.0).collect();
     assert_eq!(ended, [0, 1, 2]);
 }
 
@@ -149,7 +149,7 @@ fn what_expired_makes_room_for_the_next_prepare_of_the_frame() {
     world.now = EXPIRATION + 1;
     let late = |n| prepare_until(n, 10, EXPIRATION + 100);
     let effects = world.frame(&[late(1), expire(10), late(2)]);
-    let accepted: Vec<bool> = effects.outcomes.iter().map(|outcome| outcome.code.is_none()).collect();
+    let accepted: Vec<bool> = effects.outcomes().iter().map(|outcome| outcome.code.is_none()).collect();
     assert_eq!(accepted, [false, true, true]);
 }
 
@@ -168,7 +168,7 @@ fn one_expiry_frees_several_payers_bins() {
     let effects = world.frame(&[expire(10)]);
     // Leaving RESERVED happens in order of expiration, the position step by account.
     assert_eq!(
-        effects.state_changes,
+        effects.state_changes(),
         [
             moved(0, ReservedTimeout),
             moved(1, ReservedTimeout),

@@ -29,10 +29,10 @@ fn commands() -> [Command; 2] {
 fn in_one_frame_the_abort_makes_room_for_the_prepare_before_it() {
     let mut world = at_the_cap();
     let effects = world.frame(&commands());
-    let states: Vec<_> = effects.outcomes.iter().map(|outcome| outcome.state).collect();
+    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.state).collect();
     assert_eq!(states, [Some(Reserved), Some(AbortedError)]);
     assert_eq!(
-        effects.position_changes,
+        effects.position_changes(),
         [changed(PAYER_POSITION, 0, -10, 0), changed(PAYER_POSITION, 1, 5, 5)]
     );
 }
@@ -42,7 +42,7 @@ fn in_two_frames_the_prepare_is_refused() {
     let mut world = at_the_cap();
     let [prepare, abort] = commands();
     let first = world.frame(&[prepare]);
-    assert_eq!(first.outcomes, [refused(answer(1, AbortedRejected, 10), PayerLimitError, None)]);
+    assert_eq!(first.outcomes(), [refused(answer(1, AbortedRejected, 10), PayerLimitError, None)]);
     world.frame(&[abort]);
     assert_eq!(world.value(PAYER_POSITION), 0);
     assert_eq!(world.transfer(1).state, AbortedRejected);
@@ -67,6 +67,6 @@ fn a_cut_frame_digests_differently_from_one_that_was_not_cut() {
     let world = World::roomy();
     let whole = world.decided(&[prepare(0, 5), prepare(1, 5)]);
     let cut = world.decided(&[prepare(0, 5), prepare(1, 5), prepare(0, 5)]);
-    assert_eq!(whole.state_changes, cut.state_changes);
+    assert_eq!(whole.state_changes(), cut.state_changes());
     assert_ne!(digest(&whole), digest(&cut));
 }

@@ -28,8 +28,8 @@ fn reserved() -> World {
 fn refused_without_effect(world: &mut World, command: Command, outcome: Outcome) {
     let before = world.memory.clone();
     let effects = world.frame(&[command]);
-    assert_eq!(effects.answers.len(), 1);
-    let answers = effects.answers.clone();
+    assert_eq!(effects.answers().len(), 1);
+    let answers = effects.answers().clone();
     assert_effects(effects, Lists { answers, outcomes: vec![outcome], ..Lists::default() });
     assert_eq!(world.memory, before);
 }
@@ -60,9 +60,9 @@ fn a_commit_settles_and_tells_the_payer() {
 fn a_reserve_settles_and_tells_both() {
     let mut world = reserved();
     let effects = world.frame(&[fulfil_by(PAYEE, 0, FulfilAction::Reserve, fulfilment(0))]);
-    assert_eq!(effects.completions, [completed(0, CompletionKind::Reserve, fulfilment(0))]);
-    assert_eq!(effects.notifications, [told_reserved(0, Payer), told_reserved(0, Payee)]);
-    assert_eq!(effects.outcomes, [answer(0, Committed, -5)]);
+    assert_eq!(effects.completions(), [completed(0, CompletionKind::Reserve, fulfilment(0))]);
+    assert_eq!(effects.notifications(), [told_reserved(0, Payer), told_reserved(0, Payee)]);
+    assert_eq!(effects.outcomes(), [answer(0, Committed, -5)]);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_repeat_gets_the_stored_result() {
         (abort(0), AbortedError, 0),
     ] {
         let mut world = reserved();
-        let outcome = world.frame(std::slice::from_ref(&first)).outcomes[0].clone();
+        let outcome = world.frame(std::slice::from_ref(&first)).outcome(0).clone();
         assert_eq!((outcome.state, outcome.value.0), (Some(state), value));
         // Other transfers move the account on; the answer stays.
         world.frame(&[prepare(1, 2), fulfil(1)]);
@@ -166,7 +166,7 @@ fn another_end_of_the_same_transfer_is_3106() {
         for (other, second) in ends.iter().enumerate() {
             if place != other {
                 let mut world = reserved();
-                let outcome = world.frame(std::slice::from_ref(first)).outcomes[0].clone();
+                let outcome = world.frame(std::slice::from_ref(first)).outcome(0).clone();
                 let modified = refused(outcome, ModifiedRequest, None);
                 refused_without_effect(&mut world, second.clone(), modified);
             }
@@ -220,6 +220,6 @@ fn the_preimage_is_looked_at_before_the_time() {
     let mut world = reserved();
     world.now = EXPIRATION;
     let effects = world.frame(&[wrong_fulfil()]);
-    assert_eq!(effects.outcomes[0].state, Some(AbortedError));
-    assert_eq!(effects.outcomes[0].code, Some(ValidationError.into()));
+    assert_eq!(effects.outcome(0).state, Some(AbortedError));
+    assert_eq!(effects.outcome(0).code, Some(ValidationError.into()));
 }

@@ -140,7 +140,7 @@ struct Model {
 
 impl Model {
     /// What comes from outside and goes there. Transfers do neither.
-    fn change_from_outside(&self, command: &Command, step: &Step<'_>) -> i128 {
+    fn change_from_outside(&self, command: &Command, step: &Step) -> i128 {
         let Command::Token(command) = command else { return 0 };
         let outcome = step.outcomes[0].token.as_deref().expect("a token command has its answer");
         let came = |tokens: &[TokenEffect]| -> i128 {
@@ -156,7 +156,7 @@ impl Model {
             }
             (TokenCommand::Update { consumed, .. }, TokenOutcome::Updated { .. }) => {
                 let went = consumed.iter().filter_map(|id| self.live.get(id));
-                came(step.tokens) - went.map(|quantity| i128::from(*quantity)).sum::<i128>()
+                came(&step.tokens) - went.map(|quantity| i128::from(*quantity)).sum::<i128>()
             }
             (TokenCommand::Spend(spend), TokenOutcome::Spent(_)) if !step.tokens.is_empty() => {
                 -i128::from(spend.request.redeem)
@@ -167,11 +167,11 @@ impl Model {
 
     fn follow(&mut self, commands: &[Command], effects: &Effects) {
         let mut rest = commands;
-        for step in effects.steps() {
+        for step in effects.steps.iter() {
             let (here, after) = rest.split_at(step.outcomes.len());
             rest = after;
             self.value += here.iter().map(|command| self.change_from_outside(command, &step)).sum::<i128>();
-            for effect in step.tokens {
+            for effect in &step.tokens {
                 match effect {
                     TokenEffect::Produced(token) => {
                         assert!(!self.gone.contains(&token.id), "{} lives again", token.id);
@@ -208,7 +208,7 @@ fn assert_holds_are_transfers(memory: &Memory) {
 
 fn assert_positions_stand_apart(memory: &Memory, effects: &Effects) {
     let funded = |no: TransferNo| memory.transfers[&no].is_funded();
-    assert!(effects.position_changes.iter().all(|change| !funded(change.transfer)));
+    assert!(effects.position_changes().iter().all(|change| !funded(change.transfer)));
     let mut positions: BTreeMap<_, i128> = BTreeMap::new();
     for (account, change, _) in memory.transfers.values().flat_map(|row| row.position_changes()) {
         *positions.entry(account).or_default() += i128::from(change.0);

@@ -60,7 +60,7 @@ fn a_fulfil_pays_the_amount_and_gives_change_back() {
         let mut world = with_tokens();
         world.frame(&[funded(0, 70, &["a60", "a40"])]);
         let mut effects = world.frame(&[command]);
-        let tokens = std::mem::take(&mut effects.tokens);
+        let tokens = effects.take(|step| &mut step.tokens);
         let told = |to| if also_payee { told_reserved(0, to) } else { told(0, to, Told::Committed) };
         let payee = also_payee.then(|| told(Party::Payee));
         assert_effects(
@@ -117,10 +117,10 @@ fn every_other_end_gives_the_tokens_back() {
         world.frame(&[funded(0, 70, &["a60", "a40"])]);
         world.now += later;
         let effects = world.frame(&[command]);
-        let states: Vec<S> = effects.state_changes.iter().map(|change| change.state).collect();
+        let states: Vec<S> = effects.state_changes().iter().map(|change| change.state).collect();
         assert_eq!(states, [between, end], "{name}");
-        assert_eq!(effects.tokens, [TokenEffect::Unlocked { spender: spender(0), fence: 1 }], "{name}");
-        assert!(effects.position_changes.is_empty() && effects.dead_letters.is_empty(), "{name}");
+        assert_eq!(effects.tokens(), [TokenEffect::Unlocked { spender: spender(0), fence: 1 }], "{name}");
+        assert!(effects.position_changes().is_empty() && effects.dead_letters().is_empty(), "{name}");
         assert_eq!((wallet(&world, ALICE), wallet(&world, BOB)), ((100, 0), (0, 0)), "{name}");
         assert!(world.memory.locks.is_empty() && world.memory.holds.is_empty(), "{name}");
         let known = world.transfer(0);
@@ -129,7 +129,7 @@ fn every_other_end_gives_the_tokens_back() {
         // Another transfer can have them.
         let again = world.frame(&[funded(1, 100, &["a60", "a40"])]);
         assert_eq!(
-            again.outcomes[0].state,
+            again.outcomes()[0].state,
             Some(if later == 0 { S::Reserved } else { S::Invalid }),
             "{name}"
         );
@@ -160,9 +160,8 @@ fn callbacks_are_those_of_any_transfer() {
             world.now += if name == "late" { 20_000 } else { 0 };
             calls.extend(world.calls(&commands));
             calls.extend(world.calls(&[first]));
-            let mut effects = world.decided(&commands);
-            effects.tokens.clear();
-            seen.push((calls, effects.notifications, world.transfer(0).history()));
+            let effects = world.decided(&commands);
+            seen.push((calls, effects.notifications(), world.transfer(0).history()));
         }
         assert_eq!(seen[0], seen[1], "{name}");
     }
@@ -222,7 +221,7 @@ fn without_the_right_tokens_it_is_rejected_for_want_of_funds() {
     assert_eq!(world.memory.tokens, before);
     assert_eq!(world.memory.locks.len(), 1, "only that of somebody else");
     let enough = world.frame(&[funded(10, 100, &["exact"])]);
-    assert_eq!(enough.outcomes, [answer(10, S::Reserved, 0)], "equality passes");
+    assert_eq!(enough.outcomes(), [answer(10, S::Reserved, 0)], "equality passes");
 }
 
 #[test]
@@ -231,11 +230,11 @@ fn tokens_whose_lease_has_run_out_are_free() {
     world.frame(&[lock("slow", &["a60"], 1_000)]);
     world.now += 1_000;
     let effects = world.frame(&[funded(0, 60, &["a60"])]);
-    assert_eq!(effects.outcomes, [answer(0, S::Reserved, 0)]);
-    assert!(matches!(&effects.tokens[..], [TokenEffect::Unlocked { .. }, TokenEffect::Locked(_)]));
+    assert_eq!(effects.outcomes(), [answer(0, S::Reserved, 0)]);
+    assert!(matches!(&effects.tokens()[..], [TokenEffect::Unlocked { .. }, TokenEffect::Locked(_)]));
     let late = world.frame(&[spend("slow", vec![Output::new("eve", 60)], 7)]);
     assert!(matches!(
-        late.outcomes[0].token.as_deref(),
+        late.outcomes()[0].token.as_deref(),
         Some(TokenOutcome::Refused(TokenRefusal::LeaseLost(_)))
     ));
 }
@@ -245,10 +244,10 @@ fn a_spender_that_is_used_up_or_busy_cannot_be_a_transfer_any_more() {
     let mut world = with_tokens();
     let name = spender(0);
     world.frame(&[lock(&name, &["a60"], 60_000), spend(&name, vec![Output::new("eve", 60)], 7)]);
-    assert_eq!(world.frame(&[funded(0, 40, &["a40"])]).outcomes[0].state, Some(S::AbortedRejected));
+    assert_eq!(world.frame(&[funded(0, 40, &["a40"])]).outcome(0).state, Some(S::AbortedRejected));
     world.frame(&[lock(&spender(1), &["a40"], 60_000)]);
     let effects = world.frame(&[funded(1, 40, &["a40"])]);
-    assert_eq!((effects.outcomes[0].state, effects.tokens.len()), (Some(S::AbortedRejected), 0));
+    assert_eq!((effects.outcome(0).state, effects.tokens().len()), (Some(S::AbortedRejected), 0));
 }
 
 #[test]
@@ -268,8 +267,8 @@ fn the_rules_of_every_prepare_come_first_and_fractions_are_refused() {
     for (no, (prepare, reason)) in (0..).zip(cases) {
         let effects = world.frame(&[prepared(prepare)]);
         let (code, invalid) = (ErrorCode::ValidationError, answer(no, S::Invalid, 0));
-        assert_eq!(effects.outcomes, [refused(invalid, code, Some(reason))]);
-        assert!(effects.tokens.is_empty());
+        assert_eq!(effects.outcomes(), [refused(invalid, code, Some(reason))]);
+        assert!(effects.tokens().is_empty());
         assert!(!world.transfer(no).is_funded(), "INVALID holds nothing");
     }
 }
@@ -286,9 +285,9 @@ fn no_position_account_and_no_limit_are_needed() {
     ]);
     let euros = Prepare { currency: "EUR".parse().unwrap(), ..funded_of(0, 9, &["e"]) };
     let effects = world.frame(&[prepared(euros), funded(1, 1_000, &["u"]), fulfil(0), fulfil(1)]);
-    let states: Vec<_> = effects.outcomes.iter().map(|outcome| outcome.state.unwrap()).collect();
+    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.state.unwrap()).collect();
     assert_eq!(states, [S::Reserved, S::Reserved, S::Committed, S::Committed]);
-    assert!(effects.position_changes.is_empty() && effects.alarms.is_empty());
+    assert!(effects.position_changes().is_empty() && effects.alarms().is_empty());
 }
 
 #[test]
@@ -304,11 +303,11 @@ fn a_repeat_changes_nothing_whatever_it_has_chosen() {
         let before = world.memory.clone();
         let effects = world.frame(&[funded(0, 60, names)]);
         let state = if ended { S::Committed } else { S::Reserved };
-        assert_eq!(effects.outcomes, [answer(0, state, 0)], "{names:?}");
+        assert_eq!(effects.outcomes(), [answer(0, state, 0)], "{names:?}");
         assert_eq!(world.memory, before, "{names:?}");
     }
     let other = world.frame(&[funded(0, 61, &["a40"])]);
-    assert_eq!(other.outcomes[0].code, Some(ErrorCode::ModifiedRequest.into()));
+    assert_eq!(other.outcomes()[0].code, Some(ErrorCode::ModifiedRequest.into()));
 }
 
 #[test]
@@ -332,20 +331,20 @@ fn nobody_else_can_end_the_hold_or_take_its_tokens() {
     ];
     for command in &commands[..10] {
         let effects = world.frame(std::slice::from_ref(command));
-        let refused = matches!(effects.outcomes[0].token.as_deref(), Some(TokenOutcome::Refused(_)));
-        assert!(refused, "{command:?}: {:?}", effects.outcomes[0]);
+        let refused = matches!(effects.outcome(0).token.as_deref(), Some(TokenOutcome::Refused(_)));
+        assert!(refused, "{command:?}: {:?}", effects.outcome(0));
         assert_eq!(world.memory, before, "{command:?}");
     }
-    assert_eq!(world.frame(&commands[10..]).outcomes[0].state, Some(S::AbortedRejected));
+    assert_eq!(world.frame(&commands[10..]).outcome(0).state, Some(S::AbortedRejected));
     world.now += 9_000;
     world.frame(&[expire(9)]);
     assert_eq!(world.memory.locks.len(), 1, "no lease ends it");
-    assert_eq!(world.frame(&[fulfil(0)]).outcomes[0].state, Some(S::Committed));
+    assert_eq!(world.frame(&[fulfil(0)]).outcome(0).state, Some(S::Committed));
     // What it paid out is an ordinary token, which an outside ledger may take.
     let paid = format!("hold:{name}.0");
     let taken = world.frame(&[update(&[&paid], vec![])]);
     let updated = TokenOutcome::Updated { produced: 0, consumed: 1 };
-    assert_eq!(taken.outcomes[0].token.as_deref(), Some(&updated));
+    assert_eq!(taken.outcomes()[0].token.as_deref(), Some(&updated));
 }
 
 #[test]
@@ -367,7 +366,7 @@ fn commands_of_one_frame_see_what_the_ones_before_did_to_tokens() {
         fulfil(3),
         fulfil(2),
     ]);
-    let states: Vec<Option<S>> = effects.outcomes.iter().map(|outcome| outcome.state).collect();
+    let states: Vec<Option<S>> = effects.outcomes().iter().map(|outcome| outcome.state).collect();
     let (reserved, committed) = (Some(S::Reserved), Some(S::Committed));
     let rejected = Some(S::AbortedRejected);
     assert_eq!(states, [None, reserved, rejected, reserved, committed, reserved, committed, committed]);

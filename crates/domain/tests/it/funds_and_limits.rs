@@ -79,9 +79,9 @@ fn a_name_is_the_same_in_any_case_and_may_have_further_currencies() {
     // In one frame, so that the second command sees the first.
     let effects =
         world.frame(&[create("First-FSP", usd()), create("first-fsp", eur), create("FIRST-fsp", usd())]);
-    let codes: Vec<_> = effects.outcomes.iter().map(|outcome| outcome.code).collect();
+    let codes: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.code).collect();
     assert_eq!(codes, [None, None, Some(ClientError.into())]);
-    assert_eq!(effects.outcomes[2].subject, effects.outcomes[0].subject, "a repeat learns the numbers");
+    assert_eq!(effects.outcome(2).subject, effects.outcome(0).subject, "a repeat learns the numbers");
     assert_eq!(world.memory.participants.len(), 1);
     let row = &world.memory.participants[&PAYER];
     assert_eq!(row.name.as_str(), "First-FSP", "the first spelling stays");
@@ -110,7 +110,7 @@ fn the_first_limit_activates_both_accounts_and_comes_once() {
         assert_refused(&mut world, initial(PAYER, cap, position), ValidationError);
     }
     let effects = world.frame(&[initial(PAYER, 10, 3)]);
-    assert_eq!(effects.outcomes, [done(1, 3)]);
+    assert_eq!(effects.outcomes(), [done(1, 3)]);
     let (position, settlement) =
         (world.memory.accounts[&PAYER_POSITION], world.memory.accounts[&PAYER_SETTLEMENT]);
     assert!(position.active && settlement.active);
@@ -128,7 +128,7 @@ fn the_initial_position_is_added_to_what_was_paid_before() {
     world.frame(&[create("newcomer", usd()), to_newcomer, by_newcomer]);
     assert_eq!(world.value(AccountId(7)), -5, "an account without limits can be paid");
     let effects = world.frame(&[initial(newcomer, 10, 3)]);
-    assert_eq!(effects.outcomes, [done(7, -2)]);
+    assert_eq!(effects.outcomes(), [done(7, -2)]);
 }
 
 #[test]
@@ -136,9 +136,9 @@ fn a_limit_lowered_below_usage_stops_new_prepares_only() {
     let mut world = World::with(10, 1000);
     world.frame(&[prepare(0, 6), prepare(1, 4)]);
     let effects = world.frame(&[set_limit(PAYER, 5, 100)]);
-    assert_eq!(effects.outcomes, [done(1, 10)]);
+    assert_eq!(effects.outcomes(), [done(1, 10)]);
     let effects = world.frame(&[prepare(2, 1), fulfil(0), abort(1)]);
-    assert_eq!(effects.outcomes[0], refused(answer(2, AbortedRejected, 6), PayerLimitError, None));
+    assert_eq!(*effects.outcome(0), refused(answer(2, AbortedRejected, 6), PayerLimitError, None));
     assert!(world.transfer(0).state.is_final() && world.transfer(1).state.is_final());
     // The committed 6 stay owed; the cap of 5 is still passed.
     assert_eq!(world.value(PAYER_POSITION), 6);
@@ -154,7 +154,7 @@ fn who_is_inactive_takes_part_in_nothing_new() {
     world.frame(&[prepare(0, 5)]);
     let set = |active| Command::Admin(Admin::SetParticipantActive { participant: PAYEE, active });
     let effects = world.frame(&[set(false), prepare(1, 5), fulfil(0), set(true), prepare(2, 5)]);
-    let accepted: Vec<bool> = effects.outcomes.iter().map(|outcome| outcome.code.is_none()).collect();
+    let accepted: Vec<bool> = effects.outcomes().iter().map(|outcome| outcome.code.is_none()).collect();
     assert_eq!(accepted, [true, false, true, true, true], "what was reserved may still end");
     let unknown = Command::Admin(Admin::SetParticipantActive { participant: ParticipantId(9), active: true });
     assert_refused(&mut world, unknown, IdNotFound);
@@ -171,9 +171,9 @@ fn who_is_inactive_takes_part_in_nothing_new() {
 fn funds_in_lower_the_settlement_account_and_make_room() {
     let mut world = World::with(1000, 10);
     let effects = world.frame(&[prepare(0, 11), funds_in(1, PAYER_SETTLEMENT, 1), prepare(1, 11)]);
-    assert_eq!(effects.funds, [movement(1, 1, FundsState::ReceivedIn)]);
+    assert_eq!(effects.funds(), [movement(1, 1, FundsState::ReceivedIn)]);
     assert_eq!(
-        effects.outcomes,
+        effects.outcomes(),
         [
             refused(answer(0, AbortedRejected, 0), PayerInsufficientLiquidity, None),
             done(2, -11),
@@ -213,8 +213,8 @@ fn funds_go_out_only_as_far_as_no_position_stands_on_them() {
         }
         if goes {
             let effects = world.frame(&[funds_out(1, PAYER_SETTLEMENT, out)]);
-            assert_eq!(effects.outcomes, [done(2, i128::from(out) - 10)]);
-            assert_eq!(effects.funds, [movement(1, out, FundsState::OutReserved)]);
+            assert_eq!(effects.outcomes(), [done(2, i128::from(out) - 10)]);
+            assert_eq!(effects.funds(), [movement(1, out, FundsState::OutReserved)]);
         } else {
             assert_refused(&mut world, funds_out(1, PAYER_SETTLEMENT, out), PayerInsufficientLiquidity);
         }
@@ -234,7 +234,7 @@ fn a_position_below_zero_lends_nothing_to_funds_out() {
     world.frame(&[to_payer, by_payer]);
     assert_eq!(world.value(PAYER_POSITION), -50);
     assert_refused(&mut world, funds_out(1, PAYER_SETTLEMENT, 11), PayerInsufficientLiquidity);
-    assert_eq!(world.frame(&[funds_out(1, PAYER_SETTLEMENT, 10)]).outcomes, [done(2, 0)]);
+    assert_eq!(world.frame(&[funds_out(1, PAYER_SETTLEMENT, 10)]).outcomes(), [done(2, 0)]);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn what_is_reserved_besides_counts_for_funds_out() {
     let mut world = World::with(1000, 10);
     world.memory.accounts.get_mut(&PAYER_POSITION).unwrap().reserved = Balance(3);
     assert_refused(&mut world, funds_out(1, PAYER_SETTLEMENT, 8), PayerInsufficientLiquidity);
-    assert_eq!(world.frame(&[funds_out(1, PAYER_SETTLEMENT, 7)]).outcomes, [done(2, -3)]);
+    assert_eq!(world.frame(&[funds_out(1, PAYER_SETTLEMENT, 7)]).outcomes(), [done(2, -3)]);
 }
 
 #[test]
@@ -250,14 +250,14 @@ fn funds_out_are_gone_at_once_and_end_once() {
     let mut world = World::with(1000, 10);
     world.frame(&[funds_out(1, PAYER_SETTLEMENT, 6), funds_out(2, PAYER_SETTLEMENT, 4)]);
     assert_eq!(world.value(PAYER_SETTLEMENT), 0);
-    assert_eq!(world.frame(&[prepare(0, 1)]).outcomes[0].code, Some(PayerInsufficientLiquidity.into()));
+    assert_eq!(world.frame(&[prepare(0, 1)]).outcome(0).code, Some(PayerInsufficientLiquidity.into()));
 
     let commit = || funds_out_commit(1, PAYER_SETTLEMENT);
     let abort = || funds_out_abort(2, PAYER_SETTLEMENT);
     let effects = world.frame(&[commit(), abort()]);
-    assert_eq!(effects.outcomes, [done(2, 0), done(2, -4)]);
+    assert_eq!(effects.outcomes(), [done(2, 0), done(2, -4)]);
     assert_eq!(
-        effects.funds,
+        effects.funds(),
         [movement(1, 6, FundsState::OutCommitted), movement(2, 4, FundsState::OutAborted)]
     );
     let before = world.memory.clone();
@@ -302,7 +302,7 @@ fn an_outcome_names_what_was_changed() {
     let participant =
         |participant, active| Command::Admin(Admin::SetParticipantActive { participant, active });
     let effects = world.frame(&[prepare(0, 5), account(PAYER_POSITION, false), participant(OTHER, false)]);
-    assert_eq!(effects.outcomes[1..], [done(on(PAYER_POSITION), 5), done(3, 0)]);
+    assert_eq!(effects.outcomes()[1..], [done(on(PAYER_POSITION), 5), done(3, 0)]);
     assert!(!world.memory.accounts[&PAYER_POSITION].active);
     assert!(!world.memory.participants[&OTHER].active);
 }
@@ -313,6 +313,6 @@ fn an_account_without_a_limit_cannot_be_activated_past_it() {
     world.frame(&[create("first-fsp", usd())]);
     let activate = Command::Admin(Admin::SetAccountActive { account: PAYER_POSITION, active: true });
     let effects = world.frame(&[activate]);
-    assert_eq!(effects.outcomes[0].code.map(|code| code.number()), Some(2001));
+    assert_eq!(effects.outcome(0).code.map(|code| code.number()), Some(2001));
     assert!(!world.memory.accounts[&PAYER_POSITION].active);
 }

@@ -4,7 +4,7 @@
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::effects::{
     CompletionRow, DeadLetter, DeadLetterReason, Effects, LimitAlarm, NotificationKind, Outcome, Party,
-    StateChange,
+    StateChange, Step,
 };
 use holdfast_domain::ids::{AccountId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
@@ -32,10 +32,14 @@ fn count(count: u64) -> String {
     hex_of(&count.to_le_bytes())
 }
 
+fn frame_of(step: Step) -> Effects {
+    Effects { steps: vec![step] }
+}
+
 /// One row in each list, each field with a value that shows.
-fn one_of_each() -> Effects {
+fn one_of_each() -> Step {
     let transfer = TransferNo(0x0102);
-    let mut effects = Effects::default();
+    let mut effects = Step::default();
     effects.participants.push(Participant {
         id: PAYEE,
         name: Name::new("fsp").unwrap(),
@@ -96,12 +100,12 @@ fn nothing_is_thirteen_counts_of_zero() {
 fn one_row_of_each_kind() {
     let one = count(1);
     assert_digest(
-        &one_of_each(),
+        &frame_of(one_of_each()),
         &[
             // participants, accounts, funds, endpoints, transfers, state changes, completions
             &[&one, &one, &one, &one, &count(0), &one, &one].map(String::as_str).concat(),
-            // position changes, notifications, alarms, dead letters, outcomes, sections
-            &[&one, &one, &one, &one, &one, &count(0)].map(String::as_str).concat(),
+            // position changes, notifications, alarms, dead letters, outcomes, steps
+            &[&one, &one, &one, &one, &one, &one].map(String::as_str).concat(),
             // participant: id, name, active, accounts
             "02000000 667370",
             &"00".repeat(29),
@@ -158,10 +162,10 @@ fn absent_values_have_a_form_of_their_own() {
         effects.write_digest(&mut bytes);
         bytes
     };
-    let change = |edit: fn(&mut Effects)| {
+    let change = |edit: fn(&mut Step)| {
         let mut effects = one_of_each();
         edit(&mut effects);
-        effects
+        frame_of(effects)
     };
     let others = [
         change(|effects| effects.accounts[0].net_debit_cap = None),
@@ -179,7 +183,7 @@ fn absent_values_have_a_form_of_their_own() {
         change(|effects| effects.outcomes[0].reason = None),
     ];
     let mut digests: Vec<Vec<u8>> = others.iter().map(digest).collect();
-    digests.push(digest(&one_of_each()));
+    digests.push(digest(&frame_of(one_of_each())));
     let count = digests.len();
     digests.sort();
     digests.dedup();

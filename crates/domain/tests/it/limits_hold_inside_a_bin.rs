@@ -46,9 +46,9 @@ fn a_cap_of_ten_reserves_two_of_three_fives() {
 fn a_cover_of_ten_reserves_two_of_four_fives() {
     let mut world = World::with(1000, 10);
     let effects = world.frame(&[prepare(0, 5), prepare(1, 5), prepare(2, 5), prepare(3, 5)]);
-    let states: Vec<_> = effects.outcomes.iter().map(|outcome| outcome.state).collect();
+    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.state).collect();
     assert_eq!(states, [Some(Reserved), Some(Reserved), Some(AbortedRejected), Some(AbortedRejected)]);
-    let codes: Vec<_> = effects.outcomes.iter().map(|outcome| outcome.code).collect();
+    let codes: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.code).collect();
     let too_much = Some(PayerInsufficientLiquidity.into());
     assert_eq!(codes, [None, None, too_much, too_much]);
     assert_eq!(world.value(PAYER_POSITION), 10);
@@ -60,7 +60,7 @@ fn the_next_frame_starts_where_this_one_ended() {
     world.frame(&[prepare(0, 5), prepare(1, 4)]);
     let effects = world.frame(&[prepare(2, 2), prepare(3, 1)]);
     assert_eq!(
-        effects.outcomes,
+        effects.outcomes(),
         [refused(answer(2, AbortedRejected, 9), PayerLimitError, None), answer(3, Reserved, 10)]
     );
 }
@@ -71,11 +71,11 @@ fn smallest_first_fits_more_and_answers_in_the_order_of_the_frame() {
     world.order = PrepareOrder::Smallest;
     let effects = world.frame(&[prepare(0, 8), prepare(1, 5), prepare(2, 2)]);
     assert_eq!(
-        effects.position_changes,
+        effects.position_changes(),
         [changed(PAYER_POSITION, 2, 2, 2), changed(PAYER_POSITION, 1, 5, 7)]
     );
     assert_eq!(
-        effects.outcomes,
+        effects.outcomes(),
         [
             refused(answer(0, AbortedRejected, 7), PayerLimitError, None),
             answer(1, Reserved, 7),
@@ -91,7 +91,7 @@ fn funds_that_are_lent_to_nobody_cover_for_no_one_else() {
         prepared(holdfast_domain::command::Prepare { source: OTHER, payer: OTHER, ..prepare_of(1, 500) });
     let effects = world.frame(&[prepare(0, 11), from_other]);
     assert_eq!(
-        effects.outcomes,
+        effects.outcomes(),
         [refused(answer(0, AbortedRejected, 0), PayerLimitError, None), answer(1, Reserved, 500)]
     );
 }

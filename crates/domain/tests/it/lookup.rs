@@ -74,7 +74,7 @@ fn within_a_frame_it_sees_what_came_before_it_and_nothing_after() {
     let asks = || lookup_by(PAYEE, 0);
     let effects = world.frame(&[asks(), prepare(0, 5), asks(), asks(), fulfil(0), asks()]);
     assert_eq!(
-        effects.outcomes,
+        effects.outcomes(),
         [
             no_transfer(Some(TransferIdNotFound), 0, 0),
             answer(0, Reserved, 5),

@@ -26,7 +26,7 @@ fn eur() -> Currency {
 fn a_prepare_within_the_rules_is_kept_and_reserved() {
     let mut world = World::roomy();
     let effects = world.frame(&[prepare(0, 5)]);
-    let row = effects.transfers[0].clone();
+    let row = effects.transfers()[0].clone();
     assert_eq!((row.payer_account, row.payee_account), (Some(PAYER_POSITION), Some(PAYEE_POSITION)));
     assert_eq!((row.amount, row.expiration, row.prepared_at), (Amount(5), EXPIRATION, NOW));
     assert_effects(
@@ -52,7 +52,7 @@ fn a_prepare_from_somebody_else_stores_nothing() {
     let answers = vec![asked(OTHER, id(0), Asked::Prepare, false)];
     assert_effects(effects, Lists { answers, outcomes: vec![outcome], ..Lists::default() });
     assert_eq!(world.memory, before);
-    assert_eq!(world.frame(&[prepare(0, 5)]).outcomes, [answer(0, Reserved, 5)], "the id is still free");
+    assert_eq!(world.frame(&[prepare(0, 5)]).outcomes(), [answer(0, Reserved, 5)], "the id is still free");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn somebody_else_learns_nothing_of_a_transfer_by_repeating_it() {
     world.frame(&[prepare(0, 5)]);
     let effects = world.frame(&[prepared(Prepare { source: OTHER, ..prepare_of(0, 5) })]);
     assert_eq!(
-        effects.outcomes,
+        effects.outcomes(),
         [refused(no_transfer(None, 0, 0), ValidationError, Some(Reason::WrongSource))]
     );
 }
@@ -71,8 +71,8 @@ fn the_same_prepare_again_gets_the_stored_result_and_no_effect() {
     let mut world = World::with(10, 1000);
     world.frame(&[prepare(0, 5), prepare(1, 50)]);
     let again = world.frame(&[prepare(0, 5), prepare(1, 50)]);
-    let rejected = again.outcomes[1].clone();
-    assert_eq!(again.outcomes[0], answer(0, Reserved, 5));
+    let rejected = again.outcomes()[1].clone();
+    assert_eq!(again.outcomes()[0], answer(0, Reserved, 5));
     assert_eq!(
         (rejected.state, rejected.code.map(|code| code.number())),
         (Some(AbortedRejected), Some(4200))
@@ -85,7 +85,7 @@ fn the_same_prepare_again_gets_the_stored_result_and_no_effect() {
     world.frame(&[fulfil(0)]);
     world.now = EXPIRATION + 1;
     assert_eq!(
-        world.frame(&[prepare(0, 5)]).outcomes,
+        world.frame(&[prepare(0, 5)]).outcomes(),
         [answer(0, Committed, -5)],
         "also when it is long over"
     );
@@ -112,7 +112,10 @@ fn a_prepare_that_differs_in_any_field_is_a_modified_request() {
     }
     // What the hash does not see are the packet and the extensions; their digests enter it at the edge.
     let other_hash = Command::Prepare(Prepare { hash: [7; 32], ..first });
-    assert_eq!(world.frame(&[other_hash]).outcomes, [refused(answer(0, Reserved, 5), ModifiedRequest, None)]);
+    assert_eq!(
+        world.frame(&[other_hash]).outcomes(),
+        [refused(answer(0, Reserved, 5), ModifiedRequest, None)]
+    );
     assert_eq!(world.value(PAYER_POSITION), 5);
 }
 
@@ -197,19 +200,19 @@ fn an_inactive_payee_account_still_takes_money() {
     let mut world = World::roomy();
     let deactivate = Command::Admin(Admin::SetAccountActive { account: PAYEE_POSITION, active: false });
     let effects = world.frame(&[deactivate, prepare(0, 5), fulfil(0)]);
-    assert_eq!(effects.outcomes[2], answer(0, Committed, -5));
+    assert_eq!(*effects.outcome(2), answer(0, Committed, -5));
 }
 
 #[test]
 fn the_largest_amount_is_one_below_the_limit() {
     let mut world = World::with(AMOUNT_LIMIT.0 - 1, AMOUNT_LIMIT.0 - 1);
     let effects = world.frame(&[prepare(0, AMOUNT_LIMIT.0 - 1)]);
-    assert_eq!(effects.outcomes, [answer(0, Reserved, i128::from(AMOUNT_LIMIT.0) - 1)]);
+    assert_eq!(effects.outcomes(), [answer(0, Reserved, i128::from(AMOUNT_LIMIT.0) - 1)]);
 }
 
 #[test]
 fn an_expiration_one_millisecond_ahead_will_do() {
     let mut world = World::roomy();
     let effects = world.frame(&[prepared(Prepare { expiration: NOW + 1, ..prepare_of(0, 5) })]);
-    assert_eq!(effects.outcomes, [answer(0, Reserved, 5)]);
+    assert_eq!(effects.outcomes(), [answer(0, Reserved, 5)]);
 }

@@ -117,10 +117,10 @@ fn assert_money_is_conserved(memory: &Memory) {
 /// Every accepted prepare stood within the limits. Where the frame changed limits, within the widest of them.
 fn assert_limits_hold(before: &Memory, after: &Memory, effects: &Effects) {
     let states = |id: AccountId| {
-        let changed = effects.accounts.iter().filter(move |row| row.id == id);
+        let changed = effects.all(|step| &step.accounts).filter(move |row| row.id == id);
         [before.accounts[&id], after.accounts[&id]].into_iter().chain(changed.copied())
     };
-    for change in effects.position_changes.iter().filter(|change| change.change > Amount::ZERO) {
+    for change in effects.position_changes().iter().filter(|change| change.change > Amount::ZERO) {
         let cover = states(AccountId(change.account.0 + 1)).map(|row| -row.value.0).max().unwrap();
         let cap = states(change.account).filter_map(|row| row.net_debit_cap).max().unwrap();
         assert!(change.value.0 <= cover, "{change:?} with a cover of {cover}");
@@ -168,7 +168,7 @@ fn took_effect(commands: &[Command], effects: &Effects, memory: &Memory) -> Vec<
         Command::Admin(_) => outcome.code.is_none(),
         other => kept(other),
     };
-    commands.iter().zip(&effects.outcomes).filter(applied).map(|(command, _)| command.clone()).collect()
+    commands.iter().zip(&effects.outcomes()).filter(applied).map(|(command, _)| command.clone()).collect()
 }
 
 fn stored(memory: &Memory, prepare: &Prepare) -> bool {
@@ -186,9 +186,13 @@ fn assert_repeat_changes_nothing(world: &mut World, commands: &[Command]) {
     let before = world.memory.clone();
     let again = world.frame(commands);
     assert_eq!(world.memory, before);
-    assert!(again.transfers.is_empty() && again.state_changes.is_empty() && again.completions.is_empty());
-    assert!(again.position_changes.is_empty() && again.notifications.is_empty() && again.funds.is_empty());
-    for (command, outcome) in commands.iter().zip(&again.outcomes) {
+    assert!(
+        again.transfers().is_empty() && again.state_changes().is_empty() && again.completions().is_empty()
+    );
+    assert!(
+        again.position_changes().is_empty() && again.notifications().is_empty() && again.funds().is_empty()
+    );
+    for (command, outcome) in commands.iter().zip(&again.outcomes()) {
         let Some(id) = command.transfer() else { continue };
         let row = before.transfers.values().find(|row| row.id == id).unwrap();
         assert_eq!((outcome.state, outcome.subject), (Some(row.state), row.no.0), "{command:?}");
@@ -205,8 +209,8 @@ proptest! {
             world.now += later;
             let before = world.memory.clone();
             let effects = world.frame(&commands);
-            prop_assert_eq!(effects.outcomes.len(), commands.len());
-            prop_assert!(effects.dead_letters.is_empty(), "the transfers step lets nothing through that does not fit");
+            prop_assert_eq!(effects.outcomes().len(), commands.len());
+            prop_assert!(effects.dead_letters().is_empty(), "the transfers step lets nothing through that does not fit");
             assert_money_is_conserved(&world.memory);
             assert_limits_hold(&before, &world.memory, &effects);
             assert_holds_are_indexed(&world.memory);
@@ -228,7 +232,7 @@ proptest! {
                 assert_money_is_conserved(&world.memory);
                 assert_limits_hold(&before, &world.memory, &effects);
                 assert_holds_are_indexed(&world.memory);
-                if effects.outcomes[0].code.is_some() && effects.transfers.is_empty() && effects.completions.is_empty() {
+                if effects.outcome(0).code.is_some() && effects.transfers().is_empty() && effects.completions().is_empty() {
                     prop_assert_eq!(&world.memory, &before, "a refusal leaves nothing but its rows");
                 }
             }

@@ -67,7 +67,7 @@ fn another_prepare_under_the_same_id_in_one_frame_is_modified() {
     let mut world = World::roomy();
     let effects = world.frame(&[prepare(0, 5), prepare(0, 6)]);
     assert_eq!(
-        effects.outcomes,
+        effects.outcomes(),
         [answer(0, Reserved, 5), refused(answer(0, Reserved, 5), ModifiedRequest, None)]
     );
     assert_eq!(world.value(PAYER_POSITION), 5);
@@ -77,7 +77,7 @@ fn another_prepare_under_the_same_id_in_one_frame_is_modified() {
 fn a_fulfil_before_its_prepare_finds_nothing() {
     let mut world = World::roomy();
     let effects = world.frame(&[fulfil(0), prepare(0, 5)]);
-    assert_eq!(effects.outcomes, [no_transfer(Some(TransferIdNotFound), 0, 0), answer(0, Reserved, 5)]);
+    assert_eq!(effects.outcomes(), [no_transfer(Some(TransferIdNotFound), 0, 0), answer(0, Reserved, 5)]);
 }
 
 #[test]
@@ -85,10 +85,10 @@ fn abort_then_fulfil_in_one_frame_end_the_hold_once() {
     let mut world = World::roomy();
     world.frame(&[prepare(0, 5)]);
     let effects = world.frame(&[abort(0), fulfil(0)]);
-    assert_eq!(effects.position_changes, [changed(PAYER_POSITION, 0, -5, 0)]);
-    let states: Vec<_> = effects.outcomes.iter().map(|outcome| outcome.state).collect();
+    assert_eq!(effects.position_changes(), [changed(PAYER_POSITION, 0, -5, 0)]);
+    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.state).collect();
     assert_eq!(states, [Some(AbortedError), Some(AbortedError)]);
-    assert_eq!(effects.outcomes[1].code, Some(ModifiedRequest.into()));
+    assert_eq!(effects.outcome(1).code, Some(ModifiedRequest.into()));
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn a_frame_cut_many_times_numbers_transfers_without_gaps() {
         fulfil(2),
         fulfil(2),
     ]);
-    let numbers: Vec<(u64, u128)> = effects.transfers.iter().map(|row| (row.no.0, row.id.0)).collect();
+    let numbers: Vec<(u64, u128)> = effects.transfers().iter().map(|row| (row.no.0, row.id.0)).collect();
     assert_eq!(numbers, [(0, 0), (1, 1), (2, 3), (3, 2)]);
     assert_eq!(
-        effects.outcomes,
+        effects.outcomes(),
         [
             answer(0, Reserved, 1),
             answer(0, Reserved, 1),
@@ -131,7 +131,7 @@ fn a_frame_cut_many_times_numbers_transfers_without_gaps() {
 fn transfers_see_the_limits_that_an_operator_set_before_them_in_the_frame() {
     let mut world = World::with(10, 1000);
     let effects = world.frame(&[prepare(0, 10), set_limit(PAYER, 15, 100), prepare(1, 5), prepare(2, 1)]);
-    let states: Vec<_> = effects.outcomes.iter().map(|outcome| outcome.code.is_none()).collect();
+    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.code.is_none()).collect();
     assert_eq!(states, [true, true, true, false]);
     assert_eq!(world.value(PAYER_POSITION), 15);
 }
@@ -143,5 +143,5 @@ fn a_new_participant_can_be_used_in_the_frame_that_made_it() {
     let to_newcomer = prepared(holdfast_domain::command::Prepare { payee: newcomer, ..prepare_of(0, 5) });
     let by_newcomer = fulfil_by(newcomer, 0, holdfast_domain::command::FulfilAction::Commit, fulfilment(0));
     let effects = world.frame(&[create("newcomer", usd()), to_newcomer, by_newcomer]);
-    assert_eq!(effects.outcomes[2], answer(0, Committed, -5));
+    assert_eq!(*effects.outcome(2), answer(0, Committed, -5));
 }

@@ -17,7 +17,7 @@ use TransferState as S;
 
 use crate::shop_world::*;
 use crate::world::{
-    EXPIRATION, PAYEE, PAYEE_POSITION, PAYER, PAYER_POSITION, World, changed, moved, moved_with, told,
+    EXPIRATION, Flat, PAYEE, PAYEE_POSITION, PAYER, PAYER_POSITION, World, changed, moved, moved_with, told,
     told_reserved, told_with,
 };
 
@@ -63,20 +63,20 @@ fn a_checkout_is_a_transfer_from_prepare_to_commit() {
     assert_eq!(answer_of(outcome), paid(1));
     assert_eq!(types(&effects), ["pay", "sub", "psucc", "ssucc", "trsucc"]);
     let states = [S::ReceivedPrepare, S::Reserved, S::ReceivedFulfil, S::Committed];
-    assert_eq!(effects.state_changes, states.map(|state| moved(0, state)));
+    assert_eq!(effects.state_changes(), states.map(|state| moved(0, state)));
     assert_eq!(
-        effects.position_changes,
+        effects.position_changes(),
         [changed(PAYER_POSITION, 0, 1_000, 1_000), changed(PAYEE_POSITION, 0, -1_000, -1_000)]
     );
     assert_eq!(
-        effects.notifications,
+        effects.notifications(),
         [
             Notification { silent: true, ..told(0, Party::Payee, NotificationKind::Prepared) },
             told_reserved(0, Party::Payer),
             told_reserved(0, Party::Payee),
         ]
     );
-    assert_eq!((effects.outcomes.len(), effects.completions.len()), (1, 1));
+    assert_eq!((effects.outcomes().len(), effects.completions().len()), (1, 1));
     let row = transfer(&shop, 0);
     assert_eq!((row.state, row.payer, row.payee, row.amount.0), (S::Committed, PAYER, PAYEE, 1_000));
     assert_eq!((row.reserved_value.get(), row.final_value.get()).0.map(|value| value.0), Some(1_000));
@@ -99,9 +99,9 @@ fn what_the_limits_do_not_allow_is_refused_and_the_stock_comes_back() {
     assert_eq!(answer_of(outcome), failed(1, Why::Pay));
     assert_eq!(types(&effects), ["pay", "sub", "pfail", "ssucc", "trfail", "add", "asucc"]);
     let rejected = moved_with(0, S::AbortedRejected, ErrorCode::PayerInsufficientLiquidity);
-    assert_eq!(effects.state_changes, [moved(0, S::ReceivedPrepare), rejected]);
+    assert_eq!(effects.state_changes(), [moved(0, S::ReceivedPrepare), rejected]);
     let code = ErrorCode::PayerInsufficientLiquidity;
-    assert_eq!(effects.notifications, [told_with(0, Party::Payer, NotificationKind::Refused, code)]);
+    assert_eq!(effects.notifications(), [told_with(0, Party::Payer, NotificationKind::Refused, code)]);
     assert_eq!((positions(&shop), shop.stock("i")), ((0, 0), 2));
     // The next try is another transfer.
     let funds = crate::world::funds_in(1, crate::world::PAYER_SETTLEMENT, 1);
@@ -129,7 +129,7 @@ fn without_stock_the_position_comes_back() {
     let (outcome, effects) = shop.decided(checkout("o"));
     assert_eq!(answer_of(outcome), failed(1, Why::Stock));
     assert_eq!(types(&effects), ["pay", "sub", "psucc", "sfail", "trfail", "can", "csucc"]);
-    let states: Vec<_> = effects.state_changes.iter().map(|change| change.state).collect();
+    let states: Vec<_> = effects.state_changes().iter().map(|change| change.state).collect();
     assert_eq!(states, [S::ReceivedPrepare, S::Reserved, S::ReceivedError, S::AbortedError]);
     assert_eq!(positions(&shop), (0, 0));
     let code = Code::of_payee(CHARGE_ABORTED);
@@ -237,9 +237,9 @@ fn a_record_that_ends_the_transfer_and_the_checkout_ends_each_once() {
     shop.checkout("o");
     shop.now += i64::from(DEADLINE) + CHARGE_MARGIN_MS + 1;
     let effects = shop.expire(9);
-    assert_eq!(effects.outcomes[0].subject, 2);
+    assert_eq!(effects.outcome(0).subject, 2);
     assert_eq!(types(&effects), ["trfail", "can", "add", "csucc"]);
-    let states: Vec<_> = effects.state_changes.iter().map(|change| change.state).collect();
+    let states: Vec<_> = effects.state_changes().iter().map(|change| change.state).collect();
     assert_eq!(states, [S::ReservedTimeout, S::ExpiredReserved]);
     assert_eq!(positions(&shop), (0, 0));
 }
@@ -258,7 +258,7 @@ fn deadlines_of_one_record_see_each_others_positions() {
     assert_eq!(positions(&shop), (2_000, 0));
     shop.now += i64::from(DEADLINE) + 1;
     let effects = shop.expire(9);
-    let values: Vec<_> = effects.position_changes.iter().map(|change| change.value.0).collect();
+    let values: Vec<_> = effects.position_changes().iter().map(|change| change.value.0).collect();
     assert_eq!((values, positions(&shop)), (vec![1_000, 500, 0], (0, 0)));
 }
 

@@ -6,6 +6,7 @@ use holdfast_domain::shop::{
 };
 
 use crate::shop_world::*;
+use crate::world::Flat;
 
 #[test]
 fn both_sides_take_and_the_order_is_paid() {
@@ -15,7 +16,7 @@ fn both_sides_take_and_the_order_is_paid() {
     assert_eq!(types(&effects), ["pay", "sub", "psucc", "ssucc", "trsucc"]);
     let (order, state) = ("o".parse().unwrap(), OrderState::Paid(tr(1)));
     assert_eq!(
-        effects.shop,
+        effects.shop(),
         [
             ShopEffect::Credit { user: "u".parse().unwrap(), credit: whole(0) },
             ShopEffect::Stock { item: "i".parse().unwrap(), stock: whole(1) },
@@ -38,7 +39,7 @@ fn a_failure_gives_back_what_was_taken_and_says_why() {
         assert_eq!(types(&effects), sent);
         let (order, state) = ("o".parse().unwrap(), OrderState::NotPaid(Some(tr(1))));
         let moved = ShopEffect::Moved { order, state, failed: Some(why) };
-        assert_eq!(effects.shop, [moved], "what came back leaves no trace");
+        assert_eq!(effects.shop(), [moved], "what came back leaves no trace");
         assert_eq!((shop.credit("u"), shop.stock("i")), (credit, stock));
     }
 }
@@ -93,7 +94,8 @@ fn a_thousand_orders_on_a_hundred_units_pay_exactly_a_hundred() {
     let all: Vec<Command> =
         (0..1_000).map(|n| as_command(checkout(&format!("o{}", (n * 7) % 1_000)))).collect();
     let effects = shop.frame(&all);
-    let outcomes = effects.outcomes.iter().map(|outcome| ShopOutcome::clone(outcome.shop.as_ref().unwrap()));
+    let outcomes =
+        effects.all(|step| &step.outcomes).map(|outcome| ShopOutcome::clone(outcome.shop.as_ref().unwrap()));
     assert_eq!(outcomes.filter(|outcome| *outcome == ShopOutcome::Checkout(paid(1))).count(), 100);
     let credit: u64 = shop.memory.users.values().map(|row| row.credit.get()).sum();
     assert_eq!((shop.stock("i"), credit), (0, 890));
@@ -128,8 +130,8 @@ fn a_key_gets_the_stored_answer_for_a_day() {
     assert_eq!(answer_of(shop.does(keyed("o", "other", 1))), paid(2));
     assert_eq!(answer_of(shop.does(keyed("o", "other", 1))), paid(2), "not merely already paid");
     shop.now += 86_400_000;
-    assert_eq!(shop.expire(1).outcomes[0].subject, 1, "within its budget");
-    assert_eq!(shop.expire(10).outcomes[0].subject, 1);
+    assert_eq!(shop.expire(1).outcome(0).subject, 1, "within its budget");
+    assert_eq!(shop.expire(10).outcome(0).subject, 1);
     assert!(shop.memory.keys.is_empty());
     assert_eq!(answer_of(shop.does(keyed("o", "k", 2))), CheckoutAnswer::AlreadyPaid { tr: tr(2) });
     // A key whose time is over is free, also before expiry has come to it.

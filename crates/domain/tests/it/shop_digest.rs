@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::funded_world::{ids, issue, usd_token};
 use crate::shop_world::*;
-use crate::world::{PAYEE, World};
+use crate::world::{Flat, PAYEE, World};
 
 fn digest(effects: &Effects) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -92,15 +92,15 @@ fn the_charged_story_has_every_end() {
     use holdfast_domain::tokens::TokenEffect;
     use holdfast_domain::transfers::TransferState as S;
     let story = charged_story();
-    let reaches = |state| story.iter().any(|all| all.state_changes.iter().any(|row| row.state == state));
+    let reaches = |state| story.iter().any(|all| all.state_changes().iter().any(|row| row.state == state));
     for state in [S::Reserved, S::Committed, S::AbortedRejected, S::AbortedError] {
         assert!(reaches(state), "{state:?}");
     }
-    let tokens = |wanted: fn(&TokenEffect) -> bool| story.iter().any(|all| all.tokens.iter().any(wanted));
+    let tokens = |wanted: fn(&TokenEffect) -> bool| story.iter().any(|all| all.tokens().iter().any(wanted));
     assert!(tokens(|effect| matches!(effect, TokenEffect::Locked(_))));
     assert!(tokens(|effect| matches!(effect, TokenEffect::Spent(_))));
     assert!(tokens(|effect| matches!(effect, TokenEffect::Unlocked { .. })));
-    let set = story.iter().flat_map(|all| &all.shop).filter(|row| matches!(row, ShopEffect::Charging(_)));
+    let set = story.iter().flat_map(Flat::shop).filter(|row| matches!(row, ShopEffect::Charging(_)));
     assert_eq!(set.count(), 2);
 }
 
@@ -125,17 +125,17 @@ fn every_change_changes_the_bytes() {
     assert_eq!(digests.len(), plain.len());
     for effects in plain.iter().chain(&charged_story()) {
         let whole = digest(effects);
-        for at in 0..effects.shop.len() {
+        for at in 0..effects.shop().len() {
             let mut less = effects.clone();
-            less.shop.remove(at);
+            less.steps[0].shop.remove(at);
             assert_ne!(digest(&less), whole);
         }
-        for at in 0..effects.shop_messages.len() {
+        for at in 0..effects.shop_messages().len() {
             let mut less = effects.clone();
-            less.shop_messages.remove(at);
+            less.steps[0].shop_messages.remove(at);
             assert_ne!(digest(&less), whole);
             let mut other = effects.clone();
-            other.shop_messages[at].outside ^= true;
+            other.steps[0].shop_messages[at].outside ^= true;
             assert_ne!(digest(&other), whole);
         }
     }

@@ -8,7 +8,7 @@ use holdfast_domain::shop::{
 use holdfast_domain::transfers::TransferState;
 
 use crate::shop_world::*;
-use crate::world::{World, prepare_of, prepared};
+use crate::world::{Flat, World, prepare_of, prepared};
 
 const PAY: Sides = Sides { pay: true, stock: false };
 const STOCK: Sides = Sides { pay: false, stock: true };
@@ -29,21 +29,25 @@ fn an_outside_payment_is_asked_and_its_yes_pays() {
     let (outcome, effects) = shop.decided(checkout("o"));
     is_open(answer_of(outcome), 1, PAY, false);
     assert_eq!(types(&effects), ["pay", "sub", "ssucc"]);
-    let outside: Vec<bool> = effects.shop_messages.iter().map(|message| message.outside).collect();
+    let outside: Vec<bool> = effects.shop_messages().iter().map(|message| message.outside).collect();
     assert_eq!(outside, [true, false, false]);
     assert_eq!((shop.state("o"), shop.stock("i")), (OrderState::Pending(tr(1)), 0), "the stock is taken");
     is_open(shop.checkout("o"), 1, PAY, false);
     let (outcome, effects) = shop.decided(says("o", 1, Side::Pay, Said::Taken));
     assert_eq!(outcome, ShopOutcome::Heard { counts: true, now: paid(1) });
     assert_eq!(types(&effects), ["psucc", "trsucc"]);
-    assert!(effects.shop.iter().any(|effect| matches!(effect, ShopEffect::Closed(_))));
+    assert!(effects.shop().iter().any(|effect| matches!(effect, ShopEffect::Closed(_))));
     assert!(shop.memory.checkouts.is_empty());
     // Again, and late.
     let again = shop.does(says("o", 1, Side::Pay, Said::Taken));
     assert_eq!(again, ShopOutcome::Heard { counts: false, now: paid(1) });
     let (outcome, effects) = shop.decided(says("o", 1, Side::Pay, Said::Refused));
     assert_eq!(outcome, ShopOutcome::Heard { counts: false, now: paid(1) });
-    assert!(matches!(effects.shop_alarms[..], [Alarm::Contradiction { .. }]), "{:?}", effects.shop_alarms);
+    assert!(
+        matches!(effects.shop_alarms()[..], [Alarm::Contradiction { .. }]),
+        "{:?}",
+        effects.shop_alarms()
+    );
 }
 
 #[test]
@@ -90,13 +94,13 @@ fn both_outside_and_silent_until_the_deadline() {
     let mut shop = Shop::outside(0, 0, Sides::BOTH);
     is_open(shop.checkout("o"), 1, Sides::BOTH, false);
     shop.now += i64::from(DEADLINE);
-    assert_eq!(shop.expire(10).outcomes[0].subject, 0, "at the deadline it may still be decided");
+    assert_eq!(shop.expire(10).outcome(0).subject, 0, "at the deadline it may still be decided");
     shop.now += 1;
     let effects = shop.expire(10);
-    assert_eq!(effects.outcomes[0].subject, 1);
+    assert_eq!(effects.outcome(0).subject, 1);
     assert_eq!(types(&effects), ["trfail", "can", "add"]);
     is_open(shop.checkout("o"), 1, Sides::BOTH, true);
-    assert_eq!(shop.expire(10).outcomes[0].subject, 0, "it is cancelled once");
+    assert_eq!(shop.expire(10).outcome(0).subject, 0, "it is cancelled once");
     is_open(answer_of(shop.does(says("o", 1, Side::Pay, Said::Undone))), 1, STOCK, true);
     assert_eq!(answer_of(shop.does(says("o", 1, Side::Stock, Said::Undone))), failed(1, Why::Deadline));
     // The next try is another one: messages of the first do not touch it.
@@ -120,7 +124,7 @@ fn deadlines_of_one_record_see_each_other() {
     }
     assert_eq!(shop.stock("i"), 2);
     shop.now += i64::from(DEADLINE) + 1;
-    assert_eq!(shop.expire(2).outcomes[0].subject, 2, "within its budget, the oldest first");
+    assert_eq!(shop.expire(2).outcome(0).subject, 2, "within its budget, the oldest first");
     assert_eq!(shop.stock("i"), 7);
     assert_eq!(shop.state("q"), OrderState::Pending(tr(1)));
     shop.expire(2);
@@ -138,13 +142,13 @@ fn a_deadline_has_its_part_of_an_expiry() {
     let prepares: Vec<Command> =
         (0..12).map(|n| prepared(Prepare { expiration, ..prepare_of(n, 1) })).collect();
     let effects = shop.frame(&prepares);
-    assert!(effects.outcomes.iter().all(|outcome| outcome.state == Some(TransferState::Reserved)));
+    assert!(effects.outcomes().iter().all(|outcome| outcome.state == Some(TransferState::Reserved)));
     is_open(shop.checkout("o"), 1, PAY, false);
     shop.now += i64::from(DEADLINE) + 1;
     let effects = shop.expire(4);
-    assert_eq!(effects.outcomes[0].subject, 4);
+    assert_eq!(effects.outcome(0).subject, 4);
     assert_eq!(shop.state("o"), OrderState::Cancelling(tr(1)), "in the first record, beside three holds");
-    let ended = |shop: &mut Shop| shop.expire(4).outcomes[0].subject;
+    let ended = |shop: &mut Shop| shop.expire(4).outcome(0).subject;
     assert_eq!(
         [(); 4].map(|()| ended(&mut shop)),
         [4, 4, 1, 0],
@@ -266,7 +270,7 @@ fn what_cannot_be_given_back_waits_for_an_operator() {
     shop.does(funds("u", i64::MAX as u64));
     let (outcome, effects) = shop.decided(says("o", 1, Side::Stock, Said::Refused));
     is_open(answer_of(outcome), 1, PAY, true);
-    assert!(matches!(effects.shop_alarms[..], [Alarm::Stuck { .. }]));
+    assert!(matches!(effects.shop_alarms()[..], [Alarm::Stuck { .. }]));
     shop.does(ShopCommand::TakeFunds { user: "u".parse().unwrap(), amount: whole(20) });
     assert_eq!(answer_of(shop.does(retry("o"))), failed(1, Why::Stock));
     assert_eq!(shop.credit("u"), i64::MAX as u64 - 10);

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use crate::memory::Memory;
 use crate::shop_naive::{Naive, NaiveKey, NaiveOrder, Standing, Told};
 use crate::shop_world::*;
+use crate::world::Flat;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -276,7 +277,7 @@ impl Both {
         let offset = self.shop.offset;
         let effects = self.shop.frame(&[Command::Expire(Expire { holds_max })]);
         let ended = self.naive.expire(self.shop.now, holds_max as usize, &by_age, offset);
-        assert_eq!(effects.outcomes[0].subject, ended as u64);
+        assert_eq!(effects.outcome(0).subject, ended as u64);
         self.same();
     }
 
@@ -357,10 +358,10 @@ proptest! {
                 let effects = both.shop.frame(&commands);
                 let mut seen = both.shop.memory.clone();
                 for (at, op) in ops.iter().enumerate() {
-                    let outcome = effects.outcomes[at].shop.clone().unwrap();
+                    let outcome = effects.outcomes()[at].shop.clone().unwrap();
                     if matches!(op, Op::InitOrders(_)) {
                         // The rows as this command left them: later ones of the frame may have added lines.
-                        for effect in effects.steps().nth(at).unwrap().shop {
+                        for effect in &effects.steps[at].shop {
                             holdfast_domain::effects::ShopRows::shop_effect(&mut seen, effect);
                         }
                     }

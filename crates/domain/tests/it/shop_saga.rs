@@ -16,7 +16,7 @@ use holdfast_domain::shop::{
 use crate::funded_world::{ids, issue, usd_token};
 use crate::memory::Memory;
 use crate::shop_world::*;
-use crate::world::{self, PAYEE, PAYEE_POSITION, PAYER_POSITION, PAYER_SETTLEMENT};
+use crate::world::{self, Flat, PAYEE, PAYEE_POSITION, PAYER_POSITION, PAYER_SETTLEMENT};
 
 /// What a user has and an item's stock, if they are enough for the order; one less if they are not.
 const ENOUGH: [u64; 2] = [10, 2];
@@ -202,7 +202,7 @@ impl World {
         let effects = self.shop.frame(&commands);
         self.log.push(Frame { time: self.shop.now, commands });
         self.moments.push(self.shop.memory.clone());
-        for sent in &effects.shop_messages {
+        for sent in &effects.shop_messages() {
             if sent.outside {
                 self.asked.push(sent.message.clone());
             }
@@ -215,7 +215,7 @@ impl World {
 
     fn does(&mut self, command: ShopCommand) -> ShopOutcome {
         let effects = self.frame(vec![as_command(command)]);
-        ShopOutcome::clone(effects.outcomes[0].shop.as_ref().unwrap())
+        ShopOutcome::clone(effects.outcome(0).shop.as_ref().unwrap())
     }
 
     fn end(&mut self, end: End) {

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 
 use crate::funded_world::{ids, issue, lock, spend, token, update, usd_token};
 use crate::shop_world::*;
+use crate::world::Flat;
 
 const STOCK: Sides = Sides { pay: false, stock: true };
 const UNIT: u64 = 10;
@@ -73,7 +74,7 @@ fn anew(shop: &mut Shop, command: ShopCommand) -> (&'static str, Option<TokenId>
 }
 
 fn token_answer(effects: &Effects) -> &TokenOutcome {
-    effects.outcomes[0].token.as_deref().unwrap()
+    effects.outcome(0).token.as_deref().unwrap()
 }
 
 #[test]
@@ -82,7 +83,10 @@ fn a_checkout_moves_tokens_to_the_shop_and_change_back() {
     let (outcome, effects) = shop.decided(with("o", 1, &["a", "b"]));
     assert_eq!(answer_of(outcome), paid(1));
     assert_eq!(types(&effects), ["pay", "sub", "psucc", "ssucc", "trsucc"]);
-    assert!(effects.transfers.is_empty() && effects.notifications.is_empty(), "no transfer is made of it");
+    assert!(
+        effects.transfers().is_empty() && effects.notifications().is_empty(),
+        "no transfer is made of it"
+    );
     assert_eq!((has(&shop, "shop"), has(&shop, "alice")), ((100, 0), (40, 0)));
     assert!(locks(&shop).is_empty());
     let spent = &shop.memory.spends[&*name_of("o", 1)];
@@ -101,7 +105,7 @@ fn who_wants_for_tokens_is_refused_and_the_stock_comes_back() {
     let (outcome, effects) = shop.decided(with("o", 1, &[]));
     assert_eq!(answer_of(outcome), failed(1, Why::Pay));
     assert_eq!(types(&effects), ["pay", "sub", "pfail", "ssucc", "trfail", "add", "asucc"]);
-    assert!(effects.tokens.is_empty());
+    assert!(effects.tokens().is_empty());
     assert_eq!((shop.stock("i"), has(&shop, "alice")), (2, (140, 0)));
     assert_eq!(answer_of(shop.does(with("o", 2, &["a", "b"]))), paid(2));
 }
@@ -258,7 +262,7 @@ fn checkouts_of_one_frame_see_each_others_locks() {
     shop.does(add("p", "i", 2));
     let both = [as_command(with("o", 1, &["a", "b"])), as_command(with("p", 1, &["b", "a"]))];
     let effects = shop.frame(&both);
-    let outcome = |at: usize| ShopOutcome::clone(effects.outcomes[at].shop.as_ref().unwrap());
+    let outcome = |at: usize| ShopOutcome::clone(effects.outcomes()[at].shop.as_ref().unwrap());
     assert!(matches!(answer_of(outcome(0)), CheckoutAnswer::Open { .. }));
     assert!(matches!(outcome(1), ShopOutcome::Refused(ShopRefusal::ChooseTokens { taken: Some(_), .. })));
     assert_eq!((shop.state("p"), locks(&shop).len()), (OrderState::NotPaid(None), 1));
@@ -415,7 +419,7 @@ proptest! {
                     let number = next_try(&shop, order);
                     let is_new = matches!(shop.state(&order.to_string()), OrderState::NotPaid(_));
                     let effects = shop.frame(&[checkout_with(order, number, chosen)]);
-                    let refused = matches!(effects.outcomes[0].shop.as_deref(), Some(ShopOutcome::Refused(_)));
+                    let refused = matches!(effects.outcome(0).shop.as_deref(), Some(ShopOutcome::Refused(_)));
                     prop_assert!(!(is_new && refused), "what was chosen well is never refused");
                 }
                 Op::Answer(order, tr, said) => {

@@ -15,7 +15,7 @@ use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::{FrameInput, decide};
 
 use crate::memory::Memory;
-use crate::world::{NOW, usd};
+use crate::world::{Flat, NOW, usd};
 
 pub const DEADLINE: u32 = 1_000;
 
@@ -55,7 +55,7 @@ impl Shop {
         let frame = FrameInput { base_offset, time, order, commands };
         let effects = decide(&self.memory, &frame);
         assert_eq!(decide(&self.memory, &frame), effects, "the same frame, the same effects");
-        assert_eq!(effects.outcomes.len(), commands.len());
+        assert_eq!(effects.outcomes().len(), commands.len());
         effects.apply(self.now, &mut self.memory);
         self.offset += commands.len() as u64;
         effects
@@ -63,7 +63,7 @@ impl Shop {
 
     pub fn decided(&mut self, command: ShopCommand) -> (ShopOutcome, Effects) {
         let effects = self.frame(&[as_command(command)]);
-        (ShopOutcome::clone(effects.outcomes[0].shop.as_ref().unwrap()), effects)
+        (ShopOutcome::clone(effects.outcome(0).shop.as_ref().unwrap()), effects)
     }
 
     /// The command is done.
@@ -81,7 +81,7 @@ impl Shop {
         let before = self.memory.clone();
         let (outcome, effects) = self.decided(command);
         assert_eq!(self.memory, before);
-        assert!(effects.shop.is_empty() && effects.shop_messages.is_empty());
+        assert!(effects.shop().is_empty() && effects.shop_messages().is_empty());
         match outcome {
             ShopOutcome::Refused(refusal) => refusal,
             other => panic!("{other:?}"),
@@ -135,7 +135,7 @@ pub fn by_tokens(unit: u64, secret: u8) -> ByTokens {
 }
 
 pub fn types(effects: &Effects) -> Vec<&'static str> {
-    effects.shop_messages.iter().map(|message| message.message.body.type_name()).collect()
+    effects.shop_messages().iter().map(|message| message.message.body.type_name()).collect()
 }
 
 #[track_caller]

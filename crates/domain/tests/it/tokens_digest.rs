@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_domain::effects::{Effects, Outcome};
+use holdfast_domain::effects::{Effects, Outcome, Step};
 use holdfast_domain::tokens::{
     Fingerprint, Kind, LockRow, SpendRow, Token, TokenEffect, TokenOutcome, TokenRefusal, Transaction,
 };
@@ -19,10 +19,12 @@ fn digest(effects: &Effects) -> Vec<u8> {
     bytes
 }
 
+fn of_step(step: Step) -> Vec<u8> {
+    digest(&Effects { steps: vec![step] })
+}
+
 fn of_effects(tokens: Vec<TokenEffect>) -> Vec<u8> {
-    let mut effects = Effects::default();
-    effects.tokens = tokens;
-    digest(&effects)
+    of_step(Step { tokens, ..Step::default() })
 }
 
 fn of_effect(effect: TokenEffect) -> Vec<u8> {
@@ -30,9 +32,7 @@ fn of_effect(effect: TokenEffect) -> Vec<u8> {
 }
 
 fn of_answer(outcome: Outcome) -> Vec<u8> {
-    let mut effects = Effects::default();
-    effects.outcomes.push(outcome);
-    digest(&effects)
+    of_step(Step { outcomes: vec![outcome], ..Step::default() })
 }
 
 fn of_outcome(outcome: TokenOutcome) -> Vec<u8> {

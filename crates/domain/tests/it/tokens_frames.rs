@@ -9,7 +9,7 @@ use holdfast_domain::tokens::TokenRefusal::{Consumed, Exists, LeaseLost, Spender
 use holdfast_domain::tokens::{LockTokens, TokenCommand, TokenEffect, TokenOutcome};
 
 use crate::tokens_world::*;
-use crate::world::{EXPIRATION, NOW, World, answer, expire, no_transfer, prepare};
+use crate::world::{EXPIRATION, Flat, NOW, World, answer, expire, no_transfer, prepare};
 
 fn lock_for(spender: &str, id: &str, lease_ms: i64) -> TokenCommand {
     TokenCommand::Lock(LockTokens { lease_ms, ..lock_of(spender, &[id]) })
@@ -167,10 +167,10 @@ fn tokens_and_transfers_share_a_frame() {
         [prepare(0, 5), as_command(issue(&[token("a", 1)])), prepare(1, 5), as_command(lock("p", &["a"]))];
     let effects = world.frame(&commands);
     let reserved = holdfast_domain::transfers::TransferState::Reserved;
-    assert_eq!(effects.outcomes[0], answer(0, reserved, 5));
-    assert_eq!(effects.outcomes[1], of_tokens(Issued));
-    assert_eq!(effects.outcomes[2], answer(1, reserved, 10));
-    let locked = effects.outcomes[3].token.as_deref();
+    assert_eq!(*effects.outcome(0), answer(0, reserved, 5));
+    assert_eq!(*effects.outcome(1), of_tokens(Issued));
+    assert_eq!(*effects.outcome(2), answer(1, reserved, 10));
+    let locked = effects.outcome(3).token.as_deref();
     assert_eq!(
         locked,
         Some(&TokenOutcome::Locked(lock_row("p", 4, NOW, &["a"]))),
@@ -188,8 +188,8 @@ fn expiry_ends_due_leases_oldest_first_and_at_most_so_many() {
     vault.now += 45;
     let expired = |vault: &mut Vault, max| {
         let effects = vault.frame(&[expire(max)]);
-        let ended = ended(&effects.tokens);
-        assert_eq!(effects.outcomes, ends(ended.len() as u64));
+        let ended = ended(&effects.tokens());
+        assert_eq!(effects.outcomes(), ends(ended.len() as u64));
         ended
     };
     assert!(expired(&mut vault, 0).is_empty());
@@ -205,7 +205,7 @@ fn a_lease_is_due_at_its_very_end() {
         let mut vault = Vault::of(1);
         vault.locked("p", &["t1"]);
         vault.now += after;
-        assert_eq!(vault.frame(&[expire(9)]).outcomes, ends(count), "after {after}");
+        assert_eq!(vault.frame(&[expire(9)]).outcomes(), ends(count), "after {after}");
     }
 }
 
@@ -216,7 +216,7 @@ fn what_a_transfer_holds_never_runs_out() {
     let row = Arc::make_mut(vault.memory.locks.get_mut("p").unwrap());
     (row.expires_at, row.funding) = (holdfast_domain::tokens::NO_END, Some("payee".into()));
     vault.now = i64::MAX - 1;
-    assert_eq!(vault.frame(&[expire(9)]).outcomes, ends(0));
+    assert_eq!(vault.frame(&[expire(9)]).outcomes(), ends(0));
 }
 
 #[test]
@@ -237,11 +237,11 @@ fn expiry_in_a_frame_sees_what_the_frame_did() {
         expire(9),
     ];
     let effects = vault.frame(&commands);
-    let counts: Vec<u64> = [3, 4, 6].iter().map(|at| effects.outcomes[*at].subject).collect();
+    let counts: Vec<u64> = [3, 4, 6].iter().map(|at| effects.outcomes()[*at].subject).collect();
     assert_eq!(counts, [1, 0, 0]);
     assert_eq!(vault.memory.locks.keys().collect::<Vec<_>>(), ["p3", "p4", "q"]);
     vault.now += 1;
-    assert_eq!(vault.frame(&[expire(9)]).outcomes, ends(3));
+    assert_eq!(vault.frame(&[expire(9)]).outcomes(), ends(3));
 }
 
 #[test]
@@ -253,6 +253,6 @@ fn holds_come_before_leases_under_one_bound() {
     world.now = EXPIRATION + 1;
     for (max, count, leases) in [(1, 1, 0), (2, 2, 1), (9, 1, 1), (9, 0, 0)] {
         let effects = world.frame(&[expire(max)]);
-        assert_eq!((effects.outcomes, effects.tokens.len()), (ends(count), leases), "at most {max}");
+        assert_eq!((effects.outcomes(), effects.tokens().len()), (ends(count), leases), "at most {max}");
     }
 }

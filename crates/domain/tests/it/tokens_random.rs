@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::tokens_naive::{Answer, Naive, NaiveLock, answer};
 use crate::tokens_world::{Vault, as_command, ids, renew, token, unlock, update};
-use crate::world::expire;
+use crate::world::{Flat, expire};
 
 /// The stored rows, as the naive vault would have them.
 fn naive_of(vault: &Vault, value: &BTreeMap<Option<String>, i128>) -> Naive {
@@ -230,7 +230,7 @@ fn digest(effects: &Effects) -> Vec<u8> {
 }
 
 fn consumed_by(effects: &Effects) -> impl Iterator<Item = String> {
-    effects.tokens.iter().filter_map(|effect| match effect {
+    effects.all(|step| &step.tokens).filter_map(|effect| match effect {
         TokenEffect::Consumed(id) => Some(id.to_string()),
         _ => None,
     })
@@ -248,7 +248,7 @@ proptest! {
             with_outputs(&mut commands, &vault);
             let first = vault.fence();
             let effects = vault.frame(&commands);
-            for ((fence, command), outcome) in (first..).zip(&commands).zip(&effects.outcomes) {
+            for ((fence, command), outcome) in (first..).zip(&commands).zip(&effects.outcomes()) {
                 match command {
                     Command::Token(command) => {
                         let expected = naive.command(vault.now, fence, command);
@@ -282,11 +282,11 @@ proptest! {
             let (mut tokens, mut outcomes) = (Vec::new(), Vec::new());
             for command in &commands {
                 let effects = alone.frame(std::slice::from_ref(command));
-                tokens.extend(effects.tokens);
-                outcomes.extend(effects.outcomes);
+                tokens.extend(effects.tokens());
+                outcomes.extend(effects.outcomes());
             }
-            prop_assert_eq!(effects.tokens, tokens);
-            prop_assert_eq!(effects.outcomes, outcomes);
+            prop_assert_eq!(effects.tokens(), tokens);
+            prop_assert_eq!(effects.outcomes(), outcomes);
             prop_assert_eq!(&together.memory, &alone.memory);
         }
     }
@@ -317,16 +317,16 @@ proptest! {
             for command in commands {
                 let before = vault.memory.clone();
                 let effects = vault.frame(std::slice::from_ref(&command));
-                if let Some(TokenOutcome::Refused(_)) = effects.outcomes[0].token.as_deref() {
-                    prop_assert!(effects.tokens.is_empty());
+                if let Some(TokenOutcome::Refused(_)) = effects.outcome(0).token.as_deref() {
+                    prop_assert!(effects.tokens().is_empty());
                     prop_assert_eq!(&vault.memory, &before);
                 }
                 // What was locked or spent once is not locked or spent again by its repeat.
                 let again = vault.frame(std::slice::from_ref(&command));
                 let repeats = matches!(&command, Command::Token(token) if matches!(&**token, TokenCommand::Lock(_) | TokenCommand::Spend(_)));
-                if repeats && !effects.tokens.is_empty() {
-                    prop_assert!(again.tokens.is_empty());
-                    prop_assert_eq!(&again.outcomes, &effects.outcomes);
+                if repeats && !effects.tokens().is_empty() {
+                    prop_assert!(again.tokens().is_empty());
+                    prop_assert_eq!(&again.outcomes(), &effects.outcomes());
                 }
             }
         }

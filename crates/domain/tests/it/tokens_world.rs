@@ -15,7 +15,7 @@ use holdfast_domain::tokens::{
 use holdfast_domain::{FrameInput, decide};
 
 use crate::memory::Memory;
-use crate::world::{Lists, NOW, assert_effects, no_transfer};
+use crate::world::{Flat, Lists, NOW, assert_effects, no_transfer};
 
 /// The lease of locks that do not say another.
 pub const LEASE: i64 = 1_000;
@@ -55,7 +55,7 @@ impl Vault {
     /// Decides the commands as one frame and keeps what it does.
     pub fn frame(&mut self, commands: &[Command]) -> Effects {
         let effects = self.decided(commands);
-        assert_eq!(effects.outcomes.len(), commands.len());
+        assert_eq!(effects.outcomes().len(), commands.len());
         effects.apply(self.now, &mut self.memory);
         self.offset += commands.len() as u64;
         effects
@@ -65,9 +65,10 @@ impl Vault {
     pub fn tokens(&mut self, commands: Vec<TokenCommand>) -> (Vec<TokenOutcome>, Vec<TokenEffect>) {
         let commands: Vec<Command> = commands.into_iter().map(as_command).collect();
         let effects = self.frame(&commands);
-        let answers =
-            effects.outcomes.iter().map(|outcome| TokenOutcome::clone(outcome.token.as_ref().unwrap()));
-        (answers.collect(), effects.tokens)
+        let answers = effects
+            .all(|step| &step.outcomes)
+            .map(|outcome| TokenOutcome::clone(outcome.token.as_ref().unwrap()));
+        (answers.collect(), effects.tokens())
     }
 
     /// One command in a frame of its own has this answer and does exactly this.

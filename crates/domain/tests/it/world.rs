@@ -15,6 +15,7 @@ use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferI
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
 use holdfast_domain::positions::{Action, PrepareOrder};
+use holdfast_domain::shop::{Alarm, ShopEffect, ShopMessage};
 use holdfast_domain::tokens::TokenEffect;
 use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
 use holdfast_domain::{FrameInput, decide};
@@ -60,7 +61,7 @@ impl World {
                 set_limit(participant, cap, 100),
                 funds_in(1000 + u128::from(participant.0), settlement, funds),
             ]);
-            assert!(effects.outcomes.iter().all(|outcome| outcome.code.is_none()), "{effects:?}");
+            assert!(effects.outcomes().iter().all(|outcome| outcome.code.is_none()), "{effects:?}");
         }
         world
     }
@@ -119,22 +120,57 @@ pub struct Lists {
 impl From<Effects> for Lists {
     fn from(effects: Effects) -> Lists {
         Lists {
-            participants: effects.participants,
-            accounts: effects.accounts,
-            funds: effects.funds,
-            endpoints: effects.endpoints,
-            transfers: effects.transfers.iter().map(|row| row.id).collect(),
-            state_changes: effects.state_changes,
-            completions: effects.completions,
-            position_changes: effects.position_changes,
-            notifications: effects.notifications,
-            answers: effects.answers,
-            alarms: effects.alarms,
-            dead_letters: effects.dead_letters,
-            tokens: effects.tokens,
-            outcomes: effects.outcomes,
+            participants: effects.participants(),
+            accounts: effects.accounts(),
+            funds: effects.funds(),
+            endpoints: effects.endpoints(),
+            transfers: effects.transfers().iter().map(|row| row.id).collect(),
+            state_changes: effects.state_changes(),
+            completions: effects.completions(),
+            position_changes: effects.position_changes(),
+            notifications: effects.notifications(),
+            answers: effects.answers(),
+            alarms: effects.alarms(),
+            dead_letters: effects.dead_letters(),
+            tokens: effects.tokens(),
+            outcomes: effects.outcomes(),
         }
     }
+}
+
+macro_rules! flat {
+    ($($list:ident: $row:ty),* $(,)?) => {
+        /// The lists of all steps, each as one.
+        pub trait Flat {
+            $(fn $list(&self) -> Vec<$row>;)*
+        }
+
+        impl Flat for Effects {
+            $(fn $list(&self) -> Vec<$row> {
+                self.all(|step| &step.$list).cloned().collect()
+            })*
+        }
+    };
+}
+
+flat! {
+    participants: Participant,
+    accounts: Account,
+    funds: FundsMovement,
+    endpoints: SetEndpoint,
+    transfers: Transfer,
+    state_changes: StateChange,
+    completions: CompletionRow,
+    position_changes: PositionChange,
+    notifications: Notification,
+    answers: Answer,
+    alarms: LimitAlarm,
+    dead_letters: DeadLetter,
+    tokens: TokenEffect,
+    shop: ShopEffect,
+    shop_messages: ShopMessage,
+    shop_alarms: Alarm,
+    outcomes: Outcome,
 }
 
 /// The effects are exactly these; lists that are not named are empty.

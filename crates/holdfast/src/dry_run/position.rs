@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use holdfast_domain::effects::{DeadLetter, DeadLetterReason, Effects, Notification, Party, PositionChange};
+use holdfast_domain::effects::{DeadLetter, DeadLetterReason, Notification, Party, PositionChange, Step};
 use holdfast_domain::ids::{AccountId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::positions::{
@@ -141,7 +141,7 @@ pub(crate) fn run(text: &str) -> Result<String> {
     let names = Names::of(&case);
     let mut accounts = Accounts::of(&case, &names)?;
     let messages = messages(&case, &names)?;
-    let mut effects = Effects::default();
+    let mut effects = Step::default();
     let results = process(&accounts, case.order, &messages, &mut effects);
     for change in &effects.position_changes {
         accounts.0.entry(change.account).and_modify(|account| account.value = change.value);
@@ -194,7 +194,7 @@ impl<'a> Names<'a> {
         messages: &[Message],
         results: &[MessageResult],
         accounts: &Accounts,
-        effects: &Effects,
+        effects: &Step,
     ) -> Answer<'a> {
         let results = messages.iter().zip(results).map(|(message, result)| AnswerResult {
             transfer: self.transfer(message.transfer),

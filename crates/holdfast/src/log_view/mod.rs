@@ -107,7 +107,7 @@ impl Topic {
         let base = frame.header.base_offset;
         let of_frame = |values: Vec<Value>| values.into_iter().map(|value| (base, value)).collect();
         let commands_where = |wanted: fn(&Command) -> bool| {
-            let numbered = (base..).zip(commands.iter().zip(&effects.outcomes));
+            let numbered = (base..).zip(commands.iter().zip(effects.all(|step| &step.outcomes)));
             numbered
                 .filter(|(_, (command, _))| wanted(command))
                 .map(|(offset, (command, outcome))| (offset, command::show(command, outcome, state)))
@@ -155,7 +155,7 @@ fn positions(effects: &Effects, state: &impl View) -> Vec<Value> {
             "value": row.value.to_string(),
         })
     };
-    effects.position_changes.iter().map(show).collect()
+    effects.all(|step| &step.position_changes).map(show).collect()
 }
 
 fn notifications(effects: &Effects, state: &impl View) -> Vec<Value> {
@@ -181,7 +181,7 @@ fn notifications(effects: &Effects, state: &impl View) -> Vec<Value> {
             "error": row.error.map(|(code, _)| code.number().to_string()),
         })
     };
-    effects.notifications.iter().map(show).collect()
+    effects.all(|step| &step.notifications).map(show).collect()
 }
 
 fn alarms(effects: &Effects, state: &impl View) -> Vec<Value> {
@@ -193,7 +193,7 @@ fn alarms(effects: &Effects, state: &impl View) -> Vec<Value> {
             "netDebitCap": row.net_debit_cap.to_string(),
         })
     };
-    effects.alarms.iter().map(show).collect()
+    effects.all(|step| &step.alarms).map(show).collect()
 }
 
 fn dead_letters(effects: &Effects, state: &impl View) -> Vec<Value> {
@@ -204,5 +204,5 @@ fn dead_letters(effects: &Effects, state: &impl View) -> Vec<Value> {
         };
         json!({"transferId": id(state, row.transfer), "action": row.action.name(), "reason": reason})
     };
-    effects.dead_letters.iter().map(show).collect()
+    effects.all(|step| &step.dead_letters).map(show).collect()
 }

@@ -150,7 +150,8 @@ fn checkout(answer: CheckoutAnswer) -> Value {
 
 /// The messages of one of the topics of checkouts, each with the place of the record that led to it.
 pub(super) fn messages(effects: &Effects, topic: Topic) -> Vec<(u64, Value)> {
-    let of_topic = effects.shop_messages.iter().filter(|message| message.message.body.topic() == topic);
+    let of_topic =
+        effects.all(|step| &step.shop_messages).filter(|message| message.message.body.topic() == topic);
     of_topic
         .map(|message| {
             let (key, value) = codec::to_json(&message.message);
@@ -161,10 +162,13 @@ pub(super) fn messages(effects: &Effects, topic: Topic) -> Vec<(u64, Value)> {
 
 /// Where the oldest open checkout begins, or the end of the log, after a frame in which outcomes were heard.
 pub(super) fn outcome_offset(effects: &Effects, end: u64, state: &impl Store) -> Option<Value> {
-    effects.shop_messages.iter().any(|message| message.message.body.topic() == Topic::Outcomes).then(|| {
-        let oldest = state.open_checkouts(None, 1).first().map(|row| row.start);
-        json!({"key": PARTITION, "value": oldest.unwrap_or(end)})
-    })
+    effects
+        .all(|step| &step.shop_messages)
+        .any(|message| message.message.body.topic() == Topic::Outcomes)
+        .then(|| {
+            let oldest = state.open_checkouts(None, 1).first().map(|row| row.start);
+            json!({"key": PARTITION, "value": oldest.unwrap_or(end)})
+        })
 }
 
 #[cfg(test)]
@@ -220,7 +224,7 @@ mod tests {
         assert_eq!(types, ["psucc", "ssucc", "trsucc"]);
         let offset = outcome_offset(&effects, 6, &store);
         assert_eq!(offset, Some(json!({"key": 0, "value": 6})), "nothing is open");
-        let shown = show(&command, &effects.outcomes[0]);
+        let shown = show(&command, &effects.outcome(0));
         assert_eq!(shown["outcome"], json!({"state": "paid", "tr": 1}));
     }
 }

@@ -37,7 +37,7 @@ fn answer(outcome: &Outcome) -> Option<CheckoutAnswer> {
 /// Where the transfer came to in that step, by place among the step's changes. States on the way to these are left out.
 pub(super) fn moves<'s>(
     no: TransferNo,
-    step: &'s Step<'_>,
+    step: &'s Step,
 ) -> impl Iterator<Item = (usize, &'s StateChange)> + use<'s> {
     let ends = |state| {
         matches!(

@@ -95,7 +95,7 @@ pub(super) fn position_step(
     amount: Amount,
     account: &Account,
     settlement: Balance,
-    step: &Step<'_>,
+    step: &Step,
     (moved, met): (usize, Option<Balance>),
     after: &impl View,
 ) -> PositionStep {

@@ -53,15 +53,14 @@ impl Witness {
         self.condition = self.condition.or(first);
         let known = core.store().transfer(self.id).cloned();
         let known = known.as_ref();
-        let sub_batches = effects.steps().count();
-        let mut first = 0;
-        for (sub_batch, step) in effects.steps().enumerate() {
+        let sub_batches = effects.steps.len();
+        for (sub_batch, step) in effects.steps.iter().enumerate() {
+            let first = step.first as usize;
             let end = first + step.outcomes.len();
-            for (at, command) in (first..end).zip(&commands[first..end]) {
-                if !concerns(command, self.id, known, &step) {
+            for ((at, command), outcome) in (first..end).zip(&commands[first..end]).zip(&step.outcomes) {
+                if !concerns(command, self.id, known, step) {
                     continue;
                 }
-                let outcome = &effects.outcomes[at];
                 let offset = header.base_offset + at as u64;
                 let frame = FrameAt {
                     base_offset: header.base_offset,
@@ -71,7 +70,7 @@ impl Witness {
                 };
                 let (state, code) = match command {
                     // The outcome of an expiry is about all that it ended.
-                    Command::Expire(_) => ended_by(&step, known),
+                    Command::Expire(_) => ended_by(step, known),
                     _ => (outcome.state, outcome.code.map(|code| code.number())),
                 };
                 let calls = callbacks(effects, core.store());
@@ -81,7 +80,7 @@ impl Witness {
                 let told = calls.iter().filter(about).map(|call| Told::of(call, offset, core)).collect();
                 if let (Command::Shop(_), Some(known)) = (command, known) {
                     let (place, before) = ((header.time_ms, offset, frame), self.events.len());
-                    self.paid_for(place, asked(command, outcome, core.store()), outcome, known, &step, core);
+                    self.paid_for(place, asked(command, outcome, core.store()), outcome, known, step, core);
                     if let Some(event) = self.events[before..].last_mut() {
                         event.told = told;
                     }
@@ -98,19 +97,18 @@ impl Witness {
                         command,
                         outcome,
                         (known, self.condition, self.pays_for.as_ref()),
-                        &step,
+                        step,
                         header.time_ms,
                         core.store(),
                     ),
                     position: known.and_then(|known| {
                         let moved = step.state_changes.iter().rposition(|row| row.transfer == known.no)?;
-                        self.position(known, &step, (moved, Some(outcome.value)), core.store())
+                        self.position(known, step, (moved, Some(outcome.value)), core.store())
                     }),
                     told,
                 });
             }
-            self.remember(&step);
-            first = end;
+            self.remember(step);
         }
     }
 
@@ -121,7 +119,7 @@ impl Witness {
         asked: Asked,
         outcome: &Outcome,
         known: &Transfer,
-        step: &Step<'_>,
+        step: &Step,
         core: &Core<MemoryStore>,
     ) {
         if let Asked::Checkout { order, tr, .. } = &asked {
@@ -143,9 +141,9 @@ impl Witness {
         }
     }
 
-    fn remember(&mut self, step: &Step<'_>) {
+    fn remember(&mut self, step: &Step) {
         self.accounts.extend(step.accounts.iter().map(|row| (row.id, *row)));
-        for row in step.position_changes {
+        for row in &step.position_changes {
             if let Some(account) = self.accounts.get_mut(&row.account) {
                 account.value = row.value;
             }
@@ -155,7 +153,7 @@ impl Witness {
     fn position(
         &self,
         known: &Transfer,
-        step: &Step<'_>,
+        step: &Step,
         (moved, met): (usize, Option<Balance>),
         after: &MemoryStore,
     ) -> Option<PositionStep> {
@@ -201,7 +199,7 @@ pub(super) fn name_of(state: &impl View, id: ParticipantId) -> String {
     state.participant(id).map_or_else(|| format!("participant {}", id.0), |row| row.name.as_str().to_owned())
 }
 
-fn concerns(command: &Command, id: TransferId, known: Option<&Transfer>, step: &Step<'_>) -> bool {
+fn concerns(command: &Command, id: TransferId, known: Option<&Transfer>, step: &Step) -> bool {
     match command {
         Command::Expire(_) | Command::Shop(_) => {
             known.is_some_and(|known| step.state_changes.iter().any(|row| row.transfer == known.no))
@@ -210,13 +208,13 @@ fn concerns(command: &Command, id: TransferId, known: Option<&Transfer>, step: &
     }
 }
 
-fn ended_by(step: &Step<'_>, known: Option<&Transfer>) -> (Option<TransferState>, Option<u16>) {
+fn ended_by(step: &Step, known: Option<&Transfer>) -> (Option<TransferState>, Option<u16>) {
     let last = known.and_then(|known| step.state_changes.iter().rposition(|row| row.transfer == known.no));
     last.map_or((None, None), |at| (Some(step.state_changes[at].state), code_at(step, at)))
 }
 
 /// The code of an end stands on the change to it, or on the one before that took the message in.
-fn code_at(step: &Step<'_>, moved: usize) -> Option<u16> {
+fn code_at(step: &Step, moved: usize) -> Option<u16> {
     let rows = &step.state_changes[..=moved];
     let of_transfer = rows.iter().rev().filter(|row| row.transfer == rows[moved].transfer);
     of_transfer.take(2).find_map(|row| row.code).map(|code| code.number())
@@ -252,7 +250,7 @@ fn because(
     command: &Command,
     outcome: &Outcome,
     (known, condition, pays_for): (Option<&Transfer>, Option<[u8; 32]>, Option<&PaysFor>),
-    step: &Step<'_>,
+    step: &Step,
     now: Millis,
     state: &impl View,
 ) -> Because {

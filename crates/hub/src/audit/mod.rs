@@ -160,8 +160,8 @@ impl Auditor {
     /// Takes in a frame that was just replayed, sub-batch by sub-batch.
     pub fn frame(&mut self, offset: u64, commands: &[Command], effects: &Effects, store: &impl View) {
         let mut commands = commands.iter();
-        for step in effects.steps() {
-            if let Some(finding) = self.shop.step(offset, commands.as_slice().first(), &step) {
+        for step in &effects.steps {
+            if let Some(finding) = self.shop.step(offset, commands.as_slice().first(), step) {
                 self.find(finding);
             }
             for (outcome, command) in step.outcomes.iter().zip(&mut commands) {
@@ -172,7 +172,7 @@ impl Auditor {
             step.funds.iter().for_each(|movement| self.funds(movement, store));
             step.state_changes.iter().for_each(|change| self.moved(offset, change));
             step.position_changes.iter().for_each(|row| self.position(offset, row));
-            self.tokens.step(offset, step.tokens).into_iter().for_each(|finding| self.find(finding));
+            self.tokens.step(offset, &step.tokens).into_iter().for_each(|finding| self.find(finding));
         }
     }
 

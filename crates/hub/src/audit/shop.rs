@@ -69,7 +69,7 @@ fn opened(row: &CheckoutRow, worth: Worth) -> Open {
 }
 
 /// How many transfers and spends of tokens a step has settled.
-fn settled(step: &Step<'_>) -> usize {
+fn settled(step: &Step) -> usize {
     let transfers = step.state_changes.iter().filter(|change| change.state == TransferState::Committed);
     let spends = step.tokens.iter().filter(|effect| matches!(effect, TokenEffect::Spent(_)));
     transfers.count() + spends.count()
@@ -139,12 +139,7 @@ impl ShopAudit {
     }
 
     /// Takes in one sub-batch; `command` is its first.
-    pub(crate) fn step(
-        &mut self,
-        offset: u64,
-        command: Option<&Command>,
-        step: &Step<'_>,
-    ) -> Option<Finding> {
+    pub(crate) fn step(&mut self, offset: u64, command: Option<&Command>, step: &Step) -> Option<Finding> {
         let broken = |what: String| Some(Finding::BrokenShop { offset, what });
         let is_shop = matches!(command, Some(Command::Shop(_)));
         let settled = if is_shop { settled(step) } else { 0 };
@@ -155,7 +150,7 @@ impl ShopAudit {
         let mut charged = 0;
         // What left the shelves, and where it went.
         let (mut left, mut went) = (Worth::default(), Worth::default());
-        for effect in step.shop {
+        for effect in &step.shop {
             match effect {
                 ShopEffect::User(row) => {
                     self.users.insert(row.id.clone(), row.credit);

@@ -329,7 +329,7 @@ mod tests {
             FrameInput { base_offset: OFFSET, time: 1, order: PrepareOrder::Arrival, commands: &commands };
         let effects = decide(&store, &input);
         effects.apply(1, &mut store);
-        assert!(matches!(effects.outcomes[4].token.as_deref(), Some(TokenOutcome::Spent(_))));
+        assert!(matches!(effects.outcome(4).token.as_deref(), Some(TokenOutcome::Spent(_))));
         let mut auditor = Auditor::default();
         auditor.frame(OFFSET, &commands, &effects, &store);
         assert_eq!(auditor.finish(&store), []);

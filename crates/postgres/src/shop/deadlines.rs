@@ -117,7 +117,7 @@ impl<'m> Work<'m> for Deadlines {
         if ended == 0 && outbox.outgoing.is_empty() {
             return None;
         }
-        let alarms = std::mem::take(&mut effects.shop_alarms);
+        let alarms = effects.take(|step| &mut step.shop_alarms);
         let done = Done { messages: ended, more, alarms, ..Done::default() };
         Some(Decided { loaded, effects, done, ..Decided::new(now, offset + ended as u64, outbox, ()) })
     }

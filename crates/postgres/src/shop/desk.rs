@@ -40,9 +40,9 @@ impl Store {
         }
         let (mut loaded, now) = loader.finish()?;
         let effects = decide_asked(&loaded.shop, (now, 0), [command]);
-        let outcome = effects.outcomes.first().and_then(|outcome| outcome.shop.clone());
+        let outcome = effects.all(|step| &step.outcomes).next().and_then(|outcome| outcome.shop.clone());
         let outcome = outcome.expect("a command about the shop is answered");
-        if effects.shop.is_empty() {
+        if effects.all(|step| &step.shop).next().is_none() {
             tx.rollback()?;
         } else {
             loaded.shop.apply(&effects);

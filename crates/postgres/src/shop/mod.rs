@@ -92,10 +92,10 @@ impl Outbox<'_> {
 
     /// What the shop's decision says to others.
     fn say_all(&mut self, effects: &Effects) {
-        for message in &effects.shop_messages {
+        for message in effects.all(|step| &step.shop_messages) {
             self.say(message.message.clone());
         }
-        for effect in &effects.shop {
+        for effect in effects.all(|step| &step.shop) {
             if let ShopEffect::Closed(CheckoutEnd { order, answer }) = effect {
                 self.tell_end(order, *answer);
             }

@@ -65,7 +65,7 @@ impl<'m> Work<'m> for Orders<'_, 'm> {
             repeats += usize::from(answer.is_ok());
             outbox.tell(message, answer);
         }
-        for ((_, message), outcome) in asked.iter().zip(&effects.outcomes) {
+        for ((_, message), outcome) in asked.iter().zip(effects.all(|step| &step.outcomes)) {
             let outcome = outcome.shop.as_deref().expect("a command about the shop is answered");
             repeats +=
                 usize::from(matches!(outcome, ShopOutcome::Checkout(CheckoutAnswer::AlreadyPaid { .. })));
@@ -73,7 +73,7 @@ impl<'m> Work<'m> for Orders<'_, 'm> {
             outbox.tell(message, answer(outcome));
         }
         let mut decided = part.decided(now, outbox, ());
-        (decided.done.alarms, decided.done.repeats) = (std::mem::take(&mut effects.shop_alarms), repeats);
+        (decided.done.alarms, decided.done.repeats) = (effects.take(|step| &mut step.shop_alarms), repeats);
         Some(Decided { loaded, effects, ..decided })
     }
 }

@@ -106,7 +106,7 @@ impl ShopRows {
 
     /// Takes over what a decision has changed.
     pub(crate) fn apply(&mut self, effects: &Effects) {
-        effects.shop.iter().for_each(|effect| self.change(effect));
+        effects.all(|step| &step.shop).for_each(|effect| self.change(effect));
     }
 
     pub(super) fn change(&mut self, effect: &ShopEffect) {

@@ -176,7 +176,7 @@ impl Pledged {
 
     /// Whether a batch with these effects does anything to tokens.
     pub(crate) fn moves(&self, effects: &Effects) -> bool {
-        !(effects.tokens.is_empty() && self.named.is_empty())
+        !(effects.all(|step| &step.tokens).next().is_none() && self.named.is_empty())
     }
 
     /// Writes what a batch did: claims become holds, holds are spent or given back, and so are claims whose prepare did not
@@ -197,7 +197,7 @@ impl Pledged {
         let mut spends: Vec<WantedSpend> = Vec::new();
         let mut over: BTreeSet<&str> = BTreeSet::new();
         let mut spent: BTreeSet<&str> = BTreeSet::new();
-        for effect in &effects.tokens {
+        for effect in effects.all(|step| &step.tokens) {
             match effect {
                 TokenEffect::Locked(row) => {
                     let (fence, _) = claims.get(&row.spender).expect("only what was claimed is held");

@@ -179,7 +179,7 @@ impl Twins {
         let calls = callbacks(&effects, &self.embedded);
         let calls = calls.into_iter().chain(alarms(&effects, &self.embedded));
         self.calls.extend(calls.map(|call| (call.to, call.transfer, call.message)));
-        effects.outcomes
+        effects.all(|step| &step.outcomes).cloned().collect()
     }
 
     fn command(&self, ask: &Ask) -> Command {

@@ -39,7 +39,7 @@ impl AcknowledgedSurvives {
     /// Remembers what a frame decided for its clients.
     pub fn see(&mut self, frame: &Decided<'_>) {
         let own = usize::from(matches!(frame.commands.first(), Some(Command::Expire(_))));
-        self.last_outcomes = frame.effects.outcomes[own..].to_vec();
+        self.last_outcomes = frame.effects.all(|step| &step.outcomes).skip(own).cloned().collect();
         for (_, _, step) in frame.steps().filter(|(_, commands, _)| matches!(commands, [Command::Shop(_)])) {
             self.charged.extend(step.transfers.iter().map(|row| row.id));
         }

@@ -22,7 +22,7 @@ impl CheckoutHolds {
         &mut self,
         books: &mut TokenBooks,
         (now, offset): (Millis, u64),
-        step: &Step<'_>,
+        step: &Step,
         outcome: &Outcome,
     ) -> Result<(), String> {
         if let Some(ShopOutcome::Refused(ShopRefusal::ChooseTokens { taken: Some(id), .. })) =
@@ -34,7 +34,7 @@ impl CheckoutHolds {
             })?;
         }
         let spent = spent_in(step);
-        for effect in step.tokens {
+        for effect in &step.tokens {
             match effect {
                 TokenEffect::Locked(row) => self.lock(books, (now, offset), row),
                 TokenEffect::Spent(row) => {
@@ -67,8 +67,8 @@ impl CheckoutHolds {
     }
 
     /// Deadlines give tokens back. Leases that end beside them are not theirs.
-    pub fn expired(&mut self, books: &mut TokenBooks, step: &Step<'_>) {
-        for effect in step.tokens {
+    pub fn expired(&mut self, books: &mut TokenBooks, step: &Step) {
+        for effect in &step.tokens {
             if let TokenEffect::Unlocked { spender, .. } = effect {
                 self.give_back(books, spender);
             }
@@ -106,7 +106,7 @@ impl CheckoutHolds {
 }
 
 /// Who has spent in the step.
-fn spent_in(step: &Step<'_>) -> BTreeSet<Name> {
+fn spent_in(step: &Step) -> BTreeSet<Name> {
     let spent = step.tokens.iter().filter_map(|effect| match effect {
         TokenEffect::Spent(row) => Some(row.transaction.spender.clone()),
         _ => None,

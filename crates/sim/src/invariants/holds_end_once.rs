@@ -35,14 +35,14 @@ impl HoldsEndOnce {
     pub fn see(&mut self, frame: &Decided<'_>) -> Result<(), String> {
         let time = frame.header.time_ms;
         self.touched.clear();
-        for row in &frame.effects.transfers {
+        for row in frame.effects.all(|step| &step.transfers) {
             let story = Story { row: row.clone(), history: Vec::new(), reserved: false, given_back: false };
             if self.stories.insert(row.no, story).is_some() {
                 return Err(format!("{} was seen for the first time twice", row.id));
             }
         }
         let by_shop = self.moved_by_shop(frame);
-        for change in &frame.effects.state_changes {
+        for change in frame.effects.all(|step| &step.state_changes) {
             self.touched.insert(change.transfer);
             let is_charged = self.charged.contains(&change.transfer);
             let story = self.story(change.transfer)?;
@@ -52,7 +52,7 @@ impl HoldsEndOnce {
             }
             story.payee_wants(change.state, frame.commands)?;
         }
-        for change in &frame.effects.position_changes {
+        for change in frame.effects.all(|step| &step.position_changes) {
             self.touched.insert(change.transfer);
             self.story(change.transfer)?.holds(change)?;
         }
@@ -86,7 +86,7 @@ impl HoldsEndOnce {
             Command::Expire(expire) => Some(u64::from(expire.holds_max)),
             _ => None,
         });
-        let ended = frame.effects.outcomes.first().map_or(0, |outcome| outcome.subject);
+        let ended = frame.effects.all(|step| &step.outcomes).next().map_or(0, |outcome| outcome.subject);
         if allowance.is_some_and(|allowance| ended == allowance) {
             return Ok(());
         }

@@ -65,10 +65,10 @@ impl LimitsHold {
     pub fn see(&mut self, frame: &Decided<'_>) -> Result<(), String> {
         let order =
             if frame.header.options & 1 == 1 { PrepareOrder::Smallest } else { PrepareOrder::Arrival };
-        let lone: BTreeMap<u64, Step<'_>> = frame.steps().map(|(offset, _, step)| (offset, step)).collect();
+        let lone: BTreeMap<u64, &Step> = frame.steps().map(|(offset, _, step)| (offset, step)).collect();
         let mut batch: Vec<Answered<'_>> = Vec::new();
         for ((offset, command), outcome) in
-            (frame.header.base_offset..).zip(frame.commands).zip(&frame.effects.outcomes)
+            (frame.header.base_offset..).zip(frame.commands).zip(frame.effects.all(|step| &step.outcomes))
         {
             let again = batch.iter().any(|(earlier, _)| earlier.transfer() == command.transfer());
             if again || stands_alone(command) || batch.last().is_some_and(|(last, _)| stands_alone(last)) {
@@ -124,8 +124,8 @@ impl LimitsHold {
     }
 
     /// Checkouts have transfers of their own: reserved under the limits of any other, and ended by the same step or a later one.
-    fn charged(&mut self, step: &Step<'_>) -> Result<(), String> {
-        for row in step.transfers {
+    fn charged(&mut self, step: &Step) -> Result<(), String> {
+        for row in &step.transfers {
             let of_row = step.state_changes.iter().filter(|change| change.transfer == row.no);
             let came = of_row.map(|change| (change.state, change.code.map(|code| code.number()))).nth(1);
             let is_new = self.known.insert(row.id);
@@ -141,7 +141,7 @@ impl LimitsHold {
                 self.open.insert(row.id, Open { number, payer, payee, amount, expiration: row.expiration });
             }
         }
-        for change in step.state_changes {
+        for change in &step.state_changes {
             let open = self.open.iter().find(|(_, open)| open.number == change.transfer.0);
             let Some((id, open)) = open.map(|(id, open)| (*id, *open)) else { continue };
             let account = match change.state {
@@ -229,8 +229,11 @@ impl LimitsHold {
             .collect();
         due.sort_by_key(|(_, open)| (open.expiration, open.number));
         let ended = frame.holds_ended();
-        let used_up =
-            frame.effects.outcomes.first().is_some_and(|first| first.subject == u64::from(holds_max));
+        let used_up = frame
+            .effects
+            .all(|step| &step.outcomes)
+            .next()
+            .is_some_and(|first| first.subject == u64::from(holds_max));
         let fair = used_up && ended >= holds_max as usize / 4;
         if ended > due.len() || (ended < due.len() && !fair) {
             return Err(format!("an expiry ended {ended} holds; due are {due:?}"));

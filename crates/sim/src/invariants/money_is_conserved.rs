@@ -21,7 +21,7 @@ pub struct MoneyIsConserved {
 impl MoneyIsConserved {
     /// Books what the operator did.
     pub fn see(&mut self, frame: &Decided<'_>) -> Result<(), String> {
-        for (command, outcome) in frame.commands.iter().zip(&frame.effects.outcomes) {
+        for (command, outcome) in frame.commands.iter().zip(frame.effects.all(|step| &step.outcomes)) {
             let Command::Admin(admin) = command else { continue };
             if outcome.code.is_none() {
                 self.book(admin);

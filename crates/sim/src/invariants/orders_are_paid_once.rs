@@ -41,26 +41,22 @@ impl OrdersArePaidOnce {
     /// Books a frame.
     pub fn see(&mut self, frame: &Decided<'_>) -> Result<(), String> {
         self.time = frame.header.time_ms;
-        let (mut rest, mut offset) = (frame.commands, frame.header.base_offset);
         let mut used_up = false;
-        for step in frame.effects.steps() {
-            let (commands, after) = rest.split_at(step.outcomes.len());
+        for (offset, commands, step) in frame.steps() {
             let at = (self.time, offset);
-            let booked = match (commands, step.outcomes) {
+            let booked = match (commands, &step.outcomes[..]) {
                 ([Command::Shop(command)], [outcome]) => match outcome.shop.as_deref() {
-                    Some(outcome) => self.command(at, command, outcome, &step),
+                    Some(outcome) => self.command(at, command, outcome, step),
                     None => Err("has no answer".to_owned()),
                 },
                 ([Command::Expire(expire)], [outcome]) => {
                     used_up = outcome.subject == u64::from(expire.holds_max);
-                    self.expiry(at, *expire, outcome.subject, &step)
+                    self.expiry(at, *expire, outcome.subject, step)
                 }
-                _ if step.shop.is_empty() && step.shop_messages.is_empty() => self.charges.others(&step),
+                _ if step.shop.is_empty() && step.shop_messages.is_empty() => self.charges.others(step),
                 _ => Err("is not about the shop and changed it".to_owned()),
             };
             booked.map_err(|said| format!("at {}, offset {offset}: {commands:?} {said}", self.time))?;
-            offset += step.outcomes.len() as u64;
-            rest = after;
         }
         // A frame ends all that is due, unless it is told to end less. What it opens itself is never due in it.
         if used_up { Ok(()) } else { self.none_due_at(self.time) }
@@ -71,7 +67,7 @@ impl OrdersArePaidOnce {
         at: At,
         command: &ShopCommand,
         outcome: &ShopOutcome,
-        step: &Step<'_>,
+        step: &Step,
     ) -> Result<(), String> {
         let key = self.stored(at.0, command);
         if let ShopOutcome::Refused(refusal) = outcome {
@@ -94,7 +90,7 @@ impl OrdersArePaidOnce {
             None => {}
         }
         self.rows_go_on(at, Some(command), step)?;
-        self.tries.read(step.shop_messages, &self.books)?;
+        self.tries.read(&step.shop_messages, &self.books)?;
         self.books.by_hand(command)?;
         self.take_down(step, Some(command))?;
         self.charges.see(at.0, Some(command), &self.books, step)?;
@@ -117,14 +113,14 @@ impl OrdersArePaidOnce {
         row.answer.is_some_and(|answer| answer.tr().get() <= life)
     }
 
-    fn take_down(&mut self, step: &Step<'_>, command: Option<&ShopCommand>) -> Result<(), String> {
-        self.books.changes(step.shop, command)?;
-        for effect in step.shop {
+    fn take_down(&mut self, step: &Step, command: Option<&ShopCommand>) -> Result<(), String> {
+        self.books.changes(&step.shop, command)?;
+        for effect in &step.shop {
             if let ShopEffect::Moved { order, state, .. } = effect {
                 self.tries.moved(order, *state)?;
             }
         }
-        for effect in step.shop {
+        for effect in &step.shop {
             let order = match effect {
                 ShopEffect::Moved { order, .. } => order,
                 ShopEffect::Opened(row) => &row.order,
@@ -156,8 +152,8 @@ impl OrdersArePaidOnce {
     }
 
     /// Rows of open checkouts and of keys change only as they may. Asked before the books take them down.
-    fn rows_go_on(&self, at: At, command: Option<&ShopCommand>, step: &Step<'_>) -> Result<(), String> {
-        for effect in step.shop {
+    fn rows_go_on(&self, at: At, command: Option<&ShopCommand>, step: &Step) -> Result<(), String> {
+        for effect in &step.shop {
             match effect {
                 ShopEffect::Opened(row) => match self.books.open.get(&row.order) {
                     Some(before) => expect(goes_on(before, row), || format!("made {row:?} of {before:?}"))?,
@@ -207,7 +203,7 @@ impl OrdersArePaidOnce {
         now: Millis,
         command: &ShopCommand,
         outcome: &ShopOutcome,
-        step: &Step<'_>,
+        step: &Step,
         repeat: bool,
     ) -> Result<(), String> {
         match (command, outcome) {
@@ -288,7 +284,7 @@ impl OrdersArePaidOnce {
 
     /// An expiry ends what is due, oldest first, and all of it if it has not ended as much as it may. Checkouts and keys have
     /// a quarter of that each, whatever else is due.
-    fn expiry(&mut self, at: At, expire: Expire, ended: u64, step: &Step<'_>) -> Result<(), String> {
+    fn expiry(&mut self, at: At, expire: Expire, ended: u64, step: &Step) -> Result<(), String> {
         let (due, keys) = (self.books.due(at.0), self.books.keys_due(at.0));
         let orders: Vec<&OrderId> = step.shop.iter().filter_map(moved).collect();
         let ended_keys: Vec<&Name> = step.shop.iter().filter_map(ended_key).collect();
@@ -307,7 +303,7 @@ impl OrdersArePaidOnce {
         let whys: BTreeMap<OrderId, Why> =
             self.books.open.iter().map(|(id, row)| (id.clone(), late(row))).collect();
         self.rows_go_on(at, None, step)?;
-        self.tries.read(step.shop_messages, &self.books)?;
+        self.tries.read(&step.shop_messages, &self.books)?;
         self.take_down(step, None)?;
         self.charges.see(at.0, None, &self.books, step)?;
         let late = |effect: &ShopEffect| match effect {
@@ -435,7 +431,7 @@ impl OrdersArePaidOnce {
     }
 }
 
-fn changes_nothing(step: &Step<'_>) -> bool {
+fn changes_nothing(step: &Step) -> bool {
     step.shop.is_empty()
         && step.shop_messages.is_empty()
         && step.transfers.is_empty()

@@ -22,11 +22,11 @@ impl PositionsAddUp {
     /// Adds the frame's change rows. A first limit cuts the frame, so the running values of rows before it do not
     /// hold its initial position; those frames are only summed.
     pub fn see(&mut self, frame: &Decided<'_>) -> Result<(), String> {
-        for row in &frame.effects.accounts {
+        for row in frame.effects.all(|step| &step.accounts) {
             self.accounts.insert(row.id, (row.participant, row.currency));
         }
         let mut first_limits = false;
-        for (command, outcome) in frame.commands.iter().zip(&frame.effects.outcomes) {
+        for (command, outcome) in frame.commands.iter().zip(frame.effects.all(|step| &step.outcomes)) {
             if let Command::Admin(Admin::InitialPositionAndLimits {
                 participant,
                 currency,
@@ -39,7 +39,7 @@ impl PositionsAddUp {
                 first_limits = true;
             }
         }
-        for row in &frame.effects.position_changes {
+        for row in frame.effects.all(|step| &step.position_changes) {
             let sum = self.sums.entry(row.account).or_default();
             *sum += i128::from(row.change.0);
             let running = self.sum(row.account);

@@ -33,7 +33,7 @@ pub struct ShopCharges {
 
 impl ShopCharges {
     /// Somebody else has a step: a payee may end what is held, and nobody may settle it.
-    pub fn others(&mut self, step: &Step<'_>) -> Result<(), String> {
+    pub fn others(&mut self, step: &Step) -> Result<(), String> {
         self.note_ends(step);
         let settled = self.held.values().find(|held| is_settled(held, step));
         expect(settled.is_none(), || format!("settled {settled:?}, which a checkout holds"))
@@ -45,14 +45,14 @@ impl ShopCharges {
         now: Millis,
         command: Option<&ShopCommand>,
         books: &ShopBooks,
-        step: &Step<'_>,
+        step: &Step,
     ) -> Result<(), String> {
         let begins = matches!(command, Some(ShopCommand::Checkout(_) | ShopCommand::Retry { .. }));
         let mut new = begun(step);
         expect(begins || new.is_none(), || format!("charged {new:?}, and nobody checked out"))?;
         self.note_ends(step);
         let mut paid = 0;
-        for effect in step.shop {
+        for effect in &step.shop {
             let ShopEffect::Moved { order, state, .. } = effect else { continue };
             let paper = books.orders.get(order).ok_or("moved an order that nobody made")?;
             let was_open = self.held.remove(order);
@@ -107,13 +107,13 @@ impl ShopCharges {
         Ok(())
     }
 
-    fn note_ends(&mut self, step: &Step<'_>) {
+    fn note_ends(&mut self, step: &Step) {
         let over = |state| matches!(state, TransferState::AbortedError | TransferState::ExpiredReserved);
         let ended = step.state_changes.iter().filter(|change| over(change.state));
         self.ended.extend(ended.map(|change| change.transfer));
     }
 
-    fn is_given_back(&self, held: &Held, step: &Step<'_>, now: Millis) -> bool {
+    fn is_given_back(&self, held: &Held, step: &Step, now: Millis) -> bool {
         match held {
             // A record that may not end all that is due leaves it to the next, which nobody else can forestall.
             Held::Position(no, _, runs_out) => self.ended.contains(no) || *runs_out < now,
@@ -152,7 +152,7 @@ enum Begun<'a> {
     Lock(&'a LockRow),
 }
 
-fn begun<'a>(step: &Step<'a>) -> Option<Begun<'a>> {
+fn begun<'a>(step: &'a Step) -> Option<Begun<'a>> {
     let reserved = |row: &Transfer| {
         let mut changes = step.state_changes.iter().filter(|change| change.transfer == row.no);
         changes.any(|change| change.state == TransferState::Reserved)
@@ -194,7 +194,7 @@ impl Begun<'_> {
     }
 }
 
-fn is_settled(held: &Held, step: &Step<'_>) -> bool {
+fn is_settled(held: &Held, step: &Step) -> bool {
     match held {
         Held::Position(no, _, _) => {
             let paid = |state| state == TransferState::Committed;

@@ -31,9 +31,9 @@ impl TokensAreHeldOnce {
     /// Books a frame.
     pub fn see(&mut self, frame: &Decided<'_>) -> Result<(), String> {
         self.time = frame.header.time_ms;
-        let steps: BTreeMap<u64, Step<'_>> = frame.steps().map(|(offset, _, step)| (offset, step)).collect();
+        let steps: BTreeMap<u64, &Step> = frame.steps().map(|(offset, _, step)| (offset, step)).collect();
         for ((offset, command), outcome) in
-            (frame.header.base_offset..).zip(frame.commands).zip(&frame.effects.outcomes)
+            (frame.header.base_offset..).zip(frame.commands).zip(frame.effects.all(|step| &step.outcomes))
         {
             match (command, &outcome.token) {
                 (Command::Token(command), Some(answer)) => {

@@ -45,7 +45,8 @@ impl TransferHolds {
             },
             Command::Expire(_) => {
                 let over = |state| state == TransferState::ExpiredReserved;
-                let changes = frame.effects.state_changes.iter().filter(|change| over(change.state));
+                let changes =
+                    frame.effects.all(|step| &step.state_changes).filter(|change| over(change.state));
                 changes.for_each(|change| self.give_back(books, change.transfer));
                 Ok(())
             }
@@ -110,8 +111,7 @@ impl TransferHolds {
         let held = books.locks.get(&spender).cloned().ok_or("holds nothing")?;
         let row: &SpendRow = frame
             .effects
-            .tokens
-            .iter()
+            .all(|step| &step.tokens)
             .find_map(|effect| match effect {
                 TokenEffect::Spent(row) if row.transaction.spender == spender => Some(&**row),
                 _ => None,

@@ -35,11 +35,11 @@ fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
 
 fn tell<S: Store>(store: &mut S, time: Millis, command: ShopCommand) -> ShopOutcome {
     let effects = frame(store, time, &[Command::Shop(Box::new(command))]);
-    effects.outcomes[0].shop.as_deref().expect("a shop command has a shop answer").clone()
+    effects.outcome(0).shop.as_deref().expect("a shop command has a shop answer").clone()
 }
 
 fn expire<S: Store>(store: &mut S, time: Millis, holds_max: u32) -> u64 {
-    frame(store, time, &[Command::Expire(Expire { holds_max })]).outcomes[0].subject
+    frame(store, time, &[Command::Expire(Expire { holds_max })]).outcome(0).subject
 }
 
 fn checkout(order: &str, deadline_ms: u32, key: Option<&str>) -> ShopCommand {

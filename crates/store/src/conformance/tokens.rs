@@ -26,7 +26,7 @@ pub(super) fn run_all<S: Store>(empty: impl Fn() -> S) {
 
 fn tell<S: Store>(store: &mut S, time: Millis, command: TokenCommand) -> TokenOutcome {
     let effects = frame(store, time, &[Command::Token(Box::new(command))]);
-    let outcome = effects.outcomes[0].token.as_deref();
+    let outcome = effects.outcome(0).token.as_deref();
     outcome.expect("a token command has a token answer").clone()
 }
 

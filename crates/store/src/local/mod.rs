@@ -425,7 +425,7 @@ impl Store for LocalStore {
         self.loaded.clear();
         self.loaded_numbers.clear();
         let mut bytes = std::mem::take(&mut self.scratch);
-        for change in effects.state_changes.iter().filter(|change| change.state.is_final()) {
+        for change in effects.all(|step| &step.state_changes).filter(|change| change.state.is_final()) {
             let row = self.hot.take(change.transfer);
             bytes.clear();
             row::write(&row, &mut bytes);

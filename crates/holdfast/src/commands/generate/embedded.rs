@@ -132,7 +132,8 @@ impl Maker<'_> {
                 let name = format!("generated{}{}", currency.to_string().to_lowercase(), party + 1);
                 let name = Name::new(&name).expect("a short name");
                 let create = Command::Admin(Admin::CreateParticipant { name, currency: *currency });
-                let made = &self.hub.frame(time, &[create]).map_err(told)?.outcomes[0];
+                let made = self.hub.frame(time, &[create]).map_err(told)?;
+                let made = made.outcome(0);
                 let participant = participant(at, party);
                 if made.code.is_some() || made.subject & u64::from(u32::MAX) != u64::from(participant.0) {
                     bail!("participant {name} was not made as expected: {made:?}");
@@ -153,7 +154,8 @@ impl Maker<'_> {
                 let has_funds = party < WITH_FUNDS;
                 let commands = [limits, funds];
                 let done = self.hub.frame(time, &commands[..1 + usize::from(has_funds)]).map_err(told)?;
-                if let Some(refused) = done.outcomes.iter().find(|outcome| outcome.code.is_some()) {
+                if let Some(refused) = done.all(|step| &step.outcomes).find(|outcome| outcome.code.is_some())
+                {
                     bail!("participant {name} was not given limits and funds: {refused:?}");
                 }
             }
@@ -181,7 +183,7 @@ impl Maker<'_> {
     fn expire(&mut self, count: u64, time: Millis) -> anyhow::Result<()> {
         let holds_max = u32::try_from(count).context("a frame is bounded")?;
         let effects = self.hub.frame(time, &[Command::Expire(Expire { holds_max })]).map_err(told)?;
-        let ended = effects.outcomes.first().map_or(0, |outcome| outcome.subject);
+        let ended = effects.all(|step| &step.outcomes).next().map_or(0, |outcome| outcome.subject);
         if ended != count {
             bail!("{ended} holds ended where {count} should have");
         }
@@ -243,7 +245,7 @@ impl Maker<'_> {
         expected: impl Fn(usize) -> TransferState,
     ) -> anyhow::Result<()> {
         let effects = self.hub.frame(time, commands).map_err(told)?;
-        for (at, outcome) in effects.outcomes.iter().enumerate() {
+        for (at, outcome) in effects.all(|step| &step.outcomes).enumerate() {
             if outcome.state != Some(expected(at)) {
                 bail!("a transfer became {outcome:?} and not {}", expected(at));
             }
@@ -253,8 +255,8 @@ impl Maker<'_> {
     }
 
     fn count(&mut self, effects: &holdfast_domain::effects::Effects) {
-        self.made.state_changes += effects.state_changes.len() as u64;
-        self.made.position_changes += effects.position_changes.len() as u64;
+        self.made.state_changes += effects.all(|step| &step.state_changes).count() as u64;
+        self.made.position_changes += effects.all(|step| &step.position_changes).count() as u64;
     }
 
     fn draw(&mut self, end: End, expiration: Millis) -> Prepare {
