@@ -142,7 +142,7 @@ async fn run(options: &FspiopBench, way: Answers, hub: Hub<'_>) -> Result<Run, L
     let (waiting, called) = PAYMENTS_DEFAULT;
     let payments = options.payments.unwrap_or(if with_callbacks { called } else { waiting });
     let material = Material::new(options.seed.wrapping_add(hub.number.into()), participants, payments);
-    let sink = if with_callbacks { Some(Sink::open().await?) } else { None };
+    let sink = if with_callbacks { Some(Sink::open()?) } else { None };
     set_up::participants(address, participants, sink.as_ref().map(Sink::address)).await?;
     let before = Reading::take(&client, hub.server.pid(), hub.place).await?;
     let driving = async {

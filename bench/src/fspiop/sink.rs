@@ -1,6 +1,9 @@
 //! Where callbacks end: a server that acknowledges everything at once and says what came.
 
-use tokio::net::TcpListener;
+use std::io;
+use std::net::Ipv4Addr;
+
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
@@ -19,6 +22,10 @@ pub(super) enum Called {
     Other(String),
 }
 
+/// Connections that may wait to be accepted. The hub opens one for each of the first callbacks at once; behind a full queue the kernel
+/// drops a first packet, and the hub's next one comes a second later: that would be measured as a payment of a second.
+const BACKLOG: u32 = 4_096;
+
 /// A listening sink.
 pub(super) struct Sink {
     listener: TcpListener,
@@ -26,11 +33,15 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    pub(super) async fn open() -> Result<Sink, LoadError> {
-        let failed =
-            |error: std::io::Error| LoadError::Refused(format!("cannot listen for callbacks: {error}"));
-        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?.to_string();
+    pub(super) fn open() -> Result<Sink, LoadError> {
+        Sink::listen().map_err(|error| LoadError::Refused(format!("cannot listen for callbacks: {error}")))
+    }
+
+    fn listen() -> io::Result<Sink> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let listener = socket.listen(BACKLOG)?;
+        let address = listener.local_addr()?.to_string();
         Ok(Sink { listener, address })
     }
 
@@ -43,7 +54,7 @@ impl Sink {
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = self.listener.accept().await {
             // Small answers must not wait for more.
-            let _: std::io::Result<()> = stream.set_nodelay(true);
+            let _: io::Result<()> = stream.set_nodelay(true);
             connections.spawn(serve(Wire::over(stream), tell.clone()));
         }
     }
@@ -80,7 +91,22 @@ fn read(bytes: &[u8], message: Message) -> (Called, &'static [u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
+
     use super::*;
+
+    #[tokio::test]
+    async fn the_first_callbacks_connect_at_once_and_none_stalls() {
+        let sink = Sink::open().unwrap();
+        let mut crowd = Vec::new();
+        for callback in 0..400 {
+            let connecting = timeout(Duration::from_secs(30), TcpStream::connect(sink.address())).await;
+            crowd.push(connecting.unwrap_or_else(|_| panic!("callback {callback} stalls")).unwrap());
+        }
+    }
 
     #[test]
     fn callbacks_are_told_apart() {

@@ -23,6 +23,8 @@ pub(crate) struct Envelope {
 pub(crate) struct Failure {
     pub(crate) why: String,
     pub(crate) blame: Blame,
+    /// Where the attempt went, if that is written down with the failure.
+    pub(crate) url: Option<String>,
 }
 
 /// Whose failure it was.
@@ -38,14 +40,14 @@ pub(crate) enum Blame {
 
 impl Failure {
     pub(crate) fn passing(why: impl Into<String>) -> Failure {
-        Failure { why: why.into(), blame: Blame::Passing }
+        Failure { why: why.into(), blame: Blame::Passing, url: None }
     }
 
     pub(crate) fn for_good(why: impl Into<String>) -> Failure {
-        Failure { why: why.into(), blame: Blame::ForGood }
+        Failure { why: why.into(), blame: Blame::ForGood, url: None }
     }
 
     pub(crate) fn ours(why: impl Into<String>) -> Failure {
-        Failure { why: why.into(), blame: Blame::Ours }
+        Failure { why: why.into(), blame: Blame::Ours, url: None }
     }
 }

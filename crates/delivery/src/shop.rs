@@ -64,8 +64,7 @@ impl ShopCalls {
     ) -> std::io::Result<ShopCalls> {
         let ending = watch::Sender::new(false);
         let ShopAddresses { payment, stock, webhook } = addresses;
-        let webhook =
-            webhook.map(|uri| HeardEnds::open(address(uri, tls, &options), desk.clone(), options, data));
+        let webhook = webhook.map(|uri| HeardEnds::open(address(uri, tls), desk.clone(), options, data));
         let webhook = webhook.transpose()?.map(|webhook| tokio::spawn(webhook.run(ending.subscribe())));
         let sides = [(Side::Pay, payment), (Side::Stock, stock)];
         let couriers = sides.into_iter().filter_map(|(side, uri)| {
@@ -87,7 +86,7 @@ impl ShopCalls {
         let ending = watch::Sender::new(false);
         let ShopAddresses { payment, stock, webhook } = addresses;
         let webhook = webhook.zip(node.tellings()).map(|(uri, tellings)| {
-            let webhook = StoredEnds::new(address(uri, tls, &options), tellings, options);
+            let webhook = StoredEnds::new(address(uri, tls), tellings, options);
             tokio::spawn(webhook.run(ending.subscribe()))
         });
         let sides = [(Side::Pay, payment), (Side::Stock, stock)];
@@ -116,8 +115,8 @@ impl ShopCalls {
 }
 
 /// Where the webhook tells outcomes.
-fn address(uri: Uri, tls: Option<&OutgoingTls>, options: &CallbackOptions) -> Address {
-    Address::new(uri, Post::new(tls.cloned(), LANE_IN_FLIGHT_MAX), options.attempt_time_max)
+fn address(uri: Uri, tls: Option<&OutgoingTls>) -> Address {
+    Address { uri, post: Post::new(tls.cloned(), LANE_IN_FLIGHT_MAX) }
 }
 
 /// A courier at work.

@@ -40,7 +40,7 @@ struct Slot {
     retrying: bool,
 }
 
-struct State {
+struct Letters {
     file: File,
     length: u64,
     slots: BTreeMap<u64, Slot>,
@@ -53,7 +53,7 @@ struct State {
 
 /// The dead letters.
 pub(super) struct LetterFile {
-    state: Mutex<State>,
+    state: Mutex<Letters>,
 }
 
 fn line_of(event: &Event) -> Vec<u8> {
@@ -82,11 +82,11 @@ impl LetterFile {
             length = write_anew(folder, &path, &file, &mut slots)?;
             options().open(&path)?
         };
-        let state = State { file, length, slots, torn: false, unsynced: false, failed: false };
+        let state = Letters { file, length, slots, torn: false, unsynced: false, failed: false };
         Ok(LetterFile { state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Letters> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -181,7 +181,7 @@ impl LetterFile {
     }
 }
 
-impl State {
+impl Letters {
     /// Appends a line; its position and length.
     fn append(&mut self, event: &Event) -> io::Result<(u64, usize)> {
         if std::mem::replace(&mut self.torn, true) {
@@ -265,7 +265,6 @@ mod tests {
     use holdfast_domain::ids::TransferId;
     use holdfast_hub::CallbackRow;
 
-    use super::super::lane::Job;
     use super::*;
 
     fn letter(number: u64, to: u32) -> Letter {
@@ -277,7 +276,7 @@ mod tests {
             transfer: TransferId(3),
             message: CallbackMessage::ForwardFulfil,
         };
-        Letter::new(&Job::new(row), 4, "no answer".to_owned(), None)
+        Letter::new(&row, 0, 4, "no answer".to_owned(), None)
     }
 
     fn shown(letters: &LetterFile, to: Option<u32>) -> Vec<(u64, bool)> {

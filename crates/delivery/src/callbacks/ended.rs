@@ -22,7 +22,7 @@ use crate::options::{ENDED_BYTES_MAX, ENDED_ROWS_MAX};
 
 const FILE: &str = "ended";
 
-struct State {
+struct Memory {
     ends: Ends,
     file: Arc<File>,
     bytes: u64,
@@ -39,7 +39,7 @@ struct State {
 /// The memory of ended callbacks.
 pub(super) struct Ended {
     folder: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<Memory>,
 }
 
 impl Ended {
@@ -61,7 +61,7 @@ impl Ended {
         let snapshot = ends.snapshot();
         let file = write_anew(folder, &snapshot, &[])?;
         let bytes = snapshot.len() as u64;
-        let state = State {
+        let state = Memory {
             file: Arc::new(file),
             bytes,
             snapshot_bytes: bytes,
@@ -74,7 +74,7 @@ impl Ended {
         Ok(Ended { folder: folder.to_owned(), state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Memory> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

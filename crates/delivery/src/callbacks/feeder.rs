@@ -15,10 +15,10 @@ use holdfast_domain::ids::ParticipantId;
 use holdfast_hub::{CallbackFeed, CallbackRow};
 use holdfast_store::StoreError;
 
-use super::desk::Desk;
+use super::callback::Callback;
 use super::ends::Step;
-use super::lane::Job;
-use super::lanes::Lanes;
+use super::logged::CallbackLanes;
+use super::requests::Requests;
 use crate::options::ROWS_READ_MAX;
 
 /// Rows in the order of their numbers; the hub's, or those of a test.
@@ -46,16 +46,16 @@ impl Rows for Arc<CallbackFeed> {
 }
 
 /// Fills lanes with rows.
-pub(super) struct Feeder<D, R> {
-    pub(super) lanes: Arc<Lanes<D>>,
+pub(super) struct Feeder<D: Requests, R> {
+    pub(super) lanes: Arc<CallbackLanes<D>>,
     rows: R,
     /// Who was served last of those that are behind. Held while lanes and what is remembered change together.
     turn: Mutex<Option<ParticipantId>>,
 }
 
-impl<D: Desk, R: Rows> Feeder<D, R> {
-    pub(super) fn new(lanes: Arc<Lanes<D>>, rows: R) -> Feeder<D, R> {
-        lanes.ended.cut_to(rows.durable());
+impl<D: Requests, R: Rows> Feeder<D, R> {
+    pub(super) fn new(lanes: Arc<CallbackLanes<D>>, rows: R) -> Feeder<D, R> {
+        lanes.source.ended.cut_to(rows.durable());
         Feeder { lanes, rows, turn: Mutex::default() }
     }
 
@@ -67,18 +67,18 @@ impl<D: Desk, R: Rows> Feeder<D, R> {
     /// there is no more. Must come first: these are the oldest.
     pub(super) fn restore(&self, from: u64) -> Result<Option<u64>, R::Error> {
         let lanes = &self.lanes;
-        let mut open = lanes.ended.open_within(from, ROWS_READ_MAX);
+        let mut open = lanes.source.ended.open_within(from, ROWS_READ_MAX);
         let (Some(first), Some(last)) = (open.first().copied(), open.last().copied()) else {
-            lanes.ended.behind().keys().for_each(|to| lanes.set_behind(*to, true));
+            lanes.source.ended.behind().keys().for_each(|to| lanes.set_behind(*to, true));
             return Ok(None);
         };
         for row in self.rows.read(first, last + 1)? {
             if open.remove(&row.number) {
-                lanes.resume(Job::new(row));
+                lanes.resume(row.to, Callback::new(row), 0);
             }
         }
         missing(open.len() as u64, first);
-        open.into_iter().for_each(|number| lanes.ended.was_removed(number));
+        open.into_iter().for_each(|number| lanes.source.ended.was_removed(number));
         Ok(Some(last + 1))
     }
 
@@ -86,7 +86,7 @@ impl<D: Desk, R: Rows> Feeder<D, R> {
     /// a lane.
     pub(super) fn take(&self, mut before: impl FnMut(&CallbackRow)) -> Result<bool, R::Error> {
         let lanes = &self.lanes;
-        let from = lanes.ended.mark();
+        let from = lanes.source.ended.mark();
         let mark = self.rows.durable().min(from + ROWS_READ_MAX);
         if from >= mark {
             return Ok(false);
@@ -94,8 +94,8 @@ impl<D: Desk, R: Rows> Feeder<D, R> {
         let rows = self.rows.read(from, mark)?;
         missing((mark - from).saturating_sub(rows.len() as u64), from);
         let _turn = self.turn();
-        let mut behind: BTreeSet<ParticipantId> = lanes.ended.behind().into_keys().collect();
-        let had_ended = lanes.ended.ended_ahead(&rows);
+        let mut behind: BTreeSet<ParticipantId> = lanes.source.ended.behind().into_keys().collect();
+        let had_ended = lanes.source.ended.ended_ahead(&rows);
         let mut step = Step { mark, ..Step::default() };
         let mut taken = Vec::new();
         for row in rows {
@@ -113,10 +113,10 @@ impl<D: Desk, R: Rows> Feeder<D, R> {
             }
         }
         let fallen: Vec<ParticipantId> = step.behind.iter().map(|(to, _)| *to).collect();
-        lanes.ended.apply(step);
+        lanes.source.ended.apply(step);
         for row in taken {
             before(&row);
-            lanes.put(Job::new(row));
+            lanes.put(row.to, Callback::new(row), 0);
         }
         fallen.into_iter().for_each(|to| lanes.set_behind(to, true));
         Ok(true)
@@ -126,7 +126,7 @@ impl<D: Desk, R: Rows> Feeder<D, R> {
     /// it is there; `false` if there is none.
     pub(super) fn refill(&self) -> Result<bool, R::Error> {
         let lanes = &self.lanes;
-        let (mut wanting, mark) = (lanes.ended.behind(), lanes.ended.mark());
+        let (mut wanting, mark) = (lanes.source.ended.behind(), lanes.source.ended.mark());
         wanting.retain(|to, _| lanes.is_wanting(*to));
         let Some((next, from)) = after(&wanting, *self.turn()) else { return Ok(false) };
         let end = mark.min(from + ROWS_READ_MAX);
@@ -134,7 +134,7 @@ impl<D: Desk, R: Rows> Feeder<D, R> {
         let mut turn = self.turn();
         *turn = Some(next);
         wanting.retain(|_, at| (from..end).contains(at));
-        let had_ended = lanes.ended.ended_ahead(&rows);
+        let had_ended = lanes.source.ended.ended_ahead(&rows);
         let mut step = Step::default();
         let mut taken = Vec::new();
         for row in rows {
@@ -154,11 +154,11 @@ impl<D: Desk, R: Rows> Feeder<D, R> {
             }
         }
         step.behind.extend(wanting.keys().map(|to| (*to, end)));
-        lanes.ended.apply(step);
+        lanes.source.ended.apply(step);
         for row in taken {
-            lanes.put(Job::new(row));
+            lanes.put(row.to, Callback::new(row), 0);
         }
-        let behind = lanes.ended.behind();
+        let behind = lanes.source.ended.behind();
         for to in wanting.into_keys().filter(|to| !behind.contains_key(to)) {
             lanes.set_behind(to, false);
         }

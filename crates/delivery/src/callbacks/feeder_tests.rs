@@ -15,10 +15,9 @@ use holdfast_store::{LocalStore, Store};
 use super::dead_letters::LetterFile;
 use super::ended::Ended;
 use super::feeder::{Feeder, Rows};
-use super::lane::Job;
-use super::lanes::Lanes;
-use super::lanes_tests::{Answer, Event, Scripted, World, quick, row};
 use super::letter::Letter;
+use super::logged::{CallbackLanes, Logged};
+use super::logged_tests::{Answer, Event, Scripted, World, quick, row};
 use super::{persist, refill};
 use crate::lanes::Bounds;
 use crate::options::{CallbackOptions, LANE_ROWS_MAX};
@@ -52,7 +51,7 @@ impl Rows for Arc<Stored> {
 
 /// A run of the program, without the thread that reads new rows: tests do that themselves.
 struct Run {
-    lanes: Arc<Lanes<Scripted>>,
+    lanes: Arc<CallbackLanes<Scripted>>,
     feeder: Arc<Feeder<Scripted, Arc<Stored>>>,
     over: Arc<AtomicBool>,
     refiller: Option<JoinHandle<()>>,
@@ -63,7 +62,7 @@ impl Run {
         let letters = LetterFile::open(folder).unwrap();
         let ended = Ended::open(folder, &letters.numbers()).unwrap();
         let options = CallbackOptions { attempts_max: u32::MAX, ..quick() };
-        let lanes = Lanes::new(Scripted(Arc::clone(world)), ended, letters, options, bounds);
+        let lanes = Logged::lanes(Scripted(Arc::clone(world)), ended, letters, options, bounds);
         let feeder = Arc::new(Feeder::new(Arc::clone(&lanes), Arc::clone(stored)));
         let mut from = Some(0);
         while let Some(number) = from {
@@ -85,7 +84,7 @@ impl Run {
     async fn kill(mut self) {
         self.lanes.end().await;
         self.over.store(true, Ordering::Release);
-        self.lanes.bell.ring();
+        self.lanes.bell.notify_one();
         self.refiller.take().unwrap().join().unwrap();
     }
 }
@@ -131,17 +130,17 @@ async fn the_living_get_theirs_while_the_backlog_of_the_dead_stays_in_the_store(
     say(&world, 1, Answer::Bad);
     let run = Run::start(folder.path(), &world, &stored, Bounds::default());
     run.take_all();
-    assert_eq!(run.lanes.ended.mark(), DEAD * 6 / 5, "nobody waits for the dead one");
+    assert_eq!(run.lanes.source.ended.mark(), DEAD * 6 / 5, "nobody waits for the dead one");
     world.wait_until("the living one gets all", |world| world.delivered(2) == living).await;
     assert_eq!(world.delivered(1), 0);
     world.wait_until("lanes come later", |_| run.lanes.backlog(ParticipantId(2)) == 0).await;
     assert_eq!(run.lanes.backlog(ParticipantId(1)), LANE_ROWS_MAX);
-    assert_eq!(run.lanes.ended.open_within(0, u64::MAX).len(), LANE_ROWS_MAX);
+    assert_eq!(run.lanes.source.ended.open_within(0, u64::MAX).len(), LANE_ROWS_MAX);
     // What it is behind with is not forgotten by a restart either; here it comes back.
     say(&world, 1, Answer::Good);
     world.wait_until("the dead one is back", |world| world.delivered(1) == living * 5).await;
-    world.wait_until("all has ended", |_| run.lanes.ended.first_open() == DEAD * 6 / 5).await;
-    assert!(run.lanes.ended.behind().is_empty(), "it has caught up");
+    world.wait_until("all has ended", |_| run.lanes.source.ended.first_open() == DEAD * 6 / 5).await;
+    assert!(run.lanes.source.ended.behind().is_empty(), "it has caught up");
     assert!(run.lanes.room.most() <= 2 * LANE_ROWS_MAX, "{} in memory", run.lanes.room.most());
     assert_once_in_order(&[&world], &stored);
     // And it goes on live.
@@ -169,7 +168,7 @@ async fn restarts_in_the_middle_lose_and_repeat_nothing() {
         let run = Run::start(folder.path(), &world, &stored, bounds);
         run.take_all();
         if run_number % 2 == 1 {
-            run.lanes.ended.write_anew(|| Ok(())).unwrap();
+            run.lanes.source.ended.write_anew(|| Ok(())).unwrap();
         }
         let all = stored.rows.lock().unwrap().len();
         let before: usize =
@@ -197,7 +196,7 @@ async fn many_dead_that_fill_the_memory_do_not_stop_the_living() {
     run.take_all();
     world.wait_until("the living one gets all", |world| world.delivered(0) == 1_000).await;
     assert!(run.lanes.room.most() <= 400 + 20 * 8, "{} in memory", run.lanes.room.most());
-    assert_eq!(run.lanes.ended.behind().len(), 19);
+    assert_eq!(run.lanes.source.ended.behind().len(), 19);
 }
 
 #[tokio::test]
@@ -237,14 +236,14 @@ async fn a_row_that_the_store_removed_had_ended() {
     say(&world, 1, Answer::Never);
     let run = Run::start(folder.path(), &world, &stored, Bounds::default());
     run.take_all();
-    run.lanes.ended.write_anew(|| Ok(())).unwrap();
+    run.lanes.source.ended.write_anew(|| Ok(())).unwrap();
     run.over.store(true, Ordering::Release);
-    run.lanes.bell.ring();
+    run.lanes.bell.notify_one();
     // As if the ends of the first six had been lost in a power cut, after the store removed their file.
     stored.removed_before.store(6, Ordering::SeqCst);
     let again = Arc::new(World::default());
     let run = Run::start(folder.path(), &again, &stored, Bounds::default());
-    assert_eq!(run.lanes.ended.first_open(), 6);
+    assert_eq!(run.lanes.source.ended.first_open(), 6);
     again.wait_until("the others go out", |again| again.delivered(1) == 4).await;
     run.kill().await;
 }
@@ -257,8 +256,8 @@ async fn a_letter_that_finds_no_room_is_not_written_down_as_retried() {
     let bounds = Bounds { lane: 2, lanes: 10, least: 1 };
     let run = Run::start(folder.path(), &world, &stored, bounds);
     for number in 100..103 {
-        let job = Job::new(row(number, 1, number.into()));
-        run.lanes.letters.put(Letter::new(&job, 0, "no answer".to_owned(), None)).unwrap();
+        let row = row(number, 1, number.into());
+        run.lanes.source.letters.put(Letter::new(&row, 0, 0, "no answer".to_owned(), None)).unwrap();
     }
     let tried: Vec<Retry> = (100..103).map(|number| run.lanes.retry(number).unwrap()).collect();
     assert_eq!(tried, [Retry::Taken, Retry::Taken, Retry::NoRoom]);
@@ -272,9 +271,9 @@ async fn falling_behind_rings_the_bell() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let letters = LetterFile::open(folder.path()).unwrap();
     let ended = Ended::open(folder.path(), &letters.numbers()).unwrap();
-    let lanes = Lanes::new(Scripted(Arc::clone(&world)), ended, letters, quick(), Bounds::default());
+    let lanes = Logged::lanes(Scripted(Arc::clone(&world)), ended, letters, quick(), Bounds::default());
     let waits = Arc::clone(&lanes);
-    let waiting = std::thread::spawn(move || waits.bell.wait());
+    let waiting = std::thread::spawn(move || waits.wait_for_bell());
     // Its lane is empty: no end of a callback will ever ring for it.
     lanes.set_behind(ParticipantId(1), true);
     world.wait_until("the bell is heard", |_| waiting.is_finished()).await;
@@ -327,7 +326,7 @@ async fn speed_of_reading_a_million_rows() {
     say(&world, 1, Answer::Never);
     let letters = LetterFile::open(folder.path()).unwrap();
     let ended = Ended::open(folder.path(), &letters.numbers()).unwrap();
-    let lanes = Lanes::new(Scripted(world), ended, letters, quick(), Bounds::default());
+    let lanes = Logged::lanes(Scripted(world), ended, letters, quick(), Bounds::default());
     let feeder = Feeder::new(lanes, on_disk);
     let began = Instant::now();
     while feeder.take(|_| {}).unwrap() {}

@@ -8,7 +8,7 @@ use holdfast_engine::callbacks::in_words;
 use holdfast_hub::CallbackRow;
 use serde::{Deserialize, Serialize};
 
-use super::lane::Job;
+use super::callback::Callback;
 
 /// A callback that was given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +43,14 @@ enum Message {
 }
 
 impl Letter {
-    pub(super) fn new(job: &Job, at: Millis, last_error: String, url: Option<String>) -> Letter {
-        let CallbackRow { number, offset, time, to, transfer, message } = job.row;
+    pub(super) fn new(
+        row: &CallbackRow,
+        attempts: u32,
+        at: Millis,
+        last_error: String,
+        url: Option<String>,
+    ) -> Letter {
+        let CallbackRow { number, offset, time, to, transfer, message } = *row;
         let message = match message {
             CallbackMessage::ForwardPrepare => Message::ForwardPrepare,
             CallbackMessage::ForwardFulfil => Message::ForwardFulfil,
@@ -69,13 +75,13 @@ impl Letter {
             message,
             url,
             last_error,
-            attempts: job.attempts,
+            attempts,
             at,
         }
     }
 
     /// The callback, ready to be tried anew; `None` if it was written by a program that says more than this one.
-    pub(super) fn job(&self) -> Option<Job> {
+    pub(super) fn callback(&self) -> Option<Callback> {
         let state = |name: &str| TransferState::from_name(name);
         let message = match &self.message {
             Message::ForwardPrepare => CallbackMessage::ForwardPrepare,
@@ -105,13 +111,13 @@ impl Letter {
             transfer,
             message,
         };
-        Some(Job { row, attempts: 0, from_dead_letters: true })
+        Some(Callback { from_dead_letters: true, ..Callback::new(row) })
     }
 
     /// What it would have said, for people.
     pub(super) fn what(&self) -> String {
-        match self.job() {
-            Some(job) => in_words(&job.row.message, job.row.transfer),
+        match self.callback() {
+            Some(callback) => in_words(&callback.row.message, callback.row.transfer),
             None => "a callback that this program cannot send".to_owned(),
         }
     }
@@ -151,12 +157,11 @@ mod tests {
                 transfer: TransferId(8),
                 message,
             };
-            let job = Job { row, attempts: 9, from_dead_letters: false };
-            let letter = Letter::new(&job, 10, "why \"not\"\n?".to_owned(), Some("http://x/".to_owned()));
+            let letter = Letter::new(&row, 9, 10, "why \"not\"\n?".to_owned(), Some("http://x/".to_owned()));
             let line = serde_json::to_string(&letter).unwrap();
             let back: Letter = serde_json::from_str(&line).unwrap();
             assert_eq!(back, letter, "{line}");
-            assert_eq!(back.job(), Some(Job { row, attempts: 0, from_dead_letters: true }));
+            assert_eq!(back.callback(), Some(Callback { from_dead_letters: true, ..Callback::new(row) }));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use metrics::{Counter, Gauge, counter, gauge};
 
-use super::lane::Census;
+use crate::lanes::Census;
 
 /// Handles on the metrics of callbacks, made once.
 pub(super) struct Meters {

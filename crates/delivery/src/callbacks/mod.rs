@@ -9,9 +9,9 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `feeder` | from the store into the lanes, as far as there is room |
-//! | `lane` | order and places of one participant's callbacks, as plain state |
-//! | `lanes` | the lanes at work: start, attempt, end |
-//! | `desk` | facts from the hub, addresses, and the trait that tests put a script behind |
+//! | `logged` | the source of the embedded profile: what becomes of a callback after an attempt |
+//! | `callback` | a callback on its way, and what keeps its order |
+//! | `requests` | facts from the hub, addresses, and the trait that tests put a script behind |
 //! | `originals` | commands read back from the log |
 //! | `message` | what a callback says on the wire |
 //! | `template` | registered addresses |
@@ -21,25 +21,25 @@
 //! | `meters` | metrics |
 //! | `cluster` | the same from the table of a cluster, by whichever node holds a participant's shard |
 
+mod callback;
 pub mod cluster;
 mod dead_letters;
-mod desk;
 mod ended;
 mod ends;
 mod feeder;
 #[cfg(test)]
 mod feeder_tests;
-mod lane;
-mod lanes;
-#[cfg(test)]
-mod lanes_tests;
 mod letter;
+mod logged;
+#[cfg(test)]
+mod logged_tests;
 mod message;
 #[cfg(test)]
 mod message_tests;
 mod meters;
 mod operators;
 mod originals;
+mod requests;
 mod template;
 
 use std::fmt::Display;
@@ -54,12 +54,12 @@ use holdfast_hub::{CallbackFeed, CallbackRow, HubHandle};
 use holdfast_log::{DirLock, FileSystem, RealFs};
 
 use dead_letters::LetterFile;
-use desk::{Desk, HubDesk, origin_of};
 use ended::Ended;
 use feeder::{Feeder, Rows};
-use lanes::Lanes;
+use logged::{CallbackLanes, Logged};
 pub use operators::DeadLetters;
 use originals::{Follower, Originals};
+use requests::{HubRequests, Requests, origin_of};
 
 use crate::lanes::Bounds;
 use crate::options::{
@@ -129,7 +129,7 @@ impl CallbackMemory {
 
 /// Running callbacks.
 pub struct Callbacks {
-    lanes: Arc<Lanes<HubDesk>>,
+    lanes: Arc<CallbackLanes<HubRequests>>,
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     _lock: DirLock,
@@ -150,13 +150,14 @@ impl Callbacks {
         let originals = Arc::new(Originals::new(Arc::clone(hub.log())));
         let feed = Arc::clone(hub.callbacks());
         let post = Post::new(tls, options.connections_max);
-        let desk = HubDesk::new(hub.clone(), Arc::clone(&originals), post);
-        let lanes = Lanes::new(desk, memory.ended, memory.letters, options, Bounds::default());
-        for number in lanes.letters.retrying() {
-            if let Ok(Some((letter, _))) = lanes.letters.get(number)
-                && let Some(job) = letter.job()
+        let requests = HubRequests::new(hub.clone(), Arc::clone(&originals), post);
+        let CallbackMemory { ended, letters, lock } = memory;
+        let lanes = Logged::lanes(requests, ended, letters, options, Bounds::default());
+        for number in lanes.source.letters.retrying() {
+            if let Ok(Some((letter, _))) = lanes.source.letters.get(number)
+                && let Some(callback) = letter.callback()
             {
-                lanes.resume(job);
+                lanes.resume(callback.row.to, callback, 0);
             }
         }
         let feeder = Arc::new(Feeder::new(Arc::clone(&lanes), Arc::clone(&feed)));
@@ -173,7 +174,7 @@ impl Callbacks {
             let (lanes, over) = (Arc::clone(&lanes), Arc::clone(&over));
             move || tidy(&lanes, &hub, &over)
         })?;
-        Ok(Callbacks { lanes, over, threads: vec![taker, refiller, tidier], _lock: memory.lock })
+        Ok(Callbacks { lanes, over, threads: vec![taker, refiller, tidier], _lock: lock })
     }
 
     /// What an operator sees of those that were given up.
@@ -185,13 +186,19 @@ impl Callbacks {
     /// Starts no more requests and gives those under way a while to end. The hub may still feed; what it feeds is
     /// delivered after the next start.
     pub async fn end(&self) {
-        self.lanes.end().await;
+        let cut = self.lanes.end().await;
+        if cut > 0 {
+            tracing::warn!(
+                cut,
+                "some callbacks did not end in time; they will be repeated after the next start"
+            );
+        }
     }
 
     /// Waits for the threads and makes all durable. To be called when the hub has stopped.
     pub fn finish(self) {
         self.over.store(true, Ordering::Release);
-        self.lanes.bell.ring();
+        self.lanes.bell.notify_one();
         for thread in self.threads {
             thread.thread().unpark();
             if thread.join().is_err() {
@@ -206,7 +213,7 @@ fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle
     std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(CallbackError::Thread)
 }
 
-type HubFeeder = Feeder<HubDesk, Arc<CallbackFeed>>;
+type HubFeeder = Feeder<HubRequests, Arc<CallbackFeed>>;
 
 /// Takes up callbacks of durable frames, and has their frames at hand where that is of use.
 fn take(feeder: &HubFeeder, feed: &CallbackFeed, originals: &Originals, over: &AtomicBool) {
@@ -226,7 +233,7 @@ fn take(feeder: &HubFeeder, feed: &CallbackFeed, originals: &Originals, over: &A
             tracing::warn!(%error, "a frame of the log cannot be read ahead");
         }
     };
-    while feed.wait_beyond(lanes.ended.mark()).is_some() {
+    while feed.wait_beyond(lanes.source.ended.mark()).is_some() {
         if persist(lanes, over, || feeder.take(&mut read_ahead)).is_none() {
             return;
         }
@@ -234,23 +241,23 @@ fn take(feeder: &HubFeeder, feed: &CallbackFeed, originals: &Originals, over: &A
 }
 
 /// Fills up the lanes of participants that are behind.
-fn refill<D: Desk, R: Rows>(feeder: &Feeder<D, R>, over: &AtomicBool) {
+fn refill<D: Requests, R: Rows>(feeder: &Feeder<D, R>, over: &AtomicBool) {
     loop {
         match persist(&feeder.lanes, over, || feeder.refill()) {
             None => return,
             Some(true) => {}
-            Some(false) => feeder.lanes.bell.wait(),
+            Some(false) => feeder.lanes.wait_for_bell(),
         }
     }
 }
 
 /// Makes durable what is remembered, and tells the hub what it need not keep.
-fn tidy(lanes: &Lanes<HubDesk>, hub: &HubHandle, over: &AtomicBool) {
+fn tidy(lanes: &CallbackLanes<HubRequests>, hub: &HubHandle, over: &AtomicBool) {
     let mut told = Instant::now();
     while !over.load(Ordering::Acquire) {
         std::thread::park_timeout(SYNC_INTERVAL);
         let ended = lanes.tidy();
-        lanes.desk.close_idle();
+        lanes.source.requests.close_idle();
         if let Some(number) = ended.filter(|_| told.elapsed() >= REMOVE_INTERVAL) {
             hub.callbacks_ended_below(number);
             told = Instant::now();
@@ -259,8 +266,8 @@ fn tidy(lanes: &Lanes<HubDesk>, hub: &HubHandle, over: &AtomicBool) {
 }
 
 /// Repeats a step, with pauses, until rows can be read. `None` when all is over.
-fn persist<D, T, E: Display>(
-    lanes: &Lanes<D>,
+fn persist<D: Requests, T, E: Display>(
+    lanes: &CallbackLanes<D>,
     over: &AtomicBool,
     mut step: impl FnMut() -> Result<T, E>,
 ) -> Option<T> {
@@ -273,7 +280,7 @@ fn persist<D, T, E: Display>(
             Ok(done) => break Some(done),
             Err(error) if !failed => {
                 tracing::error!(%error, "callbacks cannot be read; none beyond is delivered until they can");
-                lanes.meters.unreadable.increment(1);
+                lanes.source.meters.unreadable.increment(1);
                 failed = true;
             }
             Err(_) => {}
@@ -281,7 +288,7 @@ fn persist<D, T, E: Display>(
         std::thread::park_timeout(READ_AGAIN_PAUSE);
     };
     if failed {
-        lanes.meters.unreadable.decrement(1);
+        lanes.source.meters.unreadable.decrement(1);
         if done.is_some() {
             tracing::info!("callbacks can be read again");
         }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use holdfast_domain::ids::ParticipantId;
 use holdfast_engine::{Callbacks, DeadLetter, EngineError, RETRIED_AT_ONCE_MAX, Reading, Retried, Retry};
 
-use super::desk::HubDesk;
-use super::lanes::Lanes;
 use super::letter::Letter;
+use super::logged::CallbackLanes;
+use super::requests::HubRequests;
 use crate::options::LANE_ROWS_MAX;
 
 /// An empty lane has room for what one request may set in motion.
@@ -32,13 +32,13 @@ fn shown(letter: Letter, retrying: bool) -> DeadLetter {
 
 /// The dead letters of a hub. Cheap to clone.
 #[derive(Clone)]
-pub struct DeadLetters(pub(super) Arc<Lanes<HubDesk>>);
+pub struct DeadLetters(pub(super) Arc<CallbackLanes<HubRequests>>);
 
 impl DeadLetters {
     /// Works on the file, on a thread that may wait for the disk.
     fn beside<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Arc<Lanes<HubDesk>>) -> io::Result<T> + Send + 'static,
+        work: impl FnOnce(&Arc<CallbackLanes<HubRequests>>) -> io::Result<T> + Send + 'static,
     ) -> Reading<'_, T> {
         let lanes = Arc::clone(&self.0);
         Box::pin(async move {
@@ -59,7 +59,7 @@ impl Callbacks for DeadLetters {
         limit: usize,
     ) -> Reading<'_, Vec<DeadLetter>> {
         self.beside(move |lanes| {
-            let page = lanes.letters.page(to, after, limit)?;
+            let page = lanes.source.letters.page(to, after, limit)?;
             Ok(page.into_iter().map(|(letter, retrying)| shown(letter, retrying)).collect())
         })
     }
@@ -70,7 +70,7 @@ impl Callbacks for DeadLetters {
 
     fn retry_all(&self, to: Option<ParticipantId>) -> Reading<'_, Retried> {
         self.beside(move |lanes| {
-            let wanted = lanes.letters.at_rest(to, RETRIED_AT_ONCE_MAX + 1);
+            let wanted = lanes.source.letters.at_rest(to, RETRIED_AT_ONCE_MAX + 1);
             let mut all = Retried { more: wanted.len() > RETRIED_AT_ONCE_MAX, ..Retried::default() };
             for number in wanted.into_iter().take(RETRIED_AT_ONCE_MAX) {
                 match lanes.retry(number)? {

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::lanes::{After, Bounds, Census, Health, Job, Lanes, NotNow, Source, Verdict};
+use crate::lanes::{After, Bounds, Census, Health, Job, Lanes, Source, Tries, Verdict};
 use crate::options::{CONNECTION_IDLE_MAX, CallbackOptions, HUB_BUSY_PAUSE, LANE_IN_FLIGHT_MAX};
 use crate::post::Post;
 use crate::request::{Envelope, Failure};
@@ -77,7 +77,6 @@ struct OutsideSide<D> {
 impl<D: Shop> Source for OutsideSide<D> {
     type Receiver = Side;
     type Job = Asking;
-    type Request = ();
     type Answer = Reply;
 
     /// However many orders get no answer, there is room for those that are new.
@@ -88,15 +87,7 @@ impl<D: Shop> Source for OutsideSide<D> {
         side as u32
     }
 
-    fn attempts_max(&self) -> Option<u32> {
-        None
-    }
-
-    async fn prepare(&self, jobs: &[Asking]) -> Result<Vec<()>, NotNow> {
-        Ok(vec![(); jobs.len()])
-    }
-
-    async fn attempt(&self, _: Side, Asking(order): &Asking, (): ()) -> Result<Option<Reply>, Failure> {
+    async fn attempt(&self, _: Side, Asking(order): &Asking) -> Result<Option<Reply>, Failure> {
         if !self.shop.is_ours(order) {
             return Ok(None);
         }
@@ -129,7 +120,7 @@ impl<D: Shop> Source for OutsideSide<D> {
         }
     }
 
-    fn settle(&self, side: Side, Asking(order): &Asking, _: u32, verdict: Verdict<Reply>) -> After {
+    fn settle(&self, side: Side, Asking(order): &Asking, tries: Tries, verdict: Verdict<Reply>) -> After {
         let side = side.name();
         match verdict {
             Verdict::Moot => After::Leaves,
@@ -138,7 +129,7 @@ impl<D: Shop> Source for OutsideSide<D> {
                 let (meter, after) = match reply {
                     Reply::Over => (&self.meters.answered, After::Leaves),
                     Reply::More => (&self.meters.answered, After::Anew),
-                    Reply::Later => (&self.meters.later, After::Repeats),
+                    Reply::Later => (&self.meters.later, After::RestsFor(tries.pause)),
                 };
                 meter.increment(1);
                 after
@@ -147,11 +138,12 @@ impl<D: Shop> Source for OutsideSide<D> {
                 tracing::debug!(%order, side, why, "an outside side could not be asked");
                 After::RestsFor(HUB_BUSY_PAUSE)
             }
-            Verdict::Failed(Failure { why, .. }, _) | Verdict::GivenUp(Failure { why, .. }) => {
+            // However often it was in vain: an outside side is asked until it answers.
+            Verdict::Failed(Failure { why, .. }) | Verdict::GivenUp(Failure { why, .. }) => {
                 self.note(Some(&why));
                 tracing::debug!(%order, side, why, "an outside side gave no answer");
                 self.meters.failed.increment(1);
-                After::Repeats
+                After::RestsFor(tries.pause)
             }
         }
     }

@@ -23,7 +23,6 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -35,7 +34,7 @@ use crate::request::{Blame, Failure};
 pub(crate) use lane::{Census, Health, Lane};
 pub(crate) use pauses::Pauses;
 pub(crate) use room::{Bounds, Room};
-pub(crate) use source::{After, Job, NotNow, Source, Verdict};
+pub(crate) use source::{After, Job, NotNow, Source, Tries, Verdict};
 
 /// A receiver's lane and whoever waits for it.
 struct Slot<S: Source> {
@@ -195,6 +194,11 @@ impl<S: Source> Lanes<S> {
         (after..before).for_each(|_| self.freed(&slot, after));
     }
 
+    /// Blocks a thread until a lane that is behind may be filled up.
+    pub(crate) fn wait_for_bell(&self) {
+        self.runtime.block_on(self.bell.notified());
+    }
+
     /// A place of the lane is free again.
     fn freed(&self, slot: &Slot<S>, in_lane: usize) {
         let relief = self.room.give_back();
@@ -216,6 +220,11 @@ impl<S: Source> Lanes<S> {
     pub(crate) fn is_wanting(self: &Arc<Self>, to: S::Receiver) -> bool {
         let slot = self.slot(to);
         slot.is_behind.load(Ordering::Acquire) && self.room.is_wanting(slot.lock().lane.len())
+    }
+
+    /// Whether the receiver has failed for long.
+    pub(crate) fn is_troubled(&self, to: S::Receiver) -> bool {
+        self.slots().get(&to).is_some_and(|slot| slot.lock().lane.is_troubled())
     }
 
     /// Takes a lane out, with all that it holds and the attempts before. Of attempts that are being made the source hears no more.
@@ -264,35 +273,31 @@ impl<S: Source> Lanes<S> {
     }
 
     async fn start(self: &Arc<Self>, slot: &Arc<Slot<S>>, started: Vec<(S::Job, u32)>) {
-        let (jobs, attempts): (Vec<S::Job>, Vec<u32>) = started.into_iter().unzip();
-        let prepared = unless_panic(self.source.prepare(&jobs)).await.unwrap_or(Err(NotNow));
-        let requests = prepared.map(|requests| {
-            assert_eq!(requests.len(), jobs.len(), "every job has a request");
-            requests
-        });
+        let (mut jobs, attempts): (Vec<S::Job>, Vec<u32>) = started.into_iter().unzip();
+        let prepared = unless_panic(self.source.prepare(&mut jobs)).await;
         let tried = jobs.into_iter().zip(attempts);
-        match requests {
-            Err(NotNow) => {
-                let mut queue = slot.lock();
-                let at = Instant::now() + HUB_BUSY_PAUSE;
-                for (job, attempts) in tried {
-                    queue.lane.rests(&job.key(), None, at, attempts);
-                }
+        if prepared != Some(Ok(())) {
+            let mut queue = slot.lock();
+            let at = Instant::now() + HUB_BUSY_PAUSE;
+            for (job, attempts) in tried {
+                queue.lane.rests(&job.key(), None, at, attempts);
             }
-            Ok(requests) => {
-                for ((job, attempts), request) in tried.zip(requests) {
-                    let (lanes, slot) = (Arc::clone(self), Arc::clone(slot));
-                    tokio::spawn(async move {
-                        let attempt = lanes.source.attempt(slot.to, &job, request);
-                        let ended = unless_panic(attempt).await;
-                        let ended = ended.unwrap_or_else(|| Err(Failure::passing("the attempt broke off")));
-                        lanes.end_attempt(&slot, &job, attempts, ended);
-                    });
-                }
-            }
+            self.attempt_ended.notify_waiters();
+            return;
+        }
+        for (job, attempts) in tried {
+            let (lanes, slot) = (Arc::clone(self), Arc::clone(slot));
+            tokio::spawn(async move {
+                let ended = unless_panic(lanes.source.attempt(slot.to, &job)).await;
+                let ended = ended.unwrap_or_else(|| Err(Failure::passing("the attempt broke off")));
+                lanes.end_attempt(&slot, &job, attempts, ended);
+                slot.changed.notify_one();
+                lanes.attempt_ended.notify_waiters();
+            });
         }
     }
 
+    /// An attempt has ended that was begun after so many.
     fn end_attempt(
         &self,
         slot: &Slot<S>,
@@ -300,89 +305,68 @@ impl<S: Source> Lanes<S> {
         before: u32,
         ended: Result<Option<S::Answer>, Failure>,
     ) {
-        if slot.lock().is_gone {
-            return;
-        }
-        let well = match &ended {
-            Ok(Some(_)) => Some(true),
-            Err(failure) if failure.blame != Blame::Ours => Some(false),
-            Ok(None) | Err(_) => None,
+        let (well, why) = match &ended {
+            Ok(answer) => (answer.is_some().then_some(true), String::new()),
+            Err(failure) => ((failure.blame != Blame::Ours).then_some(false), failure.why.clone()),
         };
         let attempts = before.saturating_add(u32::from(well.is_some()));
-        let why = ended.as_ref().err().map_or_else(String::new, |failure| failure.why.clone());
-        let pause = || slot.lock().pauses.after(attempts);
-        let verdict = self.judge(ended, attempts, pause);
-        let failed_for = match &verdict {
-            Verdict::Failed(_, pause) => Some(*pause),
-            _ => None,
+        let tries = {
+            let mut queue = slot.lock();
+            if queue.is_gone {
+                return;
+            }
+            Tries { attempts, pause: queue.pauses.after(attempts) }
         };
-        let settle = || self.source.settle(slot.to, job, attempts, verdict);
+        let verdict = self.judge(ended, attempts);
+        let settle = || self.source.settle(slot.to, job, tries, verdict);
         let after = catch_unwind(AssertUnwindSafe(settle)).unwrap_or(After::RestsFor(PAUSE_MAX));
-        let rest = match after {
-            After::Repeats => Some(failed_for.unwrap_or_else(pause)),
-            After::RestsFor(pause) => Some(pause),
-            After::Leaves | After::Anew => None,
-        };
-        self.move_on(slot, job, attempts, (well, &why), after, rest);
-        slot.changed.notify_one();
-        self.attempt_ended.notify_waiters();
+        let Some((health, census)) = self.move_on(slot, job, attempts, well, after) else { return };
+        if let Some(health) = health {
+            self.source.found(slot.to, health, &why);
+        }
+        self.source.settled(slot.to, census);
     }
 
-    fn judge(
-        &self,
-        ended: Result<Option<S::Answer>, Failure>,
-        attempts: u32,
-        pause: impl FnOnce() -> Duration,
-    ) -> Verdict<S::Answer> {
+    fn judge(&self, ended: Result<Option<S::Answer>, Failure>, attempts: u32) -> Verdict<S::Answer> {
         match ended {
             Ok(Some(answer)) => Verdict::Answered(answer),
             Ok(None) => Verdict::Moot,
-            Err(failure) if failure.blame == Blame::Ours => Verdict::Untried(failure),
-            Err(failure) => {
-                let is_last = |max| failure.blame == Blame::ForGood || attempts >= max;
-                match self.source.attempts_max().is_some_and(is_last) {
-                    true => Verdict::GivenUp(failure),
-                    false => Verdict::Failed(failure, pause()),
-                }
-            }
+            Err(failure) => match failure.blame {
+                Blame::Ours => Verdict::Untried(failure),
+                Blame::Passing if attempts < self.options.attempts_max => Verdict::Failed(failure),
+                Blame::Passing | Blame::ForGood => Verdict::GivenUp(failure),
+            },
         }
     }
 
-    /// The job's attempt is written down, and its lane goes on.
+    /// The job's attempt is written down, and its lane goes on. `None`: the lane is gone.
     fn move_on(
         &self,
         slot: &Slot<S>,
         job: &S::Job,
         attempts: u32,
-        (well, why): (Option<bool>, &str),
+        well: Option<bool>,
         after: After,
-        rest: Option<Duration>,
-    ) {
+    ) -> Option<(Option<Health>, Census)> {
         let (key, now) = (job.key(), Instant::now());
-        let (left, health, census, in_lane) = {
-            let mut queue = slot.lock();
-            if queue.is_gone {
-                return;
-            }
-            let lane = &mut queue.lane;
-            let makes_way = after != After::Leaves && S::NEWEST_ONLY && lane.has_behind(&key);
-            let (left, health) = match rest {
-                Some(rest) if !makes_way => {
-                    let at = now.checked_add(rest).unwrap_or(now);
-                    (false, lane.rests(&key, well, at, attempts))
-                }
-                None if after == After::Anew && !makes_way => (false, lane.anew(&key, well, now)),
-                _ => (true, lane.ended(&key, well, now)),
-            };
-            (left, health, lane.census(), lane.len())
+        let mut queue = slot.lock();
+        if queue.is_gone {
+            return None;
+        }
+        let lane = &mut queue.lane;
+        let before = lane.len();
+        let health = match after {
+            After::Leaves => lane.ended(&key, well, now),
+            _ if S::NEWEST_ONLY && lane.has_behind(&key) => lane.ended(&key, well, now),
+            After::Anew => lane.anew(&key, well, now),
+            After::RestsFor(pause) => lane.rests(&key, well, now.checked_add(pause).unwrap_or(now), attempts),
         };
-        if left {
+        let (census, in_lane) = (lane.census(), lane.len());
+        drop(queue);
+        if in_lane < before {
             self.freed(slot, in_lane);
         }
-        if let Some(health) = health {
-            self.source.found(slot.to, health, why);
-        }
-        self.source.settled(slot.to, census);
+        Some((health, census))
     }
 
     /// Where jobs stand, over all lanes.

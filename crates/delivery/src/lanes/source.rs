@@ -25,10 +25,19 @@ pub(crate) enum Verdict<A> {
     Moot,
     /// No attempt was made, for a shortage of ours.
     Untried(Failure),
-    /// It failed, and the next one is due after that pause.
-    Failed(Failure, Duration),
+    /// It failed.
+    Failed(Failure),
     /// It failed, and there will be no other.
     GivenUp(Failure),
+}
+
+/// How often a job was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tries {
+    /// Attempts so far, this one included unless none was made.
+    pub(crate) attempts: u32,
+    /// The pause that so many call for.
+    pub(crate) pause: Duration,
 }
 
 /// What becomes of a job after an attempt.
@@ -36,8 +45,6 @@ pub(crate) enum Verdict<A> {
 pub(crate) enum After {
     /// It leaves its lane, and the next one of its key may go.
     Leaves,
-    /// It is tried again after the pause that its attempts call for.
-    Repeats,
     /// It is tried again after that pause.
     RestsFor(Duration),
     /// It begins anew, at once.
@@ -53,8 +60,6 @@ pub(crate) trait Source: Send + Sync + Sized + 'static {
     /// Who is called. Each has a lane.
     type Receiver: Copy + Eq + Hash + Debug + Send + Sync + 'static;
     type Job: Job;
-    /// What an attempt needs besides its job.
-    type Request: Send + 'static;
     /// What a receiver answers.
     type Answer: Send + 'static;
 
@@ -66,26 +71,24 @@ pub(crate) trait Source: Send + Sync + Sized + 'static {
     /// Sets the pauses of a lane apart from those of others.
     fn lane_number(to: Self::Receiver) -> u32;
 
-    /// Attempts before a job is given up; `None`: it never is.
-    fn attempts_max(&self) -> Option<u32>;
-
-    /// Makes the requests of jobs whose turn has come, one for each of them.
-    fn prepare(&self, jobs: &[Self::Job]) -> impl Future<Output = Result<Vec<Self::Request>, NotNow>> + Send;
+    /// Completes jobs whose turn has come with what an attempt needs.
+    fn prepare(&self, _: &mut [Self::Job]) -> impl Future<Output = Result<(), NotNow>> + Send {
+        async { Ok(()) }
+    }
 
     /// Makes one attempt. `None`: there was nothing to send any more.
     fn attempt(
         &self,
         to: Self::Receiver,
         job: &Self::Job,
-        request: Self::Request,
     ) -> impl Future<Output = Result<Option<Self::Answer>, Failure>> + Send;
 
-    /// Writes down what became of an attempt, the last of so many, and says what becomes of the job.
+    /// Writes down what became of an attempt, and says what becomes of the job.
     fn settle(
         &self,
         to: Self::Receiver,
         job: &Self::Job,
-        attempts: u32,
+        tries: Tries,
         verdict: Verdict<Self::Answer>,
     ) -> After;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::{After, Bounds, Census, Health, Job, Lanes, NotNow, Source, Verdict};
+use super::{After, Bounds, Census, Health, Job, Lanes, NotNow, Source, Tries, Verdict};
 use crate::options::{CallbackOptions, TROUBLED_AFTER_FAILURES};
 use crate::request::Failure;
 
@@ -57,7 +57,6 @@ impl Script {
 impl Source for Script {
     type Receiver = u32;
     type Job = Order;
-    type Request = ();
     type Answer = ();
 
     const NEWEST_ONLY: bool = true;
@@ -66,16 +65,12 @@ impl Source for Script {
         to
     }
 
-    fn attempts_max(&self) -> Option<u32> {
-        Some(3)
-    }
-
-    async fn prepare(&self, jobs: &[Order]) -> Result<Vec<()>, NotNow> {
+    async fn prepare(&self, _: &mut [Order]) -> Result<(), NotNow> {
         assert!(self.next(|step| step == Step::PanicsPreparing).is_none(), "a planted fault");
-        Ok(vec![(); jobs.len()])
+        Ok(())
     }
 
-    async fn attempt(&self, to: u32, _: &Order, (): ()) -> Result<Option<()>, Failure> {
+    async fn attempt(&self, to: u32, _: &Order) -> Result<Option<()>, Failure> {
         if to != 1 {
             return Ok(Some(()));
         }
@@ -90,15 +85,15 @@ impl Source for Script {
         }
     }
 
-    fn settle(&self, _: u32, order: &Order, attempts: u32, verdict: Verdict<()>) -> After {
+    fn settle(&self, _: u32, order: &Order, tries: Tries, verdict: Verdict<()>) -> After {
         assert!(self.next(|step| step == Step::PanicsSettling).is_none(), "a planted fault");
         let (how, after) = match verdict {
             Verdict::Answered(()) => ("answered", After::Leaves),
-            Verdict::Failed(..) => ("failed", After::Repeats),
+            Verdict::Failed(_) => ("failed", After::RestsFor(tries.pause)),
             Verdict::GivenUp(_) => ("given up", After::Leaves),
             Verdict::Moot | Verdict::Untried(_) => ("not sent", After::Leaves),
         };
-        self.settled.lock().unwrap().push((order.0, attempts, how));
+        self.settled.lock().unwrap().push((order.0, tries.attempts, how));
         after
     }
 
@@ -108,7 +103,8 @@ impl Source for Script {
 }
 
 fn lanes(steps: impl IntoIterator<Item = Step>) -> Arc<Lanes<Script>> {
-    Lanes::new(Script::of(steps), CallbackOptions::default(), Bounds::default())
+    let options = CallbackOptions { attempts_max: 3, ..CallbackOptions::default() };
+    Lanes::new(Script::of(steps), options, Bounds::default())
 }
 
 /// Long enough for all attempts: the time of these tests is no real one.

@@ -10,11 +10,9 @@ use holdfast_postgres::shop::{DueOutcome, FailedTelling};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::kept::Outcome;
-use super::{Address, LANE, outcome_of};
-use crate::lanes::{After, Bounds, Health, Job, Lanes, NotNow, Source, Verdict};
+use super::{Address, Book, Meters, Outcomes, Telling, outcome_of};
+use crate::lanes::{After, Bounds, Census, Lanes, Tries, Verdict};
 use crate::options::{CONNECTION_IDLE_MAX, CallbackOptions, HUB_BUSY_PAUSE, LANE_IN_FLIGHT_MAX};
-use crate::request::Failure;
 
 /// How often it is looked for ends that are to be told, while nothing ends here.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -26,25 +24,9 @@ const LEASE_MARGIN: Duration = Duration::from_secs(5);
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 const COUNT_MAX: u32 = 131_072;
 
-/// An end in this node's hand.
-#[derive(Debug, Clone)]
-struct InHand {
-    id: u64,
-    outcome: Arc<Outcome>,
-}
-
-impl Job for InHand {
-    type Key = u64;
-
-    fn key(&self) -> u64 {
-        self.id
-    }
-}
-
-/// Rows that are told to one address, and what became of them.
+/// What became of rows that this node has in hand.
+#[derive(Default)]
 struct Rows {
-    address: Address,
-    attempts_max: u32,
     /// What is not written down yet.
     told: Mutex<Told>,
     /// There is something to be written down.
@@ -57,56 +39,30 @@ impl Rows {
     }
 }
 
-impl Source for Rows {
-    type Receiver = ();
-    type Job = InHand;
-    type Request = ();
-    type Answer = ();
-
-    fn lane_number((): ()) -> u32 {
-        LANE
-    }
-
-    fn attempts_max(&self) -> Option<u32> {
-        Some(self.attempts_max)
-    }
-
-    async fn prepare(&self, jobs: &[InHand]) -> Result<Vec<()>, NotNow> {
-        Ok(vec![(); jobs.len()])
-    }
-
-    async fn attempt(&self, (): (), job: &InHand, (): ()) -> Result<Option<()>, Failure> {
-        self.address.tell(&job.outcome).await
-    }
-
+impl Book for Rows {
     /// The row remembers when it is due again, so every end leaves this node's hand.
-    fn settle(&self, (): (), job: &InHand, attempts: u32, verdict: Verdict<()>) -> After {
-        self.address.meters.count(&job.outcome, &verdict);
+    fn settle(&self, id: u64, Tries { attempts, pause }: Tries, verdict: &Verdict<()>) -> After {
         let pause = match verdict {
             Verdict::Answered(()) | Verdict::Moot | Verdict::GivenUp(_) => None,
             Verdict::Untried(_) => Some(HUB_BUSY_PAUSE),
-            Verdict::Failed(_, pause) => Some(pause),
+            Verdict::Failed(_) => Some(pause),
         };
         let mut told = self.told();
         match pause {
-            None => told.over.push(job.id),
-            Some(pause) => told.failed.push(FailedTelling { id: job.id, attempts, pause }),
+            None => told.over.push(id),
+            Some(pause) => told.failed.push(FailedTelling { id, attempts, pause }),
         }
         After::Leaves
     }
 
-    fn settled(&self, (): (), _: crate::lanes::Census) {
+    fn settled(&self, _: &Meters, _: Census) {
         self.changed.notify_one();
-    }
-
-    fn found(&self, (): (), health: Health, why: &str) {
-        self.address.found(health, why);
     }
 }
 
 /// Takes ends in hand that are due, has them told, and writes down what became of them.
 pub(crate) struct StoredEnds {
-    lanes: Arc<Lanes<Rows>>,
+    lanes: Arc<Lanes<Outcomes<Rows>>>,
     tellings: Tellings,
     options: CallbackOptions,
     is_troubled: bool,
@@ -115,9 +71,7 @@ pub(crate) struct StoredEnds {
 impl StoredEnds {
     /// Must be called inside a tokio runtime.
     pub(crate) fn new(address: Address, tellings: Tellings, options: CallbackOptions) -> StoredEnds {
-        let (told, changed) = (Mutex::default(), Notify::new());
-        let rows = Rows { address, attempts_max: options.attempts_max, told, changed };
-        let lanes = Lanes::new(rows, options, Bounds::default());
+        let lanes = Outcomes::lanes(Rows::default(), address, options, Bounds::default());
         StoredEnds { lanes, tellings, options, is_troubled: false }
     }
 
@@ -134,7 +88,7 @@ impl StoredEnds {
             let pause = if self.is_troubled { TROUBLE_PAUSE } else { LOOK_EVERY };
             tokio::select! {
                 _ = ending.wait_for(|ending| *ending) => {}
-                () = self.lanes.source.changed.notified() => {}
+                () = self.lanes.source.book.changed.notified() => {}
                 () = tokio::time::sleep(pause) => {}
                 _ = tidy.tick() => self.lanes.source.address.post.close_idle(),
             }
@@ -148,18 +102,18 @@ impl StoredEnds {
     async fn look(&mut self, in_hand_max: usize) {
         let room = in_hand_max.saturating_sub(self.lanes.backlog(()));
         let lease = self.options.attempt_time_max + LEASE_MARGIN;
-        let told = std::mem::take(&mut *self.lanes.source.told());
+        let told = std::mem::take(&mut *self.lanes.source.book.told());
         match self.tellings.next(told.clone(), room, lease).await {
             Ok(due) => {
                 self.is_troubled = false;
                 for DueOutcome { id, end, at, attempts } in due {
                     if let Some(outcome) = outcome_of(&end, at) {
-                        self.lanes.resume((), InHand { id, outcome: Arc::new(outcome) }, attempts);
+                        self.lanes.resume((), Telling::new(id, outcome), attempts);
                     }
                 }
             }
             Err(trouble) => {
-                let mut later = self.lanes.source.told();
+                let mut later = self.lanes.source.book.told();
                 later.over.extend(told.over);
                 later.failed.extend(told.failed);
                 if !self.is_troubled {
@@ -175,16 +129,19 @@ impl StoredEnds {
 
     async fn count(&self) {
         if let Ok(waiting) = self.tellings.count(COUNT_MAX).await {
-            self.lanes.source.address.meters.waiting.set(waiting as f64);
+            self.lanes.source.meters.waiting.set(waiting as f64);
         }
     }
 
     /// What was not told is due for others at once.
     async fn give_back(&mut self) {
         let jobs = self.lanes.take_out(()).into_iter();
-        let failed =
-            jobs.map(|(InHand { id, .. }, attempts)| FailedTelling { id, attempts, pause: Duration::ZERO });
-        self.lanes.source.told().failed.extend(failed);
+        let failed = jobs.map(|(telling, attempts)| FailedTelling {
+            id: telling.number,
+            attempts,
+            pause: Duration::ZERO,
+        });
+        self.lanes.source.book.told().failed.extend(failed);
         self.look(0).await;
     }
 }

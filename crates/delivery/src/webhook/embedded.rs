@@ -11,72 +11,32 @@ use tokio::time::Instant;
 
 use super::kept::{Kept, Outcome};
 use super::lost::Lost;
-use super::{Address, LANE, outcome_of};
-use crate::lanes::{After, Bounds, Census, Health, Job, Lanes, NotNow, Source, Verdict};
+use super::{Address, Book, Meters, Outcomes, Telling, outcome_of};
+use crate::lanes::{After, Bounds, Census, Lanes, Tries, Verdict};
 use crate::options::{CONNECTION_IDLE_MAX, CallbackOptions, HUB_BUSY_PAUSE, LANE_IN_FLIGHT_MAX};
-use crate::request::Failure;
 
 /// Outcomes that wait to be told, those under way not included. More are given up at once.
 const OUTCOMES_MAX: usize = 131_072;
 
-/// An outcome in memory, with its number among those of this run.
-#[derive(Debug, Clone)]
-struct Heard {
-    number: u64,
-    outcome: Arc<Outcome>,
-}
-
-impl Job for Heard {
-    type Key = u64;
-
-    fn key(&self) -> u64 {
-        self.number
-    }
-}
-
-/// Outcomes that are told to one address, and remembered over a clean stop.
-struct Outcomes {
-    address: Address,
-    attempts_max: u32,
+/// Outcomes in memory, remembered over a clean stop.
+struct Memory {
     kept: Kept,
     /// There is a file of what the last stop left.
     has_file: AtomicBool,
 }
 
-impl Source for Outcomes {
-    type Receiver = ();
-    type Job = Heard;
-    type Request = ();
-    type Answer = ();
-
-    fn lane_number((): ()) -> u32 {
-        LANE
-    }
-
-    fn attempts_max(&self) -> Option<u32> {
-        Some(self.attempts_max)
-    }
-
-    async fn prepare(&self, jobs: &[Heard]) -> Result<Vec<()>, NotNow> {
-        Ok(vec![(); jobs.len()])
-    }
-
-    async fn attempt(&self, (): (), job: &Heard, (): ()) -> Result<Option<()>, Failure> {
-        self.address.tell(&job.outcome).await
-    }
-
-    fn settle(&self, (): (), job: &Heard, _: u32, verdict: Verdict<()>) -> After {
-        self.address.meters.count(&job.outcome, &verdict);
+impl Book for Memory {
+    fn settle(&self, _: u64, tries: Tries, verdict: &Verdict<()>) -> After {
         match verdict {
             Verdict::Answered(()) | Verdict::Moot | Verdict::GivenUp(_) => After::Leaves,
             Verdict::Untried(_) => After::RestsFor(HUB_BUSY_PAUSE),
-            Verdict::Failed(..) => After::Repeats,
+            Verdict::Failed(_) => After::RestsFor(tries.pause),
         }
     }
 
     /// What the last stop left waits here until it is told, so its file goes when nothing waits.
-    fn settled(&self, (): (), census: Census) {
-        self.address.meters.show(census);
+    fn settled(&self, meters: &Meters, census: Census) {
+        meters.show(census);
         if census == Census::default()
             && self.has_file.swap(false, Ordering::AcqRel)
             && let Err(error) = self.kept.write(&[])
@@ -84,15 +44,11 @@ impl Source for Outcomes {
             tracing::warn!(%error, "outcomes that were told may be told again after the next start");
         }
     }
-
-    fn found(&self, (): (), health: Health, why: &str) {
-        self.address.found(health, why);
-    }
 }
 
 /// Hears ends of checkouts and has them told.
 pub(crate) struct HeardEnds {
-    lanes: Arc<Lanes<Outcomes>>,
+    lanes: Arc<Lanes<Outcomes<Memory>>>,
     desk: ShopDesk,
     events: ShopEvents,
     lost: Lost,
@@ -115,8 +71,8 @@ impl HeardEnds {
         let has_file = AtomicBool::new(!left.is_empty());
         // From here on no end may be missed.
         let events = desk.listen();
-        let outcomes = Outcomes { address, attempts_max: options.attempts_max, kept, has_file };
-        let lanes = Lanes::new(outcomes, options, Bounds::of_one_lane(OUTCOMES_MAX + LANE_IN_FLIGHT_MAX));
+        let bounds = Bounds::of_one_lane(OUTCOMES_MAX + LANE_IN_FLIGHT_MAX);
+        let lanes = Outcomes::lanes(Memory { kept, has_file }, address, options, bounds);
         let mut ends = HeardEnds { lanes, desk, events, lost: Lost::default(), heard: 0 };
         for outcome in left {
             let job = ends.number(outcome);
@@ -153,9 +109,9 @@ impl HeardEnds {
         self.keep();
     }
 
-    fn number(&mut self, outcome: Outcome) -> Heard {
+    fn number(&mut self, outcome: Outcome) -> Telling {
         self.heard += 1;
-        Heard { number: self.heard, outcome: Arc::new(outcome) }
+        Telling::new(self.heard, outcome)
     }
 
     fn hear(&mut self, events: &[ShopEvent]) {
@@ -172,12 +128,12 @@ impl HeardEnds {
             }
         }
         self.lose(too_many);
-        self.lanes.source.address.meters.show(self.lanes.census());
+        self.lanes.source.meters.show(self.lanes.census());
     }
 
     /// So many outcomes more have no place here. Each counts; they are said together, now and then.
     fn lose(&mut self, outcomes: u64) {
-        self.lanes.source.address.meters.given_up.increment(outcomes);
+        self.lanes.source.meters.given_up.increment(outcomes);
         say_lost(self.lost.add(outcomes, Instant::now()));
     }
 
@@ -187,7 +143,7 @@ impl HeardEnds {
         jobs.sort_by_key(|(job, _)| job.number);
         let outcomes: Vec<Outcome> = jobs.into_iter().map(|(job, _)| (*job.outcome).clone()).collect();
         let count = outcomes.len();
-        match self.lanes.source.kept.write(&outcomes) {
+        match self.lanes.source.book.kept.write(&outcomes) {
             Ok(()) if count > 0 => tracing::info!(count, "outcomes are told after the next start"),
             Ok(()) => {}
             Err(error) => tracing::error!(%error, count, "outcomes that were not told cannot be kept"),

@@ -18,6 +18,7 @@ mod lost;
 pub(super) use database::StoredEnds;
 pub(super) use embedded::HeardEnds;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_domain::ids::Millis;
@@ -28,7 +29,8 @@ use serde_json::{Map, json};
 use tokio::time::timeout;
 
 use crate::courier::step;
-use crate::lanes::{Census, Health, Verdict};
+use crate::lanes::{After, Bounds, Census, Health, Job, Lanes, Source, Tries, Verdict};
+use crate::options::CallbackOptions;
 use crate::post::Post;
 use crate::request::{Envelope, Failure, Outgoing};
 use holdfast_wire::times;
@@ -37,33 +39,88 @@ use kept::Outcome;
 /// Sets this webhook's pauses apart from those of the couriers.
 const LANE: u32 = 3;
 
+/// An outcome that is to be told, by a number of its own.
+#[derive(Debug, Clone)]
+struct Telling {
+    number: u64,
+    outcome: Arc<Outcome>,
+}
+
+impl Telling {
+    fn new(number: u64, outcome: Outcome) -> Telling {
+        Telling { number, outcome: Arc::new(outcome) }
+    }
+}
+
+impl Job for Telling {
+    type Key = u64;
+
+    fn key(&self) -> u64 {
+        self.number
+    }
+}
+
+/// Where outcomes come from and what becomes of them is written down.
+trait Book: Send + Sync + 'static {
+    /// Writes down what became of an attempt, and says what becomes of the outcome.
+    fn settle(&self, number: u64, tries: Tries, verdict: &Verdict<()>) -> After;
+
+    /// After an attempt things stand so.
+    fn settled(&self, meters: &Meters, census: Census);
+}
+
 /// The one address that is told.
 pub(super) struct Address {
-    uri: Uri,
-    post: Post<()>,
+    pub(super) uri: Uri,
+    pub(super) post: Post<()>,
+}
+
+/// The source of either profile: outcomes out of a book.
+struct Outcomes<B> {
+    book: B,
+    address: Address,
     attempt_time_max: Duration,
     meters: Meters,
 }
 
-impl Address {
-    pub(super) fn new(uri: Uri, post: Post<()>, attempt_time_max: Duration) -> Address {
-        Address { uri, post, attempt_time_max, meters: Meters::default() }
+impl<B: Book> Outcomes<B> {
+    fn lanes(book: B, address: Address, options: CallbackOptions, bounds: Bounds) -> Arc<Lanes<Outcomes<B>>> {
+        let (attempt_time_max, meters) = (options.attempt_time_max, Meters::default());
+        Lanes::new(Outcomes { book, address, attempt_time_max, meters }, options, bounds)
+    }
+}
+
+impl<B: Book> Source for Outcomes<B> {
+    type Receiver = ();
+    type Job = Telling;
+    type Answer = ();
+
+    fn lane_number((): ()) -> u32 {
+        LANE
     }
 
-    /// One attempt to tell.
-    async fn tell(&self, outcome: &Outcome) -> Result<Option<()>, Failure> {
-        let envelope = Envelope { uri: self.uri.clone(), message: request(outcome) };
-        match timeout(self.attempt_time_max, self.post.send((), envelope)).await {
+    async fn attempt(&self, (): (), telling: &Telling) -> Result<Option<()>, Failure> {
+        let Address { uri, post } = &self.address;
+        let envelope = Envelope { uri: uri.clone(), message: request(&telling.outcome) };
+        match timeout(self.attempt_time_max, post.send((), envelope)).await {
             Ok(told) => told.map(Some),
             Err(_) => Err(Failure::passing("no answer in time")),
         }
     }
 
-    /// Says how the address is found, if that has changed.
-    fn found(&self, health: Health, why: &str) {
+    fn settle(&self, (): (), telling: &Telling, tries: Tries, verdict: Verdict<()>) -> After {
+        self.meters.count(&telling.outcome, &verdict);
+        self.book.settle(telling.number, tries, &verdict)
+    }
+
+    fn settled(&self, (): (), census: Census) {
+        self.book.settled(&self.meters, census);
+    }
+
+    fn found(&self, (): (), health: Health, why: &str) {
         match health {
             Health::Troubled => {
-                tracing::warn!(why, uri = %self.uri, "outcomes of checkouts cannot be told; they are tried again");
+                tracing::warn!(why, uri = %self.address.uri, "outcomes of checkouts cannot be told; they are tried again");
             }
             Health::Well => tracing::info!("outcomes of checkouts are told again"),
         }
@@ -93,7 +150,7 @@ impl Meters {
     fn count(&self, outcome: &Outcome, verdict: &Verdict<()>) {
         match verdict {
             Verdict::Answered(()) => self.told.increment(1),
-            Verdict::Failed(..) => self.failed.increment(1),
+            Verdict::Failed(_) => self.failed.increment(1),
             Verdict::GivenUp(Failure { why, .. }) => {
                 let Outcome { order, tr, state, .. } = outcome;
                 tracing::warn!(order, tr, state, why, "the outcome of a checkout is given up");

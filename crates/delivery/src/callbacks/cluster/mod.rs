@@ -1,32 +1,34 @@
 //! Callbacks of a cluster: rows of a table, delivered by whichever node holds their participant's shard.
 //!
 //! One thread has a connection to PostgreSQL and does all that concerns it: it renews the leases of its shards, writes down
-//! what became of attempts, takes what is due, and writes the messages. Each request is a task of its own. What is in
+//! what became of attempts, takes what is due, and writes the messages. The lanes send them. What is in
 //! memory is what is under way; everything else stays in the table, so a node that dies takes nothing with it, and
 //! another goes on within a lease. What both may send is sent twice; only the holder writes that it ended.
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `slot` | one participant's requests, and ends that are not written down yet |
-//! | `courier` | the thread |
+//! | `rows` | the source: what becomes of a row after an attempt |
+//! | `hands` | what is in hand for each participant, and ends that are not written down yet |
+//! | `holder` | the thread |
 //! | `writing` | from what PostgreSQL knows to what is sent |
 
-mod courier;
-mod slot;
+mod hands;
+mod holder;
+mod rows;
 mod writing;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use holdfast_database::{NodeSettings, Part};
 use holdfast_postgres::{Error, Store};
-use tokio::runtime::Handle;
 
-use self::courier::{Courier, Event};
+use self::holder::ShardHolder;
+use self::rows::Rows;
 use super::CallbackError;
+use crate::lanes::{Bounds, Lanes};
 use crate::options::CallbackOptions;
 use crate::post::Post;
 use crate::tls::OutgoingTls;
@@ -76,7 +78,6 @@ impl ClusterCallbackSettings {
 /// Running callbacks of a node. Shards are given up when it ends.
 pub struct ClusterCallbacks {
     over: Arc<AtomicBool>,
-    events: mpsc::Sender<Event>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -87,19 +88,15 @@ impl ClusterCallbacks {
     /// # Errors
     /// If the thread cannot be started.
     pub fn start(settings: ClusterCallbackSettings) -> Result<ClusterCallbacks, CallbackError> {
-        let ClusterCallbackSettings { connect, node, shards, options, tls, part } = settings;
-        // Bounded by the requests under way: each sends one event.
-        let (events, received) = mpsc::channel();
+        let (tls, options, part) = (settings.tls.clone(), settings.options, Arc::clone(&settings.part));
         let over = Arc::new(AtomicBool::new(false));
-        let post = Arc::new(Post::new(tls, options.connections_max));
-        let (runtime, told) = (Handle::current(), Arc::clone(&part));
-        let courier =
-            Courier::new(runtime, connect, node, shards, options, post, events.clone(), received, told);
+        let rows = Rows::new(Post::new(tls, options.connections_max), options.attempt_time_max);
+        let holder = ShardHolder::new(settings, Lanes::new(rows, options, Bounds::default()));
         let thread = super::thread("callbacks", {
             let over = Arc::clone(&over);
-            move || watched(&part, || courier.run(&over))
+            move || watched(&part, || holder.run(&over))
         })?;
-        Ok(ClusterCallbacks { over, events, thread: Some(thread) })
+        Ok(ClusterCallbacks { over, thread: Some(thread) })
     }
 
     /// Starts no more requests, gives those under way a while to end, writes down what became of them, and gives the shards
@@ -110,11 +107,9 @@ impl ClusterCallbacks {
 
     fn stop(&mut self) {
         self.over.store(true, Ordering::Release);
-        // Without a receiver it has ended already.
-        let _: Result<(), _> = self.events.send(Event::Wake);
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
+        let Some(thread) = self.thread.take() else { return };
+        thread.thread().unpark();
+        if thread.join().is_err() {
             tracing::error!("the thread of callbacks panicked");
         }
     }

@@ -4,8 +4,8 @@ use holdfast_domain::ids::Millis;
 use holdfast_hub::CallbackRow;
 use holdfast_postgres::CallbackFacts;
 
-use super::super::desk::{Written, address};
 use super::super::message::{Facts, compose};
+use super::super::requests::{Written, address};
 use crate::request::{Envelope, Failure};
 use holdfast_domain::callbacks::CallbackMessage;
 

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::command::Command;
@@ -17,7 +18,9 @@ use holdfast_log::LogError;
 use holdfast_store::{LocalStore, Roster, Sought, StoreError};
 use hyper::http::Uri;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
+use super::callback::Callback;
 use super::message::{Facts, compose};
 use super::originals::{OriginalError, Originals};
 use super::template;
@@ -28,8 +31,8 @@ use crate::request::{Envelope, Failure};
 /// What became of writing one callback: where it is to go, as far as is known, and the envelope.
 pub(super) type Written = (Option<String>, Result<Envelope, Failure>);
 
-/// What lanes need of the world.
-pub(super) trait Desk: Send + Sync + 'static {
+/// How requests of callbacks are written and sent.
+pub(super) trait Requests: Send + Sync + 'static {
     /// Writes callbacks, each with its own result.
     fn write(&self, rows: Vec<CallbackRow>) -> impl Future<Output = Result<Vec<Written>, NotNow>> + Send;
 
@@ -38,17 +41,17 @@ pub(super) trait Desk: Send + Sync + 'static {
     -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// The desk of a running hub.
-pub(super) struct HubDesk {
+/// Those of a running hub.
+pub(super) struct HubRequests {
     hub: HubHandle,
     originals: Arc<Originals>,
     post: Post,
     clock: SystemClock,
 }
 
-impl HubDesk {
-    pub(super) fn new(hub: HubHandle, originals: Arc<Originals>, post: Post) -> HubDesk {
-        HubDesk { hub, originals, post, clock: SystemClock::new() }
+impl HubRequests {
+    pub(super) fn new(hub: HubHandle, originals: Arc<Originals>, post: Post) -> HubRequests {
+        HubRequests { hub, originals, post, clock: SystemClock::new() }
     }
 
     /// Closes connections that nobody has used for long.
@@ -144,6 +147,27 @@ fn facts_of(store: &LocalStore, row: &CallbackRow) -> (Facts, Sought) {
     (facts, store.seek(row.transfer))
 }
 
+/// Makes one attempt to deliver a callback. A failure says where.
+pub(super) async fn deliver<F>(
+    callback: &Callback,
+    time_max: Duration,
+    send: impl FnOnce(Envelope) -> F,
+) -> Result<Option<()>, Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    let Some(written) = &callback.written else { return Err(Failure::ours("it is not written yet")) };
+    let (url, envelope) = Written::clone(written);
+    let sent = match envelope {
+        Err(failure) => Err(failure),
+        Ok(envelope) => match timeout(time_max, send(envelope)).await {
+            Ok(sent) => sent,
+            Err(_) => Err(Failure::passing(format!("no answer within {time_max:?}"))),
+        },
+    };
+    sent.map(Some).map_err(|failure| Failure { url, ..failure })
+}
+
 /// The address that a template leads to for this callback.
 pub(super) fn address(row: &CallbackRow, facts: &Facts) -> Result<(String, Uri), Failure> {
     let kind = row.message.endpoint_type();
@@ -158,7 +182,7 @@ pub(super) fn address(row: &CallbackRow, facts: &Facts) -> Result<(String, Uri),
     }
 }
 
-impl Desk for HubDesk {
+impl Requests for HubRequests {
     async fn write(&self, rows: Vec<CallbackRow>) -> Result<Vec<Written>, NotNow> {
         let facts = self.facts(&rows).await?;
         let origins = self.origins(&rows).await;

@@ -1,4 +1,4 @@
-//! The lanes against a scripted world: order, bounds, dead letters and restarts, without a network.
+//! Callbacks of the log against a scripted world: order, bounds, dead letters and restarts, without a network.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
@@ -13,14 +13,13 @@ use holdfast_hub::CallbackRow;
 use hyper::http::{HeaderMap, Method, Uri};
 use tokio::sync::Notify;
 
+use super::callback::Callback;
 use super::dead_letters::LetterFile;
-use super::desk::{Desk, Written};
 use super::ended::Ended;
 use super::ends::Step;
-use super::lane::{Census, Job};
-use super::lanes::Lanes;
-use crate::lanes::Bounds;
-use crate::lanes::NotNow;
+use super::logged::{CallbackLanes, Logged};
+use super::requests::{Requests, Written};
+use crate::lanes::{Bounds, Census, NotNow};
 use crate::options::{CallbackOptions, LANE_IN_FLIGHT_MAX};
 use crate::request::Outgoing;
 use crate::request::{Envelope, Failure};
@@ -93,7 +92,7 @@ impl World {
 
 pub(super) struct Scripted(pub(super) Arc<World>);
 
-impl Desk for Scripted {
+impl Requests for Scripted {
     async fn write(&self, rows: Vec<CallbackRow>) -> Result<Vec<Written>, NotNow> {
         let mut busy = self.0.busy_writes.lock().unwrap();
         if *busy > 0 {
@@ -150,17 +149,17 @@ pub(super) fn quick() -> CallbackOptions {
     }
 }
 
-fn open(folder: &Path, world: &Arc<World>) -> Arc<Lanes<Scripted>> {
+fn open(folder: &Path, world: &Arc<World>) -> Arc<CallbackLanes<Scripted>> {
     let letters = LetterFile::open(folder).unwrap();
     let ended = Ended::open(folder, &letters.numbers()).unwrap();
-    Lanes::new(Scripted(Arc::clone(world)), ended, letters, quick(), Bounds::default())
+    Logged::lanes(Scripted(Arc::clone(world)), ended, letters, quick(), Bounds::default())
 }
 
-fn feed(lanes: &Arc<Lanes<Scripted>>, rows: impl IntoIterator<Item = CallbackRow>) {
+fn feed(lanes: &Arc<CallbackLanes<Scripted>>, rows: impl IntoIterator<Item = CallbackRow>) {
     for row in rows {
         assert!(lanes.reserve(row.to), "no room");
-        lanes.ended.apply(Step { taken: vec![row.number], mark: row.number + 1, ..Step::default() });
-        lanes.put(Job::new(row));
+        lanes.source.ended.apply(Step { taken: vec![row.number], mark: row.number + 1, ..Step::default() });
+        lanes.put(row.to, Callback::new(row), 0);
     }
 }
 
@@ -221,17 +220,17 @@ async fn after_its_attempts_a_callback_is_a_dead_letter_until_a_retry_delivers_i
     world.script.lock().unwrap().insert(2, [Answer::BadForGood].into());
     feed(&lanes, [row(0, 1, 7), row(1, 1, 7), row(2, 1, 8)]);
     world.wait_until("the next of the transfer goes out", |world| world.good().contains(&1)).await;
-    world.wait_until("two letters", |_| lanes.letters.len() == 2).await;
-    let (letter, retrying) = lanes.letters.get(0).unwrap().unwrap();
+    world.wait_until("two letters", |_| lanes.source.letters.len() == 2).await;
+    let (letter, retrying) = lanes.source.letters.get(0).unwrap().unwrap();
     assert_eq!((letter.attempts, letter.last_error.as_str(), retrying), (4, "bad", false));
     assert_eq!(letter.url.as_deref(), Some("http://world/0"));
-    assert_eq!(lanes.letters.get(2).unwrap().unwrap().0.attempts, 1, "no use in trying again");
-    assert_eq!(lanes.ended.first_open(), 3);
+    assert_eq!(lanes.source.letters.get(2).unwrap().unwrap().0.attempts, 1, "no use in trying again");
+    assert_eq!(lanes.source.ended.first_open(), 3);
 
     assert_eq!(lanes.retry(5).unwrap(), Retry::Unknown);
     assert_eq!(lanes.retry(0).unwrap(), Retry::Taken);
     world.wait_until("delivered", |world| world.good().contains(&0)).await;
-    world.wait_until("one letter left", |_| lanes.letters.len() == 1).await;
+    world.wait_until("one letter left", |_| lanes.source.letters.len() == 1).await;
     assert_eq!(lanes.retry(0).unwrap(), Retry::Unknown);
 }
 
@@ -243,7 +242,7 @@ async fn a_restart_feeds_what_did_not_end_and_retries_what_was_to_be_retried() {
         world.script.lock().unwrap().insert(number, [answer, Answer::Never].into());
     }
     feed(&lanes, (0..6).map(|number| row(number, 1, u128::from(number % 5))));
-    let met = |world: &World| world.good() == BTreeSet::from([0, 2, 5]) && lanes.letters.len() == 2;
+    let met = |world: &World| world.good() == BTreeSet::from([0, 2, 5]) && lanes.source.letters.len() == 2;
     world.wait_until("the first run", met).await;
     assert_eq!(lanes.retry(3).unwrap(), Retry::Taken);
     assert_eq!(lanes.retry(3).unwrap(), Retry::Already);
@@ -252,15 +251,16 @@ async fn a_restart_feeds_what_did_not_end_and_retries_what_was_to_be_retried() {
 
     let again = Arc::new(World::default());
     let lanes = open(folder.path(), &again);
-    let open: Vec<u64> = (0..8).filter(|number| lanes.ended.is_open(ParticipantId(1), *number)).collect();
+    let open: Vec<u64> =
+        (0..8).filter(|number| lanes.source.ended.is_open(ParticipantId(1), *number)).collect();
     assert_eq!(open, [1, 6, 7]);
-    assert_eq!(lanes.letters.retrying(), [3]);
-    let (letter, _) = lanes.letters.get(3).unwrap().unwrap();
-    lanes.resume(letter.job().unwrap());
+    assert_eq!(lanes.source.letters.retrying(), [3]);
+    let (letter, _) = lanes.source.letters.get(3).unwrap().unwrap();
+    lanes.resume(ParticipantId(1), letter.callback().unwrap(), 0);
     feed(&lanes, open.into_iter().map(|number| row(number, 1, 0)));
     assert_eq!(lanes.census().waiting + lanes.census().in_flight + again.good().len(), 4);
     again.wait_until("the second run", |again| again.good() == BTreeSet::from([1, 3, 6, 7])).await;
-    again.wait_until("one letter left", |_| lanes.letters.len() == 1).await;
+    again.wait_until("one letter left", |_| lanes.source.letters.len() == 1).await;
 }
 
 #[tokio::test]
@@ -270,7 +270,7 @@ async fn a_busy_hub_costs_no_attempt() {
     *world.busy_writes.lock().unwrap() = 6;
     feed(&lanes, [row(0, 1, 7)]);
     world.wait_until("delivered", |world| world.good().contains(&0)).await;
-    assert_eq!(lanes.letters.len(), 0);
+    assert_eq!(lanes.source.letters.len(), 0);
 }
 
 #[tokio::test]
