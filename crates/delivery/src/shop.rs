@@ -4,7 +4,7 @@ use std::path::Path;
 
 use holdfast_database::NodeHandle;
 use holdfast_domain::shop::{Side, Sides};
-use holdfast_hub::shop::ShopDesk;
+use holdfast_hub::shop::HubShop;
 use hyper::http::Uri;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -56,7 +56,7 @@ impl ShopCalls {
     /// # Errors
     /// If those of the last stop cannot be read.
     pub fn start(
-        desk: &ShopDesk,
+        desk: &HubShop,
         addresses: ShopAddresses,
         options: CallbackOptions,
         tls: Option<&OutgoingTls>,

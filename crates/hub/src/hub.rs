@@ -27,8 +27,8 @@ use crate::limits::{HubOptions, REPLAY_CHECKPOINT_BYTES};
 use crate::progress::Progress;
 use crate::replay::{ReplayError, replay_keeping};
 use crate::retention::{Pruner, RetentionHolds};
-use crate::shop::{self, ShopDesk, ShopFeed};
-use crate::tokens::{LookAgain, Submit, Timer, TokenDesk, TokenIndex};
+use crate::shop::{self, HubShop, ShopFeed};
+use crate::tokens::{HubVault, LookAgain, Submit, Timer, TokenIndex};
 use crate::writer::Writer;
 
 /// The folder of the log inside a data directory.
@@ -271,8 +271,8 @@ pub struct HubHandle<S = LocalStore> {
     feed: Arc<CallbackFeed>,
     clock: Arc<dyn Clock>,
     backups: Arc<Backups>,
-    tokens: TokenDesk,
-    shop: ShopDesk,
+    tokens: HubVault,
+    shop: HubShop,
     shop_feed: Arc<ShopFeed>,
 }
 
@@ -352,13 +352,13 @@ impl<S> HubHandle<S> {
 
     /// The vault.
     #[must_use]
-    pub const fn tokens(&self) -> &TokenDesk {
+    pub const fn tokens(&self) -> &HubVault {
         &self.tokens
     }
 
     /// The shop.
     #[must_use]
-    pub const fn shop(&self) -> &ShopDesk {
+    pub const fn shop(&self) -> &HubShop {
         &self.shop
     }
 
@@ -444,13 +444,13 @@ impl Hub {
         let backups = Arc::new(Backups::new(Source::served(fs, data, retention, log_id, retention_holds)));
         let timer = Arc::new(Timer::default());
         let ticking = timer.start(Arc::clone(&tokens), Arc::clone(&clock)).map_err(OpenError::Thread)?;
-        let desk_intake = Arc::clone(&intake);
-        let submit: Submit = Arc::new(move |submission| desk_intake.submit(submission));
+        let vault_intake = Arc::clone(&intake);
+        let submit: Submit = Arc::new(move |submission| vault_intake.submit(submission));
         let attempts = options.tokens.claim_attempts;
         let look_again = look_again(&intake, &tokens);
         let tokens =
-            TokenDesk::new(tokens, submit, Arc::clone(&clock), Arc::clone(&timer), attempts, look_again);
-        let shop = shop_desk(&intake, &clock, &shop_feed, options.shop, &tokens);
+            HubVault::new(tokens, submit, Arc::clone(&clock), Arc::clone(&timer), attempts, look_again);
+        let shop = hub_shop(&intake, &clock, &shop_feed, options.shop, &tokens);
         let handle =
             HubHandle { shop, shop_feed, intake, health, reader, tail, feed, clock, backups, tokens };
         let threads = [writer, spare, ticking].map(Some);
@@ -469,17 +469,17 @@ impl Hub {
     }
 }
 
-fn shop_desk(
+fn hub_shop(
     intake: &Arc<Intake<LocalStore>>,
     clock: &Arc<dyn Clock>,
     feed: &Arc<ShopFeed>,
     options: CheckoutTimes,
-    tokens: &TokenDesk,
-) -> ShopDesk {
+    tokens: &HubVault,
+) -> HubShop {
     let (submits, asks) = (Arc::clone(intake), Arc::clone(intake));
     let submit: shop::Submit = Arc::new(move |submission| submits.submit(submission));
     let ask: shop::Ask = Arc::new(move |query| asks.ask(query));
-    ShopDesk::new(submit, ask, Arc::clone(clock), Arc::clone(feed), options, tokens.clone())
+    HubShop::new(submit, ask, Arc::clone(clock), Arc::clone(feed), options, tokens.clone())
 }
 
 /// Has the index take over the lock that a token is under by the log. Asked between two frames, when the index has followed all.

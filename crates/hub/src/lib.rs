@@ -68,6 +68,6 @@ pub use keeper::Keeper;
 pub use offline::Offline;
 pub use progress::{Counts, Progress};
 pub use replay::{ReplayError, replay, replay_with};
-pub use shop::{ShopDesk, ShopError};
-pub use tokens::{FundingClaim, TokenDesk};
+pub use shop::HubShop;
+pub use tokens::{FundingClaim, HubVault};
 pub use writer::{Turn, Writer};

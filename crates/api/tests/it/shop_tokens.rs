@@ -9,6 +9,7 @@ use holdfast_domain::ids::Currency;
 use holdfast_domain::records::{self, CheckoutReply, batch};
 use holdfast_domain::shop::callers::TOKENS_WAIT_MS;
 use holdfast_domain::shop::{ByTokens, Charging, CheckoutOrder, Secret, ShopCommand, TrNum};
+use holdfast_engine::Wallets as _;
 use holdfast_tokens::{Scope, SelectRequest, Token};
 use http_body_util::BodyExt;
 use tokio::task::JoinSet;

@@ -49,14 +49,14 @@ impl SharedShop {
     ///
     /// # Errors
     /// If order or try are not known, or the side is inside; or if it is not known whether it was heard: say it again.
-    pub async fn answer(
+    pub(super) async fn hear(
         &self,
         key: TryKey,
         side: Side,
         said: Said,
     ) -> Result<(bool, CheckoutAnswer), ShopError> {
         let unknown = || ShopRefusal::UnknownOrder(key.order_id.clone());
-        let (row, open) = self.order(key.order_id.clone()).await?.ok_or_else(unknown)?;
+        let (row, open) = self.order_row(key.order_id.clone()).await?.ok_or_else(unknown)?;
         if row.order.state.tr_num() < Some(key.tr_num) {
             return Err(ShopRefusal::UnknownTry(key.order_id).into());
         }
@@ -88,7 +88,7 @@ impl SharedShop {
         }
         let (until, mut pause) = (Instant::now() + HEARD_WAIT, HEARD_LOOK_EVERY);
         loop {
-            let found = self.order(key.order_id.clone()).await.map_err(after_sending)?;
+            let found = self.order_row(key.order_id.clone()).await.map_err(after_sending)?;
             let (row, now) = found.ok_or_else(unknown)?;
             let is_heard = now.as_ref().is_none_or(|now| now.tr != key.tr_num || now.side(side) != before);
             if is_heard {

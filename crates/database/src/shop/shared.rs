@@ -1,18 +1,20 @@
-//! What the edges call.
+//! What callers of the shop ask, as the port has it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_domain::effects::Outcome;
-use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::callers::{CheckoutState, PAGE_MAX, WAIT_MS_MAX};
+use holdfast_domain::ids::{Millis, TransferId};
+use holdfast_domain::shop::callers::{CheckoutState, OpenCheckouts, PAGE_MAX, WAIT_MS_MAX};
 use holdfast_domain::shop::limits::DEADLINE_MS_MAX;
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutRow, ItemId, ItemRow, Message, Order, OrderId, OrderRow, OrderState, Said,
     ShopCommand, ShopOutcome, ShopRefusal, Side, TrNum, TryKey, UserId, UserRow, spoken,
 };
-use holdfast_engine::{CheckoutRequest, CheckoutTimes, Refusal, ShopError};
+use holdfast_engine::{
+    CheckoutRequest, CheckoutTimes, OrderView, Refusal, Shop, ShopError, Shopping, Troubles,
+};
 use holdfast_messages::{OrderCommand, OutcomeMessage};
-use holdfast_postgres::shop::OpenPage;
 use holdfast_postgres::{Error, Store};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -63,25 +65,107 @@ pub(super) async fn publish(
     Ok(())
 }
 
-impl SharedShop {
-    /// The database's time, as this node estimates it. The vault keeps the estimate; both are there where requests are taken.
-    #[must_use]
-    pub fn now(&self) -> Millis {
-        self.node.tokens().map_or(0, TokenVault::now)
-    }
-
-    /// The times of checkouts whose callers name none.
-    #[must_use]
-    pub fn times(&self) -> CheckoutTimes {
+impl Shop for SharedShop {
+    fn times(&self) -> CheckoutTimes {
         self.node.settings().checkout
     }
 
-    /// A UUID as text, for a new user, item or order.
-    #[must_use]
-    pub fn new_id(&self) -> String {
-        holdfast_domain::ids::TransferId(self.node.draws.uuid()).to_string()
+    /// The database's time, as this node estimates it. The vault keeps the estimate; both are there where requests are taken.
+    fn now(&self) -> Millis {
+        self.node.tokens().map_or(0, TokenVault::now)
     }
 
+    fn draw(&self) -> u64 {
+        self.node.draws.draw()
+    }
+
+    fn new_id(&self) -> String {
+        TransferId(self.node.draws.uuid()).to_string()
+    }
+
+    fn troubles(&self) -> Troubles {
+        self.node.troubles().seen()
+    }
+
+    fn decide(&self, command: ShopCommand) -> Shopping<'_, ShopOutcome> {
+        let node = self.node.clone();
+        Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || node.reads.write(|store| store.shop(&command)));
+            done.await.map_err(|_| ended())?.map_err(|error| match error {
+                ReadError::Busy | ReadError::Store(Error::Busy { .. }) => Refusal::Busy.into(),
+                // It is a command: the failure may have come after its commit.
+                ReadError::Store(error) => unknown(error.to_string()),
+            })
+        })
+    }
+
+    fn checkout(&self, request: CheckoutRequest) -> Shopping<'_, CheckoutAnswer> {
+        Box::pin(self.check_out(request))
+    }
+
+    /// The try that is open now, and no later one, however late the command comes or how often.
+    fn cancel(&self, order: OrderId) -> Shopping<'_, CheckoutAnswer> {
+        Box::pin(async move {
+            let found = self.order_row(order.clone()).await?;
+            let (row, _) = found.ok_or_else(|| ShopRefusal::UnknownOrder(order.clone()))?;
+            let state = row.order.state;
+            let OrderState::Pending(tr) = state else {
+                return Err(ShopRefusal::NotNow { order, state }.into());
+            };
+            self.command(&order, OrderCommand::Cancel { tr: Some(tr) }).await
+        })
+    }
+
+    fn retry(&self, order: OrderId) -> Shopping<'_, CheckoutAnswer> {
+        Box::pin(async move {
+            let deadline_ms = self.times().deadline_ms.clamp(1, DEADLINE_MS_MAX);
+            self.command(&order, OrderCommand::Retry { deadline_ms }).await
+        })
+    }
+
+    fn answer(&self, key: TryKey, side: Side, said: Said) -> Shopping<'_, (bool, CheckoutAnswer)> {
+        Box::pin(self.hear(key, side, said))
+    }
+
+    fn user(&self, id: UserId) -> Shopping<'_, Option<UserRow>> {
+        Box::pin(self.asked(move |store| store.find_user(&id)))
+    }
+
+    fn item(&self, id: ItemId) -> Shopping<'_, Option<ItemRow>> {
+        Box::pin(self.asked(move |store| store.find_item(&id)))
+    }
+
+    fn order(&self, id: OrderId) -> Shopping<'_, Option<OrderView>> {
+        Box::pin(async move {
+            let found = self.order_row(id).await?;
+            Ok(found.map(|(row, open)| OrderView { row, open: open.map(Arc::new) }))
+        })
+    }
+
+    /// A place is when the last checkout before it began, and its order.
+    fn open_checkouts(
+        &self,
+        state: Option<CheckoutState>,
+        after: Option<String>,
+        limit: usize,
+    ) -> Shopping<'_, OpenCheckouts<String>> {
+        Box::pin(async move {
+            let place = |text: String| place_of(&text).ok_or(ShopError::NoSuchPage(text));
+            let (after, limit) = (after.map(place).transpose()?, limit.min(PAGE_MAX));
+            let page = self.asked(move |store| store.open_checkouts(state, after.as_ref(), limit));
+            let OpenCheckouts { checkouts, next, now } = page.await?;
+            Ok(OpenCheckouts { checkouts, next: next.map(|(began, order)| format!("{began} {order}")), now })
+        })
+    }
+}
+
+fn place_of(text: &str) -> Option<(Millis, OrderId)> {
+    let (began, order) = text.split_once(' ')?;
+    let order = Some(order).filter(|order| !order.contains('\0'))?;
+    Some((began.parse().ok()?, order.parse().ok()?))
+}
+
+impl SharedShop {
     async fn asked<T: Send + 'static>(
         &self,
         question: impl FnMut(&mut Store) -> Result<T, Error> + Send + 'static,
@@ -89,32 +173,7 @@ impl SharedShop {
         asked(&self.node, question).await
     }
 
-    /// Has a command decided that is no checkout. A refusal is an outcome.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn decide(&self, command: ShopCommand) -> Result<ShopOutcome, ShopError> {
-        let node = self.node.clone();
-        let done = tokio::task::spawn_blocking(move || node.reads.write(|store| store.shop(&command))).await;
-        done.map_err(|_| ended())?.map_err(|error| match error {
-            ReadError::Busy | ReadError::Store(Error::Busy { .. }) => Refusal::Busy.into(),
-            // It is a command: the failure may have come after its commit.
-            ReadError::Store(error) => unknown(error.to_string()),
-        })
-    }
-
-    /// A number drawn at random.
-    #[must_use]
-    pub fn draw(&self) -> u64 {
-        self.node.draws.draw()
-    }
-
-    /// Checks an order out, or joins the try that is under way. Returns when it is decided and, if it failed, everything is
-    /// given back; or, as [`CheckoutAnswer::Open`], when the caller's wait ends first.
-    ///
-    /// # Errors
-    /// If there is no such order, or the key was used with another request.
-    pub async fn checkout(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
+    async fn check_out(&self, request: CheckoutRequest) -> Result<CheckoutAnswer, ShopError> {
         let CheckoutRequest { order, deadline_ms, wait_ms, key, .. } = request;
         let times = self.times();
         let wait_ms = wait_ms.unwrap_or(times.wait_ms).min(WAIT_MS_MAX);
@@ -137,28 +196,6 @@ impl SharedShop {
         }
     }
 
-    /// Ends a checkout that is not decided: the try that is open now, and no later one, however late the command comes or how
-    /// often.
-    ///
-    /// # Errors
-    /// If there is no such order, or nothing of it can be ended.
-    pub async fn cancel(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
-        let found = self.order(order.clone()).await?;
-        let (row, _) = found.ok_or_else(|| ShopRefusal::UnknownOrder(order.clone()))?;
-        let state = row.order.state;
-        let OrderState::Pending(tr) = state else { return Err(ShopRefusal::NotNow { order, state }.into()) };
-        self.command(&order, OrderCommand::Cancel { tr: Some(tr) }).await
-    }
-
-    /// Has what was not answered sent again, or a failed order checked out anew.
-    ///
-    /// # Errors
-    /// As [`SharedShop::cancel`].
-    pub async fn retry(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
-        let deadline_ms = self.times().deadline_ms.clamp(1, DEADLINE_MS_MAX);
-        self.command(&order, OrderCommand::Retry { deadline_ms }).await
-    }
-
     async fn command(&self, order: &OrderId, command: OrderCommand) -> Result<CheckoutAnswer, ShopError> {
         let (send, receive) = oneshot::channel();
         let answer = Box::new(move |outcomes| {
@@ -176,7 +213,7 @@ impl SharedShop {
 
     /// How the open try of an order stands, for a caller whose command was not answered in time.
     async fn begun(&self, order: OrderId) -> Result<CheckoutAnswer, ShopError> {
-        let found = self.order(order).await.map_err(after_sending)?;
+        let found = self.order_row(order).await.map_err(after_sending)?;
         let open = found.as_ref().and_then(|(row, open)| row.stands(open.as_ref(), open.as_ref()?.tr));
         let why = "the checkout was not begun in time and may begin yet: check the same order out again, with its key if it had \
                    one; an order is paid at most once";
@@ -185,45 +222,15 @@ impl SharedShop {
 
     /// How that try stands, or a later one; `None` if the order was made anew since.
     async fn standing(&self, order: OrderId, tr: TrNum) -> Option<CheckoutAnswer> {
-        let (row, open) = self.order(order).await.ok()??;
+        let (row, open) = self.order_row(order).await.ok()??;
         row.stands(open.as_ref(), tr)
     }
 
-    /// A user; `None` if there is none of that id.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn user(&self, id: UserId) -> Result<Option<UserRow>, ShopError> {
-        self.asked(move |store| store.find_user(&id)).await
-    }
-
-    /// An item; `None` if there is none of that id.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn item(&self, id: ItemId) -> Result<Option<ItemRow>, ShopError> {
-        self.asked(move |store| store.find_item(&id)).await
-    }
-
     /// An order and its open checkout; `None` if there is none of that id.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn order(&self, id: OrderId) -> Result<Option<(OrderRow, Option<CheckoutRow>)>, ShopError> {
-        self.asked(move |store| store.find_order(&id)).await
-    }
-
-    /// A page of open checkouts of all nodes, the oldest first.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn open_checkouts(
+    pub(super) async fn order_row(
         &self,
-        state: Option<CheckoutState>,
-        after: Option<(Millis, OrderId)>,
-        limit: usize,
-    ) -> Result<OpenPage, ShopError> {
-        let limit = limit.min(PAGE_MAX);
-        self.asked(move |store| store.open_checkouts(state, after.as_ref(), limit)).await
+        id: OrderId,
+    ) -> Result<Option<(OrderRow, Option<CheckoutRow>)>, ShopError> {
+        self.asked(move |store| store.find_order(&id)).await
     }
 }

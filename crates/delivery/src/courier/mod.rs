@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_domain::shop::{OrderId, Side};
-use holdfast_hub::ShopError;
+use holdfast_engine::ShopError;
 use hyper::http::Uri;
 use metrics::{Counter, Gauge, counter, gauge};
 use tokio::sync::watch;

@@ -7,7 +7,7 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, TrNum};
 
 use holdfast_engine::Refusal;
-use holdfast_hub::ShopError;
+use holdfast_engine::ShopError;
 
 use super::shop::{Owed, Shop};
 use crate::options::HUB_BUSY_PAUSE;

@@ -8,8 +8,8 @@ use holdfast_database::shop::{CalledSide, PageStart};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, Said, TrNum};
 use holdfast_engine::NotedTroubles;
-use holdfast_hub::ShopError;
-use holdfast_hub::shop::OrderView;
+use holdfast_engine::OrderView;
+use holdfast_engine::ShopError;
 
 use super::shop::{Listens, News, Owed, Shop, Standing, Taken};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, Said, Side, TrNum, TryKey};
-use holdfast_hub::ShopError;
-use holdfast_hub::shop::{OrderView, ShopDesk, ShopEvent, ShopEvents};
+use holdfast_engine::{OrderView, Shop as _, ShopError};
+use holdfast_hub::shop::{HubShop, ShopEvent, ShopEvents};
 
 /// What happened since the last time.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ pub(crate) trait Shop: Clone + Send + Sync + 'static {
 /// One side of the hub's own shop.
 #[derive(Clone)]
 pub(crate) struct HubSide {
-    pub(crate) desk: ShopDesk,
+    pub(crate) desk: HubShop,
     pub(crate) side: Side,
 }
 
@@ -116,7 +116,7 @@ impl Listens for HubListener {
 
 impl Shop for HubSide {
     type Listener = HubListener;
-    type PageStart = u64;
+    type PageStart = String;
 
     fn listen(&self) -> HubListener {
         HubListener { events: self.desk.listen(), side: self.side }
@@ -134,7 +134,7 @@ impl Shop for HubSide {
         }))
     }
 
-    async fn waiting(&self, after: Option<u64>) -> Result<(Vec<OrderId>, Option<u64>), ShopError> {
+    async fn waiting(&self, after: Option<String>) -> Result<(Vec<OrderId>, Option<String>), ShopError> {
         let page = self.desk.open_checkouts(None, after, PAGE_MAX).await?;
         let waits = page
             .checkouts

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use holdfast_domain::shop::{AskedStep, Body, Message, Said, Side, TryKey};
-use holdfast_hub::shop::OrderView;
+use holdfast_engine::OrderView;
 use hyper::http::header::{ACCEPT, CONTENT_TYPE};
 use hyper::http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Map, Value, json};

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use holdfast_hub::shop::{Missed, ShopDesk, ShopEvent, ShopEvents};
+use holdfast_engine::Shop as _;
+use holdfast_hub::shop::{HubShop, Missed, ShopEvent, ShopEvents};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -49,7 +50,7 @@ impl Book for Memory {
 /// Hears ends of checkouts and has them told.
 pub(crate) struct HeardEnds {
     lanes: Arc<Lanes<Outcomes<Memory>>>,
-    desk: ShopDesk,
+    desk: HubShop,
     events: ShopEvents,
     lost: Lost,
     heard: u64,
@@ -62,7 +63,7 @@ impl HeardEnds {
     /// If that cannot be read.
     pub(crate) fn open(
         address: Address,
-        desk: ShopDesk,
+        desk: HubShop,
         options: CallbackOptions,
         data: &Path,
     ) -> io::Result<HeardEnds> {

@@ -3,9 +3,7 @@
 
 mod figures;
 mod page;
-mod shop;
 mod upkeep;
-mod wallets;
 
 use std::sync::Arc;
 

@@ -3,23 +3,22 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `desk` | what the edges call |
+//! | `hub_shop` | what goes to the log and what is asked between two frames |
+//! | `calls` | what callers ask, as the port has it |
 //! | `wallet` | tokens chosen for checkouts that they pay for |
 //! | `feed` | durable frames followed: callers woken, listeners told, meters moved |
 //! | `owed` | what outside sides are to give back |
-//! | `trouble` | what is wrong with an outside side |
 
-mod desk;
+mod calls;
 mod feed;
+mod hub_shop;
 mod owed;
-mod trouble;
 mod wallet;
 
-pub use desk::ShopDesk;
-pub(crate) use desk::{Ask, Submit};
 pub use feed::{Missed, ShopEvent, ShopEvents};
 pub(crate) use feed::{ShopFeed, ShopNews};
-pub use holdfast_engine::{OrderView, ShopError};
+pub use hub_shop::HubShop;
+pub(crate) use hub_shop::{Ask, Submit};
 pub use owed::Owed;
 
 /// The defaults.

@@ -9,7 +9,7 @@ use holdfast_domain::shop::{CheckoutRow, OrderId, Side, TrNum};
 use holdfast_engine::ShopError;
 use holdfast_store::Store;
 
-use super::desk::ShopDesk;
+use super::hub_shop::HubShop;
 
 /// A try for which an outside side is to give back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Owed {
     pub since: Millis,
 }
 
-impl ShopDesk {
+impl HubShop {
     /// What a side that is outside owes since that time or longer, the oldest checkout first.
     ///
     /// # Errors

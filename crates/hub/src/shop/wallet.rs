@@ -15,10 +15,10 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::TokenRefusal;
 use holdfast_domain::view::{Orders, ShopSettings};
-use holdfast_engine::{Refusal, ShopError, TokenError};
+use holdfast_engine::{Refusal, Shop as _, ShopError, TokenError};
 use holdfast_tokens::Name;
 
-use super::desk::{ShopDesk, unexpected};
+use super::hub_shop::{HubShop, unexpected};
 use crate::core::Core;
 use crate::tokens::FundingClaim;
 use holdfast_store::LocalStore;
@@ -32,7 +32,7 @@ struct Bill {
     amount: u64,
 }
 
-impl ShopDesk {
+impl HubShop {
     /// Has a checkout decided, with tokens to pay for it where tokens do.
     pub(super) async fn decide_paid(
         &self,

@@ -14,7 +14,7 @@ use holdfast_tokens::{
 };
 use tokio::sync::oneshot;
 
-use super::desk::{TokenDesk, stopped};
+use super::hub_vault::{HubVault, stopped};
 use super::index::{Pending, TokenIndex};
 use crate::intake::Submission;
 
@@ -54,7 +54,7 @@ impl FundingClaim {
 
 /// A request that may wait; called off if its asker goes away before the answer.
 struct WaitingRequest<'a> {
-    desk: &'a TokenDesk,
+    desk: &'a HubVault,
     ticket: Option<Ticket>,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn lock_command(request: &SelectRequest, pending: &Pending) -> LockTo
     }
 }
 
-impl TokenDesk {
+impl HubVault {
     /// Sets tokens aside, waiting for them until `until`.
     pub(super) async fn claim(
         &self,

@@ -1,12 +1,12 @@
 //! Shattered wallets, brought together in the background, a few at a time.
 
-use holdfast_engine::TokenError;
+use holdfast_engine::{TokenError, Wallets};
 use holdfast_tokens::ConsolidationOptions;
 
-use super::TokenDesk;
+use super::HubVault;
 use super::limits::WALLETS_PER_STEP;
 
-impl TokenDesk {
+impl HubVault {
     /// Looks at the wallets from place `from` on and brings some shattered ones together; from where to look next, and how
     /// many it were.
     pub async fn consolidate_some(&self, from: usize, options: &ConsolidationOptions) -> (usize, usize) {

@@ -7,23 +7,25 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `index` | the selector in memory, following the log |
-//! | `desk` | what the edges call |
+//! | `hub_vault` | claims on their way to the log, and what the index shows |
+//! | `calls` | what callers ask, as the port has it |
 //! | `claims` | a claim on its way: set aside, decided, undone |
 //! | `consolidation` | shattered wallets, brought together in the background |
 //! | `timer` | wakes those who wait when a lease or their patience ends |
 //! | `meters` | what `/metrics` shows |
 
+mod calls;
 mod claims;
 mod consolidation;
-mod desk;
+mod hub_vault;
 mod index;
 mod meters;
 mod timer;
 
 pub use claims::FundingClaim;
-pub use desk::TokenDesk;
-pub(crate) use desk::{LookAgain, Submit, stopped};
 pub use holdfast_tokens::ConsolidationOptions;
+pub use hub_vault::HubVault;
+pub(crate) use hub_vault::{LookAgain, Submit};
 pub use index::TokenIndex;
 pub(crate) use timer::Timer;
 

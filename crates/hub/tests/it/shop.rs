@@ -18,11 +18,11 @@ use holdfast_domain::shop::{
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::Accounts;
 use holdfast_engine::clock::SystemClock;
-use holdfast_engine::{CheckoutRequest, ShopError};
+use holdfast_engine::{CheckoutRequest, Shop as _, ShopError};
 use holdfast_hub::limits::{HubOptions, QUESTIONS_PER_TURN_MAX};
 use holdfast_hub::shop::ShopEvent;
 use holdfast_hub::verify::{Places, verify};
-use holdfast_hub::{Hub, HubHandle, Opened, ShopDesk};
+use holdfast_hub::{Hub, HubHandle, HubShop, Opened};
 use holdfast_log::SimFs;
 use holdfast_store::Tables;
 use tokio::runtime::Runtime;
@@ -58,41 +58,41 @@ fn first(order: &str) -> TryKey {
     TryKey { order_id: id(order), tr_num: TrNum::FIRST }
 }
 
-pub async fn done(desk: &ShopDesk, command: ShopCommand) {
+pub async fn done(desk: &HubShop, command: ShopCommand) {
     let outcome = desk.decide(command).await.unwrap();
     assert!(!matches!(outcome, ShopOutcome::Refused(_)), "{outcome:?}");
 }
 
-async fn init(desk: &ShopDesk, count: u64, command: impl Fn(u64, u32) -> ShopCommand) {
+async fn init(desk: &HubShop, count: u64, command: impl Fn(u64, u32) -> ShopCommand) {
     for piece in init_in_pieces(count, command) {
         done(desk, piece).await;
     }
 }
 
 /// Orders of any of so many users and items, of price 1.
-async fn init_orders(desk: &ShopDesk, count: u64, of: u64) {
+async fn init_orders(desk: &HubShop, count: u64, of: u64) {
     let (items, users, price, seed) = (of, of, whole(1), desk.draw());
     init(desk, count, |first, count| ShopCommand::InitOrders { first, count, items, users, price, seed })
         .await;
 }
 
 /// User `u`, item `i` of price 1, and an order of one of it.
-async fn fill(desk: &ShopDesk, credit: u64, stock: u64) {
+async fn fill(desk: &HubShop, credit: u64, stock: u64) {
     done(desk, ShopCommand::CreateUser { id: id("u"), credit: whole(credit) }).await;
     done(desk, ShopCommand::CreateItem { id: id("i"), stock: whole(stock), price: whole(1) }).await;
     order(desk, "o", "u").await;
 }
 
-async fn order(desk: &ShopDesk, name: &str, user: &str) {
+async fn order(desk: &HubShop, name: &str, user: &str) {
     done(desk, ShopCommand::CreateOrder { id: id(name), user: id(user) }).await;
     done(desk, ShopCommand::AddItem { order: id(name), item: id("i"), quantity: whole(1) }).await;
 }
 
-async fn credit(desk: &ShopDesk, user: &str) -> u64 {
+async fn credit(desk: &HubShop, user: &str) -> u64 {
     desk.user(id(user)).await.unwrap().unwrap().credit.get()
 }
 
-async fn stock(desk: &ShopDesk) -> u64 {
+async fn stock(desk: &HubShop) -> u64 {
     desk.item(id("i")).await.unwrap().unwrap().stock.get()
 }
 
@@ -466,7 +466,7 @@ fn a_checkout_that_ends_with_the_wait_is_told_as_it_ended() {
 }
 
 /// A caller of order `o`, whose payment is outside, that waits for its end.
-async fn waits_for_o(desk: &ShopDesk, wait: Duration) -> JoinHandle<Result<CheckoutAnswer, ShopError>> {
+async fn waits_for_o(desk: &HubShop, wait: Duration) -> JoinHandle<Result<CheckoutAnswer, ShopError>> {
     fill(desk, 0, 5).await;
     desk.set_outside(PAY).await.unwrap();
     let mut events = desk.listen();

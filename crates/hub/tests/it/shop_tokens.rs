@@ -10,7 +10,7 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_engine::clock::SystemClock;
-use holdfast_engine::{CheckoutRequest, ShopError};
+use holdfast_engine::{CheckoutRequest, Shop as _, ShopError, Wallets as _};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::verify::{Places, verify};
 use holdfast_hub::{Hub, HubHandle, Opened};

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use holdfast_engine::TokenError;
 use holdfast_engine::clock::{Clock, Reading};
+use holdfast_engine::{TokenError, Wallets as _};
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::tokens::TokenDesk;
+use holdfast_hub::tokens::HubVault;
 use holdfast_hub::{Hub, Opened};
 use holdfast_log::SimFs;
 use holdfast_tokens::conformance::{Host, START, run_all};
@@ -52,7 +52,7 @@ impl HubSelector {
     fn call<T>(
         &self,
         now: i64,
-        work: impl AsyncFnOnce(&TokenDesk) -> Result<T, TokenError>,
+        work: impl AsyncFnOnce(&HubVault) -> Result<T, TokenError>,
     ) -> Result<T, Refusal> {
         self.clock.at(now);
         let handle = self.hub.handle();

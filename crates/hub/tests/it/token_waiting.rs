@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_engine::TokenError;
 use holdfast_engine::clock::SystemClock;
+use holdfast_engine::{TokenError, Wallets as _};
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::tokens::{TokenDesk, TokenOptions};
+use holdfast_hub::tokens::{HubVault, TokenOptions};
 use holdfast_hub::{Hub, Opened};
 use holdfast_log::SimFs;
 use holdfast_tokens::{ConsolidationRequest, Output, Refusal, Scope, SelectRequest, SpendRequest, Token};
@@ -33,7 +33,7 @@ fn request(spender: &str, amount: u64) -> SelectRequest {
     SelectRequest::new(spender, alice(), amount)
 }
 
-async fn pay(desk: TokenDesk, number: usize) -> Result<(), TokenError> {
+async fn pay(desk: HubVault, number: usize) -> Result<(), TokenError> {
     let spender = format!("payment-{number}");
     let selection = desk.select(request(&spender, 1), 60_000).await?;
     let mut spend = SpendRequest::new(spender, vec![Output::new("bob", 1)]);

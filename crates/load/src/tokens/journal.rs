@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use holdfast_disk::RealFs;
+use holdfast_engine::Wallets as _;
 use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::tokens::TokenDesk;
+use holdfast_hub::tokens::HubVault;
 use holdfast_hub::{Hub, Opened};
 use holdfast_log::{LogId, SegmentOptions};
 use holdfast_tokens::{Scope, SelectRequest, Token};
@@ -89,7 +90,7 @@ fn quantity(number: u64) -> u64 {
     10_u64.pow(u32::try_from(number % 6).expect("below 6")) * (1 + number / 6 % 9)
 }
 
-async fn issue(desk: &TokenDesk, journal: &Journal) -> Result<(), LoadError> {
+async fn issue(desk: &HubVault, journal: &Journal) -> Result<(), LoadError> {
     let refused = |error: holdfast_engine::TokenError| LoadError::Refused(format!("no tokens: {error}"));
     let tokens_each = u64::from(journal.tokens);
     let all = (0..u64::from(journal.wallets) * tokens_each).map(|number| {
@@ -114,7 +115,7 @@ struct Tally {
     inputs: u64,
 }
 
-async fn select(desk: &TokenDesk, journal: &Journal) -> Result<Tally, LoadError> {
+async fn select(desk: &HubVault, journal: &Journal) -> Result<Tally, LoadError> {
     let next = Arc::new(AtomicU64::new(0));
     // One for all: a histogram for each of a thousand would crowd the tokens out of the machine's caches.
     let tally = Arc::<Mutex<Tally>>::default();
@@ -130,7 +131,7 @@ async fn select(desk: &TokenDesk, journal: &Journal) -> Result<Tally, LoadError>
 }
 
 async fn work(
-    desk: &TokenDesk,
+    desk: &HubVault,
     next: &AtomicU64,
     tally: &Mutex<Tally>,
     journal: &Journal,

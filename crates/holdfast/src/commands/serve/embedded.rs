@@ -8,8 +8,9 @@ use holdfast_api::Edge;
 use holdfast_delivery::{CallbackMemory, Callbacks, ShopAddresses, ShopCalls, tls};
 use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{ByTokens, ByTransfers, Charging, Secret, Side};
+use holdfast_engine::Shop as _;
 use holdfast_engine::clock::SystemClock;
-use holdfast_hub::shop::ShopDesk;
+use holdfast_hub::shop::HubShop;
 use holdfast_hub::tokens::ConsolidationOptions;
 use holdfast_hub::{EmbeddedEngine, Hub, HubHandle, Opened, Status};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
@@ -109,7 +110,7 @@ pub(super) async fn serve(settings: Settings, keys: Keys) -> anyhow::Result<()> 
 }
 
 /// Has the log say which sides of checkouts are outside, if it says something else.
-async fn set_sides(shop: &ShopDesk, addresses: &ShopAddresses) -> anyhow::Result<()> {
+async fn set_sides(shop: &HubShop, addresses: &ShopAddresses) -> anyhow::Result<()> {
     let outside = addresses.outside();
     for (side, setting) in [(Side::Pay, "shop.payment"), (Side::Stock, "shop.stock")] {
         if outside.has(side) {
@@ -131,7 +132,7 @@ async fn set_sides(shop: &ShopDesk, addresses: &ShopAddresses) -> anyhow::Result
 }
 
 /// Has the log say what checkouts charge, if it says something else. The payment side may be outside; then it matters to nobody.
-async fn set_charging(shop: &ShopDesk, wanted: Option<&ShopCharging>) -> anyhow::Result<()> {
+async fn set_charging(shop: &HubShop, wanted: Option<&ShopCharging>) -> anyhow::Result<()> {
     let Some(wanted) = wanted else {
         let how = "cannot log that checkouts charge credit (shop.payment)";
         return shop.set_charging(Charging::Credit).await.context(how);
@@ -162,7 +163,7 @@ async fn set_charging(shop: &ShopDesk, wanted: Option<&ShopCharging>) -> anyhow:
 
 /// The oldest open checkout that may still ask that side outside for something, and how many do. One that has taken already
 /// counts: it may have to give back.
-async fn waiting_for(shop: &ShopDesk, side: Side) -> anyhow::Result<Option<(String, u64)>> {
+async fn waiting_for(shop: &HubShop, side: Side) -> anyhow::Result<Option<(String, u64)>> {
     let (mut oldest, mut count, mut after) = (None, 0, None);
     loop {
         let page = shop.open_checkouts(None, after, PAGE_MAX).await.context("cannot read open checkouts")?;
