@@ -1,5 +1,6 @@
 //! The port between those who ask and the engine that decides: what an edge needs of whatever stands behind it, and nothing
-//! else. So the same paths stand before the hub of the embedded profile and before a node of the database profile.
+//! else. So the same paths stand before the hub of the embedded profile (`hub::EmbeddedEngine`) and before a node of the
+//! database profile (`database::DatabaseEngine`).
 //!
 //! Commands and questions about participants go in with a function that is called once with the answer: that is how a hub's
 //! writer and a node's consumers work, and it costs the way of a payment nothing. What is rare comes as a future. How long a

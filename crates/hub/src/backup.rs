@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use holdfast_disk::{FileSystem, LogId};
+use holdfast_engine::BackupStatus;
 use holdfast_log::{Log, LogError, Retention, SegmentSpan, write_end_mark};
 use holdfast_store::{CheckpointFiles, FOLDERS, Held, StoreError, files_of};
 
@@ -121,36 +122,6 @@ impl Backup {
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
-}
-
-/// How far a backup has come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BackupStatus {
-    /// None was asked for since the hub started.
-    None,
-    /// It is being made.
-    Running {
-        /// Where it goes.
-        dir: PathBuf,
-        /// Bytes copied.
-        done: u64,
-        /// Bytes to copy; 0 as long as that is not known.
-        total: u64,
-    },
-    /// It is whole.
-    Done {
-        /// Where it lies.
-        dir: PathBuf,
-        /// What it holds.
-        backup: Backup,
-    },
-    /// It failed. What was copied is of no use.
-    Failed {
-        /// Where it went.
-        dir: PathBuf,
-        /// Why, in words.
-        reason: String,
-    },
 }
 
 /// One file to copy.
@@ -449,7 +420,8 @@ impl Backups {
         *self.lock() = match made {
             Ok(backup) => {
                 tracing::info!(dir = %dir.display(), offset = backup.offset, "a backup was made");
-                BackupStatus::Done { dir, backup }
+                let (bytes, files) = (backup.bytes(), backup.files.len());
+                BackupStatus::Done { dir, bytes, offset: backup.offset, log_end: backup.log_end, files }
             }
             Err(error) => {
                 let reason = crate::alarm::in_full(&error);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use holdfast_disk::DirLock;
 use holdfast_domain::view::{Spenders, Tokens};
 use holdfast_engine::clock::Clock;
-use holdfast_engine::{CheckoutTimes, Refusal};
+use holdfast_engine::{BackupStatus, CheckoutTimes, Refusal};
 use holdfast_log::{
     FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, SegmentReader, Tail,
 };
@@ -16,7 +16,7 @@ use holdfast_store::{LocalStore, StoreError, reached, recover};
 use tokio::sync::oneshot;
 
 use crate::alarm::StopAlarm;
-use crate::backup::{BackupError, BackupStatus, Backups, Source};
+use crate::backup::{BackupError, Backups, Source};
 use crate::callbacks::CallbackFeed;
 use crate::core::Core;
 use crate::health::{Health, Status};

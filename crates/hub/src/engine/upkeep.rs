@@ -4,7 +4,7 @@ use std::path::Path;
 
 use holdfast_engine::{BackupRefusal, BackupStatus, Upkeep};
 
-use crate::backup::{self, BackupError};
+use crate::backup::BackupError;
 use crate::hub::HubHandle;
 
 impl Upkeep for HubHandle {
@@ -21,18 +21,7 @@ impl Upkeep for HubHandle {
     }
 
     fn backup_status(&self) -> BackupStatus {
-        match HubHandle::backup_status(self) {
-            backup::BackupStatus::None => BackupStatus::None,
-            backup::BackupStatus::Running { dir, done, total } => BackupStatus::Running { dir, done, total },
-            backup::BackupStatus::Done { dir, backup } => BackupStatus::Done {
-                dir,
-                bytes: backup.bytes(),
-                offset: backup.offset,
-                log_end: backup.log_end,
-                files: backup.files.len(),
-            },
-            backup::BackupStatus::Failed { dir, reason } => BackupStatus::Failed { dir, reason },
-        }
+        HubHandle::backup_status(self)
     }
 
     fn confirm_clock(&self) {

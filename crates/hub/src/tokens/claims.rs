@@ -54,14 +54,14 @@ impl FundingClaim {
 
 /// A request that may wait; called off if its asker goes away before the answer.
 struct WaitingRequest<'a> {
-    desk: &'a HubVault,
+    vault: &'a HubVault,
     ticket: Option<Ticket>,
 }
 
 impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = &self.ticket {
-            self.desk.index.selector().call_off(ticket, self.desk.now());
+            self.vault.index.selector().call_off(ticket, self.vault.now());
         }
     }
 }
@@ -129,7 +129,7 @@ impl HubVault {
             Selecting::Waits(ticket) => ticket,
         };
         self.timer.look();
-        let mut waiting = WaitingRequest { desk: self, ticket: Some(ticket) };
+        let mut waiting = WaitingRequest { vault: self, ticket: Some(ticket) };
         let outcome = receive.expect("who waits has an answer to wait for").await;
         waiting.ticket = None;
         outcome.unwrap_or_else(|_| Err(Refusal::StoreUnavailable("the hub is ending".into())))

@@ -33,7 +33,7 @@ impl TokenIndex {
     /// If the tokens and locks of the store contradict each other.
     pub fn of(store: &impl Store, now: Millis, options: &TokenOptions) -> Result<TokenIndex, Refusal> {
         let selector = MemorySelector::new(Config {
-            // The bound is the desk's: what is in the log must find its place.
+            // The bound is the vault's: what is in the log must find its place.
             tokens_max: usize::MAX,
             bytes_max: usize::MAX,
             waiters_max: options.waiters_max,

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
+use holdfast_engine::BackupStatus;
 use holdfast_engine::clock::Clock;
-use holdfast_hub::backup::{BackupError, BackupStatus, MANIFEST, backup_stopped};
+use holdfast_hub::backup::{BackupError, MANIFEST, backup_stopped};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::verify::{Places, verify};
 use holdfast_hub::{Hub, HubHandle, Opened, Status};
@@ -71,11 +72,13 @@ fn a_backup_under_load_leads_to_the_state_at_its_end() {
         id += 1;
         pay(&handle, id);
     }
-    let BackupStatus::Done { backup, .. } = ended(&handle) else { panic!("{:?}", handle.backup_status()) };
-    assert!(backup.log_end >= backup.offset && backup.offset >= 691, "{backup:?}");
+    let BackupStatus::Done { offset, log_end, .. } = ended(&handle) else {
+        panic!("{:?}", handle.backup_status())
+    };
+    assert!(log_end >= offset && offset >= 691, "{log_end} {offset}");
     pay(&handle, 90_000);
     let (end, ..) = state(&handle);
-    assert!(end > backup.log_end, "the hub went on");
+    assert!(end > log_end, "the hub went on");
     assert_eq!(handle.status(), Status::Ready);
     hub.stop();
 
@@ -84,12 +87,12 @@ fn a_backup_under_load_leads_to_the_state_at_its_end() {
     let places = Places { fs: Arc::new(copy.clone()), data: Path::new(DATA), scratch: &scratch };
     let verified = verify(&places, &mut |_, _| {}).unwrap();
     assert!(verified.problems.is_empty(), "{:?}", verified.problems);
-    assert_eq!((verified.progress.end, verified.log.torn_tail), (backup.log_end, None));
-    assert_eq!(verified.store.checkpoints, [backup.offset]);
+    assert_eq!((verified.progress.end, verified.log.torn_tail), (log_end, None));
+    assert_eq!(verified.store.checkpoints, [offset]);
 
     // The copy is a data directory: it starts, and knows what had been decided by then, and only that.
     let restored = open(&copy, &TestClock::new(), HubOptions::default()).unwrap();
-    assert_eq!(restored.core().end(), backup.log_end);
+    assert_eq!(restored.core().end(), log_end);
     assert!(restored.row(1_005).is_some() && restored.row(90_000).is_none());
     let original = open(&fs, &TestClock::new(), HubOptions::default()).unwrap();
     assert_eq!(restored.row(2_001), original.row(2_001));
