@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure};
 use holdfast_domain::command::{Admin, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::effects::Subject;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -65,12 +66,9 @@ impl Handlers {
     fn join(&mut self, at: u32) -> anyhow::Result<()> {
         let name = Name::new(&format!("benchparty{at}")).expect("a short name");
         let outcome = self.store.participant(&Admin::CreateParticipant { name, currency: currency() })?;
-        let low = u32::try_from(outcome.subject & u64::from(u32::MAX)).expect("masked");
-        let account = AccountId(u32::try_from(outcome.subject >> 32).expect("half of the bits"));
-        let participant = ParticipantId(low);
-        if outcome.code.is_some() {
+        let (None, Subject::Member(participant, account)) = (outcome.code, outcome.subject) else {
             bail!("participant benchparty{at} could not be made");
-        }
+        };
         let amount = Amount::whole(FUNDS).expect("within bounds");
         let limits = Admin::InitialPositionAndLimits {
             participant,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use holdfast_domain::command::{self, Command, FulfilAction};
+use holdfast_domain::effects::Subject;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::records::batch::{HEADER_LEN, Reply, request_header};
@@ -110,13 +111,9 @@ impl Created {
         if reply.code != 0 {
             return None;
         }
-        let low = u32::try_from(reply.subject & u64::from(u32::MAX)).ok()?;
-        let high = u32::try_from(reply.subject >> 32).ok()?;
-        Some(Created {
-            participant: ParticipantId(low),
-            position_account: AccountId(high),
-            settlement_account: AccountId(high.checked_add(1)?),
-        })
+        let (participant, position_account) = Subject::member(reply.subject);
+        let settlement_account = AccountId(position_account.0.checked_add(1)?);
+        Some(Created { participant, position_account, settlement_account })
     }
 }
 

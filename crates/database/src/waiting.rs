@@ -159,6 +159,7 @@ mod tests {
     use std::time::Duration;
 
     use holdfast_domain::codes::ErrorCode;
+    use holdfast_domain::effects::Subject;
 
     use super::*;
 
@@ -171,7 +172,7 @@ mod tests {
     }
 
     fn outcome(number: u64) -> Outcome {
-        Outcome { subject: number, ..Outcome::refused(ErrorCode::ClientError) }
+        Outcome { subject: Subject::Ended(number), ..Outcome::refused(ErrorCode::ClientError) }
     }
 
     fn later() -> Instant {

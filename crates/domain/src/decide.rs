@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::command::Command;
-use crate::effects::{Effects, Outcome, Step};
+use crate::effects::{Effects, Outcome, Step, Subject};
 use crate::expiry::{Due, expire};
 use crate::ids::{AccountId, Millis, TransferId, TransferNo};
 use crate::overlay::Overlay;
@@ -103,7 +103,7 @@ fn decide_sub_batch(view: &impl View, frame: &FrameInput<'_>, batch: Range<usize
             process(&Limits(view), frame.order, &messages, effects);
             end_leases(&due.leases, frame.time, effects);
             end_due(view, (frame.time, base_offset), &due.checkouts, &due.keys, effects);
-            effects.outcomes.push(Outcome::done(due.count(), crate::money::Balance::ZERO));
+            effects.outcomes.push(Outcome::done(Subject::Ended(due.count()), crate::money::Balance::ZERO));
         }
         [Command::Token(command)] => {
             let outcome = decide_tokens(view, frame.time, base_offset, command, effects);
@@ -205,7 +205,7 @@ pub(crate) fn receive_transfers(
         match step {
             Ok(message) => {
                 messages.push(message);
-                effects.outcomes.push(Outcome::done(0, crate::money::Balance::ZERO));
+                effects.outcomes.push(Outcome::done(Subject::Nothing, crate::money::Balance::ZERO));
             }
             Err(outcome) => {
                 // What moved a transfer has told its parties.

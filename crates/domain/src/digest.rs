@@ -181,7 +181,7 @@ impl Row for Outcome {
         bytes[0] = self.state.map_or(0, |state| state.number());
         bytes[1..3].copy_from_slice(&self.code.map_or(0, |code| code.number()).to_le_bytes());
         bytes[3] = self.reason.map_or(0, |reason| reason as u8);
-        bytes[4..12].copy_from_slice(&self.subject.to_le_bytes());
+        bytes[4..12].copy_from_slice(&self.subject.number().to_le_bytes());
         bytes[12..].copy_from_slice(&self.value.0.to_le_bytes());
         out.extend_from_slice(&bytes);
     }

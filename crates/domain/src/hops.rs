@@ -6,7 +6,7 @@
 
 use crate::command::Admin;
 use crate::decide::{FrameInput, begin, receive_transfers, step_positions, sub_batches};
-use crate::effects::{Answer, Asked, Effects, Outcome, Step};
+use crate::effects::{Answer, Asked, Effects, Outcome, Step, Subject};
 use crate::ids::{AccountId, Millis, TransferNo};
 use crate::overlay::Overlay;
 use crate::participants::decide_books;
@@ -110,7 +110,7 @@ fn position_run(
         }
         let (amount, state, error) = (row.amount, row.state, row.error());
         messages.push(Message { account, transfer, action, amount, state, cause, completion, error });
-        effects.outcomes.push(Outcome::done(transfer.0, crate::money::Balance::ZERO));
+        effects.outcomes.push(Outcome::done(Subject::Transfer(transfer), crate::money::Balance::ZERO));
     }
     let results = step_positions(view, order, &messages, effects);
     let again = messages.iter().zip(results).filter(|(_, result)| result.repeat);

@@ -39,7 +39,7 @@ pub const fn prepare_order(options: u32) -> PrepareOrder {
 /// brings the next checkpoint nearer.
 fn expired_bytes(commands: &[Command], effects: &Effects) -> u64 {
     match (commands.first(), effects.all(|step| &step.outcomes).next()) {
-        (Some(Command::Expire(_)), Some(outcome)) => outcome.subject * EXPIRED_LOG_BYTES,
+        (Some(Command::Expire(_)), Some(outcome)) => outcome.subject.ended() * EXPIRED_LOG_BYTES,
         _ => 0,
     }
 }

@@ -334,7 +334,7 @@ impl Writer {
         let outcomes = effects.take(|step| &mut step.outcomes);
         let mut outcomes = outcomes.as_slice();
         if expires {
-            self.meters.expired.increment(outcomes[0].subject);
+            self.meters.expired.increment(outcomes[0].subject.ended());
             outcomes = &outcomes[1..];
         }
         let outcomes = split(parts, outcomes);

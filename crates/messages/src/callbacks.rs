@@ -34,8 +34,8 @@ impl Notification {
 #[cfg(test)]
 mod tests {
     use holdfast_domain::codes::ErrorCode;
-    use holdfast_domain::effects::{Asked, Outcome};
-    use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
+    use holdfast_domain::effects::{Asked, Outcome, Subject};
+    use holdfast_domain::ids::{AccountId, ParticipantId, TransferId, TransferNo};
     use holdfast_domain::money::{Amount, Balance};
     use holdfast_domain::transfers::{Reason, TransferState};
 
@@ -56,7 +56,7 @@ mod tests {
             state: Some(state),
             code: None,
             reason: None,
-            subject: 1,
+            subject: Subject::Transfer(TransferNo(1)),
             value: Balance::ZERO,
             token: None,
             shop: None,

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use holdfast_domain::effects::{self, Asked, LimitAlarm, NotificationKind, Outcome, Party};
-use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
+use holdfast_domain::effects::{self, Asked, LimitAlarm, NotificationKind, Outcome, Party, Subject};
+use holdfast_domain::ids::{AccountId, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::positions::Action;
 use holdfast_domain::transfers::{CompletionKind, ErrorInformation, TransferState};
@@ -72,7 +72,7 @@ pub struct TransferNotice {
     pub error: Option<ErrorInformation>,
     /// The fulfil or abort that it took: a payee that said `reserve` is told in another way.
     pub completion: Option<CompletionKind>,
-    /// As [`Outcome::subject`].
+    /// As the number of [`Outcome::subject`].
     pub subject: u64,
     /// What the account stands at that was touched last.
     pub value: Balance,
@@ -84,7 +84,7 @@ impl TransferNotice {
     /// What became of the command that moved it.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        outcome(self.state, self.error, self.subject, self.value)
+        outcome(self.state, self.error, Subject::Transfer(TransferNo(self.subject)), self.value)
     }
 }
 
@@ -103,7 +103,7 @@ pub struct Answer {
     pub error: Option<ErrorInformation>,
     /// The fulfil or abort that the transfer took.
     pub completion: Option<CompletionKind>,
-    /// As [`Outcome::subject`].
+    /// As the number of [`Outcome::subject`].
     pub subject: u64,
     /// As [`Outcome::value`].
     pub value: Balance,
@@ -122,7 +122,7 @@ impl Answer {
             state: outcome.state,
             error: outcome.error(),
             completion: None,
-            subject: outcome.subject,
+            subject: outcome.subject.number(),
             value: outcome.value,
             origin: None,
         }
@@ -131,14 +131,20 @@ impl Answer {
     /// The outcome that it was.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        outcome(self.state, self.error, self.subject, self.value)
+        let subject = match (self.asked, self.subject, self.state) {
+            (Asked::Admin, 1.., _) => u32::try_from(self.subject)
+                .map_or(Subject::Nothing, |account| Subject::Account(AccountId(account))),
+            (_, number, Some(_)) => Subject::Transfer(TransferNo(number)),
+            _ => Subject::Nothing,
+        };
+        outcome(self.state, self.error, subject, self.value)
     }
 }
 
 fn outcome(
     state: Option<TransferState>,
     error: Option<ErrorInformation>,
-    subject: u64,
+    subject: Subject,
     value: Balance,
 ) -> Outcome {
     let (code, reason) = (error.map(|(code, _)| code), error.and_then(|(_, reason)| reason));

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Abort, Admin, Fulfil, FulfilAction, Funding, Lookup, Prepare};
-use holdfast_domain::effects::{Asked, LimitAlarm, NotificationKind, Outcome, Party};
-use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
+use holdfast_domain::effects::{Asked, LimitAlarm, NotificationKind, Outcome, Party, Subject};
+use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Name;
 use holdfast_domain::positions::Action;
@@ -218,7 +218,10 @@ fn messages_are_those_of_the_golden_files() {
 fn answers_become_the_outcomes_that_they_were() {
     let Notice::Answer(answer) = answer().notice else { unreachable!() };
     let outcome: Outcome = answer.outcome();
-    assert_eq!((outcome.subject, outcome.reason), (41, Some(Reason::NotReserved)));
+    assert_eq!(
+        (outcome.subject, outcome.reason),
+        (Subject::Transfer(TransferNo(41)), Some(Reason::NotReserved))
+    );
     let stored = Answer { repeat: false, completion: None, origin: None, ..answer };
     assert_eq!(Answer::of(&outcome, Asked::Reserve, Some(ID)), stored);
 }

@@ -1,7 +1,7 @@
 //! The expiry scan of one shard. It reads what is due by its index, so its cost follows the holds that end.
 
 use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::effects::{Notification, Outcome};
+use holdfast_domain::effects::{Notification, Outcome, Subject};
 use holdfast_domain::hops::end_due_holds;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::money::Balance;
@@ -112,7 +112,7 @@ fn tell_expired(transfer: &Transfer, notification: &Notification, outbox: &mut O
         state: Some(state),
         code: Some(ErrorCode::TransferExpired.into()),
         reason: None,
-        subject: transfer.no.0,
+        subject: Subject::Transfer(transfer.no),
         value: Balance::ZERO,
         token: None,
         shop: None,

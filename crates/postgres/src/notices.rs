@@ -28,7 +28,7 @@ impl MovedTransfer<'_> {
                 state: outcome.state,
                 error,
                 completion,
-                subject: outcome.subject,
+                subject: outcome.subject.number(),
                 value: outcome.value,
                 origin,
             });

@@ -75,7 +75,7 @@ pub fn count(frame: &Decided<'_>, tally: &mut Tally, coverage: &mut Coverage) {
                 }
             }
             ([Command::Expire(_)], [outcome]) if ends_locks(step) => {
-                let leases = outcome.subject - (frame.holds_ended() + frame.shop_ended()) as u64;
+                let leases = outcome.subject.ended() - (frame.holds_ended() + frame.shop_ended()) as u64;
                 tally.leases_ended += leases;
                 coverage.vault(
                     "expiry",

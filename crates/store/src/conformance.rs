@@ -189,7 +189,7 @@ fn a_hold_that_ended_is_no_longer_due(store: &mut impl Store) {
     frame(store, 20, &[fulfil(2)]);
     assert_eq!(store.due(101, 10), [TransferNo(0), TransferNo(2)]);
     let effects = frame(store, 101, &[Command::Expire(Expire { holds_max: 1 })]);
-    assert_eq!(effects.outcome(0).subject, 1);
+    assert_eq!(effects.outcome(0).subject.ended(), 1);
     assert_eq!(find(store, 1).map(|row| row.state), Some(TransferState::ExpiredReserved));
     frame(store, 102, &[Command::Expire(Expire { holds_max: 10 })]);
     assert_eq!((store.open_holds(), store.next_expiration()), (0, None));

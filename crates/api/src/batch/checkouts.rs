@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_domain::command::Command;
-use holdfast_domain::effects::Outcome;
+use holdfast_domain::effects::{Outcome, Subject};
 use holdfast_domain::money::Balance;
 use holdfast_domain::records::CheckoutReply;
 use holdfast_domain::records::batch::Reply;
@@ -131,7 +131,7 @@ const fn nothing() -> Outcome {
         state: None,
         code: None,
         reason: None,
-        subject: 0,
+        subject: Subject::Nothing,
         value: Balance::ZERO,
         token: None,
         shop: None,

@@ -99,7 +99,8 @@ impl Sight {
 #[cfg(test)]
 mod tests {
     use holdfast_domain::command::{Abort, Admin, Fulfil, FulfilAction, Lookup, Prepare};
-    use holdfast_domain::ids::{Currency, TransferId};
+    use holdfast_domain::effects::Subject;
+    use holdfast_domain::ids::{Currency, TransferId, TransferNo};
     use holdfast_domain::money::Amount;
     use holdfast_domain::participants::Name;
 
@@ -149,7 +150,7 @@ mod tests {
             state: Some(state),
             code: error.map(|(code, _)| code.into()),
             reason: error.and_then(|(_, reason)| reason),
-            subject: 7,
+            subject: Subject::Transfer(TransferNo(7)),
             value: Balance(50),
             token: None,
             shop: None,
@@ -165,7 +166,7 @@ mod tests {
             (outcome.code, outcome.reason),
             "the answer itself stays"
         );
-        (narrowed.state, narrowed.subject, narrowed.value.0)
+        (narrowed.state, narrowed.subject.number(), narrowed.value.0)
     }
 
     #[test]

@@ -14,7 +14,7 @@ use holdfast_database::{DatabaseEngine, Node, NodeHandle, NodeSettings, Part, To
 use holdfast_delivery::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
 use holdfast_delivery::options::CallbackOptions;
 use holdfast_domain::command::{Admin, Command, SetEndpoint};
-use holdfast_domain::effects::Asked;
+use holdfast_domain::effects::{Asked, Subject};
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::Name;
@@ -152,7 +152,7 @@ fn usd() -> Currency {
 fn register(store: &mut Store, name: &str, address: &str) -> (ParticipantId, AccountId) {
     let create = Admin::CreateParticipant { name: Name::new(name).unwrap(), currency: usd() };
     let made = store.participant(&create).unwrap();
-    let participant = ParticipantId(u32::try_from(made.subject & 0xffff_ffff).unwrap());
+    let Subject::Member(participant, account) = made.subject else { panic!("{made:?}") };
     let address = format!("{address}/{name}/transfers");
     for (kind, value) in [
         ("POST", address.clone()),
@@ -163,7 +163,7 @@ fn register(store: &mut Store, name: &str, address: &str) -> (ParticipantId, Acc
         let endpoint = SetEndpoint::new(participant, kind, value).unwrap();
         assert_eq!(store.endpoint(&endpoint).unwrap().code, None);
     }
-    (participant, AccountId(u32::try_from(made.subject >> 32).unwrap()))
+    (participant, account)
 }
 
 /// Runs what may wait on a thread that may.

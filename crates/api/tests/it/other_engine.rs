@@ -8,7 +8,7 @@ use axum::http::{Request, StatusCode};
 use holdfast_api::{Edge, router};
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::command::Command;
-use holdfast_domain::effects::Outcome;
+use holdfast_domain::effects::{Outcome, Subject};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance, OptionalBalance};
 use holdfast_domain::participants::{Account, AccountKind, Name, Participant};
@@ -120,7 +120,7 @@ fn reserved() -> Outcome {
         state: Some(TransferState::Reserved),
         code: None,
         reason: None,
-        subject: 1,
+        subject: Subject::Transfer(TransferNo(1)),
         value: Balance::ZERO,
         token: None,
         shop: None,

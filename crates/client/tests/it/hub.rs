@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdfast_client::{ClientOptions, Prepare};
-use holdfast_domain::effects::Outcome;
-use holdfast_domain::ids::{ParticipantId, TransferId};
+use holdfast_domain::effects::{Outcome, Subject};
+use holdfast_domain::ids::{ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::records;
 use holdfast_domain::records::batch::{HEADER_LEN, read_request_header, write_replies};
@@ -153,8 +153,9 @@ fn ids_of(body: &[u8]) -> Seen {
 
 fn replies(count: usize) -> Vec<u8> {
     let state = Some(TransferState::Reserved);
+    let subject = Subject::Transfer(TransferNo(7));
     let outcome =
-        Outcome { state, code: None, reason: None, subject: 7, value: Balance(5), token: None, shop: None };
+        Outcome { state, code: None, reason: None, subject, value: Balance(5), token: None, shop: None };
     write_replies(&vec![outcome; count])
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_database::{Node, NodeHandle, NodeSettings, TopicSettings};
 use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
-use holdfast_domain::effects::Outcome;
+use holdfast_domain::effects::{Outcome, Subject};
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -98,7 +98,7 @@ pub fn participants(node: &NodeHandle, funds: i64) -> [(ParticipantId, AccountId
         let made = decide(node, vec![Command::Admin(Admin::CreateParticipant { name, currency: usd() })]);
         let made = made.unwrap();
         assert_eq!(made[0].code, None);
-        let participant = ParticipantId(u32::try_from(made[0].subject & 0xffff_ffff).unwrap());
+        let Subject::Member(participant, _) = made[0].subject else { panic!("{made:?}") };
         let account = node.ask(|store| store.position_account(participant, usd())).unwrap().unwrap();
         let admin = vec![
             Command::Admin(Admin::InitialPositionAndLimits {

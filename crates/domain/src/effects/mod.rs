@@ -11,7 +11,7 @@ mod outcome;
 mod rows;
 mod told;
 
-pub use outcome::Outcome;
+pub use outcome::{Outcome, Subject};
 pub use rows::{CompletionRow, DeadLetter, DeadLetterReason, LimitAlarm, PositionChange, StateChange};
 pub use told::{Answer, Asked, Notification, NotificationKind, Party};
 
@@ -121,43 +121,15 @@ impl Step {
 
     /// Adds what was done after it within the same sub-batch.
     pub(crate) fn append(&mut self, after: Step) {
-        let Step {
-            first: _,
-            mut participants,
-            mut accounts,
-            mut funds,
-            mut endpoints,
-            mut transfers,
-            mut state_changes,
-            mut completions,
-            mut position_changes,
-            mut notifications,
-            mut answers,
-            mut alarms,
-            mut dead_letters,
-            mut tokens,
-            mut shop,
-            mut shop_messages,
-            mut shop_alarms,
-            mut outcomes,
-        } = after;
-        self.participants.append(&mut participants);
-        self.accounts.append(&mut accounts);
-        self.funds.append(&mut funds);
-        self.endpoints.append(&mut endpoints);
-        self.transfers.append(&mut transfers);
-        self.state_changes.append(&mut state_changes);
-        self.completions.append(&mut completions);
-        self.position_changes.append(&mut position_changes);
-        self.notifications.append(&mut notifications);
-        self.answers.append(&mut answers);
-        self.alarms.append(&mut alarms);
-        self.dead_letters.append(&mut dead_letters);
-        self.tokens.append(&mut tokens);
-        self.shop.append(&mut shop);
-        self.shop_messages.append(&mut shop_messages);
-        self.shop_alarms.append(&mut shop_alarms);
-        self.outcomes.append(&mut outcomes);
+        // Takes the other step apart by all its fields, so that no list is forgotten.
+        macro_rules! append {
+            ($step:ident, $($list:ident)*) => {
+                let Step { first: _, $($list),* } = after;
+                $($step.$list.extend($list);)*
+            };
+        }
+        append!(self, participants accounts funds endpoints transfers state_changes completions position_changes
+            notifications answers alarms dead_letters tokens shop shop_messages shop_alarms outcomes);
     }
 
     /// Writes its rows, decided at `now`.

@@ -3,11 +3,62 @@
 use std::sync::Arc;
 
 use crate::codes::ErrorCode;
+use crate::ids::{AccountId, ParticipantId, TransferNo};
 use crate::money::Balance;
 use crate::positions::{Message, MessageResult};
 use crate::shop::ShopOutcome;
 use crate::tokens::TokenOutcome;
 use crate::transfers::{Code, ErrorInformation, Reason, Transfer, TransferState};
+
+/// What a command was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Nothing that has a number.
+    Nothing,
+    /// A transfer.
+    Transfer(TransferNo),
+    /// A participant.
+    Participant(ParticipantId),
+    /// A participant with its position account in the currency that was asked for.
+    Member(ParticipantId, AccountId),
+    /// An account.
+    Account(AccountId),
+    /// So many holds, leases, checkouts and keys that an expiry ended.
+    Ended(u64),
+}
+
+impl Subject {
+    /// The number that stands for it in replies, in messages and in the audit chain. A member is its participant, with the
+    /// account in the upper half.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        match self {
+            Subject::Nothing => 0,
+            Subject::Transfer(no) => no.0,
+            Subject::Participant(id) => id.0.into(),
+            Subject::Member(id, account) => u64::from(id.0) | u64::from(account.0) << 32,
+            Subject::Account(account) => account.0.into(),
+            Subject::Ended(count) => count,
+        }
+    }
+
+    /// The member that such a number stands for.
+    #[must_use]
+    pub const fn member(number: u64) -> (ParticipantId, AccountId) {
+        #[allow(clippy::cast_possible_truncation, reason = "the lower half")]
+        let participant = number as u32;
+        (ParticipantId(participant), AccountId((number >> 32) as u32))
+    }
+
+    /// How many an expiry ended; nothing else ends any.
+    #[must_use]
+    pub const fn ended(self) -> u64 {
+        match self {
+            Subject::Ended(count) => count,
+            _ => 0,
+        }
+    }
+}
 
 /// The answer to one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,9 +69,8 @@ pub struct Outcome {
     pub code: Option<Code>,
     /// The error in particular.
     pub reason: Option<Reason>,
-    /// The number of what the command was about: a transfer, participant (its position account in the upper
-    /// half), account, or how many holds an expiry ended.
-    pub subject: u64,
+    /// What the command was about.
+    pub subject: Subject,
     /// What the account touched last stands at.
     pub value: Balance,
     /// The answer to a command about tokens.
@@ -33,26 +83,26 @@ impl Outcome {
     /// Nothing was done, for that reason.
     #[must_use]
     pub fn refused(code: ErrorCode) -> Outcome {
-        Outcome { code: Some(code.into()), ..Outcome::done(0, Balance::ZERO) }
+        Outcome { code: Some(code.into()), ..Outcome::done(Subject::Nothing, Balance::ZERO) }
     }
 
     pub(crate) fn because(self, reason: Reason) -> Outcome {
         Outcome { reason: Some(reason), ..self }
     }
 
-    pub(crate) const fn done(subject: u64, value: Balance) -> Outcome {
+    pub(crate) const fn done(subject: Subject, value: Balance) -> Outcome {
         Outcome { state: None, code: None, reason: None, subject, value, token: None, shop: None }
     }
 
     /// The answer to a command about tokens.
     pub(crate) fn of_tokens(outcome: TokenOutcome) -> Outcome {
-        Outcome { token: Some(Arc::new(outcome)), ..Outcome::done(0, Balance::ZERO) }
+        Outcome { token: Some(Arc::new(outcome)), ..Outcome::done(Subject::Nothing, Balance::ZERO) }
     }
 
     /// The answer to a command about the shop.
     #[must_use]
     pub fn of_shop(outcome: ShopOutcome) -> Outcome {
-        Outcome { shop: Some(Arc::new(outcome)), ..Outcome::done(0, Balance::ZERO) }
+        Outcome { shop: Some(Arc::new(outcome)), ..Outcome::done(Subject::Nothing, Balance::ZERO) }
     }
 
     /// What became of a message of the position step.
@@ -62,7 +112,12 @@ impl Outcome {
             None => (None, None),
         };
         let MessageResult { state, value, .. } = result;
-        Outcome { state: Some(state), code, reason, ..Outcome::done(message.transfer.0, value) }
+        Outcome {
+            state: Some(state),
+            code,
+            reason,
+            ..Outcome::done(Subject::Transfer(message.transfer), value)
+        }
     }
 
     /// Why not, if not.
@@ -78,7 +133,7 @@ impl Outcome {
             state: Some(row.state),
             code: row.code,
             reason: row.reason,
-            subject: row.no.0,
+            subject: Subject::Transfer(row.no),
             value: row.final_value.get().or_else(|| row.reserved_value.get()).unwrap_or_default(),
             token: None,
             shop: None,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::codes::ErrorCode;
 use crate::command::{Admin, SetEndpoint};
-use crate::effects::{Outcome, Step};
+use crate::effects::{Outcome, Step, Subject};
 use crate::ids::{AccountId, Currency, HUB, Millis, ParticipantId, TransferId};
 use crate::money::{AMOUNT_LIMIT, Amount, Balance};
 use crate::view::{Accounts, Books, ParticipantNumbers, Participants};
@@ -42,7 +42,7 @@ pub fn decide_participant(
             None => Outcome::refused(ErrorCode::IdNotFound),
             Some(row) => {
                 effects.participants.push(Participant { active, ..row.clone() });
-                Outcome::done(u64::from(participant.0), Balance::ZERO)
+                Outcome::done(Subject::Participant(participant), Balance::ZERO)
             }
         },
         other => panic!("{other:?} is about an account"),
@@ -68,7 +68,7 @@ pub fn set_endpoint(view: &impl Participants, endpoint: &SetEndpoint, effects: &
         return Outcome::refused(ErrorCode::IdNotFound);
     }
     effects.endpoints.push(endpoint.clone());
-    Outcome::done(u64::from(participant.0), Balance::ZERO)
+    Outcome::done(Subject::Participant(participant), Balance::ZERO)
 }
 
 fn decide(view: &impl Books, admin: &Admin, effects: &mut Step) -> Outcome {
@@ -83,7 +83,7 @@ fn decide(view: &impl Books, admin: &Admin, effects: &mut Step) -> Outcome {
             }
             Some(row) if row.kind == AccountKind::Position => {
                 effects.accounts.push(Account { active, ..*row });
-                Outcome::done(u64::from(account.0), row.value)
+                Outcome::done(Subject::Account(account), row.value)
             }
             _ => Outcome::refused(ErrorCode::IdNotFound),
         },
@@ -107,7 +107,7 @@ fn decide(view: &impl Books, admin: &Admin, effects: &mut Step) -> Outcome {
                 Ok(row) => {
                     let net_debit_cap = Some(net_debit_cap);
                     effects.accounts.push(Account { net_debit_cap, alarm_percentage, ..*row });
-                    Outcome::done(u64::from(row.id.0), row.value)
+                    Outcome::done(Subject::Account(row.id), row.value)
                 }
             }
         }
@@ -165,12 +165,12 @@ fn create_participant(
             created_at: now,
         },
     };
-    let numbers = |participant: ParticipantId, position: AccountId| {
-        u64::from(participant.0) | u64::from(position.0) << 32
-    };
     // The record has no id, so a caller who repeats it after a lost answer learns the numbers from the refusal.
     if let Some(position) = row.position_account(currency) {
-        return Outcome { subject: numbers(row.id, position), ..Outcome::refused(ErrorCode::ClientError) };
+        return Outcome {
+            subject: Subject::Member(row.id, position),
+            ..Outcome::refused(ErrorCode::ClientError)
+        };
     }
     if row.accounts.len() >= CURRENCIES_MAX {
         return Outcome::refused(ErrorCode::ClientError);
@@ -192,7 +192,7 @@ fn create_participant(
     effects.accounts.push(account(id, AccountKind::Position));
     effects.accounts.push(account(AccountId(id.0 + 1), AccountKind::Settlement));
     row.accounts.push((currency, id));
-    let subject = numbers(row.id, id);
+    let subject = Subject::Member(row.id, id);
     effects.participants.push(row);
     Outcome::done(subject, Balance::ZERO)
 }
@@ -209,7 +209,7 @@ fn initial_position_and_limits(
     let settlement = view.account(position.settlement()).expect("both accounts are made together");
     effects.accounts.push(Account { active: true, value, net_debit_cap: Some(net_debit_cap), ..*position });
     effects.accounts.push(Account { active: true, ..*settlement });
-    Outcome::done(u64::from(position.id.0), value)
+    Outcome::done(Subject::Account(position.id), value)
 }
 
 /// Funds in lower the settlement account. Funds out are taken at once, and only what no position stands on.
@@ -232,7 +232,7 @@ fn move_funds(
             && row.currency == currency
             && incoming == (state == FundsState::ReceivedIn);
         return if same {
-            Outcome::done(u64::from(account.0), row.value)
+            Outcome::done(Subject::Account(account), row.value)
         } else {
             Outcome::refused(ErrorCode::ModifiedRequest)
         };
@@ -256,7 +256,7 @@ fn move_funds(
     }
     effects.accounts.push(Account { value, ..*row });
     effects.funds.push(FundsMovement { id, account, amount, state });
-    Outcome::done(u64::from(account.0), value)
+    Outcome::done(Subject::Account(account), value)
 }
 
 fn end_funds_out(
@@ -272,7 +272,7 @@ fn end_funds_out(
         return Outcome::refused(ErrorCode::TransferIdNotFound);
     };
     if movement.state == state {
-        return Outcome::done(u64::from(account.0), row.value);
+        return Outcome::done(Subject::Account(account), row.value);
     }
     if movement.state != FundsState::OutReserved {
         return Outcome::refused(ErrorCode::InternalServerError);
@@ -283,5 +283,5 @@ fn end_funds_out(
         effects.accounts.push(Account { value, ..*row });
     }
     effects.funds.push(FundsMovement { state, ..*movement });
-    Outcome::done(u64::from(account.0), value)
+    Outcome::done(Subject::Account(account), value)
 }

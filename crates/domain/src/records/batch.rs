@@ -58,7 +58,7 @@ impl From<&Outcome> for Reply {
             state: outcome.state,
             code: outcome.code.map_or(0, |code| code.number()),
             reason: outcome.reason.map_or(0, |reason| reason as u8),
-            subject: outcome.subject,
+            subject: outcome.subject.number(),
             value: outcome.value,
         }
     }

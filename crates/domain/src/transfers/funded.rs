@@ -10,7 +10,7 @@ use holdfast_tokens::DEFAULT_TYPE;
 use super::{Code, CompletionKind, ErrorInformation, Transfer, TransferState};
 use crate::codes::ErrorCode;
 use crate::command::{FulfilAction, Funding, Prepare};
-use crate::effects::{Notification, NotificationKind, Outcome, Party, StateChange, Step};
+use crate::effects::{Notification, NotificationKind, Outcome, Party, StateChange, Step, Subject};
 use crate::ids::{Currency, Millis, TransferNo};
 use crate::money::Balance;
 use crate::positions::Action;
@@ -156,6 +156,11 @@ impl Tell {
         let Tell { no: transfer, error, .. } = *self;
         effects.state_changes.push(StateChange { transfer, state, code, reason: None });
         let (code, reason) = error.map_or((None, None), |(code, reason)| (Some(code), reason));
-        Outcome { state: Some(state), code, reason, ..Outcome::done(transfer.0, Balance::ZERO) }
+        Outcome {
+            state: Some(state),
+            code,
+            reason,
+            ..Outcome::done(Subject::Transfer(transfer), Balance::ZERO)
+        }
     }
 }

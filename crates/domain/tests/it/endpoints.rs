@@ -26,7 +26,7 @@ fn an_endpoint_is_set_and_nothing_else_happens() {
         effects,
         Lists {
             endpoints: vec![endpoint_of(PAYEE, POST, "http://payee/transfers")],
-            outcomes: vec![no_transfer(None, u64::from(PAYEE.0), 0)],
+            outcomes: vec![no_transfer(None, Subject::Participant(PAYEE), 0)],
             ..Lists::default()
         },
     );
@@ -59,7 +59,7 @@ fn an_unknown_participant_is_3200_and_nothing_is_kept() {
     let effects = world.frame(&[set(ParticipantId(99), POST, "http://nobody")]);
     assert_effects(
         effects,
-        Lists { outcomes: vec![no_transfer(Some(IdNotFound), 0, 0)], ..Lists::default() },
+        Lists { outcomes: vec![no_transfer(Some(IdNotFound), Subject::Nothing, 0)], ..Lists::default() },
     );
     assert_eq!(world.memory, before);
 }
@@ -68,7 +68,7 @@ fn an_unknown_participant_is_3200_and_nothing_is_kept() {
 fn the_hub_has_endpoints_without_being_a_participant() {
     let mut world = World::roomy();
     let effects = world.frame(&[set(HUB, "ALARM_NOTIFICATION_URL", "http://hub/alarms")]);
-    assert_eq!(effects.outcomes(), [no_transfer(None, 0, 0)]);
+    assert_eq!(effects.outcomes(), [no_transfer(None, Subject::Nothing, 0)]);
     assert_eq!(kept(&world, HUB, "ALARM_NOTIFICATION_URL").as_deref(), Some("http://hub/alarms"));
 }
 

@@ -33,7 +33,7 @@ fn a_reserved_transfer_expires_through_the_payers_bin_and_both_are_told() {
                 told_with(0, Payer, Expired, TransferExpired),
                 told_with(0, Payee, Expired, TransferExpired),
             ],
-            outcomes: vec![no_transfer(None, 1, 0)],
+            outcomes: vec![no_transfer(None, Subject::Ended(1), 0)],
             ..Lists::default()
         },
     );
@@ -59,7 +59,7 @@ fn a_transfer_that_was_never_reserved_expires_and_the_payer_is_told() {
                 action: None,
                 ..told_with(0, Payer, Expired, TransferExpired)
             }],
-            outcomes: vec![no_transfer(None, 1, 0)],
+            outcomes: vec![no_transfer(None, Subject::Ended(1), 0)],
             ..Lists::default()
         },
     );
@@ -71,7 +71,11 @@ fn only_what_lies_strictly_before_the_frame_is_due() {
     world.frame(&[prepare(0, 5)]);
     for (now, ended) in [(EXPIRATION - 1, 0), (EXPIRATION, 0), (EXPIRATION + 1, 1), (EXPIRATION + 2, 0)] {
         world.now = now;
-        assert_eq!(world.frame(&[expire(10)]).outcomes(), [no_transfer(None, ended, 0)], "at {now}");
+        assert_eq!(
+            world.frame(&[expire(10)]).outcomes(),
+            [no_transfer(None, Subject::Ended(ended), 0)],
+            "at {now}"
+        );
     }
 }
 
@@ -86,7 +90,7 @@ fn the_oldest_go_first_and_no_more_than_asked_for() {
     let ended = |world: &mut World, max| -> Vec<u64> {
         let effects = world.frame(&[expire(max)]);
         let ended: Vec<u64> = effects.position_changes().iter().map(|row| row.transfer.0).collect();
-        assert_eq!(effects.outcomes(), [no_transfer(None, ended.len() as u64, 0)]);
+        assert_eq!(effects.outcomes(), [no_transfer(None, Subject::Ended(ended.len() as u64), 0)]);
         ended
     };
     assert_eq!(ended(&mut world, 0), [0_u64; 0]);
@@ -106,7 +110,7 @@ fn a_fulfil_before_the_expiry_in_one_frame_is_too_late_and_the_transfer_expires(
         effects.outcomes(),
         [
             refused(answer(0, Reserved, 5), TransferExpired, None),
-            no_transfer(None, 1, 0),
+            no_transfer(None, Subject::Ended(1), 0),
             refused(answer(0, ExpiredReserved, 0), ValidationError, Some(Reason::NotReserved)),
         ]
     );
@@ -125,7 +129,7 @@ fn at_the_last_millisecond_neither_side_of_the_race_can_win_twice() {
     let effects = world.frame(&[expire(10), fulfil(1), expire(10)]);
     assert_eq!(effects.position_changes(), [changed(PAYEE_POSITION, 1, -5, -5)]);
     world.now = EXPIRATION + 1;
-    assert_eq!(world.frame(&[expire(10)]).outcomes(), [no_transfer(None, 1, 0)]);
+    assert_eq!(world.frame(&[expire(10)]).outcomes(), [no_transfer(None, Subject::Ended(1), 0)]);
     assert_eq!((world.transfer(0).state, world.transfer(1).state), (ExpiredReserved, Committed));
 }
 
@@ -137,7 +141,10 @@ fn what_an_earlier_command_of_the_frame_ended_is_no_longer_due() {
     // A wrong preimage still aborts after the expiration; the bound of the expiry counts what is left.
     let wrong = fulfil_by(PAYEE, 0, holdfast_domain::command::FulfilAction::Commit, fulfilment(9));
     let effects = world.frame(&[wrong, expire(1), expire(5)]);
-    assert_eq!(effects.outcomes()[1..], [no_transfer(None, 1, 0), no_transfer(None, 1, 0)]);
+    assert_eq!(
+        effects.outcomes()[1..],
+        [no_transfer(None, Subject::Ended(1), 0), no_transfer(None, Subject::Ended(1), 0)]
+    );
     let ended: Vec<u64> = effects.position_changes().iter().map(|row| row.transfer.0).collect();
     assert_eq!(ended, [0, 1, 2]);
 }

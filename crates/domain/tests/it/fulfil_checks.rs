@@ -85,7 +85,7 @@ fn an_abort_releases_with_the_payees_code() {
 
 #[test]
 fn an_unknown_transfer_is_3208() {
-    let unknown = no_transfer(Some(TransferIdNotFound), 0, 0);
+    let unknown = no_transfer(Some(TransferIdNotFound), Subject::Nothing, 0);
     for command in [fulfil(7), abort(7), fulfil_by(OTHER, 7, FulfilAction::Reserve, [0; 32])] {
         refused_without_effect(&mut reserved(), command, unknown.clone());
     }

@@ -26,16 +26,19 @@ fn empty() -> World {
 fn assert_refused(world: &mut World, command: Command, code: ErrorCode) {
     let before = world.memory.clone();
     let effects = world.frame(&[command]);
-    assert_effects(effects, Lists { outcomes: vec![no_transfer(Some(code), 0, 0)], ..Lists::default() });
+    assert_effects(
+        effects,
+        Lists { outcomes: vec![no_transfer(Some(code), Subject::Nothing, 0)], ..Lists::default() },
+    );
     assert_eq!(world.memory, before);
 }
 
-fn done(subject: u64, value: i128) -> Outcome {
+fn done(subject: Subject, value: i128) -> Outcome {
     no_transfer(None, subject, value)
 }
 
-fn on(account: AccountId) -> u64 {
-    u64::from(account.0)
+fn on(account: u32) -> Subject {
+    Subject::Account(AccountId(account))
 }
 
 #[test]
@@ -66,7 +69,7 @@ fn a_participant_is_made_with_two_inactive_accounts() {
                 created_at: NOW,
             }],
             accounts: vec![account(1, AccountKind::Position), account(2, AccountKind::Settlement)],
-            outcomes: vec![done(1 | 1 << 32, 0)],
+            outcomes: vec![done(Subject::Member(ParticipantId(1), AccountId(1)), 0)],
             ..Lists::default()
         },
     );
@@ -88,7 +91,7 @@ fn a_name_is_the_same_in_any_case_and_may_have_further_currencies() {
     assert_eq!(row.accounts, [(usd(), AccountId(1)), (eur, AccountId(3))]);
     let before = world.memory.clone();
     let again = world.frame(&[create("first-FSP", eur)]);
-    let outcomes = vec![no_transfer(Some(ClientError), 1 | 3 << 32, 0)];
+    let outcomes = vec![no_transfer(Some(ClientError), Subject::Member(ParticipantId(1), AccountId(3)), 0)];
     assert_effects(again, Lists { outcomes, ..Lists::default() });
     assert_eq!(world.memory, before);
 }
@@ -110,7 +113,7 @@ fn the_first_limit_activates_both_accounts_and_comes_once() {
         assert_refused(&mut world, initial(PAYER, cap, position), ValidationError);
     }
     let effects = world.frame(&[initial(PAYER, 10, 3)]);
-    assert_eq!(effects.outcomes(), [done(1, 3)]);
+    assert_eq!(effects.outcomes(), [done(on(1), 3)]);
     let (position, settlement) =
         (world.memory.accounts[&PAYER_POSITION], world.memory.accounts[&PAYER_SETTLEMENT]);
     assert!(position.active && settlement.active);
@@ -128,7 +131,7 @@ fn the_initial_position_is_added_to_what_was_paid_before() {
     world.frame(&[create("newcomer", usd()), to_newcomer, by_newcomer]);
     assert_eq!(world.value(AccountId(7)), -5, "an account without limits can be paid");
     let effects = world.frame(&[initial(newcomer, 10, 3)]);
-    assert_eq!(effects.outcomes(), [done(7, -2)]);
+    assert_eq!(effects.outcomes(), [done(on(7), -2)]);
 }
 
 #[test]
@@ -136,7 +139,7 @@ fn a_limit_lowered_below_usage_stops_new_prepares_only() {
     let mut world = World::with(10, 1000);
     world.frame(&[prepare(0, 6), prepare(1, 4)]);
     let effects = world.frame(&[set_limit(PAYER, 5, 100)]);
-    assert_eq!(effects.outcomes(), [done(1, 10)]);
+    assert_eq!(effects.outcomes(), [done(on(1), 10)]);
     let effects = world.frame(&[prepare(2, 1), fulfil(0), abort(1)]);
     assert_eq!(*effects.outcome(0), refused(answer(2, AbortedRejected, 6), PayerLimitError, None));
     assert!(world.transfer(0).state.is_final() && world.transfer(1).state.is_final());
@@ -176,7 +179,7 @@ fn funds_in_lower_the_settlement_account_and_make_room() {
         effects.outcomes(),
         [
             refused(answer(0, AbortedRejected, 0), PayerInsufficientLiquidity, None),
-            done(2, -11),
+            done(on(2), -11),
             answer(1, Reserved, 11)
         ]
     );
@@ -192,7 +195,7 @@ fn a_movement_of_funds_that_comes_again_moves_nothing() {
     world.frame(&[funds_in(1, PAYER_SETTLEMENT, 7), funds_out(2, PAYER_SETTLEMENT, 3)]);
     let before = world.memory.clone();
     let effects = world.frame(&[funds_in(1, PAYER_SETTLEMENT, 7), funds_out(2, PAYER_SETTLEMENT, 3)]);
-    assert_effects(effects, Lists { outcomes: vec![done(2, -14), done(2, -14)], ..Lists::default() });
+    assert_effects(effects, Lists { outcomes: vec![done(on(2), -14), done(on(2), -14)], ..Lists::default() });
     assert_eq!(world.memory, before);
     for other in [
         funds_in(1, PAYER_SETTLEMENT, 8),
@@ -213,7 +216,7 @@ fn funds_go_out_only_as_far_as_no_position_stands_on_them() {
         }
         if goes {
             let effects = world.frame(&[funds_out(1, PAYER_SETTLEMENT, out)]);
-            assert_eq!(effects.outcomes(), [done(2, i128::from(out) - 10)]);
+            assert_eq!(effects.outcomes(), [done(on(2), i128::from(out) - 10)]);
             assert_eq!(effects.funds(), [movement(1, out, FundsState::OutReserved)]);
         } else {
             assert_refused(&mut world, funds_out(1, PAYER_SETTLEMENT, out), PayerInsufficientLiquidity);
@@ -234,7 +237,7 @@ fn a_position_below_zero_lends_nothing_to_funds_out() {
     world.frame(&[to_payer, by_payer]);
     assert_eq!(world.value(PAYER_POSITION), -50);
     assert_refused(&mut world, funds_out(1, PAYER_SETTLEMENT, 11), PayerInsufficientLiquidity);
-    assert_eq!(world.frame(&[funds_out(1, PAYER_SETTLEMENT, 10)]).outcomes(), [done(2, 0)]);
+    assert_eq!(world.frame(&[funds_out(1, PAYER_SETTLEMENT, 10)]).outcomes(), [done(on(2), 0)]);
 }
 
 #[test]
@@ -242,7 +245,7 @@ fn what_is_reserved_besides_counts_for_funds_out() {
     let mut world = World::with(1000, 10);
     world.memory.accounts.get_mut(&PAYER_POSITION).unwrap().reserved = Balance(3);
     assert_refused(&mut world, funds_out(1, PAYER_SETTLEMENT, 8), PayerInsufficientLiquidity);
-    assert_eq!(world.frame(&[funds_out(1, PAYER_SETTLEMENT, 7)]).outcomes(), [done(2, -3)]);
+    assert_eq!(world.frame(&[funds_out(1, PAYER_SETTLEMENT, 7)]).outcomes(), [done(on(2), -3)]);
 }
 
 #[test]
@@ -255,14 +258,14 @@ fn funds_out_are_gone_at_once_and_end_once() {
     let commit = || funds_out_commit(1, PAYER_SETTLEMENT);
     let abort = || funds_out_abort(2, PAYER_SETTLEMENT);
     let effects = world.frame(&[commit(), abort()]);
-    assert_eq!(effects.outcomes(), [done(2, 0), done(2, -4)]);
+    assert_eq!(effects.outcomes(), [done(on(2), 0), done(on(2), -4)]);
     assert_eq!(
         effects.funds(),
         [movement(1, 6, FundsState::OutCommitted), movement(2, 4, FundsState::OutAborted)]
     );
     let before = world.memory.clone();
     let effects = world.frame(&[commit(), abort()]);
-    assert_effects(effects, Lists { outcomes: vec![done(2, -4), done(2, -4)], ..Lists::default() });
+    assert_effects(effects, Lists { outcomes: vec![done(on(2), -4), done(on(2), -4)], ..Lists::default() });
     assert_eq!(world.memory, before);
     assert_refused(&mut world, funds_out_abort(1, PAYER_SETTLEMENT), InternalServerError);
     assert_refused(&mut world, funds_out_commit(2, PAYER_SETTLEMENT), InternalServerError);
@@ -302,7 +305,10 @@ fn an_outcome_names_what_was_changed() {
     let participant =
         |participant, active| Command::Admin(Admin::SetParticipantActive { participant, active });
     let effects = world.frame(&[prepare(0, 5), account(PAYER_POSITION, false), participant(OTHER, false)]);
-    assert_eq!(effects.outcomes()[1..], [done(on(PAYER_POSITION), 5), done(3, 0)]);
+    assert_eq!(
+        effects.outcomes()[1..],
+        [done(on(PAYER_POSITION.0), 5), done(Subject::Participant(OTHER), 0)]
+    );
     assert!(!world.memory.accounts[&PAYER_POSITION].active);
     assert!(!world.memory.participants[&OTHER].active);
 }

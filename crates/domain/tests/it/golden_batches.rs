@@ -50,7 +50,11 @@ fn headers_that_are_none_are_refused() {
 fn replies_are_written_and_read_as_they_always_were() {
     let outcomes = [
         answer(0x0708, TransferState::Reserved, -5),
-        refused(no_transfer(None, 0, 0), ErrorCode::ValidationError, Some(Reason::WrongSource)),
+        refused(
+            no_transfer(None, Subject::Nothing, 0),
+            ErrorCode::ValidationError,
+            Some(Reason::WrongSource),
+        ),
     ];
     assert_eq!(write_replies(&outcomes), golden());
     assert_eq!(golden().len(), HEADER_LEN + 2 * REPLY_LEN);

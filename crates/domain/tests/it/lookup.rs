@@ -55,7 +55,7 @@ fn a_stranger_is_3000_and_learns_nothing() {
     let mut world = World::roomy();
     world.frame(&[prepare(0, 5)]);
     for source in [OTHER, HUB, ParticipantId(99)] {
-        answered(&mut world, source, 0, no_transfer(Some(ClientError), 0, 0));
+        answered(&mut world, source, 0, no_transfer(Some(ClientError), Subject::Nothing, 0));
     }
 }
 
@@ -64,7 +64,7 @@ fn an_unknown_transfer_is_3208_to_anyone() {
     let mut world = World::roomy();
     world.frame(&[prepare(0, 5)]);
     for source in [PAYER, OTHER, ParticipantId(99)] {
-        answered(&mut world, source, 7, no_transfer(Some(TransferIdNotFound), 0, 0));
+        answered(&mut world, source, 7, no_transfer(Some(TransferIdNotFound), Subject::Nothing, 0));
     }
 }
 
@@ -76,7 +76,7 @@ fn within_a_frame_it_sees_what_came_before_it_and_nothing_after() {
     assert_eq!(
         effects.outcomes(),
         [
-            no_transfer(Some(TransferIdNotFound), 0, 0),
+            no_transfer(Some(TransferIdNotFound), Subject::Nothing, 0),
             answer(0, Reserved, 5),
             answer(0, Reserved, 5),
             answer(0, Reserved, 5),

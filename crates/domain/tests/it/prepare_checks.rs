@@ -48,7 +48,7 @@ fn a_prepare_from_somebody_else_stores_nothing() {
     let mut world = World::roomy();
     let before = world.memory.clone();
     let effects = world.frame(&[prepared(Prepare { source: OTHER, ..prepare_of(0, 5) })]);
-    let outcome = refused(no_transfer(None, 0, 0), ValidationError, Some(Reason::WrongSource));
+    let outcome = refused(no_transfer(None, Subject::Nothing, 0), ValidationError, Some(Reason::WrongSource));
     let answers = vec![asked(OTHER, id(0), Asked::Prepare, false)];
     assert_effects(effects, Lists { answers, outcomes: vec![outcome], ..Lists::default() });
     assert_eq!(world.memory, before);
@@ -62,7 +62,7 @@ fn somebody_else_learns_nothing_of_a_transfer_by_repeating_it() {
     let effects = world.frame(&[prepared(Prepare { source: OTHER, ..prepare_of(0, 5) })]);
     assert_eq!(
         effects.outcomes(),
-        [refused(no_transfer(None, 0, 0), ValidationError, Some(Reason::WrongSource))]
+        [refused(no_transfer(None, Subject::Nothing, 0), ValidationError, Some(Reason::WrongSource))]
     );
 }
 

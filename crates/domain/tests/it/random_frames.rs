@@ -195,7 +195,11 @@ fn assert_repeat_changes_nothing(world: &mut World, commands: &[Command]) {
     for (command, outcome) in commands.iter().zip(&again.outcomes()) {
         let Some(id) = command.transfer() else { continue };
         let row = before.transfers.values().find(|row| row.id == id).unwrap();
-        assert_eq!((outcome.state, outcome.subject), (Some(row.state), row.no.0), "{command:?}");
+        assert_eq!(
+            (outcome.state, outcome.subject),
+            (Some(row.state), Subject::Transfer(row.no)),
+            "{command:?}"
+        );
     }
 }
 

@@ -77,7 +77,10 @@ fn another_prepare_under_the_same_id_in_one_frame_is_modified() {
 fn a_fulfil_before_its_prepare_finds_nothing() {
     let mut world = World::roomy();
     let effects = world.frame(&[fulfil(0), prepare(0, 5)]);
-    assert_eq!(effects.outcomes(), [no_transfer(Some(TransferIdNotFound), 0, 0), answer(0, Reserved, 5)]);
+    assert_eq!(
+        effects.outcomes(),
+        [no_transfer(Some(TransferIdNotFound), Subject::Nothing, 0), answer(0, Reserved, 5)]
+    );
 }
 
 #[test]

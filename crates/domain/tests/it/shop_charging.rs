@@ -237,7 +237,7 @@ fn a_record_that_ends_the_transfer_and_the_checkout_ends_each_once() {
     shop.checkout("o");
     shop.now += i64::from(DEADLINE) + CHARGE_MARGIN_MS + 1;
     let effects = shop.expire(9);
-    assert_eq!(effects.outcome(0).subject, 2);
+    assert_eq!(effects.outcome(0).subject.ended(), 2);
     assert_eq!(types(&effects), ["trfail", "can", "add", "csucc"]);
     let states: Vec<_> = effects.state_changes().iter().map(|change| change.state).collect();
     assert_eq!(states, [S::ReservedTimeout, S::ExpiredReserved]);

@@ -94,13 +94,13 @@ fn both_outside_and_silent_until_the_deadline() {
     let mut shop = Shop::outside(0, 0, Sides::BOTH);
     is_open(shop.checkout("o"), 1, Sides::BOTH, false);
     shop.now += i64::from(DEADLINE);
-    assert_eq!(shop.expire(10).outcome(0).subject, 0, "at the deadline it may still be decided");
+    assert_eq!(shop.expire(10).outcome(0).subject.ended(), 0, "at the deadline it may still be decided");
     shop.now += 1;
     let effects = shop.expire(10);
-    assert_eq!(effects.outcome(0).subject, 1);
+    assert_eq!(effects.outcome(0).subject.ended(), 1);
     assert_eq!(types(&effects), ["trfail", "can", "add"]);
     is_open(shop.checkout("o"), 1, Sides::BOTH, true);
-    assert_eq!(shop.expire(10).outcome(0).subject, 0, "it is cancelled once");
+    assert_eq!(shop.expire(10).outcome(0).subject.ended(), 0, "it is cancelled once");
     is_open(answer_of(shop.does(says("o", 1, Side::Pay, Said::Undone))), 1, STOCK, true);
     assert_eq!(answer_of(shop.does(says("o", 1, Side::Stock, Said::Undone))), failed(1, Why::Deadline));
     // The next try is another one: messages of the first do not touch it.
@@ -124,7 +124,7 @@ fn deadlines_of_one_record_see_each_other() {
     }
     assert_eq!(shop.stock("i"), 2);
     shop.now += i64::from(DEADLINE) + 1;
-    assert_eq!(shop.expire(2).outcome(0).subject, 2, "within its budget, the oldest first");
+    assert_eq!(shop.expire(2).outcome(0).subject.ended(), 2, "within its budget, the oldest first");
     assert_eq!(shop.stock("i"), 7);
     assert_eq!(shop.state("q"), OrderState::Pending(tr(1)));
     shop.expire(2);
@@ -146,9 +146,9 @@ fn a_deadline_has_its_part_of_an_expiry() {
     is_open(shop.checkout("o"), 1, PAY, false);
     shop.now += i64::from(DEADLINE) + 1;
     let effects = shop.expire(4);
-    assert_eq!(effects.outcome(0).subject, 4);
+    assert_eq!(effects.outcome(0).subject.ended(), 4);
     assert_eq!(shop.state("o"), OrderState::Cancelling(tr(1)), "in the first record, beside three holds");
-    let ended = |shop: &mut Shop| shop.expire(4).outcome(0).subject;
+    let ended = |shop: &mut Shop| shop.expire(4).outcome(0).subject.ended();
     assert_eq!(
         [(); 4].map(|()| ended(&mut shop)),
         [4, 4, 1, 0],

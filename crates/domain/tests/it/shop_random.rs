@@ -277,7 +277,7 @@ impl Both {
         let offset = self.shop.offset;
         let effects = self.shop.frame(&[Command::Expire(Expire { holds_max })]);
         let ended = self.naive.expire(self.shop.now, holds_max as usize, &by_age, offset);
-        assert_eq!(effects.outcome(0).subject, ended as u64);
+        assert_eq!(effects.outcome(0).subject.ended(), ended as u64);
         self.same();
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_domain::effects::{Effects, Outcome, Step};
+use holdfast_domain::effects::{Effects, Outcome, Step, Subject};
 use holdfast_domain::tokens::{
     Fingerprint, Kind, LockRow, SpendRow, Token, TokenEffect, TokenOutcome, TokenRefusal, Transaction,
 };
@@ -240,7 +240,7 @@ fn whatever_differs_in_an_answer_digests_differently() {
         of_outcome(TokenOutcome::Spent(Arc::new(row)))
     };
     assert_all_differ(&[
-        of_answer(crate::world::no_transfer(None, 0, 0)),
+        of_answer(crate::world::no_transfer(None, Subject::Nothing, 0)),
         of_outcome(TokenOutcome::Issued),
         locked(1),
         locked(2),

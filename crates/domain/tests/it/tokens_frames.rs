@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_domain::command::Command;
-use holdfast_domain::effects::Outcome;
+use holdfast_domain::effects::{Outcome, Subject};
 use holdfast_domain::tokens::TokenOutcome::{Issued, Locked, Refused, Released, Renewed, Spent, Updated};
 use holdfast_domain::tokens::TokenRefusal::{Consumed, Exists, LeaseLost, SpenderInUse, Taken, Unknown};
 use holdfast_domain::tokens::{LockTokens, TokenCommand, TokenEffect, TokenOutcome};
@@ -25,7 +25,7 @@ fn ended(effects: &[TokenEffect]) -> Vec<String> {
 }
 
 fn ends(count: u64) -> Vec<Outcome> {
-    vec![no_transfer(None, count, 0)]
+    vec![no_transfer(None, Subject::Ended(count), 0)]
 }
 
 // The second sees the first.
@@ -237,7 +237,7 @@ fn expiry_in_a_frame_sees_what_the_frame_did() {
         expire(9),
     ];
     let effects = vault.frame(&commands);
-    let counts: Vec<u64> = [3, 4, 6].iter().map(|at| effects.outcomes()[*at].subject).collect();
+    let counts: Vec<u64> = [3, 4, 6].iter().map(|at| effects.outcomes()[*at].subject.ended()).collect();
     assert_eq!(counts, [1, 0, 0]);
     assert_eq!(vault.memory.locks.keys().collect::<Vec<_>>(), ["p3", "p4", "q"]);
     vault.now += 1;

@@ -254,7 +254,7 @@ proptest! {
                         let expected = naive.command(vault.now, fence, command);
                         prop_assert_eq!(answer(outcome.token.as_ref().unwrap()), expected, "{:?}", command);
                     }
-                    Command::Expire(expire) => prop_assert!(outcome.subject <= u64::from(expire.holds_max)),
+                    Command::Expire(expire) => prop_assert!(outcome.subject.ended() <= u64::from(expire.holds_max)),
                     _ => unreachable!("only these are sent"),
                 }
             }

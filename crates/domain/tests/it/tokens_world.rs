@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use holdfast_domain::command::Command;
-use holdfast_domain::effects::{Effects, Outcome};
+use holdfast_domain::effects::{Effects, Outcome, Subject};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::tokens::{
@@ -115,7 +115,7 @@ pub fn as_command(command: TokenCommand) -> Command {
 }
 
 pub fn of_tokens(outcome: TokenOutcome) -> Outcome {
-    Outcome { token: Some(Arc::new(outcome)), ..no_transfer(None, 0, 0) }
+    Outcome { token: Some(Arc::new(outcome)), ..no_transfer(None, Subject::Nothing, 0) }
 }
 
 // Commands.

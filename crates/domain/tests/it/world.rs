@@ -7,6 +7,7 @@ use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{
     Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint,
 };
+pub use holdfast_domain::effects::Subject;
 use holdfast_domain::effects::{
     Answer, Asked, CompletionRow, DeadLetter, Effects, LimitAlarm, Notification, NotificationKind, Outcome,
     Party, PositionChange, StateChange,
@@ -338,7 +339,7 @@ pub fn answer(no: u64, state: TransferState, value: i128) -> Outcome {
         state: Some(state),
         code: None,
         reason: None,
-        subject: no,
+        subject: Subject::Transfer(TransferNo(no)),
         value: Balance(value),
         token: None,
         shop: None,
@@ -350,7 +351,7 @@ pub fn refused(outcome: Outcome, code: ErrorCode, reason: Option<Reason>) -> Out
 }
 
 /// The answer to a command that is about no transfer or a transfer that is not there.
-pub fn no_transfer(code: Option<ErrorCode>, subject: u64, value: i128) -> Outcome {
+pub fn no_transfer(code: Option<ErrorCode>, subject: Subject, value: i128) -> Outcome {
     Outcome {
         state: None,
         code: code.map(Code::from),

@@ -31,7 +31,7 @@ pub(super) fn show(command: &Command, outcome: &Outcome, state: &impl View) -> V
         Command::Expire(expire) => json!({
             "action": "expire",
             "holdsMax": expire.holds_max,
-            "ended": outcome.subject,
+            "ended": outcome.subject.ended(),
         }),
         Command::Lookup(lookup) => json!({
             "action": "lookup",

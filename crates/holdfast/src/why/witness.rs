@@ -94,7 +94,7 @@ impl Witness {
                     state: state.map(TransferState::name),
                     error_code: code,
                     because: because(
-                        command,
+                        (command, at),
                         outcome,
                         (known, self.condition, self.pays_for.as_ref()),
                         step,
@@ -239,7 +239,7 @@ fn asked(command: &Command, outcome: &Outcome, state: &impl View) -> Asked {
         Command::Lookup(lookup) => Asked::Lookup { by: name(lookup.source) },
         Command::Shop(shop) => checkout::asked(shop, outcome),
         Command::Expire(_) | Command::Admin(_) | Command::SetEndpoint(_) | Command::Token(_) => {
-            Asked::Expire { holds_ended: outcome.subject }
+            Asked::Expire { holds_ended: outcome.subject.ended() }
         }
     }
 }
@@ -247,7 +247,7 @@ fn asked(command: &Command, outcome: &Outcome, state: &impl View) -> Asked {
 /// Reads the reason off the outcome. `known` is the transfer after the frame, of which only what never changes and
 /// what this very step wrote is used.
 fn because(
-    command: &Command,
+    (command, at): (&Command, usize),
     outcome: &Outcome,
     (known, condition, pays_for): (Option<&Transfer>, Option<[u8; 32]>, Option<&PaysFor>),
     step: &Step,
@@ -256,6 +256,7 @@ fn because(
 ) -> Because {
     let code = outcome.code.and_then(|code| ErrorCode::from_number(code.number()));
     let moved = known.is_some_and(|known| step.state_changes.iter().any(|row| row.transfer == known.no));
+    let repeat = step.answers.iter().any(|row| row.cause as usize == at && row.repeat);
     if let (Command::Lookup(_), Some(ErrorCode::ClientError)) = (command, code) {
         return Because::NotAParty;
     }
@@ -294,7 +295,7 @@ fn because(
             (_, Some(ErrorCode::PayerLimitError)) => Because::OverCap,
             _ => Because::OutOfPlace,
         },
-        (Command::Prepare(prepare), false) if prepare.hash == known.hash => Because::Repeat,
+        (Command::Prepare(_) | Command::Fulfil(_) | Command::Abort(_), false) if repeat => Because::Repeat,
         (Command::Prepare(prepare), false) => {
             Because::Modified { differences: differences(known, condition, prepare, state) }
         }
@@ -309,7 +310,6 @@ fn because(
             Some(TransferState::AbortedError) => Because::PayeeGaveUp,
             _ => Because::OutOfPlace,
         },
-        (Command::Fulfil(_) | Command::Abort(_), false) if took(known, command) => Because::Repeat,
         (Command::Fulfil(_) | Command::Abort(_), false) => match (code, outcome.reason) {
             (Some(ErrorCode::ModifiedRequest), _) => Because::OtherCompletion,
             (_, Some(Reason::NotReserved)) => Because::NotReserved,
@@ -322,17 +322,6 @@ fn because(
             Because::OutOfPlace
         }
     }
-}
-
-/// Whether this is the completion that the transfer took. Asked for a command that did not move it: what a transfer
-/// refuses once it never takes later, so the state after the frame tells the same as the one before it.
-fn took(known: &Transfer, command: &Command) -> bool {
-    let completion = match command {
-        Command::Fulfil(fulfil) => fulfil.completion(),
-        Command::Abort(abort) => abort.completion(),
-        _ => return false,
-    };
-    known.completion() == Some(completion)
 }
 
 fn differences(

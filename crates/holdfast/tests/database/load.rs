@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::effects::Subject;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -243,8 +244,7 @@ fn participants(addresses: &Mutex<Vec<SocketAddr>>) -> Vec<ParticipantId> {
     let one = |number: usize| {
         let name = Name::new(&format!("party{number}")).expect("a short name");
         let made = ask(addresses, 0, &[Command::Admin(Admin::CreateParticipant { name, currency: usd() })]);
-        let participant = ParticipantId(u32::try_from(made[0].subject & 0xffff_ffff).expect("half"));
-        let account = AccountId(u32::try_from(made[0].subject >> 32).expect("half"));
+        let (participant, account) = Subject::member(made[0].subject);
         let amount = Amount::whole(CAP).expect("within bounds");
         let limits = Admin::InitialPositionAndLimits {
             participant,

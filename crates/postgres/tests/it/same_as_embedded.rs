@@ -313,7 +313,7 @@ impl Twins {
         self.now += later;
         self.world.set_clock(self.now);
         let outcome = self.embedded(&[Command::Expire(Expire { holds_max: 10_000 })]).remove(0);
-        assert_eq!(self.cluster.expire() as u64, outcome.subject);
+        assert_eq!(self.cluster.expire() as u64, outcome.subject.ended());
     }
 
     /// The cluster's notifications become the callbacks of the embedded profile. Those of messages that come twice do too,

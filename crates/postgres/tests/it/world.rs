@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
-use holdfast_domain::effects::Outcome;
+use holdfast_domain::effects::{Outcome, Subject};
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
@@ -443,8 +443,7 @@ impl Cluster {
         let create = Admin::CreateParticipant { name: Name::new(name).unwrap(), currency: usd() };
         let outcome = self.store.participant(&create).unwrap();
         assert_eq!(outcome.code, None);
-        let participant = ParticipantId(u32::try_from(outcome.subject & 0xffff_ffff).unwrap());
-        let account = AccountId(u32::try_from(outcome.subject >> 32).unwrap());
+        let Subject::Member(participant, account) = outcome.subject else { panic!("{outcome:?}") };
         for admin in first_steps(participant, account, funds, cap) {
             self.operate(account, admin);
         }

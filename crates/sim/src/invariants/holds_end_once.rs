@@ -86,7 +86,8 @@ impl HoldsEndOnce {
             Command::Expire(expire) => Some(u64::from(expire.holds_max)),
             _ => None,
         });
-        let ended = frame.effects.all(|step| &step.outcomes).next().map_or(0, |outcome| outcome.subject);
+        let ended =
+            frame.effects.all(|step| &step.outcomes).next().map_or(0, |outcome| outcome.subject.ended());
         if allowance.is_some_and(|allowance| ended == allowance) {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command, Prepare};
-use holdfast_domain::effects::{Outcome, Step};
+use holdfast_domain::effects::{Outcome, Step, Subject};
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::positions::PrepareOrder;
@@ -117,7 +117,7 @@ impl LimitsHold {
     /// Tokens pay: no position moves, and the hold runs out like any other.
     fn funded(&mut self, prepare: &Prepare, outcome: &Outcome) {
         if outcome.state == Some(TransferState::Reserved) {
-            let (number, expiration) = (outcome.subject, prepare.expiration);
+            let (number, expiration) = (outcome.subject.number(), prepare.expiration);
             let open = Open { number, payer: NOBODY, payee: NOBODY, amount: 0, expiration };
             self.open.insert(prepare.id, open);
         }
@@ -199,7 +199,13 @@ impl LimitsHold {
             ));
         }
         if refusal.is_none() {
-            let open = Open { number: outcome.subject, payer, payee, amount, expiration: prepare.expiration };
+            let open = Open {
+                number: outcome.subject.number(),
+                payer,
+                payee,
+                amount,
+                expiration: prepare.expiration,
+            };
             self.open.insert(prepare.id, open);
         }
         Ok(())
@@ -233,7 +239,7 @@ impl LimitsHold {
             .effects
             .all(|step| &step.outcomes)
             .next()
-            .is_some_and(|first| first.subject == u64::from(holds_max));
+            .is_some_and(|first| first.subject.ended() == u64::from(holds_max));
         let fair = used_up && ended >= holds_max as usize / 4;
         if ended > due.len() || (ended < due.len() && !fair) {
             return Err(format!("an expiry ended {ended} holds; due are {due:?}"));
@@ -252,10 +258,9 @@ impl LimitsHold {
         }
         match *admin {
             Admin::CreateParticipant { currency, .. } => {
-                let (participant, account) = (outcome.subject & 0xffff_ffff, outcome.subject >> 32);
-                let number = |wide| u32::try_from(wide).expect("one half of 64 bits");
-                let seat = (ParticipantId(number(participant)), currency);
-                self.seats.insert(seat, AccountId(number(account)));
+                if let Subject::Member(participant, account) = outcome.subject {
+                    self.seats.insert((participant, currency), account);
+                }
             }
             Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position } => {
                 let account_books = self.account_books(participant, currency);

@@ -50,8 +50,8 @@ impl OrdersArePaidOnce {
                     None => Err("has no answer".to_owned()),
                 },
                 ([Command::Expire(expire)], [outcome]) => {
-                    used_up = outcome.subject == u64::from(expire.holds_max);
-                    self.expiry(at, *expire, outcome.subject, step)
+                    used_up = outcome.subject.ended() == u64::from(expire.holds_max);
+                    self.expiry(at, *expire, outcome.subject.ended(), step)
                 }
                 _ if step.shop.is_empty() && step.shop_messages.is_empty() => self.charges.others(step),
                 _ => Err("is not about the shop and changed it".to_owned()),

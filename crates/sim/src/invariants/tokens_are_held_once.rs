@@ -50,7 +50,7 @@ impl TokensAreHeldOnce {
                     let step = steps.get(&offset).ok_or("an expiry stands alone")?;
                     self.checkouts.expired(&mut self.books, step);
                     let (holds, shop) = (frame.holds_ended(), frame.shop_ended());
-                    let ended = usize::try_from(outcome.subject).unwrap_or(usize::MAX);
+                    let ended = usize::try_from(outcome.subject.ended()).unwrap_or(usize::MAX);
                     let leases = ended.saturating_sub(holds + shop);
                     let due = self.books.end_leases(self.time, leases);
                     // What is not ended is left for want of room, and not before the leases had their part of it.
@@ -58,7 +58,7 @@ impl TokensAreHeldOnce {
                     let is_short =
                         (ended < max || leases < max / 4) && self.books.end_leases(self.time, 1) > 0;
                     if ended != holds + due + shop || ended > max || is_short {
-                        let ended = outcome.subject;
+                        let ended = outcome.subject.ended();
                         return Err(format!(
                             "an expiry ended {ended}; due are {holds} holds and {due} leases, {shop} of the shop were"
                         ));

@@ -36,9 +36,11 @@ impl TransferHolds {
                 self.prepare(books, frame.header.time_ms, offset, prepare, outcome)
             }
             Command::Fulfil(_) | Command::Abort(_) => match outcome.state {
-                Some(TransferState::Committed) => self.pay_out(books, TransferNo(outcome.subject), frame),
+                Some(TransferState::Committed) => {
+                    self.pay_out(books, TransferNo(outcome.subject.number()), frame)
+                }
                 Some(TransferState::AbortedError) => {
-                    self.give_back(books, TransferNo(outcome.subject));
+                    self.give_back(books, TransferNo(outcome.subject.number()));
                     Ok(())
                 }
                 _ => Ok(()),
@@ -100,7 +102,7 @@ impl TransferHolds {
                 payee: Some(funding.payee_wallet.clone()),
             };
             books.put(&funding.spender, held);
-            self.open.insert(TransferNo(outcome.subject), funding.spender.clone());
+            self.open.insert(TransferNo(outcome.subject.number()), funding.spender.clone());
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ fn tell<S: Store>(store: &mut S, time: Millis, command: ShopCommand) -> ShopOutc
 }
 
 fn expire<S: Store>(store: &mut S, time: Millis, holds_max: u32) -> u64 {
-    frame(store, time, &[Command::Expire(Expire { holds_max })]).outcome(0).subject
+    frame(store, time, &[Command::Expire(Expire { holds_max })]).outcome(0).subject.ended()
 }
 
 fn checkout(order: &str, deadline_ms: u32, key: Option<&str>) -> ShopCommand {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use holdfast_domain::command::{Abort, Admin, Command, Expire, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::effects::Subject;
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::{AMOUNT_LIMIT, Amount};
 use holdfast_domain::participants::Name;
@@ -135,10 +136,11 @@ impl Maker<'_> {
                 let made = self.hub.frame(time, &[create]).map_err(told)?;
                 let made = made.outcome(0);
                 let participant = participant(at, party);
-                if made.code.is_some() || made.subject & u64::from(u32::MAX) != u64::from(participant.0) {
-                    bail!("participant {name} was not made as expected: {made:?}");
-                }
-                let settlement = AccountId(u32::try_from(made.subject >> 32).expect("32 bits") + 1);
+                let position = match (made.code, made.subject) {
+                    (None, Subject::Member(id, position)) if id == participant => position,
+                    _ => bail!("participant {name} was not made as expected: {made:?}"),
+                };
+                let settlement = AccountId(position.0 + 1);
                 let limits = Command::Admin(Admin::InitialPositionAndLimits {
                     participant,
                     currency: *currency,
@@ -183,7 +185,7 @@ impl Maker<'_> {
     fn expire(&mut self, count: u64, time: Millis) -> anyhow::Result<()> {
         let holds_max = u32::try_from(count).context("a frame is bounded")?;
         let effects = self.hub.frame(time, &[Command::Expire(Expire { holds_max })]).map_err(told)?;
-        let ended = effects.all(|step| &step.outcomes).next().map_or(0, |outcome| outcome.subject);
+        let ended = effects.all(|step| &step.outcomes).next().map_or(0, |outcome| outcome.subject.ended());
         if ended != count {
             bail!("{ended} holds ended where {count} should have");
         }
