@@ -3,6 +3,7 @@
 //!
 //! Few and small dependencies, so that it builds in seconds on a bare machine.
 
+mod clients;
 mod generated;
 mod house;
 mod services;
@@ -31,6 +32,7 @@ const USAGE: &str = "cargo xtask <chore>
 
   test      all tests, against a real PostgreSQL and Kafka, and the faults planted for the simulator
   ci        house rules, format, clippy and rustdoc with warnings denied, generated files, then all of test
+  clients   only this part of test: clients made from docs/openapi.json in Go, Java, Python and TypeScript, and compiled
   generate  write docs/openapi.json and the settings in docs/configuration.md
   services  start, stop and restart that PostgreSQL and that Kafka: cargo xtask services shows how
   soak      what takes long: many kills of the real binary, many simulator seeds, an hour of faults in a cluster";
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
             let checks = [house::check, format, clippy, docs, build_tests, generated::check, test];
             checks.iter().try_for_each(|check| check())
         }
+        Some("clients") => clients::check(),
         Some("generate") => generated::write(),
         Some("services") => services::services(&env::args().skip(2).collect::<Vec<_>>()),
         Some("soak") => soak(),
@@ -77,6 +80,7 @@ fn build_tests() -> Result<(), String> {
 }
 
 fn test() -> Result<(), String> {
+    clients::check()?;
     let services = ForTests::up()?;
     let mut variables: Vec<_> = services.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
     if env::var_os(TEST_THREADS.0).is_none() {

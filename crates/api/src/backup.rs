@@ -1,24 +1,24 @@
 //! `/hub/backup`: a copy of the hub's data, made while payments go on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdfast_engine::{BackupRefusal, BackupStatus, Upkeep};
-use serde_json::{Value, json};
+use holdfast_wire::views::{Backup, BackupState, BackupWanted};
 
-use crate::admin::fields::Fields;
+use crate::admin::body::Body;
 use crate::calls::beside;
 use crate::error::ApiError;
 
 /// Begins a backup to `dir`.
 pub(crate) async fn begin(
     State(upkeep): State<Arc<dyn Upkeep>>,
-    body: Fields,
+    Body(BackupWanted { dir }): Body<BackupWanted>,
 ) -> Result<StatusCode, ApiError> {
-    let dir = PathBuf::from(body.text("dir")?);
+    let dir = PathBuf::from(dir.0);
     beside(move || upkeep.begin_backup(&dir)).await?.map_err(|error| refusal(&error))?;
     Ok(StatusCode::ACCEPTED)
 }
@@ -33,18 +33,27 @@ fn refusal(refusal: &BackupRefusal) -> ApiError {
 }
 
 /// How far it is.
-pub(crate) async fn show(State(upkeep): State<Arc<dyn Upkeep>>) -> Json<Value> {
+pub(crate) async fn show(State(upkeep): State<Arc<dyn Upkeep>>) -> Json<Backup> {
+    let to = |dir: &Path| Some(dir.display().to_string());
     Json(match upkeep.backup_status() {
-        BackupStatus::None => json!({"state": "NONE"}),
-        BackupStatus::Running { dir, done, total } => {
-            json!({"state": "RUNNING", "dir": dir, "doneBytes": done, "totalBytes": total})
+        BackupStatus::None => Backup::new(BackupState::None),
+        BackupStatus::Running { dir, done, total } => Backup {
+            dir: to(&dir),
+            done_bytes: Some(done),
+            total_bytes: Some(total),
+            ..Backup::new(BackupState::Running)
+        },
+        BackupStatus::Done { dir, bytes, offset, log_end, files } => Backup {
+            dir: to(&dir),
+            done_bytes: Some(bytes),
+            total_bytes: Some(bytes),
+            offset: Some(offset),
+            log_end: Some(log_end),
+            files: Some(files),
+            ..Backup::new(BackupState::Done)
+        },
+        BackupStatus::Failed { dir, reason } => {
+            Backup { dir: to(&dir), reason: Some(reason), ..Backup::new(BackupState::Failed) }
         }
-        BackupStatus::Done { dir, bytes, offset, log_end, files } => {
-            json!({
-                "state": "DONE", "dir": dir, "doneBytes": bytes, "totalBytes": bytes, "offset": offset,
-                "logEnd": log_end, "files": files,
-            })
-        }
-        BackupStatus::Failed { dir, reason } => json!({"state": "FAILED", "dir": dir, "reason": reason}),
     })
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use holdfast_domain::records::{PREPARE_LEN, batch};
-pub use holdfast_wire::limits::PAGE_ROWS_MAX;
+pub use holdfast_wire::limits::{
+    PAGE_ROWS_MAX, SHOP_ID_CHARS_MAX as IDEMPOTENCY_KEY_CHARS_MAX, SHOP_INIT_MAX,
+};
 
 /// Connections served at once; more wait in the kernel's queue until one ends.
 pub const CONNECTIONS_MAX: usize = 1_024;
@@ -52,9 +54,5 @@ pub const COMPLETED_AHEAD_MAX: i64 = 200;
 pub const COMPLETED_BEHIND_MAX: i64 = 300_000;
 /// The largest body on the token paths, in bytes: as many tokens as one call may carry, of ordinary size.
 pub const TOKENS_BODY_MAX: usize = 8 * 1024 * 1024;
-/// The longest `Idempotency-Key`, in characters.
-pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
-/// Rows that one call of a `batch_init` makes.
-pub const SHOP_INIT_MAX: u64 = 1_000_000;
 /// How long such a call may take; then what was made stays, and the caller does not know how much that is (504).
 pub const SHOP_INIT_WAIT_MAX: Duration = Duration::from_secs(120);

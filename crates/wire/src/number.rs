@@ -69,6 +69,7 @@ impl<const MIN: u64, const MAX: u64> JsonSchema for Count<MIN, MAX> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        crate::text::schema_of(json!({"type": "integer", "minimum": MIN, "maximum": MAX}))
+        let format = if MAX > i32::MAX as u64 { "int64" } else { "int32" };
+        crate::text::schema_of(json!({"type": "integer", "format": format, "minimum": MIN, "maximum": MAX}))
     }
 }

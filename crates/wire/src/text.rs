@@ -81,11 +81,23 @@ macro_rules! written_as_text {
 }
 
 /// What must stand where one of a few words does.
-pub(crate) fn one_of(words: &[&str]) -> String {
+pub(crate) fn one_of(words: &[&str], found: &str) -> String {
+    let found = shortened(found);
     match words {
-        [] | [_] | [_, _] => format!("must be {}", words.join(" or ")),
-        many => format!("must be one of {}", many.join(", ")),
+        [] | [_] | [_, _] => format!("must be {}, not '{found}'", words.join(" or ")),
+        many => format!("must be one of {}, not '{found}'", many.join(", ")),
     }
+}
+
+/// What a caller sent, cut so that it cannot push the reason out of a description.
+#[must_use]
+pub fn shortened(text: &str) -> String {
+    const CHARS_MAX: usize = 40;
+    let mut cut: String = text.chars().take(CHARS_MAX).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    cut
 }
 
 /// A member that is one of a few words.
@@ -119,7 +131,7 @@ macro_rules! words {
         impl $crate::text::Rule for $name {
             fn read(text: &str) -> Result<$name, String> {
                 let found = $name::ALL.iter().find(|known| known.word() == text);
-                found.copied().ok_or_else(|| $crate::text::one_of(&[$($text),+]))
+                found.copied().ok_or_else(|| $crate::text::one_of(&[$($text),+], text))
             }
 
             fn schema() -> serde_json::Value {

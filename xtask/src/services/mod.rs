@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use std::{env, mem};
 
 use process::{Account, Mark, ServiceFolder, end_of, has_ended, signal, wait_until};
+pub(crate) use process::{in_path, remove, run};
 use state::{Remembered, ServicesState};
 
 use crate::root;

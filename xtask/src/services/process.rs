@@ -116,7 +116,7 @@ pub(super) fn end_of(log: &str) -> String {
 }
 
 /// Runs a helper program to its end; what it printed is shown only if it fails.
-pub(super) fn run(mut command: Command) -> Result<(), String> {
+pub(crate) fn run(mut command: Command) -> Result<(), String> {
     let done =
         command.output().map_err(|error| format!("xtask: cannot start {}: {error}", shown(&command)))?;
     if done.status.success() {
@@ -132,7 +132,7 @@ fn shown(command: &Command) -> String {
 }
 
 /// A program in PATH.
-pub(super) fn in_path(program: &str) -> Option<PathBuf> {
+pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
@@ -204,7 +204,7 @@ pub(super) fn wait_until(deadline: Instant, mut condition: impl FnMut() -> bool)
 }
 
 /// Removes a folder that may not be there.
-pub(super) fn remove(dir: &Path) -> Result<(), String> {
+pub(crate) fn remove(dir: &Path) -> Result<(), String> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(format!("xtask: cannot remove {}: {error}", dir.display()))

@@ -9,51 +9,39 @@ use holdfast_domain::ids::AccountId;
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::{Account, AccountKind};
 use holdfast_domain::registry::Registry;
-use serde::Serialize;
-use serde_json::value::RawValue;
+use holdfast_wire::Instant;
+use holdfast_wire::admin::{Account as Shown, Activity, Bit, NewAccount, ShownCurrency};
+use holdfast_wire::amount::{Amounts, Decimal};
 
-use super::entity::{Portrait, rows};
+use super::body::Body;
+use super::entity::{Portrait, kind_of, rows};
 use super::extract::{Filter, Origin, Place};
-use super::fields::Fields;
 use super::hub_accounts::{self, HubAccount, HubAccountKind};
-use super::numbers::number;
-use super::{Whom, about, change, flag, not_possible, refusal, shortened};
+use super::{Whom, about, change, not_of_the_hub, not_possible, refusal, shortened};
+use crate::Edge;
 use crate::error::ApiError;
-use crate::{Edge, times};
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Shown {
-    id: u32,
-    ledger_account_type: &'static str,
-    currency: String,
-    is_active: u8,
-    value: Box<RawValue>,
-    reserved_value: Box<RawValue>,
-    changed_date: String,
-}
-
-fn account(row: &Account) -> Shown {
+fn account(row: &Account, amounts: Amounts) -> Shown {
     Shown {
         id: row.id.0,
-        ledger_account_type: row.kind.name(),
-        currency: row.currency.to_string(),
-        is_active: flag(row.active),
-        value: number(row.value),
-        reserved_value: number(row.reserved),
-        changed_date: times::format(row.changed_at),
+        ledger_account_type: kind_of(row.kind),
+        currency: ShownCurrency(row.currency),
+        is_active: Bit(row.active),
+        value: Decimal::new(row.value, amounts),
+        reserved_value: Decimal::new(row.reserved, amounts),
+        changed_date: Instant(row.changed_at),
     }
 }
 
-fn hub_account(row: &HubAccount) -> Shown {
+fn hub_account(row: &HubAccount, amounts: Amounts) -> Shown {
     Shown {
         id: row.id,
-        ledger_account_type: row.kind.name(),
-        currency: row.currency.to_string(),
-        is_active: flag(true),
-        value: number(row.value),
-        reserved_value: number(Balance::ZERO),
-        changed_date: times::format(row.changed_at),
+        ledger_account_type: row.kind.shown(),
+        currency: ShownCurrency(row.currency),
+        is_active: Bit(true),
+        value: Decimal::new(row.value, amounts),
+        reserved_value: Decimal::new(Balance::ZERO, amounts),
+        changed_date: Instant(row.changed_at),
     }
 }
 
@@ -67,22 +55,26 @@ pub(super) fn is_in_use(store: &dyn Registry, row: &Account) -> bool {
     position.is_some_and(|row| row.net_debit_cap.is_some() || row.value != Balance::ZERO)
 }
 
-/// `GET /participants/{name}/accounts[?currency=]`.
+/// `GET /participants/{name}/accounts[?currency=&amounts=]`.
 pub(crate) async fn list(
     State(edge): State<Edge>,
     Place(name): Place<String>,
     filter: Filter,
 ) -> Result<Response, ApiError> {
-    let wanted = filter.currency()?;
+    let (wanted, amounts) = (filter.currency()?, filter.amounts()?);
     let is_wanted = move |currency| wanted.is_none_or(|wanted| wanted == currency);
     let accounts: Vec<Shown> = about(&edge, &name, move |store, whom| match whom {
         Whom::Hub => {
             let accounts = hub_accounts::list(store, None);
-            accounts.iter().filter(|row| is_wanted(row.currency)).map(hub_account).collect()
+            accounts
+                .iter()
+                .filter(|row| is_wanted(row.currency))
+                .map(|row| hub_account(row, amounts))
+                .collect()
         }
         Whom::Participant(row) => rows(store, row)
             .filter(|row| is_in_use(store, row) && is_wanted(row.currency))
-            .map(account)
+            .map(|row| account(row, amounts))
             .collect(),
     })
     .await?;
@@ -94,9 +86,9 @@ pub(crate) async fn create(
     State(edge): State<Edge>,
     Place(name): Place<String>,
     origin: Origin,
-    body: Fields,
+    Body(body): Body<NewAccount>,
 ) -> Result<Response, ApiError> {
-    let (currency, kind) = (body.currency("currency")?, body.text("type")?);
+    let (currency, kind) = (body.currency.0, body.kind.0);
     let portrait = about(&edge, &name, move |store, whom| match whom {
         Whom::Hub => Some(Portrait::take(store, whom, Some(currency))),
         Whom::Participant(_) => None,
@@ -105,7 +97,7 @@ pub(crate) async fn create(
         let detail = format!("{name} is not the Hub; POST /participants adds a currency");
         return Err(refusal(ADD_PARTY_INFORMATION, detail));
     };
-    if HubAccountKind::ALL.iter().all(|known| known.name() != kind) {
+    if HubAccountKind::ALL.iter().all(|known| known.shown().word() != kind) {
         let detail = format!("type: the Hub has no account of type '{}'", shortened(&kind));
         return Err(refusal(ADD_PARTY_INFORMATION, detail));
     }
@@ -119,9 +111,8 @@ const ADD_PARTY_INFORMATION: u16 = 3003;
 pub(crate) async fn set_active(
     State(edge): State<Edge>,
     Place((name, id)): Place<(String, u32)>,
-    body: Fields,
+    Body(Activity { is_active: active }): Body<Activity>,
 ) -> Result<StatusCode, ApiError> {
-    let active = body.flag("isActive")?;
     let account = AccountId(id);
     let Some(row) = owned(&edge, &name, account).await?.filter(|row| row.kind == AccountKind::Position)
     else {
@@ -136,11 +127,13 @@ pub(crate) async fn set_active(
     done.await.map(|_| StatusCode::OK)
 }
 
-/// The account, if it is that participant's. Whose an account is never changes.
+/// The account, if it is that participant's. Whose an account is never changes. 400/3100 for the Hub, whose accounts are
+/// neither paid into nor switched.
 pub(super) async fn owned(edge: &Edge, name: &str, account: AccountId) -> Result<Option<Account>, ApiError> {
-    about(edge, name, move |store, whom| match whom {
+    let found = about(edge, name, move |store, whom| match whom {
         Whom::Hub => None,
-        Whom::Participant(row) => rows(store, row).find(|row| row.id == account).copied(),
-    })
-    .await
+        Whom::Participant(row) => Some(rows(store, row).find(|row| row.id == account).copied()),
+    });
+    let of_hub = || not_of_the_hub(format!("the Hub has no account {} of its own", account.0));
+    found.await?.ok_or_else(of_hub)
 }

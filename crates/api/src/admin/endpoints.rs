@@ -8,22 +8,15 @@ use axum::extract::State;
 use axum::http::uri::Authority;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use holdfast_domain::command::{Command, ENDPOINT_KIND_BYTES_MAX, ENDPOINT_VALUE_BYTES_MAX, SetEndpoint};
+use holdfast_domain::command::{Command, SetEndpoint};
 use holdfast_domain::ids::HUB;
-use serde::Serialize;
+use holdfast_wire::admin::{Bounded, Endpoint, OneOrList};
 
+use super::body::Body;
 use super::extract::{Filter, Place};
-use super::fields::Fields;
 use super::{Whom, about, change};
 use crate::Edge;
 use crate::error::ApiError;
-
-#[derive(Serialize)]
-struct Endpoint {
-    #[serde(rename = "type")]
-    kind: String,
-    value: String,
-}
 
 /// `GET /participants/{name}/endpoints[?type=]`: a list, or one object, empty if there is none.
 pub(crate) async fn list(
@@ -33,40 +26,33 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let wanted = filter.kind;
     let one = wanted.is_some();
-    let mut endpoints: Vec<Endpoint> = about(&edge, &name, move |store, whom| {
+    let endpoints: Vec<Endpoint> = about(&edge, &name, move |store, whom| {
         let all = store.endpoints(match whom {
             Whom::Hub => HUB,
             Whom::Participant(row) => row.id,
         });
         let matching = all.into_iter().filter(|(kind, _)| wanted.as_ref().is_none_or(|it| it == kind));
-        matching.map(|(kind, value)| Endpoint { kind: kind.to_owned(), value: value.to_owned() }).collect()
+        matching
+            .map(|(kind, value)| Endpoint {
+                kind: Bounded(kind.to_owned()),
+                value: Bounded(value.to_owned()),
+            })
+            .collect()
     })
     .await?;
-    Ok(match (one, endpoints.pop()) {
-        (true, Some(endpoint)) => Json(endpoint).into_response(),
-        (true, None) => Json(serde_json::json!({})).into_response(),
-        (false, last) => {
-            endpoints.extend(last);
-            Json(endpoints).into_response()
-        }
-    })
+    let shown = if one { OneOrList::one(endpoints) } else { OneOrList::List(endpoints) };
+    Ok(Json(shown).into_response())
 }
 
 /// `POST /participants/{name}/endpoints`: sets one; it replaces an earlier one of its type.
 pub(crate) async fn set(
     State(edge): State<Edge>,
     Place(name): Place<String>,
-    body: Fields,
+    Body(Endpoint { kind: Bounded(kind), value: Bounded(value) }): Body<Endpoint>,
 ) -> Result<StatusCode, ApiError> {
-    let (kind, value) = (body.text("type")?, body.text("value")?);
-    if kind.len() > ENDPOINT_KIND_BYTES_MAX {
-        return Err(body.wrong("type", format!("has more than {ENDPOINT_KIND_BYTES_MAX} bytes")));
-    }
-    if value.len() > ENDPOINT_VALUE_BYTES_MAX {
-        return Err(body.wrong("value", format!("has more than {ENDPOINT_VALUE_BYTES_MAX} bytes")));
-    }
+    let wrong = |problem: String| ApiError::malformed(format!("value: {problem}"));
     if is_url_by_name(&kind) {
-        check_template(&kind, &value).map_err(|problem| body.wrong("value", problem))?;
+        check_template(&kind, &value).map_err(wrong)?;
     }
     let participant = about(&edge, &name, |_, whom| match whom {
         Whom::Hub => HUB,
@@ -74,7 +60,7 @@ pub(crate) async fn set(
     })
     .await?;
     let endpoint = SetEndpoint::new(participant, kind, value)
-        .ok_or_else(|| body.wrong("value", "cannot be kept with this type"))?;
+        .ok_or_else(|| wrong("cannot be kept with this type".to_owned()))?;
     let done = change(&edge, Command::SetEndpoint(endpoint), |_| format!("{name} has no endpoints"));
     done.await.map(|_| StatusCode::CREATED)
 }

@@ -2,13 +2,13 @@
 //! put into words afterwards, so that a long list does not hold up payments.
 
 use holdfast_domain::ids::{Currency, Millis};
-use holdfast_domain::participants::{Account, Participant};
+use holdfast_domain::participants::{self, Account, Participant};
 use holdfast_domain::registry::Registry;
-use serde::Serialize;
+use holdfast_wire::Instant;
+use holdfast_wire::admin::{self as wire, AccountKind, Bit, Links, ParticipantAccount, ShownCurrency};
 
 use super::extract::Origin;
-use super::{Whom, flag, hub_accounts};
-use crate::times;
+use super::{Whom, hub_accounts};
 
 /// What is known of a participant, copied.
 pub(super) struct Portrait {
@@ -20,7 +20,7 @@ pub(super) struct Portrait {
 
 struct PortraitAccount {
     id: u32,
-    kind: &'static str,
+    kind: AccountKind,
     currency: Currency,
     active: bool,
     created_at: Millis,
@@ -40,16 +40,16 @@ impl Portrait {
     }
 
     /// The entity as callers from that origin see it.
-    pub(super) fn entity(self, origin: &Origin) -> Entity {
+    pub(super) fn entity(self, origin: &Origin) -> wire::Participant {
         let id = origin.of_participant(&self.name);
-        Entity {
+        wire::Participant {
             name: self.name,
             id: id.clone(),
-            created: times::format(self.created_at),
-            is_active: flag(self.active),
+            created: Instant(self.created_at),
+            is_active: Bit(self.active),
             links: Links { this: id },
-            accounts: self.accounts.iter().map(EntityAccount::of).collect(),
-            is_proxy: 0,
+            accounts: self.accounts.iter().map(PortraitAccount::shown).collect(),
+            is_proxy: Bit(false),
         }
     }
 }
@@ -63,10 +63,18 @@ pub(super) fn rows<'a>(store: &'a dyn Registry, row: &'a Participant) -> impl It
     row.accounts.iter().flat_map(move |(_, position)| pair(*position))
 }
 
+/// The kind of a participant's account, as it is shown.
+pub(super) const fn kind_of(kind: participants::AccountKind) -> AccountKind {
+    match kind {
+        participants::AccountKind::Position => AccountKind::Position,
+        participants::AccountKind::Settlement => AccountKind::Settlement,
+    }
+}
+
 fn account(row: &Account) -> PortraitAccount {
     PortraitAccount {
         id: row.id.0,
-        kind: row.kind.name(),
+        kind: kind_of(row.kind),
         currency: row.currency,
         active: row.active,
         created_at: row.created_at,
@@ -76,55 +84,25 @@ fn account(row: &Account) -> PortraitAccount {
 fn hub_account(row: &hub_accounts::HubAccount) -> PortraitAccount {
     PortraitAccount {
         id: row.id,
-        kind: row.kind.name(),
+        kind: row.kind.shown(),
         currency: row.currency,
         active: true,
         created_at: hub_accounts::SINCE,
     }
 }
 
-/// The entity of the admin API.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Entity {
-    name: String,
-    id: String,
-    created: String,
-    is_active: u8,
-    links: Links,
-    accounts: Vec<EntityAccount>,
-    is_proxy: u8,
-}
-
-#[derive(Serialize)]
-struct Links {
-    #[serde(rename = "self")]
-    this: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct EntityAccount {
-    id: u32,
-    ledger_account_type: &'static str,
-    currency: String,
-    is_active: u8,
-    created_date: String,
-    created_by: &'static str,
-}
-
 /// The log does not keep who created an account.
 const CREATED_BY: &str = "unknown";
 
-impl EntityAccount {
-    fn of(account: &PortraitAccount) -> EntityAccount {
-        EntityAccount {
-            id: account.id,
-            ledger_account_type: account.kind,
-            currency: account.currency.to_string(),
-            is_active: flag(account.active),
-            created_date: times::format(account.created_at),
-            created_by: CREATED_BY,
+impl PortraitAccount {
+    fn shown(&self) -> ParticipantAccount {
+        ParticipantAccount {
+            id: self.id,
+            ledger_account_type: self.kind,
+            currency: ShownCurrency(self.currency),
+            is_active: Bit(self.active),
+            created_date: Instant(self.created_at),
+            created_by: CREATED_BY.to_owned(),
         }
     }
 }

@@ -6,6 +6,9 @@ use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::header::HOST;
 use axum::http::request::Parts;
 use holdfast_domain::ids::Currency;
+use holdfast_wire::Rule;
+use holdfast_wire::admin::ShownCurrency;
+use holdfast_wire::amount::Amounts;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -42,18 +45,18 @@ pub(crate) struct Filter {
     currency: Option<String>,
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
+    amounts: Option<String>,
 }
 
 impl Filter {
     /// The currency asked for.
     pub(super) fn currency(&self) -> Result<Option<Currency>, ApiError> {
-        let parse = |text: &String| {
-            text.parse().map_err(|_| {
-                let text = super::shortened(text);
-                ApiError::malformed(format!("currency: '{text}' is not three capital letters such as USD"))
-            })
-        };
-        self.currency.as_ref().map(parse).transpose()
+        Ok(read("currency", self.currency.as_deref())?.map(|ShownCurrency(currency)| currency))
+    }
+
+    /// How the caller wants amounts to be written.
+    pub(super) fn amounts(&self) -> Result<Amounts, ApiError> {
+        Ok(read("amounts", self.amounts.as_deref())?.unwrap_or(Amounts::Numbers))
     }
 }
 
@@ -64,6 +67,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Filter {
         let query = Query::from_request_parts(parts, state).await;
         query.map(|Query(filter)| filter).map_err(|error| ApiError::malformed(error.body_text()))
     }
+}
+
+/// A parameter as its rule reads it.
+fn read<T: Rule>(name: &str, value: Option<&str>) -> Result<Option<T>, ApiError> {
+    let read = value.map(T::read).transpose();
+    read.map_err(|problem| ApiError::malformed(format!("{name}: {problem}")))
 }
 
 /// Scheme and host under which the caller reached the hub: what links in answers begin with.

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use holdfast_domain::ids::{Currency, Millis};
 use holdfast_domain::money::Balance;
-use holdfast_domain::participants::AccountKind;
+use holdfast_domain::participants;
 use holdfast_domain::registry::Registry;
+use holdfast_wire::admin::AccountKind;
 
 /// The Hub was never made: it is as old as time.
 pub(super) const SINCE: Millis = 0;
@@ -30,11 +31,11 @@ impl HubAccountKind {
     pub(super) const ALL: [HubAccountKind; 2] =
         [HubAccountKind::Reconciliation, HubAccountKind::MultilateralSettlement];
 
-    /// The `ledgerAccountType`.
-    pub(super) const fn name(self) -> &'static str {
+    /// The kind as it is shown.
+    pub(super) const fn shown(self) -> AccountKind {
         match self {
-            HubAccountKind::Reconciliation => "HUB_RECONCILIATION",
-            HubAccountKind::MultilateralSettlement => "HUB_MULTILATERAL_SETTLEMENT",
+            HubAccountKind::Reconciliation => AccountKind::HubReconciliation,
+            HubAccountKind::MultilateralSettlement => AccountKind::HubMultilateralSettlement,
         }
     }
 }
@@ -57,7 +58,7 @@ pub(super) fn list(store: &dyn Registry, also: Option<Currency>) -> Vec<HubAccou
     }
     for row in store.accounts() {
         let (held, changed_at) = currencies.entry(row.currency).or_insert((Balance::ZERO, SINCE));
-        if row.kind == AccountKind::Settlement {
+        if row.kind == participants::AccountKind::Settlement {
             *held = *held + row.value.negated();
             *changed_at = (*changed_at).max(row.changed_at);
         }

@@ -13,19 +13,17 @@
 //! | `endpoints` | `…/endpoints` |
 //! | `entity` | a participant as it is shown |
 //! | `hub_accounts` | the accounts of the participant `Hub`, which has no rows |
-//! | `fields` | bodies: read within bounds, every failure names its field |
-//! | `numbers` | amounts in and out of JSON, exactly |
+//! | `body` | bodies: read within bounds, every failure names its member |
 //! | `extract` | path, query and origin of a request |
 
 pub(crate) mod accounts;
+pub(crate) mod body;
 pub(crate) mod endpoints;
 mod entity;
 mod extract;
-pub(crate) mod fields;
 pub(crate) mod funds;
 mod hub_accounts;
 pub(crate) mod limits;
-mod numbers;
 pub(crate) mod participants;
 pub(crate) mod positions;
 
@@ -35,6 +33,8 @@ use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::participants::{HUB_NAME, Name, Participant};
 use holdfast_domain::registry::{Registry, Whose};
+
+pub(crate) use holdfast_wire::shortened;
 
 use crate::Edge;
 use crate::calls::{ask, submit};
@@ -99,22 +99,12 @@ fn refusal(code: u16, detail: impl Into<String>) -> ApiError {
     ApiError::new(if own { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::BAD_REQUEST }, code, detail)
 }
 
+/// 400/3100: what the Hub, which has no rows of its own, never has.
+fn not_of_the_hub(detail: impl Into<String>) -> ApiError {
+    refusal(ErrorCode::ValidationError.number(), detail)
+}
+
 /// 500/2001: the request makes sense, and not here or not now.
 fn not_possible(detail: impl Into<String>) -> ApiError {
     refusal(ErrorCode::InternalServerError.number(), detail)
-}
-
-/// Flags come as 1 and 0.
-const fn flag(on: bool) -> u8 {
-    on as u8
-}
-
-/// What a caller sent, cut so that it cannot push the reason out of a description.
-pub(crate) fn shortened(text: &str) -> String {
-    const CHARS_MAX: usize = 40;
-    let mut cut: String = text.chars().take(CHARS_MAX).collect();
-    if cut.len() < text.len() {
-        cut.push('…');
-    }
-    cut
 }

@@ -9,11 +9,12 @@ use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::{CURRENCIES_MAX, Name};
 use holdfast_domain::registry::Whose;
+use holdfast_wire::admin::{Activity, NewParticipant, Participant};
 
-use super::entity::{Entity, Portrait};
+use super::body::Body;
+use super::entity::Portrait;
 use super::extract::{Origin, Place};
-use super::fields::Fields;
-use super::{Whom, about, change, not_possible, refusal, shortened};
+use super::{Whom, about, change, not_of_the_hub, refusal};
 use crate::Edge;
 use crate::calls::ask;
 use crate::error::ApiError;
@@ -25,11 +26,11 @@ pub(crate) async fn list(State(edge): State<Edge>, origin: Origin) -> Result<Res
         std::iter::once(Whom::Hub).chain(everybody).map(|whom| Portrait::take(store, whom, None)).collect()
     })
     .await?;
-    let entities: Vec<Entity> = portraits.into_iter().map(|portrait| portrait.entity(&origin)).collect();
+    let entities: Vec<Participant> = portraits.into_iter().map(|portrait| portrait.entity(&origin)).collect();
     Ok(Json(entities).into_response())
 }
 
-async fn entity(edge: &Edge, name: &str, origin: &Origin) -> Result<Entity, ApiError> {
+async fn entity(edge: &Edge, name: &str, origin: &Origin) -> Result<Participant, ApiError> {
     let portrait = about(edge, name, |store, whom| Portrait::take(store, whom, None)).await?;
     Ok(portrait.entity(origin))
 }
@@ -48,16 +49,9 @@ pub(crate) async fn show(
 pub(crate) async fn create(
     State(edge): State<Edge>,
     origin: Origin,
-    body: Fields,
+    Body(body): Body<NewParticipant>,
 ) -> Result<Response, ApiError> {
-    let text = body.text("name")?;
-    let name = Name::new(&text).ok_or_else(|| {
-        body.wrong("name", format!("'{}' is not 2 to 30 letters, digits or -._", shortened(&text)))
-    })?;
-    let currency = body.currency("currency")?;
-    if body.loose_flag("isProxy")? {
-        return Err(body.wrong("isProxy", "must be false: this hub has no proxies"));
-    }
+    let (name, currency) = (body.name.0, body.currency.0);
     if is_a_path(name) {
         let detail = format!("name: '{name}' is reserved; choose another");
         return Err(refusal(ErrorCode::ClientError.number(), detail));
@@ -80,9 +74,8 @@ pub(crate) async fn set_active(
     State(edge): State<Edge>,
     Place(name): Place<String>,
     origin: Origin,
-    body: Fields,
+    Body(Activity { is_active: active }): Body<Activity>,
 ) -> Result<Response, ApiError> {
-    let active = body.flag("isActive")?;
     let participant: Option<ParticipantId> = about(&edge, &name, |_, whom| match whom {
         Whom::Hub => None,
         Whom::Participant(row) => Some(row.id),
@@ -94,7 +87,7 @@ pub(crate) async fn set_active(
             change(&edge, Command::Admin(command), |_| format!("{name} cannot be changed")).await?;
         }
         None if active => {}
-        None => return Err(not_possible("the Hub is always active")),
+        None => return Err(not_of_the_hub("the Hub is always active")),
     }
     let shown = entity(&edge, &name, &origin).await?;
     Ok(Json(shown).into_response())

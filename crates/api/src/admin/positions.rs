@@ -4,30 +4,22 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::participants::{Account, AccountKind};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use holdfast_wire::Instant;
+use holdfast_wire::admin::{OneOrList, Position, ShownCurrency};
+use holdfast_wire::amount::{Amounts, Decimal};
 
 use super::accounts::is_in_use;
 use super::entity::rows;
 use super::extract::{Filter, Place};
-use super::numbers::number;
 use super::{Whom, about};
+use crate::Edge;
 use crate::error::ApiError;
-use crate::{Edge, times};
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Position {
-    currency: String,
-    value: Box<RawValue>,
-    changed_date: String,
-}
-
-fn position(row: &Account) -> Position {
+fn position(row: &Account, amounts: Amounts) -> Position {
     Position {
-        currency: row.currency.to_string(),
-        value: number(row.value),
-        changed_date: times::format(row.changed_at),
+        currency: ShownCurrency(row.currency),
+        value: Decimal::new(row.value, amounts),
+        changed_date: Instant(row.changed_at),
     }
 }
 
@@ -37,19 +29,16 @@ pub(crate) async fn list(
     Place(name): Place<String>,
     filter: Filter,
 ) -> Result<Response, ApiError> {
-    let wanted = filter.currency()?;
+    let (wanted, amounts) = (filter.currency()?, filter.amounts()?);
     let positions: Vec<Position> = about(&edge, &name, move |store, whom| match whom {
         Whom::Hub => Vec::new(),
         Whom::Participant(row) => rows(store, row)
             .filter(|row| row.kind == AccountKind::Position && is_in_use(store, row))
             .filter(|row| wanted.is_none_or(|currency| currency == row.currency))
-            .map(position)
+            .map(|row| position(row, amounts))
             .collect(),
     })
     .await?;
-    Ok(match (wanted, positions.first()) {
-        (None, _) => Json(positions).into_response(),
-        (Some(_), Some(position)) => Json(position).into_response(),
-        (Some(_), None) => Json(serde_json::json!({})).into_response(),
-    })
+    let shown = if wanted.is_some() { OneOrList::one(positions) } else { OneOrList::List(positions) };
+    Ok(Json(shown).into_response())
 }

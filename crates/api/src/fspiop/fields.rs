@@ -5,7 +5,7 @@
 use holdfast_domain::ids::{Currency, Millis, TransferId};
 use holdfast_domain::money::{Amount, SCALE};
 
-use super::{currencies, dates};
+use super::dates;
 
 /// What a text must be, to follow the field's name in a refusal.
 pub(super) type Must = &'static str;
@@ -51,7 +51,7 @@ pub(super) fn amount(text: &str) -> Result<Sum, Must> {
 
 /// Currency: a code of ISO 4217.
 pub(super) fn currency(text: &str) -> Result<Currency, Must> {
-    currencies::currency(text).ok_or("must be a currency of ISO 4217 such as USD")
+    holdfast_wire::currencies::currency(text).ok_or("must be a currency of ISO 4217 such as USD")
 }
 
 const UUID_IS_NEEDED: Must = "must be a lower-case UUID such as 0d6b1a2c-3f4e-4a5b-8c6d-7e8f9a0b1c2d";

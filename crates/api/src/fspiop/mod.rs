@@ -10,7 +10,7 @@
 //! | `media_type` | versions in Content-Type and Accept |
 //! | `prefer` | `Prefer: wait=N` |
 //! | `body` | JSON: what is there, what is missing, what is of the wrong kind |
-//! | `fields`, `ilp`, `dates`, `currencies` | the types of the standard |
+//! | `fields`, `ilp`, `dates` | the types of the standard |
 //! | `names` | participants by name |
 //! | `prepare`, `fulfil`, `abort`, `lookup` | one verb each |
 //! | `answer` | the acknowledgement, or the outcome for those who wait |
@@ -18,7 +18,6 @@
 mod abort;
 mod answer;
 mod body;
-pub(crate) mod currencies;
 mod dates;
 mod fields;
 mod fulfil;

@@ -1,6 +1,7 @@
 //! FSPIOP transfers.
 
 use axum::http::Method;
+use serde_json::{Value, json};
 
 use super::operation::{Operation, operation};
 use super::schemas::reference;
@@ -8,28 +9,37 @@ use super::schemas::reference;
 const MEDIA_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1";
 
 const CONTENT_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1 or 1.0; with Prefer also \
-     application/json. Needed, but for a GET with Prefer";
-const ACCEPT: &str = "Needed without Prefer: application/vnd.interoperability.transfers+json;version=1; with Prefer \
-     also application/json or */*";
+     application/json, and a GET may do without";
+const ACCEPT: &str = "application/vnd.interoperability.transfers+json;version=1; with Prefer also application/json or \
+     */*, and it may be left out";
+const DATE: &str =
+    "As RFC 7231 writes it, such as Tue, 15 Nov 1994 08:12:31 GMT; with Prefer it may be left out";
+
+fn one_line() -> Value {
+    json!({"type": "string", "minLength": 1})
+}
+
+fn date() -> Value {
+    let pattern = "^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-3][0-9] (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4} [0-2][0-9]:[0-5][0-9]:[0-6][0-9] GMT$";
+    json!({"type": "string", "pattern": pattern, "examples": ["Tue, 15 Nov 1994 08:12:31 GMT"]})
+}
+
+fn fsp_id() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": 32})
+}
+
 /// A body is one of the standard, or plain JSON from those who wait.
 const BODIES: [&str; 2] = [MEDIA_TYPE, "application/json"];
 
 /// The headers and refusals of every message.
 fn message(method: Method, path: &'static str, summary: &'static str, accept: bool) -> Operation {
     let described = operation(method, path, summary)
-        .header("Content-Type", false, CONTENT_TYPE)
-        .header(
-            "Date",
-            false,
-            "Needed without Prefer; as RFC 7231 writes it, such as Tue, 15 Nov 1994 08:12:31 GMT",
-        )
-        .header("FSPIOP-Source", true, "Who sends; with a key of a participant, that participant")
-        .header("FSPIOP-Destination", false, "Who is to get it")
-        .header("Prefer", false, "`wait=N`: answer with the outcome, after at most N seconds");
-    let described = match accept {
-        true => described.header("Accept", false, ACCEPT),
-        false => described,
-    };
+        .header("Content-Type", true, CONTENT_TYPE, &one_line())
+        .header("Date", true, DATE, &date())
+        .header("FSPIOP-Source", true, "Who sends; with a key of a participant, that participant", &fsp_id())
+        .header("FSPIOP-Destination", false, "Who is to get it", &fsp_id())
+        .header("Prefer", false, "`wait=N`: answer with the outcome, after at most N seconds", &one_line());
+    let described = if accept { described.header("Accept", true, ACCEPT, &one_line()) } else { described };
     described
         .answers_with(200, "With Prefer: the outcome, also of a decided refusal", &reference("Outcome"))
         .refuses(

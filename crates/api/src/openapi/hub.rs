@@ -2,6 +2,9 @@
 
 use axum::http::Method;
 use holdfast_domain::records::batch::MEDIA_TYPE;
+use holdfast_wire::Instant;
+use holdfast_wire::admin::{ParticipantName, Text};
+use holdfast_wire::views::{BackupWanted, TransferState};
 use serde_json::json;
 
 use super::operation::{Operation, operation};
@@ -20,10 +23,9 @@ pub(super) fn operations() -> Vec<Operation> {
             .asks_the_hub(),
         operation(Method::GET, "/hub/transfers", "Open transfers in order of arrival, then ended ones in the order of their end")
             .details("With a filter that few match a page may be short and still have a `next`.")
-            .query("state", "Only those in this state, by the hub's name for it")
-            .query("participant", "Only those that this participant pays or is paid by")
-            .query("after", "The `next` of the page before")
-            .query("limit", "Rows of the page, at most 1,000")
+            .query::<TransferState>("state", "Only those in this state, by the hub's name for it")
+            .query::<ParticipantName>("participant", "Only those that this participant pays or is paid by")
+            .paged::<Text>()
             .answers_with(200, "A page", &reference("TransferPage"))
             .refuses(400, "3101: a parameter is unknown or malformed")
             .asks_the_hub(),
@@ -33,9 +35,8 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(404, "3208: there is no such transfer")
             .asks_the_hub(),
         operation(Method::GET, "/hub/holds", "Open holds, the next to run out first")
-            .query("before", "Only those that run out before this instant")
-            .query("after", "The `next` of the page before")
-            .query("limit", "Rows of the page, at most 1,000")
+            .query::<Instant>("before", "Only those that run out before this instant")
+            .paged::<Text>()
             .answers_with(200, "A page", &reference("HoldPage"))
             .refuses(400, "3101: a parameter is unknown or malformed")
             .asks_the_hub(),
@@ -44,15 +45,14 @@ pub(super) fn operations() -> Vec<Operation> {
             .asks_the_hub(),
         operation(Method::GET, "/hub/dead-letters", "Callbacks that were given up, by number")
             .details("docs/callbacks.md says when a callback is given up.")
-            .query("participant", "Only those for this participant")
-            .query("after", "The `next` of the page before")
-            .query("limit", "Rows of the page, at most 1,000")
+            .query::<ParticipantName>("participant", "Only those for this participant")
+            .paged::<u64>()
             .answers_with(200, "A page", &reference("DeadLetterPage"))
             .refuses(400, "3101: a parameter is unknown or malformed; 3200: there is no such participant")
             .asks_the_hub(),
         operation(Method::POST, "/hub/dead-letters/retry", "Try dead letters again")
             .details("At most 4,096 in one call; `more` says whether some are left. 503 if a participant's lane is full; `retried` in the `extensionList` says how many were set in motion.")
-            .query("participant", "Only those for this participant")
+            .query::<ParticipantName>("participant", "Only those for this participant")
             .answers_with(202, "Taken", &reference("DeadLettersRetried"))
             .refuses(400, "3101: a parameter is unknown; 3200: there is no such participant")
             .asks_the_hub(),
@@ -65,7 +65,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .answers_with(200, "Its state", &reference("Backup")),
         operation(Method::POST, "/hub/backup", "Begin a backup")
             .details("The hub makes a checkpoint and copies itself while payments go on; `GET /hub/backup` tells how far it is. `holdfast backup DIR` does both and verifies the copy.")
-            .takes_named("BackupWanted")
+            .takes::<BackupWanted>()
             .answers(202, "Begun")
             .refuses(400, "3101: malformed; 3100: the directory is not absolute, not empty, or in the data directory")
             .refuses(409, "3100: one is being made already")

@@ -1,11 +1,14 @@
 //! One verb on one path, said in a few chained words and written as OpenAPI.
 
 use axum::http::Method;
-use holdfast_wire::JsonSchema;
+use holdfast_domain::shop::limits::{ITEMS_MAX, USERS_MAX};
+use holdfast_wire::admin::{MovementId, ParticipantName};
+use holdfast_wire::limits::{PAGE_ROWS_MAX, SHOP_INIT_MAX, SHOP_NUMBER_MAX};
 use holdfast_wire::schema::Shape;
+use holdfast_wire::{Count, JsonSchema, Name};
 use serde_json::{Map, Value, json};
 
-use super::schemas::{json_of, reference};
+use super::schemas::{json_of, reference, transfer_id};
 use crate::gate::Access;
 use crate::problem::PROBLEM_JSON;
 
@@ -35,17 +38,27 @@ impl Operation {
     }
 
     /// A query parameter that may be left out.
-    pub(super) fn query(self, name: &str, what: &str) -> Operation {
-        self.parameter("query", name, false, what)
+    pub(super) fn query<T: JsonSchema>(self, name: &str, what: &str) -> Operation {
+        self.parameter("query", name, false, what, &shape::<T>())
+    }
+
+    /// A query parameter that must be there.
+    pub(super) fn needed<T: JsonSchema>(self, name: &str, what: &str) -> Operation {
+        self.parameter("query", name, true, what, &shape::<T>())
+    }
+
+    /// The parameters of every list.
+    pub(super) fn paged<After: JsonSchema>(self) -> Operation {
+        self.query::<After>("after", "The `next` of the page before")
+            .query::<Rows>("limit", "Rows of the page, at most 1,000")
     }
 
     /// A header of the request.
-    pub(super) fn header(self, name: &str, required: bool, what: &str) -> Operation {
-        self.parameter("header", name, required, what)
+    pub(super) fn header(self, name: &str, required: bool, what: &str, schema: &Value) -> Operation {
+        self.parameter("header", name, required, what, schema)
     }
 
-    fn parameter(mut self, place: &str, name: &str, required: bool, what: &str) -> Operation {
-        let schema = json!({"type": "string"});
+    fn parameter(mut self, place: &str, name: &str, required: bool, what: &str, schema: &Value) -> Operation {
         self.parameters.push(
             json!({"name": name, "in": place, "required": required, "description": what, "schema": schema}),
         );
@@ -75,11 +88,6 @@ impl Operation {
     pub(super) fn refuses_with<T: JsonSchema>(mut self, status: u16, names: &str) -> Operation {
         let schema = self.schema(&Shape::given::<T>());
         self.answers_as(status, names, PROBLEM_JSON, &schema)
-    }
-
-    /// A JSON body of this schema.
-    pub(super) fn takes_named(self, schema: &str) -> Operation {
-        self.takes_as(&["application/json"], &reference(schema))
     }
 
     /// A body of one of these media types.
@@ -183,33 +191,50 @@ fn operation_id(method: &Method, path: &str) -> String {
     id
 }
 
+/// The schema of a parameter.
+fn shape<T: JsonSchema>() -> Value {
+    Shape::taken::<T>().schema().0
+}
+
+type Rows = Count<1, { PAGE_ROWS_MAX as u64 }>;
+type ShopNumber = Count<0, SHOP_NUMBER_MAX>;
+
 /// The parameters in the braces of a path.
 fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     names
         .map(|name| {
-            let what = match name {
-                "name" => "A participant's name; case does not matter",
-                "number" => "The number of a callback",
-                "transferId" => "The id of the movement of funds",
-                "spender" => "Who has selected; 1 to 128 characters",
-                "order" | "order_id" => "The id of an order; 1 to 128 characters",
-                "user_id" => "The id of a user; 1 to 128 characters",
-                "item_id" => "The id of an item; 1 to 128 characters",
-                "tr" => "The number of a try, from 1",
-                "n" => "How many; at most 1,000,000",
-                "n_items" => "Lines are of items 0 to this, not included",
-                "n_users" => "Orders are of users 0 to this, not included",
-                "amount" | "quantity" | "price" | "item_price" | "starting_money" | "starting_stock" => {
-                    "A whole number from 0 to 9223372036854775807"
-                }
-                "id" if path.contains("/accounts/") => "The number of an account",
-                "id" => "The id of a transfer, a UUID in lower case",
-                _ => "",
-            };
-            json!({"name": name, "in": "path", "required": true, "description": what, "schema": {"type": "string"}})
+            let (what, schema) = path_parameter(path, name);
+            json!({"name": name, "in": "path", "required": true, "description": what, "schema": schema})
         })
         .collect()
+}
+
+fn path_parameter(path: &str, name: &str) -> (&'static str, Value) {
+    match name {
+        "name" => ("A participant's name; case does not matter", shape::<ParticipantName>()),
+        "number" => ("The number of a callback", shape::<ShopNumber>()),
+        "transferId" => ("The id of the movement of funds", shape::<MovementId>()),
+        "spender" => ("Who has selected; 1 to 128 characters", shape::<Name>()),
+        "order" | "order_id" => ("The id of an order; 1 to 128 characters", shape::<Name>()),
+        "user_id" => ("The id of a user; 1 to 128 characters", shape::<Name>()),
+        "item_id" => ("The id of an item; 1 to 128 characters", shape::<Name>()),
+        "tr" => ("The number of a try, from 1", shape::<Count<1, { u32::MAX as u64 }>>()),
+        "n" => ("How many; at most 1,000,000", shape::<Count<0, SHOP_INIT_MAX>>()),
+        "n_items" => {
+            ("Lines are of items 0 to this, not included", shape::<Count<0, { ITEMS_MAX as u64 }>>())
+        }
+        "n_users" => {
+            ("Orders are of users 0 to this, not included", shape::<Count<0, { USERS_MAX as u64 }>>())
+        }
+        "amount" | "quantity" | "price" | "item_price" | "starting_money" | "starting_stock" => {
+            ("A whole number from 0 to 9223372036854775807", shape::<ShopNumber>())
+        }
+        "id" if path.contains("/accounts/") => {
+            ("The number of an account", shape::<Count<0, { u32::MAX as u64 }>>())
+        }
+        _ => ("The id of a transfer, a UUID in lower case", transfer_id()),
+    }
 }
 
 #[cfg(test)]

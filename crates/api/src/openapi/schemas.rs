@@ -25,17 +25,8 @@ fn text_like(pattern: &str, example: &str) -> Value {
     json!({"type": "string", "pattern": pattern, "examples": [example]})
 }
 
-fn number(what: &str) -> Value {
-    json!({"type": "number", "description": what})
-}
-
 fn whole(what: &str) -> Value {
     json!({"type": "integer", "description": what})
-}
-
-/// 1 or 0.
-fn bit() -> Value {
-    json!({"type": "integer", "enum": [0, 1]})
 }
 
 /// An object with these members, of which those in `required` must be there.
@@ -50,7 +41,7 @@ const AMOUNT: &str = "^([0]|([1-9][0-9]{0,17}))([.][0-9]{0,3}[1-9])?$";
 const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 const THIRTY_TWO_BYTES: &str = "^[A-Za-z0-9_-]{43}$";
 
-fn transfer_id() -> Value {
+pub(super) fn transfer_id() -> Value {
     text_like(UUID, "b51ec534-ee48-4575-b6a9-ead2955b8069")
 }
 
@@ -66,11 +57,6 @@ fn transfer_state() -> Value {
     json!({"type": "string", "enum": ["RECEIVED", "RESERVED", "COMMITTED", "ABORTED"]})
 }
 
-/// An amount of the admin paths: a number or a string, read exactly.
-fn admin_amount() -> Value {
-    json!({"type": ["number", "string"], "description": "At most 4 decimals; read exactly, never through a float"})
-}
-
 /// `components.schemas`.
 pub(super) fn schemas() -> Value {
     let mut all = json!({
@@ -80,12 +66,6 @@ pub(super) fn schemas() -> Value {
                 "errorDescription": json!({"type": "string", "maxLength": 128}),
                 "extensionList": reference("ExtensionList"),
             })),
-        })),
-        "ExtensionList": object(&["extension"], json!({
-            "extension": {
-                "type": "array", "minItems": 1, "maxItems": 16,
-                "items": object(&["key", "value"], json!({"key": {"type": "string", "maxLength": 32}, "value": {"type": "string", "maxLength": 128}})),
-            },
         })),
         "Money": object(&["currency", "amount"], json!({"currency": currency(), "amount": text_like(AMOUNT, "12.5")})),
         "Transfer": object(
@@ -124,7 +104,7 @@ pub(super) fn schemas() -> Value {
             "archived": {"type": "boolean", "const": true, "description": "Only there if retention has removed the record of its prepare from the log"},
         }))]},
     });
-    for more in [hub_schemas(), admin_schemas(), super::shop::schemas()] {
+    for more in [hub_schemas(), super::shop::schemas()] {
         if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
             all.extend(more);
         }
@@ -186,7 +166,6 @@ fn hub_schemas() -> Value {
             "retried": whole("How many were set in motion"),
             "more": {"type": "boolean", "description": "Whether some are left"},
         })),
-        "BackupWanted": object(&["dir"], json!({"dir": text("An absolute path on the hub's machine; empty, or not there yet")})),
         "Backup": object(&["state"], json!({
             "state": {"type": "string", "enum": ["NONE", "RUNNING", "DONE", "FAILED"]},
             "dir": text("Where it goes"),
@@ -204,59 +183,6 @@ fn hub_schemas() -> Value {
             "versionNumber": text("Of this program"),
             "services": {"type": "array", "items": object(&["name", "status"], json!({"name": text("log, clock or process"), "status": text("OK or DOWN"), "reason": text("What is wrong")}))},
         })),
-    })
-}
-
-fn admin_schemas() -> Value {
-    let limit = |required: &[&str]| {
-        object(
-            required,
-            json!({
-                "type": {"type": "string", "enum": ["NET_DEBIT_CAP"]},
-                "value": admin_amount(),
-                "alarmPercentage": number("Of the cap, at which an alarm is raised"),
-            }),
-        )
-    };
-    json!({
-        "NewParticipant": object(&["name", "currency"], json!({"name": text("2 to 30 letters, digits, '-', '.' or '_'"), "currency": currency(), "isProxy": {"type": "boolean"}})),
-        "Participant": object(&["name", "id", "isActive", "accounts"], json!({
-            "name": text("Its name"),
-            "id": text("Its URL"),
-            "created": instant(),
-            "isActive": bit(),
-            "links": object(&["self"], json!({"self": text("Its URL")})),
-            "accounts": {"type": "array", "items": object(&["id", "ledgerAccountType", "currency"], json!({
-                "id": whole("Its number"), "ledgerAccountType": text("POSITION, SETTLEMENT, …"), "currency": currency(),
-                "isActive": bit(), "createdDate": {"type": ["string", "null"]}, "createdBy": text("Who made it"),
-            }))},
-            "isProxy": bit(),
-        })),
-        "Activity": object(&["isActive"], json!({"isActive": {"type": "boolean"}})),
-        "InitialPositionAndLimits": object(&["currency", "limit"], json!({"currency": currency(), "limit": limit(&["type", "value"]), "initialPosition": admin_amount()})),
-        "Limit": object(&["currency", "limit"], json!({"currency": currency(), "limit": limit(&["type", "value", "alarmPercentage"])})),
-        "LimitOfParticipant": object(&["name", "currency", "limit"], json!({"name": text("Whose"), "currency": currency(), "limit": limit(&["type", "value"])})),
-        "Position": object(&[], json!({"currency": currency(), "value": number("What the participant owes, above zero"), "changedDate": instant()})),
-        "Account": object(&["id", "ledgerAccountType", "currency", "isActive", "value"], json!({
-            "id": whole("Its number"),
-            "ledgerAccountType": text("POSITION, SETTLEMENT, …"),
-            "currency": currency(),
-            "isActive": bit(),
-            "value": number("What stands on it"),
-            "reservedValue": number("0: what is reserved is in `value`"),
-            "changedDate": instant(),
-        })),
-        "NewAccount": object(&["currency", "type"], json!({"currency": currency(), "type": text("HUB_RECONCILIATION or HUB_MULTILATERAL_SETTLEMENT")})),
-        "Funds": object(&["transferId", "externalReference", "action", "reason", "amount"], json!({
-            "transferId": text("A UUID or ULID; a repeat is ignored"),
-            "externalReference": text("Of the bank's movement"),
-            "action": {"type": "string", "enum": ["recordFundsIn", "recordFundsOutPrepareReserve"]},
-            "reason": text("Why"),
-            "amount": object(&["amount", "currency"], json!({"amount": admin_amount(), "currency": currency()})),
-            "extensionList": reference("ExtensionList"),
-        })),
-        "FundsEnd": object(&["action", "reason"], json!({"action": {"type": "string", "enum": ["recordFundsOutCommit", "recordFundsOutAbort"]}, "reason": text("Why")})),
-        "Endpoint": object(&["type", "value"], json!({"type": text("Such as FSPIOP_CALLBACK_URL_TRANSFER_PUT"), "value": text("A URL, with {{transferId}} where the id goes")})),
     })
 }
 

@@ -1,6 +1,10 @@
 //! The shop's paths, in both dialects, and what the hub shows of checkouts.
 
 use axum::http::Method;
+use holdfast_wire::Count;
+use holdfast_wire::admin::Text;
+use holdfast_wire::limits::SHOP_ID_CHARS_MAX;
+use holdfast_wire::shop::{OpenState, PayOutcome, StockOutcome};
 use serde_json::{Value, json};
 
 use super::operation::{Operation, operation};
@@ -10,6 +14,10 @@ const PROBLEM: &str = "application/problem+json";
 const TEXT: &str = "text/plain";
 const KEY: &str =
     "1 to 128 plain characters. The same key with the same request gets the stored answer for 24 hours";
+
+fn key() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": SHOP_ID_CHARS_MAX, "pattern": "^[ -~]*$"})
+}
 
 fn text() -> Value {
     json!({"type": "string"})
@@ -87,7 +95,7 @@ pub(super) fn course_operations() -> Vec<Operation> {
             .says("The order with its new price"),
         plain(post(), "/orders/checkout/{order_id}", "Check an order out: charge and take stock, or neither")
             .details("A paid order answers 200 and is not charged again. A call while a checkout is under way gets its result. 400 goes out when everything is given back.")
-            .header("Idempotency-Key", false, KEY)
+            .header("Idempotency-Key", false, KEY, &key())
             .says("It is paid")
             .answers_as(504, "The wait is over, the checkout is not (the text says what it waits for); or no answer in time", TEXT, &text()),
         plain(post(), "/payment/create_user", "A new user, without credit")
@@ -144,9 +152,9 @@ pub(super) fn operations() -> Vec<Operation> {
             .numbers(),
         proper(post(), "/shop/orders/checkout/{order_id}", "Check an order out: charge and take stock, or neither")
             .details("A paid order answers 200 with `charged` false. A call while a checkout is under way gets its result. A failure goes out when everything is given back.")
-            .header("Idempotency-Key", false, KEY)
-            .query("deadlineMs", "It is cancelled if it is not decided after so long; 1 to 86,400,000; without it as the hub is set")
-            .query("waitMs", "How long to wait for it if it stays open; 0 to 60,000; without it as the hub is set. With 0 the answer is 202")
+            .header("Idempotency-Key", false, KEY, &key())
+            .query::<Count<1, 86_400_000>>("deadlineMs", "It is cancelled if it is not decided after so long; 1 to 86,400,000; without it as the hub is set")
+            .query::<Count<0, 60_000>>("waitMs", "How long to wait for it if it stays open; 0 to 60,000; without it as the hub is set. With 0 the answer is 202")
             .answers_with(200, "It is paid", &checkout)
             .answers_with(202, "With `waitMs=0`: it is under way", &checkout)
             .problem(402, "`payment-refused`, `stock-refused`, `payment-and-stock-refused`")
@@ -204,19 +212,17 @@ pub(super) fn hub_operations() -> Vec<Operation> {
             .asks_the_hub()
     };
     let checkout = reference("Checkout");
-    let answer = |path: &'static str, side: &'static str, schema: &str| {
+    let answer = |path: &'static str, side: &'static str| {
         at(Method::POST, path, side)
             .details("For a side that is outside. A repeat, and what comes when the try is over, is heard and changes nothing.")
-            .takes_named(schema)
             .answers_with(200, "How the checkout stands", &checkout)
             .refuses(404, "3200: there is no such order or try")
             .refuses(409, "3100: that side is inside for this try")
     };
     vec![
         at(Method::GET, "/hub/checkouts", "Open checkouts, the oldest first")
-            .query("state", "Only those that are `pending` or `cancelling`")
-            .query("after", "The `next` of the page before")
-            .query("limit", "Rows of the page, at most 1,000")
+            .query::<OpenState>("state", "Only those that are `pending` or `cancelling`")
+            .paged::<Text>()
             .answers_with(200, "A page", &reference("CheckoutPage")),
         at(Method::GET, "/hub/checkouts/{order}", "One order, whether a checkout of it is open or not")
             .answers_with(200, "The order", &reference("CheckoutStory"))
@@ -235,8 +241,10 @@ pub(super) fn hub_operations() -> Vec<Operation> {
         .answers_with(200, "How the checkout stands", &checkout)
         .refuses(404, "3200: there is no such order")
         .refuses(409, "3100: the order is paid, or was never tried"),
-        answer("/hub/checkouts/{order}/{tr}/pay", "What the payment side says about a try", "PayOutcome"),
-        answer("/hub/checkouts/{order}/{tr}/stock", "What the stock side says about a try", "StockOutcome"),
+        answer("/hub/checkouts/{order}/{tr}/pay", "What the payment side says about a try")
+            .takes::<PayOutcome>(),
+        answer("/hub/checkouts/{order}/{tr}/stock", "What the stock side says about a try")
+            .takes::<StockOutcome>(),
     ]
 }
 
@@ -290,10 +298,6 @@ pub(super) fn schemas() -> Value {
         )
     };
     let needed = ["order_id", "paid", "items", "user_id", "total_cost"];
-    let outcome = |words: [&str; 3]| {
-        let what = "It has taken; it has not and never will; it has given back, or never took and never will";
-        object(&["outcome"], json!({"outcome": {"type": "string", "enum": words, "description": what}}))
-    };
     json!({
         "CourseOrder": object(&needed, order()),
         "ShopOrder": object(&["order_id", "paid", "items", "user_id", "total_cost", "state", "tr"],
@@ -312,8 +316,6 @@ pub(super) fn schemas() -> Value {
             "checkouts": {"type": "array", "maxItems": 1_000, "items": reference("CheckoutStory")},
             "next": {"type": ["string", "null"], "description": "For `after` of the next page; null at the end"},
         })),
-        "PayOutcome": outcome(["psucc", "pfail", "csucc"]),
-        "StockOutcome": outcome(["ssucc", "sfail", "asucc"]),
         "ShopProblem": {
             "type": "object",
             "description": "A problem of RFC 9457, with what a program can go by.",

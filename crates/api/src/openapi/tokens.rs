@@ -1,11 +1,11 @@
 //! The wallets' paths.
 
 use axum::http::Method;
-use holdfast_wire::JsonSchema;
 use holdfast_wire::tokens::{
     Balance, Consolidate, Issue, Issued, Lease, LockPage, Problem, Redeem, Released, Renew, Select,
-    Selection, Spend, TokenPage, Transaction, Updated, Updates,
+    Selection, Spend, State, TokenPage, Transaction, Updated, Updates,
 };
+use holdfast_wire::{JsonSchema, Name, PublicKey, Whole};
 
 use super::operation::{Operation, operation};
 
@@ -56,26 +56,24 @@ pub(super) fn operations() -> Vec<Operation> {
             .gives::<Transaction>(200, "What was consumed and produced"),
         owner(at(Method::GET, "/tokens", "The tokens of an owner"))
             .details("A page may be short, or empty, and still have a `next`.")
-            .query("state", "`free` or `locked`; both without it")
-            .query("after", "The `next` of the page before")
-            .query("limit", "Rows of the page, at most 1,000")
+            .query::<State>("state", "`free` or `locked`; both without it")
+            .paged::<Name>()
             .refuses_with::<Problem>(409, "`unknown-token`: `after` has been forgotten; begin anew")
             .gives::<TokenPage>(200, "A page"),
         owner(at(Method::GET, "/tokens/balance", "What an owner has, and in what pieces"))
             .details("An owner that nobody knows has nothing.")
             .gives::<Balance>(200, "The balance"),
         at(Method::GET, "/tokens/locks", "Live locks, by fence")
-            .query("wallet", "Only on tokens of this wallet")
-            .query("currency", "Only on tokens of this currency")
-            .query("type", "Only on tokens of this type; with wallet and currency: `token` without it")
-            .query("spender", "Only those of this spender")
-            .query("after", "The `next` of the page before")
-            .query("limit", "Rows of the page, at most 1,000")
+            .query::<Name>("wallet", "Only on tokens of this wallet")
+            .query::<Name>("currency", "Only on tokens of this currency")
+            .query::<Name>("type", "Only on tokens of this type; with wallet and currency: `token` without it")
+            .query::<Name>("spender", "Only those of this spender")
+            .paged::<Whole>()
             .gives::<LockPage>(200, "A page"),
         conflict(taking::<Renew>("/tokens/locks/{spender}/renew", "Move the end of a live lease"), "`lease-lost`")
             .gives::<Lease>(200, "The lease"),
         conflict(at(Method::DELETE, "/tokens/locks/{spender}", "Give back what a spender has locked"), "`spender-in-use`: a transfer or checkout holds it and will end it")
-            .query("fence", "Only the lock of this fence")
+            .query::<Whole>("fence", "Only the lock of this fence")
             .gives::<Released>(200, "How many tokens became free; 0 if the lock had ended"),
     ]
 }
@@ -83,9 +81,9 @@ pub(super) fn operations() -> Vec<Operation> {
 /// The parameters that say whose tokens.
 fn owner(operation: Operation) -> Operation {
     operation
-        .query("wallet", "The owner's wallet; or one of the next two")
-        .query("externalId", "The owner's external id")
-        .query("publicKey", "The owner's public key")
-        .query("currency", "The currency; needed")
-        .query("type", "The type; `token` without it")
+        .query::<Name>("wallet", "The owner's wallet; or one of the next two")
+        .query::<Name>("externalId", "The owner's external id")
+        .query::<PublicKey>("publicKey", "The owner's public key")
+        .needed::<Name>("currency", "The currency")
+        .query::<Name>("type", "The type; `token` without it")
 }

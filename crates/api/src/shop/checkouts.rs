@@ -7,6 +7,8 @@ use axum::http::StatusCode;
 use holdfast_domain::shop::callers::{CheckoutState, PAGE_MAX};
 use holdfast_domain::shop::{Charge, CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
 use holdfast_engine::ShopError;
+use holdfast_wire::Rule;
+use holdfast_wire::shop::{OpenState, PayOutcome, PaySaid, StockOutcome, StockSaid};
 use serde_json::{Map, Value, json};
 
 use super::answered;
@@ -14,7 +16,7 @@ use super::failure::Failure;
 use super::path::{self, Place};
 use super::rows::Shop;
 use super::standing::{self, Seen};
-use crate::admin::fields::Fields;
+use crate::admin::body::Body;
 use crate::admin::shortened;
 use crate::error::ApiError;
 use crate::times;
@@ -39,10 +41,10 @@ pub(crate) async fn list(State(shop): State<Shop>, parameters: Parameters) -> Re
 }
 
 fn read_state(text: &str) -> Result<CheckoutState, ApiError> {
-    match text {
-        "pending" => Ok(CheckoutState::Pending),
-        "cancelling" => Ok(CheckoutState::Cancelling),
-        _ => Err(ApiError::malformed(format!("state: '{}' is not pending or cancelling", shortened(text)))),
+    match OpenState::read(text) {
+        Ok(OpenState::Pending) => Ok(CheckoutState::Pending),
+        Ok(OpenState::Cancelling) => Ok(CheckoutState::Cancelling),
+        Err(problem) => Err(ApiError::malformed(format!("state: {problem}"))),
     }
 }
 
@@ -101,20 +103,28 @@ pub(crate) async fn retry(State(shop): State<Shop>, place: Place<String>) -> Res
 pub(crate) async fn pay_answers(
     state: State<Shop>,
     place: Place<(String, String)>,
-    body: Fields,
+    Body(PayOutcome { outcome }): Body<PayOutcome>,
 ) -> Result<Json<Value>, ApiError> {
-    let words = [("psucc", Said::Taken), ("pfail", Said::Refused), ("csucc", Said::Undone)];
-    hear(state, place, Side::Pay, body.word("outcome", &words)?).await
+    let said = match outcome {
+        PaySaid::Taken => Said::Taken,
+        PaySaid::Refused => Said::Refused,
+        PaySaid::Undone => Said::Undone,
+    };
+    hear(state, place, Side::Pay, said).await
 }
 
 /// What the stock side says about a try.
 pub(crate) async fn stock_answers(
     state: State<Shop>,
     place: Place<(String, String)>,
-    body: Fields,
+    Body(StockOutcome { outcome }): Body<StockOutcome>,
 ) -> Result<Json<Value>, ApiError> {
-    let words = [("ssucc", Said::Taken), ("sfail", Said::Refused), ("asucc", Said::Undone)];
-    hear(state, place, Side::Stock, body.word("outcome", &words)?).await
+    let said = match outcome {
+        StockSaid::Taken => Said::Taken,
+        StockSaid::Refused => Said::Refused,
+        StockSaid::Undone => Said::Undone,
+    };
+    hear(state, place, Side::Stock, said).await
 }
 
 /// A repeat, and what comes after the try is over, is heard and changes nothing.

@@ -13,6 +13,7 @@ use holdfast_domain::participants::Name;
 use holdfast_domain::registry::Whose;
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::views::TransferFilter;
+use holdfast_wire::{Rule, views as wire};
 use serde_json::{Value, json};
 
 use super::filters::{self, Parameters, filters};
@@ -51,6 +52,6 @@ async fn number_of(edge: &Edge, name: &str) -> Result<ParticipantId, ApiError> {
 }
 
 fn read_state(text: &str) -> Result<TransferState, ApiError> {
-    let found = TransferState::ALL.into_iter().find(|state| state.name() == text);
-    found.ok_or_else(|| ApiError::malformed(format!("state: '{text}' is not a state such as RESERVED")))
+    let read = wire::TransferState::read(text).map(|wire::TransferState(state)| state);
+    read.map_err(|problem| ApiError::malformed(format!("state: {problem}")))
 }

@@ -315,6 +315,28 @@ async fn only_the_paths_of_the_profile_are_there() {
 }
 
 #[tokio::test]
+async fn what_the_hub_never_has_is_the_callers_mistake() {
+    let node = Node::new(false);
+    let limit = br#"{"currency":"USD","limit":{"type":"NET_DEBIT_CAP","value":1,"alarmPercentage":10}}"#;
+    let funds = br#"{"transferId":"00000000-0000-4000-8000-000000000001","externalReference":"r","action":"recordFundsIn",
+        "reason":"r","amount":{"amount":5,"currency":"USD"}}"#;
+    for (verb, path, body) in [
+        ("POST", "/participants/Hub/initialPositionAndLimits", &limit[..]),
+        ("PUT", "/participants/Hub/limits", limit),
+        ("PUT", "/participants/Hub", br#"{"isActive":false}"#),
+        ("PUT", "/participants/Hub/accounts/0", br#"{"isActive":true}"#),
+        ("POST", "/participants/Hub/accounts/0", funds),
+    ] {
+        let (status, answer) = node.send(verb, path, &[], body.to_vec()).await;
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        let code = &answer["errorInformation"]["errorCode"];
+        assert_eq!((status.as_u16(), code), (400, &json!("3100")), "{verb} {path}: {answer}");
+    }
+    let (_, accounts) = node.get("/participants/payerfsp/accounts?amounts=strings").await;
+    assert_eq!((&accounts[0]["value"], &accounts[0]["reservedValue"]), (&json!("0"), &json!("0")));
+}
+
+#[tokio::test]
 async fn who_does_not_wait_is_answered_when_the_log_has_it() {
     let node = Node::new(false);
     let path = "/transfers/b51ec534-ee48-4575-b6a9-ead2955b8069";

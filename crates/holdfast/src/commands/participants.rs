@@ -4,12 +4,17 @@
 //!
 //! Amounts are shown as the hub wrote them, digit by digit: they never pass through a floating-point number.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use serde_json::value::RawValue;
+use holdfast_wire::admin::{
+    Account, AccountKind, Bounded, Endpoint, FirstCap, Funds, FundsAction, FundsAmount,
+    InitialPositionAndLimits, Limit, LimitKind, MovementId, NamedCurrency, NewParticipant, Participant,
+    ParticipantAccount, ParticipantName, Text,
+};
+use holdfast_wire::amount::{Decimal, Given, Percent};
+use holdfast_wire::{Object, Rule};
+use serde::Serialize;
 
 use super::tables::{print, table};
 use super::{BadInput, Output};
@@ -79,53 +84,6 @@ fn endpoint(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A participant as `GET /participants` shows it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entity {
-    name: String,
-    is_active: u8,
-    accounts: Vec<EntityAccount>,
-}
-
-/// Shown from the moment that it is made, other than the account with its value.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct EntityAccount {
-    ledger_account_type: String,
-    currency: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AccountRow {
-    id: u64,
-    ledger_account_type: String,
-    currency: String,
-    is_active: u8,
-    value: Box<RawValue>,
-}
-
-#[derive(Deserialize)]
-struct LimitRow {
-    currency: String,
-    limit: Limit,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Limit {
-    value: Box<RawValue>,
-    alarm_percentage: Option<Box<RawValue>>,
-}
-
-#[derive(Deserialize, Serialize)]
-struct Endpoint {
-    #[serde(rename = "type")]
-    kind: String,
-    value: String,
-}
-
 /// What is shown of one participant.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -142,17 +100,17 @@ struct ShownCurrency {
     currency: String,
     is_active: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    position_account: Option<u64>,
+    position_account: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    position: Option<Box<RawValue>>,
+    position: Option<Decimal>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    settlement_account: Option<u64>,
+    settlement_account: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    settlement: Option<Box<RawValue>>,
+    settlement: Option<Decimal>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    net_debit_cap: Option<Box<RawValue>>,
+    net_debit_cap: Option<Decimal>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    alarm_percentage: Option<Box<RawValue>>,
+    alarm_percentage: Option<Percent>,
 }
 
 impl Participants {
@@ -162,7 +120,7 @@ impl Participants {
         block_on(async move {
             match self.what.unwrap_or(What::List) {
                 What::List => {
-                    let entities: Vec<Entity> = remote.get("/participants").await?;
+                    let entities: Vec<Participant> = remote.get("/participants").await?;
                     let mut shown = Vec::with_capacity(entities.len());
                     for entity in entities {
                         shown.push(look_up(&remote, entity).await?);
@@ -190,42 +148,44 @@ impl Participants {
     }
 }
 
-async fn look_up(remote: &Remote, entity: Entity) -> anyhow::Result<Shown> {
+async fn look_up(remote: &Remote, entity: Participant) -> anyhow::Result<Shown> {
     let path = format!("/participants/{}", escaped(&entity.name));
-    let positions = entity.accounts.into_iter().filter(|account| account.ledger_account_type == "POSITION");
+    let positions =
+        entity.accounts.into_iter().filter(|account| account.ledger_account_type == AccountKind::Position);
     let mut currencies: Vec<ShownCurrency> = positions
-        .map(|account| ShownCurrency { currency: account.currency, ..ShownCurrency::default() })
+        .map(|account| ShownCurrency { currency: account.currency.to_string(), ..ShownCurrency::default() })
         .collect();
     if !currencies.is_empty() {
-        let accounts: Vec<AccountRow> = remote.get(&format!("{path}/accounts")).await?;
-        let limits: Vec<LimitRow> = remote.get(&format!("{path}/limits")).await?;
+        let accounts: Vec<Account> = remote.get(&format!("{path}/accounts")).await?;
+        let limits: Vec<Limit> = remote.get(&format!("{path}/limits")).await?;
         accounts.into_iter().for_each(|account| fill_account(&mut currencies, account));
-        for LimitRow { currency, limit } in limits {
+        for Limit { currency, limit, .. } in limits {
+            let currency = currency.to_string();
             if let Some(row) = currencies.iter_mut().find(|row| row.currency == currency) {
-                (row.net_debit_cap, row.alarm_percentage) = (Some(limit.value), limit.alarm_percentage);
+                (row.net_debit_cap, row.alarm_percentage) = (Some(limit.value), Some(limit.alarm_percentage));
             }
         }
     }
-    Ok(Shown { name: entity.name, is_active: entity.is_active == 1, currencies })
+    Ok(Shown { name: entity.name, is_active: entity.is_active.0, currencies })
 }
 
-fn fill_account(currencies: &mut [ShownCurrency], account: AccountRow) {
-    let Some(row) = currencies.iter_mut().find(|row| row.currency == account.currency) else { return };
-    match account.ledger_account_type.as_str() {
-        "POSITION" => {
-            row.is_active = account.is_active == 1;
+fn fill_account(currencies: &mut [ShownCurrency], account: Account) {
+    let currency = account.currency.to_string();
+    let Some(row) = currencies.iter_mut().find(|row| row.currency == currency) else { return };
+    match account.ledger_account_type {
+        AccountKind::Position => {
+            row.is_active = account.is_active.0;
             (row.position_account, row.position) = (Some(account.id), Some(account.value));
         }
-        "SETTLEMENT" => {
+        AccountKind::Settlement => {
             (row.settlement_account, row.settlement) = (Some(account.id), Some(account.value));
         }
-        // Accounts of the hub itself.
-        _ => {}
+        AccountKind::HubReconciliation | AccountKind::HubMultilateralSettlement => {}
     }
 }
 
 async fn show_one(remote: &Remote, name: &str, output: Output) -> anyhow::Result<()> {
-    let entity: Entity = remote.get(&format!("/participants/{}", escaped(name))).await?;
+    let entity: Participant = remote.get(&format!("/participants/{}", escaped(name))).await?;
     let shown = look_up(remote, entity).await?;
     match output {
         Output::Json => print(&serde_json::to_string_pretty(&shown)?),
@@ -236,7 +196,7 @@ async fn show_one(remote: &Remote, name: &str, output: Output) -> anyhow::Result
 fn in_a_table(participants: &[Shown]) -> String {
     let header = ["participant", "active", "currency", "position", "settlement", "net debit cap", "alarm %"];
     let mut table = table(&header, &header[3..]);
-    let raw = |value: &Option<Box<RawValue>>| value.as_ref().map_or("", |value| value.get()).to_owned();
+    let raw = |value: &Option<Decimal>| value.as_ref().map_or_else(String::new, Decimal::to_string);
     let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
     for one in participants {
         if one.currencies.is_empty() {
@@ -250,7 +210,7 @@ fn in_a_table(participants: &[Shown]) -> String {
                 raw(&row.position),
                 raw(&row.settlement),
                 raw(&row.net_debit_cap),
-                raw(&row.alarm_percentage),
+                row.alarm_percentage.map_or_else(String::new, |percent| percent.to_string()),
             ]);
         }
     }
@@ -266,14 +226,13 @@ enum Made {
 
 /// The hub refuses a currency that is there and one too many in the same words: its accounts tell which it was.
 async fn make(remote: &Remote, name: &str, currency: Currency) -> anyhow::Result<Made> {
-    let currency = currency.to_string();
-    let Err(refused) = remote.post("/participants", &json!({"name": name, "currency": currency})).await
-    else {
-        return Ok(Made::New);
+    let known = ParticipantName::read(name).map_err(|problem| BadInput::from(anyhow!("name: {problem}")))?;
+    let body = NewParticipant { name: known, currency: NamedCurrency(currency), is_proxy: false };
+    let Err(refused) = remote.post("/participants", &body).await else { return Ok(Made::New) };
+    let has_it = |account: &ParticipantAccount| {
+        account.ledger_account_type == AccountKind::Position && account.currency.0 == currency
     };
-    let has_it =
-        |account: &EntityAccount| account.ledger_account_type == "POSITION" && account.currency == currency;
-    match remote.get::<Entity>(&format!("/participants/{}", escaped(name))).await {
+    match remote.get::<Participant>(&format!("/participants/{}", escaped(name))).await {
         Ok(known) if known.accounts.iter().any(has_it) => Ok(Made::Before),
         _ => Err(refused),
     }
@@ -287,26 +246,29 @@ async fn set_up(
     cap: Option<Amount>,
     funds: Option<Amount>,
 ) -> anyhow::Result<()> {
-    let currency = currency.to_string();
     let path = format!("/participants/{}", escaped(name));
     if let Some(cap) = cap {
-        let limit = json!({"type": "NET_DEBIT_CAP", "value": cap.to_string()});
-        let body = json!({"currency": currency, "limit": limit, "initialPosition": "0"});
+        let body = InitialPositionAndLimits {
+            currency: NamedCurrency(currency),
+            limit: Object(FirstCap { kind: LimitKind::NetDebitCap, value: Given(cap) }),
+            initial_position: None,
+        };
         remote.post(&format!("{path}/initialPositionAndLimits"), &body).await?;
     }
     let Some(funds) = funds.filter(|funds| *funds > Amount::ZERO) else { return Ok(()) };
-    let accounts: Vec<AccountRow> = remote.get(&format!("{path}/accounts")).await?;
+    let accounts: Vec<Account> = remote.get(&format!("{path}/accounts")).await?;
     let settlement = accounts
         .iter()
-        .find(|row| row.ledger_account_type == "SETTLEMENT" && row.currency == currency)
+        .find(|row| row.ledger_account_type == AccountKind::Settlement && row.currency.0 == currency)
         .with_context(|| format!("the hub shows no settlement account of {name} in {currency}"))?;
-    let body = json!({
-        "transferId": new_transfer_id().to_string(),
-        "externalReference": "holdfast participants create",
-        "action": "recordFundsIn",
-        "reason": "funds named when the participant was made",
-        "amount": {"amount": funds.to_string(), "currency": currency},
-    });
+    let body = Funds {
+        transfer_id: MovementId(new_transfer_id()),
+        external_reference: Text("holdfast participants create".to_owned()),
+        action: FundsAction::In,
+        reason: Text("funds named when the participant was made".to_owned()),
+        amount: Object(FundsAmount { amount: Given(funds), currency: NamedCurrency(currency) }),
+        extension_list: None,
+    };
     remote.post(&format!("{path}/accounts/{}", settlement.id), &body).await?;
     Ok(())
 }
@@ -319,19 +281,20 @@ async fn endpoints(
 ) -> anyhow::Result<()> {
     let path = format!("/participants/{}/endpoints", escaped(name));
     for (kind, value) in set {
-        remote.post(&path, &json!({"type": kind, "value": value})).await?;
+        let body = Endpoint { kind: Bounded(kind.clone()), value: Bounded(value.clone()) };
+        remote.post(&path, &body).await?;
     }
     let endpoints: Vec<Endpoint> = remote.get(&path).await?;
-    let missing = set
-        .iter()
-        .find(|(kind, value)| !endpoints.iter().any(|known| known.kind == *kind && known.value == *value));
+    let missing = set.iter().find(|(kind, value)| {
+        !endpoints.iter().any(|known| known.kind.0 == *kind && known.value.0 == *value)
+    });
     ensure!(missing.is_none(), "the hub took {missing:?} and does not show it");
     if output == Output::Json {
         return print(&serde_json::to_string_pretty(&endpoints)?);
     }
     let mut table = table(&["type", "value"], &[]);
     for Endpoint { kind, value } in endpoints {
-        table.add_row(vec![kind, value]);
+        table.add_row(vec![kind.0, value.0]);
     }
     print(&table.to_string())
 }

@@ -187,6 +187,24 @@ fn amounts_are_exact_to_the_last_digit() {
     assert_eq!(value_of(&server, "bank-a", 2), "-199999999999999.9998");
     let hub = get(&server, "/participants/Hub/accounts").body;
     assert!(hub.contains("\"value\":199999999999999.9998,"), "{hub}");
+    // For programs that read numbers as doubles.
+    let value = |path: &str, pointer: &str| {
+        let strings = get(&server, &format!("/participants/{path}amounts=strings")).json();
+        let numbers = get(&server, &format!("/participants/{path}amounts=numbers")).body;
+        assert_eq!(numbers, get(&server, &format!("/participants/{path}")).body);
+        strings.pointer(pointer).unwrap_or(&Value::Null).clone()
+    };
+    assert_eq!(value("bank-a/accounts?", "/1/value"), "-199999999999999.9998");
+    assert_eq!(value("bank-a/accounts?currency=USD&", "/1/reservedValue"), "0");
+    assert_eq!(value("Hub/accounts?", "/0/value"), "199999999999999.9998");
+    assert_eq!(value("bank-a/limits?", "/0/limit/value"), "12345678901234.5678");
+    assert_eq!(value("bank-a/limits?", "/0/limit/alarmPercentage"), 25);
+    assert_eq!(value("limits?", "/0/limit/value"), "12345678901234.5678");
+    assert_eq!(value("bank-a/positions?", "/0/value"), "0");
+    assert_eq!(value("bank-a/positions?currency=USD&", "/value"), "0");
+    let wrong = get(&server, "/participants/bank-a/accounts?amounts=floats");
+    assert_eq!(wrong.refusal(), (400, "3101".to_owned()));
+    assert!(wrong.description().contains("amounts: must be numbers or strings, not 'floats'"), "{wrong:?}");
     server.stop();
 }
 
@@ -361,7 +379,7 @@ fn the_hub_is_there_from_the_start() {
     assert_eq!(send(&server, "PUT", "/participants/Hub", r#"{"isActive":true}"#).status, 200);
     assert_eq!(
         send(&server, "PUT", "/participants/Hub", r#"{"isActive":false}"#).refusal(),
-        (500, "2001".to_owned())
+        (400, "3100".to_owned())
     );
     server.stop();
     verify(folder.path());

@@ -28,9 +28,9 @@ fn a_wrong_shape_is_3101_names_its_member_and_stores_nothing() {
     let funds = |from: &str, to: &str| movement(1, IN, "5").replace(from, to);
     let (too_long, ending) = ("x".repeat(31), end_of(1, 2));
     let cases: Vec<(&str, &str, String, &str)> = vec![
-        ("POST", all, String::new(), "the body is not a JSON object"),
-        ("POST", all, "{\"name\":".into(), "the body is not a JSON object"),
-        ("POST", all, "[]".into(), "the body is not a JSON object"),
+        ("POST", all, String::new(), "the body: "),
+        ("POST", all, "{\"name\":".into(), "the body: "),
+        ("POST", all, "[]".into(), "the body: must be a JSON object"),
         ("POST", all, "{}".into(), "name: is missing"),
         ("POST", all, r#"{"name":7,"currency":"USD"}"#.into(), "name: must be a string"),
         ("POST", all, r#"{"name":"a","currency":"USD"}"#.into(), "name: 'a' is not"),
@@ -118,7 +118,12 @@ fn a_wrong_shape_is_3101_names_its_member_and_stores_nothing() {
         ("POST", account, funds("\"amount\":5", "\"amount\":-5"), "amount.amount: must be more than zero"),
         ("POST", account, funds("\"amount\":5", "\"amount\":5.00001"), "amount.amount: '5.00001' has"),
         ("POST", account, funds("USD", "US"), "amount.currency: 'US' is not"),
-        ("POST", account, funds("\"reason\"", "\"extensionList\":{},\"reason\""), "extensionList: must be"),
+        (
+            "POST",
+            account,
+            funds("\"reason\"", "\"extensionList\":{},\"reason\""),
+            "extensionList.extension: is missing",
+        ),
         (
             "PUT",
             &ending,
@@ -225,7 +230,10 @@ fn a_refusal_says_why_and_changes_nothing() {
             "bank-a has its first USD limit already",
         ),
         ("POST", "/bank-a/initialPositionAndLimits", &euros, 500, "2001", "bank-a has no EUR accounts"),
-        ("POST", "/Hub/initialPositionAndLimits", limit, 500, "2001", "Hub has no USD accounts"),
+        ("POST", "/Hub/initialPositionAndLimits", limit, 400, "3100", "the Hub has no limits"),
+        ("PUT", "/Hub/limits", limit, 400, "3100", "the Hub has no limits"),
+        ("PUT", "/Hub", r#"{"isActive":false}"#, 400, "3100", "the Hub is always active"),
+        ("PUT", "/Hub/accounts/0", on, 400, "3100", "the Hub has no account 0 of its own"),
         ("PUT", "/bank-c/limits", limit, 500, "2001", "bank-c has no USD limit yet"),
         ("PUT", "/bank-a/limits", &euros, 500, "2001", "bank-a has no EUR accounts"),
         ("POST", "/bank-a/accounts", hub_account, 400, "3003", "bank-a is not the Hub"),
@@ -259,7 +267,8 @@ fn a_refusal_says_why_and_changes_nothing() {
         ),
         ("POST", "/bank-a/accounts/2", &in_euros, 500, "2001", "account 2 is in USD, not EUR"),
         ("POST", "/bank-c/accounts/6", &funds, 500, "2001", "account 6 is not active"),
-        ("POST", "/Hub/accounts/2", &funds, 500, "2001", "account 2 is not a SETTLEMENT account of Hub"),
+        ("POST", "/Hub/accounts/2", &funds, 400, "3100", "the Hub has no account 2 of its own"),
+        ("POST", "/Hub/accounts/0", &funds, 400, "3100", "the Hub has no account 0 of its own"),
     ];
     for (verb, path, body, status, code, detail) in cases {
         let answer = send(&server, verb, &format!("/participants{path}"), body);

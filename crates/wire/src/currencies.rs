@@ -24,8 +24,14 @@ const ISO_4217: [[u8; 3]; 183] = [
     *b"ZWL",
 ];
 
+/// The letters of all of them.
+pub(crate) fn all() -> impl Iterator<Item = String> {
+    ISO_4217.iter().map(|letters| letters.iter().copied().map(char::from).collect())
+}
+
 /// The currency of these letters, if the standard knows it.
-pub(crate) fn currency(text: &str) -> Option<Currency> {
+#[must_use]
+pub fn currency(text: &str) -> Option<Currency> {
     let letters = <[u8; 3]>::try_from(text.as_bytes()).ok()?;
     ISO_4217.binary_search(&letters).ok()?;
     Currency::from_letters(letters)
