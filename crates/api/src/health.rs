@@ -9,39 +9,40 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use holdfast_engine::clock::{Clock, SystemClock};
-use serde_json::json;
+use holdfast_wire as wire;
+use holdfast_wire::views::{Health, HealthPart, HealthStatus};
 
-use crate::{Edge, times};
+use crate::Edge;
 use holdfast_engine::{Component, Upkeep};
 
 /// When this process began to serve.
 pub(crate) struct Started {
-    wall: String,
+    wall: wire::Instant,
     since: Instant,
 }
 
 impl Started {
     pub(crate) fn now() -> Started {
-        Started { wall: times::format(SystemClock::new().read().wall), since: Instant::now() }
+        Started { wall: wire::Instant(SystemClock::new().read().wall), since: Instant::now() }
     }
 }
 
 /// 200 when commands are taken, else 503, with each part and its reason.
 pub(crate) async fn health(State(edge): State<Edge>) -> Response {
     let components = edge.engine.health();
-    let part = |Component { name, fault }: &Component| match fault {
-        None => json!({"name": name, "status": "OK"}),
-        Some(reason) => json!({"name": name, "status": "DOWN", "reason": reason}),
+    let part = |component: &Component| HealthPart {
+        name: component.name.to_string(),
+        status: HealthStatus::of(component.fault.is_none()),
+        reason: component.fault.clone(),
     };
     let ready = components.iter().all(|component| component.fault.is_none());
-    let services: Vec<_> = components.iter().map(part).collect();
-    let body = json!({
-        "status": if ready { "OK" } else { "DOWN" },
-        "uptime": edge.started.since.elapsed().as_secs(),
-        "startTime": edge.started.wall,
-        "versionNumber": env!("CARGO_PKG_VERSION"),
-        "services": services,
-    });
+    let body = Health {
+        status: HealthStatus::of(ready),
+        uptime: edge.started.since.elapsed().as_secs(),
+        start_time: edge.started.wall,
+        version_number: env!("CARGO_PKG_VERSION").to_owned(),
+        services: components.iter().map(part).collect(),
+    };
     let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, Json(body)).into_response()
 }

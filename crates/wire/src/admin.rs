@@ -268,9 +268,8 @@ pub struct NewParticipant {
     pub name: ParticipantName,
     /// One of ISO 4217
     pub currency: NamedCurrency,
-    /// There are none here
+    /// False: there are none here
     #[serde(default, deserialize_with = "loose_flag", skip_serializing_if = "std::ops::Not::not")]
-    #[schemars(extend("const" = false))]
     pub is_proxy: bool,
 }
 
@@ -522,6 +521,7 @@ pub struct Nothing {}
 /// With a filter that names one, that one or nothing; without, a list.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "OneOrListOf{T}")]
 pub enum OneOrList<T> {
     /// All there are.
     List(Vec<T>),

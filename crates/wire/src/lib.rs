@@ -20,11 +20,11 @@
 #[macro_use]
 mod text;
 
-pub mod forward;
-pub mod fspiop;
 pub mod admin;
 pub mod amount;
 pub mod currencies;
+pub mod forward;
+pub mod fspiop;
 pub mod limits;
 mod list;
 mod number;

@@ -14,6 +14,7 @@ use super::services::{in_path, remove, run};
 
 /// Names the versions of what Java needs.
 const POM: &str = include_str!("java.pom.xml");
+const JAVA_GENERATOR: &str = "openapi-generator-cli-7.14.0.jar";
 const GO_GENERATOR: &str = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2";
 const GO_MODULE: &str = "module holdfast\n\ngo 1.24\n\nrequire github.com/oapi-codegen/runtime v1.8.0\n";
 const PYTHON_GENERATOR: &str = "openapi-python-client==0.29.1";
@@ -155,9 +156,10 @@ fn go(tools: &Path, document: &Path, out: &Path) -> Result<(), String> {
 fn java(tools: &Path, document: &Path, out: &Path) -> Result<(), String> {
     let jars = format!("{}/*", tools.join("lib").display());
     let mut generator = Command::new("java");
-    generator.args(["-Xmx512m", "-XX:+UseSerialGC", "-Dlog.level=warn", "-cp", &jars]);
-    generator.args(["org.openapitools.codegen.OpenAPIGenerator", "generate", "-g", "java"]);
-    generator.args(["--library", "native", "-i"]).arg(document).arg("-o").arg(out);
+    // Alone: it has libraries inside that the client has in other versions.
+    generator.args(["-Xmx512m", "-XX:+UseSerialGC", "-Dlog.level=warn", "-jar"]);
+    generator.arg(tools.join("lib").join(JAVA_GENERATOR)).args(["generate", "-g", "java", "-i"]);
+    generator.arg(document).arg("-o").arg(out);
     run(generator)?;
     let mut sources = Vec::new();
     files(&out.join("src/main/java"), "java", &mut sources)?;

@@ -4,7 +4,10 @@ use axum::http::Method;
 use holdfast_domain::records::batch::MEDIA_TYPE;
 use holdfast_wire::Instant;
 use holdfast_wire::admin::{ParticipantName, Text};
-use holdfast_wire::views::{BackupWanted, TransferState};
+use holdfast_wire::views::{
+    Backup, BackupWanted, DeadLetterPage, DeadLettersRetried, Health, HoldPage, TransferPage, TransferState,
+    TransferStory,
+};
 use serde_json::json;
 
 use super::operation::{Operation, operation};
@@ -26,18 +29,18 @@ pub(super) fn operations() -> Vec<Operation> {
             .query::<TransferState>("state", "Only those in this state, by the hub's name for it")
             .query::<ParticipantName>("participant", "Only those that this participant pays or is paid by")
             .paged::<Text>()
-            .answers_with(200, "A page", &reference("TransferPage"))
+            .gives::<TransferPage>(200, "A page")
             .refuses(400, "3101: a parameter is unknown or malformed")
             .asks_the_hub(),
         operation(Method::GET, "/hub/transfers/{id}", "One transfer with its history and what it did to positions")
-            .answers_with(200, "The transfer", &reference("TransferStory"))
+            .gives::<TransferStory>(200, "The transfer")
             .refuses(400, "3101: not an id")
             .refuses(404, "3208: there is no such transfer")
             .asks_the_hub(),
         operation(Method::GET, "/hub/holds", "Open holds, the next to run out first")
             .query::<Instant>("before", "Only those that run out before this instant")
             .paged::<Text>()
-            .answers_with(200, "A page", &reference("HoldPage"))
+            .gives::<HoldPage>(200, "A page")
             .refuses(400, "3101: a parameter is unknown or malformed")
             .asks_the_hub(),
         operation(Method::GET, "/hub/stats", "What the hub has done since its log began, and what it holds now")
@@ -47,13 +50,13 @@ pub(super) fn operations() -> Vec<Operation> {
             .details("docs/callbacks.md says when a callback is given up.")
             .query::<ParticipantName>("participant", "Only those for this participant")
             .paged::<u64>()
-            .answers_with(200, "A page", &reference("DeadLetterPage"))
+            .gives::<DeadLetterPage>(200, "A page")
             .refuses(400, "3101: a parameter is unknown or malformed; 3200: there is no such participant")
             .asks_the_hub(),
         operation(Method::POST, "/hub/dead-letters/retry", "Try dead letters again")
             .details("At most 4,096 in one call; `more` says whether some are left. 503 if a participant's lane is full; `retried` in the `extensionList` says how many were set in motion.")
             .query::<ParticipantName>("participant", "Only those for this participant")
-            .answers_with(202, "Taken", &reference("DeadLettersRetried"))
+            .gives::<DeadLettersRetried>(202, "Taken")
             .refuses(400, "3101: a parameter is unknown; 3200: there is no such participant")
             .asks_the_hub(),
         operation(Method::POST, "/hub/dead-letters/{number}/retry", "Try a dead letter again")
@@ -62,7 +65,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(404, "3200: there is no such dead letter")
             .refuses(503, "2003: too many callbacks wait for the participant"),
         operation(Method::GET, "/hub/backup", "How far the backup is, or how the last one ended")
-            .answers_with(200, "Its state", &reference("Backup")),
+            .gives::<Backup>(200, "Its state"),
         operation(Method::POST, "/hub/backup", "Begin a backup")
             .details("The hub makes a checkpoint and copies itself while payments go on; `GET /hub/backup` tells how far it is. `holdfast backup DIR` does both and verifies the copy.")
             .takes::<BackupWanted>()
@@ -74,8 +77,8 @@ pub(super) fn operations() -> Vec<Operation> {
             .details("Ends the suspension after a jump of the clock; docs/operations.md says when.")
             .answers(202, "Taken"),
         operation(Method::GET, "/health", "Whether commands are taken, part by part")
-            .answers_with(200, "They are", &reference("Health"))
-            .answers_with(503, "They are not; the part that is DOWN says why", &reference("Health")),
+            .gives::<Health>(200, "They are")
+            .gives::<Health>(503, "They are not; the part that is DOWN says why"),
         operation(Method::GET, "/metrics", "Metrics for Prometheus")
             .answers_as(200, "Prometheus text", "text/plain", &text),
         operation(Method::GET, "/openapi.json", "This document")

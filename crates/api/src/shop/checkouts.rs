@@ -17,7 +17,6 @@ use super::path::{self, Place};
 use super::rows::Shop;
 use super::standing::{self, Seen};
 use crate::admin::body::Body;
-use crate::admin::shortened;
 use crate::error::ApiError;
 use crate::times;
 use crate::views::filters::{self, Parameters, filters};

@@ -11,13 +11,13 @@ use holdfast_domain::ids::{HUB, ParticipantId};
 use holdfast_domain::participants::{HUB_NAME, Name};
 use holdfast_domain::registry::{Registry, Whose};
 use holdfast_engine::{Callbacks, DeadLetter, Retried, Retry};
+use holdfast_wire::{Instant, views as wire};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
+use crate::Edge;
 use crate::calls::{ask, read};
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
-use crate::{Edge, times};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,15 +41,14 @@ pub(crate) struct OnlyOf {
 pub(crate) async fn list(
     State(edge): State<Edge>,
     filter: Result<Query<Filter>, QueryRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<wire::DeadLetterPage>, ApiError> {
     let Query(filter) = filter.map_err(|error| ApiError::malformed(error.body_text()))?;
     let to = participant(&edge, filter.participant).await?;
     let limit = filter.limit.unwrap_or(PAGE_ROWS_MAX).clamp(1, PAGE_ROWS_MAX);
     let page = read(callbacks(&edge)?.dead_letters(to, filter.after, limit)).await?;
     let page = named(&edge, page).await?;
     let next = page.last().filter(|_| page.len() == limit).map(|letter| letter.number.to_string());
-    let letters: Vec<Value> = page.iter().map(show).collect();
-    Ok(Json(json!({"deadLetters": letters, "next": next})))
+    Ok(Json(wire::DeadLetterPage { dead_letters: page.into_iter().map(show).collect(), next: next.into() }))
 }
 
 /// Tries one again: 202, also if it is being tried already.
@@ -71,7 +70,7 @@ pub(crate) async fn retry(
 pub(crate) async fn retry_all(
     State(edge): State<Edge>,
     whose: Result<Query<OnlyOf>, QueryRejection>,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
+) -> Result<(StatusCode, Json<wire::DeadLettersRetried>), ApiError> {
     let Query(whose) = whose.map_err(|error| ApiError::malformed(error.body_text()))?;
     let to = participant(&edge, whose.participant).await?;
     let Retried { retried, without_room, more } = read(callbacks(&edge)?.retry_all(to)).await?;
@@ -79,7 +78,7 @@ pub(crate) async fn retry_all(
         let extensions = vec![("retried".to_owned(), retried.to_string())];
         return Err(ApiError { extensions, ..no_room() });
     }
-    Ok((StatusCode::ACCEPTED, Json(json!({"retried": retried, "more": more}))))
+    Ok((StatusCode::ACCEPTED, Json(wire::DeadLettersRetried { retried, more })))
 }
 
 fn no_room() -> ApiError {
@@ -87,18 +86,18 @@ fn no_room() -> ApiError {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, detail)
 }
 
-fn show(letter: &DeadLetter) -> Value {
-    json!({
-        "number": letter.number,
-        "participant": letter.participant,
-        "transferId": letter.transfer_id,
-        "what": letter.what,
-        "url": letter.url,
-        "lastError": letter.last_error,
-        "attempts": letter.attempts,
-        "at": times::format(letter.at),
-        "retrying": letter.retrying,
-    })
+fn show(letter: DeadLetter) -> wire::DeadLetter {
+    wire::DeadLetter {
+        number: letter.number,
+        participant: letter.participant.into(),
+        transfer_id: letter.transfer_id.into(),
+        what: letter.what,
+        url: letter.url.into(),
+        last_error: letter.last_error,
+        attempts: letter.attempts,
+        at: Instant(letter.at),
+        retrying: letter.retrying,
+    }
 }
 
 fn callbacks(edge: &Edge) -> Result<&Arc<dyn Callbacks>, ApiError> {

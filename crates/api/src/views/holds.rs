@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use holdfast_domain::ids::{Millis, TransferNo};
-use serde_json::{Value, json};
+use holdfast_wire::views::HoldPage;
 
 use super::filters::{self, Parameters, filters};
-use super::summary;
+use super::row;
 use crate::Edge;
 use crate::calls::read;
 use crate::error::ApiError;
@@ -15,7 +15,10 @@ use crate::times;
 
 /// `before`: only holds that run out before this instant. `after`: the `next` of the page before. `limit`: rows of the
 /// page.
-pub(crate) async fn holds(State(edge): State<Edge>, parameters: Parameters) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn holds(
+    State(edge): State<Edge>,
+    parameters: Parameters,
+) -> Result<Json<HoldPage>, ApiError> {
     let [before, after, limit] = filters(parameters, ["before", "after", "limit"])?;
     let before = match before.as_deref() {
         None => Millis::MAX,
@@ -36,8 +39,7 @@ pub(crate) async fn holds(State(edge): State<Edge>, parameters: Parameters) -> R
     let page = read(edge.engine.holds(before, after, limit)).await?;
     let last = page.last().filter(|_| page.len() == limit);
     let next = last.map(|shown| write_cursor(shown.row.expiration, shown.row.no));
-    let holds: Vec<Value> = page.iter().map(|shown| Value::Object(summary(shown))).collect();
-    Ok(Json(json!({"holds": holds, "next": next})))
+    Ok(Json(HoldPage { holds: page.iter().map(row).collect(), next: next.into() }))
 }
 
 fn write_cursor(expiration: Millis, no: TransferNo) -> String {

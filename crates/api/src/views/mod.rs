@@ -10,23 +10,23 @@ pub(crate) mod transfers;
 
 use holdfast_domain::participants::Name;
 use holdfast_domain::views::NamedTransfer;
-use serde_json::{Map, Value, json};
+use holdfast_wire::admin::ShownCurrency;
+use holdfast_wire::views::{ExternalState, TransferRow, TransferState};
+use holdfast_wire::{Instant, Nullable};
 
-use crate::times;
-
-/// The members that every list of transfers shows.
-fn summary(shown: &NamedTransfer) -> Map<String, Value> {
+/// A transfer as every list shows it.
+fn row(shown: &NamedTransfer) -> TransferRow {
     let row = &shown.row;
-    let name = |name: &Option<Name>| name.map_or(Value::Null, |name| json!(name.as_str()));
-    let members = [
-        ("transferId", json!(row.id.to_string())),
-        ("state", json!(row.state.name())),
-        ("transferState", json!(row.state.external())),
-        ("payerFsp", name(&shown.payer)),
-        ("payeeFsp", name(&shown.payee)),
-        ("amount", json!(row.amount.to_string())),
-        ("currency", json!(row.currency.to_string())),
-        ("expiration", json!(times::format(row.expiration))),
-    ];
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let name = |name: &Option<Name>| Nullable(name.map(|name| name.as_str().to_owned()));
+    let known = ExternalState::ALL.iter().find(|known| known.word() == row.state.external());
+    TransferRow {
+        transfer_id: row.id.to_string(),
+        state: TransferState(row.state),
+        transfer_state: known.copied().unwrap_or(ExternalState::Received),
+        payer_fsp: name(&shown.payer),
+        payee_fsp: name(&shown.payee),
+        amount: row.amount.to_string(),
+        currency: ShownCurrency(row.currency),
+        expiration: Instant(row.expiration),
+    }
 }

@@ -14,10 +14,9 @@ use holdfast_domain::registry::Whose;
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::views::TransferFilter;
 use holdfast_wire::{Rule, views as wire};
-use serde_json::{Value, json};
 
 use super::filters::{self, Parameters, filters};
-use super::summary;
+use super::row;
 use crate::Edge;
 use crate::calls::{ask, read};
 use crate::error::ApiError;
@@ -28,7 +27,7 @@ use crate::limits::PAGE_ROWS_MAX;
 pub(crate) async fn transfers(
     State(edge): State<Edge>,
     parameters: Parameters,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<wire::TransferPage>, ApiError> {
     let [state, participant, after, limit] = filters(parameters, ["state", "participant", "after", "limit"])?;
     let state = state.as_deref().map(read_state).transpose()?;
     let limit = filters::limit(limit.as_deref())?.clamp(1, PAGE_ROWS_MAX);
@@ -37,8 +36,8 @@ pub(crate) async fn transfers(
         Some(name) => Some(number_of(&edge, &name).await?),
     };
     let page = read(edge.engine.transfers(TransferFilter { state, participant }, after, limit)).await?;
-    let transfers: Vec<Value> = page.transfers.iter().map(|shown| Value::Object(summary(shown))).collect();
-    Ok(Json(json!({"transfers": transfers, "next": page.next})))
+    let transfers = page.transfers.iter().map(row).collect();
+    Ok(Json(wire::TransferPage { transfers, next: page.next.into() }))
 }
 
 async fn number_of(edge: &Edge, name: &str) -> Result<ParticipantId, ApiError> {

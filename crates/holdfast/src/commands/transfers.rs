@@ -10,6 +10,8 @@ use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::TransferState;
 use holdfast_hub::{Core, replay_with};
 use holdfast_store::MemoryStore;
+use holdfast_wire::Nullable;
+use holdfast_wire::views::{PositionChange, TransferRow, TransferStep, TransferStory};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -104,50 +106,6 @@ struct Page {
     next: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Row {
-    transfer_id: String,
-    state: String,
-    payer_fsp: Option<String>,
-    payee_fsp: Option<String>,
-    amount: String,
-    currency: String,
-    expiration: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Whole {
-    #[serde(flatten)]
-    row: Row,
-    history: Vec<Move>,
-    position_changes: Vec<Change>,
-    error_information: Option<Refusal>,
-    #[serde(default)]
-    archived: bool,
-}
-
-#[derive(Deserialize)]
-struct Move {
-    state: String,
-    at: String,
-}
-
-#[derive(Deserialize)]
-struct Change {
-    participant: Option<String>,
-    change: String,
-    value: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Refusal {
-    error_code: String,
-    error_description: Option<String>,
-}
-
 /// Pages until there are `limit` rows, or no more.
 async fn pages(
     remote: &Remote,
@@ -185,16 +143,16 @@ async fn list(
     let header = ["transfer", "state", "payer", "payee", "amount", "currency", "expiration"];
     let mut table = table(&header, &["amount"]);
     for row in page.transfers {
-        let row: Row = serde_json::from_value(row).context("the hub's answer is no page of transfers")?;
-        let name = |name: Option<String>| name.unwrap_or_default();
+        let row: TransferRow =
+            serde_json::from_value(row).context("the hub's answer is no page of transfers")?;
         table.add_row(vec![
             row.transfer_id,
-            row.state,
-            name(row.payer_fsp),
-            name(row.payee_fsp),
+            row.state.to_string(),
+            row.payer_fsp.0.unwrap_or_default(),
+            row.payee_fsp.0.unwrap_or_default(),
             row.amount,
-            row.currency,
-            row.expiration,
+            row.currency.to_string(),
+            row.expiration.to_string(),
         ]);
     }
     print(&table.to_string())?;
@@ -209,9 +167,11 @@ async fn show(remote: &Remote, id: TransferId, output: Output) -> anyhow::Result
     if output == Output::Json {
         return print(std::str::from_utf8(&text).context("the hub's answer is not text")?.trim_end());
     }
-    let Whole { row, history, position_changes, error_information, archived } =
+    let TransferStory { row, history, position_changes, error_information, archived } =
         serde_json::from_slice(&text).context("the hub's answer is no transfer")?;
-    let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "an unknown participant".to_owned());
+    let name = |Nullable(name): &Nullable<String>| {
+        name.clone().unwrap_or_else(|| "an unknown participant".to_owned())
+    };
     print(&format!(
         "{}: {} {} from {} to {}, {}; expiration {}",
         row.transfer_id,
@@ -223,22 +183,21 @@ async fn show(remote: &Remote, id: TransferId, output: Output) -> anyhow::Result
         row.expiration
     ))?;
     if let Some(error) = error_information {
-        let description = error.error_description.map_or_else(String::new, |text| format!(": {text}"));
-        print(&format!("error {}{description}", error.error_code))?;
+        print(&format!("error {}: {}", error.error_code, error.error_description))?;
     }
-    if archived {
+    if archived == Some(true) {
         print("archived: retention has removed its records from the log")?;
     }
     let mut states = table(&["state", "at"], &[]);
-    for Move { state, at } in history {
-        states.add_row(vec![state, at]);
+    for TransferStep { state, at } in history {
+        states.add_row(vec![state.to_string(), at.to_string()]);
     }
     print(&states.to_string())?;
     if position_changes.is_empty() {
         return Ok(());
     }
     let mut changes = table(&["position of", "change", "value"], &["change", "value"]);
-    for Change { participant, change, value } in position_changes {
+    for PositionChange { participant, change, value } in position_changes {
         changes.add_row(vec![name(&participant), change, value]);
     }
     print(&changes.to_string())
