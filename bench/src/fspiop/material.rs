@@ -2,6 +2,8 @@
 //!
 //! Conditions and fulfilments are computed before the clock starts, as a payer has its condition from a quote.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use holdfast_load::payments::mix;
@@ -163,14 +165,8 @@ pub(super) fn number_in_id(id: &[u8]) -> Option<u64> {
 }
 
 fn base64url(bytes: &[u8; 32]) -> [u8; PREIMAGE_CHARS] {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = [0; PREIMAGE_CHARS];
-    for (at, letter) in text.iter_mut().enumerate() {
-        let bit = 6 * at;
-        let byte = |at: usize| u16::from(bytes.get(at).copied().unwrap_or(0));
-        let pair = byte(bit / 8) << 8 | byte(bit / 8 + 1);
-        *letter = LETTERS[usize::from(pair >> (10 - bit % 8) & 0x3f)];
-    }
+    URL_SAFE_NO_PAD.encode_slice(bytes, &mut text).expect("32 bytes have so many letters");
     text
 }
 

@@ -52,6 +52,14 @@ impl OutgoingTls {
         Ok(OutgoingTls { connector: TlsConnector::from(Arc::new(config)) })
     }
 
+    /// The same trust for a client that makes its own connections, and says itself which protocols it speaks.
+    #[must_use]
+    pub fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::clone(self.connector.config());
+        config.alpn_protocols.clear();
+        config
+    }
+
     /// Makes a connection to `host` a TLS one. The caller bounds its time.
     ///
     /// # Errors

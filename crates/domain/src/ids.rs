@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use uuid::Uuid;
+
 /// A transfer's id as its sender chose it: the 128 bits of a UUID (or ULID).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub u128);
@@ -73,22 +75,16 @@ impl fmt::Display for Currency {
 impl fmt::Display for TransferId {
     /// The hyphenated lower-case form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex = format!("{:032x}", self.0);
-        write!(f, "{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        Uuid::from_u128(self.0).as_hyphenated().fmt(f)
     }
 }
 
 impl FromStr for TransferId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<TransferId, IdError> {
-        let bytes = text.as_bytes();
-        let hyphens_stand = [8, 13, 18, 23].iter().all(|at| bytes.get(*at) == Some(&b'-'));
-        let hex: String = text.chars().filter(|letter| *letter != '-').collect();
-        let digits = hex.len() == 32 && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        if bytes.len() != 36 || !hyphens_stand || !digits {
-            return Err(IdError::NotUuid(text.to_owned()));
-        }
-        u128::from_str_radix(&hex, 16).map(TransferId).map_err(|_| IdError::NotUuid(text.to_owned()))
+        let id = Uuid::try_parse(text).ok().map(|id| TransferId(id.as_u128()));
+        // There is one text for an id: other letters and forms of a UUID are none.
+        id.filter(|id| id.to_string() == text).ok_or_else(|| IdError::NotUuid(text.to_owned()))
     }
 }
 

@@ -20,8 +20,7 @@ impl Draws {
     /// A UUID that nobody has.
     pub fn uuid(&self) -> u128 {
         let drawn = u128::from(self.draw()) << 64 | u128::from(self.draw());
-        // Version 4, variant 1, as RFC 9562 has them for random ones.
-        drawn & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
+        uuid::Builder::from_random_bytes(drawn.to_be_bytes()).into_uuid().as_u128()
     }
 }
 

@@ -1,12 +1,9 @@
 //! What the standard says the same way in answers and in callbacks: errors, dates and the letters of a fulfilment.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use holdfast_domain::ids::Millis;
 use serde_json::{Value, json};
-
-/// The letters of base64url.
-pub const BASE64URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Letters of 32 bytes.
-const PREIMAGE_LETTERS: usize = 43;
 
 /// The fixed form of an instant, for messages that came without a date.
 #[must_use]
@@ -18,15 +15,7 @@ pub fn http_date(at: Millis) -> String {
 /// The letters of a fulfilment.
 #[must_use]
 pub fn write_preimage(bytes: &[u8; 32]) -> String {
-    let mut text = String::with_capacity(PREIMAGE_LETTERS);
-    for three in bytes.chunks(3) {
-        let bits =
-            three.iter().enumerate().fold(0, |bits, (at, byte)| bits | u32::from(*byte) << (16 - 8 * at));
-        for letter in 0..=three.len() {
-            text.push(char::from(BASE64URL[(bits >> (18 - 6 * letter) & 0x3f) as usize]));
-        }
-    }
-    text
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// The name that the standard gives a code; codes of a scheme or a payee get that of their group.

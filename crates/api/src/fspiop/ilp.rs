@@ -4,27 +4,16 @@
 //! 43 letters carry 258 bits, two more than are needed. The standard's pattern lets those two be anything, and so do
 //! the decoders in use, so they are not looked at. What is handed on is the text as it came.
 
-use holdfast_wire::fspiop::BASE64URL as LETTERS;
+use base64::Engine;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 
 use super::fields::Must;
 
-/// What stands in the table for a byte that is no letter.
-const NONE: u8 = 0xff;
-const VALUES: [u8; 256] = values();
 /// Letters of 32 bytes.
 const PREIMAGE_LETTERS: usize = 43;
+const PREIMAGE: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 const PACKET_CHARS_MAX: usize = 32_768;
-
-#[allow(clippy::cast_possible_truncation, reason = "an index of 64 letters")]
-const fn values() -> [u8; 256] {
-    let mut values = [NONE; 256];
-    let mut at = 0;
-    while at < LETTERS.len() {
-        values[LETTERS[at] as usize] = at as u8;
-        at += 1;
-    }
-    values
-}
 
 /// IlpCondition and IlpFulfilment: exactly 32 bytes.
 pub(super) fn preimage(text: &str) -> Result<[u8; 32], Must> {
@@ -32,22 +21,8 @@ pub(super) fn preimage(text: &str) -> Result<[u8; 32], Must> {
     if text.len() != PREIMAGE_LETTERS {
         return Err(MUST);
     }
-    let mut bytes = [0; 32];
-    let (mut bits, mut held, mut at) = (0_u32, 0, 0);
-    for letter in text.bytes() {
-        let value = VALUES[usize::from(letter)];
-        if value == NONE {
-            return Err(MUST);
-        }
-        bits = bits << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes[at] = (bits >> held & 0xff) as u8;
-            at += 1;
-        }
-    }
-    Ok(bytes)
+    let bytes = PREIMAGE.decode(text).map_err(|_| MUST)?;
+    bytes.try_into().map_err(|_| MUST)
 }
 
 /// IlpPacket: `^[A-Za-z0-9-_]+[=]{0,2}$`, not too long.
@@ -58,7 +33,7 @@ pub(super) fn packet(text: &str) -> Result<&str, Must> {
     let good = (1..=PACKET_CHARS_MAX).contains(&text.len())
         && padding <= 2
         && !letters.is_empty()
-        && letters.iter().all(|byte| VALUES[usize::from(*byte)] != NONE);
+        && letters.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
     if good { Ok(text) } else { Err(MUST) }
 }
 

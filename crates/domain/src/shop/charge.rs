@@ -161,10 +161,8 @@ impl Charge {
 
 /// A UUID by its look of version 5, made of a digest: participants are told of it, and FSPIOP knows none above 5.
 pub(super) fn uuid_of(digest: &[u8; 32]) -> TransferId {
-    let mut id: [u8; 16] = *digest.first_chunk().expect("a digest has 32 bytes");
-    id[6] = id[6] & 0x0f | 0x50;
-    id[8] = id[8] & 0x3f | 0x80;
-    TransferId(u128::from_be_bytes(id))
+    let id: [u8; 16] = *digest.first_chunk().expect("a digest has 32 bytes");
+    TransferId(uuid::Builder::from_sha1_bytes(id).into_uuid().as_u128())
 }
 
 /// How a try that begins is to be charged.

@@ -10,6 +10,8 @@
 //! both as base64url without padding. The packet names the transfer, so every transfer has its own fulfilment; and
 //! as it is computed over the text, a hub that changed one character of the packet would make the fulfilment wrong.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 /// The secret where none is given. It protects nothing: this is a simulator.
@@ -40,17 +42,7 @@ fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
 
 /// Base64url without padding.
 pub(crate) fn base64url(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for letter in 0..=chunk.len() {
-            let six = group >> (18 - 6 * letter) & 0x3f;
-            text.push(char::from(LETTERS[six as usize]));
-        }
-    }
-    text
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// An ILP v1 payment packet in base64url: amount in minor units, the payee's address, and the data as base64url text.

@@ -1,31 +1,26 @@
 //! A running hub as commands see it: requests over HTTP, answers read whole, refusals as errors that say what the
 //! hub said.
-//!
-//! Connections are kept and used again. A command is short-lived and has few requests under way at once, so a list of
-//! idle connections is all the pool that there is.
 
-mod connection;
+mod client;
 mod url;
 
-pub(crate) use connection::Link;
+use client::Client;
 pub(crate) use url::HubUrl;
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use holdfast_domain::ids::TransferId;
-use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
+use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// How long a hub may take to answer. It gives up by itself earlier, and says why.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(90);
-/// The longest answer that is read: a full page of a list.
-const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Which hub, and as whom.
 #[derive(Debug, Clone, clap::Args)]
@@ -51,7 +46,7 @@ impl RemoteArgs {
         if let Some(bearer) = &mut bearer {
             bearer.set_sensitive(true);
         }
-        Ok(Remote { url: self.url, bearer, idle: Mutex::default() })
+        Ok(Remote { client: Client::of(self.url.clone()), url: self.url, bearer })
     }
 }
 
@@ -59,7 +54,7 @@ impl RemoteArgs {
 pub(crate) struct Remote {
     url: HubUrl,
     bearer: Option<HeaderValue>,
-    idle: Mutex<Vec<Link>>,
+    client: Client,
 }
 
 /// What a hub answered.
@@ -92,36 +87,15 @@ impl Remote {
     ) -> anyhow::Result<Answer> {
         let mut request = Request::new(http_body_util::Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = path.parse().with_context(|| format!("{path} is no path"))?;
+        *request.uri_mut() =
+            format!("{}{path}", self.url).parse().with_context(|| format!("{path} is no path"))?;
         *request.headers_mut() = headers;
-        request.headers_mut().insert(HOST, HeaderValue::try_from(self.url.authority())?);
         if let Some(bearer) = &self.bearer {
             request.headers_mut().insert(AUTHORIZATION, bearer.clone());
         }
-        let exchange = async {
-            let idle = self.idle().pop();
-            let mut link = match idle.filter(Link::is_open) {
-                Some(link) => link,
-                None => Link::open(&self.url).await.with_context(|| {
-                    format!(
-                        "no hub answers at {}; start one with `holdfast serve`, or say with --url where it is",
-                        self.url
-                    )
-                })?,
-            };
-            let (status, body) = link.send(request, ANSWER_BYTES_MAX).await.with_context(|| {
-                format!("the connection to {} broke; what was asked for may have been done", self.url)
-            })?;
-            self.idle().push(link);
-            Ok(Answer { status, body })
-        };
-        tokio::time::timeout(ANSWER_WAIT_MAX, exchange).await.with_context(|| {
+        tokio::time::timeout(ANSWER_WAIT_MAX, self.client.send(request)).await.with_context(|| {
             format!("{} did not answer in time; what was asked for may have been done", self.url)
         })?
-    }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The body of a good answer to a GET, as it came.
@@ -165,24 +139,15 @@ pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
 
 /// An id for a new transfer: a random UUID of version 4.
 pub(crate) fn new_transfer_id() -> TransferId {
-    const VERSION: u128 = 0xf << 76;
-    const VARIANT: u128 = 0b11 << 62;
-    let random: u128 = rand::random();
-    TransferId(random & !(VERSION | VARIANT) | 4 << 76 | 0b10 << 62)
+    TransferId(uuid::Builder::from_random_bytes(rand::random()).into_uuid().as_u128())
 }
+
+/// All that RFC 3986 does not count among the unreserved letters.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A path segment or query value with everything escaped that has a meaning in a URL.
 pub(crate) fn escaped(text: &str) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if plain(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 #[cfg(test)]

@@ -15,13 +15,6 @@ pub(crate) struct HubUrl {
     pub(crate) port: u16,
 }
 
-impl HubUrl {
-    /// Host and port, as a Host header and a connection want them.
-    pub(crate) fn authority(&self) -> String {
-        format!("{}:{}", self.host, self.port)
-    }
-}
-
 impl fmt::Display for HubUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}:{}", if self.tls { "https" } else { "http" }, self.host, self.port)
