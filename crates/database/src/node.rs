@@ -11,19 +11,16 @@ use holdfast_engine::NotedTroubles;
 use holdfast_kafka::{From, KafkaError, Reader};
 use holdfast_postgres::shop::{Served, WantedCharging};
 use holdfast_postgres::{Error, Store};
+use holdfast_tokens::ConsolidationOptions;
 
-use crate::expiry::Kind;
 use crate::handle::NodeHandle;
-use crate::handler::{Callbacks, Position, TokenUpdates, Transfers};
-use crate::meters::ExpiryMeters;
 use crate::outboxes::Outboxes;
-use crate::reads::Reads;
 use crate::roles::Role;
 use crate::sender::Queue;
 use crate::settings::{NODE_SEEN, NodeSettings, START_WAIT, ShopCharging};
-use crate::shop::{Called, Coordinators, Ends, Orders, Outcomes, TokenCharges, topic_of};
+use crate::shop::{Called, Ends, TokenCharges, topic_of};
 use crate::stop::Stop;
-use crate::tokens::{Gatherer, TokenVault};
+use crate::tokens::TokenVault;
 use crate::waiting::WaitingRoom;
 
 pub(crate) use starting::Starting;
@@ -72,20 +69,7 @@ impl Node {
     /// If a server is not there, or was set up with other fixed numbers.
     pub fn start(settings: NodeSettings) -> Result<Node, StartError> {
         let settings = Arc::new(settings);
-        let mut store = settings.connect()?;
-        for topic in settings.topics.topics() {
-            let name = format!("partitions.{}", settings.topics.name(topic));
-            store.fix(&name, i64::from(settings.topics.partitions(topic)))?;
-        }
-        settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
-        let has_shop = settings.topics.shop.is_some();
-        if has_shop {
-            agree_on_serving(&settings, &mut store)?;
-            let ShopCharging { wanted, secret } = &settings.charging;
-            store.agree_on_charging(wanted, *secret, settings.node_number())?;
-            store.lives(settings.node_number(), NODE_SEEN)?;
-        }
-        drop(store);
+        agree(&settings)?;
         let mut starting = Starting::new(&settings);
         let room = Arc::new(WaitingRoom::new(settings.node_id));
         let queue = Arc::new(Queue::default());
@@ -93,59 +77,24 @@ impl Node {
         if settings.roles.has(Role::Api) {
             starting.edge(&room, &queue, &ends)?;
         }
-        if settings.roles.has(Role::Transfers) {
-            starting.handler(Transfers, "transfers", "transfers relay")?;
-        }
-        if settings.roles.has(Role::Position) {
-            starting.handler(Position, "position", "position relay")?;
-        }
-        if settings.roles.has(Role::Expiry) {
-            starting.expiry("expiry", "expiry relay", Kind::Holds, ExpiryMeters::of_holds())?;
-        }
-        if has_shop && settings.roles.has(Role::Expiry) {
-            let meters = ExpiryMeters::of_checkouts();
-            starting.expiry("deadlines", "deadlines relay", Kind::Checkouts, meters)?;
-        }
-        if has_shop && settings.roles.has(Role::Order) {
-            let (settings, coordinators) = (Arc::clone(&settings), Coordinators::default());
-            starting.handler(Orders, "orders", "orders relay")?;
-            starting.handler(Outcomes { settings, coordinators }, "outcomes", "outcomes relay")?;
-        }
-        if settings.roles.has(Role::Callbacks) {
-            starting.handler(Callbacks, "callbacks", "callbacks relay")?;
-        }
+        starting.handlers()?;
         let delivers = settings.roles.has(Role::Callbacks);
         let delivery = delivers.then(|| starting.health.part("delivery"));
-        let answers = starting.health.part("store");
-        // It has just answered.
-        answers.works();
-        let reads = Arc::new(Reads::new(Arc::clone(&settings), answers));
-        starting.probe(&reads)?;
-        if settings.roles.has(Role::Expiry) || settings.roles.has(Role::Position) {
-            starting.patrol(&reads)?;
-        }
-        let takes_requests = settings.roles.has(Role::Api);
-        let keeps_house = settings.roles.has(Role::Tokens);
-        let gathers = settings.tokens.consolidation.filter(|_| keeps_house);
-        let is_inside = |side| settings.store.serving().of(side) == Served::Inside;
-        let pays = has_shop && settings.roles.has(Role::Pay) && is_inside(Side::Pay);
-        let pays_by_tokens = pays && matches!(settings.charging.wanted, WantedCharging::Tokens { .. });
-        let vault = match takes_requests || gathers.is_some() || pays_by_tokens {
-            true => Some(starting.tokens(&reads)?),
-            false => None,
-        };
-        let token_charges = vault.clone().filter(|_| pays_by_tokens).map(TokenCharges::new).transpose()?;
-        let called = if has_shop { starting.sides(token_charges)? } else { Called::default() };
-        if !takes_requests && let Some(heard) = starting.part_of_a_called(&called) {
+        let reads = starting.reads()?;
+        let wants = TokenNeeds::of(&settings);
+        let vault = wants.a_vault().then(|| starting.tokens(&reads)).transpose()?;
+        let charges = vault.clone().filter(|_| wants.charges).map(TokenCharges::new).transpose()?;
+        let called = if has_shop(&settings) { starting.sides(charges)? } else { Called::default() };
+        if !wants.requests
+            && let Some(heard) = starting.part_of_a_called(&called)
+        {
             // Their answers have to be sent all the same.
             starting.sender(&room, &queue, heard)?;
         }
-        if keeps_house {
-            starting.handler(TokenUpdates, "token updates", "token updates relay")?;
-            let gatherer = vault.clone().zip(gathers).map(|(vault, options)| Gatherer::new(vault, options));
-            starting.keeper(gatherer.transpose()?)?;
+        if settings.roles.has(Role::Tokens) {
+            starting.token_house(vault.clone().zip(wants.gathers))?;
         }
-        let tokens = vault.clone().filter(|_| takes_requests);
+        let tokens = vault.clone().filter(|_| wants.requests);
         let Starting { stop, health, outboxes, workers, others, .. } = starting;
         let health = Arc::new(health);
         let one_by_one = Arc::default();
@@ -191,6 +140,53 @@ impl Drop for Node {
         self.outboxes.iter().for_each(|outboxes| outboxes.end());
         self.others.drain(..).for_each(join);
         self.handle.room.close();
+    }
+}
+
+const fn has_shop(settings: &NodeSettings) -> bool {
+    settings.topics.shop.is_some()
+}
+
+/// Has this node agree with the others on topics, tables and who serves what; makes what is not there.
+fn agree(settings: &NodeSettings) -> Result<(), StartError> {
+    let mut store = settings.connect()?;
+    for topic in settings.topics.topics() {
+        let name = format!("partitions.{}", settings.topics.name(topic));
+        store.fix(&name, i64::from(settings.topics.partitions(topic)))?;
+    }
+    settings.topics.ensure(&settings.brokers, Instant::now() + START_WAIT)?;
+    if has_shop(settings) {
+        agree_on_serving(settings, &mut store)?;
+        let ShopCharging { wanted, secret } = &settings.charging;
+        store.agree_on_charging(wanted, *secret, settings.node_number())?;
+        store.lives(settings.node_number(), NODE_SEEN)?;
+    }
+    Ok(())
+}
+
+/// What a node needs a vault for.
+struct TokenNeeds {
+    /// It takes requests.
+    requests: bool,
+    /// It brings shattered wallets together.
+    gathers: Option<ConsolidationOptions>,
+    /// Tokens pay for checkouts.
+    charges: bool,
+}
+
+impl TokenNeeds {
+    fn of(settings: &NodeSettings) -> TokenNeeds {
+        let is_inside = settings.store.serving().of(Side::Pay) == Served::Inside;
+        let pays = has_shop(settings) && settings.roles.has(Role::Pay) && is_inside;
+        TokenNeeds {
+            requests: settings.roles.has(Role::Api),
+            gathers: settings.tokens.consolidation.filter(|_| settings.roles.has(Role::Tokens)),
+            charges: pays && matches!(settings.charging.wanted, WantedCharging::Tokens { .. }),
+        }
+    }
+
+    const fn a_vault(&self) -> bool {
+        self.requests || self.gathers.is_some() || self.charges
     }
 }
 

@@ -9,10 +9,11 @@ use holdfast_domain::shop::Side;
 use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
 use holdfast_messages::{PayMessage, StockMessage, Topic};
 use holdfast_postgres::shop::Served;
+use holdfast_tokens::ConsolidationOptions;
 
 use super::StartError;
 use crate::expiry::{Expiry, Kind};
-use crate::handler::{Handler, Hop, Partitions};
+use crate::handler::{Callbacks, Handler, Hop, Partitions, Position, TokenUpdates, Transfers};
 use crate::health::{Health, Part};
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
 use crate::outboxes::Outboxes;
@@ -23,7 +24,7 @@ use crate::relay::Relay;
 use crate::roles::Role;
 use crate::sender::{Queue, Sender};
 use crate::settings::{NodeSettings, START_WAIT};
-use crate::shop::{Asks, Called, CalledHop, Ends, Pay, Stock, TokenCharges};
+use crate::shop::{Asks, Called, CalledHop, Coordinators, Ends, Orders, Outcomes, Pay, Stock, TokenCharges};
 use crate::stop::Stop;
 use crate::tail::Tail;
 use crate::tokens::{self, Gatherer, Keeper, TokenVault};
@@ -59,6 +60,46 @@ impl<'a> Starting<'a> {
             others: Vec::new(),
             settings,
         }
+    }
+
+    /// The handlers of this node's roles, but for those of tokens and of the sides of checkouts.
+    pub(super) fn handlers(&mut self) -> Result<(), StartError> {
+        let settings = Arc::clone(self.settings);
+        let (roles, has_shop) = (&settings.roles, settings.topics.shop.is_some());
+        if roles.has(Role::Transfers) {
+            self.handler(Transfers, "transfers", "transfers relay")?;
+        }
+        if roles.has(Role::Position) {
+            self.handler(Position, "position", "position relay")?;
+        }
+        if roles.has(Role::Expiry) {
+            self.expiry("expiry", "expiry relay", Kind::Holds, ExpiryMeters::of_holds())?;
+        }
+        if has_shop && roles.has(Role::Expiry) {
+            self.expiry("deadlines", "deadlines relay", Kind::Checkouts, ExpiryMeters::of_checkouts())?;
+        }
+        if has_shop && roles.has(Role::Order) {
+            self.handler(Orders, "orders", "orders relay")?;
+            let (settings, coordinators) = (Arc::clone(&settings), Coordinators::default());
+            self.handler(Outcomes { settings, coordinators }, "outcomes", "outcomes relay")?;
+        }
+        if roles.has(Role::Callbacks) {
+            self.handler(Callbacks, "callbacks", "callbacks relay")?;
+        }
+        Ok(())
+    }
+
+    /// The connections for questions, and what asks all the time.
+    pub(super) fn reads(&mut self) -> Result<Arc<Reads>, StartError> {
+        let answers = self.health.part("store");
+        // It has just answered.
+        answers.works();
+        let reads = Arc::new(Reads::new(Arc::clone(self.settings), answers));
+        self.probe(&reads)?;
+        if self.settings.roles.has(Role::Expiry) || self.settings.roles.has(Role::Position) {
+            self.patrol(&reads)?;
+        }
+        Ok(reads)
     }
 
     fn producer(&self) -> Result<Producer, KafkaError> {
@@ -207,7 +248,13 @@ impl<'a> Starting<'a> {
         Ok(started.vault)
     }
 
-    pub(super) fn keeper(&mut self, gatherer: Option<Gatherer>) -> Result<(), StartError> {
+    /// Updates from outside, and the housekeeping of tokens; with a vault it brings shattered wallets together.
+    pub(super) fn token_house(
+        &mut self,
+        gathers: Option<(TokenVault, ConsolidationOptions)>,
+    ) -> Result<(), StartError> {
+        self.handler(TokenUpdates, "token updates", "token updates relay")?;
+        let gatherer = gathers.map(|(vault, options)| Gatherer::new(vault, options)).transpose()?;
         let keeper = Keeper {
             settings: Arc::clone(self.settings),
             producer: self.producer()?,
@@ -219,7 +266,7 @@ impl<'a> Starting<'a> {
         Ok(())
     }
 
-    pub(super) fn probe(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
+    fn probe(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
         let probe = Probe {
             reads: Arc::clone(reads),
             node: self.settings.node_number(),
@@ -229,7 +276,7 @@ impl<'a> Starting<'a> {
         Ok(())
     }
 
-    pub(super) fn patrol(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
+    fn patrol(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
         let patrol = Patrol {
             settings: Arc::clone(self.settings),
             reads: Arc::clone(reads),
@@ -240,7 +287,7 @@ impl<'a> Starting<'a> {
         Ok(())
     }
 
-    pub(super) fn expiry(
+    fn expiry(
         &mut self,
         name: &'static str,
         relay: &'static str,

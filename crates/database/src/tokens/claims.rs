@@ -52,6 +52,8 @@ struct Luck {
     attempts: usize,
     /// The same, without having waited.
     conflicts: usize,
+    /// Whether the cache was brought up to date, and nothing was waited for since.
+    fresh: bool,
 }
 
 impl Luck {
@@ -153,79 +155,115 @@ impl TokenVault {
         self.loaded(&request.scope).await?;
         let until = self.clock.now().saturating_add(wait_ms);
         let mut luck = Luck::default();
-        // Whether the cache was brought up to date, and nothing was waited for since.
-        let mut fresh = false;
         loop {
             let cache = self.loaded(&request.scope).await?;
-            let (waited, claimed) = match luck.others(predicate) {
-                None => self.claim(&cache, &request, predicate, until).await,
-                Some(others) => match self.claim_others(&cache, &request, &others) {
-                    Some(ready) => (false, Ok(ready)),
-                    None => {
-                        // There is no other choice: whoever was faster is done soon, and then the cache tells.
-                        self.pause_a_little().await;
-                        luck.lost = Arc::default();
-                        if until > self.clock.now() {
-                            luck.attempts = 0;
-                        }
-                        continue;
-                    }
-                },
-            };
-            fresh &= !waited;
-            match claimed {
+            let claimed = self.claim_next(&cache, &request, predicate, until, &mut luck).await;
+            let Some((waited, claimed)) = claimed else { continue };
+            luck.fresh &= !waited;
+            let selected = match claimed {
                 // Less than was asked for is half a no: it may be old as well.
-                Ok(Ready::New(pending)) if !fresh && pending.claim().sum < u128::from(request.amount) => {
+                Ok(Ready::New(pending))
+                    if !luck.fresh && pending.claim().sum < u128::from(request.amount) =>
+                {
                     drop(pending);
                     self.refresh(&request.scope, Refresh::AlsoEnds).await?;
-                    fresh = true;
+                    luck.fresh = true;
+                    None
                 }
-                Ok(Ready::New(pending)) => {
-                    let tokens = match self.judge(&request, pending).await? {
-                        Judged::Selected(selection, origin) => return Ok((selection, origin)),
-                        Judged::Lost(tokens) => tokens,
-                        Judged::Over => Arc::default(),
-                    };
-                    self.conflicts.increment(1);
-                    if waited {
-                        // Whoever has waited was not in anybody's way meanwhile.
-                        luck = Luck::default();
-                    }
-                    (luck.attempts, luck.conflicts) = (luck.attempts + 1, luck.conflicts + 1);
-                    if luck.attempts >= self.claim_attempts {
-                        return Err(Refusal::Contention { attempts: luck.attempts });
-                    }
-                    // So many in a row are no coincidence: the cache does not know of locks that it should know of.
-                    if luck.conflicts % CONFLICTS_BEFORE_REFRESH == 0 {
-                        self.refresh(&request.scope, Refresh::News).await?;
-                    }
-                    // One that takes what it can get would get less than there may be.
-                    if !request.allow_shortfall {
-                        luck.note(&self.feed.cache(), &tokens);
-                    }
-                }
+                Ok(Ready::New(pending)) => self.won(&request, pending, waited, &mut luck).await?,
                 Ok(Ready::Held(selection)) => {
-                    if let Some(selection) = self.still_held(&request, &selection).await? {
-                        return Ok((selection, Origin::Found));
-                    }
+                    self.still_held(&request, &selection).await?.map(|selection| (selection, Origin::Found))
                 }
-                // The cache was replaced: whoever waited in the old one begins again.
-                Err(Refusal::Contention { .. }) if !Arc::ptr_eq(&cache, &self.feed.cache()) => {}
-                Err(refusal @ Refusal::SpenderInUse { .. }) if !fresh => {
-                    if let Some(selection) = self.forget_old(&cache, &request, refusal).await? {
-                        return Ok((selection, Origin::Found));
-                    }
-                    fresh = true;
-                }
-                Err(refusal) => match may_be_old(&refusal).filter(|_| !fresh) {
-                    Some(how) => {
-                        self.refresh(&request.scope, how).await?;
-                        fresh = true;
-                    }
-                    None => return Err(refusal),
-                },
+                Err(refusal) => self.looked_at_twice(&cache, &request, refusal, &mut luck).await?,
+            };
+            if let Some(selected) = selected {
+                return Ok(selected);
             }
         }
+    }
+
+    /// Sets tokens aside in the cache, others than those that were lost; with whether it had to wait. `None`: there are no others,
+    /// and those that were lost are looked at again.
+    async fn claim_next(
+        &self,
+        cache: &Arc<TokenCache>,
+        request: &SelectRequest,
+        predicate: Option<&Predicate>,
+        until: Millis,
+        luck: &mut Luck,
+    ) -> Option<(bool, Result<Ready, Refusal>)> {
+        let Some(others) = luck.others(predicate) else {
+            return Some(self.claim(cache, request, predicate, until).await);
+        };
+        if let Some(ready) = self.claim_others(cache, request, &others) {
+            return Some((false, Ok(ready)));
+        }
+        // There is no other choice: whoever was faster is done soon, and then the cache tells.
+        self.pause_a_little().await;
+        luck.lost = Arc::default();
+        if until > self.clock.now() {
+            luck.attempts = 0;
+        }
+        None
+    }
+
+    /// Has the database judge a claim. `None`: another was faster, and there is reason to choose anew.
+    async fn won(
+        &self,
+        request: &SelectRequest,
+        pending: Pending,
+        waited: bool,
+        luck: &mut Luck,
+    ) -> Result<Option<(Selection, Origin)>, Refusal> {
+        let tokens = match self.judge(request, pending).await? {
+            Judged::Selected(selection, origin) => return Ok(Some((selection, origin))),
+            Judged::Lost(tokens) => tokens,
+            Judged::Over => Arc::default(),
+        };
+        self.conflicts.increment(1);
+        if waited {
+            // Whoever has waited was not in anybody's way meanwhile.
+            *luck = Luck::default();
+        }
+        (luck.attempts, luck.conflicts) = (luck.attempts + 1, luck.conflicts + 1);
+        if luck.attempts >= self.claim_attempts {
+            return Err(Refusal::Contention { attempts: luck.attempts });
+        }
+        // So many in a row are no coincidence: the cache does not know of locks that it should know of.
+        if luck.conflicts % CONFLICTS_BEFORE_REFRESH == 0 {
+            self.refresh(&request.scope, Refresh::News).await?;
+        }
+        // One that takes what it can get would get less than there may be.
+        if !request.allow_shortfall {
+            luck.note(&self.feed.cache(), &tokens);
+        }
+        Ok(None)
+    }
+
+    /// Looks again where the cache's no may be old. `None`: there is reason to choose anew.
+    async fn looked_at_twice(
+        &self,
+        cache: &Arc<TokenCache>,
+        request: &SelectRequest,
+        refusal: Refusal,
+        luck: &mut Luck,
+    ) -> Result<Option<(Selection, Origin)>, Refusal> {
+        match refusal {
+            // The cache was replaced: whoever waited in the old one begins again.
+            Refusal::Contention { .. } if !Arc::ptr_eq(cache, &self.feed.cache()) => return Ok(None),
+            refusal if luck.fresh => return Err(refusal),
+            refusal @ Refusal::SpenderInUse { .. } => {
+                if let Some(selection) = self.forget_old(cache, request, refusal).await? {
+                    return Ok(Some((selection, Origin::Found)));
+                }
+            }
+            refusal => match may_be_old(&refusal) {
+                Some(how) => self.refresh(&request.scope, how).await?,
+                None => return Err(refusal),
+            },
+        }
+        luck.fresh = true;
+        Ok(None)
     }
 
     /// Sets tokens aside that were not lost before, if there are such. Nothing is waited for: the numbers of a refusal would not

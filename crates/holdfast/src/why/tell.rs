@@ -6,7 +6,7 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::money::Balance;
 
 use super::position::{Limits, Neighbour};
-use super::{Asked, Because, Event, PositionStep, Story, Subject, Told};
+use super::{Asked, Because, Difference, Event, PositionStep, Story, Subject, Told};
 use crate::log_view::time;
 
 /// Neighbours that a sentence names before it counts.
@@ -65,52 +65,28 @@ impl Event {
     }
 
     fn reason(&self) -> String {
-        let position = || match &self.position {
-            Some(step) => step.moved(),
-            None => "no position moved: tokens of a wallet pay for it".to_owned(),
-        };
-        let tested = self.position.as_ref().and_then(|step| Some((step, step.limits?)));
         match &self.because {
-            Because::WithinLimits => match tested {
-                Some((step, limits)) => step.within(&limits),
-                None => "the limits leave room".to_owned(),
-            },
+            Because::WithinLimits | Because::OverCover | Because::OverCap => self.limits_said(),
             Because::TokensHeld { tokens: 1 } => "a token of the payer's wallet is held for it".to_owned(),
             Because::TokensHeld { tokens } => {
                 format!("{tokens} tokens of the payer's wallet are held for it")
             }
             Because::NoTokens => "the payer's wallet has too few free tokens".to_owned(),
-            Because::OverCover => match tested {
-                Some((step, limits)) => {
-                    let cover = limits.settlement.negated();
-                    format!("the cover is {cover}, {}", step.beyond(&limits, cover))
-                }
-                None => "the funds do not cover it".to_owned(),
-            },
-            Because::OverCap => match tested {
-                Some((step, limits)) => {
-                    let cap = limits.net_debit_cap.unwrap_or_default().wide();
-                    format!("the cap is {cap}, {}", step.beyond(&limits, cap))
-                }
-                None => "the cap does not allow it".to_owned(),
-            },
             Because::RuleBroken { rule } => {
                 format!("{rule}; it was stored as INVALID and touched no position")
             }
-            Because::FulfilmentFits { before_expiration_ms } => format!(
-                "the fulfilment is the preimage of the condition, {} before the expiration; {}",
-                lasting(*before_expiration_ms),
-                position()
-            ),
-            Because::FulfilmentWrong => {
-                format!(
-                    "the fulfilment is not the preimage of the condition, so it is aborted; {}",
-                    position()
-                )
+            Because::FulfilmentFits { before_expiration_ms } => {
+                let before = lasting(*before_expiration_ms);
+                let fits = "the fulfilment is the preimage of the condition";
+                format!("{fits}, {before} before the expiration; {}", self.moved())
             }
-            Because::PayeeGaveUp => format!("the payee gave it up; {}", position()),
+            Because::FulfilmentWrong => {
+                let wrong = "the fulfilment is not the preimage of the condition, so it is aborted";
+                format!("{wrong}; {}", self.moved())
+            }
+            Because::PayeeGaveUp => format!("the payee gave it up; {}", self.moved()),
             Because::RanOut { late_ms } => {
-                format!("it had run out {} before; {}", lasting(*late_ms), position())
+                format!("it had run out {} before; {}", lasting(*late_ms), self.moved())
             }
             Because::TooLate { late_ms: 0 } => {
                 "it came at the very instant of the expiration, from which on a transfer can only expire"
@@ -122,22 +98,7 @@ impl Event {
             Because::Repeat => {
                 "the same message again; it was answered from the books and changed nothing".to_owned()
             }
-            Because::Modified { differences } => {
-                let list: Vec<String> = differences
-                    .iter()
-                    .map(|difference| {
-                        format!(
-                            "{} was {} and is {} here",
-                            difference.field, difference.first, difference.here
-                        )
-                    })
-                    .collect();
-                let list = match list.is_empty() {
-                    true => "the ILP packet or the extensions differ".to_owned(),
-                    false => list.join(", "),
-                };
-                format!("this id stands for another prepare ({list}); the first is untouched")
-            }
+            Because::Modified { differences } => modified(differences),
             Because::OtherCompletion => {
                 "another fulfil or abort had been taken before; it is untouched".to_owned()
             }
@@ -147,24 +108,45 @@ impl Event {
             Because::NotAParty => "the one who asked is no party to it and was told nothing of it".to_owned(),
             Because::Asked => "a party asked where it stands".to_owned(),
             Because::OrderPaid => {
-                format!("both sides have taken, so it is fulfilled and the order is paid; {}", position())
+                let paid = "both sides have taken, so it is fulfilled and the order is paid";
+                format!("{paid}; {}", self.moved())
             }
             Because::OrderFailed { order, tr, why } => {
-                let which = match (order, tr) {
-                    (Some(order), Some(tr)) => format!("try {tr} of order {order}"),
-                    _ => "the checkout".to_owned(),
-                };
-                let why = match why {
-                    Some("pay") => " (the payment was refused)",
-                    Some("stock") => " (the stock was refused)",
-                    Some("both") => " (payment and stock were refused)",
-                    Some("cancelled") => " (it was cancelled)",
-                    Some("deadline") => " (its deadline passed)",
-                    _ => "",
-                };
-                format!("{which} failed{why}, and what it reserved is given back; {}", position())
+                let failed = order_failed(order.as_deref().zip(*tr), *why);
+                format!("{failed}, and what it reserved is given back; {}", self.moved())
             }
             Because::OutOfPlace => "the message fitted nowhere; nothing changed".to_owned(),
+        }
+    }
+
+    /// How the position moved.
+    fn moved(&self) -> String {
+        match &self.position {
+            Some(step) => step.moved(),
+            None => "no position moved: tokens of a wallet pay for it".to_owned(),
+        }
+    }
+
+    /// What the payer's limits said, with their figures where those are known.
+    fn limits_said(&self) -> String {
+        let Some((step, limits)) = self.position.as_ref().and_then(|step| Some((step, step.limits?))) else {
+            let plain = match self.because {
+                Because::OverCover => "the funds do not cover it",
+                Because::OverCap => "the cap does not allow it",
+                _ => "the limits leave room",
+            };
+            return plain.to_owned();
+        };
+        match self.because {
+            Because::OverCover => {
+                let cover = limits.settlement.negated();
+                format!("the cover is {cover}, {}", step.beyond(&limits, cover))
+            }
+            Because::OverCap => {
+                let cap = limits.net_debit_cap.unwrap_or_default().wide();
+                format!("the cap is {cap}, {}", step.beyond(&limits, cap))
+            }
+            _ => step.within(&limits),
         }
     }
 
@@ -189,6 +171,34 @@ impl Event {
         lines.extend(self.told.iter().map(Told::sentence));
         lines
     }
+}
+
+/// Where another prepare under the same id differs from the first.
+fn modified(differences: &[Difference]) -> String {
+    let one =
+        |Difference { field, first, here }: &Difference| format!("{field} was {first} and is {here} here");
+    let list = match differences {
+        [] => "the ILP packet or the extensions differ".to_owned(),
+        some => some.iter().map(one).collect::<Vec<_>>().join(", "),
+    };
+    format!("this id stands for another prepare ({list}); the first is untouched")
+}
+
+/// Which try of a checkout failed, and why.
+fn order_failed(order_and_try: Option<(&str, u32)>, why: Option<&str>) -> String {
+    let which = match order_and_try {
+        Some((order, tr)) => format!("try {tr} of order {order}"),
+        None => "the checkout".to_owned(),
+    };
+    let why = match why {
+        Some("pay") => " (the payment was refused)",
+        Some("stock") => " (the stock was refused)",
+        Some("both") => " (payment and stock were refused)",
+        Some("cancelled") => " (it was cancelled)",
+        Some("deadline") => " (its deadline passed)",
+        _ => "",
+    };
+    format!("{which} failed{why}")
 }
 
 impl Asked {
