@@ -7,6 +7,7 @@
 #![deny(clippy::float_arithmetic)]
 
 pub mod callbacks;
+pub mod codec;
 pub mod codes;
 pub mod command;
 mod decide;

@@ -11,8 +11,7 @@
 //! | `blocks` | records in append-only files: outcomes and callbacks |
 //! | `runs` | ids of what has ended, in sorted files |
 //! | `archive` | records that ended, found by their ids: `blocks` and `runs` together |
-//! | `row`, `token_rows`, `shop_rows` | the bytes of a transfer; of tokens, locks and spends; of the shop |
-//! | `bytes` | what they are made of |
+//! | `row`, `token_rows` | the bytes of a transfer; of tokens, locks and spends. Those of the shop lie with its rows |
 //! | `callback_rows` | callbacks, for whoever delivers them |
 //! | `memory` | the plain store |
 //! | `books` | participants, accounts, funds and endpoints, in both |
@@ -23,7 +22,6 @@
 mod archive;
 mod blocks;
 mod books;
-mod bytes;
 mod callback_rows;
 mod checkpoint;
 pub mod conformance;
@@ -38,6 +36,7 @@ mod plain_shop;
 mod plain_tokens;
 mod row;
 mod runs;
+#[cfg(test)]
 mod shop_rows;
 mod token_rows;
 

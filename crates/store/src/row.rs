@@ -19,14 +19,13 @@
 //! | reason | 1, if there |
 //! | reserved value, final value | zigzag varints of up to 128 bits, if there |
 //!
-//! Varints are those of [`crate::bytes`]. Every row has exactly one
+//! Varints are those of [`holdfast_domain::codec`]. Every row has exactly one
 //! form, so equal rows have equal bytes, and what is not that form is refused.
 
+use holdfast_domain::codec::{Bad, Bytes, Read, optional, put_signed, put_varint, put_wide};
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance, OptionalBalance};
 use holdfast_domain::transfers::{Code, Completion, CompletionKind, Proof, Reason, Transfer, TransferState};
-
-use crate::bytes::{Cursor, optional, put, put_wide, zigzag, zigzag_wide};
 
 const PAYER_ACCOUNT: u8 = 1;
 const PAYEE_ACCOUNT: u8 = 1 << 1;
@@ -49,20 +48,20 @@ pub(crate) fn write(row: &Transfer, out: &mut Vec<u8>) {
         | flag(row.final_value.is_some(), FINAL_VALUE);
     let completed = row.completion().map_or(0, |completion| completion.kind as u8);
     out.extend_from_slice(&[row.state.number() | completed << 4, flags]);
-    put(out, row.no.0);
-    put(out, u64::from(row.payer.0));
-    put(out, u64::from(row.payee.0));
+    put_varint(out, row.no.0);
+    put_varint(out, u64::from(row.payer.0));
+    put_varint(out, u64::from(row.payee.0));
     for account in [row.payer_account, row.payee_account].into_iter().flatten() {
-        put(out, u64::from(account.0));
+        put_varint(out, u64::from(account.0));
     }
     out.extend_from_slice(&row.id.0.to_le_bytes());
     out.extend_from_slice(&row.currency.letters());
-    put(out, zigzag(row.amount.0));
-    put(out, row.offset);
-    put(out, zigzag(row.prepared_at));
+    put_signed(out, row.amount.0);
+    put_varint(out, row.offset);
+    put_signed(out, row.prepared_at);
     // Wrapping: any two times have a difference, and it leads back.
-    put(out, zigzag(row.changed_at.wrapping_sub(row.prepared_at)));
-    put(out, zigzag(row.expiration.wrapping_sub(row.prepared_at)));
+    put_signed(out, row.changed_at.wrapping_sub(row.prepared_at));
+    put_signed(out, row.expiration.wrapping_sub(row.prepared_at));
     out.extend_from_slice(&row.hash);
     match &row.proof {
         Proof::Nothing => {}
@@ -71,28 +70,34 @@ pub(crate) fn write(row: &Transfer, out: &mut Vec<u8>) {
         }
     }
     if let Some(code) = row.code {
-        put(out, u64::from(code.number()));
+        put_varint(out, u64::from(code.number()));
     }
     out.extend(row.reason.map(|reason| reason as u8));
     for value in [row.reserved_value, row.final_value].into_iter().filter_map(OptionalBalance::get) {
-        put_wide(out, zigzag_wide(value.0));
+        put_wide(out, value.0);
     }
 }
 
 /// The row that these bytes are; `None` if they are none.
 pub(crate) fn read(bytes: &[u8]) -> Option<Transfer> {
-    let mut from = Cursor(bytes);
+    let mut from = Bytes(bytes);
+    let row = take(&mut from).ok()?;
+    from.end().is_ok().then_some(row)
+}
+
+fn take(from: &mut Bytes<'_>) -> Read<Transfer> {
+    const WRONG: Bad = Bad::new("transfer", "is none");
     let [first, flags] = from.array()?;
-    let state = TransferState::from_number(first & 15)?;
+    let state = TransferState::from_number(first & 15).ok_or(WRONG)?;
     let completed = match first >> 4 {
         0 => None,
         1 => Some(CompletionKind::Commit),
         2 => Some(CompletionKind::Reserve),
         3 => Some(CompletionKind::Abort),
-        _ => return None,
+        _ => return Err(WRONG),
     };
     if flags & !ALL != 0 {
-        return None;
+        return Err(WRONG);
     }
     let there = |flag: u8| flags & flag != 0;
     let no = TransferNo(from.varint()?);
@@ -101,7 +106,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Transfer> {
     let payer_account = optional(there(PAYER_ACCOUNT), || from.varint().map(AccountId))?;
     let payee_account = optional(there(PAYEE_ACCOUNT), || from.varint().map(AccountId))?;
     let id = TransferId(u128::from_le_bytes(from.array()?));
-    let currency = Currency::from_letters(from.array()?)?;
+    let currency = Currency::from_letters(from.array()?).ok_or(WRONG)?;
     let amount = Amount(from.signed()?);
     let offset = from.varint()?;
     let prepared_at: Millis = from.signed()?;
@@ -115,16 +120,19 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Transfer> {
         (None, Some(condition)) => Proof::Condition(condition),
         (None, None) => Proof::Nothing,
         // Who has accepted a fulfil or abort has forgotten the condition.
-        (Some(_), Some(_)) => return None,
+        (Some(_), Some(_)) => return Err(WRONG),
     };
-    let code = optional(there(CODE), || from.varint().and_then(Code::of_payee))?;
-    let reason = optional(there(REASON), || from.array().and_then(|[number]| Reason::from_number(number)))?;
+    let code = optional(there(CODE), || Code::of_payee(from.varint()?).ok_or(WRONG))?;
+    let reason = optional(there(REASON), || {
+        let [number] = from.array()?;
+        Reason::from_number(number).ok_or(WRONG)
+    })?;
     let mut value = |flag| match optional(there(flag), || from.wide().map(Balance))? {
-        Some(balance) => Some(OptionalBalance::from(balance)).filter(|kept| kept.is_some()),
-        None => Some(OptionalBalance::NONE),
+        Some(balance) => Some(OptionalBalance::from(balance)).filter(|kept| kept.is_some()).ok_or(WRONG),
+        None => Ok(OptionalBalance::NONE),
     };
     let (reserved_value, final_value) = (value(RESERVED_VALUE)?, value(FINAL_VALUE)?);
-    from.0.is_empty().then_some(Transfer {
+    Ok(Transfer {
         no,
         id,
         payer,
@@ -281,16 +289,16 @@ mod tests {
     fn the_widest_numbers_come_back() {
         for value in [i128::MIN, i128::MAX, i128::from(i64::MIN), -1, 0, 1] {
             let mut bytes = Vec::new();
-            put_wide(&mut bytes, zigzag_wide(value));
-            assert_eq!(Cursor(&bytes).wide(), Some(value));
+            put_wide(&mut bytes, value);
+            assert_eq!(Bytes(&bytes).wide(), Ok(value));
         }
         for value in [i64::MIN, i64::MAX, -1, 0, 1] {
             let mut bytes = Vec::new();
-            put(&mut bytes, zigzag(value));
-            assert_eq!(Cursor(&bytes).signed(), Some(value));
+            put_signed(&mut bytes, value);
+            assert_eq!(Bytes(&bytes).signed(), Ok(value));
         }
         let too_wide = [[0xff; 18].as_slice(), &[0x07]].concat();
-        assert_eq!(Cursor(&too_wide).wide(), None);
+        assert!(Bytes(&too_wide).wide().is_err());
     }
 
     prop_compose! {

@@ -1,4 +1,4 @@
-//! Tokens, locks and spends in few bytes, for the disk. [`crate::bytes`] tells what varints and texts are.
+//! Tokens, locks and spends in few bytes, for the disk. [`holdfast_domain::codec`] tells what varints and texts are.
 //!
 //! | kind of token | bytes |
 //! | --- | --- |
@@ -39,11 +39,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use holdfast_domain::codec::{Bad, Bytes, Packed, Put, Read, Take, optional, put_count, put_varint};
 use holdfast_domain::tokens::{
     Fingerprint, Kind, LockRow, Name, SpendRow, Token, TokenId, TokenRow, Transaction,
 };
-
-use crate::bytes::{Cursor, optional, put, put_text, zigzag};
 
 const EXTERNAL_ID: u8 = 1;
 const PUBLIC_KEY: u8 = 1 << 1;
@@ -65,25 +64,19 @@ fn write_kind(kind: &Kind, out: &mut Vec<u8>) {
     );
     let optional = [&kind.external_id, &kind.public_key, &kind.issuer, &kind.notary];
     let names = [&kind.wallet, &kind.token_type, &kind.currency];
-    names.into_iter().chain(optional.into_iter().flatten()).for_each(|name| put_text(out, name));
-    if let Some(attributes) = &kind.attributes {
-        put(out, attributes.len() as u64);
-        for (name, value) in attributes.iter() {
-            put_text(out, name);
-            put_text(out, value);
-        }
-    }
+    names.into_iter().chain(optional.into_iter().flatten()).for_each(|name| name.put::<Packed>(out));
+    kind.attributes.iter().for_each(|attributes| attributes.put::<Packed>(out));
 }
 
-fn read_kind(from: &mut Cursor<'_>) -> Option<Kind> {
+fn read_kind(from: &mut Bytes<'_>) -> Read<Kind> {
     let [flags] = from.array()?;
     if flags >= ATTRIBUTES << 1 {
-        return None;
+        return Err(Bad::new("kind", "holds a bit that has no meaning"));
     }
     let there = |flag: u8| flags & flag != 0;
-    let name = |from: &mut Cursor<'_>| from.text().map(Name::from);
+    let name = Name::take::<Packed>;
     let (wallet, token_type, currency) = (name(from)?, name(from)?, name(from)?);
-    Some(Kind {
+    Ok(Kind {
         wallet,
         token_type,
         currency,
@@ -91,23 +84,8 @@ fn read_kind(from: &mut Cursor<'_>) -> Option<Kind> {
         public_key: optional(there(PUBLIC_KEY), || name(from))?,
         issuer: optional(there(ISSUER), || name(from))?,
         notary: optional(there(NOTARY), || name(from))?,
-        attributes: optional(there(ATTRIBUTES), || read_attributes(from).map(Arc::new))?,
+        attributes: optional(there(ATTRIBUTES), || BTreeMap::take::<Packed>(from).map(Arc::new))?,
     })
-}
-
-fn read_attributes(from: &mut Cursor<'_>) -> Option<BTreeMap<String, String>> {
-    let pairs = from.list(|from| Some((from.text()?.to_owned(), from.text()?.to_owned())))?;
-    let rising = pairs.windows(2).all(|pair| pair[0].0 < pair[1].0);
-    rising.then(|| pairs.into_iter().collect())
-}
-
-fn write_ids(ids: &[TokenId], out: &mut Vec<u8>) {
-    put(out, ids.len() as u64);
-    ids.iter().for_each(|id| put_text(out, id.as_str()));
-}
-
-fn read_ids(from: &mut Cursor<'_>) -> Option<Vec<TokenId>> {
-    from.list(|from| from.text().map(TokenId::from))
 }
 
 /// A kind by its number, and itself where it comes for the first time.
@@ -173,72 +151,70 @@ pub(crate) fn write_stored(
 ) {
     let held = if holder.is_some() { HELD } else { 0 };
     out.push(held | if kind.new.is_some() { NEW_KIND } else { 0 });
-    put(out, u64::from(kind.number));
+    kind.number.put::<Packed>(out);
     kind.new.iter().for_each(|kind| write_kind(kind, out));
-    put(out, quantity);
-    holder.iter().for_each(|holder| put_text(out, holder));
+    quantity.put::<Packed>(out);
+    holder.iter().for_each(|holder| holder.put::<Packed>(out));
     out.extend_from_slice(id.as_bytes());
 }
 
 pub(crate) fn read_token(bytes: &[u8]) -> Option<StoredToken> {
-    let mut from = Cursor(bytes);
+    take_token(&mut Bytes(bytes)).ok()
+}
+
+fn take_token(from: &mut Bytes<'_>) -> Read<StoredToken> {
     let [flags] = from.array()?;
     if flags & !(HELD | NEW_KIND) != 0 {
-        return None;
+        return Err(Bad::new("token", "holds a bit that has no meaning"));
     }
     let number = from.varint()?;
-    let new = optional(flags & NEW_KIND != 0, || read_kind(&mut from).map(Arc::new))?;
+    let new = optional(flags & NEW_KIND != 0, || read_kind(from).map(Arc::new))?;
     let quantity = from.varint()?;
-    let holder = optional(flags & HELD != 0, || from.text().map(Name::from))?;
+    let holder = optional(flags & HELD != 0, || Name::take::<Packed>(from))?;
     let id = TokenId::from(from.rest_as_text()?);
-    Some(StoredToken { id, quantity, holder, kind: NumberedKind { number, new } })
+    Ok(StoredToken { id, quantity, holder, kind: NumberedKind { number, new } })
 }
 
 pub(crate) fn write_lock(row: &LockRow, out: &mut Vec<u8>) {
     out.push(u8::from(row.funding.is_some()));
-    put_text(out, &row.spender);
-    put(out, row.fence);
-    put(out, zigzag(row.since));
-    put(out, zigzag(row.expires_at));
-    put(out, row.amount);
-    out.extend_from_slice(&row.body.0.to_le_bytes());
-    row.funding.iter().for_each(|wallet| put_text(out, wallet));
-    write_ids(&row.tokens, out);
+    (&row.spender, row.fence, row.since, row.expires_at, row.amount, row.body).put::<Packed>(out);
+    row.funding.iter().for_each(|wallet| wallet.put::<Packed>(out));
+    row.tokens.put::<Packed>(out);
 }
 
 pub(crate) fn read_lock(bytes: &[u8]) -> Option<LockRow> {
-    let mut from = Cursor(bytes);
+    let mut from = Bytes(bytes);
+    let row = take_lock(&mut from).ok()?;
+    from.end().is_ok().then_some(row)
+}
+
+fn take_lock(from: &mut Bytes<'_>) -> Read<LockRow> {
     let [funds] = from.array()?;
     if funds > 1 {
-        return None;
+        return Err(Bad::new("lock", "neither funds a transfer nor does not"));
     }
-    let row = LockRow {
-        spender: from.text()?.into(),
+    Ok(LockRow {
+        spender: Take::take::<Packed>(from)?,
         fence: from.varint()?,
         since: from.signed()?,
         expires_at: from.signed()?,
         amount: from.varint()?,
-        body: Fingerprint(u128::from_le_bytes(from.array()?)),
-        funding: optional(funds == 1, || from.text().map(Name::from))?,
-        tokens: read_ids(&mut from)?.into(),
-    };
-    from.0.is_empty().then_some(row)
+        body: Take::take::<Packed>(from)?,
+        funding: optional(funds == 1, || Take::take::<Packed>(from))?,
+        tokens: Vec::take::<Packed>(from)?.into(),
+    })
 }
 
 pub(crate) fn write_spend(row: &SpendRow, out: &mut Vec<u8>) {
-    let SpendRow { transaction, body } = row;
-    out.extend_from_slice(&body.0.to_le_bytes());
-    put_text(out, &transaction.id);
-    put_text(out, &transaction.spender);
-    write_ids(&transaction.consumed, out);
-    put(out, transaction.produced.len() as u64);
+    let SpendRow { transaction: Transaction { id, spender, consumed, produced }, body } = row;
+    (*body, id, spender, consumed).put::<Packed>(out);
+    put_count::<Packed>(out, produced.len());
     let mut numbers: HashMap<&Kind, usize> = HashMap::new();
-    for token in &transaction.produced {
-        put_text(out, token.id.as_str());
-        put(out, token.quantity);
+    for token in produced {
+        (&token.id, token.quantity).put::<Packed>(out);
         let next = numbers.len();
         let number = *numbers.entry(&token.kind).or_insert(next);
-        put(out, number as u64);
+        put_varint(out, number as u64);
         if number == next {
             write_kind(&token.kind, out);
         }
@@ -246,25 +222,32 @@ pub(crate) fn write_spend(row: &SpendRow, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn read_spend(bytes: &[u8]) -> Option<SpendRow> {
-    let mut from = Cursor(bytes);
-    let body = Fingerprint(u128::from_le_bytes(from.array()?));
-    let (id, spender) = (from.text()?.into(), from.text()?.into());
-    let consumed = read_ids(&mut from)?;
+    let mut from = Bytes(bytes);
+    let row = take_spend(&mut from).ok()?;
+    from.end().is_ok().then_some(row)
+}
+
+fn take_spend(from: &mut Bytes<'_>) -> Read<SpendRow> {
+    const WRONG: Bad = Bad::new("kind", "comes with another number than its own");
+    let body = Fingerprint::take::<Packed>(from)?;
+    let (id, spender) = Take::take::<Packed>(from)?;
+    let consumed = Take::take::<Packed>(from)?;
     let mut kinds: Vec<Arc<Kind>> = Vec::new();
     let mut known = std::collections::HashSet::new();
-    let produced = from.list(|from| {
-        let (id, quantity) = (from.text()?.into(), from.varint()?);
+    let produced = from.list::<Packed, _>(|from| {
+        let (id, quantity) = Take::take::<Packed>(from)?;
         let number: usize = from.varint()?;
         if number == kinds.len() {
             let kind = Arc::new(read_kind(from)?);
             // A kind that came before has its number.
-            known.insert(Arc::clone(&kind)).then_some(())?;
+            if !known.insert(Arc::clone(&kind)) {
+                return Err(WRONG);
+            }
             kinds.push(kind);
         }
-        Some(Token { id, quantity, kind: Arc::clone(kinds.get(number)?) })
+        Ok(Token { id, quantity, kind: Arc::clone(kinds.get(number).ok_or(WRONG)?) })
     })?;
-    let transaction = Transaction { id, spender, consumed, produced };
-    from.0.is_empty().then_some(SpendRow { transaction, body })
+    Ok(SpendRow { transaction: Transaction { id, spender, consumed, produced }, body })
 }
 
 #[cfg(test)]

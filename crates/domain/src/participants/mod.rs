@@ -1,6 +1,7 @@
 //! Participants, their accounts, limits and funds.
 
 mod admin;
+mod bytes;
 mod funds;
 
 pub(crate) use admin::{decide_admin, decide_books};

@@ -25,6 +25,7 @@ pub use sealed::{SealError, Sealed};
 pub use shop::CHECKOUT_ORDER_BYTES_MAX;
 pub(crate) use transfer::hash_of;
 
+use crate::codec::Bad;
 use crate::command::Command;
 use codec::Cursor;
 
@@ -199,6 +200,12 @@ pub enum RecordError {
         /// What is wrong with it.
         why: &'static str,
     },
+}
+
+impl From<Bad> for RecordError {
+    fn from(Bad { field, why }: Bad) -> RecordError {
+        RecordError::BadField { field, why }
+    }
 }
 
 /// Reads the record that `bytes` begins with: the command and its length in bytes.

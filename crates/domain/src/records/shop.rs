@@ -15,15 +15,13 @@
 //! tokens were chosen to pay: in the tail (after the key) in whose name, in 16 bytes, then their number and ids as in a lock.
 
 use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
-use super::tokens::{Fields, put_list, put_text};
+use super::tokens::{put, take};
 use super::{Kind, RecordError};
-use crate::ids::{Currency, HUB, ParticipantId, TransferId};
-use crate::money::Amount;
+use crate::codec::{Bad, Bytes, Plain, Put, Read};
+use crate::ids::HUB;
 use crate::shop::limits::{DEADLINE_MS_MAX, INIT_ROWS_MAX, KEY_BYTES_MAX};
-use crate::shop::{
-    ByTokens, ByTransfers, Charging, CheckoutOrder, ChosenTokens, IdempotencyKey, Said, Secret, ShopCommand,
-    Side, Sides, TrNum, TryKey, Whole,
-};
+use crate::shop::{CheckoutOrder, ChosenTokens, IdempotencyKey, OrderId, ShopCommand, TryKey};
+use crate::tokens::Name;
 
 const FLAG_KEY: u8 = 1;
 const FLAG_CHOSEN: u8 = 2;
@@ -39,53 +37,54 @@ pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<ShopCommand, R
     only_flags(flags, 0)?;
     let length = cursor.u32();
     cursor.zeros(52)?;
-    let mut fields = Fields { rest: cursor.tail(length)? };
-    let from = &mut fields;
-    let command = match kind {
-        Kind::ShopCreateUser => ShopCommand::CreateUser { id: id(from)?, credit: whole(from)? },
+    let mut tail = Bytes(cursor.tail(length)?);
+    let command = read_tail(kind, &mut tail)?;
+    tail.end()?;
+    Ok(command)
+}
+
+fn read_tail(kind: Kind, from: &mut Bytes<'_>) -> Read<ShopCommand> {
+    Ok(match kind {
+        Kind::ShopCreateUser => ShopCommand::CreateUser { id: take(from)?, credit: take(from)? },
         Kind::ShopCreateItem => {
-            ShopCommand::CreateItem { id: id(from)?, stock: whole(from)?, price: whole(from)? }
+            ShopCommand::CreateItem { id: take(from)?, stock: take(from)?, price: take(from)? }
         }
-        Kind::ShopCreateOrder => ShopCommand::CreateOrder { id: id(from)?, user: id(from)? },
+        Kind::ShopCreateOrder => ShopCommand::CreateOrder { id: take(from)?, user: take(from)? },
         Kind::ShopInitUsers => {
-            ShopCommand::InitUsers { first: from.u64()?, count: rows(from)?, credit: whole(from)? }
+            ShopCommand::InitUsers { first: take(from)?, count: rows(from)?, credit: take(from)? }
         }
         Kind::ShopInitItems => ShopCommand::InitItems {
-            first: from.u64()?,
+            first: take(from)?,
             count: rows(from)?,
-            stock: whole(from)?,
-            price: whole(from)?,
+            stock: take(from)?,
+            price: take(from)?,
         },
         Kind::ShopInitOrders => ShopCommand::InitOrders {
-            first: from.u64()?,
+            first: take(from)?,
             count: rows(from)?,
-            items: from.u64()?,
-            users: from.u64()?,
-            price: whole(from)?,
-            seed: from.u64()?,
+            items: take(from)?,
+            users: take(from)?,
+            price: take(from)?,
+            seed: take(from)?,
         },
         Kind::ShopAddItem => {
-            ShopCommand::AddItem { order: id(from)?, item: id(from)?, quantity: whole(from)? }
+            ShopCommand::AddItem { order: take(from)?, item: take(from)?, quantity: take(from)? }
         }
-        Kind::ShopAddFunds => ShopCommand::AddFunds { user: id(from)?, amount: whole(from)? },
-        Kind::ShopTakeFunds => ShopCommand::TakeFunds { user: id(from)?, amount: whole(from)? },
-        Kind::ShopAddStock => ShopCommand::AddStock { item: id(from)?, amount: whole(from)? },
-        Kind::ShopTakeStock => ShopCommand::TakeStock { item: id(from)?, amount: whole(from)? },
+        Kind::ShopAddFunds => ShopCommand::AddFunds { user: take(from)?, amount: take(from)? },
+        Kind::ShopTakeFunds => ShopCommand::TakeFunds { user: take(from)?, amount: take(from)? },
+        Kind::ShopAddStock => ShopCommand::AddStock { item: take(from)?, amount: take(from)? },
+        Kind::ShopTakeStock => ShopCommand::TakeStock { item: take(from)?, amount: take(from)? },
         Kind::ShopAnswer => ShopCommand::Answer {
-            key: TryKey { order_id: id(from)?, tr_num: try_number(from)? },
-            side: side(from)?,
-            said: said(from)?,
+            key: TryKey { order_id: take(from)?, tr_num: take(from)? },
+            side: take(from)?,
+            said: take(from)?,
         },
-        Kind::ShopCancel => ShopCommand::Cancel { order: id(from)? },
-        Kind::ShopRetry => {
-            ShopCommand::Retry { order: id(from)?, deadline_ms: deadline(u32::from_le_bytes(from.array()?))? }
-        }
-        Kind::ShopSetOutside => ShopCommand::SetOutside { outside: sides(from)? },
-        Kind::ShopSetCharging => ShopCommand::SetCharging { charging: charging(from)? },
+        Kind::ShopCancel => ShopCommand::Cancel { order: take(from)? },
+        Kind::ShopRetry => ShopCommand::Retry { order: take(from)?, deadline_ms: deadline(take(from)?)? },
+        Kind::ShopSetOutside => ShopCommand::SetOutside { outside: take(from)? },
+        Kind::ShopSetCharging => ShopCommand::SetCharging { charging: take(from)? },
         _ => unreachable!("read by their own functions"),
-    };
-    at_end(&fields)?;
-    Ok(command)
+    })
 }
 
 fn read_checkout(flags: u8, cursor: &mut Cursor<'_>) -> Result<CheckoutOrder, RecordError> {
@@ -94,15 +93,15 @@ fn read_checkout(flags: u8, cursor: &mut Cursor<'_>) -> Result<CheckoutOrder, Re
     let deadline_ms = deadline(cursor.u32())?;
     let [inline] = cursor.array();
     let bytes: [u8; CHECKOUT_ORDER_BYTES_MAX] = cursor.array();
-    let mut fields = Fields { rest: cursor.tail(length)? };
+    let mut fields = Bytes(cursor.tail(length)?);
     let order = match usize::from(inline) {
         0 if bytes != [0; CHECKOUT_ORDER_BYTES_MAX] => return Err(bad("order", "is of no length and there")),
         0 => {
-            let text = fields.text()?;
-            if text.len() <= CHECKOUT_ORDER_BYTES_MAX {
+            let order: OrderId = take(&mut fields)?;
+            if order.as_str().len() <= CHECKOUT_ORDER_BYTES_MAX {
                 return Err(bad("order", "is short enough for the unit and lies in the tail"));
             }
-            parse(text)?
+            order
         }
         length => {
             let (text, rest) =
@@ -110,198 +109,81 @@ fn read_checkout(flags: u8, cursor: &mut Cursor<'_>) -> Result<CheckoutOrder, Re
             if rest.iter().any(|byte| *byte != 0) {
                 return Err(bad("padding", "must be zero"));
             }
-            parse(std::str::from_utf8(text).map_err(|_| bad("text", "is not UTF-8"))?)?
+            let text = std::str::from_utf8(text).map_err(|_| bad("text", "is not UTF-8"))?;
+            text.parse().map_err(|_| bad("id", "is not of 1 to 128 characters"))?
         }
     };
     let key = if flags & FLAG_KEY == 0 { None } else { Some(key(&mut fields)?) };
     let chosen = if flags & FLAG_CHOSEN == 0 { None } else { Some(Box::new(chosen(&mut fields)?)) };
-    at_end(&fields)?;
+    fields.end()?;
     Ok(CheckoutOrder { order, deadline_ms, key, chosen })
 }
 
-fn at_end(fields: &Fields<'_>) -> Result<(), RecordError> {
-    if fields.rest.is_empty() { Ok(()) } else { Err(bad("tail", "goes on after its last field")) }
+fn rows(from: &mut Bytes<'_>) -> Read<u32> {
+    let count = take(from)?;
+    if count <= INIT_ROWS_MAX { Ok(count) } else { Err(Bad::new("count", "is too large")) }
 }
 
-fn parse<T: std::str::FromStr>(text: &str) -> Result<T, RecordError> {
-    text.parse().map_err(|_| bad("id", "is not of 1 to 128 characters"))
+fn deadline(ms: u32) -> Read<u32> {
+    let known = (1..=DEADLINE_MS_MAX).contains(&ms);
+    known.then_some(ms).ok_or(Bad::new("deadline", "is not 1 ms to a day"))
 }
 
-fn id<T: std::str::FromStr>(from: &mut Fields<'_>) -> Result<T, RecordError> {
-    parse(from.text()?)
-}
-
-fn whole(from: &mut Fields<'_>) -> Result<Whole, RecordError> {
-    Whole::new(from.u64()?).map_err(|_| bad("number", "is too large"))
-}
-
-fn rows(from: &mut Fields<'_>) -> Result<u32, RecordError> {
-    let count = u32::from_le_bytes(from.array()?);
-    (count <= INIT_ROWS_MAX).then_some(count).ok_or_else(|| bad("count", "is too large"))
-}
-
-fn deadline(ms: u32) -> Result<u32, RecordError> {
-    (1..=DEADLINE_MS_MAX).contains(&ms).then_some(ms).ok_or_else(|| bad("deadline", "is not 1 ms to a day"))
-}
-
-fn key(from: &mut Fields<'_>) -> Result<IdempotencyKey, RecordError> {
-    let key = from.name()?;
+fn key(from: &mut Bytes<'_>) -> Read<IdempotencyKey> {
+    let key: Name = take(from)?;
     if key.len() > KEY_BYTES_MAX {
-        return Err(bad("key", "is too long"));
+        return Err(Bad::new("key", "is too long"));
     }
-    Ok(IdempotencyKey { key, body: from.fingerprint()? })
+    Ok(IdempotencyKey { key, body: take(from)? })
 }
 
-fn chosen(from: &mut Fields<'_>) -> Result<ChosenTokens, RecordError> {
-    let id = TransferId(u128::from_le_bytes(from.array()?));
-    Ok(ChosenTokens::new(id, from.list(Fields::id)?))
-}
-
-fn try_number(from: &mut Fields<'_>) -> Result<TrNum, RecordError> {
-    let number = u32::from_le_bytes(from.array()?);
-    TrNum::try_from(u64::from(number)).map_err(|_| bad("try", "is 0"))
-}
-
-fn side(from: &mut Fields<'_>) -> Result<Side, RecordError> {
-    let [number] = from.array()?;
-    Side::ALL.into_iter().find(|side| *side as u8 == number).ok_or_else(|| bad("side", "is not 1 or 2"))
-}
-
-fn said(from: &mut Fields<'_>) -> Result<Said, RecordError> {
-    let [number] = from.array()?;
-    let known = [Said::Taken, Said::Refused, Said::Undone].into_iter().find(|said| *said as u8 == number);
-    known.ok_or_else(|| bad("answer", "is not 1, 2 or 3"))
-}
-
-fn sides(from: &mut Fields<'_>) -> Result<Sides, RecordError> {
-    match from.array()? {
-        [bits @ 0..=3] => Ok(Sides { pay: bits & 1 != 0, stock: bits & 2 != 0 }),
-        _ => Err(bad("sides", "hold a bit that is no side")),
-    }
-}
-
-fn charging(from: &mut Fields<'_>) -> Result<Charging, RecordError> {
-    match from.array()? {
-        [0] => Ok(Charging::Credit),
-        [1] => {
-            let payee = ParticipantId(u32::from_le_bytes(from.array()?));
-            let currency = Currency::from_letters(from.array()?);
-            let unit = Amount(i64::from_le_bytes(from.array()?));
-            let currency = currency.ok_or_else(|| bad("currency", "is not of three capital letters"))?;
-            Ok(Charging::Transfers(ByTransfers { payee, currency, unit, secret: Secret(from.array()?) }))
-        }
-        [2] => {
-            let wallet = from.name()?;
-            let currency = Currency::from_letters(from.array()?);
-            let currency = currency.ok_or_else(|| bad("currency", "is not of three capital letters"))?;
-            let (unit, secret) = (from.u64()?, Secret(from.array()?));
-            Ok(Charging::Tokens(ByTokens { wallet, currency, unit, secret }))
-        }
-        _ => Err(bad("charging", "is not 0, 1 or 2")),
-    }
-}
-
-fn put_charging(tail: &mut Vec<u8>, charging: &Charging) {
-    match charging {
-        Charging::Credit => tail.push(0),
-        Charging::Transfers(by) => {
-            tail.push(1);
-            tail.extend_from_slice(&by.payee.0.to_le_bytes());
-            tail.extend_from_slice(&by.currency.letters());
-            tail.extend_from_slice(&by.unit.0.to_le_bytes());
-            tail.extend_from_slice(&by.secret.0);
-        }
-        Charging::Tokens(by) => {
-            tail.push(2);
-            put_text(tail, &by.wallet);
-            tail.extend_from_slice(&by.currency.letters());
-            tail.extend_from_slice(&by.unit.to_le_bytes());
-            tail.extend_from_slice(&by.secret.0);
-        }
-    }
+fn chosen(from: &mut Bytes<'_>) -> Read<ChosenTokens> {
+    let id = take(from)?;
+    Ok(ChosenTokens::new(id, take(from)?))
 }
 
 pub(super) fn write(command: &ShopCommand, out: &mut Vec<u8>) {
     let mut tail = Vec::with_capacity(64);
-    let number = |tail: &mut Vec<u8>, number: u64| tail.extend_from_slice(&number.to_le_bytes());
-    let kind = match command {
-        ShopCommand::Checkout(command) => return write_checkout(command, out),
-        ShopCommand::CreateUser { id, credit } => {
-            put_text(&mut tail, id.as_str());
-            number(&mut tail, credit.get());
-            Kind::ShopCreateUser
+    let kind = write_tail(command, &mut tail, out);
+    if let Some(kind) = kind {
+        Writer::new(out, kind, 0, HUB).put(&length_of(&tail)).pad_to(1).put(&tail).finish();
+    }
+}
+
+/// Adds the fields of a command to its tail, and tells its kind; `None`: it was written whole.
+fn write_tail(command: &ShopCommand, tail: &mut Vec<u8>, out: &mut Vec<u8>) -> Option<Kind> {
+    Some(match command {
+        ShopCommand::Checkout(command) => {
+            write_checkout(command, out);
+            return None;
         }
-        ShopCommand::CreateItem { id, stock, price } => {
-            put_text(&mut tail, id.as_str());
-            [stock, price].into_iter().for_each(|value| number(&mut tail, value.get()));
-            Kind::ShopCreateItem
-        }
-        ShopCommand::CreateOrder { id, user } => {
-            put_text(&mut tail, id.as_str());
-            put_text(&mut tail, user.as_str());
-            Kind::ShopCreateOrder
-        }
+        ShopCommand::CreateUser { id, credit } => put(Kind::ShopCreateUser, tail, (id, credit)),
+        ShopCommand::CreateItem { id, stock, price } => put(Kind::ShopCreateItem, tail, (id, stock, price)),
+        ShopCommand::CreateOrder { id, user } => put(Kind::ShopCreateOrder, tail, (id, user)),
         ShopCommand::InitUsers { first, count, credit } => {
-            number(&mut tail, *first);
-            tail.extend_from_slice(&count.to_le_bytes());
-            number(&mut tail, credit.get());
-            Kind::ShopInitUsers
+            put(Kind::ShopInitUsers, tail, (first, count, credit))
         }
         ShopCommand::InitItems { first, count, stock, price } => {
-            number(&mut tail, *first);
-            tail.extend_from_slice(&count.to_le_bytes());
-            [stock, price].into_iter().for_each(|value| number(&mut tail, value.get()));
-            Kind::ShopInitItems
+            put(Kind::ShopInitItems, tail, (first, count, stock, price))
         }
         ShopCommand::InitOrders { first, count, items, users, price, seed } => {
-            number(&mut tail, *first);
-            tail.extend_from_slice(&count.to_le_bytes());
-            [*items, *users, price.get(), *seed].into_iter().for_each(|value| number(&mut tail, value));
-            Kind::ShopInitOrders
+            put(Kind::ShopInitOrders, tail, (first, count, items, users, price, seed))
         }
         ShopCommand::AddItem { order, item, quantity } => {
-            put_text(&mut tail, order.as_str());
-            put_text(&mut tail, item.as_str());
-            number(&mut tail, quantity.get());
-            Kind::ShopAddItem
+            put(Kind::ShopAddItem, tail, (order, item, quantity))
         }
-        ShopCommand::AddFunds { user, amount } | ShopCommand::TakeFunds { user, amount } => {
-            put_text(&mut tail, user.as_str());
-            number(&mut tail, amount.get());
-            let adds = matches!(command, ShopCommand::AddFunds { .. });
-            if adds { Kind::ShopAddFunds } else { Kind::ShopTakeFunds }
-        }
-        ShopCommand::AddStock { item, amount } | ShopCommand::TakeStock { item, amount } => {
-            put_text(&mut tail, item.as_str());
-            number(&mut tail, amount.get());
-            let adds = matches!(command, ShopCommand::AddStock { .. });
-            if adds { Kind::ShopAddStock } else { Kind::ShopTakeStock }
-        }
+        ShopCommand::AddFunds { user, amount } => put(Kind::ShopAddFunds, tail, (user, amount)),
+        ShopCommand::TakeFunds { user, amount } => put(Kind::ShopTakeFunds, tail, (user, amount)),
+        ShopCommand::AddStock { item, amount } => put(Kind::ShopAddStock, tail, (item, amount)),
+        ShopCommand::TakeStock { item, amount } => put(Kind::ShopTakeStock, tail, (item, amount)),
         ShopCommand::Answer { key, side, said } => {
-            put_text(&mut tail, key.order_id.as_str());
-            tail.extend_from_slice(&key.tr_num.get().to_le_bytes());
-            tail.extend_from_slice(&[*side as u8, *said as u8]);
-            Kind::ShopAnswer
+            put(Kind::ShopAnswer, tail, (&key.order_id, key.tr_num, side, said))
         }
-        ShopCommand::Cancel { order } => {
-            put_text(&mut tail, order.as_str());
-            Kind::ShopCancel
-        }
-        ShopCommand::Retry { order, deadline_ms } => {
-            put_text(&mut tail, order.as_str());
-            tail.extend_from_slice(&deadline_ms.to_le_bytes());
-            Kind::ShopRetry
-        }
-        ShopCommand::SetOutside { outside } => {
-            tail.push(u8::from(outside.pay) | u8::from(outside.stock) << 1);
-            Kind::ShopSetOutside
-        }
-        ShopCommand::SetCharging { charging } => {
-            put_charging(&mut tail, charging);
-            Kind::ShopSetCharging
-        }
-    };
-    Writer::new(out, kind, 0, HUB).put(&length_of(&tail)).pad_to(1).put(&tail).finish();
+        ShopCommand::Cancel { order } => put(Kind::ShopCancel, tail, order),
+        ShopCommand::Retry { order, deadline_ms } => put(Kind::ShopRetry, tail, (order, deadline_ms)),
+        ShopCommand::SetOutside { outside } => put(Kind::ShopSetOutside, tail, outside),
+        ShopCommand::SetCharging { charging } => put(Kind::ShopSetCharging, tail, charging),
+    })
 }
 
 fn length_of(tail: &[u8]) -> [u8; 4] {
@@ -313,15 +195,13 @@ fn write_checkout(CheckoutOrder { order, deadline_ms, key, chosen }: &CheckoutOr
     let order = order.as_str();
     let inline = if order.len() <= CHECKOUT_ORDER_BYTES_MAX { order } else { "" };
     if inline.is_empty() {
-        put_text(&mut tail, order);
+        order.put::<Plain>(&mut tail);
     }
     if let Some(IdempotencyKey { key, body }) = key {
-        put_text(&mut tail, key);
-        tail.extend_from_slice(&body.0.to_le_bytes());
+        (key, body).put::<Plain>(&mut tail);
     }
     if let Some(chosen) = chosen {
-        tail.extend_from_slice(&chosen.id.0.to_le_bytes());
-        put_list(&mut tail, &chosen.ids, |out, id| put_text(out, id.as_str()));
+        (chosen.id, &chosen.ids).put::<Plain>(&mut tail);
     }
     let key_flag = if key.is_some() { FLAG_KEY } else { 0 };
     let flags = key_flag | if chosen.is_some() { FLAG_CHOSEN } else { 0 };

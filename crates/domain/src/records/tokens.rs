@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
 use super::{Kind, RecordError};
+use crate::codec::{Bad, Bytes, Form, Plain, Put, Read, Readable, Take, field, put_count, put_optional};
 use crate::command::Funding;
 use crate::ids::{HUB, TransferId};
 use crate::tokens::{
-    Fingerprint, Kind as TokenKind, LockTokens, Name, Output, SpendRequest, SpendTokens, Token, TokenCommand,
-    TokenId,
+    Kind as TokenKind, LockTokens, Name, Output, SpendRequest, SpendTokens, Token, TokenCommand, TokenId,
 };
 
 pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<TokenCommand, RecordError> {
@@ -20,84 +20,79 @@ pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<TokenCommand, 
     from_hub(source)?;
     let length = cursor.u32();
     cursor.zeros(52)?;
-    let mut fields = Fields { rest: cursor.tail(length)? };
-    let command = match kind {
-        Kind::TokenIssue => TokenCommand::Issue { tokens: fields.list(Fields::token)? },
+    let mut tail = Bytes(cursor.tail(length)?);
+    let command = read_tail(kind, &mut tail)?;
+    tail.end()?;
+    Ok(command)
+}
+
+fn read_tail(kind: Kind, from: &mut Bytes<'_>) -> Read<TokenCommand> {
+    Ok(match kind {
+        Kind::TokenIssue => TokenCommand::Issue { tokens: take(from)? },
         Kind::TokenLock => TokenCommand::Lock(LockTokens {
-            spender: fields.name()?,
-            ids: fields.list(Fields::id)?.into(),
-            amount: fields.u64()?,
-            lease_ms: fields.lease()?,
-            body: fields.fingerprint()?,
+            spender: take(from)?,
+            ids: take::<Vec<TokenId>>(from)?.into(),
+            amount: take(from)?,
+            lease_ms: lease(from)?,
+            body: take(from)?,
         }),
         Kind::TokenSpend => TokenCommand::Spend(SpendTokens {
             request: SpendRequest {
-                spender: fields.name()?,
-                fence: fields.optional(Fields::u64)?,
-                outputs: fields.list(Fields::output)?,
-                redeem: fields.u64()?,
+                spender: take(from)?,
+                fence: from.optional(take)?,
+                outputs: take(from)?,
+                redeem: take(from)?,
             },
-            body: fields.fingerprint()?,
-            transaction: u128::from_le_bytes(fields.array()?),
+            body: take(from)?,
+            transaction: u128::from_le_bytes(from.array()?),
         }),
-        Kind::TokenUpdate => {
-            TokenCommand::Update { consumed: fields.list(Fields::id)?, produced: fields.list(Fields::token)? }
+        Kind::TokenUpdate => TokenCommand::Update { consumed: take(from)?, produced: take(from)? },
+        Kind::TokenUnlock => TokenCommand::Unlock { spender: take(from)?, fence: from.optional(take)? },
+        Kind::TokenRenew => {
+            TokenCommand::Renew { spender: take(from)?, fence: from.optional(take)?, lease_ms: lease(from)? }
         }
-        Kind::TokenUnlock => {
-            TokenCommand::Unlock { spender: fields.name()?, fence: fields.optional(Fields::u64)? }
-        }
-        Kind::TokenRenew => TokenCommand::Renew {
-            spender: fields.name()?,
-            fence: fields.optional(Fields::u64)?,
-            lease_ms: fields.lease()?,
-        },
         _ => unreachable!("read by their own functions"),
-    };
-    if !fields.rest.is_empty() {
-        return Err(bad("tail", "goes on after its last field"));
-    }
-    Ok(command)
+    })
+}
+
+/// The next field of a tail.
+pub(super) fn take<T: Take>(from: &mut Bytes<'_>) -> Read<T> {
+    T::take::<Plain>(from)
+}
+
+/// Adds fields to the tail of a record of that kind.
+pub(super) fn put(kind: Kind, tail: &mut Vec<u8>, fields: impl Put) -> Kind {
+    fields.put::<Plain>(tail);
+    kind
+}
+
+fn lease(from: &mut Bytes<'_>) -> Read<i64> {
+    let lease = take(from)?;
+    let known = (1..=crate::tokens::LEASE_MS_MAX).contains(&lease);
+    known.then_some(lease).ok_or(Bad::new("lease", "is not 1 ms to a day"))
 }
 
 pub(super) fn write(command: &TokenCommand, out: &mut Vec<u8>) {
     let mut tail = Vec::with_capacity(128);
+    let to = &mut tail;
     let kind = match command {
-        TokenCommand::Issue { tokens } => {
-            put_list(&mut tail, tokens, put_token);
-            Kind::TokenIssue
-        }
+        TokenCommand::Issue { tokens } => put(Kind::TokenIssue, to, tokens),
         TokenCommand::Lock(LockTokens { spender, ids, amount, lease_ms, body }) => {
-            put_text(&mut tail, spender);
-            put_list(&mut tail, ids, |out, id| put_text(out, id.as_str()));
-            tail.extend_from_slice(&amount.to_le_bytes());
-            tail.extend_from_slice(&lease_ms.to_le_bytes());
-            tail.extend_from_slice(&body.0.to_le_bytes());
-            Kind::TokenLock
+            put(Kind::TokenLock, to, (spender, &ids[..], amount, lease_ms, body))
         }
         TokenCommand::Spend(SpendTokens { request, body, transaction }) => {
-            put_text(&mut tail, &request.spender);
-            put_fence(&mut tail, request.fence);
-            put_list(&mut tail, &request.outputs, put_output);
-            tail.extend_from_slice(&request.redeem.to_le_bytes());
-            tail.extend_from_slice(&body.0.to_le_bytes());
-            tail.extend_from_slice(&transaction.to_le_bytes());
+            let SpendRequest { spender, fence, outputs, redeem } = request;
+            let fence = Presence(fence.as_ref());
+            put(Kind::TokenSpend, to, (spender, fence, outputs, redeem, body));
+            to.extend_from_slice(&transaction.to_le_bytes());
             Kind::TokenSpend
         }
-        TokenCommand::Update { consumed, produced } => {
-            put_list(&mut tail, consumed, |out, id| put_text(out, id.as_str()));
-            put_list(&mut tail, produced, put_token);
-            Kind::TokenUpdate
-        }
+        TokenCommand::Update { consumed, produced } => put(Kind::TokenUpdate, to, (consumed, produced)),
         TokenCommand::Unlock { spender, fence } => {
-            put_text(&mut tail, spender);
-            put_fence(&mut tail, *fence);
-            Kind::TokenUnlock
+            put(Kind::TokenUnlock, to, (spender, Presence(fence.as_ref())))
         }
         TokenCommand::Renew { spender, fence, lease_ms } => {
-            put_text(&mut tail, spender);
-            put_fence(&mut tail, *fence);
-            tail.extend_from_slice(&lease_ms.to_le_bytes());
-            Kind::TokenRenew
+            put(Kind::TokenRenew, to, (spender, Presence(fence.as_ref()), lease_ms))
         }
     };
     let length = u32::try_from(tail.len()).expect("the edge bounds what a record may carry");
@@ -107,175 +102,77 @@ pub(super) fn write(command: &TokenCommand, out: &mut Vec<u8>) {
 /// The tokens that pay for a transfer, as they stand in its prepare: both wallets, then the ids.
 pub(super) fn funding_block(funding: &Funding) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
-    put_text(&mut out, &funding.payer_wallet);
-    put_text(&mut out, &funding.payee_wallet);
-    put_list(&mut out, &funding.ids, |out, id| put_text(out, id.as_str()));
+    (&funding.payer_wallet, &funding.payee_wallet, &funding.ids[..]).put::<Plain>(&mut out);
     out
 }
 
 pub(super) fn read_funding(transfer: TransferId, block: &[u8]) -> Result<Funding, RecordError> {
-    let mut fields = Fields { rest: block };
-    let (payer_wallet, payee_wallet) = (fields.name()?, fields.name()?);
-    let ids = fields.list(Fields::id)?;
-    if !fields.rest.is_empty() {
+    let mut fields = Bytes(block);
+    let (payer_wallet, payee_wallet) = take(&mut fields)?;
+    let ids = take(&mut fields)?;
+    if !fields.0.is_empty() {
         return Err(bad("funding", "goes on after its last field"));
     }
     Ok(Funding::new(transfer, payer_wallet, payee_wallet, ids))
 }
 
-pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
-    let length = u16::try_from(text.len()).expect("the edge bounds names");
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
-}
+/// A field that a byte of 0 or 1 stands before.
+struct Presence<'a, T>(Option<&'a T>);
 
-fn put_optional_text(out: &mut Vec<u8>, text: Option<&Name>) {
-    out.push(u8::from(text.is_some()));
-    text.iter().for_each(|text| put_text(out, text));
-}
-
-fn put_fence(out: &mut Vec<u8>, fence: Option<u64>) {
-    out.push(u8::from(fence.is_some()));
-    fence.iter().for_each(|fence| out.extend_from_slice(&fence.to_le_bytes()));
-}
-
-pub(super) fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
-    let count = u32::try_from(items.len()).expect("the edge bounds lists");
-    out.extend_from_slice(&count.to_le_bytes());
-    items.iter().for_each(|item| put(out, item));
-}
-
-fn put_attributes(out: &mut Vec<u8>, attributes: Option<&BTreeMap<String, String>>) {
-    let count = attributes.map_or(0, BTreeMap::len);
-    out.extend_from_slice(&u32::try_from(count).expect("the edge bounds attributes").to_le_bytes());
-    for (name, value) in attributes.into_iter().flatten() {
-        put_text(out, name);
-        put_text(out, value);
+impl<T: Put> Put for Presence<'_, T> {
+    fn put<F: Form>(&self, out: &mut Vec<u8>) {
+        put_optional::<F>(out, self.0);
     }
 }
 
-fn put_token(out: &mut Vec<u8>, token: &Token) {
-    let TokenKind { wallet, external_id, public_key, token_type, currency, issuer, notary, attributes } =
-        &*token.kind;
-    put_text(out, token.id.as_str());
-    out.extend_from_slice(&token.quantity.to_le_bytes());
-    [wallet, token_type, currency].into_iter().for_each(|name| put_text(out, name));
-    for name in [external_id, public_key, issuer, notary] {
-        put_optional_text(out, name.as_ref());
-    }
-    put_attributes(out, attributes.as_deref());
+fn quantity(from: &mut Bytes<'_>) -> Read<u64> {
+    let quantity = take(from)?;
+    if quantity == 0 { Err(Bad::new("quantity", "is 0")) } else { Ok(quantity) }
 }
 
-fn put_output(out: &mut Vec<u8>, output: &Output) {
-    let Output { wallet, external_id, public_key, quantity, attributes } = output;
-    put_text(out, wallet);
-    put_optional_text(out, external_id.as_ref());
-    put_optional_text(out, public_key.as_ref());
-    out.extend_from_slice(&quantity.to_le_bytes());
-    put_attributes(out, Some(attributes));
-}
-
-/// What is left of a tail.
-pub(super) struct Fields<'a> {
-    pub(super) rest: &'a [u8],
-}
-
-impl<'a> Fields<'a> {
-    fn bytes(&mut self, count: usize) -> Result<&'a [u8], RecordError> {
-        let (taken, rest) =
-            self.rest.split_at_checked(count).ok_or_else(|| bad("tail", "ends in the middle of a field"))?;
-        self.rest = rest;
-        Ok(taken)
-    }
-
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
-        Ok(self.bytes(N)?.try_into().expect("so many were taken"))
-    }
-
-    pub(super) fn u64(&mut self) -> Result<u64, RecordError> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn lease(&mut self) -> Result<i64, RecordError> {
-        let lease = self.array().map(i64::from_le_bytes)?;
-        let known = (1..=crate::tokens::LEASE_MS_MAX).contains(&lease);
-        known.then_some(lease).ok_or_else(|| bad("lease", "is not 1 ms to a day"))
-    }
-
-    pub(super) fn fingerprint(&mut self) -> Result<Fingerprint, RecordError> {
-        Ok(Fingerprint(u128::from_le_bytes(self.array()?)))
-    }
-
-    pub(super) fn text(&mut self) -> Result<&'a str, RecordError> {
-        let length = u16::from_le_bytes(self.array()?);
-        std::str::from_utf8(self.bytes(usize::from(length))?).map_err(|_| bad("text", "is not UTF-8"))
-    }
-
-    pub(super) fn name(&mut self) -> Result<Name, RecordError> {
-        let text = self.text()?;
-        if text.is_empty() {
-            return Err(bad("name", "is empty"));
+impl Put for Token {
+    fn put<F: Form>(&self, out: &mut Vec<u8>) {
+        let TokenKind { wallet, external_id, public_key, token_type, currency, issuer, notary, attributes } =
+            &*self.kind;
+        (&self.id, self.quantity, wallet, token_type, currency).put::<F>(out);
+        for name in [external_id, public_key, issuer, notary] {
+            put_optional::<F>(out, name.as_ref());
         }
-        Ok(text.into())
-    }
-
-    pub(super) fn id(&mut self) -> Result<TokenId, RecordError> {
-        self.name().map(|name| TokenId::from(&*name))
-    }
-
-    fn optional<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, RecordError>,
-    ) -> Result<Option<T>, RecordError> {
-        match self.array()? {
-            [0] => Ok(None),
-            [1] => read(self).map(Some),
-            _ => Err(bad("presence", "is neither 0 nor 1")),
+        match attributes {
+            Some(attributes) => attributes.put::<F>(out),
+            None => put_count::<F>(out, 0),
         }
     }
+}
 
-    pub(super) fn list<T>(
-        &mut self,
-        read: impl Fn(&mut Self) -> Result<T, RecordError>,
-    ) -> Result<Vec<T>, RecordError> {
-        let count = u32::from_le_bytes(self.array()?) as usize;
-        // Each item takes a byte at least, so a count from nowhere asks for no memory.
-        if count > self.rest.len() {
-            return Err(bad("count", "is more than the tail can hold"));
-        }
-        (0..count).map(|_| read(self)).collect()
-    }
-
-    fn attributes(&mut self) -> Result<BTreeMap<String, String>, RecordError> {
-        let pairs = self.list(|fields| Ok((fields.text()?.to_owned(), fields.text()?.to_owned())))?;
-        let rising = pairs.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        rising.then(|| pairs.into_iter().collect()).ok_or_else(|| bad("attributes", "are not in their order"))
-    }
-
-    fn token(&mut self) -> Result<Token, RecordError> {
-        let (id, quantity) = (self.id()?, self.u64()?);
-        if quantity == 0 {
-            return Err(bad("quantity", "is 0"));
-        }
-        let (wallet, token_type, currency) = (self.name()?, self.name()?, self.name()?);
-        let external_id = self.optional(Self::name)?;
-        let public_key = self.optional(Self::name)?;
-        let issuer = self.optional(Self::name)?;
-        let notary = self.optional(Self::name)?;
-        let attributes = Some(self.attributes()?).filter(|all| !all.is_empty()).map(Arc::new);
-        let kind =
-            TokenKind { wallet, external_id, public_key, token_type, currency, issuer, notary, attributes };
+impl Take for Token {
+    fn take<F: Readable>(from: &mut Bytes<'_>) -> Read<Token> {
+        let (id, quantity) = (TokenId::take::<F>(from)?, quantity(from)?);
+        let name = Name::take::<F>;
+        let kind = TokenKind {
+            wallet: name(from)?,
+            token_type: name(from)?,
+            currency: name(from)?,
+            external_id: from.optional(name)?,
+            public_key: from.optional(name)?,
+            issuer: from.optional(name)?,
+            notary: from.optional(name)?,
+            attributes: Some(BTreeMap::take::<F>(from)?).filter(|all| !all.is_empty()).map(Arc::new),
+        };
         Ok(Token { id, quantity, kind: Arc::new(kind) })
     }
-
-    fn output(&mut self) -> Result<Output, RecordError> {
-        let wallet = self.name()?;
-        let external_id = self.optional(Self::name)?;
-        let public_key = self.optional(Self::name)?;
-        let quantity = self.u64()?;
-        if quantity == 0 {
-            return Err(bad("quantity", "is 0"));
-        }
-        Ok(Output { wallet, external_id, public_key, quantity, attributes: self.attributes()? })
-    }
 }
+
+field!(Output, F: |output, out| {
+    let Output { wallet, external_id, public_key, quantity, attributes } = output;
+    let (external_id, public_key) = (Presence(external_id.as_ref()), Presence(public_key.as_ref()));
+    (wallet, external_id, public_key, quantity, attributes).put::<F>(out);
+}, |from| {
+    Ok(Output {
+        wallet: Name::take::<F>(from)?,
+        external_id: from.optional(Name::take::<F>)?,
+        public_key: from.optional(Name::take::<F>)?,
+        quantity: quantity(from)?,
+        attributes: BTreeMap::take::<F>(from)?,
+    })
+});

@@ -1,11 +1,12 @@
 //! The bytes of shop effects that enter the audit chain. A frame without any adds none, so the chain of a log from before
 //! there was a shop stays what it was.
 
+use super::bytes::{UNDECIDED, sides_byte};
 use super::{
-    Alarm, Answer, AskedStep, Body, Charge, Charging, CheckoutAnswer, CheckoutRow, KeyRow, Message, OrderRow,
-    OrderState, ShopEffect, ShopMessage, ShopOutcome, ShopRefusal, SideRow, Sides, TryKey, Verdict, Waits,
-    Why,
+    Alarm, Answer, AskedStep, Body, Charge, Charging, CheckoutAnswer, CheckoutRow, KeyRow, Message,
+    ShopEffect, ShopMessage, ShopOutcome, ShopRefusal, TryKey, Verdict, Waits,
 };
+use crate::codec::{Chained, Put};
 use crate::effects::Effects;
 
 /// Stands before the shop's part, which only frames with a shop have.
@@ -24,7 +25,7 @@ impl Effects {
             return;
         }
         out.push(SHOP);
-        counts.iter().for_each(|count| number(out, *count as u64));
+        counts.iter().for_each(|count| put(out, *count as u64));
         effects.for_each(|effect| effect.write(out));
         let mut before = None;
         for ShopMessage { outside, message, .. } in messages {
@@ -35,71 +36,30 @@ impl Effects {
     }
 }
 
-fn number(out: &mut Vec<u8>, number: u64) {
-    out.extend_from_slice(&number.to_le_bytes());
+/// The form of the shop's part.
+type Lies = Chained<4>;
+
+fn put(out: &mut Vec<u8>, fields: impl Put) {
+    fields.put::<Lies>(out);
 }
 
-fn text(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(&u32::try_from(text.len()).expect("ids and names are short").to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
-}
-
-fn sides(sides: Sides) -> u8 {
-    u8::from(sides.pay) | u8::from(sides.stock) << 1
-}
-
-fn why(why: Option<Why>) -> u8 {
-    why.map_or(0, |why| why as u8)
-}
-
-fn state(out: &mut Vec<u8>, state: OrderState) {
-    out.push(match state {
-        OrderState::NotPaid(_) => 1,
-        OrderState::Pending(_) => 2,
-        OrderState::Paid(_) => 3,
-        OrderState::Cancelling(_) => 4,
-    });
-    out.extend_from_slice(&state.tr_num().map_or(0, |tr| tr.get()).to_le_bytes());
-}
-
-fn order(out: &mut Vec<u8>, row: &OrderRow) {
-    text(out, row.order.order_id.as_str());
-    text(out, row.order.user_id.as_str());
-    number(out, row.order.items.lines().len() as u64);
-    for line in row.order.items.lines() {
-        text(out, line.id.as_str());
-        number(out, line.amnt.get());
-    }
-    number(out, row.order.amount.get());
-    state(out, row.order.state);
-    out.push(why(row.failed));
-    out.extend_from_slice(&row.life.to_le_bytes());
-}
-
-fn side(out: &mut Vec<u8>, row: &SideRow) {
-    let said = row.said.map_or(0, |said| said as u8);
-    out.extend_from_slice(&[said, u8::from(row.undone), row.branch.map_or(0, |branch| branch as u8)]);
+/// Adds fields behind the number of what they are.
+fn tagged(out: &mut Vec<u8>, tag: u8, fields: impl Put) {
+    out.push(tag);
+    put(out, fields);
 }
 
 fn checkout(out: &mut Vec<u8>, row: &CheckoutRow) {
-    text(out, row.order.as_str());
-    out.extend_from_slice(&row.tr.get().to_le_bytes());
-    number(out, row.start);
-    for time in [row.started_at, row.deadline, row.waits_since] {
-        out.extend_from_slice(&time.to_le_bytes());
-    }
-    out.push(sides(row.outside));
-    side(out, &row.pay);
-    side(out, &row.stock);
-    out.extend_from_slice(&[row.undo.map_or(u8::MAX, sides), why(row.why)]);
-    number(out, row.keys.len() as u64);
-    row.keys.iter().for_each(|key| text(out, key));
+    put(out, (&row.order, row.tr, row.start, row.started_at, row.deadline, row.waits_since));
+    put(out, (row.outside, row.pay, row.stock));
+    out.push(row.undo.map_or(UNDECIDED, sides_byte));
+    put(out, (row.why, &row.keys));
     // Without one there are the bytes from before there were any.
     if let Some(charge) = &row.charge {
         if let Charge::Tokens { .. } = charge {
             out.push(TOKENS);
         }
-        out.extend_from_slice(&charge.id().0.to_le_bytes());
+        put(out, charge.id());
     }
 }
 
@@ -107,28 +67,15 @@ fn checkout(out: &mut Vec<u8>, row: &CheckoutRow) {
 fn charging(out: &mut Vec<u8>, charging: &Charging) {
     match charging {
         Charging::Credit => out.push(0),
-        Charging::Transfers(by) => {
-            out.push(1);
-            out.extend_from_slice(&by.payee.0.to_le_bytes());
-            out.extend_from_slice(&by.currency.letters());
-            out.extend_from_slice(&by.unit.0.to_le_bytes());
-        }
-        Charging::Tokens(by) => {
-            out.push(2);
-            text(out, &by.wallet);
-            out.extend_from_slice(&by.currency.letters());
-            number(out, by.unit);
-        }
+        Charging::Transfers(by) => tagged(out, 1, (by.payee, by.currency, by.unit)),
+        Charging::Tokens(by) => tagged(out, 2, (&by.wallet, by.currency, by.unit)),
     }
 }
 
 fn key(out: &mut Vec<u8>, row: &KeyRow) {
-    text(out, &row.key);
-    out.extend_from_slice(&row.body.0.to_le_bytes());
-    text(out, row.order.as_str());
-    out.push(u8::from(row.answer.is_some()));
+    put(out, (&row.key, row.body, &row.order, row.answer.is_some()));
     row.answer.iter().for_each(|given| answer(out, *given));
-    out.extend_from_slice(&row.ends_at.to_le_bytes());
+    put(out, row.ends_at);
 }
 
 fn answer(out: &mut Vec<u8>, answer: CheckoutAnswer) {
@@ -137,11 +84,11 @@ fn answer(out: &mut Vec<u8>, answer: CheckoutAnswer) {
         CheckoutAnswer::AlreadyPaid { .. } => (2, 0),
         CheckoutAnswer::Failed { why, .. } => (3, why as u8),
         CheckoutAnswer::Open { waits: Waits { sides: waited, cancelling, .. }, .. } => {
-            (4, sides(waited) | u8::from(cancelling) << 2)
+            (4, sides_byte(waited) | u8::from(cancelling) << 2)
         }
     };
     out.extend_from_slice(&[tag, detail]);
-    out.extend_from_slice(&answer.tr().get().to_le_bytes());
+    put(out, answer.tr());
 }
 
 /// The value follows from the order, so type and try tell a message. Messages of one try stand together and name it once.
@@ -164,68 +111,38 @@ fn write_message(out: &mut Vec<u8>, outside: bool, message: &Message, before: Op
     let same = before == Some(key);
     out.push(tag | u8::from(outside) << 6 | u8::from(same) << 7);
     if !same {
-        out.extend_from_slice(&key.tr_num.get().to_le_bytes());
-        text(out, key.order_id.as_str());
+        put(out, (key.tr_num, &key.order_id));
     }
 }
 
 fn write_alarm(out: &mut Vec<u8>, alarm: &Alarm) {
-    text(out, alarm.name());
-    alarm.key().iter().for_each(|key| text(out, key.order_id.as_str()));
+    put(out, alarm.name());
+    alarm.key().iter().for_each(|key| put(out, &key.order_id));
 }
 
 impl ShopEffect {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
-            ShopEffect::User(row) => {
-                out.push(1);
-                text(out, row.id.as_str());
-                number(out, row.credit.get());
-            }
-            ShopEffect::Item(row) => {
-                out.push(2);
-                text(out, row.id.as_str());
-                number(out, row.stock.get());
-                number(out, row.price.get());
-            }
-            ShopEffect::Order(row) => {
-                out.push(3);
-                order(out, row);
-            }
-            ShopEffect::Credit { user, credit } => {
-                out.push(4);
-                text(out, user.as_str());
-                number(out, credit.get());
-            }
-            ShopEffect::Stock { item, stock } => {
-                out.push(5);
-                text(out, item.as_str());
-                number(out, stock.get());
-            }
-            ShopEffect::Moved { order, state: next, failed } => {
-                out.push(6);
-                text(out, order.as_str());
-                state(out, *next);
-                out.push(why(*failed));
-            }
+            ShopEffect::User(row) => tagged(out, 1, row),
+            ShopEffect::Item(row) => tagged(out, 2, row),
+            ShopEffect::Order(row) => tagged(out, 3, &**row),
+            ShopEffect::Credit { user, credit } => tagged(out, 4, (user, credit)),
+            ShopEffect::Stock { item, stock } => tagged(out, 5, (item, stock)),
+            ShopEffect::Moved { order, state, failed } => tagged(out, 6, (order, state, failed)),
             ShopEffect::Opened(row) => {
                 out.push(7);
                 checkout(out, row);
             }
             ShopEffect::Closed(end) => {
-                out.push(8);
-                text(out, end.order.as_str());
+                tagged(out, 8, &end.order);
                 answer(out, end.answer);
             }
             ShopEffect::KeyPut(row) => {
                 out.push(9);
                 key(out, row);
             }
-            ShopEffect::KeyEnded(key) => {
-                out.push(10);
-                text(out, key);
-            }
-            ShopEffect::Outside(outside) => out.extend_from_slice(&[11, sides(*outside)]),
+            ShopEffect::KeyEnded(key) => tagged(out, 10, key),
+            ShopEffect::Outside(outside) => tagged(out, 11, outside),
             ShopEffect::Charging(now) => {
                 out.push(12);
                 charging(out, now);
@@ -238,34 +155,19 @@ impl ShopOutcome {
     /// Effects say what was done; here it is enough to tell the answers apart.
     fn write(&self, out: &mut Vec<u8>) {
         match self {
-            ShopOutcome::User(row) => {
-                out.push(65);
-                text(out, row.id.as_str());
-                number(out, row.credit.get());
-            }
-            ShopOutcome::Item(row) => {
-                out.push(66);
-                text(out, row.id.as_str());
-                number(out, row.stock.get());
-            }
-            ShopOutcome::Order(row) => {
-                out.push(67);
-                text(out, row.order.order_id.as_str());
-                number(out, row.order.amount.get());
-            }
-            ShopOutcome::Initialised(count) => {
-                out.push(68);
-                number(out, u64::from(*count));
-            }
+            ShopOutcome::User(row) => tagged(out, 65, row),
+            ShopOutcome::Item(row) => tagged(out, 66, (&row.id, row.stock)),
+            ShopOutcome::Order(row) => tagged(out, 67, (&row.order.order_id, row.order.amount)),
+            ShopOutcome::Initialised(count) => tagged(out, 68, u64::from(*count)),
             ShopOutcome::Checkout(given) => {
                 out.push(69);
                 answer(out, *given);
             }
             ShopOutcome::Heard { counts, now } => {
-                out.extend_from_slice(&[70, u8::from(*counts)]);
+                tagged(out, 70, *counts);
                 answer(out, *now);
             }
-            ShopOutcome::Outside(outside) => out.extend_from_slice(&[71, sides(*outside)]),
+            ShopOutcome::Outside(outside) => tagged(out, 71, outside),
             ShopOutcome::Charging(now) => {
                 out.push(73);
                 charging(out, now);

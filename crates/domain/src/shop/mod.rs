@@ -12,6 +12,7 @@
 //! | `init` | many rows at once, by their numbers |
 //! | `checkout` | checkout, answers from outside, cancel, retry, deadlines |
 //! | `asked` | the same where both sides are outside for good |
+//! | `bytes` | the fields of rows and commands, in every form of bytes |
 //! | `charge` | payments by transfers or tokens in place of the users' credit |
 //! | `charges` | the same where the steps of a checkout are transactions of their own |
 //! | `pay_side` | the payment side, inside or asked |
@@ -24,6 +25,7 @@
 //! | `limits` | every bound, with its name |
 
 mod asked;
+mod bytes;
 pub mod callers;
 mod charge;
 mod charges;

@@ -1,7 +1,8 @@
 //! The bytes of token effects that enter the audit chain. A frame without tokens adds none, so the chain of a log from
 //! before there were tokens stays what it was.
 
-use super::{LockRow, SpendRow, Token, TokenEffect, TokenOutcome, TokenRefusal};
+use super::{LockRow, TokenEffect, TokenOutcome, TokenRefusal, Transaction};
+use crate::codec::{Chained, Put, put_optional};
 use crate::effects::Effects;
 
 /// Stands before the token part, which only frames with tokens have.
@@ -27,82 +28,29 @@ impl Effects {
     }
 }
 
-fn text(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(&(text.len() as u64).to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
-}
-
-fn token(out: &mut Vec<u8>, token: &Token) {
-    text(out, token.id.as_str());
-    out.extend_from_slice(&token.quantity.to_le_bytes());
-    let kind = &*token.kind;
-    for name in [&kind.wallet, &kind.token_type, &kind.currency] {
-        text(out, name);
-    }
-    for name in [&kind.external_id, &kind.public_key, &kind.issuer, &kind.notary] {
-        out.push(u8::from(name.is_some()));
-        name.iter().for_each(|name| text(out, name));
-    }
-    out.extend_from_slice(&(kind.attributes.as_ref().map_or(0, |all| all.len()) as u64).to_le_bytes());
-    for (name, value) in kind.attributes.iter().flat_map(|all| all.iter()) {
-        text(out, name);
-        text(out, value);
-    }
-}
-
-fn lock(out: &mut Vec<u8>, row: &LockRow) {
-    text(out, &row.spender);
-    for number in [row.fence, row.amount, row.tokens.len() as u64] {
-        out.extend_from_slice(&number.to_le_bytes());
-    }
-    for time in [row.since, row.expires_at] {
-        out.extend_from_slice(&time.to_le_bytes());
-    }
-    out.extend_from_slice(&row.body.0.to_le_bytes());
-    row.tokens.iter().for_each(|id| text(out, id.as_str()));
-    out.push(u8::from(row.funding.is_some()));
-    row.funding.iter().for_each(|wallet| text(out, wallet));
-}
-
-fn spend(out: &mut Vec<u8>, row: &SpendRow) {
-    text(out, &row.transaction.id);
-    text(out, &row.transaction.spender);
-    out.extend_from_slice(&row.body.0.to_le_bytes());
-    out.extend_from_slice(&(row.transaction.consumed.len() as u64).to_le_bytes());
-    row.transaction.consumed.iter().for_each(|id| text(out, id.as_str()));
-    out.extend_from_slice(&(row.transaction.produced.len() as u64).to_le_bytes());
-    row.transaction.produced.iter().for_each(|produced| token(out, produced));
+/// Adds fields behind the number of what they are.
+fn tagged(out: &mut Vec<u8>, tag: u8, fields: impl Put) {
+    out.push(tag);
+    fields.put::<Chained<8>>(out);
 }
 
 impl TokenEffect {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
-            TokenEffect::Produced(produced) => {
-                out.push(1);
-                token(out, produced);
-            }
-            TokenEffect::Consumed(id) => {
-                out.push(2);
-                text(out, id.as_str());
-            }
+            TokenEffect::Produced(produced) => tagged(out, 1, produced),
+            TokenEffect::Consumed(id) => tagged(out, 2, id),
             TokenEffect::Locked(row) => {
-                out.push(3);
-                lock(out, row);
+                let LockRow { spender, fence, since, expires_at, amount, body, tokens, funding } = &**row;
+                tagged(out, 3, (spender, fence, amount, tokens.len() as u64, since, expires_at));
+                body.put::<Chained<8>>(out);
+                tokens.iter().for_each(|id| id.put::<Chained<8>>(out));
+                put_optional::<Chained<8>>(out, funding.as_ref());
             }
-            TokenEffect::Unlocked { spender, fence } => {
-                out.push(4);
-                text(out, spender);
-                out.extend_from_slice(&fence.to_le_bytes());
-            }
-            TokenEffect::Renewed(row) => {
-                out.push(5);
-                text(out, &row.spender);
-                out.extend_from_slice(&row.fence.to_le_bytes());
-                out.extend_from_slice(&row.expires_at.to_le_bytes());
-            }
+            TokenEffect::Unlocked { spender, fence } => tagged(out, 4, (spender, fence)),
+            TokenEffect::Renewed(row) => tagged(out, 5, (&row.spender, row.fence, row.expires_at)),
             TokenEffect::Spent(row) => {
-                out.push(6);
-                spend(out, row);
+                let Transaction { id, spender, consumed, produced } = &row.transaction;
+                tagged(out, 6, (id, spender, row.body, consumed, produced));
             }
         }
     }
@@ -113,31 +61,16 @@ impl TokenOutcome {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
             TokenOutcome::Issued => out.push(65),
-            TokenOutcome::Locked(row) => {
-                out.push(66);
-                out.extend_from_slice(&row.fence.to_le_bytes());
-            }
-            TokenOutcome::Spent(row) => {
-                out.push(67);
-                text(out, &row.transaction.id);
-            }
+            TokenOutcome::Locked(row) => tagged(out, 66, row.fence),
+            TokenOutcome::Spent(row) => tagged(out, 67, &row.transaction.id),
             TokenOutcome::Updated { produced, consumed } => {
-                out.push(68);
-                out.extend_from_slice(&(*produced as u64).to_le_bytes());
-                out.extend_from_slice(&(*consumed as u64).to_le_bytes());
+                tagged(out, 68, (*produced as u64, *consumed as u64));
             }
-            TokenOutcome::Released(count) => {
-                out.push(69);
-                out.extend_from_slice(&(*count as u64).to_le_bytes());
-            }
-            TokenOutcome::Renewed { fence, expires_at } => {
-                out.push(70);
-                out.extend_from_slice(&fence.to_le_bytes());
-                out.extend_from_slice(&expires_at.to_le_bytes());
-            }
+            TokenOutcome::Released(count) => tagged(out, 69, *count as u64),
+            TokenOutcome::Renewed { fence, expires_at } => tagged(out, 70, (fence, expires_at)),
             TokenOutcome::Refused(refusal) => {
                 out.extend_from_slice(&[71, refusal.number()]);
-                refusal.token().iter().for_each(|id| text(out, id.as_str()));
+                refusal.token().iter().for_each(|id| id.put::<Chained<8>>(out));
             }
         }
     }

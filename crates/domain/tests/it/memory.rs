@@ -106,7 +106,7 @@ impl Spenders for Memory {
     }
 
     fn has_spent(&self, spender: &str) -> bool {
-        self.spends.get(spender).is_some()
+        self.spends.contains_key(spender)
     }
 }
 

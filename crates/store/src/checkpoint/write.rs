@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holdfast_disk::{AlignedBuf, BLOCK, File, FileSystem, LogId};
+use holdfast_domain::codec::{Packed, Put};
 use holdfast_domain::shop::{ItemRow, OrderRow, UserRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 
 use super::{CHUNK_BYTES, CHUNK_HEADER, HEADER, MAGIC, Part, TEMPORARY, VERSION, header_crc, path_of};
 use crate::token_rows::{self, KindNumbers};
-use crate::{StoreError, row, shop_rows};
+use crate::{StoreError, row};
 
 /// Bytes that are written together.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -89,17 +90,17 @@ impl CheckpointWriter {
 
     /// Adds a user.
     pub(crate) fn put_user(&mut self, row: &UserRow) -> Result<(), StoreError> {
-        self.add(Part::USER, |out| shop_rows::write_user(row, out))
+        self.add(Part::USER, |out| row.put::<Packed>(out))
     }
 
     /// Adds an item.
     pub(crate) fn put_item(&mut self, row: &ItemRow) -> Result<(), StoreError> {
-        self.add(Part::ITEM, |out| shop_rows::write_item(row, out))
+        self.add(Part::ITEM, |out| row.put::<Packed>(out))
     }
 
     /// Adds an order that is not paid.
     pub(crate) fn put_order(&mut self, row: &OrderRow) -> Result<(), StoreError> {
-        self.add(Part::ORDER, |out| shop_rows::write_order(row, out))
+        self.add(Part::ORDER, |out| row.put::<Packed>(out))
     }
 
     fn add(&mut self, tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {

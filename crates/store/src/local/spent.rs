@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdfast_disk::LogId;
+use holdfast_domain::codec::{self, Packed, Put};
 use holdfast_domain::shop::{OrderId, OrderRow};
 use holdfast_domain::tokens::{Name, SpendRow, TokenId};
 
@@ -29,7 +30,6 @@ use crate::StoreError;
 use crate::archive::{Archive, Which};
 use crate::blocks::RECORD_MAX;
 use crate::folder::StoreFolder;
-use crate::shop_rows;
 use crate::token_rows;
 
 const WHOLE: u8 = 0;
@@ -282,7 +282,7 @@ impl Spent {
         }
         for row in self.new_orders.drain(..) {
             bytes.clear();
-            shop_rows::write_order(&row, &mut bytes);
+            row.put::<Packed>(&mut bytes);
             let at = append(archive, ORDER, &bytes);
             archive.index(self.ids.order(row.order.order_id.as_str(), row.life), at);
         }
@@ -314,10 +314,12 @@ pub(super) fn describe(bytes: &[u8]) -> String {
             Some(row) => format!("the spend of {}", row.transaction.spender),
             None => "no spend".to_owned(),
         },
-        Some((first, order)) if *first == ORDER | WHOLE => match shop_rows::read_order(order) {
-            Some(row) => format!("order {}", row.order.order_id),
-            None => "no order".to_owned(),
-        },
+        Some((first, order)) if *first == ORDER | WHOLE => {
+            match codec::read::<Packed, OrderRow>(order).ok() {
+                Some(row) => format!("order {}", row.order.order_id),
+                None => "no order".to_owned(),
+            }
+        }
         _ => format!("a piece of {} bytes", bytes.len()),
     }
 }
@@ -385,7 +387,7 @@ pub(super) fn read_from(
     whole.extend_from_slice(&piece[1..]);
     let record = match what {
         SPEND => token_rows::read_spend(&whole).map(Record::Spend),
-        ORDER => shop_rows::read_order(&whole).map(|row| Record::Order(Box::new(row))),
+        ORDER => codec::read::<Packed, OrderRow>(&whole).ok().map(|row| Record::Order(Box::new(row))),
         0 => std::str::from_utf8(&whole).ok().map(|id| Record::Consumed(id.into())),
         _ => None,
     };
