@@ -68,7 +68,7 @@ fn an_unknown_participant_is_3200_and_nothing_is_kept() {
 fn the_hub_has_endpoints_without_being_a_participant() {
     let mut world = World::roomy();
     let effects = world.frame(&[set(HUB, "ALARM_NOTIFICATION_URL", "http://hub/alarms")]);
-    assert_eq!(effects.outcomes(), [no_transfer(None, Subject::Nothing, 0)]);
+    assert_eq!(effects.outcomes(), [no_transfer(None, Subject::Participant(HUB), 0)]);
     assert_eq!(kept(&world, HUB, "ALARM_NOTIFICATION_URL").as_deref(), Some("http://hub/alarms"));
 }
 

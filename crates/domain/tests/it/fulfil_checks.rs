@@ -29,7 +29,7 @@ fn refused_without_effect(world: &mut World, command: Command, outcome: Outcome)
     let before = world.memory.clone();
     let effects = world.frame(&[command]);
     assert_eq!(effects.answers().len(), 1);
-    let answers = effects.answers().clone();
+    let answers = effects.answers();
     assert_effects(effects, Lists { answers, outcomes: vec![outcome], ..Lists::default() });
     assert_eq!(world.memory, before);
 }

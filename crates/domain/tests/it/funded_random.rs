@@ -167,10 +167,10 @@ impl Model {
 
     fn follow(&mut self, commands: &[Command], effects: &Effects) {
         let mut rest = commands;
-        for step in effects.steps.iter() {
+        for step in &effects.steps {
             let (here, after) = rest.split_at(step.outcomes.len());
             rest = after;
-            self.value += here.iter().map(|command| self.change_from_outside(command, &step)).sum::<i128>();
+            self.value += here.iter().map(|command| self.change_from_outside(command, step)).sum::<i128>();
             for effect in &step.tokens {
                 match effect {
                     TokenEffect::Produced(token) => {
