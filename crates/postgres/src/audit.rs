@@ -1,5 +1,5 @@
-//! The audit chain: one record per batch and source, each with the hash of the one before. What a record covers are the
-//! rows that its batch appended, so that `verify` can compute it again from the tables.
+//! The audit chain: one record per batch and source, each with the hash of the one before. A record covers the rows that its
+//! batch appended, so that `verify` can compute it again from the tables, and a hash of the rows that later batches overwrite.
 
 use holdfast_domain::ids::Millis;
 
@@ -24,11 +24,40 @@ pub(crate) struct ChangeRow {
     pub(crate) value: i128,
 }
 
-/// The hash of what a batch appended. Both lists are sorted first: tables have no order.
-pub(crate) fn effects_hash(states: &mut [StateRow], changes: &mut [ChangeRow]) -> [u8; 32] {
+/// What a side of a checkout did for a try: a row of `pay_transaction` or `stock_transaction`, as the chain sees it.
+pub(crate) struct TryRow<'a> {
+    pub(crate) table: &'a str,
+    pub(crate) order: &'a str,
+    pub(crate) tr: i64,
+    pub(crate) is_rollback: bool,
+    pub(crate) outcome: &'a str,
+    /// Who pays, and how much; or the items.
+    pub(crate) value: Option<&'a str>,
+}
+
+impl TryRow<'_> {
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        let TryRow { table, order, tr, is_rollback, outcome, value } = *self;
+        let mut bytes = Vec::with_capacity(128);
+        for text in [table, order, outcome].into_iter().chain(value) {
+            bytes.extend((text.len() as u64).to_le_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        bytes.extend(tr.to_le_bytes());
+        bytes.push(u8::from(is_rollback));
+        *blake3::hash(&bytes).as_bytes()
+    }
+}
+
+/// The hash of what a batch appended. All lists are sorted first: tables have no order.
+pub(crate) fn effects_hash(
+    states: &mut [StateRow],
+    changes: &mut [ChangeRow],
+    tries: &mut [[u8; 32]],
+) -> [u8; 32] {
     states.sort_unstable();
     changes.sort_unstable();
-    let mut hasher = blake3::Hasher::new();
+    tries.sort_unstable();
     let mut bytes = Vec::with_capacity(16 * states.len() + 48 * changes.len() + 8);
     bytes.extend((states.len() as u64).to_le_bytes());
     for row in states {
@@ -44,7 +73,15 @@ pub(crate) fn effects_hash(states: &mut [StateRow], changes: &mut [ChangeRow]) -
         bytes.extend(row.change.to_le_bytes());
         bytes.extend(row.value.to_le_bytes());
     }
-    hasher.update(&bytes);
+    let hash = *blake3::hash(&bytes).as_bytes();
+    if tries.is_empty() {
+        return hash;
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&hash);
+    for row in tries {
+        hasher.update(row);
+    }
     *hasher.finalize().as_bytes()
 }
 
@@ -59,6 +96,8 @@ pub(crate) struct Record {
     pub(crate) next_offset: i64,
     pub(crate) time: Millis,
     pub(crate) effects_hash: [u8; 32],
+    /// Of the rows that may be overwritten; none if the batch has written none, or is of a program that did not hash them.
+    pub(crate) rows_hash: Option<[u8; 32]>,
 }
 
 impl Record {
@@ -72,6 +111,7 @@ impl Record {
             next_offset,
             time,
             effects_hash: [0; 32],
+            rows_hash: None,
         }
     }
 
@@ -86,6 +126,9 @@ impl Record {
             hasher.update(&number.to_le_bytes());
         }
         hasher.update(&self.effects_hash);
+        if let Some(rows) = &self.rows_hash {
+            hasher.update(rows);
+        }
         *hasher.finalize().as_bytes()
     }
 }

@@ -225,6 +225,7 @@ impl Guard {
                 &messages,
                 &bodies,
                 &appended.lasts,
+                &record.rows_hash.as_ref().map(<[u8; 32]>::as_slice),
             ],
         )?;
         assert_eq!(rows, 1, "the guard row is locked by this transaction");

@@ -16,6 +16,7 @@
 //! | `participants` | participants and accounts, in transactions of their own |
 //! | `batch` | halving at a message that cannot be stored, bounded retries |
 //! | `load`, `loaded`, `write` | rows to domain values and back |
+//! | `written` | rows of tokens and of the shop, hashed as they are written |
 //! | `incoming`, `outbox` | what comes in, what goes out and in which order; `holdfast-messages` knows what it says |
 //! | `reads` | what edges ask, without a lock |
 //! | `audit`, `verify` | the chain over all batches, and whether everything still adds up |
@@ -58,6 +59,7 @@ mod transfers;
 mod types;
 mod verify;
 mod write;
+mod written;
 
 pub use batch::Batch;
 pub use callbacks::{CallbackFacts, DeadCallback, DueCallback, Failed, Given};

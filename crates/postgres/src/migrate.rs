@@ -5,7 +5,7 @@ use postgres::{Client, GenericClient};
 use crate::Error;
 
 /// The migrations in their order; the first has the version 1.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     include_str!("../migrations/0001_tables.sql"),
     include_str!("../migrations/0002_patrol.sql"),
     include_str!("../migrations/0003_operator_messages.sql"),
@@ -18,6 +18,7 @@ const MIGRATIONS: [&str; 12] = [
     include_str!("../migrations/0010_tokens_gone_outside.sql"),
     include_str!("../migrations/0011_pay_again.sql"),
     include_str!("../migrations/0012_little_statistics.sql"),
+    include_str!("../migrations/0013_chain_over_shop_rows.sql"),
 ];
 
 /// The advisory lock under which a node migrates: "holdfast" in letters.

@@ -333,8 +333,8 @@ impl Statements {
                 // One statement: each costs a way to the server and back.
                 "WITH written AS (
                      INSERT INTO audit (segment_id, audit_no, batch_id, epoch, first_offset, next_offset,
-                         state_changes, position_changes, effects_hash, hash, created_date)
-                     VALUES ($1, $8, $9, $2, $10, $3, $11, $12, $13, $6, $14)
+                         state_changes, position_changes, effects_hash, hash, created_date, rows_hash)
+                     VALUES ($1, $8, $9, $2, $10, $3, $11, $12, $13, $6, $14, $19)
                  ), gone AS (
                      DELETE FROM outbox WHERE segment_id = $1 AND outbox_no + messages <= $7
                  ), put AS (

@@ -16,6 +16,7 @@ use crate::outbox::{Outbox, OutboxRow};
 use crate::session::{Point, Settings, Statements, Store, take_numbers};
 use crate::shop::report;
 use crate::write::Writer;
+use crate::written::{RowWriter, Written};
 use crate::{Claim, Error};
 
 /// What became of a step.
@@ -101,6 +102,8 @@ pub(crate) struct Opened<'s> {
     pub(crate) guard: Guard,
     /// The time of the decision. Until there is one, when the guard was asked for: nothing may be decided by that.
     pub(crate) now: Millis,
+    /// What was written besides transfers and positions, for the audit record.
+    pub(crate) written: Written,
     numbers: &'s mut Range<u64>,
 }
 
@@ -110,6 +113,11 @@ pub(crate) type Locked = (Loaded, Millis);
 impl<'s> Opened<'s> {
     pub(crate) fn loader(&mut self) -> Loader<'_, 's> {
         Loader::new(&mut self.tx, self.statements)
+    }
+
+    /// Writes rows of tokens or of the shop.
+    pub(crate) fn writer(&mut self) -> RowWriter<'_, 's> {
+        RowWriter { tx: &mut self.tx, statements: self.statements, written: &mut self.written }
     }
 
     /// The first of so many numbers for new transfers, without a gap between them.
@@ -178,8 +186,8 @@ impl Store {
             return Ok((Step::Fenced, false));
         };
         watch.reached(Point::GuardLocked);
-        let (source, now) = (claim.source, guard.asked_at);
-        let mut step = Opened { tx, statements, settings, source, guard, now, numbers };
+        let (source, now, written) = (claim.source, guard.asked_at, Written::default());
+        let mut step = Opened { tx, statements, settings, source, guard, now, written, numbers };
         let known = work.load(&mut step)?;
         watch.reached(Point::Loaded);
 
@@ -193,14 +201,13 @@ impl Store {
 
         step.now = now;
         W::write(rows, &mut step, &mut outbox)?;
-        let (new, moves_tokens) =
-            (effects.all(|step| &step.transfers).count() as u64, loaded.pledged.moves(&effects));
-        let Opened { mut tx, numbers, .. } = step;
-        let mut writer = Writer { tx: &mut tx, statements, settings, watch, now };
-        let guard = writer.write(guard, next, loaded, &effects, &outbox, sent, lasts)?;
-        tx.commit()?;
+        let new = effects.all(|step| &step.transfers).count() as u64;
+        let moves_tokens = loaded.pledged.moves(&effects);
+        let mut writer = Writer { step: &mut step, watch };
+        let guard = writer.write(next, loaded, &effects, &outbox, sent, lasts)?;
+        step.tx.commit()?;
         watch.reached(Point::Committed);
-        numbers.start += new;
+        step.numbers.start += new;
         let (dead_letters, tally) = (outbox.dead_letters.len(), outbox.tally);
         let outbox = outbox.numbered(&guard);
         Ok((

@@ -1,17 +1,19 @@
 //! Does everything still add up? Every account is computed again from its change rows, every batch's hash from the rows
 //! that it appended, money is counted, and every hold is looked up in the expiry table.
 
+mod chain;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use postgres::types::ToSql;
 use postgres::{IsolationLevel, Portal, Row, Transaction};
 
+use self::chain::chain;
 use crate::Error;
-use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
 use crate::session::Store;
 use crate::shop::verify_shop;
 use crate::tokens::verify_tokens;
-use crate::types::{Decimal, Moment};
+use crate::types::Decimal;
 
 /// How many rows are in memory at a time.
 const CHUNK: i32 = 10_000;
@@ -116,7 +118,7 @@ impl Stream {
         &mut self,
         tx: &mut Transaction<'_>,
         batch: i64,
-        mut orphan: impl FnMut(i64),
+        mut orphan: impl FnMut(&Row),
     ) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         while let Some(row) = self.peek(tx)? {
@@ -125,7 +127,7 @@ impl Stream {
                 break;
             }
             let row = self.next(tx)?.expect("it was just seen");
-            if of == batch { rows.push(row) } else { orphan(of) }
+            if of == batch { rows.push(row) } else { orphan(&row) }
         }
         Ok(rows)
     }
@@ -176,147 +178,6 @@ fn accounts(tx: &mut Transaction<'_>, seen: &mut Verified) -> Result<(), Error> 
             "participant_position_change",
             format!("changes of account {account}, which is not there"),
         );
-    }
-    Ok(())
-}
-
-/// Where the chain of a segment stands.
-struct Link {
-    next: i64,
-    offset: i64,
-    hash: [u8; 32],
-}
-
-/// The audit records in their order, each with the rows of its batch; then where the segments stand.
-fn chain(tx: &mut Transaction<'_>, seen: &mut Verified) -> Result<(), Error> {
-    let mut links: BTreeMap<i32, Link> = BTreeMap::new();
-    let mut audits = Stream::open(
-        tx,
-        "SELECT batch_id, segment_id, audit_no, epoch, first_offset, next_offset, effects_hash, hash, created_date
-         FROM audit ORDER BY batch_id",
-    )?;
-    let mut effects = EffectRows::open(tx)?;
-    loop {
-        let audit = audits.next(tx)?;
-        let batch_id: i64 = audit.as_ref().map_or(i64::MAX, |row| row.get(0));
-        let effects_hash = effects.hash_of(tx, batch_id, seen)?;
-        let Some(audit) = audit else { break };
-        seen.batches += 1;
-        follow(&mut links, &audit, effects_hash, seen);
-    }
-    segments_stand_there(tx, links, seen)
-}
-
-/// The rows of all batches, in the order of the batches.
-struct EffectRows {
-    states: Stream,
-    changes: Stream,
-}
-
-impl EffectRows {
-    fn open(tx: &mut Transaction<'_>) -> Result<EffectRows, Error> {
-        let states = Stream::open(
-            tx,
-            "SELECT batch_id, transfer_no, transfer_state_id, coalesce(error_code, 0), coalesce(error_reason, 0::smallint)
-             FROM transfer_state_change ORDER BY batch_id",
-        )?;
-        let changes = Stream::open(
-            tx,
-            "SELECT batch_id, participant_currency_id, change_no, transfer_no, change, value
-             FROM participant_position_change ORDER BY batch_id",
-        )?;
-        Ok(EffectRows { states, changes })
-    }
-
-    /// The hash of what this batch wrote. Rows of batches before it that have not come by yet belong to none.
-    fn hash_of(
-        &mut self,
-        tx: &mut Transaction<'_>,
-        batch_id: i64,
-        seen: &mut Verified,
-    ) -> Result<[u8; 32], Error> {
-        let mut orphans = Vec::new();
-        let states = self.states.of_batch(tx, batch_id, |of| orphans.push(("transfer_state_change", of)))?;
-        let changes =
-            self.changes.of_batch(tx, batch_id, |of| orphans.push(("participant_position_change", of)))?;
-        for (table, of) in orphans {
-            seen.fault(table, format!("a row of batch {of}, of which the audit knows nothing"));
-        }
-        seen.state_changes += states.len() as u64;
-        let state = |row: &Row| StateRow {
-            transfer_no: row.get(1),
-            state: row.get(2),
-            code: row.get(3),
-            reason: row.get(4),
-        };
-        let change = |row: &Row| ChangeRow {
-            account: row.get(1),
-            change_no: row.get(2),
-            transfer_no: row.get(3),
-            change: row.get::<_, Decimal>(4).0,
-            value: row.get::<_, Decimal>(5).0,
-        };
-        let mut states: Vec<StateRow> = states.iter().map(state).collect();
-        let mut changes: Vec<ChangeRow> = changes.iter().map(change).collect();
-        Ok(effects_hash(&mut states, &mut changes))
-    }
-}
-
-/// Holds a record against the link before it in its segment, and against the rows of its batch.
-fn follow(links: &mut BTreeMap<i32, Link>, audit: &Row, effects_hash: [u8; 32], seen: &mut Verified) {
-    let time: Moment = audit.get(8);
-    let record = Record {
-        segment_id: audit.get(1),
-        audit_no: audit.get(2),
-        batch_id: audit.get(0),
-        epoch: audit.get(3),
-        first_offset: audit.get(4),
-        next_offset: audit.get(5),
-        time: time.0,
-        effects_hash,
-    };
-    let at = format!("batch {} of segment {}", record.batch_id, record.segment_id);
-    if audit.get::<_, &[u8]>(6) != record.effects_hash {
-        seen.fault("audit", format!("{at}: its rows are not those that were written"));
-    }
-    let first = Link { next: 0, offset: record.first_offset, hash: [0; 32] };
-    let link = links.entry(record.segment_id).or_insert(first);
-    if record.audit_no != link.next || record.first_offset != link.offset {
-        seen.fault(
-            "audit",
-            format!(
-                "{at}: number {} from offset {}, where number {} from offset {} would follow",
-                record.audit_no, record.first_offset, link.next, link.offset
-            ),
-        );
-    }
-    // What the record says, with the effects it says: a wrong row is one fault, not one per batch after it.
-    let said = <[u8; 32]>::try_from(audit.get::<_, &[u8]>(6)).unwrap_or_default();
-    let hash = Record { effects_hash: said, ..record }.hash(&link.hash);
-    let stored = <[u8; 32]>::try_from(audit.get::<_, &[u8]>(7)).unwrap_or_default();
-    if hash != stored {
-        seen.fault("audit", format!("{at}: the chain is broken"));
-    }
-    *link = Link { next: record.audit_no + 1, offset: record.next_offset, hash: stored };
-}
-
-/// Holds where each segment stands against the end of its chain.
-fn segments_stand_there(
-    tx: &mut Transaction<'_>,
-    mut links: BTreeMap<i32, Link>,
-    seen: &mut Verified,
-) -> Result<(), Error> {
-    for row in tx.query("SELECT segment_id, audit_next, audit_hash, value FROM segment", &[])? {
-        let (segment, next, hash, offset): (i32, i64, &[u8], i64) =
-            (row.get(0), row.get(1), row.get(2), row.get(3));
-        let empty = Link { next: 0, offset, hash: [0; 32] };
-        let link = links.remove(&segment).unwrap_or(empty);
-        if next != link.next || hash != link.hash || offset != link.offset {
-            seen.fault(
-                "segment",
-                format!("segment {segment} stands at offset {offset} and record {next}; the chain ends at {} and {}", link.offset, link.next),
-            );
-        }
     }
     Ok(())
 }

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use holdfast_domain::effects::Effects;
-use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
+use holdfast_domain::ids::{AccountId, TransferId, TransferNo};
 use holdfast_domain::money::Balance;
 use holdfast_domain::participants::FundsState;
 use holdfast_domain::transfers::{Code, Proof, Transfer};
-use postgres::Transaction;
 
 use crate::Error;
 use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
@@ -15,29 +14,25 @@ use crate::copy::CopyRows;
 use crate::guard::{Appended, Guard, signed};
 use crate::loaded::Loaded;
 use crate::outbox::{Outbox, OutboxPiece, written};
-use crate::session::{Point, Settings, Statements, Watch};
+use crate::session::{Point, Watch};
 use crate::shop;
+use crate::step::Opened;
 use crate::types::{Decimal, Moment, Uuid};
 
 /// Messages of one row of the outbox: a relay that begins anew reads whole rows.
 const OUTBOX_ROW_MESSAGES: usize = 1_000;
 
-/// Writes within one transaction.
-pub(crate) struct Writer<'a, 'c> {
-    pub(crate) tx: &'a mut Transaction<'c>,
-    pub(crate) statements: &'a Statements,
-    pub(crate) settings: &'a Settings,
+/// Writes what a step has decided.
+pub(crate) struct Writer<'a, 's> {
+    pub(crate) step: &'a mut Opened<'s>,
     pub(crate) watch: &'a mut Watch,
-    pub(crate) now: Millis,
 }
 
 impl Writer<'_, '_> {
     /// Applies the effects to what was loaded, writes all rows, and moves the guard on to `next_offset`; all below `sent`
     /// in the outbox goes.
-    #[allow(clippy::too_many_arguments, reason = "called once, with what a step has decided")]
     pub(crate) fn write(
         &mut self,
-        mut guard: Guard,
         next_offset: u64,
         mut loaded: Loaded,
         effects: &Effects,
@@ -45,27 +40,30 @@ impl Writer<'_, '_> {
         sent: u64,
         lasts: bool,
     ) -> Result<Guard, Error> {
+        let (mut guard, now, settings) = (self.step.guard, self.step.now, self.step.settings);
         let mut changes = account_changes(&loaded, effects);
-        effects.steps.iter().for_each(|step| step.apply_payments(self.now, &mut loaded));
+        effects.steps.iter().for_each(|step| step.apply_payments(now, &mut loaded));
         loaded.shop.apply(effects);
-        let mut record = Record::new(&guard, signed(next_offset), self.now);
-        shop::write(self.tx, self.statements, &loaded.shop, self.settings, self.now)?;
+        let mut record = Record::new(&guard, signed(next_offset), now);
+        shop::write(&mut self.step.writer(), &loaded.shop, settings, now)?;
         self.transfers(&loaded, effects)?;
         let mut states = self.state_changes(effects, record.batch_id)?;
         self.position_changes(&changes, record.batch_id)?;
         self.limits_and_funds(effects)?;
         self.timeouts(&loaded)?;
-        loaded.pledged.write(self.tx, self.statements, self.now, effects)?;
+        loaded.pledged.write(&mut self.step.writer(), now, effects)?;
         self.dead_letters(&guard, outbox)?;
         self.watch.reached(Point::EffectsWritten);
 
-        record.effects_hash = effects_hash(&mut states, &mut changes);
+        let written = &mut self.step.written;
+        record.effects_hash = effects_hash(&mut states, &mut changes, &mut written.appended);
+        record.rows_hash = written.rows_hash();
         guard.audit_hash = record.hash(&guard.audit_hash);
         guard.audit_next += 1;
         guard.offset = next_offset;
         let (states, changes) = (states.len(), changes.len());
         let appended = Appended { states, changes, outbox: &pieces(&mut guard, outbox), lasts };
-        guard.store(self.tx, self.statements, &record, &appended, sent)?;
+        guard.store(&mut self.step.tx, self.step.statements, &record, &appended, sent)?;
         self.watch.reached(Point::OffsetWritten);
         Ok(guard)
     }
@@ -77,7 +75,7 @@ impl Writer<'_, '_> {
             let condition = added.condition().copied().unwrap_or_default();
             put_transfer(&mut new, row(added.no), &condition);
         }
-        new.send(self.tx, &self.statements.copy_transfers)?;
+        new.send(&mut self.step.tx, &self.step.statements.copy_transfers)?;
 
         let added: Vec<TransferNo> = effects.all(|step| &step.transfers).map(|row| row.no).collect();
         let mut changed: Vec<TransferNo> =
@@ -103,9 +101,9 @@ impl Writer<'_, '_> {
             return Ok(());
         }
         let StateColumns { numbers, states, codes, reasons, reserved, last } = StateColumns::of(moved, &row);
-        let written = self.tx.execute(
-            &self.statements.move_transfers,
-            &[&numbers, &Moment(self.now), &states, &codes, &reasons, &reserved, &last],
+        let written = self.step.tx.execute(
+            &self.step.statements.move_transfers,
+            &[&numbers, &Moment(self.step.now), &states, &codes, &reasons, &reserved, &last],
         )?;
         assert_eq!(written, moved.len() as u64, "locked transfers do not vanish");
         Ok(())
@@ -125,9 +123,19 @@ impl Writer<'_, '_> {
         // Where the position moves in the same step, its values come with it.
         let StateColumns { numbers, states, codes, reasons, reserved, last } =
             StateColumns::of(completed, &row);
-        let written = self.tx.execute(
-            &self.statements.complete_transfers,
-            &[&numbers, &Moment(self.now), &states, &codes, &reasons, &kinds, &digests, &reserved, &last],
+        let written = self.step.tx.execute(
+            &self.step.statements.complete_transfers,
+            &[
+                &numbers,
+                &Moment(self.step.now),
+                &states,
+                &codes,
+                &reasons,
+                &kinds,
+                &digests,
+                &reserved,
+                &last,
+            ],
         )?;
         assert_eq!(written, completed.len() as u64, "locked transfers do not vanish");
         Ok(())
@@ -146,10 +154,10 @@ impl Writer<'_, '_> {
             copy.row().big(row.transfer_no).small(row.state);
             copy.optional(code_number(change.code), CopyRows::int);
             copy.optional(change.reason.map(|reason| i16::from(reason as u8)), CopyRows::small);
-            copy.big(batch_id).moment(Moment(self.now));
+            copy.big(batch_id).moment(Moment(self.step.now));
             rows.push(row);
         }
-        copy.send(self.tx, &self.statements.copy_states)?;
+        copy.send(&mut self.step.tx, &self.step.statements.copy_states)?;
         Ok(rows)
     }
 
@@ -162,14 +170,16 @@ impl Writer<'_, '_> {
         for row in changes {
             copy.row().int(row.account).big(row.change_no).optional(row.transfer_no, CopyRows::big);
             copy.decimal(Decimal(row.change)).decimal(Decimal(row.value));
-            copy.big(batch_id).moment(Moment(self.now));
+            copy.big(batch_id).moment(Moment(self.step.now));
             last.insert(row.account, (Decimal(row.value), row.change_no + 1));
         }
-        copy.send(self.tx, &self.statements.copy_changes)?;
+        copy.send(&mut self.step.tx, &self.step.statements.copy_changes)?;
         let ids: Vec<i32> = last.keys().copied().collect();
         let (values, counts): (Vec<Decimal>, Vec<i64>) = last.into_values().unzip();
-        let written =
-            self.tx.execute(&self.statements.set_positions, &[&ids, &Moment(self.now), &values, &counts])?;
+        let written = self.step.tx.execute(
+            &self.step.statements.set_positions,
+            &[&ids, &Moment(self.step.now), &values, &counts],
+        )?;
         assert_eq!(written, ids.len() as u64, "locked accounts do not vanish");
         Ok(())
     }
@@ -178,42 +188,42 @@ impl Writer<'_, '_> {
     fn limits_and_funds(&mut self, effects: &Effects) -> Result<(), Error> {
         for account in effects.all(|step| &step.accounts) {
             let id = account_number(account.id);
-            self.tx.execute(
+            self.step.tx.execute(
                 "UPDATE participant_currency SET is_active = $2 WHERE participant_currency_id = $1",
                 &[&id, &account.active],
             )?;
             let Some(cap) = account.net_debit_cap else { continue };
             let (cap, alarm) = (Decimal(i128::from(cap.0)), small(account.alarm_percentage));
             // A limit that is in force already makes no history.
-            let kept = self.tx.query_opt(
+            let kept = self.step.tx.query_opt(
                 "SELECT 1 FROM participant_limit WHERE participant_currency_id = $1 AND is_active
                      AND value = $2 AND threshold_alarm_percentage = $3",
                 &[&id, &cap, &alarm],
             )?;
             if kept.is_none() {
-                self.tx.execute(
+                self.step.tx.execute(
                     "UPDATE participant_limit SET is_active = false
                      WHERE participant_currency_id = $1 AND is_active",
                     &[&id],
                 )?;
-                self.tx.execute(
+                self.step.tx.execute(
                     "INSERT INTO participant_limit (participant_currency_id, value, threshold_alarm_percentage,
                          is_active, created_date) VALUES ($1, $2, $3, true, $4)",
-                    &[&id, &cap, &alarm, &Moment(self.now)],
+                    &[&id, &cap, &alarm, &Moment(self.step.now)],
                 )?;
             }
         }
         for row in effects.all(|step| &step.funds) {
-            let (id, state, now) = (Uuid(row.id.0), i16::from(row.state as u8), Moment(self.now));
+            let (id, state, now) = (Uuid(row.id.0), i16::from(row.state as u8), Moment(self.step.now));
             let ends = matches!(row.state, FundsState::OutCommitted | FundsState::OutAborted);
             // A plain insert: if the id was taken meanwhile on another account, this batch must look again.
             let written = if ends {
-                self.tx.execute(
+                self.step.tx.execute(
                     "UPDATE participant_funds SET funds_state_id = $2, changed_date = $3 WHERE transfer_id = $1",
                     &[&id, &state, &now],
                 )?
             } else {
-                self.tx.execute(
+                self.step.tx.execute(
                     "INSERT INTO participant_funds (transfer_id, funds_state_id, changed_date,
                          participant_currency_id, amount) VALUES ($1, $2, $3, $4, $5)",
                     &[&id, &state, &now, &account_number(row.account), &Decimal(i128::from(row.amount.0))],
@@ -231,15 +241,15 @@ impl Writer<'_, '_> {
             let row = &loaded.transfers[no];
             copy.row()
                 .big(signed(no.0))
-                .small(shard_of(row.id, self.settings.expiry_shards))
+                .small(shard_of(row.id, self.step.settings.expiry_shards))
                 .moment(Moment(row.expiration));
         }
-        copy.send(self.tx, &self.statements.copy_timeouts)?;
+        copy.send(&mut self.step.tx, &self.step.statements.copy_timeouts)?;
         if loaded.closed.is_empty() {
             return Ok(());
         }
         let closed: Vec<i64> = loaded.closed.iter().map(|no| signed(no.0)).collect();
-        self.tx.execute(&self.statements.end_timeouts, &[&closed])?;
+        self.step.tx.execute(&self.step.statements.end_timeouts, &[&closed])?;
         Ok(())
     }
 
@@ -249,9 +259,9 @@ impl Writer<'_, '_> {
             copy.row().int(guard.segment_id).big(signed(row.letter.offset));
             // PostgreSQL's texts have no NUL, and what is dead must be storable.
             copy.text(&row.letter.trace.to_string()).text(&row.letter.reason.replace('\0', "\u{fffd}"));
-            copy.bytes(row.body).moment(Moment(self.now));
+            copy.bytes(row.body).moment(Moment(self.step.now));
         }
-        Ok(copy.send(self.tx, &self.statements.copy_dead_letters)?)
+        Ok(copy.send(&mut self.step.tx, &self.step.statements.copy_dead_letters)?)
     }
 }
 

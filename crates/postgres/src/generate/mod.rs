@@ -312,7 +312,7 @@ impl Rows {
 
         (self.added.state_changes, self.added.position_changes) =
             (self.states.len() as u64, self.changes.len() as u64);
-        record.effects_hash = effects_hash(&mut self.states, &mut self.changes);
+        record.effects_hash = effects_hash(&mut self.states, &mut self.changes, &mut []);
         guard.audit_hash = record.hash(&guard.audit_hash);
         guard.audit_next += 1;
         guard.offset = offset;

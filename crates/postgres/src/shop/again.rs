@@ -11,6 +11,7 @@ use super::write::tr;
 use crate::Error;
 use crate::session::Statements;
 use crate::types::Moment;
+use crate::written::RowWriter;
 
 /// A try rests for this part of the time for which it is open: the pauses grow by half.
 const REST_PART: Millis = 2;
@@ -26,27 +27,22 @@ pub(super) fn rests_until(started_at: Millis, now: Millis) -> Option<Millis> {
 }
 
 /// Writes down when tries are to be asked for again.
-pub(super) fn put(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    resting: &[(&TryKey, Millis)],
-) -> Result<(), Error> {
+pub(super) fn put(writer: &mut RowWriter<'_, '_>, resting: &[(&TryKey, Millis)]) -> Result<(), Error> {
     if resting.is_empty() {
         return Ok(());
     }
     let orders: Vec<&str> = resting.iter().map(|(key, _)| key.order_id.as_str()).collect();
     let tries: Vec<i64> = resting.iter().map(|(key, _)| tr(key.tr_num)).collect();
     let until: Vec<Moment> = resting.iter().map(|(_, until)| Moment(*until)).collect();
-    let statement = statements.asked.prepared(
-        tx,
+    writer.execute(
         "INSERT INTO pay_again (order_id, tr_num, shard, again_at)
          SELECT o.order_id, o.tr_num, o.shard, max(u.until)
          FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS u (order_id, tr_num, until)
          JOIN orders o ON o.order_id = u.order_id AND o.tr_num = u.tr_num AND o.state = 'pending'
          GROUP BY o.order_id, o.tr_num, o.shard ORDER BY o.order_id
          ON CONFLICT (order_id, tr_num) DO UPDATE SET again_at = excluded.again_at",
+        &[&orders, &tries, &until],
     )?;
-    tx.execute(&statement, &[&orders, &tries, &until])?;
     Ok(())
 }
 

@@ -9,10 +9,10 @@ use holdfast_domain::tokens::Name as TokenName;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::Accounts;
 use holdfast_messages::{Notice, Notification, TraceId};
-use postgres::{GenericClient, Transaction};
+use postgres::GenericClient;
 
 use super::load::{id, tr_num, whole};
-use super::write::{number, tr, write_rows};
+use super::write::{number, tr};
 use crate::Error;
 use crate::load::Loader;
 use crate::loaded::Loaded;
@@ -20,6 +20,7 @@ use crate::notices::MovedTransfer;
 use crate::outbox::Outbox;
 use crate::session::Statements;
 use crate::types::Uuid;
+use crate::written::RowWriter;
 
 const TABLE: &str = "checkout_charge";
 
@@ -61,7 +62,7 @@ pub(super) fn load<'k>(
 }
 
 /// Writes what was reserved.
-pub(super) fn insert(tx: &mut Transaction<'_>, statements: &Statements, new: &Charged) -> Result<(), Error> {
+pub(super) fn insert(writer: &mut RowWriter<'_, '_>, new: &Charged) -> Result<(), Error> {
     let fulfilment = |charge: &Charge| match charge {
         Charge::Transfer { fulfilment, .. } => Some(fulfilment.0.to_vec()),
         Charge::Tokens { .. } => None,
@@ -73,7 +74,7 @@ pub(super) fn insert(tx: &mut Transaction<'_>, statements: &Statements, new: &Ch
     let fulfilments: Vec<Option<Vec<u8>>> = new.values().map(|(charge, _)| fulfilment(charge)).collect();
     let sql = "INSERT INTO checkout_charge (order_id, tr_num, amnt, charge_id, fulfilment)
          SELECT u.* FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bytea[]) AS u";
-    write_rows(tx, statements, sql, orders.len(), &[&orders, &tries, &amounts, &ids, &fulfilments])
+    writer.rows(sql, orders.len(), &[&orders, &tries, &amounts, &ids, &fulfilments])
 }
 
 impl Loader<'_, '_> {

@@ -9,6 +9,7 @@ use super::write;
 use crate::Error;
 use crate::load::Loader;
 use crate::session::Store;
+use crate::written::{RowWriter, Written};
 
 /// What is answered to a command that does not belong here.
 const ELSEWHERE: ShopRefusal =
@@ -46,7 +47,8 @@ impl Store {
             tx.rollback()?;
         } else {
             loaded.shop.apply(&effects);
-            write::write(&mut tx, statements, &loaded.shop, settings, now)?;
+            let written = &mut Written::default();
+            write::write(&mut RowWriter { tx: &mut tx, statements, written }, &loaded.shop, settings, now)?;
             tx.commit()?;
         }
         Ok(ShopOutcome::clone(&outcome))

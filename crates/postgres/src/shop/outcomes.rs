@@ -110,14 +110,13 @@ pub(super) fn note_oldest(
     outbox: &mut Outbox<'_>,
 ) -> Result<(), Error> {
     let Some(offset) = oldest else { return Ok(()) };
-    let Opened { tx, statements, source, now, .. } = step;
-    let statement = statements.asked.prepared(
-        tx,
+    let (source, now) = (step.source, Moment(step.now));
+    let risen = step.writer().execute(
         "INSERT INTO outcome_offset (partition, value, changed_date) VALUES ($1, $2, $3)
          ON CONFLICT (partition) DO UPDATE SET value = excluded.value, changed_date = excluded.changed_date
          WHERE outcome_offset.value < excluded.value",
+        &[&source.enumeration(), &signed(offset), &now],
     )?;
-    let risen = tx.execute(&statement, &[&source.enumeration(), &signed(offset), &Moment(*now)])?;
     if risen > 0 {
         outbox.send(&OutcomeOffset { partition: source.number(), offset });
     }

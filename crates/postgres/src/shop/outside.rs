@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, Side, Sides, TrNum};
 use holdfast_messages::{Message, PayMessage, Topic};
-use postgres::Transaction;
 
 use crate::batch::{Batch, Part};
 use crate::guard::unsigned;
 use crate::outbox::Outbox;
-use crate::session::{Settings, Statements, Store};
+use crate::session::{Settings, Store};
 use crate::step::{Decided, Opened, Step, Work};
+use crate::written::RowWriter;
 use crate::{Claim, Error, Source};
 
 /// Under this name it is stored who serves which side.
@@ -210,8 +210,7 @@ impl Store {
 
 /// Marks orders whose tries begin as those of sides that are not inside: what these take is not in the books of this database.
 pub(super) fn mark(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
+    writer: &mut RowWriter<'_, '_>,
     began: &BTreeSet<(OrderId, TrNum)>,
     serving: Serving,
 ) -> Result<(), Error> {
@@ -222,8 +221,7 @@ pub(super) fn mark(
     let orders: Vec<&str> = began.iter().map(|(order, _)| order.as_str()).collect();
     let called = i16::try_from(bits(elsewhere)).expect("two bits");
     let sql = "UPDATE orders SET called = $2 WHERE order_id = ANY($1) AND called <> $2";
-    let statement = statements.asked.prepared(tx, sql)?;
-    tx.execute(&statement, &[&orders, &called])?;
+    writer.execute(sql, &[&orders, &called])?;
     Ok(())
 }
 

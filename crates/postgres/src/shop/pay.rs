@@ -210,10 +210,9 @@ impl<'m> Work<'m> for Paying<'_, 'm> {
     }
 
     fn write(paid: Paid<'m>, step: &mut Opened<'_>, _: &mut Outbox<'m>) -> Result<(), Error> {
-        let Opened { tx, statements, .. } = step;
         let Paid { taken, charged, resting } = paid;
-        taken.write(tx, statements)?;
-        charges::insert(tx, statements, &charged)?;
-        again::put(tx, statements, &resting)
+        taken.write(step)?;
+        charges::insert(&mut step.writer(), &charged)?;
+        again::put(&mut step.writer(), &resting)
     }
 }

@@ -8,9 +8,12 @@ use holdfast_messages::OutcomeMessage;
 use postgres::{Row, Transaction};
 
 use super::load::{id, items_of, tr_num, whole};
-use super::write::{number, tr, write_rows, written};
+use super::write::{number, tr, written};
+use crate::audit::TryRow;
 use crate::outbox::Outbox;
 use crate::session::Statements;
+use crate::step::Opened;
+use crate::written::RowWriter;
 use crate::{Error, Source};
 
 /// A side's tables.
@@ -23,10 +26,12 @@ pub(super) trait Kept: Side<Holder: AsId> + Sized {
     /// The value of a row whose columns begin there; `None` if it has none.
     fn value(row: &Row, at: usize) -> Result<Option<Self::Value>, Error>;
 
+    /// The value as the audit chain sees it: one text of its columns.
+    fn text(value: &Self::Value) -> String;
+
     /// Adds rows.
     fn insert(
-        tx: &mut Transaction<'_>,
-        statements: &Statements,
+        writer: &mut RowWriter<'_, '_>,
         rows: &NewRows<'_>,
         values: &[Option<&Self::Value>],
     ) -> Result<(), Error>;
@@ -49,8 +54,9 @@ impl AsId for ItemId {
 }
 
 /// Rows to be added, without their values.
-#[derive(Default)]
 pub(super) struct NewRows<'a> {
+    /// The number of the batch that adds them.
+    batch: i64,
     orders: Vec<&'a str>,
     tries: Vec<i64>,
     rollbacks: Vec<bool>,
@@ -73,22 +79,25 @@ impl Kept for Pay {
         Ok(Some(Payment { user_id: id(Pay::TABLE, user)?, amnt: whole(Pay::TABLE, amnt)? }))
     }
 
+    fn text(value: &Payment) -> String {
+        format!("{} {}", value.user_id.as_str(), number(value.amnt))
+    }
+
     fn insert(
-        tx: &mut Transaction<'_>,
-        statements: &Statements,
+        writer: &mut RowWriter<'_, '_>,
         rows: &NewRows<'_>,
         values: &[Option<&Payment>],
     ) -> Result<(), Error> {
-        let NewRows { orders, tries, rollbacks, outcomes } = rows;
+        let NewRows { batch, orders, tries, rollbacks, outcomes } = rows;
         let users: Vec<Option<&str>> =
             values.iter().map(|value| value.map(|value| value.user_id.as_str())).collect();
         let amounts: Vec<Option<i64>> =
             values.iter().map(|value| value.map(|value| number(value.amnt))).collect();
-        let sql = "INSERT INTO pay_transaction (order_id, tr_num, is_rollback, outcome, user_id, amnt)
-             SELECT u.* FROM unnest($1::text[], $2::bigint[], $3::boolean[], $4::text[], $5::text[], $6::bigint[]) AS u";
-        let lists: [&(dyn postgres::types::ToSql + Sync); 6] =
-            [orders, tries, rollbacks, outcomes, &users, &amounts];
-        write_rows(tx, statements, sql, orders.len(), &lists)
+        let sql =
+            "INSERT INTO pay_transaction (order_id, tr_num, is_rollback, outcome, user_id, amnt, batch_id)
+             SELECT u.*, $7::bigint
+             FROM unnest($1::text[], $2::bigint[], $3::boolean[], $4::text[], $5::text[], $6::bigint[]) AS u";
+        writer.append(sql, orders.len(), &[orders, tries, rollbacks, outcomes, &users, &amounts, batch])
     }
 }
 
@@ -107,19 +116,21 @@ impl Kept for Stock {
         items.map(|items| items_of(Stock::TABLE, items)).transpose()
     }
 
+    fn text(value: &Items) -> String {
+        written(value)
+    }
+
     fn insert(
-        tx: &mut Transaction<'_>,
-        statements: &Statements,
+        writer: &mut RowWriter<'_, '_>,
         rows: &NewRows<'_>,
         values: &[Option<&Items>],
     ) -> Result<(), Error> {
-        let NewRows { orders, tries, rollbacks, outcomes } = rows;
+        let NewRows { batch, orders, tries, rollbacks, outcomes } = rows;
         let items: Vec<Option<String>> = values.iter().map(|value| value.map(written)).collect();
-        let sql = "INSERT INTO stock_transaction (order_id, tr_num, is_rollback, outcome, items)
-             SELECT u.o, u.t, u.r, u.c, u.i::json
+        let sql = "INSERT INTO stock_transaction (order_id, tr_num, is_rollback, outcome, items, batch_id)
+             SELECT u.o, u.t, u.r, u.c, u.i::json, $6::bigint
              FROM unnest($1::text[], $2::bigint[], $3::boolean[], $4::text[], $5::text[]) AS u (o, t, r, c, i)";
-        let lists: [&(dyn postgres::types::ToSql + Sync); 5] = [orders, tries, rollbacks, outcomes, &items];
-        write_rows(tx, statements, sql, orders.len(), &lists)
+        writer.append(sql, orders.len(), &[orders, tries, rollbacks, outcomes, &items, batch])
     }
 }
 
@@ -195,7 +206,7 @@ pub(super) struct Taken<S: Side> {
 
 impl<S: Kept> Taken<S> {
     /// Writes the rows that were added and the balances that changed.
-    pub(super) fn write(self, tx: &mut Transaction<'_>, statements: &Statements) -> Result<(), Error> {
+    pub(super) fn write(self, step: &mut Opened<'_>) -> Result<(), Error> {
         let Taken { before, after } = self;
         let added: Vec<(&TryKey, BranchRow<S::Value>)> = after
             .branches
@@ -207,7 +218,9 @@ impl<S: Kept> Taken<S> {
                 branch.rows().into_iter().filter(is_new).map(move |row| (key, row))
             })
             .collect();
-        let mut rows = NewRows::default();
+        let (batch, mut writer) = (step.guard.batch_id, step.writer());
+        let (orders, tries, rollbacks, outcomes) = Default::default();
+        let mut rows = NewRows { batch, orders, tries, rollbacks, outcomes };
         let mut values: Vec<Option<&S::Value>> = Vec::with_capacity(added.len());
         for (key, row) in &added {
             rows.orders.push(key.order_id.as_str());
@@ -220,8 +233,11 @@ impl<S: Kept> Taken<S> {
             rows.rollbacks.push(is_rollback);
             rows.outcomes.push(outcome);
             values.push(value);
+            let (order, tr, value) = (key.order_id.as_str(), tr(key.tr_num), value.map(S::text));
+            let row = TryRow { table: S::TABLE, order, tr, is_rollback, outcome, value: value.as_deref() };
+            writer.written.appended.push(row.hash());
         }
-        S::insert(tx, statements, &rows, &values)?;
+        S::insert(&mut writer, &rows, &values)?;
         let changed: Vec<(&S::Holder, Whole)> = after
             .balances
             .iter()
@@ -230,7 +246,7 @@ impl<S: Kept> Taken<S> {
             .collect();
         let ids: Vec<&str> = changed.iter().map(|(holder, _)| holder.id()).collect();
         let balances: Vec<i64> = changed.iter().map(|(_, balance)| number(*balance)).collect();
-        write_rows(tx, statements, S::SET_BALANCES, ids.len(), &[&ids, &balances])
+        writer.rows(S::SET_BALANCES, ids.len(), &[&ids, &balances])
     }
 }
 

@@ -61,7 +61,7 @@ impl<'m> Work<'m> for Taking<'_, 'm> {
     }
 
     fn write(taken: Taken<Stock>, step: &mut Opened<'_>, _: &mut Outbox<'m>) -> Result<(), Error> {
-        taken.write(&mut step.tx, step.statements)
+        taken.write(step)
     }
 }
 

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{CheckoutAnswer, CheckoutEnd, OrderId, TrNum};
-use postgres::{Row, Transaction};
+use postgres::Row;
 
 use super::load::{id, tr_num, why};
-use super::write::{tr, write_rows};
+use super::write::tr;
 use crate::Error;
 use crate::guard::{signed, unsigned};
 use crate::load::number;
-use crate::session::{Statements, Store};
+use crate::session::Store;
 use crate::types::Moment;
+use crate::written::RowWriter;
 
 const TABLE: &str = "checkout_outcome";
 
@@ -42,12 +43,7 @@ pub struct FailedTelling {
 }
 
 /// Writes down ends, for whoever tells them.
-pub(super) fn write(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    ended: &[CheckoutEnd],
-    now: Millis,
-) -> Result<(), Error> {
+pub(super) fn write(writer: &mut RowWriter<'_, '_>, ended: &[CheckoutEnd], now: Millis) -> Result<(), Error> {
     let told: Vec<(&CheckoutEnd, &str, Option<&str>)> = ended
         .iter()
         .filter_map(|end| match end.answer {
@@ -62,7 +58,7 @@ pub(super) fn write(
     let whys: Vec<Option<&str>> = told.iter().map(|(.., why)| *why).collect();
     let sql = "INSERT INTO checkout_outcome (order_id, tr_num, state, why_failed, ended_at, due_date)
          SELECT u.o, u.t, u.s, u.w, $5, $5 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[]) AS u (o, t, s, w)";
-    write_rows(tx, statements, sql, told.len(), &[&orders, &tries, &states, &whys, &Moment(now)])
+    writer.rows(sql, told.len(), &[&orders, &tries, &states, &whys, &Moment(now)])
 }
 
 impl Store {

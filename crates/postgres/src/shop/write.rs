@@ -8,55 +8,37 @@ use holdfast_domain::shop::{
     TrNum, Whole,
 };
 use holdfast_domain::view::Checkouts;
-use postgres::Transaction;
 
 use super::rows::ShopRows;
 use super::{outside, tellings};
 use crate::Error;
 use crate::guard::signed;
-use crate::session::{Settings, Statements};
+use crate::session::Settings;
 use crate::types::{Moment, Uuid};
+use crate::written::RowWriter;
 
 /// Writes all rows that were changed since they were loaded.
 pub(crate) fn write(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
+    writer: &mut RowWriter<'_, '_>,
     rows: &ShopRows,
     settings: &Settings,
     now: Millis,
 ) -> Result<(), Error> {
-    users(tx, statements, rows)?;
-    items(tx, statements, rows)?;
+    users(writer, rows)?;
+    items(writer, rows)?;
     for (sql, changed) in [(INSERT_ORDERS, rows.orders.added()), (UPDATE_ORDERS, rows.orders.updated())] {
-        orders(tx, statements, sql, &changed, rows, settings.expiry_shards)?;
+        orders(writer, sql, &changed, rows, settings.expiry_shards)?;
     }
-    outside::mark(tx, statements, &rows.began, settings.serving())?;
-    keys(tx, statements, INSERT_KEYS, &rows.keys.added())?;
-    keys(tx, statements, UPDATE_KEYS, &rows.keys.updated())?;
+    outside::mark(writer, &rows.began, settings.serving())?;
+    keys(writer, INSERT_KEYS, &rows.keys.added())?;
+    keys(writer, UPDATE_KEYS, &rows.keys.updated())?;
     if settings.tells_outcomes {
-        tellings::write(tx, statements, &rows.ended, now)?;
+        tellings::write(writer, &rows.ended, now)?;
     }
     Ok(())
 }
 
-/// Runs a statement that must write so many rows.
-pub(super) fn write_rows(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    sql: &'static str,
-    rows: usize,
-    parameters: &[&(dyn postgres::types::ToSql + Sync)],
-) -> Result<(), Error> {
-    if rows == 0 {
-        return Ok(());
-    }
-    let statement = statements.asked.prepared(tx, sql)?;
-    let written = tx.execute(&statement, parameters)?;
-    assert_eq!(written, rows as u64, "locked rows do not vanish");
-    Ok(())
-}
-
-fn users(tx: &mut Transaction<'_>, statements: &Statements, rows: &ShopRows) -> Result<(), Error> {
+fn users(writer: &mut RowWriter<'_, '_>, rows: &ShopRows) -> Result<(), Error> {
     let (added, updated) = (rows.users.added(), rows.users.updated());
     for (sql, changed) in [
         (
@@ -73,12 +55,12 @@ fn users(tx: &mut Transaction<'_>, statements: &Statements, rows: &ShopRows) -> 
     ] {
         let ids: Vec<&str> = changed.iter().map(|row| row.id.as_str()).collect();
         let credits: Vec<i64> = changed.iter().map(|row| number(row.credit)).collect();
-        write_rows(tx, statements, sql, ids.len(), &[&ids, &credits])?;
+        writer.rows(sql, ids.len(), &[&ids, &credits])?;
     }
     Ok(())
 }
 
-fn items(tx: &mut Transaction<'_>, statements: &Statements, rows: &ShopRows) -> Result<(), Error> {
+fn items(writer: &mut RowWriter<'_, '_>, rows: &ShopRows) -> Result<(), Error> {
     let (added, updated) = (rows.items.added(), rows.items.updated());
     for (sql, changed) in [
         (
@@ -95,7 +77,7 @@ fn items(tx: &mut Transaction<'_>, statements: &Statements, rows: &ShopRows) -> 
         let ids: Vec<&str> = changed.iter().map(|row| row.id.as_str()).collect();
         let stocks: Vec<i64> = changed.iter().map(|row| number(row.stock)).collect();
         let prices: Vec<i64> = changed.iter().map(|row| number(row.price)).collect();
-        write_rows(tx, statements, sql, ids.len(), &[&ids, &stocks, &prices])?;
+        writer.rows(sql, ids.len(), &[&ids, &stocks, &prices])?;
     }
     Ok(())
 }
@@ -132,8 +114,7 @@ const UPDATE_ORDERS: &str = concat!(
 );
 
 fn orders(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
+    writer: &mut RowWriter<'_, '_>,
     sql: &'static str,
     changed: &[&OrderRow],
     rows: &ShopRows,
@@ -162,9 +143,7 @@ fn orders(
             open(row).map_or_else(Vec::new, |open| open.keys.iter().map(|key| &**key).collect());
         serde_json::to_string(&keys).expect("strings are JSON")
     };
-    write_rows(
-        tx,
-        statements,
+    writer.rows(
         sql,
         changed.len(),
         &[
@@ -203,12 +182,7 @@ const UPDATE_KEYS: &str =
          AS u (key, body, order_id, answer, tr_num, why_failed, ends_at)
      WHERE t.idempotency_key = u.key";
 
-fn keys(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    sql: &'static str,
-    changed: &[&Arc<KeyRow>],
-) -> Result<(), Error> {
+fn keys(writer: &mut RowWriter<'_, '_>, sql: &'static str, changed: &[&Arc<KeyRow>]) -> Result<(), Error> {
     let names: Vec<&str> = changed.iter().map(|row| &*row.key).collect();
     let bodies: Vec<Uuid> = changed.iter().map(|row| Uuid(row.body.0)).collect();
     let orders: Vec<&str> = changed.iter().map(|row| row.order.as_str()).collect();
@@ -223,7 +197,7 @@ fn keys(
     let ends: Vec<Moment> = changed.iter().map(|row| Moment(row.ends_at)).collect();
     let lists: [&(dyn postgres::types::ToSql + Sync); 7] =
         [&names, &bodies, &orders, &answers, &tries, &whys, &ends];
-    write_rows(tx, statements, sql, changed.len(), &lists)
+    writer.rows(sql, changed.len(), &lists)
 }
 
 fn answer_name(answer: &CheckoutAnswer) -> &'static str {

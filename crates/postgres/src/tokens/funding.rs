@@ -11,7 +11,6 @@ use holdfast_domain::tokens::{LockRow, NO_END, TokenEffect, TokenRow};
 use holdfast_domain::transfers::TransferState;
 use holdfast_messages::TokenEvent;
 use holdfast_tokens::{LockRecord, Name, TokenId};
-use postgres::Transaction;
 
 use super::claim::fence_of;
 use super::rows::{decimal, record_columns, record_of};
@@ -21,8 +20,8 @@ use super::supply::{Broken, break_selections, tell, tell_in_pieces};
 use crate::Error;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::session::Statements;
 use crate::types::{Decimal, Moment, Uuid};
+use crate::written::RowWriter;
 
 /// Tokens from which on a statement takes no more holds or spends.
 const TOKENS_MAX: usize = 2_000;
@@ -183,8 +182,7 @@ impl Pledged {
     /// take them.
     pub(crate) fn write(
         &self,
-        tx: &mut Transaction<'_>,
-        statements: &Statements,
+        writer: &mut RowWriter<'_, '_>,
         now: Millis,
         effects: &Effects,
     ) -> Result<(), Error> {
@@ -218,12 +216,16 @@ impl Pledged {
                 TokenEffect::Renewed(_) => unreachable!("a transfer renews nothing"),
             }
         }
-        tx.batch_execute(BY_HASH)?;
+        writer.tx.batch_execute(BY_HASH)?;
         for some in pieces(&taken, |(row, _)| row.tokens.len()) {
-            hold(tx, statements, now, some)?;
+            hold(writer, now, some)?;
         }
         for some in pieces(&spends, |spend| spend.transaction.consumed.len()) {
-            let verdicts = spend_in(tx, &statements.asked, some, Some(now), Spender::Transfer)?;
+            for WantedSpend { fence, body, transaction } in some {
+                let (fence, body, transaction) = (*fence, *body, transaction.clone());
+                writer.written.token_event(&TokenEvent::Spent { fence, body, transaction });
+            }
+            let verdicts = spend_in(writer.tx, &writer.statements.asked, some, Some(now), Spender::Transfer)?;
             if verdicts.iter().any(|verdict| *verdict != Some(SpendVerdict::Spent)) {
                 return Err(Error::corrupt("token_selection", format!("a transfer's hold is {verdicts:?}")));
             }
@@ -235,26 +237,25 @@ impl Pledged {
         for spender in named.iter().filter(|spender| !fences.contains_key(spender)) {
             given.insert((spender, fence_of(claims[spender].0)));
         }
-        let Broken { selections, gone } = break_selections(tx, &given, Some(Moment(now)))?;
+        let Broken { selections, gone } = break_selections(writer.tx, &given, Some(Moment(now)))?;
         for (spender, fence) in selections {
-            tell(tx, &TokenEvent::Released { spender, fence })?;
+            let event = TokenEvent::Released { spender, fence };
+            writer.written.token_event(&event);
+            tell(writer.tx, &event)?;
         }
         if !gone.is_empty() {
             // Behind the release: whoever follows frees them first.
             let (produced, broken) = (Vec::new(), Vec::new());
-            tell_in_pieces(tx, &TokenEvent::Updated { consumed: gone, produced, broken })?;
+            let event = TokenEvent::Updated { consumed: gone, produced, broken };
+            writer.written.token_event(&event);
+            tell_in_pieces(writer.tx, &event)?;
         }
-        tx.batch_execute(BY_KEY)?;
+        writer.tx.batch_execute(BY_KEY)?;
         Ok(())
     }
 }
 
-fn hold(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    now: Millis,
-    taken: &[(&LockRow, u64)],
-) -> Result<(), Error> {
+fn hold(writer: &mut RowWriter<'_, '_>, now: Millis, taken: &[(&LockRow, u64)]) -> Result<(), Error> {
     let payee = |row: &LockRow| row.funding.clone().expect("the hold of a transfer names the payee's wallet");
     let spenders: Vec<&str> = taken.iter().map(|(row, _)| &*row.spender).collect();
     let fences: Vec<i64> = taken.iter().map(|(_, fence)| fence_of(*fence)).collect();
@@ -270,9 +271,8 @@ fn hold(
     let tokens: Vec<&str> = ids.iter().map(|(id, ..)| *id).collect();
     let holders: Vec<&str> = ids.iter().map(|(_, holder, _)| *holder).collect();
     let held: Vec<i64> = ids.iter().map(|(.., fence)| *fence).collect();
-    let statement = statements.asked.prepared(tx, HOLD)?;
-    tx.query_one(
-        &statement,
+    writer.execute(
+        HOLD,
         &[&Moment(now), &spenders, &fences, &bodies, &payees, &tokens, &holders, &held, &amounts],
     )?;
     Ok(())

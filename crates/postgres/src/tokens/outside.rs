@@ -61,7 +61,10 @@ impl<'m> Work<'m> for Updates<'_, 'm> {
         for (incoming, TokenUpdate { consumed, produced, .. }) in updates {
             let mut part = step.tx.transaction()?;
             match update(&mut part, (consumed, &locked), produced, OfTransfers::Remembered, None)? {
-                Ok(_) => part.commit()?,
+                Ok(event) => {
+                    part.commit()?;
+                    event.iter().for_each(|event| step.written.token_event(event));
+                }
                 Err(refusal) => {
                     part.rollback()?;
                     outbox.bury(incoming.dead(step.source, refusal.to_string()));

@@ -2,6 +2,7 @@
 
 mod basics;
 mod callbacks;
+mod chain;
 mod connecting;
 mod crashes;
 mod crowd;
