@@ -81,14 +81,24 @@ impl<'m, M> Part<'_, 'm, M> {
     }
 }
 
-impl<'m, M: Message> Part<'_, 'm, M> {
-    /// What can be read of it. What cannot, becomes a dead letter, and all of it with a verdict.
-    pub(crate) fn readable(self) -> (Vec<(&'m Incoming<M>, &'m M)>, Outbox<'m>) {
+impl<'p, 'm, M: Message> Part<'p, 'm, M> {
+    /// Reads it. What cannot be read becomes a dead letter, and all of it with a verdict.
+    pub(crate) fn read(self) -> Reading<'p, 'm, M> {
         let mut outbox = Outbox::default();
-        let readable = outbox.sort_out(self.claim.source, self.batch.messages, self.verdict);
-        (readable, outbox)
+        let messages = outbox.sort_out(self.claim.source, self.batch.messages, self.verdict);
+        Reading { part: self, messages, outbox }
     }
 }
+
+/// A part of a batch as it was read: what is to be decided, and the dead letters.
+pub(crate) struct Reading<'p, 'm, M> {
+    pub(crate) part: Part<'p, 'm, M>,
+    pub(crate) messages: Vec<Readable<'m, M>>,
+    pub(crate) outbox: Outbox<'m>,
+}
+
+/// A message, as it came in and as it was read.
+pub(crate) type Readable<'m, M> = (&'m Incoming<M>, &'m M);
 
 impl Store {
     /// Runs a batch to its end: `attempt` is one transaction over it or a part of it.

@@ -2,6 +2,7 @@
 
 use holdfast_messages::{DeadLetter, Message, Place, Poison, TraceId};
 
+use crate::batch::Readable;
 use crate::guard::Source;
 use crate::outbox::{DeadRow, Outbox};
 
@@ -54,7 +55,7 @@ impl<'a> Outbox<'a> {
         source: Source,
         messages: &'a [Incoming<M>],
         verdict: Option<&str>,
-    ) -> Vec<(&'a Incoming<M>, &'a M)> {
+    ) -> Vec<Readable<'a, M>> {
         let mut readable = Vec::with_capacity(messages.len());
         for incoming in messages {
             match (&incoming.message, verdict) {

@@ -13,10 +13,9 @@ use holdfast_messages::{
     Notification, PositionMessage, PositionWork, Step as PositionStep, TransferCommand, TransferMessage,
 };
 
-use crate::batch::{Batch, Part};
+use crate::batch::{Batch, Readable, Reading};
 use crate::copy::CopyRows;
 use crate::guard::{Source, signed};
-use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
 use crate::notices::MovedTransfer;
@@ -33,23 +32,19 @@ impl Store {
     /// tells).
     pub fn transfers(&mut self, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
         self.run(claim, batch, |store, part| {
-            let (readable, outbox) = part.readable();
-            let commands = readable.iter().map(|(_, message)| message.command.clone().into()).collect();
-            part.step(store, Transfers { part, readable, commands, outbox })
+            let reading = part.read();
+            let commands = reading.messages.iter().map(|(_, message)| message.command.clone().into());
+            part.step(store, Transfers { commands: commands.collect(), reading })
         })
     }
 }
-
-type Readable<'m> = (&'m Incoming<TransferMessage>, &'m TransferMessage);
 
 /// Bytes to hand on: of which transfer, of its prepare (0) or of what completed it (1).
 type Opaque<'m> = (TransferNo, i16, &'m [u8]);
 
 struct Transfers<'p, 'm> {
-    part: Part<'p, 'm, TransferMessage>,
-    readable: Vec<Readable<'m>>,
+    reading: Reading<'p, 'm, TransferMessage>,
     commands: Vec<Command>,
-    outbox: Outbox<'m>,
 }
 
 impl<'m> Work<'m> for Transfers<'_, 'm> {
@@ -67,7 +62,7 @@ impl<'m> Work<'m> for Transfers<'_, 'm> {
     }
 
     fn decide(self, (loaded, now): Locked, settings: &Settings) -> Option<Decided<'m, Self::Rows>> {
-        let Transfers { part, readable, commands, mut outbox } = self;
+        let Transfers { reading: Reading { part, messages: readable, mut outbox }, commands } = self;
         let source = part.claim.source;
         let mut opaque = Vec::with_capacity(commands.len());
         let frame = FrameInput { base_offset: 0, time: now, order: settings.order, commands: &commands };
@@ -121,7 +116,7 @@ fn tell(
     source: Source,
     loaded: &Loaded,
     effects: &Effects,
-    readable: &[Readable<'_>],
+    readable: &[Readable<'_, TransferMessage>],
     outbox: &mut Outbox<'_>,
 ) {
     let caused = |cause: u32| {

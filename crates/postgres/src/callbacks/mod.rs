@@ -18,7 +18,7 @@ use holdfast_domain::ids::{HUB, Millis, ParticipantId, TransferId};
 use holdfast_messages::{Answer, Notice, Notification, TraceId, TransferNotice};
 use postgres::Transaction;
 
-use crate::batch::{Batch, Part};
+use crate::batch::{Batch, Part, Reading};
 use crate::outbox::Outbox;
 use crate::session::{Settings, Statements, Store};
 use crate::step::{Decided, Opened, Step, Work};
@@ -41,8 +41,8 @@ impl Store {
     /// As [`Store::transfers`].
     pub fn callbacks(&mut self, claim: &Claim, batch: &Batch<'_, Notification>) -> Result<Step, Error> {
         self.run(claim, batch, |store, part| {
-            let (readable, outbox) = part.readable();
-            let wanted = readable.into_iter().flat_map(|(_, notification)| wanted_by(notification)).collect();
+            let Reading { part, messages, outbox } = part.read();
+            let wanted = messages.into_iter().flat_map(|(_, notification)| wanted_by(notification)).collect();
             part.step(store, Callbacks { part, wanted, outbox })
         })
     }

@@ -4,12 +4,11 @@
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{AskedStep, Body, Message as Said, Payment, TryKey};
 use holdfast_messages::PayMessage;
-use postgres::Transaction;
 
 use super::load::{id, tr_num, whole};
 use super::write::tr;
 use crate::Error;
-use crate::session::Statements;
+use crate::load::Loader;
 use crate::types::Moment;
 use crate::written::RowWriter;
 
@@ -46,35 +45,32 @@ pub(super) fn put(writer: &mut RowWriter<'_, '_>, resting: &[(&TryKey, Millis)])
     Ok(())
 }
 
-/// Takes up to `max` tries of a shard that have rested; what the payment side is to be asked about those that still wait.
-pub(super) fn take(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    shard: i16,
-    max: u32,
-) -> Result<Vec<PayMessage>, Error> {
-    const TABLE: &str = "orders";
-    let statement = statements.asked.prepared(
-        tx,
-        "WITH rested AS (
-             DELETE FROM pay_again WHERE (order_id, tr_num) IN (
-                 SELECT order_id, tr_num FROM pay_again WHERE shard = $1 AND again_at < (SELECT hub_clock())
-                 ORDER BY again_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-             RETURNING order_id, tr_num
-         )
-         SELECT o.order_id, o.tr_num, o.user_id, o.amount FROM rested r
-         JOIN orders o ON o.order_id = r.order_id AND o.tr_num = r.tr_num AND o.state = 'pending'
-         ORDER BY o.order_id",
-    )?;
-    let rested = tx.query(&statement, &[&shard, &i64::from(max)])?;
-    let asked = rested.iter().map(|row| {
-        let tr_num = tr_num(TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(TABLE, "no try"))?;
-        let key = TryKey { order_id: id(TABLE, row.get(0))?, tr_num };
-        let payment = Payment { user_id: id(TABLE, row.get(2))?, amnt: whole(TABLE, row.get(3))? };
-        let asked = Said { key, body: Body::Pay(AskedStep::Forward(payment)) };
-        Ok(PayMessage::new(asked).expect("the payment side is asked on pay"))
-    });
-    asked.collect()
+impl Loader<'_, '_> {
+    /// Takes up to `max` tries of a shard that have rested; what the payment side is to be asked about those that still wait.
+    pub(super) fn take_rested(&mut self, shard: i16, max: u32) -> Result<Vec<PayMessage>, Error> {
+        const TABLE: &str = "orders";
+        let statement = self.statements.asked.prepared(
+            self.tx,
+            "WITH rested AS (
+                 DELETE FROM pay_again WHERE (order_id, tr_num) IN (
+                     SELECT order_id, tr_num FROM pay_again WHERE shard = $1 AND again_at < (SELECT hub_clock())
+                     ORDER BY again_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+                 RETURNING order_id, tr_num
+             )
+             SELECT o.order_id, o.tr_num, o.user_id, o.amount FROM rested r
+             JOIN orders o ON o.order_id = r.order_id AND o.tr_num = r.tr_num AND o.state = 'pending'
+             ORDER BY o.order_id",
+        )?;
+        let rested = self.tx.query(&statement, &[&shard, &i64::from(max)])?;
+        let asked = rested.iter().map(|row| {
+            let tr_num = tr_num(TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(TABLE, "no try"))?;
+            let key = TryKey { order_id: id(TABLE, row.get(0))?, tr_num };
+            let payment = Payment { user_id: id(TABLE, row.get(2))?, amnt: whole(TABLE, row.get(3))? };
+            let asked = Said { key, body: Body::Pay(AskedStep::Forward(payment)) };
+            Ok(PayMessage::new(asked).expect("the payment side is asked on pay"))
+        });
+        asked.collect()
+    }
 }
 
 #[cfg(test)]

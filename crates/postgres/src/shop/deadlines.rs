@@ -6,7 +6,6 @@ use holdfast_domain::shop::{OrderId, cancel_due};
 use holdfast_domain::view::Checkouts;
 use holdfast_messages::PayMessage;
 
-use super::again;
 use super::load::{Lock, id};
 use crate::loaded::Loaded;
 use crate::outbox::Outbox;
@@ -101,7 +100,7 @@ impl<'m> Work<'m> for Deadlines {
         loader.orders(&due, Lock::Wait)?;
         loader.keys([])?;
         // Of those that have rested none may wait any more. Then that they go is all there is to commit.
-        let rested = again::take(loader.tx, loader.statements, shard, max)?;
+        let rested = loader.take_rested(shard, max)?;
         let more = due.len().max(rested.len()) >= max as usize;
         let (loaded, now) = loader.finish()?;
         Ok(Due { loaded, now, offset, rested, more })

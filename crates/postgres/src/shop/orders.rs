@@ -13,11 +13,11 @@ use holdfast_messages::{
 
 use super::load::Lock;
 use super::rows::ShopRows;
-use crate::batch::{Batch, Part};
+use crate::batch::{Batch, Reading};
 use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Locked, Opened, Step, Work};
-use crate::{Claim, Error, Incoming};
+use crate::{Claim, Error};
 
 impl Store {
     /// Decides a batch of commands about orders. Each is answered by a notification under its trace; a checkout that is open
@@ -26,26 +26,20 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`].
     pub fn orders(&mut self, claim: &Claim, batch: &Batch<'_, OrderMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, |store, part| {
-            let (asked, outbox) = part.readable();
-            part.step(store, Orders { part, asked, outbox })
-        })
+        self.run(claim, batch, |store, part| part.step(store, Orders(part.read())))
     }
 }
 
-struct Orders<'p, 'm> {
-    part: Part<'p, 'm, OrderMessage>,
-    asked: Vec<(&'m Incoming<OrderMessage>, &'m OrderMessage)>,
-    outbox: Outbox<'m>,
-}
+struct Orders<'p, 'm>(Reading<'p, 'm, OrderMessage>);
 
 impl<'m> Work<'m> for Orders<'_, 'm> {
     type Known = Locked;
     type Rows = ();
 
     fn load(&mut self, step: &mut Opened<'_>) -> Result<Locked, Error> {
-        let orders: BTreeSet<&OrderId> = self.asked.iter().map(|(_, message)| &message.order).collect();
-        let keys = self.asked.iter().filter_map(|(_, message)| key(message));
+        let asked = &self.0.messages;
+        let orders: BTreeSet<&OrderId> = asked.iter().map(|(_, message)| &message.order).collect();
+        let keys = asked.iter().filter_map(|(_, message)| key(message));
         let mut loader = step.loader();
         loader.orders(orders, Lock::Wait)?;
         loader.keys(keys)?;
@@ -53,7 +47,7 @@ impl<'m> Work<'m> for Orders<'_, 'm> {
     }
 
     fn decide(self, (mut loaded, now): Locked, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
-        let Orders { part, asked, mut outbox } = self;
+        let Reading { part, messages: asked, mut outbox } = self.0;
         let (answered, asked): (Vec<_>, Vec<_>) =
             asked.into_iter().partition(|(_, message)| answer_known(&loaded.shop, message).is_some());
         let commands: Vec<ShopCommand> = asked.iter().map(|(_, message)| message.shop_command()).collect();

@@ -12,13 +12,13 @@ use super::charges::Charged;
 use super::load::Lock;
 use super::open::follow;
 use super::settle::{Settling, candidates};
-use crate::batch::{Batch, Part};
+use crate::batch::{Batch, Reading};
 use crate::guard::signed;
 use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Locked, Opened, Step, Work};
 use crate::types::Moment;
-use crate::{Claim, Error, Incoming};
+use crate::{Claim, Error};
 
 impl Store {
     /// Folds a batch of outcomes and decides what became complete. The coordinator is that of the claim's partition, from
@@ -35,8 +35,7 @@ impl Store {
     ) -> Result<Step, Error> {
         self.run(claim, batch, |store, part| {
             let before = coordinator.before(said(&part.batch).map(|message| &message.key));
-            let (outcomes, outbox) = part.readable();
-            let step = part.step(store, Outcomes { part, outcomes, coordinator, outbox });
+            let step = part.step(store, Outcomes { reading: part.read(), coordinator });
             if !matches!(step, Ok(Step::Done(_))) {
                 coordinator.take_back(before);
             }
@@ -51,10 +50,8 @@ fn said<'m>(batch: &Batch<'m, OutcomeMessage>) -> impl Iterator<Item = &'m Said>
 }
 
 struct Outcomes<'p, 'c, 'm> {
-    part: Part<'p, 'm, OutcomeMessage>,
-    outcomes: Vec<(&'m Incoming<OutcomeMessage>, &'m OutcomeMessage)>,
+    reading: Reading<'p, 'm, OutcomeMessage>,
     coordinator: &'c mut Coordinator,
-    outbox: Outbox<'m>,
 }
 
 impl<'m> Work<'m> for Outcomes<'_, '_, 'm> {
@@ -63,7 +60,7 @@ impl<'m> Work<'m> for Outcomes<'_, '_, 'm> {
     type Rows = Option<u64>;
 
     fn load(&mut self, step: &mut Opened<'_>) -> Result<(Charged, Locked), Error> {
-        let said = || self.outcomes.iter().map(|(_, message)| message.said());
+        let said = || self.reading.messages.iter().map(|(_, message)| message.said());
         let orders: BTreeSet<&OrderId> = said().map(|said| &said.key.order_id).collect();
         let mut loader = step.loader();
         loader.orders(orders, Lock::Wait)?;
@@ -79,11 +76,11 @@ impl<'m> Work<'m> for Outcomes<'_, '_, 'm> {
         (charged, (mut loaded, now)): (Charged, Locked),
         _: &Settings,
     ) -> Option<Decided<'m, Self::Rows>> {
-        let Outcomes { part, outcomes, coordinator, mut outbox } = self;
+        let Outcomes { reading: Reading { part, messages, mut outbox }, coordinator } = self;
         let mut rows = std::mem::take(&mut loaded.shop);
         let mut settling = Settling::new(&charged, &loaded, now);
         let (mut alarms, mut oldest) = (Vec::new(), None);
-        for (incoming, message) in outcomes {
+        for (incoming, message) in messages {
             let record = Record { offset: incoming.offset, message: message.said().clone() };
             settling.before(coordinator, &mut rows, &record, &mut outbox);
             let mut did = coordinator.handle(&rows, &record);

@@ -9,9 +9,8 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, Side, Sides, TrNum};
 use holdfast_messages::{Message, PayMessage, Topic};
 
-use crate::batch::{Batch, Part};
+use crate::batch::{Batch, Reading};
 use crate::guard::unsigned;
-use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Opened, Step, Work};
 use crate::written::RowWriter;
@@ -110,10 +109,7 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`].
     pub fn pass<M: Message>(&mut self, claim: &Claim, batch: &Batch<'_, M>) -> Result<Step, Error> {
-        self.run(claim, batch, |store, part| {
-            let (_, outbox) = part.readable();
-            part.step(store, Passing { part, outbox })
-        })
+        self.run(claim, batch, |store, part| part.step(store, Passing(part.read())))
     }
 
     /// Passes by all that lies in a topic before these offsets, one for each partition: it was another's to answer. In the audit
@@ -226,10 +222,7 @@ pub(super) fn mark(
 }
 
 /// Messages that are passed by.
-struct Passing<'p, 'm, M> {
-    part: Part<'p, 'm, M>,
-    outbox: Outbox<'m>,
-}
+struct Passing<'p, 'm, M>(Reading<'p, 'm, M>);
 
 impl<'m, M: Message> Work<'m> for Passing<'_, 'm, M> {
     type Known = Millis;
@@ -240,8 +233,9 @@ impl<'m, M: Message> Work<'m> for Passing<'_, 'm, M> {
     }
 
     fn decide(self, now: Millis, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
-        let lasts = !self.outbox.dead_letters.is_empty();
-        Some(Decided { lasts, ..self.part.decided(now, self.outbox, ()) })
+        let Reading { part, outbox, .. } = self.0;
+        let lasts = !outbox.dead_letters.is_empty();
+        Some(Decided { lasts, ..part.decided(now, outbox, ()) })
     }
 }
 

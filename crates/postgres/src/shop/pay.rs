@@ -19,8 +19,8 @@ use holdfast_tokens::TokenId;
 use super::again;
 use super::charges::{self, Charged, tell};
 use super::charging::charging;
-use super::sides::{Taken, branches};
-use crate::batch::{Batch, Part};
+use super::sides::Taken;
+use crate::batch::{Batch, Reading};
 use crate::load::Loader;
 use crate::loaded::Loaded;
 use crate::outbox::Outbox;
@@ -64,7 +64,7 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`]; [`Error::Charging`] if tokens pay, since nobody has locked any.
     pub fn pay(&mut self, claim: &Claim, batch: &Batch<'_, PayMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, |store, part| part.step(store, Paying::new(part, None)))
+        self.run(claim, batch, |store, part| part.step(store, Paying { reading: part.read(), pledges: None }))
     }
 
     /// The same where tokens pay, with what was locked for the bills of the batch. What it does not take is given back with
@@ -78,7 +78,9 @@ impl Store {
         batch: &Batch<'_, PayMessage>,
         pledges: &Pledges,
     ) -> Result<Step, Error> {
-        self.run(claim, batch, |store, part| part.step(store, Paying::new(part, Some(pledges))))
+        self.run(claim, batch, |store, part| {
+            part.step(store, Paying { reading: part.read(), pledges: Some(pledges) })
+        })
     }
 
     /// What is to be locked before these messages are handled: nothing, unless tokens pay. Who was answered already, or no
@@ -92,8 +94,8 @@ impl Store {
         let Charging::Tokens(by) = charging(&mut tx, statements)? else { return Ok(Vec::new()) };
         let asked: Vec<&shop::Message> =
             messages.iter().filter_map(|incoming| Some(incoming.message.as_ref().ok()?.said())).collect();
-        let known = branches::<Pay>(&mut tx, statements, &asked)?;
         let mut loader = Loader::new(&mut tx, statements);
+        let known = loader.branches::<Pay>(&asked)?;
         let waiting = loader.waiting(asked.iter().map(|message| &message.key))?;
         let mut bills = BTreeMap::new();
         for (key, payment) in asked.iter().filter_map(|message| forward(message)) {
@@ -124,19 +126,9 @@ fn forward(message: &shop::Message) -> Option<(&TryKey, &Payment)> {
 }
 
 struct Paying<'p, 'm> {
-    part: Part<'p, 'm, PayMessage>,
-    asked: Vec<(u64, &'m PayMessage)>,
+    reading: Reading<'p, 'm, PayMessage>,
     /// `None`: this node has nothing that locks tokens.
     pledges: Option<&'p Pledges>,
-    outbox: Outbox<'m>,
-}
-
-impl<'p, 'm> Paying<'p, 'm> {
-    fn new(part: Part<'p, 'm, PayMessage>, pledges: Option<&'p Pledges>) -> Paying<'p, 'm> {
-        let (readable, outbox) = part.readable();
-        let asked = readable.into_iter().map(|(incoming, message)| (incoming.offset, message)).collect();
-        Paying { part, asked, pledges, outbox }
-    }
 }
 
 /// What payments are decided by.
@@ -164,30 +156,30 @@ impl<'m> Work<'m> for Paying<'_, 'm> {
         let none = Pledges::new();
         let pledges = self.pledges.unwrap_or(&none);
         let mut loader = step.loader();
-        let payments = Payments::load(&mut loader, &self.asked, pledges)?;
+        let payments = Payments::load(&mut loader, &self.reading.messages, pledges)?;
         if matches!(payments.charging, Charging::Tokens(_)) && self.pledges.is_none() {
             return Err(Error::Charging(NO_VAULT.to_owned()));
         }
         let (mut loaded, now) = loader.finish()?;
         let named = name_claims(&mut loaded, pledges);
         if matches!(payments.charging, Charging::Transfers(_)) {
-            loaded.next_transfer = step.take_numbers(self.asked.len())?;
+            loaded.next_transfer = step.take_numbers(self.reading.messages.len())?;
         }
         Ok(Known { payments, named, loaded, now })
     }
 
     fn decide(self, known: Known, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
-        let Paying { part, asked, pledges, mut outbox } = self;
+        let Paying { reading: Reading { part, messages, mut outbox }, pledges } = self;
         let Known { payments, named, loaded, now } = known;
         let (source, none) = (part.claim.source, Pledges::new());
         let pledges = pledges.unwrap_or(&none);
         let (mut alarms, mut charged, mut resting) = (Vec::new(), Charged::new(), Vec::new());
         let mut after = payments.ledger.clone();
         let mut charges = Charges::over(&loaded, now);
-        for (offset, message) in asked {
+        for (incoming, message) in messages {
             let (new, charges) = (&mut charged, &mut charges);
             let mut covering = Covering { payments: &payments, pledges, named: &named, new, charges };
-            let Some(cover) = covering.cover(&after, offset, message.said()) else {
+            let Some(cover) = covering.cover(&after, incoming.offset, message.said()) else {
                 // It comes again, and no longer than until its deadline.
                 let key = &message.said().key;
                 let began = payments.waiting.get(key).map_or(now, |waiting| waiting.started_at);

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_checkout::participant::{Branch, Forward, Ledger, Pay, Row as BranchRow, Side, Stock};
 use holdfast_domain::shop::{self, ItemId, Items, Payment, TryKey, UserId, Whole};
 use holdfast_messages::OutcomeMessage;
-use postgres::{Row, Transaction};
+use postgres::Row;
 
 use super::load::{id, items_of, tr_num, whole};
 use super::write::{number, tr, written};
 use crate::audit::TryRow;
+use crate::load::Loader;
 use crate::outbox::Outbox;
-use crate::session::Statements;
 use crate::step::Opened;
 use crate::written::RowWriter;
 use crate::{Error, Source};
@@ -134,30 +134,48 @@ impl Kept for Stock {
     }
 }
 
-/// The rows of the tries that messages are about.
-pub(super) fn branches<S: Kept>(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    asked: &[&shop::Message],
-) -> Result<BTreeMap<TryKey, Branch<S::Value>>, Error> {
-    let mut branches: BTreeMap<TryKey, Branch<S::Value>> = BTreeMap::new();
-    if asked.is_empty() {
-        return Ok(branches);
+impl Loader<'_, '_> {
+    /// The rows of the tries that messages are about.
+    pub(super) fn branches<S: Kept>(
+        &mut self,
+        asked: &[&shop::Message],
+    ) -> Result<BTreeMap<TryKey, Branch<S::Value>>, Error> {
+        let mut branches: BTreeMap<TryKey, Branch<S::Value>> = BTreeMap::new();
+        if asked.is_empty() {
+            return Ok(branches);
+        }
+        let keys: BTreeSet<&TryKey> = asked.iter().map(|message| &message.key).collect();
+        let orders: Vec<&str> = keys.iter().map(|key| key.order_id.as_str()).collect();
+        let tries: Vec<i64> = keys.iter().map(|key| tr(key.tr_num)).collect();
+        let statement = self.statements.asked.prepared(self.tx, S::BRANCHES)?;
+        // The forward rows come first, as `Branch::with_row` wants them.
+        for row in self.tx.query(&statement, &[&orders, &tries])? {
+            let tr_num = tr_num(S::TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(S::TABLE, "no try"))?;
+            let key = TryKey { order_id: id(S::TABLE, row.get(0))?, tr_num };
+            let found = branch_row::<S>(&row)?;
+            let branch = Branch::with_row(branches.remove(&key), found, S::same)
+                .map_err(|error| Error::corrupt(S::TABLE, format!("{key}: {error}")))?;
+            branches.insert(key, branch);
+        }
+        Ok(branches)
     }
-    let keys: BTreeSet<&TryKey> = asked.iter().map(|message| &message.key).collect();
-    let orders: Vec<&str> = keys.iter().map(|key| key.order_id.as_str()).collect();
-    let tries: Vec<i64> = keys.iter().map(|key| tr(key.tr_num)).collect();
-    let statement = statements.asked.prepared(tx, S::BRANCHES)?;
-    // The forward rows come first, as `Branch::with_row` wants them.
-    for row in tx.query(&statement, &[&orders, &tries])? {
-        let tr_num = tr_num(S::TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(S::TABLE, "no try"))?;
-        let key = TryKey { order_id: id(S::TABLE, row.get(0))?, tr_num };
-        let found = branch_row::<S>(&row)?;
-        let branch = Branch::with_row(branches.remove(&key), found, S::same)
-            .map_err(|error| Error::corrupt(S::TABLE, format!("{key}: {error}")))?;
-        branches.insert(key, branch);
+
+    /// Locks and reads what holders have.
+    pub(super) fn lock_balances<S: Kept>(
+        &mut self,
+        holders: BTreeSet<&str>,
+    ) -> Result<BTreeMap<S::Holder, Whole>, Error> {
+        let mut balances: BTreeMap<S::Holder, Whole> = BTreeMap::new();
+        if holders.is_empty() {
+            return Ok(balances);
+        }
+        let holders: Vec<&str> = holders.into_iter().collect();
+        let statement = self.statements.asked.prepared(self.tx, S::LOCK_BALANCES)?;
+        for row in self.tx.query(&statement, &[&holders])? {
+            balances.insert(id(S::TABLE, row.get(0))?, whole(S::TABLE, row.get(1))?);
+        }
+        Ok(balances)
     }
-    Ok(branches)
 }
 
 impl Outbox<'_> {
@@ -168,24 +186,6 @@ impl Outbox<'_> {
             self.send_to(source.number(), &answer);
         }
     }
-}
-
-/// Locks and reads what holders have.
-pub(super) fn lock_balances<S: Kept>(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    holders: BTreeSet<&str>,
-) -> Result<BTreeMap<S::Holder, Whole>, Error> {
-    let mut balances: BTreeMap<S::Holder, Whole> = BTreeMap::new();
-    if holders.is_empty() {
-        return Ok(balances);
-    }
-    let holders: Vec<&str> = holders.into_iter().collect();
-    let statement = statements.asked.prepared(tx, S::LOCK_BALANCES)?;
-    for row in tx.query(&statement, &[&holders])? {
-        balances.insert(id(S::TABLE, row.get(0))?, whole(S::TABLE, row.get(1))?);
-    }
-    Ok(balances)
 }
 
 fn branch_row<S: Kept>(row: &Row) -> Result<BranchRow<S::Value>, Error> {

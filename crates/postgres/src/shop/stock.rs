@@ -8,12 +8,12 @@ use holdfast_checkout::participant::{Branch, Forward, Ledger, Side as _, Stock};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop;
 use holdfast_messages::StockMessage;
-use postgres::Transaction;
 
-use super::sides::{AsId as _, Taken, branches, lock_balances};
-use crate::batch::{Batch, Part};
+use super::sides::{AsId as _, Taken};
+use crate::batch::{Batch, Reading};
+use crate::load::Loader;
 use crate::outbox::Outbox;
-use crate::session::{Settings, Statements, Store};
+use crate::session::{Settings, Store};
 use crate::step::{Decided, Opened, Step, Work};
 use crate::{Claim, Error};
 
@@ -24,19 +24,11 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`].
     pub fn stock(&mut self, claim: &Claim, batch: &Batch<'_, StockMessage>) -> Result<Step, Error> {
-        self.run(claim, batch, |store, part| {
-            let (readable, outbox) = part.readable();
-            let asked = readable.into_iter().map(|(_, message)| message.said()).collect();
-            part.step(store, Taking { part, asked, outbox })
-        })
+        self.run(claim, batch, |store, part| part.step(store, Taking(part.read())))
     }
 }
 
-struct Taking<'p, 'm> {
-    part: Part<'p, 'm, StockMessage>,
-    asked: Vec<&'m shop::Message>,
-    outbox: Outbox<'m>,
-}
+struct Taking<'p, 'm>(Reading<'p, 'm, StockMessage>);
 
 impl<'m> Work<'m> for Taking<'_, 'm> {
     type Known = (Ledger<Stock>, Millis);
@@ -44,14 +36,15 @@ impl<'m> Work<'m> for Taking<'_, 'm> {
 
     fn load(&mut self, step: &mut Opened<'_>) -> Result<(Ledger<Stock>, Millis), Error> {
         // The stock side knows no time: it only says when it did what it did.
-        Ok((load(&mut step.tx, step.statements, &self.asked)?, step.guard.asked_at))
+        let asked: Vec<&shop::Message> = self.0.messages.iter().map(|(_, message)| message.said()).collect();
+        Ok((load(&mut step.loader(), &asked)?, step.guard.asked_at))
     }
 
     fn decide(self, (before, now): (Ledger<Stock>, Millis), _: &Settings) -> Option<Decided<'m, Self::Rows>> {
-        let Taking { part, asked, mut outbox } = self;
+        let Reading { part, messages, mut outbox } = self.0;
         let (mut after, mut alarms) = (before.clone(), Vec::new());
-        for message in asked {
-            let (sent, mut more) = after.take(message);
+        for (_, message) in messages {
+            let (sent, mut more) = after.take(message.said());
             alarms.append(&mut more);
             outbox.answer(part.claim.source, sent);
         }
@@ -66,12 +59,8 @@ impl<'m> Work<'m> for Taking<'_, 'm> {
 }
 
 /// The rows of the tries, and the balances of all holders that these or the messages name, locked.
-fn load(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    asked: &[&shop::Message],
-) -> Result<Ledger<Stock>, Error> {
-    let branches = branches::<Stock>(tx, statements, asked)?;
+fn load(loader: &mut Loader<'_, '_>, asked: &[&shop::Message]) -> Result<Ledger<Stock>, Error> {
+    let branches = loader.branches::<Stock>(asked)?;
     let mut holders: BTreeSet<&str> = BTreeSet::new();
     for message in asked {
         if let Some(shop::AskedStep::Forward(value) | shop::AskedStep::Rollback(value)) =
@@ -85,6 +74,6 @@ fn load(
             holders.extend(Stock::parts(value).map(|(holder, _)| holder.id()));
         }
     }
-    let balances = lock_balances::<Stock>(tx, statements, holders)?;
+    let balances = loader.lock_balances::<Stock>(holders)?;
     Ok(Ledger { branches, balances })
 }

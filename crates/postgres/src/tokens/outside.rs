@@ -5,8 +5,7 @@ use holdfast_messages::TokenUpdate;
 use holdfast_tokens::TokenId;
 
 use super::supply::{OfTransfers, lock_in_order, update};
-use crate::batch::{Batch, Part};
-use crate::incoming::Incoming;
+use crate::batch::{Batch, Readable, Reading};
 use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Opened, Step, Work};
@@ -18,10 +17,7 @@ impl Store {
     /// # Errors
     /// As [`Store::transfers`].
     pub fn token_updates(&mut self, claim: &Claim, batch: &Batch<'_, TokenUpdate>) -> Result<Step, Error> {
-        let step = self.run(claim, batch, |store, part| {
-            let (readable, outbox) = part.readable();
-            part.step(store, Updates { part, readable, outbox })
-        })?;
+        let step = self.run(claim, batch, |store, part| part.step(store, Updates(part.read())))?;
         if matches!(&step, Step::Done(done) if done.messages > 0) {
             self.tell_token_change();
         }
@@ -29,29 +25,24 @@ impl Store {
     }
 }
 
-type Readable<'m> = (&'m Incoming<TokenUpdate>, &'m TokenUpdate);
-
 /// Updates, which the database itself judges: that is done where they are written.
-struct Updates<'p, 'm> {
-    part: Part<'p, 'm, TokenUpdate>,
-    readable: Vec<Readable<'m>>,
-    outbox: Outbox<'m>,
-}
+struct Updates<'p, 'm>(Reading<'p, 'm, TokenUpdate>);
 
 impl<'m> Work<'m> for Updates<'_, 'm> {
     type Known = Millis;
-    type Rows = Vec<Readable<'m>>;
+    type Rows = Vec<Readable<'m, TokenUpdate>>;
 
     fn load(&mut self, step: &mut Opened<'_>) -> Result<Millis, Error> {
         step.loader().clock()
     }
 
     fn decide(self, now: Millis, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
-        Some(self.part.decided(now, self.outbox, self.readable))
+        let Reading { part, messages, outbox } = self.0;
+        Some(part.decided(now, outbox, messages))
     }
 
     fn write(
-        updates: Vec<Readable<'m>>,
+        updates: Vec<Readable<'m, TokenUpdate>>,
         step: &mut Opened<'_>,
         outbox: &mut Outbox<'m>,
     ) -> Result<(), Error> {

@@ -11,9 +11,9 @@ use holdfast_messages::PayMessage;
 use super::super::charges::{self, Charged, spender};
 use super::super::charging::charging;
 use super::super::load::{id, tr_num};
-use super::super::sides::{branches, lock_balances};
 use super::{Pledge, Pledges, forward};
 use crate::Error;
+use crate::batch::Readable;
 use crate::load::{Loader, number};
 use crate::loaded::Loaded;
 use crate::types::Moment;
@@ -41,11 +41,11 @@ pub(super) struct Payments {
 impl Payments {
     pub(super) fn load(
         loader: &mut Loader<'_, '_>,
-        asked: &[(u64, &PayMessage)],
+        asked: &[Readable<'_, PayMessage>],
         pledges: &Pledges,
     ) -> Result<Payments, Error> {
         let said: Vec<&shop::Message> = asked.iter().map(|(_, message)| message.said()).collect();
-        let branches = branches::<Pay>(loader.tx, loader.statements, &said)?;
+        let branches = loader.branches::<Pay>(&said)?;
         let first: Vec<(&TryKey, &Payment)> = said
             .iter()
             .filter_map(|message| forward(message))
@@ -76,7 +76,7 @@ impl Payments {
         } else {
             payments.waiting = loader.waiting(first.iter().map(|(key, _)| *key))?;
         }
-        let balances = lock_balances::<Pay>(loader.tx, loader.statements, users)?;
+        let balances = loader.lock_balances::<Pay>(users)?;
         payments.ledger.balances = balances;
         payments.lock(loader, &first, pledges)?;
         Ok(payments)
