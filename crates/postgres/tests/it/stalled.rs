@@ -125,6 +125,7 @@ fn an_upgrade_knows_what_stood_still_before_it() {
                 DROP SEQUENCE token_fence;
                 DROP FUNCTION token_race;
                 DROP INDEX transfer_state_change_created;
+                ALTER TABLE audit DROP COLUMN rows_hash;
                 DROP TABLE outbox;
                 CREATE TABLE outbox (segment_id int NOT NULL, outbox_no bigint NOT NULL, topic text NOT NULL,
                     key text NOT NULL, body text NOT NULL, PRIMARY KEY (segment_id, outbox_no));
