@@ -64,8 +64,8 @@ pub(crate) struct Lanes<S: Source> {
     pub(crate) room: Room,
     /// Rung when a lane that is behind may be filled up.
     pub(crate) bell: Notify,
-    pub(crate) options: CallbackOptions,
-    pub(crate) runtime: Handle,
+    options: CallbackOptions,
+    runtime: Handle,
     slots: Mutex<HashMap<S::Receiver, Arc<Slot<S>>>>,
     ending: watch::Sender<bool>,
     attempt_ended: Notify,
@@ -274,7 +274,7 @@ impl<S: Source> Lanes<S> {
 
     async fn start(self: &Arc<Self>, slot: &Arc<Slot<S>>, started: Vec<(S::Job, u32)>) {
         let (mut jobs, attempts): (Vec<S::Job>, Vec<u32>) = started.into_iter().unzip();
-        let prepared = unless_panic(self.source.prepare(&mut jobs)).await;
+        let prepared = unless_panic("the writing of requests", self.source.prepare(&mut jobs)).await;
         let tried = jobs.into_iter().zip(attempts);
         if prepared != Some(Ok(())) {
             let mut queue = slot.lock();
@@ -288,7 +288,7 @@ impl<S: Source> Lanes<S> {
         for (job, attempts) in tried {
             let (lanes, slot) = (Arc::clone(self), Arc::clone(slot));
             tokio::spawn(async move {
-                let ended = unless_panic(lanes.source.attempt(slot.to, &job)).await;
+                let ended = unless_panic("an attempt", lanes.source.attempt(slot.to, &job)).await;
                 let ended = ended.unwrap_or_else(|| Err(Failure::passing("the attempt broke off")));
                 lanes.end_attempt(&slot, &job, attempts, ended);
                 slot.changed.notify_one();
@@ -319,7 +319,10 @@ impl<S: Source> Lanes<S> {
         };
         let verdict = self.judge(ended, attempts);
         let settle = || self.source.settle(slot.to, job, tries, verdict);
-        let after = catch_unwind(AssertUnwindSafe(settle)).unwrap_or(After::RestsFor(PAUSE_MAX));
+        let after = catch_unwind(AssertUnwindSafe(settle)).unwrap_or_else(|_| {
+            tracing::error!(to = ?slot.to, "what became of an attempt cannot be written down; it is made again");
+            After::RestsFor(PAUSE_MAX)
+        });
         let Some((health, census)) = self.move_on(slot, job, attempts, well, after) else { return };
         if let Some(health) = health {
             self.source.found(slot.to, health, &why);
@@ -399,13 +402,16 @@ impl<S: Source> Lanes<S> {
     }
 }
 
-/// The outcome of a future, unless it panics, which the log then has.
-async fn unless_panic<F: Future>(future: F) -> Option<F::Output> {
+/// The outcome of a future, unless it panics: then what it is about is done again.
+async fn unless_panic<F: Future>(what: &str, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let unless_panic = std::future::poll_fn(|context| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(polled) => polled.map(Some),
-            Err(_) => Poll::Ready(None),
+            Err(_) => {
+                tracing::error!("{what} broke off; it is made again");
+                Poll::Ready(None)
+            }
         }
     });
     unless_panic.await
