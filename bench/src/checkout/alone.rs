@@ -11,7 +11,7 @@ use holdfast_load::figures::per_second;
 use holdfast_load::shop::BENCH_ROWS;
 use postgres::{Client, NoTls, Statement};
 
-use crate::database::place::Place;
+use crate::database::own::OwnDatabase;
 
 /// Connections, each with one transaction at a time: more did not make it faster on two cores.
 pub(super) const CONNECTIONS: u64 = 16;
@@ -35,7 +35,7 @@ const PAID: &str = "UPDATE orders SET state = 'paid', tr_num = 1 WHERE order_id 
 
 /// Checkouts per second.
 pub(super) fn alone(store: &str, checkouts: u64) -> anyhow::Result<f64> {
-    let mut place = Place::create_second(store)?;
+    let mut place = OwnDatabase::create_second(store)?;
     drop(place.store()?);
     for statement in GOODS.split(';') {
         let statement =

@@ -13,13 +13,13 @@ use std::path::Path;
 
 use anyhow::ensure;
 use holdfast_load::LoadError;
-use holdfast_load::bench::progress_bar;
+use holdfast_load::bar::Bar;
 use holdfast_load::figures::{median_of, per_second};
-use holdfast_load::line::Line;
+use holdfast_load::line::{Head, Line};
 use holdfast_load::machine::load_average;
 use holdfast_load::options::{LINES_MAX, LOAD_SECONDS_MAX, RUNS_DEFAULT, RUNS_MAX, check_range, parse_count};
 use holdfast_load::report::{Report, Row, grouped, grouped_count, millis};
-use holdfast_load::shop::{BENCH_ROWS, CheckoutLoad, Driven, Goods, Head, ROWS_MAX, Tally, count, drive};
+use holdfast_load::shop::{BENCH_ROWS, CheckoutLoad, Driven, Goods, ROWS_MAX, Tally, count, drive};
 
 use self::alone::alone;
 use self::takeover::take_over;
@@ -88,12 +88,7 @@ impl Run {
 /// If a server is not there or promises nothing, a checkout comes to no end, or the books do not balance.
 pub fn bench_checkout(program: &Path, options: &CheckoutBench) -> anyhow::Result<Report> {
     options.check()?;
-    let bar = progress_bar(u64::from(options.runs) + OTHER_PARTS);
-    let next = |what: &'static str| {
-        bar.inc(1);
-        bar.set_message(what);
-        bar.tick();
-    };
+    let bar = Bar::of(u64::from(options.runs) + OTHER_PARTS);
     let report = options.servers.measure(|directory| {
         let title = format!(
             "checkouts of two lines over HTTP through orders, pay, stock and outcomes, {} per run",
@@ -105,28 +100,28 @@ pub fn bench_checkout(program: &Path, options: &CheckoutBench) -> anyhow::Result
         report.note(town.promises.clone());
         let mut runs = Vec::new();
         for _ in 0..options.runs {
-            next("checkouts");
+            bar.next("checkouts");
             runs.push(run(&mut town, options, options.checkouts, None)?);
         }
-        next("half load");
+        bar.next("half load");
         let rate = half(median_of(&runs, Run::per_second).map_or(0.0, Run::per_second));
         let half_load = (rate * options.servers.half_seconds).min(ROWS_MAX - WARM_UP);
         let half_load = run(&mut town, options, half_load, Some(rate))?;
         tell(&mut report, options, &runs, &half_load, town.sees_all());
         close(town)?;
-        next("one transaction per checkout");
+        bar.next("one transaction per checkout");
         let alone_per_second = alone(&options.servers.store, options.checkouts)?;
         report.note(format!(
             "one transaction per checkout in one database, without messages, {} connections: {} checkouts/s",
             alone::CONNECTIONS,
             grouped(alone_per_second, 0)
         ));
-        next("a node that finds outcomes");
+        bar.next("a node that finds outcomes");
         let rebuilt = take_over(program, options, directory)?;
         report.table("rebuild from Kafka by a node that starts:", [rebuilt]);
         Ok(report)
     });
-    bar.finish_and_clear();
+    bar.clear();
     report
 }
 

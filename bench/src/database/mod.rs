@@ -3,14 +3,14 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `place` | a database of the run's own, and what its server promises |
+//! | `own` | a database of the run's own, and what its server promises |
 //! | `town` | a database and topics of the run's own with a node between them |
 //! | `costs` | CPU and memory by process, bytes of PostgreSQL's and Kafka's logs |
 //! | `handlers` | the store's handlers in this process, messages handed on in memory |
 
 pub(crate) mod costs;
 pub(crate) mod handlers;
-pub(crate) mod place;
+pub(crate) mod own;
 pub(crate) mod town;
 
 use std::path::Path;

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use super::Servers;
 use super::costs::{Costs, Watched};
-use super::place::Place;
+use super::own::OwnDatabase;
 
 /// How long a node may take until it listens: it makes topics and tables first.
 const START_MAX: Duration = Duration::from_secs(90);
@@ -48,7 +48,7 @@ struct Node {
 pub(crate) struct Town {
     node: Option<Node>,
     topics: Topics,
-    pub(crate) place: Place,
+    pub(crate) place: OwnDatabase,
     /// What the servers promise.
     pub(crate) promises: String,
     pub(crate) runtime: Runtime,
@@ -59,7 +59,7 @@ impl Town {
     pub(crate) fn lay_out(servers: &Servers) -> anyhow::Result<Town> {
         let Servers { log, store, partitions, keep, .. } = servers;
         let brokers: Brokers = log.parse().context("cannot read --log")?;
-        let mut place = Place::create(store, *keep)?;
+        let mut place = OwnDatabase::create(store, *keep)?;
         let promises = format!(
             "{}; Kafka: acks=all, idempotent producers, {partitions} partitions each; Kafka, PostgreSQL, one node with all \
              roles and the load on this machine",

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use holdfast_client::Client;
 use holdfast_domain::ids::Millis;
 use holdfast_load::LoadError;
+use holdfast_load::batches::{Diary, Felt, Halves, Leg, Load, carry_all, worker_lost};
 use holdfast_load::figures::{Percentiles, per, per_second};
 use holdfast_load::meter::{Books, Usage};
 use holdfast_load::payments::{Payments, after, now_millis};
@@ -15,7 +16,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
 use super::LONG_EXPIRY;
-use super::flow::{Diary, Felt, Halves, Leg, Load, carry_all, percentiles, worker_lost};
+use super::flow::percentiles;
 use super::session::Session;
 use super::watch::{LOOK_EVERY, Look, Watch};
 

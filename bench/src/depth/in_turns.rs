@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use holdfast_load::LoadError;
+use holdfast_load::batches::{Load, carry_all};
 use holdfast_load::figures::per;
 use holdfast_load::meter::Usage;
 use holdfast_load::report::grouped_count;
 
-use super::flow::{Load, carry_all};
 use super::session::Session;
 
 /// Turns of each.

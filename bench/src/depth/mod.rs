@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use holdfast_client::options::BATCH_RECORDS_MAX;
-use holdfast_load::bench::{Directory, Place, progress_bar, run_directory, runtime};
+use holdfast_load::bar::Bar;
+use holdfast_load::bench::{DataPlace, Directory, run_directory, runtime};
 use holdfast_load::figures::{median, per};
 use holdfast_load::machine::must_be_a_disk;
 use holdfast_load::options::{ACCOUNTS_DEFAULT, ACCOUNTS_MAX, CONNECTIONS_MAX, check_range, parse_count};
 use holdfast_load::report::{Report, Row, grouped_count, millis};
 use holdfast_load::{LoadError, Loaded, probe};
-use indicatif::ProgressBar;
 
 use self::restart::Restart;
 use self::session::Session;
@@ -80,7 +80,7 @@ pub struct DepthBench {
     pub seed: u64,
     /// Where the data lies.
     #[command(flatten)]
-    pub place: Place,
+    pub place: DataPlace,
 }
 
 impl DepthBench {
@@ -129,11 +129,11 @@ pub fn bench_depth(program: &Path, options: &DepthBench) -> Result<Loaded, LoadE
     );
     let mut report = Report::measured(title, place.path());
     let before = probe(place.path())?;
-    let bar = progress_bar(options.windows().len() as u64 + OTHER_PARTS);
+    let bar = Bar::of(options.windows().len() as u64 + OTHER_PARTS);
     let mut run = Run { program, options, bar, found: Found::default(), restarts: Vec::new() };
     let mut parts = Report::default();
     let ran = runtime()?.block_on(run.measure(place.path(), &mut parts));
-    run.bar.finish_and_clear();
+    run.bar.clear();
     if ran.is_err() && run.found.windows.is_empty() {
         let _kept: PathBuf = place.keep();
         return ran.map(|()| Loaded { report, wrong: None });
@@ -157,7 +157,7 @@ pub fn bench_depth(program: &Path, options: &DepthBench) -> Result<Loaded, LoadE
 struct Run<'a> {
     program: &'a Path,
     options: &'a DepthBench,
-    bar: ProgressBar,
+    bar: Bar,
     found: Found,
     restarts: Vec<Restart>,
 }
@@ -166,36 +166,26 @@ impl Run<'_> {
     async fn measure(&mut self, place: &Path, report: &mut Report) -> Result<(), LoadError> {
         let mut session = Session::open(self.program, self.options, place).await?;
         windows::run(&mut session, &self.bar, &mut self.found).await?;
-        self.next("in turns with a young hub");
+        self.bar.next("in turns with a young hub");
         let young = place.join(YOUNG);
         std::fs::create_dir(&young).map_err(LoadError::io("create", &young))?;
         report.note(in_turns::run(&mut session, &young).await?);
         session.check_books("after the turns").await?;
-        self.bar.inc(1);
-        self.next("kill -9 in mid-load");
+        self.bar.next("kill -9 in mid-load");
         self.restarts.push(restart::kill_in_mid_load(&mut session, "no open holds").await?);
-        self.bar.inc(1);
-        self.next("kill -9 with open holds");
+        self.bar.next("kill -9 with open holds");
         let (restarted, checkpoints) = restart::kill_with_open_holds(&mut session).await?;
         self.restarts.push(restarted);
         let checkpoints = checkpoints.map(|checkpoints| checkpoints.row("while holds are placed"));
         report.table("requests beside checkpoints; milliseconds:", checkpoints);
-        self.bar.inc(1);
         if self.options.expire {
-            self.next("mass expiry");
+            self.bar.next("mass expiry");
             let rates: Vec<f64> = self.found.windows.iter().map(Window::rate).collect();
             expiry::run(&mut session, median(&rates) * EXPIRY_PACE, report).await?;
         }
-        self.bar.inc(1);
-        self.next("clean stop");
+        self.bar.next("clean stop");
         self.restarts.push(restart::stop_and_start(&mut session).await?);
-        self.bar.inc(1);
         session.stop()
-    }
-
-    fn next(&self, what: &'static str) {
-        self.bar.set_message(what);
-        self.bar.tick();
     }
 
     /// The windows, what a payment came to after the first of them, and the restarts.
@@ -258,7 +248,7 @@ mod tests {
             connections: 6,
             accounts: 2,
             seed: 1,
-            place: Place::default(),
+            place: DataPlace::default(),
         }
     }
 

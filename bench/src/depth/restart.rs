@@ -10,6 +10,7 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::money::Amount;
 use holdfast_domain::transfers::TransferState;
 use holdfast_load::LoadError;
+use holdfast_load::batches::{Carried, Halves, Load, carry_all};
 use holdfast_load::drive::settled;
 use holdfast_load::figures::{micros, per};
 use holdfast_load::meter::{Books, Usage};
@@ -17,7 +18,7 @@ use holdfast_load::payments::after;
 use holdfast_load::report::Row;
 
 use super::LONG_EXPIRY;
-use super::flow::{Carried, Halves, Load, carry_all, carry_some};
+use super::flow::carry_some;
 use super::session::{Session, Started, Stretch};
 use super::watch::{Watch, checkpoint_spans};
 use super::windows::{Checkpoints, of_checkpoints};

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use holdfast_client::Client;
 use holdfast_domain::ids::Millis;
 
-use super::flow::{Halves, Load};
 use super::{DepthBench, LONG_EXPIRY};
 use holdfast_load::LoadError;
+use holdfast_load::batches::{Halves, Load};
 use holdfast_load::bench::patient_client;
 use holdfast_load::meter::{Books, Reading};
 use holdfast_load::payments::{Parties, Payers, Payments, after};

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, ClientOptions};
 
-use super::flow::Felt;
 use holdfast_load::LoadError;
-use holdfast_load::meter::{Usage, metric};
+use holdfast_load::batches::Felt;
+use holdfast_load::meter::{Counters, Usage};
 use holdfast_load::options::CALL_DEADLINE;
 
 /// The pause between two looks.
@@ -89,13 +89,15 @@ impl Watch {
 }
 
 fn read_look(text: &str, begun: Instant, rss_bytes: u64) -> Look {
+    let ended = Instant::now();
+    let told = Counters::parse(text);
     Look {
         begun,
-        ended: Instant::now(),
-        running: metric(text, RUNNING).map(|value| value > 0.0),
-        checkpoints: metric(text, TOTAL),
-        seconds: metric(text, SECONDS),
-        open_holds: metric(text, OPEN_HOLDS),
+        ended,
+        running: told.get(RUNNING).map(|value| value > 0.0),
+        checkpoints: told.get(TOTAL),
+        seconds: told.get(SECONDS),
+        open_holds: told.get(OPEN_HOLDS),
         rss_bytes,
     }
 }
@@ -143,7 +145,7 @@ pub(super) fn beside<'a>(felt: &'a [Felt], spans: &'a [Span]) -> impl Iterator<I
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::depth::flow::Leg;
+    use holdfast_load::batches::Leg;
 
     fn at(start: Instant, millis: u64) -> Instant {
         start + Duration::from_millis(millis)

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_load::LoadError;
+use holdfast_load::bar::Bar;
+use holdfast_load::batches::{Carried, Felt, Load, carry_all};
 use holdfast_load::figures::{Percentiles, per, per_second};
 use holdfast_load::machine::load_average;
 use holdfast_load::meter::{Costs, Reading, Usage};
 use holdfast_load::report::{Row, millis};
-use indicatif::ProgressBar;
 
-use super::flow::{Carried, Felt, Load, carry_all, percentiles};
+use super::flow::percentiles;
 use super::session::{Session, Stretch};
 use super::watch::{Look, LookCost, Span, Watch, beside, checkpoint_spans};
 
@@ -126,18 +127,13 @@ struct Paid {
 
 /// Runs all windows. Bodies are made between them, which leaves the server time that is counted with the window
 /// before, so background work cannot hide there. A run that fails later still has its windows.
-pub(super) async fn run(
-    session: &mut Session<'_>,
-    bar: &ProgressBar,
-    found: &mut Found,
-) -> Result<(), LoadError> {
+pub(super) async fn run(session: &mut Session<'_>, bar: &Bar, found: &mut Found) -> Result<(), LoadError> {
     let watch = Watch::start(session.address(), session.pid())?;
     let windows = session.options.windows();
     let mut all_felt: Vec<(usize, Vec<Felt>)> = Vec::new();
     let mut open: Option<Paid> = None;
     for (index, numbers) in windows.iter().enumerate() {
-        bar.set_message(format!("window {} of {}", index + 1, windows.len()));
-        bar.tick();
+        bar.next(format!("window {} of {}", index + 1, windows.len()));
         let (loads, expiration) = session.make_loads(numbers.end - numbers.start)?;
         debug_assert_eq!(loads.first().map(|load| load.numbers.start), Some(numbers.start));
         let name = format!("window {}", index + 1);
@@ -147,7 +143,6 @@ pub(super) async fn run(
             all_felt.push((found.windows.len(), close(paid, &begin, found)));
         }
         open = Some(pay(session, begin, numbers.start, loads).await?);
-        bar.inc(1);
     }
     // The last window gets the same pause as the others, spent on bodies that nobody sends.
     let spare = session.make_loads(session.options.window_payments())?;

@@ -5,12 +5,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use holdfast_load::bench::progress_bar;
+use holdfast_load::bar::Bar;
 use holdfast_load::figures::{Latency, median, per, per_second};
 use holdfast_load::machine::load_average;
 use holdfast_load::report::{Report, Row, grouped, grouped_count, millis as in_millis};
 use holdfast_postgres::{Claim, DataSet, Source};
-use indicatif::ProgressBar;
 use postgres::error::SqlState;
 
 use super::ExpiryBench;
@@ -18,7 +17,7 @@ use super::data::Data;
 use super::plot::Size;
 use super::seed::{NAIVE, Process};
 use crate::database::handlers::{Handlers, done, end_all};
-use crate::database::place::Place;
+use crate::database::own::OwnDatabase;
 
 /// Runs of what takes long; the median is the figure.
 const RUNS: usize = 3;
@@ -41,7 +40,7 @@ const SHARDS: i16 = 8;
 /// If the database fails, or the naive query or ours finds another number of transfers than are due.
 pub(super) fn measure(options: &ExpiryBench) -> anyhow::Result<(Report, Vec<Size>)> {
     options.check()?;
-    let mut place = Place::create(&options.store, options.keep)?;
+    let mut place = OwnDatabase::create(&options.store, options.keep)?;
     let promises = place.promises()?;
     let directory: String =
         place.client.query_one("SHOW data_directory", &[]).context("cannot ask for the data")?.get(0);
@@ -49,7 +48,7 @@ pub(super) fn measure(options: &ExpiryBench) -> anyhow::Result<(Report, Vec<Size
     let mut report = Report::measured(title, Path::new(&directory));
     report.note(promises);
     let sizes = options.all_sizes();
-    let bar = progress_bar(sizes.len() as u64 + 4);
+    let bar = Bar::of(sizes.len() as u64 + 4);
     let mut run = Run { options, bar, data: Data::new(place)?, claims: Vec::new(), growth: Vec::new() };
     for shard in 0..SHARDS {
         let claim = run.data.store.claim(&Source::timeout(shard.into()))?;
@@ -78,14 +77,14 @@ pub(super) fn measure(options: &ExpiryBench) -> anyhow::Result<(Report, Vec<Size
         "nothing due after payments that ended as they should, without VACUUM; milliseconds:",
         [finished],
     );
-    run.bar.finish_and_clear();
+    run.bar.clear();
     run.data.place.verify()?;
     Ok((report, run.growth))
 }
 
 struct Run<'a> {
     options: &'a ExpiryBench,
-    bar: ProgressBar,
+    bar: Bar,
     data: Data,
     claims: Vec<(i16, Claim)>,
     growth: Vec<Size>,
@@ -93,15 +92,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn say(&self, what: String) {
-        self.bar.set_message(what);
-        self.bar.tick();
+        self.bar.next(what);
     }
 
     fn nothing_due(&mut self, size: u64) -> anyhow::Result<Row> {
-        let bar = self.bar.clone();
         self.data.grow(size, |made| {
-            bar.set_message(format!("generating: {made} of {size} transfers"));
-            bar.tick();
+            self.bar.say(format!("generating: {made} of {size} transfers"));
         })?;
         self.say(format!("nothing due of {size}"));
         let state_changes = self.data.place.number("SELECT count(*) FROM seed.transferStateChange")?;
@@ -112,7 +108,6 @@ impl Run<'_> {
         self.seed(&catch_up)?;
         let (seed_ms, listed) = self.seed_runs()?;
         let ours = self.scans()?;
-        self.bar.inc(1);
         let (naive_ms, steps_ms) = (median(&naive_ms), median(&seed_ms));
         self.growth.push(Size { transfers: size, naive_ms, steps_ms, ours_ms: ours.p50() });
         Ok(Row::default()
@@ -296,7 +291,6 @@ impl Run<'_> {
         expect("ours", ended, holds)?;
         let left = "SELECT count(*) FROM transfer WHERE current_state IN (1, 3, 9) AND expiration_date < hub_clock()";
         expect("a count of what is left", self.data.place.number(left)?, 0)?;
-        self.bar.inc(1);
         Ok(format!(
             "{} holds due at once ({} of them reserved), {SCANNERS} connections scanning and {POSITIONS} at the position step, \
              messages through the outbox but handed on in memory (no Kafka): {:.1} s, {} expirations/s",
@@ -316,16 +310,13 @@ impl Run<'_> {
             self.data.place.execute("keep the server from tidying up", statement)?;
         }
         let mut node = Handlers::open(&self.data.place.url)?;
-        let bar = self.bar.clone();
         let begun = Instant::now();
         node.pay(payments, LIFE_MS, |made| {
-            bar.set_message(format!("{made} of {payments} payments end as they should"));
-            bar.tick();
+            self.bar.say(format!("{made} of {payments} payments end as they should"));
         })?;
         let rate = per_second(payments, begun.elapsed());
         drop(node);
         let scans = self.scans()?;
-        self.bar.inc(1);
         Ok(Row::default()
             .count("payments", payments)
             .number("/s through the handlers", rate, 0)
@@ -337,12 +328,11 @@ impl Run<'_> {
     /// pages after a checkpoint weigh little.
     fn wal(&self) -> anyhow::Result<String> {
         self.say("the log's growth".to_owned());
-        let mut place = Place::create_second(&self.options.store)?;
+        let mut place = OwnDatabase::create_second(&self.options.store)?;
         let mut node = Handlers::open(&place.url)?;
         let with = wal_of(&mut place, &mut node)?;
         place.execute("take the expiry table out of the log", "ALTER TABLE transfer_timeout SET UNLOGGED")?;
         let without = wal_of(&mut place, &mut node)?;
-        self.bar.inc(1);
         let more = with - without;
         Ok(format!(
             "per payment the expiry table takes one row in and one out; log per payment {with:.0} bytes, {without:.0} without \
@@ -353,7 +343,7 @@ impl Run<'_> {
 }
 
 /// Bytes of log per payment, once all pages that are written again and again were written once.
-fn wal_of(place: &mut Place, node: &mut Handlers) -> anyhow::Result<f64> {
+fn wal_of(place: &mut OwnDatabase, node: &mut Handlers) -> anyhow::Result<f64> {
     place.checkpoint()?;
     node.pay(WAL_PAYMENTS, LIFE_MS, |_| ())?;
     let at = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";

@@ -3,7 +3,7 @@
 use holdfast_postgres::{DataSet, Store};
 
 use super::seed;
-use crate::database::place::Place;
+use crate::database::own::OwnDatabase;
 
 /// Open holds run out so many hours from now: not while anybody measures.
 const HOURS: (u32, u32) = (24, 168);
@@ -11,14 +11,14 @@ const HOURS: (u32, u32) = (24, 168);
 /// The data set as it grows.
 pub(super) struct Data {
     pub(super) store: Store,
-    pub(super) place: Place,
+    pub(super) place: OwnDatabase,
     pub(super) transfers: u64,
     /// Of the document's copy: the last transfer that it has.
     copied: Option<u64>,
 }
 
 impl Data {
-    pub(super) fn new(mut place: Place) -> anyhow::Result<Data> {
+    pub(super) fn new(mut place: OwnDatabase) -> anyhow::Result<Data> {
         let store = place.store()?;
         let tables = format!(
             "{}; CREATE TABLE seed.due (transfer_no bigint PRIMARY KEY, transferId varchar(36))",

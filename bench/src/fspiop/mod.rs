@@ -24,7 +24,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use holdfast_load::LoadError;
-use holdfast_load::bench::{Bench, Hub, Place, Run, tell};
+use holdfast_load::bench::{Bench, DataPlace, Hub, Run, tell};
 use holdfast_load::figures::Latency;
 use holdfast_load::meter::{Books, Reading};
 use holdfast_load::options::{
@@ -68,7 +68,7 @@ pub struct FspiopBench {
     pub seed: u64,
     /// Where the data lies.
     #[command(flatten)]
-    pub place: Place,
+    pub place: DataPlace,
 }
 
 /// How payments are answered.

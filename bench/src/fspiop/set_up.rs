@@ -4,20 +4,20 @@ use serde_json::{Value, json};
 
 use super::material::participant;
 use holdfast_load::LoadError;
-use holdfast_load::wire::Wire;
+use holdfast_load::line::{Head, Line};
 
 /// Cap and funds: no limit is reached, every limit is tested.
 const FUNDS: &str = "10000000000";
 
 /// Makes the participants; with a sink, all their callbacks go there.
 pub(super) async fn participants(hub: &str, count: u32, sink: Option<&str>) -> Result<(), LoadError> {
-    let mut wire = Wire::open(hub).await?;
+    let mut desk = Desk { line: Line::open(hub).await?, head: Head::of(hub, None), out: Vec::new() };
     for number in 0..count {
         let name = participant(number);
         let path = format!("/participants/{name}");
-        post(&mut wire, "/participants", "201", &json!({"name": name, "currency": "USD"})).await?;
+        desk.post("/participants", 201, &json!({"name": name, "currency": "USD"})).await?;
         let limit = json!({"currency": "USD", "limit": {"type": "NET_DEBIT_CAP", "value": FUNDS}});
-        post(&mut wire, &format!("{path}/initialPositionAndLimits"), "201", &limit).await?;
+        desk.post(&format!("{path}/initialPositionAndLimits"), 201, &limit).await?;
         // Accounts are numbered in order of creation, position before settlement.
         let settlement = 2 * number + 2;
         let funds = json!({
@@ -27,22 +27,27 @@ pub(super) async fn participants(hub: &str, count: u32, sink: Option<&str>) -> R
             "reason": "bench",
             "amount": {"amount": FUNDS, "currency": "USD"},
         });
-        post(&mut wire, &format!("{path}/accounts/{settlement}"), "202", &funds).await?;
+        desk.post(&format!("{path}/accounts/{settlement}"), 202, &funds).await?;
         let Some(sink) = sink else { continue };
         for (kind, tail) in [("POST", ""), ("PUT", "/{{transferId}}"), ("ERROR", "/{{transferId}}/error")] {
             let kind = format!("FSPIOP_CALLBACK_URL_TRANSFER_{kind}");
             let endpoint = json!({"type": kind, "value": format!("http://{sink}/{name}/transfers{tail}")});
-            post(&mut wire, &format!("{path}/endpoints"), "201", &endpoint).await?;
+            desk.post(&format!("{path}/endpoints"), 201, &endpoint).await?;
         }
     }
     Ok(())
 }
 
-async fn post(wire: &mut Wire, path: &str, status: &str, body: &Value) -> Result<(), LoadError> {
-    let body = body.to_string();
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    wire.exchange(request.as_bytes(), status, None).await
+/// Where an operator sits.
+struct Desk {
+    line: Line,
+    head: Head,
+    out: Vec<u8>,
+}
+
+impl Desk {
+    async fn post(&mut self, path: &str, status: u16, body: &Value) -> Result<(), LoadError> {
+        self.head.write("POST", &path, &body.to_string(), &mut self.out);
+        self.line.must(path, &self.out, status, |_| Some(())).await
+    }
 }

@@ -1,15 +1,14 @@
 //! Payments with `Prefer: wait`: on each connection one after another, POST and PUT.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use tokio::task::JoinSet;
-
-use super::Driven;
-use super::material::Material;
 use holdfast_load::LoadError;
+use holdfast_load::pace::{Starts, work};
 use holdfast_load::wire::Wire;
+
+use super::material::Material;
+use super::{Driven, RUN_MAX};
 
 pub(super) async fn drive(
     hub: &str,
@@ -21,37 +20,25 @@ pub(super) async fn drive(
     for _ in 0..connections {
         wires.push(Wire::open(hub).await?);
     }
-    let (material, next) = (Arc::new(material), Arc::new(AtomicU64::new(0)));
-    let started = Instant::now();
-    let mut workers = JoinSet::new();
-    for wire in wires {
-        workers.spawn(work(wire, Arc::clone(&material), Arc::clone(&next), payments));
-    }
+    let material = Arc::new(material);
+    let starts = Arc::new(Starts::new("payments", None, payments, RUN_MAX, connections));
+    let workers = wires.into_iter().map(|wire| pay(wire, Arc::clone(&material), Arc::clone(&starts)));
     let mut all = Driven::default();
-    while let Some(ended) = workers.join_next().await {
-        let one = ended.map_err(|error| LoadError::Refused(format!("a worker ended early: {error}")))??;
+    let took = work(&starts, true, workers, |one: Result<Driven, LoadError>| {
+        let one = one?;
         all.post.add(&one.post);
         all.put.add(&one.put);
         all.payment.add(&one.payment);
-    }
-    all.took = started.elapsed();
-    Ok(all)
+        Ok(())
+    });
+    let took = took.await?;
+    Ok(Driven { took, ..all })
 }
 
-async fn work(
-    mut wire: Wire,
-    material: Arc<Material>,
-    next: Arc<AtomicU64>,
-    payments: u64,
-) -> Result<Driven, LoadError> {
+async fn pay(mut wire: Wire, material: Arc<Material>, starts: Arc<Starts>) -> Result<Driven, LoadError> {
     let mut request = Vec::with_capacity(2_048);
     let mut driven = Driven::default();
-    loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= payments {
-            return Ok(driven);
-        }
-        let started = Instant::now();
+    while let Some((number, started)) = starts.next().await {
         material.post(number, true, &mut request);
         wire.exchange(&request, "200", Some("\"state\":\"RESERVED\"")).await?;
         driven.post.record(started.elapsed());
@@ -61,4 +48,5 @@ async fn work(
         driven.put.record(fulfilling.elapsed());
         driven.payment.record(started.elapsed());
     }
+    Ok(driven)
 }

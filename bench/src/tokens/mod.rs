@@ -29,11 +29,10 @@ use std::time::Duration;
 use anyhow::Context;
 use holdfast_database::tokens::limits::HISTORY;
 use holdfast_load::LoadError;
-use holdfast_load::bench::progress_bar;
+use holdfast_load::bar::Bar;
 use holdfast_load::figures::{median_of, per};
 use holdfast_load::options::{RUNS_MAX, check_range};
 use holdfast_load::report::{Report, Row};
-use indicatif::ProgressBar;
 use tokio::runtime::Runtime;
 
 use self::cases::{Case, HotToken, ManyInputs, OneInput, Stage, fill};
@@ -43,7 +42,7 @@ use self::sherdlock::{Reading, Sherdlocks};
 use self::town::Town;
 use crate::database::costs::Costs;
 use crate::database::half;
-use crate::database::place::Place;
+use crate::database::own::OwnDatabase;
 
 /// Nodes that share the tokens.
 const NODES: usize = 3;
@@ -229,7 +228,7 @@ impl Speed {
 /// If the server is not there or promises nothing, Holdfast refuses what it must not, or the books do not balance.
 pub fn bench_tokens(options: &TokensBench) -> anyhow::Result<Report> {
     options.check()?;
-    let bar = progress_bar(CASES * u64::from(options.runs));
+    let bar = Bar::of(CASES * u64::from(options.runs));
     let session = Session { options, runtime: runtime()?, bar };
     let Sizes { wallets, tokens, requests, inputs, .. } = options.sizes;
     let title = format!(
@@ -243,7 +242,7 @@ pub fn bench_tokens(options: &TokensBench) -> anyhow::Result<Report> {
     for _ in 0..options.runs {
         session.run(&mut found)?;
     }
-    session.bar.finish_and_clear();
+    session.bar.clear();
     found.tell(&mut report, sees_postgres);
     Ok(report)
 }
@@ -292,13 +291,13 @@ impl Found {
 struct Session<'a> {
     options: &'a TokensBench,
     runtime: Runtime,
-    bar: ProgressBar,
+    bar: Bar,
 }
 
 impl Session<'_> {
     /// What the server promises, found out in a database that nothing else happens in; whether its CPU can be read.
     fn promises(&self, report: &mut Report) -> anyhow::Result<bool> {
-        let mut town = Town::found(Place::create(&self.options.store, false)?)?;
+        let mut town = Town::found(OwnDatabase::create(&self.options.store, false)?)?;
         report.note(format!("{}; nodes, callers and PostgreSQL on this machine", town.place.promises()?));
         Ok(town.sees_postgres())
     }
@@ -329,17 +328,15 @@ impl Session<'_> {
 
     /// One case in a database of its own.
     fn play<C: Case>(&self, what: &'static str, engine: Engine, case: &C) -> anyhow::Result<C::Found> {
-        self.bar.set_message(what);
-        self.bar.tick();
-        let place = Place::create(&self.options.store, self.options.keep)?;
+        self.bar.next(what);
+        let place = OwnDatabase::create(&self.options.store, self.options.keep)?;
         let found = play_in(place, self.options, &self.runtime, engine, case);
-        self.bar.inc(1);
         found
     }
 }
 
 fn play_in<C: Case>(
-    place: Place,
+    place: OwnDatabase,
     options: &TokensBench,
     runtime: &Runtime,
     engine: Engine,

@@ -19,7 +19,7 @@ fn asked(flags: &[&str]) -> TokensBench {
 /// Both algorithms through a case, each in a database of its own.
 fn both<C: Case>(urls: [&str; 2], options: &TokensBench, case: &C) -> anyhow::Result<[C::Found; 2]> {
     let runtime = runtime()?;
-    let play = |url: &str, engine| play_in(Place::given(url)?, options, &runtime, engine, case);
+    let play = |url: &str, engine| play_in(OwnDatabase::given(url)?, options, &runtime, engine, case);
     Ok([play(urls[0], Engine::Holdfast)?, play(urls[1], Engine::Sherdlock(Reading::Mixed))?])
 }
 

@@ -9,7 +9,7 @@ use holdfast_tokens::Name;
 use super::drive::{Draw, Wallets};
 use super::node::{CURRENCY, Nodes};
 use crate::database::costs::{Costs, Reading, Watched};
-use crate::database::place::Place;
+use crate::database::own::OwnDatabase;
 
 /// Tokens of one wallet are `wallet-N.QUANTITY.1` and so on.
 const SEED: &str = "
@@ -40,14 +40,14 @@ impl Tokens {
 
 /// A case's database.
 pub(crate) struct Town {
-    pub(crate) place: Place,
+    pub(crate) place: OwnDatabase,
     watched: Watched,
     worth: u64,
 }
 
 impl Town {
     /// In an empty database.
-    pub(crate) fn found(mut place: Place) -> anyhow::Result<Town> {
+    pub(crate) fn found(mut place: OwnDatabase) -> anyhow::Result<Town> {
         // Whoever opens it first makes the tables.
         drop(place.store()?);
         let watched = Watched::find(std::process::id(), &mut place.client, "", "")?;

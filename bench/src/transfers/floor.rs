@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use holdfast_load::figures::per_second;
 use postgres::{Client, Statement};
 
-use crate::database::place::Place;
+use crate::database::own::OwnDatabase;
 
 /// The tables.
 const TABLES: [&str; 3] = ["transfer", "transfer_state_change", "participant_position_change"];
@@ -84,7 +84,7 @@ impl Floor {
 
     /// Writes them into a database of its own, on so many connections at once: payments per second.
     pub(super) fn write(&self, store: &str, connections: usize) -> anyhow::Result<f64> {
-        let place = Place::create_second(store)?;
+        let place = OwnDatabase::create_second(store)?;
         // The tables as they are, empty.
         drop(place.store()?);
         let mut clients = Vec::new();

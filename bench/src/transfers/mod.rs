@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use holdfast_client::options::BATCH_RECORDS_MAX;
-use holdfast_load::bench::progress_bar;
+use holdfast_load::bar::Bar;
 use holdfast_load::drive::{Case, Driven, Material, Way, drive};
 use holdfast_load::figures::{median, median_of, per_second};
 use holdfast_load::machine::load_average;
@@ -24,11 +24,10 @@ use holdfast_load::report::{Report, Row, grouped, grouped_count};
 use holdfast_load::transfers::{TransferLoad, load_transfers};
 use holdfast_load::{LoadError, Loaded};
 use holdfast_postgres::DataSet;
-use indicatif::ProgressBar;
 
 use crate::database::costs::Costs;
 use crate::database::handlers::{BATCH, Handlers};
-use crate::database::place::Place;
+use crate::database::own::OwnDatabase;
 use crate::database::town::Town;
 use crate::database::{Servers, half};
 use floor::Floor;
@@ -116,10 +115,10 @@ pub fn bench_transfers(program: &Path, options: &TransfersBench) -> anyhow::Resu
         town.open_node(program, &options.servers, directory, options.connections)?;
         let client = town.client()?;
         let parties = town.runtime.block_on(Parties::create(&client, options.seed, options.accounts))?;
-        let bar = progress_bar(u64::from(2 * options.runs) + 4);
+        let bar = Bar::of(u64::from(2 * options.runs) + 4);
         let mut session = Session { options, town, parties, bar, drives: 0, payments: 0 };
         let report = session.measure(directory);
-        session.bar.finish_and_clear();
+        session.bar.clear();
         report
     })
 }
@@ -143,18 +142,13 @@ struct Session<'a> {
     options: &'a TransfersBench,
     town: Town,
     parties: Parties,
-    bar: ProgressBar,
+    bar: Bar,
     /// Every drive has payments of its own.
     drives: u64,
     payments: u64,
 }
 
 impl Session<'_> {
-    fn say(&self, what: impl Into<String>) {
-        self.bar.set_message(what.into());
-        self.bar.tick();
-    }
-
     fn measure(&mut self, directory: &Path) -> anyhow::Result<Report> {
         let TransfersBench { payments, accounts, batch, connections, .. } = *self.options;
         let title = format!(
@@ -163,31 +157,26 @@ impl Session<'_> {
         );
         let mut report = Report::measured(title, directory);
         report.note(self.town.promises.clone());
-        self.say("warming up");
+        self.bar.next("warming up");
         self.drive(Payers::Uniform, WARM_UP)?;
         let mut runs = Vec::new();
         for _ in 0..self.options.runs {
             for (payers, name) in BOTH {
-                self.say(format!("payments by {name}"));
+                self.bar.next(format!("payments by {name}"));
                 runs.push(self.drive(payers, payments)?);
-                self.bar.inc(1);
             }
         }
         let rate = tell_runs(&mut report, &runs, self.town.sees_all());
-        self.say("half load");
+        self.bar.next("half load");
         report.append(self.half_load(rate)?);
-        self.bar.inc(1);
         self.depths(&mut report)?;
-        self.bar.inc(1);
         // Nobody else may be at work while a part is measured alone.
         self.town.close_node()?;
         self.books()?;
-        self.say("the floor");
+        self.bar.next("the floor");
         self.floor(&mut report, rate)?;
-        self.bar.inc(1);
-        self.say("the position handler alone");
+        self.bar.next("the position handler alone");
         report.note(self.position()?);
-        self.bar.inc(1);
         Ok(report)
     }
 
@@ -226,7 +215,7 @@ impl Session<'_> {
 
     /// All payments are there, and every account and record agrees with its rows.
     fn books(&mut self) -> anyhow::Result<()> {
-        self.say("the books");
+        self.bar.next("the books");
         // Those of a filled history belong to accounts of its own.
         let committed = self.town.place.number(
             "SELECT count(*) FROM transfer t JOIN participant p ON p.participant_id = t.payer_id
@@ -260,7 +249,7 @@ impl Session<'_> {
     }
 
     fn position(&self) -> anyhow::Result<String> {
-        let place = Place::create_second(&self.options.servers.store)?;
+        let place = OwnDatabase::create_second(&self.options.servers.store)?;
         let mut handlers = Handlers::open(&place.url)?;
         handlers.pay(POSITION_WARM_UP, POSITION_LIFE_MS, |_| ())?;
         handlers.positions = (0, Duration::ZERO);
@@ -279,7 +268,7 @@ impl Session<'_> {
         let (mut rows, mut costs) = (Vec::new(), Vec::new());
         for transfers in [SHALLOW, deep] {
             self.fill(transfers)?;
-            self.say(format!("payments among {transfers}"));
+            self.bar.next(format!("payments among {transfers}"));
             self.drive(Payers::Uniform, WARM_UP)?;
             self.town.place.checkpoint()?;
             let found = self.town.place.number("SELECT count(*) FROM transfer")?;
@@ -306,11 +295,10 @@ impl Session<'_> {
     fn fill(&mut self, transfers: u64) -> anyhow::Result<()> {
         let there = self.town.place.number("SELECT count(*) FROM transfer")?;
         if there < transfers {
-            let (bar, total) = (self.bar.clone(), transfers - there);
+            let total = transfers - there;
             let data = DataSet { total, expired: 0, hours: FILL_HOURS, ..DataSet::default() };
             self.town.place.store()?.generate(&data, |done| {
-                bar.set_message(format!("filling: {} of {transfers} transfers", there + done));
-                bar.tick();
+                self.bar.say(format!("filling: {} of {transfers} transfers", there + done));
             })?;
         }
         self.town.place.settle()

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use holdfast_client::{Client, ClientOptions};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tempfile::TempDir;
 
 use crate::LoadError;
+use crate::bar::Bar;
 use crate::disk::{self, Disk};
 use crate::figures::{Percentiles, median, median_of, per_second};
 use crate::machine::{load_average, must_be_a_disk};
@@ -19,7 +19,7 @@ use crate::server::Server;
 
 /// Where the data of a run lies.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct Place {
+pub struct DataPlace {
     /// Where the data lies; must be on a disk [default: a temporary directory in ./target or the system's]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Bench {
     directory: Directory,
     keep: bool,
     runs: u32,
-    bar: ProgressBar,
+    bar: Bar,
 }
 
 /// The hub of one run, with the raw disk as it was before.
@@ -110,10 +110,10 @@ impl Bench {
     ///
     /// # Errors
     /// If there is no such place, or it is not on a disk.
-    pub fn open(program: &Path, place: &Place, runs: u32, cases: usize) -> Result<Bench, LoadError> {
+    pub fn open(program: &Path, place: &DataPlace, runs: u32, cases: usize) -> Result<Bench, LoadError> {
         let directory = Directory::open(place.data.as_deref())?;
         must_be_a_disk(directory.path())?;
-        let bar = progress_bar(cases as u64 * u64::from(runs));
+        let bar = Bar::of(cases as u64 * u64::from(runs));
         Ok(Bench { program: program.to_owned(), directory, keep: place.keep, runs, bar })
     }
 
@@ -134,10 +134,8 @@ impl Bench {
     ) -> Result<Case, LoadError> {
         let (name, mut runs) = (name.into(), Vec::new());
         for number in 0..self.runs {
-            self.bar.set_message(name.clone());
-            self.bar.tick();
+            self.bar.next(&*name);
             runs.push(self.run_once(number, &mut run)?);
-            self.bar.inc(1);
         }
         Ok(Case { name, runs, by_latency: false })
     }
@@ -171,7 +169,7 @@ impl Bench {
     /// # Errors
     /// If it cannot be removed.
     pub fn close(self) -> Result<(), LoadError> {
-        self.bar.finish_and_clear();
+        self.bar.clear();
         self.directory.close(self.keep)
     }
 }
@@ -234,16 +232,6 @@ pub fn tell(report: &mut Report, rounds: &str, heading: &str, cases: &[Case]) {
 pub fn runtime() -> Result<tokio::runtime::Runtime, LoadError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(LoadError::of("cannot start the runtime of the clients"))
-}
-
-/// A bar that draws only between runs, so that it takes nothing from what is measured.
-#[must_use]
-pub fn progress_bar(runs: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {wide_msg}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 /// Where the data of the runs lies.

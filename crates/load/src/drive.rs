@@ -2,15 +2,16 @@
 //! through the coalescing client. Each stops at the first payment that is not settled.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use holdfast_client::{Batch, Client, ClientError, Reply, SealedBatch};
+use holdfast_client::{Client, ClientError, Reply};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::transfers::TransferState;
 use tokio::task::JoinSet;
 
 use crate::LoadError;
+use crate::batches::{Carried, Halves, Leg, Load, carry_all, worker_lost};
 use crate::figures::Latency;
 use crate::options::EXPIRY;
 use crate::payments::{Payers, Payments, after};
@@ -63,7 +64,7 @@ impl Case {
 /// Everything that is made before the clock starts.
 pub enum Material {
     /// The bodies of prepares and fulfils, batch by batch.
-    Batches(Vec<(SealedBatch, SealedBatch)>),
+    Batches(Arc<Vec<Load>>),
     /// Payments and their conditions.
     Singles(Payments, Vec<[u8; 32]>),
 }
@@ -90,110 +91,93 @@ impl Material {
         };
         let slow = Duration::from_secs(case.payments / rate_min.max(1));
         let expiration = after(EXPIRY + slow);
-        let full = |error| LoadError::of("writing a batch")(error);
-        let numbers: Vec<u64> = (0..case.payments).collect();
-        let mut batches = Vec::with_capacity(numbers.len() / records + 1);
-        for chunk in numbers.chunks(records) {
-            let (mut prepares, mut fulfils) =
-                (Batch::with_capacity(chunk.len()), Batch::with_capacity(chunk.len()));
-            for number in chunk.iter().copied() {
-                let prepare = payments.prepare(number, payments.condition(number), expiration);
-                prepares.push(&prepare.into()).map_err(full)?;
-                fulfils.push(&payments.fulfil(number).into()).map_err(full)?;
-            }
-            batches.push((prepares.seal(), fulfils.seal()));
-        }
-        Ok(Material::Batches(batches))
-    }
-}
-
-struct Loop {
-    client: Client,
-    material: Material,
-    next: AtomicUsize,
-    recorder: Mutex<Driven>,
-}
-
-impl Loop {
-    fn record(&self, prepare: Duration, fulfil: Duration) {
-        let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
-        recorder.prepare.record(prepare);
-        recorder.fulfil.record(fulfil);
-        recorder.payment.record(prepare + fulfil);
-    }
-
-    async fn carry_batches(&self, batches: &[(SealedBatch, SealedBatch)]) -> Result<(), LoadError> {
-        while let Some((prepares, fulfils)) = batches.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            let started = Instant::now();
-            settled(
-                "a batch of prepares",
-                self.client.batch(prepares.clone()).await,
-                TransferState::Reserved,
-            )?;
-            let prepared = Instant::now();
-            settled(
-                "a batch of fulfils",
-                self.client.batch(fulfils.clone()).await,
-                TransferState::Committed,
-            )?;
-            self.record(prepared - started, prepared.elapsed());
-        }
-        Ok(())
-    }
-
-    async fn pay_one_by_one(&self, payments: &Payments, conditions: &[[u8; 32]]) -> Result<(), LoadError> {
-        // One wall-clock reading per worker, carried on by the monotonic clock.
-        let (wall, begun) = (after(EXPIRY), Instant::now());
-        loop {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(condition) = conditions.get(number) else { return Ok(()) };
-            let number = number as u64;
-            let started = Instant::now();
-            let expiration = wall + Millis::try_from((started - begun).as_millis()).unwrap_or(0);
-            let prepare = self.client.prepare(payments.prepare(number, *condition, expiration)).await;
-            settled("a prepare", prepare.map(|reply| [reply]), TransferState::Reserved)?;
-            let prepared = Instant::now();
-            let fulfil = self.client.fulfil(payments.fulfil(number)).await;
-            settled("a fulfil", fulfil.map(|reply| [reply]), TransferState::Committed)?;
-            self.record(prepared - started, prepared.elapsed());
-        }
-    }
-
-    async fn work(&self) -> Result<(), LoadError> {
-        match &self.material {
-            Material::Batches(batches) => self.carry_batches(batches).await,
-            Material::Singles(payments, conditions) => self.pay_one_by_one(payments, conditions).await,
-        }
+        let loads = Load::make_all(&payments, 0..case.payments, records, Halves::Both, expiration)?;
+        Ok(Material::Batches(Arc::new(loads)))
     }
 }
 
 /// Runs the case to its end.
+///
+/// # Errors
+/// The first payment that is not settled.
 pub async fn drive(case: &Case, client: Client, material: Material) -> Result<Driven, LoadError> {
-    let workers = match case.way {
-        Way::Batches { .. } => case.connections,
-        Way::Singles { in_flight } => in_flight,
-    };
-    let started = Instant::now();
-    let shared = Loop { client, material, next: AtomicUsize::new(0), recorder: Mutex::default() };
-    let shared = Arc::new(shared);
-    let mut tasks = JoinSet::new();
-    for _ in 0..workers {
-        let shared = Arc::clone(&shared);
-        tasks.spawn(async move { shared.work().await });
+    match (material, case.way) {
+        (Material::Batches(loads), _) => {
+            let Carried { took, felt } = carry_all(&client, loads, case.connections).await?;
+            let mut driven = Driven { took, ..Driven::default() };
+            for felt in felt {
+                match felt.leg {
+                    Leg::Prepares => driven.prepare.record(felt.took()),
+                    Leg::Fulfils => driven.fulfil.record(felt.took()),
+                }
+            }
+            Ok(driven)
+        }
+        (Material::Singles(payments, conditions), Way::Singles { in_flight }) => {
+            let next = AtomicUsize::new(0);
+            let driven = Mutex::default();
+            Arc::new(Singles { client, payments, conditions, next, driven }).drive(in_flight).await
+        }
+        _ => Err(LoadError::Refused("payments were not made for single calls".to_owned())),
     }
-    while let Some(ended) = tasks.join_next().await {
-        match ended {
-            Ok(worked) => worked?,
-            Err(error) => return Err(LoadError::Refused(format!("a worker ended early: {error}"))),
+}
+
+/// Single payments, each after another has ended.
+struct Singles {
+    client: Client,
+    payments: Payments,
+    conditions: Vec<[u8; 32]>,
+    next: AtomicUsize,
+    driven: Mutex<Driven>,
+}
+
+impl Singles {
+    async fn drive(self: Arc<Self>, in_flight: usize) -> Result<Driven, LoadError> {
+        let started = Instant::now();
+        let mut tasks = JoinSet::new();
+        for _ in 0..in_flight {
+            let singles = Arc::clone(&self);
+            tasks.spawn(async move { singles.work().await });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended.map_err(worker_lost)??;
+        }
+        let took = started.elapsed();
+        let driven = std::mem::take(&mut *self.lock());
+        Ok(Driven { took, ..driven })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Driven> {
+        self.driven.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn work(&self) -> Result<(), LoadError> {
+        // One wall-clock reading per worker, carried on by the monotonic clock.
+        let (wall, begun) = (after(EXPIRY), Instant::now());
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(condition) = self.conditions.get(number) else { return Ok(()) };
+            let number = number as u64;
+            let started = Instant::now();
+            let expiration = wall + Millis::try_from((started - begun).as_millis()).unwrap_or(0);
+            let prepare = self.client.prepare(self.payments.prepare(number, *condition, expiration)).await;
+            settled("a prepare", prepare.map(|reply| [reply]), TransferState::Reserved)?;
+            let prepared = Instant::now();
+            let fulfil = self.client.fulfil(self.payments.fulfil(number)).await;
+            settled("a fulfil", fulfil.map(|reply| [reply]), TransferState::Committed)?;
+            let fulfilled = prepared.elapsed();
+            let mut driven = self.lock();
+            driven.prepare.record(prepared - started);
+            driven.fulfil.record(fulfilled);
+            driven.payment.record(prepared - started + fulfilled);
         }
     }
-    let took = started.elapsed();
-    let shared = Arc::into_inner(shared).ok_or_else(|| LoadError::Refused("a worker is left".to_owned()))?;
-    let driven = shared.recorder.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Driven { took, ..driven })
 }
 
 /// Every reply must be in this state and without an error.
+///
+/// # Errors
+/// The first that is not.
 pub fn settled<R: AsRef<[Reply]>>(
     what: &'static str,
     replies: Result<R, ClientError>,

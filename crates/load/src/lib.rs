@@ -9,13 +9,15 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `transfers`, `tokens`, `shop` | a load and a bench of each |
-//! | `options` | counts, bounds, pace |
+//! | `options`, `bar` | counts, bounds, pace; how far a run is |
 //! | `bench`, `server` | cases of a bench, each run on a hub of its own; the hub as a process |
-//! | `payments`, `drive` | the material of payments; batches or single payments in a closed loop |
+//! | `payments`, `batches`, `drive` | the material of payments; whole batches of them; batches or single payments in a closed loop |
 //! | `wire`, `line`, `pace` | HTTP on a socket; one connection; when the rounds of a load begin |
 //! | `meter`, `disk`, `machine` | what is read beside the clock |
 //! | `figures`, `report` | times, counts and rates; what was found, in one shape for people and programs |
 
+pub mod bar;
+pub mod batches;
 pub mod bench;
 mod disk;
 pub mod drive;

@@ -1,5 +1,7 @@
 //! One connection to the hub, with a deadline on each exchange.
 
+use std::fmt::Display;
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
@@ -13,30 +15,61 @@ pub const CONNECT_WAIT_MAX: Duration = Duration::from_millis(1_500);
 /// Between two attempts to reach a hub that is gone.
 pub const PAUSE: Duration = Duration::from_millis(50);
 
+/// A connection that is opened anew when it breaks.
 pub struct Line {
     address: String,
     wire: Wire,
 }
 
-/// The header that tells a key, if there is one.
-#[must_use]
-pub fn bearer(key: Option<&str>) -> String {
-    key.map_or_else(String::new, |key| {
-        // A line's end would begin another header.
-        let key: String = key.chars().filter(|letter| !letter.is_control()).collect();
-        format!("Authorization: Bearer {key}\r\n")
-    })
+/// What is the same in the heads of all requests to a hub.
+#[derive(Debug, Clone)]
+pub struct Head(String);
+
+impl Head {
+    /// Of requests to that address with that key.
+    #[must_use]
+    pub fn of(address: &str, key: Option<&str>) -> Head {
+        let key = key.map_or_else(String::new, |key| {
+            // A line's end would begin another header.
+            let key: String = key.chars().filter(|letter| !letter.is_control()).collect();
+            format!("Authorization: Bearer {key}\r\n")
+        });
+        Head(format!("Host: {address}\r\n{key}"))
+    }
+
+    /// Writes a request, whose body is JSON if there is one.
+    pub fn write(&self, method: &str, path: &dyn Display, body: &str, out: &mut Vec<u8>) {
+        let (Head(head), length) = (self, body.len());
+        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        out.clear();
+        write!(out, "{method} {path} HTTP/1.1\r\n{head}{kind}Content-Length: {length}\r\n\r\n{body}")
+            .expect("memory takes every byte");
+    }
+
+    /// A question.
+    pub fn get(&self, path: &dyn Display, out: &mut Vec<u8>) {
+        self.write("GET", path, "", out);
+    }
+
+    /// A command that its path says all of.
+    pub fn post(&self, path: &dyn Display, out: &mut Vec<u8>) {
+        self.write("POST", path, "", out);
+    }
 }
 
 /// Why there is no answer. The connection is not to be used any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
+    /// The connection broke.
     Broken,
+    /// The hub ended it.
     Ended,
+    /// Nothing came in time.
     Late,
 }
 
 impl Lost {
+    /// What happened, in words.
     pub const fn name(self) -> &'static str {
         match self {
             Lost::Broken => "the connection broke",
@@ -47,6 +80,7 @@ impl Lost {
 }
 
 impl Line {
+    /// Connects, or says that no hub is there.
     pub async fn open(address: &str) -> Result<Line, LoadError> {
         match timeout(CONNECT_WAIT_MAX, Wire::open(address)).await {
             Ok(Ok(wire)) => Ok(Line { address: address.to_owned(), wire }),
@@ -63,6 +97,7 @@ impl Line {
         Ok(lines)
     }
 
+    /// A new connection in its place.
     pub async fn reopen(&mut self) -> Result<(), LoadError> {
         *self = Line::open(&self.address).await?;
         Ok(())
@@ -112,5 +147,21 @@ impl Line {
         });
         let answer = answer.await.map_err(|lost| LoadError::Refused(format!("{what}: {}", lost.name())))?;
         answer.map_err(|said| LoadError::Refused(format!("{what}: the hub said {said}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Head;
+
+    #[test]
+    fn a_key_cannot_break_the_head() {
+        let mut out = Vec::new();
+        Head::of("hub:1", Some("secret\r\nX: 1")).post(&"/shop/orders/checkout/7", &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "POST /shop/orders/checkout/7 HTTP/1.1\r\nHost: hub:1\r\nAuthorization: Bearer secretX: 1\r\n\
+             Content-Length: 0\r\n\r\n"
+        );
     }
 }

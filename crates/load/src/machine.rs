@@ -27,6 +27,7 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// This machine, with the disk that this directory lies on.
     pub fn of(data: &Path) -> Machine {
         let (file_system, device) = mount_of(data).unwrap_or_default();
         Machine {

@@ -74,12 +74,6 @@ const SECTORS_WRITTEN: usize = 6;
 /// The unit of that file, whatever the device's own is.
 const SECTOR_BYTES: u64 = 512;
 
-/// The value of a metric without labels, if the server tells it.
-pub fn metric(text: &str, name: &str) -> Option<f64> {
-    let values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    values.filter_map(|value| value.trim().parse().ok()).next()
-}
-
 /// The server's counters, by name and labels as `/metrics` prints them.
 #[derive(Debug, Clone, Default)]
 pub struct Counters(BTreeMap<String, f64>);
@@ -88,15 +82,23 @@ pub struct Counters(BTreeMap<String, f64>);
 const STAGE: &str = "holdfast_stage_nanoseconds_total{stage=\"";
 
 impl Counters {
+    /// Asks the server.
     pub async fn read(client: &Client) -> Result<Counters, LoadError> {
         let text = client.get("/metrics").await.map_err(LoadError::of("reading /metrics"))?;
         Ok(Counters::parse(&text))
     }
 
+    /// Of what a server said.
     pub fn parse(text: &str) -> Counters {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let pairs = lines.filter_map(|line| line.rsplit_once(' '));
         Counters(pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect())
+    }
+
+    /// The value of a metric by its whole name, if the server tells it.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(name).copied()
     }
 
     /// By how much a counter has grown.
@@ -111,16 +113,16 @@ impl Counters {
         self.value_since(before, name) as u64
     }
 
-    pub fn frames_since(&self, before: &Counters) -> u64 {
+    fn frames_since(&self, before: &Counters) -> u64 {
         self.since(before, "holdfast_frames_total")
     }
 
-    pub fn records_since(&self, before: &Counters) -> u64 {
+    fn records_since(&self, before: &Counters) -> u64 {
         self.since(before, "holdfast_records_total")
     }
 
     /// Nanoseconds of each stage.
-    pub fn stages_since(&self, before: &Counters) -> BTreeMap<String, u64> {
+    fn stages_since(&self, before: &Counters) -> BTreeMap<String, u64> {
         let names =
             self.0.keys().filter_map(|name| Some((name, name.strip_prefix(STAGE)?.strip_suffix("\"}")?)));
         names.map(|(name, stage)| (stage.to_owned(), self.since(before, name))).collect()
@@ -216,10 +218,15 @@ impl Costs {
 /// What `/hub/stats` says about transfers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Books {
+    /// Transfers that were committed.
     pub committed: u64,
+    /// That were aborted.
     pub aborted: u64,
+    /// That ran out.
     pub expired: u64,
+    /// That are neither yet.
     pub open_holds: u64,
+    /// Messages that could not be taken.
     pub dead_letters: u64,
 }
 
@@ -235,6 +242,7 @@ impl Books {
         }
     }
 
+    /// Asks the server.
     pub async fn read(client: &Client) -> Result<Books, LoadError> {
         let text = client.get("/hub/stats").await.map_err(LoadError::of("reading /hub/stats"))?;
         let stats: serde_json::Value = serde_json::from_str(&text)
@@ -271,8 +279,8 @@ mod tests {
     #[test]
     fn a_metric_is_told_by_its_whole_name() {
         let text = "# TYPE ab gauge\nabc 1\nab{c=\"d\"} 2\nab 3.5\n";
-        assert_eq!(metric(text, "ab"), Some(3.5));
-        assert_eq!(metric(text, "a"), None);
+        let counters = Counters::parse(text);
+        assert_eq!((counters.get("ab"), counters.get("a")), (Some(3.5), None));
     }
 
     #[test]

@@ -8,11 +8,11 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::LoadError;
+use crate::bar::Bar;
 use crate::figures::{Latency, micros, per_second};
 use crate::options::{CALL_DEADLINE, LOAD_SECONDS_DEFAULT, LOAD_SECONDS_MAX, Pacing};
 use crate::report::{Report, Row, grouped, millis};
@@ -110,23 +110,13 @@ impl Starts {
         BAR_INTERVAL
     }
 
-    fn show(&self, bar: &ProgressBar) {
+    fn show(&self, bar: &Bar) {
         let begun = self.next.load(Ordering::Relaxed).min(self.count);
-        bar.set_position(if self.count == u64::MAX { self.started().elapsed().as_secs() } else { begun });
-        let rate = per_second(begun, self.started().elapsed());
-        bar.set_message(format!("{} {}/s", grouped(rate, 0), self.name));
-    }
-
-    fn bar(&self, quiet: bool) -> ProgressBar {
-        let target = match quiet {
-            true => ProgressDrawTarget::hidden(),
-            false => ProgressDrawTarget::stderr_with_hz(5),
-        };
-        let length = if self.count == u64::MAX { self.time.as_secs() } else { self.count };
-        let bar = ProgressBar::with_draw_target(Some(length), target);
-        match ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} {wide_msg}") {
-            Ok(style) => bar.with_style(style),
-            Err(_) => bar,
+        let passed = self.started().elapsed();
+        bar.say(format!("{} {}/s", grouped(per_second(begun, passed), 0), self.name));
+        match self.count {
+            u64::MAX => bar.show(passed.as_secs(), self.time.as_secs()),
+            count => bar.show(begun, count),
         }
     }
 }
@@ -166,17 +156,16 @@ pub async fn work<F>(
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    let bar = starts.bar(quiet);
+    let bar = if quiet { Bar::hidden() } else { Bar::new(starts.name) };
     let workers: Vec<F> = workers.into_iter().collect();
     let started = starts.started();
-    let pacer = Pacer::start(starts, &bar);
+    let pacer = Pacer::start(starts, bar);
     let mut workers: JoinSet<F::Output> = workers.into_iter().collect();
     while let Some(ended) = workers.join_next().await {
         add(ended.map_err(|error| LoadError::Refused(format!("a worker ended early: {error}")))?)?;
     }
     let took = started.elapsed();
     drop(pacer);
-    bar.finish_and_clear();
     Ok(took)
 }
 
@@ -192,9 +181,9 @@ struct Pacer {
 }
 
 impl Pacer {
-    fn start(starts: &Arc<Starts>, bar: &ProgressBar) -> Pacer {
+    fn start(starts: &Arc<Starts>, bar: Bar) -> Pacer {
         let (stop, stopped) = sync_channel(0);
-        let (starts, bar) = (Arc::clone(starts), bar.clone());
+        let starts = Arc::clone(starts);
         let thread = std::thread::spawn(move || {
             let (mut released, mut ended, mut bar_at) = (0, false, Instant::now());
             loop {

@@ -131,6 +131,7 @@ pub struct Payments {
 }
 
 impl Payments {
+    /// Between these participants.
     pub const fn new(parties: Parties, payers: Payers, seed: u64) -> Payments {
         Payments { parties, payers, seed }
     }
@@ -168,10 +169,12 @@ impl Payments {
         (0..count).map(|number| self.condition(number)).collect()
     }
 
+    /// The condition of one.
     pub fn condition(&self, number: u64) -> [u8; 32] {
         Sha256::digest(self.preimage(number)).into()
     }
 
+    /// The prepare of one.
     pub fn prepare(&self, number: u64, condition: [u8; 32], expiration: Millis) -> Prepare {
         let (payer, payee) = self.parties(number);
         let amount = 1 + mix(self.seed ^ 0x4c, number) % AMOUNT_MAX;
@@ -179,6 +182,7 @@ impl Payments {
         Prepare { id: self.id(number), payer, payee, amount, currency: currency(), expiration, condition }
     }
 
+    /// The fulfil of one.
     pub fn fulfil(&self, number: u64) -> Fulfil {
         Fulfil { id: self.id(number), payee: self.parties(number).1, fulfilment: self.preimage(number) }
     }

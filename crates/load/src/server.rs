@@ -22,6 +22,7 @@ const DATA_NAME: &str = "data";
 /// A running server. Dropping it kills it.
 pub struct Server {
     child: Option<Child>,
+    /// Where it listens.
     pub address: String,
     log: PathBuf,
 }
@@ -74,6 +75,7 @@ impl Server {
         LoadError::Server { what: what.to_owned(), log: self.log.clone() }
     }
 
+    /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
     }

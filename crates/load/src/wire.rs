@@ -43,16 +43,19 @@ pub struct Wire {
 }
 
 impl Wire {
+    /// On a connection that is there.
     pub fn over(stream: TcpStream) -> Wire {
         Wire { stream, buffer: Vec::with_capacity(READ_BYTES) }
     }
 
+    /// Connects.
     pub async fn open(address: &str) -> Result<Wire, LoadError> {
         let stream = TcpStream::connect(address).await.map_err(|error| lost(&error))?;
         stream.set_nodelay(true).map_err(|error| lost(&error))?;
         Ok(Wire::over(stream))
     }
 
+    /// Sends all of it.
     pub async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.write_all(bytes).await
     }
@@ -70,6 +73,7 @@ impl Wire {
         }
     }
 
+    /// A message from its first line to its end.
     pub fn bytes(&self, message: Message) -> &[u8] {
         &self.buffer[..message.end]
     }

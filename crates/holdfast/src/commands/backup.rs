@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use holdfast_hub::backup::{StoppedBackupError, backup_stopped};
 use holdfast_hub::verify::Verified;
+use holdfast_load::bar::Bar;
 use holdfast_log::RealFs;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::bar::Bar;
 use super::{BadInput, Output, read_log, verify};
 use crate::remote::{Remote, RemoteArgs, block_on};
 
@@ -100,7 +100,7 @@ pub(super) fn checked(dir: &Path, scratch: Option<PathBuf>) -> anyhow::Result<Ve
 
 fn stopped(data: &Path, dir: &Path) -> anyhow::Result<(u64, u64, u64)> {
     read_log(data)?;
-    let mut bar = Bar::new("copying");
+    let bar = Bar::new("copying");
     let made = backup_stopped(Arc::new(RealFs), data, dir, &mut |done, total| bar.show(done, total));
     let made = made.map_err(|error| match error {
         StoppedBackupError::Open(holdfast_hub::OpenError::InUse { .. }) => anyhow::anyhow!(
@@ -114,7 +114,7 @@ fn stopped(data: &Path, dir: &Path) -> anyhow::Result<(u64, u64, u64)> {
 
 async fn running(remote: &Remote, dir: &Path) -> anyhow::Result<(u64, u64, u64)> {
     remote.post("/hub/backup", &json!({"dir": dir})).await?;
-    let mut bar = Bar::new("copying");
+    let bar = Bar::new("copying");
     loop {
         let status: Status = remote.get("/hub/backup").await?;
         match status.state.as_str() {

@@ -4,7 +4,6 @@
 //! Exit codes: 0 done, 1 failed, 2 what was asked for makes no sense (a bad option, a bad file), as clap has it.
 
 mod backup;
-mod bar;
 mod bench;
 mod checkouts;
 mod config;

@@ -7,12 +7,12 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use holdfast_hub::backup::{MANIFEST, MANIFEST_VERSION};
 use holdfast_hub::keys_mark::KEYS_MARK;
+use holdfast_load::bar::Bar;
 use holdfast_store::FOLDERS;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::backup::checked;
-use super::bar::Bar;
 use super::{BadInput, Output};
 
 /// Bytes that are copied together.
@@ -119,7 +119,7 @@ impl Restore {
             fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         }
         let total = manifest.files.iter().map(|entry| entry.bytes).sum();
-        let (mut bar, mut done) = (Bar::new("copying"), 0);
+        let (bar, mut done) = (Bar::new("copying"), 0);
         for entry in &manifest.files {
             copy(entry, &backup, &data, &mut |bytes| {
                 done += bytes;

@@ -8,11 +8,11 @@ use anyhow::{Context, bail};
 use holdfast_domain::shop::ShopCounts;
 use holdfast_hub::store_folder;
 use holdfast_hub::verify::{Beginning, Places, Verified, verify};
+use holdfast_load::bar::Bar;
 use holdfast_log::{FileSystem, RealFs};
 use holdfast_postgres::Store;
 use serde_json::json;
 
-use super::bar::Bar;
 use super::generate::store_address;
 use super::{BadInput, Output, data_directory, read_log, server_of_environment};
 
@@ -72,7 +72,7 @@ pub(super) fn check(data: &Path, scratch: Option<PathBuf>) -> anyhow::Result<Ver
     // Its own words for a directory that holds nothing.
     read_log(data)?;
     let scratch = Scratch::make(scratch)?;
-    let mut bar = Bar::new("verifying");
+    let bar = Bar::new("verifying");
     let places = Places { fs: Arc::new(RealFs), data, scratch: &scratch.0 };
     Ok(verify(&places, &mut |done, total| bar.show(done, total))?)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use holdfast_bench::fspiop::{Answers, FspiopBench, bench_fspiop};
 use holdfast_load::LoadError;
-use holdfast_load::bench::Place;
+use holdfast_load::bench::DataPlace;
 use serde_json::Value;
 
 use crate::support::server::{Server, any_port, binary, folder, run};
@@ -297,7 +297,7 @@ fn the_json_path_is_measured_both_ways() {
         in_flight: 16,
         participants: 4,
         seed: 1,
-        place: Place { data: Some(folder.path().to_owned()), keep: false },
+        place: DataPlace { data: Some(folder.path().to_owned()), keep: false },
     };
     let program = binary().get_program().to_owned();
     let report = bench_fspiop(program.as_ref(), &options(8)).unwrap();

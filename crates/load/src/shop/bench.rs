@@ -6,12 +6,12 @@ use std::path::Path;
 use holdfast_client::Client;
 
 use super::batches::{self, Driven};
-use super::goods::{Goods, Head};
+use super::goods::Goods;
 use super::load::{self, CheckoutLoad, ROWS_MAX};
 use crate::LoadError;
-use crate::bench::{Bench, Case as Measured, Hub, Place, Run, tell};
+use crate::bench::{Bench, Case as Measured, DataPlace, Hub, Run, tell};
 use crate::figures::per;
-use crate::line::Line;
+use crate::line::{Head, Line};
 use crate::meter::Reading;
 use crate::options::{
     HTTP_CONNECTIONS_DEFAULT, LINES_MAX, LOAD_SECONDS_MAX, RUNS_DEFAULT, RUNS_MAX,
@@ -53,7 +53,7 @@ pub struct CheckoutBench {
     pub connections: usize,
     /// Where the data lies.
     #[command(flatten)]
-    pub place: Place,
+    pub place: DataPlace,
 }
 
 /// What is measured.

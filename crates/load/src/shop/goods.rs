@@ -3,15 +3,13 @@
 //! The first few users are poor and the first few items sold out, as many as it takes for the wanted share of orders to fail,
 //! half of them by credit and half by stock. A second `batch_init` makes them: it replaces what the first one made.
 
-use std::fmt::Display;
-use std::io::Write;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::LoadError;
-use crate::line::{Line, bearer};
+use crate::line::{Head, Line};
 use crate::options::parse_count;
 
 /// What each user has who is not poor: enough for every order.
@@ -234,33 +232,6 @@ impl Sides {
     }
 }
 
-/// What is the same in the heads of all requests.
-#[derive(Debug, Clone)]
-pub struct Head(String);
-
-impl Head {
-    /// Of requests to that hub with that key.
-    #[must_use]
-    pub fn of(address: &str, key: Option<&str>) -> Head {
-        Head(format!("Host: {address}\r\n{}", bearer(key)))
-    }
-
-    pub fn post(&self, path: &impl Display, out: &mut Vec<u8>) {
-        self.write(format_args!("POST {path}"), out);
-    }
-
-    pub fn get(&self, path: &impl Display, out: &mut Vec<u8>) {
-        self.write(format_args!("GET {path}"), out);
-    }
-
-    /// No request to the shop has a body.
-    fn write(&self, what: std::fmt::Arguments<'_>, out: &mut Vec<u8>) {
-        out.clear();
-        let Head(head) = self;
-        write!(out, "{what} HTTP/1.1\r\n{head}Content-Length: 0\r\n\r\n").expect("memory takes every byte");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,16 +273,5 @@ mod tests {
         {
             assert!(wrong.trouble(paid, unknown).is_some(), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn a_key_cannot_break_the_head() {
-        let mut out = Vec::new();
-        Head::of("hub:1", Some("secret\r\nX: 1")).post(&"/shop/orders/checkout/7", &mut out);
-        assert_eq!(
-            String::from_utf8(out).unwrap(),
-            "POST /shop/orders/checkout/7 HTTP/1.1\r\nHost: hub:1\r\nAuthorization: Bearer secretX: 1\r\n\
-             Content-Length: 0\r\n\r\n"
-        );
     }
 }

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::goods::{Books, Goods, Head, Sides};
+use super::goods::{Books, Goods, Sides};
 use crate::bench::runtime;
 use crate::figures::{Counts, Latency, per_second};
-use crate::line::{Line, Lost, PAUSE};
+use crate::line::{Head, Line, Lost, PAUSE};
 use crate::options::{Hub, LINES_MAX, PAYMENTS_MAX, Pacing, check_range, parse_count};
 use crate::pace::{Starts, work};
 use crate::report::{Report, grouped};

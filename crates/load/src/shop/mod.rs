@@ -15,5 +15,5 @@ mod load;
 mod tests;
 
 pub use bench::{BENCH_ROWS, CheckoutBench, bench_checkout};
-pub use goods::{Books, Goods, Head};
+pub use goods::{Books, Goods};
 pub use load::{CheckoutLoad, Driven, ROWS_MAX, Tally, count, drive, load_checkouts};

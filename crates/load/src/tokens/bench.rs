@@ -5,7 +5,7 @@ use std::path::Path;
 use super::journal::{Journal, run_journalled};
 use super::load::{Ending, TokenLoad, drive};
 use crate::LoadError;
-use crate::bench::{Bench, Hub, Place, Run, tell};
+use crate::bench::{Bench, DataPlace, Hub, Run, tell};
 use crate::meter::Reading;
 use crate::options::{HTTP_CONNECTIONS_DEFAULT, LINES_MAX, check_range, parse_count};
 use crate::report::{Report, Row};
@@ -33,7 +33,7 @@ pub struct TokenBench {
     pub seed: u64,
     /// Where the data lies.
     #[command(flatten)]
-    pub place: Place,
+    pub place: DataPlace,
 }
 
 /// What is measured.

@@ -2,9 +2,8 @@
 //! is answered. No HTTP: what wallets feel of that is measured by `load`.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use holdfast_disk::RealFs;
 use holdfast_engine::Wallets as _;
@@ -14,11 +13,12 @@ use holdfast_hub::tokens::HubVault;
 use holdfast_hub::{Hub, Opened};
 use holdfast_log::{LogId, SegmentOptions};
 use holdfast_tokens::{Scope, SelectRequest, Token};
-use tokio::task::JoinSet;
 
 use crate::LoadError;
 use crate::figures::{Latency, micros, per, per_second};
 use crate::meter::{Usage, device_written_bytes};
+use crate::options::LOAD_SECONDS_MAX;
+use crate::pace::{Starts, work};
 use crate::report::Row;
 
 /// Tokens that are issued together.
@@ -116,39 +116,33 @@ struct Tally {
 }
 
 async fn select(desk: &HubVault, journal: &Journal) -> Result<Tally, LoadError> {
-    let next = Arc::new(AtomicU64::new(0));
+    let time = Duration::from_secs(LOAD_SECONDS_MAX);
+    let starts = Arc::new(Starts::new("selections", None, journal.selections, time, journal.in_flight));
     // One for all: a histogram for each of a thousand would crowd the tokens out of the machine's caches.
     let tally = Arc::<Mutex<Tally>>::default();
-    let mut workers = JoinSet::new();
-    for _ in 0..journal.in_flight {
-        let (desk, next, tally, journal) = (desk.clone(), Arc::clone(&next), Arc::clone(&tally), *journal);
-        workers.spawn(async move { work(&desk, &next, &tally, &journal).await });
-    }
-    while let Some(ended) = workers.join_next().await {
-        ended.map_err(|_| LoadError::Refused("a worker ended early".to_owned()))??;
-    }
+    let workers = (0..journal.in_flight).map(|_| {
+        let (desk, starts, tally, journal) =
+            (desk.clone(), Arc::clone(&starts), Arc::clone(&tally), *journal);
+        async move { select_in_turn(&desk, &starts, &tally, &journal).await }
+    });
+    work(&starts, true, workers, |ended| ended).await?;
     Ok(Arc::into_inner(tally).expect("all workers have ended").into_inner().expect("none has panicked"))
 }
 
-async fn work(
+async fn select_in_turn(
     desk: &HubVault,
-    next: &AtomicU64,
+    starts: &Starts,
     tally: &Mutex<Tally>,
     journal: &Journal,
 ) -> Result<(), LoadError> {
     let refused = |error: holdfast_engine::TokenError| LoadError::Refused(format!("a selection: {error}"));
-    loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= journal.selections {
-            return Ok(());
-        }
+    while let Some((number, started)) = starts.next().await {
         // Wallets far from each other, amounts that one to three tokens come to.
         let owner = number.wrapping_mul(0x9e37_79b9) % u64::from(journal.wallets);
         let amount =
             quantity(number % 48) + if number.is_multiple_of(3) { 0 } else { quantity(number / 7 % 48) };
         let spender: holdfast_tokens::Name = format!("payment-{number}").into();
         let request = SelectRequest::new(Arc::clone(&spender), Scope::wallet(wallet(owner), "EUR"), amount);
-        let started = Instant::now();
         let selection = desk.select(request, 10_000).await.map_err(refused)?;
         {
             let mut seen = tally.lock().expect("none has panicked");
@@ -159,4 +153,5 @@ async fn work(
             desk.release(spender, Some(selection.fence)).await.map_err(refused)?;
         }
     }
+    Ok(())
 }

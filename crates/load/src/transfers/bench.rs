@@ -5,7 +5,7 @@ use std::path::Path;
 use holdfast_client::options::BATCH_RECORDS_MAX;
 
 use crate::LoadError;
-use crate::bench::{Bench, Hub, Place, Run, tell};
+use crate::bench::{Bench, DataPlace, Hub, Run, tell};
 use crate::drive::{Case, Material, PAYMENTS_PER_SECOND_MIN, Way, drive};
 use crate::meter::{Books, Reading};
 use crate::options::{
@@ -58,7 +58,7 @@ pub struct TransferBench {
     pub seed: u64,
     /// Where the data lies.
     #[command(flatten)]
-    pub place: Place,
+    pub place: DataPlace,
 }
 
 /// Which cases to run.

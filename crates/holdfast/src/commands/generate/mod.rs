@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use holdfast_domain::ids::Currency;
 use holdfast_engine::clock::{Clock, SystemClock};
+use holdfast_load::bar::Bar;
 use holdfast_load::options::parse_count;
 use holdfast_postgres::{DataSet, Error, Store};
 use serde_json::json;
 
-use super::bar::Bar;
 use super::{BadInput, Output};
 
 /// Of the transfers that are made so many are past their expiration, unless somebody says otherwise.
@@ -120,7 +120,7 @@ fn transfers(flags: Transfers) -> anyhow::Result<()> {
         return Err(BadInput::from(anyhow::anyhow!(what)).into());
     }
     data.check().map_err(told)?;
-    let mut bar = Bar::new("transfers");
+    let bar = Bar::new("transfers");
     let progress = |done| bar.show(done, total);
     let made = match (flags.data, flags.store) {
         (Some(directory), _) => {

@@ -1,12 +1,10 @@
 //! The material of a run and the bytes of its requests: names, amounts and quantities follow from the seed and a
 //! number, so nothing is kept for them.
 
-use std::io::Write;
-
 use serde::Deserialize;
 
 use super::{Ending, TokenLoad};
-use crate::line::bearer;
+use crate::line::Head;
 use crate::options::Hub;
 use crate::payments::mix;
 
@@ -32,8 +30,7 @@ pub(super) struct Requests {
     tokens: u64,
     amount_max: u64,
     wait_ms: u32,
-    /// Everything of a head that is the same in all requests.
-    head: String,
+    head: Head,
 }
 
 impl Requests {
@@ -45,7 +42,7 @@ impl Requests {
             tokens: options.tokens.into(),
             amount_max: options.amount_max,
             wait_ms: options.wait_ms,
-            head: format!("Host: {address}\r\n{}Content-Type: application/json\r\n", bearer(key.as_deref())),
+            head: Head::of(address, key.as_deref()),
         }
     }
 
@@ -97,13 +94,13 @@ impl Requests {
             format!(r#"{{"wallet":"{wallet}","currency":"{CURRENCY}","quantity":"{quantity}"}}"#)
         });
         let body = format!(r#"{{"tokens":[{}]}}"#, rows.collect::<Vec<_>>().join(","));
-        self.request("POST", "/tokens/issue", &body, out);
+        self.head.write("POST", &"/tokens/issue", &body, out);
         worth
     }
 
     pub(super) fn balance(&self, wallet: u64, out: &mut Vec<u8>) {
         let path = format!("/tokens/balance?wallet={}&currency={CURRENCY}", self.wallet(wallet));
-        self.request("GET", &path, "", out);
+        self.head.get(&path, out);
     }
 
     pub(super) fn select(&self, number: u64, out: &mut Vec<u8>) {
@@ -117,7 +114,7 @@ impl Requests {
             self.wallet(self.payer(number)),
             self.amount(number),
         );
-        self.request("POST", "/tokens/select", &body, out);
+        self.head.write("POST", &"/tokens/select", &body, out);
     }
 
     /// What ends the round.
@@ -130,18 +127,12 @@ impl Requests {
                     self.wallet(self.payee(number)),
                     self.amount(number),
                 );
-                self.request("POST", "/tokens/spend", &body, out);
+                self.head.write("POST", &"/tokens/spend", &body, out);
             }
             Ending::Release => {
-                self.request("DELETE", &format!("/tokens/locks/{}", self.spender(number)), "", out);
+                self.head.write("DELETE", &format_args!("/tokens/locks/{}", self.spender(number)), "", out);
             }
         }
-    }
-
-    fn request(&self, method: &str, path: &str, body: &str, out: &mut Vec<u8>) {
-        out.clear();
-        write!(out, "{method} {path} HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n{body}", self.head, body.len())
-            .expect("memory takes every byte");
     }
 }
 

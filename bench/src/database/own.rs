@@ -17,7 +17,7 @@ const PROMISES: [&str; 8] = [
 ];
 
 /// The database of one run.
-pub(crate) struct Place {
+pub(crate) struct OwnDatabase {
     /// Where the store opens it.
     pub(crate) url: String,
     /// A plain connection, with the planner's own settings.
@@ -32,17 +32,17 @@ struct Own {
     keep: bool,
 }
 
-impl Place {
-    pub(crate) fn create(server: &str, keep: bool) -> anyhow::Result<Place> {
-        Place::named(server, format!("holdfast_bench_{}", std::process::id()), keep)
+impl OwnDatabase {
+    pub(crate) fn create(server: &str, keep: bool) -> anyhow::Result<OwnDatabase> {
+        OwnDatabase::named(server, format!("holdfast_bench_{}", std::process::id()), keep)
     }
 
     /// One more beside the first, never kept.
-    pub(crate) fn create_second(server: &str) -> anyhow::Result<Place> {
-        Place::named(server, format!("holdfast_bench_{}_second", std::process::id()), false)
+    pub(crate) fn create_second(server: &str) -> anyhow::Result<OwnDatabase> {
+        OwnDatabase::named(server, format!("holdfast_bench_{}_second", std::process::id()), false)
     }
 
-    fn named(server: &str, name: String, keep: bool) -> anyhow::Result<Place> {
+    fn named(server: &str, name: String, keep: bool) -> anyhow::Result<OwnDatabase> {
         let config: Config = server.parse().context("cannot read --store")?;
         let url = with_database(server, &name)?;
         let mut client = config.connect(NoTls).context("cannot connect to the server")?;
@@ -51,13 +51,13 @@ impl Place {
             .and_then(|()| client.batch_execute(&format!("CREATE DATABASE {name}")))
             .context("cannot create a database for the run")?;
         let own = Own { server: config, name, keep };
-        Ok(Place { client: connect(&url)?, url, _own: Some(own) })
+        Ok(OwnDatabase { client: connect(&url)?, url, _own: Some(own) })
     }
 
     /// A database that is there already and stays.
     #[cfg(test)]
-    pub(crate) fn given(url: &str) -> anyhow::Result<Place> {
-        Ok(Place { client: connect(url)?, url: url.to_owned(), _own: None })
+    pub(crate) fn given(url: &str) -> anyhow::Result<OwnDatabase> {
+        Ok(OwnDatabase { client: connect(url)?, url: url.to_owned(), _own: None })
     }
 
     /// One connection more.
