@@ -230,7 +230,7 @@ impl TokenVault {
             return Err(Refusal::Contention { attempts: luck.attempts });
         }
         // So many in a row are no coincidence: the cache does not know of locks that it should know of.
-        if luck.conflicts % CONFLICTS_BEFORE_REFRESH == 0 {
+        if luck.conflicts.is_multiple_of(CONFLICTS_BEFORE_REFRESH) {
             self.refresh(&request.scope, Refresh::News).await?;
         }
         // One that takes what it can get would get less than there may be.
