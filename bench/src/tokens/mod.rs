@@ -330,8 +330,7 @@ impl Session<'_> {
     fn play<C: Case>(&self, what: &'static str, engine: Engine, case: &C) -> anyhow::Result<C::Found> {
         self.bar.next(what);
         let place = OwnDatabase::create(&self.options.store, self.options.keep)?;
-        let found = play_in(place, self.options, &self.runtime, engine, case);
-        found
+        play_in(place, self.options, &self.runtime, engine, case)
     }
 }
 

@@ -101,8 +101,8 @@ impl Rows {
 #[must_use]
 pub fn difference_in_memory(hub: &LocalStore, witness: &MemoryStore) -> Option<String> {
     let (all, first) = (usize::MAX, TransferNo(0));
-    first_difference("participants", &hub.books().participants(), &witness.books().participants())
-        .or_else(|| first_difference("accounts", &hub.books().accounts(), &witness.books().accounts()))
+    first_difference("participants", hub.books().participants(), witness.books().participants())
+        .or_else(|| first_difference("accounts", hub.books().accounts(), witness.books().accounts()))
         .or_else(|| {
             let (ours, theirs) = (hub.open_transfers(first, all), witness.open_transfers(first, all));
             first_difference("open transfers", &ours, &theirs)

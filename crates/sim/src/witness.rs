@@ -44,7 +44,7 @@ impl<'a> Decided<'a> {
         let ends =
             |effect: &&ShopEffect| matches!(effect, ShopEffect::Moved { .. } | ShopEffect::KeyEnded(_));
         let expires = matches!(self.commands.first(), Some(Command::Expire(_)));
-        let first = self.effects.steps.iter().next().filter(|_| expires);
+        let first = self.effects.steps.first().filter(|_| expires);
         first.map_or(0, |step| step.shop.iter().filter(ends).count())
     }
 }

@@ -609,7 +609,7 @@ mod tests {
         assert_wrong(limit("[]"), "limit: must be an object");
         assert_wrong(limit("null"), "limit: is missing");
         let cap = |members: &str| {
-            limit(&format!(r#"{{"type":"NET_DEBIT_CAP","value":1,"alarmPercentage":10}}"#).replace(
+            limit(&r#"{"type":"NET_DEBIT_CAP","value":1,"alarmPercentage":10}"#.replace(
                 members.split_once(' ').unwrap_or_default().0,
                 members.split_once(' ').unwrap_or_default().1,
             ))

@@ -65,7 +65,7 @@ fn wrong(path: &Path, error: &serde_json::Error) -> Wrong {
     if error.classify() != Category::Data || of_whole {
         return Wrong::Whole(shortened(&words));
     }
-    let last = path.iter().last();
+    let last = path.iter().next_back();
     if let Some(name) = plain.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         let place = if last.is_none() { String::new() } else { format!("{path}.") };
         return Wrong::Member(format!("{place}{name}: is missing"));

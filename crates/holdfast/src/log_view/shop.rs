@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(types, ["psucc", "ssucc", "trsucc"]);
         let offset = outcome_offset(&effects, 6, &store);
         assert_eq!(offset, Some(json!({"key": 0, "value": 6})), "nothing is open");
-        let shown = show(&command, &effects.outcome(0));
+        let shown = show(&command, effects.outcome(0));
         assert_eq!(shown["outcome"], json!({"state": "paid", "tr": 1}));
     }
 }
