@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::limits::RETRY_AFTER_SECONDS;
 
@@ -15,17 +15,6 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) body: Value,
-}
-
-/// The members that every problem has. The title is the same each time a problem of that name occurs.
-pub(crate) fn members(name: &str, title: &str, status: u16, detail: &str) -> Map<String, Value> {
-    let members = [
-        ("type", json!(format!("/problems/{name}"))),
-        ("title", json!(title)),
-        ("status", json!(status)),
-        ("detail", json!(detail)),
-    ];
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 impl IntoResponse for Problem {

@@ -93,10 +93,8 @@ pub(super) fn schemas() -> Value {
             "errorInformation": object(&["errorCode", "errorDescription"], json!({"errorCode": text("Four digits"), "errorDescription": text("In words")})),
         })),
     });
-    for more in [hub_schemas(), super::shop::schemas()] {
-        if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
-            all.extend(more);
-        }
+    if let (Value::Object(all), Value::Object(more)) = (&mut all, hub_schemas()) {
+        all.extend(more);
     }
     all
 }

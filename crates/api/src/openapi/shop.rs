@@ -4,13 +4,14 @@ use axum::http::Method;
 use holdfast_wire::Count;
 use holdfast_wire::admin::Text;
 use holdfast_wire::limits::SHOP_ID_CHARS_MAX;
-use holdfast_wire::shop::{OpenState, PayOutcome, StockOutcome};
+use holdfast_wire::shop::{
+    Checkout, CheckoutPage, CheckoutStory, Filled, Item, OpenState, Order, PayOutcome, Problem, StockOutcome,
+    User, WholeOrder,
+};
 use serde_json::{Value, json};
 
 use super::operation::{Operation, operation};
-use super::schemas::reference;
 
-const PROBLEM: &str = "application/problem+json";
 const TEXT: &str = "text/plain";
 const KEY: &str =
     "1 to 128 plain characters. The same key with the same request gets the stored answer for 24 hours";
@@ -24,7 +25,7 @@ fn text() -> Value {
 }
 
 fn whole(what: &str) -> Value {
-    json!({"type": "integer", "minimum": 0, "maximum": i64::MAX, "description": what})
+    json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX, "description": what})
 }
 
 fn id(what: &str) -> Value {
@@ -54,7 +55,7 @@ impl Operation {
     }
 
     fn problem(self, status: u16, names: &str) -> Operation {
-        self.answers_as(status, names, PROBLEM, &reference("ShopProblem"))
+        self.refuses_with::<Problem>(status, names)
     }
 
     fn numbers(self) -> Operation {
@@ -86,11 +87,7 @@ pub(super) fn course_operations() -> Vec<Operation> {
         )
         .details("Of any users and items. Those that are there are replaced, but not while a checkout is open.")
         .answers_with(200, "Done", &done()),
-        plain(get(), "/orders/find/{order_id}", "An order").answers_with(
-            200,
-            "The order",
-            &reference("CourseOrder"),
-        ),
+        plain(get(), "/orders/find/{order_id}", "An order").gives::<Order>(200, "The order"),
         plain(post(), "/orders/addItem/{order_id}/{item_id}/{quantity}", "A line more for an order")
             .says("The order with its new price"),
         plain(post(), "/orders/checkout/{order_id}", "Check an order out: charge and take stock, or neither")
@@ -102,11 +99,7 @@ pub(super) fn course_operations() -> Vec<Operation> {
             .answers_with(200, "Its id", &one("user_id")),
         plain(post(), "/payment/batch_init/{n}/{starting_money}", "Users 0 to n - 1")
             .answers_with(200, "Done", &done()),
-        plain(get(), "/payment/find_user/{user_id}", "A user").answers_with(
-            200,
-            "The user",
-            &reference("ShopUser"),
-        ),
+        plain(get(), "/payment/find_user/{user_id}", "A user").gives::<User>(200, "The user"),
         plain(post(), "/payment/add_funds/{user_id}/{amount}", "More credit").says("The new credit"),
         plain(post(), "/payment/pay/{user_id}/{amount}", "Less credit").says("The new credit"),
         plain(post(), "/stock/item/create/{price}", "A new item, of which there are none")
@@ -126,27 +119,24 @@ pub(super) fn course_operations() -> Vec<Operation> {
 /// With proper codes.
 pub(super) fn operations() -> Vec<Operation> {
     let (get, post) = (|| Method::GET, || Method::POST);
-    let (user, item, order) = (reference("ShopUser"), reference("ShopItem"), reference("ShopOrder"));
-    let filled = reference("ShopFilled");
-    let checkout = reference("Checkout");
     vec![
         proper(post(), "/shop/orders/create/{user_id}", "A new order")
             .details("Whether there is such a user shows at the checkout.")
-            .answers_with(201, "The order", &order),
+            .gives::<WholeOrder>(201, "The order"),
         proper(
             post(),
             "/shop/orders/batch_init/{n}/{n_items}/{n_users}/{item_price}",
             "Orders 0 to n - 1, each with two lines",
         )
         .details("Of any users and items. Those that are there are replaced. At most 1,000,000.")
-        .answers_with(200, "How many", &filled)
+        .gives::<Filled>(200, "How many")
         .problem(409, "`not-now`: one of them is being checked out; `checkouts-open`: others are, and orders would be replaced")
         .problem(422, "`invalid-number`, `out-of-bounds`, `contradiction`: no user or no item to choose from"),
         proper(get(), "/shop/orders/find/{order_id}", "An order, and its checkout if one is open")
-            .answers_with(200, "The order", &order)
+            .gives::<WholeOrder>(200, "The order")
             .problem(404, "`unknown-order`"),
         proper(post(), "/shop/orders/addItem/{order_id}/{item_id}/{quantity}", "A line more for an order")
-            .answers_with(200, "The order", &order)
+            .gives::<WholeOrder>(200, "The order")
             .problem(404, "`unknown-order`, `unknown-item`")
             .problem(409, "`not-now`: the order is paid or being checked out")
             .numbers(),
@@ -155,49 +145,49 @@ pub(super) fn operations() -> Vec<Operation> {
             .header("Idempotency-Key", false, KEY, &key())
             .query::<Count<1, 86_400_000>>("deadlineMs", "It is cancelled if it is not decided after so long; 1 to 86,400,000; without it as the hub is set")
             .query::<Count<0, 60_000>>("waitMs", "How long to wait for it if it stays open; 0 to 60,000; without it as the hub is set. With 0 the answer is 202")
-            .answers_with(200, "It is paid", &checkout)
-            .answers_with(202, "With `waitMs=0`: it is under way", &checkout)
+            .gives::<Checkout>(200, "It is paid")
+            .gives::<Checkout>(202, "With `waitMs=0`: it is under way")
             .problem(402, "`payment-refused`, `stock-refused`, `payment-and-stock-refused`")
             .problem(404, "`unknown-order`")
             .problem(409, "`cancelled`, `deadline-passed`, `tries-used-up`")
             .problem(422, "`key-reused`: the key came with another request; `invalid-number`")
             .problem(504, "`checkout-open`: the wait is over, the checkout is not; `no-answer`: the outcome is unknown"),
         proper(post(), "/shop/payment/create_user", "A new user, without credit")
-            .answers_with(201, "The user", &user),
+            .gives::<User>(201, "The user"),
         proper(post(), "/shop/payment/batch_init/{n}/{starting_money}", "Users 0 to n - 1")
             .details("Those that are there are replaced. At most 1,000,000.")
-            .answers_with(200, "How many", &filled)
+            .gives::<Filled>(200, "How many")
             .problem(409, "`checkouts-open`: users would be replaced")
             .numbers(),
         proper(get(), "/shop/payment/find_user/{user_id}", "A user")
-            .answers_with(200, "The user", &user)
+            .gives::<User>(200, "The user")
             .problem(404, "`unknown-user`"),
         proper(post(), "/shop/payment/add_funds/{user_id}/{amount}", "More credit")
-            .answers_with(200, "The user", &user)
+            .gives::<User>(200, "The user")
             .problem(404, "`unknown-user`")
             .numbers(),
         proper(post(), "/shop/payment/pay/{user_id}/{amount}", "Less credit")
-            .answers_with(200, "The user", &user)
+            .gives::<User>(200, "The user")
             .problem(402, "`insufficient-credit`")
             .problem(404, "`unknown-user`")
             .numbers(),
         proper(post(), "/shop/stock/item/create/{price}", "A new item, of which there are none")
-            .answers_with(201, "The item", &item)
+            .gives::<Item>(201, "The item")
             .numbers(),
         proper(post(), "/shop/stock/batch_init/{n}/{starting_stock}/{item_price}", "Items 0 to n - 1")
             .details("Those that are there are replaced. At most 1,000,000.")
-            .answers_with(200, "How many", &filled)
+            .gives::<Filled>(200, "How many")
             .problem(409, "`checkouts-open`: items would be replaced")
             .numbers(),
         proper(get(), "/shop/stock/find/{item_id}", "An item")
-            .answers_with(200, "The item", &item)
+            .gives::<Item>(200, "The item")
             .problem(404, "`unknown-item`"),
         proper(post(), "/shop/stock/add/{item_id}/{amount}", "More of an item")
-            .answers_with(200, "The item", &item)
+            .gives::<Item>(200, "The item")
             .problem(404, "`unknown-item`")
             .numbers(),
         proper(post(), "/shop/stock/subtract/{item_id}/{amount}", "Less of an item")
-            .answers_with(200, "The item", &item)
+            .gives::<Item>(200, "The item")
             .problem(402, "`insufficient-stock`")
             .problem(404, "`unknown-item`")
             .numbers(),
@@ -211,11 +201,10 @@ pub(super) fn hub_operations() -> Vec<Operation> {
             .refuses(400, "3101: a parameter, id or body is malformed")
             .asks_the_hub()
     };
-    let checkout = reference("Checkout");
     let answer = |path: &'static str, side: &'static str| {
         at(Method::POST, path, side)
             .details("For a side that is outside. A repeat, and what comes when the try is over, is heard and changes nothing.")
-            .answers_with(200, "How the checkout stands", &checkout)
+            .gives::<Checkout>(200, "How the checkout stands")
             .refuses(404, "3200: there is no such order or try")
             .refuses(409, "3100: that side is inside for this try")
     };
@@ -223,13 +212,13 @@ pub(super) fn hub_operations() -> Vec<Operation> {
         at(Method::GET, "/hub/checkouts", "Open checkouts, the oldest first")
             .query::<OpenState>("state", "Only those that are `pending` or `cancelling`")
             .paged::<Text>()
-            .answers_with(200, "A page", &reference("CheckoutPage")),
+            .gives::<CheckoutPage>(200, "A page"),
         at(Method::GET, "/hub/checkouts/{order}", "One order, whether a checkout of it is open or not")
-            .answers_with(200, "The order", &reference("CheckoutStory"))
+            .gives::<CheckoutStory>(200, "The order")
             .refuses(404, "3200: there is no such order"),
         at(Method::POST, "/hub/checkouts/{order}/cancel", "End a checkout that is not decided")
             .details("What it took is given back; this does not wait for an outside side that has to.")
-            .answers_with(200, "How the checkout stands", &checkout)
+            .gives::<Checkout>(200, "How the checkout stands")
             .refuses(404, "3200: there is no such order")
             .refuses(409, "3100: nothing undecided is under way"),
         at(
@@ -238,7 +227,7 @@ pub(super) fn hub_operations() -> Vec<Operation> {
             "Send again what was not answered, or check a failed order out anew",
         )
         .details("Does not wait.")
-        .answers_with(200, "How the checkout stands", &checkout)
+        .gives::<Checkout>(200, "How the checkout stands")
         .refuses(404, "3200: there is no such order")
         .refuses(409, "3100: the order is paid, or was never tried"),
         answer("/hub/checkouts/{order}/{tr}/pay", "What the payment side says about a try")
@@ -246,102 +235,4 @@ pub(super) fn hub_operations() -> Vec<Operation> {
         answer("/hub/checkouts/{order}/{tr}/stock", "What the stock side says about a try")
             .takes::<StockOutcome>(),
     ]
-}
-
-fn instant(what: &str) -> Value {
-    json!({"type": "string", "format": "date-time", "description": what, "examples": ["2026-11-15T08:24:36.000Z"]})
-}
-
-/// What is told of an open checkout.
-fn waits() -> Value {
-    json!({
-        "startedAt": instant("When the checkout began"),
-        "transfer": {"type": "string", "format": "uuid", "description": "The transfer that pays for it, where transfers do"},
-        "spender": {"type": "string", "format": "uuid", "description": "In whose name tokens are locked for it, where tokens pay"},
-        "since": instant("Since when it waits for these"),
-        "deadline": instant("It is cancelled after this, unless it is decided by then"),
-        "waitsFor": {"type": "array", "items": {"type": "string", "enum": ["pay", "stock"]}, "description": "For whom it waits"},
-        "detail": {"type": "string", "description": "The same in words", "examples": ["waits for stock since 12 s, cancels in 18 s"]},
-    })
-}
-
-/// These members and those.
-fn and(mut members: Value, more: Value) -> Value {
-    if let (Value::Object(members), Value::Object(more)) = (&mut members, more) {
-        members.extend(more);
-    }
-    members
-}
-
-/// The schemas of the shop.
-pub(super) fn schemas() -> Value {
-    let why = || json!({"type": "string", "enum": ["pay", "stock", "both", "cancelled", "deadline"], "description": "Why its last try failed"});
-    let state = || json!({"type": "string", "enum": ["not_paid", "pending", "cancelling", "paid"]});
-    let tr = || json!({"type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "The number of the try"});
-    let last_tr = || json!({"type": ["integer", "null"], "description": "The number of its last try; null: never tried"});
-    let order = || {
-        json!({
-            "order_id": id("Its id"),
-            "paid": {"type": "boolean"},
-            "items": {"type": "array", "maxItems": 1_000, "description": "Lines as they were added: item and quantity", "items": {"type": "array", "prefixItems": [id("The item"), whole("How many")], "minItems": 2, "maxItems": 2}},
-            "user_id": id("Who pays"),
-            "total_cost": whole("What it costs"),
-        })
-    };
-    let story = || {
-        and(
-            json!({
-                "order": id("The order"), "tr": last_tr(), "state": state(), "user": id("Who pays"),
-                "amount": {"type": "string", "description": "What it costs"}, "why": why(),
-            }),
-            waits(),
-        )
-    };
-    let needed = ["order_id", "paid", "items", "user_id", "total_cost"];
-    json!({
-        "CourseOrder": object(&needed, order()),
-        "ShopOrder": object(&["order_id", "paid", "items", "user_id", "total_cost", "state", "tr"],
-            and(and(order(), json!({"state": state(), "tr": last_tr(), "why": why()})), waits_without_start())),
-        "ShopUser": object(&["user_id", "credit"], json!({"user_id": id("Its id"), "credit": whole("What it can spend")})),
-        "ShopItem": object(&["item_id", "stock", "price"], json!({"item_id": id("Its id"), "stock": whole("How many there are"), "price": whole("What one costs")})),
-        "ShopFilled": object(&["count"], json!({"count": whole("Rows that were made or replaced")})),
-        "Checkout": object(&["order", "tr", "state"], and(json!({
-            "counted": {"type": "boolean", "description": "In an answer to an outside side: whether what it said changed anything"},
-            "order": id("The order"), "tr": tr(), "state": state(),
-            "charged": {"type": "boolean", "description": "Where it is paid: by this checkout, and not before it"},
-            "why": why(),
-        }), waits_without_start())),
-        "CheckoutStory": object(&["order", "tr", "state", "user", "amount"], story()),
-        "CheckoutPage": object(&["checkouts", "next"], json!({
-            "checkouts": {"type": "array", "maxItems": 1_000, "items": reference("CheckoutStory")},
-            "next": {"type": ["string", "null"], "description": "For `after` of the next page; null at the end"},
-        })),
-        "ShopProblem": {
-            "type": "object",
-            "description": "A problem of RFC 9457, with what a program can go by.",
-            "required": ["type", "title", "status", "detail"],
-            "properties": {
-                "type": {"type": "string", "description": "/problems/NAME", "examples": ["/problems/stock-refused"]},
-                "title": {"type": "string", "description": "The same for each problem of the type"},
-                "status": {"type": "integer", "description": "The HTTP status"},
-                "detail": {"type": "string", "description": "What happened and what to do"},
-                "order": id("Which order"), "tr": last_tr(), "state": state(), "why": why(),
-                "user": id("Which user"), "credit": whole("What it has"),
-                "item": id("Which item"), "stock": whole("How many there are"),
-                "since": instant("Where it is open: since when it waits"),
-                "deadline": instant("Where it is open: when it is cancelled"),
-                "waitsFor": {"type": "array", "items": {"type": "string", "enum": ["pay", "stock"]}},
-            },
-        },
-    })
-}
-
-fn waits_without_start() -> Value {
-    let mut members = waits();
-    if let Value::Object(members) = &mut members {
-        for name in ["startedAt", "transfer", "spender"] {
-            members.shift_remove(name);
-        }
-    }
-    members
 }

@@ -7,9 +7,10 @@ use axum::http::StatusCode;
 use holdfast_domain::shop::callers::{CheckoutState, PAGE_MAX};
 use holdfast_domain::shop::{Charge, CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
 use holdfast_engine::ShopError;
-use holdfast_wire::Rule;
-use holdfast_wire::shop::{OpenState, PayOutcome, PaySaid, StockOutcome, StockSaid};
-use serde_json::{Map, Value, json};
+use holdfast_wire::shop::{
+    Checkout, CheckoutPage, CheckoutStory, OpenState, PayOutcome, PaySaid, StockOutcome, StockSaid,
+};
+use holdfast_wire::{Instant, Rule};
 
 use super::answered;
 use super::failure::Failure;
@@ -18,11 +19,13 @@ use super::rows::Shop;
 use super::standing::{self, Seen};
 use crate::admin::body::Body;
 use crate::error::ApiError;
-use crate::times;
 use crate::views::filters::{self, Parameters, filters};
 
 /// Open checkouts, the oldest first.
-pub(crate) async fn list(State(shop): State<Shop>, parameters: Parameters) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn list(
+    State(shop): State<Shop>,
+    parameters: Parameters,
+) -> Result<Json<CheckoutPage>, ApiError> {
     let [state, after, limit] = filters(parameters, ["state", "after", "limit"])?;
     let state = state.as_deref().map(read_state).transpose()?;
     let limit = match limit.as_deref() {
@@ -34,9 +37,8 @@ pub(crate) async fn list(State(shop): State<Shop>, parameters: Parameters) -> Re
     }
     let page = answered(shop.open_checkouts(state, after, limit)).await?;
     let seen = Seen { now: page.now, troubles: shop.troubles() };
-    let rows: Vec<Value> =
-        page.checkouts.iter().map(|open| Value::Object(shown(&open.order, Some(&open.row), &seen))).collect();
-    Ok(Json(json!({"checkouts": rows, "next": page.next})))
+    let checkouts = page.checkouts.iter().map(|open| shown(&open.order, Some(&open.row), &seen)).collect();
+    Ok(Json(CheckoutPage { checkouts, next: page.next.into() }))
 }
 
 fn read_state(text: &str) -> Result<CheckoutState, ApiError> {
@@ -48,28 +50,27 @@ fn read_state(text: &str) -> Result<CheckoutState, ApiError> {
 }
 
 /// An order as its checkouts see it, and the open one if there is one.
-fn shown(order: &OrderRow, open: Option<&CheckoutRow>, seen: &Seen) -> Map<String, Value> {
-    let OrderRow { order, failed, .. } = order;
-    let mut members = Map::new();
-    let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
-    add("order", json!(order.order_id.as_str()));
-    add("tr", json!(order.state.tr_num().map(TrNum::get)));
-    add("state", json!(order.state.name()));
-    add("user", json!(order.user_id.as_str()));
-    add("amount", json!(order.amount.to_string()));
-    if let Some(why) = open.and_then(|open| open.why).or(*failed) {
-        add("why", json!(why.name()));
+fn shown(row: &OrderRow, open: Option<&CheckoutRow>, seen: &Seen) -> CheckoutStory {
+    let order = &row.order;
+    let charge = open.and_then(|open| open.charge.as_ref());
+    CheckoutStory {
+        order: order.order_id.as_str().into(),
+        tr: order.state.tr_num().map(TrNum::get).into(),
+        state: standing::shown_state(order.state),
+        user: order.user_id.as_str().into(),
+        amount: order.amount.to_string(),
+        why: open.and_then(|open| open.why).or(row.failed).map(standing::shown_why),
+        started_at: open.map(|open| Instant(open.started_at)),
+        transfer: charge.and_then(|charge| match charge {
+            Charge::Transfer { transfer, .. } => Some(transfer.to_string()),
+            Charge::Tokens { .. } => None,
+        }),
+        spender: charge.and_then(|charge| match charge {
+            Charge::Tokens { spender } => Some(spender.to_string()),
+            Charge::Transfer { .. } => None,
+        }),
+        waits: open.map(|open| standing::shown_waits(&open.waits(), seen)),
     }
-    if let Some(open) = open {
-        add("startedAt", json!(times::format(open.started_at)));
-        match open.charge {
-            None => {}
-            Some(Charge::Transfer { transfer, .. }) => drop(add("transfer", json!(transfer.to_string()))),
-            Some(Charge::Tokens { spender }) => drop(add("spender", json!(spender.to_string()))),
-        }
-        standing::add_waits(&mut members, &open.waits(), seen);
-    }
-    members
 }
 
 fn order_in(place: Place<String>) -> Result<OrderId, Failure> {
@@ -77,25 +78,34 @@ fn order_in(place: Place<String>) -> Result<OrderId, Failure> {
 }
 
 /// One order, whether a checkout of it is open or not.
-pub(crate) async fn show(State(shop): State<Shop>, place: Place<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn show(
+    State(shop): State<Shop>,
+    place: Place<String>,
+) -> Result<Json<CheckoutStory>, ApiError> {
     let id = order_in(place)?;
     let view = answered(shop.order(id.clone())).await?;
     let view = view.ok_or_else(|| Failure::from(ShopRefusal::UnknownOrder(id)))?;
-    Ok(Json(Value::Object(shown(&view.row, view.open.as_deref(), &Seen::at(&shop)))))
+    Ok(Json(shown(&view.row, view.open.as_deref(), &Seen::at(&shop))))
 }
 
 /// Ends a checkout that is not decided.
-pub(crate) async fn cancel(State(shop): State<Shop>, place: Place<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn cancel(
+    State(shop): State<Shop>,
+    place: Place<String>,
+) -> Result<Json<Checkout>, ApiError> {
     let order = order_in(place)?;
     let answer = answered(shop.cancel(order.clone())).await?;
-    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(&shop)))))
+    Ok(Json(standing::answer(&order, &answer, &Seen::at(&shop))))
 }
 
 /// Has what was not answered sent again, or a failed order checked out anew.
-pub(crate) async fn retry(State(shop): State<Shop>, place: Place<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn retry(
+    State(shop): State<Shop>,
+    place: Place<String>,
+) -> Result<Json<Checkout>, ApiError> {
     let order = order_in(place)?;
     let answer = answered(shop.retry(order.clone())).await?;
-    Ok(Json(Value::Object(standing::answer(&order, &answer, &Seen::at(&shop)))))
+    Ok(Json(standing::answer(&order, &answer, &Seen::at(&shop))))
 }
 
 /// What the payment side says about a try.
@@ -103,7 +113,7 @@ pub(crate) async fn pay_answers(
     state: State<Shop>,
     place: Place<(String, String)>,
     Body(PayOutcome { outcome }): Body<PayOutcome>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Checkout>, ApiError> {
     let said = match outcome {
         PaySaid::Taken => Said::Taken,
         PaySaid::Refused => Said::Refused,
@@ -117,7 +127,7 @@ pub(crate) async fn stock_answers(
     state: State<Shop>,
     place: Place<(String, String)>,
     Body(StockOutcome { outcome }): Body<StockOutcome>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Checkout>, ApiError> {
     let said = match outcome {
         StockSaid::Taken => Said::Taken,
         StockSaid::Refused => Said::Refused,
@@ -132,16 +142,15 @@ async fn hear(
     place: Place<(String, String)>,
     side: Side,
     said: Said,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Checkout>, ApiError> {
     let (order, tr) = path::texts(place)?;
     let order_id: OrderId = path::id("order", &order)?;
     let tr_num = TrNum::try_from(path::count("tr", &tr, u64::from(u32::MAX))?)
         .map_err(|error| Failure::Number(format!("tr: {error}")))?;
     let key = TryKey { order_id: order_id.clone(), tr_num };
     let (counts, answer) = answered(shop.answer(key, side, said)).await?;
-    let mut members = Map::from_iter([("counted".to_owned(), json!(counts))]);
-    members.extend(standing::answer(&order_id, &answer, &Seen::at(&shop)));
-    Ok(Json(Value::Object(members)))
+    let checkout = standing::answer(&order_id, &answer, &Seen::at(&shop));
+    Ok(Json(Checkout { counted: Some(counts), ..checkout }))
 }
 
 /// Under `/hub` refusals have the standard's form.

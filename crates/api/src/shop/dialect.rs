@@ -7,7 +7,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::shop::{ItemId, ItemRow, OrderId, OrderRow, TrNum, UserRow, Waits};
 use holdfast_engine::OrderView;
-use serde_json::{Value, json};
+use holdfast_wire::shop::{Order, User};
+use serde::Serialize;
 
 use super::failure::Failure;
 use super::standing::Seen;
@@ -89,25 +90,24 @@ impl<D: Dialect> IntoResponse for Bad<D> {
 }
 
 /// An answer in JSON.
-pub(super) fn in_json(status: StatusCode, body: &Value) -> Response {
-    (status, [(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+pub(super) fn in_json(status: StatusCode, body: &impl Serialize) -> Response {
+    let body = serde_json::to_vec(body).expect("answers have text keys, and memory does not fail");
+    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 /// A user, as both dialects show it.
-pub(super) fn user(row: &UserRow) -> Value {
-    json!({"user_id": row.id.as_str(), "credit": row.credit.get()})
+pub(super) fn user(row: &UserRow) -> User {
+    User { user_id: row.id.as_str().into(), credit: row.credit.get() }
 }
 
 /// An order, as both dialects show it.
-pub(super) fn order(row: &OrderRow) -> Value {
+pub(super) fn order(row: &OrderRow) -> Order {
     let order = &row.order;
-    let lines: Vec<Value> =
-        order.items.lines().iter().map(|line| json!([line.id.as_str(), line.amnt.get()])).collect();
-    json!({
-        "order_id": order.order_id.as_str(),
-        "paid": row.is_paid(),
-        "items": lines,
-        "user_id": order.user_id.as_str(),
-        "total_cost": order.amount.get(),
-    })
+    Order {
+        order_id: order.order_id.as_str().into(),
+        paid: row.is_paid(),
+        items: order.items.lines().iter().map(|line| (line.id.as_str().into(), line.amnt.get())).collect(),
+        user_id: order.user_id.as_str().into(),
+        total_cost: order.amount.get(),
+    }
 }

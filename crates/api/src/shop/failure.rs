@@ -4,7 +4,8 @@ use axum::http::StatusCode;
 use holdfast_domain::shop::{OrderId, ShopRefusal, TrNum, Waits, Why};
 use holdfast_engine::Refusal as HubRefusal;
 use holdfast_engine::ShopError;
-use serde_json::{Map, Value, json};
+use holdfast_wire::Instant;
+use holdfast_wire::shop::{About, OrderState};
 
 use super::standing::{self, Seen};
 use crate::admin::shortened;
@@ -124,19 +125,33 @@ impl Failure {
     }
 
     /// What a program can go by, beside the name.
-    pub(super) fn members(&self) -> Map<String, Value> {
+    pub(super) fn about(&self) -> About {
         match self {
-            Failure::Shop(ShopError::Refused(refusal)) => members_of(refusal),
-            Failure::Failed { order, tr, why } => standing::failed(order, *tr, *why),
-            Failure::Open { order, tr, waits, seen } => {
-                let mut open = standing::open(order, *tr, waits, seen);
-                // The problem has a detail of its own.
-                open.shift_remove("detail");
-                open
-            }
-            _ => Map::new(),
+            Failure::Shop(ShopError::Refused(refusal)) => about(refusal),
+            Failure::Failed { order, tr, why } => About {
+                state: Some(OrderState::NotPaid),
+                why: Some(standing::shown_why(*why)),
+                ..of_try(order, Some(*tr))
+            },
+            // The problem has a detail of its own.
+            Failure::Open { order, tr, waits, .. } => About {
+                state: Some(standing::state_of(waits)),
+                since: Some(Instant(waits.since)),
+                deadline: Some(Instant(waits.deadline)),
+                waits_for: Some(standing::sides_of(waits.sides)),
+                ..of_try(order, Some(*tr))
+            },
+            _ => About::default(),
         }
     }
+}
+
+fn of_order(order: &OrderId) -> About {
+    About { order: Some(order.as_str().into()), ..About::default() }
+}
+
+fn of_try(order: &OrderId, tr: Option<TrNum>) -> About {
+    About { tr: Some(tr.map(TrNum::get).into()), ..of_order(order) }
 }
 
 const fn kind_of(refusal: &ShopRefusal) -> (StatusCode, &'static str, &'static str) {
@@ -181,32 +196,26 @@ const fn kind_of(refusal: &ShopRefusal) -> (StatusCode, &'static str, &'static s
     }
 }
 
-fn members_of(refusal: &ShopRefusal) -> Map<String, Value> {
-    let members = match refusal {
-        ShopRefusal::UnknownUser(user) => json!({"user": user.as_str()}),
-        ShopRefusal::UnknownItem(item) => json!({"item": item.as_str()}),
+fn about(refusal: &ShopRefusal) -> About {
+    match refusal {
+        ShopRefusal::UnknownUser(user) => About { user: Some(user.as_str().into()), ..About::default() },
+        ShopRefusal::UnknownItem(item) => About { item: Some(item.as_str().into()), ..About::default() },
         ShopRefusal::UnknownOrder(order)
         | ShopRefusal::UnknownTry(order)
         | ShopRefusal::Replaced(order)
         | ShopRefusal::ChooseTokens { order, .. }
-        | ShopRefusal::TriesUsedUp(order) => {
-            json!({"order": order.as_str()})
-        }
-        ShopRefusal::CheckoutsOpen { open, .. } => json!({"open": open}),
+        | ShopRefusal::TriesUsedUp(order) => of_order(order),
+        ShopRefusal::CheckoutsOpen { open, .. } => About { open: Some(*open), ..About::default() },
         ShopRefusal::NotNow { order, state } => {
-            json!({"order": order.as_str(), "tr": state.tr_num().map(TrNum::get), "state": state.name()})
+            About { state: Some(standing::shown_state(*state)), ..of_try(order, state.tr_num()) }
         }
         ShopRefusal::InsufficientCredit { user, credit } => {
-            json!({"user": user.as_str(), "credit": credit.get()})
+            About { user: Some(user.as_str().into()), credit: Some(credit.get()), ..About::default() }
         }
         ShopRefusal::InsufficientStock { item, stock } => {
-            json!({"item": item.as_str(), "stock": stock.get()})
+            About { item: Some(item.as_str().into()), stock: Some(stock.get()), ..About::default() }
         }
-        _ => Value::Null,
-    };
-    match members {
-        Value::Object(members) => members,
-        _ => Map::new(),
+        _ => About::default(),
     }
 }
 
@@ -217,6 +226,8 @@ mod tests {
     use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
     use holdfast_domain::shop::{OrderState, Side, Sides, Whole};
     use holdfast_engine::clock::ClockFault;
+
+    use serde_json::json;
 
     use super::*;
     use crate::shop::dialect::Dialect;
@@ -306,6 +317,6 @@ mod tests {
         assert_eq!(open().detail(), detail);
         let members = json!({"order": "o", "tr": 1, "state": "pending", "since": "1970-01-01T00:00:00.000Z",
             "deadline": "1970-01-01T00:00:10.000Z", "waitsFor": ["pay", "stock"]});
-        assert_eq!(Value::Object(open().members()), members, "the problem's own detail stays");
+        assert_eq!(json!(open().about()), members, "the problem's own detail stays");
     }
 }

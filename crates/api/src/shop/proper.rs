@@ -4,12 +4,14 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::shop::{ItemRow, OrderRow, TrNum};
-use serde_json::{Value, json};
+use holdfast_wire::problem::ProblemHead;
+use holdfast_wire::shop::{Filled, Item, WholeOrder};
+use serde_json::json;
 
 use super::dialect::{Dialect, Done, in_json, order, user};
 use super::failure::Failure;
 use super::standing;
-use crate::problem::{self, Problem};
+use crate::problem::Problem;
 
 /// The dialect of `/shop`.
 pub(crate) struct Proper;
@@ -20,46 +22,43 @@ impl Dialect for Proper {
             Done::UserMade(row) => in_json(StatusCode::CREATED, &user(row)),
             Done::ItemMade(row) => in_json(StatusCode::CREATED, &item(row)),
             Done::OrderMade(row) => in_json(StatusCode::CREATED, &whole_order(row)),
-            Done::Filled { count, .. } => in_json(StatusCode::OK, &json!({"count": count})),
+            Done::Filled { count, .. } => in_json(StatusCode::OK, &Filled { count: *count }),
             Done::User(row) | Done::CreditChanged(row) => in_json(StatusCode::OK, &user(row)),
             Done::Item(row) | Done::StockChanged(row) => in_json(StatusCode::OK, &item(row)),
             Done::Order { view, seen } => {
-                let mut shown = whole_order(&view.row);
-                if let (Some(open), Value::Object(members)) = (&view.open, &mut shown) {
-                    standing::add_waits(members, &open.waits(), seen);
-                }
-                in_json(StatusCode::OK, &shown)
+                let waits = view.open.as_ref().map(|open| standing::shown_waits(&open.waits(), seen));
+                in_json(StatusCode::OK, &WholeOrder { waits, ..whole_order(&view.row) })
             }
             Done::LineAdded { order, .. } => in_json(StatusCode::OK, &whole_order(order)),
             Done::Paid { order, tr, charged } => {
-                in_json(StatusCode::OK, &Value::Object(standing::paid(order, *tr, *charged)))
+                in_json(StatusCode::OK, &standing::paid(order, *tr, *charged))
             }
             Done::Begun { order, tr, waits, seen } => {
-                in_json(StatusCode::ACCEPTED, &Value::Object(standing::open(order, *tr, waits, seen)))
+                in_json(StatusCode::ACCEPTED, &standing::open(order, *tr, waits, seen))
             }
         }
     }
 
     fn failed(failure: &Failure) -> Response {
         let (status, name, title) = failure.kind();
-        let mut body = problem::members(name, title, status.as_u16(), &failure.detail());
-        body.extend(failure.members());
-        Problem { status, body: Value::Object(body) }.into_response()
+        let head = ProblemHead::new(name, title, status.as_u16(), &failure.detail());
+        let body = json!(holdfast_wire::shop::Problem { head, about: failure.about() });
+        Problem { status, body }.into_response()
     }
 }
 
-fn item(row: &ItemRow) -> Value {
-    json!({"item_id": row.id.as_str(), "stock": row.stock.get(), "price": row.price.get()})
+fn item(row: &ItemRow) -> Item {
+    Item { item_id: row.id.as_str().into(), stock: row.stock.get(), price: row.price.get() }
 }
 
 /// An order with where it stands, its last try, and why that failed if it has.
-fn whole_order(row: &OrderRow) -> Value {
-    let mut shown = order(row);
+fn whole_order(row: &OrderRow) -> WholeOrder {
     let state = row.order.state;
-    shown["state"] = json!(state.name());
-    shown["tr"] = json!(state.tr_num().map(TrNum::get));
-    if let Some(why) = row.failed {
-        shown["why"] = json!(why.name());
+    WholeOrder {
+        order: order(row),
+        state: standing::shown_state(state),
+        tr: state.tr_num().map(TrNum::get).into(),
+        why: row.failed.map(standing::shown_why),
+        waits: None,
     }
-    shown
 }

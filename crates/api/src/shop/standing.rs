@@ -1,12 +1,12 @@
 //! How a checkout stands, as JSON and in words: the same under `/shop` and `/hub`.
 
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::{CheckoutAnswer, OrderId, Side, Sides, TrNum, Waits, Why};
+use holdfast_domain::shop::{self as domain, CheckoutAnswer, OrderId, Side, Sides, TrNum};
 use holdfast_engine::Troubles;
-use serde_json::{Map, Value, json};
+use holdfast_wire::Instant;
+use holdfast_wire::shop::{self as wire, Checkout, OrderState, Waits, Why};
 
 use super::rows::Shop;
-use crate::times;
 
 /// What the hub knows when a checkout is told of: the time, to tell ages by, and what is wrong with sides that are outside.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,7 +22,7 @@ impl Seen {
 }
 
 /// A checkout, whatever became of it.
-pub(super) fn answer(order: &OrderId, answer: &CheckoutAnswer, seen: &Seen) -> Map<String, Value> {
+pub(super) fn answer(order: &OrderId, answer: &CheckoutAnswer, seen: &Seen) -> Checkout {
     match answer {
         CheckoutAnswer::Paid { tr } => paid(order, *tr, true),
         CheckoutAnswer::AlreadyPaid { tr } => paid(order, *tr, false),
@@ -32,47 +32,68 @@ pub(super) fn answer(order: &OrderId, answer: &CheckoutAnswer, seen: &Seen) -> M
 }
 
 /// One that is paid. `charged`: by this call, and not before it.
-pub(super) fn paid(order: &OrderId, tr: TrNum, charged: bool) -> Map<String, Value> {
-    with(order, tr, "paid", [("charged", json!(charged))])
+pub(super) fn paid(order: &OrderId, tr: TrNum, charged: bool) -> Checkout {
+    Checkout { charged: Some(charged), ..checkout(order, tr, OrderState::Paid) }
 }
 
 /// One that failed.
-pub(super) fn failed(order: &OrderId, tr: TrNum, why: Why) -> Map<String, Value> {
-    with(order, tr, "not_paid", [("why", json!(why.name()))])
+pub(super) fn failed(order: &OrderId, tr: TrNum, why: domain::Why) -> Checkout {
+    Checkout { why: Some(shown_why(why)), ..checkout(order, tr, OrderState::NotPaid) }
 }
 
 /// One that is open.
-pub(super) fn open(order: &OrderId, tr: TrNum, waits: &Waits, seen: &Seen) -> Map<String, Value> {
-    let mut members = with(order, tr, state_of(waits), []);
-    add_waits(&mut members, waits, seen);
-    members
+pub(super) fn open(order: &OrderId, tr: TrNum, waits: &domain::Waits, seen: &Seen) -> Checkout {
+    Checkout { waits: Some(shown_waits(waits, seen)), ..checkout(order, tr, state_of(waits)) }
 }
 
-fn with<const N: usize>(
-    order: &OrderId,
-    tr: TrNum,
-    state: &str,
-    more: [(&str, Value); N],
-) -> Map<String, Value> {
-    let members = [("order", json!(order.as_str())), ("tr", json!(tr.get())), ("state", json!(state))];
-    members.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
+fn checkout(order: &OrderId, tr: TrNum, state: OrderState) -> Checkout {
+    let order = order.as_str().into();
+    Checkout { counted: None, order, tr: tr.get(), state, charged: None, why: None, waits: None }
 }
 
-/// Adds what an open checkout waits for.
-pub(super) fn add_waits(members: &mut Map<String, Value>, waits: &Waits, seen: &Seen) {
-    for (name, value) in [
-        ("since", json!(times::format(waits.since))),
-        ("deadline", json!(times::format(waits.deadline))),
-        ("waitsFor", json!(names(waits.sides))),
-        ("detail", json!(in_words(waits, seen))),
-    ] {
-        members.insert(name.to_owned(), value);
+/// What an open checkout waits for.
+pub(super) fn shown_waits(waits: &domain::Waits, seen: &Seen) -> Waits {
+    Waits {
+        since: Instant(waits.since),
+        deadline: Instant(waits.deadline),
+        waits_for: sides_of(waits.sides),
+        detail: in_words(waits, seen),
     }
 }
 
 /// The state of the order of an open checkout.
-pub(super) const fn state_of(waits: &Waits) -> &'static str {
-    if waits.cancelling { "cancelling" } else { "pending" }
+pub(super) const fn state_of(waits: &domain::Waits) -> OrderState {
+    if waits.cancelling { OrderState::Cancelling } else { OrderState::Pending }
+}
+
+/// Where an order stands.
+pub(super) const fn shown_state(state: domain::OrderState) -> OrderState {
+    match state {
+        domain::OrderState::NotPaid(_) => OrderState::NotPaid,
+        domain::OrderState::Pending(_) => OrderState::Pending,
+        domain::OrderState::Cancelling(_) => OrderState::Cancelling,
+        domain::OrderState::Paid(_) => OrderState::Paid,
+    }
+}
+
+/// Why a try failed.
+pub(super) const fn shown_why(why: domain::Why) -> Why {
+    match why {
+        domain::Why::Pay => Why::Pay,
+        domain::Why::Stock => Why::Stock,
+        domain::Why::Both => Why::Both,
+        domain::Why::Cancelled => Why::Cancelled,
+        domain::Why::Deadline => Why::Deadline,
+    }
+}
+
+/// For whom it waits.
+pub(super) fn sides_of(sides: Sides) -> Vec<wire::Side> {
+    let shown = |side: Side| match side {
+        Side::Pay => wire::Side::Pay,
+        Side::Stock => wire::Side::Stock,
+    };
+    Side::ALL.into_iter().filter(|side| sides.has(*side)).map(shown).collect()
 }
 
 fn names(sides: Sides) -> Vec<&'static str> {
@@ -80,7 +101,7 @@ fn names(sides: Sides) -> Vec<&'static str> {
 }
 
 /// `waits for stock since 12 s (cannot connect: connection refused), cancels in 18 s`.
-pub(super) fn in_words(waits: &Waits, seen: &Seen) -> String {
+pub(super) fn in_words(waits: &domain::Waits, seen: &Seen) -> String {
     let whom = match names(waits.sides).as_slice() {
         [] => "nobody".to_owned(),
         names => names.join(" and "),
@@ -127,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_it_waits_for_in_words() {
-        let waits = |sides, cancelling| Waits { sides, cancelling, since: 1_000, deadline: 31_000 };
+        let waits = |sides, cancelling| domain::Waits { sides, cancelling, since: 1_000, deadline: 31_000 };
         let stock = Sides { pay: false, stock: true };
         for (waits, now, words) in [
             (waits(stock, false), 13_000, "waits for stock since 12 s, cancels in 18 s"),
@@ -143,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_side_stands_beside_what_it_is_waited_for() {
-        let waits = |sides, cancelling| Waits { sides, cancelling, since: 1_000, deadline: 31_000 };
+        let waits = |sides, cancelling| domain::Waits { sides, cancelling, since: 1_000, deadline: 31_000 };
         let stock = Sides { pay: false, stock: true };
         let refused = Troubles::default().with(Side::Stock, Some("cannot connect: refused"));
         let both = refused.clone().with(Side::Pay, Some("503"));
