@@ -1,4 +1,4 @@
-//! Every bound of callbacks, with its name, unit and default.
+//! Every bound of delivery, with its name, unit and default.
 
 use std::time::Duration;
 

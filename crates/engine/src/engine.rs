@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use holdfast_domain::command::Command;
-
 use crate::{Callbacks, Health, Payments, Shop, Upkeep, Views, Wallets};
 
 /// Which program an engine is; it says which paths there are.
@@ -13,18 +11,6 @@ pub enum Profile {
     Embedded,
     /// A node before Kafka and PostgreSQL.
     Database,
-}
-
-impl Profile {
-    /// Whether commands of that kind are decided there together with others.
-    #[must_use]
-    pub const fn has(self, command: &Command) -> bool {
-        match (self, command) {
-            (Profile::Embedded, _) => true,
-            (Profile::Database, Command::Token(_) | Command::Shop(_)) => false,
-            (Profile::Database, _) => true,
-        }
-    }
 }
 
 /// What stands behind the edge. What an engine has not is `None`, and its paths are not there.

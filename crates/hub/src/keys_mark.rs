@@ -11,14 +11,17 @@ use holdfast_disk::FileSystem;
 /// The file in the data directory.
 pub const KEYS_MARK: &str = "keys.required";
 
+/// The keys themselves, where the settings name no other file.
+pub const KEYS_FILE: &str = "keys.toml";
+
 const TEXT: &[u8] = b"This hub asks for API keys. Without keys `holdfast serve` does not start here.\n";
 
-/// Whether callers of this directory's hub need keys.
+/// Whether callers of this directory's hub need keys: it has the mark, or keys that no hub has been started with yet.
 ///
 /// # Errors
 /// If the directory cannot be read.
 pub fn is_set(fs: &dyn FileSystem, data: &Path) -> Result<bool, Error> {
-    fs.exists(&data.join(KEYS_MARK))
+    Ok(fs.exists(&data.join(KEYS_MARK))? || fs.exists(&data.join(KEYS_FILE))?)
 }
 
 /// Has callers need keys from now on. Durable when it returns.
@@ -42,6 +45,9 @@ pub fn set(fs: &dyn FileSystem, data: &Path) -> Result<(), Error> {
 /// # Errors
 /// If the file cannot be removed.
 pub fn take_away(fs: &dyn FileSystem, data: &Path) -> Result<(), Error> {
-    fs.remove(&data.join(KEYS_MARK))?;
+    match fs.remove(&data.join(KEYS_MARK)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        removed => removed?,
+    }
     fs.sync_dir(data)
 }

@@ -67,6 +67,7 @@ pub use error::Error;
 pub use generate::{DataSet, Generated};
 pub use guard::{Claim, Source};
 pub use incoming::Incoming;
+pub use keys_mark::keys_are_required;
 pub use operated::OPERATOR_MESSAGES_KEPT;
 pub use outbox::OutboxRow;
 pub use reads::{ROWS_LOOKED_AT_MAX, Registered};

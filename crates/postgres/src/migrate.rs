@@ -1,8 +1,11 @@
 //! Migrations: numbered SQL files inside the program, each applied once, by whichever node comes first.
 
+use std::time::Duration;
+
 use postgres::{Client, GenericClient};
 
 use crate::Error;
+use crate::error::waited_in_vain;
 
 /// The migrations in their order; the first has the version 1.
 const MIGRATIONS: [&str; 13] = [
@@ -24,16 +27,41 @@ const MIGRATIONS: [&str; 13] = [
 /// The advisory lock under which a node migrates: "holdfast" in letters.
 const LOCK: i64 = 0x686f_6c64_6661_7374;
 
-/// Brings the schema up to date. Several nodes may do this at once; all but one wait and find nothing left to do.
+/// A change of a table waits so long for those who use it: behind a change that waits, all others wait too.
+const TABLE_WAIT: &str = "2s";
+/// Between two attempts. Nodes at work go on meanwhile.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Attempts before a start gives up: about five minutes.
+const ATTEMPTS: u32 = 100;
+
+/// Brings the schema up to date. Several nodes may do this at once; all but one wait and find nothing left to do. While a long
+/// reader, such as `verify` or a dump, is in the way of a change, nodes of the former version go on working.
 ///
 /// # Errors
 /// If the database refuses, or its schema is newer than this program.
 pub(crate) fn migrate(client: &mut Client) -> Result<(), Error> {
+    for _ in 1..ATTEMPTS {
+        match attempt(client) {
+            Err(Error::Busy { cause, .. }) if waited_in_vain(&cause) => {
+                tracing::warn!(
+                    "a table of the schema is in use, and its change waits: is a dump or verify at work?"
+                );
+                std::thread::sleep(PAUSE);
+            }
+            result => return result,
+        }
+    }
+    attempt(client)
+}
+
+/// One attempt, in one transaction.
+fn attempt(client: &mut Client) -> Result<(), Error> {
     let mut tx = client.transaction()?;
     // An index over a large table takes its time, and so do those who wait for it.
     tx.batch_execute("SET LOCAL statement_timeout = 0")?;
     // The lock belongs to the transaction, so a node that dies in the middle leaves neither lock nor half a schema.
     tx.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])?;
+    tx.batch_execute(&format!("SET LOCAL lock_timeout = '{TABLE_WAIT}'"))?;
     let found = match version(&mut tx)? {
         Some(found) => found,
         None => {

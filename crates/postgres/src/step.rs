@@ -196,7 +196,6 @@ impl Store {
             return Ok((Step::Done(Done::default()), false));
         };
         let Decided { now, next, loaded, effects, mut outbox, rows, lasts, done } = decided;
-        report(&done.alarms);
         watch.reached(Point::Decided);
 
         step.now = now;

@@ -109,6 +109,12 @@ impl Gate {
         Gate { metrics_open: open, ..self }
     }
 
+    /// Whether callers need keys.
+    #[must_use]
+    pub fn asks_for_keys(&self) -> bool {
+        self.keys.get().is_some()
+    }
+
     fn keyring(&self) -> Option<Arc<Keyring>> {
         self.keys.get().map(|keys| Arc::clone(&keys.read().unwrap_or_else(PoisonError::into_inner)))
     }
@@ -120,6 +126,7 @@ impl Gate {
         let mut on_first = Some(on_first);
         // Read again at the first look: the file may have changed while the log was being read.
         let mut seen = None;
+        let mut told = String::new();
         let mut clock = tokio::time::interval(KEYS_LOOK_EVERY);
         loop {
             clock.tick().await;
@@ -127,8 +134,18 @@ impl Gate {
             if now == seen {
                 continue;
             }
-            seen = now;
             let (before, ring) = (self.keyring(), file.read().map(Option::unwrap_or_default));
+            // What could not be read is tried again at the next look, and told once.
+            if let Err(error) = &ring {
+                let text = error.to_string();
+                if text == told {
+                    continue;
+                }
+                told = text;
+            } else {
+                seen = now;
+                told.clear();
+            }
             match (before, ring) {
                 (Some(before), Ok(ring)) if *before == ring => {}
                 (None, Ok(ring)) if ring.is_empty() => {}
@@ -180,10 +197,10 @@ impl Gate {
     }
 }
 
-/// Changes whenever the file does: a rewrite is a new inode.
+/// Changes whenever the file does: a rewrite is a new inode, and another owner or mode is a change too.
 fn version(file: &KeysFile) -> Option<(u64, i64, i64, u64)> {
     let metadata = std::fs::metadata(file.path()).ok()?;
-    Some((metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.len()))
+    Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), metadata.len()))
 }
 
 /// What follows `Bearer`, if that is the scheme.

@@ -15,7 +15,7 @@ use holdfast_domain::registry::Registry;
 use holdfast_engine::clock::{Clock, SystemClock};
 use holdfast_hub::{CallbackRow, HubHandle};
 use holdfast_log::LogError;
-use holdfast_store::{LocalStore, Roster, Sought, StoreError};
+use holdfast_store::{LocalStore, Roster, Sought};
 use hyper::http::Uri;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -59,8 +59,8 @@ impl HubRequests {
         self.post.close_idle();
     }
 
-    /// What the hub knows of these callbacks: one question for all of them.
-    async fn facts(&self, rows: &[CallbackRow]) -> Result<Vec<Facts>, NotNow> {
+    /// What the hub knows of these callbacks: one question for all of them. One that cannot be read holds up no other.
+    async fn facts(&self, rows: &[CallbackRow]) -> Result<Vec<Result<Facts, Failure>>, NotNow> {
         let (send, receive) = oneshot::channel();
         let rows = rows.to_vec();
         let question = self.hub.ask(Box::new(move |core| {
@@ -71,19 +71,9 @@ impl HubRequests {
         question.map_err(|_| NotNow)?;
         let (facts, roster) = receive.await.map_err(|_| NotNow)?;
         // Most transfers have ended by now, and their rows may be on the disk.
-        let complete = move || {
-            facts
-                .into_iter()
-                .map(|facts| complete(facts, &roster))
-                .collect::<Result<Vec<Facts>, StoreError>>()
-        };
+        let complete = move || facts.into_iter().map(|facts| complete(facts, &roster)).collect();
         let completed = tokio::task::spawn_blocking(complete).await;
-        completed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())).map_err(
-            |error: StoreError| {
-                tracing::error!(%error, "callbacks cannot be written");
-                NotNow
-            },
-        )
+        Ok(completed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())))
     }
 
     async fn origins(&self, rows: &[CallbackRow]) -> Vec<Option<Result<Command, OriginalError>>> {
@@ -122,9 +112,13 @@ pub(super) fn name_of(store: &dyn Registry, participant: ParticipantId) -> Optio
 }
 
 /// Adds the transfer, wherever it is, and its parties.
-fn complete((facts, sought): (Facts, Sought), roster: &Roster) -> Result<Facts, StoreError> {
+fn complete((facts, sought): (Facts, Sought), roster: &Roster) -> Result<Facts, Failure> {
     let name = |party| roster.participant(party).map(|row| row.name.as_str().to_owned());
-    let transfer = sought.get()?;
+    let transfer = sought.get().map_err(|error| {
+        tracing::error!(%error, "a callback cannot be written");
+        // The disk may answer the next time.
+        Failure::ours(error.to_string())
+    })?;
     let parties = transfer.as_ref().map(|transfer| (name(transfer.payer), name(transfer.payee)));
     let (payer, payee) = parties.unwrap_or_default();
     Ok(Facts { payer, payee, transfer, ..facts })
@@ -188,6 +182,10 @@ impl Requests for HubRequests {
         let origins = self.origins(&rows).await;
         let now = self.clock.read().wall;
         let written = rows.iter().zip(facts).zip(origins).map(|((row, facts), origin)| {
+            let facts = match facts {
+                Ok(facts) => facts,
+                Err(failure) => return (None, Err(failure)),
+            };
             let address = address(row, &facts);
             let url = address.as_ref().ok().map(|(url, _)| url.clone());
             let origin = origin.transpose().map_err(|error| match error {

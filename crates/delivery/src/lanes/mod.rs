@@ -273,28 +273,59 @@ impl<S: Source> Lanes<S> {
     }
 
     async fn start(self: &Arc<Self>, slot: &Arc<Slot<S>>, started: Vec<(S::Job, u32)>) {
+        let (prepared, tried) = self.prepare(started).await;
+        if prepared.is_some() || tried.len() == 1 {
+            return self.go_on(slot, prepared, tried);
+        }
+        // One of them breaks off whenever it is written: alone it is found out, and holds up no other.
+        for one in tried {
+            let (prepared, alone) = self.prepare(vec![one]).await;
+            self.go_on(slot, prepared, alone);
+        }
+    }
+
+    /// Has the source complete jobs; `None` if that broke off.
+    async fn prepare(&self, started: Vec<(S::Job, u32)>) -> (Option<Result<(), NotNow>>, Vec<(S::Job, u32)>) {
         let (mut jobs, attempts): (Vec<S::Job>, Vec<u32>) = started.into_iter().unzip();
         let prepared = unless_panic("the writing of requests", self.source.prepare(&mut jobs)).await;
-        let tried = jobs.into_iter().zip(attempts);
-        if prepared != Some(Ok(())) {
-            let mut queue = slot.lock();
-            let at = Instant::now() + HUB_BUSY_PAUSE;
-            for (job, attempts) in tried {
-                queue.lane.rests(&job.key(), None, at, attempts);
-            }
-            self.attempt_ended.notify_waiters();
-            return;
-        }
+        (prepared, jobs.into_iter().zip(attempts).collect())
+    }
+
+    /// Sends what is complete; the rest is tried again, by and by.
+    fn go_on(
+        self: &Arc<Self>,
+        slot: &Arc<Slot<S>>,
+        prepared: Option<Result<(), NotNow>>,
+        tried: Vec<(S::Job, u32)>,
+    ) {
         for (job, attempts) in tried {
-            let (lanes, slot) = (Arc::clone(self), Arc::clone(slot));
-            tokio::spawn(async move {
-                let ended = unless_panic("an attempt", lanes.source.attempt(slot.to, &job)).await;
-                let ended = ended.unwrap_or_else(|| Err(Failure::passing("the attempt broke off")));
-                lanes.end_attempt(&slot, &job, attempts, ended);
-                slot.changed.notify_one();
-                lanes.attempt_ended.notify_waiters();
-            });
+            match prepared {
+                Some(Ok(())) => self.send_out(slot, job, attempts),
+                Some(Err(NotNow)) => {
+                    let at = Instant::now() + HUB_BUSY_PAUSE;
+                    slot.lock().lane.rests(&job.key(), None, at, attempts);
+                }
+                None => {
+                    let broke_off = Failure::passing("the writing of its request broke off");
+                    self.end_attempt(slot, &job, attempts, Err(broke_off));
+                }
+            }
         }
+        if prepared != Some(Ok(())) {
+            self.attempt_ended.notify_waiters();
+        }
+    }
+
+    /// Makes an attempt on a task of its own.
+    fn send_out(self: &Arc<Self>, slot: &Arc<Slot<S>>, job: S::Job, attempts: u32) {
+        let (lanes, slot) = (Arc::clone(self), Arc::clone(slot));
+        tokio::spawn(async move {
+            let ended = unless_panic("an attempt", lanes.source.attempt(slot.to, &job)).await;
+            let ended = ended.unwrap_or_else(|| Err(Failure::passing("the attempt broke off")));
+            lanes.end_attempt(&slot, &job, attempts, ended);
+            slot.changed.notify_one();
+            lanes.attempt_ended.notify_waiters();
+        });
     }
 
     /// An attempt has ended that was begun after so many.

@@ -22,6 +22,9 @@ impl Job for Order {
     }
 }
 
+/// Whenever its request is written, that breaks off.
+const CANNOT_BE_WRITTEN: Order = Order(666);
+
 /// How an attempt goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
@@ -65,7 +68,8 @@ impl Source for Script {
         to
     }
 
-    async fn prepare(&self, _: &mut [Order]) -> Result<(), NotNow> {
+    async fn prepare(&self, orders: &mut [Order]) -> Result<(), NotNow> {
+        assert!(!orders.contains(&CANNOT_BE_WRITTEN), "a planted fault");
         assert!(self.next(|step| step == Step::PanicsPreparing).is_none(), "a planted fault");
         Ok(())
     }
@@ -112,13 +116,32 @@ const LONG: Duration = Duration::from_secs(600);
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_costs_an_attempt_of_its_own_job_only() {
-    let lanes = lanes([Step::PanicsPreparing, Step::Panics, Step::Fails]);
+    let lanes = lanes([Step::PanicsPreparing, Step::Panics]);
     lanes.resume(1, Order(7), 0);
     lanes.resume(2, Order(8), 0);
     sleep(LONG).await;
     let mut settled = lanes.source.settled.lock().unwrap().clone();
     settled.sort_by_key(|(order, ..)| *order);
     assert_eq!(settled, [(7, 1, "failed"), (7, 2, "failed"), (7, 3, "answered"), (8, 1, "answered")]);
+    assert_eq!(lanes.census(), Census::default());
+}
+
+/// They are written together, and one of them can never be: the others are not glued to it, and it is given up.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_cannot_be_written_holds_up_no_other() {
+    let lanes = lanes([Step::Hangs]);
+    lanes.resume(1, Order(7), 0);
+    sleep(Duration::from_millis(1)).await;
+    for order in [Order(8), CANNOT_BE_WRITTEN, Order(9)] {
+        lanes.resume(1, order, 0);
+    }
+    lanes.source.let_go.notify_one();
+    sleep(LONG).await;
+    let mut settled = lanes.source.settled.lock().unwrap().clone();
+    settled.sort_unstable();
+    let broken = [(666, 1, "failed"), (666, 2, "failed"), (666, 3, "given up")];
+    assert_eq!(settled[..3], [(7, 1, "answered"), (8, 1, "answered"), (9, 1, "answered")]);
+    assert_eq!(settled[3..], broken);
     assert_eq!(lanes.census(), Census::default());
 }
 

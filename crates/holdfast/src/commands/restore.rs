@@ -120,7 +120,11 @@ impl Restore {
         }
         let total = manifest.files.iter().map(|entry| entry.bytes).sum();
         let (bar, mut done) = (Bar::new("copying"), 0);
-        for entry in &manifest.files {
+        // The mark comes first: what is left of a restore that was cut off must not run open.
+        let (mark, others): (Vec<_>, Vec<_>) =
+            manifest.files.iter().partition(|entry| entry.path == Path::new(KEYS_MARK));
+        let keys_required = !mark.is_empty();
+        for entry in mark.into_iter().chain(others) {
             copy(entry, &backup, &data, &mut |bytes| {
                 done += bytes;
                 bar.show(done, total);
@@ -143,12 +147,12 @@ impl Restore {
             Output::Json => {
                 println!(
                     "{:#}",
-                    json!({"data": data, "checkpoint": offset, "records": records, "verified": true})
+                    json!({"data": data, "checkpoint": offset, "records": records, "verified": true, "keysRequired": keys_required})
                 );
             }
             Output::Text => {
                 println!("restored {records} records in {}, verified", data.display());
-                if manifest.files.iter().any(|entry| entry.path == Path::new(KEYS_MARK)) {
+                if keys_required {
                     println!(
                         "callers of this hub need keys, which are in no backup: put its keys.toml into {data}, or make a key with: \
                          holdfast keys create --operator --data {data}",

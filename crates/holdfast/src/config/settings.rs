@@ -16,15 +16,13 @@ use holdfast_domain::participants::Name;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::shop::{Secret, Sides};
 use holdfast_engine::CheckoutTimes;
+use holdfast_hub::keys_mark::KEYS_FILE;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::tokens::{ConsolidationOptions, TokenIndexes, TokenOptions};
 use holdfast_wire::limits::TOKEN_NAME_CHARS_MAX;
 
 use super::layers::InForce;
 use super::value::{KAFKA, TOKENS, TRANSFERS, Value, read_url};
-
-/// The keys file in the data directory, where no other is named.
-const KEYS_FILE: &str = "keys.toml";
 
 /// Everything that can be set.
 #[derive(Debug, Clone)]

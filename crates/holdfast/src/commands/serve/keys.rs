@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use holdfast_api::Gate;
@@ -9,10 +10,13 @@ use holdfast_api::keys::{Keyring, KeysFile};
 use holdfast_database::NodeSettings;
 use holdfast_hub::keys_mark::{self, KEYS_MARK};
 use holdfast_log::RealFs;
-use holdfast_postgres::Store;
+use holdfast_postgres::{Store, keys_are_required};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::config::Settings;
+
+/// How often a running hub sees to it that the mark is there.
+const MARK_EVERY: Duration = Duration::from_secs(60);
 
 /// The keys of a start.
 pub(super) struct Keys {
@@ -55,12 +59,28 @@ impl Keys {
             (false, false) => Ok(()),
         })
         .await??;
-        let first = move || {
-            if let Err(error) = mark.set() {
-                tracing::error!("a start without the keys file would run open: {error:#}");
-            }
-        };
-        Ok(tokio::spawn(Arc::clone(gate).follow_keys(file, first)))
+        let first = Arc::clone(&mark);
+        let following = Arc::clone(gate).follow_keys(file, move || first.renew());
+        let gate = Arc::clone(gate);
+        Ok(tokio::spawn(async move {
+            tokio::join!(following, keep_marked(gate, mark));
+        }))
+    }
+}
+
+/// Puts the mark back as long as callers need keys: it may not have been written when it should, and another node of the same
+/// database may have taken it away.
+async fn keep_marked(gate: Arc<Gate>, mark: Arc<Mark>) {
+    let mut clock = tokio::time::interval(MARK_EVERY);
+    // The first look comes at once, and the mark has just been seen to.
+    clock.tick().await;
+    loop {
+        clock.tick().await;
+        if gate.asks_for_keys() {
+            let mark = Arc::clone(&mark);
+            // It tells of its own failure.
+            drop(spawn_blocking(move || mark.renew()).await);
+        }
     }
 }
 
@@ -107,7 +127,9 @@ impl Mark {
     fn is_set(&self) -> anyhow::Result<bool> {
         let is_set = match self {
             Mark::Folder(data) => keys_mark::is_set(&RealFs, data).map_err(anyhow::Error::from),
-            Mark::Database(node) => in_database(node, Store::keys_are_required),
+            Mark::Database(node) => {
+                keys_are_required(&node.store_url, node.store.connect_timeout).map_err(anyhow::Error::from)
+            }
         };
         is_set.with_context(|| format!("cannot read {self}, which says whether callers need keys"))
     }
@@ -118,6 +140,13 @@ impl Mark {
             Mark::Database(node) => in_database(node, Store::require_keys),
         };
         set.with_context(|| format!("cannot write into {self} that callers need keys"))
+    }
+
+    /// Sets it, and tells if that fails.
+    fn renew(&self) {
+        if let Err(error) = self.set() {
+            tracing::error!("a start without the keys file would run open: {error:#}");
+        }
     }
 
     fn take_away(&self) -> anyhow::Result<()> {
