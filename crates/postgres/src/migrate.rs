@@ -1,7 +1,5 @@
 //! Migrations: numbered SQL files inside the program, each applied once, by whichever node comes first.
 
-use std::time::Duration;
-
 use postgres::{Client, GenericClient};
 
 use crate::Error;
@@ -30,7 +28,7 @@ const LOCK: i64 = 0x686f_6c64_6661_7374;
 /// A change of a table waits so long for those who use it: behind a change that waits, all others wait too.
 const TABLE_WAIT: &str = "2s";
 /// Between two attempts. Nodes at work go on meanwhile.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: &str = "SELECT pg_sleep(1)";
 /// Attempts before a start gives up: about five minutes.
 const ATTEMPTS: u32 = 100;
 
@@ -46,7 +44,7 @@ pub(crate) fn migrate(client: &mut Client) -> Result<(), Error> {
                 tracing::warn!(
                     "a table of the schema is in use, and its change waits: is a dump or verify at work?"
                 );
-                std::thread::sleep(PAUSE);
+                client.batch_execute(PAUSE)?;
             }
             result => return result,
         }

@@ -206,6 +206,7 @@ impl Store {
         let guard = writer.write(next, loaded, &effects, &outbox, sent, lasts)?;
         step.tx.commit()?;
         watch.reached(Point::Committed);
+        report(&done.alarms);
         step.numbers.start += new;
         let (dead_letters, tally) = (outbox.dead_letters.len(), outbox.tally);
         let outbox = outbox.numbered(&guard);
