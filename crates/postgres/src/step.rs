@@ -204,9 +204,10 @@ impl Store {
         let moves_tokens = loaded.pledged.moves(&effects);
         let mut writer = Writer { step: &mut step, watch };
         let guard = writer.write(next, loaded, &effects, &outbox, sent, lasts)?;
+        // Rather twice than never: a commit of which nothing is heard may have been one.
+        report(&done.alarms);
         step.tx.commit()?;
         watch.reached(Point::Committed);
-        report(&done.alarms);
         step.numbers.start += new;
         let (dead_letters, tally) = (outbox.dead_letters.len(), outbox.tally);
         let outbox = outbox.numbered(&guard);
