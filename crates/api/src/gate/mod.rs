@@ -285,6 +285,8 @@ fn too_often(rate: &RateLimit, wait: Duration) -> Refused {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::keys::KeptKey;
 
@@ -325,5 +327,16 @@ mod tests {
         let mut sent = headers(&[("authorization", "Bearer anything")]);
         assert_eq!(Gate::default().identify(&mut sent).unwrap().0, Caller::Anyone);
         assert!(sent.is_empty(), "also where there are no keys");
+    }
+
+    /// Until then the hub could not read it, and it must be looked at again.
+    #[test]
+    fn a_file_that_becomes_readable_is_another_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        std::fs::write(&path, "").unwrap();
+        let before = version(&KeysFile::at(&path));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert_ne!(version(&KeysFile::at(&path)), before);
     }
 }

@@ -330,6 +330,36 @@ fn what_needed_keys_needs_them_after_a_restore() {
     story::refused_without_keys(&mut Server::command(&restored, any_port()));
 }
 
+/// No hub was started with the keys yet, so nothing but their file says that they are needed.
+#[test]
+fn a_backup_knows_of_keys_that_no_hub_was_started_with() {
+    let (folder, other) = (folder(), folder());
+    let data = folder.path();
+    Server::start(data, any_port()).stop();
+    create(data, &["--operator"]);
+    let (backup, restored) = (other.path().join("backup"), other.path().join("restored"));
+    let [from, backup_at, to] = [data, &backup, &restored].map(|path| path.to_str().unwrap());
+    assert!(run(&["backup", backup_at, "--data", from]).status.success());
+    let output = run(&["restore", backup_at, to, "--output", "json"]);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["keysRequired"], json!(true), "{said}");
+    story::refused_without_keys(&mut Server::command(&restored, any_port()));
+}
+
+#[test]
+fn what_is_left_of_a_restore_that_broke_off_needs_keys() {
+    let (folder, other) = (folder(), folder());
+    let data = folder.path();
+    create(data, &["--operator"]);
+    Server::start(data, any_port()).stop();
+    let (backup, restored) = (other.path().join("backup"), other.path().join("restored"));
+    let [from, backup_at, to] = [data, &backup, &restored].map(|path| path.to_str().unwrap());
+    assert!(run(&["backup", backup_at, "--data", from]).status.success());
+    std::fs::write(backup.join("log/end.mark"), b"rotten").unwrap();
+    assert!(!run(&["restore", backup_at, to]).status.success());
+    assert!(restored.join("keys.required").exists());
+}
+
 #[test]
 fn traces_have_the_request_and_not_the_key() {
     let folder = folder();

@@ -12,6 +12,7 @@ mod generate;
 mod hung;
 mod lease;
 mod locks;
+mod migrating;
 mod operated;
 mod poison;
 mod reads;

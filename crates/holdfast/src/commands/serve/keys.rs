@@ -167,3 +167,19 @@ fn in_database<R>(
     let mut store = Store::open(&node.store_url, node.store.clone())?;
     Ok(ask(&mut store)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The time of this test is no real one: the clock goes on whenever nothing else does.
+    #[tokio::test(start_paused = true)]
+    async fn a_mark_that_another_took_away_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = Arc::new(Mark::Folder(folder.path().to_owned()));
+        let (open, keyed) = (Arc::new(Gate::default()), Arc::new(Gate::new(Some(Keyring::default()))));
+        let minutes = |gate| tokio::time::timeout(MARK_EVERY * 3, keep_marked(gate, Arc::clone(&mark)));
+        assert!(minutes(open).await.is_err() && !mark.is_set().unwrap(), "nothing where no keys are needed");
+        assert!(minutes(keyed).await.is_err() && mark.is_set().unwrap());
+    }
+}
