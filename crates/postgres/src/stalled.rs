@@ -70,7 +70,8 @@ impl Store {
         // One that has moved on since the last patrol is no longer told.
         let rows = self.client.query(
             "SELECT s.transfer_state_id, count(*) FROM stalled_transfer s
-             JOIN transfer t ON t.transfer_no = s.transfer_no AND t.current_state = s.transfer_state_id GROUP BY 1",
+             CROSS JOIN LATERAL (SELECT * FROM transfer WHERE transfer_no = s.transfer_no OFFSET 0) t
+             WHERE t.current_state = s.transfer_state_id GROUP BY 1",
             &[],
         )?;
         for row in rows {
@@ -83,7 +84,8 @@ impl Store {
         }
         let rows = self.client.query(
             "SELECT t.transfer_id, t.current_state, s.since_date FROM stalled_transfer s
-             JOIN transfer t ON t.transfer_no = s.transfer_no AND t.current_state = s.transfer_state_id
+             CROSS JOIN LATERAL (SELECT * FROM transfer WHERE transfer_no = s.transfer_no OFFSET 0) t
+             WHERE t.current_state = s.transfer_state_id
              ORDER BY s.since_date, s.transfer_no LIMIT $1",
             &[&EXAMPLES],
         )?;
@@ -118,8 +120,8 @@ impl Store {
             return Ok(false);
         };
         tx.execute(
-            "DELETE FROM stalled_transfer s USING transfer t
-             WHERE t.transfer_no = s.transfer_no AND t.current_state <> s.transfer_state_id",
+            "DELETE FROM stalled_transfer s WHERE s.transfer_state_id <>
+                 (SELECT t.current_state FROM transfer t WHERE t.transfer_no = s.transfer_no)",
             &[],
         )?;
         let known: i64 = tx.query_one("SELECT count(*) FROM stalled_transfer", &[])?.get(0);
@@ -135,8 +137,8 @@ impl Store {
                  HAVING max(c.transfer_state_change_id * 16 + c.transfer_state_id) % 16 IN (1, 4, 6, 9)
                      AND max(c.created_date) < $2
              ) l
-             JOIN transfer t ON t.transfer_no = l.transfer_no AND t.current_state = l.state
-             WHERE NOT EXISTS (SELECT 1 FROM stalled_transfer s WHERE s.transfer_no = l.transfer_no)
+             CROSS JOIN LATERAL (SELECT * FROM transfer WHERE transfer_no = l.transfer_no OFFSET 0) t
+             WHERE t.current_state = l.state AND NOT EXISTS (SELECT 1 FROM stalled_transfer s WHERE s.transfer_no = l.transfer_no)
              LIMIT $4 ON CONFLICT DO NOTHING",
             &[&from, &Moment(until), &Moment(until.saturating_add(SOON_AFTER)), &room],
         )?;

@@ -99,7 +99,8 @@ impl CallbackStatements {
             ))?,
             opaque: prepare(
                 "SELECT o.transfer_no, o.part, o.body FROM unnest($1::bigint[], $2::smallint[]) AS w (no, part)
-                 JOIN transfer_opaque o ON o.transfer_no = w.no AND o.part = w.part",
+                 CROSS JOIN LATERAL (
+                     SELECT * FROM transfer_opaque WHERE transfer_no = w.no AND part = w.part OFFSET 0) o",
             )?,
             accounts: prepare(
                 "SELECT c.participant_currency_id, p.name, c.currency_id, l.threshold_alarm_percentage

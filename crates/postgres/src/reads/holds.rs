@@ -28,7 +28,7 @@ impl Store {
         let rows = snapshot.query(
             concat!(
                 named_transfers!(),
-                "WHERE t.transfer_no IN (
+                "WHERE t.transfer_no = ANY(ARRAY(
                      SELECT first.transfer_no FROM generate_series(0, $1::int - 1) AS s (shard)
                      CROSS JOIN LATERAL (
                          SELECT o.transfer_no, o.expiration_date FROM transfer_timeout o
@@ -37,7 +37,7 @@ impl Store {
                          ORDER BY o.expiration_date, o.transfer_no LIMIT $5
                      ) first
                      ORDER BY first.expiration_date, first.transfer_no LIMIT $5
-                 ) ORDER BY t.expiration_date, t.transfer_no"
+                 )) ORDER BY t.expiration_date, t.transfer_no"
             ),
             &[&shards, &Moment(before), &Moment(expiration), &no, &limit],
         )?;

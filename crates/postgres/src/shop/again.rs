@@ -37,7 +37,8 @@ pub(super) fn put(writer: &mut RowWriter<'_, '_>, resting: &[(&TryKey, Millis)])
         "INSERT INTO pay_again (order_id, tr_num, shard, again_at)
          SELECT o.order_id, o.tr_num, o.shard, max(u.until)
          FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS u (order_id, tr_num, until)
-         JOIN orders o ON o.order_id = u.order_id AND o.tr_num = u.tr_num AND o.state = 'pending'
+         CROSS JOIN LATERAL (SELECT * FROM orders WHERE order_id = u.order_id OFFSET 0) o
+         WHERE o.tr_num = u.tr_num AND o.state = 'pending'
          GROUP BY o.order_id, o.tr_num, o.shard ORDER BY o.order_id
          ON CONFLICT (order_id, tr_num) DO UPDATE SET again_at = excluded.again_at",
         &[&orders, &tries, &until],
@@ -58,7 +59,8 @@ impl Loader<'_, '_> {
                  RETURNING order_id, tr_num
              )
              SELECT o.order_id, o.tr_num, o.user_id, o.amount FROM rested r
-             JOIN orders o ON o.order_id = r.order_id AND o.tr_num = r.tr_num AND o.state = 'pending'
+             CROSS JOIN LATERAL (SELECT * FROM orders WHERE order_id = r.order_id OFFSET 0) o
+             WHERE o.tr_num = r.tr_num AND o.state = 'pending'
              ORDER BY o.order_id",
         )?;
         let rested = self.tx.query(&statement, &[&shard, &i64::from(max)])?;

@@ -43,7 +43,8 @@ pub(super) fn load<'k>(
         client,
         "SELECT c.order_id, c.tr_num, c.amnt, c.charge_id, c.fulfilment
          FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
-         JOIN checkout_charge c ON c.order_id = w.order_id AND c.tr_num = w.tr_num",
+         CROSS JOIN LATERAL (
+             SELECT * FROM checkout_charge WHERE order_id = w.order_id AND tr_num = w.tr_num OFFSET 0) c",
     )?;
     for row in client.query(&statement, &[&orders, &tries])? {
         let tr_num = tr_num(TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(TABLE, "no try"))?;

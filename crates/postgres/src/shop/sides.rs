@@ -67,7 +67,9 @@ impl Kept for Pay {
     const TABLE: &'static str = "pay_transaction";
     const BRANCHES: &'static str = "SELECT p.order_id, p.tr_num, p.is_rollback, p.outcome, p.user_id, p.amnt
          FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
-         JOIN pay_transaction p ON p.order_id = w.order_id AND p.tr_num = w.tr_num ORDER BY p.is_rollback";
+         CROSS JOIN LATERAL (
+             SELECT * FROM pay_transaction WHERE order_id = w.order_id AND tr_num = w.tr_num OFFSET 0) p
+         ORDER BY p.is_rollback";
     const LOCK_BALANCES: &'static str =
         "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE";
     const SET_BALANCES: &'static str = "UPDATE users t SET credit = u.credit
@@ -105,7 +107,9 @@ impl Kept for Stock {
     const TABLE: &'static str = "stock_transaction";
     const BRANCHES: &'static str = "SELECT p.order_id, p.tr_num, p.is_rollback, p.outcome, p.items::text
          FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
-         JOIN stock_transaction p ON p.order_id = w.order_id AND p.tr_num = w.tr_num ORDER BY p.is_rollback";
+         CROSS JOIN LATERAL (
+             SELECT * FROM stock_transaction WHERE order_id = w.order_id AND tr_num = w.tr_num OFFSET 0) p
+         ORDER BY p.is_rollback";
     const LOCK_BALANCES: &'static str =
         "SELECT item_id, stock FROM items WHERE item_id = ANY($1) ORDER BY item_id FOR UPDATE";
     const SET_BALANCES: &'static str = "UPDATE items t SET stock = u.stock

@@ -74,6 +74,14 @@ const fn owned(owner: &Owner) -> &'static str {
     }
 }
 
+/// Each token of `t` with its lock as `l`, looked up by its key. As a plain join it may be read whole for every token: a plan
+/// of PostgreSQL's takes it for empty if it was analyzed while its first rows were not committed.
+macro_rules! with_lock {
+    () => {
+        "CROSS JOIN LATERAL (SELECT * FROM token_lock WHERE token_id = t.token_id OFFSET 0) l"
+    };
+}
+
 /// Whether a token is locked at a time that stands at `$4`.
 const LOCKED: &str =
     "(l.spender_tx_id IS NOT NULL AND l.expires_at > coalesce($4::timestamptz, (SELECT hub_clock())))";
@@ -85,8 +93,9 @@ impl Store {
     /// If the database fails.
     pub fn tokens_of(&mut self, scope: &Scope, mut show: impl FnMut(Token)) -> Result<(), Error> {
         let sql = format!(
-            "SELECT {} FROM token t JOIN token_lock l ON l.token_id = t.token_id WHERE {} AND NOT l.spent",
+            "SELECT {} FROM token t {} WHERE {} AND NOT l.spent",
             token_columns!(),
+            with_lock!(),
             owned(&scope.owner)
         );
         let parameters: [&(dyn ToSql + Sync); 3] =
@@ -159,7 +168,9 @@ impl Store {
             ", l.unspent FROM (
                  SELECT spender_tx_id, fence, array_agg(token_id) AS unspent FROM token_lock
                  WHERE token_id = ANY($1) AND NOT spent GROUP BY spender_tx_id, fence) l
-             LEFT JOIN token_selection s ON s.spender_tx_id = l.spender_tx_id AND s.fence = l.fence AND s.state = 'HELD'
+             LEFT JOIN LATERAL (
+                 SELECT * FROM token_selection WHERE spender_tx_id = l.spender_tx_id OFFSET 0
+             ) s ON s.fence = l.fence AND s.state = 'HELD'
                  AND s.expires_at > coalesce($2::timestamptz, (SELECT hub_clock()))"
         );
         let texts: Vec<&str> = ids.iter().map(TokenId::as_str).collect();
@@ -273,8 +284,8 @@ impl Store {
         let sql = format!(
             "SELECT length(t.quantity::text), {LOCKED} AS locked, count(*), sum(t.quantity), min(t.quantity),
                  max(t.quantity)
-             FROM token t JOIN token_lock l ON l.token_id = t.token_id
-             WHERE {} AND NOT l.spent GROUP BY 1, 2",
+             FROM token t {} WHERE {} AND NOT l.spent GROUP BY 1, 2",
+            with_lock!(),
             owned(&scope.owner)
         );
         let rows = self
@@ -315,8 +326,8 @@ impl Store {
         tokens_min: usize,
         limit: usize,
     ) -> Result<Vec<(Scope, bool)>, Error> {
-        const WALLETS: &str = "
-            WITH RECURSIVE next AS (
+        const WALLETS: &str = concat!(
+            "WITH RECURSIVE next AS (
                 (SELECT wallet, token_type, currency FROM token
                  WHERE (wallet, token_type, currency) > ($1, $2, $3)
                  ORDER BY wallet, token_type, currency LIMIT 1)
@@ -326,11 +337,14 @@ impl Store {
                     WHERE (t.wallet, t.token_type, t.currency) > (w.wallet, w.token_type, w.currency)
                     ORDER BY t.wallet, t.token_type, t.currency LIMIT 1) n)
             SELECT w.wallet, w.token_type, w.currency, (SELECT count(*) FROM (
-                SELECT 1 FROM token t JOIN token_lock l ON l.token_id = t.token_id
+                SELECT 1 FROM token t ",
+            with_lock!(),
+            "
                 WHERE t.wallet = w.wallet AND t.token_type = w.token_type AND t.currency = w.currency
                     AND NOT l.spent AND (l.spender_tx_id IS NULL OR l.expires_at <= (SELECT hub_clock()))
                 LIMIT $4) AS free) >= $4
-            FROM next w LIMIT $5";
+            FROM next w LIMIT $5"
+        );
         let name = |of: fn(&Scope) -> &str| after.map_or("", of);
         let wallet = name(|scope| scope.owner.name());
         let (token_type, currency) = (name(|scope| &scope.token_type), name(|scope| &scope.currency));
@@ -359,10 +373,11 @@ impl Store {
     ) -> Result<Vec<ListedToken>, Error> {
         let wanted = state.map(|state| state == TokenState::Locked);
         let sql = format!(
-            "SELECT {}, {LOCKED} FROM token t JOIN token_lock l ON l.token_id = t.token_id
+            "SELECT {}, {LOCKED} FROM token t {}
              WHERE {} AND NOT l.spent AND t.token_id > $5 AND {LOCKED} = coalesce($6, {LOCKED})
              ORDER BY t.token_id LIMIT $7",
             token_columns!(),
+            with_lock!(),
             owned(&scope.owner)
         );
         let after = after.map_or("", TokenId::as_str);
@@ -394,7 +409,7 @@ pub(super) fn tokens_by_id(
         "SELECT ",
         token_columns!(),
         " FROM unnest($1::text[]) WITH ORDINALITY AS w (token_id, place)
-         JOIN token t ON t.token_id = w.token_id ORDER BY w.place"
+         CROSS JOIN LATERAL (SELECT * FROM token WHERE token_id = w.token_id OFFSET 0) t ORDER BY w.place"
     );
     let texts: Vec<&str> = ids.iter().map(TokenId::as_str).collect();
     let statement = known.prepared(client, BY_ID)?;

@@ -239,7 +239,8 @@ pub(super) fn update(
     let ids: Vec<&str> = gone.iter().copied().collect();
     let rows = tx.query(
         "SELECT l.token_id, l.spender_tx_id, l.fence, s.payee_wallet IS NOT NULL FROM token_lock l
-         LEFT JOIN token_selection s ON s.spender_tx_id = l.spender_tx_id AND s.fence = l.fence AND s.state = 'HELD'
+         LEFT JOIN LATERAL (SELECT * FROM token_selection WHERE spender_tx_id = l.spender_tx_id OFFSET 0) s
+             ON s.fence = l.fence AND s.state = 'HELD'
          WHERE l.token_id = ANY($1) AND NOT l.spent ORDER BY l.token_id",
         &[&ids],
     )?;
