@@ -1,7 +1,7 @@
 //! What the crowds of several shops live through together: in the middle of all of them PostgreSQL is killed, and then Kafka is
 //! restarted. Each shop has nodes, topics and a database of its own, and loses a node of its own.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_services::PATIENCE;
@@ -23,6 +23,8 @@ pub struct Crowd {
     sizes: [AtomicUsize; PARTS],
     /// The disasters that have begun.
     begun: AtomicUsize,
+    /// What was to be done in the middle of the first part is done: a node that only starts would not live through a disaster.
+    done: AtomicBool,
 }
 
 impl Crowd {
@@ -47,6 +49,7 @@ impl Crowd {
             }
             await_that("the crowd", || self.is_in_the_middle_of(0));
             meanwhile();
+            self.done.store(true, Ordering::SeqCst);
         });
     }
 
@@ -54,6 +57,10 @@ impl Crowd {
         let (ended, size) =
             (self.ended[part].load(Ordering::SeqCst), self.sizes[part].load(Ordering::SeqCst));
         size > 0 && 2 * ended > size
+    }
+
+    fn may_be_met(&self, part: usize) -> bool {
+        self.is_in_the_middle_of(part) && self.done.load(Ordering::SeqCst)
     }
 }
 
@@ -77,7 +84,7 @@ pub fn live_through_it(shops: &[fn(&Crowd)]) {
             scope.spawn(move || shop(crowd));
         }
         for (part, disaster) in [restart_store as fn(), restart_log].into_iter().enumerate() {
-            await_that("the crowds", || crowds.iter().all(|crowd| crowd.is_in_the_middle_of(part)));
+            await_that("the crowds", || crowds.iter().all(|crowd| crowd.may_be_met(part)));
             // Right before it: what comes now comes into the middle of it.
             crowds.iter().for_each(|crowd| crowd.begun.store(part + 1, Ordering::SeqCst));
             disaster();

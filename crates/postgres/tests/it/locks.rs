@@ -132,7 +132,8 @@ fn a_deadlock_is_tried_again() {
         store.positions(&claim, &Batch::new(at, &messages)).unwrap()
     });
     let step = done(step);
-    assert_eq!((step.messages, step.retries), (1, 1), "the attempt that was in vain is told");
+    // More than one, where the new attempt was at the row before the one that waited for it.
+    assert!(step.messages == 1 && step.retries >= 1, "the attempt that was in vain is told: {step:?}");
     assert_eq!(world.state(TransferId(1)), "RESERVED");
     assert_eq!(world.value(AccountId(1)), 5);
     world.verify();
