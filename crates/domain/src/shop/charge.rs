@@ -117,19 +117,12 @@ pub struct ByTokens {
 
 /// What pays for one try, if it is not credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each says what its fields are")]
 pub enum Charge {
-    /// A transfer.
-    Transfer {
-        /// Its id.
-        transfer: TransferId,
-        /// What fulfils it.
-        fulfilment: Secret,
-    },
-    /// Tokens.
-    Tokens {
-        /// In whose name they are locked; as text, that of a UUID.
-        spender: TransferId,
-    },
+    /// A transfer of that id, and what fulfils it.
+    Transfer { transfer: TransferId, fulfilment: Secret },
+    /// Tokens, and in whose name they are locked; as text, that of a UUID.
+    Tokens { spender: TransferId },
 }
 
 impl Charge {

@@ -8,7 +8,7 @@ use super::{LockRow, LockTokens, NO_END, Name, Token, TokenCommand, TokenEffect,
 use super::{TokenOutcome, TokenRefusal};
 use crate::effects::Step;
 use crate::ids::Millis;
-use crate::planted;
+use crate::planted::{self, Bug};
 use crate::view::{Spenders, Spends, Tokens, Vault};
 
 type Verdict = Result<TokenOutcome, TokenRefusal>;
@@ -63,7 +63,7 @@ pub(super) fn live_lock<'a>(
         Some(row) if fence.is_some_and(|fence| fence != row.fence) => {
             lost("the fence is of another selection")
         }
-        Some(row) if !row.is_live(now) && !planted::spend_after_lease() => lost("the lease is over"),
+        Some(row) if !row.is_live(now) && !planted::has(Bug::SpendAfterLease) => lost("the lease is over"),
         Some(row) => Ok(row),
     }
 }
@@ -177,7 +177,7 @@ fn take(view: &(impl Tokens + Spenders), now: Millis, row: LockRow, effects: &mu
         // Who locks anew has given its own former lock back above.
         let Some(holder) = found.holder.filter(|holder| **holder != row.spender) else { continue };
         let held = view.lock(holder).expect("a holder has its lock");
-        if planted::lock_over_lock() {
+        if planted::has(Bug::LockOverLock) {
             continue;
         }
         if held.is_live(now) {
