@@ -156,8 +156,7 @@ fn what_expired_makes_room_for_the_next_prepare_of_the_frame() {
     world.now = EXPIRATION + 1;
     let late = |n| prepare_until(n, 10, EXPIRATION + 100);
     let effects = world.frame(&[late(1), expire(10), late(2)]);
-    let accepted: Vec<bool> = effects.outcomes().iter().map(|outcome| outcome.code.is_none()).collect();
-    assert_eq!(accepted, [false, true, true]);
+    assert_eq!(accepted(&effects), [false, true, true]);
 }
 
 #[test]

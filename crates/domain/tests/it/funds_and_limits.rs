@@ -157,8 +157,7 @@ fn who_is_inactive_takes_part_in_nothing_new() {
     world.frame(&[prepare(0, 5)]);
     let set = |active| Command::Admin(Admin::SetParticipantActive { participant: PAYEE, active });
     let effects = world.frame(&[set(false), prepare(1, 5), fulfil(0), set(true), prepare(2, 5)]);
-    let accepted: Vec<bool> = effects.outcomes().iter().map(|outcome| outcome.code.is_none()).collect();
-    assert_eq!(accepted, [true, false, true, true, true], "what was reserved may still end");
+    assert_eq!(accepted(&effects), [true, false, true, true, true], "what was reserved may still end");
     let unknown = Command::Admin(Admin::SetParticipantActive { participant: ParticipantId(9), active: true });
     assert_refused(&mut world, unknown, IdNotFound);
     for account in [PAYER_SETTLEMENT, AccountId(99)] {

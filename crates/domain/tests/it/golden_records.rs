@@ -13,7 +13,7 @@ use holdfast_domain::participants::Name;
 use holdfast_domain::records::{self, Kind, RecordError, UNIT};
 
 use crate::tokens_records;
-use crate::world::usd;
+use crate::world::{usd, written};
 
 const ID: TransferId = TransferId(0x1011_1213_1415_1617_1819_1a1b_1c1d_1e1f);
 const ID_HEX: &str = "1f1e1d1c1b1a19181716151413121110";
@@ -221,9 +221,7 @@ pub fn bad(field: &'static str, why: &'static str) -> RecordError {
 fn every_kind_is_written_and_read_as_it_always_was() {
     let golden = golden();
     for (name, command, bytes) in &golden {
-        let mut written = Vec::new();
-        records::write(command, &mut written);
-        assert_eq!(&written, bytes, "{name}");
+        assert_eq!(&written(command), bytes, "{name}");
         assert_eq!(records::read(bytes), Ok((command.clone(), bytes.len())), "{name}");
     }
     for kind in Kind::ALL {
@@ -260,7 +258,7 @@ fn lengths_that_do_not_fit_are_refused() {
         }
         let mut none = bytes.clone();
         none[2] = 0;
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == bytes[0]).unwrap();
+        let kind = Kind::from_number(bytes[0]).unwrap();
         assert_eq!(records::read(&none), Err(RecordError::WrongLength { kind, units: 0 }), "{name}");
         let mut longer = bytes.clone();
         longer[2] += 1;
@@ -479,8 +477,7 @@ fn sealing_takes_only_what_a_client_may_send() {
 #[test]
 fn an_abort_may_carry_its_own_digest_in_the_log_only() {
     let own = Abort::new(ParticipantId(2), ID, 5104, b"tail".to_vec()).same_as([0xd1; 32]);
-    let mut bytes = Vec::new();
-    records::write(&Command::Abort(own.clone()), &mut bytes);
+    let bytes = written(&Command::Abort(own.clone()));
     assert_eq!(&bytes[records::ABORT_DIGEST], &[0xd1; 32]);
     assert_eq!(records::read(&bytes), Ok((Command::Abort(own), 2 * UNIT)));
     let mut sent = named("abort");

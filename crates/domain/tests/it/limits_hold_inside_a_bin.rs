@@ -46,8 +46,10 @@ fn a_cap_of_ten_reserves_two_of_three_fives() {
 fn a_cover_of_ten_reserves_two_of_four_fives() {
     let mut world = World::with(1000, 10);
     let effects = world.frame(&[prepare(0, 5), prepare(1, 5), prepare(2, 5), prepare(3, 5)]);
-    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.state).collect();
-    assert_eq!(states, [Some(Reserved), Some(Reserved), Some(AbortedRejected), Some(AbortedRejected)]);
+    assert_eq!(
+        states(&effects),
+        [Some(Reserved), Some(Reserved), Some(AbortedRejected), Some(AbortedRejected)]
+    );
     let codes: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.code).collect();
     let too_much = Some(PayerInsufficientLiquidity.into());
     assert_eq!(codes, [None, None, too_much, too_much]);

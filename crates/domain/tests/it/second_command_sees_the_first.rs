@@ -89,8 +89,7 @@ fn abort_then_fulfil_in_one_frame_end_the_hold_once() {
     world.frame(&[prepare(0, 5)]);
     let effects = world.frame(&[abort(0), fulfil(0)]);
     assert_eq!(effects.position_changes(), [changed(PAYER_POSITION, 0, -5, 0)]);
-    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.state).collect();
-    assert_eq!(states, [Some(AbortedError), Some(AbortedError)]);
+    assert_eq!(states(&effects), [Some(AbortedError), Some(AbortedError)]);
     assert_eq!(effects.outcome(1).code, Some(ModifiedRequest.into()));
 }
 
@@ -134,8 +133,7 @@ fn a_frame_cut_many_times_numbers_transfers_without_gaps() {
 fn transfers_see_the_limits_that_an_operator_set_before_them_in_the_frame() {
     let mut world = World::with(10, 1000);
     let effects = world.frame(&[prepare(0, 10), set_limit(PAYER, 15, 100), prepare(1, 5), prepare(2, 1)]);
-    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.code.is_none()).collect();
-    assert_eq!(states, [true, true, true, false]);
+    assert_eq!(accepted(&effects), [true, true, true, false]);
     assert_eq!(world.value(PAYER_POSITION), 15);
 }
 

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 
 use crate::golden_records::{bad, bytes_of, record};
 use crate::shop_world::{as_command, by_tokens, by_transfers, tr, whole};
+use crate::world::written;
 
 fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
     text.parse().unwrap()
@@ -225,7 +226,7 @@ fn a_client_may_send_a_checkout_and_nothing_else_of_the_shop() {
     for (name, command, bytes) in golden() {
         let mut sent = bytes.clone();
         let sealed = records::seal(&mut sent);
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == bytes[0]).unwrap();
+        let kind = Kind::from_number(bytes[0]).unwrap();
         if kind != Kind::ShopCheckout {
             assert_eq!(sealed, Err(RecordError::NotForClients(kind)), "{name}");
         } else if bytes.len() == UNIT {
@@ -321,16 +322,13 @@ proptest! {
     /// What can be read is what would be written, and its length was foreseen.
     #[test]
     fn a_command_has_one_record(command in shop_command(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
-        let mut bytes = Vec::new();
-        records::write(&command, &mut bytes);
+        let mut bytes = written(&command);
         let Command::Shop(shop) = &command else { unreachable!() };
         prop_assert!(bytes.len() <= shop.record_bytes_max());
         prop_assert_eq!(records::read(&bytes), Ok((command, bytes.len())));
         *at.get_mut(&mut bytes) = byte;
         if let Ok((other, length)) = records::read(&bytes) {
-            let mut again = Vec::new();
-            records::write(&other, &mut again);
-            prop_assert_eq!(&again[..], &bytes[..length]);
+            prop_assert_eq!(&written(&other)[..], &bytes[..length]);
         }
     }
 }

@@ -14,6 +14,7 @@ use proptest::prelude::*;
 
 use crate::golden_records::{bad, bytes_of, record};
 use crate::tokens_world::{as_command, ids, issue, unlock};
+use crate::world::{PAYER, lookup_by, written};
 
 // Parts of the tails, field by field as docs/batch.md has them.
 const SPENDER: &str = "0500 7061792d31";
@@ -195,7 +196,7 @@ fn tails_that_end_too_early_or_too_late_are_refused() {
     let late = bad("tail", "goes on after its last field");
     let count = bad("count", "is more than the tail can hold");
     for (name, _, bytes) in golden() {
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == bytes[0]).unwrap();
+        let kind = Kind::from_number(bytes[0]).unwrap();
         let length = usize::from(bytes[8]);
         let tail = &bytes[UNIT..UNIT + length];
         assert_eq!(with_tail(kind, tail), bytes, "{name}");
@@ -372,7 +373,7 @@ fn a_length_of_the_tail_that_is_a_lie_is_refused() {
 #[test]
 fn no_client_may_send_them_in_a_batch() {
     for (name, _, bytes) in golden() {
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == bytes[0]).unwrap();
+        let kind = Kind::from_number(bytes[0]).unwrap();
         let refusal = RecordError::NotForClients(kind);
         assert_eq!(records::seal(&mut bytes.clone()), Err(refusal.clone()), "{name}");
         assert_eq!(
@@ -382,7 +383,7 @@ fn no_client_may_send_them_in_a_batch() {
         );
     }
     // Nor one that is hidden behind a record that a client may send.
-    let lookup = crate::world::lookup_by(crate::world::PAYER, 1);
+    let lookup = lookup_by(PAYER, 1);
     let mut body = written(&lookup);
     body.extend(golden().swap_remove(0).2);
     let error = RecordError::NotForClients(Kind::TokenIssue);
@@ -408,12 +409,6 @@ fn plain_commands_are_the_same_as_they_are_and_read_back() {
 #[should_panic(expected = "only plain token commands are taken as they are")]
 fn a_command_that_is_not_plain_is_not_taken_as_it_is() {
     let _: Sealed = Sealed::of_plain(vec![as_command(unlock("pay-1", None)), as_command(issue(&[plain()]))]);
-}
-
-fn written(command: &Command) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    records::write(command, &mut bytes);
-    bytes
 }
 
 fn name() -> impl Strategy<Value = Name> {
@@ -529,7 +524,7 @@ proptest! {
 
     #[test]
     fn no_tail_brings_the_reader_down(tail in proptest::collection::vec(0..4_u8, 0..200), kind in 32..=37_u8) {
-        let kind = Kind::ALL.into_iter().find(|known| *known as u8 == kind).unwrap();
+        let kind = Kind::from_number(kind).unwrap();
         let bytes = with_tail(kind, &tail);
         if let Ok((read, _)) = records::read(&bytes) {
             prop_assert_eq!(written(&read), bytes);
