@@ -169,7 +169,7 @@ impl Means {
     /// How the try is to be charged, if not by credit, and by what. Refused if tokens are to be chosen anew.
     pub(super) fn of(
         charging: &Charging,
-        view: &impl Payments,
+        view: &dyn Payments,
         at: At,
         payment: &Payment,
         key: &TryKey,
@@ -192,13 +192,13 @@ fn amount_of(by: &ByTransfers, amount: Whole) -> Option<Amount> {
 }
 
 /// Moves the transfer or the tokens of one try. What it does sees what the try has done before.
-pub(super) struct Charger<'r, V> {
-    pub(super) view: &'r V,
+pub(super) struct Charger<'r> {
+    pub(super) view: &'r dyn Payments,
     pub(super) at: At,
     pub(super) charge: Charge,
 }
 
-impl<V: Payments> Charger<'_, V> {
+impl<'r> Charger<'r> {
     /// Reserves the order's amount; `false` if that was refused. Nothing costs nothing.
     pub(super) fn prepare(
         &self,
@@ -305,7 +305,7 @@ impl<V: Payments> Charger<'_, V> {
         known.filter(|known| known.state == TransferState::Reserved).map(|known| known.payee)
     }
 
-    fn seen(&self, effects: &Step) -> Overlay<'_, V> {
+    fn seen(&self, effects: &Step) -> Overlay<'r, dyn Payments + 'r> {
         let mut seen = Overlay::over(self.view);
         effects.apply_payments(self.at.0, &mut seen);
         effects.apply_tokens(&mut seen);

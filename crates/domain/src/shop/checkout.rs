@@ -7,7 +7,6 @@ use holdfast_checkout::order::Checkout;
 
 use super::decide::{Verdict, room};
 use super::limits::{CHECKOUTS_MAX, KEY_MS, KEYS_MAX, KEYS_PER_CHECKOUT_MAX};
-use super::pay_side::{Inside, PaySide};
 use super::run::{At, Deciding, TryRun};
 use super::{
     Answer, Body, CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, KeyRow, Message, Order,
@@ -20,7 +19,7 @@ use crate::overlay::Overlay;
 use crate::planted::{self, Bug};
 use crate::view::{Checkouts, Orders, Shop, View};
 
-impl<V: Shop, P: PaySide<V>> Deciding<'_, V, P> {
+impl<V: Shop> Deciding<'_, V> {
     pub(super) fn checkout(&self, command: &CheckoutOrder, effects: &mut Step) -> Verdict {
         let view = self.view;
         let CheckoutOrder { order, deadline_ms, key, chosen } = command;
@@ -37,7 +36,7 @@ impl<V: Shop, P: PaySide<V>> Deciding<'_, V, P> {
         }
         let answer = match row.order.checkout() {
             Checkout::Started(moved) => {
-                if !self.pay.outside(view).is_none() {
+                if !self.outside().is_none() {
                     room("open checkouts", view.shop_counts().checkouts, 1, CHECKOUTS_MAX)?;
                 }
                 let mut run = TryRun::start(self, row, moved, *deadline_ms, chosen.as_deref())?;
@@ -231,7 +230,7 @@ pub(crate) fn end_due(
             let mut of_try = Step::at(effects.cause());
             let order = known_row(&seen, &row.order);
             assert!(row.deadline < at.0 && row.undo.is_none(), "{} is not due", row.order);
-            Deciding { view: &seen, pay: Inside, at }.end(order, row, Why::Deadline, &mut of_try);
+            Deciding { view: &seen, paying: Some(&seen), at }.end(order, row, Why::Deadline, &mut of_try);
             of_try.apply(at.0, &mut seen);
             effects.append(of_try);
         }

@@ -2,7 +2,6 @@
 
 use super::init::init;
 use super::limits::{ITEMS_MAX, ORDERS_MAX, USERS_MAX};
-use super::pay_side::{Inside, PaySide};
 use super::run::Deciding;
 use super::{
     Charging, ItemId, ItemRow, Order, OrderId, OrderRow, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal,
@@ -29,7 +28,7 @@ pub(crate) fn decide_shop(
             Ok(ShopOutcome::Outside(*outside))
         }
         ShopCommand::SetCharging { charging } => set_charging(view, charging, effects),
-        _ => Deciding { view, pay: Inside, at: (now, offset) }.decide(command, effects),
+        _ => Deciding { view, paying: Some(view), at: (now, offset) }.decide(command, effects),
     })
 }
 
@@ -41,7 +40,7 @@ pub(super) fn all_or_nothing(effects: &mut Step, decide: impl FnOnce(&mut Step) 
     })
 }
 
-impl<V: Shop, P: PaySide<V>> Deciding<'_, V, P> {
+impl<V: Shop> Deciding<'_, V> {
     /// Decides a command about users, items, orders and checkouts.
     pub(super) fn decide(&self, command: &ShopCommand, effects: &mut Step) -> Verdict {
         let view = self.view;

@@ -15,7 +15,6 @@
 //! | `bytes` | the fields of rows and commands, in every form of bytes |
 //! | `charge` | payments by transfers or tokens in place of the users' credit |
 //! | `charges` | the same where the steps of a checkout are transactions of their own |
-//! | `pay_side` | the payment side, inside or asked |
 //! | `hold` | which tokens pay, and in whose name they are locked |
 //! | `run` | the messages of one try, handed on until none is left |
 //! | `digest` | what enters the audit chain |
@@ -36,7 +35,6 @@ mod hold;
 mod init;
 pub mod limits;
 mod overlay;
-mod pay_side;
 mod rows;
 mod run;
 mod tally;

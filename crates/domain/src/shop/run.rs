@@ -8,9 +8,8 @@ use holdfast_checkout::coordinator::{self, Record, Saga, Said as Heard, Stage, s
 use holdfast_checkout::order::{Moved, Undo};
 use holdfast_checkout::participant::{self, Books, Branch, Forward, Pay, Stock};
 
-use super::charge::{Charger, Means};
+use super::charge::{Charge, Charger, Means};
 use super::hold::ChosenTokens;
-use super::pay_side::{Act, PaySide};
 use super::{
     Answer, AskedStep, Body, CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId, Items, KeyRow, Message, Name,
     Order, OrderRow, OrderState, Payment, ShopEffect, ShopMessage, ShopRefusal, SideBranch, SideRow,
@@ -19,21 +18,47 @@ use super::{
 use crate::effects::Step;
 use crate::ids::Millis;
 use crate::planted::{self, Bug};
-use crate::view::{self, Shop, Users};
+use crate::view::{self, Payments, Shop, ShopSettings, Users};
 
 /// When and where: the frame's time, and the record's place in the log.
 pub(super) type At = (Millis, u64);
 
-/// What every decision about checkouts has before it: the rows, how is paid, and when and where it is taken.
-pub(super) struct Deciding<'v, V, P> {
+/// The rows by which a payment side pays that may be inside, and how it does.
+pub(super) trait Paying: Payments + ShopSettings {}
+
+impl<V: Payments + ShopSettings> Paying for V {}
+
+/// What every decision about checkouts has before it: the rows, and when and where it is taken.
+pub(super) struct Deciding<'v, V> {
     pub(super) view: &'v V,
-    pub(super) pay: P,
+    /// Not there where the payment side is outside for good, and the stock side too: both are asked, and nothing is charged here.
+    pub(super) paying: Option<&'v dyn Paying>,
     pub(super) at: At,
 }
 
+impl<V> Deciding<'_, V> {
+    /// Which sides are outside of a try that begins.
+    pub(super) fn outside(&self) -> Sides {
+        self.paying.map_or(Sides::BOTH, |view| view.outside())
+    }
+
+    /// How a try that begins is to be charged, if not by credit, and by what. Refused if tokens are to be chosen anew.
+    fn means(
+        &self,
+        payment: &Payment,
+        key: &TryKey,
+        chosen: Option<&ChosenTokens>,
+    ) -> Result<Option<(Means, Charge)>, ShopRefusal> {
+        match self.paying.filter(|view| !view.outside().pay) {
+            Some(view) => Means::of(&view.charging(), view, self.at, payment, key, chosen),
+            None => Ok(None),
+        }
+    }
+}
+
 /// One try while its messages are handed on.
-pub(super) struct TryRun<'v, V, P> {
-    by: &'v Deciding<'v, V, P>,
+pub(super) struct TryRun<'v, V> {
+    by: &'v Deciding<'v, V>,
     order: Order,
     /// What the order was before.
     before: OrderState,
@@ -56,26 +81,26 @@ pub(super) struct TryRun<'v, V, P> {
     queue: VecDeque<Message>,
 }
 
-impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
+impl<'v, V: Shop> TryRun<'v, V> {
     /// A try that begins with this move of the order. Refused if the tokens to pay with must be chosen anew.
     pub(super) fn start(
-        by: &'v Deciding<'v, V, P>,
+        by: &'v Deciding<'v, V>,
         row: &OrderRow,
         moved: Moved,
         deadline_ms: u32,
         chosen: Option<&ChosenTokens>,
-    ) -> Result<TryRun<'v, V, P>, ShopRefusal> {
+    ) -> Result<TryRun<'v, V>, ShopRefusal> {
         let (now, start) = by.at;
         let tr = moved.order.state.tr_num().expect("a try that begins has its number");
         let (payment, key) = (moved.order.payment(), moved.order.key(tr));
-        let (means, charge) = by.pay.means(by.view, by.at, &payment, &key, chosen)?.unzip();
+        let (means, charge) = by.means(&payment, &key, chosen)?.unzip();
         let begun = CheckoutRow {
             order: key.order_id,
             tr,
             start,
             started_at: now,
             deadline: now.saturating_add(i64::from(deadline_ms)),
-            outside: by.pay.outside(by.view),
+            outside: by.outside(),
             pay: SideRow::default(),
             stock: SideRow::default(),
             undo: None,
@@ -91,16 +116,16 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
 
     /// A try that is open.
     pub(super) fn resume(
-        by: &'v Deciding<'v, V, P>,
+        by: &'v Deciding<'v, V>,
         order: &OrderRow,
         open: &'v Arc<CheckoutRow>,
-    ) -> TryRun<'v, V, P> {
+    ) -> TryRun<'v, V> {
         let run = TryRun::of(by, order, CheckoutRow::clone(open), order.order.clone());
         TryRun { open_before: Some(open), ..run }
     }
 
     /// The try of that row, of an order that stood so before and stands so now.
-    fn of(by: &'v Deciding<'v, V, P>, before: &OrderRow, row: CheckoutRow, order: Order) -> TryRun<'v, V, P> {
+    fn of(by: &'v Deciding<'v, V>, before: &OrderRow, row: CheckoutRow, order: Order) -> TryRun<'v, V> {
         TryRun {
             by,
             before: before.order.state,
@@ -220,17 +245,18 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
         }
     }
 
-    fn charger(&self) -> Option<Charger<'v, V>> {
-        self.row.charge.map(|charge| Charger { view: self.by.view, at: self.by.at, charge })
+    fn charger(&self) -> Option<Charger<'v>> {
+        let (view, charge) = self.by.paying.zip(self.row.charge)?;
+        Some(Charger { view, at: self.by.at, charge })
     }
 
-    /// Has the transfer prepared, or the tokens locked, when `pay` comes for the first time. The payment side then takes what is covered.
+    /// Has the transfer prepared, or the tokens locked, when `pay` comes for the first time. The payment side then takes what is
+    /// covered.
     fn reserve(&mut self, message: &Message, effects: &mut Step) {
         let is_first = self.pay.is_none() && matches!(message.body, Body::Pay(AskedStep::Forward(_)));
         let Some(means) = self.means.take_if(|_| is_first) else { return };
         let Some(charger) = self.charger() else { return };
-        let reserve = Act::Reserve(&means, &self.order.payment(), self.row.deadline);
-        if self.by.pay.act(&charger, reserve, effects) {
+        if charger.prepare(&means, &self.order.payment(), self.row.deadline, effects) {
             self.cover = self.order.amount;
         }
     }
@@ -241,7 +267,7 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
             return;
         }
         if let Some(charger) = self.charger() {
-            self.by.pay.act(&charger, Act::GiveBack(self.order.amount), effects);
+            charger.abort(self.order.amount, effects);
         }
     }
 
@@ -257,9 +283,7 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
     }
 
     fn settle(&mut self, effects: &mut Step) -> bool {
-        let amount = self.order.amount;
-        let charger = self.charger();
-        charger.is_some_and(|charger| self.by.pay.act(&charger, Act::Settle(amount), effects))
+        self.charger().is_some_and(|charger| charger.fulfil(self.order.amount, effects))
     }
 
     /// Writes down what came of it: the rows that changed, and the open row or its end. `key`: under which the caller asked.
@@ -331,7 +355,7 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
     }
 }
 
-impl<V: Users, P> Books<Pay> for TryRun<'_, V, P> {
+impl<V: Users> Books<Pay> for TryRun<'_, V> {
     fn branch(&self, _: &TryKey) -> Option<&Branch<Payment>> {
         self.pay.as_ref()
     }
@@ -344,7 +368,7 @@ impl<V: Users, P> Books<Pay> for TryRun<'_, V, P> {
     }
 }
 
-impl<V: view::Items, P> Books<Stock> for TryRun<'_, V, P> {
+impl<V: view::Items> Books<Stock> for TryRun<'_, V> {
     fn branch(&self, _: &TryKey) -> Option<&Branch<Items>> {
         self.stock.as_ref()
     }

@@ -120,7 +120,7 @@ fn lock(view: &impl Vault, now: Millis, fence: u64, command: &LockTokens, effect
 
 /// Locks tokens for a transfer: no lease ends that, the transfer does.
 pub(crate) fn hold_for_transfer(
-    view: &(impl Tokens + Spenders),
+    view: &(impl Tokens + Spenders + ?Sized),
     now: Millis,
     row: LockRow,
     effects: &mut Step,
@@ -161,7 +161,7 @@ fn goes_with(first: &Token, other: &Token) -> Result<(), TokenRefusal> {
 }
 
 /// Puts the lock on its tokens, if each of them is live and free.
-fn take(view: &(impl Tokens + Spenders), now: Millis, row: LockRow, effects: &mut Step) -> Verdict {
+fn take(view: &(impl Tokens + Spenders + ?Sized), now: Millis, row: LockRow, effects: &mut Step) -> Verdict {
     if row.tokens.is_empty() {
         return Err(TokenRefusal::Invalid("a lock without tokens".into()));
     }
