@@ -34,17 +34,15 @@ fn a_prepare_holds_its_tokens_and_touches_no_position() {
     let mut world = with_tokens();
     let (fence, prepare) = (world.fence(), funded_of(0, 70, &["a60", "a40"]));
     let effects = world.frame(&[prepared(prepare.clone())]);
-    assert_effects(
-        effects,
-        Lists {
-            transfers: vec![id(0)],
-            state_changes: vec![moved(0, S::ReceivedPrepare), moved(0, S::Reserved)],
-            notifications: vec![told(0, Party::Payee, Told::Prepared)],
-            tokens: vec![TokenEffect::Locked(held(fence, &prepare, 70, &["a60", "a40"]))],
-            outcomes: vec![answer(0, S::Reserved, 0)],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        transfers: vec![id(0)],
+        state_changes: vec![moved(0, S::ReceivedPrepare), moved(0, S::Reserved)],
+        notifications: vec![told(0, Party::Payee, Told::Prepared)],
+        tokens: vec![TokenEffect::Locked(held(fence, &prepare, 70, &["a60", "a40"]))],
+        outcomes: vec![answer(0, S::Reserved, 0)],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
     assert_eq!((wallet(&world, ALICE), wallet(&world, BOB)), ((100, 100), (0, 0)));
     let row = world.transfer(0);
     assert!(row.is_funded() && !row.holds_position() && row.position_changes().is_empty());
@@ -63,16 +61,14 @@ fn a_fulfil_pays_the_amount_and_gives_change_back() {
         let tokens = effects.take(|step| &mut step.tokens);
         let told = |to| if also_payee { told_reserved(0, to) } else { told(0, to, Told::Committed) };
         let payee = also_payee.then(|| told(Party::Payee));
-        assert_effects(
-            effects,
-            Lists {
-                state_changes: vec![moved(0, S::ReceivedFulfil), moved(0, S::Committed)],
-                completions: vec![completed(0, kind, fulfilment(0))],
-                notifications: [told(Party::Payer)].into_iter().chain(payee).collect(),
-                outcomes: vec![answer(0, S::Committed, 0)],
-                ..Lists::default()
-            },
-        );
+        let expected = Lists {
+            state_changes: vec![moved(0, S::ReceivedFulfil), moved(0, S::Committed)],
+            completions: vec![completed(0, kind, fulfilment(0))],
+            notifications: [told(Party::Payer)].into_iter().chain(payee).collect(),
+            outcomes: vec![answer(0, S::Committed, 0)],
+            ..Lists::default()
+        };
+        assert_effects(effects, expected);
         let [
             TokenEffect::Unlocked { spender: by, fence },
             TokenEffect::Consumed(first),
@@ -208,16 +204,14 @@ fn without_the_right_tokens_it_is_rejected_for_want_of_funds() {
     for (no, names) in (0_u8..).zip(cases) {
         let effects = world.frame(&[funded(no, 70, names)]);
         let (at, code) = (u64::from(no), ErrorCode::PayerInsufficientLiquidity);
-        assert_effects(
-            effects,
-            Lists {
-                transfers: vec![id(u128::from(no))],
-                state_changes: vec![moved(at, S::ReceivedPrepare), moved_with(at, S::AbortedRejected, code)],
-                notifications: vec![told_with(at, Party::Payer, Told::Refused, code)],
-                outcomes: vec![refused(answer(at, S::AbortedRejected, 0), code, None)],
-                ..Lists::default()
-            },
-        );
+        let expected = Lists {
+            transfers: vec![id(u128::from(no))],
+            state_changes: vec![moved(at, S::ReceivedPrepare), moved_with(at, S::AbortedRejected, code)],
+            notifications: vec![told_with(at, Party::Payer, Told::Refused, code)],
+            outcomes: vec![refused(answer(at, S::AbortedRejected, 0), code, None)],
+            ..Lists::default()
+        };
+        assert_effects(effects, expected);
     }
     assert_eq!(world.memory.tokens, before);
     assert_eq!(world.memory.locks.len(), 1, "only that of somebody else");
