@@ -3,93 +3,39 @@
 use crate::ids::{Key, Offset};
 use crate::message::Topic;
 
-/// Something that needs a person.
+/// Something that needs a person. Of most the try is told, and the type of the message that was met.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each alarm's text says what its fields are")]
 pub enum Alarm {
     /// A repeat or a rollback speaks of something else than what is recorded. What is recorded counts.
     #[error("{key}: this {message} differs from the value that is recorded, which counts")]
-    Differs {
-        /// The try.
-        key: Key,
-        /// The message's type.
-        message: &'static str,
-    },
+    Differs { key: Key, message: &'static str },
     /// What was taken cannot be given back now: its owner is not there, or its balance would be too large.
     #[error(
         "{key}: this {message} cannot give back to {holder}; nothing was changed, send it again when it can"
     )]
-    Stuck {
-        /// The try.
-        key: Key,
-        /// The message's type.
-        message: &'static str,
-        /// The user or item.
-        holder: String,
-    },
+    Stuck { key: Key, message: &'static str, holder: String },
     /// A message that does not belong to the topic it was read from. It was passed over.
     #[error("{key}: {message} does not belong to the topic {topic}; it was passed over", topic = topic.name())]
-    Misplaced {
-        /// The try.
-        key: Key,
-        /// The message's type.
-        message: &'static str,
-        /// The topic.
-        topic: Topic,
-    },
+    Misplaced { key: Key, message: &'static str, topic: Topic },
     /// A message in another partition than its order's. It was passed over: whoever decides the order does not read it there.
     #[error("{key}: {message} lies in partition {partition} and belongs into {wanted}; it was passed over")]
-    OtherPartition {
-        /// The try.
-        key: Key,
-        /// The message's type.
-        message: &'static str,
-        /// Where it lies.
-        partition: u32,
-        /// Where its order's messages lie.
-        wanted: u32,
-    },
+    OtherPartition { key: Key, message: &'static str, partition: u32, wanted: u32 },
     /// An outcome of an order that is not there. It was passed over.
     #[error("{key}: {message} is about an order that is not there; it was passed over")]
-    UnknownOrder {
-        /// The try.
-        key: Key,
-        /// The message's type.
-        message: &'static str,
-    },
+    UnknownOrder { key: Key, message: &'static str },
     /// An outcome of a try that the order has never started. It was passed over.
     #[error("{key}: {message} is about a try that was never started; it was passed over")]
-    NeverStarted {
-        /// The try.
-        key: Key,
-        /// The message's type.
-        message: &'static str,
-    },
+    NeverStarted { key: Key, message: &'static str },
     /// An outcome that speaks of something else than what was asked for. It does not count.
     #[error("{key}: {message} is about another value than the order has; it does not count")]
-    OtherValue {
-        /// The try.
-        key: Key,
-        /// The message's type.
-        message: &'static str,
-    },
+    OtherValue { key: Key, message: &'static str },
     /// An outcome against what is recorded already. What was recorded first counts.
     #[error("{key}: {message} contradicts {recorded}, which was first and counts")]
-    Contradiction {
-        /// The try.
-        key: Key,
-        /// The message's type.
-        message: &'static str,
-        /// What it goes against.
-        recorded: &'static str,
-    },
+    Contradiction { key: Key, message: &'static str, recorded: &'static str },
     /// Something was given back that nobody asked to give back.
     #[error("{key}: {message} answers a cancellation that was never asked for")]
-    Unasked {
-        /// The try.
-        key: Key,
-        /// The message's type.
-        message: &'static str,
-    },
+    Unasked { key: Key, message: &'static str },
     /// A decision that the order has not made. Whoever decides moves the order first: this one was written by somebody else, or the
     /// database was set back.
     #[error(
@@ -98,30 +44,15 @@ pub enum Alarm {
             _ => "both sides are asked to give back",
         }
     )]
-    Undecided {
-        /// The try.
-        key: Key,
-        /// The message's type.
-        message: &'static str,
-    },
+    Undecided { key: Key, message: &'static str },
     /// The log no longer has what a rebuild needs.
     #[error(
         "outcome_offset {stored} is below the log's start {start}: checkouts that were open there may be lost"
     )]
-    OffsetBelowLog {
-        /// The offset to rebuild from.
-        stored: Offset,
-        /// The first one that is there.
-        start: Offset,
-    },
+    OffsetBelowLog { stored: Offset, start: Offset },
     /// The log does not reach as far as it once did.
     #[error("outcome_offset {stored} is above the log's end {end}: the log has lost records")]
-    OffsetAboveLog {
-        /// The offset to rebuild from.
-        stored: Offset,
-        /// The one after the last that is there.
-        end: Offset,
-    },
+    OffsetAboveLog { stored: Offset, end: Offset },
 }
 
 impl Alarm {

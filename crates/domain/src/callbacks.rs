@@ -44,15 +44,9 @@ pub enum CallbackMessage {
     Patch(TransferState),
     /// `PUT /transfers/{id}/error` by the hub.
     Error(Code, Option<Reason>),
-    /// A position passed the alarm percentage of its cap. Not of the standard, and about no transfer.
-    Alarm {
-        /// The position account.
-        account: AccountId,
-        /// What it stood at.
-        value: Balance,
-        /// The cap.
-        net_debit_cap: Amount,
-    },
+    /// A position passed the alarm percentage of its cap, and stood at this value. Not of the standard, and about no transfer.
+    #[allow(missing_docs, reason = "the names say it")]
+    Alarm { account: AccountId, value: Balance, net_debit_cap: Amount },
 }
 
 impl CallbackMessage {

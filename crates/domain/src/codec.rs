@@ -1,13 +1,14 @@
 //! How rows and commands become bytes: one field after another. A type says once which fields it has; the form says how a
 //! number, a text and a list lie.
 //!
-//! | | [`Plain`]: tails of records | [`Packed`]: rows of the store | `Chained`: the audit chain |
+//! | | [`Plain`]: tails of records, and `Unit`: their first bytes | [`Packed`]: rows of the store | `Chained`: the audit chain |
 //! | --- | --- | --- | --- |
 //! | number | 8 bytes | varint | 8 bytes |
 //! | small number | 4 bytes | varint | 4 bytes |
 //! | time | 8 bytes | zigzag varint | 8 bytes |
 //! | text | length in 2 bytes, UTF-8 | length as a varint, UTF-8 | length in 4 bytes (tokens: 8), UTF-8 |
 //! | list | count in 4 bytes | count as a varint | count in 8 bytes |
+//! | currency | 3 letters; `Unit`: and a byte of 0 | 3 letters | 3 letters |
 //!
 //! All else is little-endian in all. A varint holds 7 bits per byte, low ones first; the high bit says that more follow, and
 //! it is no longer than it must be. So a row has exactly one form, and what is not that form is refused.
@@ -15,6 +16,7 @@
 #![allow(clippy::missing_errors_doc, reason = "whatever reads fails if the bytes are something else")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
 use crate::money::{Amount, Balance};
@@ -46,6 +48,8 @@ pub trait Form {
     const LENGTH: usize;
     /// The bytes of a list's count, where they are fixed.
     const COUNT: usize;
+    /// Whether a byte of 0 follows a currency.
+    const PADDED_CURRENCIES: bool = false;
     /// Adds a number, which lies in so many bytes where its length is fixed.
     fn put_number(out: &mut Vec<u8>, number: u64, bytes: usize) {
         let number = number.to_le_bytes();
@@ -61,11 +65,17 @@ pub trait Form {
 /// A form that is read again.
 pub trait Readable: Form {
     /// Whether a name may be of no length.
-    const EMPTY_NAMES: bool;
+    const EMPTY_NAMES: bool = false;
     /// Takes a number.
-    fn number(from: &mut Bytes<'_>, bytes: usize) -> Read<u64>;
+    fn number(from: &mut Bytes<'_>, bytes: usize) -> Read<u64> {
+        let mut number = [0; 8];
+        number[..bytes].copy_from_slice(from.bytes(bytes)?);
+        Ok(u64::from_le_bytes(number))
+    }
     /// Takes a time.
-    fn time(from: &mut Bytes<'_>) -> Read<i64>;
+    fn time(from: &mut Bytes<'_>) -> Read<i64> {
+        from.array().map(i64::from_le_bytes)
+    }
 }
 
 /// Adds the count of a list.
@@ -77,12 +87,22 @@ pub fn put_count<F: Form>(out: &mut Vec<u8>, count: usize) {
 pub trait Put {
     /// Adds it in that form.
     fn put<F: Form>(&self, out: &mut Vec<u8>);
+    /// Adds it where it may be absent: a byte of 0 or 1 stands before it.
+    fn put_if<F: Form>(it: Option<&Self>, out: &mut Vec<u8>) {
+        out.push(u8::from(it.is_some()));
+        it.iter().for_each(|it| it.put::<F>(out));
+    }
 }
 
 /// What can be read.
 pub trait Take: Sized {
     /// Takes it from the front.
     fn take<F: Readable>(from: &mut Bytes<'_>) -> Read<Self>;
+    /// Takes it where it may be absent.
+    fn take_if<F: Readable>(from: &mut Bytes<'_>) -> Read<Option<Self>> {
+        let there = bool::take::<F>(from)?;
+        optional(there, || Self::take::<F>(from))
+    }
 }
 
 /// What these bytes are, from the first to the last.
@@ -134,12 +154,6 @@ impl<'a> Bytes<'a> {
             return Err(Bad::new("count", "is more than the tail can hold"));
         }
         (0..count).map(|_| item(self)).collect()
-    }
-
-    /// A field that a byte of 0 or 1 stands before.
-    pub fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<Option<T>> {
-        let there = bool::take::<Plain>(self)?;
-        optional(there, || read(self))
     }
 
     /// A varint that fits the type.
@@ -210,13 +224,7 @@ pub fn put_wide(out: &mut Vec<u8>, value: i128) {
     put_varint(out, value as u64);
 }
 
-/// Adds a field that a byte of 0 or 1 stands before.
-pub fn put_optional<F: Form>(out: &mut Vec<u8>, field: Option<&impl Put>) {
-    out.push(u8::from(field.is_some()));
-    field.iter().for_each(|field| field.put::<F>(out));
-}
-
-/// The form of records.
+/// The form of what lies in the tails of records.
 #[derive(Debug, Clone, Copy)]
 pub enum Plain {}
 
@@ -225,19 +233,19 @@ impl Form for Plain {
     const COUNT: usize = 4;
 }
 
-impl Readable for Plain {
-    const EMPTY_NAMES: bool = false;
+impl Readable for Plain {}
 
-    fn number(from: &mut Bytes<'_>, bytes: usize) -> Read<u64> {
-        let mut number = [0; 8];
-        number[..bytes].copy_from_slice(from.bytes(bytes)?);
-        Ok(u64::from_le_bytes(number))
-    }
+/// The form of the fixed part of records, which is made of whole units.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unit {}
 
-    fn time(from: &mut Bytes<'_>) -> Read<i64> {
-        from.array().map(i64::from_le_bytes)
-    }
+impl Form for Unit {
+    const LENGTH: usize = Plain::LENGTH;
+    const COUNT: usize = Plain::COUNT;
+    const PADDED_CURRENCIES: bool = true;
 }
+
+impl Readable for Unit {}
 
 /// The form of the store's rows.
 #[derive(Debug, Clone, Copy)]
@@ -298,24 +306,51 @@ macro_rules! field {
 }
 pub(crate) use field;
 
-/// A row of these fields, in this order.
+/// A row of these fields, in this order. A field may name what it is held to when it is read: `count: not_too_many`.
 macro_rules! row {
-    ($row:ident { $($field:ident),+ $(,)? }) => {
+    ($row:ident { $($field:ident $(: $held_to:path)?),+ $(,)? }) => {
         $crate::codec::field!($row, F: |row, out| { $($crate::codec::Put::put::<F>(&row.$field, out);)+ }, |from| {
-            Ok($row { $($field: $crate::codec::Take::take::<F>(from)?),+ })
+            $(
+                let $field = $crate::codec::Take::take::<F>(from)?;
+                $(let $field = $held_to($field)?;)?
+            )+
+            Ok($row { $($field),+ })
         });
     };
 }
 pub(crate) use row;
 
-/// An enum whose members are numbers of one byte; others are refused so.
+/// An enum whose members are numbers of one byte from 1 on; others are refused so. Where it may be absent, 0 stands for none.
 macro_rules! byte {
-    ($of:ty: $all:expr, $field:literal $why:literal) => {
-        $crate::codec::field!($of, F: |one, out| out.push(*one as u8), |from| {
-            let [number] = from.array()?;
-            let found = $all.into_iter().find(|one: &$of| *one as u8 == number);
-            found.ok_or($crate::codec::Bad::new($field, $why))
-        });
+    ($of:ident, $field:literal $why:literal) => {
+        impl $crate::codec::Put for $of {
+            fn put<F: $crate::codec::Form>(&self, out: &mut Vec<u8>) {
+                out.push(self.number());
+            }
+
+            fn put_if<F: $crate::codec::Form>(it: Option<&$of>, out: &mut Vec<u8>) {
+                out.push(it.map_or(0, |one| one.number()));
+            }
+        }
+
+        impl $crate::codec::Take for $of {
+            fn take<F: $crate::codec::Readable>(
+                from: &mut $crate::codec::Bytes<'_>,
+            ) -> $crate::codec::Read<$of> {
+                Self::take_if::<F>(from)?.ok_or($crate::codec::Bad::new($field, $why))
+            }
+
+            fn take_if<F: $crate::codec::Readable>(
+                from: &mut $crate::codec::Bytes<'_>,
+            ) -> $crate::codec::Read<Option<$of>> {
+                match from.array()? {
+                    [0] => Ok(None),
+                    [number] => {
+                        $of::from_number(number).map(Some).ok_or($crate::codec::Bad::new($field, $why))
+                    }
+                }
+            }
+        }
     };
 }
 pub(crate) use byte;
@@ -333,7 +368,29 @@ macro_rules! raw {
 
 raw! {
     TransferId of u128, Fingerprint of u128, TransferNo of u64, ParticipantId of u32, AccountId of u32,
-    Amount of i64, Balance of i128,
+    Balance of i128,
+}
+
+impl Put for Amount {
+    fn put<F: Form>(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_le_bytes());
+    }
+
+    /// An amount has its place also where there is none.
+    fn put_if<F: Form>(it: Option<&Amount>, out: &mut Vec<u8>) {
+        (it.is_some(), it.unwrap_or(&Amount::ZERO)).put::<F>(out);
+    }
+}
+
+impl Take for Amount {
+    fn take<F: Readable>(from: &mut Bytes<'_>) -> Read<Amount> {
+        from.array().map(|bytes| Amount(i64::from_le_bytes(bytes)))
+    }
+
+    fn take_if<F: Readable>(from: &mut Bytes<'_>) -> Read<Option<Amount>> {
+        let (there, amount) = <(bool, Amount)>::take::<F>(from)?;
+        Ok(there.then_some(amount))
+    }
 }
 
 /// The bytes of a small number, where they are fixed.
@@ -348,6 +405,9 @@ field!(u32, F: |number, out| F::put_number(out, u64::from(*number), SMALL), |fro
 field!(u16, F: |number, out| out.extend_from_slice(&number.to_le_bytes()), |from| {
     from.array().map(u16::from_le_bytes)
 });
+field!(u128, F: |number, out| out.extend_from_slice(&number.to_le_bytes()), |from| {
+    from.array().map(u128::from_le_bytes)
+});
 field!(i64, F: |time, out| F::put_time(out, *time), |from| F::time(from));
 field!(bool, F: |there, out| out.push(u8::from(*there)), |from| match from.array()? {
     [byte @ (0 | 1)] => Ok(byte == 1),
@@ -355,9 +415,17 @@ field!(bool, F: |there, out| out.push(u8::from(*there)), |from| match from.array
 });
 field!(Name, F: |name, out| (**name).put::<F>(out), |from| name::<F>(from).map(Name::from));
 field!(TokenId, F: |id, out| id.as_str().put::<F>(out), |from| name::<F>(from).map(TokenId::from));
-field!(Currency, F: |currency, out| out.extend_from_slice(&currency.letters()), |from| {
-    let letters = from.array()?;
-    Currency::from_letters(letters).ok_or(Bad::new("currency", "is not of three capital letters"))
+field!(Currency, F: |currency, out| {
+    out.extend_from_slice(&currency.letters());
+    out.extend_from_slice(if F::PADDED_CURRENCIES { &[0] } else { &[] });
+}, |from| {
+    let currency = Currency::from_letters(from.array()?);
+    if F::PADDED_CURRENCIES {
+        let is_padded = from.array()? == [0];
+        const WRONG: Bad = Bad::new("currency", "is not three capital letters followed by a zero byte");
+        return currency.filter(|_| is_padded).ok_or(WRONG);
+    }
+    currency.ok_or(Bad::new("currency", "is not of three capital letters"))
 });
 
 /// Attributes, by name.
@@ -406,6 +474,10 @@ impl<T: Put + ?Sized> Put for &T {
     fn put<F: Form>(&self, out: &mut Vec<u8>) {
         (**self).put::<F>(out);
     }
+
+    fn put_if<F: Form>(it: Option<&&T>, out: &mut Vec<u8>) {
+        T::put_if::<F>(it.copied(), out);
+    }
 }
 
 impl Put for str {
@@ -431,5 +503,41 @@ impl<T: Put> Put for Vec<T> {
 impl<T: Take> Take for Vec<T> {
     fn take<F: Readable>(from: &mut Bytes<'_>) -> Read<Vec<T>> {
         from.list::<F, T>(T::take::<F>)
+    }
+}
+
+impl<T: Put> Put for Arc<[T]> {
+    fn put<F: Form>(&self, out: &mut Vec<u8>) {
+        (**self).put::<F>(out);
+    }
+}
+
+impl<T: Take> Take for Arc<[T]> {
+    fn take<F: Readable>(from: &mut Bytes<'_>) -> Read<Arc<[T]>> {
+        Vec::take::<F>(from).map(Into::into)
+    }
+}
+
+impl<const N: usize> Put for [u8; N] {
+    fn put<F: Form>(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+}
+
+impl<const N: usize> Take for [u8; N] {
+    fn take<F: Readable>(from: &mut Bytes<'_>) -> Read<[u8; N]> {
+        from.array()
+    }
+}
+
+impl<T: Put> Put for Option<T> {
+    fn put<F: Form>(&self, out: &mut Vec<u8>) {
+        T::put_if::<F>(self.as_ref(), out);
+    }
+}
+
+impl<T: Take> Take for Option<T> {
+    fn take<F: Readable>(from: &mut Bytes<'_>) -> Read<Option<T>> {
+        T::take_if::<F>(from)
     }
 }

@@ -4,13 +4,10 @@
 //! rules is noticed at the first frame where it matters. The commands themselves are in the frame and are not
 //! repeated.
 
-use crate::command::SetEndpoint;
-use crate::effects::{
-    CompletionRow, DeadLetter, DeadLetterReason, Effects, LimitAlarm, Notification, Outcome, PositionChange,
-    StateChange, Step,
-};
-use crate::participants::{Account, FundsMovement, Participant};
-use crate::transfers::Transfer;
+use crate::codec::{Chained, Put};
+use crate::effects::{DeadLetterReason, Effects, Outcome, PositionChange, StateChange, Step};
+use crate::ids::AccountId;
+use crate::money::Amount;
 
 /// Which rules these are. Raised with the first release that would decide a frame of an earlier one differently; nothing has been
 /// released so far.
@@ -26,18 +23,56 @@ impl Effects {
         let counts = out.len();
         out.resize(counts + COUNTS * size_of::<u64>(), 0);
         let mut lists = Lists { steps: &self.steps, counts, out };
-        lists.write(|step| &step.participants);
-        lists.write(|step| &step.accounts);
-        lists.write(|step| &step.funds);
-        lists.write(|step| &step.endpoints);
-        lists.write(|step| &step.transfers);
-        lists.write(|step| &step.state_changes);
-        lists.write(|step| &step.completions);
-        lists.write(|step| &step.position_changes);
-        lists.write(|step| &step.notifications);
-        lists.write(|step| &step.alarms);
-        lists.write(|step| &step.dead_letters);
-        lists.write(|step| &step.outcomes);
+        lists.write(
+            |step| &step.participants,
+            |row, out| {
+                put(out, (row.id, row.name, row.active, &row.accounts));
+            },
+        );
+        lists.write(
+            |step| &step.accounts,
+            |row, out| {
+                put(out, (row.id, row.participant, [row.kind as u8], row.active, row.value, row.reserved));
+                put(out, (row.net_debit_cap.unwrap_or(Amount(-1)), row.alarm_percentage));
+            },
+        );
+        lists.write(|step| &step.funds, |row, out| put(out, (row.id, row.state)));
+        lists.write(|step| &step.endpoints, |row, out| put(out, row.participant()));
+        lists.write(
+            |step| &step.transfers,
+            |row, out| {
+                let number = |account: Option<AccountId>| account.unwrap_or(AccountId(0));
+                put(out, (row.no, number(row.payer_account), number(row.payee_account)));
+            },
+        );
+        lists.write(|step| &step.state_changes, |row, out| out.extend_from_slice(&state_change(row)));
+        lists.write(
+            |step| &step.completions,
+            |row, out| {
+                put(out, (row.transfer, [row.completion.kind as u8]));
+            },
+        );
+        lists.write(|step| &step.position_changes, |row, out| out.extend_from_slice(&position_change(row)));
+        lists.write(
+            |step| &step.notifications,
+            |row, out| {
+                let code = row.code().map_or(0, |code| code.number());
+                put(out, (row.transfer, [row.to as u8, row.kind as u8], code));
+            },
+        );
+        lists.write(|step| &step.alarms, |row, out| put(out, (row.account, row.value, row.net_debit_cap)));
+        lists.write(
+            |step| &step.dead_letters,
+            |row, out| {
+                // A tag of the reason, and what that names.
+                let (tag, named) = match row.reason {
+                    DeadLetterReason::UnknownAccount(account) => (1, account.0),
+                    DeadLetterReason::WrongState(state) => (2, u32::from(state.number())),
+                };
+                put(out, (row.transfer, [row.action as u8, tag], named));
+            },
+        );
+        lists.write(|step| &step.outcomes, |row, out| out.extend_from_slice(&outcome(row)));
         lists.count(self.steps.len());
         self.write_token_digest(out);
         self.write_shop_digest(out);
@@ -53,9 +88,9 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    fn write<R: Row>(&mut self, list: fn(&Step) -> &[R]) {
+    fn write<R: 'static>(&mut self, list: fn(&Step) -> &[R], write: impl Fn(&R, &mut Vec<u8>)) {
         self.count(self.steps.iter().map(|step| list(step).len()).sum());
-        self.steps.iter().flat_map(list).for_each(|row| row.write(self.out));
+        self.steps.iter().flat_map(list).for_each(|row| write(row, self.out));
     }
 
     fn count(&mut self, count: usize) {
@@ -65,124 +100,36 @@ impl Lists<'_> {
     }
 }
 
-/// A row with bytes that enter the chain.
-trait Row {
-    fn write(&self, out: &mut Vec<u8>);
+fn put(out: &mut Vec<u8>, fields: impl Put) {
+    fields.put::<Chained<4>>(out);
 }
 
-impl Row for Participant {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.id.0.to_le_bytes());
-        out.extend_from_slice(&self.name.padded());
-        out.push(u8::from(self.active));
-        out.extend_from_slice(&(self.accounts.len() as u64).to_le_bytes());
-        for (currency, account) in &self.accounts {
-            out.extend_from_slice(&currency.letters());
-            out.extend_from_slice(&account.0.to_le_bytes());
-        }
-    }
+// Of these there are several for each transfer, so each is written at once.
+
+fn state_change(row: &StateChange) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    bytes[..8].copy_from_slice(&row.transfer.0.to_le_bytes());
+    bytes[8] = row.state.number();
+    bytes[9..11].copy_from_slice(&row.code.map_or(0, |code| code.number()).to_le_bytes());
+    bytes[11] = row.reason.map_or(0, |reason| reason as u8);
+    bytes
 }
 
-impl Row for Account {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.id.0.to_le_bytes());
-        out.extend_from_slice(&self.participant.0.to_le_bytes());
-        out.extend_from_slice(&[self.kind as u8, u8::from(self.active)]);
-        out.extend_from_slice(&self.value.0.to_le_bytes());
-        out.extend_from_slice(&self.reserved.0.to_le_bytes());
-        out.extend_from_slice(&self.net_debit_cap.map_or(-1, |cap| cap.0).to_le_bytes());
-        out.extend_from_slice(&self.alarm_percentage.to_le_bytes());
-    }
+fn position_change(row: &PositionChange) -> [u8; 36] {
+    let mut bytes = [0; 36];
+    bytes[..4].copy_from_slice(&row.account.0.to_le_bytes());
+    bytes[4..12].copy_from_slice(&row.transfer.0.to_le_bytes());
+    bytes[12..20].copy_from_slice(&row.change.0.to_le_bytes());
+    bytes[20..].copy_from_slice(&row.value.0.to_le_bytes());
+    bytes
 }
 
-impl Row for FundsMovement {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.id.0.to_le_bytes());
-        out.push(self.state as u8);
-    }
-}
-
-impl Row for SetEndpoint {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.participant().0.to_le_bytes());
-    }
-}
-
-impl Row for Transfer {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.no.0.to_le_bytes());
-        out.extend_from_slice(&self.payer_account.map_or(0, |account| account.0).to_le_bytes());
-        out.extend_from_slice(&self.payee_account.map_or(0, |account| account.0).to_le_bytes());
-    }
-}
-
-impl Row for CompletionRow {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.transfer.0.to_le_bytes());
-        out.push(self.completion.kind as u8);
-    }
-}
-
-impl Row for Notification {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.transfer.0.to_le_bytes());
-        out.extend_from_slice(&[self.to as u8, self.kind as u8]);
-        out.extend_from_slice(&self.code().map_or(0, |code| code.number()).to_le_bytes());
-    }
-}
-
-impl Row for LimitAlarm {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.account.0.to_le_bytes());
-        out.extend_from_slice(&self.value.0.to_le_bytes());
-        out.extend_from_slice(&self.net_debit_cap.0.to_le_bytes());
-    }
-}
-
-impl Row for DeadLetter {
-    /// With a tag of the reason, and what that names.
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.transfer.0.to_le_bytes());
-        out.push(self.action as u8);
-        let (tag, named) = match self.reason {
-            DeadLetterReason::UnknownAccount(account) => (1, account.0),
-            DeadLetterReason::WrongState(state) => (2, u32::from(state.number())),
-        };
-        out.push(tag);
-        out.extend_from_slice(&named.to_le_bytes());
-    }
-}
-
-impl Row for StateChange {
-    fn write(&self, out: &mut Vec<u8>) {
-        let mut bytes = [0; 12];
-        bytes[..8].copy_from_slice(&self.transfer.0.to_le_bytes());
-        bytes[8] = self.state.number();
-        bytes[9..11].copy_from_slice(&self.code.map_or(0, |code| code.number()).to_le_bytes());
-        bytes[11] = self.reason.map_or(0, |reason| reason as u8);
-        out.extend_from_slice(&bytes);
-    }
-}
-
-impl Row for PositionChange {
-    fn write(&self, out: &mut Vec<u8>) {
-        let mut bytes = [0; 36];
-        bytes[..4].copy_from_slice(&self.account.0.to_le_bytes());
-        bytes[4..12].copy_from_slice(&self.transfer.0.to_le_bytes());
-        bytes[12..20].copy_from_slice(&self.change.0.to_le_bytes());
-        bytes[20..].copy_from_slice(&self.value.0.to_le_bytes());
-        out.extend_from_slice(&bytes);
-    }
-}
-
-impl Row for Outcome {
-    fn write(&self, out: &mut Vec<u8>) {
-        let mut bytes = [0; 28];
-        bytes[0] = self.state.map_or(0, |state| state.number());
-        bytes[1..3].copy_from_slice(&self.code.map_or(0, |code| code.number()).to_le_bytes());
-        bytes[3] = self.reason.map_or(0, |reason| reason as u8);
-        bytes[4..12].copy_from_slice(&self.subject.number().to_le_bytes());
-        bytes[12..].copy_from_slice(&self.value.0.to_le_bytes());
-        out.extend_from_slice(&bytes);
-    }
+fn outcome(row: &Outcome) -> [u8; 28] {
+    let mut bytes = [0; 28];
+    bytes[0] = row.state.map_or(0, |state| state.number());
+    bytes[1..3].copy_from_slice(&row.code.map_or(0, |code| code.number()).to_le_bytes());
+    bytes[3] = row.reason.map_or(0, |reason| reason as u8);
+    bytes[4..12].copy_from_slice(&row.subject.number().to_le_bytes());
+    bytes[12..].copy_from_slice(&row.value.0.to_le_bytes());
+    bytes
 }

@@ -40,16 +40,10 @@ pub fn receive(view: &impl Payments, frame: &FrameInput<'_>) -> (Effects, Vec<Me
 
 /// One message of the topic `position`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum PositionCommand {
-    /// A step of a transfer. Its amount and state are those of its row.
-    Transfer {
-        /// The account that the message names.
-        account: AccountId,
-        /// Which transfer.
-        transfer: TransferNo,
-        /// What to do.
-        action: Action,
-    },
+    /// A step of a transfer on the account that the message names. Its amount and state are those of its row.
+    Transfer { account: AccountId, transfer: TransferNo, action: Action },
     /// Limits and funds of the account.
     Admin(Admin),
 }

@@ -17,6 +17,7 @@ mod expiry;
 pub mod hops;
 pub mod ids;
 pub mod money;
+mod numbered;
 mod overlay;
 pub mod participants;
 pub mod planted;

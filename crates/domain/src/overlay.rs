@@ -13,7 +13,7 @@ use crate::transfers::Transfer;
 use crate::view::{Accounts, Funds, Holds, ParticipantNumbers, Participants, TransferNumbers, Transfers};
 
 /// A view with changes laid over it.
-pub(crate) struct Overlay<'a, V> {
+pub(crate) struct Overlay<'a, V: ?Sized> {
     pub(crate) base: &'a V,
     transfers: BTreeMap<TransferNo, Transfer>,
     numbers: BTreeMap<TransferId, TransferNo>,
@@ -25,7 +25,7 @@ pub(crate) struct Overlay<'a, V> {
     pub(crate) shop: ShopChanges,
 }
 
-impl<'a, V> Overlay<'a, V> {
+impl<'a, V: ?Sized> Overlay<'a, V> {
     pub(crate) fn over(base: &'a V) -> Overlay<'a, V> {
         Overlay {
             base,
@@ -41,7 +41,7 @@ impl<'a, V> Overlay<'a, V> {
     }
 }
 
-impl<V: Transfers> Transfers for Overlay<'_, V> {
+impl<V: Transfers + ?Sized> Transfers for Overlay<'_, V> {
     fn transfer(&self, id: TransferId) -> Option<&Transfer> {
         match self.numbers.get(&id) {
             Some(no) => self.transfers.get(no),
@@ -54,14 +54,14 @@ impl<V: Transfers> Transfers for Overlay<'_, V> {
     }
 }
 
-impl<V: TransferNumbers> TransferNumbers for Overlay<'_, V> {
+impl<V: TransferNumbers + ?Sized> TransferNumbers for Overlay<'_, V> {
     fn next_transfer(&self) -> TransferNo {
         let base = self.base.next_transfer();
         self.transfers.last_key_value().map_or(base, |(last, _)| base.max(TransferNo(last.0 + 1)))
     }
 }
 
-impl<V: Holds> Holds for Overlay<'_, V> {
+impl<V: Holds + ?Sized> Holds for Overlay<'_, V> {
     /// What this frame ended is no longer due; what it began cannot be due yet, as its expiration is ahead.
     fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
         let mut due = self.base.due(now, max.saturating_add(self.transfers.len()));
@@ -71,7 +71,7 @@ impl<V: Holds> Holds for Overlay<'_, V> {
     }
 }
 
-impl<V: Participants> Participants for Overlay<'_, V> {
+impl<V: Participants + ?Sized> Participants for Overlay<'_, V> {
     fn participant(&self, id: ParticipantId) -> Option<&Participant> {
         self.participants.get(&id).or_else(|| self.base.participant(id))
     }
@@ -84,7 +84,7 @@ impl<V: Participants> Participants for Overlay<'_, V> {
     }
 }
 
-impl<V: ParticipantNumbers> ParticipantNumbers for Overlay<'_, V> {
+impl<V: ParticipantNumbers + ?Sized> ParticipantNumbers for Overlay<'_, V> {
     fn next_participant(&self) -> ParticipantId {
         let base = self.base.next_participant();
         self.participants.last_key_value().map_or(base, |(last, _)| base.max(ParticipantId(last.0 + 1)))
@@ -96,19 +96,19 @@ impl<V: ParticipantNumbers> ParticipantNumbers for Overlay<'_, V> {
     }
 }
 
-impl<V: Accounts> Accounts for Overlay<'_, V> {
+impl<V: Accounts + ?Sized> Accounts for Overlay<'_, V> {
     fn account(&self, id: AccountId) -> Option<&Account> {
         self.accounts.get(&id).or_else(|| self.base.account(id))
     }
 }
 
-impl<V: Funds> Funds for Overlay<'_, V> {
+impl<V: Funds + ?Sized> Funds for Overlay<'_, V> {
     fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
         self.funds.get(&id).or_else(|| self.base.funds(id))
     }
 }
 
-impl<V: Transfers + Accounts> PaymentRows for Overlay<'_, V> {
+impl<V: Transfers + Accounts + ?Sized> PaymentRows for Overlay<'_, V> {
     fn put_participant(&mut self, row: &Participant) {
         self.names.insert(row.name.folded(), row.id);
         self.participants.insert(row.id, row.clone());

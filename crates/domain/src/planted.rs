@@ -1,5 +1,5 @@
-//! Faults put in on purpose, which the simulator must find. Without the feature `planted-bugs` each of these
-//! questions is a constant `false` and leaves no trace in the program.
+//! Faults put in on purpose, which the simulator must find. Without the feature `planted-bugs` whether
+//! there is one is a constant `false` and leaves no trace in the program.
 
 /// A fault that can be switched on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,109 +36,25 @@ pub enum Bug {
 }
 
 #[cfg(feature = "planted-bugs")]
-mod switch {
-    use super::Bug;
-    use std::cell::Cell;
+thread_local! { static ACTIVE: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) }; }
 
-    thread_local! { static ACTIVE: Cell<Option<Bug>> = const { Cell::new(None) }; }
-
-    /// Switches the fault on for this thread, or all of them off.
-    pub fn plant(bug: Option<Bug>) {
-        ACTIVE.set(bug);
-    }
-
-    pub(super) fn is(bug: Bug) -> bool {
-        ACTIVE.get() == Some(bug)
-    }
-}
-
+/// Switches the fault on for this thread, or all of them off.
 #[cfg(feature = "planted-bugs")]
-pub use switch::plant;
+pub fn plant(bug: Option<Bug>) {
+    ACTIVE.set(bug);
+}
 
+/// Whether the fault is switched on. Asked at the place that it is in.
+#[cfg(feature = "planted-bugs")]
+#[must_use]
+pub fn has(bug: Bug) -> bool {
+    ACTIVE.get() == Some(bug)
+}
+
+/// Whether the fault is switched on: it never is in a program that serves.
 #[cfg(not(feature = "planted-bugs"))]
-mod switch {
-    #[inline(always)]
-    pub(super) const fn is(_: super::Bug) -> bool {
-        false
-    }
-}
-
-#[inline(always)]
-pub(crate) fn forgotten_running_position() -> bool {
-    switch::is(Bug::ForgottenRunningPosition)
-}
-
-#[inline(always)]
-pub(crate) fn kept_position() -> bool {
-    switch::is(Bug::KeptPosition)
-}
-
-#[inline(always)]
-pub(crate) fn spend_after_lease() -> bool {
-    switch::is(Bug::SpendAfterLease)
-}
-
-#[inline(always)]
-pub(crate) fn kept_input() -> bool {
-    switch::is(Bug::KeptInput)
-}
-
-#[inline(always)]
-pub(crate) fn lock_over_lock() -> bool {
-    switch::is(Bug::LockOverLock)
-}
-
-#[inline(always)]
-pub(crate) fn given_back_twice() -> bool {
-    switch::is(Bug::GivenBackTwice)
-}
-
-#[inline(always)]
-pub(crate) fn decided_twice() -> bool {
-    switch::is(Bug::DecidedTwice)
-}
-
-#[inline(always)]
-pub(crate) fn forgotten_taker() -> bool {
-    switch::is(Bug::ForgottenTaker)
-}
-
-#[inline(always)]
-pub(crate) fn kept_hold() -> bool {
-    switch::is(Bug::KeptHold)
-}
-
-/// Asked by the loop that releases answers.
 #[inline(always)]
 #[must_use]
-pub fn answer_despite_failure() -> bool {
-    switch::is(Bug::AnswerDespiteFailure)
-}
-
-/// Asked by the recovery of the store.
-#[inline(always)]
-#[must_use]
-pub fn row_ahead_of_checkpoint() -> bool {
-    switch::is(Bug::RowAheadOfCheckpoint)
-}
-
-/// Asked by the merge of id runs.
-#[inline(always)]
-#[must_use]
-pub fn lost_run_in_merge() -> bool {
-    switch::is(Bug::LostRunInMerge)
-}
-
-/// Asked where a checkpoint is begun.
-#[inline(always)]
-#[must_use]
-pub fn offset_off_by_one() -> bool {
-    switch::is(Bug::OffsetOffByOne)
-}
-
-/// Asked where a file of the store gets its name.
-#[inline(always)]
-#[must_use]
-pub fn unsynced_rename() -> bool {
-    switch::is(Bug::UnsyncedRename)
+pub const fn has(_: Bug) -> bool {
+    false
 }

@@ -5,7 +5,7 @@ use holdfast_domain::callbacks::{CallbackMessage, alarms, callbacks};
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::{HUB, Millis};
-use holdfast_domain::planted;
+use holdfast_domain::planted::{self, Bug};
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::{FrameInput, RULES_VERSION, decide};
 use holdfast_log::{BLOCK, FRAME_HEADER, FrameHeader};
@@ -225,7 +225,7 @@ impl Core<LocalStore> {
     /// be durable.
     pub fn begin_checkpoint(&mut self) -> bool {
         let mut progress = self.progress;
-        if planted::offset_off_by_one() {
+        if planted::has(Bug::OffsetOffByOne) {
             progress.end += 1;
         }
         let begun = self.store.begin_checkpoint(self.progress.end, progress.to_bytes());

@@ -36,17 +36,17 @@ pub fn decide_participant(
     admin: &Admin,
     effects: &mut Step,
 ) -> Outcome {
-    match *admin {
-        Admin::CreateParticipant { name, currency } => create_participant(view, now, name, currency, effects),
-        Admin::SetParticipantActive { participant, active } => match view.participant(participant) {
-            None => Outcome::refused(ErrorCode::IdNotFound),
-            Some(row) => {
-                effects.participants.push(Participant { active, ..row.clone() });
-                Outcome::done(Subject::Participant(participant), Balance::ZERO)
-            }
-        },
+    let outcome = match *admin {
+        Admin::CreateParticipant { name, currency } => {
+            return create_participant(view, now, name, currency, effects);
+        }
+        Admin::SetParticipantActive { participant, active } => view.participant(participant).map(|row| {
+            effects.participants.push(Participant { active, ..row.clone() });
+            Outcome::done(Subject::Participant(participant), Balance::ZERO)
+        }),
         other => panic!("{other:?} is about an account"),
-    }
+    };
+    outcome.unwrap_or_else(|| Outcome::refused(ErrorCode::IdNotFound))
 }
 
 /// Decides about an account: its limits, its funds, and whether it is active.
@@ -55,7 +55,7 @@ pub fn decide_participant(
 /// If the command is about a participant.
 pub(crate) fn decide_books(view: &impl Books, now: Millis, admin: &Admin, effects: &mut Step) -> Outcome {
     let first = effects.accounts.len();
-    let outcome = decide(view, admin, effects);
+    let outcome = decide(view, admin, effects).unwrap_or_else(Outcome::refused);
     effects.accounts[first..].iter_mut().for_each(|row| row.changed_at = now);
     outcome
 }
@@ -71,51 +71,45 @@ pub fn set_endpoint(view: &impl Participants, endpoint: &SetEndpoint, effects: &
     Outcome::done(Subject::Participant(participant), Balance::ZERO)
 }
 
-fn decide(view: &impl Books, admin: &Admin, effects: &mut Step) -> Outcome {
+fn decide(view: &impl Books, admin: &Admin, effects: &mut Step) -> Result<Outcome, ErrorCode> {
     match *admin {
         Admin::CreateParticipant { .. } | Admin::SetParticipantActive { .. } => {
             panic!("{admin:?} is about a participant")
         }
-        Admin::SetAccountActive { account, active } => match view.account(account) {
+        Admin::SetAccountActive { account, active } => {
+            let row = account_of(view, account, AccountKind::Position)?;
             // Without a limit it would have no cap: the first limit is what activates it.
-            Some(row) if active && row.net_debit_cap.is_none() && row.kind == AccountKind::Position => {
-                Outcome::refused(ErrorCode::InternalServerError)
-            }
-            Some(row) if row.kind == AccountKind::Position => {
-                effects.accounts.push(Account { active, ..*row });
-                Outcome::done(Subject::Account(account), row.value)
-            }
-            _ => Outcome::refused(ErrorCode::IdNotFound),
-        },
+            require(!active || row.net_debit_cap.is_some(), ErrorCode::InternalServerError)?;
+            effects.accounts.push(Account { active, ..*row });
+            Ok(Outcome::done(Subject::Account(account), row.value))
+        }
         Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position } => {
-            match position_account(view, participant, currency) {
-                Err(code) => Outcome::refused(code),
-                Ok(row) if row.net_debit_cap.is_some() => Outcome::refused(ErrorCode::InternalServerError),
-                Ok(_) if !is_cap(net_debit_cap) || !is_position(initial_position) => {
-                    Outcome::refused(ErrorCode::ValidationError)
-                }
-                Ok(row) => initial_position_and_limits(view, row, net_debit_cap, initial_position, effects),
-            }
+            let row = position_account(view, participant, currency)?;
+            require(row.net_debit_cap.is_none(), ErrorCode::InternalServerError)?;
+            require(is_cap(net_debit_cap) && is_position(initial_position), ErrorCode::ValidationError)?;
+            // Added, not set: an account without limits can have been paid already.
+            let value = row.value.plus(initial_position);
+            let settlement = view.account(row.settlement()).expect("both accounts are made together");
+            let net_debit_cap = Some(net_debit_cap);
+            effects.accounts.push(Account { active: true, value, net_debit_cap, ..*row });
+            effects.accounts.push(Account { active: true, ..*settlement });
+            Ok(Outcome::done(Subject::Account(row.id), value))
         }
         Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage } => {
-            match position_account(view, participant, currency) {
-                Err(code) => Outcome::refused(code),
-                Ok(row) if row.net_debit_cap.is_none() => Outcome::refused(ErrorCode::InternalServerError),
-                Ok(_) if !is_cap(net_debit_cap) || alarm_percentage > 100 => {
-                    Outcome::refused(ErrorCode::ValidationError)
-                }
-                Ok(row) => {
-                    let net_debit_cap = Some(net_debit_cap);
-                    effects.accounts.push(Account { net_debit_cap, alarm_percentage, ..*row });
-                    Outcome::done(Subject::Account(row.id), row.value)
-                }
-            }
+            let row = position_account(view, participant, currency)?;
+            require(row.net_debit_cap.is_some(), ErrorCode::InternalServerError)?;
+            require(is_cap(net_debit_cap) && alarm_percentage <= 100, ErrorCode::ValidationError)?;
+            let net_debit_cap = Some(net_debit_cap);
+            effects.accounts.push(Account { net_debit_cap, alarm_percentage, ..*row });
+            Ok(Outcome::done(Subject::Account(row.id), row.value))
         }
         Admin::FundsIn { id, account, currency, amount } => {
-            move_funds(view, FundsState::ReceivedIn, id, account, currency, amount, effects)
+            let state = FundsState::ReceivedIn;
+            move_funds(view, FundsMovement { id, account, amount, state }, currency, effects)
         }
         Admin::FundsOutReserve { id, account, currency, amount } => {
-            move_funds(view, FundsState::OutReserved, id, account, currency, amount, effects)
+            let state = FundsState::OutReserved;
+            move_funds(view, FundsMovement { id, account, amount, state }, currency, effects)
         }
         Admin::FundsOutCommit { id, account } => {
             end_funds_out(view, FundsState::OutCommitted, id, account, effects)
@@ -126,12 +120,20 @@ fn decide(view: &impl Books, admin: &Admin, effects: &mut Step) -> Outcome {
     }
 }
 
+fn require(holds: bool, refusal: ErrorCode) -> Result<(), ErrorCode> {
+    if holds { Ok(()) } else { Err(refusal) }
+}
+
 fn is_cap(cap: Amount) -> bool {
     (Amount::ZERO..AMOUNT_LIMIT).contains(&cap)
 }
 
 fn is_position(position: Amount) -> bool {
     (Amount(-AMOUNT_LIMIT.0)..AMOUNT_LIMIT).contains(&position)
+}
+
+fn account_of(view: &impl Accounts, id: AccountId, kind: AccountKind) -> Result<&Account, ErrorCode> {
+    view.account(id).filter(|row| row.kind == kind).ok_or(ErrorCode::IdNotFound)
 }
 
 fn position_account(
@@ -197,66 +199,33 @@ fn create_participant(
     Outcome::done(subject, Balance::ZERO)
 }
 
-fn initial_position_and_limits(
-    view: &impl Accounts,
-    position: &Account,
-    net_debit_cap: Amount,
-    initial_position: Amount,
-    effects: &mut Step,
-) -> Outcome {
-    // Added, not set: an account without limits can have been paid already.
-    let value = position.value.plus(initial_position);
-    let settlement = view.account(position.settlement()).expect("both accounts are made together");
-    effects.accounts.push(Account { active: true, value, net_debit_cap: Some(net_debit_cap), ..*position });
-    effects.accounts.push(Account { active: true, ..*settlement });
-    Outcome::done(Subject::Account(position.id), value)
-}
-
 /// Funds in lower the settlement account. Funds out are taken at once, and only what no position stands on.
 fn move_funds(
     view: &impl Books,
-    state: FundsState,
-    id: TransferId,
-    account: AccountId,
+    movement: FundsMovement,
     currency: Currency,
-    amount: Amount,
     effects: &mut Step,
-) -> Outcome {
-    let Some(row) = view.account(account).filter(|row| row.kind == AccountKind::Settlement) else {
-        return Outcome::refused(ErrorCode::IdNotFound);
-    };
+) -> Result<Outcome, ErrorCode> {
+    let FundsMovement { id, account, amount, state } = movement;
+    let row = account_of(view, account, AccountKind::Settlement)?;
+    let incoming = state == FundsState::ReceivedIn;
     if let Some(known) = view.funds(id) {
-        let incoming = known.state == FundsState::ReceivedIn;
-        let same = known.account == account
-            && known.amount == amount
-            && row.currency == currency
-            && incoming == (state == FundsState::ReceivedIn);
-        return if same {
-            Outcome::done(Subject::Account(account), row.value)
-        } else {
-            Outcome::refused(ErrorCode::ModifiedRequest)
-        };
+        let same = (known.account, known.amount, row.currency) == (account, amount, currency)
+            && incoming == (known.state == FundsState::ReceivedIn);
+        require(same, ErrorCode::ModifiedRequest)?;
+        return Ok(Outcome::done(Subject::Account(account), row.value));
     }
-    if row.currency != currency || !row.active {
-        return Outcome::refused(ErrorCode::InternalServerError);
-    }
-    if amount <= Amount::ZERO || amount >= AMOUNT_LIMIT {
-        return Outcome::refused(ErrorCode::ValidationError);
-    }
-    let value = match state {
-        FundsState::ReceivedIn => row.value.minus(amount),
-        _ => row.value.plus(amount),
-    };
-    if state == FundsState::OutReserved {
+    require(row.currency == currency && row.active, ErrorCode::InternalServerError)?;
+    require(amount > Amount::ZERO && amount < AMOUNT_LIMIT, ErrorCode::ValidationError)?;
+    let value = if incoming { row.value.minus(amount) } else { row.value.plus(amount) };
+    if !incoming {
         let position = view.account(AccountId(account.0 - 1)).expect("both accounts are made together");
         let used = (position.value + position.reserved).max(Balance::ZERO);
-        if value.negated() < used {
-            return Outcome::refused(ErrorCode::PayerInsufficientLiquidity);
-        }
+        require(value.negated() >= used, ErrorCode::PayerInsufficientLiquidity)?;
     }
     effects.accounts.push(Account { value, ..*row });
-    effects.funds.push(FundsMovement { id, account, amount, state });
-    Outcome::done(Subject::Account(account), value)
+    effects.funds.push(movement);
+    Ok(Outcome::done(Subject::Account(account), value))
 }
 
 fn end_funds_out(
@@ -265,23 +234,18 @@ fn end_funds_out(
     id: TransferId,
     account: AccountId,
     effects: &mut Step,
-) -> Outcome {
-    let (Some(movement), Some(row)) =
-        (view.funds(id).filter(|row| row.account == account), view.account(account))
-    else {
-        return Outcome::refused(ErrorCode::TransferIdNotFound);
-    };
+) -> Result<Outcome, ErrorCode> {
+    let movement = view.funds(id).filter(|row| row.account == account);
+    let (movement, row) = movement.zip(view.account(account)).ok_or(ErrorCode::TransferIdNotFound)?;
     if movement.state == state {
-        return Outcome::done(Subject::Account(account), row.value);
+        return Ok(Outcome::done(Subject::Account(account), row.value));
     }
-    if movement.state != FundsState::OutReserved {
-        return Outcome::refused(ErrorCode::InternalServerError);
-    }
+    require(movement.state == FundsState::OutReserved, ErrorCode::InternalServerError)?;
     let mut value = row.value;
     if state == FundsState::OutAborted {
         value = value.minus(movement.amount);
         effects.accounts.push(Account { value, ..*row });
     }
     effects.funds.push(FundsMovement { state, ..*movement });
-    Outcome::done(Subject::Account(account), value)
+    Ok(Outcome::done(Subject::Account(account), value))
 }

@@ -2,7 +2,6 @@
 
 use super::{Account, AccountKind, FundsMovement, FundsState, Name, Participant};
 use crate::codec::{Bad, Take, byte, field, row};
-use crate::money::Amount;
 
 row!(Account {
     id,
@@ -18,20 +17,19 @@ row!(Account {
     changed_at,
 });
 row!(FundsMovement { id, account, amount, state });
-byte!(FundsState: STATES, "funds" "are in no state");
+byte!(FundsState, "funds" "are in no state");
 
-const STATES: [FundsState; 4] =
-    [FundsState::ReceivedIn, FundsState::OutReserved, FundsState::OutCommitted, FundsState::OutAborted];
+field!(Name, F: |name, out| name.padded().put::<F>(out), |from| {
+    const WRONG: Bad = Bad::new("name", "is not 2 to 30 letters, digits or -._ padded with zeros");
+    Name::from_padded(from.array()?).ok_or(WRONG)
+});
 
 // The accounts come last and go on to the end.
 field!(Participant, F: |row, out| {
-    row.id.put::<F>(out);
-    out.extend_from_slice(&row.name.padded());
-    (row.active, row.created_at).put::<F>(out);
+    (row.id, row.name, row.active, row.created_at).put::<F>(out);
     row.accounts.iter().for_each(|account| account.put::<F>(out));
 }, |from| {
-    let id = Take::take::<F>(from)?;
-    let name = Name::from_padded(from.array()?).ok_or(Bad::new("name", "is none"))?;
+    let (id, name) = Take::take::<F>(from)?;
     let (active, created_at) = Take::take::<F>(from)?;
     let mut accounts = Vec::new();
     while !from.0.is_empty() {
@@ -49,10 +47,4 @@ field!(AccountKind, F: |kind, out| {
     [1] => Ok(AccountKind::Position),
     [2] => Ok(AccountKind::Settlement),
     _ => Err(Bad::new("kind", "is not 1 or 2")),
-});
-
-// A cap has its place also where there is none.
-field!(Option<Amount>, F: |cap, out| (cap.is_some(), cap.unwrap_or(Amount::ZERO)).put::<F>(out), |from| {
-    let (there, amount): (bool, Amount) = Take::take::<F>(from)?;
-    Ok(there.then_some(amount))
 });

@@ -2,16 +2,15 @@
 
 mod admin;
 mod bytes;
-mod funds;
 
 pub(crate) use admin::{decide_admin, decide_books};
 pub use admin::{decide_participant, set_endpoint};
-pub use funds::{FundsMovement, FundsState};
 
 use std::fmt;
 
-use crate::ids::{AccountId, Currency, Millis, ParticipantId};
+use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use crate::money::{Amount, Balance};
+use crate::numbered::numbered;
 
 /// Percentage of the net debit cap at which an alarm is raised, where none was set.
 pub const ALARM_PERCENTAGE_DEFAULT: u16 = 10;
@@ -155,6 +154,33 @@ impl Account {
     pub const fn settlement(&self) -> AccountId {
         AccountId(self.id.0 + 1)
     }
+}
+
+numbered! {
+    /// Where a movement of funds stands: what the operator moves between a settlement account and the outside.
+    pub enum FundsState: u8 {
+        /// Funds in, done.
+        ReceivedIn = 1,
+        /// Funds out, taken from the account and not yet confirmed.
+        OutReserved = 2,
+        /// Funds out, gone.
+        OutCommitted = 3,
+        /// Funds out, given back.
+        OutAborted = 4,
+    }
+}
+
+/// One movement of funds, kept so that a repeat finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FundsMovement {
+    /// The id that the operator chose.
+    pub id: TransferId,
+    /// The settlement account.
+    pub account: AccountId,
+    /// How much.
+    pub amount: Amount,
+    /// Where it stands.
+    pub state: FundsState,
 }
 
 #[cfg(test)]

@@ -10,42 +10,25 @@ pub use processor::{PositionAccount, PositionAccounts, process};
 
 use crate::ids::{AccountId, TransferNo};
 use crate::money::{Amount, Balance};
+use crate::numbered::numbered;
 use crate::transfers::{CompletionKind, ErrorInformation, TransferState};
 
 /// The most messages that one batch may have: their indexes share a sort key with account and action.
 pub const BATCH_MESSAGES_MAX: usize = (1 << 28) - 1;
 
-/// What a message does to a position. The order is that of processing inside a bin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Action {
-    /// Settle: the payee's position falls.
-    Commit = 0,
-    /// Settle, and tell the payee too.
-    Reserve = 1,
-    /// Release: the payer's position falls.
-    Abort = 2,
-    /// Release what ran out.
-    TimeoutReserved = 3,
-    /// Reserve: the payer's position rises.
-    Prepare = 4,
-}
-
-impl Action {
-    /// Every action in the order of processing.
-    pub const ALL: [Action; 5] =
-        [Action::Commit, Action::Reserve, Action::Abort, Action::TimeoutReserved, Action::Prepare];
-
-    /// The name that messages carry.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Action::Commit => "commit",
-            Action::Reserve => "reserve",
-            Action::Abort => "abort",
-            Action::TimeoutReserved => "timeout-reserved",
-            Action::Prepare => "prepare",
-        }
+numbered! {
+    /// What a message does to a position, with the name that messages carry. The order is that of processing inside a bin.
+    pub enum Action: u8, name {
+        /// Settle: the payee's position falls.
+        Commit = 0 => "commit",
+        /// Settle, and tell the payee too.
+        Reserve = 1 => "reserve",
+        /// Release: the payer's position falls.
+        Abort = 2 => "abort",
+        /// Release what ran out.
+        TimeoutReserved = 3 => "timeout-reserved",
+        /// Reserve: the payer's position rises.
+        Prepare = 4 => "prepare",
     }
 }
 

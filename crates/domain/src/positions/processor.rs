@@ -9,7 +9,7 @@ use crate::effects::{
 };
 use crate::ids::AccountId;
 use crate::money::{Amount, Balance};
-use crate::planted;
+use crate::planted::{self, Bug};
 use crate::transfers::{Code, ErrorInformation, TransferState};
 
 /// What the position step must know of an account.
@@ -171,7 +171,7 @@ impl Bin<'_> {
                 continue;
             }
             let amount = self.messages[index as usize].amount;
-            if !planted::kept_position() {
+            if !planted::has(Bug::KeptPosition) {
                 value = value.minus(amount);
                 self.changed(index, Amount(-amount.0), value);
             }
@@ -198,7 +198,7 @@ impl Bin<'_> {
                 continue;
             }
             let amount = self.messages[index as usize].amount;
-            let counted = if planted::forgotten_running_position() { at_start } else { value };
+            let counted = if planted::has(Bug::ForgottenRunningPosition) { at_start } else { value };
             let used = counted + account.reserved;
             let would_use = used.plus(amount);
             let refusal = if would_use > cover {

@@ -1,148 +1,70 @@
 //! Participants, limits, funds and endpoints on the wire.
 
-use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
-use super::{Kind, RecordError};
-use crate::command::{Admin, Command, SetEndpoint};
-use crate::ids::{AccountId, HUB, ParticipantId, TransferId};
-use crate::participants::Name;
+use super::Kind;
+use super::codec::{Writer, listed, tail, take, zeros};
+use crate::codec::{Bad, Bytes, Put, Read, Take, Unit};
+use crate::command::{Admin, SetEndpoint};
+use crate::ids::HUB;
 
-const FLAG_ACTIVE: u8 = 1;
+/// A participant or an account is to be active.
+pub(super) const FLAG_ACTIVE: u8 = 1;
 
-pub(super) fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<Command, RecordError> {
-    let (flags, source) = cursor.header();
-    let with_active = matches!(kind, Kind::SetParticipantActive | Kind::SetAccountActive);
-    only_flags(flags, if with_active { FLAG_ACTIVE } else { 0 })?;
-    from_hub(source)?;
+listed!(Admin in Unit but for SetParticipantActive, SetAccountActive; {
+    CreateParticipant = CreateParticipant { name, currency },
+    InitialPositionAndLimits =
+        InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position },
+    SetLimit = SetLimit { participant, currency, net_debit_cap, alarm_percentage },
+    FundsIn = FundsIn { id, account, currency, amount },
+    FundsOutReserve = FundsOutReserve { id, account, currency, amount },
+    FundsOutCommit = FundsOutCommit { id, account },
+    FundsOutAbort = FundsOutAbort { id, account },
+});
+
+pub(super) fn read(kind: Kind, flags: u8, from: &mut Bytes<'_>) -> Read<Admin> {
     let active = flags & FLAG_ACTIVE != 0;
     let admin = match kind {
-        Kind::CreateParticipant => {
-            let name = Name::from_padded(cursor.array())
-                .ok_or_else(|| bad("name", "is not 2 to 30 letters, digits or -._ padded with zeros"))?;
-            let currency = cursor.currency()?;
-            cursor.zeros(20)?;
-            Admin::CreateParticipant { name, currency }
-        }
-        Kind::SetParticipantActive => {
-            let participant = ParticipantId(cursor.u32());
-            cursor.zeros(52)?;
-            Admin::SetParticipantActive { participant, active }
-        }
-        Kind::SetAccountActive => {
-            let account = AccountId(cursor.u32());
-            cursor.zeros(52)?;
-            Admin::SetAccountActive { account, active }
-        }
-        Kind::InitialPositionAndLimits => {
-            let participant = ParticipantId(cursor.u32());
-            let currency = cursor.currency()?;
-            let net_debit_cap = cursor.amount();
-            let initial_position = cursor.amount();
-            cursor.zeros(32)?;
-            Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position }
-        }
-        Kind::SetLimit => {
-            let participant = ParticipantId(cursor.u32());
-            let currency = cursor.currency()?;
-            let net_debit_cap = cursor.amount();
-            let alarm_percentage = cursor.u16();
-            cursor.zeros(38)?;
-            Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage }
-        }
-        Kind::FundsIn | Kind::FundsOutReserve => {
-            let id = TransferId(cursor.u128());
-            let account = AccountId(cursor.u32());
-            let currency = cursor.currency()?;
-            let amount = cursor.amount();
-            cursor.zeros(24)?;
-            match kind {
-                Kind::FundsIn => Admin::FundsIn { id, account, currency, amount },
-                _ => Admin::FundsOutReserve { id, account, currency, amount },
-            }
-        }
-        Kind::FundsOutCommit | Kind::FundsOutAbort => {
-            let id = TransferId(cursor.u128());
-            let account = AccountId(cursor.u32());
-            cursor.zeros(36)?;
-            match kind {
-                Kind::FundsOutCommit => Admin::FundsOutCommit { id, account },
-                _ => Admin::FundsOutAbort { id, account },
-            }
-        }
-        _ => unreachable!("read by their own functions"),
+        Kind::SetParticipantActive => Admin::SetParticipantActive { participant: take(from)?, active },
+        Kind::SetAccountActive => Admin::SetAccountActive { account: take(from)?, active },
+        kind => read_fields(kind, from)?,
     };
-    Ok(Command::Admin(admin))
+    zeros(from, from.0.len())?;
+    Ok(admin)
 }
 
 pub(super) fn write(admin: &Admin, out: &mut Vec<u8>) {
-    let open = |out, kind, active: bool| Writer::new(out, kind, u8::from(active) * FLAG_ACTIVE, HUB);
-    match *admin {
-        Admin::CreateParticipant { name, currency } => {
-            open(out, Kind::CreateParticipant, false).put(&name.padded()).currency(currency)
-        }
+    let mut fields = Vec::new();
+    let (kind, active) = match *admin {
         Admin::SetParticipantActive { participant, active } => {
-            open(out, Kind::SetParticipantActive, active).put(&participant.0.to_le_bytes())
+            participant.put::<Unit>(&mut fields);
+            (Kind::SetParticipantActive, active)
         }
         Admin::SetAccountActive { account, active } => {
-            open(out, Kind::SetAccountActive, active).put(&account.0.to_le_bytes())
+            account.put::<Unit>(&mut fields);
+            (Kind::SetAccountActive, active)
         }
-        Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position } => {
-            open(out, Kind::InitialPositionAndLimits, false)
-                .put(&participant.0.to_le_bytes())
-                .currency(currency)
-                .put(&net_debit_cap.0.to_le_bytes())
-                .put(&initial_position.0.to_le_bytes())
-        }
-        Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage } => {
-            open(out, Kind::SetLimit, false)
-                .put(&participant.0.to_le_bytes())
-                .currency(currency)
-                .put(&net_debit_cap.0.to_le_bytes())
-                .put(&alarm_percentage.to_le_bytes())
-        }
-        Admin::FundsIn { id, account, currency, amount } => {
-            movement(open(out, Kind::FundsIn, false), id, account)
-                .currency(currency)
-                .put(&amount.0.to_le_bytes())
-        }
-        Admin::FundsOutReserve { id, account, currency, amount } => {
-            movement(open(out, Kind::FundsOutReserve, false), id, account)
-                .currency(currency)
-                .put(&amount.0.to_le_bytes())
-        }
-        Admin::FundsOutCommit { id, account } => {
-            movement(open(out, Kind::FundsOutCommit, false), id, account)
-        }
-        Admin::FundsOutAbort { id, account } => movement(open(out, Kind::FundsOutAbort, false), id, account),
-    }
-    .finish();
+        _ => (put_fields(admin, &mut fields), false),
+    };
+    Writer::new(out, kind, if active { FLAG_ACTIVE } else { 0 }, HUB).bytes(&fields).finish();
 }
 
-fn movement(writer: Writer<'_>, id: TransferId, account: AccountId) -> Writer<'_> {
-    writer.put(&id.0.to_le_bytes()).put(&account.0.to_le_bytes())
-}
-
-pub(super) fn read_endpoint(cursor: &mut Cursor<'_>) -> Result<SetEndpoint, RecordError> {
-    let (flags, source) = cursor.header();
-    only_flags(flags, 0)?;
-    from_hub(source)?;
-    let participant = ParticipantId(cursor.u32());
-    let (kind_length, value_length) = (cursor.u16(), cursor.u16());
-    cursor.zeros(48)?;
-    let tail = cursor.tail(u32::from(kind_length) + u32::from(value_length))?;
+pub(super) fn read_endpoint(from: &mut Bytes<'_>) -> Read<SetEndpoint> {
+    let participant = take(from)?;
+    let (kind_length, value_length): (u16, u16) = take(from)?;
+    zeros(from, 48)?;
+    let tail = tail(from, u32::from(kind_length) + u32::from(value_length))?;
     let (kind, value) = tail.split_at(usize::from(kind_length));
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| bad("endpoint", "is not UTF-8"));
-    SetEndpoint::new(participant, text(kind)?, text(value)?)
-        .ok_or_else(|| bad("endpoint", "is empty or too long"))
+    let text =
+        |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Bad::new("endpoint", "is not UTF-8"));
+    let endpoint = SetEndpoint::new(participant, text(kind)?, text(value)?);
+    endpoint.ok_or(Bad::new("endpoint", "is empty or too long"))
 }
 
 pub(super) fn write_endpoint(endpoint: &SetEndpoint, out: &mut Vec<u8>) {
-    let length = |text: &str| u16::try_from(text.len()).expect("bounded where it was made").to_le_bytes();
+    let length = |text: &str| u16::try_from(text.len()).expect("bounded where it was made");
     Writer::new(out, Kind::SetEndpoint, 0, HUB)
-        .put(&endpoint.participant().0.to_le_bytes())
-        .put(&length(endpoint.kind()))
-        .put(&length(endpoint.value()))
+        .put((endpoint.participant(), length(endpoint.kind()), length(endpoint.value())))
         .pad_to(1)
-        .put(endpoint.kind().as_bytes())
-        .put(endpoint.value().as_bytes())
+        .bytes(endpoint.kind().as_bytes())
+        .bytes(endpoint.value().as_bytes())
         .finish();
 }

@@ -18,36 +18,19 @@ const NO_ANSWER: u16 = 2004;
 
 /// How a checkout stands, as its reply tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum CheckoutReply {
     /// It is paid, by this try.
-    Paid {
-        /// The try.
-        tr: TrNum,
-    },
-    /// It was paid before; nothing was charged.
-    AlreadyPaid {
-        /// The try that paid it.
-        tr: TrNum,
-    },
+    Paid { tr: TrNum },
+    /// It was paid before, by this try; nothing was charged.
+    AlreadyPaid { tr: TrNum },
     /// It failed, and everything is given back.
-    Failed {
-        /// The try.
-        tr: TrNum,
-        /// Why.
-        why: Why,
-    },
-    /// It waits for a side that is outside. The same call later tells how it stands then.
-    Open {
-        /// The try.
-        tr: TrNum,
-        /// It has failed already, and what was taken is being given back.
-        cancelling: bool,
-    },
-    /// Nothing was tried: 3200 if there is no such order.
-    Refused {
-        /// Why.
-        code: u16,
-    },
+    Failed { tr: TrNum, why: Why },
+    /// It waits for a side that is outside. The same call later tells how it stands then. If it is `cancelling`, it has failed
+    /// already, and what was taken is being given back.
+    Open { tr: TrNum, cancelling: bool },
+    /// Nothing was tried, and the code says why: 3200 if there is no such order.
+    Refused { code: u16 },
     /// It may have been tried or not: the hub did not answer in time, or stopped. The same call later tells how it stands then;
     /// if it was paid, nothing is charged again.
     Unknown,

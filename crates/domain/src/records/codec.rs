@@ -1,100 +1,77 @@
-//! Reading and writing little-endian fields one after another.
+//! What all records have in common: reserved bytes, tails, and how one is written from its header to the end of its last unit.
 
-use super::{Kind, RecordError, UNIT};
-use crate::ids::{Currency, HUB, ParticipantId};
-use crate::money::Amount;
+use super::{Kind, UNIT};
+use crate::codec::{Bad, Bytes, Put, Read, Take, Unit};
+use crate::ids::ParticipantId;
 
-/// Walks over the bytes of one whole record. Its length was tested before, so the fixed fields are there.
-pub(super) struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
+/// The next field of the fixed part.
+pub(super) fn take<T: Take>(from: &mut Bytes<'_>) -> Read<T> {
+    T::take::<Unit>(from)
 }
 
-impl<'a> Cursor<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor { bytes, at: 0 }
-    }
+/// Reserved bytes must be zero, so that they can be given a meaning later.
+pub(super) fn zeros(from: &mut Bytes<'_>, count: usize) -> Read<()> {
+    let is_zero = from.bytes(count)?.iter().all(|byte| *byte == 0);
+    is_zero.then_some(()).ok_or(Bad::new("reserved bytes", "must be zero"))
+}
 
-    pub(super) fn array<const N: usize>(&mut self) -> [u8; N] {
-        let field = self.bytes[self.at..self.at + N].try_into().expect("a slice of N bytes");
-        self.at += N;
-        field
+/// What follows the fixed part: `length` bytes, then zeros up to the end of the unit.
+pub(super) fn tail<'a>(from: &mut Bytes<'a>, length: u32) -> Read<&'a [u8]> {
+    let length = length as usize;
+    if length.div_ceil(UNIT) * UNIT != from.0.len() {
+        return Err(Bad::new("tail length", "does not fit the record's length"));
     }
-
-    /// The header: flags and source. Kind and length were read before.
-    pub(super) fn header(&mut self) -> (u8, ParticipantId) {
-        let [_, flags, _, _] = self.array::<4>();
-        (flags, ParticipantId(self.u32()))
+    let tail = from.bytes(length)?;
+    if from.0.iter().any(|byte| *byte != 0) {
+        return Err(Bad::new("padding", "must be zero"));
     }
+    Ok(tail)
+}
 
-    pub(super) fn u16(&mut self) -> u16 {
-        u16::from_le_bytes(self.array())
-    }
+/// Reads a record whose unit says nothing but the length of the tail; all fields are there.
+pub(super) fn read_tail<T>(from: &mut Bytes<'_>, read: impl FnOnce(&mut Bytes<'_>) -> Read<T>) -> Read<T> {
+    let length = take(from)?;
+    zeros(from, 52)?;
+    let mut fields = Bytes(tail(from, length)?);
+    let command = read(&mut fields)?;
+    fields.end()?;
+    Ok(command)
+}
 
-    pub(super) fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.array())
-    }
-
-    pub(super) fn i64(&mut self) -> i64 {
-        i64::from_le_bytes(self.array())
-    }
-
-    pub(super) fn u128(&mut self) -> u128 {
-        u128::from_le_bytes(self.array())
-    }
-
-    pub(super) fn amount(&mut self) -> Amount {
-        Amount(self.i64())
-    }
-
-    /// Four bytes: three letters and a zero.
-    pub(super) fn currency(&mut self) -> Result<Currency, RecordError> {
-        let [a, b, c, zero] = self.array();
-        match Currency::from_letters([a, b, c]) {
-            Some(currency) if zero == 0 => Ok(currency),
-            _ => Err(bad("currency", "is not three capital letters followed by a zero byte")),
+/// Commands whose fields lie one after another, each behind the kind of its record: the one list by which they are read and
+/// written. A field may name what it is held to when it is read, as in `row!`. Others have functions of their own.
+macro_rules! listed {
+    ($command:ident in $form:ident $(but for $($other:ident),+;)? {
+        $($kind:ident = $name:ident $({ $($field:ident $(: $held_to:path)?),+ })? $(($whole:ident))?,)+
+    }) => {
+        fn read_fields(kind: Kind, from: &mut Bytes<'_>) -> Read<$command> {
+            Ok(match kind {
+                $(Kind::$kind => {
+                    $($(
+                        let $field = Take::take::<$form>(from)?;
+                        $(let $field = $held_to($field)?;)?
+                    )+)?
+                    $(let $whole = Take::take::<$form>(from)?;)?
+                    $command::$name $({ $($field),+ })? $(($whole))?
+                })+
+                _ => unreachable!("read by their own functions"),
+            })
         }
-    }
 
-    /// Reserved bytes must be zero, so that they can be given a meaning later.
-    pub(super) fn zeros(&mut self, count: usize) -> Result<(), RecordError> {
-        let reserved = &self.bytes[self.at..self.at + count];
-        self.at += count;
-        if reserved.iter().all(|byte| *byte == 0) {
-            Ok(())
-        } else {
-            Err(bad("reserved bytes", "must be zero"))
+        /// Adds the fields of a command, and tells its kind.
+        fn put_fields(command: &$command, out: &mut Vec<u8>) -> Kind {
+            match command {
+                $($command::$name $({ $($field),+ })? $(($whole))? => {
+                    $($($field.put::<$form>(out);)+)?
+                    $($whole.put::<$form>(out);)?
+                    Kind::$kind
+                })+
+                $($($command::$other { .. })|+ => unreachable!("written by their own functions"),)?
+            }
         }
-    }
-
-    /// What follows the fixed part: `length` bytes, then zeros up to the end of the unit.
-    pub(super) fn tail(&mut self, length: u32) -> Result<&'a [u8], RecordError> {
-        let rest = &self.bytes[self.at..];
-        let length = length as usize;
-        if length.div_ceil(UNIT) * UNIT != rest.len() {
-            return Err(bad("tail length", "does not fit the record's length"));
-        }
-        let (tail, padding) = rest.split_at(length);
-        if padding.iter().any(|byte| *byte != 0) {
-            return Err(bad("padding", "must be zero"));
-        }
-        Ok(tail)
-    }
+    };
 }
-
-pub(super) const fn bad(field: &'static str, why: &'static str) -> RecordError {
-    RecordError::BadField { field, why }
-}
-
-/// Refuses flags other than `allowed`.
-pub(super) fn only_flags(flags: u8, allowed: u8) -> Result<(), RecordError> {
-    if flags & !allowed == 0 { Ok(()) } else { Err(bad("flags", "hold a bit that this kind does not have")) }
-}
-
-/// Refuses a record of the hub or its operator that came on behalf of a participant.
-pub(super) fn from_hub(source: ParticipantId) -> Result<(), RecordError> {
-    if source == HUB { Ok(()) } else { Err(bad("source", "must be 0: only the hub sends this kind")) }
-}
+pub(super) use listed;
 
 /// Appends one record: header first, then fields, and zeros up to the end of its last unit.
 pub(super) struct Writer<'a> {
@@ -105,18 +82,18 @@ pub(super) struct Writer<'a> {
 impl<'a> Writer<'a> {
     pub(super) fn new(out: &'a mut Vec<u8>, kind: Kind, flags: u8, source: ParticipantId) -> Writer<'a> {
         let start = out.len();
-        out.extend_from_slice(&[kind as u8, flags, 0, 0]);
-        out.extend_from_slice(&source.0.to_le_bytes());
-        Writer { out, start }
+        Writer { out, start }.put(([kind.number(), flags, 0, 0], source))
     }
 
-    pub(super) fn put(self, bytes: &[u8]) -> Self {
-        self.out.extend_from_slice(bytes);
+    /// Adds fields of the fixed part.
+    pub(super) fn put(self, fields: impl Put) -> Self {
+        fields.put::<Unit>(self.out);
         self
     }
 
-    pub(super) fn currency(self, currency: Currency) -> Self {
-        self.put(&currency.letters()).put(&[0])
+    pub(super) fn bytes(self, bytes: &[u8]) -> Self {
+        self.out.extend_from_slice(bytes);
+        self
     }
 
     /// Fills the record with zeros up to a length of `units`.
@@ -131,4 +108,9 @@ impl<'a> Writer<'a> {
         let units = u16::try_from(units).expect("the edge bounds what a record may carry");
         self.out[self.start + 2..self.start + 4].copy_from_slice(&units.to_le_bytes());
     }
+}
+
+/// The length of a tail, as the fixed part says it.
+pub(super) fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("the edge bounds what a record may carry")
 }

@@ -25,9 +25,11 @@ pub use sealed::{SealError, Sealed};
 pub use shop::CHECKOUT_ORDER_BYTES_MAX;
 pub(crate) use transfer::hash_of;
 
-use crate::codec::Bad;
-use crate::command::Command;
-use codec::Cursor;
+use crate::codec::{Bad, Bytes, Read};
+use crate::command::{Command, Expire, Lookup};
+use crate::ids::{HUB, ParticipantId};
+use crate::numbered::numbered;
+use codec::{Writer, take, zeros};
 
 /// Bytes in one unit of record length.
 pub const UNIT: usize = 64;
@@ -40,98 +42,52 @@ pub const ABORT_DIGEST: std::ops::Range<usize> = 32..64;
 /// The longest record: what a u16 of units can say.
 pub const RECORD_BYTES_MAX: usize = u16::MAX as usize * UNIT;
 
-/// What a record says. The numbers are written to disk: they are never given a second meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-#[allow(missing_docs, reason = "each kind is documented at its command")]
-pub enum Kind {
-    Prepare = 1,
-    Fulfil = 2,
-    Abort = 3,
-    Expire = 4,
-    Lookup = 5,
-    CreateParticipant = 16,
-    SetParticipantActive = 17,
-    SetAccountActive = 18,
-    InitialPositionAndLimits = 19,
-    SetLimit = 20,
-    FundsIn = 21,
-    FundsOutReserve = 22,
-    FundsOutCommit = 23,
-    FundsOutAbort = 24,
-    SetEndpoint = 25,
-    TokenIssue = 32,
-    TokenLock = 33,
-    TokenSpend = 34,
-    TokenUpdate = 35,
-    TokenUnlock = 36,
-    TokenRenew = 37,
-    ShopCreateUser = 48,
-    ShopCreateItem = 49,
-    ShopCreateOrder = 50,
-    ShopInitUsers = 51,
-    ShopInitItems = 52,
-    ShopInitOrders = 53,
-    ShopAddItem = 54,
-    ShopAddFunds = 55,
-    ShopTakeFunds = 56,
-    ShopAddStock = 57,
-    ShopTakeStock = 58,
-    ShopCheckout = 59,
-    ShopAnswer = 60,
-    ShopCancel = 61,
-    ShopRetry = 62,
-    ShopSetOutside = 63,
-    ShopSetCharging = 64,
+numbered! {
+    /// What a record says. The numbers are written to disk: they are never given a second meaning.
+    #[allow(missing_docs, reason = "each kind is documented at its command")]
+    pub enum Kind: u8 {
+        Prepare = 1,
+        Fulfil = 2,
+        Abort = 3,
+        Expire = 4,
+        Lookup = 5,
+        CreateParticipant = 16,
+        SetParticipantActive = 17,
+        SetAccountActive = 18,
+        InitialPositionAndLimits = 19,
+        SetLimit = 20,
+        FundsIn = 21,
+        FundsOutReserve = 22,
+        FundsOutCommit = 23,
+        FundsOutAbort = 24,
+        SetEndpoint = 25,
+        TokenIssue = 32,
+        TokenLock = 33,
+        TokenSpend = 34,
+        TokenUpdate = 35,
+        TokenUnlock = 36,
+        TokenRenew = 37,
+        ShopCreateUser = 48,
+        ShopCreateItem = 49,
+        ShopCreateOrder = 50,
+        ShopInitUsers = 51,
+        ShopInitItems = 52,
+        ShopInitOrders = 53,
+        ShopAddItem = 54,
+        ShopAddFunds = 55,
+        ShopTakeFunds = 56,
+        ShopAddStock = 57,
+        ShopTakeStock = 58,
+        ShopCheckout = 59,
+        ShopAnswer = 60,
+        ShopCancel = 61,
+        ShopRetry = 62,
+        ShopSetOutside = 63,
+        ShopSetCharging = 64,
+    }
 }
 
 impl Kind {
-    /// Every kind.
-    pub const ALL: [Kind; 38] = [
-        Kind::Prepare,
-        Kind::Fulfil,
-        Kind::Abort,
-        Kind::Expire,
-        Kind::Lookup,
-        Kind::CreateParticipant,
-        Kind::SetParticipantActive,
-        Kind::SetAccountActive,
-        Kind::InitialPositionAndLimits,
-        Kind::SetLimit,
-        Kind::FundsIn,
-        Kind::FundsOutReserve,
-        Kind::FundsOutCommit,
-        Kind::FundsOutAbort,
-        Kind::SetEndpoint,
-        Kind::TokenIssue,
-        Kind::TokenLock,
-        Kind::TokenSpend,
-        Kind::TokenUpdate,
-        Kind::TokenUnlock,
-        Kind::TokenRenew,
-        Kind::ShopCreateUser,
-        Kind::ShopCreateItem,
-        Kind::ShopCreateOrder,
-        Kind::ShopInitUsers,
-        Kind::ShopInitItems,
-        Kind::ShopInitOrders,
-        Kind::ShopAddItem,
-        Kind::ShopAddFunds,
-        Kind::ShopTakeFunds,
-        Kind::ShopAddStock,
-        Kind::ShopTakeStock,
-        Kind::ShopCheckout,
-        Kind::ShopAnswer,
-        Kind::ShopCancel,
-        Kind::ShopRetry,
-        Kind::ShopSetOutside,
-        Kind::ShopSetCharging,
-    ];
-
-    fn from_number(number: u8) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| *kind as u8 == number)
-    }
-
     /// The length in units that the fixed part of this kind has.
     #[must_use]
     pub const fn fixed_units(self) -> usize {
@@ -155,29 +111,33 @@ impl Kind {
 
     /// Whether it is about tokens.
     const fn is_token(self) -> bool {
-        matches!(
-            self,
-            Kind::TokenIssue
-                | Kind::TokenLock
-                | Kind::TokenSpend
-                | Kind::TokenUpdate
-                | Kind::TokenUnlock
-                | Kind::TokenRenew
-        )
+        matches!(self as u8, 32..=37)
+    }
+
+    /// The flags that have a meaning.
+    const fn flags(self) -> u8 {
+        match self {
+            Kind::Prepare => transfer::FLAG_FUNDED,
+            Kind::Fulfil => transfer::FLAG_RESERVE,
+            Kind::SetParticipantActive | Kind::SetAccountActive => admin::FLAG_ACTIVE,
+            Kind::ShopCheckout => shop::FLAG_KEY | shop::FLAG_CHOSEN,
+            _ => 0,
+        }
+    }
+
+    /// Whether it comes from participants, and not from the hub or its operator.
+    const fn is_of_participants(self) -> bool {
+        matches!(self, Kind::Prepare | Kind::Fulfil | Kind::Abort | Kind::Lookup)
     }
 }
 
 /// Why bytes are not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each error's text says what its fields are")]
 pub enum RecordError {
     /// The bytes end before the record does.
     #[error("the record is cut short: {have} bytes where {need} are needed")]
-    CutShort {
-        /// Bytes that are there.
-        have: usize,
-        /// Bytes that the record needs.
-        need: usize,
-    },
+    CutShort { have: usize, need: usize },
     /// No such kind.
     #[error("{0} is not a kind of record")]
     UnknownKind(u8),
@@ -186,20 +146,10 @@ pub enum RecordError {
     NotForClients(Kind),
     /// A length that the kind cannot have.
     #[error("a {kind:?} record cannot have a length of {units} units of {UNIT} bytes")]
-    WrongLength {
-        /// The record's kind.
-        kind: Kind,
-        /// The length it claims.
-        units: usize,
-    },
-    /// A field holds what it must not.
+    WrongLength { kind: Kind, units: usize },
+    /// A field, by its name in the docs, holds what it must not.
     #[error("{field} {why}")]
-    BadField {
-        /// The field's name, as the docs have it.
-        field: &'static str,
-        /// What is wrong with it.
-        why: &'static str,
-    },
+    BadField { field: &'static str, why: &'static str },
 }
 
 impl From<Bad> for RecordError {
@@ -214,23 +164,37 @@ impl From<Bad> for RecordError {
 /// Says what is wrong with the bytes; nothing is read past the end that they claim.
 pub fn read(bytes: &[u8]) -> Result<(Command, usize), RecordError> {
     let (kind, length) = frame_of(bytes)?;
-    let mut cursor = Cursor::new(&bytes[..length]);
-    let command = match kind {
-        Kind::Prepare => transfer::read_prepare(&mut cursor).map(Command::Prepare),
-        Kind::Fulfil => transfer::read_fulfil(&mut cursor).map(Command::Fulfil),
-        Kind::Abort => transfer::read_abort(&mut cursor).map(Command::Abort),
-        Kind::Expire => transfer::read_expire(&mut cursor).map(Command::Expire),
-        Kind::Lookup => transfer::read_lookup(&mut cursor).map(Command::Lookup),
-        Kind::SetEndpoint => admin::read_endpoint(&mut cursor).map(Command::SetEndpoint),
-        kind if kind.is_token() => {
-            tokens::read(kind, &mut cursor).map(|command| Command::Token(Box::new(command)))
+    Ok((read_whole(kind, Bytes(&bytes[..length]))?, length))
+}
+
+fn read_whole(kind: Kind, mut bytes: Bytes<'_>) -> Read<Command> {
+    let from = &mut bytes;
+    let ([_, flags, _, _], source): ([u8; 4], ParticipantId) = take(from)?;
+    if flags & !kind.flags() != 0 {
+        return Err(Bad::new("flags", "hold a bit that this kind does not have"));
+    }
+    if source != HUB && !kind.is_of_participants() {
+        return Err(Bad::new("source", "must be 0: only the hub sends this kind"));
+    }
+    Ok(match kind {
+        Kind::Prepare => Command::Prepare(transfer::read_prepare(flags, source, from)?),
+        Kind::Fulfil => Command::Fulfil(transfer::read_fulfil(flags, source, from)?),
+        Kind::Abort => Command::Abort(transfer::read_abort(source, from)?),
+        Kind::Expire => {
+            let holds_max = take(from)?;
+            zeros(from, 52)?;
+            Command::Expire(Expire { holds_max })
         }
-        kind if kind.is_shop() => {
-            shop::read(kind, &mut cursor).map(|command| Command::Shop(Box::new(command)))
+        Kind::Lookup => {
+            let id = take(from)?;
+            zeros(from, 40)?;
+            Command::Lookup(Lookup { source, id })
         }
-        _ => admin::read(kind, &mut cursor),
-    }?;
-    Ok((command, length))
+        Kind::SetEndpoint => Command::SetEndpoint(admin::read_endpoint(from)?),
+        kind if kind.is_token() => Command::Token(Box::new(tokens::read(kind, from)?)),
+        kind if kind.is_shop() => Command::Shop(Box::new(shop::read(kind, flags, from)?)),
+        kind => Command::Admin(admin::read(kind, flags, from)?),
+    })
 }
 
 /// Reads every record of a frame's payload.
@@ -264,13 +228,13 @@ pub fn seal(bytes: &mut [u8]) -> Result<(Command, usize), RecordError> {
     }
     if kind == Kind::Prepare {
         if bytes[PREPARE_HASH].iter().any(|byte| *byte != 0) {
-            return Err(codec::bad("hash", "must be zero: the hub fills it in"));
+            return Err(Bad::new("hash", "must be zero: the hub fills it in").into());
         }
         let hash = transfer::payload_hash(&bytes[..PREPARE_LEN], &[0; 32], &[0; 32]);
         bytes[PREPARE_HASH].copy_from_slice(&hash);
     }
     if kind == Kind::Abort && bytes[ABORT_DIGEST].iter().any(|byte| *byte != 0) {
-        return Err(codec::bad("reserved bytes", "must be zero"));
+        return Err(Bad::new("reserved bytes", "must be zero").into());
     }
     read(bytes)
 }
@@ -281,8 +245,8 @@ pub fn write(command: &Command, out: &mut Vec<u8>) {
         Command::Prepare(prepare) => transfer::write_prepare(prepare, out),
         Command::Fulfil(fulfil) => transfer::write_fulfil(fulfil, out),
         Command::Abort(abort) => transfer::write_abort(abort, out),
-        Command::Expire(expire) => transfer::write_expire(*expire, out),
-        Command::Lookup(lookup) => transfer::write_lookup(*lookup, out),
+        Command::Expire(expire) => Writer::new(out, Kind::Expire, 0, HUB).put(expire.holds_max).finish(),
+        Command::Lookup(lookup) => Writer::new(out, Kind::Lookup, 0, lookup.source).put(lookup.id).finish(),
         Command::SetEndpoint(endpoint) => admin::write_endpoint(endpoint, out),
         Command::Admin(admin) => admin::write(admin, out),
         Command::Token(command) => tokens::write(command, out),

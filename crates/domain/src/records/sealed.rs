@@ -13,26 +13,17 @@ pub struct Sealed {
 
 /// Why a client's records were not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each error's text says what its fields are")]
 pub enum SealError {
     /// More than one request may carry.
     #[error("{0} records are too many for one request; at most {max}", max = batch::RECORDS_MAX)]
     TooMany(usize),
-    /// One of them is malformed.
+    /// One of them, counted from 0, is malformed.
     #[error("record {index}: {error}")]
-    Bad {
-        /// Which one, from 0.
-        index: usize,
-        /// What is wrong with it.
-        error: RecordError,
-    },
+    Bad { index: usize, error: RecordError },
     /// There are more or fewer than announced.
     #[error("the header counts {announced} records, the body has {found}")]
-    Count {
-        /// What the header says.
-        announced: usize,
-        /// What is there.
-        found: usize,
-    },
+    Count { announced: usize, found: usize },
 }
 
 /// Most records are not longer, and are written without growing the buffer.

@@ -2,14 +2,15 @@
 
 use sha2::{Digest, Sha256};
 
-use super::codec::{Cursor, Writer, bad, from_hub, only_flags};
-use super::{Kind, PREPARE_HASH, RecordError};
-use crate::command::{Abort, Expire, Fulfil, FulfilAction, Lookup, Prepare};
+use super::codec::{Writer, length, tail, take, zeros};
+use super::{Kind, PREPARE_HASH};
+use crate::codec::{Bad, Bytes, Read};
+use crate::command::{Abort, Fulfil, FulfilAction, Prepare};
 use crate::ids::{ParticipantId, TransferId};
 
-const FLAG_RESERVE: u8 = 1;
+pub(super) const FLAG_RESERVE: u8 = 1;
 /// The tail of a prepare begins with the tokens that pay for it, behind their length of four bytes.
-const FLAG_FUNDED: u8 = 1;
+pub(super) const FLAG_FUNDED: u8 = 1;
 /// The last millisecond of the year 9999: later times cannot be written in four digits.
 const EXPIRATION_MAX: i64 = 253_402_300_799_999;
 
@@ -28,24 +29,19 @@ pub(super) fn payload_hash(record: &[u8], ilp_packet: &[u8; 32], extensions: &[u
     Sha256::digest(input).into()
 }
 
-pub(super) fn read_prepare(cursor: &mut Cursor<'_>) -> Result<Prepare, RecordError> {
-    let (flags, source) = cursor.header();
-    only_flags(flags, FLAG_FUNDED)?;
-    let id = TransferId(cursor.u128());
-    let payer = ParticipantId(cursor.u32());
-    let payee = ParticipantId(cursor.u32());
-    let amount = cursor.amount();
-    let expiration = cursor.i64();
+pub(super) fn read_prepare(flags: u8, source: ParticipantId, from: &mut Bytes<'_>) -> Read<Prepare> {
+    let id = take(from)?;
+    let (payer, payee) = take(from)?;
+    let (amount, expiration) = take(from)?;
     if !(0..=EXPIRATION_MAX).contains(&expiration) {
-        return Err(bad("expiration", "is not between the years 1970 and 9999"));
+        return Err(Bad::new("expiration", "is not between the years 1970 and 9999"));
     }
-    let currency = cursor.currency()?;
-    cursor.zeros(4)?;
-    let tail_length = cursor.u32();
-    cursor.zeros(4)?;
-    let condition = cursor.array();
-    let hash = cursor.array();
-    let tail = cursor.tail(tail_length)?;
+    let currency = take(from)?;
+    zeros(from, 4)?;
+    let tail_length = take(from)?;
+    zeros(from, 4)?;
+    let (condition, hash) = take(from)?;
+    let tail = tail(from, tail_length)?;
     let (funding, tail) = if flags & FLAG_FUNDED == 0 {
         (None, tail)
     } else {
@@ -57,35 +53,25 @@ pub(super) fn read_prepare(cursor: &mut Cursor<'_>) -> Result<Prepare, RecordErr
 }
 
 /// The funding at the beginning of a tail, and what is handed on.
-fn split_funding(tail: &[u8]) -> Result<(&[u8], &[u8]), RecordError> {
-    let (length, rest) = tail.split_first_chunk().ok_or_else(|| bad("funding", "is not there"))?;
+fn split_funding(tail: &[u8]) -> Read<(&[u8], &[u8])> {
+    let (length, rest) = tail.split_first_chunk().ok_or(Bad::new("funding", "is not there"))?;
     let length = u32::from_le_bytes(*length) as usize;
-    rest.split_at_checked(length).ok_or_else(|| bad("funding", "is longer than the tail"))
+    rest.split_at_checked(length).ok_or(Bad::new("funding", "is longer than the tail"))
 }
 
 pub(super) fn write_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
-    const BOUNDED: &str = "the edge bounds what a record may carry";
     let mut funding = Vec::new();
     if let Some(block) = prepare.funding.as_deref().map(super::tokens::funding_block) {
-        funding.extend_from_slice(&u32::try_from(block.len()).expect(BOUNDED).to_le_bytes());
+        funding.extend_from_slice(&length(block.len()).to_le_bytes());
         funding.extend_from_slice(&block);
     }
     let flags = if prepare.funding.is_some() { FLAG_FUNDED } else { 0 };
-    let tail_length = u32::try_from(funding.len() + prepare.tail.len()).expect(BOUNDED);
     Writer::new(out, Kind::Prepare, flags, prepare.source)
-        .put(&prepare.id.0.to_le_bytes())
-        .put(&prepare.payer.0.to_le_bytes())
-        .put(&prepare.payee.0.to_le_bytes())
-        .put(&prepare.amount.0.to_le_bytes())
-        .put(&prepare.expiration.to_le_bytes())
-        .currency(prepare.currency)
-        .put(&[0; 4])
-        .put(&tail_length.to_le_bytes())
-        .put(&[0; 4])
-        .put(&prepare.condition)
-        .put(&prepare.hash)
-        .put(&funding)
-        .put(&prepare.tail)
+        .put((prepare.id, prepare.payer, prepare.payee, prepare.amount, prepare.expiration))
+        .put((prepare.currency, [0; 4], length(funding.len() + prepare.tail.len()), [0; 4]))
+        .put((prepare.condition, prepare.hash))
+        .bytes(&funding)
+        .bytes(&prepare.tail)
         .finish();
 }
 
@@ -96,15 +82,12 @@ pub(crate) fn hash_of(prepare: &Prepare, ilp_packet: &[u8; 32], extensions: &[u8
     payload_hash(&record, ilp_packet, extensions)
 }
 
-pub(super) fn read_fulfil(cursor: &mut Cursor<'_>) -> Result<Fulfil, RecordError> {
-    let (flags, source) = cursor.header();
-    only_flags(flags, FLAG_RESERVE)?;
+pub(super) fn read_fulfil(flags: u8, source: ParticipantId, from: &mut Bytes<'_>) -> Read<Fulfil> {
     let action = if flags & FLAG_RESERVE == 0 { FulfilAction::Commit } else { FulfilAction::Reserve };
-    let id = TransferId(cursor.u128());
-    let fulfilment = cursor.array();
-    let tail_length = cursor.u32();
-    cursor.zeros(4)?;
-    let tail = cursor.tail(tail_length)?.to_vec();
+    let (id, fulfilment) = take(from)?;
+    let tail_length = take(from)?;
+    zeros(from, 4)?;
+    let tail = tail(from, tail_length)?.to_vec();
     Ok(Fulfil::new(source, id, action, fulfilment).with_tail(tail))
 }
 
@@ -113,68 +96,30 @@ pub(super) fn write_fulfil(fulfil: &Fulfil, out: &mut Vec<u8>) {
         FulfilAction::Commit => 0,
         FulfilAction::Reserve => FLAG_RESERVE,
     };
-    let tail_length = u32::try_from(fulfil.tail.len()).expect("the edge bounds what a record may carry");
     Writer::new(out, Kind::Fulfil, flags, fulfil.source)
-        .put(&fulfil.id.0.to_le_bytes())
-        .put(&fulfil.fulfilment)
-        .put(&tail_length.to_le_bytes())
+        .put((fulfil.id, fulfil.fulfilment, length(fulfil.tail.len())))
         .pad_to(1)
-        .put(&fulfil.tail)
+        .bytes(&fulfil.tail)
         .finish();
 }
 
-pub(super) fn read_abort(cursor: &mut Cursor<'_>) -> Result<Abort, RecordError> {
-    let (flags, source) = cursor.header();
-    only_flags(flags, 0)?;
-    let id = TransferId(cursor.u128());
-    let code = cursor.u16();
+pub(super) fn read_abort(source: ParticipantId, from: &mut Bytes<'_>) -> Read<Abort> {
+    let (id, code): (TransferId, u16) = take(from)?;
     if !(1000..=9999).contains(&code) {
-        return Err(bad("error code", "is not of four digits"));
+        return Err(Bad::new("error code", "is not of four digits"));
     }
-    cursor.zeros(2)?;
-    let tail_length = cursor.u32();
-    let digest: [u8; 32] = cursor.array();
-    let tail = cursor.tail(tail_length)?.to_vec();
-    let abort = Abort::new(source, id, code, tail);
+    zeros(from, 2)?;
+    let (tail_length, digest): (u32, [u8; 32]) = take(from)?;
+    let abort = Abort::new(source, id, code, tail(from, tail_length)?.to_vec());
     // An edge that knows which part of the tail matters has written its own digest.
     Ok(if digest == [0; 32] { abort } else { abort.same_as(digest) })
 }
 
 pub(super) fn write_abort(abort: &Abort, out: &mut Vec<u8>) {
-    let tail_length = u32::try_from(abort.tail.len()).expect("the edge bounds what a record may carry");
     let derived = Abort::new(abort.source, abort.id, abort.code, abort.tail.clone()).digest;
     let own_digest = if abort.digest == derived { [0; 32] } else { abort.digest };
     Writer::new(out, Kind::Abort, 0, abort.source)
-        .put(&abort.id.0.to_le_bytes())
-        .put(&abort.code.to_le_bytes())
-        .put(&[0; 2])
-        .put(&tail_length.to_le_bytes())
-        .put(&own_digest)
-        .put(&abort.tail)
+        .put((abort.id, abort.code, [0; 2], length(abort.tail.len()), own_digest))
+        .bytes(&abort.tail)
         .finish();
-}
-
-pub(super) fn read_expire(cursor: &mut Cursor<'_>) -> Result<Expire, RecordError> {
-    let (flags, source) = cursor.header();
-    only_flags(flags, 0)?;
-    from_hub(source)?;
-    let holds_max = cursor.u32();
-    cursor.zeros(52)?;
-    Ok(Expire { holds_max })
-}
-
-pub(super) fn write_expire(expire: Expire, out: &mut Vec<u8>) {
-    Writer::new(out, Kind::Expire, 0, crate::ids::HUB).put(&expire.holds_max.to_le_bytes()).finish();
-}
-
-pub(super) fn read_lookup(cursor: &mut Cursor<'_>) -> Result<Lookup, RecordError> {
-    let (flags, source) = cursor.header();
-    only_flags(flags, 0)?;
-    let id = TransferId(cursor.u128());
-    cursor.zeros(40)?;
-    Ok(Lookup { source, id })
-}
-
-pub(super) fn write_lookup(lookup: Lookup, out: &mut Vec<u8>) {
-    Writer::new(out, Kind::Lookup, 0, lookup.source).put(&lookup.id.0.to_le_bytes()).finish();
 }

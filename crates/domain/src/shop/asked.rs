@@ -1,42 +1,14 @@
-//! The shop of a cluster. Both sides of its checkouts are outside for good, asked by topics, so nothing here reads what pays for
+//! The shop of the database profile. Both sides of its checkouts are outside for good, asked by topics, so nothing here reads what pays for
 //! a try: a database has no such rows in these transactions.
 
-use super::charge::{Charge, Charger, Means};
-use super::checkout::{end, known_row};
-use super::decide::{all_or_nothing, decide_with};
-use super::hold::ChosenTokens;
-use super::pay_side::{Act, PaySide};
-use super::run::At;
-use super::{Payment, ShopCommand, ShopRefusal, Sides, TryKey, Why};
+use super::checkout::known_row;
+use super::decide::all_or_nothing;
+use super::run::Deciding;
+use super::{ShopCommand, Why};
 use crate::effects::{Effects, Outcome, Step};
 use crate::ids::Millis;
 use crate::overlay::Overlay;
 use crate::view::Shop;
-
-/// A payment side that is outside for good, as both sides are in a cluster: it is asked, and charges nothing here.
-#[derive(Clone, Copy)]
-struct Asked;
-
-impl<V> PaySide<V> for Asked {
-    fn outside(self, _: &V) -> Sides {
-        Sides::BOTH
-    }
-
-    fn means(
-        self,
-        _: &V,
-        _: At,
-        _: &Payment,
-        _: &TryKey,
-        _: Option<&ChosenTokens>,
-    ) -> Result<Option<(Means, Charge)>, ShopRefusal> {
-        Ok(None)
-    }
-
-    fn act(self, _: &Charger<'_, V>, _: Act<'_>, _: &mut Step) -> bool {
-        false
-    }
-}
 
 /// Decides commands, each of which sees what those before it have done. The first one's record lies at `offset`.
 pub fn decide_asked<'c>(
@@ -47,10 +19,10 @@ pub fn decide_asked<'c>(
     let mut effects = Effects::default();
     let (mut seen, mut first) = (Overlay::over(view), 0);
     for (offset, command) in (offset..).zip(commands) {
-        let decide = |effects: &mut _| decide_with(&seen, Asked, (now, offset), command, effects);
+        let by = Deciding { view: &seen, paying: None, at: (now, offset) };
         let mut step = Step::at(first);
         first += 1;
-        let outcome = all_or_nothing(&mut step, decide);
+        let outcome = all_or_nothing(&mut step, |effects| by.decide(command, effects));
         step.outcomes.push(Outcome::of_shop(outcome));
         step.apply_shop(&mut seen);
         effects.steps.push(step);
@@ -61,9 +33,9 @@ pub fn decide_asked<'c>(
 /// Cancels up to `max` undecided checkouts whose deadline has passed. None of them gives anything back here, so none depends on
 /// another.
 pub fn cancel_due(view: &impl Shop, (now, offset): (Millis, u64), max: usize) -> Effects {
-    let mut step = Step::default();
+    let (by, mut step) = (Deciding { view, paying: None, at: (now, offset) }, Step::default());
     for row in view.due_checkouts(now, max) {
-        end(view, Asked, (now, offset), known_row(view, &row.order), &row, Why::Deadline, &mut step);
+        by.end(known_row(view, &row.order), &row, Why::Deadline, &mut step);
     }
     Effects { steps: vec![step] }
 }

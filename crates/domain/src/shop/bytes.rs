@@ -13,7 +13,7 @@
 use super::{
     ByTokens, ByTransfers, Charge, Charging, CheckoutAnswer, CheckoutRow, ItemId, ItemRow, Items, KeyRow,
     Line, Order, OrderId, OrderRow, OrderState, Said, Secret, Side, SideBranch, SideRow, SideSaid, Sides,
-    TrNum, UserId, UserRow, Whole, Why,
+    TrNum, TryKey, UserId, UserRow, Whole, Why,
 };
 use crate::codec::{Bad, Bytes, Form, Put, Read, Readable, Take, byte, field, row};
 
@@ -22,6 +22,7 @@ row!(ItemRow { id, stock, price });
 row!(Line { id, amnt });
 row!(Order { order_id, user_id, items, amount, state });
 row!(OrderRow { order, failed, life });
+row!(TryKey { order_id, tr_num });
 row!(KeyRow { key, body, order, answer, ends_at });
 row!(ByTransfers { payee, currency, unit, secret });
 
@@ -64,37 +65,12 @@ field!(OrderState, F: |state, out| {
     }
 });
 
-byte!(Why: Why::ALL, "why" "is none");
-byte!(Side: Side::ALL, "side" "is not 1 or 2");
-byte!(Said: [Said::Taken, Said::Refused, Said::Undone], "answer" "is not 1, 2 or 3");
-byte!(SideSaid: [SideSaid::Taken, SideSaid::Refused], "side" "has said nothing that is known");
-byte!(SideBranch: BRANCHES, "side" "is in no known branch");
+byte!(Why, "why" "is none");
+byte!(Side, "side" "is not 1 or 2");
+byte!(Said, "answer" "is not 1, 2 or 3");
+byte!(SideSaid, "side" "has said nothing that is known");
+byte!(SideBranch, "side" "is in no known branch");
 
-const BRANCHES: [SideBranch; 6] = [
-    SideBranch::Taken,
-    SideBranch::Refused,
-    SideBranch::GivenBack,
-    SideBranch::RefusedUndone,
-    SideBranch::CancelledFirst,
-    SideBranch::CancelledThenRefused,
-];
-
-/// A byte of 0 stands for none.
-macro_rules! or_zero {
-    ($($of:ty),+) => {
-        $(
-            field!(Option<$of>, F: |one, out| out.push(one.map_or(0, |one| one as u8)), |from| match from.0 {
-                [0, rest @ ..] => {
-                    from.0 = rest;
-                    Ok(None)
-                }
-                _ => Take::take::<F>(from).map(Some),
-            });
-        )+
-    };
-}
-
-or_zero!(Why, SideSaid, SideBranch);
 row!(SideRow { said, undone, branch });
 
 pub(super) const fn sides_byte(sides: Sides) -> u8 {
@@ -173,7 +149,7 @@ impl Take for CheckoutRow {
     }
 }
 
-field!(Secret, F: |secret, out| out.extend_from_slice(&secret.0), |from| from.array().map(Secret));
+field!(Secret, F: |secret, out| secret.0.put::<F>(out), |from| from.array().map(Secret));
 field!(ByTokens, F: |by, out| {
     (&by.wallet, by.currency).put::<F>(out);
     out.extend_from_slice(&by.unit.to_le_bytes());
@@ -200,10 +176,14 @@ field!(Charging, F: |charging, out| match charging {
     _ => Err(Bad::new("charging", "is not 0, 1 or 2")),
 });
 
-/// A stored answer: one that is final.
-impl Put for Option<CheckoutAnswer> {
+/// A stored answer: one that is final. Where there is none, a kind of 0 says so.
+impl Put for CheckoutAnswer {
     fn put<F: Form>(&self, out: &mut Vec<u8>) {
-        let (kind, why) = match self {
+        CheckoutAnswer::put_if::<F>(Some(self), out);
+    }
+
+    fn put_if<F: Form>(it: Option<&CheckoutAnswer>, out: &mut Vec<u8>) {
+        let (kind, why) = match it {
             None => (0, None),
             Some(CheckoutAnswer::Paid { .. }) => (1, None),
             Some(CheckoutAnswer::AlreadyPaid { .. }) => (2, None),
@@ -212,12 +192,16 @@ impl Put for Option<CheckoutAnswer> {
         };
         out.push(kind);
         why.put::<F>(out);
-        self.iter().for_each(|answer| answer.tr().put::<F>(out));
+        it.iter().for_each(|answer| answer.tr().put::<F>(out));
     }
 }
 
-impl Take for Option<CheckoutAnswer> {
-    fn take<F: Readable>(from: &mut Bytes<'_>) -> Read<Option<CheckoutAnswer>> {
+impl Take for CheckoutAnswer {
+    fn take<F: Readable>(from: &mut Bytes<'_>) -> Read<CheckoutAnswer> {
+        CheckoutAnswer::take_if::<F>(from)?.ok_or(Bad::new("answer", "is none"))
+    }
+
+    fn take_if<F: Readable>(from: &mut Bytes<'_>) -> Read<Option<CheckoutAnswer>> {
         let [kind] = from.array()?;
         Ok(match (kind, Take::take::<F>(from)?) {
             (0, None) => None,

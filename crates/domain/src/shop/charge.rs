@@ -117,19 +117,12 @@ pub struct ByTokens {
 
 /// What pays for one try, if it is not credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each says what its fields are")]
 pub enum Charge {
-    /// A transfer.
-    Transfer {
-        /// Its id.
-        transfer: TransferId,
-        /// What fulfils it.
-        fulfilment: Secret,
-    },
-    /// Tokens.
-    Tokens {
-        /// In whose name they are locked; as text, that of a UUID.
-        spender: TransferId,
-    },
+    /// A transfer of that id, and what fulfils it.
+    Transfer { transfer: TransferId, fulfilment: Secret },
+    /// Tokens, and in whose name they are locked; as text, that of a UUID.
+    Tokens { spender: TransferId },
 }
 
 impl Charge {
@@ -176,7 +169,7 @@ impl Means {
     /// How the try is to be charged, if not by credit, and by what. Refused if tokens are to be chosen anew.
     pub(super) fn of(
         charging: &Charging,
-        view: &impl Payments,
+        view: &dyn Payments,
         at: At,
         payment: &Payment,
         key: &TryKey,
@@ -199,13 +192,13 @@ fn amount_of(by: &ByTransfers, amount: Whole) -> Option<Amount> {
 }
 
 /// Moves the transfer or the tokens of one try. What it does sees what the try has done before.
-pub(super) struct Charger<'r, V> {
-    pub(super) view: &'r V,
+pub(super) struct Charger<'r> {
+    pub(super) view: &'r dyn Payments,
     pub(super) at: At,
     pub(super) charge: Charge,
 }
 
-impl<V: Payments> Charger<'_, V> {
+impl<'r> Charger<'r> {
     /// Reserves the order's amount; `false` if that was refused. Nothing costs nothing.
     pub(super) fn prepare(
         &self,
@@ -312,7 +305,7 @@ impl<V: Payments> Charger<'_, V> {
         known.filter(|known| known.state == TransferState::Reserved).map(|known| known.payee)
     }
 
-    fn seen(&self, effects: &Step) -> Overlay<'_, V> {
+    fn seen(&self, effects: &Step) -> Overlay<'r, dyn Payments + 'r> {
         let mut seen = Overlay::over(self.view);
         effects.apply_payments(self.at.0, &mut seen);
         effects.apply_tokens(&mut seen);

@@ -71,12 +71,7 @@ impl<'v, V: Payments> Charges<'v, V> {
         self.with(charge, 0, |charger, effects| charger.abort(amount, effects));
     }
 
-    fn with<T>(
-        &mut self,
-        charge: Charge,
-        offset: u64,
-        act: impl FnOnce(&Charger<'_, Overlay<'v, V>>, &mut Step) -> T,
-    ) -> T {
+    fn with<T>(&mut self, charge: Charge, offset: u64, act: impl FnOnce(&Charger<'_>, &mut Step) -> T) -> T {
         let charger = Charger { view: &self.seen, at: (self.now, offset), charge };
         let mut step = Step::default();
         let done = act(&charger, &mut step);

@@ -2,11 +2,10 @@
 
 use super::init::init;
 use super::limits::{ITEMS_MAX, ORDERS_MAX, USERS_MAX};
-use super::pay_side::{Inside, PaySide};
-use super::run::At;
+use super::run::Deciding;
 use super::{
     Charging, ItemId, ItemRow, Order, OrderId, OrderRow, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal,
-    UserId, UserRow, Whole, checkout,
+    UserId, UserRow, Whole,
 };
 use crate::effects::Step;
 use crate::ids::Millis;
@@ -29,7 +28,7 @@ pub(crate) fn decide_shop(
             Ok(ShopOutcome::Outside(*outside))
         }
         ShopCommand::SetCharging { charging } => set_charging(view, charging, effects),
-        _ => decide_with(view, Inside, (now, offset), command, effects),
+        _ => Deciding { view, paying: Some(view), at: (now, offset) }.decide(command, effects),
     })
 }
 
@@ -41,46 +40,39 @@ pub(super) fn all_or_nothing(effects: &mut Step, decide: impl FnOnce(&mut Step) 
     })
 }
 
-/// Decides a command about users, items, orders and checkouts, with a payment side like this.
-pub(super) fn decide_with<V: Shop, P: PaySide<V>>(
-    view: &V,
-    pay: P,
-    at: At,
-    command: &ShopCommand,
-    effects: &mut Step,
-) -> Verdict {
-    match command {
-        ShopCommand::Checkout(command) => checkout::checkout(view, pay, at, command, effects),
-        ShopCommand::Answer { key, side, said } => {
-            checkout::answer(view, pay, at, key, (*side, *said), effects)
-        }
-        ShopCommand::Cancel { order } => checkout::cancel(view, pay, at, order, effects),
-        ShopCommand::Retry { order, deadline_ms } => {
-            checkout::retry(view, pay, at, order, *deadline_ms, effects)
-        }
-        ShopCommand::InitUsers { .. } | ShopCommand::InitItems { .. } | ShopCommand::InitOrders { .. } => {
-            init(view, command, effects)
-        }
-        ShopCommand::CreateUser { id, credit } => create_user(view, id, *credit, effects),
-        ShopCommand::CreateItem { id, stock, price } => create_item(view, id, *stock, *price, effects),
-        ShopCommand::CreateOrder { id, user } => create_order(view, id, user, effects),
-        ShopCommand::AddItem { order, item, quantity } => add_item(view, order, item, *quantity, effects),
-        ShopCommand::AddFunds { user, amount } => change_credit(view, user, effects, |row| {
-            row.credit.plus(*amount).map_err(|error| ShopRefusal::TooLarge(error.to_string()))
-        }),
-        ShopCommand::TakeFunds { user, amount } => change_credit(view, user, effects, |row| {
-            let short = || ShopRefusal::InsufficientCredit { user: user.clone(), credit: row.credit };
-            row.credit.minus(*amount).ok_or_else(short)
-        }),
-        ShopCommand::AddStock { item, amount } => change_stock(view, item, effects, |row| {
-            row.stock.plus(*amount).map_err(|error| ShopRefusal::TooLarge(error.to_string()))
-        }),
-        ShopCommand::TakeStock { item, amount } => change_stock(view, item, effects, |row| {
-            let short = || ShopRefusal::InsufficientStock { item: item.clone(), stock: row.stock };
-            row.stock.minus(*amount).ok_or_else(short)
-        }),
-        ShopCommand::SetOutside { .. } | ShopCommand::SetCharging { .. } => {
-            Err(ShopRefusal::Invalid("which sides are outside is settled here"))
+impl<V: Shop> Deciding<'_, V> {
+    /// Decides a command about users, items, orders and checkouts.
+    pub(super) fn decide(&self, command: &ShopCommand, effects: &mut Step) -> Verdict {
+        let view = self.view;
+        match command {
+            ShopCommand::Checkout(command) => self.checkout(command, effects),
+            ShopCommand::Answer { key, side, said } => self.answer(key, *side, *said, effects),
+            ShopCommand::Cancel { order } => self.cancel(order, effects),
+            ShopCommand::Retry { order, deadline_ms } => self.retry(order, *deadline_ms, effects),
+            ShopCommand::InitUsers { .. }
+            | ShopCommand::InitItems { .. }
+            | ShopCommand::InitOrders { .. } => init(view, command, effects),
+            ShopCommand::CreateUser { id, credit } => create_user(view, id, *credit, effects),
+            ShopCommand::CreateItem { id, stock, price } => create_item(view, id, *stock, *price, effects),
+            ShopCommand::CreateOrder { id, user } => create_order(view, id, user, effects),
+            ShopCommand::AddItem { order, item, quantity } => add_item(view, order, item, *quantity, effects),
+            ShopCommand::AddFunds { user, amount } => change_credit(view, user, effects, |row| {
+                row.credit.plus(*amount).map_err(|error| ShopRefusal::TooLarge(error.to_string()))
+            }),
+            ShopCommand::TakeFunds { user, amount } => change_credit(view, user, effects, |row| {
+                let short = || ShopRefusal::InsufficientCredit { user: user.clone(), credit: row.credit };
+                row.credit.minus(*amount).ok_or_else(short)
+            }),
+            ShopCommand::AddStock { item, amount } => change_stock(view, item, effects, |row| {
+                row.stock.plus(*amount).map_err(|error| ShopRefusal::TooLarge(error.to_string()))
+            }),
+            ShopCommand::TakeStock { item, amount } => change_stock(view, item, effects, |row| {
+                let short = || ShopRefusal::InsufficientStock { item: item.clone(), stock: row.stock };
+                row.stock.minus(*amount).ok_or_else(short)
+            }),
+            ShopCommand::SetOutside { .. } | ShopCommand::SetCharging { .. } => {
+                Err(ShopRefusal::Invalid("which sides are outside is settled here"))
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::effects::Step;
 use crate::ids::TransferId;
 use crate::tokens::{Fingerprint, LockRow, NO_END, Name, TokenId, TokenRefusal, hold_for_transfer};
 use crate::transfers::covers;
-use crate::view::{Spenders, Tokens};
+use crate::view::Payments;
 
 /// Tokens that were chosen to pay for one try.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl ByTokens {
 
 /// The lock that pays for the order's try; `None` if it cannot be paid for, or costs nothing.
 pub(super) fn judge(
-    view: &(impl Tokens + Spenders),
+    view: &dyn Payments,
     at: At,
     by: &ByTokens,
     payment: &Payment,

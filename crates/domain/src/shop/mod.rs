@@ -15,7 +15,6 @@
 //! | `bytes` | the fields of rows and commands, in every form of bytes |
 //! | `charge` | payments by transfers or tokens in place of the users' credit |
 //! | `charges` | the same where the steps of a checkout are transactions of their own |
-//! | `pay_side` | the payment side, inside or asked |
 //! | `hold` | which tokens pay, and in whose name they are locked |
 //! | `run` | the messages of one try, handed on until none is left |
 //! | `digest` | what enters the audit chain |
@@ -36,7 +35,6 @@ mod hold;
 mod init;
 pub mod limits;
 mod overlay;
-mod pay_side;
 mod rows;
 mod run;
 mod tally;
@@ -62,29 +60,16 @@ pub(crate) use decide::decide_shop;
 pub(crate) use overlay::ShopChanges;
 
 use crate::command::Key;
+use crate::numbered::numbered;
 use crate::tokens::{Fingerprint, Name};
 
-/// One of the two sides of a checkout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Side {
-    /// Takes the user's credit.
-    Pay = 1,
-    /// Takes the items' stock.
-    Stock = 2,
-}
-
-impl Side {
-    /// Both.
-    pub const ALL: [Side; 2] = [Side::Pay, Side::Stock];
-
-    /// Its name, which is that of the topic it reads.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Side::Pay => "pay",
-            Side::Stock => "stock",
-        }
+numbered! {
+    /// One of the two sides of a checkout, with the name of the topic that it reads.
+    pub enum Side: u8, name {
+        /// Takes the user's credit.
+        Pay = 1 => "pay",
+        /// Takes the items' stock.
+        Stock = 2 => "stock",
     }
 }
 
@@ -125,16 +110,16 @@ impl Sides {
     }
 }
 
-/// What an outside participant says about a step of one try.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Said {
-    /// It has taken: `psucc`, `ssucc`.
-    Taken = 1,
-    /// It has not, and never will: `pfail`, `sfail`.
-    Refused = 2,
-    /// It has given back, or never took and never will: `csucc`, `asucc`.
-    Undone = 3,
+numbered! {
+    /// What an outside participant says about a step of one try.
+    pub enum Said: u8 {
+        /// It has taken: `psucc`, `ssucc`.
+        Taken = 1,
+        /// It has not, and never will: `pfail`, `sfail`.
+        Refused = 2,
+        /// It has given back, or never took and never will: `csucc`, `asucc`.
+        Undone = 3,
+    }
 }
 
 /// The key under which a checkout is asked for: the same key with the same content gets the stored answer.
@@ -161,137 +146,45 @@ pub struct CheckoutOrder {
 
 /// What is asked of the shop. Ids are given by the edge and never drawn here.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each command says what its fields are")]
 pub enum ShopCommand {
-    /// A new user.
-    CreateUser {
-        /// Its id.
-        id: UserId,
-        /// Its first credit.
-        credit: Whole,
-    },
-    /// A new item.
-    CreateItem {
-        /// Its id.
-        id: ItemId,
-        /// How many there are.
-        stock: Whole,
-        /// What one costs.
-        price: Whole,
-    },
-    /// A new order without items. Whether the user is there is not asked, as in the reference.
-    CreateOrder {
-        /// Its id.
-        id: OrderId,
-        /// Who pays.
-        user: UserId,
-    },
-    /// Users whose ids are `first`, `first + 1`, …, made or replaced. Like the other inits it is refused whole if it would
-    /// replace something while a checkout is open.
-    InitUsers {
-        /// The first.
-        first: u64,
-        /// How many: at most [`limits::INIT_ROWS_MAX`].
-        count: u32,
-        /// The credit of each.
-        credit: Whole,
-    },
+    /// A new user with its first credit.
+    CreateUser { id: UserId, credit: Whole },
+    /// A new item: how many there are, and what one costs.
+    CreateItem { id: ItemId, stock: Whole, price: Whole },
+    /// A new order without items, and who pays. Whether the user is there is not asked, as in the reference.
+    CreateOrder { id: OrderId, user: UserId },
+    /// Users of that credit each whose ids are `first`, `first + 1`, …, made or replaced, at most [`limits::INIT_ROWS_MAX`]. Like
+    /// the other inits it is refused whole if it would replace something while a checkout is open.
+    InitUsers { first: u64, count: u32, credit: Whole },
     /// Items likewise.
-    InitItems {
-        /// The first.
-        first: u64,
-        /// How many: at most [`limits::INIT_ROWS_MAX`].
-        count: u32,
-        /// How many there are of each.
-        stock: Whole,
-        /// What one costs.
-        price: Whole,
-    },
-    /// Orders likewise, each with two lines of quantity 1 of any items and of any user. Refused whole if one of them is
-    /// pending or cancelling.
-    InitOrders {
-        /// The first.
-        first: u64,
-        /// How many: at most [`limits::INIT_ROWS_MAX`].
-        count: u32,
-        /// Lines are of items `0` to this, not included.
-        items: u64,
-        /// Orders are of users `0` to this, not included.
-        users: u64,
-        /// What one of any item costs.
-        price: Whole,
-        /// Decides which items and users; drawn by the edge.
-        seed: u64,
-    },
-    /// A line more for an order.
-    AddItem {
-        /// The order.
-        order: OrderId,
-        /// The item, which gives the price.
-        item: ItemId,
-        /// How many.
-        quantity: Whole,
-    },
+    InitItems { first: u64, count: u32, stock: Whole, price: Whole },
+    /// Orders likewise, each with two lines of quantity 1 and of any user. Lines are of items `0` to `items` and orders of users
+    /// `0` to `users`, neither included; the seed, which the edge draws, decides which. One of any item costs that price. Refused
+    /// whole if one of the orders is pending or cancelling.
+    InitOrders { first: u64, count: u32, items: u64, users: u64, price: Whole, seed: u64 },
+    /// A line more for an order. The item gives the price.
+    AddItem { order: OrderId, item: ItemId, quantity: Whole },
     /// More credit.
-    AddFunds {
-        /// Whose.
-        user: UserId,
-        /// How much.
-        amount: Whole,
-    },
+    AddFunds { user: UserId, amount: Whole },
     /// Less credit, if there is so much.
-    TakeFunds {
-        /// Whose.
-        user: UserId,
-        /// How much.
-        amount: Whole,
-    },
+    TakeFunds { user: UserId, amount: Whole },
     /// More stock.
-    AddStock {
-        /// Of what.
-        item: ItemId,
-        /// How many.
-        amount: Whole,
-    },
+    AddStock { item: ItemId, amount: Whole },
     /// Less stock, if there is so much.
-    TakeStock {
-        /// Of what.
-        item: ItemId,
-        /// How many.
-        amount: Whole,
-    },
+    TakeStock { item: ItemId, amount: Whole },
     /// Check an order out, or join the try that is under way.
     Checkout(CheckoutOrder),
-    /// An outside participant answers.
-    Answer {
-        /// The try.
-        key: TryKey,
-        /// Which side speaks.
-        side: Side,
-        /// What it says.
-        said: Said,
-    },
-    /// An operator ends a try that is not decided.
-    Cancel {
-        /// Of this order.
-        order: OrderId,
-    },
-    /// An operator has what was not answered sent again, or a failed order checked out anew.
-    Retry {
-        /// This order.
-        order: OrderId,
-        /// The deadline of a new try.
-        deadline_ms: u32,
-    },
+    /// An outside participant answers about a try: which side speaks, and what it says.
+    Answer { key: TryKey, side: Side, said: Said },
+    /// An operator ends a try of this order that is not decided.
+    Cancel { order: OrderId },
+    /// An operator has what was not answered sent again, or a failed order checked out anew with that deadline.
+    Retry { order: OrderId, deadline_ms: u32 },
     /// From here on these sides are outside. Tries that are open go on with the sides that they began with.
-    SetOutside {
-        /// Those sides.
-        outside: Sides,
-    },
+    SetOutside { outside: Sides },
     /// From here on the payment side charges these, while it is inside. Tries that are open go on as they began.
-    SetCharging {
-        /// What is charged.
-        charging: Charging,
-    },
+    SetCharging { charging: Charging },
 }
 
 /// The most bytes that numbers, presence marks and lengths of a command take beside its texts.

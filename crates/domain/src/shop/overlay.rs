@@ -37,25 +37,25 @@ struct More {
     keys: (usize, usize),
 }
 
-impl<V: Users> Users for Overlay<'_, V> {
+impl<V: Users + ?Sized> Users for Overlay<'_, V> {
     fn user(&self, id: &UserId) -> Option<&UserRow> {
         self.shop.users.get(id).or_else(|| self.base.user(id))
     }
 }
 
-impl<V: Items> Items for Overlay<'_, V> {
+impl<V: Items + ?Sized> Items for Overlay<'_, V> {
     fn item(&self, id: &ItemId) -> Option<&ItemRow> {
         self.shop.items.get(id).or_else(|| self.base.item(id))
     }
 }
 
-impl<V: Orders> Orders for Overlay<'_, V> {
+impl<V: Orders + ?Sized> Orders for Overlay<'_, V> {
     fn order(&self, id: &OrderId) -> Option<&OrderRow> {
         self.shop.orders.get(id).or_else(|| self.base.order(id))
     }
 }
 
-impl<V: Checkouts> Checkouts for Overlay<'_, V> {
+impl<V: Checkouts + ?Sized> Checkouts for Overlay<'_, V> {
     fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
         match self.shop.checkouts.get(order) {
             Some(row) => row.as_ref(),
@@ -73,7 +73,7 @@ impl<V: Checkouts> Checkouts for Overlay<'_, V> {
     }
 }
 
-impl<V: Keys> Keys for Overlay<'_, V> {
+impl<V: Keys + ?Sized> Keys for Overlay<'_, V> {
     fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
         match self.shop.keys.get(key) {
             Some(row) => row.as_ref(),
@@ -82,7 +82,7 @@ impl<V: Keys> Keys for Overlay<'_, V> {
     }
 }
 
-impl<V: KeyEnds> KeyEnds for Overlay<'_, V> {
+impl<V: KeyEnds + ?Sized> KeyEnds for Overlay<'_, V> {
     fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
         let changed = &self.shop.keys;
         let mut due = self.base.due_keys(now, max.saturating_add(changed.len()));
@@ -92,7 +92,7 @@ impl<V: KeyEnds> KeyEnds for Overlay<'_, V> {
     }
 }
 
-impl<V: ShopSize> ShopSize for Overlay<'_, V> {
+impl<V: ShopSize + ?Sized> ShopSize for Overlay<'_, V> {
     fn shop_counts(&self) -> ShopCounts {
         let ShopCounts { users, items, orders, checkouts, keys } = self.base.shop_counts();
         let more = &self.shop.more;
@@ -107,7 +107,7 @@ impl<V: ShopSize> ShopSize for Overlay<'_, V> {
     }
 }
 
-impl<V: ShopSettings> ShopSettings for Overlay<'_, V> {
+impl<V: ShopSettings + ?Sized> ShopSettings for Overlay<'_, V> {
     fn outside(&self) -> Sides {
         self.shop.outside.unwrap_or_else(|| self.base.outside())
     }
@@ -117,7 +117,7 @@ impl<V: ShopSettings> ShopSettings for Overlay<'_, V> {
     }
 }
 
-impl<V: Users + Items + Orders + Checkouts + Keys> ShopRows for Overlay<'_, V> {
+impl<V: Users + Items + Orders + Checkouts + Keys + ?Sized> ShopRows for Overlay<'_, V> {
     fn shop_effect(&mut self, effect: &ShopEffect) {
         let base = self.base;
         match effect {

@@ -7,6 +7,7 @@ use super::{
     UserId, Whole,
 };
 use crate::ids::Millis;
+use crate::numbered::numbered;
 use crate::tokens::TokenId;
 
 /// A user.
@@ -29,36 +30,19 @@ pub struct ItemRow {
     pub price: Whole,
 }
 
-/// Why a checkout failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Why {
-    /// The payment side refused.
-    Pay = 1,
-    /// The stock side refused.
-    Stock = 2,
-    /// Both did.
-    Both = 3,
-    /// An operator cancelled it.
-    Cancelled = 4,
-    /// Its deadline passed.
-    Deadline = 5,
-}
-
-impl Why {
-    /// All of them.
-    pub const ALL: [Why; 5] = [Why::Pay, Why::Stock, Why::Both, Why::Cancelled, Why::Deadline];
-
-    /// Its name, for machines.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Why::Pay => "pay",
-            Why::Stock => "stock",
-            Why::Both => "both",
-            Why::Cancelled => "cancelled",
-            Why::Deadline => "deadline",
-        }
+numbered! {
+    /// Why a checkout failed, with its name for machines.
+    pub enum Why: u8, name {
+        /// The payment side refused.
+        Pay = 1 => "pay",
+        /// The stock side refused.
+        Stock = 2 => "stock",
+        /// Both did.
+        Both = 3 => "both",
+        /// An operator cancelled it.
+        Cancelled = 4 => "cancelled",
+        /// Its deadline passed.
+        Deadline = 5 => "deadline",
     }
 }
 
@@ -115,31 +99,31 @@ pub struct SideRow {
     pub branch: Option<SideBranch>,
 }
 
-/// A forward outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-#[repr(u8)]
-pub enum SideSaid {
-    Taken = 1,
-    Refused = 2,
+numbered! {
+    /// A forward outcome.
+    #[allow(missing_docs, reason = "the names say it")]
+    pub enum SideSaid: u8 {
+        Taken = 1,
+        Refused = 2,
+    }
 }
 
-/// The rows of an inside side, without their value: that is the order's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum SideBranch {
-    /// It took.
-    Taken = 1,
-    /// It refused.
-    Refused = 2,
-    /// It took and gave back.
-    GivenBack = 3,
-    /// It refused and was told to give back.
-    RefusedUndone = 4,
-    /// It was told to give back before it was asked to take.
-    CancelledFirst = 5,
-    /// And refused when it was asked.
-    CancelledThenRefused = 6,
+numbered! {
+    /// The rows of an inside side, without their value: that is the order's.
+    pub enum SideBranch: u8 {
+        /// It took.
+        Taken = 1,
+        /// It refused.
+        Refused = 2,
+        /// It took and gave back.
+        GivenBack = 3,
+        /// It refused and was told to give back.
+        RefusedUndone = 4,
+        /// It was told to give back before it was asked to take.
+        CancelledFirst = 5,
+        /// And refused when it was asked.
+        CancelledThenRefused = 6,
+    }
 }
 
 /// A try that is open between frames: not decided, or not given back.
@@ -243,33 +227,18 @@ pub struct KeyRow {
     pub ends_at: Millis,
 }
 
-/// How a checkout stands.
+/// How a checkout stands, and which try it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum CheckoutAnswer {
     /// It is paid, by this try.
-    Paid {
-        /// The try.
-        tr: TrNum,
-    },
-    /// It was paid before: nothing was charged.
-    AlreadyPaid {
-        /// The try that paid it.
-        tr: TrNum,
-    },
+    Paid { tr: TrNum },
+    /// It was paid before, by this try: nothing was charged.
+    AlreadyPaid { tr: TrNum },
     /// It failed, and everything is given back.
-    Failed {
-        /// The try.
-        tr: TrNum,
-        /// Why.
-        why: Why,
-    },
-    /// It is under way.
-    Open {
-        /// The try.
-        tr: TrNum,
-        /// What it waits for.
-        waits: Waits,
-    },
+    Failed { tr: TrNum, why: Why },
+    /// It is under way, and waits for this.
+    Open { tr: TrNum, waits: Waits },
 }
 
 impl CheckoutAnswer {
@@ -305,8 +274,9 @@ pub struct ShopMessage {
     pub message: Message,
 }
 
-/// One change to the rows.
+/// One change to the rows. What is named is as it is from now on.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum ShopEffect {
     /// A user was made or replaced.
     User(UserRow),
@@ -315,28 +285,11 @@ pub enum ShopEffect {
     /// An order was made or replaced, or has another line.
     Order(Box<OrderRow>),
     /// A user's credit is another.
-    Credit {
-        /// Whose.
-        user: UserId,
-        /// What it is now.
-        credit: Whole,
-    },
+    Credit { user: UserId, credit: Whole },
     /// An item's stock is another.
-    Stock {
-        /// Of what.
-        item: ItemId,
-        /// What it is now.
-        stock: Whole,
-    },
-    /// An order stands elsewhere. One that is paid leaves memory when the frame is done.
-    Moved {
-        /// Which.
-        order: OrderId,
-        /// Where it stands.
-        state: OrderState,
-        /// Why its last try failed.
-        failed: Option<Why>,
-    },
+    Stock { item: ItemId, stock: Whole },
+    /// An order stands elsewhere, and its last try has failed so. One that is paid leaves memory when the frame is done.
+    Moved { order: OrderId, state: OrderState, failed: Option<Why> },
     /// A checkout is open: the row as it is now.
     Opened(Arc<CheckoutRow>),
     /// An open checkout is over.
@@ -353,6 +306,7 @@ pub enum ShopEffect {
 
 /// The answer to a shop command.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each answer says what its fields are")]
 pub enum ShopOutcome {
     /// The user as it is now.
     User(UserRow),
@@ -364,13 +318,9 @@ pub enum ShopOutcome {
     Initialised(u32),
     /// How the checkout stands: the answer to checkout, cancel and retry.
     Checkout(CheckoutAnswer),
-    /// An outside participant was heard.
-    Heard {
-        /// `false`: its try is over, or the same was said before. Nothing changed.
-        counts: bool,
-        /// How the checkout stands.
-        now: CheckoutAnswer,
-    },
+    /// An outside participant was heard, and so the checkout stands. If that does not count, its try is over, or the same was
+    /// said before, and nothing changed.
+    Heard { counts: bool, now: CheckoutAnswer },
     /// These sides are outside.
     Outside(Sides),
     /// The payment side charges these.
@@ -379,8 +329,9 @@ pub enum ShopOutcome {
     Refused(ShopRefusal),
 }
 
-/// Why a shop command was refused.
+/// Why a shop command was refused, with what it was about.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each refusal says what its fields are")]
 pub enum ShopRefusal {
     /// There is no such user.
     #[error("there is no user {0}")]
@@ -391,49 +342,24 @@ pub enum ShopRefusal {
     /// There is no such order.
     #[error("there is no order {0}")]
     UnknownOrder(OrderId),
-    /// The id is taken.
+    /// The id of a `user`, `item` or `order` is taken.
     #[error("there is a {kind} {id} already; choose another id")]
-    Exists {
-        /// `user`, `item` or `order`.
-        kind: &'static str,
-        /// The id.
-        id: String,
-    },
-    /// The user has not so much.
+    Exists { kind: &'static str, id: String },
+    /// The user has not so much, but this.
     #[error("user {user} has a credit of {credit} only")]
-    InsufficientCredit {
-        /// Who.
-        user: UserId,
-        /// What there is.
-        credit: Whole,
-    },
-    /// There are not so many.
+    InsufficientCredit { user: UserId, credit: Whole },
+    /// There are not so many, but these.
     #[error("there are only {stock} of item {item}")]
-    InsufficientStock {
-        /// Of what.
-        item: ItemId,
-        /// How many there are.
-        stock: Whole,
-    },
+    InsufficientStock { item: ItemId, stock: Whole },
     /// The order does not stand where this can be done.
     #[error("order {order} is {state}: {advice}", state = state.name(), advice = advice(order, *state))]
-    NotNow {
-        /// Which.
-        order: OrderId,
-        /// Where it stands.
-        state: OrderState,
-    },
-    /// Rows that are there would be replaced while an open checkout may have taken from them.
+    NotNow { order: OrderId, state: OrderState },
+    /// Rows that are there, `users`, `items` or `orders`, would be replaced while open checkouts, so many, may have taken from them.
     #[error(
         "{open} checkouts are open, so {kind} that are there cannot be replaced now: wait until they have ended, or cancel \
          them (GET /hub/checkouts shows them)"
     )]
-    CheckoutsOpen {
-        /// `users`, `items` or `orders`.
-        kind: &'static str,
-        /// How many are open.
-        open: usize,
-    },
+    CheckoutsOpen { kind: &'static str, open: usize },
     /// An answer about a try of an order that an init has replaced since.
     #[error("order {0} was made anew after this try: nothing waits for this answer, do not send it again")]
     Replaced(OrderId),
@@ -443,14 +369,9 @@ pub enum ShopRefusal {
     /// The key came with another request before.
     #[error("the idempotency key was used with another request; choose another key")]
     KeyReused,
-    /// There is no room for more of these.
+    /// There is no room for more of these than the bound.
     #[error("the shop is full: no more than {max} {what}")]
-    Full {
-        /// Of what.
-        what: &'static str,
-        /// The bound.
-        max: usize,
-    },
+    Full { what: &'static str, max: usize },
     /// The order was tried more often than can be counted.
     #[error("order {0} was tried too often; make a new one")]
     TriesUsedUp(OrderId),
@@ -460,16 +381,10 @@ pub enum ShopRefusal {
     /// An answer about a try that was never started.
     #[error("order {0} has had no such try")]
     UnknownTry(OrderId),
-    /// It is paid for with tokens, and those that were chosen are not to be had. Nothing was tried.
+    /// It is paid for with tokens, and those that were chosen are not to be had: why, and one that another has locked. Nothing was
+    /// tried.
     #[error("order {order} is paid for with tokens, and {why}. Nothing was tried: ask again")]
-    ChooseTokens {
-        /// Which.
-        order: OrderId,
-        /// What is wrong with those that were chosen.
-        why: &'static str,
-        /// One that another has locked.
-        taken: Option<TokenId>,
-    },
+    ChooseTokens { order: OrderId, why: &'static str, taken: Option<TokenId> },
     /// The request contradicts itself.
     #[error("{0}")]
     Invalid(&'static str),

@@ -10,40 +10,64 @@ use holdfast_checkout::participant::{self, Books, Branch, Forward, Pay, Stock};
 
 use super::charge::{Charge, Charger, Means};
 use super::hold::ChosenTokens;
-use super::pay_side::{Act, PaySide};
 use super::{
     Answer, AskedStep, Body, CheckoutAnswer, CheckoutEnd, CheckoutRow, ItemId, Items, KeyRow, Message, Name,
     Order, OrderRow, OrderState, Payment, ShopEffect, ShopMessage, ShopRefusal, SideBranch, SideRow,
-    SideSaid, Sides, Topic, TrNum, TryKey, UserId, Whole, Why,
+    SideSaid, Sides, Topic, TryKey, UserId, Whole, Why,
 };
 use crate::effects::Step;
 use crate::ids::Millis;
-use crate::planted;
-use crate::view::{self, Shop, Users};
+use crate::planted::{self, Bug};
+use crate::view::{self, Payments, Shop, ShopSettings, Users};
 
 /// When and where: the frame's time, and the record's place in the log.
 pub(super) type At = (Millis, u64);
 
+/// The rows by which a payment side pays that may be inside, and how it does.
+pub(super) trait Paying: Payments + ShopSettings {}
+
+impl<V: Payments + ShopSettings> Paying for V {}
+
+/// What every decision about checkouts has before it: the rows, and when and where it is taken.
+pub(super) struct Deciding<'v, V> {
+    pub(super) view: &'v V,
+    /// Not there where the payment side is outside for good, and the stock side too: both are asked, and nothing is charged here.
+    pub(super) paying: Option<&'v dyn Paying>,
+    pub(super) at: At,
+}
+
+impl<V> Deciding<'_, V> {
+    /// Which sides are outside of a try that begins.
+    pub(super) fn outside(&self) -> Sides {
+        self.paying.map_or(Sides::BOTH, |view| view.outside())
+    }
+
+    /// How a try that begins is to be charged, if not by credit, and by what. Refused if tokens are to be chosen anew.
+    fn means(
+        &self,
+        payment: &Payment,
+        key: &TryKey,
+        chosen: Option<&ChosenTokens>,
+    ) -> Result<Option<(Means, Charge)>, ShopRefusal> {
+        match self.paying.filter(|view| !view.outside().pay) {
+            Some(view) => Means::of(&view.charging(), view, self.at, payment, key, chosen),
+            None => Ok(None),
+        }
+    }
+}
+
 /// One try while its messages are handed on.
-pub(super) struct TryRun<'v, V, P> {
-    view: &'v V,
-    /// How it is paid.
-    side: P,
-    at: At,
+pub(super) struct TryRun<'v, V> {
+    by: &'v Deciding<'v, V>,
     order: Order,
-    tr: TrNum,
     /// What the order was before.
     before: OrderState,
     failed_before: Option<Why>,
     /// The open row, if the try was open before.
-    row: Option<&'v Arc<CheckoutRow>>,
-    start: u64,
-    started_at: Millis,
-    deadline: Millis,
-    outside: Sides,
+    open_before: Option<&'v Arc<CheckoutRow>>,
+    /// The row as it was, or of a try that begins. What its sides have said is in the saga and the branches meanwhile.
+    row: CheckoutRow,
     slot: Option<Saga>,
-    /// The sides that held something for this try before.
-    had_taken: Sides,
     pay: Option<Branch<Payment>>,
     stock: Option<Branch<Items>>,
     /// What the user has now, if it was changed.
@@ -52,97 +76,76 @@ pub(super) struct TryRun<'v, V, P> {
     stocks: Vec<(ItemId, Whole)>,
     /// How it is to be charged, if it begins here and not by credit.
     means: Option<Means>,
-    charge: Option<Charge>,
     /// What transfer or tokens cover: the amount once it is reserved.
     cover: Whole,
-    why: Option<Why>,
     queue: VecDeque<Message>,
 }
 
-impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
+impl<'v, V: Shop> TryRun<'v, V> {
     /// A try that begins with this move of the order. Refused if the tokens to pay with must be chosen anew.
     pub(super) fn start(
-        view: &'v V,
-        side: P,
-        at: At,
+        by: &'v Deciding<'v, V>,
         row: &OrderRow,
         moved: Moved,
         deadline_ms: u32,
         chosen: Option<&ChosenTokens>,
-    ) -> Result<TryRun<'v, V, P>, ShopRefusal> {
-        let (now, offset) = at;
+    ) -> Result<TryRun<'v, V>, ShopRefusal> {
+        let (now, start) = by.at;
         let tr = moved.order.state.tr_num().expect("a try that begins has its number");
-        let outside = side.outside(view);
         let (payment, key) = (moved.order.payment(), moved.order.key(tr));
-        let (means, charge) = side.means(view, at, &payment, &key, chosen)?.unzip();
-        Ok(TryRun {
-            view,
-            side,
-            at,
-            before: row.order.state,
-            failed_before: row.failed,
-            order: moved.order,
+        let (means, charge) = by.means(&payment, &key, chosen)?.unzip();
+        let begun = CheckoutRow {
+            order: key.order_id,
             tr,
-            row: None,
-            start: offset,
+            start,
             started_at: now,
             deadline: now.saturating_add(i64::from(deadline_ms)),
-            outside,
-            slot: None,
-            had_taken: Sides::NONE,
-            pay: None,
-            stock: None,
-            credit: None,
-            stocks: Vec::new(),
-            means,
-            charge,
-            cover: Whole::ZERO,
+            outside: by.outside(),
+            pay: SideRow::default(),
+            stock: SideRow::default(),
+            undo: None,
             why: None,
-            queue: moved.sent.into(),
-        })
+            waits_since: now,
+            keys: Vec::new(),
+            charge,
+        };
+        let mut run = TryRun::of(by, row, begun, moved.order);
+        (run.means, run.queue) = (means, moved.sent.into());
+        Ok(run)
     }
 
     /// A try that is open.
     pub(super) fn resume(
-        view: &'v V,
-        side: P,
-        at: At,
+        by: &'v Deciding<'v, V>,
         order: &OrderRow,
-        row: &'v Arc<CheckoutRow>,
-    ) -> TryRun<'v, V, P> {
-        let OrderRow { order, failed, .. } = order;
+        open: &'v Arc<CheckoutRow>,
+    ) -> TryRun<'v, V> {
+        let run = TryRun::of(by, order, CheckoutRow::clone(open), order.order.clone());
+        TryRun { open_before: Some(open), ..run }
+    }
+
+    /// The try of that row, of an order that stood so before and stands so now.
+    fn of(by: &'v Deciding<'v, V>, before: &OrderRow, row: CheckoutRow, order: Order) -> TryRun<'v, V> {
         TryRun {
-            view,
-            side,
-            at,
-            before: order.state,
-            failed_before: *failed,
-            order: order.clone(),
-            tr: row.tr,
-            row: Some(row),
-            start: row.start,
-            started_at: row.started_at,
-            deadline: row.deadline,
-            outside: row.outside,
-            slot: saga_of(row, order),
-            had_taken: Sides {
-                pay: row.pay.branch == Some(SideBranch::Taken),
-                stock: row.stock.branch == Some(SideBranch::Taken),
-            },
+            by,
+            before: before.order.state,
+            failed_before: before.failed,
+            open_before: None,
+            slot: saga_of(&row, &order),
             pay: row.pay.branch.map(|branch| branch_of(branch, || order.payment())),
             stock: row.stock.branch.map(|branch| branch_of(branch, || order.items.merged())),
             credit: None,
             stocks: Vec::new(),
             means: None,
-            charge: row.charge,
             cover: Whole::ZERO,
-            why: row.why,
             queue: VecDeque::new(),
+            row,
+            order,
         }
     }
 
     fn key(&self) -> TryKey {
-        self.order.key(self.tr)
+        self.order.key(self.row.tr)
     }
 
     /// Hands a message in.
@@ -155,14 +158,14 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
         let key = self.key();
         // A refusal that is known says more than that the other side was silent.
         let refused = self.slot.as_ref().and_then(why_of).filter(|_| why == Why::Deadline);
-        if planted::decided_twice() {
-            self.order.state = OrderState::Pending(self.tr);
+        if planted::has(Bug::DecidedTwice) {
+            self.order.state = OrderState::Pending(self.row.tr);
         }
-        if planted::forgotten_taker() && why == Why::Deadline {
+        if planted::has(Bug::ForgottenTaker) && why == Why::Deadline {
             self.slot.iter_mut().for_each(forget_takers);
         }
         let did = single::cancel(&mut self.slot, &self.order, &key);
-        self.why.get_or_insert_with(|| refused.unwrap_or(why));
+        self.row.why.get_or_insert_with(|| refused.unwrap_or(why));
         self.take_in(did, effects);
     }
 
@@ -177,8 +180,8 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
         effects.shop_alarms.extend(did.alarms);
         if let Some(order) = did.orders.into_iter().next() {
             let fails = !matches!(order.state, OrderState::Paid(_));
-            if fails && self.why.is_none() {
-                self.why = self.slot.as_ref().and_then(why_of);
+            if fails && self.row.why.is_none() {
+                self.row.why = self.slot.as_ref().and_then(why_of);
             }
             self.order = order;
         }
@@ -189,11 +192,11 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
         while let Some(message) = self.queue.pop_front() {
             let (outside, message) = match message.body.topic() {
                 Topic::Pay => {
-                    if !self.outside.pay {
+                    if !self.row.outside.pay {
                         self.reserve(&message, effects);
                         let held = holds(self.pay.as_ref());
                         let mut did = participant::handle::<Pay>(self, &message);
-                        if planted::given_back_twice()
+                        if planted::has(Bug::GivenBackTwice)
                             && matches!(message.body, Body::Pay(AskedStep::Rollback(_)))
                         {
                             self.credit = did.balances.pop().map(|(_, credit)| credit).or(self.credit);
@@ -208,10 +211,10 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
                             self.release(effects);
                         }
                     }
-                    (self.outside.pay, message)
+                    (self.row.outside.pay, message)
                 }
                 Topic::Stock => {
-                    if !self.outside.stock {
+                    if !self.row.outside.stock {
                         let did = participant::handle::<Stock>(self, &message);
                         self.stock = did.branch.map(|(_, branch)| branch).or_else(|| self.stock.take());
                         if !did.balances.is_empty() {
@@ -221,7 +224,7 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
                         self.queue.extend(did.sent);
                         effects.shop_alarms.extend(did.alarms);
                     }
-                    (self.outside.stock, message)
+                    (self.row.outside.stock, message)
                 }
                 Topic::Outcomes => {
                     let settles = self.completes(&message);
@@ -230,7 +233,7 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
                         // It ran out, or its payee has ended it: the order fails before it could be paid.
                         self.cancel(Why::Pay, effects);
                     }
-                    let record = Record { offset: self.start, message };
+                    let record = Record { offset: self.row.start, message };
                     let did = single::handle(&mut self.slot, &self.order, &record);
                     self.take_in(did, effects);
                     let is_paid = matches!(self.order.state, OrderState::Paid(_));
@@ -238,38 +241,39 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
                     (false, record.message)
                 }
             };
-            effects.shop_messages.push(ShopMessage { offset: self.at.1, outside, message });
+            effects.shop_messages.push(ShopMessage { offset: self.by.at.1, outside, message });
         }
     }
 
-    fn charger(&self) -> Option<Charger<'v, V>> {
-        self.charge.map(|charge| Charger { view: self.view, at: self.at, charge })
+    fn charger(&self) -> Option<Charger<'v>> {
+        let (view, charge) = self.by.paying.zip(self.row.charge)?;
+        Some(Charger { view, at: self.by.at, charge })
     }
 
-    /// Has the transfer prepared, or the tokens locked, when `pay` comes for the first time. The payment side then takes what is covered.
+    /// Has the transfer prepared, or the tokens locked, when `pay` comes for the first time. The payment side then takes what is
+    /// covered.
     fn reserve(&mut self, message: &Message, effects: &mut Step) {
         let is_first = self.pay.is_none() && matches!(message.body, Body::Pay(AskedStep::Forward(_)));
         let Some(means) = self.means.take_if(|_| is_first) else { return };
         let Some(charger) = self.charger() else { return };
-        let reserve = Act::Reserve(&means, &self.order.payment(), self.deadline);
-        if self.side.act(&charger, reserve, effects) {
+        if charger.prepare(&means, &self.order.payment(), self.row.deadline, effects) {
             self.cover = self.order.amount;
         }
     }
 
     /// What was taken is given back.
     fn release(&mut self, effects: &mut Step) {
-        if planted::kept_hold() && self.why == Some(Why::Deadline) {
+        if planted::has(Bug::KeptHold) && self.row.why == Some(Why::Deadline) {
             return;
         }
         if let Some(charger) = self.charger() {
-            self.side.act(&charger, Act::GiveBack(self.order.amount), effects);
+            charger.abort(self.order.amount, effects);
         }
     }
 
     /// Whether the message is the second of two successes, and a transfer or tokens are to be settled before they count.
     fn completes(&self, message: &Message) -> bool {
-        let is_open = self.charge.is_some() && self.order.state == OrderState::Pending(self.tr);
+        let is_open = self.row.charge.is_some() && self.order.state == OrderState::Pending(self.row.tr);
         let Some(saga) = self.slot.as_ref().filter(|_| is_open) else { return false };
         match &message.body {
             Body::Paid(Answer::Taken(_)) => saga.pay.outcome.is_none() && has_taken(&saga.stock),
@@ -279,26 +283,24 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
     }
 
     fn settle(&mut self, effects: &mut Step) -> bool {
-        let amount = self.order.amount;
-        let charger = self.charger();
-        charger.is_some_and(|charger| self.side.act(&charger, Act::Settle(amount), effects))
+        self.charger().is_some_and(|charger| charger.fulfil(self.order.amount, effects))
     }
 
     /// Writes down what came of it: the rows that changed, and the open row or its end. `key`: under which the caller asked.
     pub(super) fn finish(self, key: Option<Name>, effects: &mut Step) -> CheckoutAnswer {
-        let view = self.view;
+        let view = self.by.view;
         // What was taken and given back within the run leaves no trace, and is known without looking the rows up again.
-        let credit = self.credit.filter(|_| self.charge.is_none());
-        if let Some(credit) = credit.filter(|_| self.had_taken.pay != holds(self.pay.as_ref())) {
+        let credit = self.credit.filter(|_| self.row.charge.is_none());
+        if let Some(credit) = credit.filter(|_| had_taken(&self.row.pay) != holds(self.pay.as_ref())) {
             effects.shop.push(ShopEffect::Credit { user: self.order.user_id.clone(), credit });
         }
-        if self.had_taken.stock != holds(self.stock.as_ref()) {
+        if had_taken(&self.row.stock) != holds(self.stock.as_ref()) {
             let stock = |(item, stock)| ShopEffect::Stock { item, stock };
             effects.shop.extend(self.stocks.iter().cloned().map(stock));
         }
         let (order, state) = (&self.order.order_id, self.order.state);
         let failed = match state {
-            OrderState::NotPaid(_) => self.why,
+            OrderState::NotPaid(_) => self.row.why,
             OrderState::Pending(_) | OrderState::Paid(_) | OrderState::Cancelling(_) => None,
         };
         if state != self.before || failed != self.failed_before {
@@ -307,17 +309,17 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
         let is_open = matches!(state, OrderState::Pending(_) | OrderState::Cancelling(_));
         if is_open {
             let row = self.open_row(key);
-            let answer = CheckoutAnswer::Open { tr: self.tr, waits: row.waits() };
-            if self.row.is_none_or(|before| **before != row) {
+            let answer = CheckoutAnswer::Open { tr: self.row.tr, waits: row.waits() };
+            if self.open_before.is_none_or(|before| **before != row) {
                 effects.shop.push(ShopEffect::Opened(Arc::new(row)));
             }
             return answer;
         }
         let answer = match state {
             OrderState::Paid(tr) => CheckoutAnswer::Paid { tr },
-            _ => CheckoutAnswer::Failed { tr: self.tr, why: self.why.unwrap_or(Why::Cancelled) },
+            _ => CheckoutAnswer::Failed { tr: self.row.tr, why: self.row.why.unwrap_or(Why::Cancelled) },
         };
-        if let Some(row) = self.row {
+        if let Some(row) = self.open_before {
             for key in &row.keys {
                 let waits = |known: &&Arc<KeyRow>| known.order == *order && known.answer.is_none();
                 if let Some(known) = view.request_key(key).filter(waits) {
@@ -332,58 +334,54 @@ impl<'v, V: Shop, P: PaySide<V>> TryRun<'v, V, P> {
 
     fn open_row(&self, key: Option<Name>) -> CheckoutRow {
         let saga = self.slot.as_ref();
-        let undo = saga.and_then(|saga| match saga.stage {
-            Stage::Cancelling { undo, .. } => Some(Sides { pay: undo.can, stock: undo.add }),
-            Stage::Gathering | Stage::Paid => None,
-        });
-        let mut keys = self.row.map_or_else(Vec::new, |row| row.keys.clone());
-        keys.extend(key);
         let mut row = CheckoutRow {
-            order: self.order.order_id.clone(),
-            tr: self.tr,
-            start: self.start,
-            started_at: self.started_at,
-            deadline: self.deadline,
-            outside: self.outside,
             pay: side_row(saga.map(|saga| &saga.pay), self.pay.as_ref()),
             stock: side_row(saga.map(|saga| &saga.stock), self.stock.as_ref()),
-            undo,
-            why: self.why,
-            waits_since: self.at.0,
-            keys,
-            charge: self.charge,
+            undo: saga.and_then(|saga| match saga.stage {
+                Stage::Cancelling { undo, .. } => Some(Sides { pay: undo.can, stock: undo.add }),
+                Stage::Gathering | Stage::Paid => None,
+            }),
+            waits_since: self.by.at.0,
+            ..self.row.clone()
         };
-        if let Some(before) = self.row.filter(|before| {
+        row.keys.extend(key);
+        let waits_on = |before: &&&Arc<CheckoutRow>| {
             before.waits_for() == row.waits_for() && before.undo.is_some() == row.undo.is_some()
-        }) {
+        };
+        if let Some(before) = self.open_before.as_ref().filter(waits_on) {
             row.waits_since = before.waits_since;
         }
         row
     }
 }
 
-impl<V: Users, P> Books<Pay> for TryRun<'_, V, P> {
+impl<V: Users> Books<Pay> for TryRun<'_, V> {
     fn branch(&self, _: &TryKey) -> Option<&Branch<Payment>> {
         self.pay.as_ref()
     }
 
     fn balance(&self, user: &UserId) -> Option<Whole> {
-        if self.charge.is_some() {
+        if self.row.charge.is_some() {
             return Some(self.cover);
         }
-        self.credit.or_else(|| self.view.user(user).map(|row| row.credit))
+        self.credit.or_else(|| self.by.view.user(user).map(|row| row.credit))
     }
 }
 
-impl<V: view::Items, P> Books<Stock> for TryRun<'_, V, P> {
+impl<V: view::Items> Books<Stock> for TryRun<'_, V> {
     fn branch(&self, _: &TryKey) -> Option<&Branch<Items>> {
         self.stock.as_ref()
     }
 
     fn balance(&self, item: &ItemId) -> Option<Whole> {
         let changed = self.stocks.iter().find(|(changed, _)| changed == item).map(|(_, stock)| *stock);
-        changed.or_else(|| self.view.item(item).map(|row| row.stock))
+        changed.or_else(|| self.by.view.item(item).map(|row| row.stock))
     }
+}
+
+/// Whether a side had taken, and not given back, before.
+fn had_taken(side: &SideRow) -> bool {
+    side.branch == Some(SideBranch::Taken)
 }
 
 /// Whether a side has taken, and not given back.

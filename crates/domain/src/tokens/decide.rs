@@ -8,7 +8,7 @@ use super::{LockRow, LockTokens, NO_END, Name, Token, TokenCommand, TokenEffect,
 use super::{TokenOutcome, TokenRefusal};
 use crate::effects::Step;
 use crate::ids::Millis;
-use crate::planted;
+use crate::planted::{self, Bug};
 use crate::view::{Spenders, Spends, Tokens, Vault};
 
 type Verdict = Result<TokenOutcome, TokenRefusal>;
@@ -63,7 +63,7 @@ pub(super) fn live_lock<'a>(
         Some(row) if fence.is_some_and(|fence| fence != row.fence) => {
             lost("the fence is of another selection")
         }
-        Some(row) if !row.is_live(now) && !planted::spend_after_lease() => lost("the lease is over"),
+        Some(row) if !row.is_live(now) && !planted::has(Bug::SpendAfterLease) => lost("the lease is over"),
         Some(row) => Ok(row),
     }
 }
@@ -120,7 +120,7 @@ fn lock(view: &impl Vault, now: Millis, fence: u64, command: &LockTokens, effect
 
 /// Locks tokens for a transfer: no lease ends that, the transfer does.
 pub(crate) fn hold_for_transfer(
-    view: &(impl Tokens + Spenders),
+    view: &(impl Tokens + Spenders + ?Sized),
     now: Millis,
     row: LockRow,
     effects: &mut Step,
@@ -161,7 +161,7 @@ fn goes_with(first: &Token, other: &Token) -> Result<(), TokenRefusal> {
 }
 
 /// Puts the lock on its tokens, if each of them is live and free.
-fn take(view: &(impl Tokens + Spenders), now: Millis, row: LockRow, effects: &mut Step) -> Verdict {
+fn take(view: &(impl Tokens + Spenders + ?Sized), now: Millis, row: LockRow, effects: &mut Step) -> Verdict {
     if row.tokens.is_empty() {
         return Err(TokenRefusal::Invalid("a lock without tokens".into()));
     }
@@ -177,7 +177,7 @@ fn take(view: &(impl Tokens + Spenders), now: Millis, row: LockRow, effects: &mu
         // Who locks anew has given its own former lock back above.
         let Some(holder) = found.holder.filter(|holder| **holder != row.spender) else { continue };
         let held = view.lock(holder).expect("a holder has its lock");
-        if planted::lock_over_lock() {
+        if planted::has(Bug::LockOverLock) {
             continue;
         }
         if held.is_live(now) {

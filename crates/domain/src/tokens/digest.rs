@@ -2,7 +2,7 @@
 //! before there were tokens stays what it was.
 
 use super::{LockRow, TokenEffect, TokenOutcome, TokenRefusal, Transaction};
-use crate::codec::{Chained, Put, put_optional};
+use crate::codec::{Chained, Put};
 use crate::effects::Effects;
 
 /// Stands before the token part, which only frames with tokens have.
@@ -44,7 +44,7 @@ impl TokenEffect {
                 tagged(out, 3, (spender, fence, amount, tokens.len() as u64, since, expires_at));
                 body.put::<Chained<8>>(out);
                 tokens.iter().for_each(|id| id.put::<Chained<8>>(out));
-                put_optional::<Chained<8>>(out, funding.as_ref());
+                funding.put::<Chained<8>>(out);
             }
             TokenEffect::Unlocked { spender, fence } => tagged(out, 4, (spender, fence)),
             TokenEffect::Renewed(row) => tagged(out, 5, (&row.spender, row.fence, row.expires_at)),

@@ -33,41 +33,22 @@ pub use spend::{HOLD_PREFIX, why_reserved};
 /// The longest lease.
 pub const LEASE_MS_MAX: i64 = holdfast_tokens::limits::LEASE_MS_MAX;
 
-/// What is asked of the vault.
+/// What is asked of the vault. A fence names one lock of the spender's, and none whichever it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each command says what its fields are")]
 pub enum TokenCommand {
     /// New tokens, all or none.
-    Issue {
-        /// The tokens.
-        tokens: Vec<Token>,
-    },
+    Issue { tokens: Vec<Token> },
     /// Lock tokens that were chosen.
     Lock(LockTokens),
     /// Exchange what a spender has locked for outputs.
     Spend(SpendTokens),
-    /// What happened on an outside ledger, in any order.
-    Update {
-        /// Ids that are gone there.
-        consumed: Vec<TokenId>,
-        /// Tokens that came there.
-        produced: Vec<Token>,
-    },
+    /// What happened on an outside ledger, in any order: ids that are gone there, and tokens that came there.
+    Update { consumed: Vec<TokenId>, produced: Vec<Token> },
     /// Give back what a spender has locked.
-    Unlock {
-        /// Who.
-        spender: Name,
-        /// Only this lock.
-        fence: Option<u64>,
-    },
-    /// Move the end of a live lease.
-    Renew {
-        /// Whose.
-        spender: Name,
-        /// Only this lock.
-        fence: Option<u64>,
-        /// For how long from now.
-        lease_ms: i64,
-    },
+    Unlock { spender: Name, fence: Option<u64> },
+    /// Move the end of a live lease: so long from now.
+    Renew { spender: Name, fence: Option<u64>, lease_ms: i64 },
 }
 
 /// The most bytes that numbers, presence marks and lengths of one token, output or command take beside its texts.

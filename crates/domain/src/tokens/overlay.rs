@@ -40,7 +40,7 @@ impl TokenChanges {
     }
 }
 
-impl<V: Tokens> Tokens for Overlay<'_, V> {
+impl<V: Tokens + ?Sized> Tokens for Overlay<'_, V> {
     fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
         match self.tokens.tokens.get(id) {
             None => self.base.token(id),
@@ -53,7 +53,7 @@ impl<V: Tokens> Tokens for Overlay<'_, V> {
     }
 }
 
-impl<V: Spenders> Spenders for Overlay<'_, V> {
+impl<V: Spenders + ?Sized> Spenders for Overlay<'_, V> {
     fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
         match self.tokens.locks.get(spender) {
             Some(row) => row.as_ref(),
@@ -66,7 +66,7 @@ impl<V: Spenders> Spenders for Overlay<'_, V> {
     }
 }
 
-impl<V: Spends> Spends for Overlay<'_, V> {
+impl<V: Spends + ?Sized> Spends for Overlay<'_, V> {
     fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
         self.tokens.spends.get(spender).or_else(|| self.base.spend(spender))
     }
@@ -76,7 +76,7 @@ impl<V: Spends> Spends for Overlay<'_, V> {
     }
 }
 
-impl<V: Leases> Leases for Overlay<'_, V> {
+impl<V: Leases + ?Sized> Leases for Overlay<'_, V> {
     /// Expiry comes first in a frame, and what the frame itself locks is never due in it.
     fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
         let changed = &self.tokens.locks;
@@ -87,7 +87,7 @@ impl<V: Leases> Leases for Overlay<'_, V> {
     }
 }
 
-impl<V: Spenders> TokenRows for Overlay<'_, V> {
+impl<V: Spenders + ?Sized> TokenRows for Overlay<'_, V> {
     fn token_effect(&mut self, effect: &TokenEffect) {
         match effect {
             TokenEffect::Produced(token) => {

@@ -74,6 +74,7 @@ pub struct SpendRow {
 
 /// One change, to the rows and then to the index of whoever selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum TokenEffect {
     /// A token lives from now on.
     Produced(Token),
@@ -82,12 +83,7 @@ pub enum TokenEffect {
     /// Its tokens are locked.
     Locked(Arc<LockRow>),
     /// The lock ends; those of its tokens that still live are free.
-    Unlocked {
-        /// Whose.
-        spender: Name,
-        /// Which.
-        fence: u64,
-    },
+    Unlocked { spender: Name, fence: u64 },
     /// The lease ends at another time: the lock as it is now.
     Renewed(Arc<LockRow>),
     /// The spend is remembered under its spender.
@@ -96,6 +92,7 @@ pub enum TokenEffect {
 
 /// The answer to a token command.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each answer says what its fields are")]
 pub enum TokenOutcome {
     /// The tokens live.
     Issued,
@@ -103,22 +100,12 @@ pub enum TokenOutcome {
     Locked(Arc<LockRow>),
     /// The spend happened, now or before.
     Spent(Arc<SpendRow>),
-    /// So many came and went.
-    Updated {
-        /// Tokens that live now and did not before.
-        produced: usize,
-        /// Tokens that lived and are gone now.
-        consumed: usize,
-    },
+    /// So many tokens live now and did not before, and so many lived and are gone now.
+    Updated { produced: usize, consumed: usize },
     /// So many tokens are free again.
     Released(usize),
-    /// The lease ends then.
-    Renewed {
-        /// Which lock.
-        fence: u64,
-        /// When.
-        expires_at: Millis,
-    },
+    /// The lease of that lock ends then.
+    Renewed { fence: u64, expires_at: Millis },
     /// No, and nothing was changed.
     Refused(TokenRefusal),
 }

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::effects::Step;
 use crate::ids::{Millis, TransferId};
+use crate::planted::{self, Bug};
 use crate::view::{Tokens, Vault};
 
 /// Tokens that a transfer paid out begin so. Nobody else may bring such an id, so a fulfil never finds its outputs taken.
@@ -88,7 +89,7 @@ fn exchange(
         return Err(TokenRefusal::Exists(known.id.clone()));
     }
     effects.tokens.push(ended(lock));
-    let kept = usize::from(crate::planted::kept_input());
+    let kept = usize::from(planted::has(Bug::KeptInput));
     effects.tokens.extend(lock.tokens.iter().skip(kept).cloned().map(TokenEffect::Consumed));
     effects.tokens.extend(produced.iter().cloned().map(TokenEffect::Produced));
     let consumed = lock.tokens.to_vec();

@@ -54,7 +54,7 @@ pub(super) fn reserve(
 /// Whether the chosen tokens are what they were chosen as. That they are free, of one notary and each named once is tested
 /// where they are locked.
 pub(crate) fn covers(
-    view: &impl Tokens,
+    view: &(impl Tokens + ?Sized),
     ids: &[TokenId],
     wallet: &str,
     currency: Currency,

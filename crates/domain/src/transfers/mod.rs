@@ -20,6 +20,7 @@ use crate::codes::ErrorCode;
 use crate::effects::Party;
 use crate::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
 use crate::money::{Amount, Balance, OptionalBalance};
+use crate::numbered::numbered;
 
 /// Everything known of a transfer. Its history follows from the last state and two times, since the inner
 /// hops of a step share the time of their frame.
@@ -187,74 +188,25 @@ impl From<ErrorCode> for Code {
 /// Why something was refused or ended: the code, and what it means in particular.
 pub type ErrorInformation = (Code, Option<Reason>);
 
-/// What a 3100 means in particular.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-#[allow(missing_docs, reason = "text() says each of them")]
-pub enum Reason {
-    AmountNotPositive = 1,
-    AmountTooLarge = 2,
-    PayerUnknown = 3,
-    PayerInactive = 4,
-    PayeeUnknown = 5,
-    PayeeInactive = 6,
-    ExpirationPast = 7,
-    PayerIsPayee = 8,
-    PayerAccountMissing = 9,
-    PayerAccountInactive = 10,
-    PayeeAccountMissing = 11,
-    WrongFulfilment = 12,
-    WrongSource = 13,
-    NotReserved = 14,
-    AmountNotWhole = 15,
-}
-
-impl Reason {
-    /// Every reason, in the order of their numbers.
-    pub const ALL: [Reason; 15] = [
-        Reason::AmountNotPositive,
-        Reason::AmountTooLarge,
-        Reason::PayerUnknown,
-        Reason::PayerInactive,
-        Reason::PayeeUnknown,
-        Reason::PayeeInactive,
-        Reason::ExpirationPast,
-        Reason::PayerIsPayee,
-        Reason::PayerAccountMissing,
-        Reason::PayerAccountInactive,
-        Reason::PayeeAccountMissing,
-        Reason::WrongFulfilment,
-        Reason::WrongSource,
-        Reason::NotReserved,
-        Reason::AmountNotWhole,
-    ];
-
-    /// The reason of that number.
-    #[must_use]
-    pub fn from_number(number: u8) -> Option<Reason> {
-        Reason::ALL.into_iter().find(|reason| *reason as u8 == number)
-    }
-
-    /// The reason in words.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Reason::AmountNotPositive => "the amount must be more than zero",
-            Reason::AmountTooLarge => "the amount has more than 18 digits",
-            Reason::PayerUnknown => "there is no such payer",
-            Reason::PayerInactive => "the payer is inactive",
-            Reason::PayeeUnknown => "there is no such payee",
-            Reason::PayeeInactive => "the payee is inactive",
-            Reason::ExpirationPast => "the expiration is already in the past",
-            Reason::PayerIsPayee => "payer and payee are the same",
-            Reason::PayerAccountMissing => "the payer has no position account in this currency",
-            Reason::PayerAccountInactive => "the payer's position account is inactive",
-            Reason::PayeeAccountMissing => "the payee has no position account in this currency",
-            Reason::WrongFulfilment => "the fulfilment does not match the condition",
-            Reason::WrongSource => "the sender is not the party who may do this",
-            Reason::NotReserved => "the transfer is not RESERVED",
-            Reason::AmountNotWhole => "tokens are whole: the amount has a fraction",
-        }
+numbered! {
+    /// What a 3100 means in particular.
+    #[allow(missing_docs, reason = "text() says each of them")]
+    pub enum Reason: u8, text {
+        AmountNotPositive = 1 => "the amount must be more than zero",
+        AmountTooLarge = 2 => "the amount has more than 18 digits",
+        PayerUnknown = 3 => "there is no such payer",
+        PayerInactive = 4 => "the payer is inactive",
+        PayeeUnknown = 5 => "there is no such payee",
+        PayeeInactive = 6 => "the payee is inactive",
+        ExpirationPast = 7 => "the expiration is already in the past",
+        PayerIsPayee = 8 => "payer and payee are the same",
+        PayerAccountMissing = 9 => "the payer has no position account in this currency",
+        PayerAccountInactive = 10 => "the payer's position account is inactive",
+        PayeeAccountMissing = 11 => "the payee has no position account in this currency",
+        WrongFulfilment = 12 => "the fulfilment does not match the condition",
+        WrongSource = 13 => "the sender is not the party who may do this",
+        NotReserved = 14 => "the transfer is not RESERVED",
+        AmountNotWhole = 15 => "tokens are whole: the amount has a fraction",
     }
 }
 

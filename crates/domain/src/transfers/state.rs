@@ -2,54 +2,30 @@
 
 use std::fmt;
 
-/// Where a transfer stands. History is append-only; the last row is the truth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-#[allow(missing_docs, reason = "the names are the documentation: they are those of the peer system")]
-pub enum TransferState {
-    ReceivedPrepare = 1,
-    Invalid = 2,
-    Reserved = 3,
-    ReceivedFulfil = 4,
-    Committed = 5,
-    ReceivedError = 6,
-    AbortedError = 7,
-    AbortedRejected = 8,
-    ReservedTimeout = 9,
-    ExpiredPrepared = 10,
-    ExpiredReserved = 11,
+use crate::numbered::numbered;
+
+numbered! {
+    /// Where a transfer stands. History is append-only; the last row is the truth. Each has its internal name, as in
+    /// `transferStateChange`.
+    #[allow(missing_docs, reason = "the names are the documentation: they are those of the peer system")]
+    pub enum TransferState: u8, name {
+        ReceivedPrepare = 1 => "RECEIVED_PREPARE",
+        Invalid = 2 => "INVALID",
+        Reserved = 3 => "RESERVED",
+        ReceivedFulfil = 4 => "RECEIVED_FULFIL",
+        Committed = 5 => "COMMITTED",
+        ReceivedError = 6 => "RECEIVED_ERROR",
+        AbortedError = 7 => "ABORTED_ERROR",
+        AbortedRejected = 8 => "ABORTED_REJECTED",
+        ReservedTimeout = 9 => "RESERVED_TIMEOUT",
+        ExpiredPrepared = 10 => "EXPIRED_PREPARED",
+        ExpiredReserved = 11 => "EXPIRED_RESERVED",
+    }
 }
 
 use TransferState as S;
 
 impl TransferState {
-    /// Every state, in the order of their numbers.
-    pub const ALL: [TransferState; 11] = [
-        S::ReceivedPrepare,
-        S::Invalid,
-        S::Reserved,
-        S::ReceivedFulfil,
-        S::Committed,
-        S::ReceivedError,
-        S::AbortedError,
-        S::AbortedRejected,
-        S::ReservedTimeout,
-        S::ExpiredPrepared,
-        S::ExpiredReserved,
-    ];
-
-    /// The number written to disk and to the wire.
-    #[must_use]
-    pub const fn number(self) -> u8 {
-        self as u8
-    }
-
-    /// The state of that number.
-    #[must_use]
-    pub fn from_number(number: u8) -> Option<TransferState> {
-        TransferState::ALL.into_iter().find(|state| state.number() == number)
-    }
-
     /// Whether a transfer in `from` (`None`: not yet seen) may move to this state.
     #[must_use]
     pub const fn may_follow(self, from: Option<TransferState>) -> bool {
@@ -95,24 +71,6 @@ impl TransferState {
     #[must_use]
     pub const fn may_expire(self) -> bool {
         matches!(self, S::ReceivedPrepare | S::Reserved)
-    }
-
-    /// The internal name, as in `transferStateChange`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            S::ReceivedPrepare => "RECEIVED_PREPARE",
-            S::Invalid => "INVALID",
-            S::Reserved => "RESERVED",
-            S::ReceivedFulfil => "RECEIVED_FULFIL",
-            S::Committed => "COMMITTED",
-            S::ReceivedError => "RECEIVED_ERROR",
-            S::AbortedError => "ABORTED_ERROR",
-            S::AbortedRejected => "ABORTED_REJECTED",
-            S::ReservedTimeout => "RESERVED_TIMEOUT",
-            S::ExpiredPrepared => "EXPIRED_PREPARED",
-            S::ExpiredReserved => "EXPIRED_RESERVED",
-        }
     }
 
     /// The state of that internal name.

@@ -1,83 +1,126 @@
-//! Who is called when: the table of the reference (FSPIOP 1.1, "who is called, when"), row by row, as data.
-//!
-//! Transfer 0 of 5 goes from PAYER to PAYEE. Each row says what was decided before, what happens and when, and
-//! every message that payer, payee and a third participant get for it.
+//! Who is called when: each row of the table in `callbacks.txt`, and what no row can say.
 
 use holdfast_domain::callbacks::Callback;
 use holdfast_domain::callbacks::CallbackMessage::{
     self, Error, ForwardError, ForwardFulfil, ForwardPrepare, Patch, Put,
 };
 use holdfast_domain::codes::ErrorCode::{
-    self, ClientError, ModifiedRequest, PayerInsufficientLiquidity, PayerLimitError, TransferExpired,
-    TransferIdNotFound, ValidationError,
+    self, ModifiedRequest, TransferExpired, TransferIdNotFound, ValidationError,
 };
 use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
 use holdfast_domain::ids::{HUB, Millis, ParticipantId, TransferNo};
-use holdfast_domain::transfers::Reason::{self, NotReserved, WrongFulfilment, WrongSource};
+use holdfast_domain::transfers::Reason::{self, NotReserved, WrongFulfilment};
 use holdfast_domain::transfers::TransferState::{
-    self, AbortedError, AbortedRejected, Committed, ExpiredReserved, Invalid, ReceivedError, ReceivedFulfil,
-    ReceivedPrepare, Reserved, ReservedTimeout,
+    self, Committed, ExpiredReserved, ReceivedError, ReceivedFulfil, ReceivedPrepare, Reserved,
+    ReservedTimeout,
 };
 
 use crate::world::*;
 
 /// One row of the table.
-struct Row {
-    says: &'static str,
+struct Row<'a> {
+    line: &'a str,
     before: Vec<Command>,
     /// Whether the scan ends what ran out, between `before` and the event.
     scanned: bool,
     at: Millis,
     event: Command,
-    payer: Vec<CallbackMessage>,
-    payee: Vec<CallbackMessage>,
-    other: Vec<CallbackMessage>,
-    /// The event changes no row at all.
-    idle: bool,
+    /// The event changes some row.
+    moves: bool,
+    hears: [(ParticipantId, Vec<CallbackMessage>); 3],
 }
 
-/// After `before`, the event. Without more it moves nothing and nobody is called.
-fn row(says: &'static str, before: &[Command], event: Command) -> Row {
-    Row {
-        says,
-        before: before.to_vec(),
-        scanned: false,
-        at: NOW,
-        event,
-        payer: Vec::new(),
-        payee: Vec::new(),
-        other: Vec::new(),
-        idle: true,
+/// The entries of a cell.
+fn entries<T>(cell: &str, read: fn(&str) -> T) -> Vec<T> {
+    cell.split(", ").filter(|entry| !entry.is_empty()).map(read).collect()
+}
+
+fn row(line: &str) -> Row<'_> {
+    let mut cells: Vec<&str> = line.split('|').map(str::trim).collect();
+    cells.resize(8, "");
+    let (scanned, at) = match cells[2] {
+        "" => (false, NOW),
+        "run out" => (false, EXPIRATION),
+        "later" => (false, EXPIRATION + 1),
+        "expired" => (true, EXPIRATION + 1),
+        other => panic!("{other}"),
+    };
+    let [payer, payee, other] = [5, 6, 7].map(|cell| entries(cells[cell], message));
+    let hears = [(PAYER, payer), (PAYEE, payee), (OTHER, other)];
+    let (before, event) = (entries(cells[1], command), command(cells[3]));
+    Row { line, before, scanned, at, event, moves: cells[4] == "moves", hears }
+}
+
+fn participant(name: &str) -> ParticipantId {
+    match name {
+        "payer" => PAYER,
+        "payee" => PAYEE,
+        "other" => OTHER,
+        "hub" => HUB,
+        "nobody" => ParticipantId(99),
+        other => panic!("{other}"),
     }
 }
 
-impl Row {
-    fn at(self, at: Millis) -> Row {
-        Row { at, ..self }
+/// A command about transfer 0, perhaps `by` another than who should send it, or an operator's.
+fn command(text: &str) -> Command {
+    let (what, by) = text.split_once(" by ").map_or((text, None), |(what, by)| (what, Some(participant(by))));
+    let first = Prepare { source: by.unwrap_or(PAYER), ..prepare_of(0, 5) };
+    let payees = by.unwrap_or(PAYEE);
+    let sleeps = |participant| Command::Admin(Admin::SetParticipantActive { participant, active: false });
+    let (commit, reserve) = (FulfilAction::Commit, FulfilAction::Reserve);
+    match what {
+        "prepare" => prepared(first),
+        "prepare 6" => prepare(0, 6),
+        "prepare run out" => prepared(Prepare { expiration: NOW, ..first }),
+        "prepare to nobody" => prepared(Prepare { payee: participant("nobody"), ..first }),
+        "prepare of nobody" | "prepare of other" => {
+            let payer = participant(&what["prepare of ".len()..]);
+            prepared(Prepare { source: payer, payer, ..first })
+        }
+        "fulfil" => fulfil_by(payees, 0, commit, fulfilment(0)),
+        "reserve" => fulfil_by(payees, 0, reserve, fulfilment(0)),
+        "reserve in other words" => {
+            let same = Fulfil::new(payees, id(0), reserve, fulfilment(0));
+            Command::Fulfil(same.with_tail(b"x".to_vec()))
+        }
+        "wrong fulfil" => fulfil_by(payees, 0, commit, fulfilment(9)),
+        "wrong reserve" => fulfil_by(payees, 0, reserve, fulfilment(9)),
+        "abort" => abort_by(payees, 0, 5104),
+        "abort 3106" => abort_by(payees, 0, ModifiedRequest.number()),
+        "abort 3303" => abort_by(payees, 0, TransferExpired.number()),
+        "abort in other words" => Command::Abort(Abort::new(payees, id(0), 5104, b"in other words".to_vec())),
+        "lookup" => lookup_by(payees, 0),
+        "expire" => expire(10),
+        "funds out" => funds_out(7, PAYER_SETTLEMENT, 999_996),
+        "funds in" => funds_in(7, PAYER_SETTLEMENT, 5),
+        "limit" => set_limit(PAYER, 4, 100),
+        "payer sleeps" => sleeps(PAYER),
+        "payee sleeps" => sleeps(PAYEE),
+        "endpoint" => Command::SetEndpoint(endpoint_of(PAYEE, "KIND", "http://a")),
+        other => panic!("{other}"),
     }
+}
 
-    fn scanned(self) -> Row {
-        Row { scanned: true, at: EXPIRATION + 1, ..self }
+fn message(text: &str) -> CallbackMessage {
+    let state = |name| TransferState::from_name(name).expect(name);
+    match text.split_once(' ') {
+        None if text == "prepare" => ForwardPrepare,
+        None if text == "fulfil" => ForwardFulfil,
+        None if text == "error" => ForwardError,
+        None => error(ErrorCode::from_number(text.parse().unwrap()).expect(text)),
+        Some(("PUT", name)) => Put(state(name)),
+        Some(("PATCH", name)) => Patch(state(name)),
+        Some((code, name)) => {
+            assert_eq!(code, "3100");
+            invalid(Reason::ALL.into_iter().find(|reason| format!("{reason:?}") == name).expect(name))
+        }
     }
+}
 
-    fn moves(self) -> Row {
-        Row { idle: false, ..self }
-    }
-
-    fn payer(self, messages: &[CallbackMessage]) -> Row {
-        Row { payer: messages.to_vec(), ..self }
-    }
-
-    fn payee(self, messages: &[CallbackMessage]) -> Row {
-        Row { payee: messages.to_vec(), ..self }
-    }
-
-    fn other(self, messages: &[CallbackMessage]) -> Row {
-        Row { other: messages.to_vec(), ..self }
-    }
-
+impl Row<'_> {
     fn check(&self) {
-        let says = self.says;
+        let line = self.line;
         let mut world = World::roomy();
         world.frame(&self.before);
         world.now = self.at;
@@ -86,7 +129,7 @@ impl Row {
         }
         let before = world.memory.clone();
         let calls = world.calls(std::slice::from_ref(&self.event));
-        assert_eq!(world.memory == before, self.idle, "{says}: whether anything changes");
+        assert_eq!(world.memory != before, self.moves, "{line}: whether anything changes");
         self.check_calls(&calls, 0);
         if self.at == NOW {
             // The same in one frame with all that came before.
@@ -97,20 +140,22 @@ impl Row {
     }
 
     fn check_calls(&self, calls: &[Callback], origin: usize) {
-        let says = self.says;
+        let line = self.line;
         let own: Vec<&Callback> = calls.iter().filter(|call| call.origin as usize == origin).collect();
-        assert!(own.iter().all(|call| call.transfer == id(0)), "{says}: {own:?}");
-        assert!(own.iter().all(|call| [PAYER, PAYEE, OTHER].contains(&call.to)), "{says}: {own:?}");
-        for (to, expected) in [(PAYER, &self.payer), (PAYEE, &self.payee), (OTHER, &self.other)] {
-            let got: Vec<_> = own.iter().filter(|call| call.to == to).map(|call| call.message).collect();
-            assert_eq!(&got, expected, "{says}: to {to:?}");
+        assert!(own.iter().all(|call| call.transfer == id(0)), "{line}: {own:?}");
+        assert!(own.iter().all(|call| [PAYER, PAYEE, OTHER].contains(&call.to)), "{line}: {own:?}");
+        for (to, expected) in &self.hears {
+            let got: Vec<_> = own.iter().filter(|call| call.to == *to).map(|call| call.message).collect();
+            assert_eq!(&got, expected, "{line}: to {to:?}");
         }
     }
 }
 
-#[track_caller]
-fn check(rows: Vec<Row>) {
-    rows.iter().for_each(Row::check);
+#[test]
+fn every_row_of_the_table() {
+    let table = include_str!("callbacks.txt");
+    let rows = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(row);
+    assert_eq!(rows.map(|row| row.check()).count(), 151);
 }
 
 fn error(code: ErrorCode) -> CallbackMessage {
@@ -121,241 +166,16 @@ fn invalid(reason: Reason) -> CallbackMessage {
     Error(ValidationError.into(), Some(reason))
 }
 
-/// The prepare of transfer 0, changed.
-fn prepare_with(edit: impl FnOnce(&mut Prepare)) -> Command {
-    let mut prepare = prepare_of(0, 5);
-    edit(&mut prepare);
-    prepared(prepare)
-}
-
 fn wrong(action: FulfilAction) -> Command {
     fulfil_by(PAYEE, 0, action, fulfilment(9))
-}
-
-fn set_active(participant: ParticipantId, active: bool) -> Command {
-    Command::Admin(Admin::SetParticipantActive { participant, active })
-}
-
-#[test]
-fn prepare() {
-    let prepare = crate::world::prepare;
-    let nobody = ParticipantId(99);
-    let unknown_payee = prepare_with(|prepare| prepare.payee = nobody);
-    let unknown_payer = prepare_with(|prepare| (prepare.source, prepare.payer) = (nobody, nobody));
-    let too_late = prepare_with(|prepare| prepare.expiration = NOW);
-    let by_other = prepare_with(|prepare| prepare.source = OTHER);
-    let by_hub = prepare_with(|prepare| prepare.source = HUB);
-    check(vec![
-        row("accepted", &[], prepare(0, 5)).moves().payee(&[ForwardPrepare]),
-        row("invalid", &[], too_late).moves().payer(&[invalid(Reason::ExpirationPast)]),
-        row("not covered by funds", &[funds_out(7, PAYER_SETTLEMENT, 999_996)], prepare(0, 5))
-            .moves()
-            .payer(&[error(PayerInsufficientLiquidity)]),
-        row("over the cap", &[set_limit(PAYER, 4, 100)], prepare(0, 5))
-            .moves()
-            .payer(&[error(PayerLimitError)]),
-        row("unknown payee", &[], unknown_payee).moves().payer(&[invalid(Reason::PayeeUnknown)]),
-        row("inactive payee", &[set_active(PAYEE, false)], prepare(0, 5))
-            .moves()
-            .payer(&[invalid(Reason::PayeeInactive)]),
-        row("inactive payer", &[set_active(PAYER, false)], prepare(0, 5))
-            .moves()
-            .payer(&[invalid(Reason::PayerInactive)]),
-        row("unknown payer: nobody to tell", &[], unknown_payer).moves(),
-        row("sent by another than the payer", &[], by_other).other(&[invalid(WrongSource)]),
-        row("sent by nobody", &[], by_hub),
-    ]);
-}
-
-#[test]
-fn the_same_or_another_prepare_again() {
-    let prepare = crate::world::prepare;
-    let first = || prepare(0, 5);
-    let too_late = || prepare_with(|prepare| prepare.expiration = NOW);
-    let by_others_payer = || prepare_with(|prepare| (prepare.source, prepare.payer) = (OTHER, OTHER));
-    let as_if_modified = || abort_by(PAYEE, 0, ModifiedRequest.number());
-    let modified = error(ModifiedRequest);
-    check(vec![
-        row("same, in flight", &[first()], first()),
-        row("same, in flight and run out", &[first()], first()).at(EXPIRATION),
-        row("same, committed", &[first(), fulfil(0)], first()).payer(&[Put(Committed)]),
-        row("same, committed by reserve", &[first(), reserve(0)], first()).payer(&[Put(Committed)]),
-        row("same, aborted", &[first(), abort(0)], first()).payer(&[Put(AbortedError)]),
-        row("same, aborted with 3106 by the payee", &[first(), as_if_modified()], first())
-            .payer(&[Put(AbortedError)]),
-        row("same, wrong fulfilment", &[first(), wrong(FulfilAction::Commit)], first())
-            .payer(&[Put(AbortedError)]),
-        row("same, invalid", &[too_late()], too_late()).payer(&[Put(Invalid)]),
-        row("same, refused", &[set_limit(PAYER, 4, 100), first()], first()).payer(&[Put(AbortedRejected)]),
-        row("same, expired", &[first()], first()).scanned().payer(&[Put(ExpiredReserved)]),
-        row("other, in flight", &[first()], prepare(0, 6)).payer(&[modified]),
-        row("other, committed", &[first(), fulfil(0)], prepare(0, 6)).payer(&[modified]),
-        row("other, expired", &[first()], prepare(0, 6)).scanned().payer(&[modified]),
-        row("other, of another payer", &[first()], by_others_payer()).other(&[modified]),
-        row("same content sent by another", &[first()], prepare_with(|prepare| prepare.source = OTHER))
-            .other(&[invalid(WrongSource)]),
-    ]);
-}
-
-#[test]
-fn fulfil_and_error_by_the_payee() {
-    let before = [crate::world::prepare(0, 5)];
-    let bad = invalid(WrongFulfilment);
-    check(vec![
-        row("PUT COMMITTED", &before, fulfil(0)).moves().payer(&[ForwardFulfil]),
-        row("PUT RESERVED", &before, reserve(0)).moves().payer(&[Put(Committed)]).payee(&[Patch(Committed)]),
-        row("PUT error", &before, abort(0)).moves().payer(&[ForwardError]),
-        row("wrong fulfilment, COMMITTED", &before, wrong(FulfilAction::Commit))
-            .moves()
-            .payer(&[bad])
-            .payee(&[bad]),
-        row("wrong fulfilment, RESERVED", &before, wrong(FulfilAction::Reserve))
-            .moves()
-            .payer(&[bad])
-            .payee(&[Patch(AbortedError)]),
-        row("wrong fulfilment after expiry", &before, wrong(FulfilAction::Reserve))
-            .at(EXPIRATION)
-            .moves()
-            .payer(&[bad])
-            .payee(&[Patch(AbortedError)]),
-    ]);
-}
-
-#[test]
-fn fulfil_and_error_by_the_wrong_party() {
-    let before = [crate::world::prepare(0, 5)];
-    let committed = [crate::world::prepare(0, 5), reserve(0)];
-    let by = |source| {
-        [
-            fulfil_by(source, 0, FulfilAction::Commit, fulfilment(0)),
-            fulfil_by(source, 0, FulfilAction::Reserve, fulfilment(0)),
-            fulfil_by(source, 0, FulfilAction::Reserve, fulfilment(9)),
-            abort_by(source, 0, 5104),
-        ]
-    };
-    let only_caller = [invalid(WrongSource)];
-    for event in by(OTHER) {
-        check(vec![
-            row("another", &before, event.clone()).other(&only_caller),
-            row("another, run out", &before, event.clone()).at(EXPIRATION).other(&only_caller),
-            row("another, expired", &before, event.clone()).scanned().other(&only_caller),
-            row("another, committed", &committed, event).other(&only_caller),
-        ]);
-    }
-    for event in by(PAYER) {
-        check(vec![row("the payer itself", &before, event).payer(&only_caller)]);
-    }
-    for event in by(ParticipantId(99)) {
-        check(vec![row("nobody", &before, event)]);
-    }
-}
-
-#[test]
-fn fulfil_and_error_that_come_too_late() {
-    let before = [crate::world::prepare(0, 5)];
-    let expired = error(TransferExpired);
-    let ended = invalid(NotReserved);
-    let refused = [set_limit(PAYER, 4, 100), crate::world::prepare(0, 5)];
-    let never = [prepare_with(|prepare| prepare.expiration = NOW)];
-    check(vec![
-        row("run out, COMMITTED", &before, fulfil(0)).at(EXPIRATION).payee(&[expired]),
-        row("run out, RESERVED", &before, reserve(0))
-            .at(EXPIRATION)
-            .payee(&[expired, Patch(ExpiredReserved)]),
-        row("run out, error", &before, abort(0)).at(EXPIRATION + 1).payee(&[expired]),
-        row("expired, COMMITTED", &before, fulfil(0)).scanned().payee(&[ended]),
-        row("expired, RESERVED", &before, reserve(0)).scanned().payee(&[ended, Patch(ExpiredReserved)]),
-        row("expired, wrong", &before, wrong(FulfilAction::Commit)).scanned().payee(&[ended]),
-        row("expired, error", &before, abort(0)).scanned().payee(&[ended]),
-        row("refused, COMMITTED", &refused, fulfil(0)).payee(&[ended]),
-        row("refused, RESERVED", &refused, reserve(0)).payee(&[ended, Patch(AbortedRejected)]),
-        row("refused, error", &refused, abort(0)).payee(&[ended]),
-        row("invalid, COMMITTED", &never, fulfil(0)).payee(&[ended]),
-        row("invalid, RESERVED", &never, reserve(0)).payee(&[ended, Patch(Invalid)]),
-        row("invalid, error", &never, abort(0)).payee(&[ended]),
-    ]);
-}
-
-#[test]
-fn fulfil_and_error_for_an_unknown_transfer() {
-    let unknown = error(TransferIdNotFound);
-    for event in [fulfil(0), reserve(0), wrong(FulfilAction::Reserve), abort(0)] {
-        check(vec![row("unknown", &[], event).payee(&[unknown])]);
-    }
-    check(vec![
-        row("unknown to another", &[], abort_by(OTHER, 0, 5104)).other(&[unknown]),
-        row("unknown to nobody", &[], abort_by(ParticipantId(99), 0, 5104)),
-    ]);
-}
-
-#[test]
-fn the_same_fulfil_or_error_again() {
-    let prepare = || crate::world::prepare(0, 5);
-    let as_if_modified = || abort_by(PAYEE, 0, ModifiedRequest.number());
-    let as_if_expired = || abort_by(PAYEE, 0, TransferExpired.number());
-    let cases = [
-        (fulfil(0), Put(Committed)),
-        (reserve(0), Patch(Committed)),
-        (wrong(FulfilAction::Commit), Put(AbortedError)),
-        (wrong(FulfilAction::Reserve), Patch(AbortedError)),
-        (abort(0), Put(AbortedError)),
-        // The payee's own codes are not taken for ours.
-        (as_if_modified(), Put(AbortedError)),
-        (as_if_expired(), Put(AbortedError)),
-    ];
-    for (event, again) in cases {
-        let before = [prepare(), event.clone()];
-        check(vec![
-            row("again", &before, event.clone()).payee(&[again]),
-            row("again, long after", &before, event).at(EXPIRATION + 1).payee(&[again]),
-        ]);
-    }
-    let with_tail = Fulfil::new(PAYEE, id(0), FulfilAction::Reserve, fulfilment(0)).with_tail(b"x".to_vec());
-    check(vec![
-        row("again, in other words", &[prepare(), reserve(0)], Command::Fulfil(with_tail))
-            .payee(&[Patch(Committed)]),
-    ]);
-}
-
-#[test]
-fn another_fulfil_or_error_for_the_same_transfer() {
-    let ends = [
-        fulfil(0),
-        reserve(0),
-        wrong(FulfilAction::Commit),
-        wrong(FulfilAction::Reserve),
-        abort(0),
-        abort_by(PAYEE, 0, ModifiedRequest.number()),
-        Command::Abort(Abort::new(PAYEE, id(0), 5104, b"in other words".to_vec())),
-    ];
-    for (place, first) in ends.iter().enumerate() {
-        for (_, second) in ends.iter().enumerate().filter(|(other, _)| *other != place) {
-            let before = [crate::world::prepare(0, 5), first.clone()];
-            // Only that: also a payee that now says RESERVED was told, or tells itself, how it ended.
-            check(vec![row("another", &before, second.clone()).payee(&[error(ModifiedRequest)])]);
-        }
-    }
-}
-
-#[test]
-fn expiry() {
-    let before = [crate::world::prepare(0, 5)];
-    let expired = [error(TransferExpired)];
-    check(vec![
-        row("reserved", &before, expire(10)).at(EXPIRATION + 1).moves().payer(&expired).payee(&expired),
-        row("not yet due", &before, expire(10)).at(EXPIRATION),
-        row("already expired", &before, expire(10)).scanned(),
-        row("committed", &[before[0].clone(), fulfil(0)], expire(10)).at(EXPIRATION + 1),
-        row("nothing there", &[], expire(10)).at(EXPIRATION + 1),
-    ]);
 }
 
 #[test]
 fn expiry_of_many_names_itself_as_the_origin_of_each() {
     let mut world = World::roomy();
-    world.frame(&[crate::world::prepare(0, 5), crate::world::prepare(1, 5)]);
+    world.frame(&[prepare(0, 5), prepare(1, 5)]);
     world.now = EXPIRATION + 1;
-    let calls = world.calls(&[set_limit(PAYER, 7, 100), expire(10), crate::world::prepare(1, 5)]);
+    let calls = world.calls(&[set_limit(PAYER, 7, 100), expire(10), prepare(1, 5)]);
     let expired = error(TransferExpired);
     assert_eq!(
         told(&calls),
@@ -369,38 +189,6 @@ fn expiry_of_many_names_itself_as_the_origin_of_each() {
     );
 }
 
-#[test]
-fn lookup() {
-    let prepare = || crate::world::prepare(0, 5);
-    let too_late = prepare_with(|prepare| prepare.expiration = NOW);
-    let by_payer = || lookup_by(PAYER, 0);
-    check(vec![
-        row("reserved", &[prepare()], by_payer()).payer(&[Put(Reserved)]),
-        row("reserved, by the payee", &[prepare()], lookup_by(PAYEE, 0)).payee(&[Put(Reserved)]),
-        row("reserved and run out", &[prepare()], by_payer()).at(EXPIRATION).payer(&[Put(Reserved)]),
-        row("committed", &[prepare(), fulfil(0)], by_payer()).payer(&[Put(Committed)]),
-        row("committed, by the payee", &[prepare(), reserve(0)], lookup_by(PAYEE, 0))
-            .payee(&[Put(Committed)]),
-        row("aborted", &[prepare(), abort(0)], by_payer()).payer(&[Put(AbortedError)]),
-        row("invalid", &[too_late], by_payer()).payer(&[Put(Invalid)]),
-        row("expired", &[prepare()], by_payer()).scanned().payer(&[Put(ExpiredReserved)]),
-        row("unknown", &[], by_payer()).payer(&[error(TransferIdNotFound)]),
-        row("not a party", &[prepare()], lookup_by(OTHER, 0)).other(&[error(ClientError)]),
-        row("not a participant", &[prepare()], lookup_by(ParticipantId(99), 0)),
-        row("not a participant, unknown", &[], lookup_by(ParticipantId(99), 0)),
-    ]);
-}
-
-#[test]
-fn the_operators_commands_call_nobody() {
-    let endpoint = Command::SetEndpoint(endpoint_of(PAYEE, "KIND", "http://a"));
-    check(vec![
-        row("endpoint", &[crate::world::prepare(0, 5)], endpoint).moves(),
-        row("funds", &[], funds_in(7, PAYER_SETTLEMENT, 5)).moves(),
-        row("participant", &[], set_active(PAYEE, false)).moves(),
-    ]);
-}
-
 /// To whom, about which transfer, what, and by which command.
 fn told(calls: &[Callback]) -> Vec<(ParticipantId, u128, CallbackMessage, u32)> {
     calls.iter().map(|call| (call.to, call.transfer.0, call.message, call.origin)).collect()
@@ -408,7 +196,6 @@ fn told(calls: &[Callback]) -> Vec<(ParticipantId, u128, CallbackMessage, u32)> 
 
 #[test]
 fn each_command_of_a_frame_is_answered_by_how_it_found_the_transfer() {
-    let prepare = crate::world::prepare;
     let commands = [
         reserve(0),
         lookup_by(PAYER, 0),
@@ -444,7 +231,7 @@ fn each_command_of_a_frame_is_answered_by_how_it_found_the_transfer() {
 #[test]
 fn late_fulfils_of_a_frame_see_the_transfer_run_out_then_expired() {
     let mut world = World::roomy();
-    world.frame(&[crate::world::prepare(0, 5)]);
+    world.frame(&[prepare(0, 5)]);
     world.now = EXPIRATION + 1;
     let commands = [reserve(0), lookup_by(PAYER, 0), expire(10), reserve(0), lookup_by(PAYER, 0)];
     let expired = error(TransferExpired);
@@ -466,7 +253,7 @@ fn late_fulfils_of_a_frame_see_the_transfer_run_out_then_expired() {
 #[test]
 fn a_late_fulfil_is_3303_also_if_the_frame_then_aborts_the_transfer() {
     let mut world = World::roomy();
-    world.frame(&[crate::world::prepare(0, 5)]);
+    world.frame(&[prepare(0, 5)]);
     world.now = EXPIRATION;
     let calls = world.calls(&[fulfil(0), wrong(FulfilAction::Commit), fulfil(0)]);
     let bad = invalid(WrongFulfilment);
@@ -483,7 +270,6 @@ fn a_late_fulfil_is_3303_also_if_the_frame_then_aborts_the_transfer() {
 
 #[test]
 fn callbacks_come_in_the_order_of_the_commands_not_of_the_bins() {
-    let prepare = crate::world::prepare;
     let mut world = World::roomy();
     world.frame(&[prepare(1, 5), prepare(2, 5), prepare(3, 5), prepare(4, 5)]);
     let commands =
@@ -511,7 +297,7 @@ fn a_frame_without_commands_calls_nobody() {
 /// A frame never leaves a transfer between two states; the hops of the database profile can.
 fn between(state: TransferState) -> World {
     let mut world = World::roomy();
-    world.frame(&[crate::world::prepare(0, 5)]);
+    world.frame(&[prepare(0, 5)]);
     world.memory.transfers.get_mut(&TransferNo(0)).unwrap().state = state;
     world
 }
@@ -534,9 +320,9 @@ fn no_end_is_told_before_it_is_certain() {
         [(ReceivedFulfil, reserve(0)), (ReceivedFulfil, fulfil(0)), (ReceivedError, abort(0))]
     {
         let mut world = World::roomy();
-        world.frame(&[crate::world::prepare(0, 5), first.clone()]);
+        world.frame(&[prepare(0, 5), first.clone()]);
         world.memory.transfers.get_mut(&TransferNo(0)).unwrap().state = state;
-        assert_eq!(world.calls(&[first, crate::world::prepare(0, 5)]), [], "in flight");
+        assert_eq!(world.calls(&[first, prepare(0, 5)]), [], "in flight");
         assert_eq!(told(&world.calls(&[lookup_by(PAYER, 0)])), [(PAYER, 0, Put(state), 0)]);
         assert_eq!(state.external(), "RESERVED");
     }

@@ -83,8 +83,7 @@ proptest! {
         let (world, decided) = run(frames);
         let mut replayed = tight(PrepareOrder::Arrival);
         for frame in &decided {
-            let mut payload = Vec::new();
-            frame.commands.iter().for_each(|command| records::write(command, &mut payload));
+            let payload: Vec<u8> = frame.commands.iter().flat_map(written).collect();
             let commands = records::read_all(&payload).unwrap();
             replayed.now = frame.time;
             prop_assert_eq!(&replayed.calls(&commands), &frame.calls, "on replay");

@@ -22,14 +22,12 @@ fn an_endpoint_is_set_and_nothing_else_happens() {
     let mut world = World::roomy();
     let before = world.memory.clone();
     let effects = world.frame(&[set(PAYEE, POST, "http://payee/transfers")]);
-    assert_effects(
-        effects,
-        Lists {
-            endpoints: vec![endpoint_of(PAYEE, POST, "http://payee/transfers")],
-            outcomes: vec![no_transfer(None, Subject::Participant(PAYEE), 0)],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        endpoints: vec![endpoint_of(PAYEE, POST, "http://payee/transfers")],
+        outcomes: vec![no_transfer(None, Subject::Participant(PAYEE), 0)],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
     assert_eq!(kept(&world, PAYEE, POST).as_deref(), Some("http://payee/transfers"));
     world.memory.endpoints.clear();
     assert_eq!(world.memory, before);
@@ -57,10 +55,8 @@ fn an_unknown_participant_is_3200_and_nothing_is_kept() {
     let mut world = World::roomy();
     let before = world.memory.clone();
     let effects = world.frame(&[set(ParticipantId(99), POST, "http://nobody")]);
-    assert_effects(
-        effects,
-        Lists { outcomes: vec![no_transfer(Some(IdNotFound), Subject::Nothing, 0)], ..Lists::default() },
-    );
+    let outcomes = vec![no_transfer(Some(IdNotFound), Subject::Nothing, 0)];
+    assert_effects(effects, Lists { outcomes, ..Lists::default() });
     assert_eq!(world.memory, before);
 }
 

@@ -24,19 +24,17 @@ fn a_reserved_transfer_expires_through_the_payers_bin_and_both_are_told() {
     world.frame(&[prepare(0, 5)]);
     world.now = EXPIRATION + 1;
     let effects = world.frame(&[expire(10)]);
-    assert_effects(
-        effects,
-        Lists {
-            state_changes: vec![moved(0, ReservedTimeout), moved_with(0, ExpiredReserved, TransferExpired)],
-            position_changes: vec![changed(PAYER_POSITION, 0, -5, 0)],
-            notifications: vec![
-                told_with(0, Payer, Expired, TransferExpired),
-                told_with(0, Payee, Expired, TransferExpired),
-            ],
-            outcomes: vec![no_transfer(None, Subject::Ended(1), 0)],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        state_changes: vec![moved(0, ReservedTimeout), moved_with(0, ExpiredReserved, TransferExpired)],
+        position_changes: vec![changed(PAYER_POSITION, 0, -5, 0)],
+        notifications: vec![
+            told_with(0, Payer, Expired, TransferExpired),
+            told_with(0, Payee, Expired, TransferExpired),
+        ],
+        outcomes: vec![no_transfer(None, Subject::Ended(1), 0)],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
     assert_eq!(world.transfer(0).code, Some(TransferExpired.into()));
     assert!(world.memory.holds.is_empty());
 }
@@ -51,18 +49,13 @@ fn a_transfer_that_was_never_reserved_expires_and_the_payer_is_told() {
     row.reserved_value = OptionalBalance::NONE;
     world.now = EXPIRATION + 1;
     let effects = world.frame(&[expire(10)]);
-    assert_effects(
-        effects,
-        Lists {
-            state_changes: vec![moved_with(0, ExpiredPrepared, TransferExpired)],
-            notifications: vec![Notification {
-                action: None,
-                ..told_with(0, Payer, Expired, TransferExpired)
-            }],
-            outcomes: vec![no_transfer(None, Subject::Ended(1), 0)],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        state_changes: vec![moved_with(0, ExpiredPrepared, TransferExpired)],
+        notifications: vec![Notification { action: None, ..told_with(0, Payer, Expired, TransferExpired) }],
+        outcomes: vec![no_transfer(None, Subject::Ended(1), 0)],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
 }
 
 #[test]
@@ -156,8 +149,7 @@ fn what_expired_makes_room_for_the_next_prepare_of_the_frame() {
     world.now = EXPIRATION + 1;
     let late = |n| prepare_until(n, 10, EXPIRATION + 100);
     let effects = world.frame(&[late(1), expire(10), late(2)]);
-    let accepted: Vec<bool> = effects.outcomes().iter().map(|outcome| outcome.code.is_none()).collect();
-    assert_eq!(accepted, [false, true, true]);
+    assert_eq!(accepted(&effects), [false, true, true]);
 }
 
 #[test]

@@ -15,12 +15,6 @@ fn at_the_cap() -> World {
     world
 }
 
-fn digest(effects: &Effects) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    effects.write_digest(&mut bytes);
-    bytes
-}
-
 fn commands() -> [Command; 2] {
     [prepare(1, 5), abort(0)]
 }
@@ -29,8 +23,7 @@ fn commands() -> [Command; 2] {
 fn in_one_frame_the_abort_makes_room_for_the_prepare_before_it() {
     let mut world = at_the_cap();
     let effects = world.frame(&commands());
-    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.state).collect();
-    assert_eq!(states, [Some(Reserved), Some(AbortedError)]);
+    assert_eq!(states(&effects), [Some(Reserved), Some(AbortedError)]);
     assert_eq!(
         effects.position_changes(),
         [changed(PAYER_POSITION, 0, -10, 0), changed(PAYER_POSITION, 1, 5, 5)]
@@ -65,8 +58,8 @@ fn a_replay_with_the_same_bounds_gives_the_same_effects_and_digests() {
 #[test]
 fn a_cut_frame_digests_differently_from_one_that_was_not_cut() {
     let world = World::roomy();
-    let whole = world.decided(&[prepare(0, 5), prepare(1, 5)]);
-    let cut = world.decided(&[prepare(0, 5), prepare(1, 5), prepare(0, 5)]);
+    let whole = world.foreseen(&[prepare(0, 5), prepare(1, 5)]);
+    let cut = world.foreseen(&[prepare(0, 5), prepare(1, 5), prepare(0, 5)]);
     assert_eq!(whole.state_changes(), cut.state_changes());
     assert_ne!(digest(&whole), digest(&cut));
 }

@@ -42,17 +42,15 @@ fn wrong_fulfil() -> Command {
 fn a_commit_settles_and_tells_the_payer() {
     let mut world = reserved();
     let effects = world.frame(&[fulfil(0)]);
-    assert_effects(
-        effects,
-        Lists {
-            state_changes: vec![moved(0, ReceivedFulfil), moved(0, Committed)],
-            completions: vec![completed(0, CompletionKind::Commit, fulfilment(0))],
-            position_changes: vec![changed(PAYEE_POSITION, 0, -5, -5)],
-            notifications: vec![told(0, Payer, ToldCommitted)],
-            outcomes: vec![answer(0, Committed, -5)],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        state_changes: vec![moved(0, ReceivedFulfil), moved(0, Committed)],
+        completions: vec![completed(0, CompletionKind::Commit, fulfilment(0))],
+        position_changes: vec![changed(PAYEE_POSITION, 0, -5, -5)],
+        notifications: vec![told(0, Payer, ToldCommitted)],
+        outcomes: vec![answer(0, Committed, -5)],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
     assert!(world.memory.holds.is_empty());
 }
 
@@ -115,21 +113,19 @@ fn a_wrong_preimage_aborts() {
         ..moved_with(0, ReceivedError, ValidationError)
     };
     let outcome = refused(answer(0, AbortedError, 0), ValidationError, Some(Reason::WrongFulfilment));
-    assert_effects(
-        effects,
-        Lists {
-            state_changes: vec![received, moved(0, AbortedError)],
-            completions: vec![completed(0, CompletionKind::Commit, fulfilment(9))],
-            position_changes: vec![changed(PAYER_POSITION, 0, -5, 0)],
-            notifications: vec![Notification {
-                completion: Some(CompletionKind::Commit),
-                error: outcome.error(),
-                ..told(0, Payer, Aborted)
-            }],
-            outcomes: vec![outcome.clone()],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        state_changes: vec![received, moved(0, AbortedError)],
+        completions: vec![completed(0, CompletionKind::Commit, fulfilment(9))],
+        position_changes: vec![changed(PAYER_POSITION, 0, -5, 0)],
+        notifications: vec![Notification {
+            completion: Some(CompletionKind::Commit),
+            error: outcome.error(),
+            ..told(0, Payer, Aborted)
+        }],
+        outcomes: vec![outcome.clone()],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
     // The repeat gets the same answer; the right preimage comes too late.
     refused_without_effect(&mut world, wrong_fulfil(), outcome.clone());
     refused_without_effect(&mut world, fulfil(0), refused(outcome, ModifiedRequest, None));

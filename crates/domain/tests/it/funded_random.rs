@@ -11,11 +11,11 @@ use holdfast_domain::tokens::{
     Output, SpendRequest, SpendTokens, TokenCommand, TokenEffect, TokenId, TokenOutcome,
 };
 use holdfast_domain::transfers::TransferState;
-use holdfast_domain::{FrameInput, decide};
 use proptest::prelude::*;
 
 use crate::funded_world::*;
 use crate::memory::Memory;
+use crate::tokens_world::{as_command, unlock};
 use crate::world::*;
 
 const WALLETS: [&str; 3] = [ALICE, BOB, "carol"];
@@ -111,12 +111,10 @@ fn command(memory: &Memory, wish: &Wish) -> Command {
                 SpendRequest::new(by, vec![Output::new(WALLETS[to], quantity)])
             };
             let body = request.fingerprint();
-            token(TokenCommand::Spend(SpendTokens { request, body, transaction }))
+            as_command(TokenCommand::Spend(SpendTokens { request, body, transaction }))
         }
-        Wish::Unlock { spender } => {
-            token(TokenCommand::Unlock { spender: name(spender).into(), fence: None })
-        }
-        Wish::Update { wallet, ref picks, produced } => token(TokenCommand::Update {
+        Wish::Unlock { spender } => as_command(unlock(&name(spender), None)),
+        Wish::Update { wallet, ref picks, produced } => as_command(TokenCommand::Update {
             consumed: picked(memory, wallet, picks),
             produced: vec![usd_token(&format!("t{produced}"), WALLETS[wallet], 5)],
         }),
@@ -232,12 +230,9 @@ proptest! {
 
     #[test]
     fn tokens_and_transfers_in_whatever_frames(frames in frames()) {
-        let (mut world, mut model, mut offset) = (World::roomy(), Model::default(), 100);
+        let (mut world, mut model) = (World::roomy(), Model::default());
         let mut run = |world: &mut World, commands: &[Command]| {
-            let frame = FrameInput { base_offset: offset, time: world.now, order: world.order, commands };
-            let effects = decide(&world.memory, &frame);
-            offset += commands.len() as u64;
-            effects.apply(world.now, &mut world.memory);
+            let effects = world.frame(commands);
             model.follow(commands, &effects);
             let live = world.memory.tokens.values().map(|row| (row.token.id.clone(), row.token.quantity));
             assert_eq!(live.collect::<BTreeMap<_, _>>(), model.live);

@@ -6,7 +6,7 @@ use holdfast_domain::money::Amount;
 use holdfast_domain::records::{self, RecordError};
 use proptest::prelude::*;
 
-use crate::world::usd;
+use crate::world::{usd, written};
 
 const ID: TransferId = TransferId(0x1011_1213_1415_1617_1819_1a1b_1c1d_1e1f);
 
@@ -28,9 +28,7 @@ fn prepare(tail: &[u8], ids: &[&str]) -> Prepare {
 }
 
 fn bytes_of(prepare: &Prepare) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    records::write(&Command::Prepare(prepare.clone()), &mut bytes);
-    bytes
+    written(&Command::Prepare(prepare.clone()))
 }
 
 /// Lies in logs: may never change.
@@ -109,9 +107,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] = byte;
         if let Ok((command, length)) = records::read(&bytes) {
-            let mut again = Vec::new();
-            records::write(&command, &mut again);
-            prop_assert_eq!(&again, &bytes[..length]);
+            prop_assert_eq!(&written(&command), &bytes[..length]);
         }
     }
 }

@@ -7,20 +7,19 @@ use holdfast_domain::command::{Command, FulfilAction, Funding, Key, Prepare};
 use holdfast_domain::effects::{NotificationKind as Told, Party};
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::money::Amount;
-use holdfast_domain::tokens::{
-    Fingerprint, LockRow, NO_END, Output, TokenCommand, TokenEffect, TokenOutcome, TokenRefusal,
-};
+use holdfast_domain::tokens::{Fingerprint, LockRow, NO_END, TokenEffect, TokenOutcome, TokenRefusal};
 use holdfast_domain::transfers::{CompletionKind, Reason, TransferState as S};
 
 use crate::funded_world::*;
+use crate::tokens_world::{as_command, ids, renew, unlock};
 use crate::world::*;
 
 /// The lock that a frame puts on for transfer 0 with these tokens.
-fn held(prepare: &Prepare, units: u64, names: &[&str]) -> Arc<LockRow> {
+fn held(fence: u64, prepare: &Prepare, units: u64, names: &[&str]) -> Arc<LockRow> {
     let Command::Prepare(hashed) = prepared(prepare.clone()) else { unreachable!("it is one") };
     Arc::new(LockRow {
         spender: spender(0),
-        fence: 1,
+        fence,
         since: NOW,
         expires_at: NO_END,
         amount: units,
@@ -33,19 +32,17 @@ fn held(prepare: &Prepare, units: u64, names: &[&str]) -> Arc<LockRow> {
 #[test]
 fn a_prepare_holds_its_tokens_and_touches_no_position() {
     let mut world = with_tokens();
-    let prepare = funded_of(0, 70, &["a60", "a40"]);
+    let (fence, prepare) = (world.fence(), funded_of(0, 70, &["a60", "a40"]));
     let effects = world.frame(&[prepared(prepare.clone())]);
-    assert_effects(
-        effects,
-        Lists {
-            transfers: vec![id(0)],
-            state_changes: vec![moved(0, S::ReceivedPrepare), moved(0, S::Reserved)],
-            notifications: vec![told(0, Party::Payee, Told::Prepared)],
-            tokens: vec![TokenEffect::Locked(held(&prepare, 70, &["a60", "a40"]))],
-            outcomes: vec![answer(0, S::Reserved, 0)],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        transfers: vec![id(0)],
+        state_changes: vec![moved(0, S::ReceivedPrepare), moved(0, S::Reserved)],
+        notifications: vec![told(0, Party::Payee, Told::Prepared)],
+        tokens: vec![TokenEffect::Locked(held(fence, &prepare, 70, &["a60", "a40"]))],
+        outcomes: vec![answer(0, S::Reserved, 0)],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
     assert_eq!((wallet(&world, ALICE), wallet(&world, BOB)), ((100, 100), (0, 0)));
     let row = world.transfer(0);
     assert!(row.is_funded() && !row.holds_position() && row.position_changes().is_empty());
@@ -58,23 +55,22 @@ fn a_fulfil_pays_the_amount_and_gives_change_back() {
         [(fulfil(0), CompletionKind::Commit, false), (reserve(0), CompletionKind::Reserve, true)]
     {
         let mut world = with_tokens();
+        let held_by = world.fence();
         world.frame(&[funded(0, 70, &["a60", "a40"])]);
         let mut effects = world.frame(&[command]);
         let tokens = effects.take(|step| &mut step.tokens);
         let told = |to| if also_payee { told_reserved(0, to) } else { told(0, to, Told::Committed) };
         let payee = also_payee.then(|| told(Party::Payee));
-        assert_effects(
-            effects,
-            Lists {
-                state_changes: vec![moved(0, S::ReceivedFulfil), moved(0, S::Committed)],
-                completions: vec![completed(0, kind, fulfilment(0))],
-                notifications: [told(Party::Payer)].into_iter().chain(payee).collect(),
-                outcomes: vec![answer(0, S::Committed, 0)],
-                ..Lists::default()
-            },
-        );
+        let expected = Lists {
+            state_changes: vec![moved(0, S::ReceivedFulfil), moved(0, S::Committed)],
+            completions: vec![completed(0, kind, fulfilment(0))],
+            notifications: [told(Party::Payer)].into_iter().chain(payee).collect(),
+            outcomes: vec![answer(0, S::Committed, 0)],
+            ..Lists::default()
+        };
+        assert_effects(effects, expected);
         let [
-            TokenEffect::Unlocked { spender: by, fence: 1 },
+            TokenEffect::Unlocked { spender: by, fence },
             TokenEffect::Consumed(first),
             TokenEffect::Consumed(second),
             TokenEffect::Produced(paid),
@@ -84,7 +80,7 @@ fn a_fulfil_pays_the_amount_and_gives_change_back() {
         else {
             panic!("{tokens:?}")
         };
-        assert_eq!((by, first.as_str(), second.as_str()), (&spender(0), "a60", "a40"));
+        assert_eq!((by, *fence, first.as_str(), second.as_str()), (&spender(0), held_by, "a60", "a40"));
         assert_eq!(
             (&*paid.kind.wallet, paid.quantity, &*change.kind.wallet, change.quantity),
             (BOB, 70, ALICE, 30)
@@ -114,12 +110,13 @@ fn every_other_end_gives_the_tokens_back() {
     ];
     for (name, command, later, between, end, code) in cases {
         let mut world = with_tokens();
+        let fence = world.fence();
         world.frame(&[funded(0, 70, &["a60", "a40"])]);
         world.now += later;
         let effects = world.frame(&[command]);
         let states: Vec<S> = effects.state_changes().iter().map(|change| change.state).collect();
         assert_eq!(states, [between, end], "{name}");
-        assert_eq!(effects.tokens(), [TokenEffect::Unlocked { spender: spender(0), fence: 1 }], "{name}");
+        assert_eq!(effects.tokens(), [TokenEffect::Unlocked { spender: spender(0), fence }], "{name}");
         assert!(effects.position_changes().is_empty() && effects.dead_letters().is_empty(), "{name}");
         assert_eq!((wallet(&world, ALICE), wallet(&world, BOB)), ((100, 0), (0, 0)), "{name}");
         assert!(world.memory.locks.is_empty() && world.memory.holds.is_empty(), "{name}");
@@ -160,7 +157,7 @@ fn callbacks_are_those_of_any_transfer() {
             world.now += if name == "late" { 20_000 } else { 0 };
             calls.extend(world.calls(&commands));
             calls.extend(world.calls(&[first]));
-            let effects = world.decided(&commands);
+            let effects = world.foreseen(&commands);
             seen.push((calls, effects.notifications(), world.transfer(0).history()));
         }
         assert_eq!(seen[0], seen[1], "{name}");
@@ -207,16 +204,14 @@ fn without_the_right_tokens_it_is_rejected_for_want_of_funds() {
     for (no, names) in (0_u8..).zip(cases) {
         let effects = world.frame(&[funded(no, 70, names)]);
         let (at, code) = (u64::from(no), ErrorCode::PayerInsufficientLiquidity);
-        assert_effects(
-            effects,
-            Lists {
-                transfers: vec![id(u128::from(no))],
-                state_changes: vec![moved(at, S::ReceivedPrepare), moved_with(at, S::AbortedRejected, code)],
-                notifications: vec![told_with(at, Party::Payer, Told::Refused, code)],
-                outcomes: vec![refused(answer(at, S::AbortedRejected, 0), code, None)],
-                ..Lists::default()
-            },
-        );
+        let expected = Lists {
+            transfers: vec![id(u128::from(no))],
+            state_changes: vec![moved(at, S::ReceivedPrepare), moved_with(at, S::AbortedRejected, code)],
+            notifications: vec![told_with(at, Party::Payer, Told::Refused, code)],
+            outcomes: vec![refused(answer(at, S::AbortedRejected, 0), code, None)],
+            ..Lists::default()
+        };
+        assert_effects(effects, expected);
     }
     assert_eq!(world.memory.tokens, before);
     assert_eq!(world.memory.locks.len(), 1, "only that of somebody else");
@@ -232,7 +227,7 @@ fn tokens_whose_lease_has_run_out_are_free() {
     let effects = world.frame(&[funded(0, 60, &["a60"])]);
     assert_eq!(effects.outcomes(), [answer(0, S::Reserved, 0)]);
     assert!(matches!(&effects.tokens()[..], [TokenEffect::Unlocked { .. }, TokenEffect::Locked(_)]));
-    let late = world.frame(&[spend("slow", vec![Output::new("eve", 60)], 7)]);
+    let late = world.frame(&[spend("slow", &[("eve", 60)], 7)]);
     assert!(matches!(
         late.outcomes()[0].token.as_deref(),
         Some(TokenOutcome::Refused(TokenRefusal::LeaseLost(_)))
@@ -243,7 +238,7 @@ fn tokens_whose_lease_has_run_out_are_free() {
 fn a_spender_that_is_used_up_or_busy_cannot_be_a_transfer_any_more() {
     let mut world = with_tokens();
     let name = spender(0);
-    world.frame(&[lock(&name, &["a60"], 60_000), spend(&name, vec![Output::new("eve", 60)], 7)]);
+    world.frame(&[lock(&name, &["a60"], 60_000), spend(&name, &[("eve", 60)], 7)]);
     assert_eq!(world.frame(&[funded(0, 40, &["a40"])]).outcome(0).state, Some(S::AbortedRejected));
     world.frame(&[lock(&spender(1), &["a40"], 60_000)]);
     let effects = world.frame(&[funded(1, 40, &["a40"])]);
@@ -285,8 +280,8 @@ fn no_position_account_and_no_limit_are_needed() {
     ]);
     let euros = Prepare { currency: "EUR".parse().unwrap(), ..funded_of(0, 9, &["e"]) };
     let effects = world.frame(&[prepared(euros), funded(1, 1_000, &["u"]), fulfil(0), fulfil(1)]);
-    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.state.unwrap()).collect();
-    assert_eq!(states, [S::Reserved, S::Reserved, S::Committed, S::Committed]);
+    let expected = [S::Reserved, S::Reserved, S::Committed, S::Committed];
+    assert_eq!(states(&effects), expected.map(Some));
     assert!(effects.position_changes().is_empty() && effects.alarms().is_empty());
 }
 
@@ -313,14 +308,15 @@ fn a_repeat_changes_nothing_whatever_it_has_chosen() {
 #[test]
 fn nobody_else_can_end_the_hold_or_take_its_tokens() {
     let mut world = with_tokens();
+    let fence = world.fence();
     world.frame(&[funded(0, 70, &["a60", "a40"])]);
     let before = world.memory.clone();
     let name = spender(0);
     let commands = [
-        token(TokenCommand::Unlock { spender: name.clone(), fence: None }),
-        token(TokenCommand::Unlock { spender: name.clone(), fence: Some(1) }),
-        token(TokenCommand::Renew { spender: name.clone(), fence: None, lease_ms: 1 }),
-        spend(&name, vec![Output::new("eve", 70)], 7),
+        as_command(unlock(&name, None)),
+        as_command(unlock(&name, Some(fence))),
+        as_command(renew(&name, None, 1)),
+        spend(&name, &[("eve", 70)], 7),
         lock(&name, &["a60"], 1_000),
         lock("eve", &["a60"], 1_000),
         update(&["a60"], vec![]),
@@ -366,10 +362,12 @@ fn commands_of_one_frame_see_what_the_ones_before_did_to_tokens() {
         fulfil(3),
         fulfil(2),
     ]);
-    let states: Vec<Option<S>> = effects.outcomes().iter().map(|outcome| outcome.state).collect();
     let (reserved, committed) = (Some(S::Reserved), Some(S::Committed));
     let rejected = Some(S::AbortedRejected);
-    assert_eq!(states, [None, reserved, rejected, reserved, committed, reserved, committed, committed]);
+    assert_eq!(
+        states(&effects),
+        [None, reserved, rejected, reserved, committed, reserved, committed, committed]
+    );
     assert_eq!(
         (wallet(&world, BOB), wallet(&world, "carol"), wallet(&world, ALICE)),
         ((6, 0), (4, 0), (0, 0))

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use holdfast_domain::command::{Command, Funding, Prepare};
 use holdfast_domain::money::Amount;
-use holdfast_domain::tokens::{
-    Fingerprint, LockTokens, Name, Output, SpendRequest, SpendTokens, Token, TokenCommand, TokenId,
-};
+use holdfast_domain::tokens::{LockTokens, Name, SpendTokens, Token, TokenCommand};
 
 use crate::memory::Memory;
+use crate::tokens_world::{as_command, ids, lock_of, spend_of};
 use crate::world::*;
 
 pub const ALICE: &str = "alice";
@@ -16,41 +15,25 @@ pub const BOB: &str = "bob";
 /// One whole unit as an amount.
 pub const UNIT: i64 = 10_000;
 
-pub fn ids(names: &[&str]) -> Vec<TokenId> {
-    names.iter().map(|name| TokenId::from(*name)).collect()
-}
-
 pub fn usd_token(id: &str, wallet: &str, quantity: u64) -> Token {
     Token::new(id, wallet, "USD", quantity)
 }
 
-pub fn token(command: TokenCommand) -> Command {
-    Command::Token(Box::new(command))
-}
-
 pub fn issue(tokens: Vec<Token>) -> Command {
-    token(TokenCommand::Issue { tokens })
+    as_command(TokenCommand::Issue { tokens })
 }
 
 pub fn lock(spender: &str, names: &[&str], lease_ms: i64) -> Command {
-    let (ids, body) = (ids(names), Fingerprint(1));
-    token(TokenCommand::Lock(LockTokens {
-        spender: spender.into(),
-        ids: ids.into(),
-        amount: 1,
-        lease_ms,
-        body,
-    }))
+    as_command(TokenCommand::Lock(LockTokens { lease_ms, ..lock_of(spender, names) }))
 }
 
-pub fn spend(spender: &str, outputs: Vec<Output>, transaction: u128) -> Command {
-    let request = SpendRequest::new(spender, outputs);
-    let body = request.fingerprint();
-    token(TokenCommand::Spend(SpendTokens { request, body, transaction }))
+/// A spend of that number, to these wallets.
+pub fn spend(spender: &str, outputs: &[(&str, u64)], transaction: u128) -> Command {
+    as_command(TokenCommand::Spend(SpendTokens { transaction, ..spend_of(spender, outputs) }))
 }
 
 pub fn update(consumed: &[&str], produced: Vec<Token>) -> Command {
-    token(TokenCommand::Update { consumed: ids(consumed), produced })
+    as_command(TokenCommand::Update { consumed: ids(consumed), produced })
 }
 
 /// Transfer `n` of so many units from alice's wallet to bob's, with these tokens.

@@ -26,10 +26,8 @@ fn empty() -> World {
 fn assert_refused(world: &mut World, command: Command, code: ErrorCode) {
     let before = world.memory.clone();
     let effects = world.frame(&[command]);
-    assert_effects(
-        effects,
-        Lists { outcomes: vec![no_transfer(Some(code), Subject::Nothing, 0)], ..Lists::default() },
-    );
+    let outcomes = vec![no_transfer(Some(code), Subject::Nothing, 0)];
+    assert_effects(effects, Lists { outcomes, ..Lists::default() });
     assert_eq!(world.memory, before);
 }
 
@@ -58,21 +56,19 @@ fn a_participant_is_made_with_two_inactive_accounts() {
         created_at: NOW,
         changed_at: NOW,
     };
-    assert_effects(
-        effects,
-        Lists {
-            participants: vec![Participant {
-                id: PAYER,
-                name: Name::new("first-fsp").unwrap(),
-                active: true,
-                accounts: vec![(usd(), PAYER_POSITION)],
-                created_at: NOW,
-            }],
-            accounts: vec![account(1, AccountKind::Position), account(2, AccountKind::Settlement)],
-            outcomes: vec![done(Subject::Member(ParticipantId(1), AccountId(1)), 0)],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        participants: vec![Participant {
+            id: PAYER,
+            name: Name::new("first-fsp").unwrap(),
+            active: true,
+            accounts: vec![(usd(), PAYER_POSITION)],
+            created_at: NOW,
+        }],
+        accounts: vec![account(1, AccountKind::Position), account(2, AccountKind::Settlement)],
+        outcomes: vec![done(Subject::Member(ParticipantId(1), AccountId(1)), 0)],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
 }
 
 #[test]
@@ -157,8 +153,7 @@ fn who_is_inactive_takes_part_in_nothing_new() {
     world.frame(&[prepare(0, 5)]);
     let set = |active| Command::Admin(Admin::SetParticipantActive { participant: PAYEE, active });
     let effects = world.frame(&[set(false), prepare(1, 5), fulfil(0), set(true), prepare(2, 5)]);
-    let accepted: Vec<bool> = effects.outcomes().iter().map(|outcome| outcome.code.is_none()).collect();
-    assert_eq!(accepted, [true, false, true, true, true], "what was reserved may still end");
+    assert_eq!(accepted(&effects), [true, false, true, true, true], "what was reserved may still end");
     let unknown = Command::Admin(Admin::SetParticipantActive { participant: ParticipantId(9), active: true });
     assert_refused(&mut world, unknown, IdNotFound);
     for account in [PAYER_SETTLEMENT, AccountId(99)] {

@@ -14,22 +14,18 @@ use holdfast_domain::transfers::{Completion, CompletionKind, Reason, TransferSta
 
 use crate::world::*;
 
-fn hex_of(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[track_caller]
 fn assert_digest(effects: &Effects, fields: &[&str]) {
     let mut bytes = vec![0x99];
     effects.write_digest(&mut bytes);
     assert_eq!(bytes[0], 0x99, "it appends");
     let expected: String = fields.concat().split_whitespace().collect();
-    assert_eq!(hex_of(&bytes[1..]), expected);
+    assert_eq!(hex(&bytes[1..]), expected);
 }
 
 /// A count as it is written.
 fn count(count: u64) -> String {
-    hex_of(&count.to_le_bytes())
+    hex(&count.to_le_bytes())
 }
 
 fn frame_of(step: Step) -> Effects {
@@ -157,11 +153,6 @@ fn a_prepare_that_is_reserved() {
 
 #[test]
 fn absent_values_have_a_form_of_their_own() {
-    let digest = |effects: &Effects| {
-        let mut bytes = Vec::new();
-        effects.write_digest(&mut bytes);
-        bytes
-    };
     let change = |edit: fn(&mut Step)| {
         let mut effects = one_of_each();
         edit(&mut effects);

@@ -13,32 +13,30 @@ use crate::world::*;
 fn a_cap_of_ten_reserves_two_of_three_fives() {
     let mut world = World::with(10, 1000);
     let effects = world.frame(&[prepare(0, 5), prepare(1, 5), prepare(2, 5)]);
-    assert_effects(
-        effects,
-        Lists {
-            transfers: vec![id(0), id(1), id(2)],
-            state_changes: vec![
-                moved(0, ReceivedPrepare),
-                moved(1, ReceivedPrepare),
-                moved(2, ReceivedPrepare),
-                moved(0, Reserved),
-                moved(1, Reserved),
-                moved_with(2, AbortedRejected, PayerLimitError),
-            ],
-            position_changes: vec![changed(PAYER_POSITION, 0, 5, 5), changed(PAYER_POSITION, 1, 5, 10)],
-            notifications: vec![
-                told(0, Payee, Prepared),
-                Notification { cause: 1, ..told(1, Payee, Prepared) },
-                Notification { cause: 2, ..told_with(2, Payer, Refused, PayerLimitError) },
-            ],
-            outcomes: vec![
-                answer(0, Reserved, 5),
-                answer(1, Reserved, 10),
-                refused(answer(2, AbortedRejected, 10), PayerLimitError, None),
-            ],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        transfers: vec![id(0), id(1), id(2)],
+        state_changes: vec![
+            moved(0, ReceivedPrepare),
+            moved(1, ReceivedPrepare),
+            moved(2, ReceivedPrepare),
+            moved(0, Reserved),
+            moved(1, Reserved),
+            moved_with(2, AbortedRejected, PayerLimitError),
+        ],
+        position_changes: vec![changed(PAYER_POSITION, 0, 5, 5), changed(PAYER_POSITION, 1, 5, 10)],
+        notifications: vec![
+            told(0, Payee, Prepared),
+            Notification { cause: 1, ..told(1, Payee, Prepared) },
+            Notification { cause: 2, ..told_with(2, Payer, Refused, PayerLimitError) },
+        ],
+        outcomes: vec![
+            answer(0, Reserved, 5),
+            answer(1, Reserved, 10),
+            refused(answer(2, AbortedRejected, 10), PayerLimitError, None),
+        ],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
     assert_eq!(world.value(PAYER_POSITION), 10);
 }
 
@@ -46,8 +44,10 @@ fn a_cap_of_ten_reserves_two_of_three_fives() {
 fn a_cover_of_ten_reserves_two_of_four_fives() {
     let mut world = World::with(1000, 10);
     let effects = world.frame(&[prepare(0, 5), prepare(1, 5), prepare(2, 5), prepare(3, 5)]);
-    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.state).collect();
-    assert_eq!(states, [Some(Reserved), Some(Reserved), Some(AbortedRejected), Some(AbortedRejected)]);
+    assert_eq!(
+        states(&effects),
+        [Some(Reserved), Some(Reserved), Some(AbortedRejected), Some(AbortedRejected)]
+    );
     let codes: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.code).collect();
     let too_much = Some(PayerInsufficientLiquidity.into());
     assert_eq!(codes, [None, None, too_much, too_much]);

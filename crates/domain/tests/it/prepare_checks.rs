@@ -29,17 +29,15 @@ fn a_prepare_within_the_rules_is_kept_and_reserved() {
     let row = effects.transfers()[0].clone();
     assert_eq!((row.payer_account, row.payee_account), (Some(PAYER_POSITION), Some(PAYEE_POSITION)));
     assert_eq!((row.amount, row.expiration, row.prepared_at), (Amount(5), EXPIRATION, NOW));
-    assert_effects(
-        effects,
-        Lists {
-            transfers: vec![id(0)],
-            state_changes: vec![moved(0, ReceivedPrepare), moved(0, Reserved)],
-            position_changes: vec![changed(PAYER_POSITION, 0, 5, 5)],
-            notifications: vec![told(0, Payee, Prepared)],
-            outcomes: vec![answer(0, Reserved, 5)],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        transfers: vec![id(0)],
+        state_changes: vec![moved(0, ReceivedPrepare), moved(0, Reserved)],
+        position_changes: vec![changed(PAYER_POSITION, 0, 5, 5)],
+        notifications: vec![told(0, Payee, Prepared)],
+        outcomes: vec![answer(0, Reserved, 5)],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
     assert_eq!(world.memory.holds.len(), 1);
 }
 

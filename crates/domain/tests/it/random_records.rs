@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use crate::shop_records::shop_command;
 use crate::tokens_records::token_command;
+use crate::world::written;
 
 fn currency() -> impl Strategy<Value = Currency> {
     proptest::array::uniform3(b'A'..=b'Z').prop_map(|letters| Currency::from_letters(letters).unwrap())
@@ -116,19 +117,12 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-fn written(command: &Command) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    records::write(command, &mut bytes);
-    bytes
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_written_is_read_again(commands in proptest::collection::vec(command(), 1..5)) {
-        let mut payload = Vec::new();
-        commands.iter().for_each(|command| records::write(command, &mut payload));
+        let payload: Vec<u8> = commands.iter().flat_map(written).collect();
         prop_assert_eq!(payload.len() % UNIT, 0);
         let (first, length) = records::read(&payload).unwrap();
         prop_assert_eq!(&first, &commands[0]);

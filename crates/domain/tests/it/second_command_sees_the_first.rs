@@ -16,29 +16,24 @@ use crate::world::*;
 fn prepare_and_fulfil_in_one_frame_commit() {
     let mut world = World::roomy();
     let effects = world.frame(&[prepare(0, 5), fulfil(0)]);
-    assert_effects(
-        effects,
-        Lists {
-            transfers: vec![id(0)],
-            state_changes: vec![
-                moved(0, ReceivedPrepare),
-                moved(0, Reserved),
-                moved(0, ReceivedFulfil),
-                moved(0, Committed),
-            ],
-            completions: vec![CompletionRow {
-                cause: 1,
-                ..completed(0, CompletionKind::Commit, fulfilment(0))
-            }],
-            position_changes: vec![changed(PAYER_POSITION, 0, 5, 5), changed(PAYEE_POSITION, 0, -5, -5)],
-            notifications: vec![
-                told(0, Payee, Prepared),
-                Notification { cause: 1, ..told(0, Payer, ToldCommitted) },
-            ],
-            outcomes: vec![answer(0, Reserved, 5), answer(0, Committed, -5)],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        transfers: vec![id(0)],
+        state_changes: vec![
+            moved(0, ReceivedPrepare),
+            moved(0, Reserved),
+            moved(0, ReceivedFulfil),
+            moved(0, Committed),
+        ],
+        completions: vec![CompletionRow { cause: 1, ..completed(0, CompletionKind::Commit, fulfilment(0)) }],
+        position_changes: vec![changed(PAYER_POSITION, 0, 5, 5), changed(PAYEE_POSITION, 0, -5, -5)],
+        notifications: vec![
+            told(0, Payee, Prepared),
+            Notification { cause: 1, ..told(0, Payer, ToldCommitted) },
+        ],
+        outcomes: vec![answer(0, Reserved, 5), answer(0, Committed, -5)],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
     assert_eq!(world.transfer(0).state, Committed);
     assert_eq!((world.value(PAYER_POSITION), world.value(PAYEE_POSITION)), (5, -5));
 }
@@ -47,18 +42,16 @@ fn prepare_and_fulfil_in_one_frame_commit() {
 fn the_same_prepare_twice_in_one_frame_reserves_once() {
     let mut world = World::roomy();
     let effects = world.frame(&[prepare(0, 5), prepare(0, 5)]);
-    assert_effects(
-        effects,
-        Lists {
-            transfers: vec![id(0)],
-            state_changes: vec![moved(0, ReceivedPrepare), moved(0, Reserved)],
-            position_changes: vec![changed(PAYER_POSITION, 0, 5, 5)],
-            notifications: vec![told(0, Payee, Prepared)],
-            answers: vec![Answer { cause: 1, ..asked(PAYER, id(0), Asked::Prepare, true) }],
-            outcomes: vec![answer(0, Reserved, 5), answer(0, Reserved, 5)],
-            ..Lists::default()
-        },
-    );
+    let expected = Lists {
+        transfers: vec![id(0)],
+        state_changes: vec![moved(0, ReceivedPrepare), moved(0, Reserved)],
+        position_changes: vec![changed(PAYER_POSITION, 0, 5, 5)],
+        notifications: vec![told(0, Payee, Prepared)],
+        answers: vec![Answer { cause: 1, ..asked(PAYER, id(0), Asked::Prepare, true) }],
+        outcomes: vec![answer(0, Reserved, 5), answer(0, Reserved, 5)],
+        ..Lists::default()
+    };
+    assert_effects(effects, expected);
     assert_eq!(world.memory.transfers.len(), 1);
 }
 
@@ -89,8 +82,7 @@ fn abort_then_fulfil_in_one_frame_end_the_hold_once() {
     world.frame(&[prepare(0, 5)]);
     let effects = world.frame(&[abort(0), fulfil(0)]);
     assert_eq!(effects.position_changes(), [changed(PAYER_POSITION, 0, -5, 0)]);
-    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.state).collect();
-    assert_eq!(states, [Some(AbortedError), Some(AbortedError)]);
+    assert_eq!(states(&effects), [Some(AbortedError), Some(AbortedError)]);
     assert_eq!(effects.outcome(1).code, Some(ModifiedRequest.into()));
 }
 
@@ -134,8 +126,7 @@ fn a_frame_cut_many_times_numbers_transfers_without_gaps() {
 fn transfers_see_the_limits_that_an_operator_set_before_them_in_the_frame() {
     let mut world = World::with(10, 1000);
     let effects = world.frame(&[prepare(0, 10), set_limit(PAYER, 15, 100), prepare(1, 5), prepare(2, 1)]);
-    let states: Vec<_> = effects.outcomes().iter().map(|outcome| outcome.code.is_none()).collect();
-    assert_eq!(states, [true, true, true, false]);
+    assert_eq!(accepted(&effects), [true, true, true, false]);
     assert_eq!(world.value(PAYER_POSITION), 15);
 }
 

@@ -5,46 +5,40 @@ use holdfast_domain::callbacks::{Callback, CallbackMessage, callbacks};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction};
 use holdfast_domain::effects::{Effects, Notification, NotificationKind, Party};
-use holdfast_domain::ids::{ParticipantId, TransferNo};
+use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::shop::{
     CHARGE_ABORTED, CHARGE_MARGIN_MS, Charging, CheckoutAnswer, OrderState, Said, ShopCommand, ShopRefusal,
     Side, Sides, Why,
 };
-use holdfast_domain::transfers::{Code, Transfer, TransferState};
+use holdfast_domain::transfers::{Code, TransferState};
 use proptest::prelude::*;
 
 use TransferState as S;
 
 use crate::shop_world::*;
 use crate::world::{
-    EXPIRATION, Flat, PAYEE, PAYEE_POSITION, PAYER, PAYER_POSITION, World, changed, moved, moved_with, told,
-    told_reserved, told_with,
+    Flat, PAYEE, PAYEE_POSITION, PAYER, PAYER_POSITION, PAYER_SETTLEMENT, World, changed, funds_in, moved,
+    moved_with, prepare, told, told_reserved, told_with,
 };
 
 const STOCK: Sides = Sides { pay: false, stock: true };
 const UNIT: i64 = 100;
 
 /// Order `o` of two items of price 5 for the participant `payer`: 1,000 for `payee`.
-fn charging(payer_funds: i64, stock: u64, outside: Sides) -> Shop {
-    let mut shop = Shop { memory: World::with(1_000_000, payer_funds).memory, ..Shop::empty() };
+fn charging(payer_funds: i64, stock: u64, outside: Sides) -> World {
+    let mut shop = World::with(1_000_000, payer_funds);
     shop.does(item("i", stock, 5));
-    shop.does(order("o", "payer"));
-    shop.does(add("o", "i", 2));
+    shop.sells("o", "payer", "i", 2);
     shop.does(ShopCommand::SetCharging { charging: by_transfers(PAYEE.0, UNIT, 7) });
     shop.does(ShopCommand::SetOutside { outside });
     shop
 }
 
-fn transfer(shop: &Shop, no: u64) -> &Transfer {
-    &shop.memory.transfers[&TransferNo(no)]
+fn positions(shop: &World) -> (i128, i128) {
+    (shop.value(PAYER_POSITION), shop.value(PAYEE_POSITION))
 }
 
-fn positions(shop: &Shop) -> (i128, i128) {
-    let value = |account| shop.memory.accounts[&account].value.0;
-    (value(PAYER_POSITION), value(PAYEE_POSITION))
-}
-
-fn calls(shop: &Shop, effects: &Effects) -> Vec<(ParticipantId, CallbackMessage)> {
+fn calls(shop: &World, effects: &Effects) -> Vec<(ParticipantId, CallbackMessage)> {
     let told = |call: Callback| (call.to, call.message);
     callbacks(effects, &shop.memory).into_iter().map(told).collect()
 }
@@ -77,7 +71,7 @@ fn a_checkout_is_a_transfer_from_prepare_to_commit() {
         ]
     );
     assert_eq!((effects.outcomes().len(), effects.completions().len()), (1, 1));
-    let row = transfer(&shop, 0);
+    let row = shop.transfer(0);
     assert_eq!((row.state, row.payer, row.payee, row.amount.0), (S::Committed, PAYER, PAYEE, 1_000));
     assert_eq!((row.reserved_value.get(), row.final_value.get()).0.map(|value| value.0), Some(1_000));
     assert_eq!(row.id.to_string().as_bytes()[14], b'5', "a UUID of version 5: {}", row.id);
@@ -104,23 +98,21 @@ fn what_the_limits_do_not_allow_is_refused_and_the_stock_comes_back() {
     assert_eq!(effects.notifications(), [told_with(0, Party::Payer, NotificationKind::Refused, code)]);
     assert_eq!((positions(&shop), shop.stock("i")), ((0, 0), 2));
     // The next try is another transfer.
-    let funds = crate::world::funds_in(1, crate::world::PAYER_SETTLEMENT, 1);
-    shop.frame(&[funds]);
+    shop.frame(&[funds_in(1, PAYER_SETTLEMENT, 1)]);
     assert_eq!(shop.checkout("o"), paid(2));
     assert_eq!(positions(&shop), (1_000, -1_000));
-    assert_ne!(transfer(&shop, 0).id, transfer(&shop, 1).id);
+    assert_ne!(shop.transfer(0).id, shop.transfer(1).id);
 }
 
 #[test]
 fn a_user_that_is_no_participant_or_the_payee_itself_cannot_pay() {
     let mut shop = charging(1_000, 8, Sides::NONE);
     for (name, payer) in [("p", "nobody"), ("q", "?"), ("r", "payee")] {
-        shop.does(order(name, payer));
-        shop.does(add(name, "i", 1));
+        shop.sells(name, payer, "i", 1);
         assert_eq!(shop.checkout(name), failed(1, Why::Pay), "{payer}");
     }
     assert_eq!(shop.memory.transfers.len(), 1, "only where there is a payer");
-    assert_eq!((transfer(&shop, 0).state, shop.stock("i")), (S::Invalid, 8));
+    assert_eq!((shop.transfer(0).state, shop.stock("i")), (S::Invalid, 8));
 }
 
 #[test]
@@ -133,7 +125,7 @@ fn without_stock_the_position_comes_back() {
     assert_eq!(states, [S::ReceivedPrepare, S::Reserved, S::ReceivedError, S::AbortedError]);
     assert_eq!(positions(&shop), (0, 0));
     let code = Code::of_payee(CHARGE_ABORTED);
-    assert_eq!(transfer(&shop, 0).code, code);
+    assert_eq!(shop.transfer(0).code, code);
     let told = calls(&shop, &effects);
     assert_eq!(told, [(PAYER, CallbackMessage::Error(code.unwrap(), None))]);
 }
@@ -154,7 +146,7 @@ fn an_order_of_nothing_costs_nothing_and_one_of_too_much_is_refused() {
 fn an_outside_yes_settles_what_was_reserved() {
     let mut shop = charging(1_000, 0, STOCK);
     assert_eq!(open(shop.checkout("o")), STOCK);
-    let row = transfer(&shop, 0);
+    let row = shop.transfer(0);
     assert_eq!((row.state, positions(&shop)), (S::Reserved, (1_000, 0)));
     assert_eq!(row.expiration, shop.now + i64::from(DEADLINE) + CHARGE_MARGIN_MS);
     assert_eq!(open(shop.checkout("o")), STOCK, "who joins reserves nothing");
@@ -163,7 +155,7 @@ fn an_outside_yes_settles_what_was_reserved() {
     let (outcome, effects) = shop.decided(says("o", 1, Side::Stock, Said::Taken));
     assert_eq!(answer_of(outcome), paid(1));
     assert_eq!(types(&effects), ["ssucc", "trsucc"]);
-    assert_eq!((positions(&shop), transfer(&shop, 0).state), ((1_000, -1_000), S::Committed));
+    assert_eq!((positions(&shop), shop.transfer(0).state), ((1_000, -1_000), S::Committed));
     assert!(shop.memory.checkouts.is_empty() && shop.memory.holds.is_empty());
 }
 
@@ -180,7 +172,7 @@ fn an_outside_no_a_cancel_and_the_deadline_give_the_position_back() {
                 shop.expire(9)
             }
         };
-        assert_eq!((positions(&shop), transfer(&shop, 0).state), ((0, 0), S::AbortedError), "{ends}");
+        assert_eq!((positions(&shop), shop.transfer(0).state), ((0, 0), S::AbortedError), "{ends}");
         let error = CallbackMessage::Error(Code::of_payee(CHARGE_ABORTED).unwrap(), None);
         assert_eq!(calls(&shop, &effects), [(PAYER, error)], "{ends}");
         if why != Why::Stock {
@@ -198,7 +190,7 @@ fn a_transfer_that_has_ended_fails_the_order() {
     for ends in ["abort", "late", "expired"] {
         let mut shop = charging(1_000, 0, STOCK);
         shop.checkout("o");
-        let id = transfer(&shop, 0).id;
+        let id = shop.transfer(0).id;
         let state = match ends {
             "abort" => {
                 shop.frame(&[Command::Abort(Abort::new(PAYEE, id, 5104, Vec::new()))]);
@@ -221,7 +213,7 @@ fn a_transfer_that_has_ended_fails_the_order() {
         let (outcome, effects) = shop.decided(says("o", 1, Side::Stock, Said::Taken));
         assert_eq!(open(answer_of(outcome)), STOCK, "{ends}");
         assert_eq!(types(&effects), ["ssucc", "trfail", "can", "add", "csucc"], "{ends}");
-        assert_eq!(transfer(&shop, 0).state, state, "{ends}");
+        assert_eq!(shop.transfer(0).state, state, "{ends}");
         let undone = shop.does(says("o", 1, Side::Stock, Said::Undone));
         assert_eq!(answer_of(undone), failed(1, Why::Pay), "{ends}");
         shop.now += 1;
@@ -249,8 +241,7 @@ fn a_record_that_ends_the_transfer_and_the_checkout_ends_each_once() {
 fn deadlines_of_one_record_see_each_others_positions() {
     let mut shop = charging(10_000, 0, STOCK);
     for name in ["p", "q"] {
-        shop.does(order(name, "payer"));
-        shop.does(add(name, "i", 1));
+        shop.sells(name, "payer", "i", 1);
     }
     for name in ["o", "p", "q"] {
         shop.checkout(name);
@@ -266,10 +257,10 @@ fn deadlines_of_one_record_see_each_others_positions() {
 fn the_payee_cannot_fulfil_what_the_shop_has_not_decided() {
     let mut shop = charging(1_000, 0, STOCK);
     shop.checkout("o");
-    let id = transfer(&shop, 0).id;
+    let id = shop.transfer(0).id;
     // The payee knows the order, its try and where it lies, and not the secret.
     shop.frame(&[Command::Fulfil(Fulfil::new(PAYEE, id, FulfilAction::Commit, [0; 32]))]);
-    assert_eq!((transfer(&shop, 0).state, positions(&shop)), (S::AbortedError, (0, 0)));
+    assert_eq!((shop.transfer(0).state, positions(&shop)), (S::AbortedError, (0, 0)));
     assert_eq!(open(answer_of(shop.does(says("o", 1, Side::Stock, Said::Taken)))), STOCK);
 }
 
@@ -278,15 +269,10 @@ fn one_frame_of_checkouts_never_breaks_a_limit() {
     let mut shop = charging(2_500, 100, Sides::NONE);
     let names: Vec<String> = (0..5).map(|number| format!("n{number}")).collect();
     for name in &names {
-        shop.does(order(name, "payer"));
-        shop.does(add(name, "i", 2));
+        shop.sells(name, "payer", "i", 2);
     }
-    let prepare = crate::world::prepared(holdfast_domain::command::Prepare {
-        expiration: EXPIRATION,
-        ..crate::world::prepare_of(9, 600)
-    });
     let mut commands: Vec<Command> = names.iter().map(|name| as_command(checkout(name))).collect();
-    commands.insert(1, prepare);
+    commands.insert(1, prepare(9, 600));
     let effects = shop.frame(&commands);
     let is_paid = |name: &&String| matches!(shop.state(name), OrderState::Paid(_));
     assert_eq!(names.iter().filter(is_paid).count(), 1, "1,000, then 600 by a prepare: 900 are left");
@@ -338,7 +324,7 @@ fn ops() -> impl Strategy<Value = Op> {
 
 /// What the payer's position should be: committed and reserved amounts; and that paid orders and committed transfers are the
 /// same sums.
-fn assert_books(shop: &Shop, by_credit: u64) {
+fn assert_books(shop: &World, by_credit: u64) {
     let sum = |keep: fn(TransferState) -> bool| -> i128 {
         let rows = shop.memory.transfers.values().filter(|row| keep(row.state));
         rows.map(|row| i128::from(row.amount.0)).sum()
@@ -366,8 +352,7 @@ proptest! {
         let mut shop = charging(4_000, 3, Sides::NONE);
         shop.does(user("payer", 25));
         for number in 0..5_u64 {
-            shop.does(order(&number.to_string(), "payer"));
-            shop.does(add(&number.to_string(), "i", number));
+            shop.sells(&number.to_string(), "payer", "i", number);
         }
         for op in ops {
             match op {

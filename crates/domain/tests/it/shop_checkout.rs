@@ -6,11 +6,11 @@ use holdfast_domain::shop::{
 };
 
 use crate::shop_world::*;
-use crate::world::Flat;
+use crate::world::{Flat, World};
 
 #[test]
 fn both_sides_take_and_the_order_is_paid() {
-    let mut shop = Shop::of(10, 3);
+    let mut shop = World::shop(10, 3);
     let (outcome, effects) = shop.decided(checkout("o"));
     assert_eq!(outcome, ShopOutcome::Checkout(paid(1)));
     assert_eq!(types(&effects), ["pay", "sub", "psucc", "ssucc", "trsucc"]);
@@ -33,7 +33,7 @@ fn a_failure_gives_back_what_was_taken_and_says_why() {
         (10, 1, Why::Stock, vec!["pay", "sub", "psucc", "sfail", "trfail", "can", "csucc"]),
         (9, 1, Why::Both, vec!["pay", "sub", "pfail", "sfail", "trfail"]),
     ] {
-        let mut shop = Shop::of(credit, stock);
+        let mut shop = World::shop(credit, stock);
         let (outcome, effects) = shop.decided(checkout("o"));
         assert_eq!(outcome, ShopOutcome::Checkout(failed(1, why)));
         assert_eq!(types(&effects), sent);
@@ -46,7 +46,7 @@ fn a_failure_gives_back_what_was_taken_and_says_why() {
 
 #[test]
 fn after_a_failure_the_order_can_be_changed_and_tried_again() {
-    let mut shop = Shop::of(9, 2);
+    let mut shop = World::shop(9, 2);
     assert_eq!(shop.checkout("o"), failed(1, Why::Pay));
     shop.does(funds("u", 6));
     assert_eq!(shop.checkout("o"), paid(2));
@@ -66,7 +66,7 @@ fn after_a_failure_the_order_can_be_changed_and_tried_again() {
 
 #[test]
 fn an_operator_can_retry_what_failed() {
-    let mut shop = Shop::of(9, 2);
+    let mut shop = World::shop(9, 2);
     for untried in [shop.refuses(cancel("o")), shop.refuses(retry("o"))] {
         assert!(matches!(untried, ShopRefusal::NotNow { .. }));
         let said = untried.to_string();
@@ -80,7 +80,7 @@ fn an_operator_can_retry_what_failed() {
 /// In one frame, in the order of the log.
 #[test]
 fn a_thousand_orders_on_a_hundred_units_pay_exactly_a_hundred() {
-    let mut shop = Shop::empty();
+    let mut shop = World::empty();
     shop.does(item("i", 100, 1));
     for number in 0..1_000 {
         // A few users come twice, with credit for once.
@@ -88,8 +88,7 @@ fn a_thousand_orders_on_a_hundred_units_pay_exactly_a_hundred() {
         if number < 990 {
             shop.does(crate::shop_world::user(&user, 1));
         }
-        shop.does(order(&format!("o{number}"), &user));
-        shop.does(add(&format!("o{number}"), "i", 1));
+        shop.sells(&format!("o{number}"), &user, "i", 1);
     }
     let all: Vec<Command> =
         (0..1_000).map(|n| as_command(checkout(&format!("o{}", (n * 7) % 1_000)))).collect();
@@ -103,7 +102,7 @@ fn a_thousand_orders_on_a_hundred_units_pay_exactly_a_hundred() {
 
 #[test]
 fn lines_of_one_item_are_taken_together() {
-    let mut shop = Shop::of(100, 4);
+    let mut shop = World::shop(100, 4);
     shop.does(add("o", "i", 3));
     assert_eq!(shop.checkout("o"), failed(1, Why::Stock));
     shop.does(ShopCommand::AddStock { item: "i".parse().unwrap(), amount: whole(1) });
@@ -113,16 +112,15 @@ fn lines_of_one_item_are_taken_together() {
 
 #[test]
 fn an_order_of_a_user_that_is_not_there_cannot_be_paid() {
-    let mut shop = Shop::of(10, 3);
-    shop.does(order("p", "nobody"));
-    shop.does(add("p", "i", 1));
+    let mut shop = World::shop(10, 3);
+    shop.sells("p", "nobody", "i", 1);
     assert_eq!(shop.checkout("p"), failed(1, Why::Pay));
     assert_eq!(shop.stock("i"), 3);
 }
 
 #[test]
 fn a_key_gets_the_stored_answer_for_a_day() {
-    let mut shop = Shop::of(9, 2);
+    let mut shop = World::shop(9, 2);
     assert_eq!(answer_of(shop.does(keyed("o", "k", 1))), failed(1, Why::Pay));
     shop.does(funds("u", 1));
     assert_eq!(answer_of(shop.does(keyed("o", "k", 1))), failed(1, Why::Pay), "the stored answer");
@@ -141,14 +139,14 @@ fn a_key_gets_the_stored_answer_for_a_day() {
 
 #[test]
 fn a_refused_checkout_takes_no_key() {
-    let mut shop = Shop::of(9, 2);
+    let mut shop = World::shop(9, 2);
     assert!(matches!(shop.refuses(keyed("none", "k", 1)), ShopRefusal::UnknownOrder(_)));
     assert!(matches!(shop.refuses(checkout("none")), ShopRefusal::UnknownOrder(_)));
 }
 
 #[test]
 fn numbers_are_bounded_and_ids_are_taken_once() {
-    let mut shop = Shop::of(9, 2);
+    let mut shop = World::shop(9, 2);
     assert!(matches!(shop.refuses(user("u", 1)), ShopRefusal::Exists { kind: "user", .. }));
     assert!(matches!(shop.refuses(item("i", 1, 1)), ShopRefusal::Exists { kind: "item", .. }));
     assert!(matches!(shop.refuses(order("o", "u")), ShopRefusal::Exists { kind: "order", .. }));
@@ -168,7 +166,7 @@ fn init_orders(first: u64, count: u32, seed: u64) -> ShopCommand {
 
 #[test]
 fn an_init_makes_rows_by_their_numbers_and_replaces_what_is_there() {
-    let mut shop = Shop::empty();
+    let mut shop = World::empty();
     shop.does(ShopCommand::InitUsers { first: 0, count: 4, credit: whole(100) });
     shop.does(ShopCommand::InitItems { first: 0, count: 3, stock: whole(50), price: whole(5) });
     shop.does(init_orders(0, 10, 7));

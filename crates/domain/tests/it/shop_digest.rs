@@ -2,26 +2,16 @@
 //! when the rules changed (raise `RULES_VERSION`), and a mistake otherwise.
 
 use holdfast_domain::effects::Effects;
-use holdfast_domain::shop::{Charging, CheckoutOrder, ChosenTokens, Said, ShopCommand, Side, Sides, TryKey};
+use holdfast_domain::shop::{Charging, Said, ShopCommand, Side, Sides};
 use sha2::{Digest, Sha256};
 
-use crate::funded_world::{ids, issue, usd_token};
+use crate::funded_world::{issue, usd_token};
 use crate::shop_world::*;
-use crate::world::{Flat, PAYEE, World};
-
-fn digest(effects: &Effects) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    effects.write_digest(&mut bytes);
-    bytes
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
+use crate::world::{Flat, PAYEE, World, digest, hex};
 
 /// A frame with one of everything that a shop can do, one after another.
 fn story() -> Vec<Effects> {
-    let mut shop = Shop::outside(30, 10, Sides { pay: true, stock: false });
+    let mut shop = World::shop_outside(30, 10, Sides { pay: true, stock: false });
     let init = ShopCommand::InitOrders { first: 0, count: 2, items: 3, users: 4, price: whole(5), seed: 9 };
     let commands = [
         keyed("o", "k", 1),
@@ -46,7 +36,7 @@ fn story() -> Vec<Effects> {
 /// The same for what is charged in place of credit: transfers that are settled, refused, given back and ended by a deadline, then
 /// tokens likewise.
 fn charged_story() -> Vec<Effects> {
-    let mut shop = Shop { memory: World::with(1_000_000, 2_500).memory, ..Shop::empty() };
+    let mut shop = World { offset: 100, ..World::with(1_000_000, 2_500) };
     let tokens = [("a", 70), ("b", 50), ("c", 120)];
     shop.frame(&[issue(tokens.into_iter().map(|(id, much)| usd_token(id, "alice", much)).collect())]);
     shop.does(item("i", 5, 5));
@@ -58,15 +48,10 @@ fn charged_story() -> Vec<Effects> {
         ("w2", "alice", 9),
         ("w3", "alice", 2),
     ] {
-        shop.does(order(name, user));
-        shop.does(add(name, "i", quantity));
+        shop.sells(name, user, "i", quantity);
     }
     let by = by_tokens(10, 8);
-    let with = |order: &str, names: &[&str]| {
-        let key = TryKey { order_id: order.parse().unwrap(), tr_num: tr(1) };
-        let chosen = Some(Box::new(ChosenTokens::new(by.spender(&key), ids(names))));
-        ShopCommand::Checkout(CheckoutOrder { order: key.order_id, deadline_ms: DEADLINE, key: None, chosen })
-    };
+    let with = |order: &str, names: &[&str]| with_tokens(&by, order, 1, names);
     let outside = |stock| ShopCommand::SetOutside { outside: Sides { pay: false, stock } };
     let by_transfers = ShopCommand::SetCharging { charging: by_transfers(PAYEE.0, 100, 7) };
     let by_tokens = ShopCommand::SetCharging { charging: Charging::Tokens(by.clone()) };

@@ -25,7 +25,7 @@ fn is_open(answer: CheckoutAnswer, number: u64, sides: Sides, cancelling: bool) 
 
 #[test]
 fn an_outside_payment_is_asked_and_its_yes_pays() {
-    let mut shop = Shop::outside(0, 2, PAY);
+    let mut shop = World::shop_outside(0, 2, PAY);
     let (outcome, effects) = shop.decided(checkout("o"));
     is_open(answer_of(outcome), 1, PAY, false);
     assert_eq!(types(&effects), ["pay", "sub", "ssucc"]);
@@ -52,7 +52,7 @@ fn an_outside_payment_is_asked_and_its_yes_pays() {
 
 #[test]
 fn an_outside_no_gives_the_stock_back() {
-    let mut shop = Shop::outside(0, 2, PAY);
+    let mut shop = World::shop_outside(0, 2, PAY);
     shop.checkout("o");
     let (outcome, effects) = shop.decided(says("o", 1, Side::Pay, Said::Refused));
     assert_eq!(answer_of(outcome), failed(1, Why::Pay));
@@ -62,7 +62,7 @@ fn an_outside_no_gives_the_stock_back() {
 
 #[test]
 fn what_an_outside_side_took_is_waited_for_until_it_is_given_back() {
-    let mut shop = Shop::outside(10, 1, STOCK);
+    let mut shop = World::shop_outside(10, 1, STOCK);
     is_open(shop.checkout("o"), 1, STOCK, false);
     assert_eq!(shop.credit("u"), 0);
     let (outcome, effects) = shop.decided(cancel("o"));
@@ -82,7 +82,7 @@ fn what_an_outside_side_took_is_waited_for_until_it_is_given_back() {
 
 #[test]
 fn a_refusal_that_is_known_is_the_reason_though_the_other_side_was_silent() {
-    let mut shop = Shop::outside(0, 1, STOCK);
+    let mut shop = World::shop_outside(0, 1, STOCK);
     is_open(shop.checkout("o"), 1, STOCK, false);
     shop.now += i64::from(DEADLINE) + 1;
     shop.expire(10);
@@ -91,7 +91,7 @@ fn a_refusal_that_is_known_is_the_reason_though_the_other_side_was_silent() {
 
 #[test]
 fn both_outside_and_silent_until_the_deadline() {
-    let mut shop = Shop::outside(0, 0, Sides::BOTH);
+    let mut shop = World::shop_outside(0, 0, Sides::BOTH);
     is_open(shop.checkout("o"), 1, Sides::BOTH, false);
     shop.now += i64::from(DEADLINE);
     assert_eq!(shop.expire(10).outcome(0).subject.ended(), 0, "at the deadline it may still be decided");
@@ -114,10 +114,9 @@ fn both_outside_and_silent_until_the_deadline() {
 /// Two due checkouts of one record give back to the same item: the second sees the first.
 #[test]
 fn deadlines_of_one_record_see_each_other() {
-    let mut shop = Shop::outside(0, 10, PAY);
+    let mut shop = World::shop_outside(0, 10, PAY);
     for name in ["p", "q"] {
-        shop.does(order(name, "u"));
-        shop.does(add(name, "i", 3));
+        shop.sells(name, "u", "i", 3);
     }
     for name in ["o", "p", "q"] {
         shop.checkout(name);
@@ -134,9 +133,10 @@ fn deadlines_of_one_record_see_each_other() {
 /// A crowd of transfers that run out does not keep a checkout from its deadline.
 #[test]
 fn a_deadline_has_its_part_of_an_expiry() {
-    let mut shop = Shop { memory: World::roomy().memory, ..Shop::empty() };
-    let commands = [user("u", 10), item("i", 2, 5), order("o", "u"), add("o", "i", 2)];
-    commands.into_iter().for_each(|command| drop(shop.does(command)));
+    let mut shop = World { offset: 100, ..World::roomy() };
+    shop.does(user("u", 10));
+    shop.does(item("i", 2, 5));
+    shop.sells("o", "u", "i", 2);
     shop.does(ShopCommand::SetOutside { outside: PAY });
     let expiration = shop.now + i64::from(DEADLINE);
     let prepares: Vec<Command> =
@@ -148,7 +148,7 @@ fn a_deadline_has_its_part_of_an_expiry() {
     let effects = shop.expire(4);
     assert_eq!(effects.outcome(0).subject.ended(), 4);
     assert_eq!(shop.state("o"), OrderState::Cancelling(tr(1)), "in the first record, beside three holds");
-    let ended = |shop: &mut Shop| shop.expire(4).outcome(0).subject.ended();
+    let ended = |shop: &mut World| shop.expire(4).outcome(0).subject.ended();
     assert_eq!(
         [(); 4].map(|()| ended(&mut shop)),
         [4, 4, 1, 0],
@@ -158,7 +158,7 @@ fn a_deadline_has_its_part_of_an_expiry() {
 
 #[test]
 fn an_open_checkout_keeps_the_sides_that_it_began_with() {
-    let mut shop = Shop::outside(10, 2, PAY);
+    let mut shop = World::shop_outside(10, 2, PAY);
     shop.checkout("o");
     shop.does(ShopCommand::SetOutside { outside: STOCK });
     assert!(matches!(
@@ -171,7 +171,7 @@ fn an_open_checkout_keeps_the_sides_that_it_began_with() {
 
 #[test]
 fn keys_that_join_an_open_checkout_get_its_answer() {
-    let mut shop = Shop::outside(0, 2, PAY);
+    let mut shop = World::shop_outside(0, 2, PAY);
     shop.does(keyed("o", "first", 1));
     shop.does(keyed("o", "second", 2));
     is_open(answer_of(shop.does(keyed("o", "first", 1))), 1, PAY, false);
@@ -182,16 +182,15 @@ fn keys_that_join_an_open_checkout_get_its_answer() {
     assert_eq!(answer_of(shop.does(keyed("o", "second", 2))), failed(1, Why::Pay));
     assert_eq!(answer_of(shop.does(keyed("o", "third", 3))), paid(2));
     assert_eq!(answer_of(shop.does(keyed("o", "first", 1))), failed(1, Why::Pay));
-    let mut shop = Shop::outside(0, 2, PAY);
+    let mut shop = World::shop_outside(0, 2, PAY);
     (0..16).for_each(|key| drop(shop.does(keyed("o", &format!("k{key}"), key))));
     assert!(matches!(shop.refuses(keyed("o", "one too many", 1)), ShopRefusal::Full { .. }));
 }
 
 #[test]
 fn an_init_leaves_orders_alone_that_are_under_way() {
-    let mut shop = Shop::outside(0, 2, PAY);
-    shop.does(order("0", "u"));
-    shop.does(add("0", "i", 1));
+    let mut shop = World::shop_outside(0, 2, PAY);
+    shop.sells("0", "u", "i", 1);
     shop.checkout("0");
     let init = ShopCommand::InitOrders { first: 0, count: 3, items: 1, users: 1, price: whole(1), seed: 1 };
     assert!(matches!(shop.refuses(init.clone()), ShopRefusal::NotNow { .. }));
@@ -202,7 +201,7 @@ fn an_init_leaves_orders_alone_that_are_under_way() {
 /// A give-back onto a row that an init replaced would make credit, or stock, out of nothing.
 #[test]
 fn an_init_replaces_nothing_while_a_checkout_is_open() {
-    let mut shop = Shop::empty();
+    let mut shop = World::empty();
     let users = |first, count| ShopCommand::InitUsers { first, count, credit: whole(100) };
     let items = |first, count| ShopCommand::InitItems { first, count, stock: whole(50), price: whole(5) };
     let orders =
@@ -232,7 +231,7 @@ fn an_init_replaces_nothing_while_a_checkout_is_open() {
 fn what_was_said_of_an_order_is_not_said_of_the_one_in_its_place() {
     let init =
         || ShopCommand::InitOrders { first: 0, count: 1, items: 1, users: 1, price: whole(5), seed: 1 };
-    let mut shop = Shop::empty();
+    let mut shop = World::empty();
     shop.does(ShopCommand::InitUsers { first: 0, count: 1, credit: whole(25) });
     shop.does(ShopCommand::InitItems { first: 0, count: 1, stock: whole(50), price: whole(5) });
     shop.does(init());
@@ -265,7 +264,7 @@ fn what_was_said_of_an_order_is_not_said_of_the_one_in_its_place() {
 /// A user whose credit is at its bound cannot be given back to: the checkout waits, and goes on when it can.
 #[test]
 fn what_cannot_be_given_back_waits_for_an_operator() {
-    let mut shop = Shop::outside(10, 2, STOCK);
+    let mut shop = World::shop_outside(10, 2, STOCK);
     shop.checkout("o");
     shop.does(funds("u", i64::MAX as u64));
     let (outcome, effects) = shop.decided(says("o", 1, Side::Stock, Said::Refused));

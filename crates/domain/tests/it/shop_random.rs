@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::memory::Memory;
 use crate::shop_naive::{Naive, NaiveKey, NaiveOrder, Standing, Told};
 use crate::shop_world::*;
-use crate::world::Flat;
+use crate::world::{Flat, World};
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -56,7 +56,7 @@ fn ops() -> impl Strategy<Value = Op> {
 
 /// The real shop, the naive one, and what both are told.
 struct Both {
-    shop: Shop,
+    shop: World,
     naive: Naive,
     /// Orders by the age of their open tries: place in the log and id.
     opened: Vec<(u64, String)>,
@@ -73,7 +73,7 @@ fn told(answer: CheckoutAnswer) -> Told {
 
 impl Both {
     fn new() -> Both {
-        let mut both = Both { shop: Shop::empty(), naive: Naive::default(), opened: Vec::new() };
+        let mut both = Both { shop: World::empty(), naive: Naive::default(), opened: Vec::new() };
         for number in 0..3_u64 {
             both.shop.does(user(&number.to_string(), 30));
             both.shop.does(item(&number.to_string(), 6, number + 1));

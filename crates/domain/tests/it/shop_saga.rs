@@ -5,18 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_domain::command::{Command, Expire};
+use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
-    AskedStep, Body, Charging, CheckoutOrder, ChosenTokens, Message, OrderState, Said, ShopCommand,
-    ShopOutcome, Side, Sides, TryKey, Verdict,
+    AskedStep, Body, Charging, CheckoutOrder, Message, OrderState, Said, ShopCommand, ShopOutcome, Side,
+    Sides, Verdict,
 };
 
-use crate::funded_world::{ids, issue, usd_token};
+use crate::funded_world::{issue, usd_token};
 use crate::memory::Memory;
 use crate::shop_world::*;
-use crate::world::{self, Flat, PAYEE, PAYEE_POSITION, PAYER_POSITION, PAYER_SETTLEMENT};
+use crate::world::{Flat, PAYEE, PAYEE_POSITION, PAYER_POSITION, PAYER_SETTLEMENT, World, expire, funds_in};
 
 /// What a user has and an item's stock, if they are enough for the order; one less if they are not.
 const ENOUGH: [u64; 2] = [10, 2];
@@ -49,13 +49,13 @@ impl Pays {
     }
 
     /// The shop before its log: participants are there already.
-    fn before(self, story: Story) -> Shop {
+    fn before(self, story: Story) -> World {
         match self {
             Pays::Position => {
                 let funds = i64::try_from(story.had(Side::Pay)).unwrap() * UNIT;
-                Shop { memory: world::World::with(1_000_000, funds).memory, ..Shop::empty() }
+                World::with(1_000_000, funds)
             }
-            Pays::Credit | Pays::Tokens => Shop::empty(),
+            Pays::Credit | Pays::Tokens => World::empty(),
         }
     }
 
@@ -79,20 +79,18 @@ impl Pays {
     fn more(self, much: u64) -> Command {
         match self {
             Pays::Credit => as_command(funds("u", much)),
-            Pays::Position => world::funds_in(1, PAYER_SETTLEMENT, i64::try_from(much).unwrap() * UNIT),
+            Pays::Position => funds_in(1, PAYER_SETTLEMENT, i64::try_from(much).unwrap() * UNIT),
             Pays::Tokens => issue(vec![usd_token("c", "u", much)]),
         }
     }
 
     /// The same checkout with the tokens that are to pay for it, where tokens do.
     fn chosen(self, command: ShopCommand, number: u64, names: &[&str]) -> ShopCommand {
-        match command {
-            ShopCommand::Checkout(checkout) if self == Pays::Tokens => {
-                let key = TryKey { order_id: checkout.order.clone(), tr_num: tr(number) };
-                let chosen = ChosenTokens::new(by_tokens(1, 7).spender(&key), ids(names));
-                ShopCommand::Checkout(CheckoutOrder { chosen: Some(Box::new(chosen)), ..checkout })
+        match (command, with_tokens(&by_tokens(1, 7), "o", number, names)) {
+            (ShopCommand::Checkout(checkout), ShopCommand::Checkout(with)) if self == Pays::Tokens => {
+                ShopCommand::Checkout(CheckoutOrder { chosen: with.chosen, ..checkout })
             }
-            other => other,
+            (other, _) => other,
         }
     }
 }
@@ -154,9 +152,9 @@ struct Frame {
 
 /// The shop, the sides that are outside, and the log.
 #[derive(Clone)]
-struct World {
+struct Telling {
     story: Story,
-    shop: Shop,
+    shop: World,
     branches: Branches,
     /// Messages that reached an outside side and are not answered.
     asked: Vec<Message>,
@@ -166,11 +164,11 @@ struct World {
     decided: Vec<Verdict>,
 }
 
-impl World {
+impl Telling {
     /// The order is there and nobody has checked it out.
-    fn new(story: Story) -> World {
+    fn new(story: Story) -> Telling {
         let [much, stock] = Side::ALL.map(|side| story.had(side));
-        let mut world = World {
+        let mut world = Telling {
             story,
             shop: story.pays.before(story),
             branches: Branches::new(),
@@ -188,8 +186,8 @@ impl World {
     }
 
     /// A shop that reads a log from its beginning.
-    fn replayed(story: Story, log: &[Frame]) -> World {
-        let mut world = World { log: Vec::new(), shop: story.pays.before(story), ..World::new(story) };
+    fn replayed(story: Story, log: &[Frame]) -> Telling {
+        let mut world = Telling { log: Vec::new(), shop: story.pays.before(story), ..Telling::new(story) };
         (world.asked, world.decided, world.moments) = (Vec::new(), Vec::new(), Vec::new());
         for frame in log {
             world.shop.now = frame.time;
@@ -223,7 +221,7 @@ impl World {
             End::Operator => drop(self.does(cancel("o"))),
             End::Deadline => {
                 self.shop.now += i64::from(DEADLINE) + 1;
-                self.frame(vec![Command::Expire(Expire { holds_max: 10 })]);
+                self.frame(vec![expire(10)]);
             }
         }
     }
@@ -302,7 +300,7 @@ impl World {
         assert!(!self.is_open(), "{context}");
         let paid = matches!(self.shop.state("o"), OrderState::Paid(_));
         assert!(self.shop.memory.holds.is_empty() && self.shop.memory.locks.is_empty(), "{context}");
-        let inside = [self.purse(), self.shop.stock("i")];
+        let inside = [self.left(), self.shop.stock("i")];
         for side in Side::ALL {
             let place = side as usize - 1;
             let had = self.story.had(side);
@@ -321,7 +319,7 @@ impl World {
     }
 
     /// What the user can still pay with. What it paid is with the payee, and what is reserved is nobody's.
-    fn purse(&self) -> u64 {
+    fn left(&self) -> u64 {
         let memory = &self.shop.memory;
         match self.story.pays {
             Pays::Credit => self.shop.credit("u"),
@@ -345,25 +343,25 @@ impl World {
 
     /// The rows of the shop, but for where in the log and when.
     fn came_to(&self) -> (u64, u64, OrderState, bool, Vec<Verdict>) {
-        (self.purse(), self.shop.stock("i"), self.shop.state("o"), self.is_open(), self.decided.clone())
+        (self.left(), self.shop.stock("i"), self.shop.state("o"), self.is_open(), self.decided.clone())
     }
 }
 
-fn told(story: Story) -> World {
-    let mut world = World::new(story);
+fn told(story: Story) -> Telling {
+    let mut world = Telling::new(story);
     world.tell();
     world
 }
 
 /// Frames that make the world.
 fn founding(story: Story) -> usize {
-    World::new(story).log.len()
+    Telling::new(story).log.len()
 }
 
 #[test]
 fn there_are_stories_of_all_kinds() {
-    let worlds: Vec<World> = stories().into_iter().map(told).collect();
-    let paid = |world: &&World| matches!(world.shop.state("o"), OrderState::Paid(_));
+    let worlds: Vec<Telling> = stories().into_iter().map(told).collect();
+    let paid = |world: &&Telling| matches!(world.shop.state("o"), OrderState::Paid(_));
     let by = |pays: Pays| worlds.iter().filter(move |world| world.story.pays == pays);
     assert_eq!(by(Pays::Credit).count(), 4 * 2 * (1 + 3 + 3 + 5));
     // With both able and nobody ending it: once for each choice of sides and of the order of answers.
@@ -390,14 +388,14 @@ fn every_step_twice_changes_nothing() {
     for story in stories() {
         let once = told(story);
         let founded = founding(story);
-        let all = World::replayed(story, &doubled(&once.log, founded, |_| true));
+        let all = Telling::replayed(story, &doubled(&once.log, founded, |_| true));
         assert_eq!(all.came_to(), once.came_to(), "{story:?}, each step twice");
         for step in founded..once.log.len() {
-            let twice = World::replayed(story, &doubled(&once.log, founded, |place| place == step));
+            let twice = Telling::replayed(story, &doubled(&once.log, founded, |place| place == step));
             assert_eq!(twice.came_to(), once.came_to(), "{story:?}, step {step} twice");
             let mut late = once.log.clone();
             late.push(Frame { time: once.shop.now, ..once.log[step].clone() });
-            let late = World::replayed(story, &late);
+            let late = Telling::replayed(story, &late);
             assert_eq!(late.came_to(), once.came_to(), "{story:?}, step {step} late again");
             assert_eq!(late.shop.memory, once.shop.memory, "{story:?}, step {step} leaves no trace");
         }
@@ -424,10 +422,10 @@ fn a_failure_at_each_step_unwinds_fully() {
         world.does(ShopCommand::SetOutside { outside: Sides::NONE });
         world.frame(vec![story.pays.more(ENOUGH[0])]);
         world.does(ShopCommand::AddStock { item: "i".parse().unwrap(), amount: whole(ENOUGH[1]) });
-        let before = (world.purse(), world.shop.stock("i"));
+        let before = (world.left(), world.shop.stock("i"));
         let again = story.pays.chosen(checkout("o"), 2, &["c"]);
         assert_eq!(answer_of(world.does(again)), paid(2), "{story:?}");
-        let after = (world.purse() + ENOUGH[0], world.shop.stock("i") + ENOUGH[1]);
+        let after = (world.left() + ENOUGH[0], world.shop.stock("i") + ENOUGH[1]);
         assert_eq!(before, after, "{story:?}");
     }
     assert!(failures > 80, "{failures}");
@@ -441,7 +439,7 @@ fn the_bounds_of_frames_do_not_matter() {
         let (founding, steps) = once.log.split_at(founding(story));
         let commands = steps.iter().flat_map(|frame| frame.commands.clone()).collect();
         let whole = Frame { time: once.log[0].time, commands };
-        let in_one = World::replayed(story, &[founding, &[whole]].concat());
+        let in_one = Telling::replayed(story, &[founding, &[whole]].concat());
         assert_eq!(in_one.came_to(), once.came_to(), "{story:?}");
         assert_eq!(in_one.shop.memory, once.shop.memory, "{story:?}");
     }
@@ -455,7 +453,7 @@ fn killed_after_every_step_it_goes_on() {
         let once = told(story);
         for cut in founding(story)..=once.log.len() {
             for outside_was_ahead in [false, true] {
-                let mut world = World::replayed(story, &once.log[..cut]);
+                let mut world = Telling::replayed(story, &once.log[..cut]);
                 world.branches = Branches::new();
                 world.answered_before(cut, &once);
                 let asked = std::mem::take(&mut world.asked);
@@ -475,7 +473,7 @@ fn a_prefix_of_the_log_gives_the_rows_of_its_moment() {
     for story in stories() {
         let live = told(story);
         for (frames, moment) in (1..).zip(&live.moments) {
-            let replayed = World::replayed(story, &live.log[..frames]);
+            let replayed = Telling::replayed(story, &live.log[..frames]);
             assert_eq!(replayed.shop.memory, *moment, "{story:?}, {frames} frames");
         }
         assert_eq!(live.moments.len(), live.log.len());
@@ -493,12 +491,12 @@ fn words_from_outside_at_every_point_break_nothing() {
                 let word = as_command(says("o", tr, side, said));
                 log.push(Frame { time: log[cut - 1].time, commands: vec![word] });
                 log.extend_from_slice(&once.log[cut..]);
-                let mut world = World::replayed(story, &log);
+                let mut world = Telling::replayed(story, &log);
                 world.finish();
                 let context = || format!("{story:?}, {side:?} says {said:?} of try {tr} after {cut} frames");
                 assert!(!world.is_open(), "{}", context());
                 let paid = matches!(world.shop.state("o"), OrderState::Paid(_));
-                let inside = [world.purse(), world.shop.stock("i")];
+                let inside = [world.left(), world.shop.stock("i")];
                 for side in Side::ALL {
                     let place = side as usize - 1;
                     let had = story.had(side);
@@ -518,9 +516,9 @@ fn words() -> Vec<(Side, Said, u64)> {
     Side::ALL.into_iter().flat_map(of_side).collect()
 }
 
-impl World {
+impl Telling {
     /// Outside sides did what they had answered before the cut: those answers are in the log.
-    fn answered_before(&mut self, cut: usize, once: &World) {
+    fn answered_before(&mut self, cut: usize, once: &Telling) {
         for frame in &once.log[..cut] {
             for command in &frame.commands {
                 let Command::Shop(command) = command else { continue };

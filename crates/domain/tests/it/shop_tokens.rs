@@ -1,19 +1,20 @@
 //! Checkouts that tokens pay for: they are locked without a lease, spent before the order is paid, and freed with every failure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
 use holdfast_domain::shop::{
-    ByTokens, Charging, CheckoutAnswer, CheckoutOrder, ChosenTokens, OrderState, Said, ShopCommand,
-    ShopOutcome, ShopRefusal, Side, Sides, TryKey, Why,
+    ByTokens, Charging, CheckoutAnswer, CheckoutOrder, OrderState, Said, ShopCommand, ShopOutcome,
+    ShopRefusal, Side, Sides, TryKey, Why,
 };
-use holdfast_domain::tokens::{LockRow, NO_END, Name, TokenCommand, TokenId, TokenOutcome, TokenRefusal};
+use holdfast_domain::tokens::{LockRow, NO_END, Name, TokenId, TokenOutcome, TokenRefusal};
 use proptest::prelude::*;
 
-use crate::funded_world::{ids, issue, lock, spend, token, update, usd_token};
+use crate::funded_world::{issue, lock, spend, update, usd_token, wallet, wallets};
 use crate::shop_world::*;
-use crate::world::Flat;
+use crate::tokens_world::{as_command as of_vault, ids, renew, unlock};
+use crate::world::{Flat, World};
 
 const STOCK: Sides = Sides { pay: false, stock: true };
 const UNIT: u64 = 10;
@@ -23,13 +24,12 @@ fn by() -> ByTokens {
 }
 
 /// Order `o` of two items of price 5 for the wallet `alice`, which has tokens `a` of 70, `b` of 50 and `c` of 20.
-fn selling(stock: u64, outside: Sides) -> Shop {
-    let mut shop = Shop::empty();
+fn selling(stock: u64, outside: Sides) -> World {
+    let mut shop = World::empty();
     let tokens = [("a", 70), ("b", 50), ("c", 20)];
     shop.frame(&[issue(tokens.into_iter().map(|(id, much)| usd_token(id, "alice", much)).collect())]);
     shop.does(item("i", stock, 5));
-    shop.does(order("o", "alice"));
-    shop.does(add("o", "i", 2));
+    shop.sells("o", "alice", "i", 2);
     shop.does(ShopCommand::SetCharging { charging: Charging::Tokens(by()) });
     shop.does(ShopCommand::SetOutside { outside });
     shop
@@ -42,31 +42,14 @@ fn name_of(order: &str, number: u64) -> Name {
 
 /// The checkout of that try with these tokens.
 fn with(order: &str, number: u64, names: &[&str]) -> ShopCommand {
-    let key = TryKey { order_id: order.parse().unwrap(), tr_num: tr(number) };
-    let chosen = Some(Box::new(ChosenTokens::new(by().spender(&key), ids(names))));
-    ShopCommand::Checkout(CheckoutOrder { order: key.order_id, deadline_ms: DEADLINE, key: None, chosen })
+    with_tokens(&by(), order, number, names)
 }
 
-/// What every wallet has, and what of it is locked.
-fn wallets(shop: &Shop) -> BTreeMap<String, (u64, u64)> {
-    let mut all: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for row in shop.memory.tokens.values() {
-        let sums = all.entry(row.token.kind.wallet.to_string()).or_default();
-        sums.0 += row.token.quantity;
-        sums.1 += if row.holder.is_some() { row.token.quantity } else { 0 };
-    }
-    all
-}
-
-fn has(shop: &Shop, wallet: &str) -> (u64, u64) {
-    wallets(shop).get(wallet).copied().unwrap_or_default()
-}
-
-fn locks(shop: &Shop) -> Vec<&LockRow> {
+fn locks(shop: &World) -> Vec<&LockRow> {
     shop.memory.locks.values().map(AsRef::as_ref).collect()
 }
 
-fn anew(shop: &mut Shop, command: ShopCommand) -> (&'static str, Option<TokenId>) {
+fn anew(shop: &mut World, command: ShopCommand) -> (&'static str, Option<TokenId>) {
     match shop.refuses(command) {
         ShopRefusal::ChooseTokens { why, taken, .. } => (why, taken),
         other => panic!("{other}"),
@@ -87,7 +70,7 @@ fn a_checkout_moves_tokens_to_the_shop_and_change_back() {
         effects.transfers().is_empty() && effects.notifications().is_empty(),
         "no transfer is made of it"
     );
-    assert_eq!((has(&shop, "shop"), has(&shop, "alice")), ((100, 0), (40, 0)));
+    assert_eq!((wallet(&shop, "shop"), wallet(&shop, "alice")), ((100, 0), (40, 0)));
     assert!(locks(&shop).is_empty());
     let spent = &shop.memory.spends[&*name_of("o", 1)];
     assert_eq!(spent.transaction.consumed, ids(&["a", "b"]));
@@ -96,7 +79,7 @@ fn a_checkout_moves_tokens_to_the_shop_and_change_back() {
     for again in [with("o", 1, &["c"]), with("o", 2, &["c"]), checkout("o")] {
         assert!(matches!(answer_of(shop.does(again)), CheckoutAnswer::AlreadyPaid { .. }));
     }
-    assert_eq!((has(&shop, "shop"), has(&shop, "alice")), ((100, 0), (40, 0)));
+    assert_eq!((wallet(&shop, "shop"), wallet(&shop, "alice")), ((100, 0), (40, 0)));
 }
 
 #[test]
@@ -106,7 +89,7 @@ fn who_wants_for_tokens_is_refused_and_the_stock_comes_back() {
     assert_eq!(answer_of(outcome), failed(1, Why::Pay));
     assert_eq!(types(&effects), ["pay", "sub", "pfail", "ssucc", "trfail", "add", "asucc"]);
     assert!(effects.tokens().is_empty());
-    assert_eq!((shop.stock("i"), has(&shop, "alice")), (2, (140, 0)));
+    assert_eq!((shop.stock("i"), wallet(&shop, "alice")), (2, (140, 0)));
     assert_eq!(answer_of(shop.does(with("o", 2, &["a", "b"]))), paid(2));
 }
 
@@ -116,7 +99,7 @@ fn without_stock_the_tokens_are_free_again() {
     let (outcome, effects) = shop.decided(with("o", 1, &["a", "b"]));
     assert_eq!(answer_of(outcome), failed(1, Why::Stock));
     assert_eq!(types(&effects), ["pay", "sub", "psucc", "sfail", "trfail", "can", "csucc"]);
-    assert_eq!((has(&shop, "alice"), locks(&shop).len()), ((140, 0), 0));
+    assert_eq!((wallet(&shop, "alice"), locks(&shop).len()), ((140, 0), 0));
     shop.does(ShopCommand::AddStock { item: "i".parse().unwrap(), amount: whole(1) });
     assert_eq!(answer_of(shop.does(with("o", 2, &["a", "b"]))), paid(2));
 }
@@ -194,13 +177,11 @@ fn an_open_checkout_holds_its_tokens_against_everybody() {
         let joined = answer_of(shop.does(again));
         assert!(matches!(joined, CheckoutAnswer::Open { .. }));
     }
-    assert_eq!((locks(&shop), has(&shop, "alice")), (vec![&row], (140, 120)));
+    assert_eq!((locks(&shop), wallet(&shop, "alice")), (vec![&row], (140, 120)));
     let in_use =
         TokenOutcome::Refused(TokenRefusal::SpenderInUse("a transfer or checkout holds it and will end it"));
-    let (spender, fence) = (held.clone(), None);
-    let unlock = token(TokenCommand::Unlock { spender: spender.clone(), fence });
-    let renew = token(TokenCommand::Renew { spender, fence, lease_ms: 1 });
-    for meddles in [unlock, renew, spend(&held, Vec::new(), 5)] {
+    let (unlock, renew) = (of_vault(unlock(&held, None)), of_vault(renew(&held, None, 1)));
+    for meddles in [unlock, renew, spend(&held, &[], 5)] {
         assert_eq!(token_answer(&shop.frame(&[meddles])), &in_use);
     }
     assert!(matches!(
@@ -219,7 +200,7 @@ fn an_open_checkout_holds_its_tokens_against_everybody() {
     shop.does(ShopCommand::SetCharging { charging: Charging::Credit });
     let (outcome, effects) = shop.decided(says("o", 1, Side::Stock, Said::Taken));
     assert_eq!((answer_of(outcome), types(&effects)), (paid(1), vec!["ssucc", "trsucc"]));
-    assert_eq!((has(&shop, "shop"), has(&shop, "alice")), ((100, 0), (40, 0)));
+    assert_eq!((wallet(&shop, "shop"), wallet(&shop, "alice")), ((100, 0), (40, 0)));
     assert!(shop.memory.checkouts.is_empty() && locks(&shop).is_empty());
 }
 
@@ -237,11 +218,11 @@ fn an_outside_no_a_cancel_and_the_deadline_free_the_tokens() {
             }
         }
         // They are free with the decision, before the warehouse has given back.
-        assert_eq!((has(&shop, "alice"), locks(&shop).len()), ((140, 0), 0), "{ends}");
+        assert_eq!((wallet(&shop, "alice"), locks(&shop).len()), ((140, 0), 0), "{ends}");
         if why != Why::Stock {
             // Its late yes changes nothing: it is to give back.
             shop.does(says("o", 1, Side::Stock, Said::Taken));
-            assert_eq!(has(&shop, "shop"), (0, 0), "{ends}");
+            assert_eq!(wallet(&shop, "shop"), (0, 0), "{ends}");
             shop.does(says("o", 1, Side::Stock, Said::Undone));
         }
         assert_eq!(shop.memory.orders[&"o".parse().unwrap()].failed, Some(why), "{ends}");
@@ -258,8 +239,7 @@ fn an_outside_no_a_cancel_and_the_deadline_free_the_tokens() {
 #[test]
 fn checkouts_of_one_frame_see_each_others_locks() {
     let mut shop = selling(0, STOCK);
-    shop.does(order("p", "alice"));
-    shop.does(add("p", "i", 2));
+    shop.sells("p", "alice", "i", 2);
     let both = [as_command(with("o", 1, &["a", "b"])), as_command(with("p", 1, &["b", "a"]))];
     let effects = shop.frame(&both);
     let outcome = |at: usize| ShopOutcome::clone(effects.outcomes()[at].shop.as_ref().unwrap());
@@ -275,7 +255,7 @@ fn an_outside_payment_side_takes_no_tokens() {
     assert!(matches!(shop.checkout("o"), CheckoutAnswer::Open { .. }));
     assert!(locks(&shop).is_empty());
     assert_eq!(answer_of(shop.does(says("o", 1, Side::Pay, Said::Taken))), paid(1));
-    assert_eq!(has(&shop, "alice"), (140, 0));
+    assert_eq!(wallet(&shop, "alice"), (140, 0));
 }
 
 #[test]
@@ -334,12 +314,12 @@ fn ops() -> impl Strategy<Value = Op> {
 }
 
 /// The next try of an order.
-fn next_try(shop: &Shop, order: u8) -> u64 {
+fn next_try(shop: &World, order: u8) -> u64 {
     1 + shop.state(&order.to_string()).tr_num().map_or(0, |tr| u64::from(tr.get()))
 }
 
 /// Free tokens of alice's that cover the order, as an index would choose them; none if they do not.
-fn choose(shop: &Shop, order: u8) -> Vec<TokenId> {
+fn choose(shop: &World, order: u8) -> Vec<TokenId> {
     let row = &shop.memory.orders[&order.to_string().parse().unwrap()];
     let amount = row.order.amount.get() * UNIT;
     let live = |holder: &Name| shop.memory.locks[&**holder].is_live(shop.now);
@@ -366,7 +346,7 @@ fn checkout_with(order: u8, number: u64, chosen: Vec<TokenId>) -> Command {
 }
 
 /// Held tokens are those of open checkouts, each once; and what the shop has is what was paid for.
-fn assert_books(shop: &Shop, gone: u64, by_credit: u64) {
+fn assert_books(shop: &World, gone: u64, by_credit: u64) {
     let holds: Vec<&LockRow> = locks(shop).into_iter().filter(|row| row.funding.is_some()).collect();
     let open: BTreeSet<String> = shop
         .memory
@@ -385,24 +365,23 @@ fn assert_books(shop: &Shop, gone: u64, by_credit: u64) {
             assert_eq!(shop.memory.tokens[id].holder.as_ref(), Some(&row.spender));
         }
     }
-    let all: u64 = wallets(shop).values().map(|(sum, _)| sum).sum();
+    let all: u64 = wallets(&shop.memory).values().map(|(sum, _)| sum).sum();
     assert_eq!(all + gone, 300, "no token is made or lost");
     let paid = shop.memory.orders.values().filter(|row| row.is_paid());
     let paid: u64 = paid.map(|row| row.order.amount.get()).sum();
-    assert_eq!(has(shop, "shop").0, (paid - by_credit) * UNIT);
+    assert_eq!(wallet(shop, "shop").0, (paid - by_credit) * UNIT);
 }
 
 proptest! {
     #[test]
     fn tokens_go_where_orders_are_paid(ops in proptest::collection::vec(ops(), 1..60)) {
-        let mut shop = Shop::empty();
+        let mut shop = World::empty();
         let tokens = (0..10_u64).map(|n| usd_token(&format!("t{n}"), "alice", 30));
         shop.frame(&[issue(tokens.collect())]);
         shop.does(item("i", 3, 5));
         shop.does(user("alice", 25));
         for number in 0..5_u64 {
-            shop.does(order(&number.to_string(), "alice"));
-            shop.does(add(&number.to_string(), "i", number));
+            shop.sells(&number.to_string(), "alice", "i", number);
         }
         shop.does(ShopCommand::SetCharging { charging: Charging::Tokens(by()) });
         let (mut gone, mut spends) = (0, 0_u128);
@@ -434,7 +413,7 @@ proptest! {
                 Op::Spend => {
                     // All that eve holds becomes change of its owner.
                     spends += 1;
-                    drop(shop.frame(&[spend("eve", Vec::new(), spends)]));
+                    drop(shop.frame(&[spend("eve", &[], spends)]));
                 }
                 Op::Gone(pick) => {
                     let id = pick.get(&known).clone();

@@ -1,64 +1,44 @@
-//! A shop to decide in, and short words for its commands.
+//! Words for the shop: what there is in it, its commands, and what they come to.
 
 use std::sync::Arc;
 
-use holdfast_domain::command::{Command, Expire};
+use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
-use holdfast_domain::ids::{Millis, ParticipantId};
+use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::money::Amount;
-use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::shop::{
-    ByTokens, ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, IdempotencyKey, OrderState,
-    Said, Secret, ShopCommand, ShopOutcome, ShopRefusal, Side, SideBranch, Sides, TrNum, TryKey, Whole, Why,
+    ByTokens, ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, ChosenTokens,
+    IdempotencyKey, OrderState, Said, Secret, ShopCommand, ShopOutcome, ShopRefusal, Side, SideBranch, Sides,
+    TrNum, TryKey, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
-use holdfast_domain::{FrameInput, decide};
 
-use crate::memory::Memory;
-use crate::world::{Flat, NOW, usd};
+use crate::tokens_world::ids;
+use crate::world::{Flat, World, expire, usd};
 
 pub const DEADLINE: u32 = 1_000;
 
-/// The rows, the clock, and where the log ends.
-#[derive(Clone)]
-pub struct Shop {
-    pub memory: Memory,
-    pub now: Millis,
-    pub offset: u64,
-}
-
-impl Shop {
-    pub fn empty() -> Shop {
-        Shop { memory: Memory::default(), now: NOW, offset: 100 }
-    }
-
+impl World {
     /// User `u` with that credit, item `i` of price 5 with that stock, and order `o` of two of them.
-    pub fn of(credit: u64, stock: u64) -> Shop {
-        let mut shop = Shop::empty();
+    pub fn shop(credit: u64, stock: u64) -> World {
+        let mut shop = World::empty();
         shop.does(user("u", credit));
         shop.does(item("i", stock, 5));
-        shop.does(order("o", "u"));
-        shop.does(add("o", "i", 2));
+        shop.sells("o", "u", "i", 2);
         shop
     }
 
     /// The same with these sides outside.
-    pub fn outside(credit: u64, stock: u64, outside: Sides) -> Shop {
-        let mut shop = Shop::of(credit, stock);
+    pub fn shop_outside(credit: u64, stock: u64, outside: Sides) -> World {
+        let mut shop = World::shop(credit, stock);
         shop.does(ShopCommand::SetOutside { outside });
         shop
     }
 
-    /// Decides the commands as one frame and keeps what it does. It decides the same again.
-    pub fn frame(&mut self, commands: &[Command]) -> Effects {
-        let (base_offset, time, order) = (self.offset, self.now, PrepareOrder::Arrival);
-        let frame = FrameInput { base_offset, time, order, commands };
-        let effects = decide(&self.memory, &frame);
-        assert_eq!(decide(&self.memory, &frame), effects, "the same frame, the same effects");
-        assert_eq!(effects.outcomes().len(), commands.len());
-        effects.apply(self.now, &mut self.memory);
-        self.offset += commands.len() as u64;
-        effects
+    /// There is an order of so many of an item for a user.
+    pub fn sells(&mut self, name: &str, user: &str, item: &str, quantity: u64) {
+        self.does(order(name, user));
+        self.does(add(name, item, quantity));
     }
 
     pub fn decided(&mut self, command: ShopCommand) -> (ShopOutcome, Effects) {
@@ -99,7 +79,7 @@ impl Shop {
     }
 
     pub fn expire(&mut self, holds_max: u32) -> Effects {
-        self.frame(&[Command::Expire(Expire { holds_max })])
+        self.frame(&[expire(holds_max)])
     }
 
     pub fn credit(&self, user: &str) -> u64 {
@@ -184,22 +164,21 @@ pub fn add(order: &str, item: &str, quantity: u64) -> ShopCommand {
 }
 
 pub fn checkout(order: &str) -> ShopCommand {
-    ShopCommand::Checkout(CheckoutOrder {
-        order: order.parse().unwrap(),
-        deadline_ms: DEADLINE,
-        key: None,
-        chosen: None,
-    })
+    let order = order.parse().unwrap();
+    ShopCommand::Checkout(CheckoutOrder { order, deadline_ms: DEADLINE, key: None, chosen: None })
 }
 
 pub fn keyed(order: &str, key: &str, body: u128) -> ShopCommand {
     let key = Some(IdempotencyKey { key: key.into(), body: Fingerprint(body) });
-    ShopCommand::Checkout(CheckoutOrder {
-        order: order.parse().unwrap(),
-        deadline_ms: DEADLINE,
-        key,
-        chosen: None,
-    })
+    let order = order.parse().unwrap();
+    ShopCommand::Checkout(CheckoutOrder { order, deadline_ms: DEADLINE, key, chosen: None })
+}
+
+/// The checkout of that try, with these tokens to pay for it so.
+pub fn with_tokens(by: &ByTokens, order: &str, number: u64, names: &[&str]) -> ShopCommand {
+    let key = TryKey { order_id: order.parse().unwrap(), tr_num: tr(number) };
+    let chosen = Some(Box::new(ChosenTokens::new(by.spender(&key), ids(names))));
+    ShopCommand::Checkout(CheckoutOrder { order: key.order_id, deadline_ms: DEADLINE, key: None, chosen })
 }
 
 pub fn says(order: &str, number: u64, side: Side, said: Said) -> ShopCommand {

@@ -8,16 +8,8 @@ use holdfast_domain::tokens::{
     Fingerprint, Kind, LockRow, SpendRow, Token, TokenEffect, TokenOutcome, TokenRefusal, Transaction,
 };
 
-use crate::tokens_world::{
-    Vault, as_command, ids, issue, lock, made, of_tokens, spend, token, unlock, update,
-};
-use crate::world::{World, prepare};
-
-fn digest(effects: &Effects) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    effects.write_digest(&mut bytes);
-    bytes
-}
+use crate::tokens_world::{as_command, ids, issue, lock, made, of_tokens, spend, token, unlock, update};
+use crate::world::{World, digest, prepare};
 
 fn of_step(step: Step) -> Vec<u8> {
     digest(&Effects { steps: vec![step] })
@@ -267,9 +259,9 @@ fn whatever_differs_in_an_answer_digests_differently() {
 fn a_frame_without_tokens_has_none_of_their_bytes() {
     // The same transfers, with the vault empty and full: nothing tells the frames apart.
     let mut world = World::roomy();
-    let before = digest(&world.decided(&[prepare(0, 5)]));
+    let before = digest(&world.foreseen(&[prepare(0, 5)]));
     world.frame(&[as_command(issue(&[token("a", 1)])), as_command(lock("p", &["a"]))]);
-    assert_eq!(digest(&world.decided(&[prepare(0, 5)])), before);
+    assert_eq!(digest(&world.foreseen(&[prepare(0, 5)])), before);
     // Sixteen counts and rows of fixed size: see `golden_digest` for each of them.
     let (counts, transfer, states, position, told, outcome) = (13 * 8, 16, 2 * 12, 36, 12, 28);
     assert_eq!(before.len(), counts + transfer + states + position + told + outcome);
@@ -278,7 +270,7 @@ fn a_frame_without_tokens_has_none_of_their_bytes() {
 /// These bytes are in the audit chain. If they change, logs with tokens fail their check.
 #[test]
 fn the_bytes_of_a_small_frame_stay() {
-    let mut vault = Vault::empty();
+    let mut vault = World::empty();
     let commands = [issue(&[token("a", 3)]), lock("p", &["a"]), spend("p", &[("bob", 3)]), unlock("p", None)];
     let commands: Vec<_> = commands.into_iter().map(as_command).collect();
     let mut bytes = digest(&vault.frame(&commands));
@@ -313,7 +305,7 @@ fn the_bytes_of_a_small_frame_stay() {
 #[test]
 fn the_same_frame_digests_the_same() {
     let run = || {
-        let mut vault = Vault::of(2);
+        let mut vault = World::vault(2);
         let frames = [vec![lock("p", &["t1"])], vec![spend("p", &[("bob", 3)]), update(&["t2"], &[])]];
         let mut bytes = Vec::new();
         for frame in frames {

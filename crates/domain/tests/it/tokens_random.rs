@@ -15,11 +15,11 @@ use holdfast_domain::tokens::{
 use proptest::prelude::*;
 
 use crate::tokens_naive::{Answer, Naive, NaiveLock, answer};
-use crate::tokens_world::{Vault, as_command, ids, renew, token, unlock, update};
-use crate::world::{Flat, expire};
+use crate::tokens_world::{as_command, ids, renew, token, unlock, update};
+use crate::world::{Flat, World, digest, expire};
 
 /// The stored rows, as the naive vault would have them.
-fn naive_of(vault: &Vault, value: &BTreeMap<Option<String>, i128>) -> Naive {
+fn naive_of(vault: &World, value: &BTreeMap<Option<String>, i128>) -> Naive {
     let memory = &vault.memory;
     let live = memory.tokens.iter().map(|(id, row)| (id.to_string(), row.token.clone())).collect();
     let locks = memory.locks.values().filter(|row| row.expires_at > vault.now).map(|row| {
@@ -43,7 +43,7 @@ fn naive_of(vault: &Vault, value: &BTreeMap<Option<String>, i128>) -> Naive {
 }
 
 /// Invariant 4, on the rows themselves: one live lock per token, and holders and locks say the same.
-fn assert_rows_agree(vault: &Vault) {
+fn assert_rows_agree(vault: &World) {
     let mut held: BTreeMap<String, String> = BTreeMap::new();
     for row in vault.memory.locks.values() {
         for id in row.tokens.iter() {
@@ -65,7 +65,7 @@ fn assert_rows_agree(vault: &Vault) {
 }
 
 /// Each issuer's live tokens are worth what came less what went.
-fn assert_value_is_conserved(naive: &Naive, vault: &Vault) {
+fn assert_value_is_conserved(naive: &Naive, vault: &World) {
     let mut live: BTreeMap<Option<String>, i128> =
         naive.value.keys().map(|issuer| (issuer.clone(), 0)).collect();
     for row in vault.memory.tokens.values() {
@@ -192,8 +192,8 @@ fn frames() -> impl Strategy<Value = Vec<Frame>> {
 }
 
 /// Some tokens to begin with, so that there is something to lock.
-fn started() -> (Vault, Naive) {
-    let (mut vault, mut naive) = (Vault::empty(), Naive::default());
+fn started() -> (World, Naive) {
+    let (mut vault, mut naive) = (World::empty(), Naive::default());
     let first = TokenCommand::Issue {
         tokens: (0..TOKENS).filter(|n| n % 5 != 4).map(|n| numbered(n, false)).collect(),
     };
@@ -203,7 +203,7 @@ fn started() -> (Vault, Naive) {
 }
 
 /// Ids `1000.0` and so on exist only after their spend: lets locks and updates name those too.
-fn with_outputs(commands: &mut [Command], vault: &Vault) {
+fn with_outputs(commands: &mut [Command], vault: &World) {
     let made: Vec<_> = vault.memory.tokens.keys().filter(|id| id.as_str().len() > 30).cloned().collect();
     if made.is_empty() {
         return;
@@ -221,12 +221,6 @@ fn with_outputs(commands: &mut [Command], vault: &Vault) {
             _ => {}
         }
     }
-}
-
-fn digest(effects: &Effects) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    effects.write_digest(&mut bytes);
-    bytes
 }
 
 fn consumed_by(effects: &Effects) -> impl Iterator<Item = String> {

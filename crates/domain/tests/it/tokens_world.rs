@@ -1,64 +1,27 @@
-//! A vault to decide in, and short words for tokens, commands and rows.
-//!
-//! Frames follow each other in the log, so fences rise as they do in the hub.
+//! Words for tokens: the vault, its commands, and the rows and effects that they lead to.
 
 use std::sync::Arc;
 
 use holdfast_domain::command::Command;
-use holdfast_domain::effects::{Effects, Outcome, Subject};
+use holdfast_domain::effects::{Outcome, Subject};
 use holdfast_domain::ids::Millis;
-use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::tokens::{
-    Fingerprint, LockRow, LockTokens, Output, SpendRequest, SpendRow, SpendTokens, Token, TokenCommand,
-    TokenEffect, TokenId, TokenOutcome, TokenRefusal, Transaction,
+    Fingerprint, LockRow, LockTokens, NO_END, Output, SpendRequest, SpendRow, SpendTokens, Token,
+    TokenCommand, TokenEffect, TokenId, TokenOutcome, TokenRefusal, Transaction,
 };
-use holdfast_domain::{FrameInput, decide};
 
-use crate::memory::Memory;
-use crate::world::{Flat, Lists, NOW, assert_effects, no_transfer};
+use crate::world::{Flat, Lists, World, assert_effects, no_transfer};
 
 /// The lease of locks that do not say another.
 pub const LEASE: i64 = 1_000;
 
-/// The rows, the clock, and where the log ends.
-#[derive(Clone)]
-pub struct Vault {
-    pub memory: Memory,
-    pub now: Millis,
-    pub offset: u64,
-}
-
-impl Vault {
-    pub fn empty() -> Vault {
-        Vault { memory: Memory::default(), now: NOW, offset: 100 }
-    }
-
+impl World {
     /// With tokens of 10, 20, 30 … that `alice` owns, named `t1`, `t2`, `t3` …
-    pub fn of(count: u64) -> Vault {
-        let mut vault = Vault::empty();
+    pub fn vault(count: u64) -> World {
+        let mut vault = World::empty();
         let tokens = (1..=count).map(|n| token(&format!("t{n}"), n * 10)).collect();
         vault.frame(&[as_command(TokenCommand::Issue { tokens })]);
         vault
-    }
-
-    /// What the next record's lock is fenced with.
-    pub fn fence(&self) -> u64 {
-        self.offset + 1
-    }
-
-    pub fn decided(&self, commands: &[Command]) -> Effects {
-        let frame =
-            FrameInput { base_offset: self.offset, time: self.now, order: PrepareOrder::Arrival, commands };
-        decide(&self.memory, &frame)
-    }
-
-    /// Decides the commands as one frame and keeps what it does.
-    pub fn frame(&mut self, commands: &[Command]) -> Effects {
-        let effects = self.decided(commands);
-        assert_eq!(effects.outcomes().len(), commands.len());
-        effects.apply(self.now, &mut self.memory);
-        self.offset += commands.len() as u64;
-        effects
     }
 
     /// Decides one frame of token commands, of which only tokens and answers are looked at.
@@ -73,7 +36,7 @@ impl Vault {
 
     /// One command in a frame of its own has this answer and does exactly this.
     #[track_caller]
-    pub fn does(&mut self, command: TokenCommand, outcome: TokenOutcome, tokens: Vec<TokenEffect>) {
+    pub fn gives(&mut self, command: TokenCommand, outcome: TokenOutcome, tokens: Vec<TokenEffect>) {
         let effects = self.frame(&[as_command(command)]);
         let outcomes = vec![of_tokens(outcome)];
         assert_effects(effects, Lists { tokens, outcomes, ..Lists::default() });
@@ -81,9 +44,9 @@ impl Vault {
 
     /// One command is refused and leaves nothing behind.
     #[track_caller]
-    pub fn refuses(&mut self, command: TokenCommand, refusal: TokenRefusal) {
+    pub fn declines(&mut self, command: TokenCommand, refusal: TokenRefusal) {
         let before = self.memory.clone();
-        self.does(command, TokenOutcome::Refused(refusal), Vec::new());
+        self.gives(command, TokenOutcome::Refused(refusal), Vec::new());
         assert_eq!(self.memory, before);
     }
 
@@ -103,6 +66,12 @@ impl Vault {
             TokenOutcome::Spent(row) => Arc::clone(row),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Lets a transfer hold what `spender` has locked, as a prepare would.
+    pub fn held_by_transfer(&mut self, spender: &str) {
+        let row = Arc::make_mut(self.memory.locks.get_mut(spender).unwrap());
+        (row.expires_at, row.funding) = (NO_END, Some("payee".into()));
     }
 
     pub fn holder(&self, id: &str) -> Option<&str> {

@@ -1,6 +1,8 @@
-//! A small scheme to decide in: three participants with funds and limits, and short words for commands and rows.
+//! A world to decide in, and a small scheme for it: three participants with funds and limits, and short words for commands and
+//! rows. Words for tokens stand in `tokens_world`, those for the shop in `shop_world`.
 //!
-//! Amounts are raw (1 = 0.0001). Transfer number `n` has the id `n` and the fulfilment of 32 bytes `n`.
+//! Amounts are raw (1 = 0.0001). Transfer number `n` has the id `n` and the fulfilment of 32 bytes `n`. Frames follow each other
+//! in the log, so fences rise as they do in the hub.
 
 use holdfast_domain::callbacks::{Callback, callbacks};
 use holdfast_domain::codes::ErrorCode;
@@ -16,6 +18,7 @@ use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferI
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
 use holdfast_domain::positions::{Action, PrepareOrder};
+use holdfast_domain::records;
 use holdfast_domain::shop::{Alarm, ShopEffect, ShopMessage};
 use holdfast_domain::tokens::TokenEffect;
 use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
@@ -39,17 +42,23 @@ pub fn usd() -> Currency {
     "USD".parse().unwrap()
 }
 
-/// The scheme, and the clock of its frames.
+/// The rows, the clock, and where the log ends.
+#[derive(Clone)]
 pub struct World {
     pub memory: Memory,
     pub now: Millis,
     pub order: PrepareOrder,
+    pub offset: u64,
 }
 
 impl World {
+    pub fn empty() -> World {
+        World { memory: Memory::default(), now: NOW, order: PrepareOrder::Arrival, offset: 100 }
+    }
+
     /// The payer with this cap and these funds, payee and another with plenty. No alarm goes off.
     pub fn with(payer_cap: i64, payer_funds: i64) -> World {
-        let mut world = World { memory: Memory::default(), now: NOW, order: PrepareOrder::Arrival };
+        let mut world = World::empty();
         for (name, participant, cap, funds) in [
             ("payer", PAYER, payer_cap, payer_funds),
             ("payee", PAYEE, 1_000_000, 1_000_000),
@@ -72,16 +81,27 @@ impl World {
         World::with(1_000_000, 1_000_000)
     }
 
+    /// What the next record's lock is fenced with.
+    pub fn fence(&self) -> u64 {
+        self.offset + 1
+    }
+
     /// Decides the commands as one frame and keeps what it does.
     pub fn frame(&mut self, commands: &[Command]) -> Effects {
-        let effects = self.decided(commands);
+        let effects = self.foreseen(commands);
+        assert_eq!(effects.outcomes().len(), commands.len());
         effects.apply(self.now, &mut self.memory);
+        self.offset += commands.len() as u64;
         effects
     }
 
-    /// Decides without keeping anything.
-    pub fn decided(&self, commands: &[Command]) -> Effects {
-        decide(&self.memory, &FrameInput { base_offset: 0, time: self.now, order: self.order, commands })
+    /// Decides without keeping anything. The same frame has the same effects.
+    pub fn foreseen(&self, commands: &[Command]) -> Effects {
+        let (base_offset, time, order) = (self.offset, self.now, self.order);
+        let frame = FrameInput { base_offset, time, order, commands };
+        let effects = decide(&self.memory, &frame);
+        assert_eq!(decide(&self.memory, &frame), effects, "the same frame, the same effects");
+        effects
     }
 
     /// Decides the commands as one frame, keeps what it does, and says who is called for it.
@@ -99,54 +119,33 @@ impl World {
     }
 }
 
-/// Every list of effects that tests compare; of new transfers their ids.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Lists {
-    pub participants: Vec<Participant>,
-    pub accounts: Vec<Account>,
-    pub funds: Vec<FundsMovement>,
-    pub endpoints: Vec<SetEndpoint>,
-    pub transfers: Vec<TransferId>,
-    pub state_changes: Vec<StateChange>,
-    pub completions: Vec<CompletionRow>,
-    pub position_changes: Vec<PositionChange>,
-    pub notifications: Vec<Notification>,
-    pub answers: Vec<Answer>,
-    pub alarms: Vec<LimitAlarm>,
-    pub dead_letters: Vec<DeadLetter>,
-    pub tokens: Vec<TokenEffect>,
-    pub outcomes: Vec<Outcome>,
-}
-
-impl From<Effects> for Lists {
-    fn from(effects: Effects) -> Lists {
-        Lists {
-            participants: effects.participants(),
-            accounts: effects.accounts(),
-            funds: effects.funds(),
-            endpoints: effects.endpoints(),
-            transfers: effects.transfers().iter().map(|row| row.id).collect(),
-            state_changes: effects.state_changes(),
-            completions: effects.completions(),
-            position_changes: effects.position_changes(),
-            notifications: effects.notifications(),
-            answers: effects.answers(),
-            alarms: effects.alarms(),
-            dead_letters: effects.dead_letters(),
-            tokens: effects.tokens(),
-            outcomes: effects.outcomes(),
-        }
-    }
-}
-
-macro_rules! flat {
+macro_rules! lists {
     ($($list:ident: $row:ty),* $(,)?) => {
+        /// Every list of effects; of new transfers their ids.
+        #[derive(Debug, Default, PartialEq, Eq)]
+        pub struct Lists {
+            pub transfers: Vec<TransferId>,
+            $(pub $list: Vec<$row>,)*
+        }
+
+        impl From<Effects> for Lists {
+            fn from(effects: Effects) -> Lists {
+                let transfers = effects.transfers().iter().map(|row| row.id).collect();
+                Lists { transfers, $($list: effects.$list(),)* }
+            }
+        }
+
         /// The lists of all steps, each as one.
         pub trait Flat {
+            fn transfers(&self) -> Vec<Transfer>;
             $(fn $list(&self) -> Vec<$row>;)*
         }
 
         impl Flat for Effects {
+            fn transfers(&self) -> Vec<Transfer> {
+                self.all(|step| &step.transfers).cloned().collect()
+            }
+
             $(fn $list(&self) -> Vec<$row> {
                 self.all(|step| &step.$list).cloned().collect()
             })*
@@ -154,12 +153,11 @@ macro_rules! flat {
     };
 }
 
-flat! {
+lists! {
     participants: Participant,
     accounts: Account,
     funds: FundsMovement,
     endpoints: SetEndpoint,
-    transfers: Transfer,
     state_changes: StateChange,
     completions: CompletionRow,
     position_changes: PositionChange,
@@ -178,6 +176,34 @@ flat! {
 #[track_caller]
 pub fn assert_effects(effects: Effects, expected: Lists) {
     assert_eq!(Lists::from(effects), expected);
+}
+
+/// What enters the audit chain.
+pub fn digest(effects: &Effects) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    effects.write_digest(&mut bytes);
+    bytes
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The record of a command.
+pub fn written(command: &Command) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    records::write(command, &mut bytes);
+    bytes
+}
+
+/// How the frame's commands ended, each with the state of its transfer.
+pub fn states(effects: &Effects) -> Vec<Option<TransferState>> {
+    effects.all(|step| &step.outcomes).map(|outcome| outcome.state).collect()
+}
+
+/// Which of the frame's commands were not refused.
+pub fn accepted(effects: &Effects) -> Vec<bool> {
+    effects.all(|step| &step.outcomes).map(|outcome| outcome.code.is_none()).collect()
 }
 
 // Commands.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holdfast_disk::LogId;
-use holdfast_domain::planted;
+use holdfast_domain::planted::{self, Bug};
 
 use crate::StoreError;
 use crate::blocks::{BlockFiles, BlockReader, End, Kind, Options, Syncer, WriteJob};
@@ -136,7 +136,7 @@ impl Archive {
         debug_assert!(self.unsealed(hash, id).is_none(), "an id leads to one place");
         // The planted fault is for the simulator to find, as it would without assertions.
         debug_assert!(
-            planted::row_ahead_of_checkpoint() || !matches!(self.runs.get(hash, id), Ok(Some(_))),
+            planted::has(Bug::RowAheadOfCheckpoint) || !matches!(self.runs.get(hash, id), Ok(Some(_))),
             "an id leads to one place"
         );
         self.recent.insert(hash, Entry { id, place });
@@ -243,7 +243,7 @@ impl Archive {
     pub(crate) fn merged(&mut self, merged: Merged) {
         self.merging = None;
         let Merged { inputs, run, .. } = merged;
-        self.runs = if planted::lost_run_in_merge() {
+        self.runs = if planted::has(Bug::LostRunInMerge) {
             let is_input = |run: &Arc<Run>| inputs.iter().any(|input| input.name() == run.name());
             let left = self.runs.runs().iter().filter(|run| !is_input(run));
             RunSet::of(left.cloned().chain([run]).collect())
@@ -303,7 +303,7 @@ pub(crate) struct Merged {
 impl MergeJob {
     pub(crate) fn run(self, pause: &mut dyn FnMut()) -> Result<Merged, StoreError> {
         let MergeJob { place, which, name, inputs } = self;
-        let lost = usize::from(planted::lost_run_in_merge());
+        let lost = usize::from(planted::has(Bug::LostRunInMerge));
         let (dir, key) = (which.ids(&place.dir), place.key());
         let run = merge(&place.fs, &dir, name, which.run_mark(place.log_id), key, &inputs[lost..], pause)?;
         Ok(Merged { which, inputs, run: Arc::new(run) })

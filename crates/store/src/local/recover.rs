@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 
 use holdfast_disk::{FileSystem, LogId};
 use holdfast_domain::ids::TransferNo;
-use holdfast_domain::planted;
+use holdfast_domain::planted::{self, Bug};
 use holdfast_domain::tokens::Kind as TokenKind;
 
 use super::LocalStore;
@@ -235,7 +235,7 @@ fn assemble(
         let found = all_runs(&place, which)?;
         // A name is not used again as long as a file of that name might come back.
         past.next_run = past.next_run.max(found.last().map_or(RunName(0), |last| RunName(last.0 + 1)));
-        if planted::row_ahead_of_checkpoint() {
+        if planted::has(Bug::RowAheadOfCheckpoint) {
             past.runs = found;
         }
     }

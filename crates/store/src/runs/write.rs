@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holdfast_disk::{AlignedBuf, BLOCK, File, FileSystem, LogId};
-use holdfast_domain::planted;
+use holdfast_domain::planted::{self, Bug};
 
 use super::bloom::Filter;
 use super::format::{self, BLOCK_BYTES, ENTRIES_PER_BLOCK, Header};
@@ -82,7 +82,7 @@ pub(super) fn write_run(
     });
     let installed = written.and_then(|(header, fences, filter)| {
         fs.rename(&temporary, &path).map_err(StoreError::io("rename", &temporary))?;
-        if !planted::unsynced_rename() {
+        if !planted::has(Bug::UnsyncedRename) {
             fs.sync_dir(dir).map_err(StoreError::io("sync", dir))?;
         }
         let file = fs.open_read(&path).map_err(StoreError::io("open", &path))?;
