@@ -9,6 +9,7 @@ use holdfast_messages::{DeadLetter, Message, PartitionBy, Topic};
 
 use crate::guard::{Guard, signed};
 use crate::session::Store;
+use crate::types::most;
 use crate::{Claim, Error};
 
 /// A message that waits to be sent.
@@ -158,7 +159,6 @@ impl Store {
     /// # Errors
     /// If the database fails, or holds what nobody can read.
     pub fn unsent(&mut self, claim: &Claim, max: usize) -> Result<Vec<OutboxRow>, Error> {
-        let most = i64::try_from(max).unwrap_or(i64::MAX);
         let rows = self.client.query(
             "SELECT u.outbox_no, u.body, u.outbox_sent FROM (
                  SELECT o.outbox_no, o.body, s.outbox_sent,
@@ -167,7 +167,7 @@ impl Store {
                      AND o.outbox_no + o.messages > s.outbox_sent
                  WHERE s.segment_id = $1 AND s.epoch = $2
              ) u WHERE u.before < $3 ORDER BY u.outbox_no",
-            &[&claim.segment_id, &claim.epoch, &most],
+            &[&claim.segment_id, &claim.epoch, &most(max)],
         )?;
         let mut unsent = Vec::new();
         for row in &rows {

@@ -8,7 +8,7 @@ use super::message::Columns;
 use crate::guard::{signed, unsigned};
 use crate::load::number;
 use crate::session::Store;
-use crate::types::{Moment, Uuid};
+use crate::types::{Moment, Uuid, list, most};
 use crate::{Claim, Error};
 
 /// A callback that is to be delivered.
@@ -30,6 +30,36 @@ pub struct DueCallback {
     pub attempts: u32,
 }
 
+/// Participant by participant, by a walk over the index: whoever has a million waiting costs as much as one who has ten. The
+/// clock stands in a subquery because an index is not asked for a value that may change.
+const DUE: &str = "WITH RECURSIVE held AS (
+         SELECT s.enumeration::smallint AS shard
+         FROM unnest($1::int[], $2::bigint[]) AS c (id, epoch)
+         JOIN segment s ON s.segment_id = c.id AND s.epoch = c.epoch
+     ), who (shard, participant_id) AS (
+         SELECT h.shard, (SELECT c.participant_id FROM callback c
+             WHERE c.shard = h.shard AND c.is_waiting ORDER BY c.participant_id LIMIT 1)
+         FROM held h
+     UNION ALL
+         SELECT w.shard, (SELECT c.participant_id FROM callback c
+             WHERE c.shard = w.shard AND c.is_waiting AND c.participant_id > w.participant_id
+             ORDER BY c.participant_id LIMIT 1)
+         FROM who w WHERE w.participant_id IS NOT NULL
+     )
+     SELECT d.* FROM who w CROSS JOIN LATERAL (
+         SELECT c.callback_id, c.participant_id, c.transfer_id, c.message_type, c.transfer_state_id,
+             c.error_code, c.error_reason, c.participant_currency_id, c.value, c.net_debit_cap,
+             c.answers_prepare, c.decided_date, c.attempts, c.next_try
+         FROM callback c
+         WHERE c.shard = w.shard AND c.participant_id = w.participant_id AND c.is_waiting
+             AND c.next_try <= (SELECT hub_clock()) AND c.callback_id <> ALL($3)
+             AND NOT EXISTS (SELECT 1 FROM callback b
+                 WHERE b.transfer_id = c.transfer_id AND b.participant_id = c.participant_id
+                     AND b.is_waiting AND b.callback_id < c.callback_id)
+         ORDER BY c.next_try, c.callback_id LIMIT $4) d
+     WHERE w.participant_id IS NOT NULL AND w.participant_id <> ALL($5)
+     ORDER BY d.next_try, d.callback_id LIMIT $6";
+
 impl Store {
     /// Callbacks of these shards that may go out now, oldest first: at most one of each transfer and participant, at most
     /// `each` of one participant, `max` in all. None of the participants `full`, and none that is in hand already. A
@@ -50,13 +80,9 @@ impl Store {
         }
         let (segments, epochs): (Vec<i32>, Vec<i64>) =
             claims.iter().map(|claim| (claim.segment_id, claim.epoch)).unzip();
-        let in_hand: Vec<i64> = in_hand.iter().map(|id| signed(*id)).collect();
+        let in_hand = list(in_hand, |id| signed(*id));
         let full: Vec<i32> = full.iter().filter_map(|id| i32::try_from(id.0).ok()).collect();
-        let bound = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let rows = self.client.query(
-            &self.statements.callbacks.due,
-            &[&segments, &epochs, &in_hand, &bound(each), &full, &bound(max)],
-        )?;
+        let rows = self.query(DUE, &[&segments, &epochs, &in_hand, &most(each), &full, &most(max)])?;
         rows.iter().map(due_of).collect()
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use crate::guard::signed;
 use crate::session::Store;
+use crate::types::list;
+use crate::written::Parameters;
 use crate::{Claim, Error};
 
 /// An attempt that failed.
@@ -19,17 +21,33 @@ pub struct Failed {
     pub why: String,
 }
 
+const END: &str = "WITH ours AS MATERIALIZED (
+         SELECT 1 FROM segment WHERE segment_id = $1 AND epoch = $2 FOR SHARE
+     ), ended AS (
+         DELETE FROM callback WHERE callback_id = ANY($3) AND EXISTS (SELECT 1 FROM ours)
+     )
+     SELECT EXISTS (SELECT 1 FROM ours)";
+const FAIL: &str = "WITH ours AS MATERIALIZED (
+         SELECT 1 FROM segment WHERE segment_id = $1 AND epoch = $2 FOR SHARE
+     ), failed AS (
+         UPDATE callback c SET attempts = u.attempts, url = u.url, last_error = u.why,
+             next_try = (SELECT hub_clock()) + coalesce(u.pause, 0) * interval '1 millisecond',
+             is_waiting = u.pause IS NOT NULL,
+             dead_date = CASE WHEN u.pause IS NULL THEN (SELECT hub_clock()) ELSE c.dead_date END
+         FROM unnest($3::bigint[], $4::int[], $5::text[], $6::text[], $7::bigint[])
+             AS u (id, attempts, url, why, pause)
+         WHERE c.callback_id = u.id AND EXISTS (SELECT 1 FROM ours)
+     )
+     SELECT EXISTS (SELECT 1 FROM ours)";
+
 impl Store {
     /// These were delivered, and go. `false`: the claim is no longer the latest, and nothing happened.
     ///
     /// # Errors
     /// If the database fails.
     pub fn callbacks_ended(&mut self, claim: &Claim, ids: &[u64]) -> Result<bool, Error> {
-        let ids: Vec<i64> = ids.iter().map(|id| signed(*id)).collect();
-        let row = self
-            .client
-            .query_one(&self.statements.callbacks.end, &[&claim.segment_id, &claim.epoch, &ids])?;
-        Ok(row.get(0))
+        let ids = list(ids, |id| signed(*id));
+        self.is_ours(END, &[&claim.segment_id, &claim.epoch, &ids])
     }
 
     /// These failed and are due again after their pauses. `false` as above.
@@ -58,16 +76,23 @@ impl Store {
         // PostgreSQL's texts have no NUL.
         let clean = |text: &str| text.replace('\0', "\u{fffd}");
         let (failed, pauses): (Vec<&Failed>, Vec<Option<i64>>) = failed.unzip();
-        let ids: Vec<i64> = failed.iter().map(|failed| signed(failed.id)).collect();
-        let attempts: Vec<i32> =
-            failed.iter().map(|failed| i32::try_from(failed.attempts).unwrap_or(i32::MAX)).collect();
-        let urls: Vec<Option<String>> =
-            failed.iter().map(|failed| failed.url.as_deref().map(clean)).collect();
-        let whys: Vec<String> = failed.iter().map(|failed| clean(&failed.why)).collect();
-        let row = self.client.query_one(
-            &self.statements.callbacks.fail,
-            &[&claim.segment_id, &claim.epoch, &ids, &attempts, &urls, &whys, &pauses],
-        )?;
-        Ok(row.get(0))
+        self.is_ours(
+            FAIL,
+            &[
+                &claim.segment_id,
+                &claim.epoch,
+                &list(&failed, |failed| signed(failed.id)),
+                &list(&failed, |failed| i32::try_from(failed.attempts).unwrap_or(i32::MAX)),
+                &list(&failed, |failed| failed.url.as_deref().map(clean)),
+                &list(&failed, |failed| clean(&failed.why)),
+                &pauses,
+            ],
+        )
+    }
+
+    /// Runs a statement that tells whether the claim is still the latest.
+    fn is_ours(&mut self, sql: &'static str, parameters: Parameters<'_>) -> Result<bool, Error> {
+        let row = self.query_opt(sql, parameters)?;
+        Ok(row.is_some_and(|row| row.get(0)))
     }
 }

@@ -6,6 +6,7 @@ use holdfast_domain::views::Stats;
 
 use super::Snapshot;
 use crate::guard::unsigned;
+use crate::load::state_of;
 use crate::types::Moment;
 use crate::{Error, Store};
 
@@ -60,7 +61,6 @@ impl Store {
             dead_letters: count(3)?,
             limit_alarms: None,
         };
-        snapshot.end()?;
         Ok(stats)
     }
 }
@@ -73,10 +73,9 @@ fn reached(snapshot: &mut Snapshot<'_>) -> Result<Vec<(TransferState, u64)>, Err
     )?;
     let mut counts = [0_u64; TransferState::ALL.len()];
     for row in &rows {
-        let state: i16 = row.get(0);
-        let place = TransferState::ALL.iter().position(|known| i16::from(*known as u8) == state);
-        let place = place.ok_or_else(|| Error::corrupt("transfer_state_change", format!("state {state}")))?;
-        counts[place] = unsigned("transfer_state_change", row.get(1))?;
+        let state = state_of("transfer_state_change", row.get(0))?;
+        let place = TransferState::ALL.iter().position(|known| *known == state);
+        counts[place.expect("all states are among them")] = unsigned("transfer_state_change", row.get(1))?;
     }
     Ok(TransferState::ALL.into_iter().zip(counts).collect())
 }

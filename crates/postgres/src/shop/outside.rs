@@ -13,6 +13,7 @@ use crate::batch::{Batch, Reading};
 use crate::guard::unsigned;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Opened, Step, Work};
+use crate::types::list;
 use crate::written::RowWriter;
 use crate::{Claim, Error, Source};
 
@@ -214,7 +215,7 @@ pub(super) fn mark(
     if elsewhere.is_none() || began.is_empty() {
         return Ok(());
     }
-    let orders: Vec<&str> = began.iter().map(|(order, _)| order.as_str()).collect();
+    let orders = list(began, |(order, _)| order.as_str());
     let called = i16::try_from(bits(elsewhere)).expect("two bits");
     let sql = "UPDATE orders SET called = $2 WHERE order_id = ANY($1) AND called <> $2";
     writer.execute(sql, &[&orders, &called])?;

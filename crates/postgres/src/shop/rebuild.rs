@@ -216,9 +216,7 @@ fn paid(did: &Did) -> BTreeSet<TryKey> {
 /// The orders that are open now, of all partitions: few, whatever the log's length.
 fn open_orders(loader: &mut Loader<'_, '_>) -> Result<HashSet<OrderId>, Error> {
     let sql = "SELECT order_id FROM orders WHERE state IN ('pending', 'cancelling')";
-    let statement = loader.statements.asked.prepared(loader.tx, sql)?;
-    let rows = loader.tx.query(&statement, &[])?;
-    rows.iter().map(|row| id("orders", row.get(0))).collect()
+    loader.query(sql, &[])?.iter().map(|row| id("orders", row.get(0))).collect()
 }
 
 /// The records from there on, without those of tries of which the log has said everything, if their orders agree.

@@ -9,7 +9,7 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::shop;
 use holdfast_messages::StockMessage;
 
-use super::sides::{AsId as _, Taken};
+use super::sides::{Kept, Taken};
 use crate::batch::{Batch, Reading};
 use crate::load::Loader;
 use crate::outbox::Outbox;
@@ -66,12 +66,12 @@ fn load(loader: &mut Loader<'_, '_>, asked: &[&shop::Message]) -> Result<Ledger<
         if let Some(shop::AskedStep::Forward(value) | shop::AskedStep::Rollback(value)) =
             Stock::step(&message.body)
         {
-            holders.extend(Stock::parts(value).map(|(holder, _)| holder.id()));
+            holders.extend(Stock::parts(value).map(|(holder, _)| Stock::name(holder)));
         }
     }
     for branch in branches.values() {
         if let Branch::Done(Forward::Taken(value)) = branch {
-            holders.extend(Stock::parts(value).map(|(holder, _)| holder.id()));
+            holders.extend(Stock::parts(value).map(|(holder, _)| Stock::name(holder)));
         }
     }
     let balances = loader.lock_balances::<Stock>(holders)?;

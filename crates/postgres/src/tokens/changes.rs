@@ -10,6 +10,7 @@ use postgres::Row;
 use super::CHANNEL;
 use crate::Error;
 use crate::session::Store;
+use crate::types::most;
 
 /// The place of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -57,11 +58,8 @@ impl Store {
         after: Position,
         limit: usize,
     ) -> Result<Vec<(Position, TokenEvent)>, Error> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let statement = self.statements.asked.prepared(&mut self.client, SETTLED)?;
-        let rows = self
-            .client
-            .query(&statement, &[&after.xid.to_string(), &after.change_no, &limit, &PAGE_BYTES])?;
+        let (xid, change_no) = (after.xid.to_string(), after.change_no);
+        let rows = self.query(SETTLED, &[&xid, &change_no, &most(limit), &PAGE_BYTES])?;
         rows.iter().map(|row| change_of(row, 0)).collect()
     }
 

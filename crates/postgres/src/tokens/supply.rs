@@ -6,39 +6,30 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::HOLD_PREFIX;
 use holdfast_messages::{Message as _, TokenEvent};
 use holdfast_tokens::{Name, Refusal, Token, TokenId};
+use postgres::types::ToSql;
 use postgres::{GenericClient, Transaction};
 
 use super::moment;
-use super::rows::Columns;
+use super::rows::lists_of;
 use crate::Error;
 use crate::guard::unsigned;
 use crate::session::Store;
 use crate::types::Moment;
 
 /// Makes rows of new tokens whose locks are there already.
-fn insert_tokens(tx: &mut Transaction<'_>, tokens: &[Token], now: Option<Moment>) -> Result<(), Error> {
-    let columns = Columns::of(tokens);
+fn insert_tokens(tx: &mut Transaction<'_>, tokens: &[&Token], now: Option<Moment>) -> Result<(), Error> {
+    let lists = lists_of(tokens);
+    let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&now];
+    parameters.extend(lists.iter().map(|list| &**list as &(dyn ToSql + Sync)));
     tx.execute(
         "INSERT INTO token (token_id, wallet, external_id, public_key, token_type, currency, quantity, issuer, notary,
              attributes, created_at)
          SELECT p.token_id, p.wallet, p.external_id, p.public_key, p.token_type, p.currency, p.quantity, p.issuer,
-             p.notary, p.attributes::json, coalesce($11::timestamptz, hub_clock())
-         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::numeric[], $8::text[],
-                 $9::text[], $10::text[])
+             p.notary, p.attributes::json, coalesce($1::timestamptz, hub_clock())
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::numeric[], $9::text[],
+                 $10::text[], $11::text[])
              AS p (token_id, wallet, external_id, public_key, token_type, currency, quantity, issuer, notary, attributes)",
-        &[
-            &columns.ids,
-            &columns.wallets,
-            &columns.external_ids,
-            &columns.public_keys,
-            &columns.types,
-            &columns.currencies,
-            &columns.quantities,
-            &columns.issuers,
-            &columns.notaries,
-            &columns.attributes,
-            &now,
-        ],
+        &parameters,
     )?;
     Ok(())
 }
@@ -127,7 +118,7 @@ impl Store {
             let id = known.id.clone();
             return Ok(Err(if spent { Refusal::TokenConsumed(id) } else { Refusal::TokenExists(id) }));
         }
-        insert_tokens(&mut tx, tokens, moment(now))?;
+        insert_tokens(&mut tx, &tokens.iter().collect::<Vec<_>>(), moment(now))?;
         let event = TokenEvent::Issued(tokens.to_vec());
         tell_in_pieces(&mut tx, &event)?;
         tx.commit()?;
@@ -273,9 +264,9 @@ pub(super) fn update(
     tx.execute("UPDATE token_lock SET spent = true WHERE token_id = ANY($1)", &[&consumed])?;
     let Broken { selections, .. } = break_selections(tx, &held, now)?;
     let new = insert_locks(tx, &came.keys().copied().collect(), false)?;
-    let produced: Vec<Token> =
-        new.iter().filter_map(|id| came.get(id.as_str()).map(|token| (*token).clone())).collect();
+    let produced: Vec<&Token> = new.iter().filter_map(|id| came.get(id.as_str()).copied()).collect();
     insert_tokens(tx, &produced, now)?;
+    let produced: Vec<Token> = produced.into_iter().cloned().collect();
     if consumed.is_empty() && produced.is_empty() {
         return Ok(Ok(None));
     }
