@@ -52,8 +52,7 @@ fn the_expired_ones_end_and_no_other() {
 /// A second data set follows the first, and what is open can be fulfilled.
 #[test]
 fn generated_holds_are_holds() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     let data = DataSet { total: 500, expired: 0, ..data_set() };
     cluster.store.generate(&data, |_| ()).unwrap();
     cluster.store.generate(&data, |_| ()).unwrap();
@@ -79,8 +78,7 @@ fn generated_holds_are_holds() {
 /// A scan that finds nothing reads nothing, however many holds are open: the clock bounds the index.
 #[test]
 fn an_idle_scan_does_not_look_at_open_holds() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     let data = DataSet { expired: 0, ..data_set() };
     let open = cluster.store.generate(&data, |_| ()).unwrap().open;
     assert!(open > 1_000);
@@ -102,8 +100,7 @@ fn an_idle_scan_does_not_look_at_open_holds() {
 /// One look tells which shards are worth a scan.
 #[test]
 fn due_shards_are_told() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     cluster.store.generate(&DataSet { total: 2, expired: 2, ..data_set() }, |_| ()).unwrap();
     let rows = world.sql().query("SELECT DISTINCT shard FROM transfer_timeout ORDER BY shard", &[]).unwrap();
     let expected: Vec<i16> = rows.iter().map(|row| row.get(0)).collect();

@@ -25,7 +25,7 @@ const START: Millis = 1_800_000_000_000;
 #[derive(Debug, Clone)]
 enum Event {
     Frame(Vec<Ask>),
-    Operate(Operation),
+    Operate(u32, Admin),
     Expire { later: Millis },
 }
 
@@ -60,17 +60,6 @@ enum Ask {
     },
 }
 
-#[derive(Debug, Clone)]
-enum Operation {
-    Limit { of: u32, cap: i64, alarm: u16 },
-    FundsIn { id: u128, of: u32, units: i64 },
-    FundsOut { id: u128, of: u32, units: i64 },
-    CommitOut { id: u128, of: u32 },
-    AbortOut { id: u128, of: u32 },
-    AccountActive { of: u32, active: bool },
-    ParticipantActive { of: u32, active: bool },
-}
-
 fn party() -> impl Strategy<Value = u32> {
     prop_oneof![12 => 1_u32..=3, 1 => Just(9_u32)]
 }
@@ -94,23 +83,38 @@ fn ask() -> impl Strategy<Value = Ask> {
     ]
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
-    let (id, of) = (500_u128..504, 1_u32..=3);
+/// A command of the operator's, and whom it is about.
+fn operation() -> impl Strategy<Value = (u32, Admin)> {
+    let id = (500_u128..504).prop_map(TransferId);
+    let (of, currency, amount) = (1_u32..=3, usd(), |units| Amount::whole(units).unwrap());
+    let (participant, position, settlement) =
+        (ParticipantId, |of| AccountId(2 * of - 1), |of| AccountId(2 * of));
     prop_oneof![
-        3 => (of.clone(), 0_i64..80, 0_u16..102).prop_map(|(of, cap, alarm)| Operation::Limit { of, cap, alarm }),
-        2 => (id.clone(), of.clone(), 0_i64..40).prop_map(|(id, of, units)| Operation::FundsIn { id, of, units }),
-        2 => (id.clone(), of.clone(), 1_i64..90).prop_map(|(id, of, units)| Operation::FundsOut { id, of, units }),
-        1 => (id.clone(), of.clone()).prop_map(|(id, of)| Operation::CommitOut { id, of }),
-        1 => (id, of.clone()).prop_map(|(id, of)| Operation::AbortOut { id, of }),
-        1 => (of.clone(), any::<bool>()).prop_map(|(of, active)| Operation::AccountActive { of, active }),
-        1 => (of, prop::bool::weighted(0.7)).prop_map(|(of, active)| Operation::ParticipantActive { of, active }),
+        3 => (of.clone(), 0_i64..80, 0_u16..102).prop_map(move |(of, cap, alarm_percentage)| {
+            let (participant, net_debit_cap) = (participant(of), amount(cap));
+            (of, Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage })
+        }),
+        2 => (id.clone(), of.clone(), 0_i64..40).prop_map(move |(id, of, units)| {
+            (of, Admin::FundsIn { id, account: settlement(of), currency, amount: amount(units) })
+        }),
+        2 => (id.clone(), of.clone(), 1_i64..90).prop_map(move |(id, of, units)| {
+            (of, Admin::FundsOutReserve { id, account: settlement(of), currency, amount: amount(units) })
+        }),
+        1 => (id.clone(), of.clone())
+            .prop_map(move |(id, of)| (of, Admin::FundsOutCommit { id, account: settlement(of) })),
+        1 => (id, of.clone()).prop_map(move |(id, of)| (of, Admin::FundsOutAbort { id, account: settlement(of) })),
+        1 => (of.clone(), any::<bool>())
+            .prop_map(move |(of, active)| (of, Admin::SetAccountActive { account: position(of), active })),
+        1 => (of, prop::bool::weighted(0.7)).prop_map(move |(of, active)| {
+            (of, Admin::SetParticipantActive { participant: participant(of), active })
+        }),
     ]
 }
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         7 => prop::collection::vec(ask(), 1..14).prop_map(Event::Frame),
-        2 => operation().prop_map(Event::Operate),
+        2 => operation().prop_map(|(of, admin)| Event::Operate(of, admin)),
         1 => prop_oneof![Just(300), Just(900)].prop_map(|later| Event::Expire { later }),
     ]
 }
@@ -249,57 +253,13 @@ impl Twins {
         }
     }
 
-    fn operate(&mut self, operation: &Operation) {
-        let account = |of: u32| AccountId(2 * of - 1);
-        let settlement = |of: u32| AccountId(2 * of);
-        let amount = |units| Amount::whole(units).unwrap();
-        let (of, admin) = match *operation {
-            Operation::Limit { of, cap, alarm } => (
-                of,
-                Admin::SetLimit {
-                    participant: ParticipantId(of),
-                    currency: usd(),
-                    net_debit_cap: amount(cap),
-                    alarm_percentage: alarm,
-                },
-            ),
-            Operation::FundsIn { id, of, units } => (
-                of,
-                Admin::FundsIn {
-                    id: TransferId(id),
-                    account: settlement(of),
-                    currency: usd(),
-                    amount: amount(units),
-                },
-            ),
-            Operation::FundsOut { id, of, units } => (
-                of,
-                Admin::FundsOutReserve {
-                    id: TransferId(id),
-                    account: settlement(of),
-                    currency: usd(),
-                    amount: amount(units),
-                },
-            ),
-            Operation::CommitOut { id, of } => {
-                (of, Admin::FundsOutCommit { id: TransferId(id), account: settlement(of) })
-            }
-            Operation::AbortOut { id, of } => {
-                (of, Admin::FundsOutAbort { id: TransferId(id), account: settlement(of) })
-            }
-            Operation::AccountActive { of, active } => {
-                (of, Admin::SetAccountActive { account: account(of), active })
-            }
-            Operation::ParticipantActive { of, active } => {
-                (of, Admin::SetParticipantActive { participant: ParticipantId(of), active })
-            }
-        };
+    fn operate(&mut self, of: u32, admin: Admin) {
         let expected = self.embedded(&[Command::Admin(admin)]).remove(0);
         if matches!(admin, Admin::SetParticipantActive { .. }) {
             assert_eq!(self.cluster.store.participant(&admin).unwrap(), expected);
             return;
         }
-        self.cluster.operate(account(of), admin);
+        self.cluster.operate(AccountId(2 * of - 1), admin);
         let told = self.cluster.notifications.first().and_then(|told| told.notice.outcome());
         let told = told.expect("the operator is answered");
         assert_eq!(
@@ -388,7 +348,7 @@ fn run(events: &[Event], duplicate: bool) -> Option<Vec<CallbackMessage>> {
     for event in events {
         match event {
             Event::Frame(asks) => twins.frame(asks),
-            Event::Operate(operation) => twins.operate(operation),
+            Event::Operate(of, admin) => twins.operate(*of, *admin),
             Event::Expire { later } => twins.expire(*later),
         }
         twins.compare_callbacks();

@@ -18,7 +18,7 @@ fn cluster(world: &World) -> Cluster {
     cluster.participant("payer", 1_000, 1_000);
     cluster.participant("payee", 0, 10);
     world.set_clock(NOW);
-    world.sql().execute("UPDATE patrol SET looked_until = hub_clock()", &[]).unwrap();
+    world.run("UPDATE patrol SET looked_until = hub_clock()");
     cluster
 }
 
@@ -79,7 +79,7 @@ fn nothing_is_passed_over() {
     assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), 1_000, "bounded");
     // All but the last ones move on.
     let late = "UPDATE transfer SET current_state = 3 WHERE current_state = 1 AND prepared_date < hub_clock() - interval '90 min'";
-    world.sql().execute(late, &[]).unwrap();
+    world.run(late);
     for _ in 0..3 {
         cluster.store.stalled(AFTER).unwrap();
     }
@@ -130,7 +130,7 @@ fn an_upgrade_knows_what_stood_still_before_it() {
                 CREATE TABLE outbox (segment_id int NOT NULL, outbox_no bigint NOT NULL, topic text NOT NULL,
                     key text NOT NULL, body text NOT NULL, PRIMARY KEY (segment_id, outbox_no));
                 DELETE FROM schema_version WHERE version > 1";
-    world.sql().batch_execute(back).unwrap();
+    world.run(back);
     let stalled = world.store().stalled(AFTER).unwrap();
     assert_eq!((stalled.total(), stalled.examples[0].0), (1, TransferId(2)));
     world.verify();
