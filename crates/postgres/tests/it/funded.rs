@@ -1,7 +1,6 @@
 //! Transfers that tokens pay for: held with RESERVED, paid out with COMMITTED, given back by every other end, each in the
 //! step that moves the transfer.
 
-
 use holdfast_domain::command::{Command, Fulfil, FulfilAction, Funding};
 use holdfast_domain::ids::{Millis, ParticipantId, TransferId};
 use holdfast_domain::transfers::TransferState;

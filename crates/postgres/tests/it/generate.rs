@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use holdfast_domain::command::{Command, Fulfil, FulfilAction};
+use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_postgres::generate::PREIMAGE;
 use holdfast_postgres::{DataSet, Error};
 
@@ -62,15 +64,8 @@ fn generated_holds_are_holds() {
         .query_one("SELECT transfer_id::text, payee_id FROM transfer WHERE current_state = 3 LIMIT 1", &[])
         .unwrap();
     let (id, payee): (String, i64) = (row.get(0), row.get(1));
-    let id: holdfast_domain::ids::TransferId = id.parse().unwrap();
-    let payee = holdfast_domain::ids::ParticipantId(u32::try_from(payee).unwrap());
-    let fulfil = holdfast_domain::command::Fulfil::new(
-        payee,
-        id,
-        holdfast_domain::command::FulfilAction::Commit,
-        PREIMAGE,
-    );
-    cluster.ask(&[holdfast_domain::command::Command::Fulfil(fulfil)]);
+    let (id, payee): (TransferId, _) = (id.parse().unwrap(), ParticipantId(u32::try_from(payee).unwrap()));
+    cluster.ask(&[Command::Fulfil(Fulfil::new(payee, id, FulfilAction::Commit, PREIMAGE))]);
     assert_eq!(world.state(id), "COMMITTED");
     world.verify();
 }

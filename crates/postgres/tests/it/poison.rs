@@ -23,7 +23,8 @@ fn what_the_database_refuses_is_found_by_halving() {
     // A rule of the database that no message can know of.
     world.run("ALTER TABLE transfer ADD CHECK (transfer_id::text NOT LIKE '%5')");
     messages[7] = Incoming::read(7, b"k\0".to_vec(), b"\xff\0".to_vec());
-    let step = done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages)).unwrap());
+    cluster.transfers.log = messages.clone();
+    let step = cluster.drain_transfers().unwrap();
     assert_eq!((step.messages, step.dead_letters), (9, 2));
     assert!(step.transactions > 1);
     assert_eq!(world.count("SELECT count(*) FROM transfer"), 7);
@@ -64,7 +65,7 @@ fn a_foreign_command_is_a_dead_letter() {
 fn unknown_and_misplaced_position_messages_stop_nothing_else() {
     let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
     let commands: Vec<Command> = (1..=3).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
-    done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &all(0, &commands))).unwrap());
+    cluster.first_hop(&commands);
     let message = |id, account, action| {
         let (transfer, amount) = (TransferId(id), Amount::ZERO);
         let work = PositionWork::Step(Step { action, transfer, amount, error: None, origin: None });

@@ -13,10 +13,6 @@ fn paid() -> CheckoutAnswer {
     CheckoutAnswer::Paid { tr: FIRST }
 }
 
-fn failed(why: Why) -> CheckoutAnswer {
-    CheckoutAnswer::Failed { tr: FIRST, why }
-}
-
 #[test]
 fn a_checkout_takes_credit_and_stock() {
     let Some((world, mut shop)) = Shop::with_an_order(3) else { return };

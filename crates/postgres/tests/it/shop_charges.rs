@@ -2,7 +2,7 @@
 //! everything else.
 
 use holdfast_domain::callbacks::CallbackMessage;
-use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId};
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::shop::{
@@ -31,8 +31,11 @@ pub struct Market {
 }
 
 pub fn transfers() -> WantedCharging {
-    let payee = Name::new("Shop").unwrap();
-    WantedCharging::Transfers { payee, currency: usd(), unit: Amount::whole(1).unwrap() }
+    transfers_to("Shop", usd())
+}
+
+fn transfers_to(payee: &str, currency: Currency) -> WantedCharging {
+    WantedCharging::Transfers { payee: Name::new(payee).unwrap(), currency, unit: Amount::whole(1).unwrap() }
 }
 
 impl Market {
@@ -101,10 +104,6 @@ impl Market {
         assert_eq!(self.world.count("SELECT count(*) FROM transfer_timeout"), 0);
         self.shop.is_at_rest(&self.world);
     }
-}
-
-fn failed(why: Why) -> CheckoutAnswer {
-    CheckoutAnswer::Failed { tr: TrNum::FIRST, why }
 }
 
 #[test]
@@ -309,17 +308,9 @@ fn nodes_agree_on_what_is_charged() {
     };
     let why = refused(&mut store, &WantedCharging::Credit);
     assert!(why.contains("charge credit, and the other nodes charge transfers"), "{why}");
-    let nobody = WantedCharging::Transfers {
-        payee: Name::new("nobody").unwrap(),
-        currency: usd(),
-        unit: Amount::whole(1).unwrap(),
-    };
+    let nobody = transfers_to("nobody", usd());
     assert!(refused(&mut store, &nobody).contains("there is no participant nobody"));
-    let other = WantedCharging::Transfers {
-        payee: Name::new("shop").unwrap(),
-        currency: "EUR".parse().unwrap(),
-        unit: Amount::whole(1).unwrap(),
-    };
+    let other = transfers_to("shop", "EUR".parse().unwrap());
     assert!(refused(&mut store, &other).contains("no position account in EUR"));
 
     market.both_have_taken("o");

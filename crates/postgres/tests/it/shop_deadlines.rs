@@ -21,7 +21,7 @@ fn shop_of_one() -> Option<(World, Shop)> {
 
 fn untouched(shop: &mut Shop, world: &World, why: Why) {
     assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("not_paid", 100, 10));
-    assert_eq!(shop.ends("o"), [CheckoutAnswer::Failed { tr: TrNum::FIRST, why }]);
+    assert_eq!(shop.ends("o"), [failed(why)]);
     shop.is_at_rest(world);
 }
 
@@ -63,7 +63,7 @@ fn a_known_refusal_is_told_at_the_deadline() {
     shop.asks("o", checkout(), &[Orders, Relay, Pay, Relay, Outcomes]);
     world.set_clock(PAST);
     assert_eq!(shop.expire(), 1);
-    assert_eq!(shop.ends("o"), [CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Pay }]);
+    assert_eq!(shop.ends("o"), [failed(Why::Pay)]);
     assert_eq!(world.count("SELECT count(*) FROM pay_transaction WHERE is_rollback"), 0);
     shop.is_at_rest(&world);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_domain::shop::{CheckoutAnswer, Message, Said, Side, Sides, TrNum, TryKey, Why, spoken};
-use holdfast_messages::{OutcomeMessage, StockMessage, Topic};
+use holdfast_messages::{OutcomeMessage, Topic};
 use holdfast_postgres::shop::{FailedTelling, Served};
 use holdfast_postgres::{Batch, Error, Settings, Source, Step, Store};
 
@@ -18,13 +18,6 @@ fn calling(world: &World, outside: Sides) -> Store {
     Store::open(&world.url, Settings { outside, ..Settings::default() }).unwrap()
 }
 
-fn passed(store: &mut Store, queue: &mut Queue<StockMessage>) -> Step {
-    let batch = Batch::new(queue.at, queue.pending());
-    let (next, step) = (batch.next, store.pass(&queue.claim, &batch).unwrap());
-    queue.at = next;
-    step
-}
-
 /// What is in the warehouse is not in these books; the messages to it are passed by, and its word is taken.
 #[test]
 fn a_called_side_is_passed_by_and_its_word_counts() {
@@ -34,10 +27,10 @@ fn a_called_side_is_passed_by_and_its_word_counts() {
     shop.store.agree_on_serving().unwrap();
     assert_eq!(shop.store.serving().unwrap().called, STOCK);
     // The epoch of the side's partitions has risen: whoever had them must look at it again.
-    shop.stock[0].claim = shop.store.claim(&Source::consumer(Topic::Stock, 0)).unwrap();
+    shop.stock[0].taken_over(&mut shop.store);
     shop.asks("o", checkout(), &[Orders, Relay]);
     shop.stock[0].push("no key", b"nonsense");
-    let step = done(passed(&mut shop.store, &mut shop.stock[0]));
+    let step = shop.stock[0].take(|claim, batch| shop.store.pass(claim, batch)).unwrap();
     assert_eq!((step.messages, step.dead_letters), (2, 1));
     shop.turns(0, &[Pay, Relay]);
     let (order, _) = shop.store.find_order(&id("o")).unwrap().unwrap();

@@ -2,7 +2,7 @@
 
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
-use holdfast_domain::shop::{CheckoutAnswer, TrNum, Why};
+use holdfast_domain::shop::Why;
 use holdfast_messages::Topic;
 use holdfast_postgres::Source;
 use holdfast_postgres::shop::Rebuilt;
@@ -90,8 +90,7 @@ fn what_is_owed_is_asked_for_again() {
     shop.take_over(0, 0);
     shop.drain();
     assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("not_paid", 1_000, 1_000));
-    let failed = CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Cancelled };
-    assert_eq!(shop.ends("o"), [failed]);
+    assert_eq!(shop.ends("o"), [failed(Why::Cancelled)]);
     shop.is_at_rest(&world);
 }
 

@@ -2,8 +2,8 @@
 //! everything else.
 
 use holdfast_domain::shop::{CheckoutAnswer, Secret, TrNum, Why};
+use holdfast_postgres::Error;
 use holdfast_postgres::shop::{Pledges, WantedCharging};
-use holdfast_postgres::{Batch, Error};
 use holdfast_tokens::Token;
 
 use crate::shop_charges::NOW;
@@ -47,10 +47,6 @@ pub fn wallet(world: &World, wallet: &str) -> (i64, i64) {
     );
     let row = row.unwrap();
     (row.get(0), row.get(1))
-}
-
-fn failed(why: Why) -> CheckoutAnswer {
-    CheckoutAnswer::Failed { tr: TrNum::FIRST, why }
 }
 
 /// As far as both sides have taken, and nobody has heard of it.
@@ -117,10 +113,7 @@ fn what_the_step_does_not_take_is_given_back_with_it() {
     assert_eq!(wallet(&world, "rich"), (100, 40));
     shop.asks("o", CANCEL, &[Orders]);
     assert_eq!(shop.store.bills(shop.pay[0].pending()).unwrap(), [], "nobody waits for it any more");
-    let queue = &mut shop.pay[0];
-    let batch = Batch::new(queue.at, queue.pending());
-    done(shop.store.pay_with(&queue.claim, &batch, &pledges).unwrap());
-    queue.at = batch.next;
+    shop.pay[0].take(|claim, batch| shop.store.pay_with(claim, batch, &pledges));
     assert_eq!(wallet(&world, "rich"), (100, 0));
     shop.drain();
     assert_eq!(shop.ends("o"), [failed(Why::Cancelled)]);
@@ -213,10 +206,7 @@ fn only_the_claim_itself_is_taken() {
     let pledges = pledge(&mut shop.store, &mut world.sql(), &bills);
     world.run("UPDATE token_selection SET expires_at = hub_clock()");
     world.run("UPDATE token_lock SET expires_at = hub_clock() WHERE expires_at IS NOT NULL");
-    let queue = &mut shop.pay[0];
-    let batch = Batch::new(queue.at, queue.pending());
-    done(shop.store.pay_with(&queue.claim, &batch, &pledges).unwrap());
-    queue.at = batch.next;
+    shop.pay[0].take(|claim, batch| shop.store.pay_with(claim, batch, &pledges));
     assert_eq!(world.count("SELECT count(*) FROM pay_transaction"), 0);
     shop.drain();
     assert_eq!((shop.state("o").as_str(), wallet(&world, "till")), ("paid", (21, 0)));
@@ -241,8 +231,7 @@ fn a_rebuild_spends_what_it_decides() {
 fn without_a_vault_nothing_is_done() {
     let Some((world, mut shop)) = market(1) else { return };
     shop.asks("o", checkout(), &[Orders, Relay]);
-    let queue = &shop.pay[0];
-    let batch = Batch::new(queue.at, queue.pending());
+    let (queue, batch) = (&shop.pay[0], shop.pay[0].batch());
     match shop.store.pay(&queue.claim, &batch) {
         Err(Error::Charging(why)) => assert!(why.contains("restart it"), "{why}"),
         other => panic!("{other:?}"),

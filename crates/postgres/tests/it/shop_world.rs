@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
 use holdfast_domain::shop::{
-    Alarm, CheckoutAnswer, IdempotencyKey, OrderId, ShopCommand, ShopOutcome, Whole,
+    Alarm, CheckoutAnswer, IdempotencyKey, OrderId, ShopCommand, ShopOutcome, TrNum, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_messages::{
@@ -42,6 +42,11 @@ pub fn checkout_under(key: &str, body: u128) -> OrderCommand {
 
 pub const CANCEL: OrderCommand = OrderCommand::Cancel { tr: None };
 pub const RETRY: OrderCommand = OrderCommand::Retry { deadline_ms: DEADLINE_MS };
+
+/// How a first try ended that is not paid.
+pub fn failed(why: Why) -> CheckoutAnswer {
+    CheckoutAnswer::Failed { tr: TrNum::FIRST, why }
+}
 
 /// What is done with messages on their way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
