@@ -84,9 +84,7 @@ impl Store {
     /// # Errors
     /// If the database fails.
     pub fn leave(&mut self, of: Source, node: i64) -> Result<(), Error> {
-        self.client
-            .execute("DELETE FROM node WHERE role = $1 AND node_id = $2", &[&of.segment_type(), &node])?;
-        Ok(())
+        self.forget(of.segment_type(), node)
     }
 
     /// Says that a node works on sources of this kind for another while, and tells how many nodes do. Shards are shared among
@@ -148,7 +146,11 @@ impl Store {
     /// # Errors
     /// If the database fails.
     pub fn lives_no_more(&mut self, node: i64) -> Result<(), Error> {
-        self.client.execute("DELETE FROM node WHERE role = $1 AND node_id = $2", &[&ANY_ROLE, &node])?;
+        self.forget(ANY_ROLE, node)
+    }
+
+    fn forget(&mut self, role: &str, node: i64) -> Result<(), Error> {
+        self.client.execute("DELETE FROM node WHERE role = $1 AND node_id = $2", &[&role, &node])?;
         Ok(())
     }
 }

@@ -79,13 +79,6 @@ impl Default for Settings {
 const EXPIRY_SHARDS: &str = "expiry.shards";
 const CALLBACK_SHARDS: &str = "callback.shards";
 
-impl Settings {
-    /// What is fixed for life.
-    fn fixed(&self) -> [(&'static str, i64); 2] {
-        [(EXPIRY_SHARDS, i64::from(self.expiry_shards)), (CALLBACK_SHARDS, i64::from(self.callback_shards))]
-    }
-}
-
 /// Places in a step where a test may let something happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -140,11 +133,7 @@ impl Store {
     /// # Errors
     /// If the server cannot be reached, its schema is too new, or it was set up with other fixed numbers.
     pub fn open(url: &str, settings: Settings) -> Result<Store, Error> {
-        let mut store = Store::connect(url, NODE, settings)?;
-        for (name, wanted) in store.settings.fixed() {
-            store.fix(name, wanted)?;
-        }
-        Ok(store)
+        Store::connect(url, NODE, settings)?.fixed()
     }
 
     /// The same for tools that work beside the nodes: with the fixed numbers that the nodes have stored, if there are any.
@@ -164,10 +153,15 @@ impl Store {
                 _ => {}
             }
         }
-        for (name, wanted) in store.settings.fixed() {
-            store.fix(name, wanted)?;
-        }
-        Ok(store)
+        store.fixed()
+    }
+
+    /// Stores what is fixed for life, or compares it.
+    fn fixed(mut self) -> Result<Store, Error> {
+        let Settings { expiry_shards, callback_shards, .. } = self.settings;
+        self.fix(EXPIRY_SHARDS, expiry_shards.into())?;
+        self.fix(CALLBACK_SHARDS, callback_shards.into())?;
+        Ok(self)
     }
 
     /// For tools that only look: nothing in the database can be changed through this connection, and nothing is made.

@@ -92,21 +92,16 @@ impl Writer<'_, '_> {
         let mut completions: Vec<TransferNo> =
             effects.all(|step| &step.completions).map(|row| row.transfer).collect();
         completions.sort_unstable();
-        let (completed, moved): (Vec<TransferNo>, Vec<TransferNo>) =
-            changed.into_iter().partition(|no| completions.binary_search(no).is_ok());
-        self.move_transfers(&moved, row)?;
-        self.complete_transfers(&completed, row)
+        let (completed, moved): (Vec<&Transfer>, Vec<&Transfer>) =
+            changed.into_iter().map(row).partition(|row| completions.binary_search(&row.no).is_ok());
+        self.move_transfers(&moved)?;
+        self.complete_transfers(&completed)
     }
 
-    fn move_transfers<'r>(
-        &mut self,
-        moved: &[TransferNo],
-        row: impl Fn(TransferNo) -> &'r Transfer,
-    ) -> Result<(), Error> {
+    fn move_transfers(&mut self, moved: &[&Transfer]) -> Result<(), Error> {
         if moved.is_empty() {
             return Ok(());
         }
-        let StateColumns { numbers, states, codes, reasons, reserved, last } = StateColumns::of(moved, &row);
         let written = self.step.statements.execute(
             &mut self.step.tx,
             "UPDATE transfer t SET current_state = u.state, error_code = u.code, error_reason = u.reason,
@@ -114,27 +109,26 @@ impl Writer<'_, '_> {
              FROM unnest($1::bigint[], $3::smallint[], $4::int[], $5::smallint[], $6::numeric[],
                  $7::numeric[]) AS u (no, state, code, reason, reserved, final)
              WHERE t.transfer_no = u.no",
-            &[&numbers, &Moment(self.step.now), &states, &codes, &reasons, &reserved, &last],
+            &[
+                &list(moved, |row| signed(row.no.0)),
+                &Moment(self.step.now),
+                &list(moved, |row| i16::from(row.state.number())),
+                &list(moved, |row| code_number(row.code)),
+                &list(moved, |row| reason_number(row.reason)),
+                &list(moved, |row| decimal(row.reserved_value)),
+                &list(moved, |row| decimal(row.final_value)),
+            ],
         )?;
         assert_eq!(written, moved.len() as u64, "locked transfers do not vanish");
         Ok(())
     }
 
-    fn complete_transfers<'r>(
-        &mut self,
-        completed: &[TransferNo],
-        row: impl Fn(TransferNo) -> &'r Transfer,
-    ) -> Result<(), Error> {
+    /// Where the position moves in the same step, its values come with it.
+    fn complete_transfers(&mut self, completed: &[&Transfer]) -> Result<(), Error> {
         if completed.is_empty() {
             return Ok(());
         }
-        let completion = |no: &TransferNo| row(*no).completion().expect("it was just completed");
-        let kinds = list(completed, |no| i16::from(completion(no).kind as u8));
-        let digests = list(completed, |no| completion(no).digest.to_vec());
-        // Where the position moves in the same step, its values come with it.
-        let StateColumns { numbers, states, codes, reasons, reserved, last } =
-            StateColumns::of(completed, &row);
-        let now = Moment(self.step.now);
+        let completion = |row: &Transfer| row.completion().expect("it was just completed");
         let written = self.step.statements.execute(
             &mut self.step.tx,
             "UPDATE transfer t SET current_state = u.state, error_code = u.code, error_reason = u.reason,
@@ -144,7 +138,17 @@ impl Writer<'_, '_> {
                  $7::bytea[], $8::numeric[], $9::numeric[])
                  AS u (no, state, code, reason, kind, digest, reserved, final)
              WHERE t.transfer_no = u.no",
-            &[&numbers, &now, &states, &codes, &reasons, &kinds, &digests, &reserved, &last],
+            &[
+                &list(completed, |row| signed(row.no.0)),
+                &Moment(self.step.now),
+                &list(completed, |row| i16::from(row.state.number())),
+                &list(completed, |row| code_number(row.code)),
+                &list(completed, |row| reason_number(row.reason)),
+                &list(completed, |row| i16::from(completion(row).kind as u8)),
+                &list(completed, |row| completion(row).digest.to_vec()),
+                &list(completed, |row| decimal(row.reserved_value)),
+                &list(completed, |row| decimal(row.final_value)),
+            ],
         )?;
         assert_eq!(written, completed.len() as u64, "locked transfers do not vanish");
         Ok(())
@@ -267,29 +271,6 @@ fn pieces(guard: &mut Guard, outbox: &Outbox<'_>) -> Vec<OutboxPiece> {
         OutboxPiece { number, messages, body: written(some) }
     });
     pieces.collect()
-}
-
-/// The columns that every move of a transfer writes.
-struct StateColumns {
-    numbers: Vec<i64>,
-    states: Vec<i16>,
-    codes: Vec<Option<i32>>,
-    reasons: Vec<Option<i16>>,
-    reserved: Vec<Option<Decimal>>,
-    last: Vec<Option<Decimal>>,
-}
-
-impl StateColumns {
-    fn of<'r>(of: &[TransferNo], row: impl Fn(TransferNo) -> &'r Transfer) -> StateColumns {
-        StateColumns {
-            numbers: list(of, |no| signed(no.0)),
-            states: list(of, |no| i16::from(row(*no).state.number())),
-            codes: list(of, |no| code_number(row(*no).code)),
-            reasons: list(of, |no| reason_number(row(*no).reason)),
-            reserved: list(of, |no| decimal(row(*no).reserved_value)),
-            last: list(of, |no| decimal(row(*no).final_value)),
-        }
-    }
 }
 
 /// Appends changes of positions, and moves the positions to where the last ones left them.

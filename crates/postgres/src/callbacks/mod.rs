@@ -5,7 +5,6 @@
 
 mod dead;
 mod due;
-mod ends;
 mod facts;
 mod message;
 
@@ -25,8 +24,7 @@ use crate::types::{Moment, Uuid, list};
 use crate::{Claim, Error};
 
 pub use dead::{DeadCallback, Given};
-pub use due::DueCallback;
-pub use ends::Failed;
+pub use due::{DueCallback, Failed};
 pub use facts::CallbackFacts;
 
 use message::Columns;

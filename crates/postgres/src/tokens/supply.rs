@@ -1,20 +1,24 @@
-//! Tokens that come, and that went elsewhere.
+//! Tokens that come, and that went elsewhere; what an outside ledger tells by the topic `token-updates` is taken over in the
+//! transaction that also moves the offset.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::HOLD_PREFIX;
-use holdfast_messages::{Message as _, TokenEvent};
+use holdfast_messages::{Message as _, TokenEvent, TokenUpdate};
 use holdfast_tokens::{Name, Refusal, Token, TokenId};
 use postgres::types::ToSql;
 use postgres::{GenericClient, Transaction};
 
 use super::moment;
 use super::rows::lists_of;
-use crate::Error;
+use crate::batch::{Batch, Readable, Reading};
 use crate::guard::unsigned;
-use crate::session::Store;
-use crate::types::Moment;
+use crate::outbox::Outbox;
+use crate::session::{Settings, Store};
+use crate::step::{Decided, Opened, Step, Work};
+use crate::types::{Moment, list};
+use crate::{Claim, Error};
 
 /// Makes rows of new tokens whose locks are there already.
 fn insert_tokens(tx: &mut Transaction<'_>, tokens: &[&Token], now: Option<Moment>) -> Result<(), Error> {
@@ -40,7 +44,7 @@ fn insert_locks(
     ids: &BTreeSet<&str>,
     spent: bool,
 ) -> Result<BTreeSet<String>, Error> {
-    let ids: Vec<&str> = ids.iter().copied().collect();
+    let ids = list(ids, |id| *id);
     let rows = tx.query(
         "INSERT INTO token_lock (token_id, spent) SELECT id, $2 FROM unnest($1::text[]) AS id
          ON CONFLICT DO NOTHING RETURNING token_id",
@@ -154,11 +158,64 @@ impl Store {
         }
         Ok(event)
     }
+
+    /// Takes over a batch of updates; those that cannot be read become dead letters.
+    ///
+    /// # Errors
+    /// As [`Store::transfers`].
+    pub fn token_updates(&mut self, claim: &Claim, batch: &Batch<'_, TokenUpdate>) -> Result<Step, Error> {
+        let step = self.run(claim, batch, |store, part| part.step(store, Updates(part.read())))?;
+        if matches!(&step, Step::Done(done) if done.messages > 0) {
+            self.tell_token_change();
+        }
+        Ok(step)
+    }
+}
+
+/// Updates, which the database itself judges: that is done where they are written.
+struct Updates<'p, 'm>(Reading<'p, 'm, TokenUpdate>);
+
+impl<'m> Work<'m> for Updates<'_, 'm> {
+    type Known = Millis;
+    type Rows = Vec<Readable<'m, TokenUpdate>>;
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<Millis, Error> {
+        step.loader().clock()
+    }
+
+    fn decide(self, now: Millis, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Reading { part, messages, outbox } = self.0;
+        Some(part.decided(now, outbox, messages))
+    }
+
+    fn write(
+        updates: Vec<Readable<'m, TokenUpdate>>,
+        step: &mut Opened<'_>,
+        outbox: &mut Outbox<'m>,
+    ) -> Result<(), Error> {
+        // Of all messages at once: one after the other they would be locked in no order.
+        let consumed = updates.iter().flat_map(|(_, message)| message.consumed.iter().map(TokenId::as_str));
+        let locked = lock_in_order(&mut step.tx, consumed)?;
+        for (incoming, TokenUpdate { consumed, produced, .. }) in updates {
+            let mut part = step.tx.transaction()?;
+            match update(&mut part, (consumed, &locked), produced, OfTransfers::Remembered, None)? {
+                Ok(event) => {
+                    part.commit()?;
+                    event.iter().for_each(|event| step.written.token_event(event));
+                }
+                Err(refusal) => {
+                    part.rollback()?;
+                    outbox.bury(incoming.dead(step.source, refusal.to_string()));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Locks all that updates of these tokens may touch: first the selections that hold them, then the tokens, each in order. Spends
 /// and holds do the same, so that nobody waits for another who waits for him. Which tokens were there to be locked.
-pub(super) fn lock_in_order<'a>(
+fn lock_in_order<'a>(
     tx: &mut Transaction<'_>,
     consumed: impl IntoIterator<Item = &'a str>,
 ) -> Result<BTreeSet<String>, Error> {
@@ -192,7 +249,7 @@ pub(super) fn lock_in_order<'a>(
 
 /// What becomes of a consumed token that a transfer or checkout holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OfTransfers {
+enum OfTransfers {
     /// The whole update is refused; whoever asked may ask again.
     Refused,
     /// It is remembered, and goes when the hold ends: nobody would tell of it again.
@@ -201,7 +258,7 @@ pub(super) enum OfTransfers {
 
 /// An update within a transaction, after [`lock_in_order`], which has locked what was there by then; the event is told in the
 /// same. A refusal leaves rows behind that must be undone.
-pub(super) fn update(
+fn update(
     tx: &mut Transaction<'_>,
     (consumed, locked): (&[TokenId], &BTreeSet<String>),
     produced: &[Token],
@@ -295,8 +352,7 @@ pub(super) fn break_selections(
     if held.is_empty() {
         return Ok(broken);
     }
-    let spenders: Vec<&str> = held.iter().map(|(spender, _)| *spender).collect();
-    let fences: Vec<i64> = held.iter().map(|(_, fence)| *fence).collect();
+    let (spenders, fences): (Vec<&str>, Vec<i64>) = held.iter().copied().unzip();
     let rows = tx.query(
         "WITH given AS (
              UPDATE token_selection s SET state = 'RELEASED', changed_at = coalesce($3::timestamptz, hub_clock())
