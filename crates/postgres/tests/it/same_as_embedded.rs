@@ -39,25 +39,26 @@ enum Ask {
         units: i64,
         expires_in: Millis,
     },
-    Fulfil {
-        id: u128,
-        source: u32,
-        right: bool,
-        reserve: bool,
-    },
-    Abort {
-        id: u128,
-        source: u32,
-        code: u16,
-    },
-    Lookup {
-        id: u128,
-        source: u32,
-    },
     /// The first prepare of that id, once more.
     Again {
         id: u128,
     },
+    /// Whatever time it is.
+    Command(Command),
+}
+
+fn fulfils(id: u128, source: u32, right: bool, reserve: bool) -> Ask {
+    let action = if reserve { FulfilAction::Reserve } else { FulfilAction::Commit };
+    let preimage = if right { PREIMAGE } else { [8; 32] };
+    Ask::Command(Command::Fulfil(Fulfil::new(ParticipantId(source), TransferId(id), action, preimage)))
+}
+
+fn aborts(id: u128, source: u32, code: u16) -> Ask {
+    Ask::Command(Command::Abort(Abort::new(ParticipantId(source), TransferId(id), code, Vec::new())))
+}
+
+fn looks_up(id: u128, source: u32) -> Command {
+    Command::Lookup(Lookup { source: ParticipantId(source), id: TransferId(id) })
 }
 
 fn party() -> impl Strategy<Value = u32> {
@@ -76,10 +77,10 @@ fn ask() -> impl Strategy<Value = Ask> {
             }
         ),
         5 => (id.clone(), 1_u32..=3, prop::bool::weighted(0.85), any::<bool>())
-            .prop_map(|(id, source, right, reserve)| Ask::Fulfil { id, source, right, reserve }),
-        2 => (id.clone(), 1_u32..=3, 5000_u16..5003).prop_map(|(id, source, code)| Ask::Abort { id, source, code }),
+            .prop_map(|(id, source, right, reserve)| fulfils(id, source, right, reserve)),
+        2 => (id.clone(), 1_u32..=3, 5000_u16..5003).prop_map(|(id, source, code)| aborts(id, source, code)),
         1 => id.clone().prop_map(|id| Ask::Again { id }),
-        1 => (id, 1_u32..=3).prop_map(|(id, source)| Ask::Lookup { id, source }),
+        1 => (id, 1_u32..=3).prop_map(|(id, source)| Ask::Command(looks_up(id, source))),
     ]
 }
 
@@ -195,21 +196,11 @@ impl Twins {
                 }
                 command
             }
-            Ask::Fulfil { id, source, right, reserve } => {
-                let action = if reserve { FulfilAction::Reserve } else { FulfilAction::Commit };
-                let preimage = if right { PREIMAGE } else { [8; 32] };
-                Command::Fulfil(Fulfil::new(ParticipantId(source), TransferId(id), action, preimage))
-            }
-            Ask::Abort { id, source, code } => {
-                Command::Abort(Abort::new(ParticipantId(source), TransferId(id), code, Vec::new()))
-            }
             Ask::Again { id } => match self.prepares.get(&TransferId(id)) {
                 Some(prepare) => prepare.clone(),
-                None => Command::Lookup(Lookup { source: ParticipantId(1), id: TransferId(id) }),
+                None => looks_up(id, 1),
             },
-            Ask::Lookup { id, source } => {
-                Command::Lookup(Lookup { source: ParticipantId(source), id: TransferId(id) })
-            }
+            Ask::Command(ref command) => command.clone(),
         }
     }
 
@@ -364,7 +355,7 @@ fn run(events: &[Event], duplicate: bool) -> Option<Vec<CallbackMessage>> {
 fn every_kind_of_callback_is_that_of_the_embedded_profile() {
     let prepare =
         |id, units, expires_in| Ask::Prepare { id, payer: 1, payee: 2, source: 1, units, expires_in };
-    let fulfil = |id, right, reserve| Ask::Fulfil { id, source: 2, right, reserve };
+    let fulfil = |id, right, reserve| fulfils(id, 2, right, reserve);
     let first: Vec<Ask> = (1..=6)
         .map(|id| prepare(id, 5, 1_000_000))
         .chain([
@@ -380,7 +371,7 @@ fn every_kind_of_callback_is_that_of_the_embedded_profile() {
         fulfil(2, true, true),
         fulfil(3, false, false),
         fulfil(4, false, true),
-        Ask::Abort { id: 5, source: 2, code: 5001 },
+        aborts(5, 2, 5001),
         fulfil(6, true, true),
         fulfil(99, true, true),
     ];
@@ -389,8 +380,8 @@ fn every_kind_of_callback_is_that_of_the_embedded_profile() {
         fulfil(11, true, false),
         fulfil(8, true, true),
         fulfil(10, true, true),
-        Ask::Lookup { id: 1, source: 1 },
-        Ask::Lookup { id: 7, source: 3 },
+        Ask::Command(looks_up(1, 1)),
+        Ask::Command(looks_up(7, 3)),
     ];
     let events = [
         Event::Frame(first),

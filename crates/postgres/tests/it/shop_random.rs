@@ -79,12 +79,7 @@ fn run(world: &World, case: &Case, story: &[Happens]) {
             Happens::Stock(partition) => drop(shop.turn(*partition, Stock)),
             Happens::Outcomes(partition) => drop(shop.turn(*partition, Outcomes)),
             Happens::Relay => drop(shop.relay()),
-            Happens::Forgotten => {
-                for claim in shop.sources() {
-                    let rows = shop.store.unsent(&claim, 100).unwrap();
-                    shop.publish(&rows);
-                }
-            }
+            Happens::Forgotten => shop.publish_all(),
             Happens::TakeOver(partition) => drop(shop.take_over(*partition, 0)),
             Happens::Time(passed) => {
                 now += passed;

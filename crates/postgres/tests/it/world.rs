@@ -137,36 +137,13 @@ impl World {
 
     /// Everything that a step may change, as text. Two equal ones are two equal databases.
     pub fn picture(&self) -> String {
-        let mut client = self.sql();
+        let tables = self.texts(
+            "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'test_clock' ORDER BY 1",
+        );
         let mut all = String::new();
-        for table in [
-            "segment ORDER BY segment_id",
-            "transfer ORDER BY transfer_no",
-            "transfer_state_change ORDER BY transfer_state_change_id",
-            "transfer_timeout ORDER BY transfer_no",
-            "participant_position ORDER BY participant_currency_id",
-            "participant_position_change ORDER BY participant_currency_id, change_no",
-            "participant_limit ORDER BY participant_limit_id",
-            "participant_funds ORDER BY transfer_id",
-            "operator_message ORDER BY digest",
-            "users ORDER BY user_id",
-            "items ORDER BY item_id",
-            "orders ORDER BY order_id",
-            "pay_transaction ORDER BY order_id, tr_num, is_rollback",
-            "stock_transaction ORDER BY order_id, tr_num, is_rollback",
-            "shop_charging ORDER BY singleton",
-            "checkout_charge ORDER BY order_id, tr_num",
-            "pay_again ORDER BY order_id, tr_num",
-            "idempotency_key ORDER BY idempotency_key",
-            "outcome_offset ORDER BY partition",
-            "outbox ORDER BY segment_id, outbox_no",
-            "dead_letter ORDER BY dead_letter_id",
-            "audit ORDER BY batch_id",
-        ] {
-            let (name, order) = table.split_once(' ').unwrap();
-            let rows = client.query(&format!("SELECT row({name}.*)::text FROM {name} {order}"), &[]).unwrap();
-            for row in rows {
-                all.push_str(&format!("{name}: {}\n", row.get::<_, String>(0)));
+        for table in tables {
+            for row in self.texts(&format!("SELECT row({table}.*)::text FROM {table} ORDER BY 1")) {
+                all.push_str(&format!("{table}: {row}\n"));
             }
         }
         all
