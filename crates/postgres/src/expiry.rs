@@ -22,9 +22,6 @@ pub const HOLDS_MAX: u32 = 1_000;
 impl Store {
     /// The shards in which something is due, whoever owns them: one look that tells a worker which of its shards are worth a
     /// scan. It locks nothing.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn due_shards(&mut self) -> Result<Vec<i16>, Error> {
         let shards = i32::from(self.settings.expiry_shards);
         let rows = self.query(

@@ -174,9 +174,6 @@ impl Store {
 
     /// Everything of the source below number `upto` was sent, and goes. `false`: the claim is no longer the latest, and
     /// nothing happened. It need not be on the disk at once: what is forgotten in a crash is sent once more.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn mark_sent(&mut self, claim: &Claim, upto: u64) -> Result<bool, Error> {
         let upto = signed(upto);
         let mut tx = self.client.transaction()?;

@@ -90,9 +90,6 @@ impl Store {
     }
 
     /// Sets where a participant wants to be called.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn endpoint(&mut self, endpoint: &SetEndpoint) -> Result<Outcome, Error> {
         let mut tx = self.client.transaction()?;
         let mut registry = Registry::default();
@@ -115,9 +112,6 @@ impl Store {
     }
 
     /// The position account of a participant in a currency.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn position_account(
         &mut self,
         participant: ParticipantId,

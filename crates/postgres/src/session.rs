@@ -106,6 +106,8 @@ impl Point {
 }
 
 /// The state of the database profile, through one connection. A handler owns its thread and its store.
+///
+/// Every method that gives an [`Error`] fails if the database fails. Only what else it fails by stands with it.
 pub struct Store {
     pub(crate) client: Client,
     pub(crate) statements: Statements,
@@ -219,9 +221,6 @@ impl Store {
     }
 
     /// Takes over a source: a partition, or a shard of the expiry scan.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn claim(&mut self, source: &Source) -> Result<Claim, Error> {
         crate::guard::claim(&mut self.client, *source, self.settings.idle_timeout)
     }

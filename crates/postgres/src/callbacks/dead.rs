@@ -92,9 +92,6 @@ impl Store {
     }
 
     /// How many dead letters there are; nobody needs to know beyond `max`.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn count_dead_callbacks(&mut self, max: u32) -> Result<u64, Error> {
         let row = self.client.query_one(
             "SELECT count(*) FROM (SELECT callback_id FROM callback WHERE dead_date IS NOT NULL
@@ -105,9 +102,6 @@ impl Store {
     }
 
     /// Has one tried again. It stays a dead letter until it is delivered.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn retry_callback(&mut self, id: u64) -> Result<Given, Error> {
         let Ok(id) = i64::try_from(id) else { return Ok(Given::Nothing) };
         let row = self.client.query_opt(
@@ -127,9 +121,6 @@ impl Store {
     }
 
     /// Has up to `max` tried again, of one participant or of all: how many.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn retry_callbacks(&mut self, to: Option<ParticipantId>, max: usize) -> Result<u64, Error> {
         let to = to.map(|to| i64::from(to.0));
         let which = if to.is_some() { "participant_id = $1::bigint" } else { "$1::bigint IS NULL" };

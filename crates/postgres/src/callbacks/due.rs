@@ -123,27 +123,18 @@ impl Store {
     }
 
     /// These were delivered, and go. `false`: the claim is no longer the latest, and nothing happened.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn callbacks_ended(&mut self, claim: &Claim, ids: &[u64]) -> Result<bool, Error> {
         let ids = list(ids, |id| signed(*id));
         self.is_ours(END, &[&claim.segment_id, &claim.epoch, &ids])
     }
 
     /// These failed and are due again after their pauses. `false` as above.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn callbacks_failed(&mut self, claim: &Claim, failed: &[(Failed, Duration)]) -> Result<bool, Error> {
         let pause = |pause: &Duration| Some(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
         self.fail(claim, failed.iter().map(|(failed, after)| (failed, pause(after))))
     }
 
     /// These failed for good and become dead letters. `false` as above.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn callbacks_dead(&mut self, claim: &Claim, failed: &[Failed]) -> Result<bool, Error> {
         self.fail(claim, failed.iter().map(|failed| (failed, None)))
     }

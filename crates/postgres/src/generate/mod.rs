@@ -170,9 +170,6 @@ impl Store {
     /// Moves the expiration of every open hold by `by` milliseconds, in the transfer and in its row of the expiry table
     /// alike; gives how many. The hash of a prepare covers its expiration: one that is sent again after this counts as
     /// modified.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn shift_expirations(&mut self, by: Millis) -> Result<u64, Error> {
         let mut tx = self.client.transaction()?;
         tx.batch_execute(

@@ -31,9 +31,6 @@ macro_rules! endpoints {
 
 impl Store {
     /// Who takes part, as far as the question needs it.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn registry(&mut self, whose: Whose) -> Result<Registered, Error> {
         let mut snapshot = Snapshot::of(self)?;
         let mut registered = Registered::default();

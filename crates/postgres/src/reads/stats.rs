@@ -16,9 +16,6 @@ const COUNTED_BYTES_MAX: i64 = 64 << 20;
 impl Store {
     /// What was done, and what is held now. Beyond some size of the history it is not counted how many transfers came to
     /// each state, and how many there are is the server's estimate.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn stats(&mut self) -> Result<Stats, Error> {
         self.stats_within(COUNTED_BYTES_MAX)
     }

@@ -59,17 +59,11 @@ const OF_OPEN: (&str, &str) = (
 
 impl Store {
     /// The transfer of that id, open or ended.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn transfer_now(&mut self, id: TransferId) -> Result<Option<Transfer>, Error> {
         Ok(by_id(&mut Snapshot::of(self)?, id)?.map(|found| found.row))
     }
 
     /// The same with its parties' names, its history and what it did to positions.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn transfer_shown(&mut self, id: TransferId) -> Result<Option<TransferStory>, Error> {
         let mut snapshot = Snapshot::of(self)?;
         let Some(transfer) = by_id(&mut snapshot, id)? else { return Ok(None) };
@@ -96,9 +90,6 @@ impl Store {
     /// At most `limit` transfers after the one of that number, in the order of their numbers, and where to go on if there
     /// may be more. All that were there before the first page are shown; of what came meanwhile some may not be, since
     /// nodes take numbers in blocks.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn transfers_page(
         &mut self,
         filter: TransferFilter,
@@ -137,9 +128,6 @@ impl Store {
 
     /// Open holds that run out before `before`, by expiration and number, after the one given, at most `limit`. Each shard
     /// gives its first ones by its index, and the first of those are the page.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn holds_page(
         &mut self,
         before: Millis,

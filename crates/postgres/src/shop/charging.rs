@@ -44,9 +44,6 @@ pub enum WantedCharging {
 
 impl Store {
     /// What checkouts charge. A database that was never told charges credit.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn charging(&mut self) -> Result<Charging, Error> {
         charging(&mut self.client, &self.statements)
     }

@@ -18,9 +18,6 @@ const DUE_AT_ONCE_MAX: u32 = 1_000;
 
 impl Store {
     /// The shards in which a checkout is due, or has rested, whoever owns them. It locks nothing.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn due_checkout_shards(&mut self) -> Result<Vec<i16>, Error> {
         let shards = i32::from(self.settings.expiry_shards);
         let rows = self.query(
@@ -47,9 +44,6 @@ impl Store {
     }
 
     /// Removes up to `max` idempotency keys whose time is over, and tells how many. Until then they count for nothing.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn remove_ended_keys(&mut self, max: u32) -> Result<u64, Error> {
         self.execute(
             "DELETE FROM idempotency_key WHERE idempotency_key = ANY(ARRAY(

@@ -141,18 +141,12 @@ impl Store {
     }
 
     /// Who serves which side, as all nodes have agreed.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn serving(&mut self) -> Result<Serving, Error> {
         let row = self.client.query_opt("SELECT value FROM fixed_setting WHERE name = $1", &[&OUTSIDE])?;
         row.map_or(Ok(Serving::default()), |row| Serving::of_bits(row.get(0)))
     }
 
     /// How many messages of a topic were decided, or passed by, in all of its partitions.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn messages_taken(&mut self, topic: Topic) -> Result<u64, Error> {
         let row = self.client.query_one(
             "SELECT coalesce(sum(value), 0)::bigint FROM segment

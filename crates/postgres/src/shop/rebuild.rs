@@ -47,9 +47,6 @@ pub enum Rebuilt {
 
 impl Store {
     /// From where a partition of `outcomes` has to be read to know what is open; `None`: from its beginning.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn outcome_offset(&mut self, partition: u32) -> Result<Option<u64>, Error> {
         let source = Source::Consumer(holdfast_messages::Topic::Outcomes, partition);
         let row = self

@@ -25,9 +25,6 @@ pub type OpenPage = OpenCheckouts<(Millis, OrderId)>;
 
 impl Store {
     /// A user.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn find_user(&mut self, id: &UserId) -> Result<Option<UserRow>, Error> {
         let sql = "SELECT credit FROM users WHERE user_id = $1";
         let row = self.query_opt(sql, &[&id.as_str()])?;
@@ -35,9 +32,6 @@ impl Store {
     }
 
     /// An item.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn find_item(&mut self, id: &ItemId) -> Result<Option<ItemRow>, Error> {
         let sql = "SELECT stock, price FROM items WHERE item_id = $1";
         let row = self.query_opt(sql, &[&id.as_str()])?;
@@ -49,17 +43,11 @@ impl Store {
     }
 
     /// An order and, if one is under way, its open checkout.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn find_order(&mut self, id: &OrderId) -> Result<Option<(OrderRow, Option<CheckoutRow>)>, Error> {
         Ok(self.find_order_now(id)?.map(|(order, open, _)| (order, open)))
     }
 
     /// The same, and the database's time, to tell by what is left until a deadline.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn find_order_now(&mut self, id: &OrderId) -> Result<Option<OrderNow>, Error> {
         let sql = orders!(", hub_clock()", "WHERE order_id = $1");
         let Some(row) = self.query_opt(sql, &[&id.as_str()])? else { return Ok(None) };
@@ -69,9 +57,6 @@ impl Store {
 
     /// The open checkouts of all nodes in short: how many, counted up to 100,000, and for how long the oldest is
     /// open.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn open_in_short(&mut self) -> Result<(u64, Duration), Error> {
         let sql = "SELECT (SELECT count(*) FROM (
                      SELECT FROM orders WHERE state IN ('pending', 'cancelling') LIMIT $1) AS counted),
@@ -84,9 +69,6 @@ impl Store {
     }
 
     /// Up to `limit` open checkouts (at most [`PAGE_MAX`]) of all nodes, the oldest first, those after that one.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn open_checkouts(
         &mut self,
         state: Option<CheckoutState>,

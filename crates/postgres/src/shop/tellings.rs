@@ -83,9 +83,6 @@ impl Store {
     }
 
     /// These were told, or are given up: they go.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn remove_outcomes(&mut self, ids: &[u64]) -> Result<(), Error> {
         if ids.is_empty() {
             return Ok(());
@@ -96,9 +93,6 @@ impl Store {
     }
 
     /// These could not be told, and are due again after their pauses.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn outcomes_failed(&mut self, failed: &[FailedTelling]) -> Result<(), Error> {
         if failed.is_empty() {
             return Ok(());
@@ -117,9 +111,6 @@ impl Store {
     }
 
     /// How many ends wait to be told; counted up to `max`.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn count_outcomes(&mut self, max: u32) -> Result<u64, Error> {
         let sql = "SELECT count(*) FROM (SELECT 1 FROM checkout_outcome LIMIT $1) AS waiting";
         unsigned(TABLE, self.query_one(sql, &[&i64::from(max)])?.get(0))

@@ -80,17 +80,11 @@ impl Store {
     }
 
     /// The same; whether it could be told.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn try_to_tell_token_change(&mut self) -> Result<(), Error> {
         Ok(self.client.batch_execute(&format!("NOTIFY {CHANNEL}"))?)
     }
 
     /// From now on this connection hears what others tell.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn listen_for_token_changes(&mut self) -> Result<(), Error> {
         Ok(self.client.batch_execute(&format!("LISTEN {CHANNEL}"))?)
     }
@@ -110,9 +104,6 @@ impl Store {
 
     /// Sets positions and changes of another server right; whether there were any. What the topic has is numbered below all
     /// others, what it has not becomes new. A change that came since, and the topic has, may be sent once more.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn adopt_token_changes(&mut self) -> Result<bool, Error> {
         if !self.client.query_one(FROM_ELSEWHERE, &[])?.get::<_, bool>(0) {
             return Ok(false);

@@ -85,9 +85,6 @@ const LOCKED: &str =
 
 impl Store {
     /// Shows all tokens of an owner that are not spent.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn tokens_of(&mut self, scope: &Scope, mut show: impl FnMut(Token)) -> Result<(), Error> {
         let sql = format!(
             "SELECT {} FROM token t {} WHERE {} AND NOT l.spent",
@@ -107,9 +104,6 @@ impl Store {
 
     /// The live selections of an owner's tokens, those that end last first, at most `limit` of one wallet and as many over
     /// several. What is over is not looked at, however much of it there is.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn token_locks_of(
         &mut self,
         scope: Option<&Scope>,
@@ -146,9 +140,6 @@ impl Store {
     }
 
     /// Why a claim on these tokens could not have them all.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn see_tokens(&mut self, ids: &[TokenId], now: Option<Millis>) -> Result<SeenTokens, Error> {
         // A row per lock and not per token: each shows all that it holds, and a claim may have met one lock a thousand times.
         const SEEN: &str = records!(
@@ -176,9 +167,6 @@ impl Store {
 
     /// What a spender has: a selection, also one whose lease is over; or a spend. `None`: nothing, or it gave it back, or its
     /// lease is over and others have spent its tokens since.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn token_selection(
         &mut self,
         spender: &str,
@@ -218,9 +206,6 @@ impl Store {
 
     /// The live locks with higher fences than `after`, in their order, at most `limit`: of one owner, or of all. With the fence
     /// behind which there may be more.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn token_lock_views(
         &mut self,
         scope: Option<&Scope>,
@@ -252,9 +237,6 @@ impl Store {
     }
 
     /// What an owner has, counted by the database.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn token_holdings(&mut self, scope: &Scope, now: Option<Millis>) -> Result<Holdings, Error> {
         let sql = format!(
             "SELECT length(t.quantity::text), {LOCKED} AS locked, count(*), sum(t.quantity), min(t.quantity),
@@ -292,9 +274,6 @@ impl Store {
 
     /// Up to `limit` wallets with their types and currencies, in order, after the one given; and whether each has as many free
     /// tokens. What it costs follows the wallets looked at, not what they hold.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn wallets_after(
         &mut self,
         after: Option<&Scope>,
@@ -333,9 +312,6 @@ impl Store {
     }
 
     /// Some of an owner's tokens by rising id, after the one given.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn token_page(
         &mut self,
         scope: &Scope,

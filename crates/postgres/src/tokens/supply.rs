@@ -92,9 +92,6 @@ pub(super) fn tell(tx: &mut impl GenericClient, event: &TokenEvent) -> Result<()
 
 impl Store {
     /// Adds new tokens, all or none. The inner result says which of them is there already, or was consumed.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn issue_tokens(
         &mut self,
         tokens: &[Token],
@@ -132,9 +129,6 @@ impl Store {
     /// Takes over what another ledger did, in any order: what was consumed never comes alive, also if it is produced later.
     /// What is known already is left out of the event; without an event nothing was new. The inner result says which token
     /// cannot go.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn update_tokens(
         &mut self,
         consumed: &[TokenId],

@@ -118,9 +118,6 @@ impl Store {
     }
 
     /// What a reader that begins now has no need to see. With the database's time.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn all_token_changes_seen(&mut self) -> Result<(Seen, Millis), Error> {
         let row = self.client.query_one(
             "SELECT pg_current_snapshot()::text, hub_clock(), greatest(p.removed_xid,
