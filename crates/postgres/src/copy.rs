@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
-use postgres::{Statement, Transaction};
+use postgres::Transaction;
 
+use crate::Error;
+use crate::session::Statements;
 use crate::types::{Decimal, Moment, Uuid};
 
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -87,13 +89,19 @@ impl CopyRows {
         }
     }
 
-    /// Sends them, if there are any.
-    pub(crate) fn send(mut self, tx: &mut Transaction<'_>, copy: &Statement) -> Result<(), postgres::Error> {
+    /// Sends them to where the statement says, if there are any.
+    pub(crate) fn send(
+        mut self,
+        tx: &mut Transaction<'_>,
+        statements: &Statements,
+        copy: &'static str,
+    ) -> Result<(), Error> {
         if self.rows == 0 {
             return Ok(());
         }
         self.bytes.extend((-1_i16).to_be_bytes());
-        let mut writer = tx.copy_in(copy)?;
+        let copy = statements.prepared(tx, copy)?;
+        let mut writer = tx.copy_in(&copy)?;
         // An error of the server shows itself in `finish`; what breaks here is the connection, and `finish` says so too.
         let _ = writer.write_all(&self.bytes);
         let written = writer.finish()?;

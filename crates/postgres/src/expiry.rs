@@ -13,6 +13,7 @@ use crate::notices::MovedTransfer;
 use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Done, Opened, Step, Work};
+use crate::types::list;
 use crate::{Claim, Error};
 
 /// The most holds that one scan ends.
@@ -21,12 +22,15 @@ pub const HOLDS_MAX: u32 = 1_000;
 impl Store {
     /// The shards in which something is due, whoever owns them: one look that tells a worker which of its shards are worth a
     /// scan. It locks nothing.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn due_shards(&mut self) -> Result<Vec<i16>, Error> {
         let shards = i32::from(self.settings.expiry_shards);
-        let rows = self.client.query(&self.statements.due_shards, &[&shards])?;
+        let rows = self.query(
+            "SELECT s::smallint FROM generate_series(0, $1::int - 1) AS s CROSS JOIN LATERAL (
+                 SELECT 1 FROM transfer_timeout
+                 WHERE shard = s::smallint AND expiration_date < (SELECT hub_clock()) LIMIT 1
+             ) AS due ORDER BY s",
+            &[&shards],
+        )?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
@@ -63,13 +67,18 @@ impl<'m> Work<'m> for Expiry {
 
     fn load(&mut self, step: &mut Opened<'_>) -> Result<Due, Error> {
         // Unlocked: what has left its waiting state meanwhile is noticed when it is looked at again under the lock.
-        let due = step.tx.query(&step.statements.due, &[&self.shard, &i64::from(self.holds_max)])?;
-        let due: Vec<i64> = due.iter().map(|row| row.get(0)).collect();
+        // The clock stands in a query of its own: read once, its value can bound the index. Called row by row it could not, and
+        // every open hold would be looked at.
+        let due = step.query(
+            "SELECT transfer_no FROM transfer_timeout
+             WHERE shard = $1 AND expiration_date < (SELECT hub_clock()) ORDER BY expiration_date LIMIT $2",
+            &[&self.shard, &i64::from(self.holds_max)],
+        )?;
+        let due = list(&due, |row| row.get(0));
         let (offset, more) = (step.guard.offset, due.len() >= self.holds_max as usize);
         let mut loader = step.loader();
         loader.lock_unlocked_transfers(&due)?;
-        let funded = loader.loaded.transfers.values().filter(|row| row.is_funded());
-        let funded = funded.map(|row| row.id.to_string().into()).collect();
+        let funded = loader.loaded.funded();
         loader.lock_pledged(&funded)?;
         let (loaded, now) = loader.finish()?;
         Ok(Due { loaded, now, offset, more })

@@ -11,7 +11,7 @@ use crate::audit::Record;
 use crate::hung::end_hung;
 use crate::outbox::OutboxPiece;
 use crate::session::Statements;
-use crate::types::Moment;
+use crate::types::{Moment, list};
 
 /// What a guard row guards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -174,9 +174,13 @@ impl Guard {
         statements: &Statements,
         claim: &Claim,
     ) -> Result<Option<Guard>, Error> {
-        let Some(row) = tx.query_opt(&statements.lock_guard, &[&claim.segment_id, &claim.epoch])? else {
-            return Ok(None);
-        };
+        let row = statements.query_opt(
+            tx,
+            "SELECT value, outbox_next, audit_next, audit_hash, nextval('batch_id'), hub_clock() FROM segment
+             WHERE segment_id = $1 AND epoch = $2 FOR UPDATE",
+            &[&claim.segment_id, &claim.epoch],
+        )?;
+        let Some(row) = row else { return Ok(None) };
         let hash: &[u8] = row.get(3);
         Ok(Some(Guard {
             segment_id: claim.segment_id,
@@ -190,6 +194,13 @@ impl Guard {
         }))
     }
 
+    /// Where the source stands after the batch of that record.
+    pub(crate) fn move_on(&mut self, record: &Record, next_offset: u64) {
+        self.audit_hash = record.hash(&self.audit_hash);
+        self.audit_next += 1;
+        self.offset = next_offset;
+    }
+
     /// Writes the batch's record, its messages and what has moved on, and lets go of all below `sent` in the outbox. In the
     /// same transaction as the effects, or not at all.
     pub(crate) fn store(
@@ -201,11 +212,23 @@ impl Guard {
         sent: u64,
     ) -> Result<(), Error> {
         let count = |number: usize| i32::try_from(number).expect("a batch is bounded");
-        let numbers: Vec<i64> = appended.outbox.iter().map(|piece| piece.number).collect();
-        let messages: Vec<i32> = appended.outbox.iter().map(|piece| piece.messages).collect();
-        let bodies: Vec<&str> = appended.outbox.iter().map(|piece| &*piece.body).collect();
-        let rows = tx.execute(
-            &statements.store_guard,
+        // One statement: each costs a way to the server and back.
+        let rows = statements.execute(
+            tx,
+            "WITH written AS (
+                 INSERT INTO audit (segment_id, audit_no, batch_id, epoch, first_offset, next_offset,
+                     state_changes, position_changes, effects_hash, hash, created_date, rows_hash)
+                 VALUES ($1, $8, $9, $2, $10, $3, $11, $12, $13, $6, $14, $19)
+             ), gone AS (
+                 DELETE FROM outbox WHERE segment_id = $1 AND outbox_no + messages <= $7
+             ), put AS (
+                 INSERT INTO outbox (segment_id, outbox_no, messages, body)
+                 SELECT $1, o.* FROM unnest($15::bigint[], $16::int[], $17::text[]) AS o
+             )
+             UPDATE segment SET value = $3, outbox_next = $4, audit_next = $5, audit_hash = $6,
+                 outbox_sent = greatest(outbox_sent, $7), changed_date = hub_clock()
+             WHERE segment_id = $1 AND epoch = $2
+             RETURNING CASE WHEN NOT $18::boolean THEN set_config('synchronous_commit', 'off', true) END",
             &[
                 &self.segment_id,
                 &self.epoch,
@@ -221,9 +244,9 @@ impl Guard {
                 &count(appended.changes),
                 &&record.effects_hash[..],
                 &Moment(record.time),
-                &numbers,
-                &messages,
-                &bodies,
+                &list(appended.outbox, |piece| piece.number),
+                &list(appended.outbox, |piece| piece.messages),
+                &list(appended.outbox, |piece| &*piece.body),
                 &appended.lasts,
                 &record.rows_hash.as_ref().map(<[u8; 32]>::as_slice),
             ],

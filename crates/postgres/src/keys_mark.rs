@@ -21,9 +21,6 @@ pub fn keys_are_required(url: &str, patience: Duration) -> Result<bool, Error> {
 
 impl Store {
     /// Has callers need keys from now on, at every node that is started.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn require_keys(&mut self) -> Result<(), Error> {
         let sql = "INSERT INTO fixed_setting (name, value) VALUES ($1, 1) ON CONFLICT DO NOTHING";
         self.client.execute(sql, &[&KEYS_REQUIRED])?;
@@ -31,9 +28,6 @@ impl Store {
     }
 
     /// Callers need no keys any more.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn waive_keys(&mut self) -> Result<(), Error> {
         self.client.execute("DELETE FROM fixed_setting WHERE name = $1", &[&KEYS_REQUIRED])?;
         Ok(())

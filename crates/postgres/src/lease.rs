@@ -15,9 +15,6 @@ const ANY_ROLE: &str = "node";
 impl Store {
     /// Takes or renews the lease of a source for a node; `None` if another node holds it. The epoch rises when it changes
     /// hands, and only then.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn lease(&mut self, source: Source, node: i64, length: Duration) -> Result<Option<Claim>, Error> {
         let (segment_type, table_name) = (source.segment_type(), source.table_name());
         let enumeration = source.enumeration();
@@ -67,9 +64,6 @@ impl Store {
     }
 
     /// Ends a lease before its time, if the claim is still the latest.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn give_up(&mut self, claim: &Claim) -> Result<(), Error> {
         self.client.execute(
             "UPDATE segment SET lease_until = '-infinity', lease_node = NULL WHERE segment_id = $1 AND epoch = $2",
@@ -80,28 +74,17 @@ impl Store {
 
     /// Says that a node works on sources of this kind no more: the others share its shards at their next look, and need not
     /// wait until it has been silent for long enough.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn leave(&mut self, of: Source, node: i64) -> Result<(), Error> {
-        self.client
-            .execute("DELETE FROM node WHERE role = $1 AND node_id = $2", &[&of.segment_type(), &node])?;
-        Ok(())
+        self.forget(of.segment_type(), node)
     }
 
     /// Says that a node works on sources of this kind for another while, and tells how many nodes do. Shards are shared among
     /// those that do the same: one that does not would leave its share to nobody.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn count_nodes(&mut self, of: Source, node: i64, length: Duration) -> Result<usize, Error> {
         self.among_nodes(of, node, length).map(|(_, nodes)| nodes)
     }
 
     /// The same, with how many of them come before this one.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn among_nodes(&mut self, of: Source, node: i64, length: Duration) -> Result<(usize, usize), Error> {
         let role = of.segment_type();
         self.client.execute(
@@ -128,9 +111,6 @@ impl Store {
 
     /// Says that a node lives for another while, whatever it does. Whoever wants something of all nodes to be otherwise asks
     /// whether one does.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn lives(&mut self, node: i64, length: Duration) -> Result<(), Error> {
         let sql = format!(
             "WITH gone AS (DELETE FROM node
@@ -144,11 +124,12 @@ impl Store {
     }
 
     /// Says that a node has ended.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn lives_no_more(&mut self, node: i64) -> Result<(), Error> {
-        self.client.execute("DELETE FROM node WHERE role = $1 AND node_id = $2", &[&ANY_ROLE, &node])?;
+        self.forget(ANY_ROLE, node)
+    }
+
+    fn forget(&mut self, role: &str, node: i64) -> Result<(), Error> {
+        self.client.execute("DELETE FROM node WHERE role = $1 AND node_id = $2", &[&role, &node])?;
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! The rows that a batch names, as the domain reads and changes them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -7,7 +8,7 @@ use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::effects::PaymentRows;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
-use holdfast_domain::tokens::{LockRow, TokenId, TokenRow, TokenView};
+use holdfast_domain::tokens::{LockRow, Name as TokenName, TokenId, TokenRow, TokenView};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::{
     Accounts, Funds, Holds, Participants, Spenders, Tokens, TransferNumbers, Transfers,
@@ -42,6 +43,12 @@ impl Loaded {
     pub(crate) fn put_transfer(&mut self, row: Transfer) {
         self.ids.insert(row.id, row.no);
         self.transfers.insert(row.no, row);
+    }
+
+    /// The names under which transfers hold the tokens that pay for them.
+    pub(crate) fn funded(&self) -> BTreeSet<TokenName> {
+        let funded = self.transfers.values().filter(|row| row.is_funded());
+        funded.map(|row| row.id.to_string().into()).collect()
     }
 }
 

@@ -2,8 +2,10 @@
 
 use holdfast_domain::effects::{self, Outcome};
 use holdfast_domain::transfers::Transfer;
+use holdfast_domain::view::Accounts;
 use holdfast_messages::{Notice, Notification, Place, TraceId, TransferNotice};
 
+use crate::loaded::Loaded;
 use crate::outbox::Outbox;
 
 /// A transfer that moved, or whose step was refused.
@@ -35,4 +37,10 @@ impl MovedTransfer<'_> {
             outbox.send(&Notification { trace, to: Some(transfer.party(party)), notice });
         }
     }
+}
+
+/// Tells the participant whose account it is, if that was loaded.
+pub(crate) fn tell_alarm(alarm: &effects::LimitAlarm, loaded: &Loaded, outbox: &mut Outbox<'_>) {
+    let to = loaded.account(alarm.account).map(|account| account.participant);
+    outbox.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
 }

@@ -9,6 +9,7 @@ use holdfast_messages::{DeadLetter, Message, PartitionBy, Topic};
 
 use crate::guard::{Guard, signed};
 use crate::session::Store;
+use crate::types::most;
 use crate::{Claim, Error};
 
 /// A message that waits to be sent.
@@ -26,14 +27,6 @@ pub struct OutboxRow {
     pub value: Vec<u8>,
 }
 
-/// A message on its way into the outbox.
-pub(crate) struct Outgoing {
-    pub(crate) topic: Topic,
-    pub(crate) by: PartitionBy,
-    pub(crate) key: String,
-    pub(crate) value: Vec<u8>,
-}
-
 /// Some messages that follow each other, as one row of the table.
 pub(crate) struct OutboxPiece {
     /// The number of the first.
@@ -42,10 +35,11 @@ pub(crate) struct OutboxPiece {
     pub(crate) body: String,
 }
 
-impl Outgoing {
-    pub(crate) fn of<M: Message>(message: &M) -> Outgoing {
+impl OutboxRow {
+    /// A message that gets its number with all others of its step.
+    pub(crate) fn of<M: Message>(message: &M) -> OutboxRow {
         let (key, value) = (message.key(), message.to_json());
-        Outgoing { topic: M::TOPIC, by: PartitionBy::of(message), key, value }
+        OutboxRow { number: 0, topic: M::TOPIC, by: PartitionBy::of(message), key, value }
     }
 }
 
@@ -60,7 +54,7 @@ pub(crate) struct DeadRow<'a> {
 #[derive(Default)]
 pub(crate) struct Outbox<'a> {
     /// What is to be sent.
-    pub(crate) outgoing: Vec<Outgoing>,
+    pub(crate) outgoing: Vec<OutboxRow>,
     pub(crate) dead_letters: Vec<DeadRow<'a>>,
     /// What is sent about checkouts, counted.
     pub(crate) tally: Tally,
@@ -68,12 +62,12 @@ pub(crate) struct Outbox<'a> {
 
 impl<'a> Outbox<'a> {
     pub(crate) fn send<M: Message>(&mut self, message: &M) {
-        self.outgoing.push(Outgoing::of(message));
+        self.outgoing.push(OutboxRow::of(message));
     }
 
     /// The same to a partition of that number, whatever its key says.
     pub(crate) fn send_to<M: Message>(&mut self, partition: u32, message: &M) {
-        self.outgoing.push(Outgoing { by: PartitionBy::Number(partition), ..Outgoing::of(message) });
+        self.outgoing.push(OutboxRow { by: PartitionBy::Number(partition), ..OutboxRow::of(message) });
     }
 
     /// A dead letter is kept here and told to whoever reads the topic.
@@ -86,8 +80,7 @@ impl<'a> Outbox<'a> {
     pub(crate) fn numbered(self, after: &Guard) -> Vec<OutboxRow> {
         let first = after.outbox_next - signed(self.outgoing.len() as u64);
         let first = u64::try_from(first).expect("they were counted");
-        let row = |(number, Outgoing { topic, by, key, value })| OutboxRow { number, topic, by, key, value };
-        (first..).zip(self.outgoing).map(row).collect()
+        (first..).zip(self.outgoing).map(|(number, row)| OutboxRow { number, ..row }).collect()
     }
 }
 
@@ -110,10 +103,10 @@ fn by_read(text: Option<&str>) -> Option<PartitionBy> {
 }
 
 /// The messages of a batch as one text.
-pub(crate) fn written(messages: &[Outgoing]) -> String {
+pub(crate) fn written(messages: &[OutboxRow]) -> String {
     let bytes = messages.iter().map(|message| message.key.len() + message.value.len() + 24).sum();
     let mut text = Vec::with_capacity(bytes);
-    for Outgoing { topic, by, key, value } in messages {
+    for OutboxRow { topic, by, key, value, .. } in messages {
         assert!(
             !value.contains(&b'\n') && !key.contains(['\t', '\n']),
             "JSON in one line, under a plain key"
@@ -158,7 +151,6 @@ impl Store {
     /// # Errors
     /// If the database fails, or holds what nobody can read.
     pub fn unsent(&mut self, claim: &Claim, max: usize) -> Result<Vec<OutboxRow>, Error> {
-        let most = i64::try_from(max).unwrap_or(i64::MAX);
         let rows = self.client.query(
             "SELECT u.outbox_no, u.body, u.outbox_sent FROM (
                  SELECT o.outbox_no, o.body, s.outbox_sent,
@@ -167,7 +159,7 @@ impl Store {
                      AND o.outbox_no + o.messages > s.outbox_sent
                  WHERE s.segment_id = $1 AND s.epoch = $2
              ) u WHERE u.before < $3 ORDER BY u.outbox_no",
-            &[&claim.segment_id, &claim.epoch, &most],
+            &[&claim.segment_id, &claim.epoch, &most(max)],
         )?;
         let mut unsent = Vec::new();
         for row in &rows {
@@ -182,9 +174,6 @@ impl Store {
 
     /// Everything of the source below number `upto` was sent, and goes. `false`: the claim is no longer the latest, and
     /// nothing happened. It need not be on the disk at once: what is forgotten in a crash is sent once more.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn mark_sent(&mut self, claim: &Claim, upto: u64) -> Result<bool, Error> {
         let upto = signed(upto);
         let mut tx = self.client.transaction()?;
@@ -212,21 +201,20 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let message =
-            |topic, by, key: &str, value: &[u8]| Outgoing { topic, by, key: key.into(), value: value.into() };
+        let message = |number, topic, by, key: &str, value: &[u8]| OutboxRow {
+            number,
+            topic,
+            by,
+            key: key.into(),
+            value: value.into(),
+        };
         let messages = [
-            message(Topic::Position, PartitionBy::Key, "7", br#"{"v":1,"text":"a\tb\nc"}"#),
-            message(Topic::Notifications, PartitionBy::Key, "00-11", "{\"name\":\"Zoë\"}".as_bytes()),
-            message(Topic::Pay, PartitionBy::Other("a\tb\n\"c".into()), "{}", b"{}"),
-            message(Topic::Outcomes, PartitionBy::Number(7), "{}", b"{}"),
+            message(40, Topic::Position, PartitionBy::Key, "7", br#"{"v":1,"text":"a\tb\nc"}"#),
+            message(41, Topic::Notifications, PartitionBy::Key, "00-11", "{\"name\":\"Zoë\"}".as_bytes()),
+            message(42, Topic::Pay, PartitionBy::Other("a\tb\n\"c".into()), "{}", b"{}"),
+            message(43, Topic::Outcomes, PartitionBy::Number(7), "{}", b"{}"),
         ];
-        let text = written(&messages);
-        let rows = read(40, &text).unwrap();
-        assert_eq!(rows.iter().map(|row| row.number).collect::<Vec<_>>(), [40, 41, 42, 43]);
-        for (row, message) in rows.iter().zip(&messages) {
-            assert_eq!((row.topic, &row.key, &row.value), (message.topic, &message.key, &message.value));
-            assert_eq!(row.by, message.by);
-        }
+        assert_eq!(read(40, &written(&messages)).unwrap(), messages);
         assert!(read(0, "position\t7\n").is_err());
         assert!(read(0, "pay\t{}\t{}\t[]\n").is_err());
         assert!(read(0, "nowhere\t7\t{}\n").is_err());

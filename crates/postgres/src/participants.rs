@@ -10,7 +10,7 @@ use holdfast_domain::view::{ParticipantNumbers, Participants};
 use postgres::Transaction;
 
 use crate::Error;
-use crate::load::{Loader, currency_of, number, participant_of};
+use crate::load::{Loader, currency_of, number, participant_of, participants};
 use crate::session::Store;
 use crate::types::{Decimal, Moment};
 use crate::write::account_number;
@@ -59,16 +59,14 @@ impl Store {
         let mut tx = self.client.transaction()?;
         tx.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])?;
         let mut loader = Loader::new(&mut tx, &self.statements);
-        let select = "SELECT participant_id, name, is_active, created_date FROM participant";
         let mut registry = Registry::default();
         let rows = match admin {
             Admin::CreateParticipant { name, .. } => {
-                let name = name.as_str();
-                loader.tx.query(&format!("{select} WHERE lower(name) = lower($1)"), &[&name])?
+                loader.tx.query(participants!("WHERE lower(name) = lower($1)"), &[&name.as_str()])?
             }
             Admin::SetParticipantActive { participant, .. } => {
                 let id = i64::from(participant.0);
-                loader.tx.query(&format!("{select} WHERE participant_id = $1::bigint"), &[&id])?
+                loader.tx.query(participants!("WHERE participant_id = $1::bigint"), &[&id])?
             }
             other => panic!("{other:?} belongs on the topic position"),
         };
@@ -92,18 +90,11 @@ impl Store {
     }
 
     /// Sets where a participant wants to be called.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn endpoint(&mut self, endpoint: &SetEndpoint) -> Result<Outcome, Error> {
         let mut tx = self.client.transaction()?;
         let mut registry = Registry::default();
         let id = i64::from(endpoint.participant().0);
-        let rows = tx.query(
-            "SELECT participant_id, name, is_active, created_date FROM participant WHERE participant_id = $1::bigint",
-            &[&id],
-        )?;
-        for row in &rows {
+        for row in &tx.query(participants!("WHERE participant_id = $1::bigint"), &[&id])? {
             let participant = participant_of(row)?;
             registry.rows.insert(participant.id, participant);
         }
@@ -119,13 +110,8 @@ impl Store {
         tx.commit()?;
         Ok(outcome)
     }
-}
 
-impl Store {
     /// The position account of a participant in a currency.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn position_account(
         &mut self,
         participant: ParticipantId,

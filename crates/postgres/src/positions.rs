@@ -9,7 +9,7 @@ use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferI
 use holdfast_domain::positions::Action;
 use holdfast_domain::view::{Accounts, Transfers};
 use holdfast_messages::{
-    Answer, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep, TraceId,
+    Answer, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep,
 };
 
 use crate::batch::{Batch, Part};
@@ -17,7 +17,7 @@ use crate::guard::Source;
 use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::notices::MovedTransfer;
+use crate::notices::{MovedTransfer, tell_alarm};
 use crate::operated::Operated;
 use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
@@ -125,11 +125,7 @@ fn load(loader: &mut Loader<'_, '_>, messages: &[Incoming<PositionMessage>]) -> 
     for participant in loader.loaded.participants.values() {
         accounts.extend(participant.accounts.iter().map(|(_, account)| *account));
     }
-    // A limit is tested against the settlement account, which has the number after.
-    let settlements: Vec<AccountId> =
-        accounts.iter().filter_map(|account| account.0.checked_add(1)).map(AccountId).collect();
-    accounts.extend(settlements);
-    loader.lock_accounts(&accounts)?;
+    loader.lock_with_settlements(accounts)?;
     loader.lock_funds(&funds)
 }
 
@@ -211,10 +207,7 @@ fn tell<'a>(
             outbox.send(&Notification { trace: message.trace, to: None, notice: Notice::Answer(answer) });
         }
     }
-    for alarm in effects.all(|step| &step.alarms) {
-        let to = loaded.account(alarm.account).map(|account| account.participant);
-        outbox.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
-    }
+    effects.all(|step| &step.alarms).for_each(|alarm| tell_alarm(alarm, loaded, outbox));
     for letter in effects.all(|step| &step.dead_letters) {
         let reason = match letter.reason {
             DeadLetterReason::UnknownAccount(account) => format!("there is no account {}", account.0),

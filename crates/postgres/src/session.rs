@@ -1,20 +1,23 @@
 //! One connection: its bounds, its prepared statements, and the numbers that it may give to new transfers.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
+use holdfast_domain::ids::Millis;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::shop::Sides;
-use postgres::{Client, GenericClient, Statement};
+use postgres::{Client, GenericClient, Row, Statement};
 
 use crate::Error;
-use crate::callbacks::CallbackStatements;
 use crate::connect::connect;
 use crate::guard::{Claim, Source};
 use crate::hung::{NODE, TOOL};
 use crate::migrate::{is_current, migrate};
-use crate::reads::Prepared;
 use crate::shop::Serving;
+use crate::types::Moment;
+use crate::written::Parameters;
 
 /// The most messages of one batch; a block of transfer numbers is as large.
 pub const BATCH_MESSAGES_MAX: usize = 10_000;
@@ -76,13 +79,6 @@ impl Default for Settings {
 const EXPIRY_SHARDS: &str = "expiry.shards";
 const CALLBACK_SHARDS: &str = "callback.shards";
 
-impl Settings {
-    /// What is fixed for life.
-    fn fixed(&self) -> [(&'static str, i64); 2] {
-        [(EXPIRY_SHARDS, i64::from(self.expiry_shards)), (CALLBACK_SHARDS, i64::from(self.callback_shards))]
-    }
-}
-
 /// Places in a step where a test may let something happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -110,6 +106,8 @@ impl Point {
 }
 
 /// The state of the database profile, through one connection. A handler owns its thread and its store.
+///
+/// Every method that gives an [`Error`] fails if the database fails. Only what else it fails by stands with it.
 pub struct Store {
     pub(crate) client: Client,
     pub(crate) statements: Statements,
@@ -137,11 +135,7 @@ impl Store {
     /// # Errors
     /// If the server cannot be reached, its schema is too new, or it was set up with other fixed numbers.
     pub fn open(url: &str, settings: Settings) -> Result<Store, Error> {
-        let mut store = Store::connect(url, NODE, settings)?;
-        for (name, wanted) in store.settings.fixed() {
-            store.fix(name, wanted)?;
-        }
-        Ok(store)
+        Store::connect(url, NODE, settings)?.fixed()
     }
 
     /// The same for tools that work beside the nodes: with the fixed numbers that the nodes have stored, if there are any.
@@ -161,10 +155,15 @@ impl Store {
                 _ => {}
             }
         }
-        for (name, wanted) in store.settings.fixed() {
-            store.fix(name, wanted)?;
-        }
-        Ok(store)
+        store.fixed()
+    }
+
+    /// Stores what is fixed for life, or compares it.
+    fn fixed(mut self) -> Result<Store, Error> {
+        let Settings { expiry_shards, callback_shards, .. } = self.settings;
+        self.fix(EXPIRY_SHARDS, expiry_shards.into())?;
+        self.fix(CALLBACK_SHARDS, callback_shards.into())?;
+        Ok(self)
     }
 
     /// For tools that only look: nothing in the database can be changed through this connection, and nothing is made.
@@ -206,8 +205,8 @@ impl Store {
              SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off",
             settings.lock_timeout.as_millis()
         ))?;
-        let statements = Statements::prepare(&mut client)?;
-        Ok(Store { client, statements, settings, numbers: 0..0, watch: Watch::default() })
+        let (statements, watch) = (Statements::default(), Watch::default());
+        Ok(Store { client, statements, settings, numbers: 0..0, watch })
     }
 
     /// The same for questions of all kinds, each planned when it is asked. A plan that is kept was made when the tables were
@@ -222,9 +221,6 @@ impl Store {
     }
 
     /// Takes over a source: a partition, or a shard of the expiry scan.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn claim(&mut self, source: &Source) -> Result<Claim, Error> {
         crate::guard::claim(&mut self.client, *source, self.settings.idle_timeout)
     }
@@ -281,169 +277,105 @@ pub(crate) fn take_numbers(
     Ok(())
 }
 
-/// The statements of the hot path, and those that edges have asked with.
-pub(crate) struct Statements {
-    pub(crate) asked: Prepared,
-    pub(crate) lock_guard: Statement,
-    pub(crate) store_guard: Statement,
-    pub(crate) clock: Statement,
-    pub(crate) transfers_by_id: Statement,
-    pub(crate) transfers_by_no: Statement,
-    pub(crate) participants: Statement,
-    pub(crate) position_accounts: Statement,
-    pub(crate) lock_accounts: Statement,
-    pub(crate) accounts: Statement,
-    pub(crate) funds: Statement,
-    pub(crate) due: Statement,
-    pub(crate) due_shards: Statement,
-    pub(crate) copy_transfers: Statement,
-    pub(crate) copy_states: Statement,
-    pub(crate) copy_changes: Statement,
-    pub(crate) copy_timeouts: Statement,
-    pub(crate) copy_opaque: Statement,
-    pub(crate) copy_dead_letters: Statement,
-    pub(crate) move_transfers: Statement,
-    pub(crate) complete_transfers: Statement,
-    pub(crate) end_timeouts: Statement,
-    pub(crate) set_positions: Statement,
-    pub(crate) callbacks: CallbackStatements,
+/// The statements of a connection, each prepared when it is first asked for.
+#[derive(Default)]
+pub(crate) struct Statements(RefCell<HashMap<&'static str, Statement>>);
+
+impl Statements {
+    /// The statement of that text, inside or outside of a transaction.
+    pub(crate) fn prepared(
+        &self,
+        client: &mut impl GenericClient,
+        sql: &'static str,
+    ) -> Result<Statement, Error> {
+        if let Some(known) = self.0.borrow().get(sql) {
+            return Ok(known.clone());
+        }
+        let statement = client.prepare(sql)?;
+        self.0.borrow_mut().insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    pub(crate) fn query(
+        &self,
+        client: &mut impl GenericClient,
+        sql: &'static str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let statement = self.prepared(client, sql)?;
+        Ok(client.query(&statement, parameters)?)
+    }
+
+    /// The first row, if there is one.
+    pub(crate) fn query_opt(
+        &self,
+        client: &mut impl GenericClient,
+        sql: &'static str,
+        parameters: Parameters<'_>,
+    ) -> Result<Option<Row>, Error> {
+        let statement = self.prepared(client, sql)?;
+        Ok(client.query_opt(&statement, parameters)?)
+    }
+
+    /// How many rows were written.
+    pub(crate) fn execute(
+        &self,
+        client: &mut impl GenericClient,
+        sql: &'static str,
+        parameters: Parameters<'_>,
+    ) -> Result<u64, Error> {
+        let statement = self.prepared(client, sql)?;
+        Ok(client.execute(&statement, parameters)?)
+    }
+
+    /// The one clock.
+    pub(crate) fn clock(&self, client: &mut impl GenericClient) -> Result<Millis, Error> {
+        let statement = self.prepared(client, "SELECT hub_clock()")?;
+        let Moment(now) = client.query_one(&statement, &[])?.get(0);
+        Ok(now)
+    }
 }
 
-/// The columns of a transfer, in the order in which they are read.
+impl Store {
+    /// Asks with a prepared statement.
+    pub(crate) fn query(&mut self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
+        self.statements.query(&mut self.client, sql, parameters)
+    }
+
+    /// The same where there is one row at most.
+    pub(crate) fn query_opt(
+        &mut self,
+        sql: &'static str,
+        parameters: Parameters<'_>,
+    ) -> Result<Option<Row>, Error> {
+        self.statements.query_opt(&mut self.client, sql, parameters)
+    }
+
+    /// The same where there is one row.
+    pub(crate) fn query_one(&mut self, sql: &'static str, parameters: Parameters<'_>) -> Result<Row, Error> {
+        let statement = self.statements.prepared(&mut self.client, sql)?;
+        Ok(self.client.query_one(&statement, parameters)?)
+    }
+
+    /// Writes with a prepared statement; how many rows.
+    pub(crate) fn execute(&mut self, sql: &'static str, parameters: Parameters<'_>) -> Result<u64, Error> {
+        self.statements.execute(&mut self.client, sql, parameters)
+    }
+}
+
+/// The columns of a transfer, in the order in which they are read, between two pieces of a statement.
 macro_rules! transfer_columns {
-    () => {
-        "transfer_no, transfer_id, payer_id, payee_id, payer_account, payee_account, currency_id, amount,
+    ($before:literal, $after:literal) => {
+        concat!(
+            $before,
+            "transfer_no, transfer_id, payer_id, payee_id, payer_account, payee_account, currency_id, amount,
          expiration_date, ilp_condition, hash, source_offset, prepared_date, current_state, error_code,
-         error_reason, changed_date, reserved_value, final_value, completion_kind, completion_digest"
+         error_reason, changed_date, reserved_value, final_value, completion_kind, completion_digest",
+            $after
+        )
     };
 }
 pub(crate) use transfer_columns;
-
-impl Statements {
-    fn prepare(client: &mut Client) -> Result<Statements, Error> {
-        let callbacks = CallbackStatements::prepare(client)?;
-        let mut prepare = |sql: &str| client.prepare(sql);
-        Ok(Statements {
-            asked: Prepared::default(),
-            lock_guard: prepare(
-                "SELECT value, outbox_next, audit_next, audit_hash, nextval('batch_id'), hub_clock() FROM segment
-                 WHERE segment_id = $1 AND epoch = $2 FOR UPDATE",
-            )?,
-            store_guard: prepare(
-                // One statement: each costs a way to the server and back.
-                "WITH written AS (
-                     INSERT INTO audit (segment_id, audit_no, batch_id, epoch, first_offset, next_offset,
-                         state_changes, position_changes, effects_hash, hash, created_date, rows_hash)
-                     VALUES ($1, $8, $9, $2, $10, $3, $11, $12, $13, $6, $14, $19)
-                 ), gone AS (
-                     DELETE FROM outbox WHERE segment_id = $1 AND outbox_no + messages <= $7
-                 ), put AS (
-                     INSERT INTO outbox (segment_id, outbox_no, messages, body)
-                     SELECT $1, o.* FROM unnest($15::bigint[], $16::int[], $17::text[]) AS o
-                 )
-                 UPDATE segment SET value = $3, outbox_next = $4, audit_next = $5, audit_hash = $6,
-                     outbox_sent = greatest(outbox_sent, $7), changed_date = hub_clock()
-                 WHERE segment_id = $1 AND epoch = $2
-                 RETURNING CASE WHEN NOT $18::boolean THEN set_config('synchronous_commit', 'off', true) END",
-            )?,
-            clock: prepare("SELECT hub_clock()")?,
-            transfers_by_id: prepare(concat!(
-                "SELECT ",
-                transfer_columns!(),
-                " FROM transfer WHERE transfer_id = ANY($1) ORDER BY transfer_no FOR UPDATE"
-            ))?,
-            transfers_by_no: prepare(concat!(
-                "SELECT ",
-                transfer_columns!(),
-                " FROM transfer WHERE transfer_no = ANY($1) ORDER BY transfer_no FOR UPDATE SKIP LOCKED"
-            ))?,
-            participants: prepare(
-                "SELECT participant_id, name, is_active, created_date FROM participant
-                 WHERE participant_id = ANY($1)",
-            )?,
-            position_accounts: prepare(
-                "SELECT c.participant_id, c.currency_id, c.participant_currency_id
-                 FROM (SELECT DISTINCT p, k FROM unnest($1::int[], $2::text[]) AS wanted (p, k)) w
-                 JOIN participant_currency c ON c.participant_id = w.p AND c.currency_id = w.k
-                     AND c.ledger_account_type = 'POSITION'",
-            )?,
-            lock_accounts: prepare(
-                "SELECT participant_currency_id FROM participant_position
-                 WHERE participant_currency_id = ANY($1) ORDER BY participant_currency_id FOR UPDATE",
-            )?,
-            accounts: prepare(
-                "SELECT c.participant_currency_id, c.participant_id, c.currency_id, c.ledger_account_type,
-                     c.is_active, c.created_date, p.value, p.reserved_value, p.changes, p.changed_date,
-                     l.value, l.threshold_alarm_percentage, hub_clock()
-                 FROM participant_currency c
-                 JOIN participant_position p USING (participant_currency_id)
-                 LEFT JOIN participant_limit l
-                     ON l.participant_currency_id = c.participant_currency_id AND l.is_active
-                 WHERE c.participant_currency_id = ANY($1)",
-            )?,
-            funds: prepare(
-                "SELECT transfer_id, participant_currency_id, amount, funds_state_id FROM participant_funds
-                 WHERE transfer_id = ANY($1) ORDER BY transfer_id FOR UPDATE",
-            )?,
-            // The clock stands in a query of its own: read once, its value can bound the index. Called row by row it could
-            // not, and every open hold would be looked at.
-            due: prepare(
-                "SELECT transfer_no FROM transfer_timeout
-                 WHERE shard = $1 AND expiration_date < (SELECT hub_clock()) ORDER BY expiration_date LIMIT $2",
-            )?,
-            due_shards: prepare(
-                "SELECT s::smallint FROM generate_series(0, $1::int - 1) AS s CROSS JOIN LATERAL (
-                     SELECT 1 FROM transfer_timeout
-                     WHERE shard = s::smallint AND expiration_date < (SELECT hub_clock()) LIMIT 1
-                 ) AS due ORDER BY s",
-            )?,
-            copy_transfers: prepare(concat!(
-                "COPY transfer (",
-                transfer_columns!(),
-                ") FROM STDIN (FORMAT binary)"
-            ))?,
-            copy_states: prepare(
-                "COPY transfer_state_change (transfer_no, transfer_state_id, error_code, error_reason, batch_id,
-                 created_date) FROM STDIN (FORMAT binary)",
-            )?,
-            copy_changes: prepare(
-                "COPY participant_position_change (participant_currency_id, change_no, transfer_no, change, value,
-                 batch_id, created_date) FROM STDIN (FORMAT binary)",
-            )?,
-            copy_timeouts: prepare(
-                "COPY transfer_timeout (transfer_no, shard, expiration_date) FROM STDIN (FORMAT binary)",
-            )?,
-            copy_opaque: prepare("COPY transfer_opaque (transfer_no, part, body) FROM STDIN (FORMAT binary)")?,
-            copy_dead_letters: prepare(
-                "COPY dead_letter (segment_id, source_offset, trace, reason, body, created_date)
-                 FROM STDIN (FORMAT binary)",
-            )?,
-            move_transfers: prepare(
-                "UPDATE transfer t SET current_state = u.state, error_code = u.code, error_reason = u.reason,
-                     changed_date = $2, reserved_value = u.reserved, final_value = u.final
-                 FROM unnest($1::bigint[], $3::smallint[], $4::int[], $5::smallint[], $6::numeric[],
-                     $7::numeric[]) AS u (no, state, code, reason, reserved, final)
-                 WHERE t.transfer_no = u.no",
-            )?,
-            complete_transfers: prepare(
-                "UPDATE transfer t SET current_state = u.state, error_code = u.code, error_reason = u.reason,
-                     changed_date = $2, completion_kind = u.kind, completion_digest = u.digest,
-                     reserved_value = u.reserved, final_value = u.final
-                 FROM unnest($1::bigint[], $3::smallint[], $4::int[], $5::smallint[], $6::smallint[],
-                     $7::bytea[], $8::numeric[], $9::numeric[])
-                     AS u (no, state, code, reason, kind, digest, reserved, final)
-                 WHERE t.transfer_no = u.no",
-            )?,
-            end_timeouts: prepare("DELETE FROM transfer_timeout WHERE transfer_no = ANY($1)")?,
-            set_positions: prepare(
-                "UPDATE participant_position p SET value = u.value, changes = u.changes, changed_date = $2
-                 FROM unnest($1::int[], $3::numeric[], $4::bigint[]) AS u (id, value, changes)
-                 WHERE p.participant_currency_id = u.id",
-            )?,
-            callbacks,
-        })
-    }
-}
 
 #[cfg(test)]
 mod tests {

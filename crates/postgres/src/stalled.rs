@@ -60,9 +60,6 @@ fn next_look(from: Millis, end: Millis) -> Option<(Millis, bool)> {
 
 impl Store {
     /// Goes on patrol, unless somebody else is, and tells which transfers have stood half-way for at least `after`.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn stalled(&mut self, after: Duration) -> Result<Stalled, Error> {
         self.go_on_patrol(Millis::try_from(after.as_millis()).unwrap_or(Millis::MAX))?;
         let states = HALF_WAY.map(|state| i16::from(state.number()));
@@ -152,9 +149,6 @@ impl Store {
     }
 
     /// The numbers of all position accounts, for those who count them by partition; at most `max`.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn position_accounts(&mut self, max: u32) -> Result<Vec<u32>, Error> {
         let rows = self.client.query(
             "SELECT participant_currency_id FROM participant_currency WHERE ledger_account_type = 'POSITION'

@@ -7,7 +7,7 @@ use std::ops::Range;
 use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{Alarm, Tally};
-use postgres::Transaction;
+use postgres::{Row, Transaction};
 
 use crate::guard::{Guard, Source};
 use crate::load::Loader;
@@ -16,7 +16,7 @@ use crate::outbox::{Outbox, OutboxRow};
 use crate::session::{Point, Settings, Statements, Store, take_numbers};
 use crate::shop::report;
 use crate::write::Writer;
-use crate::written::{RowWriter, Written};
+use crate::written::{Parameters, RowWriter, Written};
 use crate::{Claim, Error};
 
 /// What became of a step.
@@ -113,6 +113,10 @@ pub(crate) type Locked = (Loaded, Millis);
 impl<'s> Opened<'s> {
     pub(crate) fn loader(&mut self) -> Loader<'_, 's> {
         Loader::new(&mut self.tx, self.statements)
+    }
+
+    pub(crate) fn query(&mut self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
+        self.statements.query(&mut self.tx, sql, parameters)
     }
 
     /// Writes rows of tokens or of the shop.

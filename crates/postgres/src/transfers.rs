@@ -7,7 +7,6 @@ use holdfast_domain::command::{Command, Prepare};
 use holdfast_domain::effects::{self, Asked, Effects};
 use holdfast_domain::hops::receive;
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId, TransferNo};
-use holdfast_domain::tokens::Name as TokenName;
 use holdfast_domain::transfers::{Transfer, TransferState};
 use holdfast_messages::{
     Notification, PositionMessage, PositionWork, Step as PositionStep, TransferCommand, TransferMessage,
@@ -93,11 +92,12 @@ impl<'m> Work<'m> for Transfers<'_, 'm> {
     }
 
     fn write(rows: Vec<Opaque<'m>>, step: &mut Opened<'_>, _: &mut Outbox<'m>) -> Result<(), Error> {
+        const COPY: &str = "COPY transfer_opaque (transfer_no, part, body) FROM STDIN (FORMAT binary)";
         let mut copy = CopyRows::new(3);
         for (no, part, bytes) in rows.into_iter().filter(|(.., bytes)| !bytes.is_empty()) {
             copy.row().big(signed(no.0)).small(part).bytes(bytes);
         }
-        Ok(copy.send(&mut step.tx, &step.statements.copy_opaque)?)
+        copy.send(&mut step.tx, step.statements, COPY)
     }
 }
 
@@ -149,8 +149,7 @@ fn tell(
 fn load(loader: &mut Loader<'_, '_>, commands: &[Command]) -> Result<(), Error> {
     let ids: BTreeSet<TransferId> = commands.iter().filter_map(Command::transfer).collect();
     loader.lock_transfers(&ids)?;
-    let funded = loader.loaded.transfers.values().filter(|row| row.is_funded());
-    let mut pledged: BTreeSet<TokenName> = funded.map(|row| row.id.to_string().into()).collect();
+    let mut pledged = loader.loaded.funded();
     for command in commands {
         if let Command::Prepare(Prepare { funding: Some(funding), .. }) = command {
             pledged.insert(funding.spender.clone());

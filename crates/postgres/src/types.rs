@@ -8,6 +8,19 @@ use postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
 type Boxed = Box<dyn Error + Sync + Send>;
 
+/// A bound as the database counts it.
+pub(crate) fn most(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// One column of rows, for `unnest`.
+pub(crate) fn list<'r, R: 'r, T>(
+    rows: impl IntoIterator<Item = &'r R>,
+    column: impl FnMut(&'r R) -> T,
+) -> Vec<T> {
+    rows.into_iter().map(column).collect()
+}
+
 /// `uuid`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Uuid(pub(crate) u128);

@@ -61,9 +61,6 @@ impl Verified {
 
 impl Store {
     /// Reads everything, as of one instant, and tells what does not add up. The hub may go on working meanwhile.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn verify(&mut self) -> Result<Verified, Error> {
         let mut tx = self
             .client

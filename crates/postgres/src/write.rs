@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use holdfast_domain::effects::Effects;
-use holdfast_domain::ids::{AccountId, TransferId, TransferNo};
-use holdfast_domain::money::Balance;
+use holdfast_domain::ids::{AccountId, Millis, TransferId, TransferNo};
+use holdfast_domain::money::{Balance, OptionalBalance};
 use holdfast_domain::participants::FundsState;
-use holdfast_domain::transfers::{Code, Proof, Transfer};
+use holdfast_domain::transfers::{Code, Reason, Transfer};
+use postgres::Transaction;
 
 use crate::Error;
 use crate::audit::{ChangeRow, Record, StateRow, effects_hash};
@@ -14,13 +15,20 @@ use crate::copy::CopyRows;
 use crate::guard::{Appended, Guard, signed};
 use crate::loaded::Loaded;
 use crate::outbox::{Outbox, OutboxPiece, written};
-use crate::session::{Point, Watch};
+use crate::session::{Point, Statements, Watch, transfer_columns};
 use crate::shop;
 use crate::step::Opened;
-use crate::types::{Decimal, Moment, Uuid};
+use crate::types::{Decimal, Moment, Uuid, list};
 
 /// Messages of one row of the outbox: a relay that begins anew reads whole rows.
 const OUTBOX_ROW_MESSAGES: usize = 1_000;
+
+pub(crate) const COPY_TRANSFERS: &str = transfer_columns!("COPY transfer (", ") FROM STDIN (FORMAT binary)");
+pub(crate) const COPY_STATES: &str =
+    "COPY transfer_state_change (transfer_no, transfer_state_id, error_code, error_reason, batch_id,
+     created_date) FROM STDIN (FORMAT binary)";
+pub(crate) const COPY_TIMEOUTS: &str =
+    "COPY transfer_timeout (transfer_no, shard, expiration_date) FROM STDIN (FORMAT binary)";
 
 /// Writes what a step has decided.
 pub(crate) struct Writer<'a, 's> {
@@ -48,7 +56,7 @@ impl Writer<'_, '_> {
         shop::write(&mut self.step.writer(), &loaded.shop, settings, now)?;
         self.transfers(&loaded, effects)?;
         let mut states = self.state_changes(effects, record.batch_id)?;
-        self.position_changes(&changes, record.batch_id)?;
+        put_changes(&mut self.step.tx, self.step.statements, now, record.batch_id, &changes)?;
         self.limits_and_funds(effects)?;
         self.timeouts(&loaded)?;
         loaded.pledged.write(&mut self.step.writer(), now, effects)?;
@@ -58,9 +66,7 @@ impl Writer<'_, '_> {
         let written = &mut self.step.written;
         record.effects_hash = effects_hash(&mut states, &mut changes, &mut written.appended);
         record.rows_hash = written.rows_hash();
-        guard.audit_hash = record.hash(&guard.audit_hash);
-        guard.audit_next += 1;
-        guard.offset = next_offset;
+        guard.move_on(&record, next_offset);
         let (states, changes) = (states.len(), changes.len());
         let appended = Appended { states, changes, outbox: &pieces(&mut guard, outbox), lasts };
         guard.store(&mut self.step.tx, self.step.statements, &record, &appended, sent)?;
@@ -75,7 +81,7 @@ impl Writer<'_, '_> {
             let condition = added.condition().copied().unwrap_or_default();
             put_transfer(&mut new, row(added.no), &condition);
         }
-        new.send(&mut self.step.tx, &self.step.statements.copy_transfers)?;
+        new.send(&mut self.step.tx, self.step.statements, COPY_TRANSFERS)?;
 
         let added: Vec<TransferNo> = effects.all(|step| &step.transfers).map(|row| row.no).collect();
         let mut changed: Vec<TransferNo> =
@@ -86,55 +92,62 @@ impl Writer<'_, '_> {
         let mut completions: Vec<TransferNo> =
             effects.all(|step| &step.completions).map(|row| row.transfer).collect();
         completions.sort_unstable();
-        let (completed, moved): (Vec<TransferNo>, Vec<TransferNo>) =
-            changed.into_iter().partition(|no| completions.binary_search(no).is_ok());
-        self.move_transfers(&moved, row)?;
-        self.complete_transfers(&completed, row)
+        let (completed, moved): (Vec<&Transfer>, Vec<&Transfer>) =
+            changed.into_iter().map(row).partition(|row| completions.binary_search(&row.no).is_ok());
+        self.move_transfers(&moved)?;
+        self.complete_transfers(&completed)
     }
 
-    fn move_transfers<'r>(
-        &mut self,
-        moved: &[TransferNo],
-        row: impl Fn(TransferNo) -> &'r Transfer,
-    ) -> Result<(), Error> {
+    fn move_transfers(&mut self, moved: &[&Transfer]) -> Result<(), Error> {
         if moved.is_empty() {
             return Ok(());
         }
-        let StateColumns { numbers, states, codes, reasons, reserved, last } = StateColumns::of(moved, &row);
-        let written = self.step.tx.execute(
-            &self.step.statements.move_transfers,
-            &[&numbers, &Moment(self.step.now), &states, &codes, &reasons, &reserved, &last],
+        let written = self.step.statements.execute(
+            &mut self.step.tx,
+            "UPDATE transfer t SET current_state = u.state, error_code = u.code, error_reason = u.reason,
+                 changed_date = $2, reserved_value = u.reserved, final_value = u.final
+             FROM unnest($1::bigint[], $3::smallint[], $4::int[], $5::smallint[], $6::numeric[],
+                 $7::numeric[]) AS u (no, state, code, reason, reserved, final)
+             WHERE t.transfer_no = u.no",
+            &[
+                &list(moved, |row| signed(row.no.0)),
+                &Moment(self.step.now),
+                &list(moved, |row| i16::from(row.state.number())),
+                &list(moved, |row| code_number(row.code)),
+                &list(moved, |row| reason_number(row.reason)),
+                &list(moved, |row| decimal(row.reserved_value)),
+                &list(moved, |row| decimal(row.final_value)),
+            ],
         )?;
         assert_eq!(written, moved.len() as u64, "locked transfers do not vanish");
         Ok(())
     }
 
-    fn complete_transfers<'r>(
-        &mut self,
-        completed: &[TransferNo],
-        row: impl Fn(TransferNo) -> &'r Transfer,
-    ) -> Result<(), Error> {
+    /// Where the position moves in the same step, its values come with it.
+    fn complete_transfers(&mut self, completed: &[&Transfer]) -> Result<(), Error> {
         if completed.is_empty() {
             return Ok(());
         }
-        let completion = |no: &TransferNo| row(*no).completion().expect("it was just completed");
-        let kinds: Vec<i16> = completed.iter().map(|no| i16::from(completion(no).kind as u8)).collect();
-        let digests: Vec<Vec<u8>> = completed.iter().map(|no| completion(no).digest.to_vec()).collect();
-        // Where the position moves in the same step, its values come with it.
-        let StateColumns { numbers, states, codes, reasons, reserved, last } =
-            StateColumns::of(completed, &row);
-        let written = self.step.tx.execute(
-            &self.step.statements.complete_transfers,
+        let completion = |row: &Transfer| row.completion().expect("it was just completed");
+        let written = self.step.statements.execute(
+            &mut self.step.tx,
+            "UPDATE transfer t SET current_state = u.state, error_code = u.code, error_reason = u.reason,
+                 changed_date = $2, completion_kind = u.kind, completion_digest = u.digest,
+                 reserved_value = u.reserved, final_value = u.final
+             FROM unnest($1::bigint[], $3::smallint[], $4::int[], $5::smallint[], $6::smallint[],
+                 $7::bytea[], $8::numeric[], $9::numeric[])
+                 AS u (no, state, code, reason, kind, digest, reserved, final)
+             WHERE t.transfer_no = u.no",
             &[
-                &numbers,
+                &list(completed, |row| signed(row.no.0)),
                 &Moment(self.step.now),
-                &states,
-                &codes,
-                &reasons,
-                &kinds,
-                &digests,
-                &reserved,
-                &last,
+                &list(completed, |row| i16::from(row.state.number())),
+                &list(completed, |row| code_number(row.code)),
+                &list(completed, |row| reason_number(row.reason)),
+                &list(completed, |row| i16::from(completion(row).kind as u8)),
+                &list(completed, |row| completion(row).digest.to_vec()),
+                &list(completed, |row| decimal(row.reserved_value)),
+                &list(completed, |row| decimal(row.final_value)),
             ],
         )?;
         assert_eq!(written, completed.len() as u64, "locked transfers do not vanish");
@@ -149,39 +162,16 @@ impl Writer<'_, '_> {
                 transfer_no: signed(change.transfer.0),
                 state: i16::from(change.state.number()),
                 code: code_number(change.code).unwrap_or(0),
-                reason: change.reason.map_or(0, |reason| i16::from(reason as u8)),
+                reason: reason_number(change.reason).unwrap_or(0),
             };
             copy.row().big(row.transfer_no).small(row.state);
             copy.optional(code_number(change.code), CopyRows::int);
-            copy.optional(change.reason.map(|reason| i16::from(reason as u8)), CopyRows::small);
+            copy.optional(reason_number(change.reason), CopyRows::small);
             copy.big(batch_id).moment(Moment(self.step.now));
             rows.push(row);
         }
-        copy.send(&mut self.step.tx, &self.step.statements.copy_states)?;
+        copy.send(&mut self.step.tx, self.step.statements, COPY_STATES)?;
         Ok(rows)
-    }
-
-    fn position_changes(&mut self, changes: &[ChangeRow], batch_id: i64) -> Result<(), Error> {
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let mut copy = CopyRows::new(7);
-        let mut last: BTreeMap<i32, (Decimal, i64)> = BTreeMap::new();
-        for row in changes {
-            copy.row().int(row.account).big(row.change_no).optional(row.transfer_no, CopyRows::big);
-            copy.decimal(Decimal(row.change)).decimal(Decimal(row.value));
-            copy.big(batch_id).moment(Moment(self.step.now));
-            last.insert(row.account, (Decimal(row.value), row.change_no + 1));
-        }
-        copy.send(&mut self.step.tx, &self.step.statements.copy_changes)?;
-        let ids: Vec<i32> = last.keys().copied().collect();
-        let (values, counts): (Vec<Decimal>, Vec<i64>) = last.into_values().unzip();
-        let written = self.step.tx.execute(
-            &self.step.statements.set_positions,
-            &[&ids, &Moment(self.step.now), &values, &counts],
-        )?;
-        assert_eq!(written, ids.len() as u64, "locked accounts do not vanish");
-        Ok(())
     }
 
     /// What the operator changed: rare, so row by row.
@@ -244,12 +234,14 @@ impl Writer<'_, '_> {
                 .small(shard_of(row.id, self.step.settings.expiry_shards))
                 .moment(Moment(row.expiration));
         }
-        copy.send(&mut self.step.tx, &self.step.statements.copy_timeouts)?;
-        if loaded.closed.is_empty() {
-            return Ok(());
+        copy.send(&mut self.step.tx, self.step.statements, COPY_TIMEOUTS)?;
+        if !loaded.closed.is_empty() {
+            self.step.statements.execute(
+                &mut self.step.tx,
+                "DELETE FROM transfer_timeout WHERE transfer_no = ANY($1)",
+                &[&list(&loaded.closed, |no| signed(no.0))],
+            )?;
         }
-        let closed: Vec<i64> = loaded.closed.iter().map(|no| signed(no.0)).collect();
-        self.step.tx.execute(&self.step.statements.end_timeouts, &[&closed])?;
         Ok(())
     }
 
@@ -261,7 +253,12 @@ impl Writer<'_, '_> {
             copy.text(&row.letter.trace.to_string()).text(&row.letter.reason.replace('\0', "\u{fffd}"));
             copy.bytes(row.body).moment(Moment(self.step.now));
         }
-        Ok(copy.send(&mut self.step.tx, &self.step.statements.copy_dead_letters)?)
+        copy.send(
+            &mut self.step.tx,
+            self.step.statements,
+            "COPY dead_letter (segment_id, source_offset, trace, reason, body, created_date)
+             FROM STDIN (FORMAT binary)",
+        )
     }
 }
 
@@ -276,28 +273,42 @@ fn pieces(guard: &mut Guard, outbox: &Outbox<'_>) -> Vec<OutboxPiece> {
     pieces.collect()
 }
 
-/// The columns that every move of a transfer writes.
-struct StateColumns {
-    numbers: Vec<i64>,
-    states: Vec<i16>,
-    codes: Vec<Option<i32>>,
-    reasons: Vec<Option<i16>>,
-    reserved: Vec<Option<Decimal>>,
-    last: Vec<Option<Decimal>>,
-}
-
-impl StateColumns {
-    fn of<'r>(of: &[TransferNo], row: impl Fn(TransferNo) -> &'r Transfer) -> StateColumns {
-        let value = |balance: Option<Balance>| balance.map(|balance| Decimal(balance.0));
-        StateColumns {
-            numbers: of.iter().map(|no| signed(no.0)).collect(),
-            states: of.iter().map(|no| i16::from(row(*no).state.number())).collect(),
-            codes: of.iter().map(|no| code_number(row(*no).code)).collect(),
-            reasons: of.iter().map(|no| row(*no).reason.map(|reason| i16::from(reason as u8))).collect(),
-            reserved: of.iter().map(|no| value(row(*no).reserved_value.get())).collect(),
-            last: of.iter().map(|no| value(row(*no).final_value.get())).collect(),
-        }
+/// Appends changes of positions, and moves the positions to where the last ones left them.
+pub(crate) fn put_changes(
+    tx: &mut Transaction<'_>,
+    statements: &Statements,
+    now: Millis,
+    batch_id: i64,
+    changes: &[ChangeRow],
+) -> Result<(), Error> {
+    if changes.is_empty() {
+        return Ok(());
     }
+    let mut copy = CopyRows::new(7);
+    let mut last: BTreeMap<i32, (Decimal, i64)> = BTreeMap::new();
+    for row in changes {
+        copy.row().int(row.account).big(row.change_no).optional(row.transfer_no, CopyRows::big);
+        copy.decimal(Decimal(row.change)).decimal(Decimal(row.value));
+        copy.big(batch_id).moment(Moment(now));
+        last.insert(row.account, (Decimal(row.value), row.change_no + 1));
+    }
+    copy.send(
+        tx,
+        statements,
+        "COPY participant_position_change (participant_currency_id, change_no, transfer_no, change, value,
+         batch_id, created_date) FROM STDIN (FORMAT binary)",
+    )?;
+    let ids: Vec<i32> = last.keys().copied().collect();
+    let (values, counts): (Vec<Decimal>, Vec<i64>) = last.into_values().unzip();
+    let written = statements.execute(
+        tx,
+        "UPDATE participant_position p SET value = u.value, changes = u.changes, changed_date = $2
+         FROM unnest($1::int[], $3::numeric[], $4::bigint[]) AS u (id, value, changes)
+         WHERE p.participant_currency_id = u.id",
+        &[&ids, &Moment(now), &values, &counts],
+    )?;
+    assert_eq!(written, ids.len() as u64, "locked accounts do not vanish");
+    Ok(())
 }
 
 /// What happened to each account, in order, numbered on from the rows that there are.
@@ -332,7 +343,6 @@ fn account_changes(loaded: &Loaded, effects: &Effects) -> Vec<ChangeRow> {
 
 pub(crate) fn put_transfer(copy: &mut CopyRows, row: &Transfer, condition: &[u8; 32]) {
     let account = |id: Option<AccountId>| id.map(account_number);
-    let value = |balance: Option<Balance>| balance.map(|balance| Decimal(balance.0));
     copy.row().big(signed(row.no.0)).uuid(Uuid(row.id.0));
     copy.big(i64::from(row.payer.0)).big(i64::from(row.payee.0));
     copy.optional(account(row.payer_account), CopyRows::int);
@@ -341,16 +351,13 @@ pub(crate) fn put_transfer(copy: &mut CopyRows, row: &Transfer, condition: &[u8;
     copy.moment(Moment(row.expiration)).bytes(condition).bytes(&row.hash).big(signed(row.offset));
     copy.moment(Moment(row.prepared_at)).small(i16::from(row.state.number()));
     copy.optional(code_number(row.code), CopyRows::int);
-    copy.optional(row.reason.map(|reason| i16::from(reason as u8)), CopyRows::small);
+    copy.optional(reason_number(row.reason), CopyRows::small);
     copy.moment(Moment(row.changed_at));
-    copy.optional(value(row.reserved_value.get()), CopyRows::decimal);
-    copy.optional(value(row.final_value.get()), CopyRows::decimal);
-    let completion = match &row.proof {
-        Proof::Completed(completion) => Some(completion),
-        Proof::Nothing | Proof::Condition(_) => None,
-    };
+    copy.optional(decimal(row.reserved_value), CopyRows::decimal);
+    copy.optional(decimal(row.final_value), CopyRows::decimal);
+    let completion = row.completion();
     copy.optional(completion.map(|completion| i16::from(completion.kind as u8)), CopyRows::small);
-    copy.optional(completion.map(|completion| &completion.digest[..]), CopyRows::bytes);
+    copy.optional(completion.as_ref().map(|completion| &completion.digest[..]), CopyRows::bytes);
 }
 
 /// The shard of the expiry scan that a transfer belongs to. Ids are chosen by clients, so all their bits take part.
@@ -363,6 +370,14 @@ pub(crate) fn shard_of(id: TransferId, shards: i16) -> i16 {
 
 pub(crate) fn code_number(code: Option<Code>) -> Option<i32> {
     code.map(|code| i32::from(code.number()))
+}
+
+fn reason_number(reason: Option<Reason>) -> Option<i16> {
+    reason.map(|reason| i16::from(reason as u8))
+}
+
+fn decimal(balance: OptionalBalance) -> Option<Decimal> {
+    balance.get().map(|balance| Decimal(balance.0))
 }
 
 /// Accounts are numbered by the database, which counts them in `int`.

@@ -63,7 +63,7 @@ pub(crate) struct RowWriter<'a, 'c> {
 impl RowWriter<'_, '_> {
     /// Runs a statement, and tells how many rows it has written.
     pub(crate) fn execute(&mut self, sql: &'static str, parameters: Parameters<'_>) -> Result<u64, Error> {
-        let statement = self.statements.asked.prepared(self.tx, sql)?;
+        let statement = self.statements.prepared(self.tx, sql)?;
         self.written.statement(sql, &statement, parameters);
         Ok(self.tx.execute(&statement, parameters)?)
     }
@@ -89,8 +89,7 @@ impl RowWriter<'_, '_> {
         parameters: Parameters<'_>,
     ) -> Result<(), Error> {
         if rows > 0 {
-            let statement = self.statements.asked.prepared(self.tx, sql)?;
-            self.tx.execute(&statement, parameters)?;
+            self.statements.execute(self.tx, sql, parameters)?;
         }
         Ok(())
     }

@@ -5,10 +5,10 @@ use holdfast_domain::ids::{Millis, ParticipantId, TransferId};
 
 use super::message::Columns;
 use crate::Error;
-use crate::guard::{signed, unsigned};
+use crate::guard::unsigned;
 use crate::load::number;
 use crate::session::Store;
-use crate::types::{Moment, Uuid};
+use crate::types::{Moment, Uuid, most};
 
 /// A callback that was given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,6 @@ impl Store {
     ) -> Result<Vec<DeadCallback>, Error> {
         let after = after.map_or(-1, |after| i64::try_from(after).unwrap_or(i64::MAX));
         let to = to.map(|to| i64::from(to.0));
-        let max = i64::try_from(max).unwrap_or(i64::MAX);
         let which = if to.is_some() { "c.participant_id = $1::bigint" } else { "$1::bigint IS NULL" };
         let rows = self.client.query(
             &format!(
@@ -70,12 +69,12 @@ impl Store {
                  WHERE {which} AND c.dead_date IS NOT NULL AND c.callback_id > $2
                  ORDER BY c.callback_id LIMIT $3"
             ),
-            &[&to, &after, &max],
+            &[&to, &after, &most(max)],
         )?;
         rows.iter()
             .map(|row| {
                 let transfer: Option<Uuid> = row.get(2);
-                let at: Moment = row.get(13);
+                let Moment(at) = row.get(13);
                 Ok(DeadCallback {
                     id: unsigned("callback", row.get(0))?,
                     to: ParticipantId(number("callback", row.get(1))?),
@@ -85,7 +84,7 @@ impl Store {
                     url: row.get(10),
                     last_error: row.get(11),
                     attempts: number("callback", row.get(12))?,
-                    at: at.0,
+                    at,
                     retrying: row.get(14),
                 })
             })
@@ -93,9 +92,6 @@ impl Store {
     }
 
     /// How many dead letters there are; nobody needs to know beyond `max`.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn count_dead_callbacks(&mut self, max: u32) -> Result<u64, Error> {
         let row = self.client.query_one(
             "SELECT count(*) FROM (SELECT callback_id FROM callback WHERE dead_date IS NOT NULL
@@ -106,9 +102,6 @@ impl Store {
     }
 
     /// Has one tried again. It stays a dead letter until it is delivered.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn retry_callback(&mut self, id: u64) -> Result<Given, Error> {
         let Ok(id) = i64::try_from(id) else { return Ok(Given::Nothing) };
         let row = self.client.query_opt(
@@ -128,11 +121,7 @@ impl Store {
     }
 
     /// Has up to `max` tried again, of one participant or of all: how many.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn retry_callbacks(&mut self, to: Option<ParticipantId>, max: usize) -> Result<u64, Error> {
-        let max = signed(max as u64);
         let to = to.map(|to| i64::from(to.0));
         let which = if to.is_some() { "participant_id = $1::bigint" } else { "$1::bigint IS NULL" };
         Ok(self.client.execute(
@@ -142,7 +131,7 @@ impl Store {
                      WHERE {which} AND dead_date IS NOT NULL AND NOT is_waiting
                      ORDER BY callback_id LIMIT $2 FOR UPDATE)"
             ),
-            &[&to, &max],
+            &[&to, &most(max)],
         )?)
     }
 }

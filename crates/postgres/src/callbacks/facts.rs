@@ -8,11 +8,11 @@ use holdfast_domain::ids::{Currency, HUB, ParticipantId, TransferId};
 use holdfast_domain::participants::{ALARM_PERCENTAGE_DEFAULT, HUB_NAME};
 use holdfast_domain::transfers::Transfer;
 
-use super::DueCallback;
+use super::{DueCallback, endpoints};
 use crate::Error;
 use crate::guard::{signed, unsigned};
 use crate::load::{currency_of, number, transfer_of};
-use crate::session::Store;
+use crate::session::{Store, transfer_columns};
 use crate::types::Uuid;
 use crate::write::account_number;
 
@@ -45,6 +45,16 @@ const fn part_of(callback: &DueCallback) -> Option<i16> {
     }
 }
 
+const OPAQUE: &str =
+    "SELECT o.transfer_no, o.part, o.body FROM unnest($1::bigint[], $2::smallint[]) AS w (no, part)
+     CROSS JOIN LATERAL (
+         SELECT * FROM transfer_opaque WHERE transfer_no = w.no AND part = w.part OFFSET 0) o";
+const ACCOUNTS: &str = "SELECT c.participant_currency_id, p.name, c.currency_id, l.threshold_alarm_percentage
+     FROM participant_currency c JOIN participant p USING (participant_id)
+     LEFT JOIN participant_limit l
+         ON l.participant_currency_id = c.participant_currency_id AND l.is_active
+     WHERE c.participant_currency_id = ANY($1)";
+
 impl Store {
     /// What is known about these callbacks, in their order: a handful of queries, however many they are.
     ///
@@ -54,14 +64,9 @@ impl Store {
         let transfers = self.told_transfers(callbacks)?;
         let mut people: BTreeSet<ParticipantId> = callbacks.iter().map(|callback| callback.to).collect();
         people.extend(transfers.values().flat_map(|(transfer, _)| [transfer.payer, transfer.payee]));
-        let people: Vec<i32> = people.iter().filter_map(|id| i32::try_from(id.0).ok()).collect();
         let names = self.names(&people)?;
         let name = |id| if id == HUB { Some(HUB_NAME.to_owned()) } else { names.get(&id).cloned() };
-        let mut endpoints = BTreeMap::new();
-        for row in self.client.query(&self.statements.callbacks.endpoints, &[&people])? {
-            let id = ParticipantId(number("participant_endpoint", row.get(0))?);
-            endpoints.insert((id, row.get::<_, String>(1)), row.get::<_, String>(2));
-        }
+        let endpoints = endpoints(&mut self.client, &self.statements, &people)?;
         let opaque = self.opaque(callbacks, &transfers)?;
         let alarmed = self.alarmed(callbacks)?;
         let facts = callbacks.iter().map(|callback| {
@@ -94,7 +99,8 @@ impl Store {
     ) -> Result<BTreeMap<TransferId, (Transfer, [u8; 32])>, Error> {
         let ids: BTreeSet<TransferId> = callbacks.iter().map(|callback| callback.transfer).collect();
         let ids: Vec<Uuid> = ids.iter().filter(|id| **id != NO_TRANSFER).map(|id| Uuid(id.0)).collect();
-        let rows = self.client.query(&self.statements.callbacks.transfers, &[&ids])?;
+        const TRANSFERS: &str = transfer_columns!("SELECT ", " FROM transfer WHERE transfer_id = ANY($1)");
+        let rows = self.query(TRANSFERS, &[&ids])?;
         rows.iter()
             .map(|row| {
                 let transfer = transfer_of(row)?;
@@ -106,8 +112,10 @@ impl Store {
             .collect()
     }
 
-    fn names(&mut self, people: &[i32]) -> Result<BTreeMap<ParticipantId, String>, Error> {
-        let rows = self.client.query(&self.statements.callbacks.names, &[&people])?;
+    fn names(&mut self, people: &BTreeSet<ParticipantId>) -> Result<BTreeMap<ParticipantId, String>, Error> {
+        let people: Vec<i32> = people.iter().filter_map(|id| i32::try_from(id.0).ok()).collect();
+        let sql = "SELECT participant_id, name FROM participant WHERE participant_id = ANY($1)";
+        let rows = self.query(sql, &[&people])?;
         rows.iter().map(|row| Ok((ParticipantId(number("participant", row.get(0))?), row.get(1)))).collect()
     }
 
@@ -124,7 +132,7 @@ impl Store {
             })
             .collect();
         let (numbers, parts): (Vec<i64>, Vec<i16>) = wanted.into_iter().unzip();
-        let rows = self.client.query(&self.statements.callbacks.opaque, &[&numbers, &parts])?;
+        let rows = self.query(OPAQUE, &[&numbers, &parts])?;
         rows.iter()
             .map(|row| Ok(((unsigned("transfer_opaque", row.get(0))?, row.get(1)), row.get(2))))
             .collect()
@@ -144,7 +152,7 @@ impl Store {
         if accounts.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let rows = self.client.query(&self.statements.callbacks.accounts, &[&accounts])?;
+        let rows = self.query(ACCOUNTS, &[&accounts])?;
         rows.iter()
             .map(|row| {
                 let percentage: Option<i16> = row.get(3);

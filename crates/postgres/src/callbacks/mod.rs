@@ -5,31 +5,27 @@
 
 mod dead;
 mod due;
-mod ends;
 mod facts;
 mod message;
-mod statements;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::effects::{Asked, NotificationKind, Party};
 use holdfast_domain::ids::{HUB, Millis, ParticipantId, TransferId};
 use holdfast_messages::{Answer, Notice, Notification, TraceId, TransferNotice};
-use postgres::Transaction;
+use postgres::GenericClient;
 
 use crate::batch::{Batch, Part, Reading};
 use crate::outbox::Outbox;
 use crate::session::{Settings, Statements, Store};
 use crate::step::{Decided, Opened, Step, Work};
-use crate::types::{Decimal, Moment, Uuid};
+use crate::types::{Moment, Uuid, list};
 use crate::{Claim, Error};
 
 pub use dead::{DeadCallback, Given};
-pub use due::DueCallback;
-pub use ends::Failed;
+pub use due::{DueCallback, Failed};
 pub use facts::CallbackFacts;
-pub(crate) use statements::CallbackStatements;
 
 use message::Columns;
 
@@ -68,7 +64,13 @@ impl<'m> Work<'m> for Callbacks<'_, 'm> {
     type Rows = Vec<Wanted>;
 
     fn load(&mut self, step: &mut Opened<'_>) -> Result<(Endpoints, Millis), Error> {
-        let endpoints = endpoints(&mut step.tx, step.statements, &self.wanted)?;
+        let mut whom: BTreeSet<ParticipantId> = self.wanted.iter().map(|callback| callback.to).collect();
+        let endpoints = if whom.is_empty() {
+            Endpoints::new()
+        } else {
+            whom.insert(HUB);
+            endpoints(&mut step.tx, step.statements, &whom)?
+        };
         // Nobody's right to anything depends on when this is.
         Ok((endpoints, step.guard.asked_at))
     }
@@ -85,7 +87,7 @@ impl<'m> Work<'m> for Callbacks<'_, 'm> {
     }
 
     fn write(wanted: Vec<Wanted>, step: &mut Opened<'_>, _: &mut Outbox<'m>) -> Result<(), Error> {
-        add(&mut step.tx, step.statements, step.settings.callback_shards, step.now, &wanted)
+        add(step, &wanted)
     }
 }
 
@@ -103,25 +105,23 @@ fn wanted_by(notification: &Notification) -> impl Iterator<Item = Wanted> + use<
     notification.callbacks().into_iter().map(wanted)
 }
 
-/// Who has registered for what.
-type Endpoints = BTreeSet<(ParticipantId, String)>;
+/// Where who wants to be called with what.
+type Endpoints = BTreeMap<(ParticipantId, String), String>;
 
+/// The endpoints of these. Numbers that cannot be stored belong to nobody.
 fn endpoints(
-    tx: &mut Transaction<'_>,
+    client: &mut impl GenericClient,
     statements: &Statements,
-    wanted: &[Wanted],
+    whom: &BTreeSet<ParticipantId>,
 ) -> Result<Endpoints, Error> {
-    if wanted.is_empty() {
-        return Ok(Endpoints::new());
-    }
-    let whom: BTreeSet<ParticipantId> = wanted.iter().map(|callback| callback.to).chain([HUB]).collect();
-    // Numbers that cannot be stored belong to nobody.
     let whom: Vec<i32> = whom.iter().filter_map(|id| i32::try_from(id.0).ok()).collect();
-    let rows = tx.query(&statements.callbacks.endpoints, &[&whom])?;
+    let sql = "SELECT participant_id, endpoint_type, value FROM participant_endpoint
+         WHERE participant_id = ANY($1)";
+    let rows = statements.query(client, sql, &[&whom])?;
     rows.iter()
         .map(|row| {
-            let id = crate::load::number("participant_endpoint", row.get(0))?;
-            Ok((ParticipantId(id), row.get(1)))
+            let id = ParticipantId(crate::load::number("participant_endpoint", row.get(0))?);
+            Ok(((id, row.get(1)), row.get(2)))
         })
         .collect()
 }
@@ -130,7 +130,7 @@ fn endpoints(
 fn is_heard(callback: &mut Wanted, endpoints: &Endpoints) -> bool {
     let kind = callback.message.endpoint_type().to_owned();
     let mut key = (callback.to, kind);
-    if endpoints.contains(&key) {
+    if endpoints.contains_key(&key) {
         return true;
     }
     if !matches!(callback.message, CallbackMessage::Alarm { .. }) {
@@ -138,7 +138,7 @@ fn is_heard(callback: &mut Wanted, endpoints: &Endpoints) -> bool {
     }
     callback.to = HUB;
     key.0 = HUB;
-    endpoints.contains(&key)
+    endpoints.contains_key(&key)
 }
 
 /// The shard of a participant's callbacks. Participants are numbered one after the other, so they spread by themselves.
@@ -147,48 +147,42 @@ fn shard_of(participant: ParticipantId, shards: i16) -> i16 {
     i16::try_from(participant.0 % shards).expect("below the count of shards")
 }
 
-fn add(
-    tx: &mut Transaction<'_>,
-    statements: &Statements,
-    shards: i16,
-    now: Millis,
-    wanted: &[Wanted],
-) -> Result<(), Error> {
+const ADD: &str = "INSERT INTO callback (shard, participant_id, transfer_id, message_type, transfer_state_id,
+         error_code, error_reason, participant_currency_id, value, net_debit_cap, trace,
+         answers_prepare, decided_date, next_try)
+     SELECT shard, who, transfer, kind, state, code, reason, account, value, cap, trace, answers, $1, $1
+     FROM unnest($2::smallint[], $3::int[], $4::uuid[], $5::text[], $6::smallint[], $7::int[],
+         $8::smallint[], $9::int[], $10::numeric[], $11::numeric[], $12::uuid[], $13::boolean[])
+         WITH ORDINALITY AS u (shard, who, transfer, kind, state, code, reason, account, value, cap,
+         trace, answers, place)
+     ORDER BY place
+     ON CONFLICT (transfer_id, participant_id, trace, message_type) DO NOTHING";
+
+fn add(step: &mut Opened<'_>, wanted: &[Wanted]) -> Result<(), Error> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let columns: Vec<Columns> = wanted.iter().map(|callback| Columns::of(callback.message)).collect();
-    let shard: Vec<i16> = wanted.iter().map(|callback| shard_of(callback.to, shards)).collect();
+    let shards = step.settings.callback_shards;
     // Whoever has an endpoint has a number that was stored.
     let whom = |to: ParticipantId| i32::try_from(to.0).expect("participants are numbered within 31 bits");
-    let to: Vec<i32> = wanted.iter().map(|callback| whom(callback.to)).collect();
-    let transfer: Vec<Option<Uuid>> =
-        wanted.iter().map(|callback| callback.transfer.map(|id| Uuid(id.0))).collect();
-    let kind: Vec<&str> = columns.iter().map(|columns| columns.kind).collect();
-    let state: Vec<Option<i16>> = columns.iter().map(|columns| columns.state).collect();
-    let code: Vec<Option<i32>> = columns.iter().map(|columns| columns.code).collect();
-    let reason: Vec<Option<i16>> = columns.iter().map(|columns| columns.reason).collect();
-    let account: Vec<Option<i32>> = columns.iter().map(|columns| columns.account).collect();
-    let value: Vec<Option<Decimal>> = columns.iter().map(|columns| columns.value).collect();
-    let cap: Vec<Option<Decimal>> = columns.iter().map(|columns| columns.net_debit_cap).collect();
-    let trace: Vec<Uuid> = wanted.iter().map(|callback| Uuid(callback.trace.0)).collect();
-    let answers: Vec<bool> = wanted.iter().map(|callback| callback.answers_prepare).collect();
-    tx.execute(
-        &statements.callbacks.add,
+    let said = list(wanted, |callback| Columns::of(callback.message));
+    step.statements.execute(
+        &mut step.tx,
+        ADD,
         &[
-            &Moment(now),
-            &shard,
-            &to,
-            &transfer,
-            &kind,
-            &state,
-            &code,
-            &reason,
-            &account,
-            &value,
-            &cap,
-            &trace,
-            &answers,
+            &Moment(step.now),
+            &list(wanted, |callback| shard_of(callback.to, shards)),
+            &list(wanted, |callback| whom(callback.to)),
+            &list(wanted, |callback| callback.transfer.map(|id| Uuid(id.0))),
+            &list(&said, |said| said.kind),
+            &list(&said, |said| said.state),
+            &list(&said, |said| said.code),
+            &list(&said, |said| said.reason),
+            &list(&said, |said| said.account),
+            &list(&said, |said| said.value),
+            &list(&said, |said| said.net_debit_cap),
+            &list(wanted, |callback| Uuid(callback.trace.0)),
+            &list(wanted, |callback| callback.answers_prepare),
         ],
     )?;
     Ok(())

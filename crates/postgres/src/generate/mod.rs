@@ -22,8 +22,11 @@ use crate::copy::CopyRows;
 use crate::guard::{Appended, Guard, Source, signed};
 use crate::load::{Loader, number};
 use crate::session::{BATCH_MESSAGES_MAX, Statements, Store, take_numbers};
-use crate::types::{Decimal, Moment};
-use crate::write::{account_number, code_number, put_transfer, shard_of};
+use crate::types::Moment;
+use crate::write::{
+    COPY_STATES, COPY_TIMEOUTS, COPY_TRANSFERS, account_number, code_number, put_changes, put_transfer,
+    shard_of,
+};
 
 /// What fulfils every generated transfer that is open.
 pub const PREIMAGE: [u8; 32] = [0x67; 32];
@@ -167,9 +170,6 @@ impl Store {
     /// Moves the expiration of every open hold by `by` milliseconds, in the transfer and in its row of the expiry table
     /// alike; gives how many. The hash of a prepare covers its expiration: one that is sent again after this counts as
     /// modified.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn shift_expirations(&mut self, by: Millis) -> Result<u64, Error> {
         let mut tx = self.client.transaction()?;
         tx.batch_execute(
@@ -305,39 +305,16 @@ impl Rows {
                 self.added.expired += u64::from(row.expiration < self.now);
             }
         }
-        transfers.send(tx, &statements.copy_transfers)?;
-        states.send(tx, &statements.copy_states)?;
-        timeouts.send(tx, &statements.copy_timeouts)?;
-        self.write_changes(tx, statements, record.batch_id)?;
+        transfers.send(tx, statements, COPY_TRANSFERS)?;
+        states.send(tx, statements, COPY_STATES)?;
+        timeouts.send(tx, statements, COPY_TIMEOUTS)?;
+        put_changes(tx, statements, self.now, record.batch_id, &self.changes)?;
 
-        (self.added.state_changes, self.added.position_changes) =
-            (self.states.len() as u64, self.changes.len() as u64);
         record.effects_hash = effects_hash(&mut self.states, &mut self.changes, &mut []);
-        guard.audit_hash = record.hash(&guard.audit_hash);
-        guard.audit_next += 1;
-        guard.offset = offset;
+        guard.move_on(&record, offset);
         let (states, changes) = (self.states.len(), self.changes.len());
+        (self.added.state_changes, self.added.position_changes) = (states as u64, changes as u64);
         let appended = Appended { states, changes, outbox: &[], lasts: true };
         guard.store(tx, statements, &record, &appended, 0)
-    }
-
-    fn write_changes(
-        &self,
-        tx: &mut Transaction<'_>,
-        statements: &Statements,
-        batch_id: i64,
-    ) -> Result<(), Error> {
-        let mut copy = CopyRows::new(7);
-        for row in &self.changes {
-            copy.row().int(row.account).big(row.change_no).optional(row.transfer_no, CopyRows::big);
-            copy.decimal(Decimal(row.change)).decimal(Decimal(row.value));
-            copy.big(batch_id).moment(Moment(self.now));
-        }
-        copy.send(tx, &statements.copy_changes)?;
-        let ids: Vec<i32> = self.running.keys().map(|id| account_number(*id)).collect();
-        let (values, counts): (Vec<Decimal>, Vec<i64>) =
-            self.running.values().map(|(value, count)| (Decimal(value.0), *count)).unzip();
-        tx.execute(&statements.set_positions, &[&ids, &Moment(self.now), &values, &counts])?;
-        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use holdfast_domain::registry::{Registry, Whose};
 use postgres::Row;
 
 use super::Snapshot;
-use crate::load::{account_of, number, participant_of};
+use crate::load::{account_of, accounts, number, participant_of, participants};
 use crate::{Error, Store};
 
 /// The rows that a question asked for, as they stood at one moment.
@@ -20,27 +20,8 @@ pub struct Registered {
     endpoints: BTreeMap<ParticipantId, BTreeMap<String, String>>,
 }
 
-macro_rules! participants {
-    ($filter:literal) => {
-        concat!("SELECT participant_id, name, is_active, created_date FROM participant ", $filter)
-    };
-}
-
-macro_rules! accounts {
-    ($filter:literal) => {
-        concat!(
-            "SELECT c.participant_currency_id, c.participant_id, c.currency_id, c.ledger_account_type,
-                 c.is_active, c.created_date, p.value, p.reserved_value, p.changes, p.changed_date,
-                 l.value, l.threshold_alarm_percentage
-             FROM participant_currency c
-             JOIN participant_position p USING (participant_currency_id)
-             LEFT JOIN participant_limit l
-                 ON l.participant_currency_id = c.participant_currency_id AND l.is_active ",
-            $filter,
-            " ORDER BY c.participant_currency_id"
-        )
-    };
-}
+const IN_ORDER: &str = accounts!("", "ORDER BY c.participant_currency_id");
+const OF_ONE: &str = accounts!("", "WHERE c.participant_id = $1::bigint ORDER BY c.participant_currency_id");
 
 macro_rules! endpoints {
     ($filter:literal) => {
@@ -50,9 +31,6 @@ macro_rules! endpoints {
 
 impl Store {
     /// Who takes part, as far as the question needs it.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn registry(&mut self, whose: Whose) -> Result<Registered, Error> {
         let mut snapshot = Snapshot::of(self)?;
         let mut registered = Registered::default();
@@ -75,16 +53,15 @@ impl Store {
         let (accounts, endpoints) = match one {
             None => {
                 registered.add_participants(&snapshot.query(participants!(""), &[])?)?;
-                (snapshot.query(accounts!(""), &[])?, snapshot.query(endpoints!(""), &[])?)
+                (snapshot.query(IN_ORDER, &[])?, snapshot.query(endpoints!(""), &[])?)
             }
             Some(id) => (
-                snapshot.query(accounts!("WHERE c.participant_id = $1::bigint"), &[&id])?,
+                snapshot.query(OF_ONE, &[&id])?,
                 snapshot.query(endpoints!("WHERE participant_id = $1::bigint"), &[&id])?,
             ),
         };
         registered.add_accounts(&accounts)?;
         registered.add_endpoints(&endpoints)?;
-        snapshot.end()?;
         Ok(registered)
     }
 }

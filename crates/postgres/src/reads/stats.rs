@@ -6,6 +6,7 @@ use holdfast_domain::views::Stats;
 
 use super::Snapshot;
 use crate::guard::unsigned;
+use crate::load::state_of;
 use crate::types::Moment;
 use crate::{Error, Store};
 
@@ -15,9 +16,6 @@ const COUNTED_BYTES_MAX: i64 = 64 << 20;
 impl Store {
     /// What was done, and what is held now. Beyond some size of the history it is not counted how many transfers came to
     /// each state, and how many there are is the server's estimate.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn stats(&mut self) -> Result<Stats, Error> {
         self.stats_within(COUNTED_BYTES_MAX)
     }
@@ -60,7 +58,6 @@ impl Store {
             dead_letters: count(3)?,
             limit_alarms: None,
         };
-        snapshot.end()?;
         Ok(stats)
     }
 }
@@ -73,10 +70,9 @@ fn reached(snapshot: &mut Snapshot<'_>) -> Result<Vec<(TransferState, u64)>, Err
     )?;
     let mut counts = [0_u64; TransferState::ALL.len()];
     for row in &rows {
-        let state: i16 = row.get(0);
-        let place = TransferState::ALL.iter().position(|known| i16::from(*known as u8) == state);
-        let place = place.ok_or_else(|| Error::corrupt("transfer_state_change", format!("state {state}")))?;
-        counts[place] = unsigned("transfer_state_change", row.get(1))?;
+        let state = state_of("transfer_state_change", row.get(0))?;
+        let place = TransferState::ALL.iter().position(|known| *known == state);
+        counts[place.expect("all states are among them")] = unsigned("transfer_state_change", row.get(1))?;
     }
     Ok(TransferState::ALL.into_iter().zip(counts).collect())
 }

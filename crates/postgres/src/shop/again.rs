@@ -5,11 +5,11 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{AskedStep, Body, Message as Said, Payment, TryKey};
 use holdfast_messages::PayMessage;
 
-use super::load::{id, tr_num, whole};
-use super::write::tr;
+use super::load::{id, try_of, whole};
+use super::write::try_lists;
 use crate::Error;
 use crate::load::Loader;
-use crate::types::Moment;
+use crate::types::{Moment, list};
 use crate::written::RowWriter;
 
 /// A try rests for this part of the time for which it is open: the pauses grow by half.
@@ -30,9 +30,8 @@ pub(super) fn put(writer: &mut RowWriter<'_, '_>, resting: &[(&TryKey, Millis)])
     if resting.is_empty() {
         return Ok(());
     }
-    let orders: Vec<&str> = resting.iter().map(|(key, _)| key.order_id.as_str()).collect();
-    let tries: Vec<i64> = resting.iter().map(|(key, _)| tr(key.tr_num)).collect();
-    let until: Vec<Moment> = resting.iter().map(|(_, until)| Moment(*until)).collect();
+    let (orders, tries) = try_lists(resting.iter().map(|(key, _)| *key));
+    let until = list(resting, |(_, until)| Moment(*until));
     writer.execute(
         "INSERT INTO pay_again (order_id, tr_num, shard, again_at)
          SELECT o.order_id, o.tr_num, o.shard, max(u.until)
@@ -50,8 +49,7 @@ impl Loader<'_, '_> {
     /// Takes up to `max` tries of a shard that have rested; what the payment side is to be asked about those that still wait.
     pub(super) fn take_rested(&mut self, shard: i16, max: u32) -> Result<Vec<PayMessage>, Error> {
         const TABLE: &str = "orders";
-        let statement = self.statements.asked.prepared(
-            self.tx,
+        let rested = self.query(
             "WITH rested AS (
                  DELETE FROM pay_again WHERE (order_id, tr_num) IN (
                      SELECT order_id, tr_num FROM pay_again WHERE shard = $1 AND again_at < (SELECT hub_clock())
@@ -62,11 +60,10 @@ impl Loader<'_, '_> {
              CROSS JOIN LATERAL (SELECT * FROM orders WHERE order_id = r.order_id OFFSET 0) o
              WHERE o.tr_num = r.tr_num AND o.state = 'pending'
              ORDER BY o.order_id",
+            &[&shard, &i64::from(max)],
         )?;
-        let rested = self.tx.query(&statement, &[&shard, &i64::from(max)])?;
         let asked = rested.iter().map(|row| {
-            let tr_num = tr_num(TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(TABLE, "no try"))?;
-            let key = TryKey { order_id: id(TABLE, row.get(0))?, tr_num };
+            let key = try_of(TABLE, row)?;
             let payment = Payment { user_id: id(TABLE, row.get(2))?, amnt: whole(TABLE, row.get(3))? };
             let asked = Said { key, body: Body::Pay(AskedStep::Forward(payment)) };
             Ok(PayMessage::new(asked).expect("the payment side is asked on pay"))

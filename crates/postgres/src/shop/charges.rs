@@ -7,19 +7,18 @@ use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::shop::{Charge, Charges, Secret, TryKey, Whole};
 use holdfast_domain::tokens::Name as TokenName;
 use holdfast_domain::transfers::Transfer;
-use holdfast_domain::view::Accounts;
-use holdfast_messages::{Notice, Notification, TraceId};
+use holdfast_messages::TraceId;
 use postgres::GenericClient;
 
-use super::load::{id, tr_num, whole};
-use super::write::{number, tr};
+use super::load::{try_of, whole};
+use super::write::{number, try_lists};
 use crate::Error;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::notices::MovedTransfer;
+use crate::notices::{MovedTransfer, tell_alarm};
 use crate::outbox::Outbox;
 use crate::session::Statements;
-use crate::types::Uuid;
+use crate::types::{Uuid, list};
 use crate::written::RowWriter;
 
 const TABLE: &str = "checkout_charge";
@@ -34,20 +33,19 @@ pub(super) fn load<'k>(
     keys: impl IntoIterator<Item = &'k TryKey>,
 ) -> Result<Charged, Error> {
     let mut charged = Charged::new();
-    let (orders, tries): (Vec<&str>, Vec<i64>) =
-        keys.into_iter().map(|key| (key.order_id.as_str(), tr(key.tr_num))).unzip();
+    let (orders, tries) = try_lists(keys);
     if orders.is_empty() {
         return Ok(charged);
     }
-    let statement = statements.asked.prepared(
+    let rows = statements.query(
         client,
         "SELECT c.order_id, c.tr_num, c.amnt, c.charge_id, c.fulfilment
          FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
          CROSS JOIN LATERAL (
              SELECT * FROM checkout_charge WHERE order_id = w.order_id AND tr_num = w.tr_num OFFSET 0) c",
+        &[&orders, &tries],
     )?;
-    for row in client.query(&statement, &[&orders, &tries])? {
-        let tr_num = tr_num(TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(TABLE, "no try"))?;
+    for row in &rows {
         let Uuid(number) = row.get(3);
         let charge = match row.get::<_, Option<&[u8]>>(4).map(<[u8; 32]>::try_from) {
             None => Charge::Tokens { spender: TransferId(number) },
@@ -56,8 +54,7 @@ pub(super) fn load<'k>(
             }
             Some(Err(_)) => return Err(Error::corrupt(TABLE, "a fulfilment")),
         };
-        let key = TryKey { order_id: id(TABLE, row.get(0))?, tr_num };
-        charged.insert(key, (charge, whole(TABLE, row.get(2))?));
+        charged.insert(try_of(TABLE, row)?, (charge, whole(TABLE, row.get(2))?));
     }
     Ok(charged)
 }
@@ -68,11 +65,10 @@ pub(super) fn insert(writer: &mut RowWriter<'_, '_>, new: &Charged) -> Result<()
         Charge::Transfer { fulfilment, .. } => Some(fulfilment.0.to_vec()),
         Charge::Tokens { .. } => None,
     };
-    let orders: Vec<&str> = new.keys().map(|key| key.order_id.as_str()).collect();
-    let tries: Vec<i64> = new.keys().map(|key| tr(key.tr_num)).collect();
-    let amounts: Vec<i64> = new.values().map(|(_, amount)| number(*amount)).collect();
-    let ids: Vec<Uuid> = new.values().map(|(charge, _)| Uuid(charge.id().0)).collect();
-    let fulfilments: Vec<Option<Vec<u8>>> = new.values().map(|(charge, _)| fulfilment(charge)).collect();
+    let (orders, tries) = try_lists(new.keys());
+    let amounts = list(new.values(), |(_, amount)| number(*amount));
+    let ids = list(new.values(), |(charge, _)| Uuid(charge.id().0));
+    let fulfilments = list(new.values(), |(charge, _)| fulfilment(charge));
     let sql = "INSERT INTO checkout_charge (order_id, tr_num, amnt, charge_id, fulfilment)
          SELECT u.* FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bytea[]) AS u";
     writer.rows(sql, orders.len(), &[&orders, &tries, &amounts, &ids, &fulfilments])
@@ -99,11 +95,7 @@ impl Loader<'_, '_> {
         self.lock_transfers(&transfers)?;
         self.lock_pledged(&spenders)?;
         accounts.extend(self.loaded.transfers.values().filter_map(moved));
-        // A position account is judged with its settlement account, which has the number after.
-        let settlements: Vec<AccountId> =
-            accounts.iter().filter_map(|account| account.0.checked_add(1)).map(AccountId).collect();
-        accounts.extend(settlements);
-        self.lock_accounts(&accounts)
+        self.lock_with_settlements(accounts)
     }
 }
 
@@ -118,9 +110,6 @@ pub(super) fn tell(charges: &mut Charges<'_, Loaded>, loaded: &Loaded, outbox: &
         let outcome = &Outcome::of_transfer(transfer);
         MovedTransfer { transfer, outcome, trace: TraceId::NOBODY, origin: None }.tell(told, outbox);
     }
-    for alarm in charges.alarms() {
-        let to = loaded.account(alarm.account).map(|account| account.participant);
-        outbox.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
-    }
+    charges.alarms().for_each(|alarm| tell_alarm(alarm, loaded, outbox));
     charges.mark_told();
 }

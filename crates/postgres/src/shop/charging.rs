@@ -44,9 +44,6 @@ pub enum WantedCharging {
 
 impl Store {
     /// What checkouts charge. A database that was never told charges credit.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn charging(&mut self) -> Result<Charging, Error> {
         charging(&mut self.client, &self.statements)
     }
@@ -88,7 +85,14 @@ impl Store {
             now = words(&wanted),
             "checkouts charge something else from now on"
         );
-        let Columns { kind, payee, wallet, currency, unit } = Columns::of(&wanted);
+        let (kind, payee, wallet, of) = match &wanted {
+            Charging::Credit => ("credit", None, None, None),
+            Charging::Transfers(by) => {
+                ("transfers", i32::try_from(by.payee.0).ok(), None, Some((by.currency, by.unit.0)))
+            }
+            Charging::Tokens(by) => ("tokens", None, Some(&*by.wallet), Some((by.currency, signed(by.unit)))),
+        };
+        let (currency, unit) = of.map(|(currency, unit)| (currency.to_string(), unit)).unzip();
         tx.execute(
             "INSERT INTO shop_charging (kind, payee_id, wallet, currency_id, unit, secret, changed_date)
              VALUES ($1, $2, $3, $4, $5, $6, hub_clock())
@@ -133,44 +137,10 @@ impl Store {
     }
 }
 
-/// What lies in the row.
-struct Columns {
-    kind: &'static str,
-    payee: Option<i32>,
-    wallet: Option<String>,
-    currency: Option<String>,
-    unit: Option<i64>,
-}
-
-impl Columns {
-    fn of(charging: &Charging) -> Columns {
-        match charging {
-            Charging::Credit => {
-                Columns { kind: "credit", payee: None, wallet: None, currency: None, unit: None }
-            }
-            Charging::Transfers(by) => Columns {
-                kind: "transfers",
-                payee: i32::try_from(by.payee.0).ok(),
-                wallet: None,
-                currency: Some(by.currency.to_string()),
-                unit: Some(by.unit.0),
-            },
-            Charging::Tokens(by) => Columns {
-                kind: "tokens",
-                payee: None,
-                wallet: Some(by.wallet.to_string()),
-                currency: Some(by.currency.to_string()),
-                unit: Some(signed(by.unit)),
-            },
-        }
-    }
-}
-
 /// What checkouts charge, as a step reads it.
 pub(super) fn charging(client: &mut impl GenericClient, statements: &Statements) -> Result<Charging, Error> {
     let sql = "SELECT kind, payee_id, wallet, currency_id, unit, secret FROM shop_charging";
-    let statement = statements.asked.prepared(client, sql)?;
-    let Some(row) = client.query_opt(&statement, &[])? else { return Ok(Charging::Credit) };
+    let Some(row) = statements.query_opt(client, sql, &[])? else { return Ok(Charging::Credit) };
     let currency = || -> Result<Currency, Error> {
         let text: Option<&str> = row.get(3);
         currency_of(text.ok_or_else(|| Error::corrupt(TABLE, "no currency"))?)

@@ -18,12 +18,9 @@ const DUE_AT_ONCE_MAX: u32 = 1_000;
 
 impl Store {
     /// The shards in which a checkout is due, or has rested, whoever owns them. It locks nothing.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn due_checkout_shards(&mut self) -> Result<Vec<i16>, Error> {
-        let statement = self.statements.asked.prepared(
-            &mut self.client,
+        let shards = i32::from(self.settings.expiry_shards);
+        let rows = self.query(
             "SELECT s::smallint FROM generate_series(0, $1::int - 1) AS s CROSS JOIN LATERAL (
                  (SELECT 1 FROM orders
                  WHERE shard = s::smallint AND state = 'pending' AND deadline < (SELECT hub_clock()) LIMIT 1)
@@ -31,8 +28,8 @@ impl Store {
                  (SELECT 1 FROM pay_again WHERE shard = s::smallint AND again_at < (SELECT hub_clock()) LIMIT 1)
                  LIMIT 1
              ) AS due ORDER BY s",
+            &[&shards],
         )?;
-        let rows = self.client.query(&statement, &[&i32::from(self.settings.expiry_shards)])?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
@@ -47,17 +44,13 @@ impl Store {
     }
 
     /// Removes up to `max` idempotency keys whose time is over, and tells how many. Until then they count for nothing.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn remove_ended_keys(&mut self, max: u32) -> Result<u64, Error> {
-        let statement = self.statements.asked.prepared(
-            &mut self.client,
+        self.execute(
             "DELETE FROM idempotency_key WHERE idempotency_key = ANY(ARRAY(
                  SELECT idempotency_key FROM idempotency_key WHERE ends_at <= (SELECT hub_clock())
                  ORDER BY ends_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
-        )?;
-        Ok(self.client.execute(&statement, &[&i64::from(max)])?)
+            &[&i64::from(max)],
+        )
     }
 }
 
@@ -87,13 +80,12 @@ impl<'m> Work<'m> for Deadlines {
         let Deadlines { shard, max } = *self;
         // What others have locked is passed over before it is counted: however many they have, those behind are found. It waits
         // for none of them, so the order of the locks does not matter.
-        let statement = step.statements.asked.prepared(
-            &mut step.tx,
+        let due = step.query(
             "SELECT order_id FROM orders
              WHERE shard = $1 AND state = 'pending' AND deadline < (SELECT hub_clock()) ORDER BY deadline LIMIT $2
              FOR UPDATE SKIP LOCKED",
+            &[&shard, &i64::from(max)],
         )?;
-        let due = step.tx.query(&statement, &[&shard, &i64::from(max)])?;
         let due: Vec<OrderId> = due.iter().map(|row| id("orders", row.get(0))).collect::<Result<_, _>>()?;
         let offset = step.guard.offset;
         let mut loader = step.loader();

@@ -58,9 +58,9 @@ impl Store {
 /// Loads what the decision reads, and locks what it may change.
 fn load(loader: &mut Loader<'_, '_>, command: &ShopCommand) -> Result<Result<(), ShopRefusal>, Error> {
     match command {
-        ShopCommand::CreateUser { id, .. } => loader.users([id], Lock::Wait)?,
+        ShopCommand::CreateUser { id, .. } => loader.users([id])?,
         ShopCommand::AddFunds { user, .. } | ShopCommand::TakeFunds { user, .. } => {
-            loader.users([user], Lock::Wait)?;
+            loader.users([user])?;
         }
         ShopCommand::CreateItem { id, .. } => loader.items([id], Lock::Wait)?,
         ShopCommand::AddStock { item, .. } | ShopCommand::TakeStock { item, .. } => {
@@ -75,7 +75,7 @@ fn load(loader: &mut Loader<'_, '_>, command: &ShopCommand) -> Result<Result<(),
         ShopCommand::InitUsers { first, count, .. } => {
             count_open(loader)?;
             let ids: Vec<UserId> = numbered(*first, *count);
-            loader.users(&ids, Lock::Wait)?;
+            loader.users(&ids)?;
         }
         ShopCommand::InitItems { first, count, .. } => {
             count_open(loader)?;

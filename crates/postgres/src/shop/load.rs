@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_checkout::codec::items_from_json;
+use holdfast_checkout::participant::Pay;
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutRow, ItemId, ItemRow, Items, KeyRow, Order, OrderId, OrderRow, OrderState,
-    SideRow, SideSaid, Sides, TrNum, UserId, UserRow, Whole, Why,
+    SideRow, SideSaid, Sides, TrNum, TryKey, UserId, UserRow, Whole, Why,
 };
 use holdfast_domain::tokens::{Fingerprint, Name};
 use holdfast_messages::TraceId;
@@ -16,14 +17,20 @@ use crate::Error;
 use crate::load::Loader;
 use crate::types::{Moment, Uuid};
 
-/// The columns of an order, in the order in which they are read.
-macro_rules! order_columns {
-    () => {
-        "order_id, user_id, items::text, amount, state, tr_num, why_failed, life, started_at, deadline, waits_since,
-         pay_outcome, stock_outcome, undo_pay, undo_stock, pay_undone, stock_undone, idempotency_keys::text, started_by"
+/// Orders as [`order_of`] reads them, with what else is asked for behind that.
+macro_rules! orders {
+    ($more:literal, $rest:literal) => {
+        concat!(
+            "SELECT order_id, user_id, items::text, amount, state, tr_num, why_failed, life, started_at, deadline,
+                 waits_since, pay_outcome, stock_outcome, undo_pay, undo_stock, pay_undone, stock_undone,
+                 idempotency_keys::text, started_by",
+            $more,
+            " FROM orders ",
+            $rest
+        )
     };
 }
-pub(super) use order_columns;
+pub(super) use orders;
 
 /// How rows are wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,22 +52,11 @@ impl Loader<'_, '_> {
         if ids.is_empty() {
             return Ok(());
         }
-        macro_rules! select {
-            ($lock:literal) => {
-                concat!(
-                    "SELECT ",
-                    order_columns!(),
-                    " FROM orders WHERE order_id = ANY($1) ORDER BY order_id ",
-                    $lock
-                )
-            };
-        }
         let sql = match lock {
-            Lock::Wait => select!("FOR UPDATE"),
-            Lock::None => select!(""),
+            Lock::Wait => orders!("", "WHERE order_id = ANY($1) ORDER BY order_id FOR UPDATE"),
+            Lock::None => orders!("", "WHERE order_id = ANY($1) ORDER BY order_id"),
         };
-        let statement = self.statements.asked.prepared(self.tx, sql)?;
-        for row in self.tx.query(&statement, &[&ids])? {
+        for row in self.query(sql, &[&ids])? {
             let (order, open) = order_of(&row)?;
             let id = order.order.order_id.clone();
             if let Some(Uuid(trace)) = row.get(18) {
@@ -83,35 +79,20 @@ impl Loader<'_, '_> {
             return Ok(());
         }
         let wanted: Vec<&str> = wanted.into_iter().collect();
-        let statement = self.statements.asked.prepared(
-            self.tx,
+        let sql =
             "SELECT idempotency_key, body, order_id, answer, tr_num, why_failed, ends_at FROM idempotency_key
-             WHERE idempotency_key = ANY($1) ORDER BY idempotency_key FOR UPDATE",
-        )?;
-        for row in self.tx.query(&statement, &[&wanted])? {
+             WHERE idempotency_key = ANY($1) ORDER BY idempotency_key FOR UPDATE";
+        for row in self.statements.query(self.tx, sql, &[&wanted])? {
             let key = key_of(&row)?;
             self.loaded.shop.keys.load(Name::clone(&key.key), Arc::new(key));
         }
         Ok(())
     }
 
-    /// Loads users.
-    pub(super) fn users<'i>(
-        &mut self,
-        ids: impl IntoIterator<Item = &'i UserId>,
-        lock: Lock,
-    ) -> Result<(), Error> {
-        let ids: Vec<&str> = ids.into_iter().map(UserId::as_str).collect();
-        let sql = match lock {
-            Lock::None => "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id",
-            Lock::Wait => {
-                "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE"
-            }
-        };
-        let statement = self.statements.asked.prepared(self.tx, sql)?;
-        for row in self.tx.query(&statement, &[&ids])? {
-            let id: UserId = id("users", row.get(0))?;
-            self.loaded.shop.users.load(id.clone(), UserRow { id, credit: whole("users", row.get(1))? });
+    /// Locks and loads users.
+    pub(super) fn users<'i>(&mut self, ids: impl IntoIterator<Item = &'i UserId>) -> Result<(), Error> {
+        for (id, credit) in self.lock_balances::<Pay>(ids.into_iter().map(UserId::as_str))? {
+            self.loaded.shop.users.load(id.clone(), UserRow { id, credit });
         }
         Ok(())
     }
@@ -129,8 +110,7 @@ impl Loader<'_, '_> {
                 "SELECT item_id, stock, price FROM items WHERE item_id = ANY($1) ORDER BY item_id FOR UPDATE"
             }
         };
-        let statement = self.statements.asked.prepared(self.tx, sql)?;
-        for row in self.tx.query(&statement, &[&ids])? {
+        for row in self.query(sql, &[&ids])? {
             let id: ItemId = id("items", row.get(0))?;
             let (stock, price) = (whole("items", row.get(1))?, whole("items", row.get(2))?);
             self.loaded.shop.items.load(id.clone(), ItemRow { id, stock, price });
@@ -241,6 +221,12 @@ pub(super) fn tr_num(table: &'static str, number: Option<i64>) -> Result<Option<
     let Some(number) = number else { return Ok(None) };
     let number = crate::guard::unsigned(table, number)?;
     TrNum::try_from(number).map(Some).map_err(|error| Error::corrupt(table, error))
+}
+
+/// The try that a row's first two columns name.
+pub(super) fn try_of(table: &'static str, row: &Row) -> Result<TryKey, Error> {
+    let tr_num = tr_num(table, row.get(1))?.ok_or_else(|| Error::corrupt(table, "no try"))?;
+    Ok(TryKey { order_id: id(table, row.get(0))?, tr_num })
 }
 
 pub(super) fn why(table: &'static str, name: Option<&str>) -> Result<Option<Why>, Error> {

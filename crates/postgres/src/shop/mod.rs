@@ -14,8 +14,7 @@
 //! | --- | --- |
 //! | `orders` | the topic `orders`: check out, cancel, retry |
 //! | `pay` | the topic `pay`: credit, transfers or tokens are taken and given back |
-//! | `stock` | the topic `stock`: stock is taken and given back |
-//! | `sides` | what both participants have in common |
+//! | `sides` | what both participants have in common, and the topic `stock`: stock is taken and given back |
 //! | `again` | tries that are put off, since others hold their tokens |
 //! | `outside` | the same topics where a participant is called over HTTP, and who serves which side |
 //! | `outcomes` | the topic `outcomes`: the order consumer |
@@ -47,7 +46,6 @@ mod rows;
 mod seen;
 mod settle;
 mod sides;
-mod stock;
 mod tellings;
 mod verify;
 mod write;

@@ -13,6 +13,7 @@ use crate::batch::{Batch, Reading};
 use crate::guard::unsigned;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Opened, Step, Work};
+use crate::types::list;
 use crate::written::RowWriter;
 use crate::{Claim, Error, Source};
 
@@ -140,18 +141,12 @@ impl Store {
     }
 
     /// Who serves which side, as all nodes have agreed.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn serving(&mut self) -> Result<Serving, Error> {
         let row = self.client.query_opt("SELECT value FROM fixed_setting WHERE name = $1", &[&OUTSIDE])?;
         row.map_or(Ok(Serving::default()), |row| Serving::of_bits(row.get(0)))
     }
 
     /// How many messages of a topic were decided, or passed by, in all of its partitions.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn messages_taken(&mut self, topic: Topic) -> Result<u64, Error> {
         let row = self.client.query_one(
             "SELECT coalesce(sum(value), 0)::bigint FROM segment
@@ -214,7 +209,7 @@ pub(super) fn mark(
     if elsewhere.is_none() || began.is_empty() {
         return Ok(());
     }
-    let orders: Vec<&str> = began.iter().map(|(order, _)| order.as_str()).collect();
+    let orders = list(began, |(order, _)| order.as_str());
     let called = i16::try_from(bits(elsewhere)).expect("two bits");
     let sql = "UPDATE orders SET called = $2 WHERE order_id = ANY($1) AND called <> $2";
     writer.execute(sql, &[&orders, &called])?;

@@ -85,9 +85,6 @@ impl Store {
 
     /// What is to be locked before these messages are handled: nothing, unless tokens pay. Who was answered already, or no
     /// longer waits, has no bill.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn bills(&mut self, messages: &[Incoming<PayMessage>]) -> Result<Vec<Bill>, Error> {
         let Store { client, statements, .. } = self;
         let mut tx = client.transaction()?;

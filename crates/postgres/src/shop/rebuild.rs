@@ -47,9 +47,6 @@ pub enum Rebuilt {
 
 impl Store {
     /// From where a partition of `outcomes` has to be read to know what is open; `None`: from its beginning.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn outcome_offset(&mut self, partition: u32) -> Result<Option<u64>, Error> {
         let source = Source::Consumer(holdfast_messages::Topic::Outcomes, partition);
         let row = self
@@ -216,9 +213,7 @@ fn paid(did: &Did) -> BTreeSet<TryKey> {
 /// The orders that are open now, of all partitions: few, whatever the log's length.
 fn open_orders(loader: &mut Loader<'_, '_>) -> Result<HashSet<OrderId>, Error> {
     let sql = "SELECT order_id FROM orders WHERE state IN ('pending', 'cancelling')";
-    let statement = loader.statements.asked.prepared(loader.tx, sql)?;
-    let rows = loader.tx.query(&statement, &[])?;
-    rows.iter().map(|row| id("orders", row.get(0))).collect()
+    loader.query(sql, &[])?.iter().map(|row| id("orders", row.get(0))).collect()
 }
 
 /// The records from there on, without those of tries of which the log has said everything, if their orders agree.

@@ -1,27 +1,38 @@
-//! What the two participants have in common: their tables, the tries' rows and the holders' balances.
+//! What the two participants have in common: their tables, the tries' rows and the holders' balances; and the topic `stock`, which
+//! needs no more than that. A batch is one transaction: the tries' rows are read, the items locked by ascending id, each message
+//! is decided after the other by the pure participant, and rows, balances, answers and offset are written together. A repeat
+//! finds its row and gets the same answer again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_checkout::participant::{Branch, Forward, Ledger, Pay, Row as BranchRow, Side, Stock};
+use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{self, ItemId, Items, Payment, TryKey, UserId, Whole};
-use holdfast_messages::OutcomeMessage;
+use holdfast_messages::{OutcomeMessage, StockMessage};
 use postgres::Row;
 
-use super::load::{id, items_of, tr_num, whole};
-use super::write::{number, tr, written};
+use super::load::{id, items_of, try_of, whole};
+use super::write::{number, tr, try_lists, written};
 use crate::audit::TryRow;
+use crate::batch::{Batch, Reading};
 use crate::load::Loader;
 use crate::outbox::Outbox;
-use crate::step::Opened;
+use crate::session::{Settings, Store};
+use crate::step::{Decided, Opened, Step, Work};
+use crate::types::list;
 use crate::written::RowWriter;
-use crate::{Error, Source};
+use crate::{Claim, Error, Source};
 
 /// A side's tables.
-pub(super) trait Kept: Side<Holder: AsId> + Sized {
+pub(super) trait Kept: Side<Holder: std::str::FromStr<Err: std::fmt::Display>> + Sized {
     const TABLE: &'static str;
     const BRANCHES: &'static str;
+    /// The table of those whose balances it keeps.
+    const HOLDERS: &'static str;
     const LOCK_BALANCES: &'static str;
     const SET_BALANCES: &'static str;
+
+    fn name(holder: &Self::Holder) -> &str;
 
     /// The value of a row whose columns begin there; `None` if it has none.
     fn value(row: &Row, at: usize) -> Result<Option<Self::Value>, Error>;
@@ -29,51 +40,49 @@ pub(super) trait Kept: Side<Holder: AsId> + Sized {
     /// The value as the audit chain sees it: one text of its columns.
     fn text(value: &Self::Value) -> String;
 
-    /// Adds rows.
+    /// Adds rows of a batch.
     fn insert(
         writer: &mut RowWriter<'_, '_>,
-        rows: &NewRows<'_>,
-        values: &[Option<&Self::Value>],
+        rows: &[NewRow<'_, Self::Value>],
+        batch: i64,
     ) -> Result<(), Error>;
 }
 
-pub(super) trait AsId: std::str::FromStr<Err: std::fmt::Display> {
-    fn id(&self) -> &str;
+/// A row to be added.
+pub(super) struct NewRow<'a, V> {
+    key: &'a TryKey,
+    is_rollback: bool,
+    outcome: &'static str,
+    value: Option<&'a V>,
 }
 
-impl AsId for UserId {
-    fn id(&self) -> &str {
-        self.as_str()
-    }
-}
-
-impl AsId for ItemId {
-    fn id(&self) -> &str {
-        self.as_str()
-    }
-}
-
-/// Rows to be added, without their values.
-pub(super) struct NewRows<'a> {
-    /// The number of the batch that adds them.
-    batch: i64,
-    orders: Vec<&'a str>,
-    tries: Vec<i64>,
-    rollbacks: Vec<bool>,
-    outcomes: Vec<&'static str>,
+/// The rows of tries, the forward rows first, as `Branch::with_row` wants them.
+macro_rules! branches {
+    ($table:literal, $value:literal) => {
+        concat!(
+            "SELECT p.order_id, p.tr_num, p.is_rollback, p.outcome, ",
+            $value,
+            " FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
+             CROSS JOIN LATERAL (SELECT * FROM ",
+            $table,
+            " WHERE order_id = w.order_id AND tr_num = w.tr_num OFFSET 0) p
+             ORDER BY p.is_rollback"
+        )
+    };
 }
 
 impl Kept for Pay {
     const TABLE: &'static str = "pay_transaction";
-    const BRANCHES: &'static str = "SELECT p.order_id, p.tr_num, p.is_rollback, p.outcome, p.user_id, p.amnt
-         FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
-         CROSS JOIN LATERAL (
-             SELECT * FROM pay_transaction WHERE order_id = w.order_id AND tr_num = w.tr_num OFFSET 0) p
-         ORDER BY p.is_rollback";
+    const BRANCHES: &'static str = branches!("pay_transaction", "p.user_id, p.amnt");
+    const HOLDERS: &'static str = "users";
     const LOCK_BALANCES: &'static str =
         "SELECT user_id, credit FROM users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE";
     const SET_BALANCES: &'static str = "UPDATE users t SET credit = u.credit
          FROM unnest($1::text[], $2::bigint[]) AS u (id, credit) WHERE t.user_id = u.id";
+
+    fn name(holder: &UserId) -> &str {
+        holder.as_str()
+    }
 
     fn value(row: &Row, at: usize) -> Result<Option<Payment>, Error> {
         let (user, amnt): (Option<&str>, Option<i64>) = (row.get(at), row.get(at + 1));
@@ -85,35 +94,32 @@ impl Kept for Pay {
         format!("{} {}", value.user_id.as_str(), number(value.amnt))
     }
 
-    fn insert(
-        writer: &mut RowWriter<'_, '_>,
-        rows: &NewRows<'_>,
-        values: &[Option<&Payment>],
-    ) -> Result<(), Error> {
-        let NewRows { batch, orders, tries, rollbacks, outcomes } = rows;
-        let users: Vec<Option<&str>> =
-            values.iter().map(|value| value.map(|value| value.user_id.as_str())).collect();
-        let amounts: Vec<Option<i64>> =
-            values.iter().map(|value| value.map(|value| number(value.amnt))).collect();
+    fn insert(writer: &mut RowWriter<'_, '_>, rows: &[NewRow<'_, Payment>], batch: i64) -> Result<(), Error> {
+        let (orders, tries) = try_lists(rows.iter().map(|row| row.key));
+        let rollbacks = list(rows, |row| row.is_rollback);
+        let outcomes = list(rows, |row| row.outcome);
+        let users = list(rows, |row| row.value.map(|value| value.user_id.as_str()));
+        let amounts = list(rows, |row| row.value.map(|value| number(value.amnt)));
         let sql =
             "INSERT INTO pay_transaction (order_id, tr_num, is_rollback, outcome, user_id, amnt, batch_id)
              SELECT u.*, $7::bigint
              FROM unnest($1::text[], $2::bigint[], $3::boolean[], $4::text[], $5::text[], $6::bigint[]) AS u";
-        writer.append(sql, orders.len(), &[orders, tries, rollbacks, outcomes, &users, &amounts, batch])
+        writer.append(sql, rows.len(), &[&orders, &tries, &rollbacks, &outcomes, &users, &amounts, &batch])
     }
 }
 
 impl Kept for Stock {
     const TABLE: &'static str = "stock_transaction";
-    const BRANCHES: &'static str = "SELECT p.order_id, p.tr_num, p.is_rollback, p.outcome, p.items::text
-         FROM unnest($1::text[], $2::bigint[]) AS w (order_id, tr_num)
-         CROSS JOIN LATERAL (
-             SELECT * FROM stock_transaction WHERE order_id = w.order_id AND tr_num = w.tr_num OFFSET 0) p
-         ORDER BY p.is_rollback";
+    const BRANCHES: &'static str = branches!("stock_transaction", "p.items::text");
+    const HOLDERS: &'static str = "items";
     const LOCK_BALANCES: &'static str =
         "SELECT item_id, stock FROM items WHERE item_id = ANY($1) ORDER BY item_id FOR UPDATE";
     const SET_BALANCES: &'static str = "UPDATE items t SET stock = u.stock
          FROM unnest($1::text[], $2::bigint[]) AS u (id, stock) WHERE t.item_id = u.id";
+
+    fn name(holder: &ItemId) -> &str {
+        holder.as_str()
+    }
 
     fn value(row: &Row, at: usize) -> Result<Option<Items>, Error> {
         let items: Option<&str> = row.get(at);
@@ -124,17 +130,15 @@ impl Kept for Stock {
         written(value)
     }
 
-    fn insert(
-        writer: &mut RowWriter<'_, '_>,
-        rows: &NewRows<'_>,
-        values: &[Option<&Items>],
-    ) -> Result<(), Error> {
-        let NewRows { batch, orders, tries, rollbacks, outcomes } = rows;
-        let items: Vec<Option<String>> = values.iter().map(|value| value.map(written)).collect();
+    fn insert(writer: &mut RowWriter<'_, '_>, rows: &[NewRow<'_, Items>], batch: i64) -> Result<(), Error> {
+        let (orders, tries) = try_lists(rows.iter().map(|row| row.key));
+        let rollbacks = list(rows, |row| row.is_rollback);
+        let outcomes = list(rows, |row| row.outcome);
+        let items = list(rows, |row| row.value.map(written));
         let sql = "INSERT INTO stock_transaction (order_id, tr_num, is_rollback, outcome, items, batch_id)
              SELECT u.o, u.t, u.r, u.c, u.i::json, $6::bigint
              FROM unnest($1::text[], $2::bigint[], $3::boolean[], $4::text[], $5::text[]) AS u (o, t, r, c, i)";
-        writer.append(sql, orders.len(), &[orders, tries, rollbacks, outcomes, &items, batch])
+        writer.append(sql, rows.len(), &[&orders, &tries, &rollbacks, &outcomes, &items, &batch])
     }
 }
 
@@ -149,13 +153,9 @@ impl Loader<'_, '_> {
             return Ok(branches);
         }
         let keys: BTreeSet<&TryKey> = asked.iter().map(|message| &message.key).collect();
-        let orders: Vec<&str> = keys.iter().map(|key| key.order_id.as_str()).collect();
-        let tries: Vec<i64> = keys.iter().map(|key| tr(key.tr_num)).collect();
-        let statement = self.statements.asked.prepared(self.tx, S::BRANCHES)?;
-        // The forward rows come first, as `Branch::with_row` wants them.
-        for row in self.tx.query(&statement, &[&orders, &tries])? {
-            let tr_num = tr_num(S::TABLE, row.get(1))?.ok_or_else(|| Error::corrupt(S::TABLE, "no try"))?;
-            let key = TryKey { order_id: id(S::TABLE, row.get(0))?, tr_num };
+        let (orders, tries) = try_lists(keys);
+        for row in self.query(S::BRANCHES, &[&orders, &tries])? {
+            let key = try_of(S::TABLE, &row)?;
             let found = branch_row::<S>(&row)?;
             let branch = Branch::with_row(branches.remove(&key), found, S::same)
                 .map_err(|error| Error::corrupt(S::TABLE, format!("{key}: {error}")))?;
@@ -165,20 +165,16 @@ impl Loader<'_, '_> {
     }
 
     /// Locks and reads what holders have.
-    pub(super) fn lock_balances<S: Kept>(
+    pub(super) fn lock_balances<'h, S: Kept>(
         &mut self,
-        holders: BTreeSet<&str>,
+        holders: impl IntoIterator<Item = &'h str>,
     ) -> Result<BTreeMap<S::Holder, Whole>, Error> {
-        let mut balances: BTreeMap<S::Holder, Whole> = BTreeMap::new();
-        if holders.is_empty() {
-            return Ok(balances);
-        }
         let holders: Vec<&str> = holders.into_iter().collect();
-        let statement = self.statements.asked.prepared(self.tx, S::LOCK_BALANCES)?;
-        for row in self.tx.query(&statement, &[&holders])? {
-            balances.insert(id(S::TABLE, row.get(0))?, whole(S::TABLE, row.get(1))?);
+        if holders.is_empty() {
+            return Ok(BTreeMap::new());
         }
-        Ok(balances)
+        let rows = self.query(S::LOCK_BALANCES, &[&holders])?;
+        rows.iter().map(|row| Ok((id(S::HOLDERS, row.get(0))?, whole(S::HOLDERS, row.get(1))?))).collect()
     }
 }
 
@@ -222,34 +218,26 @@ impl<S: Kept> Taken<S> {
                 branch.rows().into_iter().filter(is_new).map(move |row| (key, row))
             })
             .collect();
-        let (batch, mut writer) = (step.guard.batch_id, step.writer());
-        let (orders, tries, rollbacks, outcomes) = Default::default();
-        let mut rows = NewRows { batch, orders, tries, rollbacks, outcomes };
-        let mut values: Vec<Option<&S::Value>> = Vec::with_capacity(added.len());
-        for (key, row) in &added {
-            rows.orders.push(key.order_id.as_str());
-            rows.tries.push(tr(key.tr_num));
+        let rows = list(&added, |(key, row)| {
             let (is_rollback, outcome, value) = match row {
                 BranchRow::Forward(Forward::Taken(value)) => (false, "taken", Some(value)),
                 BranchRow::Forward(Forward::Refused(value)) => (false, "refused", Some(value)),
                 BranchRow::Rollback(value) => (true, "undone", value.as_ref()),
             };
-            rows.rollbacks.push(is_rollback);
-            rows.outcomes.push(outcome);
-            values.push(value);
-            let (order, tr, value) = (key.order_id.as_str(), tr(key.tr_num), value.map(S::text));
-            let row = TryRow { table: S::TABLE, order, tr, is_rollback, outcome, value: value.as_deref() };
+            NewRow { key, is_rollback, outcome, value }
+        });
+        let (batch, mut writer) = (step.guard.batch_id, step.writer());
+        for NewRow { key, is_rollback, outcome, value } in &rows {
+            let (table, order, tr) = (S::TABLE, key.order_id.as_str(), tr(key.tr_num));
+            let (is_rollback, value) = (*is_rollback, value.map(S::text));
+            let row = TryRow { table, order, tr, is_rollback, outcome, value: value.as_deref() };
             writer.written.appended.push(row.hash());
         }
-        S::insert(&mut writer, &rows, &values)?;
-        let changed: Vec<(&S::Holder, Whole)> = after
-            .balances
-            .iter()
-            .filter(|(holder, balance)| before.balances.get(holder) != Some(balance))
-            .map(|(holder, balance)| (holder, *balance))
-            .collect();
-        let ids: Vec<&str> = changed.iter().map(|(holder, _)| holder.id()).collect();
-        let balances: Vec<i64> = changed.iter().map(|(_, balance)| number(*balance)).collect();
+        S::insert(&mut writer, &rows, batch)?;
+        let changed: Vec<(&S::Holder, &Whole)> =
+            after.balances.iter().filter(|(holder, now)| before.balances.get(holder) != Some(now)).collect();
+        let ids = list(&changed, |(holder, _)| S::name(holder));
+        let balances = list(&changed, |(_, balance)| number(**balance));
         writer.rows(S::SET_BALANCES, ids.len(), &[&ids, &balances])
     }
 }
@@ -259,4 +247,65 @@ const fn same_kind<V>(one: &BranchRow<V>, other: &BranchRow<V>) -> bool {
         (one, other),
         (BranchRow::Forward(_), BranchRow::Forward(_)) | (BranchRow::Rollback(_), BranchRow::Rollback(_))
     )
+}
+
+impl Store {
+    /// The stock side over a batch of `stock`: stock is taken and given back. Each message is answered on the partition of
+    /// `outcomes` that has the number of the one it was read from.
+    ///
+    /// # Errors
+    /// As [`Store::transfers`].
+    pub fn stock(&mut self, claim: &Claim, batch: &Batch<'_, StockMessage>) -> Result<Step, Error> {
+        self.run(claim, batch, |store, part| part.step(store, Taking(part.read())))
+    }
+}
+
+struct Taking<'p, 'm>(Reading<'p, 'm, StockMessage>);
+
+impl<'m> Work<'m> for Taking<'_, 'm> {
+    type Known = (Ledger<Stock>, Millis);
+    type Rows = Taken<Stock>;
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<(Ledger<Stock>, Millis), Error> {
+        // The stock side knows no time: it only says when it did what it did.
+        let asked: Vec<&shop::Message> = self.0.messages.iter().map(|(_, message)| message.said()).collect();
+        Ok((load(&mut step.loader(), &asked)?, step.guard.asked_at))
+    }
+
+    fn decide(self, (before, now): (Ledger<Stock>, Millis), _: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Reading { part, messages, mut outbox } = self.0;
+        let (mut after, mut alarms) = (before.clone(), Vec::new());
+        for (_, message) in messages {
+            let (sent, mut more) = after.take(message.said());
+            alarms.append(&mut more);
+            outbox.answer(part.claim.source, sent);
+        }
+        let mut decided = part.decided(now, outbox, Taken { before, after });
+        decided.done.alarms = alarms;
+        Some(decided)
+    }
+
+    fn write(taken: Taken<Stock>, step: &mut Opened<'_>, _: &mut Outbox<'m>) -> Result<(), Error> {
+        taken.write(step)
+    }
+}
+
+/// The rows of the tries, and the balances of all holders that these or the messages name, locked.
+fn load(loader: &mut Loader<'_, '_>, asked: &[&shop::Message]) -> Result<Ledger<Stock>, Error> {
+    let branches = loader.branches::<Stock>(asked)?;
+    let mut holders: BTreeSet<&str> = BTreeSet::new();
+    for message in asked {
+        if let Some(shop::AskedStep::Forward(value) | shop::AskedStep::Rollback(value)) =
+            Stock::step(&message.body)
+        {
+            holders.extend(Stock::parts(value).map(|(holder, _)| Stock::name(holder)));
+        }
+    }
+    for branch in branches.values() {
+        if let Branch::Done(Forward::Taken(value)) = branch {
+            holders.extend(Stock::parts(value).map(|(holder, _)| Stock::name(holder)));
+        }
+    }
+    let balances = loader.lock_balances::<Stock>(holders)?;
+    Ok(Ledger { branches, balances })
 }

@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::{CheckoutAnswer, CheckoutEnd, OrderId, TrNum};
+use holdfast_domain::shop::{CheckoutAnswer, CheckoutEnd, TryKey};
 use postgres::Row;
 
-use super::load::{id, tr_num, why};
+use super::load::{try_of, why};
 use super::write::tr;
 use crate::Error;
 use crate::guard::{signed, unsigned};
 use crate::load::number;
 use crate::session::Store;
-use crate::types::Moment;
+use crate::types::{Moment, list, most};
 use crate::written::RowWriter;
 
 const TABLE: &str = "checkout_outcome";
@@ -52,10 +52,10 @@ pub(super) fn write(writer: &mut RowWriter<'_, '_>, ended: &[CheckoutEnd], now: 
             CheckoutAnswer::AlreadyPaid { .. } | CheckoutAnswer::Open { .. } => None,
         })
         .collect();
-    let orders: Vec<&str> = told.iter().map(|(end, ..)| end.order.as_str()).collect();
-    let tries: Vec<i64> = told.iter().map(|(end, ..)| tr(end.answer.tr())).collect();
-    let states: Vec<&str> = told.iter().map(|(_, state, _)| *state).collect();
-    let whys: Vec<Option<&str>> = told.iter().map(|(.., why)| *why).collect();
+    let orders = list(&told, |(end, ..)| end.order.as_str());
+    let tries = list(&told, |(end, ..)| tr(end.answer.tr()));
+    let states = list(&told, |(_, state, _)| *state);
+    let whys = list(&told, |(.., why)| *why);
     let sql = "INSERT INTO checkout_outcome (order_id, tr_num, state, why_failed, ended_at, due_date)
          SELECT u.o, u.t, u.s, u.w, $5, $5 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[]) AS u (o, t, s, w)";
     writer.rows(sql, told.len(), &[&orders, &tries, &states, &whys, &Moment(now)])
@@ -71,76 +71,60 @@ impl Store {
         if max == 0 {
             return Ok(Vec::new());
         }
-        let statement = self.statements.asked.prepared(
-            &mut self.client,
+        let rows = self.query(
             "UPDATE checkout_outcome o SET due_date = hub_clock() + $2::double precision * interval '1 second'
              FROM (SELECT checkout_outcome_id FROM checkout_outcome WHERE due_date <= (SELECT hub_clock())
                    ORDER BY due_date, checkout_outcome_id LIMIT $1 FOR UPDATE SKIP LOCKED) AS due
              WHERE o.checkout_outcome_id = due.checkout_outcome_id
-             RETURNING o.checkout_outcome_id, o.order_id, o.tr_num, o.state, o.why_failed, o.ended_at, o.attempts",
+             RETURNING o.order_id, o.tr_num, o.state, o.why_failed, o.ended_at, o.checkout_outcome_id, o.attempts",
+            &[&most(max), &lease.as_secs_f64()],
         )?;
-        let max = i64::try_from(max).unwrap_or(i64::MAX);
-        let rows = self.client.query(&statement, &[&max, &lease.as_secs_f64()])?;
         rows.iter().map(due_of).collect()
     }
 
     /// These were told, or are given up: they go.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn remove_outcomes(&mut self, ids: &[u64]) -> Result<(), Error> {
         if ids.is_empty() {
             return Ok(());
         }
-        let ids: Vec<i64> = ids.iter().map(|id| signed(*id)).collect();
         let sql = "DELETE FROM checkout_outcome WHERE checkout_outcome_id = ANY($1)";
-        let statement = self.statements.asked.prepared(&mut self.client, sql)?;
-        self.client.execute(&statement, &[&ids])?;
+        self.execute(sql, &[&list(ids, |id| signed(*id))])?;
         Ok(())
     }
 
     /// These could not be told, and are due again after their pauses.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn outcomes_failed(&mut self, failed: &[FailedTelling]) -> Result<(), Error> {
         if failed.is_empty() {
             return Ok(());
         }
-        let ids: Vec<i64> = failed.iter().map(|row| signed(row.id)).collect();
-        let attempts: Vec<i32> =
-            failed.iter().map(|row| i32::try_from(row.attempts).unwrap_or(i32::MAX)).collect();
-        let pauses: Vec<f64> = failed.iter().map(|row| row.pause.as_secs_f64()).collect();
-        let statement = self.statements.asked.prepared(
-            &mut self.client,
+        self.execute(
             "UPDATE checkout_outcome o SET attempts = u.attempts, due_date = hub_clock() + u.pause * interval '1 second'
              FROM unnest($1::bigint[], $2::int[], $3::double precision[]) AS u (id, attempts, pause)
              WHERE o.checkout_outcome_id = u.id",
+            &[
+                &list(failed, |row| signed(row.id)),
+                &list(failed, |row| i32::try_from(row.attempts).unwrap_or(i32::MAX)),
+                &list(failed, |row| row.pause.as_secs_f64()),
+            ],
         )?;
-        self.client.execute(&statement, &[&ids, &attempts, &pauses])?;
         Ok(())
     }
 
     /// How many ends wait to be told; counted up to `max`.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn count_outcomes(&mut self, max: u32) -> Result<u64, Error> {
         let sql = "SELECT count(*) FROM (SELECT 1 FROM checkout_outcome LIMIT $1) AS waiting";
-        let statement = self.statements.asked.prepared(&mut self.client, sql)?;
-        unsigned(TABLE, self.client.query_one(&statement, &[&i64::from(max)])?.get(0))
+        unsigned(TABLE, self.query_one(sql, &[&i64::from(max)])?.get(0))
     }
 }
 
 fn due_of(row: &Row) -> Result<DueOutcome, Error> {
-    let order: OrderId = id(TABLE, row.get(1))?;
-    let tr: TrNum = tr_num(TABLE, row.get(2))?.ok_or_else(|| Error::corrupt(TABLE, "no try"))?;
-    let answer = match (row.get(3), why(TABLE, row.get(4))?) {
+    let TryKey { order_id: order, tr_num: tr } = try_of(TABLE, row)?;
+    let answer = match (row.get(2), why(TABLE, row.get(3))?) {
         ("paid", None) => CheckoutAnswer::Paid { tr },
         ("not_paid", Some(why)) => CheckoutAnswer::Failed { tr, why },
         (other, _) => return Err(Error::corrupt(TABLE, format!("the end '{other}' of '{order}'"))),
     };
-    let Moment(at) = row.get(5);
-    let id = unsigned(TABLE, row.get(0))?;
+    let Moment(at) = row.get(4);
+    let id = unsigned(TABLE, row.get(5))?;
     Ok(DueOutcome { id, end: CheckoutEnd { order, answer }, at, attempts: number(TABLE, row.get(6))? })
 }

@@ -5,20 +5,27 @@ use postgres::Transaction;
 use crate::Error;
 use crate::verify::{Question, ask_all};
 
-/// What the payment side took and has not given back.
-macro_rules! paid {
-    () => {
-        "(SELECT f.order_id, f.tr_num, f.user_id, f.amnt FROM pay_transaction f
-          LEFT JOIN pay_transaction r ON r.order_id = f.order_id AND r.tr_num = f.tr_num AND r.is_rollback
+/// What a side took and has not given back.
+macro_rules! taken {
+    ($table:literal) => {
+        concat!(
+            "(SELECT f.* FROM ",
+            $table,
+            " f LEFT JOIN ",
+            $table,
+            " r ON r.order_id = f.order_id AND r.tr_num = f.tr_num AND r.is_rollback
           WHERE NOT f.is_rollback AND f.outcome = 'taken' AND r.order_id IS NULL)"
+        )
     };
 }
 
-/// Tries with a charge of their own: what the payment side has done with it (`taken`, `undone`), whether the order is paid by
-/// it, and where its transfer or its tokens stand. What tokens were is forgotten some time after they were spent.
+/// Tries with a charge of their own for which that is so: what the payment side has done with it (`taken`, `undone`), whether the
+/// order is paid by it, and where its transfer or its tokens stand. What tokens were is forgotten some time after they were spent.
 macro_rules! charges {
-    () => {
-        "(SELECT c.order_id || ' try ' || c.tr_num AS try, c.fulfilment IS NULL AS by_tokens,
+    ($wrong:literal) => {
+        concat!(
+            "SELECT try FROM
+         (SELECT c.order_id || ' try ' || c.tr_num AS try, c.fulfilment IS NULL AS by_tokens,
               CASE WHEN r.order_id IS NOT NULL THEN 'undone' ELSE f.outcome END AS did,
               coalesce(o.state = 'paid' AND o.tr_num = c.tr_num, false) AS paid, c.tr_num > o.life AS of_order,
               t.current_state, t.expiration_date, s.state AS tokens, s.payee_wallet
@@ -27,16 +34,9 @@ macro_rules! charges {
           LEFT JOIN pay_transaction r ON r.order_id = c.order_id AND r.tr_num = c.tr_num AND r.is_rollback
           LEFT JOIN orders o ON o.order_id = c.order_id
           LEFT JOIN transfer t ON t.transfer_id = c.charge_id
-          LEFT JOIN token_selection s ON s.spender_tx_id = c.charge_id::text)"
-    };
-}
-
-/// What the stock side took and has not given back.
-macro_rules! stocked {
-    () => {
-        "(SELECT f.order_id, f.tr_num, f.items FROM stock_transaction f
-          LEFT JOIN stock_transaction r ON r.order_id = f.order_id AND r.tr_num = f.tr_num AND r.is_rollback
-          WHERE NOT f.is_rollback AND f.outcome = 'taken' AND r.order_id IS NULL)"
+          LEFT JOIN token_selection s ON s.spender_tx_id = c.charge_id::text) c WHERE ",
+            $wrong
+        )
     };
 }
 
@@ -75,7 +75,7 @@ const QUESTIONS: [Question; 12] = [
         concat!(
             "SELECT u.user_id FROM users u LEFT JOIN
                  (SELECT user_id, sum(amnt) AS taken FROM ",
-            paid!(),
+            taken!("pay_transaction"),
             " AS p WHERE NOT EXISTS (SELECT 1 FROM checkout_charge c
                   WHERE c.order_id = p.order_id AND c.tr_num = p.tr_num) GROUP BY user_id) t USING (user_id)
              WHERE u.credit <> u.funded - coalesce(t.taken, 0)"
@@ -87,7 +87,7 @@ const QUESTIONS: [Question; 12] = [
         concat!(
             "SELECT i.item_id FROM items i LEFT JOIN
                  (SELECT line ->> 'id' AS item_id, sum((line ->> 'amnt')::numeric) AS taken FROM ",
-            stocked!(),
+            taken!("stock_transaction"),
             " AS s CROSS JOIN json_array_elements(s.items) AS line GROUP BY 1) t
                  ON t.item_id COLLATE \"C\" = i.item_id
              WHERE i.stock <> i.supplied - coalesce(t.taken, 0)"
@@ -98,7 +98,7 @@ const QUESTIONS: [Question; 12] = [
         "is paid, and the payment side has not taken its amount",
         concat!(
             "SELECT o.order_id FROM orders o LEFT JOIN ",
-            paid!(),
+            taken!("pay_transaction"),
             " p ON p.order_id = o.order_id AND p.tr_num = o.tr_num AND p.user_id = o.user_id AND p.amnt = o.amount
              WHERE o.state = 'paid' AND p.order_id IS NULL AND ",
             inside!("pay", "1")
@@ -109,14 +109,14 @@ const QUESTIONS: [Question; 12] = [
         "is paid, and the stock side has not taken its items",
         concat!(
             "SELECT o.order_id FROM orders o LEFT JOIN ",
-            stocked!(),
+            taken!("stock_transaction"),
             " s ON s.order_id = o.order_id AND s.tr_num = o.tr_num
              WHERE o.state = 'paid' AND s.order_id IS NULL AND ",
             inside!("stock", "2")
         ),
     ),
-    ("pay_transaction", "took credit for an order that is neither paid nor open", stray!(paid!())),
-    ("stock_transaction", "took stock for an order that is neither paid nor open", stray!(stocked!())),
+    ("pay_transaction", "took credit for an order that is neither paid nor open", stray!(taken!("pay_transaction"))),
+    ("stock_transaction", "took stock for an order that is neither paid nor open", stray!(taken!("stock_transaction"))),
     (
         "orders",
         "is open, and has no deadline or is in no shard: nobody would ever end it",
@@ -132,25 +132,21 @@ const QUESTIONS: [Question; 12] = [
     (
         "checkout_charge",
         "was reserved for a try for which the payment side took nothing",
-        concat!("SELECT try FROM ", charges!(), " c WHERE did IS DISTINCT FROM 'taken' AND did IS DISTINCT FROM 'undone'"),
+        charges!("did IS DISTINCT FROM 'taken' AND did IS DISTINCT FROM 'undone'"),
     ),
     (
         "checkout_charge",
         "has paid an order, and its transfer is not committed, or its tokens are not spent",
-        concat!(
-            "SELECT try FROM ",
-            charges!(),
-            " c WHERE paid AND of_order AND did = 'taken' AND CASE WHEN by_tokens THEN tokens <> 'SPENT'
+        charges!(
+            "paid AND of_order AND did = 'taken' AND CASE WHEN by_tokens THEN tokens <> 'SPENT'
                  ELSE current_state IS DISTINCT FROM 5 END"
         ),
     ),
     (
         "checkout_charge",
         "has not paid an order yet, and its transfer is committed, or its tokens are not held",
-        concat!(
-            "SELECT try FROM ",
-            charges!(),
-            " c WHERE NOT paid AND of_order AND did = 'taken' AND CASE WHEN by_tokens
+        charges!(
+            "NOT paid AND of_order AND did = 'taken' AND CASE WHEN by_tokens
                  THEN tokens IS DISTINCT FROM 'HELD' OR payee_wallet IS NULL
                  ELSE current_state IS NULL OR current_state = 5 END"
         ),
@@ -159,10 +155,8 @@ const QUESTIONS: [Question; 12] = [
         "checkout_charge",
         "was given back, and its transfer is reserved or committed, or its tokens are held or spent",
         // One that ran out is ended by the scan, whatever the checkout does.
-        concat!(
-            "SELECT try FROM ",
-            charges!(),
-            " c WHERE did = 'undone' AND CASE WHEN by_tokens
+        charges!(
+            "did = 'undone' AND CASE WHEN by_tokens
                  THEN tokens = 'SPENT' OR (tokens = 'HELD' AND payee_wallet IS NOT NULL)
                  ELSE current_state IS NULL OR current_state = 5 OR (current_state = 3 AND expiration_date > hub_clock())
                  END"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{
     CheckoutAnswer, CheckoutRow, Items, KeyRow, OrderId, OrderRow, OrderState, SideRow, SideSaid, Sides,
-    TrNum, Whole,
+    TrNum, TryKey, Whole,
 };
 use holdfast_domain::view::Checkouts;
 
@@ -14,7 +14,7 @@ use super::{outside, tellings};
 use crate::Error;
 use crate::guard::signed;
 use crate::session::Settings;
-use crate::types::{Moment, Uuid};
+use crate::types::{Moment, Uuid, list};
 use crate::written::RowWriter;
 
 /// Writes all rows that were changed since they were loaded.
@@ -53,9 +53,8 @@ fn users(writer: &mut RowWriter<'_, '_>, rows: &ShopRows) -> Result<(), Error> {
             updated,
         ),
     ] {
-        let ids: Vec<&str> = changed.iter().map(|row| row.id.as_str()).collect();
-        let credits: Vec<i64> = changed.iter().map(|row| number(row.credit)).collect();
-        writer.rows(sql, ids.len(), &[&ids, &credits])?;
+        let ids = column(&changed, |row| row.id.as_str());
+        writer.rows(sql, ids.len(), &[&ids, &column(&changed, |row| number(row.credit))])?;
     }
     Ok(())
 }
@@ -74,12 +73,17 @@ fn items(writer: &mut RowWriter<'_, '_>, rows: &ShopRows) -> Result<(), Error> {
             updated,
         ),
     ] {
-        let ids: Vec<&str> = changed.iter().map(|row| row.id.as_str()).collect();
-        let stocks: Vec<i64> = changed.iter().map(|row| number(row.stock)).collect();
-        let prices: Vec<i64> = changed.iter().map(|row| number(row.price)).collect();
+        let ids = column(&changed, |row| row.id.as_str());
+        let stocks = column(&changed, |row| number(row.stock));
+        let prices = column(&changed, |row| number(row.price));
         writer.rows(sql, ids.len(), &[&ids, &stocks, &prices])?;
     }
     Ok(())
+}
+
+/// One column of changed rows.
+fn column<'r, R, T>(changed: &[&'r R], column: impl FnMut(&'r R) -> T) -> Vec<T> {
+    list(changed.iter().copied(), column)
 }
 
 /// The lists of an order's columns, under the names of the columns.
@@ -120,21 +124,14 @@ fn orders(
     rows: &ShopRows,
     shards: i16,
 ) -> Result<(), Error> {
-    fn list<'r, T>(of: &[&'r OrderRow], column: impl Fn(&'r OrderRow) -> T) -> Vec<T> {
-        of.iter().map(|row| column(row)).collect()
-    }
     let open = |row: &OrderRow| rows.checkout(&row.order.order_id).map(Arc::as_ref);
-    let of_open =
-        |column: fn(&CheckoutRow) -> Option<Moment>| list(changed, |row| open(row).and_then(column));
-    let side = |column: fn(&CheckoutRow) -> &SideRow| {
-        let rows: Vec<Option<&SideRow>> = list(changed, |row| open(row).map(column));
-        let outcomes: Vec<Option<&str>> =
-            rows.iter().map(|row| row.and_then(|row| outcome(row.said))).collect();
-        let undone: Vec<bool> = rows.iter().map(|row| row.is_some_and(|row| row.undone)).collect();
-        (outcomes, undone)
+    let of_open = |of: fn(&CheckoutRow) -> Option<Moment>| column(changed, |row| open(row).and_then(of));
+    let side = |of: fn(&CheckoutRow) -> &SideRow| {
+        let sides: Vec<Option<&SideRow>> = column(changed, |row| open(row).map(of));
+        let outcomes = list(&sides, |side| side.and_then(|side| outcome(side.said)));
+        (outcomes, list(&sides, |side| side.is_some_and(|side| side.undone)))
     };
-    let undo =
-        |column: fn(Sides) -> bool| list(changed, |row| open(row).and_then(|open| open.undo).map(column));
+    let undo = |of: fn(Sides) -> bool| column(changed, |row| open(row).and_then(|open| open.undo).map(of));
     let (pay_outcomes, pay_undone) = side(|open| &open.pay);
     let (stock_outcomes, stock_undone) = side(|open| &open.stock);
     let why = |row: &OrderRow| open(row).map_or(row.failed, |open| open.why).map(|why| why.name());
@@ -147,17 +144,17 @@ fn orders(
         sql,
         changed.len(),
         &[
-            &list(changed, |row| row.order.order_id.as_str()),
-            &list(changed, |row| row.order.user_id.as_str()),
-            &list(changed, |row| written(&row.order.items)),
-            &list(changed, |row| number(row.order.amount)),
-            &list(changed, |row| row.order.state.name()),
-            &list(changed, |row| row.order.state.tr_num().map(tr)),
-            &list(changed, why),
-            &list(changed, |row| i64::from(row.life)),
+            &column(changed, |row| row.order.order_id.as_str()),
+            &column(changed, |row| row.order.user_id.as_str()),
+            &column(changed, |row| written(&row.order.items)),
+            &column(changed, |row| number(row.order.amount)),
+            &column(changed, |row| row.order.state.name()),
+            &column(changed, |row| row.order.state.tr_num().map(tr)),
+            &column(changed, why),
+            &column(changed, |row| i64::from(row.life)),
             &of_open(|open| Some(Moment(open.started_at))),
             &of_open(|open| Some(Moment(open.deadline))),
-            &list(changed, |row| open(row).map(|open| shard_of(&open.order, shards))),
+            &column(changed, |row| open(row).map(|open| shard_of(&open.order, shards))),
             &of_open(|open| Some(Moment(open.waits_since))),
             &pay_outcomes,
             &stock_outcomes,
@@ -165,8 +162,8 @@ fn orders(
             &undo(|undo| undo.stock),
             &pay_undone,
             &stock_undone,
-            &list(changed, keys),
-            &list(changed, |row| rows.started_by.get(&row.order.order_id).map(|trace| Uuid(trace.0))),
+            &column(changed, keys),
+            &column(changed, |row| rows.started_by.get(&row.order.order_id).map(|trace| Uuid(trace.0))),
         ],
     )
 }
@@ -183,21 +180,23 @@ const UPDATE_KEYS: &str =
      WHERE t.idempotency_key = u.key";
 
 fn keys(writer: &mut RowWriter<'_, '_>, sql: &'static str, changed: &[&Arc<KeyRow>]) -> Result<(), Error> {
-    let names: Vec<&str> = changed.iter().map(|row| &*row.key).collect();
-    let bodies: Vec<Uuid> = changed.iter().map(|row| Uuid(row.body.0)).collect();
-    let orders: Vec<&str> = changed.iter().map(|row| row.order.as_str()).collect();
-    let answers: Vec<Option<&str>> = changed.iter().map(|row| row.answer.as_ref().map(answer_name)).collect();
-    let tries: Vec<Option<i64>> =
-        changed.iter().map(|row| row.answer.map(|answer| tr(answer.tr()))).collect();
-    let why = |row: &&Arc<KeyRow>| match row.answer {
+    let why = |row: &Arc<KeyRow>| match row.answer {
         Some(CheckoutAnswer::Failed { why, .. }) => Some(why.name()),
         _ => None,
     };
-    let whys: Vec<Option<&str>> = changed.iter().map(why).collect();
-    let ends: Vec<Moment> = changed.iter().map(|row| Moment(row.ends_at)).collect();
-    let lists: [&(dyn postgres::types::ToSql + Sync); 7] =
-        [&names, &bodies, &orders, &answers, &tries, &whys, &ends];
-    writer.rows(sql, changed.len(), &lists)
+    writer.rows(
+        sql,
+        changed.len(),
+        &[
+            &column(changed, |row| &*row.key),
+            &column(changed, |row| Uuid(row.body.0)),
+            &column(changed, |row| row.order.as_str()),
+            &column(changed, |row| row.answer.as_ref().map(answer_name)),
+            &column(changed, |row| row.answer.map(|answer| tr(answer.tr()))),
+            &column(changed, why),
+            &column(changed, |row| Moment(row.ends_at)),
+        ],
+    )
 }
 
 fn answer_name(answer: &CheckoutAnswer) -> &'static str {
@@ -228,6 +227,11 @@ pub(super) fn number(number: Whole) -> i64 {
 
 pub(super) fn tr(tr: TrNum) -> i64 {
     i64::from(tr.get())
+}
+
+/// Tries as one list of orders and one of numbers.
+pub(super) fn try_lists<'k>(keys: impl IntoIterator<Item = &'k TryKey>) -> (Vec<&'k str>, Vec<i64>) {
+    keys.into_iter().map(|key| (key.order_id.as_str(), tr(key.tr_num))).unzip()
 }
 
 /// The shard of the scan for deadlines that an order belongs to. Ids are chosen by clients, so all their bits take part.

@@ -3,13 +3,19 @@
 //! A transaction takes its xid when it first writes and shows when it commits, so a lower xid may show later than a higher
 //! one. The topic cannot take back what it was told, so it is told only of what lies below the oldest transaction that still
 //! runs. Nodes do not wait for that: see `unseen`.
+//!
+//! Tables may come from another server by a dump, whose transactions had other numbers. Its changes and positions may lie above all
+//! that this server will give out for a long time. New changes would count as sent and be removed unsent, and each look of a node
+//! would find that it missed something. No change that shows has the number of a transaction that is still to begin, so such
+//! rows are told for certain.
 
 use holdfast_messages::{Message as _, TokenEvent};
-use postgres::Row;
+use postgres::{IsolationLevel, Row};
 
 use super::CHANNEL;
 use crate::Error;
 use crate::session::Store;
+use crate::types::most;
 
 /// The place of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -34,6 +40,12 @@ const SETTLED: &str = "
             ORDER BY xid, change_no LIMIT $3) look) page
     WHERE before < $4 ORDER BY xid, change_no";
 
+/// Whether a number of a change, or a position, is still to be given out.
+const FROM_ELSEWHERE: &str = "
+    SELECT greatest(sent_xid, removed_xid, (SELECT xid FROM token_change ORDER BY xid DESC, change_no DESC LIMIT 1))
+        >= pg_snapshot_xmax(pg_current_snapshot())
+    FROM token_progress";
+
 pub(super) fn xid_of(text: &str) -> Result<u64, Error> {
     text.parse().map_err(|_| Error::corrupt("token_change", "an xid"))
 }
@@ -57,11 +69,8 @@ impl Store {
         after: Position,
         limit: usize,
     ) -> Result<Vec<(Position, TokenEvent)>, Error> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let statement = self.statements.asked.prepared(&mut self.client, SETTLED)?;
-        let rows = self
-            .client
-            .query(&statement, &[&after.xid.to_string(), &after.change_no, &limit, &PAGE_BYTES])?;
+        let (xid, change_no) = (after.xid.to_string(), after.change_no);
+        let rows = self.query(SETTLED, &[&xid, &change_no, &most(limit), &PAGE_BYTES])?;
         rows.iter().map(|row| change_of(row, 0)).collect()
     }
 
@@ -71,17 +80,11 @@ impl Store {
     }
 
     /// The same; whether it could be told.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn try_to_tell_token_change(&mut self) -> Result<(), Error> {
         Ok(self.client.batch_execute(&format!("NOTIFY {CHANNEL}"))?)
     }
 
     /// From now on this connection hears what others tell.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn listen_for_token_changes(&mut self) -> Result<(), Error> {
         Ok(self.client.batch_execute(&format!("LISTEN {CHANNEL}"))?)
     }
@@ -97,5 +100,38 @@ impl Store {
         let mut rest = notifications.iter();
         while rest.next()?.is_some() {}
         Ok(heard)
+    }
+
+    /// Sets positions and changes of another server right; whether there were any. What the topic has is numbered below all
+    /// others, what it has not becomes new. A change that came since, and the topic has, may be sent once more.
+    pub fn adopt_token_changes(&mut self) -> Result<bool, Error> {
+        if !self.client.query_one(FROM_ELSEWHERE, &[])?.get::<_, bool>(0) {
+            return Ok(false);
+        }
+        self.retrying(Store::adopt_once)
+    }
+
+    fn adopt_once(&mut self) -> Result<bool, Error> {
+        // One moment: what others write meanwhile is not taken for the old server's.
+        let mut tx =
+            self.client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).start()?;
+        tx.execute("SELECT FROM token_progress FOR UPDATE", &[])?;
+        if !tx.query_one(FROM_ELSEWHERE, &[])?.get::<_, bool>(0) {
+            return Ok(false);
+        }
+        tx.batch_execute(
+            "UPDATE token_change c SET xid = '0' FROM token_progress p
+             WHERE c.xid >= (SELECT pg_snapshot_xmax(pg_current_snapshot()))
+                 AND (c.xid, c.change_no) <= (p.sent_xid, p.sent_no);
+             UPDATE token_change SET xid = pg_current_xact_id()
+             WHERE xid >= (SELECT pg_snapshot_xmax(pg_current_snapshot()));
+             UPDATE token_progress SET sent_xid = '0', removed_xid = '0', removed_no = 0,
+                 sent_no = (SELECT coalesce(max(change_no), 0) FROM token_change WHERE xid = '0')
+             WHERE sent_xid >= (SELECT pg_snapshot_xmax(pg_current_snapshot()));
+             UPDATE token_progress SET removed_xid = '0', removed_no = 0
+             WHERE removed_xid >= (SELECT pg_snapshot_xmax(pg_current_snapshot()))",
+        )?;
+        tx.commit()?;
+        Ok(true)
     }
 }

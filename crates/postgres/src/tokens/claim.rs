@@ -11,7 +11,7 @@ use super::rows::decimal;
 use crate::Error;
 use crate::guard::unsigned;
 use crate::session::Store;
-use crate::types::{Decimal, Moment, Uuid};
+use crate::types::{Moment, Uuid, list};
 
 /// Tokens that a node has chosen for a spender.
 #[derive(Debug, Clone)]
@@ -140,29 +140,19 @@ impl Store {
             pieces.extend(claim.tokens.iter().map(|token| (token.id.as_str(), *place)));
         }
         let count = |claim: &WantedClaim| i32::try_from(claim.tokens.len()).expect("inputs are bounded");
-        let places: Vec<i32> = wanted.iter().map(|(place, _)| *place).collect();
-        let spenders: Vec<&str> = wanted.iter().map(|(_, claim)| &*claim.spender).collect();
-        let bodies: Vec<Uuid> = wanted.iter().map(|(_, claim)| Uuid(claim.body.0)).collect();
-        let amounts: Vec<Decimal> = wanted.iter().map(|(_, claim)| decimal(claim.amount)).collect();
-        let leases: Vec<i64> = wanted.iter().map(|(_, claim)| claim.lease_ms).collect();
-        let inputs: Vec<i32> = wanted.iter().map(|(_, claim)| count(claim)).collect();
-        let wallets: Vec<Option<&str>> = wanted.iter().map(|(_, claim)| wallet_of(&claim.tokens)).collect();
-        let piece_places: Vec<i32> = pieces.iter().map(|(_, place)| *place).collect();
-        let piece_ids: Vec<&str> = pieces.iter().map(|(id, _)| *id).collect();
-        let statement = self.statements.asked.prepared(&mut self.client, CLAIM)?;
-        let rows = self.client.query(
-            &statement,
+        let rows = self.query(
+            CLAIM,
             &[
                 &moment(now),
-                &places,
-                &spenders,
-                &bodies,
-                &amounts,
-                &leases,
-                &inputs,
-                &wallets,
-                &piece_places,
-                &piece_ids,
+                &list(&wanted, |(place, _)| *place),
+                &list(&wanted, |(_, claim)| &*claim.spender),
+                &list(&wanted, |(_, claim)| Uuid(claim.body.0)),
+                &list(&wanted, |(_, claim)| decimal(claim.amount)),
+                &list(&wanted, |(_, claim)| claim.lease_ms),
+                &list(&wanted, |(_, claim)| count(claim)),
+                &list(&wanted, |(_, claim)| wallet_of(&claim.tokens)),
+                &list(&pieces, |(_, place)| *place),
+                &list(&pieces, |(id, _)| *id),
                 &firsts,
             ],
         )?;

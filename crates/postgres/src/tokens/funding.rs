@@ -13,14 +13,14 @@ use holdfast_messages::TokenEvent;
 use holdfast_tokens::{LockRecord, Name, TokenId};
 
 use super::claim::fence_of;
-use super::rows::{decimal, record_columns, record_of};
+use super::rows::{decimal, record_of, records};
 use super::seen::tokens_by_id;
 use super::spend::{SpendVerdict, Spender, WantedSpend, spend_in};
 use super::supply::{Broken, break_selections, tell, tell_in_pieces};
 use crate::Error;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::types::{Decimal, Moment, Uuid};
+use crate::types::{Moment, Uuid, list};
 use crate::written::RowWriter;
 
 /// Tokens from which on a statement takes no more holds or spends.
@@ -60,9 +60,7 @@ pub(crate) struct Pledged {
 }
 
 /// The clock is read behind the lock: a row that is waited for is judged when it is there.
-const SELECTIONS: &str = concat!(
-    "SELECT ",
-    record_columns!(),
+const SELECTIONS: &str = records!(
     ", s.payee_wallet, s.expires_at > hub_clock() FROM token_selection s
      WHERE s.spender_tx_id = ANY($1) AND s.state = 'HELD' ORDER BY s.spender_tx_id FOR UPDATE"
 );
@@ -91,10 +89,8 @@ impl Loader<'_, '_> {
             return Ok(());
         }
         self.forget_clock();
-        let texts: Vec<&str> = spenders.iter().map(|name| &**name).collect();
-        let statement = self.statements.asked.prepared(self.tx, SELECTIONS)?;
         let mut ids: Vec<TokenId> = Vec::new();
-        for row in self.tx.query(&statement, &[&texts])? {
+        for row in self.query(SELECTIONS, &[&list(spenders, |name| &**name)])? {
             let LockRecord { spender, fence, since, amount, body, ids: tokens, .. } = record_of(&row)?;
             let (payee, live): (Option<&str>, bool) = (row.get(7), row.get(8));
             let pledged = &mut self.loaded.pledged;
@@ -120,7 +116,7 @@ impl Loader<'_, '_> {
                 None => {}
             }
         }
-        for token in tokens_by_id(self.tx, &self.statements.asked, &ids)? {
+        for token in tokens_by_id(self.tx, self.statements, &ids)? {
             self.loaded.pledged.tokens.insert(token.id.clone(), TokenRow { token, holder: None });
         }
         let Pledged { tokens, holds, .. } = &mut self.loaded.pledged;
@@ -225,7 +221,7 @@ impl Pledged {
                 let (fence, body, transaction) = (*fence, *body, transaction.clone());
                 writer.written.token_event(&TokenEvent::Spent { fence, body, transaction });
             }
-            let verdicts = spend_in(writer.tx, &writer.statements.asked, some, Some(now), Spender::Transfer)?;
+            let verdicts = spend_in(writer.tx, writer.statements, some, Some(now), Spender::Transfer)?;
             if verdicts.iter().any(|verdict| *verdict != Some(SpendVerdict::Spent)) {
                 return Err(Error::corrupt("token_selection", format!("a transfer's hold is {verdicts:?}")));
             }
@@ -256,24 +252,27 @@ impl Pledged {
 }
 
 fn hold(writer: &mut RowWriter<'_, '_>, now: Millis, taken: &[(&LockRow, u64)]) -> Result<(), Error> {
-    let payee = |row: &LockRow| row.funding.clone().expect("the hold of a transfer names the payee's wallet");
-    let spenders: Vec<&str> = taken.iter().map(|(row, _)| &*row.spender).collect();
-    let fences: Vec<i64> = taken.iter().map(|(_, fence)| fence_of(*fence)).collect();
-    let bodies: Vec<Uuid> = taken.iter().map(|(row, _)| Uuid(row.body.0)).collect();
-    let amounts: Vec<Decimal> = taken.iter().map(|(row, _)| decimal(row.amount)).collect();
-    let payees: Vec<Name> = taken.iter().map(|(row, _)| payee(row)).collect();
-    let payees: Vec<&str> = payees.iter().map(|name| &**name).collect();
+    fn payee(row: &LockRow) -> &str {
+        row.funding.as_deref().expect("the hold of a transfer names the payee's wallet")
+    }
     let mut ids: Vec<(&str, &str, i64)> = Vec::new();
-    for ((row, _), fence) in taken.iter().zip(&fences) {
-        ids.extend(row.tokens.iter().map(|id| (id.as_str(), &*row.spender, *fence)));
+    for (row, fence) in taken {
+        ids.extend(row.tokens.iter().map(|id| (id.as_str(), &*row.spender, fence_of(*fence))));
     }
     ids.sort_unstable();
-    let tokens: Vec<&str> = ids.iter().map(|(id, ..)| *id).collect();
-    let holders: Vec<&str> = ids.iter().map(|(_, holder, _)| *holder).collect();
-    let held: Vec<i64> = ids.iter().map(|(.., fence)| *fence).collect();
     writer.execute(
         HOLD,
-        &[&Moment(now), &spenders, &fences, &bodies, &payees, &tokens, &holders, &held, &amounts],
+        &[
+            &Moment(now),
+            &list(taken, |(row, _)| &*row.spender),
+            &list(taken, |(_, fence)| fence_of(*fence)),
+            &list(taken, |(row, _)| Uuid(row.body.0)),
+            &list(taken, |(row, _)| payee(row)),
+            &list(&ids, |(id, ..)| *id),
+            &list(&ids, |(_, holder, _)| *holder),
+            &list(&ids, |(.., fence)| *fence),
+            &list(taken, |(row, _)| decimal(row.amount)),
+        ],
     )?;
     Ok(())
 }

@@ -75,10 +75,7 @@ impl Store {
     ) -> Result<(Lease, Option<TokenEvent>), HoldError> {
         let fence = fence.map(fence_of);
         let lease = Duration::from_millis(lease_ms.unsigned_abs()).as_secs_f64();
-        let row = self.retrying(|store| {
-            let statement = store.statements.asked.prepared(&mut store.client, RENEW)?;
-            Ok(store.client.query_opt(&statement, &[&moment(now), &spender, &fence, &lease])?)
-        })?;
+        let row = self.retrying(|store| store.query_opt(RENEW, &[&moment(now), &spender, &fence, &lease]))?;
         let Some(row) = row else {
             let held = self.held_fence(spender)?;
             return Err(held
@@ -114,9 +111,7 @@ impl Store {
         let event = TokenEvent::Released { spender: spender.into(), fence: held };
         let json = String::from_utf8(event.to_json()).expect("JSON is text");
         let (freed, is_given): (i64, bool) = self.retrying(|store| {
-            let statement = store.statements.asked.prepared(&mut store.client, RELEASE)?;
-            let row =
-                store.client.query_one(&statement, &[&moment(now), &spender, &fence_of(held), &json])?;
+            let row = store.query_one(RELEASE, &[&moment(now), &spender, &fence_of(held), &json])?;
             Ok((row.get(0), row.get(1)))
         })?;
         if !is_given {

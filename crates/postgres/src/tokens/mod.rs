@@ -11,22 +11,18 @@
 //! | `spend` | inputs to outputs, many requests in one statement |
 //! | `hold` | a lock renewed or given back |
 //! | `funding` | tokens that pay for transfers, held and paid out in a transfer's own step |
-//! | `supply` | tokens issued, and what another ledger did |
-//! | `outside` | the same, told by Kafka |
-//! | `changes` | what happened, in the order in which the topic is told |
+//! | `supply` | tokens issued, and what another ledger did, told over HTTP or by Kafka |
+//! | `changes` | what happened, in the order in which the topic is told, also in tables that came from another server |
 //! | `unseen` | what happened and a node has not seen yet |
-//! | `adopt` | tables that came from another server |
 //! | `tidy` | what is over is removed, by one node at a time |
 //! | `seen` | tokens, locks and balances as they are now |
 //! | `verify` | whether the tokens still add up |
 //! | `rows` | a token as columns, and back |
 
-mod adopt;
 mod changes;
 mod claim;
 mod funding;
 mod hold;
-mod outside;
 mod rows;
 mod seen;
 mod spend;

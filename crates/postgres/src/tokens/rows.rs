@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use holdfast_tokens::{Fingerprint, Kind, LockRecord, Name, Token, TokenId};
 use postgres::Row;
+use postgres::types::ToSql;
 
 use crate::Error;
 use crate::guard::unsigned;
-use crate::types::{Decimal, Moment, Uuid};
+use crate::types::{Decimal, Moment, Uuid, list};
 
 /// PostgreSQL's decimals are counted here in ten-thousandths.
 const UNIT: i128 = 10_000;
@@ -29,46 +30,29 @@ pub(super) fn quantity(table: &'static str, decimal: Decimal) -> Result<u64, Err
     u64::try_from(whole(table, decimal)?).map_err(|_| Error::corrupt(table, "a quantity"))
 }
 
-/// Tokens as one list per column, for `unnest`.
-#[derive(Default)]
-pub(super) struct Columns<'a> {
-    pub(super) places: Vec<i32>,
-    pub(super) ids: Vec<&'a str>,
-    pub(super) wallets: Vec<&'a str>,
-    pub(super) external_ids: Vec<Option<&'a str>>,
-    pub(super) public_keys: Vec<Option<&'a str>>,
-    pub(super) types: Vec<&'a str>,
-    pub(super) currencies: Vec<&'a str>,
-    pub(super) quantities: Vec<Decimal>,
-    pub(super) issuers: Vec<Option<&'a str>>,
-    pub(super) notaries: Vec<Option<&'a str>>,
-    pub(super) attributes: Vec<Option<String>>,
-}
+/// One column of tokens, for `unnest`.
+type List<'a> = Box<dyn ToSql + Sync + 'a>;
 
-impl<'a> Columns<'a> {
-    pub(super) fn of(tokens: &'a [Token]) -> Columns<'a> {
-        let mut columns = Columns::default();
-        tokens.iter().for_each(|token| columns.push(0, token));
-        columns
+/// Tokens as one list per column, in the order in which rows are made.
+pub(super) fn lists_of<'a>(tokens: &[&'a Token]) -> [List<'a>; 10] {
+    fn of<'a, T: ToSql + Sync + 'a>(tokens: &[&'a Token], column: impl Fn(&'a Token) -> T) -> List<'a> {
+        Box::new(list(tokens.iter().copied(), column))
     }
-
-    pub(super) fn push(&mut self, place: i32, token: &'a Token) {
-        let kind = &*token.kind;
-        self.places.push(place);
-        self.ids.push(token.id.as_str());
-        self.wallets.push(&kind.wallet);
-        self.external_ids.push(kind.external_id.as_deref());
-        self.public_keys.push(kind.public_key.as_deref());
-        self.types.push(&kind.token_type);
-        self.currencies.push(&kind.currency);
-        self.quantities.push(decimal(token.quantity));
-        self.issuers.push(kind.issuer.as_deref());
-        self.notaries.push(kind.notary.as_deref());
-        let written = |all: &Arc<BTreeMap<String, String>>| {
-            serde_json::to_string(&**all).expect("texts can always be written")
-        };
-        self.attributes.push(kind.attributes.as_ref().map(written));
-    }
+    let written = |all: &Arc<BTreeMap<String, String>>| {
+        serde_json::to_string(&**all).expect("texts can always be written")
+    };
+    [
+        of(tokens, |token| token.id.as_str()),
+        of(tokens, |token| &*token.kind.wallet),
+        of(tokens, |token| token.kind.external_id.as_deref()),
+        of(tokens, |token| token.kind.public_key.as_deref()),
+        of(tokens, |token| &*token.kind.token_type),
+        of(tokens, |token| &*token.kind.currency),
+        of(tokens, |token| decimal(token.quantity)),
+        of(tokens, |token| token.kind.issuer.as_deref()),
+        of(tokens, |token| token.kind.notary.as_deref()),
+        of(tokens, |token| token.kind.attributes.as_ref().map(written)),
+    ]
 }
 
 /// The columns of a token, in the order in which [`token_of`] reads them.
@@ -136,15 +120,18 @@ impl Names {
     }
 }
 
-/// The columns of a live selection, in the order in which [`record_of`] reads them.
-macro_rules! record_columns {
-    () => {
-        "s.spender_tx_id, s.fence, s.created_at, s.expires_at, s.amount, s.body, s.token_ids"
+/// Selections `s` as [`record_of`] reads them, as far as the rest of the question says.
+macro_rules! records {
+    ($rest:literal) => {
+        concat!(
+            "SELECT s.spender_tx_id, s.fence, s.created_at, s.expires_at, s.amount, s.body, s.token_ids",
+            $rest
+        )
     };
 }
-pub(super) use record_columns;
+pub(super) use records;
 
-/// Reads the columns of [`record_columns`], the first of them at 0.
+/// Reads a row of [`records`].
 pub(super) fn record_of(row: &Row) -> Result<LockRecord, Error> {
     let Moment(since) = row.get(2);
     let Moment(expires_at) = row.get(3);

@@ -13,14 +13,11 @@ use postgres::{GenericClient, Row};
 
 use super::claim::fence_of;
 use super::moment;
-use super::rows::{
-    Names, TOKEN_COLUMNS, quantity, record_columns, record_of, token_columns, token_of, whole,
-};
+use super::rows::{Names, TOKEN_COLUMNS, quantity, record_of, records, token_columns, token_of, whole};
 use super::spend::transaction_of;
 use crate::Error;
-use crate::reads::Prepared;
-use crate::session::Store;
-use crate::types::{Decimal, Uuid};
+use crate::session::{Statements, Store};
+use crate::types::{Decimal, Uuid, list, most};
 
 /// What is known of tokens that a claim could not have.
 #[derive(Debug, Default)]
@@ -88,9 +85,6 @@ const LOCKED: &str =
 
 impl Store {
     /// Shows all tokens of an owner that are not spent.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn tokens_of(&mut self, scope: &Scope, mut show: impl FnMut(Token)) -> Result<(), Error> {
         let sql = format!(
             "SELECT {} FROM token t {} WHERE {} AND NOT l.spent",
@@ -110,61 +104,45 @@ impl Store {
 
     /// The live selections of an owner's tokens, those that end last first, at most `limit` of one wallet and as many over
     /// several. What is over is not looked at, however much of it there is.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn token_locks_of(
         &mut self,
         scope: Option<&Scope>,
         limit: usize,
         now: Option<Millis>,
     ) -> Result<Vec<LockRecord>, Error> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let wallet = scope.and_then(wallet_of);
         const OF_WALLET: &str = concat!(
-            "(SELECT ",
-            record_columns!(),
-            " FROM token_selection s
+            "(",
+            records!(
+                " FROM token_selection s
               WHERE s.state = 'HELD' AND s.wallet = $3
                   AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
               ORDER BY s.expires_at DESC LIMIT $2)
              UNION ALL
-             (SELECT ",
-            record_columns!(),
-            " FROM token_selection s
+             ("
+            ),
+            records!(
+                " FROM token_selection s
               WHERE s.state = 'HELD' AND s.wallet IS NULL
                   AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
               ORDER BY s.expires_at DESC LIMIT $2)"
+            )
         );
-        const OF_ALL: &str = concat!(
-            "SELECT ",
-            record_columns!(),
+        const OF_ALL: &str = records!(
             " FROM token_selection s
              WHERE s.state = 'HELD' AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
              ORDER BY s.expires_at DESC LIMIT $2"
         );
-        let rows = match wallet {
-            Some(wallet) => {
-                let statement = self.statements.asked.prepared(&mut self.client, OF_WALLET)?;
-                self.client.query(&statement, &[&moment(now), &limit, &wallet])?
-            }
-            None => {
-                let statement = self.statements.asked.prepared(&mut self.client, OF_ALL)?;
-                self.client.query(&statement, &[&moment(now), &limit])?
-            }
+        let rows = match scope.and_then(wallet_of) {
+            Some(wallet) => self.query(OF_WALLET, &[&moment(now), &most(limit), &wallet])?,
+            None => self.query(OF_ALL, &[&moment(now), &most(limit)])?,
         };
         rows.iter().map(record_of).collect()
     }
 
     /// Why a claim on these tokens could not have them all.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn see_tokens(&mut self, ids: &[TokenId], now: Option<Millis>) -> Result<SeenTokens, Error> {
         // A row per lock and not per token: each shows all that it holds, and a claim may have met one lock a thousand times.
-        const SEEN: &str = concat!(
-            "SELECT ",
-            record_columns!(),
+        const SEEN: &str = records!(
             ", l.unspent FROM (
                  SELECT spender_tx_id, fence, array_agg(token_id) AS unspent FROM token_lock
                  WHERE token_id = ANY($1) AND NOT spent GROUP BY spender_tx_id, fence) l
@@ -173,9 +151,7 @@ impl Store {
              ) s ON s.fence = l.fence AND s.state = 'HELD'
                  AND s.expires_at > coalesce($2::timestamptz, (SELECT hub_clock()))"
         );
-        let texts: Vec<&str> = ids.iter().map(TokenId::as_str).collect();
-        let statement = self.statements.asked.prepared(&mut self.client, SEEN)?;
-        let rows = self.client.query(&statement, &[&texts, &moment(now)])?;
+        let rows = self.query(SEEN, &[&list(ids, TokenId::as_str), &moment(now)])?;
         let mut live: HashSet<&str> = HashSet::new();
         let mut locks: Vec<LockRecord> = Vec::new();
         for row in &rows {
@@ -191,25 +167,17 @@ impl Store {
 
     /// What a spender has: a selection, also one whose lease is over; or a spend. `None`: nothing, or it gave it back, or its
     /// lease is over and others have spent its tokens since.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn token_selection(
         &mut self,
         spender: &str,
         now: Option<Millis>,
     ) -> Result<Option<StoredSelection>, Error> {
-        const SELECTION: &str = concat!(
-            "SELECT ",
-            record_columns!(),
+        const SELECTION: &str = records!(
             ", s.state, s.spend_body, s.event::text, s.expires_at > coalesce($2::timestamptz, hub_clock()),
                  s.payee_wallet IS NOT NULL
              FROM token_selection s WHERE s.spender_tx_id = $1"
         );
-        let statement = self.statements.asked.prepared(&mut self.client, SELECTION)?;
-        let Some(row) = self.client.query_opt(&statement, &[&spender, &moment(now)])? else {
-            return Ok(None);
-        };
+        let Some(row) = self.query_opt(SELECTION, &[&spender, &moment(now)])? else { return Ok(None) };
         match row.get(7) {
             "HELD" => {}
             "SPENT" => {
@@ -223,7 +191,7 @@ impl Store {
             _ => return Ok(None),
         }
         let record = record_of(&row)?;
-        let tokens = tokens_by_id(&mut self.client, &self.statements.asked, &record.ids)?;
+        let tokens = tokens_by_id(&mut self.client, &self.statements, &record.ids)?;
         if tokens.len() != record.ids.len() {
             if !row.get::<_, bool>(10) {
                 return Ok(None);
@@ -238,9 +206,6 @@ impl Store {
 
     /// The live locks with higher fences than `after`, in their order, at most `limit`: of one owner, or of all. With the fence
     /// behind which there may be more.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn token_lock_views(
         &mut self,
         scope: Option<&Scope>,
@@ -248,23 +213,18 @@ impl Store {
         limit: usize,
         now: Option<Millis>,
     ) -> Result<(Vec<LockView>, Option<u64>), Error> {
-        const VIEWS: &str = concat!(
-            "SELECT ",
-            record_columns!(),
+        const VIEWS: &str = records!(
             " FROM token_selection s
              WHERE s.state = 'HELD' AND s.expires_at > coalesce($1::timestamptz, (SELECT hub_clock()))
                  AND s.fence > $2 AND (s.wallet = $4 OR s.wallet IS NULL OR $4 IS NULL)
              ORDER BY s.fence LIMIT $3"
         );
-        let rows = i64::try_from(limit).unwrap_or(i64::MAX);
-        let wallet = scope.and_then(wallet_of);
-        let after = fence_of(after.unwrap_or(0));
-        let statement = self.statements.asked.prepared(&mut self.client, VIEWS)?;
-        let rows = self.client.query(&statement, &[&moment(now), &after, &rows, &wallet])?;
+        let (after, wallet) = (fence_of(after.unwrap_or(0)), scope.and_then(wallet_of));
+        let rows = self.query(VIEWS, &[&moment(now), &after, &most(limit), &wallet])?;
         let records: Vec<LockRecord> = rows.iter().map(record_of).collect::<Result<_, Error>>()?;
         let next = records.last().map(|record| record.fence).filter(|_| records.len() == limit);
         let ids: Vec<TokenId> = records.iter().flat_map(|record| record.ids.iter().cloned()).collect();
-        let tokens = tokens_by_id(&mut self.client, &self.statements.asked, &ids)?;
+        let tokens = tokens_by_id(&mut self.client, &self.statements, &ids)?;
         let known: HashMap<&TokenId, &Token> = tokens.iter().map(|token| (&token.id, token)).collect();
         let mut views = Vec::new();
         for LockRecord { spender, fence, since, expires_at, ids, .. } in records {
@@ -277,9 +237,6 @@ impl Store {
     }
 
     /// What an owner has, counted by the database.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn token_holdings(&mut self, scope: &Scope, now: Option<Millis>) -> Result<Holdings, Error> {
         let sql = format!(
             "SELECT length(t.quantity::text), {LOCKED} AS locked, count(*), sum(t.quantity), min(t.quantity),
@@ -317,9 +274,6 @@ impl Store {
 
     /// Up to `limit` wallets with their types and currencies, in order, after the one given; and whether each has as many free
     /// tokens. What it costs follows the wallets looked at, not what they hold.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn wallets_after(
         &mut self,
         after: Option<&Scope>,
@@ -348,10 +302,8 @@ impl Store {
         let name = |of: fn(&Scope) -> &str| after.map_or("", of);
         let wallet = name(|scope| scope.owner.name());
         let (token_type, currency) = (name(|scope| &scope.token_type), name(|scope| &scope.currency));
-        let (least, rows) = (i64::try_from(tokens_min), i64::try_from(limit));
-        let (least, rows) = (least.unwrap_or(i64::MAX), rows.unwrap_or(i64::MAX));
-        let statement = self.statements.asked.prepared(&mut self.client, WALLETS)?;
-        let rows = self.client.query(&statement, &[&wallet, &token_type, &currency, &least, &rows])?;
+        let (least, limit) = (most(tokens_min), most(limit));
+        let rows = self.query(WALLETS, &[&wallet, &token_type, &currency, &least, &limit])?;
         let scope = |row: &Row| Scope {
             token_type: row.get::<_, &str>(1).into(),
             ..Scope::wallet(row.get::<_, &str>(0), row.get::<_, &str>(2))
@@ -360,9 +312,6 @@ impl Store {
     }
 
     /// Some of an owner's tokens by rising id, after the one given.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn token_page(
         &mut self,
         scope: &Scope,
@@ -381,7 +330,6 @@ impl Store {
             owned(&scope.owner)
         );
         let after = after.map_or("", TokenId::as_str);
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = self.client.query(
             &sql,
             &[
@@ -391,7 +339,7 @@ impl Store {
                 &moment(now),
                 &after,
                 &wanted,
-                &limit,
+                &most(limit),
             ],
         )?;
         let mut names = Names::default();
@@ -402,7 +350,7 @@ impl Store {
 /// Tokens by their ids, in the order of the ids; those that are not there are left out.
 pub(super) fn tokens_by_id(
     client: &mut impl GenericClient,
-    known: &Prepared,
+    statements: &Statements,
     ids: &[TokenId],
 ) -> Result<Vec<Token>, Error> {
     const BY_ID: &str = concat!(
@@ -411,10 +359,9 @@ pub(super) fn tokens_by_id(
         " FROM unnest($1::text[]) WITH ORDINALITY AS w (token_id, place)
          CROSS JOIN LATERAL (SELECT * FROM token WHERE token_id = w.token_id OFFSET 0) t ORDER BY w.place"
     );
-    let texts: Vec<&str> = ids.iter().map(TokenId::as_str).collect();
-    let statement = known.prepared(client, BY_ID)?;
+    let rows = statements.query(client, BY_ID, &[&list(ids, TokenId::as_str)])?;
     let mut names = Names::default();
-    client.query(&statement, &[&texts])?.iter().map(|row| token_of(row, 0, &mut names)).collect()
+    rows.iter().map(|row| token_of(row, 0, &mut names)).collect()
 }
 
 /// The wallet, where an owner is named by it.

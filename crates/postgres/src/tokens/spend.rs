@@ -9,11 +9,10 @@ use postgres::GenericClient;
 
 use super::claim::fence_of;
 use super::moment;
-use super::rows::Columns;
+use super::rows::lists_of;
 use crate::Error;
-use crate::reads::Prepared;
-use crate::session::Store;
-use crate::types::Uuid;
+use crate::session::{Statements, Store};
+use crate::types::{Uuid, list};
 
 /// A spend whose outputs the node has worked out from the selection of that fence.
 #[derive(Debug, Clone)]
@@ -109,15 +108,7 @@ impl Store {
         spends: &[WantedSpend],
         now: Option<Millis>,
     ) -> Result<Vec<Option<SpendVerdict>>, Error> {
-        self.retrying(|store| store.try_spends(spends, now))
-    }
-
-    fn try_spends(
-        &mut self,
-        spends: &[WantedSpend],
-        now: Option<Millis>,
-    ) -> Result<Vec<Option<SpendVerdict>>, Error> {
-        spend_in(&mut self.client, &self.statements.asked, spends, now, Spender::Anybody)
+        self.retrying(|store| spend_in(&mut store.client, &store.statements, spends, now, Spender::Anybody))
     }
 }
 
@@ -131,7 +122,7 @@ pub(super) enum Spender {
 /// Spends within whatever the client is in.
 pub(super) fn spend_in(
     client: &mut impl GenericClient,
-    known: &Prepared,
+    statements: &Statements,
     spends: &[WantedSpend],
     now: Option<Millis>,
     by: Spender,
@@ -140,10 +131,11 @@ pub(super) fn spend_in(
     let wanted: Vec<(i32, &WantedSpend)> =
         (0..).zip(spends).filter(|(_, spend)| spenders.insert(&spend.transaction.spender)).collect();
     let mut pieces: Vec<(&str, i32)> = Vec::new();
-    let mut produced = Columns::default();
+    let (mut made_by, mut produced) = (Vec::new(), Vec::new());
     for (place, spend) in &wanted {
         pieces.extend(spend.transaction.consumed.iter().map(|id| (id.as_str(), *place)));
-        spend.transaction.produced.iter().for_each(|token| produced.push(*place, token));
+        made_by.extend(spend.transaction.produced.iter().map(|_| *place));
+        produced.extend(&spend.transaction.produced);
     }
     let event = |spend: &WantedSpend, consumed: &[TokenId]| {
         let WantedSpend { fence, body, transaction: Transaction { id, spender, produced, .. } } =
@@ -154,42 +146,34 @@ pub(super) fn spend_in(
     };
     let count =
         |spend: &WantedSpend| i32::try_from(spend.transaction.consumed.len()).expect("inputs are bounded");
-    let places: Vec<i32> = wanted.iter().map(|(place, _)| *place).collect();
-    let spenders: Vec<&str> = wanted.iter().map(|(_, spend)| &*spend.transaction.spender).collect();
-    let fences: Vec<i64> = wanted.iter().map(|(_, spend)| fence_of(spend.fence)).collect();
-    let bodies: Vec<Uuid> = wanted.iter().map(|(_, spend)| Uuid(spend.body.0)).collect();
-    let inputs: Vec<i32> = wanted.iter().map(|(_, spend)| count(spend)).collect();
-    let events: Vec<String> =
-        wanted.iter().map(|(_, spend)| event(spend, &spend.transaction.consumed)).collect();
-    let kept: Vec<String> = wanted.iter().map(|(_, spend)| event(spend, &[])).collect();
-    let piece_places: Vec<i32> = pieces.iter().map(|(_, place)| *place).collect();
-    let piece_ids: Vec<&str> = pieces.iter().map(|(id, _)| *id).collect();
-    let statement = known.prepared(client, SPEND)?;
-    let rows = client.query(
-        &statement,
+    let [id, wallet, external, key, kind, currency, quantity, issuer, notary, attributes] =
+        lists_of(&produced);
+    let rows = statements.query(
+        client,
+        SPEND,
         &[
             &moment(now),
-            &places,
-            &spenders,
-            &fences,
-            &bodies,
-            &inputs,
-            &events,
-            &piece_places,
-            &piece_ids,
-            &produced.places,
-            &produced.ids,
-            &produced.wallets,
-            &produced.external_ids,
-            &produced.public_keys,
-            &produced.types,
-            &produced.currencies,
-            &produced.quantities,
-            &produced.issuers,
-            &produced.notaries,
-            &produced.attributes,
+            &list(&wanted, |(place, _)| *place),
+            &list(&wanted, |(_, spend)| &*spend.transaction.spender),
+            &list(&wanted, |(_, spend)| fence_of(spend.fence)),
+            &list(&wanted, |(_, spend)| Uuid(spend.body.0)),
+            &list(&wanted, |(_, spend)| count(spend)),
+            &list(&wanted, |(_, spend)| event(spend, &spend.transaction.consumed)),
+            &list(&pieces, |(_, place)| *place),
+            &list(&pieces, |(id, _)| *id),
+            &made_by,
+            &*id,
+            &*wallet,
+            &*external,
+            &*key,
+            &*kind,
+            &*currency,
+            &*quantity,
+            &*issuer,
+            &*notary,
+            &*attributes,
             &(by == Spender::Transfer),
-            &kept,
+            &list(&wanted, |(_, spend)| event(spend, &[])),
         ],
     )?;
     let mut verdicts = vec![None; spends.len()];

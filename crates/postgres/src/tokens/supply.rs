@@ -1,44 +1,39 @@
-//! Tokens that come, and that went elsewhere.
+//! Tokens that come, and that went elsewhere; what an outside ledger tells by the topic `token-updates` is taken over in the
+//! transaction that also moves the offset.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::HOLD_PREFIX;
-use holdfast_messages::{Message as _, TokenEvent};
+use holdfast_messages::{Message as _, TokenEvent, TokenUpdate};
 use holdfast_tokens::{Name, Refusal, Token, TokenId};
+use postgres::types::ToSql;
 use postgres::{GenericClient, Transaction};
 
 use super::moment;
-use super::rows::Columns;
-use crate::Error;
+use super::rows::lists_of;
+use crate::batch::{Batch, Readable, Reading};
 use crate::guard::unsigned;
-use crate::session::Store;
-use crate::types::Moment;
+use crate::outbox::Outbox;
+use crate::session::{Settings, Store};
+use crate::step::{Decided, Opened, Step, Work};
+use crate::types::{Moment, list};
+use crate::{Claim, Error};
 
 /// Makes rows of new tokens whose locks are there already.
-fn insert_tokens(tx: &mut Transaction<'_>, tokens: &[Token], now: Option<Moment>) -> Result<(), Error> {
-    let columns = Columns::of(tokens);
+fn insert_tokens(tx: &mut Transaction<'_>, tokens: &[&Token], now: Option<Moment>) -> Result<(), Error> {
+    let lists = lists_of(tokens);
+    let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&now];
+    parameters.extend(lists.iter().map(|list| &**list as &(dyn ToSql + Sync)));
     tx.execute(
         "INSERT INTO token (token_id, wallet, external_id, public_key, token_type, currency, quantity, issuer, notary,
              attributes, created_at)
          SELECT p.token_id, p.wallet, p.external_id, p.public_key, p.token_type, p.currency, p.quantity, p.issuer,
-             p.notary, p.attributes::json, coalesce($11::timestamptz, hub_clock())
-         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::numeric[], $8::text[],
-                 $9::text[], $10::text[])
+             p.notary, p.attributes::json, coalesce($1::timestamptz, hub_clock())
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::numeric[], $9::text[],
+                 $10::text[], $11::text[])
              AS p (token_id, wallet, external_id, public_key, token_type, currency, quantity, issuer, notary, attributes)",
-        &[
-            &columns.ids,
-            &columns.wallets,
-            &columns.external_ids,
-            &columns.public_keys,
-            &columns.types,
-            &columns.currencies,
-            &columns.quantities,
-            &columns.issuers,
-            &columns.notaries,
-            &columns.attributes,
-            &now,
-        ],
+        &parameters,
     )?;
     Ok(())
 }
@@ -49,7 +44,7 @@ fn insert_locks(
     ids: &BTreeSet<&str>,
     spent: bool,
 ) -> Result<BTreeSet<String>, Error> {
-    let ids: Vec<&str> = ids.iter().copied().collect();
+    let ids = list(ids, |id| *id);
     let rows = tx.query(
         "INSERT INTO token_lock (token_id, spent) SELECT id, $2 FROM unnest($1::text[]) AS id
          ON CONFLICT DO NOTHING RETURNING token_id",
@@ -97,9 +92,6 @@ pub(super) fn tell(tx: &mut impl GenericClient, event: &TokenEvent) -> Result<()
 
 impl Store {
     /// Adds new tokens, all or none. The inner result says which of them is there already, or was consumed.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn issue_tokens(
         &mut self,
         tokens: &[Token],
@@ -127,7 +119,7 @@ impl Store {
             let id = known.id.clone();
             return Ok(Err(if spent { Refusal::TokenConsumed(id) } else { Refusal::TokenExists(id) }));
         }
-        insert_tokens(&mut tx, tokens, moment(now))?;
+        insert_tokens(&mut tx, &tokens.iter().collect::<Vec<_>>(), moment(now))?;
         let event = TokenEvent::Issued(tokens.to_vec());
         tell_in_pieces(&mut tx, &event)?;
         tx.commit()?;
@@ -137,9 +129,6 @@ impl Store {
     /// Takes over what another ledger did, in any order: what was consumed never comes alive, also if it is produced later.
     /// What is known already is left out of the event; without an event nothing was new. The inner result says which token
     /// cannot go.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn update_tokens(
         &mut self,
         consumed: &[TokenId],
@@ -163,11 +152,64 @@ impl Store {
         }
         Ok(event)
     }
+
+    /// Takes over a batch of updates; those that cannot be read become dead letters.
+    ///
+    /// # Errors
+    /// As [`Store::transfers`].
+    pub fn token_updates(&mut self, claim: &Claim, batch: &Batch<'_, TokenUpdate>) -> Result<Step, Error> {
+        let step = self.run(claim, batch, |store, part| part.step(store, Updates(part.read())))?;
+        if matches!(&step, Step::Done(done) if done.messages > 0) {
+            self.tell_token_change();
+        }
+        Ok(step)
+    }
+}
+
+/// Updates, which the database itself judges: that is done where they are written.
+struct Updates<'p, 'm>(Reading<'p, 'm, TokenUpdate>);
+
+impl<'m> Work<'m> for Updates<'_, 'm> {
+    type Known = Millis;
+    type Rows = Vec<Readable<'m, TokenUpdate>>;
+
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<Millis, Error> {
+        step.loader().clock()
+    }
+
+    fn decide(self, now: Millis, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Reading { part, messages, outbox } = self.0;
+        Some(part.decided(now, outbox, messages))
+    }
+
+    fn write(
+        updates: Vec<Readable<'m, TokenUpdate>>,
+        step: &mut Opened<'_>,
+        outbox: &mut Outbox<'m>,
+    ) -> Result<(), Error> {
+        // Of all messages at once: one after the other they would be locked in no order.
+        let consumed = updates.iter().flat_map(|(_, message)| message.consumed.iter().map(TokenId::as_str));
+        let locked = lock_in_order(&mut step.tx, consumed)?;
+        for (incoming, TokenUpdate { consumed, produced, .. }) in updates {
+            let mut part = step.tx.transaction()?;
+            match update(&mut part, (consumed, &locked), produced, OfTransfers::Remembered, None)? {
+                Ok(event) => {
+                    part.commit()?;
+                    event.iter().for_each(|event| step.written.token_event(event));
+                }
+                Err(refusal) => {
+                    part.rollback()?;
+                    outbox.bury(incoming.dead(step.source, refusal.to_string()));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Locks all that updates of these tokens may touch: first the selections that hold them, then the tokens, each in order. Spends
 /// and holds do the same, so that nobody waits for another who waits for him. Which tokens were there to be locked.
-pub(super) fn lock_in_order<'a>(
+fn lock_in_order<'a>(
     tx: &mut Transaction<'_>,
     consumed: impl IntoIterator<Item = &'a str>,
 ) -> Result<BTreeSet<String>, Error> {
@@ -201,7 +243,7 @@ pub(super) fn lock_in_order<'a>(
 
 /// What becomes of a consumed token that a transfer or checkout holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OfTransfers {
+enum OfTransfers {
     /// The whole update is refused; whoever asked may ask again.
     Refused,
     /// It is remembered, and goes when the hold ends: nobody would tell of it again.
@@ -210,7 +252,7 @@ pub(super) enum OfTransfers {
 
 /// An update within a transaction, after [`lock_in_order`], which has locked what was there by then; the event is told in the
 /// same. A refusal leaves rows behind that must be undone.
-pub(super) fn update(
+fn update(
     tx: &mut Transaction<'_>,
     (consumed, locked): (&[TokenId], &BTreeSet<String>),
     produced: &[Token],
@@ -273,9 +315,9 @@ pub(super) fn update(
     tx.execute("UPDATE token_lock SET spent = true WHERE token_id = ANY($1)", &[&consumed])?;
     let Broken { selections, .. } = break_selections(tx, &held, now)?;
     let new = insert_locks(tx, &came.keys().copied().collect(), false)?;
-    let produced: Vec<Token> =
-        new.iter().filter_map(|id| came.get(id.as_str()).map(|token| (*token).clone())).collect();
+    let produced: Vec<&Token> = new.iter().filter_map(|id| came.get(id.as_str()).copied()).collect();
     insert_tokens(tx, &produced, now)?;
+    let produced: Vec<Token> = produced.into_iter().cloned().collect();
     if consumed.is_empty() && produced.is_empty() {
         return Ok(Ok(None));
     }
@@ -304,8 +346,7 @@ pub(super) fn break_selections(
     if held.is_empty() {
         return Ok(broken);
     }
-    let spenders: Vec<&str> = held.iter().map(|(spender, _)| *spender).collect();
-    let fences: Vec<i64> = held.iter().map(|(_, fence)| *fence).collect();
+    let (spenders, fences): (Vec<&str>, Vec<i64>) = held.iter().copied().unzip();
     let rows = tx.query(
         "WITH given AS (
              UPDATE token_selection s SET state = 'RELEASED', changed_at = coalesce($3::timestamptz, hub_clock())

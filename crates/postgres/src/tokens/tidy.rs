@@ -92,9 +92,6 @@ const OLD_SELECTIONS: &str = "
 
 impl Store {
     /// How far the topic has been written, and what time it is.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn tokens_sent(&mut self) -> Result<(Position, Millis), Error> {
         let row =
             self.client.query_one("SELECT sent_xid::text, sent_no, hub_clock() FROM token_progress", &[])?;
@@ -103,9 +100,6 @@ impl Store {
     }
 
     /// Notes how far it has been written, if the claim is still the latest; else `false`.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn mark_tokens_sent(&mut self, claim: &Claim, sent: Position) -> Result<bool, Error> {
         let Position { xid, change_no } = sent;
         let marked = self.client.execute(
@@ -120,9 +114,6 @@ impl Store {
     /// Removes changes up to `last` that are older than `history` and that the topic has, at most `limit`, with the tokens that
     /// were spent by them. That they were spent stays in `token_lock` for ever: whatever tells of them again comes too late.
     /// Nothing is removed if the claim is no longer the latest.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn tidy_changes(
         &mut self,
         claim: &Claim,
@@ -165,9 +156,6 @@ impl Store {
 
     /// Selections whose lease is over count as given back from now on, at most `limit`, of those that ended at `from` or later.
     /// It frees nothing: their tokens are free since the lease's end. Nothing is done if the claim is no longer the latest.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn end_token_leases(
         &mut self,
         claim: &Claim,
@@ -184,9 +172,6 @@ impl Store {
     /// Removes selections that were given back and spends, older than `memory`, at most `limit`, of those that ended at `from` or
     /// later: from then on a repeat is not known again. With where to go on. Nothing is removed if the claim is no longer the
     /// latest.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn tidy_selections(
         &mut self,
         claim: &Claim,
@@ -207,9 +192,6 @@ impl Store {
     }
 
     /// How many tokens another ledger has consumed while they were held; at most `limit` of each.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn tokens_gone_outside(&mut self, limit: u32) -> Result<GoneOutside, Error> {
         let row = self.client.query_one(
             "SELECT (SELECT count(*) FROM (SELECT 1 FROM token_lock WHERE gone_outside AND NOT spent LIMIT $1) h),

@@ -9,7 +9,7 @@ use holdfast_messages::TokenEvent;
 
 use super::changes::{PAGE_BYTES, Position, change_of, xid_of};
 use crate::session::Store;
-use crate::types::Moment;
+use crate::types::{Moment, list, most};
 use crate::{Error, Settings};
 
 /// The changes that a reader has seen: all of transactions below `next`, but for those that ran.
@@ -118,9 +118,6 @@ impl Store {
     }
 
     /// What a reader that begins now has no need to see. With the database's time.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub fn all_token_changes_seen(&mut self) -> Result<(Seen, Millis), Error> {
         let row = self.client.query_one(
             "SELECT pg_current_snapshot()::text, hub_clock(), greatest(p.removed_xid,
@@ -146,18 +143,15 @@ impl Store {
     ) -> Result<Unseen, Error> {
         let after = page.map_or_else(Position::default, |page| page.after);
         let from = after.max(seen.end());
-        let late: Vec<String> = seen.running.iter().map(u64::to_string).collect();
-        let limit_rows = i64::try_from(limit).unwrap_or(i64::MAX);
-        let statement = self.statements.asked.prepared(&mut self.client, UNSEEN)?;
-        let rows = self.client.query(
-            &statement,
+        let rows = self.query(
+            UNSEEN,
             &[
-                &late,
+                &list(&seen.running, u64::to_string),
                 &after.xid.to_string(),
                 &after.change_no,
                 &from.xid.to_string(),
                 &from.change_no,
-                &limit_rows,
+                &most(limit),
                 &PAGE_BYTES,
             ],
         )?;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::Admin;
-use holdfast_domain::ids::{AccountId, TransferId};
+use holdfast_domain::command::{Admin, Command};
+use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_messages::{Answer, Notice, Topic};
 use holdfast_postgres::{DataSet, Error, Settings, Source, Store};
@@ -20,7 +20,7 @@ fn several_nodes_migrate_at_once() {
     });
     let versions = world.count("SELECT max(version)::bigint FROM schema_version");
     assert_eq!(world.count("SELECT count(*) FROM schema_version"), versions, "each was applied once");
-    world.sql().execute("INSERT INTO schema_version (version) VALUES (1000)", &[]).unwrap();
+    world.run("INSERT INTO schema_version (version) VALUES (1000)");
     let refused = Store::open(&world.url, Settings::default());
     assert!(matches!(refused, Err(Error::TooNew { found: 1000, .. })));
 }
@@ -105,22 +105,19 @@ fn a_tool_that_comes_first_sets_up_the_usual_counts() {
 
 #[test]
 fn a_cap_of_ten_takes_two_of_three_fives() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    let (payer, account) = cluster.participant("payer", 1_000, 10);
-    let (payee, payee_account) = cluster.participant("payee", 0, 10);
-    let ask = |id| prepare(id, payer.0, payee.0, 5, FAR);
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 10) else { return };
+    let ask = |id| prepare(id, 1, 2, 5, FAR);
     cluster.ask(&[ask(1), ask(2), ask(3)]);
     let states: Vec<String> = world.states().into_values().collect();
     assert_eq!(states, ["RESERVED", "RESERVED", "ABORTED_REJECTED"]);
-    assert_eq!(world.value(account), 10);
+    assert_eq!(world.value(PAYER_ACCOUNT), 10);
     assert_eq!(cluster.answered(asked(2)).code, Some(ErrorCode::PayerLimitError.into()));
     assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 2);
 
-    cluster.ask(&[fulfil(1, payee.0), abort(2, payee.0)]);
+    cluster.ask(&[fulfil(1, 2), abort(2, 2)]);
     assert_eq!(world.state(TransferId(1)), "COMMITTED");
     assert_eq!(world.state(TransferId(2)), "ABORTED_ERROR");
-    assert_eq!((world.value(account), world.value(payee_account)), (5, -5));
+    assert_eq!((world.value(PAYER_ACCOUNT), world.value(PAYEE_ACCOUNT)), (5, -5));
     assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
     let alarm = cluster.notifications.iter().any(|told| matches!(told.notice, Notice::Alarm(_)));
     assert!(alarm, "the cap's alarm percentage was passed");
@@ -129,11 +126,8 @@ fn a_cap_of_ten_takes_two_of_three_fives() {
 
 #[test]
 fn limits_and_funds_change_on_the_accounts_key() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    let (payer, account) = cluster.participant("payer", 100, 50);
-    let (payee, _) = cluster.participant("payee", 0, 10);
-    let settlement = AccountId(account.0 + 1);
+    let Some((world, mut cluster)) = payer_and_payee(100, 50) else { return };
+    let (account, settlement) = (PAYER_ACCOUNT, AccountId(PAYER_ACCOUNT.0 + 1));
     let amount = |units| Amount::whole(units).unwrap();
     let out = |id, units| Admin::FundsOutReserve {
         id: TransferId(id),
@@ -141,7 +135,7 @@ fn limits_and_funds_change_on_the_accounts_key() {
         currency: usd(),
         amount: amount(units),
     };
-    cluster.ask(&[prepare(1, payer.0, payee.0, 40, FAR)]);
+    cluster.ask(&[prepare(1, 1, 2, 40, FAR)]);
     // 100 held, 40 in use: 61 are too much, 60 go.
     cluster.operate(account, out(900, 61));
     assert_eq!(cluster.last().code, Some(ErrorCode::PayerInsufficientLiquidity.into()));
@@ -162,48 +156,39 @@ fn limits_and_funds_change_on_the_accounts_key() {
     assert_eq!(cluster.last().code, Some(ErrorCode::ModifiedRequest.into()));
 
     let limit = |units| Admin::SetLimit {
-        participant: payer,
+        participant: ParticipantId(1),
         currency: usd(),
         net_debit_cap: amount(units),
         alarm_percentage: 80,
     };
     cluster.operate(account, limit(40));
-    cluster.ask(&[prepare(2, payer.0, payee.0, 1, FAR)]);
+    cluster.ask(&[prepare(2, 1, 2, 1, FAR)]);
     assert_eq!(world.state(TransferId(2)), "ABORTED_REJECTED");
     cluster.operate(account, limit(41));
-    cluster.ask(&[prepare(3, payer.0, payee.0, 1, FAR)]);
+    cluster.ask(&[prepare(3, 1, 2, 1, FAR)]);
     assert_eq!(world.state(TransferId(3)), "RESERVED");
-    assert_eq!(
-        world.count(&format!(
-            "SELECT count(*) FROM participant_limit WHERE participant_currency_id = {}",
-            account.0
-        )),
-        3
-    );
+    assert_eq!(world.count("SELECT count(*) FROM participant_limit WHERE participant_currency_id = 1"), 3);
 
     cluster.operate(account, Admin::SetAccountActive { account, active: false });
-    cluster.ask(&[prepare(4, payer.0, payee.0, 1, FAR)]);
+    cluster.ask(&[prepare(4, 1, 2, 1, FAR)]);
     assert_eq!(world.state(TransferId(4)), "INVALID");
-    let inactive = Admin::SetParticipantActive { participant: payee, active: false };
+    let inactive = Admin::SetParticipantActive { participant: ParticipantId(2), active: false };
     assert_eq!(cluster.store.participant(&inactive).unwrap().code, None);
     cluster.operate(account, Admin::SetAccountActive { account, active: true });
-    cluster.ask(&[prepare(5, payer.0, payee.0, 1, FAR)]);
+    cluster.ask(&[prepare(5, 1, 2, 1, FAR)]);
     assert_eq!(world.state(TransferId(5)), "INVALID");
     world.verify();
 }
 
 #[test]
 fn repeats_get_the_stored_answer_and_modified_ones_3106() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    let (payer, _) = cluster.participant("payer", 1_000, 1_000);
-    let (payee, _) = cluster.participant("payee", 0, 10);
-    let ask = prepare(1, payer.0, payee.0, 5, FAR);
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
+    let ask = prepare(1, 1, 2, 5, FAR);
     cluster.ask(std::slice::from_ref(&ask));
-    cluster.ask(&[fulfil(1, payee.0)]);
+    cluster.ask(&[fulfil(1, 2)]);
     let rows = world.count("SELECT count(*) FROM transfer_state_change");
     cluster.notifications.clear();
-    cluster.ask(&[ask, prepare(1, payer.0, payee.0, 6, FAR), fulfil(1, payee.0), abort(1, payee.0)]);
+    cluster.ask(&[ask, prepare(1, 1, 2, 6, FAR), fulfil(1, 2), abort(1, 2)]);
     let answers: Vec<_> = cluster
         .notifications
         .iter()
@@ -231,16 +216,10 @@ fn repeats_get_the_stored_answer_and_modified_ones_3106() {
 /// What is handed on unread comes back byte for byte.
 #[test]
 fn opaque_parts_are_kept() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    let (payer, _) = cluster.participant("payer", 1_000, 1_000);
-    let (payee, _) = cluster.participant("payee", 0, 10);
-    let holdfast_domain::command::Command::Prepare(mut ask) = prepare(1, payer.0, payee.0, 5, FAR) else {
-        panic!()
-    };
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
+    let Command::Prepare(mut ask) = prepare(1, 1, 2, 5, FAR) else { panic!() };
     ask.tail = vec![0, 1, 2, 255];
-    let command = holdfast_domain::command::Command::Prepare(ask.hashed());
-    cluster.ask(&[command]);
+    cluster.ask(&[Command::Prepare(ask.hashed())]);
     let body: Vec<u8> =
         world.sql().query_one("SELECT body FROM transfer_opaque WHERE part = 0", &[]).unwrap().get(0);
     assert_eq!(body, [0, 1, 2, 255]);

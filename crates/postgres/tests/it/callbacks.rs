@@ -8,7 +8,7 @@ use holdfast_domain::effects::{Asked, LimitAlarm};
 use holdfast_domain::ids::{AccountId, HUB, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::transfers::TransferState;
-use holdfast_messages::{Answer, Notice, Notification, Topic, TraceId};
+use holdfast_messages::{Answer, Notice, Notification, TraceId};
 use holdfast_postgres::{Batch, Claim, DueCallback, Failed, Given, Source, Step, Store};
 
 use crate::world::*;
@@ -23,18 +23,14 @@ pub struct PostOffice {
 
 impl PostOffice {
     pub fn new(store: &mut Store) -> PostOffice {
-        let claim = store.claim(&Source::consumer(Topic::Notifications, 0)).unwrap();
-        PostOffice { notices: Queue { claim, log: Vec::new(), at: 0 }, shards: claims(store) }
+        PostOffice { notices: Queue::new(store, 0), shards: claims(store) }
     }
 
     /// Lets the handler take them.
     pub fn receive(&mut self, store: &mut Store, told: &[Notification]) -> usize {
         told.iter().for_each(|told| self.notices.say(told));
-        let pending = &self.notices.log[usize::try_from(self.notices.at).unwrap()..];
-        let batch = Batch::new(self.notices.at, pending);
-        let step = done(store.callbacks(&self.notices.claim, &batch).unwrap());
-        self.notices.at = batch.next;
-        step.unheard
+        let done = self.notices.take(|claim, batch| store.callbacks(claim, batch));
+        done.map_or(0, |done| done.unheard)
     }
 
     pub fn due(&self, store: &mut Store) -> Vec<DueCallback> {

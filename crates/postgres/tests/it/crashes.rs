@@ -4,22 +4,17 @@ use std::sync::{Arc, Mutex};
 
 use holdfast_domain::command::Command;
 use holdfast_domain::ids::TransferId;
-use holdfast_messages::{PositionMessage, Topic, TransferMessage};
-use holdfast_postgres::{Batch, Claim, Error, Incoming, Point, Source, Step, Store};
+use holdfast_messages::{Topic, TransferMessage};
+use holdfast_postgres::{Batch, Claim, Incoming, Point, Source, Step, Store};
 
 use crate::world::*;
 
 /// Two participants, and three prepares that wait in the topic `transfers`.
-fn prepared(world: &World) -> (Cluster, Vec<Incoming<TransferMessage>>) {
-    let mut cluster = Cluster::new(world, 1);
-    let (payer, _) = cluster.participant("payer", 1_000, 10);
-    let (payee, _) = cluster.participant("payee", 0, 10);
-    let commands: Vec<Command> = (1..=3).map(|id| prepare(id, payer.0, payee.0, 5, FAR)).collect();
-    (cluster, all(0, &commands))
-}
-
-fn offset(world: &World, claim: &Claim) -> i64 {
-    world.count(&format!("SELECT value FROM segment WHERE segment_id = {}", claim.segment_id))
+fn prepared() -> Option<(World, Cluster)> {
+    let (world, mut cluster) = payer_and_payee(1_000, 10)?;
+    let commands: Vec<Command> = (1..=3).map(|id| prepare(id, 1, 2, 5, FAR)).collect();
+    cluster.transfers.log = all(0, &commands);
+    Some((world, cluster))
 }
 
 /// The points of a step, those before the commit in one life: what dies there leaves nothing, so the next may die in the same
@@ -31,47 +26,26 @@ pub fn lives() -> [&'static [Point]; 2] {
     [before, std::slice::from_ref(committed)]
 }
 
-/// A store whose connection is cut when it reaches that point.
-pub fn doomed(world: &Arc<World>, at: Point) -> Store {
-    let mut store = world.store();
-    let backend = store.backend().unwrap();
-    let world = Arc::clone(world);
-    store.watch(move |point| {
-        if point == at {
-            world.cut(backend);
-        }
-    });
-    store
-}
-
 /// Fails if the offset is committed apart from the effects: at every point, either both are there or neither.
 #[test]
 fn the_transfers_step_dies_at_every_point() {
     for at in Point::ALL {
-        let Some(world) = World::new().map(Arc::new) else { return };
-        let (cluster, messages) = prepared(&world);
-        let claim = cluster.transfers.claim;
-        let outcome = doomed(&world, at).transfers(&claim, &Batch::new(0, &messages));
+        let Some((world, Cluster { mut transfers, .. })) = prepared() else { return };
+        let claim = transfers.claim;
+        died(world.doomed(at).transfers(&claim, &transfers.batch()), at);
         let stored = if at == Point::Committed { 3 } else { 0 };
-        match outcome {
-            Ok(Step::Done(_)) => assert_eq!(at, Point::Committed),
-            Err(Error::Unavailable(_)) => assert_ne!(at, Point::Committed),
-            other => panic!("{at:?}: {other:?}"),
-        }
-        assert_eq!(offset(&world, &claim), stored, "{at:?}");
+        assert_eq!(world.offset(&claim), stored, "{at:?}");
         assert_eq!(world.count("SELECT count(*) FROM transfer"), stored, "{at:?}");
-        let mine = format!("FROM outbox WHERE segment_id = {}", claim.segment_id);
-        let messages_of_mine = format!("SELECT coalesce(sum(messages), 0)::bigint {mine}");
-        assert_eq!(world.count(&messages_of_mine), stored, "{at:?}");
+        assert_eq!(world.unsent(&claim), stored, "{at:?}");
 
         // Whoever takes over goes on where the stored offset says.
         let mut heir = world.store();
-        let claim = heir.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
-        let left = &messages[usize::try_from(claim.offset).unwrap()..];
-        let step = heir.transfers(&claim, &Batch::new(claim.offset, left)).unwrap();
-        assert_eq!(done(step).messages, left.len());
+        transfers.taken_over(&mut heir);
+        let left = transfers.pending().len();
+        let step = heir.transfers(&transfers.claim, &transfers.batch()).unwrap();
+        assert_eq!(done(step).messages, left);
         assert_eq!(world.count("SELECT count(*) FROM transfer"), 3);
-        assert_eq!(world.count(&messages_of_mine), 3);
+        assert_eq!(world.unsent(&claim), 3);
         world.verify();
     }
 }
@@ -79,28 +53,22 @@ fn the_transfers_step_dies_at_every_point() {
 #[test]
 fn the_position_step_dies_at_every_point() {
     for at in Point::ALL {
-        let Some(world) = World::new().map(Arc::new) else { return };
-        let (mut cluster, messages) = prepared(&world);
-        done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages)).unwrap());
+        let Some((world, mut cluster)) = prepared() else { return };
+        cluster.drain_transfers();
         cluster.relay();
-        let queue = &cluster.positions[0];
-        let waiting: Vec<Incoming<PositionMessage>> =
-            queue.log[usize::try_from(queue.at).unwrap()..].to_vec();
-        assert_eq!(waiting.len(), 3);
-        let batch = Batch::new(queue.at, &waiting);
-        let outcome = doomed(&world, at).positions(&queue.claim, &batch);
-        assert_eq!(outcome.is_ok(), at == Point::Committed, "{at:?}");
+        let queue = &mut cluster.positions[0];
+        assert_eq!(queue.pending().len(), 3);
+        let batch = queue.batch();
+        died(world.doomed(at).positions(&queue.claim, &batch), at);
         let reserved = if at == Point::Committed { 10 } else { 0 };
-        let payer = holdfast_domain::ids::AccountId(1);
-        assert_eq!(world.value(payer), reserved, "{at:?}");
-        let stored = u64::try_from(offset(&world, &queue.claim)).unwrap();
+        assert_eq!(world.value(PAYER_ACCOUNT), reserved, "{at:?}");
+        let stored = u64::try_from(world.offset(&queue.claim)).unwrap();
         assert_eq!(stored, if at == Point::Committed { batch.next } else { batch.from }, "{at:?}");
 
         let mut heir = world.store();
-        let claim = heir.claim(&Source::consumer(Topic::Position, 0)).unwrap();
-        let done_before = usize::try_from(claim.offset - batch.from).unwrap();
-        heir.positions(&claim, &Batch::new(claim.offset, &waiting[done_before..])).unwrap();
-        assert_eq!(world.value(payer), 10, "{at:?}");
+        queue.taken_over(&mut heir);
+        heir.positions(&queue.claim, &queue.batch()).unwrap();
+        assert_eq!(world.value(PAYER_ACCOUNT), 10, "{at:?}");
         world.verify();
     }
 }
@@ -108,62 +76,46 @@ fn the_position_step_dies_at_every_point() {
 /// Every row of a step, the offset among them, was written by one and the same transaction.
 #[test]
 fn offset_and_effects_share_one_transaction() {
-    let Some(world) = World::new() else { return };
-    let (mut cluster, messages) = prepared(&world);
-    let writers = |sql: &str| -> Vec<String> {
-        let rows = world.sql().query(sql, &[]).unwrap();
-        rows.iter().map(|row| row.get(0)).collect()
-    };
+    let Some((world, mut cluster)) = prepared() else { return };
+    cluster.drain_transfers();
     let claim = cluster.transfers.claim;
-    done(cluster.store.transfers(&claim, &Batch::new(0, &messages)).unwrap());
-    let of_guard = |claim: &Claim| {
-        writers(&format!("SELECT xmin::text FROM segment WHERE segment_id = {}", claim.segment_id))
-    };
-    let step = of_guard(&claim);
-    for rows in [
-        "transfer",
-        "transfer_state_change",
-        "transfer_timeout",
-        "outbox WHERE body LIKE 'position%'",
-        &format!("audit WHERE segment_id = {}", claim.segment_id),
-    ] {
-        assert_eq!(writers(&format!("SELECT DISTINCT xmin::text FROM {rows}")), step, "{rows}");
-    }
+    let audit = format!("audit WHERE segment_id = {}", claim.segment_id);
+    let sent = "outbox WHERE body LIKE 'position%'";
+    world.share_a_transaction(
+        &claim,
+        &["transfer", "transfer_state_change", "transfer_timeout", sent, &audit],
+    );
     cluster.relay();
-    let queue = &cluster.positions[0];
-    let waiting = queue.log[usize::try_from(queue.at).unwrap()..].to_vec();
-    let claim = queue.claim;
-    done(cluster.store.positions(&claim, &Batch::new(queue.at, &waiting)).unwrap());
-    let step = of_guard(&claim);
-    for rows in [
-        "transfer",
-        "transfer_state_change WHERE transfer_state_id <> 1",
-        "participant_position WHERE participant_currency_id = 1",
-        "participant_position_change WHERE transfer_no IS NOT NULL",
-        "outbox",
-    ] {
-        assert_eq!(writers(&format!("SELECT DISTINCT xmin::text FROM {rows}")), step, "{rows}");
-    }
+    cluster.drain_positions();
+    world.share_a_transaction(
+        &cluster.positions[0].claim,
+        &[
+            "transfer",
+            "transfer_state_change WHERE transfer_state_id <> 1",
+            "participant_position WHERE participant_currency_id = 1",
+            "participant_position_change WHERE transfer_no IS NOT NULL",
+            "outbox",
+        ],
+    );
 }
 
 #[test]
 fn a_batch_at_an_old_offset_writes_nothing() {
-    let Some(world) = World::new() else { return };
-    let (mut cluster, messages) = prepared(&world);
-    let claim = cluster.transfers.claim;
-    done(cluster.store.transfers(&claim, &Batch::new(0, &messages)).unwrap());
+    let Some((world, mut cluster)) = prepared() else { return };
+    cluster.drain_transfers();
+    let Queue { claim, log, .. } = &cluster.transfers;
     let before = world.picture();
-    assert_eq!(cluster.store.transfers(&claim, &Batch::new(0, &messages)).unwrap(), Step::Fenced);
+    assert_eq!(cluster.store.transfers(claim, &Batch::new(0, log)).unwrap(), Step::Fenced);
     // Nor one that has left something out.
     let ahead: Vec<_> = all(5, &[prepare(9, 1, 2, 1, FAR)]);
-    assert_eq!(cluster.store.transfers(&claim, &Batch::new(5, &ahead)).unwrap(), Step::Fenced);
+    assert_eq!(cluster.store.transfers(claim, &Batch::new(5, &ahead)).unwrap(), Step::Fenced);
     assert_eq!(world.picture(), before);
 }
 
 #[test]
 fn a_zombie_writes_nothing() {
-    let Some(world) = World::new() else { return };
-    let (mut cluster, messages) = prepared(&world);
+    let Some((world, mut cluster)) = prepared() else { return };
+    let messages = std::mem::take(&mut cluster.transfers.log);
     cluster.ask(&[prepare(100, 1, 2, 1, FAR)]);
     let mut heir = world.store();
     let zombie = cluster.transfers.claim;
@@ -191,9 +143,8 @@ fn a_zombie_writes_nothing() {
 /// A zombie in the middle of its transaction: the claim waits for it, and tells the offset after it.
 #[test]
 fn a_claim_waits_for_the_owners_transaction() {
-    let Some(world) = World::new().map(Arc::new) else { return };
-    let (cluster, messages) = prepared(&world);
-    let claim = cluster.transfers.claim;
+    let Some((world, Cluster { transfers, .. })) = prepared() else { return };
+    let (world, claim) = (Arc::new(world), transfers.claim);
     let mut owner = world.store();
     let heir: Arc<Mutex<Option<std::thread::JoinHandle<Claim>>>> = Arc::default();
     let (world_in, heir_in) = (Arc::clone(&world), Arc::clone(&heir));
@@ -207,7 +158,7 @@ fn a_claim_waits_for_the_owners_transaction() {
             *heir_in.lock().unwrap() = Some(thread);
         }
     });
-    done(owner.transfers(&claim, &Batch::new(0, &messages)).unwrap());
+    done(owner.transfers(&claim, &transfers.batch()).unwrap());
     let heir = heir.lock().unwrap().take().unwrap().join().unwrap();
     assert_eq!((heir.epoch, heir.offset), (claim.epoch + 1, 3));
     assert_eq!(world.state(TransferId(3)), "RECEIVED_PREPARE");
@@ -215,10 +166,9 @@ fn a_claim_waits_for_the_owners_transaction() {
 
 #[test]
 fn the_outbox_restarts_at_the_first_unsent_row() {
-    let Some(world) = World::new() else { return };
-    let (mut cluster, messages) = prepared(&world);
+    let Some((world, mut cluster)) = prepared() else { return };
+    cluster.drain_transfers();
     let claim = cluster.transfers.claim;
-    done(cluster.store.transfers(&claim, &Batch::new(0, &messages)).unwrap());
     let numbers = |store: &mut Store, claim: &Claim| -> Vec<u64> {
         store.unsent(claim, 10).unwrap().iter().map(|row| row.number).collect()
     };
@@ -237,10 +187,9 @@ fn the_outbox_restarts_at_the_first_unsent_row() {
 /// A step hands out what it has put into the outbox, and lets go of what was sent before it.
 #[test]
 fn a_step_marks_what_was_sent_and_tells_what_is_to_be() {
-    let Some(world) = World::new() else { return };
-    let (mut cluster, messages) = prepared(&world);
+    let Some((world, mut cluster)) = prepared() else { return };
     let claim = cluster.transfers.claim;
-    let first = done(cluster.store.transfers(&claim, &Batch::new(0, &messages)).unwrap());
+    let first = cluster.drain_transfers().unwrap();
     assert_eq!(cluster.store.unsent(&claim, 10).unwrap(), first.outbox, "the table tells the same");
     let more = all(3, &[prepare(9, 1, 2, 1, FAR)]);
     let second = done(cluster.store.transfers(&claim, &Batch::new(3, &more).sent(2)).unwrap());

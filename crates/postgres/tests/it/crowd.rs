@@ -92,12 +92,11 @@ fn positions(
 
 #[test]
 fn many_nodes_at_once() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 2);
+    let Some((world, mut cluster)) = cluster(2) else { return };
     for party in 1..=PARTIES {
         cluster.participant(&format!("party{party}"), 100_000, 150);
     }
-    let now = world.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint");
+    let now = world.now();
     let topics: Vec<Log> = cluster.positions.iter().map(|queue| Mutex::new(queue.log.clone())).collect();
     let stop = AtomicBool::new(false);
     let shards = cluster.shards.clone();

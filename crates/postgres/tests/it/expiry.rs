@@ -1,7 +1,6 @@
 //! The expiry scan, and the faults of the design it replaces.
 
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_domain::command::Command;
@@ -18,20 +17,14 @@ fn holds_that_ran_out_end_once() {
     let Some(world) = World::new() else { return };
     // A server whose sessions live elsewhere must not matter.
     let name = world.url.rsplit('/').next().unwrap().to_owned();
-    world.sql().batch_execute(&format!("ALTER DATABASE {name} SET timezone = 'Asia/Tokyo'")).unwrap();
-    let mut cluster = Cluster::new(&world, 1);
-    let (payer, account) = cluster.participant("payer", 1_000, 1_000);
-    let (payee, _) = cluster.participant("payee", 0, 10);
+    world.run(&format!("ALTER DATABASE {name} SET timezone = 'Asia/Tokyo'"));
+    let mut cluster = Cluster::of_two(&world, 1_000, 1_000);
     world.set_clock(NOW);
-    let commands: Vec<Command> = (1..=40)
-        .map(|id| prepare(id, payer.0, payee.0, 1, NOW + if id <= 20 { 100 } else { 5_000 }))
-        .collect();
+    let commands: Vec<Command> =
+        (1..=40).map(|id| prepare(id, 1, 2, 1, NOW + if id <= 20 { 100 } else { 5_000 })).collect();
     cluster.ask(&commands);
     // One that has not come to the position step.
-    let late = all(40, &[prepare(41, payer.0, payee.0, 1, NOW + 100)]);
-    done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(40, &late)).unwrap());
-    cluster.transfers.log.extend(late);
-    cluster.transfers.at = 41;
+    cluster.first_hop(&[prepare(41, 1, 2, 1, NOW + 100)]);
 
     world.set_clock(NOW + 100);
     assert_eq!(cluster.expire_only(), 0, "not before it is past the expiration");
@@ -39,13 +32,13 @@ fn holds_that_ran_out_end_once() {
     assert_eq!(cluster.expire_only(), 21);
     assert_eq!(world.state(TransferId(1)), "RESERVED_TIMEOUT");
     assert_eq!(world.state(TransferId(41)), "EXPIRED_PREPARED");
-    assert_eq!(world.value(account), 40, "the position falls in the position step");
+    assert_eq!(world.value(PAYER_ACCOUNT), 40, "the position falls in the position step");
     assert_eq!(cluster.expire_only(), 0, "nothing is listed again");
     world.verify();
     cluster.drain();
     assert_eq!(world.state(TransferId(1)), "EXPIRED_RESERVED");
     assert_eq!(world.state(TransferId(21)), "RESERVED");
-    assert_eq!(world.value(account), 20);
+    assert_eq!(world.value(PAYER_ACCOUNT), 20);
     // The prepare that comes to the position step after all is refused, and reserves nothing.
     let told: Vec<_> = cluster
         .notifications
@@ -64,10 +57,7 @@ fn holds_that_ran_out_end_once() {
 /// Faults 3 and 3b: no watermark, so a commit that comes late is not skipped, and nobody waits for it.
 #[test]
 fn a_late_commit_is_not_skipped() {
-    let Some(world) = World::new().map(Arc::new) else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    let (payer, _) = cluster.participant("payer", 1_000, 1_000);
-    let (payee, _) = cluster.participant("payee", 0, 10);
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
     world.set_clock(NOW);
     let mut slow = world.store();
     let claim = slow.claim(&Source::consumer(Topic::Transfers, 7)).unwrap();
@@ -79,11 +69,11 @@ fn a_late_commit_is_not_skipped() {
             released.recv_timeout(Duration::from_secs(9)).unwrap();
         }
     });
-    let late = all(0, &[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
+    let late = all(0, &[prepare(1, 1, 2, 1, NOW + 10)]);
     let thread = std::thread::spawn(move || done(slow.transfers(&claim, &Batch::new(0, &late)).unwrap()));
     is_written.recv_timeout(Duration::from_secs(9)).unwrap();
 
-    cluster.ask(&[prepare(2, payer.0, payee.0, 1, NOW + 10)]);
+    cluster.ask(&[prepare(2, 1, 2, 1, NOW + 10)]);
     world.set_clock(NOW + 11);
     assert_eq!(cluster.expire(), 1);
     assert_eq!(world.state(TransferId(2)), "EXPIRED_RESERVED");
@@ -97,21 +87,13 @@ fn a_late_commit_is_not_skipped() {
 /// Fault 9: what somebody is just completing is left alone, and looked at again afterwards.
 #[test]
 fn a_locked_transfer_is_skipped_and_looked_at_again() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    let (payer, _) = cluster.participant("payer", 1_000, 1_000);
-    let (payee, _) = cluster.participant("payee", 0, 10);
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
     world.set_clock(NOW);
-    cluster.ask(&[prepare(1, payer.0, payee.0, 1, NOW + 10), prepare(2, payer.0, payee.0, 1, NOW + 10)]);
+    cluster.ask(&[prepare(1, 1, 2, 1, NOW + 10), prepare(2, 1, 2, 1, NOW + 10)]);
     world.set_clock(NOW + 11);
     let mut holder = world.sql();
-    holder.batch_execute("BEGIN").unwrap();
-    holder
-        .execute(
-            "SELECT 1 FROM transfer WHERE transfer_id = $1::text::uuid FOR UPDATE",
-            &[&TransferId(1).to_string()],
-        )
-        .unwrap();
+    let lock = format!("BEGIN; SELECT 1 FROM transfer WHERE transfer_id = '{}' FOR UPDATE", TransferId(1));
+    holder.batch_execute(&lock).unwrap();
     assert_eq!(cluster.expire(), 1);
     assert_eq!(world.state(TransferId(1)), "RESERVED");
     assert_eq!(world.state(TransferId(2)), "EXPIRED_RESERVED");
@@ -135,36 +117,22 @@ fn a_shard_has_one_owner() {
 #[test]
 fn a_scan_dies_at_every_point() {
     for at in Point::ALL {
-        let Some(world) = World::new().map(Arc::new) else { return };
-        let mut cluster = Cluster::new(&world, 1);
-        let (payer, account) = cluster.participant("payer", 1_000, 1_000);
-        let (payee, _) = cluster.participant("payee", 0, 10);
+        let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
         world.set_clock(NOW);
-        cluster.ask(&[prepare(1, payer.0, payee.0, 5, NOW + 10)]);
+        cluster.ask(&[prepare(1, 1, 2, 5, NOW + 10)]);
         world.set_clock(NOW + 11);
-        let mut doomed = world.store();
-        let backend = doomed.backend().unwrap();
-        let cutter = Arc::clone(&world);
-        let hit = Arc::new(Mutex::new(false));
-        let was_hit = Arc::clone(&hit);
-        doomed.watch(move |point| {
-            let mut hit = was_hit.lock().unwrap();
-            if point == at && !*hit {
-                *hit = true;
-                cutter.cut(backend);
-            }
-        });
+        let mut doomed = world.doomed(at);
         for (shard, claim) in (0..).zip(&cluster.shards) {
             if doomed.expire(claim, shard, 10).is_err() {
                 break;
             }
         }
-        assert!(*hit.lock().unwrap(), "{at:?} was reached");
+        assert!(doomed.answers().is_err(), "{at:?} was reached");
         // Whatever was committed is complete: the state, the row and the message to the position step.
         world.verify();
         cluster.expire();
         assert_eq!(world.state(TransferId(1)), "EXPIRED_RESERVED", "{at:?}");
-        assert_eq!(world.value(account), 0, "{at:?}");
+        assert_eq!(world.value(PAYER_ACCOUNT), 0, "{at:?}");
         world.verify();
     }
 }
@@ -173,14 +141,10 @@ fn a_scan_dies_at_every_point() {
 #[test]
 fn fulfil_and_expiry_race() {
     const COUNT: u128 = 400;
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    let (payer, account) = cluster.participant("payer", 1_000, 1_000);
-    let (payee, payee_account) = cluster.participant("payee", 0, 10);
-    let now = world.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint");
-    let commands: Vec<Command> = (0..COUNT)
-        .map(|id| prepare(id + 1, payer.0, payee.0, 1, now + 1_500 + i64::try_from(id).unwrap() * 3))
-        .collect();
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
+    let now = world.now();
+    let commands: Vec<Command> =
+        (0..COUNT).map(|id| prepare(id + 1, 1, 2, 1, now + 1_500 + i64::try_from(id).unwrap() * 3)).collect();
     cluster.ask(&commands);
     let shards = cluster.shards.clone();
     let mut scanner = world.store();
@@ -197,7 +161,7 @@ fn fulfil_and_expiry_race() {
                 }
             }
         });
-        let fulfils: Vec<Command> = (0..COUNT).rev().map(|id| fulfil(id + 1, payee.0)).collect();
+        let fulfils: Vec<Command> = (0..COUNT).rev().map(|id| fulfil(id + 1, 2)).collect();
         let (ahead, racing) = fulfils.split_at(fulfils.len() / 2);
         for chunk in ahead.chunks(4) {
             cluster.ask(chunk);
@@ -214,6 +178,6 @@ fn fulfil_and_expiry_race() {
     let (committed, expired) = (count("COMMITTED"), count("EXPIRED_RESERVED"));
     assert!(committed > 0 && expired > 0, "{committed} {expired}");
     assert_eq!(committed + expired, i64::try_from(COUNT).unwrap());
-    assert_eq!((world.value(account), world.value(payee_account)), (committed, -committed));
+    assert_eq!((world.value(PAYER_ACCOUNT), world.value(PAYEE_ACCOUNT)), (committed, -committed));
     world.verify();
 }

@@ -1,21 +1,18 @@
 //! Transfers that tokens pay for: held with RESERVED, paid out with COMMITTED, given back by every other end, each in the
 //! step that moves the transfer.
 
-use std::sync::Arc;
-
 use holdfast_domain::command::{Command, Fulfil, FulfilAction, Funding};
 use holdfast_domain::ids::{Millis, ParticipantId, TransferId};
 use holdfast_domain::transfers::TransferState;
 use holdfast_messages::{Message as _, Notice, TokenEvent, TokenUpdate, Topic, TraceId};
-use holdfast_postgres::tokens::{ClaimVerdict, HoldError, SpendVerdict, WantedClaim, WantedSpend};
+use holdfast_postgres::tokens::{ClaimVerdict, HoldError, SpendVerdict};
 use holdfast_postgres::{Batch, Error, Point, Source, Store};
-use holdfast_tokens::{Fingerprint, Refusal, Token, TokenId, Transaction};
+use holdfast_tokens::{Refusal, Token, TokenId};
 
-use crate::crashes::doomed;
+use crate::token_world::{LEASE_MS, lock, spend, wanted};
 use crate::world::*;
 
 const NOW: Millis = 1_800_000_000_000;
-const LEASE_MS: i64 = 300_000;
 
 /// Two participants with no room at all on their positions, and alice with tokens of 60 and 40.
 fn world() -> Option<(World, Cluster)> {
@@ -28,21 +25,17 @@ fn world() -> Option<(World, Cluster)> {
     Some((world, cluster))
 }
 
+fn alices(tokens: &[(&str, u64)]) -> Vec<Token> {
+    tokens.iter().map(|(id, quantity)| Token::new(*id, "alice", "USD", *quantity)).collect()
+}
+
 fn issue(store: &mut Store, tokens: &[(&str, u64)]) {
-    let tokens: Vec<Token> =
-        tokens.iter().map(|(id, quantity)| Token::new(*id, "alice", "USD", *quantity)).collect();
-    store.issue_tokens(&tokens, None).unwrap().unwrap();
+    store.issue_tokens(&alices(tokens), None).unwrap().unwrap();
 }
 
 /// Locks tokens for the prepare of that transfer, as a node does before it sends one.
 fn claim(store: &mut Store, id: u128, tokens: &[(&str, u64)]) {
-    let tokens: Vec<Token> =
-        tokens.iter().map(|(id, quantity)| Token::new(*id, "alice", "USD", *quantity)).collect();
-    let spender = TransferId(id).to_string().as_str().into();
-    let wanted =
-        WantedClaim { spender, body: Fingerprint(1), amount: 1, lease_ms: LEASE_MS, tokens: tokens.into() };
-    let verdicts = store.claim_tokens(&[wanted], None).unwrap();
-    assert!(matches!(verdicts[..], [ClaimVerdict::Locked { .. }]), "{verdicts:?}");
+    lock(store, &TransferId(id).to_string(), &alices(tokens));
 }
 
 fn funded(id: u128, units: i64, tokens: &[&str], expiration: Millis) -> Command {
@@ -212,13 +205,8 @@ fn nobody_but_the_transfer_ends_its_hold() {
     in_use(store.release_tokens(&name, None, None).map(drop));
     in_use(store.renew_tokens(&name, None, 1_000, None).map(drop));
     let fence = u64::try_from(world.count("SELECT fence FROM token_selection")).unwrap();
-    let transaction = Transaction {
-        id: "theft".into(),
-        spender: name.as_str().into(),
-        consumed: vec!["a60".into()],
-        produced: vec![Token::new("stolen", "eve", "USD", 60)],
-    };
-    let spend = WantedSpend { fence, body: Fingerprint(9), transaction };
+    let stolen = Token::new("stolen", "eve", "USD", 60);
+    let spend = spend(fence, &name, &alices(&[("a60", 60)]), stolen);
     assert_eq!(store.spend_tokens(&[spend], None).unwrap(), [Some(SpendVerdict::Lost)]);
     // An outside ledger that consumes it over HTTP is refused whole.
     let (gone, came) = ([TokenId::from("a40"), "a60".into()], Token::new("new", "alice", "USD", 1));
@@ -237,12 +225,8 @@ fn nobody_but_the_transfer_ends_its_hold() {
 /// What an outside ledger did, told by its topic; how many dead letters that made.
 fn told_by_topic(store: &mut Store, consumed: &[&str], produced: &[(&str, u64)]) -> usize {
     let partition = store.claim(&Source::consumer(Topic::TokenUpdates, 0)).unwrap();
-    let produced = produced.iter().map(|(id, quantity)| Token::new(*id, "alice", "USD", *quantity));
-    let update = TokenUpdate {
-        trace: TraceId::NOBODY,
-        consumed: consumed.iter().map(|id| TokenId::from(*id)).collect(),
-        produced: produced.collect(),
-    };
+    let consumed = consumed.iter().map(|id| TokenId::from(*id)).collect();
+    let update = TokenUpdate { trace: TraceId::NOBODY, consumed, produced: alices(produced) };
     let messages = [incoming(partition.offset, &update)];
     let step = done(store.token_updates(&partition, &Batch::new(partition.offset, &messages)).unwrap());
     assert_eq!(step.messages, 1);
@@ -275,14 +259,7 @@ fn what_another_ledger_consumed_under_a_transfer_never_comes_free() {
         }
         // 40 are free again, the 60 are gone, and nobody gets them.
         alice(&world, 47, 0);
-        let tokens: Arc<[Token]> = Arc::from([Token::new("a60", "alice", "USD", 60)]);
-        let wanted = WantedClaim {
-            spender: "eve".into(),
-            body: Fingerprint(1),
-            amount: 1,
-            lease_ms: LEASE_MS,
-            tokens,
-        };
+        let wanted = wanted("eve", &alices(&[("a60", 60)]));
         assert_eq!(cluster.store.claim_tokens(&[wanted], None).unwrap(), [ClaimVerdict::Taken]);
         let outside = cluster.store.tokens_gone_outside(10).unwrap();
         assert_eq!((outside.held, outside.paid), (0, 0));
@@ -323,19 +300,15 @@ fn the_step_dies_at_every_point() {
     for at in Point::ALL {
         let Some((world, mut cluster)) = world() else { return };
         claim(&mut cluster.store, 1, &[("a60", 60)]);
-        let messages = all(0, &[funded(1, 50, &["a60"], FAR)]);
-        let world = Arc::new(world);
-        let outcome = doomed(&world, at).transfers(&cluster.transfers.claim, &Batch::new(0, &messages));
-        assert_eq!(outcome.is_ok(), at == Point::Committed, "{at:?}: {outcome:?}");
-        assert!(matches!(outcome, Ok(_) | Err(Error::Unavailable(_))));
+        cluster.transfers.log = all(0, &[funded(1, 50, &["a60"], FAR)]);
+        let queue = &mut cluster.transfers;
+        died(world.doomed(at).transfers(&queue.claim, &queue.batch()), at);
         let held = "SELECT count(*) FROM token_selection WHERE payee_wallet IS NOT NULL";
         assert_eq!(world.count(held), i64::from(at == Point::Committed), "{at:?}");
-        let mut heir = world.store();
-        let claim = heir.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
-        let left = &messages[usize::try_from(claim.offset).unwrap()..];
-        done(heir.transfers(&claim, &Batch::new(claim.offset, left)).unwrap());
-        let last = all(1, &[fulfil(1, 2)]);
-        done(heir.transfers(&claim, &Batch::new(1, &last)).unwrap());
+        cluster.store = world.store();
+        cluster.transfers.taken_over(&mut cluster.store);
+        cluster.drain_transfers();
+        cluster.first_hop(&[fulfil(1, 2)]);
         assert_eq!(wallets(&world), [("alice".to_owned(), 50, 0), ("bob".to_owned(), 50, 0)], "{at:?}");
         world.verify();
     }
@@ -347,14 +320,10 @@ fn what_does_not_belong_together_is_found() {
     let Some((world, mut cluster)) = world() else { return };
     claim(&mut cluster.store, 1, &[("a60", 60)]);
     cluster.ask(&[funded(1, 60, &["a60"], FAR)]);
-    let finds = |what: &str| {
-        let verified = world.store().verify().unwrap();
-        assert!(verified.findings.iter().any(|finding| finding.what.contains(what)), "{verified:?}");
-    };
-    world.sql().batch_execute("UPDATE token_selection SET amount = 59").unwrap();
-    finds("not reserved, or its amount is another");
-    world.sql().batch_execute("UPDATE token_selection SET payee_wallet = NULL").unwrap();
-    finds("is reserved, paid for by tokens, and holds none");
+    world.run("UPDATE token_selection SET amount = 59");
+    world.finds("not reserved, or its amount is another");
+    world.run("UPDATE token_selection SET payee_wallet = NULL");
+    world.finds("is reserved, paid for by tokens, and holds none");
     // Nobody can end such a transfer, and nothing is made up for it.
     let outcome = cluster.store.transfers(&cluster.transfers.claim, &Batch::new(1, &all(1, &[fulfil(1, 2)])));
     match outcome {
@@ -383,10 +352,7 @@ fn shattered_wallets_are_found_a_few_at_a_time() {
     let shown: Vec<_> = rest.iter().map(|(scope, many)| (name(scope), *many)).collect();
     assert_eq!(shown, [("w2/EUR".to_owned(), false), ("w3/EUR".to_owned(), true)]);
     // What is locked cannot be brought together.
-    let tokens: Arc<[Token]> = many("w3", 2).into();
-    let wanted =
-        WantedClaim { spender: "s".into(), body: Fingerprint(1), amount: 1, lease_ms: 1_000, tokens };
-    store.claim_tokens(&[wanted], None).unwrap();
+    lock(store, "s", &many("w3", 2));
     assert!(store.wallets_after(None, 30, 10).unwrap().iter().filter(|(_, many)| *many).count() == 1);
 }
 
@@ -423,7 +389,7 @@ fn large_batches_are_done_in_the_time_there_is() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         prepares.push(funded(id, 1_000, &names, FAR));
     }
-    world.sql().batch_execute("ANALYZE token; ANALYZE token_lock; ANALYZE token_selection").unwrap();
+    world.run("ANALYZE token; ANALYZE token_lock; ANALYZE token_selection");
     cluster.ask(&prepares);
     let fulfils: Vec<Command> = (1..=5).map(|id| fulfil(id, 2)).collect();
     cluster.ask(&fulfils);
@@ -443,12 +409,8 @@ fn what_was_paid_out_is_what_the_spend_says() {
         cluster.ask(&[funded(id, 7, &[name], FAR), fulfil(id, 2)]);
     }
     world.verify();
-    let finds = |what: &str| {
-        let verified = world.store().verify().unwrap();
-        assert!(verified.findings.iter().any(|finding| finding.what.contains(what)), "{verified:?}");
-    };
-    world.sql().batch_execute("UPDATE token SET quantity = 700 WHERE token_id LIKE 'hold:%1.0'").unwrap();
-    finds("has another quantity");
+    world.run("UPDATE token SET quantity = 700 WHERE token_id LIKE 'hold:%1.0'");
+    world.finds("has another quantity");
     world
         .sql()
         .batch_execute(&format!(
@@ -457,5 +419,5 @@ fn what_was_paid_out_is_what_the_spend_says() {
             TransferId(2)
         ))
         .unwrap();
-    finds("is committed, and the tokens that paid for it are not spent");
+    world.finds("is committed, and the tokens that paid for it are not spent");
 }

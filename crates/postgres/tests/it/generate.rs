@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use holdfast_domain::command::{Command, Fulfil, FulfilAction};
+use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_postgres::generate::PREIMAGE;
 use holdfast_postgres::{DataSet, Error};
 
@@ -52,8 +54,7 @@ fn the_expired_ones_end_and_no_other() {
 /// A second data set follows the first, and what is open can be fulfilled.
 #[test]
 fn generated_holds_are_holds() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     let data = DataSet { total: 500, expired: 0, ..data_set() };
     cluster.store.generate(&data, |_| ()).unwrap();
     cluster.store.generate(&data, |_| ()).unwrap();
@@ -63,15 +64,8 @@ fn generated_holds_are_holds() {
         .query_one("SELECT transfer_id::text, payee_id FROM transfer WHERE current_state = 3 LIMIT 1", &[])
         .unwrap();
     let (id, payee): (String, i64) = (row.get(0), row.get(1));
-    let id: holdfast_domain::ids::TransferId = id.parse().unwrap();
-    let payee = holdfast_domain::ids::ParticipantId(u32::try_from(payee).unwrap());
-    let fulfil = holdfast_domain::command::Fulfil::new(
-        payee,
-        id,
-        holdfast_domain::command::FulfilAction::Commit,
-        PREIMAGE,
-    );
-    cluster.ask(&[holdfast_domain::command::Command::Fulfil(fulfil)]);
+    let (id, payee): (TransferId, _) = (id.parse().unwrap(), ParticipantId(u32::try_from(payee).unwrap()));
+    cluster.ask(&[Command::Fulfil(Fulfil::new(payee, id, FulfilAction::Commit, PREIMAGE))]);
     assert_eq!(world.state(id), "COMMITTED");
     world.verify();
 }
@@ -79,8 +73,7 @@ fn generated_holds_are_holds() {
 /// A scan that finds nothing reads nothing, however many holds are open: the clock bounds the index.
 #[test]
 fn an_idle_scan_does_not_look_at_open_holds() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     let data = DataSet { expired: 0, ..data_set() };
     let open = cluster.store.generate(&data, |_| ()).unwrap().open;
     assert!(open > 1_000);
@@ -102,8 +95,7 @@ fn an_idle_scan_does_not_look_at_open_holds() {
 /// One look tells which shards are worth a scan.
 #[test]
 fn due_shards_are_told() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     cluster.store.generate(&DataSet { total: 2, expired: 2, ..data_set() }, |_| ()).unwrap();
     let rows = world.sql().query("SELECT DISTINCT shard FROM transfer_timeout ORDER BY shard", &[]).unwrap();
     let expected: Vec<i16> = rows.iter().map(|row| row.get(0)).collect();

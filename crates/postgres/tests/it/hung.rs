@@ -32,8 +32,10 @@ fn node(world: &World) -> Client {
     client
 }
 
-fn lock(segment: i32) -> String {
-    format!("SELECT 1 FROM segment WHERE segment_id = {segment} FOR UPDATE")
+/// Has it lock a source, in a transaction that goes on.
+fn lock(client: &mut Client, of: &Claim) {
+    let sql = format!("BEGIN; SELECT 1 FROM segment WHERE segment_id = {} FOR UPDATE", of.segment_id);
+    client.batch_execute(&sql).unwrap();
 }
 
 #[test]
@@ -42,9 +44,8 @@ fn a_partition_is_claimed_from_a_node_that_hangs() {
     let (mut store, source) = (impatient(&world), Source::consumer(Topic::Transfers, 0));
     let before = store.claim(&source).unwrap();
     let mut hanging = node(&world);
-    let mut tx = hanging.transaction().unwrap();
-    tx.batch_execute(&lock(before.segment_id)).unwrap();
-    let copy = tx.copy_in(COPY).unwrap();
+    lock(&mut hanging, &before);
+    let copy = hanging.copy_in(COPY).unwrap();
     assert_eq!(store.claim(&source).unwrap().epoch, before.epoch + 1);
     assert!(copy.finish().is_err(), "its session was ended");
 }
@@ -55,9 +56,8 @@ fn a_shard_is_taken_from_a_node_that_hangs() {
     let (mut store, source) = (impatient(&world), Source::timeout(0));
     let before = store.lease(source, 1, Duration::ZERO).unwrap().unwrap();
     let mut hanging = node(&world);
-    let mut tx = hanging.transaction().unwrap();
-    tx.batch_execute(&lock(before.segment_id)).unwrap();
-    let copy = tx.copy_in(COPY).unwrap();
+    lock(&mut hanging, &before);
+    let copy = hanging.copy_in(COPY).unwrap();
     let deadline = Instant::now() + LONG;
     let after = loop {
         if let Some(claim) = store.lease(source, 2, LONG).unwrap() {
@@ -87,12 +87,11 @@ fn a_partition_is_claimed_from_a_node_that_idles_without_end() {
     let before = store.claim(&source).unwrap();
     let mut hanging = node(&world);
     hanging.batch_execute("SET idle_in_transaction_session_timeout = 0").unwrap();
-    let mut tx = hanging.transaction().unwrap();
-    tx.batch_execute(&lock(before.segment_id)).unwrap();
+    lock(&mut hanging, &before);
     let began = Instant::now();
     assert_eq!(claimed_in_time(&mut store, source).epoch, before.epoch + 1);
     assert!(began.elapsed() >= FOLDING, "whoever folds a log is left alone for a while");
-    assert!(tx.batch_execute("SELECT 1").is_err(), "its session was ended");
+    assert!(hanging.batch_execute("SELECT 1").is_err(), "its session was ended");
 }
 
 /// The node stands still while it folds: nothing is committed, and whoever claims the partition has it in the end.
@@ -125,16 +124,15 @@ fn nobody_else_is_ended() {
     let before = store.claim(&source).unwrap();
     let mut tool = world.sql();
     tool.batch_execute("SET application_name = 'holdfast tool'").unwrap();
-    let mut tx = tool.transaction().unwrap();
-    tx.batch_execute(&lock(before.segment_id)).unwrap();
-    let copy = tx.copy_in(COPY).unwrap();
+    lock(&mut tool, &before);
+    let copy = tool.copy_in(COPY).unwrap();
     assert!(store.claim(&source).is_err());
     copy.finish().expect("it goes on");
     let began = Instant::now();
     while began.elapsed() < FOLDING + 3 * PATIENCE {
         assert!(store.claim(&source).is_err(), "a tool may idle as long as it likes");
     }
-    tx.commit().unwrap();
+    tool.batch_execute("COMMIT").unwrap();
     assert_eq!(store.claim(&source).unwrap().epoch, before.epoch + 1);
 }
 
@@ -145,8 +143,7 @@ fn a_lease_goes_on_while_its_own_row_is_locked() {
     let (mut store, source) = (world.store(), Source::timeout(0));
     let held = store.lease(source, 1, LONG).unwrap().unwrap();
     let mut own = world.sql();
-    let mut tx = own.transaction().unwrap();
-    tx.batch_execute(&lock(held.segment_id)).unwrap();
+    lock(&mut own, &held);
     assert_eq!(store.lease(source, 1, LONG).unwrap(), Some(held));
     assert_eq!(store.lease(source, 2, LONG).unwrap(), None);
 }

@@ -25,14 +25,10 @@ fn blocked_by<T: Send + 'static>(
 
 /// A prepare of 5 at a cap of 10 that waits for the position step.
 fn waiting(world: &World) -> (Cluster, Vec<Incoming<PositionMessage>>) {
-    let mut cluster = Cluster::new(world, 1);
-    let (payer, _) = cluster.participant("payer", 1_000, 10);
-    let (payee, _) = cluster.participant("payee", 0, 10);
-    let messages = all(0, &[prepare(1, payer.0, payee.0, 5, FAR)]);
-    done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages)).unwrap());
+    let mut cluster = Cluster::of_two(world, 1_000, 10);
+    cluster.first_hop(&[prepare(1, 1, 2, 5, FAR)]);
     cluster.relay();
-    let queue = &cluster.positions[0];
-    let messages = queue.log[usize::try_from(queue.at).unwrap()..].to_vec();
+    let messages = cluster.positions[0].pending().to_vec();
     (cluster, messages)
 }
 
@@ -40,8 +36,7 @@ fn position_step(world: &World, lock: &str, meanwhile: &str) -> String {
     let (cluster, messages) = waiting(world);
     let (claim, at) = (cluster.positions[0].claim, cluster.positions[0].at);
     let mut holder = world.sql();
-    holder.batch_execute("BEGIN").unwrap();
-    holder.batch_execute(lock).unwrap();
+    holder.batch_execute(&format!("BEGIN; {lock}")).unwrap();
     let step = blocked_by(world, &mut holder, world.store(), meanwhile, move |store| {
         store.positions(&claim, &Batch::new(at, &messages)).unwrap()
     });
@@ -49,6 +44,8 @@ fn position_step(world: &World, lock: &str, meanwhile: &str) -> String {
     world.state(TransferId(1))
 }
 
+const PAYERS: &str = "participant_currency_id = 1";
+const LOCK: &str = "SELECT 1 FROM participant_position WHERE participant_currency_id = 1 FOR UPDATE";
 const FULLER: &str = "UPDATE participant_position SET value = 6 WHERE participant_currency_id = 1";
 const LOWER_CAP: &str = "UPDATE participant_limit SET value = 4 WHERE participant_currency_id = 1";
 
@@ -63,49 +60,35 @@ fn nothing_is_loaded_before_the_guard_is_locked() {
 #[test]
 fn a_position_is_loaded_after_its_lock() {
     let Some(world) = World::new() else { return };
-    let lock = "SELECT 1 FROM participant_position WHERE participant_currency_id = 1 FOR UPDATE";
-    assert_eq!(position_step(&world, lock, FULLER), "ABORTED_REJECTED");
+    assert_eq!(position_step(&world, LOCK, FULLER), "ABORTED_REJECTED");
 }
 
 /// The limit lies in another table than the row that is locked.
 #[test]
 fn a_limit_is_loaded_after_the_accounts_lock() {
     let Some(world) = World::new() else { return };
-    let lock = "SELECT 1 FROM participant_position WHERE participant_currency_id = 1 FOR UPDATE";
-    assert_eq!(
-        position_step(
-            &world,
-            lock,
-            &format!(
-                "{LOWER_CAP}; UPDATE participant_position SET reserved_value = 0 WHERE participant_currency_id = 1"
-            )
-        ),
-        "ABORTED_REJECTED"
-    );
+    let meanwhile = format!("{LOWER_CAP}; UPDATE participant_position SET reserved_value = 0 WHERE {PAYERS}");
+    assert_eq!(position_step(&world, LOCK, &meanwhile), "ABORTED_REJECTED");
 }
 
 /// Without interference the same prepare passes; so the tests above can fail.
 #[test]
 fn undisturbed_it_is_reserved() {
     let Some(world) = World::new() else { return };
-    let lock = "SELECT 1 FROM participant_position WHERE participant_currency_id = 1 FOR UPDATE";
-    assert_eq!(position_step(&world, lock, "SELECT 1"), "RESERVED");
+    assert_eq!(position_step(&world, LOCK, "SELECT 1"), "RESERVED");
     world.verify();
 }
 
 /// The clock is read after the locks: a fulfil that waited beyond the expiration is too late.
 #[test]
 fn the_clock_is_read_after_the_locks() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    let (payer, _) = cluster.participant("payer", 1_000, 10);
-    let (payee, _) = cluster.participant("payee", 0, 10);
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 10) else { return };
     world.set_clock(1_000_000);
-    cluster.ask(&[prepare(1, payer.0, payee.0, 5, 2_000_000)]);
+    cluster.ask(&[prepare(1, 1, 2, 5, 2_000_000)]);
     let mut holder = world.sql();
     holder.batch_execute("BEGIN; SELECT 1 FROM transfer FOR UPDATE").unwrap();
     let claim = cluster.transfers.claim;
-    let messages = all(1, &[fulfil(1, payee.0)]);
+    let messages = all(1, &[fulfil(1, 2)]);
     let late = "UPDATE test_clock SET at = to_timestamp(2000)";
     blocked_by(&world, &mut holder, world.store(), late, move |store| {
         done(store.transfers(&claim, &Batch::new(1, &messages)).unwrap())
@@ -127,8 +110,7 @@ fn a_deadlock_is_tried_again() {
     other
         .batch_execute("SELECT 1 FROM participant_position WHERE participant_currency_id = 2 FOR UPDATE")
         .unwrap();
-    let lock = "SELECT 1 FROM participant_position WHERE participant_currency_id = 1 FOR UPDATE";
-    let step = blocked_by(&world, &mut other, world.store(), lock, move |store| {
+    let step = blocked_by(&world, &mut other, world.store(), LOCK, move |store| {
         store.positions(&claim, &Batch::new(at, &messages)).unwrap()
     });
     let step = done(step);

@@ -37,5 +37,6 @@ mod token_large;
 mod token_plans;
 mod token_tidying;
 mod token_waits;
+mod token_world;
 mod traces;
 mod world;

@@ -1,7 +1,7 @@
 //! A new schema beside those who use the old one.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_postgres::{Settings, Store, keys_are_required};
 
@@ -17,19 +17,14 @@ fn a_change_behind_a_long_reader_stops_no_step() {
     drop(world.store());
     let before_13 = "ALTER TABLE pay_transaction DROP COLUMN batch_id; ALTER TABLE stock_transaction DROP COLUMN batch_id;
                      ALTER TABLE audit DROP COLUMN rows_hash; DELETE FROM schema_version WHERE version > 12";
-    world.sql().batch_execute(before_13).unwrap();
+    world.run(before_13);
     let (mut reader, mut step) = (world.sql(), world.sql());
     let mut reading = reader.transaction().unwrap();
     reading.query("SELECT count(*) FROM audit", &[]).unwrap();
 
     let url = world.url.clone();
     let node = thread::spawn(move || Store::open(&url, Settings::default()).map(drop));
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while world.count(waits) == 0 {
-        assert!(Instant::now() < deadline, "the change never waited for the reader");
-        thread::yield_now();
-    }
+    world.await_waiting();
     step.batch_execute(AS_A_STEP).expect("the step's turn comes while the reader reads");
     reading.commit().unwrap();
     node.join().unwrap().expect("the schema changes when the reader is done");

@@ -44,8 +44,7 @@ const FUNDS: &str =
 /// A copy that comes late does not undo what the operator said meanwhile.
 #[test]
 fn a_doubled_message_changes_nothing() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     cluster.participant("payer", 100, 100);
     let say = |cluster: &mut Cluster, messages: &[PositionMessage]| {
         messages.iter().for_each(|message| cluster.positions[0].say(message));
@@ -83,17 +82,16 @@ fn a_doubled_message_changes_nothing() {
 /// An operator who has mended what was in the way sends it once more from the dead letters, byte by byte.
 #[test]
 fn a_message_that_was_buried_is_not_taken_for_decided() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     cluster.participant("payer", 100, 100);
     let rule = "ALTER TABLE participant_limit ADD CONSTRAINT rule CHECK (value <> 50)";
-    world.sql().batch_execute(rule).unwrap();
+    world.run(rule);
     for buried in 1..=2 {
         cluster.positions[0].say(&limit(1, 50));
         cluster.drain();
         assert_eq!((cluster.dead_letters.len(), world.count(CAP)), (buried, 100));
     }
-    world.sql().batch_execute("ALTER TABLE participant_limit DROP CONSTRAINT rule").unwrap();
+    world.run("ALTER TABLE participant_limit DROP CONSTRAINT rule");
     cluster.positions[0].say(&limit(1, 50));
     cluster.drain();
     assert_eq!((cluster.dead_letters.len(), world.count(CAP)), (2, 50));
@@ -103,8 +101,7 @@ fn a_message_that_was_buried_is_not_taken_for_decided() {
 /// The same for one that does not belong there: it is buried as often as it comes.
 #[test]
 fn a_foreign_message_is_buried_each_time() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     let create = Admin::CreateParticipant { name: Name::new("late").unwrap(), currency: usd() };
     let foreign =
         PositionMessage { trace: TraceId(1), account: AccountId(1), work: PositionWork::Admin(create) };
@@ -121,13 +118,12 @@ fn a_foreign_message_is_buried_each_time() {
 /// What was decided long ago is forgotten bit by bit; a message without a trace is nobody's repeat.
 #[test]
 fn old_ones_are_forgotten() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     cluster.participant("payer", 100, 100);
     let now = 1_900_000_000_000;
     world.set_clock(now);
     let remembered = "SELECT count(*) FROM operator_message";
-    world.sql().execute("DELETE FROM operator_message", &[]).unwrap();
+    world.run("DELETE FROM operator_message");
     let say = |cluster: &mut Cluster, message: PositionMessage| {
         cluster.positions[0].say(&message);
         cluster.drain();

@@ -17,16 +17,14 @@ fn dead_letters(world: &World) -> Vec<(i64, String)> {
 
 #[test]
 fn what_the_database_refuses_is_found_by_halving() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    cluster.participant("payer", 1_000, 1_000);
-    cluster.participant("payee", 0, 10);
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
     let commands: Vec<Command> = (1..=9).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
     let mut messages = all(0, &commands);
     // A rule of the database that no message can know of.
-    world.sql().batch_execute("ALTER TABLE transfer ADD CHECK (transfer_id::text NOT LIKE '%5')").unwrap();
+    world.run("ALTER TABLE transfer ADD CHECK (transfer_id::text NOT LIKE '%5')");
     messages[7] = Incoming::read(7, b"k\0".to_vec(), b"\xff\0".to_vec());
-    let step = done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages)).unwrap());
+    cluster.transfers.log = messages.clone();
+    let step = cluster.drain_transfers().unwrap();
     assert_eq!((step.messages, step.dead_letters), (9, 2));
     assert!(step.transactions > 1);
     assert_eq!(world.count("SELECT count(*) FROM transfer"), 7);
@@ -53,8 +51,7 @@ fn what_the_database_refuses_is_found_by_halving() {
 
 #[test]
 fn a_foreign_command_is_a_dead_letter() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((_world, mut cluster)) = cluster(1) else { return };
     let create = Admin::CreateParticipant { name: Name::new("late").unwrap(), currency: usd() };
     let foreign =
         PositionMessage { trace: lying_at(0), account: AccountId(1), work: PositionWork::Admin(create) };
@@ -66,12 +63,9 @@ fn a_foreign_command_is_a_dead_letter() {
 
 #[test]
 fn unknown_and_misplaced_position_messages_stop_nothing_else() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    cluster.participant("payer", 1_000, 1_000);
-    cluster.participant("payee", 0, 10);
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
     let commands: Vec<Command> = (1..=3).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
-    done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &all(0, &commands))).unwrap());
+    cluster.first_hop(&commands);
     let message = |id, account, action| {
         let (transfer, amount) = (TransferId(id), Amount::ZERO);
         let work = PositionWork::Step(Step { action, transfer, amount, error: None, origin: None });
@@ -129,10 +123,7 @@ fn unknown_and_misplaced_position_messages_stop_nothing_else() {
 /// What a newer program wrote is not ours to bury: nothing of the batch happens, and it is there for who knows it.
 #[test]
 fn a_newer_message_is_not_buried() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    cluster.participant("payer", 1_000, 1_000);
-    cluster.participant("payee", 0, 10);
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
     let mut messages = all(0, &[prepare(1, 1, 2, 1, FAR), prepare(2, 1, 2, 1, FAR)]);
     let newer = br#"{"v":2,"trace":"00000000000000000000000000000007","kind":"prepare","who":"knows"}"#;
     messages[1] = Incoming::read(1, b"k".to_vec(), newer.to_vec());

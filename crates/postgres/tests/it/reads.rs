@@ -55,8 +55,7 @@ fn lively(world: &World) -> (Cluster, [ParticipantId; 3]) {
 
 #[test]
 fn the_registry_is_what_the_rows_say() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((_world, mut cluster)) = cluster(1) else { return };
     let (payer, account) = cluster.participant("Payer", 1_000, 10);
     let (payee, _) = cluster.participant("payee", 0, 20);
     let eur = Admin::CreateParticipant { name: name("payer"), currency: "EUR".parse().unwrap() };
@@ -162,8 +161,7 @@ fn a_transfer_is_shown_with_its_past() {
 
 #[test]
 fn an_invalid_transfer_may_name_nobody() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((_world, mut cluster)) = cluster(1) else { return };
     let (payer, _) = cluster.participant("payer", 1_000, 10);
     cluster.ask(&[prepare(1, payer.0, u32::MAX, 5, FAR)]);
     let story = cluster.store.transfer_shown(TransferId(1)).unwrap().unwrap();
@@ -256,7 +254,7 @@ fn stats_count_what_there_is() {
         assert_eq!(reached, count(&sql), "{state:?}");
     }
     // A history that is too large to be counted: the server's estimate, and nothing about states.
-    world.sql().batch_execute("ANALYZE transfer").unwrap();
+    world.run("ANALYZE transfer");
     let estimated = cluster.store.stats_within(0).unwrap();
     assert_eq!((estimated.transfers, estimated.reached), (24, None));
     assert_eq!(estimated.open_holds, stats.open_holds);

@@ -25,7 +25,7 @@ const START: Millis = 1_800_000_000_000;
 #[derive(Debug, Clone)]
 enum Event {
     Frame(Vec<Ask>),
-    Operate(Operation),
+    Operate(u32, Admin),
     Expire { later: Millis },
 }
 
@@ -39,36 +39,26 @@ enum Ask {
         units: i64,
         expires_in: Millis,
     },
-    Fulfil {
-        id: u128,
-        source: u32,
-        right: bool,
-        reserve: bool,
-    },
-    Abort {
-        id: u128,
-        source: u32,
-        code: u16,
-    },
-    Lookup {
-        id: u128,
-        source: u32,
-    },
     /// The first prepare of that id, once more.
     Again {
         id: u128,
     },
+    /// Whatever time it is.
+    Command(Command),
 }
 
-#[derive(Debug, Clone)]
-enum Operation {
-    Limit { of: u32, cap: i64, alarm: u16 },
-    FundsIn { id: u128, of: u32, units: i64 },
-    FundsOut { id: u128, of: u32, units: i64 },
-    CommitOut { id: u128, of: u32 },
-    AbortOut { id: u128, of: u32 },
-    AccountActive { of: u32, active: bool },
-    ParticipantActive { of: u32, active: bool },
+fn fulfils(id: u128, source: u32, right: bool, reserve: bool) -> Ask {
+    let action = if reserve { FulfilAction::Reserve } else { FulfilAction::Commit };
+    let preimage = if right { PREIMAGE } else { [8; 32] };
+    Ask::Command(Command::Fulfil(Fulfil::new(ParticipantId(source), TransferId(id), action, preimage)))
+}
+
+fn aborts(id: u128, source: u32, code: u16) -> Ask {
+    Ask::Command(Command::Abort(Abort::new(ParticipantId(source), TransferId(id), code, Vec::new())))
+}
+
+fn looks_up(id: u128, source: u32) -> Command {
+    Command::Lookup(Lookup { source: ParticipantId(source), id: TransferId(id) })
 }
 
 fn party() -> impl Strategy<Value = u32> {
@@ -87,30 +77,45 @@ fn ask() -> impl Strategy<Value = Ask> {
             }
         ),
         5 => (id.clone(), 1_u32..=3, prop::bool::weighted(0.85), any::<bool>())
-            .prop_map(|(id, source, right, reserve)| Ask::Fulfil { id, source, right, reserve }),
-        2 => (id.clone(), 1_u32..=3, 5000_u16..5003).prop_map(|(id, source, code)| Ask::Abort { id, source, code }),
+            .prop_map(|(id, source, right, reserve)| fulfils(id, source, right, reserve)),
+        2 => (id.clone(), 1_u32..=3, 5000_u16..5003).prop_map(|(id, source, code)| aborts(id, source, code)),
         1 => id.clone().prop_map(|id| Ask::Again { id }),
-        1 => (id, 1_u32..=3).prop_map(|(id, source)| Ask::Lookup { id, source }),
+        1 => (id, 1_u32..=3).prop_map(|(id, source)| Ask::Command(looks_up(id, source))),
     ]
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
-    let (id, of) = (500_u128..504, 1_u32..=3);
+/// A command of the operator's, and whom it is about.
+fn operation() -> impl Strategy<Value = (u32, Admin)> {
+    let id = (500_u128..504).prop_map(TransferId);
+    let (of, currency, amount) = (1_u32..=3, usd(), |units| Amount::whole(units).unwrap());
+    let (participant, position, settlement) =
+        (ParticipantId, |of| AccountId(2 * of - 1), |of| AccountId(2 * of));
     prop_oneof![
-        3 => (of.clone(), 0_i64..80, 0_u16..102).prop_map(|(of, cap, alarm)| Operation::Limit { of, cap, alarm }),
-        2 => (id.clone(), of.clone(), 0_i64..40).prop_map(|(id, of, units)| Operation::FundsIn { id, of, units }),
-        2 => (id.clone(), of.clone(), 1_i64..90).prop_map(|(id, of, units)| Operation::FundsOut { id, of, units }),
-        1 => (id.clone(), of.clone()).prop_map(|(id, of)| Operation::CommitOut { id, of }),
-        1 => (id, of.clone()).prop_map(|(id, of)| Operation::AbortOut { id, of }),
-        1 => (of.clone(), any::<bool>()).prop_map(|(of, active)| Operation::AccountActive { of, active }),
-        1 => (of, prop::bool::weighted(0.7)).prop_map(|(of, active)| Operation::ParticipantActive { of, active }),
+        3 => (of.clone(), 0_i64..80, 0_u16..102).prop_map(move |(of, cap, alarm_percentage)| {
+            let (participant, net_debit_cap) = (participant(of), amount(cap));
+            (of, Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage })
+        }),
+        2 => (id.clone(), of.clone(), 0_i64..40).prop_map(move |(id, of, units)| {
+            (of, Admin::FundsIn { id, account: settlement(of), currency, amount: amount(units) })
+        }),
+        2 => (id.clone(), of.clone(), 1_i64..90).prop_map(move |(id, of, units)| {
+            (of, Admin::FundsOutReserve { id, account: settlement(of), currency, amount: amount(units) })
+        }),
+        1 => (id.clone(), of.clone())
+            .prop_map(move |(id, of)| (of, Admin::FundsOutCommit { id, account: settlement(of) })),
+        1 => (id, of.clone()).prop_map(move |(id, of)| (of, Admin::FundsOutAbort { id, account: settlement(of) })),
+        1 => (of.clone(), any::<bool>())
+            .prop_map(move |(of, active)| (of, Admin::SetAccountActive { account: position(of), active })),
+        1 => (of, prop::bool::weighted(0.7)).prop_map(move |(of, active)| {
+            (of, Admin::SetParticipantActive { participant: participant(of), active })
+        }),
     ]
 }
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         7 => prop::collection::vec(ask(), 1..14).prop_map(Event::Frame),
-        2 => operation().prop_map(Event::Operate),
+        2 => operation().prop_map(|(of, admin)| Event::Operate(of, admin)),
         1 => prop_oneof![Just(300), Just(900)].prop_map(|later| Event::Expire { later }),
     ]
 }
@@ -191,21 +196,11 @@ impl Twins {
                 }
                 command
             }
-            Ask::Fulfil { id, source, right, reserve } => {
-                let action = if reserve { FulfilAction::Reserve } else { FulfilAction::Commit };
-                let preimage = if right { PREIMAGE } else { [8; 32] };
-                Command::Fulfil(Fulfil::new(ParticipantId(source), TransferId(id), action, preimage))
-            }
-            Ask::Abort { id, source, code } => {
-                Command::Abort(Abort::new(ParticipantId(source), TransferId(id), code, Vec::new()))
-            }
             Ask::Again { id } => match self.prepares.get(&TransferId(id)) {
                 Some(prepare) => prepare.clone(),
-                None => Command::Lookup(Lookup { source: ParticipantId(1), id: TransferId(id) }),
+                None => looks_up(id, 1),
             },
-            Ask::Lookup { id, source } => {
-                Command::Lookup(Lookup { source: ParticipantId(source), id: TransferId(id) })
-            }
+            Ask::Command(ref command) => command.clone(),
         }
     }
 
@@ -249,57 +244,13 @@ impl Twins {
         }
     }
 
-    fn operate(&mut self, operation: &Operation) {
-        let account = |of: u32| AccountId(2 * of - 1);
-        let settlement = |of: u32| AccountId(2 * of);
-        let amount = |units| Amount::whole(units).unwrap();
-        let (of, admin) = match *operation {
-            Operation::Limit { of, cap, alarm } => (
-                of,
-                Admin::SetLimit {
-                    participant: ParticipantId(of),
-                    currency: usd(),
-                    net_debit_cap: amount(cap),
-                    alarm_percentage: alarm,
-                },
-            ),
-            Operation::FundsIn { id, of, units } => (
-                of,
-                Admin::FundsIn {
-                    id: TransferId(id),
-                    account: settlement(of),
-                    currency: usd(),
-                    amount: amount(units),
-                },
-            ),
-            Operation::FundsOut { id, of, units } => (
-                of,
-                Admin::FundsOutReserve {
-                    id: TransferId(id),
-                    account: settlement(of),
-                    currency: usd(),
-                    amount: amount(units),
-                },
-            ),
-            Operation::CommitOut { id, of } => {
-                (of, Admin::FundsOutCommit { id: TransferId(id), account: settlement(of) })
-            }
-            Operation::AbortOut { id, of } => {
-                (of, Admin::FundsOutAbort { id: TransferId(id), account: settlement(of) })
-            }
-            Operation::AccountActive { of, active } => {
-                (of, Admin::SetAccountActive { account: account(of), active })
-            }
-            Operation::ParticipantActive { of, active } => {
-                (of, Admin::SetParticipantActive { participant: ParticipantId(of), active })
-            }
-        };
+    fn operate(&mut self, of: u32, admin: Admin) {
         let expected = self.embedded(&[Command::Admin(admin)]).remove(0);
         if matches!(admin, Admin::SetParticipantActive { .. }) {
             assert_eq!(self.cluster.store.participant(&admin).unwrap(), expected);
             return;
         }
-        self.cluster.operate(account(of), admin);
+        self.cluster.operate(AccountId(2 * of - 1), admin);
         let told = self.cluster.notifications.first().and_then(|told| told.notice.outcome());
         let told = told.expect("the operator is answered");
         assert_eq!(
@@ -388,7 +339,7 @@ fn run(events: &[Event], duplicate: bool) -> Option<Vec<CallbackMessage>> {
     for event in events {
         match event {
             Event::Frame(asks) => twins.frame(asks),
-            Event::Operate(operation) => twins.operate(operation),
+            Event::Operate(of, admin) => twins.operate(*of, *admin),
             Event::Expire { later } => twins.expire(*later),
         }
         twins.compare_callbacks();
@@ -404,7 +355,7 @@ fn run(events: &[Event], duplicate: bool) -> Option<Vec<CallbackMessage>> {
 fn every_kind_of_callback_is_that_of_the_embedded_profile() {
     let prepare =
         |id, units, expires_in| Ask::Prepare { id, payer: 1, payee: 2, source: 1, units, expires_in };
-    let fulfil = |id, right, reserve| Ask::Fulfil { id, source: 2, right, reserve };
+    let fulfil = |id, right, reserve| fulfils(id, 2, right, reserve);
     let first: Vec<Ask> = (1..=6)
         .map(|id| prepare(id, 5, 1_000_000))
         .chain([
@@ -420,7 +371,7 @@ fn every_kind_of_callback_is_that_of_the_embedded_profile() {
         fulfil(2, true, true),
         fulfil(3, false, false),
         fulfil(4, false, true),
-        Ask::Abort { id: 5, source: 2, code: 5001 },
+        aborts(5, 2, 5001),
         fulfil(6, true, true),
         fulfil(99, true, true),
     ];
@@ -429,8 +380,8 @@ fn every_kind_of_callback_is_that_of_the_embedded_profile() {
         fulfil(11, true, false),
         fulfil(8, true, true),
         fulfil(10, true, true),
-        Ask::Lookup { id: 1, source: 1 },
-        Ask::Lookup { id: 7, source: 3 },
+        Ask::Command(looks_up(1, 1)),
+        Ask::Command(looks_up(7, 3)),
     ];
     let events = [
         Event::Frame(first),

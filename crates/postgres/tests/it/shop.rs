@@ -1,9 +1,7 @@
 //! Checkouts over topics: both sides take, or neither does, however often and in whatever order messages come.
 
 use holdfast_domain::shop::{CheckoutAnswer, ShopCommand, TrNum, Why};
-use holdfast_messages::{
-    CheckoutRefusal, Message, Notification, OrderCommand, PayMessage, StockMessage, Topic, TraceId,
-};
+use holdfast_messages::{CheckoutRefusal, Message, Notification, PayMessage, StockMessage, Topic, TraceId};
 use holdfast_postgres::{Batch, Incoming, Source};
 
 use crate::shop_world::*;
@@ -15,15 +13,9 @@ fn paid() -> CheckoutAnswer {
     CheckoutAnswer::Paid { tr: FIRST }
 }
 
-fn failed(why: Why) -> CheckoutAnswer {
-    CheckoutAnswer::Failed { tr: FIRST, why }
-}
-
 #[test]
 fn a_checkout_takes_credit_and_stock() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 3);
-    shop.stocked(&[("u", 100)], &[("i", 10, 7)], &[("o", "u", "i", 3)]);
+    let Some((world, mut shop)) = Shop::with_an_order(3) else { return };
     let (answer, state) = shop.run("o", checkout());
     assert!(matches!(answer, Ok(CheckoutAnswer::Open { tr: FIRST, .. })), "{answer:?}");
     assert_eq!((state.as_str(), shop.credit("u"), shop.stock_of("i")), ("paid", 79, 7));
@@ -47,8 +39,7 @@ fn a_checkout_takes_credit_and_stock() {
 #[test]
 fn what_one_side_refuses_the_other_gives_back() {
     for delivery in [Delivery::Once, Delivery::TwiceAndLate] {
-        let Some(world) = World::new() else { return };
-        let mut shop = Shop::new(&world, 2);
+        let Some((world, mut shop)) = Shop::open(2) else { return };
         shop.delivery = delivery;
         shop.stocked(
             &[("rich", 1_000), ("poor", 5)],
@@ -94,8 +85,7 @@ fn what_one_side_refuses_the_other_gives_back() {
 /// A command that comes again after its try has failed is told how that ended, and begins no other.
 #[test]
 fn a_repeated_command_begins_no_second_try() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
+    let Some((world, mut shop)) = Shop::open(1) else { return };
     shop.stocked(&[("u", 1)], &[("i", 9, 5)], &[("o", "u", "i", 1)]);
     let trace = shop.ask("o", checkout());
     shop.drain();
@@ -113,22 +103,18 @@ fn a_repeated_command_begins_no_second_try() {
 
 #[test]
 fn a_rollback_that_comes_first_is_kept_and_its_forward_message_refused() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
-    shop.stocked(&[("u", 100)], &[("i", 10, 7)], &[("o", "u", "i", 3)]);
-    shop.ask("o", checkout());
-    shop.step_orders(0);
+    let Some((world, mut shop)) = Shop::with_an_order(1) else { return };
+    shop.asks("o", checkout(), &[Orders]);
     let forward = shop.store.unsent(&shop.orders[0].claim, 10).unwrap();
-    shop.ask("o", OrderCommand::Cancel { tr: None });
-    shop.step_orders(0);
+    shop.asks("o", CANCEL, &[Orders]);
     // Of the outbox only what the cancel has sent: `trfail`, `can`, `add`, and its answer.
     let all = shop.store.unsent(&shop.orders[0].claim, 10).unwrap();
     shop.publish(&all[forward.len()..]);
-    while shop.step_pay(0) | shop.step_stock(0) {}
+    while shop.turn(0, Pay) | shop.turn(0, Stock) {}
     assert_eq!((shop.credit("u"), shop.stock_of("i")), (100, 10));
     assert_eq!(world.count("SELECT count(*) FROM pay_transaction WHERE is_rollback AND amnt IS NULL"), 1);
     shop.publish(&forward);
-    while shop.step_pay(0) | shop.step_stock(0) {}
+    while shop.turn(0, Pay) | shop.turn(0, Stock) {}
     assert_eq!((shop.credit("u"), shop.stock_of("i")), (100, 10), "nothing is taken after its rollback");
     let refused = "SELECT count(*) FROM pay_transaction WHERE NOT is_rollback AND outcome = 'refused'";
     assert_eq!(world.count(refused), 1);
@@ -143,8 +129,7 @@ fn a_rollback_that_comes_first_is_kept_and_its_forward_message_refused() {
 #[test]
 fn a_thousand_orders_share_a_hundred_units() {
     for delivery in [Delivery::Once, Delivery::TwiceAndLate] {
-        let Some(world) = World::new() else { return };
-        let mut shop = Shop::new(&world, 4);
+        let Some((world, mut shop)) = Shop::open(4) else { return };
         shop.delivery = delivery;
         let users = ShopCommand::InitUsers { first: 0, count: 700, credit: whole(1) };
         shop.does(&users);
@@ -186,8 +171,7 @@ fn a_thousand_orders_share_a_hundred_units() {
 
 #[test]
 fn an_idempotency_key_gets_the_stored_answer() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 2);
+    let Some((world, mut shop)) = Shop::open(2) else { return };
     shop.stocked(&[("u", 1)], &[("i", 9, 5)], &[("o", "u", "i", 1), ("p", "u", "i", 1)]);
     let (_, state) = shop.run("o", checkout_under("k", 1));
     assert_eq!((state.as_str(), shop.ends("o")), ("not_paid", vec![failed(Why::Pay)]));
@@ -226,20 +210,19 @@ fn an_idempotency_key_gets_the_stored_answer() {
 
 #[test]
 fn commands_are_refused_as_an_embedded_shop_refuses_them() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 2);
+    let Some((world, mut shop)) = Shop::open(2) else { return };
     shop.stocked(&[("u", 100)], &[("i", 9, 5)], &[("o", "u", "i", 1)]);
     let trace = shop.ask("unknown", checkout());
     shop.drain();
     assert_eq!(shop.answered(trace), Err(CheckoutRefusal::UnknownOrder));
-    for command in [OrderCommand::Cancel { tr: None }, RETRY] {
+    for command in [CANCEL, RETRY] {
         let (answer, state) = shop.run("o", command);
         assert!(matches!(answer, Err(CheckoutRefusal::NotNow(_))), "{answer:?}");
         assert_eq!(state, "not_paid");
     }
     let (_, state) = shop.run("o", checkout());
     assert_eq!(state, "paid");
-    for command in [OrderCommand::Cancel { tr: None }, RETRY] {
+    for command in [CANCEL, RETRY] {
         let (answer, state) = shop.run("o", command);
         assert!(matches!(answer, Err(CheckoutRefusal::NotNow(_))), "{answer:?}");
         assert_eq!(state, "paid");
@@ -250,9 +233,7 @@ fn commands_are_refused_as_an_embedded_shop_refuses_them() {
 /// What cannot be read, what lies in the wrong topic and what PostgreSQL will not store is put aside, and stops nothing.
 #[test]
 fn poison_is_put_aside() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
-    shop.stocked(&[("u", 100)], &[("i", 10, 7)], &[("o", "u", "i", 3)]);
+    let Some((world, mut shop)) = Shop::with_an_order(1) else { return };
     let key = r#"{"order_id":"o","tr_num":1}"#;
     shop.orders[0].push("o", b"{}");
     shop.pay[0].push(key, b"nonsense");
@@ -277,18 +258,15 @@ fn poison_is_put_aside() {
 /// What is said about tries that nobody began, or against what was asked, is reported and changes nothing.
 #[test]
 fn outcomes_that_cannot_be_are_reported() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
-    shop.stocked(&[("u", 100)], &[("i", 10, 7)], &[("o", "u", "i", 3)]);
+    let Some((world, mut shop)) = Shop::with_an_order(1) else { return };
     let first = r#"{"order_id":"o","tr_num":1}"#;
     shop.outcomes[0].push(first, br#"{"type":"psucc","user_id":"u","amnt":21}"#);
     shop.outcomes[0].push(r#"{"order_id":"x","tr_num":1}"#, br#"{"type":"trsucc"}"#);
     shop.drain();
-    shop.ask("o", checkout());
-    shop.step_orders(0);
+    shop.asks("o", checkout(), &[Orders]);
     shop.outcomes[0].push(first, br#"{"type":"psucc","user_id":"u","amnt":20}"#);
     shop.outcomes[0].push(first, br#"{"type":"csucc","user_id":"u","amnt":21}"#);
-    shop.step_outcomes(0);
+    shop.turn(0, Outcomes);
     assert_eq!(shop.state("o"), "pending");
     shop.drain();
     assert_eq!(shop.state("o"), "paid");
@@ -307,22 +285,20 @@ fn outcomes_that_cannot_be_are_reported() {
 /// Whoever may write to `outcomes` may write a decision too. One that nobody made pays nothing, and takes nothing for ever.
 #[test]
 fn decisions_that_nobody_made_are_not_believed() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
+    let Some((world, mut shop)) = Shop::open(1) else { return };
     shop.stocked(
         &[("u", 100)],
         &[("i", 10, 7)],
         &[("o", "u", "i", 3), ("p", "u", "i", 20), ("q", "u", "i", 3)],
     );
     for order in ["o", "p", "q"] {
-        shop.ask(order, checkout());
-        shop.step_orders(0);
+        shop.asks(order, checkout(), &[Orders]);
     }
     for (order, verdict) in [("o", "trsucc"), ("p", "trsucc"), ("q", "trfail")] {
         let key = format!(r#"{{"order_id":"{order}","tr_num":1}}"#);
         shop.outcomes[0].push(&key, format!(r#"{{"type":"{verdict}"}}"#).as_bytes());
     }
-    shop.step_outcomes(0);
+    shop.turn(0, Outcomes);
     let states = ["o", "p", "q"].map(|order| shop.state(order));
     assert_eq!(states, ["pending", "pending", "cancelling"]);
     shop.drain();
@@ -338,11 +314,8 @@ fn decisions_that_nobody_made_are_not_believed() {
 /// The notice of a checkout goes to those who wait at nodes. The callbacks handler reads the same topic and makes nothing of it.
 #[test]
 fn no_callback_is_made_of_a_checkout() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
-    shop.stocked(&[("u", 100)], &[("i", 10, 7)], &[("o", "u", "i", 3)]);
-    shop.ask("o", checkout());
-    shop.step_orders(0);
+    let Some((world, mut shop)) = Shop::with_an_order(1) else { return };
+    shop.asks("o", checkout(), &[Orders]);
     let sent = shop.store.unsent(&shop.orders[0].claim, 10).unwrap();
     let notices: Vec<Incoming<Notification>> = sent
         .iter()
@@ -360,21 +333,18 @@ fn no_callback_is_made_of_a_checkout() {
 /// A message to a side is answered on the partition that it was read from, wherever its order belongs.
 #[test]
 fn an_answer_goes_where_the_question_came_from() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 3);
+    let Some((_world, mut shop)) = Shop::open(3) else { return };
     shop.stocked(&[("u", 100)], &[], &[]);
     let elsewhere = (partition_of("o", 3) as usize + 1) % 3;
     let (key, value) = (r#"{"order_id":"o","tr_num":1}"#, br#"{"type":"pay","user_id":"u","amnt":1}"#);
     let message = PayMessage::read(key.as_bytes(), value).unwrap();
     assert_eq!(message.trace(), TraceId::NOBODY);
     shop.pay[elsewhere].say(&message);
-    shop.step_pay(elsewhere);
-    shop.relay();
+    shop.turns(elsewhere, &[Pay, Relay]);
     assert_eq!(shop.outcomes[elsewhere].log.len(), 1);
     let message =
         StockMessage::read(key.as_bytes(), br#"{"type":"sub","items":[{"id":"i","amnt":1}]}"#).unwrap();
     shop.stock[elsewhere].say(&message);
-    shop.step_stock(elsewhere);
-    shop.relay();
+    shop.turns(elsewhere, &[Stock, Relay]);
     assert_eq!(shop.outcomes[elsewhere].log.len(), 2);
 }

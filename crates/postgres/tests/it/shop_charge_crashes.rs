@@ -1,14 +1,10 @@
 //! Reservation, settlement and the checkout's own rows happen together or not at all, whoever dies when.
 
-use std::sync::Arc;
+use holdfast_postgres::Point;
 
-use holdfast_checkout::coordinator::LogBounds;
-use holdfast_messages::OrderCommand;
-use holdfast_postgres::{Batch, Error, Point, Store};
-
-use crate::crashes::{doomed, lives};
+use crate::crashes::lives;
 use crate::shop_charges::Market;
-use crate::shop_crashes::take_over_all;
+use crate::shop_crashes::{self, step};
 use crate::shop_token_charges::{market, wallet};
 use crate::shop_world::*;
 use crate::world::*;
@@ -28,8 +24,18 @@ enum Role {
     Rebuild,
 }
 
+impl Role {
+    const fn step(self) -> shop_crashes::Role {
+        match self {
+            Role::Pay | Role::Can => shop_crashes::Role::Pay,
+            Role::Outcomes => shop_crashes::Role::Outcomes,
+            Role::Rebuild => shop_crashes::Role::Rebuild,
+        }
+    }
+}
+
 /// A shop where `o` of `rich`, 21 in all, waits for that step.
-fn before(means: Means, role: Role) -> Option<(Arc<World>, Shop)> {
+fn before(means: Means, role: Role) -> Option<(World, Shop)> {
     let (world, mut shop) = match means {
         Means::Transfers => {
             let Market { world, shop, .. } = Market::open(1)?;
@@ -37,42 +43,17 @@ fn before(means: Means, role: Role) -> Option<(Arc<World>, Shop)> {
         }
         Means::Tokens => market(1)?,
     };
-    shop.ask("o", checkout());
-    shop.step_orders(0);
-    shop.relay();
+    shop.asks("o", checkout(), &[Orders, Relay]);
     if role != Role::Pay {
-        shop.step_pay(0);
+        shop.turn(0, Pay);
     }
     if role == Role::Can {
-        shop.ask("o", OrderCommand::Cancel { tr: None });
-        shop.step_orders(0);
+        shop.asks("o", CANCEL, &[Orders]);
     } else if role != Role::Pay {
-        shop.step_stock(0);
+        shop.turn(0, Stock);
     }
     shop.relay();
     Some((world, shop))
-}
-
-fn step(store: &mut Store, shop: &mut Shop, role: Role) -> Result<(), Error> {
-    match role {
-        Role::Pay | Role::Can => {
-            let queue = &shop.pay[0];
-            let batch = Batch::new(queue.at, queue.pending());
-            let Some(sql) = &mut shop.purse else { return store.pay(&queue.claim, &batch).map(drop) };
-            let bills = shop.store.bills(batch.messages).unwrap();
-            let pledges = pledge(&mut shop.store, sql, &bills);
-            store.pay_with(&queue.claim, &batch, &pledges).map(drop)
-        }
-        Role::Outcomes => {
-            let (queue, coordinator) = (&shop.outcomes[0], &mut shop.coordinators[0]);
-            store.outcomes(&queue.claim, coordinator, &Batch::new(queue.at, queue.pending())).map(drop)
-        }
-        Role::Rebuild => {
-            let queue = &shop.outcomes[0];
-            let log = LogBounds { start: 0, end: queue.log.len() as u64 };
-            store.rebuild_outcomes(&queue.claim, log, &queue.log).map(drop)
-        }
-    }
 }
 
 /// What the step leaves: of the checkout, and of what it charges.
@@ -110,19 +91,14 @@ fn every_step_dies_at_every_point(means: Means) {
         for life in lives() {
             let Some((world, mut shop)) = before(means, role) else { return };
             for &at in life {
-                let outcome = step(&mut doomed(&world, at), &mut shop, role);
+                died(step(&mut world.doomed(at), &mut shop, role.step(), 0), at);
                 let committed = at == Point::Committed;
-                match outcome {
-                    Ok(()) => assert!(committed, "{means:?} {role:?} {at:?}"),
-                    Err(Error::Unavailable(_)) => assert!(!committed, "{means:?} {role:?} {at:?}"),
-                    Err(other) => panic!("{means:?} {role:?} {at:?}: {other}"),
-                }
                 for effect in effects(means, role) {
                     assert_eq!(world.count(effect), i64::from(committed), "{role:?} {at:?}: {effect}");
                 }
             }
             // Others take over, and send what was committed and not sent.
-            take_over_all(&mut shop);
+            shop.take_over_all();
             shop.drain();
             let paid = role != Role::Can;
             assert_eq!(shop.state("o"), if paid { "paid" } else { "not_paid" }, "{role:?} {life:?}");
@@ -136,10 +112,8 @@ fn every_step_dies_at_every_point(means: Means) {
                     assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
                 }
                 Means::Tokens => {
-                    assert_eq!(
-                        (wallet(&world, "till"), wallet(&world, "rich")),
-                        ((taken, 0), (100 - taken, 0))
-                    );
+                    let wallets = (wallet(&world, "till"), wallet(&world, "rich"));
+                    assert_eq!(wallets, ((taken, 0), (100 - taken, 0)));
                 }
             }
             shop.is_at_rest(&world);
@@ -163,18 +137,7 @@ fn everything_is_published_and_forgotten_before_every_step() {
     for means in [Means::Transfers, Means::Tokens] {
         let Some((world, mut shop)) = before(means, Role::Pay) else { return };
         shop.ask("by-stock", checkout());
-        for _ in 0..12 {
-            for claim in shop.sources() {
-                let rows = shop.store.unsent(&claim, 100).unwrap();
-                shop.publish(&rows);
-            }
-            take_over_all(&mut shop);
-            shop.relay();
-            shop.step_orders(0);
-            shop.step_pay(0);
-            shop.step_stock(0);
-            shop.step_outcomes(0);
-        }
+        shop.work_forgetting(12);
         shop.drain();
         assert_eq!((shop.state("o").as_str(), shop.state("by-stock").as_str()), ("paid", "not_paid"));
         assert_eq!((world.count("SELECT count(*) FROM checkout_charge"), shop.stock_of("i")), (2, 7));

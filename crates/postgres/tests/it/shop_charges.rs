@@ -1,17 +1,15 @@
 //! Checkouts that charge positions of participants: reserved when `pay` comes, settled by whoever decides, given back by
 //! everything else.
 
-use std::sync::Arc;
-
 use holdfast_domain::callbacks::CallbackMessage;
-use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId};
+use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::shop::{
     CHARGE_ABORTED, CHARGE_MARGIN_MS, Charging, CheckoutAnswer, Secret, ShopCommand, TrNum, Why,
 };
 use holdfast_domain::transfers::{Code, TransferState};
-use holdfast_messages::{Notice, OrderCommand};
+use holdfast_messages::Notice;
 use holdfast_postgres::Error;
 use holdfast_postgres::shop::WantedCharging;
 
@@ -24,7 +22,7 @@ const SECRET: Secret = Secret([9; 32]);
 
 /// The shop is paid, `rich` has 1,000 and `poor` 10.
 pub struct Market {
-    pub world: Arc<World>,
+    pub world: World,
     pub cluster: Cluster,
     pub shop: Shop,
     pub payee: (ParticipantId, AccountId),
@@ -33,14 +31,16 @@ pub struct Market {
 }
 
 pub fn transfers() -> WantedCharging {
-    let payee = Name::new("Shop").unwrap();
-    WantedCharging::Transfers { payee, currency: usd(), unit: Amount::whole(1).unwrap() }
+    transfers_to("Shop", usd())
+}
+
+fn transfers_to(payee: &str, currency: Currency) -> WantedCharging {
+    WantedCharging::Transfers { payee: Name::new(payee).unwrap(), currency, unit: Amount::whole(1).unwrap() }
 }
 
 impl Market {
     pub fn open(partitions: u32) -> Option<Market> {
-        let world = Arc::new(World::new()?);
-        let mut cluster = Cluster::new(&world, 2);
+        let (world, mut cluster) = cluster(2)?;
         let payee = cluster.participant("shop", 0, 0);
         let (_, rich) = cluster.participant("rich", 1_000, 1_000);
         let (_, poor) = cluster.participant("poor", 10, 10);
@@ -91,13 +91,7 @@ impl Market {
 
     /// The order is at the place where both sides have taken, and nobody has heard of it.
     pub fn both_have_taken(&mut self, order: &str) {
-        let partition = partition_of(order, self.shop.orders.len()) as usize;
-        self.shop.ask(order, checkout());
-        self.shop.step_orders(partition);
-        self.shop.relay();
-        self.shop.step_pay(partition);
-        self.shop.step_stock(partition);
-        self.shop.relay();
+        self.shop.asks(order, checkout(), &[Orders, Relay, Pay, Stock, Relay]);
         assert_eq!((self.shop.state(order).as_str(), self.state_of(order).as_str()), ("pending", "RESERVED"));
     }
 
@@ -110,10 +104,6 @@ impl Market {
         assert_eq!(self.world.count("SELECT count(*) FROM transfer_timeout"), 0);
         self.shop.is_at_rest(&self.world);
     }
-}
-
-fn failed(why: Why) -> CheckoutAnswer {
-    CheckoutAnswer::Failed { tr: TrNum::FIRST, why }
 }
 
 #[test]
@@ -180,11 +170,8 @@ fn what_is_refused_is_given_back() {
 #[test]
 fn a_rollback_of_what_cost_nothing_gives_nothing_back() {
     let Some(mut market) = Market::open(1) else { return };
-    market.shop.ask("costs-nothing", checkout());
-    market.shop.step_orders(0);
-    market.shop.relay();
-    market.shop.step_pay(0);
-    let (_, state) = market.shop.run("costs-nothing", OrderCommand::Cancel { tr: None });
+    market.shop.asks("costs-nothing", checkout(), &[Orders, Relay, Pay]);
+    let (_, state) = market.shop.run("costs-nothing", CANCEL);
     assert_eq!((state.as_str(), &market.shop.alarms[..]), ("not_paid", &[][..]));
     market.is_at_rest();
 }
@@ -194,11 +181,9 @@ fn a_rollback_of_what_cost_nothing_gives_nothing_back() {
 fn a_deadline_gives_the_reservation_back() {
     for asked in [true, false] {
         let Some(mut market) = Market::open(1) else { return };
-        market.shop.ask("o", checkout());
-        market.shop.step_orders(0);
-        market.shop.relay();
+        market.shop.asks("o", checkout(), &[Orders, Relay]);
         if asked {
-            market.shop.step_pay(0);
+            market.shop.turn(0, Pay);
             assert_eq!((market.state_of("o").as_str(), market.positions()), ("RESERVED", (21, 0, 0)));
         }
         market.world.set_clock(NOW + i64::from(DEADLINE_MS) + 1);
@@ -252,7 +237,7 @@ fn what_has_ended_before_the_decision_fails_the_order() {
             if takes_over {
                 market.shop.take_over(0, 0);
             } else {
-                market.shop.step_outcomes(0);
+                market.shop.turn(0, Outcomes);
             }
             assert_eq!(market.shop.state("o"), "cancelling", "{ended:?}");
             market.shop.drain();
@@ -287,21 +272,19 @@ fn a_rebuild_settles_what_it_decides() {
 #[test]
 fn pay_and_can_in_one_batch() {
     let Some(mut market) = Market::open(1) else { return };
-    market.shop.ask("o", checkout());
-    market.shop.step_orders(0);
-    market.shop.relay();
+    market.shop.asks("o", checkout(), &[Orders, Relay]);
     // The order is cancelled before its `pay` is read, and still said to wait when it is: both come at once.
     let claim = market.shop.orders[0].claim;
-    market.shop.ask("o", OrderCommand::Cancel { tr: None });
+    market.shop.ask("o", CANCEL);
     let (key, value) = {
         let pay = &market.shop.pay[0].log[0];
         (pay.key.clone(), pay.body.clone())
     };
     let can = String::from_utf8(value).unwrap().replace("\"pay\"", "\"can\"");
     market.shop.pay[0].push(std::str::from_utf8(&key).unwrap(), can.as_bytes());
-    market.shop.step_pay(0);
+    market.shop.turn(0, Pay);
     assert_eq!((market.state_of("o").as_str(), market.positions()), ("ABORTED_ERROR", (0, 0, 0)));
-    market.shop.step_orders(0);
+    market.shop.turn(0, Orders);
     market.shop.relay_of(&claim);
     market.shop.drain();
     assert_eq!(market.shop.state("o"), "not_paid");
@@ -325,17 +308,9 @@ fn nodes_agree_on_what_is_charged() {
     };
     let why = refused(&mut store, &WantedCharging::Credit);
     assert!(why.contains("charge credit, and the other nodes charge transfers"), "{why}");
-    let nobody = WantedCharging::Transfers {
-        payee: Name::new("nobody").unwrap(),
-        currency: usd(),
-        unit: Amount::whole(1).unwrap(),
-    };
+    let nobody = transfers_to("nobody", usd());
     assert!(refused(&mut store, &nobody).contains("there is no participant nobody"));
-    let other = WantedCharging::Transfers {
-        payee: Name::new("shop").unwrap(),
-        currency: "EUR".parse().unwrap(),
-        unit: Amount::whole(1).unwrap(),
-    };
+    let other = transfers_to("shop", "EUR".parse().unwrap());
     assert!(refused(&mut store, &other).contains("no position account in EUR"));
 
     market.both_have_taken("o");
@@ -375,11 +350,6 @@ fn tampering_with_charges_is_found() {
         let Some(mut market) = Market::open(1) else { return };
         open(&mut market);
         market.world.verify();
-        assert_eq!(market.world.sql().execute(tamper, &[]).unwrap(), 1);
-        let verified = market.world.store().verify().unwrap();
-        assert!(
-            verified.findings.iter().any(|found| found.table == "checkout_charge"),
-            "{tamper}: {verified:?}"
-        );
+        market.world.notices(tamper, "checkout_charge");
     }
 }

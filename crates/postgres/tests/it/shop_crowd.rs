@@ -115,8 +115,7 @@ fn a_crowd_over_few_users_and_items() {
 /// and nobody waits in a circle.
 #[test]
 fn a_crowd_that_pays_one_participant() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     let (payee, payee_account) = cluster.participant("shop", 1_000, 1_000);
     let accounts: Vec<_> =
         (0..USERS).map(|user| cluster.participant(&format!("payer{user}"), 200, 200)).collect();

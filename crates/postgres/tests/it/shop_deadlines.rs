@@ -13,16 +13,15 @@ use crate::world::*;
 const NOW: i64 = 2_000_000_000_000;
 const PAST: i64 = NOW + DEADLINE_MS as i64 + 1;
 
-fn shop_of_one(world: &World) -> Shop {
-    let mut shop = Shop::new(world, 2);
+fn shop_of_one() -> Option<(World, Shop)> {
+    let (world, shop) = Shop::with_an_order(2)?;
     world.set_clock(NOW);
-    shop.stocked(&[("u", 100)], &[("i", 10, 7)], &[("o", "u", "i", 3)]);
-    shop
+    Some((world, shop))
 }
 
 fn untouched(shop: &mut Shop, world: &World, why: Why) {
     assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("not_paid", 100, 10));
-    assert_eq!(shop.ends("o"), [CheckoutAnswer::Failed { tr: TrNum::FIRST, why }]);
+    assert_eq!(shop.ends("o"), [failed(why)]);
     shop.is_at_rest(world);
 }
 
@@ -30,16 +29,9 @@ fn untouched(shop: &mut Shop, world: &World, why: Why) {
 #[test]
 fn a_side_that_is_silent_ends_the_checkout_at_its_deadline() {
     for delivery in [Delivery::Once, Delivery::TwiceAndLate] {
-        let Some(world) = World::new() else { return };
-        let mut shop = shop_of_one(&world);
+        let Some((world, mut shop)) = shop_of_one() else { return };
         shop.delivery = delivery;
-        let at = partition_of("o", 2) as usize;
-        shop.ask("o", checkout());
-        shop.step_orders(at);
-        shop.relay();
-        shop.step_pay(at);
-        shop.relay();
-        shop.step_outcomes(at);
+        shop.asks("o", checkout(), &[Orders, Relay, Pay, Relay, Outcomes]);
         assert_eq!(shop.credit("u"), 79);
         world.set_clock(PAST - 1);
         assert_eq!((shop.expire_only(), shop.store.due_checkout_shards().unwrap()), (0, vec![]));
@@ -66,19 +58,12 @@ fn a_side_that_is_silent_ends_the_checkout_at_its_deadline() {
 /// A refusal that was heard says more than that the other side was silent, and who refused is not asked to give back.
 #[test]
 fn a_known_refusal_is_told_at_the_deadline() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of_one(&world);
+    let Some((world, mut shop)) = shop_of_one() else { return };
     shop.does(&ShopCommand::TakeFunds { user: id("u"), amount: whole(90) });
-    let at = partition_of("o", 2) as usize;
-    shop.ask("o", checkout());
-    shop.step_orders(at);
-    shop.relay();
-    shop.step_pay(at);
-    shop.relay();
-    shop.step_outcomes(at);
+    shop.asks("o", checkout(), &[Orders, Relay, Pay, Relay, Outcomes]);
     world.set_clock(PAST);
     assert_eq!(shop.expire(), 1);
-    assert_eq!(shop.ends("o"), [CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Pay }]);
+    assert_eq!(shop.ends("o"), [failed(Why::Pay)]);
     assert_eq!(world.count("SELECT count(*) FROM pay_transaction WHERE is_rollback"), 0);
     shop.is_at_rest(&world);
 }
@@ -86,10 +71,9 @@ fn a_known_refusal_is_told_at_the_deadline() {
 /// Nobody has answered at all, not even a consumer has heard of the try.
 #[test]
 fn a_checkout_that_nobody_heard_of_ends_too() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of_one(&world);
+    let Some((world, mut shop)) = shop_of_one() else { return };
     shop.ask("o", checkout());
-    shop.step_orders(partition_of("o", 2) as usize);
+    shop.turn(partition_of("o", 2) as usize, Orders);
     world.set_clock(PAST);
     assert_eq!(shop.expire(), 1);
     untouched(&mut shop, &world, Why::Deadline);
@@ -99,46 +83,33 @@ fn a_checkout_that_nobody_heard_of_ends_too() {
 /// sends nothing.
 #[test]
 fn the_scan_and_the_consumer_cannot_both_decide() {
-    let Some(world) = World::new().map(Arc::new) else { return };
-    let mut shop = shop_of_one(&world);
+    let Some((world, mut shop)) = shop_of_one() else { return };
     let at = partition_of("o", 2) as usize;
-    shop.ask("o", checkout());
-    shop.step_orders(at);
-    shop.relay();
-    shop.step_pay(at);
-    shop.step_stock(at);
-    shop.relay();
+    shop.asks("o", checkout(), &[Orders, Relay, Pay, Stock, Relay]);
     world.set_clock(PAST);
     // The consumer has decided and not committed when the scan looks.
     let (ended, shards) = (Arc::new(std::sync::Mutex::new(None)), shop.shards.clone());
-    let (world_in, ended_in) = (Arc::clone(&world), Arc::clone(&ended));
+    let (mut scan, ended_in) = (world.store(), Arc::clone(&ended));
     shop.store.watch(move |point| {
         if point == Point::EffectsWritten && ended_in.lock().unwrap().is_none() {
-            let mut scan = world_in.store();
             let count = (0..)
                 .zip(&shards)
                 .map(|(shard, claim)| done(scan.expire_checkouts(claim, shard, 10).unwrap()).messages);
             *ended_in.lock().unwrap() = Some(count.sum::<usize>());
         }
     });
-    shop.step_outcomes(at);
+    shop.turn(at, Outcomes);
     assert_eq!(*ended.lock().unwrap(), Some(0), "a locked order is passed over");
     assert_eq!(shop.expire(), 0);
     assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("paid", 79, 7));
     shop.is_at_rest(&world);
 
     // And the other way round: the scan was first, and the consumer hears both successes.
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of_one(&world);
-    shop.ask("o", checkout());
-    shop.step_orders(at);
-    shop.relay();
-    shop.step_pay(at);
-    shop.step_stock(at);
-    shop.relay();
+    let Some((world, mut shop)) = shop_of_one() else { return };
+    shop.asks("o", checkout(), &[Orders, Relay, Pay, Stock, Relay]);
     world.set_clock(PAST);
     assert_eq!(shop.expire_only(), 1);
-    shop.step_outcomes(at);
+    shop.turn(at, Outcomes);
     assert_eq!(shop.state("o"), "cancelling");
     shop.drain();
     untouched(&mut shop, &world, Why::Deadline);
@@ -147,8 +118,7 @@ fn the_scan_and_the_consumer_cannot_both_decide() {
 /// Whoever has locked what is due first, and keeps it, does not keep the scan from those behind.
 #[test]
 fn what_is_locked_does_not_hide_what_is_due_behind_it() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
+    let Some((world, mut shop)) = Shop::open(1) else { return };
     world.set_clock(NOW);
     // Two of one shard, whichever that is.
     let ids: Vec<String> = (0..9).map(|number| format!("o{number}")).collect();
@@ -156,8 +126,7 @@ fn what_is_locked_does_not_hide_what_is_due_behind_it() {
     shop.stocked(&[("u", 100)], &[("i", 10, 7)], &orders);
     for (at, order) in (0..).zip(&ids) {
         world.set_clock(NOW + at);
-        shop.ask(order, checkout());
-        shop.step_orders(0);
+        shop.asks(order, checkout(), &[Orders]);
     }
     let mut sql = world.sql();
     let shards = "SELECT shard, min(order_id), max(order_id) FROM orders GROUP BY shard HAVING count(*) > 1";
@@ -178,30 +147,26 @@ fn what_is_locked_does_not_hide_what_is_due_behind_it() {
 /// The operator meant the try that was open then. Whenever the command comes, and however often, it ends no other.
 #[test]
 fn a_cancel_that_comes_late_ends_no_later_try() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of_one(&world);
+    let Some((world, mut shop)) = shop_of_one() else { return };
     let at = partition_of("o", 2) as usize;
     let second = TrNum::FIRST.next().unwrap();
     let cancel = |tr| OrderCommand::Cancel { tr: Some(tr) };
-    shop.ask("o", checkout());
-    shop.step_orders(at);
+    shop.asks("o", checkout(), &[Orders]);
     let (answer, state) = shop.run("o", cancel(TrNum::FIRST));
     assert!(matches!(answer, Ok(CheckoutAnswer::Open { .. })), "{answer:?}");
     assert_eq!(state, "not_paid");
     // In one batch with the checkout that begins the next try, and in one after it.
     shop.ask("o", checkout());
     let beside = shop.ask("o", cancel(TrNum::FIRST));
-    shop.step_orders(at);
+    shop.turn(at, Orders);
     let after = shop.ask("o", cancel(TrNum::FIRST));
-    shop.step_orders(at);
-    shop.relay();
+    shop.turns(at, &[Orders, Relay]);
     let over = Err(CheckoutRefusal::NotNow(OrderState::NotPaid(Some(TrNum::FIRST))));
     let later = Err(CheckoutRefusal::NotNow(OrderState::Pending(second)));
     assert_eq!((shop.answered(beside), shop.answered(after)), (over, later));
     assert_eq!(shop.state("o"), "pending");
     let meant = shop.ask("o", cancel(second));
-    shop.step_orders(at);
-    shop.relay();
+    shop.turns(at, &[Orders, Relay]);
     assert!(shop.answered(meant).is_ok());
     shop.drain();
     assert_eq!(shop.state("o"), "not_paid");
@@ -211,17 +176,10 @@ fn a_cancel_that_comes_late_ends_no_later_try() {
 #[test]
 fn an_operator_cancels_what_is_not_decided() {
     for delivery in [Delivery::Once, Delivery::TwiceAndLate] {
-        let Some(world) = World::new() else { return };
-        let mut shop = shop_of_one(&world);
-        let at = partition_of("o", 2) as usize;
-        shop.ask("o", checkout());
-        shop.step_orders(at);
-        shop.relay();
-        shop.step_stock(at);
-        shop.relay();
-        shop.step_outcomes(at);
+        let Some((world, mut shop)) = shop_of_one() else { return };
+        shop.asks("o", checkout(), &[Orders, Relay, Stock, Relay, Outcomes]);
         shop.delivery = delivery;
-        let cancel = shop.ask("o", OrderCommand::Cancel { tr: None });
+        let cancel = shop.ask("o", CANCEL);
         shop.drain();
         let answer = shop.answered(cancel);
         let Ok(CheckoutAnswer::Open { waits, .. }) = answer else { panic!("{answer:?}") };
@@ -233,12 +191,9 @@ fn an_operator_cancels_what_is_not_decided() {
 /// A message to a side was lost for good. Retry asks those again that have not answered, and no other.
 #[test]
 fn a_retry_asks_again_who_has_not_answered() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of_one(&world);
+    let Some((world, mut shop)) = shop_of_one() else { return };
     let at = partition_of("o", 2) as usize;
-    shop.ask("o", checkout());
-    shop.step_orders(at);
-    shop.relay();
+    shop.asks("o", checkout(), &[Orders, Relay]);
     let lost = std::mem::take(&mut shop.stock[at].log);
     assert_eq!(lost.len(), 1);
     shop.drain();
@@ -253,8 +208,7 @@ fn a_retry_asks_again_who_has_not_answered() {
 /// A failed order is checked out anew by a retry.
 #[test]
 fn a_retry_of_a_failed_order_is_a_new_try() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of_one(&world);
+    let Some((world, mut shop)) = shop_of_one() else { return };
     shop.does(&ShopCommand::TakeFunds { user: id("u"), amount: whole(90) });
     let (_, state) = shop.run("o", checkout());
     assert_eq!(state, "not_paid");
@@ -268,17 +222,10 @@ fn a_retry_of_a_failed_order_is_a_new_try() {
 /// While cancelling, a lost `can` is sent again by a retry.
 #[test]
 fn a_retry_while_cancelling_asks_who_owes() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of_one(&world);
+    let Some((world, mut shop)) = shop_of_one() else { return };
     let at = partition_of("o", 2) as usize;
-    shop.ask("o", checkout());
-    shop.step_orders(at);
-    shop.relay();
-    shop.step_pay(at);
-    shop.relay();
-    shop.ask("o", OrderCommand::Cancel { tr: None });
-    shop.step_orders(at);
-    shop.relay();
+    shop.asks("o", checkout(), &[Orders, Relay, Pay, Relay]);
+    shop.asks("o", CANCEL, &[Orders, Relay]);
     let kept = usize::try_from(shop.pay[at].at).unwrap();
     shop.pay[at].log.truncate(kept);
     shop.drain();
@@ -291,8 +238,7 @@ fn a_retry_while_cancelling_asks_who_owes() {
 /// The scan reads what is due by its index, not every open checkout.
 #[test]
 fn the_scan_follows_its_index() {
-    let Some(world) = World::new() else { return };
-    let _shop = shop_of_one(&world);
+    let Some((world, _shop)) = shop_of_one() else { return };
     let mut client = world.sql();
     client.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").unwrap();
     let plan = client.query(

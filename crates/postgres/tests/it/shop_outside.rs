@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_domain::shop::{CheckoutAnswer, Message, Said, Side, Sides, TrNum, TryKey, Why, spoken};
-use holdfast_messages::{OutcomeMessage, StockMessage, Topic};
+use holdfast_messages::{OutcomeMessage, Topic};
 use holdfast_postgres::shop::{FailedTelling, Served};
 use holdfast_postgres::{Batch, Error, Settings, Source, Step, Store};
 
@@ -18,48 +18,36 @@ fn calling(world: &World, outside: Sides) -> Store {
     Store::open(&world.url, Settings { outside, ..Settings::default() }).unwrap()
 }
 
-fn passed(store: &mut Store, queue: &mut Queue<StockMessage>) -> Step {
-    let batch = Batch::new(queue.at, queue.pending());
-    let (next, step) = (batch.next, store.pass(&queue.claim, &batch).unwrap());
-    queue.at = next;
-    step
-}
-
 /// What is in the warehouse is not in these books; the messages to it are passed by, and its word is taken.
 #[test]
 fn a_called_side_is_passed_by_and_its_word_counts() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
+    let Some((world, mut shop)) = Shop::open(1) else { return };
     shop.stocked(&[("u", 10)], &[("i", 0, 7)], &[("o", "u", "i", 1)]);
     shop.store = calling(&world, STOCK);
     shop.store.agree_on_serving().unwrap();
     assert_eq!(shop.store.serving().unwrap().called, STOCK);
     // The epoch of the side's partitions has risen: whoever had them must look at it again.
-    shop.stock[0].claim = shop.store.claim(&Source::consumer(Topic::Stock, 0)).unwrap();
-    shop.ask("o", checkout());
-    shop.step_orders(0);
-    shop.relay();
+    shop.stock[0].taken_over(&mut shop.store);
+    shop.asks("o", checkout(), &[Orders, Relay]);
     shop.stock[0].push("no key", b"nonsense");
-    let step = done(passed(&mut shop.store, &mut shop.stock[0]));
+    let step = shop.stock[0].take(|claim, batch| shop.store.pass(claim, batch)).unwrap();
     assert_eq!((step.messages, step.dead_letters), (2, 1));
-    shop.step_pay(0);
-    shop.relay();
+    shop.turns(0, &[Pay, Relay]);
     let (order, _) = shop.store.find_order(&id("o")).unwrap().unwrap();
     let key = TryKey { order_id: id("o"), tr_num: TrNum::FIRST };
     let said = Message { key, body: spoken(&order.order, Side::Stock, Said::Taken) };
     shop.outcomes[0].say(&OutcomeMessage::new(said).unwrap());
-    shop.step_outcomes(0);
+    shop.turn(0, Outcomes);
     assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("paid", 3, 0));
     world.verify();
     // An order whose stock was to be taken from here, and was not, is found.
-    world.sql().batch_execute("UPDATE orders SET called = 0").unwrap();
+    world.run("UPDATE orders SET called = 0");
     assert!(!world.store().verify().unwrap().findings.is_empty());
 }
 
 #[test]
 fn who_is_called_changes_only_when_nobody_is_at_work() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
+    let Some((world, mut shop)) = Shop::open(1) else { return };
     shop.stocked(&[("u", 10)], &[("i", 1, 7)], &[("o", "u", "i", 1)]);
     let mut other = calling(&world, STOCK);
     let refused = |store: &mut Store| match store.agree_on_serving() {
@@ -72,13 +60,12 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
     assert_eq!(refused(&mut other), (0, 1));
     shop.store.leave(Source::callback(0), 7).unwrap();
     // A checkout is open, and its messages are not sent.
-    shop.ask("o", checkout());
-    shop.step_orders(0);
+    shop.asks("o", checkout(), &[Orders]);
     assert_eq!(refused(&mut other), (2, 0));
     shop.drain();
     assert_eq!(shop.state("o"), "paid");
     // All is sent, and known to be. Then somebody has died before it has sent something.
-    world.sql().batch_execute("UPDATE segment SET outbox_sent = outbox_next").unwrap();
+    world.run("UPDATE segment SET outbox_sent = outbox_next");
     let source = "UPDATE segment SET outbox_next = outbox_next + $1 WHERE segment_type = 'consumer' AND table_name = 'orders' AND enumeration = 0";
     world.sql().execute(source, &[&1_i64]).unwrap();
     assert_eq!(refused(&mut other), (1, 0));
@@ -97,31 +84,26 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
 /// is not asked again.
 #[test]
 fn a_side_that_comes_back_from_kafka_begins_behind_what_was_another_s() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
+    let Some((world, mut shop)) = Shop::open(1) else { return };
     shop.stocked(&[("u", 20)], &[("i", 6, 7)], &[("first", "u", "i", 1), ("o", "u", "i", 1)]);
     // The nodes have served it before: it has a chain of audit records.
     assert_eq!(shop.run("first", checkout()).1, "paid");
-    world.sql().batch_execute("UPDATE segment SET outbox_sent = outbox_next").unwrap();
+    world.run("UPDATE segment SET outbox_sent = outbox_next");
     let before = shop.stock[0].at;
     let settings = Settings { on_kafka: STOCK, ..Settings::default() };
     let mut outside = Store::open(&world.url, settings).unwrap();
     outside.agree_on_serving().unwrap();
     assert_eq!(outside.serving().unwrap().of(Side::Stock), Served::OnKafka);
     shop.store = outside;
-    shop.ask("o", checkout());
-    shop.step_orders(0);
-    shop.relay();
-    shop.step_pay(0);
-    shop.relay();
+    shop.asks("o", checkout(), &[Orders, Relay, Pay, Relay]);
     assert_eq!(shop.stock[0].pending().len(), 1, "the warehouse reads it");
     let asked = before + 1;
     let first = r#"{"order_id":"o","tr_num":1}"#;
     shop.outcomes[0].push(first, br#"{"type":"ssucc","items":[{"id":"i","amnt":1}]}"#);
-    shop.step_outcomes(0);
+    shop.turn(0, Outcomes);
     assert_eq!((shop.state("o").as_str(), shop.stock_of("i")), ("paid", 5));
-    while shop.step_outcomes(0) | shop.relay() {}
-    world.sql().batch_execute("UPDATE segment SET outbox_sent = outbox_next").unwrap();
+    while shop.turn(0, Outcomes) | shop.relay() {}
+    world.run("UPDATE segment SET outbox_sent = outbox_next");
     world.verify();
 
     let mut inside = world.store();
@@ -135,8 +117,7 @@ fn a_side_that_comes_back_from_kafka_begins_behind_what_was_another_s() {
 /// One that is paid and one that is not, with every message twice: each end is there once, in one hand at a time.
 #[test]
 fn an_end_waits_until_it_was_told() {
-    let Some(world) = World::new() else { return };
-    let mut shop = Shop::new(&world, 1);
+    let Some((world, mut shop)) = Shop::open(1) else { return };
     world.set_clock(NOW);
     shop.delivery = Delivery::TwiceAndLate;
     shop.stocked(&[("u", 100)], &[("i", 1, 7)], &[("o", "u", "i", 1), ("p", "u", "i", 1)]);

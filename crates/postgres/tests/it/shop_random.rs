@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_messages::OrderCommand;
 use proptest::prelude::*;
 
 use crate::shop_world::*;
@@ -73,19 +72,14 @@ fn run(world: &World, case: &Case, story: &[Happens]) {
     for event in story {
         match event {
             Happens::Checkout(order) => drop(shop.ask(&names[*order], checkout())),
-            Happens::Cancel(order) => drop(shop.ask(&names[*order], OrderCommand::Cancel { tr: None })),
+            Happens::Cancel(order) => drop(shop.ask(&names[*order], CANCEL)),
             Happens::Retry(order) => drop(shop.ask(&names[*order], RETRY)),
-            Happens::Orders(partition) => drop(shop.step_orders(*partition)),
-            Happens::Pay(partition) => drop(shop.step_pay(*partition)),
-            Happens::Stock(partition) => drop(shop.step_stock(*partition)),
-            Happens::Outcomes(partition) => drop(shop.step_outcomes(*partition)),
+            Happens::Orders(partition) => drop(shop.turn(*partition, Orders)),
+            Happens::Pay(partition) => drop(shop.turn(*partition, Pay)),
+            Happens::Stock(partition) => drop(shop.turn(*partition, Stock)),
+            Happens::Outcomes(partition) => drop(shop.turn(*partition, Outcomes)),
             Happens::Relay => drop(shop.relay()),
-            Happens::Forgotten => {
-                for claim in shop.sources() {
-                    let rows = shop.store.unsent(&claim, 100).unwrap();
-                    shop.publish(&rows);
-                }
-            }
+            Happens::Forgotten => shop.publish_all(),
             Happens::TakeOver(partition) => drop(shop.take_over(*partition, 0)),
             Happens::Time(passed) => {
                 now += passed;

@@ -2,35 +2,27 @@
 
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
-use holdfast_domain::shop::{CheckoutAnswer, TrNum, Why};
-use holdfast_messages::{OrderCommand, Topic};
+use holdfast_domain::shop::Why;
+use holdfast_messages::Topic;
 use holdfast_postgres::Source;
 use holdfast_postgres::shop::Rebuilt;
 
 use crate::shop_world::*;
 use crate::world::*;
 
-fn shop_of(world: &World, orders: &[&str]) -> Shop {
-    let mut shop = Shop::new(world, 1);
+fn shop_of(orders: &[&str]) -> Option<(World, Shop)> {
+    let (world, mut shop) = Shop::open(1)?;
     let orders: Vec<_> = orders.iter().map(|order| (*order, "u", "i", 1)).collect();
     shop.stocked(&[("u", 1_000)], &[("i", 1_000, 7)], &orders);
-    shop
+    Some((world, shop))
 }
 
 /// A try that has both outcomes in the log, and a consumer that died before it decided: whoever comes next decides it.
 #[test]
 fn what_is_complete_and_undecided_is_decided_at_the_start() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of(&world, &["o", "p"]);
+    let Some((world, mut shop)) = shop_of(&["o", "p"]) else { return };
     shop.ask("o", checkout());
-    shop.ask("p", checkout());
-    shop.step_orders(0);
-    shop.relay();
-    shop.step_pay(0);
-    shop.relay();
-    shop.step_outcomes(0);
-    shop.step_stock(0);
-    shop.relay();
+    shop.asks("p", checkout(), &[Orders, Relay, Pay, Relay, Outcomes, Stock, Relay]);
     assert_eq!((shop.outcomes[0].at, shop.outcomes[0].log.len()), (2, 4));
     let step = shop.take_over(0, 0);
     assert_eq!((shop.outcomes[0].at, step.messages, step.alarms), (4, 4, vec![]));
@@ -46,14 +38,11 @@ fn what_is_complete_and_undecided_is_decided_at_the_start() {
 /// The one who takes over knows what the one before knew, at any place of the log, and reads no more than what is open.
 #[test]
 fn a_takeover_after_every_step_changes_nothing() {
-    let Some(world) = World::new() else { return };
-    let orders: Vec<String> = (0..12).map(|number| format!("o{number}")).collect();
-    let mut shop = shop_of(&world, &orders.iter().map(String::as_str).collect::<Vec<_>>());
+    let names: Vec<String> = (0..12).map(|number| format!("o{number}")).collect();
+    let orders: Vec<&str> = names.iter().map(String::as_str).collect();
+    let Some((world, mut shop)) = shop_of(&orders) else { return };
     // A silent one holds the offset where it began.
-    shop.ask("o0", checkout());
-    shop.step_orders(0);
-    shop.relay();
-    shop.step_pay(0);
+    shop.asks("o0", checkout(), &[Orders, Relay, Pay]);
     let lost = shop.stock[0].log.len();
     shop.stock[0].log.clear();
     assert_eq!(lost, 1);
@@ -61,13 +50,13 @@ fn a_takeover_after_every_step_changes_nothing() {
     for order in &orders[1..] {
         shop.ask(order, checkout());
         loop {
-            let worked = shop.step_orders(0) | shop.step_pay(0) | shop.step_stock(0);
+            let worked = shop.turn(0, Orders) | shop.turn(0, Pay) | shop.turn(0, Stock);
             let before = shop.coordinators[0].clone();
             let stored = shop.store.outcome_offset(0).unwrap();
             shop.take_over(0, 0);
             let after = &shop.coordinators[0];
             assert_eq!(after.outcome_offset(), before.outcome_offset().max(stored));
-            if !worked && !shop.relay() && !shop.step_outcomes(0) {
+            if !worked && !shop.relay() && !shop.turn(0, Outcomes) {
                 break;
             }
         }
@@ -87,16 +76,9 @@ fn a_takeover_after_every_step_changes_nothing() {
 /// A `can` was sent and its answer never came: whoever takes over asks again.
 #[test]
 fn what_is_owed_is_asked_for_again() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of(&world, &["o"]);
-    shop.ask("o", checkout());
-    shop.step_orders(0);
-    shop.relay();
-    shop.step_pay(0);
-    shop.step_stock(0);
-    shop.ask("o", OrderCommand::Cancel { tr: None });
-    shop.step_orders(0);
-    shop.relay();
+    let Some((world, mut shop)) = shop_of(&["o"]) else { return };
+    shop.asks("o", checkout(), &[Orders, Relay, Pay, Stock]);
+    shop.asks("o", CANCEL, &[Orders, Relay]);
     // `can` and `add` are lost on their way.
     for at in [shop.pay[0].at, shop.stock[0].at] {
         assert_eq!(at, 1);
@@ -108,8 +90,7 @@ fn what_is_owed_is_asked_for_again() {
     shop.take_over(0, 0);
     shop.drain();
     assert_eq!((shop.state("o").as_str(), shop.credit("u"), shop.stock_of("i")), ("not_paid", 1_000, 1_000));
-    let failed = CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Cancelled };
-    assert_eq!(shop.ends("o"), [failed]);
+    assert_eq!(shop.ends("o"), [failed(Why::Cancelled)]);
     shop.is_at_rest(&world);
 }
 
@@ -117,24 +98,14 @@ fn what_is_owed_is_asked_for_again() {
 /// nobody had heard is lost, and the deadline ends that checkout.
 #[test]
 fn a_log_that_begins_too_late_is_reported_and_survived() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of(&world, &["o", "p", "q"]);
+    let Some((world, mut shop)) = shop_of(&["o", "p", "q"]) else { return };
     world.set_clock(2_000_000_000_000);
     shop.ask("p", checkout());
     shop.drain();
-    shop.ask("o", checkout());
-    shop.step_orders(0);
-    shop.relay();
-    shop.step_pay(0);
-    shop.relay();
-    shop.step_outcomes(0);
+    shop.asks("o", checkout(), &[Orders, Relay, Pay, Relay, Outcomes]);
     let stored = shop.store.outcome_offset(0).unwrap().unwrap();
     assert_eq!((stored, shop.outcomes[0].log.len()), (3, 4));
-    shop.ask("q", checkout());
-    shop.step_orders(0);
-    shop.relay();
-    shop.step_pay(0);
-    shop.relay();
+    shop.asks("q", checkout(), &[Orders, Relay, Pay, Relay]);
     assert_eq!(shop.outcomes[0].log.len(), 5, "of q nobody has heard");
     let step = shop.take_over(0, 5);
     let names: Vec<&str> = step.alarms.iter().map(|alarm| alarm.name()).collect();
@@ -155,14 +126,9 @@ fn a_log_that_begins_too_late_is_reported_and_survived() {
 /// While cancelling, one side has answered, and that answer is cut away with the log: the order's row still knows it.
 #[test]
 fn an_answer_that_the_log_has_lost_is_remembered_by_the_row() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of(&world, &["o"]);
-    shop.ask("o", checkout());
-    shop.step_orders(0);
-    shop.relay();
-    shop.ask("o", OrderCommand::Cancel { tr: None });
-    shop.step_orders(0);
-    shop.relay();
+    let Some((world, mut shop)) = shop_of(&["o"]) else { return };
+    shop.asks("o", checkout(), &[Orders, Relay]);
+    shop.asks("o", CANCEL, &[Orders, Relay]);
     let kept = shop.stock[0].log.clone();
     shop.stock[0].log.clear();
     shop.drain();
@@ -178,8 +144,7 @@ fn an_answer_that_the_log_has_lost_is_remembered_by_the_row() {
 /// The value never falls, whoever tells another.
 #[test]
 fn the_offset_never_falls() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of(&world, &["o", "p"]);
+    let Some((world, mut shop)) = shop_of(&["o", "p"]) else { return };
     for order in ["o", "p"] {
         let (_, state) = shop.run(order, checkout());
         assert_eq!(state, "paid");
@@ -197,25 +162,20 @@ fn the_offset_never_falls() {
     assert_eq!((coordinator.outcome_offset(), next, done.outbox.len()), (Some(6), 6, 0));
     // A coordinator that is behind by mistake tells what it knows, and the stored value stays.
     shop.outcomes[0].push(r#"{"order_id":"o","tr_num":1}"#, br#"{"type":"trsucc"}"#);
-    world.sql().execute("UPDATE outcome_offset SET value = 100", &[]).unwrap();
+    world.run("UPDATE outcome_offset SET value = 100");
     (shop.outcomes[0].claim, shop.coordinators[0]) = (claim, Coordinator::default());
-    shop.step_outcomes(0);
+    shop.turn(0, Outcomes);
     assert_eq!(shop.store.outcome_offset(0).unwrap(), Some(100));
 }
 
 /// Poison that nobody has read yet is put aside by whoever rebuilds over it, once.
 #[test]
 fn poison_in_the_log_is_buried_once() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of(&world, &["o"]);
+    let Some((world, mut shop)) = shop_of(&["o"]) else { return };
     shop.outcomes[0].push("x", b"nonsense");
-    shop.ask("o", checkout());
-    shop.step_orders(0);
-    shop.relay();
-    shop.step_outcomes(0);
+    shop.asks("o", checkout(), &[Orders, Relay, Outcomes]);
     assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 1);
-    shop.step_pay(0);
-    shop.relay();
+    shop.turns(0, &[Pay, Relay]);
     shop.outcomes[0].push("y", b"nonsense");
     shop.take_over(0, 0);
     shop.take_over(0, 0);
@@ -228,13 +188,8 @@ fn poison_in_the_log_is_buried_once() {
 /// Who writes to the topic is not ours. An id that no row can have is poison for the consumer, and for whoever takes over.
 #[test]
 fn an_id_that_no_row_can_have_does_not_keep_anybody_from_taking_over() {
-    let Some(world) = World::new() else { return };
-    let mut shop = shop_of(&world, &["o"]);
-    shop.ask("o", checkout());
-    shop.step_orders(0);
-    shop.relay();
-    shop.step_pay(0);
-    shop.relay();
+    let Some((world, mut shop)) = shop_of(&["o"]) else { return };
+    shop.asks("o", checkout(), &[Orders, Relay, Pay, Relay]);
     let nul = [
         (r#"{"order_id":"a\u0000b","tr_num":1}"#, r#"{"type":"psucc","user_id":"u","amnt":7}"#),
         (r#"{"order_id":"o","tr_num":1}"#, r#"{"type":"psucc","user_id":"a\u0000b","amnt":7}"#),
@@ -246,7 +201,7 @@ fn an_id_that_no_row_can_have_does_not_keep_anybody_from_taking_over() {
     for (key, value) in nul {
         shop.outcomes[0].push(key, value.as_bytes());
     }
-    assert!(shop.step_outcomes(0));
+    assert!(shop.turn(0, Outcomes));
     assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 4);
     // The offset has not passed what is open, so the next one reads them once more.
     assert_eq!(shop.take_over(0, 0).dead_letters, 0);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
 use holdfast_domain::shop::{
-    Alarm, CheckoutAnswer, IdempotencyKey, OrderId, ShopCommand, ShopOutcome, Whole,
+    Alarm, CheckoutAnswer, IdempotencyKey, OrderId, ShopCommand, ShopOutcome, TrNum, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_messages::{
@@ -14,10 +14,11 @@ use holdfast_messages::{
 };
 use holdfast_postgres::shop::{Bill, Pledge, Pledges, Rebuilt};
 use holdfast_postgres::tokens::{ClaimVerdict, WantedClaim};
-use holdfast_postgres::{Batch, Claim, Done, OutboxRow, Source, Step, Store};
+use holdfast_postgres::{Batch, Claim, Done, Error, OutboxRow, Source, Step, Store};
 use holdfast_tokens::Token;
 use postgres::Client;
 
+use crate::token_world::wanted;
 use crate::world::{Queue, World, done};
 
 pub const DEADLINE_MS: u32 = 10_000;
@@ -39,7 +40,13 @@ pub fn checkout_under(key: &str, body: u128) -> OrderCommand {
     OrderCommand::Checkout { deadline_ms: DEADLINE_MS, key }
 }
 
+pub const CANCEL: OrderCommand = OrderCommand::Cancel { tr: None };
 pub const RETRY: OrderCommand = OrderCommand::Retry { deadline_ms: DEADLINE_MS };
+
+/// How a first try ended that is not paid.
+pub fn failed(why: Why) -> CheckoutAnswer {
+    CheckoutAnswer::Failed { tr: TrNum::FIRST, why }
+}
 
 /// What is done with messages on their way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +77,7 @@ pub struct Shop {
     pub alarms: Vec<Alarm>,
     pub delivery: Delivery,
     /// Where tokens pay: what looks for some.
-    pub purse: Option<Client>,
+    pub seeker: Option<Client>,
     late: Vec<(u32, OutboxRow)>,
     asked: u128,
 }
@@ -81,7 +88,33 @@ pub fn partition_of(order: &str, partitions: usize) -> u32 {
     u32::try_from(sum % partitions).unwrap()
 }
 
+/// Who works next on a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    Orders,
+    Pay,
+    Stock,
+    Outcomes,
+    /// What all sources want sent is sent.
+    Relay,
+}
+pub use Turn::*;
+
 impl Shop {
+    /// A database and a shop over it, with nothing in it; `None` if this run has no server.
+    pub fn open(partitions: u32) -> Option<(World, Shop)> {
+        let world = World::new()?;
+        let shop = Shop::new(&world, partitions);
+        Some((world, shop))
+    }
+
+    /// The same where user `u` has 100, of item `i` there are 10 for 7 each, and order `o` wants 3 of them.
+    pub fn with_an_order(partitions: u32) -> Option<(World, Shop)> {
+        let (world, mut shop) = Shop::open(partitions)?;
+        shop.stocked(&[("u", 100)], &[("i", 10, 7)], &[("o", "u", "i", 3)]);
+        Some((world, shop))
+    }
+
     pub fn new(world: &World, partitions: u32) -> Shop {
         let mut store = world.store();
         let coordinators = (0..partitions).map(|_| Coordinator::default()).collect();
@@ -99,7 +132,7 @@ impl Shop {
             dead_letters: Vec::new(),
             alarms: Vec::new(),
             delivery: Delivery::Once,
-            purse: None,
+            seeker: None,
             late: Vec::new(),
             asked: 0,
         }
@@ -139,6 +172,12 @@ impl Shop {
         let trace = TraceId(self.asked);
         self.ask_as(trace, order, command);
         trace
+    }
+
+    /// Puts a command into the topic `orders`, and lets these work on the order's partition, one after the other.
+    pub fn asks(&mut self, order: &str, command: OrderCommand, turns: &[Turn]) {
+        self.ask(order, command);
+        self.turns(partition_of(order, self.orders.len()) as usize, turns);
     }
 
     pub fn ask_as(&mut self, trace: TraceId, order: &str, command: OrderCommand) {
@@ -203,70 +242,44 @@ impl Shop {
     pub fn work(&mut self) -> bool {
         let mut worked = false;
         for partition in 0..self.orders.len() {
-            worked |= self.step_orders(partition);
-            worked |= self.step_pay(partition);
-            worked |= self.step_stock(partition);
-            worked |= self.step_outcomes(partition);
+            for turn in [Orders, Pay, Stock, Outcomes] {
+                worked |= self.turn(partition, turn);
+            }
         }
         worked | self.relay()
     }
 
-    pub fn step_orders(&mut self, partition: usize) -> bool {
-        let queue = &mut self.orders[partition];
-        if queue.pending().is_empty() {
-            return false;
+    /// Lets these work, one after the other.
+    pub fn turns(&mut self, partition: usize, turns: &[Turn]) {
+        for turn in turns {
+            self.turn(partition, *turn);
         }
-        let batch = Batch::new(queue.at, queue.pending());
-        let (next, step) = (batch.next, self.store.orders(&queue.claim, &batch).unwrap());
-        queue.at = next;
-        self.note(step)
     }
 
-    pub fn step_pay(&mut self, partition: usize) -> bool {
-        let queue = &mut self.pay[partition];
-        if queue.pending().is_empty() {
-            return false;
-        }
-        let batch = Batch::new(queue.at, queue.pending());
-        let step = match &mut self.purse {
-            None => self.store.pay(&queue.claim, &batch),
-            Some(sql) => {
-                let bills = self.store.bills(batch.messages).unwrap();
-                let pledges = pledge(&mut self.store, sql, &bills);
-                self.store.pay_with(&queue.claim, &batch, &pledges)
+    /// Lets one work on what waits; whether there was something to do.
+    pub fn turn(&mut self, at: usize, turn: Turn) -> bool {
+        let pledges = if turn == Pay { self.pledges(at) } else { None };
+        let store = &mut self.store;
+        let done = match turn {
+            Orders => self.orders[at].take(|claim, batch| store.orders(claim, batch)),
+            Pay => self.pay[at].take(|claim, batch| paid(store, claim, batch, pledges.as_ref())),
+            Stock => self.stock[at].take(|claim, batch| store.stock(claim, batch)),
+            Outcomes => {
+                let coordinator = &mut self.coordinators[at];
+                self.outcomes[at].take(|claim, batch| store.outcomes(claim, coordinator, batch))
             }
+            Relay => return self.relay(),
         };
-        let (next, step) = (batch.next, step.unwrap());
-        queue.at = next;
-        self.note(step)
-    }
-
-    pub fn step_stock(&mut self, partition: usize) -> bool {
-        let queue = &mut self.stock[partition];
-        if queue.pending().is_empty() {
-            return false;
-        }
-        let batch = Batch::new(queue.at, queue.pending());
-        let (next, step) = (batch.next, self.store.stock(&queue.claim, &batch).unwrap());
-        queue.at = next;
-        self.note(step)
-    }
-
-    pub fn step_outcomes(&mut self, partition: usize) -> bool {
-        let (queue, coordinator) = (&mut self.outcomes[partition], &mut self.coordinators[partition]);
-        if queue.pending().is_empty() {
-            return false;
-        }
-        let batch = Batch::new(queue.at, queue.pending());
-        let (next, step) = (batch.next, self.store.outcomes(&queue.claim, coordinator, &batch).unwrap());
-        queue.at = next;
-        self.note(step)
-    }
-
-    fn note(&mut self, step: Step) -> bool {
-        let Done { messages, alarms, .. } = done(step);
+        let Some(Done { messages, alarms, .. }) = done else { return false };
         self.alarms.extend(alarms);
         messages > 0
+    }
+
+    /// What is locked for the payments that wait, where tokens pay.
+    pub fn pledges(&mut self, at: usize) -> Option<Pledges> {
+        let sql = self.seeker.as_mut()?;
+        let bills = self.store.bills(self.pay[at].pending()).unwrap();
+        Some(pledge(&mut self.store, sql, &bills))
     }
 
     /// Sends what all sources want sent.
@@ -277,12 +290,41 @@ impl Shop {
     }
 
     pub fn sources(&self) -> Vec<Claim> {
-        let mut sources: Vec<Claim> = self.orders.iter().map(|queue| queue.claim).collect();
-        sources.extend(self.pay.iter().map(|queue| queue.claim));
-        sources.extend(self.stock.iter().map(|queue| queue.claim));
-        sources.extend(self.outcomes.iter().map(|queue| queue.claim));
-        sources.extend(&self.shards);
-        sources
+        fn claims<M>(queues: &[Queue<M>]) -> impl Iterator<Item = Claim> {
+            queues.iter().map(|queue| queue.claim)
+        }
+        let sources = claims(&self.orders).chain(claims(&self.pay)).chain(claims(&self.stock));
+        sources.chain(claims(&self.outcomes)).chain(self.shards.iter().copied()).collect()
+    }
+
+    /// Sends everything, and forgets that it was sent.
+    pub fn publish_all(&mut self) {
+        for claim in self.sources() {
+            let rows = self.store.unsent(&claim, 100).unwrap();
+            self.publish(&rows);
+        }
+    }
+
+    /// Work where all that was committed is forgotten by those who sent it: it is sent once more, by others.
+    pub fn work_forgetting(&mut self, rounds: usize) {
+        for _ in 0..rounds {
+            // Published, and the crash comes before that is noted.
+            self.publish_all();
+            self.take_over_all();
+            self.relay();
+            self.turns(0, &[Orders, Pay, Stock, Outcomes]);
+        }
+    }
+
+    /// Others take over everything, and go on where the stored offsets say.
+    pub fn take_over_all(&mut self) {
+        self.orders.iter_mut().for_each(|queue| queue.taken_over(&mut self.store));
+        self.pay.iter_mut().for_each(|queue| queue.taken_over(&mut self.store));
+        self.stock.iter_mut().for_each(|queue| queue.taken_over(&mut self.store));
+        self.shards = self.shards.iter().map(|old| self.store.claim(&old.source).unwrap()).collect();
+        for partition in 0..u32::try_from(self.outcomes.len()).unwrap() {
+            self.take_over(partition, 0);
+        }
     }
 
     pub fn relay_of(&mut self, claim: &Claim) -> bool {
@@ -390,6 +432,19 @@ impl Shop {
     }
 }
 
+/// The payment side over a batch, with what was locked for it where tokens pay.
+pub fn paid(
+    store: &mut Store,
+    claim: &Claim,
+    batch: &Batch<'_, PayMessage>,
+    pledges: Option<&Pledges>,
+) -> Result<Step, Error> {
+    match pledges {
+        None => store.pay(claim, batch),
+        Some(pledges) => store.pay_with(claim, batch, pledges),
+    }
+}
+
 /// Locks tokens for bills as a node's vault does: whatever is free, the smallest first. A wallet that has too little is in want;
 /// one whose tokens others have is waited for.
 pub fn pledge(store: &mut Store, sql: &mut Client, bills: &[Bill]) -> Pledges {
@@ -424,9 +479,7 @@ pub fn pledge(store: &mut Store, sql: &mut Client, bills: &[Bill]) -> Pledges {
             continue;
         }
         let ids = tokens.iter().map(|token| token.id.clone()).collect();
-        let spender = bill.spender.to_string().as_str().into();
-        let (body, amount, lease_ms) = (Fingerprint(1), bill.amount, 300_000);
-        let wanted = WantedClaim { spender, body, amount, lease_ms, tokens: tokens.into() };
+        let wanted = WantedClaim { amount: bill.amount, ..wanted(&bill.spender.to_string(), &tokens) };
         if sum >= bill.amount
             && let [ClaimVerdict::Locked { .. } | ClaimVerdict::Holds { same: true }] =
                 store.claim_tokens(&[wanted], None).unwrap()[..]
@@ -438,9 +491,5 @@ pub fn pledge(store: &mut Store, sql: &mut Client, bills: &[Bill]) -> Pledges {
 }
 
 fn queues<M: Message>(store: &mut Store, partitions: u32) -> Vec<Queue<M>> {
-    let queue = |partition| {
-        let claim = store.claim(&Source::consumer(M::TOPIC, partition)).unwrap();
-        Queue { claim, log: Vec::new(), at: 0 }
-    };
-    (0..partitions).map(queue).collect()
+    (0..partitions).map(|partition| Queue::new(store, partition)).collect()
 }

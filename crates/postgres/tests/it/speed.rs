@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_domain::command::Command;
-use holdfast_postgres::{Batch, Point};
+use holdfast_postgres::Point;
 
 use crate::world::*;
 
@@ -59,31 +59,22 @@ fn speed() {
                     _ => fulfil(spread(id), payee(id)),
                 })
                 .collect();
-            let from = cluster.transfers.at;
-            let messages = all(from, &commands);
+            cluster.transfers.log.extend(all(cluster.transfers.at, &commands));
             *phase_now.lock().unwrap() = ["1 prepare", "1 fulfil"][phase];
             let before = ticks(backend);
             let begun = Instant::now();
-            let step = done(
-                cluster.store.transfers(&cluster.transfers.claim, &Batch::new(from, &messages)).unwrap(),
-            );
+            let step = cluster.drain_transfers().unwrap();
             spent[2 * phase] += begun.elapsed();
             worked[2 * phase] += ticks(backend) - before;
             assert_eq!(step.transactions, 1);
-            cluster.transfers.at += BATCH as u64;
-            cluster.transfers.log.extend(messages);
             cluster.relay();
-            let queue = &mut cluster.positions[0];
-            let from = usize::try_from(queue.at).unwrap();
-            let batch = Batch::new(queue.at, &queue.log[from..]);
-            assert_eq!(batch.messages.len(), BATCH);
+            assert_eq!(cluster.positions[0].pending().len(), BATCH);
             *phase_now.lock().unwrap() = ["2 prepare", "2 commit"][phase];
             let before = ticks(backend);
             let begun = Instant::now();
-            done(cluster.store.positions(&queue.claim, &batch).unwrap());
+            cluster.drain_positions();
             spent[2 * phase + 1] += begun.elapsed();
             worked[2 * phase + 1] += ticks(backend) - before;
-            queue.at = batch.next;
             cluster.relay();
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_domain::ids::{Millis, TransferId};
 use holdfast_domain::transfers::TransferState;
 use holdfast_postgres::stalled::STALLED_MAX;
-use holdfast_postgres::{Batch, DataSet, Stalled};
+use holdfast_postgres::{DataSet, Stalled};
 
 use crate::world::*;
 
@@ -13,33 +13,21 @@ const NOW: Millis = 1_800_000_000_000;
 const AFTER: Duration = Duration::from_secs(60);
 
 /// A cluster at that time, and what its patrol has looked through until then.
-fn cluster(world: &World) -> Cluster {
-    let mut cluster = Cluster::new(world, 1);
-    cluster.participant("payer", 1_000, 1_000);
-    cluster.participant("payee", 0, 10);
+fn cluster() -> Option<(World, Cluster)> {
+    let (world, cluster) = payer_and_payee(1_000, 1_000)?;
     world.set_clock(NOW);
-    world.sql().execute("UPDATE patrol SET looked_until = hub_clock()", &[]).unwrap();
-    cluster
-}
-
-/// What the position step would move on is not sent there.
-fn only_the_first_hop(cluster: &mut Cluster, commands: &[holdfast_domain::command::Command]) {
-    let from = cluster.transfers.at;
-    let messages = all(from, commands);
-    done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(from, &messages)).unwrap());
-    cluster.transfers.log.extend(messages);
-    cluster.transfers.at += commands.len() as u64;
+    world.run("UPDATE patrol SET looked_until = hub_clock()");
+    Some((world, cluster))
 }
 
 #[test]
 fn what_stands_half_way_for_long_is_told_until_it_moves() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = cluster(&world);
+    let Some((world, mut cluster)) = cluster() else { return };
     cluster.ask(&[prepare(1, 1, 2, 1, FAR), prepare(2, 1, 2, 1, FAR), prepare(3, 1, 2, 1, NOW + 10)]);
     cluster.ask(&[fulfil(2, 2)]);
     world.set_clock(NOW + 20);
     assert_eq!(cluster.expire_only(), 1);
-    only_the_first_hop(&mut cluster, &[prepare(4, 1, 2, 1, FAR), fulfil(1, 2)]);
+    cluster.first_hop(&[prepare(4, 1, 2, 1, FAR), fulfil(1, 2)]);
     world.set_clock(NOW + 60_020);
     assert_eq!(cluster.store.stalled(AFTER).unwrap(), Stalled::default(), "not yet");
     world.set_clock(NOW + 60_021);
@@ -68,18 +56,17 @@ fn what_stands_half_way_for_long_is_told_until_it_moves() {
 /// A cluster that was away for a day looks through all of it, and more than can be kept stops nothing.
 #[test]
 fn nothing_is_passed_over() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = cluster(&world);
+    let Some((world, mut cluster)) = cluster() else { return };
     let many: Vec<_> = (1..=1_100).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
-    only_the_first_hop(&mut cluster, &many);
+    cluster.first_hop(&many);
     world.set_clock(NOW + 3_600_000);
     let later: Vec<_> = (2_001..=2_010).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
-    only_the_first_hop(&mut cluster, &later);
+    cluster.first_hop(&later);
     world.set_clock(NOW + 7_200_000);
     assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), 1_000, "bounded");
     // All but the last ones move on.
     let late = "UPDATE transfer SET current_state = 3 WHERE current_state = 1 AND prepared_date < hub_clock() - interval '90 min'";
-    world.sql().execute(late, &[]).unwrap();
+    world.run(late);
     for _ in 0..3 {
         cluster.store.stalled(AFTER).unwrap();
     }
@@ -89,11 +76,10 @@ fn nothing_is_passed_over() {
 /// More than can be kept stood still within one look. As places become free, all the others are told.
 #[test]
 fn what_there_was_no_place_for_is_told_later() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = cluster(&world);
+    let Some((world, mut cluster)) = cluster() else { return };
     let over = 5;
     let many: Vec<_> = (1..=STALLED_MAX as u128 + over).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
-    only_the_first_hop(&mut cluster, &many);
+    cluster.first_hop(&many);
     world.set_clock(NOW + 600_000);
     let told = "SELECT transfer_no FROM stalled_transfer";
     assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), STALLED_MAX as u64);
@@ -113,10 +99,9 @@ fn what_there_was_no_place_for_is_told_later() {
 /// A database of the first release is brought up to date with what stood half-way in it.
 #[test]
 fn an_upgrade_knows_what_stood_still_before_it() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = cluster(&world);
+    let Some((world, mut cluster)) = cluster() else { return };
     cluster.ask(&[prepare(1, 1, 2, 1, FAR)]);
-    only_the_first_hop(&mut cluster, &[prepare(2, 1, 2, 1, FAR)]);
+    cluster.first_hop(&[prepare(2, 1, 2, 1, FAR)]);
     drop(cluster);
     let back =
         "DROP TABLE IF EXISTS stalled_transfer, patrol, operator_message, token, token_lock, token_selection,
@@ -130,7 +115,7 @@ fn an_upgrade_knows_what_stood_still_before_it() {
                 CREATE TABLE outbox (segment_id int NOT NULL, outbox_no bigint NOT NULL, topic text NOT NULL,
                     key text NOT NULL, body text NOT NULL, PRIMARY KEY (segment_id, outbox_no));
                 DELETE FROM schema_version WHERE version > 1";
-    world.sql().batch_execute(back).unwrap();
+    world.run(back);
     let stalled = world.store().stalled(AFTER).unwrap();
     assert_eq!((stalled.total(), stalled.examples[0].0), (1, TransferId(2)));
     world.verify();

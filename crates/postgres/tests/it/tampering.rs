@@ -1,17 +1,15 @@
 //! `verify` notices what somebody changed by hand.
 
 use holdfast_postgres::Store;
-use holdfast_postgres::tokens::{ClaimVerdict, SpendVerdict, WantedClaim, WantedSpend};
-use holdfast_tokens::{Fingerprint, Token, Transaction};
+use holdfast_postgres::tokens::SpendVerdict;
+use holdfast_tokens::Token;
 
+use crate::token_world::{lock, spend};
 use crate::world::*;
 
 #[test]
 fn every_change_by_hand_is_found() {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
-    cluster.participant("payer", 1_000, 1_000);
-    cluster.participant("payee", 0, 10);
+    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
     cluster.ask(&[prepare(1, 1, 2, 5, FAR), prepare(2, 1, 2, 6, FAR)]);
     cluster.ask(&[fulfil(1, 2)]);
     drop(cluster);
@@ -49,10 +47,7 @@ fn every_change_by_hand_is_found() {
         ("participant_funds", "DELETE FROM participant_funds"),
     ] {
         // The change is tried on a copy, since a verify has a connection of its own.
-        let copy = world.copy();
-        copy.sql().batch_execute(by_hand).unwrap();
-        let found = copy.store().verify().unwrap();
-        assert!(found.findings.iter().any(|finding| finding.table == table), "{by_hand}: {found:?}");
+        world.copy().notices(by_hand, table);
     }
 }
 
@@ -60,18 +55,9 @@ fn every_change_by_hand_is_found() {
 fn some_tokens(store: &mut Store) {
     let token = |id: &str| Token::new(id, "alice", "EUR", 1);
     store.issue_tokens(&[token("held"), token("gone")], None).unwrap().unwrap();
-    let claim = |spender: &str, id: &str| WantedClaim {
-        spender: spender.into(),
-        body: Fingerprint(1),
-        amount: 1,
-        lease_ms: 60_000,
-        tokens: [token(id)].into(),
-    };
-    let verdicts = store.claim_tokens(&[claim("holder", "held"), claim("payer", "gone")], None).unwrap();
-    let ClaimVerdict::Locked { fence, .. } = verdicts[1] else { panic!("{verdicts:?}") };
-    let (consumed, produced) = (vec!["gone".into()], vec![token("new")]);
-    let transaction = Transaction { id: "t".into(), spender: "payer".into(), consumed, produced };
-    let spend = WantedSpend { fence, body: Fingerprint(2), transaction };
+    lock(store, "holder", &[token("held")]);
+    let fence = lock(store, "payer", &[token("gone")]);
+    let spend = spend(fence, "payer", &[token("gone")], token("new"));
     assert_eq!(store.spend_tokens(&[spend], None).unwrap(), [Some(SpendVerdict::Spent)]);
 }
 
@@ -95,9 +81,6 @@ fn every_token_changed_by_hand_is_found() {
             "UPDATE token_selection SET state = 'SPENT', token_ids = '{gone}' WHERE state = 'HELD'",
         ),
     ] {
-        let copy = world.copy();
-        copy.sql().batch_execute(by_hand).unwrap();
-        let found = copy.store().verify().unwrap();
-        assert!(found.findings.iter().any(|finding| finding.table == table), "{by_hand}: {found:?}");
+        world.copy().notices(by_hand, table);
     }
 }

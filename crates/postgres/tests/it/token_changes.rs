@@ -10,6 +10,8 @@ use holdfast_services::Database;
 use holdfast_tokens::Random;
 use postgres::Client;
 
+use crate::token_world::rows_read;
+
 fn event(name: &str) -> String {
     let event = TokenEvent::Released { spender: name.into(), fence: 1 };
     String::from_utf8(event.to_json()).unwrap()
@@ -176,14 +178,6 @@ fn what_builds_on_another_comes_behind_it() {
 /// Far more than one look may read.
 const ROWS: i64 = 50_000;
 
-/// Rows that scans of the changes have read so far.
-fn rows_read(database: &Database) -> i64 {
-    database.count(
-        "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_user_tables
-         WHERE relname = 'token_change'",
-    )
-}
-
 /// A look costs what is new, though it was planned while there was nothing, and a transaction stays open.
 #[test]
 fn a_look_reads_what_is_new() {
@@ -202,17 +196,12 @@ fn a_look_reads_what_is_new() {
     open.batch_execute("COMMIT").unwrap();
     write(&mut sql, "new");
     drop((sql, open));
-    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-                  AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
-    database.await_count(others, |others| others == 1);
-    let before = rows_read(&database);
+    let before = rows_read(&database, 1, "'token_change'");
     reader.read_all(1_000);
     let names: Vec<&str> = reader.read.keys().map(String::as_str).collect();
     assert_eq!(names, ["late", "new"]);
     drop(reader);
-    // The server counts what a connection has read when that ends, at the latest.
-    database.await_count(others, |others| others == 0);
-    let read = rows_read(&database) - before;
+    let read = rows_read(&database, 0, "'token_change'") - before;
     assert!(read < ROWS / 100, "a look has read {read} rows");
 }
 

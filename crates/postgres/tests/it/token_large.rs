@@ -1,12 +1,13 @@
 //! Requests as large as are allowed: they cost what they hold, not its square.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_postgres::tokens::{ClaimVerdict, SpendVerdict, WantedClaim, WantedSpend};
+use holdfast_postgres::tokens::SpendVerdict;
 use holdfast_postgres::{Settings, Store};
 use holdfast_services::Database;
-use holdfast_tokens::{Fingerprint, Token, Transaction};
+use holdfast_tokens::Token;
+
+use crate::token_world::{lock, spend};
 
 /// How long it takes to lock so many tokens in one selection, and to spend them.
 fn select_and_spend(store: &mut Store, inputs: usize) -> (Duration, Duration) {
@@ -14,20 +15,13 @@ fn select_and_spend(store: &mut Store, inputs: usize) -> (Duration, Duration) {
     let tokens: Vec<Token> =
         (0..inputs).map(|n| Token::new(format!("t-{inputs}-{n}"), "alice", "EUR", 1)).collect();
     assert!(store.issue_tokens(&tokens, None).unwrap().is_ok());
-    let (spender, body, amount) = (name.as_str().into(), Fingerprint(1), inputs as u64);
-    let consumed = tokens.iter().map(|token| token.id.clone()).collect();
-    let claim = WantedClaim { spender, body, amount, lease_ms: 600_000, tokens: Arc::from(tokens) };
     let began = Instant::now();
-    let verdicts = store.claim_tokens(&[claim], None).unwrap();
+    let fence = lock(store, &name, &tokens);
     let claimed = began.elapsed();
-    let ClaimVerdict::Locked { fence, .. } = verdicts[0] else { panic!("{verdicts:?}") };
-    let produced = vec![Token::new(format!("p-{inputs}"), "bob", "EUR", amount)];
-    let transaction =
-        Transaction { id: name.as_str().into(), spender: name.as_str().into(), consumed, produced };
+    let produced = Token::new(format!("p-{inputs}"), "bob", "EUR", inputs as u64);
+    let wanted = [spend(fence, &name, &tokens, produced)];
     let began = Instant::now();
-    let spent =
-        store.spend_tokens(&[WantedSpend { fence, body: Fingerprint(2), transaction }], None).unwrap();
-    assert_eq!(spent, [Some(SpendVerdict::Spent)]);
+    assert_eq!(store.spend_tokens(&wanted, None).unwrap(), [Some(SpendVerdict::Spent)]);
     (claimed, began.elapsed())
 }
 

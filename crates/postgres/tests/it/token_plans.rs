@@ -1,45 +1,20 @@
 //! Plans that were made while the tables were empty do not read them whole when they are not.
 
-use std::sync::Arc;
-
-use holdfast_postgres::tokens::{ClaimVerdict, SpendVerdict, WantedClaim, WantedSpend};
+use holdfast_postgres::tokens::SpendVerdict;
 use holdfast_postgres::{Settings, Store};
 use holdfast_services::Database;
-use holdfast_tokens::{Fingerprint, Scope, Token, Transaction};
+use holdfast_tokens::Scope;
+
+use crate::token_world::{rows_read, selected};
 
 /// Far more than one request may look at.
 const ROWS: i64 = 50_000;
 
-fn claim(spender: &str, token: &Token) -> WantedClaim {
-    let (body, tokens) = (Fingerprint(1), Arc::from([token.clone()]));
-    WantedClaim { spender: spender.into(), body, amount: 1, lease_ms: 60_000, tokens }
-}
+const TABLES: &str = "'token', 'token_lock', 'token_selection'";
 
 fn select_and_spend(store: &mut Store, name: &str) {
-    let token = Token::new(format!("t-{name}"), "alice", "EUR", 1);
-    assert!(store.issue_tokens(std::slice::from_ref(&token), None).unwrap().is_ok());
-    let verdicts = store.claim_tokens(&[claim(name, &token)], None).unwrap();
-    let ClaimVerdict::Locked { fence, .. } = verdicts[0] else { panic!("{verdicts:?}") };
-    let produced = vec![Token::new(format!("p-{name}"), "bob", "EUR", 1)];
-    let transaction =
-        Transaction { id: name.into(), spender: name.into(), consumed: vec![token.id.clone()], produced };
-    let spends = [WantedSpend { fence, body: Fingerprint(2), transaction }];
-    assert_eq!(store.spend_tokens(&spends, None).unwrap(), [Some(SpendVerdict::Spent)]);
-}
-
-/// Rows that scans of these tables and their indexes have read so far.
-fn rows_read(database: &Database) -> i64 {
-    database.count(
-        "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_user_tables
-         WHERE relname IN ('token', 'token_lock', 'token_selection')",
-    )
-}
-
-/// Waits until no others are connected than so many. The server counts what a connection has read when that ends, at the latest.
-fn await_connections(database: &Database, others: i64) {
-    let connected = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-                     AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
-    database.await_count(connected, |connected| connected == others);
+    let spend = selected(store, name);
+    assert_eq!(store.spend_tokens(&[spend], None).unwrap(), [Some(SpendVerdict::Spent)]);
 }
 
 #[test]
@@ -61,12 +36,10 @@ fn plans_of_empty_tables_stay_good_when_they_are_full() {
     ))
     .unwrap();
     drop(sql);
-    await_connections(&database, 1);
-    let before = rows_read(&database);
+    let before = rows_read(&database, 1, TABLES);
     select_and_spend(&mut store, "second");
     drop(store);
-    await_connections(&database, 0);
-    let read = rows_read(&database) - before;
+    let read = rows_read(&database, 0, TABLES) - before;
     assert!(read < ROWS / 10, "one selection and its spend have read {read} rows");
 }
 
@@ -97,8 +70,7 @@ fn a_wallet_is_read_by_key_though_its_tables_count_as_empty() {
     let empty = "SELECT count(*) FROM pg_class WHERE relname IN ('token', 'token_lock') AND reltuples = 0";
     assert_eq!(database.count(empty), 2, "it stands as this test needs it");
     drop((sql, analyst));
-    await_connections(&database, 1);
-    let before = rows_read(&database);
+    let before = rows_read(&database, 1, TABLES);
     let scope = Scope { token_type: "cash".into(), ..Scope::wallet("alice", "EUR") };
     let mut ids = Vec::new();
     store.tokens_of(&scope, |token| ids.push(token.id)).unwrap();
@@ -108,7 +80,6 @@ fn a_wallet_is_read_by_key_though_its_tables_count_as_empty() {
     assert_eq!(store.wallets_after(None, 2_000, 10).unwrap(), [(scope, true)]);
     assert!(store.see_tokens(&ids, None).unwrap().gone.is_empty());
     drop(store);
-    await_connections(&database, 0);
-    let read = rows_read(&database) - before;
+    let read = rows_read(&database, 0, TABLES) - before;
     assert!(read < 20 * TOKENS, "five questions about {TOKENS} tokens have read {read} rows");
 }

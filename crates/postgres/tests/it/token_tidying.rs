@@ -1,29 +1,20 @@
 //! What is over is removed bit by bit, and nobody has to look at it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_messages::{Message as _, TokenEvent};
-use holdfast_postgres::tokens::{ClaimVerdict, Position, Tidied, WantedClaim};
+use holdfast_postgres::tokens::{Position, Tidied};
 use holdfast_postgres::{Claim, Settings, Source, Store};
 use holdfast_services::Database;
-use holdfast_tokens::{Fingerprint, Scope, Token};
+use holdfast_tokens::Scope;
+
+use crate::token_world::{rows_read, selected};
 
 /// Far more than a look may read.
 const ROWS: i64 = 20_000;
 const LOOK: u32 = 1_000;
 /// Up to wherever the topic has been written.
 const ALL: Position = Position { xid: u64::MAX, change_no: 0 };
-
-/// Rows of a table that scans have read so far. The server counts what a connection has read when that ends, at the latest.
-fn rows_read(database: &Database, table: &str) -> i64 {
-    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-                  AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
-    database.await_count(others, |others| others == 0);
-    database.count(&format!(
-        "SELECT (seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_user_tables WHERE relname = '{table}'"
-    ))
-}
 
 fn world(name: &str) -> Option<(Database, Claim)> {
     let database = Database::new(name)?;
@@ -55,30 +46,22 @@ fn ended(database: &Database) {
     database.sql().batch_execute(&insert).unwrap();
 }
 
-fn claimed(store: &mut Store, spender: &str, token: &Token) -> ClaimVerdict {
-    let (body, tokens) = (Fingerprint(1), Arc::from([token.clone()]));
-    let wanted = WantedClaim { spender: spender.into(), body, amount: 1, lease_ms: 60_000, tokens };
-    store.claim_tokens(&[wanted], None).unwrap()[0]
-}
-
 /// Nobody has swept, and the look at the live ones reads these alone.
 #[test]
 fn a_look_at_live_locks_does_not_read_those_that_are_over() {
     let Some((database, _)) = world("token_live_locks") else { return };
     ended(&database);
     let mut store = Store::open_for_questions(database.url(), Settings::default()).unwrap();
-    let token = Token::new("t", "alice", "EUR", 1);
-    store.issue_tokens(std::slice::from_ref(&token), None).unwrap().unwrap();
-    assert!(matches!(claimed(&mut store, "live", &token), ClaimVerdict::Locked { .. }));
+    selected(&mut store, "live");
     drop(store);
-    let before = rows_read(&database, "token_selection");
+    let before = rows_read(&database, 0, "'token_selection'");
     let mut store = Store::open_for_questions(database.url(), Settings::default()).unwrap();
     let locks = store.token_locks_of(Some(&Scope::wallet("alice", "EUR")), 10_000, None).unwrap();
     let spenders: Vec<&str> = locks.iter().map(|record| &*record.spender).collect();
     assert_eq!(spenders, ["live"]);
     assert_eq!(store.token_locks_of(None, 10_000, None).unwrap().len(), 1);
     drop(store);
-    let read = rows_read(&database, "token_selection") - before;
+    let read = rows_read(&database, 0, "'token_selection'") - before;
     assert!(read < 100, "{read} rows were read for one live lock");
 }
 
@@ -136,14 +119,14 @@ fn a_look_for_old_changes_does_not_read_the_young_ones() {
         "UPDATE token_progress SET sent_xid = (SELECT max(xid) FROM token_change), sent_no = 1000000000";
     sql.batch_execute(sent).unwrap();
     drop(sql);
-    let before = rows_read(&database, "token_change");
+    let before = rows_read(&database, 0, "'token_change'");
     let mut store = keeper(&database);
     let removed: Vec<u64> = (0..3)
         .map(|_| store.tidy_changes(&claim, ALL, Duration::from_secs(60), LOOK, None).unwrap().changes)
         .collect();
     drop(store);
     assert_eq!(removed, [1_000, 500, 0]);
-    let read = rows_read(&database, "token_change") - before;
+    let read = rows_read(&database, 0, "'token_change'") - before;
     assert!(read < 3 * i64::from(LOOK) + old + 100, "{read} rows were read");
     assert_eq!(database.count("SELECT count(*) FROM token_change"), ROWS - old);
 }
@@ -186,7 +169,7 @@ fn a_look_for_old_selections_does_not_read_the_young_ones() {
          FROM generate_series(1, {ROWS}) n"
     );
     database.sql().batch_execute(&insert).unwrap();
-    let before = rows_read(&database, "token_selection");
+    let before = rows_read(&database, 0, "'token_selection'");
     let mut store = keeper(&database);
     let (mut from, mut removed) = (None, Vec::new());
     for _ in 0..3 {
@@ -197,6 +180,6 @@ fn a_look_for_old_selections_does_not_read_the_young_ones() {
     }
     drop(store);
     assert_eq!(removed, [1_000, 500, 0]);
-    let read = rows_read(&database, "token_selection") - before;
+    let read = rows_read(&database, 0, "'token_selection'") - before;
     assert!(read < 5_000, "{read} rows were read");
 }

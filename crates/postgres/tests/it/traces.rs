@@ -84,8 +84,7 @@ fn poison(kind: u8, message: &impl Message) -> (String, Vec<u8>) {
 }
 
 fn run(all: &[Sent]) {
-    let Some(world) = World::new() else { return };
-    let mut cluster = Cluster::new(&world, 1);
+    let Some((world, mut cluster)) = cluster(1) else { return };
     world.set_clock(START);
     for name in ["first", "second", "third"] {
         cluster.participant(name, 100, 60);

@@ -11,7 +11,9 @@ use holdfast_domain::participants::Name;
 use holdfast_messages::{
     DeadLetter, Message, Notification, PositionMessage, Topic, TraceId, TransferCommand, TransferMessage,
 };
-use holdfast_postgres::{Batch, Claim, Done, Incoming, OutboxRow, Settings, Source, Step, Store};
+use holdfast_postgres::{
+    Batch, Claim, Done, Error, Finding, Incoming, OutboxRow, Point, Settings, Source, Step, Store,
+};
 use holdfast_services::Database;
 use postgres::Client;
 
@@ -68,16 +70,64 @@ impl World {
         }
     }
 
-    /// Cuts a connection, and returns when it is gone.
-    pub fn cut(&self, backend: i32) {
-        let cut: bool =
-            self.sql().query_one("SELECT pg_terminate_backend($1, 10000)", &[&backend]).unwrap().get(0);
-        assert!(cut, "the connection did not end");
+    /// Waits until somebody waits for a lock.
+    pub fn await_waiting(&self) {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        self.await_count(waiting, 1);
+    }
+
+    /// A store whose connection is cut when it reaches that point.
+    pub fn doomed(&self, at: Point) -> Store {
+        let (mut store, mut sql) = (self.store(), self.sql());
+        let backend = store.backend().unwrap();
+        store.watch(move |point| {
+            if point == at {
+                let cut = sql.query_one("SELECT pg_terminate_backend($1, 10000)", &[&backend]).unwrap();
+                assert!(cut.get::<_, bool>(0), "the connection did not end");
+            }
+        });
+        store
+    }
+
+    /// Where a source stands.
+    pub fn offset(&self, claim: &Claim) -> i64 {
+        self.count(&format!("SELECT value FROM segment WHERE segment_id = {}", claim.segment_id))
+    }
+
+    /// How many messages of a source wait in the outbox.
+    pub fn unsent(&self, claim: &Claim) -> i64 {
+        let sql = "SELECT coalesce(sum(messages), 0)::bigint FROM outbox WHERE segment_id =";
+        self.count(&format!("{sql} {}", claim.segment_id))
+    }
+
+    /// Fails unless those rows were written by the transaction that moved the source on.
+    pub fn share_a_transaction(&self, claim: &Claim, rows: &[&str]) {
+        let writers = |rows: &str| self.texts(&format!("SELECT DISTINCT xmin::text FROM {rows}"));
+        let step = writers(&format!("segment WHERE segment_id = {}", claim.segment_id));
+        for rows in rows {
+            assert_eq!(writers(rows), step, "{rows}");
+        }
+    }
+
+    /// Does something by hand.
+    pub fn run(&self, sql: &str) {
+        self.sql().batch_execute(sql).unwrap();
     }
 
     /// One number from a query.
     pub fn count(&self, sql: &str) -> i64 {
         self.database.count(sql)
+    }
+
+    /// The first column of a query, as text.
+    pub fn texts(&self, sql: &str) -> Vec<String> {
+        self.sql().query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+    }
+
+    /// What time it is in this database.
+    pub fn now(&self) -> Millis {
+        self.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint")
     }
 
     /// Waits until a query gives that number.
@@ -87,36 +137,13 @@ impl World {
 
     /// Everything that a step may change, as text. Two equal ones are two equal databases.
     pub fn picture(&self) -> String {
-        let mut client = self.sql();
+        let tables = self.texts(
+            "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'test_clock' ORDER BY 1",
+        );
         let mut all = String::new();
-        for table in [
-            "segment ORDER BY segment_id",
-            "transfer ORDER BY transfer_no",
-            "transfer_state_change ORDER BY transfer_state_change_id",
-            "transfer_timeout ORDER BY transfer_no",
-            "participant_position ORDER BY participant_currency_id",
-            "participant_position_change ORDER BY participant_currency_id, change_no",
-            "participant_limit ORDER BY participant_limit_id",
-            "participant_funds ORDER BY transfer_id",
-            "operator_message ORDER BY digest",
-            "users ORDER BY user_id",
-            "items ORDER BY item_id",
-            "orders ORDER BY order_id",
-            "pay_transaction ORDER BY order_id, tr_num, is_rollback",
-            "stock_transaction ORDER BY order_id, tr_num, is_rollback",
-            "shop_charging ORDER BY singleton",
-            "checkout_charge ORDER BY order_id, tr_num",
-            "pay_again ORDER BY order_id, tr_num",
-            "idempotency_key ORDER BY idempotency_key",
-            "outcome_offset ORDER BY partition",
-            "outbox ORDER BY segment_id, outbox_no",
-            "dead_letter ORDER BY dead_letter_id",
-            "audit ORDER BY batch_id",
-        ] {
-            let (name, order) = table.split_once(' ').unwrap();
-            let rows = client.query(&format!("SELECT row({name}.*)::text FROM {name} {order}"), &[]).unwrap();
-            for row in rows {
-                all.push_str(&format!("{name}: {}\n", row.get::<_, String>(0)));
+        for table in tables {
+            for row in self.texts(&format!("SELECT row({table}.*)::text FROM {table} ORDER BY 1")) {
+                all.push_str(&format!("{table}: {row}\n"));
             }
         }
         all
@@ -126,6 +153,19 @@ impl World {
     pub fn verify(&self) {
         let verified = self.store().verify().unwrap();
         assert_eq!(verified.findings, [], "{verified:?}");
+    }
+
+    /// Fails unless something is found in that table, or told in such words.
+    pub fn finds(&self, what: &str) {
+        let verified = self.store().verify().unwrap();
+        let is_it = |found: &Finding| found.table == what || found.what.contains(what);
+        assert!(verified.findings.iter().any(is_it), "{what}: {verified:?}");
+    }
+
+    /// Fails unless that change by hand is found.
+    pub fn notices(&self, by_hand: &str, what: &str) {
+        assert!(self.sql().execute(by_hand, &[]).unwrap() > 0, "{by_hand}");
+        self.finds(what);
     }
 
     pub fn states(&self) -> BTreeMap<TransferId, String> {
@@ -224,6 +264,15 @@ pub fn all(from: u64, commands: &[Command]) -> Vec<Incoming<TransferMessage>> {
         .collect()
 }
 
+/// Fails unless a step came to that point and no further: before its commit nothing of it was done.
+pub fn died<T: std::fmt::Debug>(outcome: Result<T, Error>, at: Point) {
+    match outcome {
+        Ok(_) => assert_eq!(at, Point::Committed),
+        Err(Error::Unavailable(_)) => assert_ne!(at, Point::Committed),
+        other => panic!("{at:?}: {other:?}"),
+    }
+}
+
 pub fn done(step: Step) -> Done {
     match step {
         Step::Done(done) => done,
@@ -256,6 +305,17 @@ pub struct Queue<M> {
 }
 
 impl<M: Message> Queue<M> {
+    pub fn new(store: &mut Store, partition: u32) -> Queue<M> {
+        let claim = store.claim(&Source::consumer(M::TOPIC, partition)).unwrap();
+        Queue { claim, log: Vec::new(), at: claim.offset }
+    }
+
+    /// Another node takes the partition over, and begins where the stored offset says.
+    pub fn taken_over(&mut self, store: &mut Store) {
+        self.claim = store.claim(&self.claim.source).unwrap();
+        self.at = self.claim.offset;
+    }
+
     pub fn push(&mut self, key: &str, value: &[u8]) {
         let offset = self.log.len() as u64;
         self.log.push(Incoming::read(offset, key.as_bytes().to_vec(), value.to_vec()));
@@ -268,28 +328,65 @@ impl<M: Message> Queue<M> {
     pub fn pending(&self) -> &[Incoming<M>] {
         &self.log[usize::try_from(self.at).unwrap()..]
     }
+
+    pub fn batch(&self) -> Batch<'_, M> {
+        Batch::new(self.at, self.pending())
+    }
+
+    /// Has what waits decided in one batch, if something does.
+    pub fn take(
+        &mut self,
+        decide: impl FnOnce(&Claim, &Batch<'_, M>) -> Result<Step, Error>,
+    ) -> Option<Done> {
+        if self.pending().is_empty() {
+            return None;
+        }
+        let batch = self.batch();
+        let done = done(decide(&self.claim, &batch).unwrap());
+        self.at = batch.next;
+        Some(done)
+    }
 }
+
+/// A database and a cluster over it, with so many partitions of `position`; `None` if this run has no server.
+pub fn cluster(partitions: u32) -> Option<(World, Cluster)> {
+    let world = World::new()?;
+    let cluster = Cluster::new(&world, partitions);
+    Some((world, cluster))
+}
+
+/// The same with one partition, and those two participants.
+pub fn payer_and_payee(funds: i64, cap: i64) -> Option<(World, Cluster)> {
+    let world = World::new()?;
+    let cluster = Cluster::of_two(&world, funds, cap);
+    Some((world, cluster))
+}
+
+pub const PAYER_ACCOUNT: AccountId = AccountId(1);
+pub const PAYEE_ACCOUNT: AccountId = AccountId(3);
 
 impl Cluster {
     pub fn new(world: &World, partitions: u32) -> Cluster {
         let mut store = world.store();
-        let mut queue = |topic, partition| store.claim(&Source::consumer(topic, partition)).unwrap();
-        let transfers = Queue { claim: queue(Topic::Transfers, 0), log: Vec::new(), at: 0 };
-        let positions = (0..partitions)
-            .map(|partition| Queue { claim: queue(Topic::Position, partition), log: Vec::new(), at: 0 })
-            .collect();
-        let shards = (0..8).map(|shard| store.claim(&Source::timeout(shard)).unwrap()).collect();
         Cluster {
+            transfers: Queue::new(&mut store, 0),
+            positions: (0..partitions).map(|partition| Queue::new(&mut store, partition)).collect(),
+            shards: (0..8).map(|shard| store.claim(&Source::timeout(shard)).unwrap()).collect(),
             store,
-            transfers,
-            positions,
-            shards,
             notifications: Vec::new(),
             dead_letters: Vec::new(),
             duplicate: false,
             operations: 0,
             again: Vec::new(),
         }
+    }
+
+    /// One with participant 1, who pays and has so many funds and that cap, and participant 2, who has nothing.
+    pub fn of_two(world: &World, funds: i64, cap: i64) -> Cluster {
+        let mut cluster = Cluster::new(world, 1);
+        assert_eq!(cluster.participant("payer", funds, cap), (ParticipantId(1), PAYER_ACCOUNT));
+        assert_eq!(cluster.participant("payee", 0, 10), (ParticipantId(2), PAYEE_ACCOUNT));
+        cluster
     }
 
     pub fn ask(&mut self, commands: &[Command]) {
@@ -330,27 +427,18 @@ impl Cluster {
     }
 
     fn drain_once(&mut self) {
-        loop {
-            let mut worked = false;
-            if !self.transfers.pending().is_empty() {
-                let batch = Batch::new(self.transfers.at, self.transfers.pending());
-                done(self.store.transfers(&self.transfers.claim, &batch).unwrap());
-                self.transfers.at = batch.next;
-                worked = true;
-            }
-            for queue in &mut self.positions {
-                if !queue.pending().is_empty() {
-                    let batch = Batch::new(queue.at, queue.pending());
-                    done(self.store.positions(&queue.claim, &batch).unwrap());
-                    queue.at = batch.next;
-                    worked = true;
-                }
-            }
-            worked |= self.relay();
-            if !worked {
-                return;
-            }
-        }
+        while self.drain_transfers().is_some() | self.drain_positions() | self.relay() {}
+    }
+
+    /// The transfers step alone, for all that waits.
+    pub fn drain_transfers(&mut self) -> Option<Done> {
+        self.transfers.take(|claim, batch| self.store.transfers(claim, batch))
+    }
+
+    /// The transfers step alone, for these commands. What it sends is not relayed.
+    pub fn first_hop(&mut self, commands: &[Command]) -> Done {
+        self.transfers.log.extend(all(self.transfers.at, commands));
+        self.drain_transfers().expect("there are some")
     }
 
     pub fn relay(&mut self) -> bool {
@@ -365,16 +453,6 @@ impl Cluster {
                 for _ in 0..=usize::from(self.duplicate) {
                     let (key, value) = (row.key.as_bytes(), &row.value[..]);
                     match row.topic {
-                        Topic::Transfers
-                        | Topic::TokenEvents
-                        | Topic::TokenUpdates
-                        | Topic::Orders
-                        | Topic::Pay
-                        | Topic::Stock
-                        | Topic::Outcomes
-                        | Topic::OutcomeOffsets => {
-                            panic!("nothing of a transfer goes to {:?}", row.topic)
-                        }
                         Topic::Position => {
                             let account = AccountId(row.key.parse().unwrap());
                             let partition = partition_of(account, self.positions.len());
@@ -387,6 +465,7 @@ impl Cluster {
                             self.notifications.push(Notification::read(key, value).unwrap());
                         }
                         Topic::DeadLetters => self.dead_letters.push(DeadLetter::read(key, value).unwrap()),
+                        other => panic!("nothing of a transfer goes to {other:?}"),
                     }
                 }
             }
@@ -408,12 +487,12 @@ impl Cluster {
     }
 
     /// The position step alone, for all that waits.
-    pub fn drain_positions(&mut self) {
+    pub fn drain_positions(&mut self) -> bool {
+        let mut decided = 0;
         for queue in &mut self.positions {
-            let batch = Batch::new(queue.at, queue.pending());
-            done(self.store.positions(&queue.claim, &batch).unwrap());
-            queue.at = batch.next;
+            decided += usize::from(queue.take(|claim, batch| self.store.positions(claim, batch)).is_some());
         }
+        decided > 0
     }
 
     /// Scans every shard until nothing is due; what follows is done too.

@@ -10,13 +10,13 @@ use holdfast_messages::PayMessage;
 
 use super::super::charges::{self, Charged, spender};
 use super::super::charging::charging;
-use super::super::load::{id, tr_num};
+use super::super::load::try_of;
 use super::{Pledge, Pledges, forward};
 use crate::Error;
 use crate::batch::Readable;
 use crate::load::{Loader, number};
 use crate::loaded::Loaded;
-use crate::types::Moment;
+use crate::types::{Moment, list};
 
 /// A try that waits for its sides.
 #[derive(Clone, Copy)]
@@ -127,16 +127,12 @@ impl Loader<'_, '_> {
         keys: impl Iterator<Item = &'k TryKey>,
     ) -> Result<BTreeMap<TryKey, Waiting>, Error> {
         let keys: BTreeSet<&TryKey> = keys.collect();
-        let orders: Vec<&str> = keys.iter().map(|key| key.order_id.as_str()).collect();
-        let statement = self.statements.asked.prepared(
-            self.tx,
-            "SELECT order_id, tr_num, started_at, deadline FROM orders
-             WHERE order_id = ANY($1) AND state = 'pending' AND deadline IS NOT NULL",
-        )?;
+        let orders = list(keys.iter().copied(), |key| key.order_id.as_str());
+        let sql = "SELECT order_id, tr_num, started_at, deadline FROM orders
+             WHERE order_id = ANY($1) AND state = 'pending' AND deadline IS NOT NULL";
         let mut waiting = BTreeMap::new();
-        for row in self.tx.query(&statement, &[&orders])? {
-            let tr_num = tr_num("orders", row.get(1))?.ok_or_else(|| Error::corrupt("orders", "no try"))?;
-            let key = TryKey { order_id: id("orders", row.get(0))?, tr_num };
+        for row in self.query(sql, &[&orders])? {
+            let key = try_of("orders", &row)?;
             let (Moment(started_at), Moment(deadline)) = (row.get(2), row.get(3));
             if keys.contains(&key) {
                 waiting.insert(key, Waiting { started_at, deadline });
@@ -155,11 +151,10 @@ impl Loader<'_, '_> {
             .iter()
             .filter_map(|(_, payment)| Name::new(payment.user_id.as_str()).map(Name::folded))
             .collect();
-        let names: Vec<&str> = names.iter().map(Name::as_str).collect();
+        let names = list(&names, Name::as_str);
         let sql = "SELECT participant_id FROM participant WHERE lower(name) = ANY($1)";
-        let statement = self.statements.asked.prepared(self.tx, sql)?;
         let mut parties: BTreeSet<(ParticipantId, Currency)> = BTreeSet::from([(by.payee, by.currency)]);
-        for row in self.tx.query(&statement, &[&names])? {
+        for row in self.query(sql, &[&names])? {
             parties.insert((ParticipantId(number("participant", row.get(0))?), by.currency));
         }
         self.participants(&parties)?;
