@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use holdfast_database::NodeSettings;
 use holdfast_database::tokens::TokenVault;
 use holdfast_database::tokens::alone::Alone;
+use holdfast_database::{NodeSettings, Wallets as _};
 use holdfast_tokens::{Name, Output, Scope, SelectRequest, Selection, SpendRequest};
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::task::JoinSet;

@@ -130,9 +130,7 @@ impl Expiry {
             self.outboxes.remove(claim);
             return Ok(false);
         };
-        self.meters.scan.record(began.elapsed().as_secs_f64());
-        self.meters.shop.done(&done);
-        self.meters.expired.increment(done.messages as u64);
+        self.meters.done(&done, began.elapsed());
         if !done.outbox.is_empty() {
             self.outboxes.hand_over(claim, done.outbox, began);
         }

@@ -9,7 +9,7 @@ use holdfast_domain::command::{Admin, Command, SetEndpoint};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::AccountId;
 use holdfast_domain::shop::{OrderId, Side};
-use holdfast_engine::{Answer, NotedTroubles, Refusal, Written};
+use holdfast_engine::{Answer, Ends, NotedTroubles, Refusal, Written};
 use holdfast_messages::{
     Message, OrderCommand, OrderMessage, PositionMessage, TraceId, TransferCommand, TransferMessage,
 };
@@ -21,7 +21,7 @@ use crate::reads::{ReadError, Reads};
 use crate::roles::Role;
 use crate::sender::{CallerMessages, Letter, Queue, Wants};
 use crate::settings::{NodeSettings, ONE_BY_ONE_MAX, OUTCOME_GRACE, OUTCOME_WAIT};
-use crate::shop::{Called, CalledSide, Ends, SharedShop, Tellings};
+use crate::shop::{Called, CalledSide, SharedShop, Tellings};
 use crate::tokens::TokenVault;
 use crate::waiting::WaitingRoom;
 

@@ -12,52 +12,69 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use holdfast_kafka::{GroupConsumer, Health, KafkaError};
-use holdfast_messages::{Message, Topic};
+use holdfast_messages::Message;
 use holdfast_postgres::{Batch, Claim, Error, Step, Store};
 
 use crate::meters::HandlerMeters;
 use crate::settings::{
-    NEWER_PAUSE, POLL_WAIT, QUIET_REST, REST_MAX, SEND_WAIT, TROUBLE_PAUSE, WORTH_GATHERING,
+    HANDS, NEWER_PAUSE, POLL_WAIT, QUIET_REST, REST_MAX, SEND_WAIT, TROUBLE_PAUSE, WORTH_GATHERING,
 };
 use crate::stop::Stop;
 use crate::worker::{Ended, Job, Report};
 use partitions::Newer;
 
-pub(crate) use hops::{Callbacks, Position, TokenUpdates, Transfers};
+pub(crate) use hops::{callbacks, position, token_updates, transfers};
 pub(crate) use partitions::Partitions;
 
 /// How often numbers are published.
 const STAND_EVERY: Duration = Duration::from_secs(1);
 
-/// What a handler does with the messages of its topic.
-pub(crate) trait Hop: Send + Sync + 'static {
-    const TOPIC: Topic;
-    /// How many partitions are decided at once.
-    const HANDS: usize;
-    /// The most messages of one transaction, where that is fewer than usual.
-    const MESSAGES_MAX: usize = usize::MAX;
-    /// Whether a partition rests after a batch that was not full, so that the next is larger. Not where few hops follow each other
-    /// and a caller waits for all of them: payments became no cheaper by it, and twice as slow.
-    const GATHERS: bool = true;
-    /// How long the beginning with partitions may take, where that is more than usual.
-    const TAKEOVER_MAX: Option<Duration> = None;
-    type Message: Message;
+/// Decides a batch.
+pub(crate) type DecideBatch<M> =
+    Arc<dyn Fn(&mut Store, &Claim, &Batch<'_, M>) -> Result<Step, Error> + Send + Sync>;
 
-    fn step(&self, store: &mut Store, claim: &Claim, batch: &Batch<'_, Self::Message>)
-    -> Result<Step, Error>;
-
-    /// The partition of that claim is this node's from now on: what has to be known before its messages are taken. Gives
-    /// the claim, with the offset at which they begin.
-    fn begin(&self, _: &mut Store, _partition: u32, claim: Claim) -> Result<Claim, BeginError> {
-        Ok(claim)
-    }
-
-    /// The partition is another node's, or has to be claimed anew.
-    fn lost(&self, _partition: u32) {}
-}
+/// The partition of that claim is this node's from now on: what has to be known before its messages are taken. Gives the claim,
+/// with the offset at which they begin.
+pub(crate) type Begin = Box<dyn Fn(&mut Store, u32, Claim) -> Result<Claim, BeginError> + Send>;
 
 /// Why a partition was not begun with.
 pub(crate) type BeginError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The partition is another node's, or has to be claimed anew.
+pub(crate) type Lost = Box<dyn Fn(u32) + Send>;
+
+/// What a handler does with the messages of its topic.
+pub(crate) struct Hop<M> {
+    pub(crate) step: DecideBatch<M>,
+    pub(crate) begin: Begin,
+    pub(crate) lost: Lost,
+    /// How many partitions are decided at once.
+    pub(crate) hands: usize,
+    /// The most messages of one transaction, where that is fewer than usual.
+    pub(crate) messages_max: usize,
+    /// Whether a partition rests after a batch that was not full, so that the next is larger. Not where few hops follow each other
+    /// and a caller waits for all of them: payments became no cheaper by it, and twice as slow.
+    pub(crate) gathers: bool,
+    /// How long the beginning with partitions may take, where that is more than usual.
+    pub(crate) takeover_max: Option<Duration>,
+}
+
+impl<M: Message> Hop<M> {
+    /// Decides with that step, as usual otherwise.
+    pub(crate) fn new(
+        step: impl Fn(&mut Store, &Claim, &Batch<'_, M>) -> Result<Step, Error> + Send + Sync + 'static,
+    ) -> Hop<M> {
+        Hop {
+            step: Arc::new(step),
+            begin: Box::new(|_, _, claim| Ok(claim)),
+            lost: Box::new(|_| ()),
+            hands: HANDS,
+            messages_max: usize::MAX,
+            gathers: true,
+            takeover_max: None,
+        }
+    }
+}
 
 /// Why a handler ends. Its partitions go to other nodes, and an operator sees why.
 #[derive(Debug, thiserror::Error)]
@@ -81,13 +98,13 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    pub(crate) fn run<H: Hop>(mut self) {
+    pub(crate) fn run(mut self) {
         let mut shown = Instant::now();
         let mut idle: Vec<usize> = (0..self.workers.len()).collect();
         while !self.stop.is_set() {
             if let Err(end) = self.turn(&mut idle) {
                 self.partitions.part.fails(&end);
-                tracing::error!(topic = H::TOPIC.name(), %end, "a handler ends");
+                tracing::error!(topic = self.partitions.topic.name(), %end, "a handler ends");
                 break;
             }
             if shown.elapsed() >= STAND_EVERY {

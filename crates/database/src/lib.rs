@@ -58,6 +58,7 @@ mod worker;
 pub use engine::DatabaseEngine;
 pub use handle::NodeHandle;
 pub use health::{Health, Part};
+pub use holdfast_engine::Wallets;
 pub use holdfast_kafka::TopicSettings;
 pub use holdfast_postgres::Settings as StoreSettings;
 pub use holdfast_postgres::shop::WantedCharging;

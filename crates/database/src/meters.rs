@@ -2,55 +2,16 @@
 
 use std::time::Duration;
 
-use holdfast_domain::shop::Alarm;
+use holdfast_engine::ShopMeters;
 use holdfast_kafka::ConsumerNumbers;
 use holdfast_messages::Topic;
 use holdfast_postgres::Done;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-/// What steps did to checkouts, whoever took them: a handler, a rebuild, the scan for deadlines.
-pub(crate) struct ShopMeters {
-    alarms: Counter,
-    contradictions: Counter,
-    paid: Counter,
-    failed: Counter,
-    compensations: Counter,
-    repeats: Counter,
-}
-
-impl Default for ShopMeters {
-    fn default() -> ShopMeters {
-        ShopMeters {
-            alarms: counter!("holdfast_checkout_alarms_total"),
-            contradictions: counter!("holdfast_checkout_contradictions_total"),
-            paid: counter!("holdfast_checkout_decisions_total", "verdict" => "paid"),
-            failed: counter!("holdfast_checkout_decisions_total", "verdict" => "failed"),
-            compensations: counter!("holdfast_checkout_compensations_total"),
-            repeats: repeats(),
-        }
-    }
-}
-
-impl ShopMeters {
-    pub(crate) fn done(&self, done: &Done) {
-        let Done { alarms, tally, repeats, .. } = done;
-        let contradictions = alarms.iter().filter(|alarm| matches!(alarm, Alarm::Contradiction { .. }));
-        self.alarms.increment(alarms.len() as u64);
-        self.contradictions.increment(contradictions.count() as u64);
-        self.paid.increment(tally.paid);
-        self.failed.increment(tally.failed);
-        self.compensations.increment(tally.compensations);
-        self.repeats.increment(*repeats as u64);
-    }
-}
-
-fn repeats() -> Counter {
-    counter!("holdfast_checkout_repeats_total")
-}
-
-/// A side outside has said at this node what changed nothing.
-pub(crate) fn answer_repeated() {
-    repeats().increment(1);
+/// What a step did to checkouts, whoever took it: a handler, a rebuild, the scan for deadlines.
+fn count_checkouts(meters: &ShopMeters, done: &Done) {
+    meters.count(&done.tally, &done.alarms);
+    meters.repeats.increment(done.repeats as u64);
 }
 
 /// Of the rebuilds of checkouts.
@@ -70,7 +31,7 @@ impl RebuildMeters {
     }
 
     pub(crate) fn done(&self, done: &Done, took: Duration) {
-        self.shop.done(done);
+        count_checkouts(&self.shop, done);
         self.dead_letters.increment(done.dead_letters as u64);
         self.took.record(took.as_secs_f64());
     }
@@ -118,7 +79,7 @@ impl HandlerMeters {
         self.transactions.increment(done.transactions as u64);
         self.retries.increment(done.retries as u64);
         self.unheard.increment(done.unheard as u64);
-        self.shop.done(done);
+        count_checkouts(&self.shop, done);
         // Batches are far below 2^52 messages.
         self.batch.record(u32::try_from(done.messages).map_or(f64::MAX, f64::from));
         self.commit.record(took.as_secs_f64());
@@ -162,10 +123,10 @@ impl RelayMeters {
 
 /// Of the expiry scan.
 pub(crate) struct ExpiryMeters {
-    pub(crate) expired: Counter,
-    pub(crate) scan: Histogram,
+    expired: Counter,
+    scan: Histogram,
     pub(crate) failures: Counter,
-    pub(crate) shop: ShopMeters,
+    shop: ShopMeters,
     shards: Gauge,
 }
 
@@ -188,6 +149,13 @@ impl ExpiryMeters {
             shop: ShopMeters::default(),
             shards: gauge!("holdfast_checkout_shards"),
         }
+    }
+
+    /// What a scan has ended.
+    pub(crate) fn done(&self, done: &Done, took: Duration) {
+        self.scan.record(took.as_secs_f64());
+        count_checkouts(&self.shop, done);
+        self.expired.increment(done.messages as u64);
     }
 
     pub(crate) fn shards(&self, held: usize) {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use holdfast_domain::shop::Side;
-use holdfast_engine::NotedTroubles;
+use holdfast_engine::{Ends, NotedTroubles};
 use holdfast_kafka::{From, KafkaError, Reader};
 use holdfast_postgres::shop::{Served, WantedCharging};
 use holdfast_postgres::{Error, Store};
@@ -18,7 +18,7 @@ use crate::outboxes::Outboxes;
 use crate::roles::Role;
 use crate::sender::Queue;
 use crate::settings::{NODE_SEEN, NodeSettings, START_WAIT, ShopCharging};
-use crate::shop::{Called, Ends, TokenCharges, topic_of};
+use crate::shop::{Called, TokenCharges, limits::CALLERS_MAX, topic_of};
 use crate::stop::Stop;
 use crate::tokens::TokenVault;
 use crate::waiting::WaitingRoom;
@@ -73,7 +73,7 @@ impl Node {
         let mut starting = Starting::new(&settings);
         let room = Arc::new(WaitingRoom::new(settings.node_id));
         let queue = Arc::new(Queue::default());
-        let ends: Arc<Ends> = Arc::default();
+        let ends = Arc::new(Ends::new(CALLERS_MAX));
         if settings.roles.has(Role::Api) {
             starting.edge(&room, &queue, &ends)?;
         }

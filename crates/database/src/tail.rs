@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use holdfast_domain::shop::CheckoutAnswer;
+use holdfast_engine::Ends;
 use holdfast_kafka::{Health, Reader};
 use holdfast_messages::{CheckoutNotice, Message as _, Notice, Notification, TraceId};
 
 use crate::health::Part;
 use crate::settings::POLL_WAIT;
-use crate::shop::Ends;
 use crate::stop::Stop;
 use crate::waiting::WaitingRoom;
 

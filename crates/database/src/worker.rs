@@ -6,9 +6,10 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use holdfast_kafka::{Batch as Fetched, Caller};
+use holdfast_messages::Message;
 use holdfast_postgres::{Batch, Claim, Error, Incoming, Step, Store};
 
-use crate::handler::Hop;
+use crate::handler::DecideBatch;
 use crate::settings::NodeSettings;
 
 /// A batch that is to be decided.
@@ -67,19 +68,19 @@ impl Worker {
     }
 
     /// Works until nobody is left to give it anything.
-    pub(crate) fn run<H: Hop>(self, hop: &H) {
+    pub(crate) fn run<M: Message>(self, step: &DecideBatch<M>) {
         let mut store: Option<Store> = None;
         while let Ok(job) = self.jobs.recv() {
-            let ended = self.decide(hop, &mut store, &job);
+            let ended = self.decide(step, &mut store, &job);
             // The handler waits for it, unless it has panicked.
             let _: Result<(), _> = self.ended.send(Some(ended));
             self.caller.call();
         }
     }
 
-    fn decide<H: Hop>(&self, hop: &H, store: &mut Option<Store>, job: &Job) -> Ended {
+    fn decide<M: Message>(&self, step: &DecideBatch<M>, store: &mut Option<Store>, job: &Job) -> Ended {
         let Job { claim, fetched, sent } = job;
-        let mut incoming: Vec<Incoming<H::Message>> = fetched
+        let mut incoming: Vec<Incoming<M>> = fetched
             .records
             .iter()
             .map(|record| Incoming::read(record.offset, record.key.clone(), record.value.clone()))
@@ -93,8 +94,8 @@ impl Worker {
         let batch = Batch::new(fetched.from, &incoming).sent(*sent);
         let began = Instant::now();
         let stepped = match store {
-            Some(store) => hop.step(store, claim, &batch),
-            None => self.settings.connect().and_then(|opened| hop.step(store.insert(opened), claim, &batch)),
+            Some(store) => step(store, claim, &batch),
+            None => self.settings.connect().and_then(|opened| step(store.insert(opened), claim, &batch)),
         };
         let took = began.elapsed();
         if stepped.as_ref().is_err_and(|error| !matches!(error, Error::Busy { .. } | Error::Newer { .. })) {

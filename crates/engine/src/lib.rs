@@ -17,15 +17,19 @@
 //! | `views` | transfers, holds and figures, to look at |
 //! | `wallets` | tokens: selected, locked and spent |
 //! | `shop` | users, items, orders and checkouts |
+//! | `claims`, `ends`, `meters` | what engines have alike: claims on tokens on their way, who waits for ends of checkouts, counters |
 //! | `callbacks` | callbacks that were given up, and another try for them |
 //! | `upkeep` | backups, and a word on the clock |
 //! | `health` | how the parts of an engine are |
 //! | `clock` | both clocks, and why the wall clock is not believed |
 
 pub mod callbacks;
+pub mod claims;
 pub mod clock;
+mod ends;
 mod engine;
 mod health;
+mod meters;
 mod payments;
 mod refusal;
 mod shop;
@@ -36,8 +40,10 @@ mod wallets;
 use std::pin::Pin;
 
 pub use callbacks::{Callbacks, DeadLetter, RETRIED_AT_ONCE_MAX, Retried, Retry};
+pub use ends::{EndWaiter, Ends};
 pub use engine::{Engine, Profile};
 pub use health::{Component, Health};
+pub use meters::ShopMeters;
 pub use payments::{Answer, Payments, Question, Written};
 pub use refusal::{EngineError, Refusal};
 pub use shop::{

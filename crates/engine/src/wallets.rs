@@ -18,6 +18,17 @@ pub enum TokenError {
     Hub(#[from] Refusal),
 }
 
+impl TokenError {
+    /// The name of what the vault refused. An engine that takes nothing is as good as a store that is away.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            TokenError::Refused(refusal) => refusal.name(),
+            TokenError::Hub(_) => "store-unavailable",
+        }
+    }
+}
+
 /// The most live locks that one page shows.
 pub const LOCKS_SHOWN: usize = 1_000;
 

@@ -34,7 +34,7 @@ const PIECE: usize = 1024 * 1024;
 const SYNC_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Beside payments the copy rests so many times as long as it worked: disk and cores are theirs first.
-const RESTS_BESIDE_PAYMENTS: u32 = 3;
+pub(crate) const RESTS_BESIDE_PAYMENTS: u32 = 3;
 
 /// Why there is no backup.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +83,9 @@ pub enum BackupError {
     /// The log's end cannot be marked.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// The directory of a stopped hub cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
 }
 
 fn io(op: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> BackupError {
@@ -143,21 +146,10 @@ pub(crate) struct Source {
     pub(crate) log_id: LogId,
     pub(crate) holds: RetentionHolds,
     /// How many times as long as it worked the copy rests.
-    rests: u32,
+    pub(crate) rests: u32,
 }
 
 impl Source {
-    /// The directory of a hub at work.
-    pub(crate) const fn served(
-        fs: Arc<dyn FileSystem>,
-        data: PathBuf,
-        retention: Retention,
-        log_id: LogId,
-        holds: RetentionHolds,
-    ) -> Source {
-        Source { fs, data, retention, log_id, holds, rests: RESTS_BESIDE_PAYMENTS }
-    }
-
     /// Refuses a place where no backup can go.
     pub(crate) fn check_target(&self, dir: &Path) -> Result<(), BackupError> {
         if !dir.is_absolute() {
@@ -184,7 +176,7 @@ impl Source {
         dir: &Path,
         show: &mut dyn FnMut(u64, u64),
     ) -> Result<Backup, BackupError> {
-        let _no_removal = self.holds.hold();
+        let _no_removal = self.holds.read().unwrap_or_else(PoisonError::into_inner);
         self.check_target(dir)?;
         // The end is looked up after the checkpoint was made, so the log reaches it.
         let (segments, log_end) = self.retention.segments();
@@ -350,7 +342,7 @@ pub fn backup_stopped(
     data: &Path,
     dir: &Path,
     show: &mut dyn FnMut(u64, u64),
-) -> Result<Backup, StoppedBackupError> {
+) -> Result<Backup, BackupError> {
     let opened = Opened::open_existing(Arc::clone(&fs), data)?;
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let (mut log, mut core, _lock) = opened.into_parts();
@@ -360,36 +352,21 @@ pub fn backup_stopped(
     source.check_target(dir)?;
     if core.store().newest_checkpoint() < Some(core.end()) || core.store().newest_checkpoint().is_none() {
         core.begin_checkpoint();
-        core.run_jobs().map_err(BackupError::from)?;
+        core.run_jobs()?;
     }
     let held = core.store().hold_newest().ok_or(BackupError::Stopped)?;
     let backup = source.copy(&held, dir, show)?;
-    log.mark_end().map_err(BackupError::from)?;
+    log.mark_end()?;
     Ok(backup)
-}
-
-/// Why there is no backup of a stopped hub.
-#[derive(Debug, thiserror::Error)]
-pub enum StoppedBackupError {
-    /// The directory cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The copy cannot be made.
-    #[error(transparent)]
-    Backup(#[from] BackupError),
 }
 
 /// Backups of a running hub, one at a time.
 pub(crate) struct Backups {
     pub(crate) source: Source,
-    status: Mutex<BackupStatus>,
+    pub(crate) status: Mutex<BackupStatus>,
 }
 
 impl Backups {
-    pub(crate) const fn new(source: Source) -> Backups {
-        Backups { source, status: Mutex::new(BackupStatus::None) }
-    }
-
     fn lock(&self) -> MutexGuard<'_, BackupStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,22 +1,20 @@
 //! Start and stop: opening a data directory, the threads, and the handle that the edges hold.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_disk::DirLock;
-use holdfast_domain::view::{Spenders, Tokens};
 use holdfast_engine::clock::Clock;
-use holdfast_engine::{BackupStatus, CheckoutTimes, Refusal};
+use holdfast_engine::{BackupRefusal, BackupStatus, NotedTroubles, Refusal, Upkeep};
 use holdfast_log::{
     FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, SegmentReader, Tail,
 };
 use holdfast_store::{LocalStore, StoreError, reached, recover};
-use tokio::sync::oneshot;
 
 use crate::alarm::StopAlarm;
-use crate::backup::{BackupError, Backups, Source};
+use crate::backup::{BackupError, Backups, RESTS_BESIDE_PAYMENTS, Source};
 use crate::callbacks::CallbackFeed;
 use crate::core::Core;
 use crate::health::{Health, Status};
@@ -27,8 +25,8 @@ use crate::limits::{HubOptions, REPLAY_CHECKPOINT_BYTES};
 use crate::progress::Progress;
 use crate::replay::{ReplayError, replay_keeping};
 use crate::retention::{Pruner, RetentionHolds};
-use crate::shop::{self, HubShop, ShopFeed};
-use crate::tokens::{HubVault, LookAgain, Submit, Timer, TokenIndex};
+use crate::shop::{HubShop, ShopFeed};
+use crate::tokens::{HubVault, Timer, TokenIndex};
 use crate::writer::Writer;
 
 /// The folder of the log inside a data directory.
@@ -263,8 +261,9 @@ pub fn log_folder(data: &Path) -> PathBuf {
 }
 
 /// What the edges hold: submit, ask, look at the health.
-pub struct HubHandle<S = LocalStore> {
-    intake: Arc<Intake<S>>,
+#[derive(Clone)]
+pub struct HubHandle {
+    pub(crate) intake: Arc<Intake>,
     health: Arc<Health>,
     reader: Reader,
     tail: Tail,
@@ -273,27 +272,9 @@ pub struct HubHandle<S = LocalStore> {
     backups: Arc<Backups>,
     tokens: HubVault,
     shop: HubShop,
-    shop_feed: Arc<ShopFeed>,
 }
 
-impl<S> Clone for HubHandle<S> {
-    fn clone(&self) -> HubHandle<S> {
-        HubHandle {
-            intake: Arc::clone(&self.intake),
-            health: Arc::clone(&self.health),
-            reader: Arc::clone(&self.reader),
-            tail: self.tail.clone(),
-            feed: Arc::clone(&self.feed),
-            clock: Arc::clone(&self.clock),
-            backups: Arc::clone(&self.backups),
-            tokens: self.tokens.clone(),
-            shop: self.shop.clone(),
-            shop_feed: Arc::clone(&self.shop_feed),
-        }
-    }
-}
-
-impl<S> HubHandle<S> {
+impl HubHandle {
     /// Puts commands in line; the answer is called when they are durable.
     ///
     /// # Errors
@@ -306,7 +287,7 @@ impl<S> HubHandle<S> {
     ///
     /// # Errors
     /// If it was not taken. A question dropped without being run means that the hub has stopped.
-    pub fn ask(&self, query: Query<S>) -> Result<(), Refusal> {
+    pub fn ask(&self, query: Query) -> Result<(), Refusal> {
         self.intake.ask(query)
     }
 
@@ -314,11 +295,6 @@ impl<S> HubHandle<S> {
     #[must_use]
     pub fn status(&self) -> Status {
         self.health.status()
-    }
-
-    /// An operator says that the wall clock is right as it stands now. A jump after this is a new one.
-    pub fn confirm_clock(&self) {
-        self.intake.confirm_clock(self.clock.read());
     }
 
     /// Reads the log beside the writer.
@@ -333,21 +309,10 @@ impl<S> HubHandle<S> {
         &self.feed
     }
 
-    /// All callbacks below this number have been delivered or given up; their rows need not be kept.
-    pub fn callbacks_ended_below(&self, number: u64) {
-        self.feed.ended_below(number);
-    }
-
     /// The first offset of the log; what came before was removed by retention.
     #[must_use]
     pub fn log_start(&self) -> u64 {
         self.backups.source.retention.start()
-    }
-
-    /// The backup that is being made, or the last one.
-    #[must_use]
-    pub fn backup_status(&self) -> BackupStatus {
-        self.backups.status()
     }
 
     /// The vault.
@@ -367,11 +332,9 @@ impl<S> HubHandle<S> {
     pub const fn tail(&self) -> &Tail {
         &self.tail
     }
-}
 
-impl HubHandle<LocalStore> {
     /// Begins a backup to `dir`, which must be empty or not exist, on a thread of its own.
-    /// [`HubHandle::backup_status`] tells how far it is.
+    /// [`Upkeep::backup_status`] tells how far it is.
     ///
     /// # Errors
     /// If it cannot be begun.
@@ -398,6 +361,26 @@ impl HubHandle<LocalStore> {
     }
 }
 
+impl Upkeep for HubHandle {
+    fn begin_backup(&self, dir: &Path) -> Result<(), BackupRefusal> {
+        HubHandle::begin_backup(self, dir).map_err(|error| match error {
+            BackupError::NotEmpty { .. } | BackupError::NotAbsolute { .. } | BackupError::Inside { .. } => {
+                BackupRefusal::Unsuitable(error.to_string())
+            }
+            BackupError::Running { .. } => BackupRefusal::Running(error.to_string()),
+            _ => BackupRefusal::Failed(error.to_string()),
+        })
+    }
+
+    fn backup_status(&self) -> BackupStatus {
+        self.backups.status()
+    }
+
+    fn confirm_clock(&self) {
+        self.intake.confirm_clock(self.clock.read());
+    }
+}
+
 /// A running hub. Ends when dropped, after all that was taken is answered.
 pub struct Hub {
     handle: HubHandle,
@@ -417,20 +400,24 @@ impl Hub {
         let feed = Arc::new(feed);
         let preparer = log.spare_preparer();
         let spare = thread("spare segment", move || preparer.run())?;
-        let intake: Arc<Intake<LocalStore>> = Arc::new(Intake::new(options));
+        let intake = Arc::new(Intake::new(options));
         let tokens = TokenIndex::of(core.store(), clock.read().wall, &options.tokens);
         let tokens = Arc::new(tokens.map_err(OpenError::Tokens)?);
         let health = Arc::new(Health::default());
         let (reader, tail) = (log.reader(), log.tail());
-        let (retention, log_id, retention_holds) = (log.retention(), log.log_id(), RetentionHolds::default());
+        let (retention, log_id, holds) = (log.retention(), log.log_id(), RetentionHolds::default());
         let shop_feed = Arc::new(ShopFeed::default());
         let followers =
             Followers { feed: Arc::clone(&feed), tokens: Arc::clone(&tokens), shop: Arc::clone(&shop_feed) };
         let journal =
             Journal::threaded(Box::new(log), &intake, &health, followers).map_err(OpenError::Thread)?;
-        let days = options.retention_log_days;
-        let pruner = Pruner::new(retention.clone(), Arc::clone(&reader), days, retention_holds.clone());
-        let keeper = Keeper::threaded(&intake, &health, Some(pruner)).map_err(OpenError::Thread)?;
+        let pruner = Pruner {
+            retention: retention.clone(),
+            reader: Arc::clone(&reader),
+            days: options.retention_log_days,
+            holds: Arc::clone(&holds),
+        };
+        let keeper = Keeper::threaded(&intake, &health, pruner).map_err(OpenError::Thread)?;
         let hands = (journal, keeper);
         let writer_clock = Arc::clone(&clock);
         let writer =
@@ -441,18 +428,29 @@ impl Hub {
             move |reason: &str| intake.abandon(reason)
         });
         let writer = thread("writer", move || alarm.watch(|| writer.run()))?;
-        let backups = Arc::new(Backups::new(Source::served(fs, data, retention, log_id, retention_holds)));
+        let source = Source { fs, data, retention, log_id, holds, rests: RESTS_BESIDE_PAYMENTS };
+        let backups = Arc::new(Backups { source, status: Mutex::new(BackupStatus::None) });
         let timer = Arc::new(Timer::default());
         let ticking = timer.start(Arc::clone(&tokens), Arc::clone(&clock)).map_err(OpenError::Thread)?;
-        let vault_intake = Arc::clone(&intake);
-        let submit: Submit = Arc::new(move |submission| vault_intake.submit(submission));
-        let attempts = options.tokens.claim_attempts;
-        let look_again = look_again(&intake, &tokens);
-        let tokens =
-            HubVault::new(tokens, submit, Arc::clone(&clock), Arc::clone(&timer), attempts, look_again);
-        let shop = hub_shop(&intake, &clock, &shop_feed, options.shop, &tokens);
-        let handle =
-            HubHandle { shop, shop_feed, intake, health, reader, tail, feed, clock, backups, tokens };
+        let tokens = HubVault {
+            index: tokens,
+            intake: Arc::clone(&intake),
+            clock: Arc::clone(&clock),
+            timer: Arc::clone(&timer),
+            claim_attempts: options.tokens.claim_attempts,
+            draws: Arc::default(),
+        };
+        let shop = HubShop {
+            intake: Arc::clone(&intake),
+            clock: Arc::clone(&clock),
+            feed: shop_feed,
+            times: options.shop,
+            draws: Arc::default(),
+            tokens: tokens.clone(),
+            by_tokens: Arc::default(),
+            troubles: NotedTroubles::default(),
+        };
+        let handle = HubHandle { shop, intake, health, reader, tail, feed, clock, backups, tokens };
         let threads = [writer, spare, ticking].map(Some);
         Ok(Hub { handle, threads, timer, _lock: lock })
     }
@@ -469,44 +467,6 @@ impl Hub {
     }
 }
 
-fn hub_shop(
-    intake: &Arc<Intake<LocalStore>>,
-    clock: &Arc<dyn Clock>,
-    feed: &Arc<ShopFeed>,
-    options: CheckoutTimes,
-    tokens: &HubVault,
-) -> HubShop {
-    let (submits, asks) = (Arc::clone(intake), Arc::clone(intake));
-    let submit: shop::Submit = Arc::new(move |submission| submits.submit(submission));
-    let ask: shop::Ask = Arc::new(move |query| asks.ask(query));
-    HubShop::new(submit, ask, Arc::clone(clock), Arc::clone(feed), options, tokens.clone())
-}
-
-/// Has the index take over the lock that a token is under by the log. Asked between two frames, when the index has followed all.
-fn look_again(intake: &Arc<Intake<LocalStore>>, index: &Arc<TokenIndex>) -> LookAgain {
-    let (intake, index) = (Arc::clone(intake), Arc::clone(index));
-    Arc::new(move |id| {
-        let index = Arc::clone(&index);
-        let (done, looked) = oneshot::channel();
-        let query: Query<LocalStore> = Box::new(move |core| {
-            // Dropped at the end, which tells the asker.
-            let _done: oneshot::Sender<()> = done;
-            let (store, time) = (core.store(), core.last_time());
-            let holder = store.token(&id).and_then(|row| row.holder);
-            let Some(lock) = holder.and_then(|holder| store.lock(holder)).filter(|lock| lock.is_live(time))
-            else {
-                return;
-            };
-            if let Err(refusal) = index.adopt(lock, time) {
-                tracing::error!(%refusal, spender = %lock.spender, "the index of tokens cannot take over a lock of the log");
-            }
-        });
-        // If the intake is full the question is dropped, and the next one who meets the lock asks again.
-        drop(intake.ask(query));
-        looked
-    })
-}
-
 fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
     std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(OpenError::Thread)
 }
@@ -517,7 +477,7 @@ impl Drop for Hub {
         self.handle.intake.close("the hub is shutting down");
         self.handle.feed.close();
         self.handle.tokens.end_waiting();
-        self.handle.shop_feed.end_waiting();
+        self.handle.shop.end_waiting();
         self.timer.end();
         for thread in self.threads.iter_mut().filter_map(Option::take) {
             if thread.join().is_err() {
@@ -525,6 +485,6 @@ impl Drop for Hub {
             }
         }
         // What waited is worked off, and whoever listens has heard of it: only now does nothing more come.
-        self.handle.shop_feed.end();
+        self.handle.shop.feed.end();
     }
 }

@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use holdfast_domain::effects::Outcome;
 use holdfast_domain::records::Sealed;
 use holdfast_engine::clock::Reading;
 use holdfast_engine::{Answer, Refusal};
+use holdfast_store::LocalStore;
+use tokio::sync::oneshot;
 
 use crate::core::Core;
 use crate::limits::{
@@ -32,19 +35,20 @@ impl Submission {
 }
 
 /// A question about the state, answered between two frames when all that it sees is durable.
-pub type Query<S> = Box<dyn FnOnce(&Core<S>) + Send>;
+pub type Query = Box<dyn FnOnce(&Core<LocalStore>) + Send>;
 
 /// What the writer found waiting.
-pub(crate) struct Gathered<S> {
+pub(crate) struct Gathered {
     pub(crate) submissions: Vec<Submission>,
-    pub(crate) queries: Vec<Query<S>>,
+    pub(crate) queries: Vec<Query>,
     pub(crate) confirmed_clock: Option<Reading>,
-    pub(crate) after_checkpoint: Vec<Query<S>>,
+    pub(crate) after_checkpoint: Vec<Query>,
 }
 
-struct IntakeState<S> {
+#[derive(Default)]
+struct IntakeState {
     submissions: VecDeque<Submission>,
-    queries: VecDeque<Query<S>>,
+    queries: VecDeque<Query>,
     records: usize,
     bytes: usize,
     /// A frame is being written: the next one is closed when it is durable, with all that has come by then.
@@ -55,41 +59,37 @@ struct IntakeState<S> {
     writer_waits: bool,
     confirmed_clock: Option<Reading>,
     /// Questions that wait for a checkpoint of what is durable now.
-    after_checkpoint: Vec<Query<S>>,
+    after_checkpoint: Vec<Query>,
     closed: Option<String>,
     woken: bool,
 }
 
 /// The queue.
-pub struct Intake<S> {
-    state: Mutex<IntakeState<S>>,
+pub struct Intake {
+    state: Mutex<IntakeState>,
     changed: Condvar,
     options: HubOptions,
     meters: Meters,
 }
 
-impl<S> Intake<S> {
+impl Intake {
     /// An empty queue with these bounds.
     #[must_use]
-    pub fn new(options: HubOptions) -> Intake<S> {
-        let state = IntakeState {
-            submissions: VecDeque::new(),
-            queries: VecDeque::new(),
-            records: 0,
-            bytes: 0,
-            journal_busy: false,
-            journal_dead: false,
-            writer_waits: false,
-            confirmed_clock: None,
-            after_checkpoint: Vec::new(),
-            closed: None,
-            woken: false,
-        };
-        Intake { state: Mutex::new(state), changed: Condvar::new(), options, meters: Meters::default() }
+    pub fn new(options: HubOptions) -> Intake {
+        Intake { state: Mutex::default(), changed: Condvar::new(), options, meters: Meters::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, IntakeState<S>> {
+    fn lock(&self) -> MutexGuard<'_, IntakeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, as long as something is taken.
+    fn open(&self) -> Result<MutexGuard<'_, IntakeState>, Refusal> {
+        let state = self.lock();
+        match &state.closed {
+            Some(reason) => Err(Refusal::Closed(reason.clone())),
+            None => Ok(state),
+        }
     }
 
     /// Puts commands in line.
@@ -104,10 +104,7 @@ impl<S> Intake<S> {
         if bytes > SUBMISSION_BYTES_MAX {
             return Err(Refusal::TooLarge(bytes));
         }
-        let mut state = self.lock();
-        if let Some(reason) = &state.closed {
-            return Err(Refusal::Closed(reason.clone()));
-        }
+        let mut state = self.open()?;
         let full = state.records + count > self.options.intake_records_max
             || state.bytes + bytes > self.options.intake_bytes_max
             || state.submissions.len() >= self.options.intake_items_max;
@@ -131,11 +128,8 @@ impl<S> Intake<S> {
     ///
     /// # Errors
     /// When too many wait, or the hub has stopped.
-    pub fn ask(&self, query: Query<S>) -> Result<(), Refusal> {
-        let mut state = self.lock();
-        if let Some(reason) = &state.closed {
-            return Err(Refusal::Closed(reason.clone()));
-        }
+    pub fn ask(&self, query: Query) -> Result<(), Refusal> {
+        let mut state = self.open()?;
         if state.queries.len() >= self.options.intake_items_max {
             return Err(Refusal::Busy);
         }
@@ -145,15 +139,43 @@ impl<S> Intake<S> {
         Ok(())
     }
 
+    /// As [`Intake::ask`], and waits for the answer; `None`: the hub has stopped.
+    pub(crate) async fn read<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Core<LocalStore>) -> R + Send + 'static,
+    ) -> Result<Option<R>, Refusal> {
+        let (send, receive) = oneshot::channel();
+        self.ask(Box::new(move |core| {
+            // An asker that has gone away needs no answer.
+            if !send.is_closed() {
+                drop(send.send(question(core)));
+            }
+        }))?;
+        Ok(receive.await.ok())
+    }
+
+    /// As [`Intake::submit`], and waits for the outcomes. Keeps something until the records are decided, whether anybody still
+    /// waits or not.
+    pub(crate) async fn decide(
+        &self,
+        records: Sealed,
+        keep: impl Send + 'static,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let (send, receive) = oneshot::channel();
+        let answer = Box::new(move |outcomes: Result<Vec<Outcome>, Refusal>| {
+            drop(keep);
+            drop(send.send(outcomes));
+        });
+        self.submit(Submission::new(records, answer))?;
+        receive.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
     /// Has a checkpoint made of all that is durable now; the question runs when it is on the disk.
     ///
     /// # Errors
     /// As [`Intake::ask`]. Dropped without being run if the hub stops before.
-    pub fn ask_after_checkpoint(&self, query: Query<S>) -> Result<(), Refusal> {
-        let mut state = self.lock();
-        if let Some(reason) = &state.closed {
-            return Err(Refusal::Closed(reason.clone()));
-        }
+    pub fn ask_after_checkpoint(&self, query: Query) -> Result<(), Refusal> {
+        let mut state = self.open()?;
         if state.after_checkpoint.len() >= QUESTIONS_PER_TURN_MAX {
             return Err(Refusal::Busy);
         }
@@ -185,22 +207,13 @@ impl<S> Intake<S> {
     /// Closes, and refuses what waits: nobody will come for it.
     pub(crate) fn abandon(&self, reason: &str) {
         self.close(reason);
-        let Gathered { submissions, queries, .. } = self.take_all();
-        drop(queries);
-        let refusal = Refusal::Closed(reason.to_owned());
-        submissions.into_iter().for_each(|submission| (submission.answer)(Err(refusal.clone())));
-    }
-
-    fn take_all(&self) -> Gathered<S> {
         let mut state = self.lock();
         (state.records, state.bytes) = (0, 0);
-        let submissions = std::mem::take(&mut state.submissions).into();
-        Gathered {
-            submissions,
-            queries: std::mem::take(&mut state.queries).into(),
-            confirmed_clock: None,
-            after_checkpoint: std::mem::take(&mut state.after_checkpoint),
-        }
+        let submissions = std::mem::take(&mut state.submissions);
+        let queries = (std::mem::take(&mut state.queries), std::mem::take(&mut state.after_checkpoint));
+        // Dropped, they tell their askers that there is no answer.
+        drop((state, queries));
+        refuse_all(submissions, &Refusal::Closed(reason.to_owned()));
     }
 
     /// The journal is gone: nobody else would say that it is free.
@@ -224,7 +237,7 @@ impl<S> Intake<S> {
     /// Waits until there is something to do and the journal is free, or `patience` has passed. `false`: closed
     /// and empty.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
-        let idle = |state: &mut IntakeState<S>| {
+        let idle = |state: &mut IntakeState| {
             state.journal_busy
                 || (state.submissions.is_empty()
                     && state.queries.is_empty()
@@ -237,14 +250,14 @@ impl<S> Intake<S> {
         let waited = self.changed.wait_timeout_while(state, patience, idle);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         // Time may be up while a frame is still on its way to the disk.
-        let busy = |state: &mut IntakeState<S>| state.journal_busy;
+        let busy = |state: &mut IntakeState| state.journal_busy;
         let mut state = self.changed.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner);
         state.writer_waits = false;
         state.closed.is_none() || !state.submissions.is_empty() || !state.queries.is_empty()
     }
 
     /// Takes a few questions, and submissions up to the size of a frame.
-    pub(crate) fn take(&self) -> Gathered<S> {
+    pub(crate) fn take(&self) -> Gathered {
         let mut state = self.lock();
         state.woken = false;
         let mut submissions = Vec::with_capacity(state.submissions.len().min(1024));
@@ -271,4 +284,14 @@ impl<S> Intake<S> {
             after_checkpoint,
         }
     }
+}
+
+/// Why nothing is known of what was taken: the hub has stopped.
+pub(crate) fn stopped() -> Refusal {
+    Refusal::Unknown("the hub stopped".to_owned())
+}
+
+/// Answers all of them with that refusal.
+pub(crate) fn refuse_all(submissions: impl IntoIterator<Item = Submission>, refusal: &Refusal) {
+    submissions.into_iter().for_each(|submission| (submission.answer)(Err(refusal.clone())));
 }

@@ -52,7 +52,7 @@ pub struct Journal {
 
 enum Kind {
     Inline { appender: Box<Appender>, pending: Option<(FrameBuf, FrameHeader)> },
-    Threaded { jobs: Option<SyncSender<Job>>, thread: Option<JoinHandle<()>>, begin: Box<dyn Fn() + Send> },
+    Threaded { jobs: Option<SyncSender<Job>>, thread: Option<JoinHandle<()>>, intake: Arc<Intake> },
 }
 
 enum Job {
@@ -64,12 +64,17 @@ enum Job {
 struct Appender {
     log: Box<dyn Log>,
     health: Arc<Health>,
-    close: Box<dyn Fn(&str) + Send>,
+    intake: Arc<Intake>,
     meters: Meters,
     followers: Option<Followers>,
 }
 
 impl Appender {
+    fn new(log: Box<dyn Log>, intake: &Arc<Intake>, health: &Arc<Health>) -> Appender {
+        let (health, intake) = (Arc::clone(health), Arc::clone(intake));
+        Appender { log, health, intake, meters: Meters::default(), followers: None }
+    }
+
     fn append(&mut self, mut frame: FrameBuf, header: &FrameHeader) -> Result<(), String> {
         let started = Instant::now();
         let appended = self.log.append(&mut frame, header);
@@ -80,7 +85,7 @@ impl Appender {
         appended.map_err(|error| {
             let reason = format!("appending at offset {} failed: {}", header.base_offset, in_full(&error));
             self.health.set(Status::Stopped(reason.clone()));
-            (self.close)(&reason);
+            self.intake.close(&reason);
             if let Some(followers) = &self.followers {
                 followers.tokens.end_waiting();
                 followers.shop.end();
@@ -89,8 +94,9 @@ impl Appender {
         })
     }
 
-    /// Lets the answers go. `followed` is called before, as soon as the index of tokens has taken the frame over.
-    fn release(&self, answers: Answers, durable: &Result<(), String>, followed: &dyn Fn()) {
+    /// Lets the answers go. Before that, as soon as the index of tokens has taken the frame over, the writer may go on: the next
+    /// frame is closed and decided while the answers of this one go out.
+    fn release(&self, answers: Answers, durable: &Result<(), String>) {
         let started = Instant::now();
         let followers = self.followers.as_ref().filter(|_| durable.is_ok());
         if let (Some(followers), false) = (followers, answers.tokens.is_empty()) {
@@ -100,7 +106,7 @@ impl Appender {
         if let (Some(followers), false) = (followers, answers.shop.is_empty()) {
             followers.shop.follow(&answers.shop);
         }
-        followed();
+        self.intake.set_journal_busy(false);
         for (answer, outcomes) in answers.outcomes {
             if let Some(followers) = followers {
                 followers.shop.count_repeats(&outcomes);
@@ -118,8 +124,8 @@ impl Appender {
 }
 
 impl Journal {
-    /// A journal that works on the caller's thread and calls nobody back.
-    pub fn inline<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Journal {
+    /// A journal that works on the caller's thread.
+    pub fn inline(log: Box<dyn Log>, intake: &Arc<Intake>, health: &Arc<Health>) -> Journal {
         let tail = log.tail();
         let appender = Box::new(Appender::new(log, intake, health));
         Journal { kind: Kind::Inline { appender, pending: None }, tail }
@@ -129,34 +135,32 @@ impl Journal {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub(crate) fn threaded<S: 'static>(
+    pub(crate) fn threaded(
         log: Box<dyn Log>,
-        intake: &Arc<Intake<S>>,
+        intake: &Arc<Intake>,
         health: &Arc<Health>,
         followers: Followers,
     ) -> std::io::Result<Journal> {
         let (jobs, inbox) = sync_channel(2);
         let tail = log.tail();
         let appender = Appender { followers: Some(followers), ..Appender::new(log, intake, health) };
-        let done = Arc::clone(intake);
         let alarm = StopAlarm::new("journal", Arc::clone(health), {
             let intake = Arc::clone(intake);
             move |reason: &str| intake.journal_died(reason)
         });
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || alarm.watch(|| work(appender, &inbox, &|| done.set_journal_busy(false))))?;
-        let busy = Arc::clone(intake);
-        let begin = Box::new(move || busy.set_journal_busy(true));
-        Ok(Journal { kind: Kind::Threaded { jobs: Some(jobs), thread: Some(thread), begin }, tail })
+            .spawn(move || alarm.watch(|| work(appender, &inbox)))?;
+        let (jobs, thread, intake) = (Some(jobs), Some(thread), Arc::clone(intake));
+        Ok(Journal { kind: Kind::Threaded { jobs, thread, intake }, tail })
     }
 
     /// Begins to write a frame.
     pub(crate) fn begin(&mut self, frame: FrameBuf, header: &FrameHeader) {
         match &mut self.kind {
             Kind::Inline { pending, .. } => *pending = Some((frame, *header)),
-            Kind::Threaded { jobs, begin, .. } => {
-                begin();
+            Kind::Threaded { jobs, intake, .. } => {
+                intake.set_journal_busy(true);
                 send(jobs.as_ref(), Job::Frame(frame, *header));
             }
         }
@@ -169,7 +173,7 @@ impl Journal {
             Kind::Inline { appender, pending } => {
                 let (frame, header) = pending.take().expect("a frame was begun");
                 let durable = appender.append(frame, &header);
-                appender.release(answers, &durable, &|| {});
+                appender.release(answers, &durable);
                 durable.is_ok()
             }
             Kind::Threaded { jobs, .. } => {
@@ -198,29 +202,18 @@ fn send(jobs: Option<&SyncSender<Job>>, job: Job) {
     jobs.expect("the journal is open").send(job).expect("the journal's thread lives as long as the writer");
 }
 
-fn work(mut appender: Appender, inbox: &Receiver<Job>, done: &dyn Fn()) {
+fn work(mut appender: Appender, inbox: &Receiver<Job>) {
     let mut durable = Ok(());
     for job in inbox {
         match job {
             Job::Frame(frame, header) => durable = appender.append(frame, &header),
-            Job::Answers(answers) => {
-                // The next frame is closed and decided while the answers of this one go out.
-                appender.release(answers, &durable, done);
-            }
+            Job::Answers(answers) => appender.release(answers, &durable),
         }
     }
     if durable.is_ok()
         && let Err(error) = appender.log.mark_end()
     {
         tracing::warn!(%error, "the end of the log could not be marked");
-    }
-}
-
-impl Appender {
-    fn new<S: 'static>(log: Box<dyn Log>, intake: &Arc<Intake<S>>, health: &Arc<Health>) -> Appender {
-        let intake = Arc::clone(intake);
-        let close = Box::new(move |reason: &str| intake.close(reason));
-        Appender { log, health: Arc::clone(health), close, meters: Meters::default(), followers: None }
     }
 }
 

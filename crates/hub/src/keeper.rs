@@ -35,17 +35,15 @@ struct Threads {
     results: Arc<Results>,
 }
 
-type Tell = Box<dyn Fn(Result<(), &str>) + Send + Sync>;
-
 /// What jobs have done, on its way back to the writer.
 struct Results {
     state: Mutex<ResultState>,
     changed: Condvar,
     health: Arc<Health>,
-    /// Wakes the writer, or closes the intake with the reason.
-    tell: Tell,
+    /// Here the writer is woken, and nothing is taken after a failure.
+    intake: Arc<Intake>,
     meters: StoreMeters,
-    pruner: Option<Pruner>,
+    pruner: Pruner,
     hurry: Hurry,
 }
 
@@ -80,11 +78,11 @@ impl Results {
         }
         match result {
             Ok(done) if is_checkpoint || is_merge => {
-                if let (Some(pruner), Some((not_needed, progress))) = (&self.pruner, done.log_not_needed()) {
-                    pruner.after_checkpoint(not_needed, progress);
+                if let Some((not_needed, progress)) = done.log_not_needed() {
+                    self.pruner.after_checkpoint(not_needed, progress);
                 }
                 self.lock().done.push_back(done);
-                (self.tell)(Ok(()));
+                self.intake.wake();
             }
             Ok(_) => {}
             Err(error) => self.fail(&reason(&error)),
@@ -95,7 +93,7 @@ impl Results {
     fn fail(&self, reason: &str) {
         self.lock().failed = true;
         self.health.set(Status::Stopped(reason.to_owned()));
-        (self.tell)(Err(reason));
+        self.intake.close(reason);
         self.changed.notify_all();
     }
 }
@@ -123,21 +121,16 @@ impl Keeper {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub(crate) fn threaded<S: 'static>(
-        intake: &Arc<Intake<S>>,
+    pub(crate) fn threaded(
+        intake: &Arc<Intake>,
         health: &Arc<Health>,
-        pruner: Option<Pruner>,
+        pruner: Pruner,
     ) -> std::io::Result<Keeper> {
-        let told = Arc::clone(intake);
-        let tell = Box::new(move |how: Result<(), &str>| match how {
-            Ok(()) => told.wake(),
-            Err(reason) => told.close(reason),
-        });
         let results = Arc::new(Results {
             state: Mutex::default(),
             changed: Condvar::new(),
             health: Arc::clone(health),
-            tell,
+            intake: Arc::clone(intake),
             meters: StoreMeters::default(),
             pruner,
             hurry: Hurry::default(),

@@ -31,7 +31,7 @@
 //! | `engine` | the same as the port has it |
 
 mod alarm;
-pub mod audit;
+mod audit;
 pub mod backup;
 mod callbacks;
 mod chain;

@@ -5,8 +5,7 @@
 //! clock: a clock that jumps ahead must not cost the history. What a removed record led to stays: outcomes and ids are
 //! never removed.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, RwLock, TryLockError};
 
 use holdfast_domain::ids::Millis;
 use holdfast_log::{LogError, Reader, Retention};
@@ -19,55 +18,25 @@ const DAY_MS: Millis = 24 * 60 * 60 * 1_000;
 
 /// Removes old segments after each checkpoint.
 pub(crate) struct Pruner {
-    retention: Retention,
-    reader: Reader,
-    days: u32,
-    holds: RetentionHolds,
+    pub(crate) retention: Retention,
+    pub(crate) reader: Reader,
+    pub(crate) days: u32,
+    pub(crate) holds: RetentionHolds,
 }
 
-/// As long as one of these lives, no segment is removed.
-#[derive(Clone, Default)]
-pub(crate) struct RetentionHolds {
-    held: Arc<AtomicUsize>,
-    removing: Arc<Mutex<()>>,
-}
-
-pub(crate) struct RetentionHold(RetentionHolds);
-
-impl RetentionHolds {
-    /// Holds off removal. Waits for one that is under way.
-    pub(crate) fn hold(&self) -> RetentionHold {
-        let removing = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.held.fetch_add(1, Ordering::SeqCst);
-        drop(removing);
-        RetentionHold(self.clone())
-    }
-}
-
-impl Drop for RetentionHold {
-    fn drop(&mut self) {
-        self.0.held.fetch_sub(1, Ordering::SeqCst);
-    }
-}
+/// Read by whoever needs the segments as they are, written by whoever removes some: as long as it is read, none is removed.
+pub(crate) type RetentionHolds = Arc<RwLock<()>>;
 
 impl Pruner {
-    pub(crate) const fn new(
-        retention: Retention,
-        reader: Reader,
-        days: u32,
-        holds: RetentionHolds,
-    ) -> Pruner {
-        Pruner { retention, reader, days, holds }
-    }
-
     /// A checkpoint was made with this progress; the log before `not_needed` is not needed to start.
     pub(crate) fn after_checkpoint(&self, not_needed: u64, progress: &[u8]) {
         let Some(progress) = Progress::from_bytes(progress).filter(|_| self.days > 0) else { return };
         let before = progress.last_time.saturating_sub(DAY_MS * Millis::from(self.days));
-        let _removing = self.holds.removing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.holds.held.load(Ordering::SeqCst) > 0 {
-            return;
-        }
+        let _removing = match self.holds.try_write() {
+            Ok(removing) => removing,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
         match self.prune(not_needed, before) {
             Ok(0) => {}
             Ok(removed) => {

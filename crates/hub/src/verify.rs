@@ -18,7 +18,7 @@ use holdfast_store::{
     files_of, recover,
 };
 
-use crate::audit::{Auditor, Finding};
+use crate::audit::Auditor;
 use crate::core::Core;
 use crate::hub::{log_folder, store_folder};
 use crate::limits::REPLAY_CHECKPOINT_BYTES;
@@ -295,7 +295,7 @@ fn attempt(
 }
 
 fn problems(
-    books: &[Finding],
+    books: &[String],
     store: &StoreReport,
     beginning: Beginning,
     shortened: bool,

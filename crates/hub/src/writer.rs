@@ -16,7 +16,7 @@ use crate::callbacks::CallbackFeed;
 use crate::clock::ClockGuard;
 use crate::core::Core;
 use crate::health::{Health, Status};
-use crate::intake::{Gathered, Intake, Query, Submission};
+use crate::intake::{Gathered, Intake, Query, Submission, refuse_all};
 use crate::journal::{Answers, Journal};
 use crate::keeper::{self, Keeper};
 use crate::limits::{CLOCK_LOOK_EVERY, EXPIRY_SHARE_BESIDE_PAYMENTS, HubOptions};
@@ -37,7 +37,7 @@ pub enum Turn {
 /// Owns the state and closes one frame after another.
 pub struct Writer {
     core: Core<LocalStore>,
-    intake: Arc<Intake<LocalStore>>,
+    intake: Arc<Intake>,
     journal: Journal,
     keeper: Keeper,
     /// Whoever delivers callbacks says here which are no longer needed.
@@ -50,14 +50,14 @@ pub struct Writer {
     /// The log has failed: the state may be ahead of it and is not shown any more.
     stopped: bool,
     /// Questions that wait for a checkpoint of at least this offset.
-    after_checkpoint: Vec<(u64, Query<LocalStore>)>,
+    after_checkpoint: Vec<(u64, Query)>,
 }
 
 impl Writer {
     /// A writer that goes on where `core` stands.
     pub fn new(
         core: Core<LocalStore>,
-        intake: Arc<Intake<LocalStore>>,
+        intake: Arc<Intake>,
         (journal, keeper): (Journal, Keeper),
         clock: Arc<dyn Clock>,
         health: Arc<Health>,
@@ -236,15 +236,13 @@ impl Writer {
         self.after_checkpoint.extend(after_checkpoint.into_iter().map(|query| (end, query)));
         if self.has_stopped() {
             // Dropping a question tells its asker that there is no answer.
-            self.stopped = true;
             drop(queries);
             self.after_checkpoint.clear();
             let reason = match self.health.status() {
                 Status::Stopped(reason) => reason,
                 _ => "the log has stopped".to_owned(),
             };
-            let reason = Refusal::Closed(reason);
-            submissions.into_iter().for_each(|submission| (submission.answer)(Err(reason.clone())));
+            refuse_all(submissions, &Refusal::Closed(reason));
             return Turn::Stopped;
         }
         queries.into_iter().for_each(|query| query(&self.core));
@@ -260,9 +258,7 @@ impl Writer {
         match self.believed_time(now) {
             Ok(time) => self.close_frame(time, submissions),
             Err(fault) => {
-                submissions
-                    .into_iter()
-                    .for_each(|submission| (submission.answer)(Err(Refusal::Clock(fault))));
+                refuse_all(submissions, &Refusal::Clock(fault));
                 Turn::Idle
             }
         }
@@ -294,8 +290,7 @@ impl Writer {
         if let Err(error) = self.core.load(named) {
             // Nothing of the frame was written.
             self.store_failed(&error);
-            let refusal = Refusal::Closed(keeper::reason(&error));
-            submissions.into_iter().for_each(|submission| (submission.answer)(Err(refusal.clone())));
+            refuse_all(submissions, &Refusal::Closed(keeper::reason(&error)));
             return Turn::Stopped;
         }
         let mut commands = Vec::with_capacity(count);

@@ -52,7 +52,7 @@ impl Inbox {
 pub struct Process {
     _lock: DirLock,
     writer: Writer,
-    intake: Arc<Intake<LocalStore>>,
+    intake: Arc<Intake>,
     health: Arc<Health>,
     reader: Reader,
     spare: SparePreparer,

@@ -1,7 +1,6 @@
 //! A node as the port has it. Commands travel through Kafka, questions are read from PostgreSQL on threads that may wait.
 
 mod callbacks;
-mod wallets;
 
 use std::sync::Arc;
 use std::time::Duration;

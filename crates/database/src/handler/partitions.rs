@@ -5,19 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_kafka::{Claim as KafkaClaim, Fault, Owner, Release};
-use holdfast_messages::Topic;
+use holdfast_messages::{Message, Topic};
 use holdfast_postgres::{Claim, Error, Source, Store};
 
-use super::BeginError;
+use super::{Begin, BeginError, Hop, Lost};
 use crate::health::Part;
 use crate::outboxes::Outboxes;
 use crate::settings::{BEGIN_PAUSE, BEGIN_PAUSE_MAX, NodeSettings};
-
-/// [`Hop::begin`](super::Hop::begin) of some hop.
-pub(crate) type Begin = Box<dyn Fn(&mut Store, u32, Claim) -> Result<Claim, BeginError> + Send>;
-
-/// [`Hop::lost`](super::Hop::lost) of some hop.
-pub(crate) type Lost = Box<dyn Fn(u32) + Send>;
 
 /// What a handler has claimed, and the connection it works through.
 pub(crate) struct Partitions {
@@ -25,7 +19,7 @@ pub(crate) struct Partitions {
     pub(crate) settings: Arc<NodeSettings>,
     /// The most messages of one transaction.
     pub(crate) batch_messages: usize,
-    /// [`Hop::GATHERS`](super::Hop::GATHERS).
+    /// [`Hop::gathers`].
     pub(crate) gathers: bool,
     pub(crate) outboxes: Arc<Outboxes>,
     pub(crate) part: Arc<Part>,
@@ -69,19 +63,19 @@ pub(crate) struct Newer {
 }
 
 impl Partitions {
-    pub(crate) fn new(
-        topic: Topic,
+    pub(crate) fn new<M: Message>(
+        hop: Hop<M>,
         settings: &Arc<NodeSettings>,
-        outboxes: &Arc<Outboxes>,
-        part: &Arc<Part>,
+        outboxes: Arc<Outboxes>,
+        part: Arc<Part>,
     ) -> Partitions {
         Partitions {
-            topic,
+            topic: M::TOPIC,
             settings: Arc::clone(settings),
-            batch_messages: settings.batch_messages,
-            gathers: true,
-            outboxes: Arc::clone(outboxes),
-            part: Arc::clone(part),
+            batch_messages: settings.batch_messages.min(hop.messages_max),
+            gathers: hop.gathers,
+            outboxes,
+            part,
             store: None,
             claims: BTreeMap::new(),
             faults: BTreeMap::new(),
@@ -89,8 +83,8 @@ impl Partitions {
             failing: BTreeSet::new(),
             resting: BTreeMap::new(),
             put_off: BTreeMap::new(),
-            begin: Box::new(|_, _, claim| Ok(claim)),
-            lost: Box::new(|_| ()),
+            begin: hop.begin,
+            lost: hop.lost,
         }
     }
 

@@ -9,14 +9,14 @@ use holdfast_kafka::{Producer, ProducerSettings};
 use holdfast_postgres::{Done, Source};
 use holdfast_services::{Database, PATIENCE};
 
-use holdfast_messages::TransferMessage;
+use holdfast_messages::{Topic, TransferMessage};
 
 use super::*;
 use crate::health::Part;
 use crate::node::Starting;
 use crate::outboxes::Outboxes;
 use crate::scene::servers;
-use crate::settings::{HANDS, NodeSettings};
+use crate::settings::NodeSettings;
 
 /// One handler over two partitions, with its workers and its relay as a node has them. It takes message by message.
 struct Scene {
@@ -33,11 +33,16 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(hop: impl Hop) -> Option<Scene> {
+    fn new(
+        step: impl Fn(&mut Store, &Claim, &Batch<'_, TransferMessage>) -> Result<Step, Error>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Option<Scene> {
         let (database, settings) = servers("handler", 2)?;
         let settings = Arc::new(NodeSettings { batch_messages: 1, ..settings });
         let mut starting = Starting::new(&settings);
-        starting.handler(hop, "handler", "relay").unwrap();
+        starting.handler(Hop::new(step), "handler", "relay").unwrap();
         let part = |name| {
             let mut parts = starting.health.parts().iter();
             Arc::clone(parts.find(|part| part.name() == name).expect("there is such a part"))
@@ -134,22 +139,10 @@ fn partition(claim: &Claim) -> u32 {
     }
 }
 
-struct Panics;
-
-impl Hop for Panics {
-    const TOPIC: Topic = Topic::Transfers;
-    const HANDS: usize = HANDS;
-    type Message = TransferMessage;
-
-    fn step(&self, _: &mut Store, _: &Claim, _: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
-        panic!("on purpose")
-    }
-}
-
 /// The other worker would go on, and nobody would notice that a partition stands still.
 #[test]
 fn a_hand_that_panics_ends_its_handler() {
-    let Some(mut scene) = Scene::new(Panics) else { return };
+    let Some(mut scene) = Scene::new(|_, _, _| panic!("on purpose")) else { return };
     scene.say(0, 1);
     await_that("the handler ends", || scene.workers.iter().all(JoinHandle::is_finished));
     let trouble = scene.part.trouble().expect("it does not work");
@@ -157,24 +150,16 @@ fn a_hand_that_panics_ends_its_handler() {
     assert!(scene.threads.trouble().is_some_and(|why| why.contains("'handler' panicked")));
 }
 
-/// Decides nothing of partition 0 before it is mended.
-struct HalfBroken;
-
 static HALF_BROKEN: Book = Book::new();
 static MENDED: AtomicBool = AtomicBool::new(false);
 
-impl Hop for HalfBroken {
-    const TOPIC: Topic = Topic::Transfers;
-    const HANDS: usize = HANDS;
-    type Message = TransferMessage;
-
-    fn step(&self, _: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
-        let decided = partition(claim) != 0 || MENDED.load(Ordering::Acquire);
-        HALF_BROKEN.write(claim, batch, decided);
-        // Each failure can be told from the one before.
-        let what = format!("on purpose, {} times", HALF_BROKEN.failures(0));
-        if decided { all_done(batch) } else { Err(Error::Corrupt { table: "none", what }) }
-    }
+/// Decides nothing of partition 0 before it is mended.
+fn half_broken(_: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+    let decided = partition(claim) != 0 || MENDED.load(Ordering::Acquire);
+    HALF_BROKEN.write(claim, batch, decided);
+    // Each failure can be told from the one before.
+    let what = format!("on purpose, {} times", HALF_BROKEN.failures(0));
+    if decided { all_done(batch) } else { Err(Error::Corrupt { table: "none", what }) }
 }
 
 fn fails_on_purpose(scene: &Scene) -> bool {
@@ -183,7 +168,7 @@ fn fails_on_purpose(scene: &Scene) -> bool {
 
 #[test]
 fn a_partition_that_fails_waits_alone_and_loses_nothing() {
-    let Some(mut scene) = Scene::new(HalfBroken) else { return };
+    let Some(mut scene) = Scene::new(half_broken) else { return };
     scene.say(0, 3);
     // A slow machine may need a few rounds to show it.
     let rounds = (1..=50).find(|round| {
@@ -205,37 +190,29 @@ fn a_partition_that_fails_waits_alone_and_loses_nothing() {
     assert_eq!(HALF_BROKEN.decided(1), (0..rounds as u64).collect::<Vec<_>>());
 }
 
-/// Fails at first in partition 0. When that is tried again, it takes as long as it takes partition 1 to decide its messages.
-struct Slow;
-
 static SLOW: Book = Book::new();
 static IN_HANDS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 static WAS_IN_TWO_HANDS: AtomicBool = AtomicBool::new(false);
 const MEANWHILE: usize = 20;
 
-impl Hop for Slow {
-    const TOPIC: Topic = Topic::Transfers;
-    const HANDS: usize = HANDS;
-    type Message = TransferMessage;
-
-    fn step(&self, _: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
-        let partition = partition(claim);
-        if !IN_HANDS.lock().unwrap().insert(partition) {
-            WAS_IN_TWO_HANDS.store(true, Ordering::Release);
-        }
-        let is_first = partition == 0 && SLOW.failures(0) == 0;
-        if partition == 0 && !is_first && batch.from == 0 {
-            await_that("partition 1 goes on", || SLOW.decided(1).len() == MEANWHILE);
-        }
-        IN_HANDS.lock().unwrap().remove(&partition);
-        SLOW.write(claim, batch, !is_first);
-        if is_first { Err(Error::DataSet("on purpose")) } else { all_done(batch) }
+/// Fails at first in partition 0. When that is tried again, it takes as long as it takes partition 1 to decide its messages.
+fn slow(_: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
+    let partition = partition(claim);
+    if !IN_HANDS.lock().unwrap().insert(partition) {
+        WAS_IN_TWO_HANDS.store(true, Ordering::Release);
     }
+    let is_first = partition == 0 && SLOW.failures(0) == 0;
+    if partition == 0 && !is_first && batch.from == 0 {
+        await_that("partition 1 goes on", || SLOW.decided(1).len() == MEANWHILE);
+    }
+    IN_HANDS.lock().unwrap().remove(&partition);
+    SLOW.write(claim, batch, !is_first);
+    if is_first { Err(Error::DataSet("on purpose")) } else { all_done(batch) }
 }
 
 #[test]
 fn a_partition_that_is_tried_again_is_in_one_hand_only() {
-    let Some(mut scene) = Scene::new(Slow) else { return };
+    let Some(mut scene) = Scene::new(slow) else { return };
     scene.say(0, 3);
     let is_tried_again = || SLOW.failures(0) == 1 && IN_HANDS.lock().unwrap().contains(&0);
     await_that("partition 0 is tried again", is_tried_again);

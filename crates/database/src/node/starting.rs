@@ -6,14 +6,15 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use holdfast_domain::shop::Side;
+use holdfast_engine::Ends;
 use holdfast_kafka::{ConsumerSettings, From, GroupConsumer, KafkaError, Producer, ProducerSettings, Reader};
-use holdfast_messages::{PayMessage, StockMessage, Topic};
+use holdfast_messages::{Message, PayMessage, StockMessage, Topic};
 use holdfast_postgres::shop::Served;
 use holdfast_tokens::ConsolidationOptions;
 
 use super::StartError;
 use crate::expiry::{Expiry, Kind};
-use crate::handler::{Callbacks, Handler, Hop, Partitions, Position, TokenUpdates, Transfers};
+use crate::handler::{self, Handler, Hop, Partitions};
 use crate::health::{Health, Part};
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
 use crate::outboxes::Outboxes;
@@ -24,7 +25,7 @@ use crate::relay::Relay;
 use crate::roles::Role;
 use crate::sender::{Queue, Sender};
 use crate::settings::{NodeSettings, START_WAIT};
-use crate::shop::{Asks, Called, CalledHop, Coordinators, Ends, Orders, Outcomes, Pay, Stock, TokenCharges};
+use crate::shop::{self, Asks, Called, TokenCharges};
 use crate::stop::Stop;
 use crate::tail::Tail;
 use crate::tokens::{self, Gatherer, Keeper, TokenVault};
@@ -67,10 +68,10 @@ impl<'a> Starting<'a> {
         let settings = Arc::clone(self.settings);
         let (roles, has_shop) = (&settings.roles, settings.topics.shop.is_some());
         if roles.has(Role::Transfers) {
-            self.handler(Transfers, "transfers", "transfers relay")?;
+            self.handler(handler::transfers(), "transfers", "transfers relay")?;
         }
         if roles.has(Role::Position) {
-            self.handler(Position, "position", "position relay")?;
+            self.handler(handler::position(), "position", "position relay")?;
         }
         if roles.has(Role::Expiry) {
             self.expiry("expiry", "expiry relay", Kind::Holds, ExpiryMeters::of_holds())?;
@@ -79,12 +80,11 @@ impl<'a> Starting<'a> {
             self.expiry("deadlines", "deadlines relay", Kind::Checkouts, ExpiryMeters::of_checkouts())?;
         }
         if has_shop && roles.has(Role::Order) {
-            self.handler(Orders, "orders", "orders relay")?;
-            let (settings, coordinators) = (Arc::clone(&settings), Coordinators::default());
-            self.handler(Outcomes { settings, coordinators }, "outcomes", "outcomes relay")?;
+            self.handler(shop::orders(), "orders", "orders relay")?;
+            self.handler(shop::outcomes(Arc::clone(&settings)), "outcomes", "outcomes relay")?;
         }
         if roles.has(Role::Callbacks) {
-            self.handler(Callbacks, "callbacks", "callbacks relay")?;
+            self.handler(handler::callbacks(), "callbacks", "callbacks relay")?;
         }
         Ok(())
     }
@@ -147,23 +147,19 @@ impl<'a> Starting<'a> {
         let is_inside = |side| settings.store.serving().of(side) == Served::Inside;
         match &called.pay {
             Some(asks) => {
-                let hop = CalledHop { side: Side::Pay, asks: Arc::clone(asks), said: PayMessage::said };
-                self.handler(hop, PAY, "pay relay")?;
+                self.handler(shop::called(Side::Pay, asks, PayMessage::said), PAY, "pay relay")?;
             }
             None if settings.roles.has(Role::Pay) && is_inside(Side::Pay) => {
-                let settings = Arc::clone(&settings);
-                self.handler(Pay { settings, token_charges }, PAY, "pay relay")?;
+                self.handler(shop::pay(Arc::clone(&settings), token_charges), PAY, "pay relay")?;
             }
             None => {}
         }
         match &called.stock {
             Some(asks) => {
-                let hop = CalledHop { side: Side::Stock, asks: Arc::clone(asks), said: StockMessage::said };
-                self.handler(hop, STOCK, "stock relay")?;
+                self.handler(shop::called(Side::Stock, asks, StockMessage::said), STOCK, "stock relay")?;
             }
             None if settings.roles.has(Role::Stock) && is_inside(Side::Stock) => {
-                let settings = Arc::clone(&settings);
-                self.handler(Stock { settings }, STOCK, "stock relay")?;
+                self.handler(shop::stock(Arc::clone(&settings)), STOCK, "stock relay")?;
             }
             None => {}
         }
@@ -198,44 +194,36 @@ impl<'a> Starting<'a> {
         Ok(outboxes)
     }
 
-    pub(crate) fn handler<H: Hop>(
+    pub(crate) fn handler<M: Message + 'static>(
         &mut self,
-        hop: H,
+        hop: Hop<M>,
         name: &'static str,
         relay: &'static str,
     ) -> Result<(), StartError> {
         let outboxes = self.relay(relay)?;
         let part = self.health.part(name);
-        let topic = self.settings.topics.name(H::TOPIC);
-        let group = self.settings.group(H::TOPIC);
+        let topic = self.settings.topics.name(M::TOPIC);
+        let group = self.settings.group(M::TOPIC);
         let mut settings = ConsumerSettings::new(self.settings.brokers.clone(), group, topic);
-        settings.poll_every_max = H::TAKEOVER_MAX.unwrap_or(settings.poll_every_max);
+        settings.poll_every_max = hop.takeover_max.unwrap_or(settings.poll_every_max);
         let consumer = GroupConsumer::join(settings)?;
         let (caller, (put, ended)) = (consumer.caller(), channel());
-        let hop = Arc::new(hop);
         let mut job_queues = Vec::new();
-        for number in 0..H::HANDS {
+        for number in 0..hop.hands {
             let (worker, jobs) = Worker::new(number, self.settings, &put, &caller);
-            let hop = Arc::clone(&hop);
-            self.workers.push(thread(&self.threads, name, move || worker.run(&*hop))?);
+            let step = Arc::clone(&hop.step);
+            self.workers.push(thread(&self.threads, name, move || worker.run(&step))?);
             job_queues.push(jobs);
         }
-        let losing = Arc::clone(&hop);
         let handler = Handler {
             workers: job_queues,
             ended,
             consumer,
-            partitions: Partitions {
-                begin: Box::new(move |store, partition, claim| hop.begin(store, partition, claim)),
-                lost: Box::new(move |partition| losing.lost(partition)),
-                batch_messages: self.settings.batch_messages.min(H::MESSAGES_MAX),
-                gathers: H::GATHERS,
-                ..Partitions::new(H::TOPIC, self.settings, &outboxes, &part)
-            },
+            partitions: Partitions::new(hop, self.settings, outboxes, part),
             stop: Arc::clone(&self.stop),
-            meters: HandlerMeters::new(H::TOPIC.name()),
+            meters: HandlerMeters::new(M::TOPIC.name()),
         };
-        self.workers.push(thread(&self.threads, name, move || handler.run::<H>())?);
+        self.workers.push(thread(&self.threads, name, move || handler.run())?);
         Ok(())
     }
 
@@ -253,7 +241,7 @@ impl<'a> Starting<'a> {
         &mut self,
         gathers: Option<(TokenVault, ConsolidationOptions)>,
     ) -> Result<(), StartError> {
-        self.handler(TokenUpdates, "token updates", "token updates relay")?;
+        self.handler(handler::token_updates(), "token updates", "token updates relay")?;
         let gatherer = gathers.map(|(vault, options)| Gatherer::new(vault, options)).transpose()?;
         let keeper = Keeper {
             settings: Arc::clone(self.settings),

@@ -11,7 +11,12 @@ use super::SharedShop;
 use super::limits::{HEARD_LOOK_EVERY, HEARD_LOOK_EVERY_MAX, HEARD_WAIT};
 use super::shared::publish;
 use super::trouble::{after_sending, unknown as not_known};
-use crate::meters::answer_repeated;
+use metrics::counter;
+
+/// A side outside has said at this node what changed nothing.
+fn answer_repeated() {
+    counter!("holdfast_checkout_repeats_total").increment(1);
+}
 
 /// Whether what a side said about a try is what counts, now that something was heard from that side or the try is over. Another
 /// may have said something else at the same time, and was first.

@@ -5,7 +5,6 @@
 //! | --- | --- |
 //! | `shared`, `trouble` | what the edges call, and why something was not done |
 //! | `answers` | what sides outside answer over HTTP |
-//! | `ends` | who waits at this node for the end of which checkout |
 //! | `hops`, `misplaced` | the handlers of the four topics; messages in another partition than their order's are passed over |
 //! | `asks`, `side` | a side that is called over HTTP: whom to ask about, and where its answers go |
 //! | `tellings` | ends that the webhook is to be told of |
@@ -15,7 +14,6 @@
 mod answers;
 mod asks;
 mod coordinators;
-mod ends;
 mod hops;
 mod misplaced;
 mod shared;
@@ -30,9 +28,7 @@ pub use side::{CalledSide, OwedByCall, PageStart};
 pub use tellings::{Tellings, Told};
 
 pub(crate) use asks::Asks;
-pub(crate) use coordinators::Coordinators;
-pub(crate) use ends::Ends;
-pub(crate) use hops::{CalledHop, Orders, Outcomes, Pay, Stock};
+pub(crate) use hops::{called, orders, outcomes, pay, stock};
 pub(crate) use token_charges::TokenCharges;
 
 use std::sync::Arc;

@@ -71,7 +71,8 @@ impl Alone {
 
     /// It is that time again and the node has seen nothing yet: the database was emptied.
     pub fn begin_anew(&self, now: i64) {
-        self.vault.begin_anew(now);
+        self.vault.clock.stand_back_at(now);
+        self.vault.feed.begin_anew();
     }
 
     /// Reads at once what others did up to now.
@@ -102,7 +103,7 @@ impl Alone {
 
     /// It is that time now, or later already.
     pub fn at(&self, now: i64) {
-        self.vault.set_time(now);
+        self.vault.clock.stand_at(now);
     }
 }
 

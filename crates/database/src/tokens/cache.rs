@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use holdfast_domain::ids::Millis;
+use holdfast_engine::claims::ClaimsTokens;
 use holdfast_messages::TokenEvent;
 use holdfast_tokens::{
-    Claim, Config, Fingerprint, Kind, LockRecord, MemorySelector, Owner, Refusal, Scope, Token, TokenId,
-    Transaction,
+    Config, Fingerprint, Kind, LockRecord, MemorySelector, Owner, Refusal, Scope, Token, TokenId, Transaction,
 };
 use tokio::sync::Notify;
 
@@ -234,32 +234,14 @@ impl TokenCache {
     }
 }
 
-/// A claim that is undone unless the database has made it a lock.
-pub(super) struct Pending {
-    cache: Arc<TokenCache>,
-    claim: Claim,
-    now: Millis,
-}
-
-impl Pending {
-    pub(super) fn new(cache: &Arc<TokenCache>, claim: Claim, now: Millis) -> Pending {
-        Pending { cache: Arc::clone(cache), claim, now }
+impl ClaimsTokens for TokenCache {
+    fn selector(&self) -> &MemorySelector {
+        &self.selector
     }
 
-    pub(super) const fn claim(&self) -> &Claim {
-        &self.claim
-    }
-
-    pub(super) const fn cache(&self) -> &Arc<TokenCache> {
-        &self.cache
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        self.cache.selector.undo(&self.claim, self.now);
-        // Who waited for its outcome looks for himself now. Also if there was nothing left to undo: the story may have ended it.
-        self.cache.followed.notify_waiters();
+    /// Also if there was nothing left to undo: the story may have ended it.
+    fn claim_ended(&self, _undone: bool) {
+        self.followed.notify_waiters();
     }
 }
 
@@ -268,6 +250,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
+    use holdfast_engine::claims::Pending;
     use holdfast_tokens::{Claimed, Random, SelectRequest};
 
     use super::*;

@@ -5,34 +5,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_domain::ids::Millis;
+use holdfast_engine::claims::{self, claim_once};
 use holdfast_postgres::tokens::{ClaimVerdict, StoredSelection, WantedClaim};
 use holdfast_tokens::{
-    ClaimAnswer, Claimed, Fingerprint, NOT_DECIDED, Predicate, Random, Refusal, SelectRequest, Selecting,
-    Selection, Ticket, Token, TokenId,
+    Fingerprint, NOT_DECIDED, Predicate, Random, Refusal, SelectRequest, Selection, Token, TokenId,
 };
 use tokio::sync::oneshot;
 
-use super::cache::{Pending, TokenCache};
+use super::cache::TokenCache;
 use super::feed::Refresh;
 use super::limits::{CONFLICTS_BEFORE_REFRESH, LOST_PAUSE_US, LOST_REMEMBERED, TWIN_LOOK, TWIN_WAIT_MS};
 use super::vault::{TokenVault, ended};
 use super::workers::ClaimJob;
 
-/// What a claim came to.
-enum Ready {
-    New(Pending),
-    /// The cache knows the spender's selection.
-    Held(Selection),
-}
-
-impl Ready {
-    fn of(claimed: Claimed, cache: &Arc<TokenCache>, now: Millis) -> Ready {
-        match claimed {
-            Claimed::New(claim) => Ready::New(Pending::new(cache, claim, now)),
-            Claimed::Held(selection) => Ready::Held(selection),
-        }
-    }
-}
+type Ready = claims::Ready<TokenCache>;
+type Pending = claims::Pending<TokenCache>;
 
 /// What the database has judged.
 enum Judged {
@@ -83,21 +70,6 @@ pub(super) enum Origin {
     Made,
     /// An earlier call of the same content has.
     Found,
-}
-
-/// A request that may wait; called off if its asker goes away before the answer.
-struct WaitingRequest<'a> {
-    cache: &'a TokenCache,
-    ticket: Option<Ticket>,
-    now: Millis,
-}
-
-impl Drop for WaitingRequest<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = &self.ticket {
-            self.cache.selector.call_off(ticket, self.now);
-        }
-    }
 }
 
 /// How the cache's no should be looked at twice, if it should: it may be behind. What is too little in all is not more without
@@ -274,7 +246,7 @@ impl TokenVault {
         request: &SelectRequest,
         others: &Predicate,
     ) -> Option<Ready> {
-        let (now, mut random) = (self.clock.now(), Random::new(self.draw()));
+        let (now, mut random) = (self.clock.now(), Random::new(self.draws.draw()));
         let claimed = cache.selector.claim(request, Some(others), now, &mut random).ok()?;
         Some(Ready::of(claimed, cache, now))
     }
@@ -282,7 +254,7 @@ impl TokenVault {
     /// Those who met pause for different times, so that they do not meet again.
     async fn pause_a_little(&self) {
         let spread = LOST_PAUSE_US.end - LOST_PAUSE_US.start;
-        let pause = Duration::from_micros(LOST_PAUSE_US.start + self.draw() % spread);
+        let pause = Duration::from_micros(LOST_PAUSE_US.start + self.draws.draw() % spread);
         tokio::time::sleep(pause).await;
     }
 
@@ -301,7 +273,9 @@ impl TokenVault {
             let followed = cache.followed.notified();
             tokio::pin!(followed);
             followed.as_mut().enable();
-            match self.claim_once(cache, request, predicate, until, &mut waited).await {
+            let random = Random::new(self.draws.draw()).within(self.feed.share());
+            let (now, waits) = (|| self.clock.now(), || waited = true);
+            match claim_once(cache, (request, predicate), until, now, random, waits, ended).await {
                 // The same request a moment ago is on its way to the database: its answer is this one's too.
                 Err(Refusal::SpenderInUse { reason, .. }) if reason == NOT_DECIDED => {
                     let until = *patience.get_or_insert_with(|| self.patience(until));
@@ -319,38 +293,6 @@ impl TokenVault {
     fn patience(&self, until: Millis) -> Instant {
         let wait = until.saturating_sub(self.clock.now()).max(0).saturating_add(TWIN_WAIT_MS);
         Instant::now() + Duration::from_millis(wait.unsigned_abs())
-    }
-
-    async fn claim_once(
-        &self,
-        cache: &Arc<TokenCache>,
-        request: &SelectRequest,
-        predicate: Option<&Predicate>,
-        until: Millis,
-        waited: &mut bool,
-    ) -> Result<Ready, Refusal> {
-        let now = self.clock.now();
-        let mut receive = None;
-        let later = || -> ClaimAnswer {
-            let (send, answer) = oneshot::channel();
-            receive = Some(answer);
-            let cache = Arc::clone(cache);
-            Box::new(move |outcome: Result<Claimed, Refusal>| {
-                // If the asker has gone the claim is dropped here, and undone.
-                drop(send.send(outcome.map(|claimed| Ready::of(claimed, &cache, now))));
-            })
-        };
-        let random = Random::new(self.draw()).within(self.feed.share());
-        let asked = cache.selector.claim_or_wait(request, predicate, until, now, random, later);
-        let ticket = match asked {
-            Selecting::Answered(outcome) => return outcome.map(|claimed| Ready::of(claimed, cache, now)),
-            Selecting::Waits(ticket) => ticket,
-        };
-        *waited = true;
-        let mut waiting = WaitingRequest { cache, ticket: Some(ticket), now };
-        let outcome = receive.expect("who waits has an answer to wait for").await;
-        waiting.ticket = None;
-        outcome.unwrap_or_else(|_| Err(ended()))
     }
 
     /// Has the database judge a claim.

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use holdfast_engine::Wallets as _;
 use holdfast_postgres::{Error, Store};
-use holdfast_tokens::{ConsolidationOptions, Refusal, Scope};
+use holdfast_tokens::{ConsolidationOptions, Scope};
 use tokio::runtime::{Builder, Runtime};
 
 use super::TokenVault;
@@ -58,10 +59,9 @@ impl Gatherer {
     fn gather(&self, scope: Scope) -> bool {
         let spender = format!("consolidation-{:032x}", self.vault.new_id());
         let request = self.options.request(spender, scope);
-        let gathered: Result<bool, Refusal> =
-            self.runtime.block_on(self.vault.consolidate(request)).map(|made| made.is_some());
-        gathered.unwrap_or_else(|refusal| {
-            tracing::debug!(%refusal, "a wallet stays shattered for now");
+        let gathered = self.runtime.block_on(self.vault.consolidate(request));
+        gathered.map(|made| made.is_some()).unwrap_or_else(|error| {
+            tracing::debug!(refusal = %error, "a wallet stays shattered for now");
             false
         })
     }

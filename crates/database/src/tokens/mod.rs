@@ -7,8 +7,9 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `vault` | what the edges call: select, renew, release, issue, views |
-//! | `paying` | what was selected is spent, redeemed or brought together |
+//! | `vault` | what a node works with, and how it asks the database |
+//! | `calls` | what callers ask, as the port has it |
+//! | `paying` | what was selected is spent, and tokens are locked for who will pay |
 //! | `claims` | a claim on its way: set aside, judged, undone |
 //! | `cache` | the wallets as this node sees them |
 //! | `feed` | the cache kept up with what others do |
@@ -24,6 +25,7 @@
 #[doc(hidden)]
 pub mod alone;
 mod cache;
+mod calls;
 mod claims;
 mod clock;
 mod feed;

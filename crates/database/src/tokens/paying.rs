@@ -1,23 +1,23 @@
-//! What was selected is spent, redeemed or brought together.
+//! What was selected is spent, and tokens are locked for who will pay.
 
 use std::time::Instant;
 
+use holdfast_engine::Wallets as _;
 use holdfast_postgres::tokens::{SpendVerdict, StoredSelection, WantedSpend, of_transfer};
 use holdfast_tokens::{
-    Consolidation, ConsolidationRequest, Fingerprint, Name, Refusal, Scope, SelectRequest, Selection,
-    SpendRequest, Transaction, check_spend, plan_spend,
+    Fingerprint, Name, Refusal, Scope, SelectRequest, Selection, SpendRequest, Transaction, plan_spend,
 };
 use tokio::sync::oneshot;
 
 use super::claims::Origin;
-use super::limits::{FUNDING_LEASE_MS, FUNDING_WAIT_MS};
-use super::vault::{TokenVault, check_text, ended};
+use super::limits::FUNDING_WAIT_MS;
+use super::vault::{TokenVault, ended};
 use super::workers::SpendJob;
 
 /// Where a selection is known from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
-    FromPicture,
+    FromCache,
     FromDatabase,
 }
 
@@ -39,25 +39,11 @@ fn spent_otherwise(spender: &Name) -> Refusal {
 }
 
 impl TokenVault {
-    /// Locks tokens of a wallet that shall pay for a transfer, under the transfer's id, for as long as its prepare may be on
-    /// the way. The step that decides the prepare makes a hold of it, or gives it back.
+    /// Locks tokens of a wallet that shall pay for a transfer, under the transfer's id. What never comes to its step is free at the
+    /// end of the lease.
     ///
     /// # Errors
-    /// As [`TokenVault::select`]. The same again finds the same tokens.
-    pub async fn fund(
-        &self,
-        transfer: &str,
-        wallet: Name,
-        currency: &str,
-        amount: u64,
-    ) -> Result<Funded, Refusal> {
-        self.fund_for(FUNDING_LEASE_MS, transfer, wallet, currency, amount).await
-    }
-
-    /// The same, with a lease of its own: what never comes to its step is free at its end.
-    ///
-    /// # Errors
-    /// As [`TokenVault::fund`].
+    /// As [`TokenVault::select_where`]. The same again finds the same tokens.
     pub async fn fund_for(
         &self,
         lease_ms: i64,
@@ -79,32 +65,16 @@ impl TokenVault {
     }
 
     /// Consumes what the spender has selected; what outputs and redeemed part leave over returns.
-    ///
-    /// # Errors
-    /// If the lease is lost, or the outputs are more than the inputs.
-    pub async fn spend(&self, request: SpendRequest) -> Result<Transaction, Refusal> {
-        check_spend(&request)?;
-        check_text("the spender", &request.spender)?;
-        for output in &request.outputs {
-            let names = [Some(&output.wallet), output.external_id.as_ref(), output.public_key.as_ref()];
-            for name in names.into_iter().flatten() {
-                check_text("a name of an output", name)?;
-            }
-            for (name, value) in &output.attributes {
-                check_text("an attribute", name)?;
-                check_text("an attribute", value)?;
-            }
-        }
-        let body = request.fingerprint();
-        self.spend_under(&request, body).await
-    }
-
-    async fn spend_under(&self, request: &SpendRequest, body: Fingerprint) -> Result<Transaction, Refusal> {
+    pub(super) async fn spend_under(
+        &self,
+        request: &SpendRequest,
+        body: Fingerprint,
+    ) -> Result<Transaction, Refusal> {
         let spender = &request.spender;
         let seen = self.feed.cache().selector.held(spender);
         // What the cache tells is right nearly always; if the database disagrees, it is asked what is so.
         if let Some(selection) = seen
-            && let Some(done) = self.spend_selection(request, body, &selection, Known::FromPicture).await?
+            && let Some(done) = self.spend_selection(request, body, &selection, Known::FromCache).await?
         {
             return Ok(done);
         }
@@ -131,7 +101,7 @@ impl TokenVault {
         let spender = &request.spender;
         if request.fence.is_some_and(|fence| fence != selection.fence) {
             return match known {
-                Known::FromPicture => Ok(None),
+                Known::FromCache => Ok(None),
                 Known::FromDatabase => Err(lost(spender, "the fence is of another selection")),
             };
         }
@@ -139,7 +109,7 @@ impl TokenVault {
         let produced = match plan_spend(&selection.tokens, request, &id) {
             Ok(produced) => produced,
             // Who has lost its lease hears that first.
-            Err(_) if known == Known::FromPicture => return Ok(None),
+            Err(_) if known == Known::FromCache => return Ok(None),
             Err(_) if selection.expires_at <= self.clock.now() => return Ok(None),
             Err(refusal) => return Err(refusal),
         };
@@ -150,40 +120,9 @@ impl TokenVault {
         self.queue.spend(SpendJob { wanted, since: Instant::now(), answer })?;
         match receive.await.map_err(|_| ended())?? {
             SpendVerdict::Spent => Ok(Some(transaction)),
-            SpendVerdict::Repeated(transaction) => Ok(Some(transaction)),
+            SpendVerdict::Repeated(earlier) => Ok(Some(earlier)),
             SpendVerdict::Other => Err(spent_otherwise(spender)),
             SpendVerdict::Lost => Ok(None),
-        }
-    }
-
-    /// Brings the small tokens of an owner into few; `None` if that would not leave fewer.
-    ///
-    /// # Errors
-    /// As [`TokenVault::select`] and [`TokenVault::spend`].
-    pub async fn consolidate(&self, request: ConsolidationRequest) -> Result<Option<Transaction>, Refusal> {
-        request.check()?;
-        let (select, predicate) = Consolidation::select_request(&request);
-        let body = Consolidation::fingerprint(&request);
-        let selection = match self.select_where(select, predicate.as_ref(), 0).await {
-            Ok(selection) => selection,
-            Err(Refusal::InsufficientFunds(_) | Refusal::FundsLocked(_)) => return Ok(None),
-            Err(refusal @ Refusal::SpenderInUse { .. }) => {
-                return match self.stored(&request.spender).await? {
-                    Some(StoredSelection::Spent { body: known, transaction }) if known == body => {
-                        Ok(Some(transaction))
-                    }
-                    _ => Err(refusal),
-                };
-            }
-            Err(refusal) => return Err(refusal),
-        };
-        let fence = Some(selection.fence);
-        match Consolidation::spend_of(&request, &selection.tokens, selection.sum, fence) {
-            Some(spend) => self.spend_under(&spend, body).await.map(Some),
-            None => {
-                self.release(request.spender, fence).await?;
-                Ok(None)
-            }
         }
     }
 }

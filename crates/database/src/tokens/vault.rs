@@ -1,17 +1,13 @@
-//! What the edges call.
+//! The vault of all nodes, as one node has it: what it works with, and how it asks the database.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use holdfast_domain::tokens::why_reserved;
-use holdfast_engine::LOCKS_SHOWN;
 use holdfast_messages::TokenEvent;
-use holdfast_postgres::tokens::{HoldError, Holdings, StoredSelection};
+use holdfast_postgres::tokens::StoredSelection;
 use holdfast_postgres::{Error, Store};
-use holdfast_tokens::{
-    Draws, Lease, LockView, Name, Refusal, Scope, SelectRequest, Selection, Token, TokenId, TokenPage,
-    TokenState, check_lease, check_name,
-};
+use holdfast_tokens::{Draws, Refusal, Scope, SelectRequest, Token, TokenId};
 
 use super::cache::TokenCache;
 use super::clock::TokenClock;
@@ -35,7 +31,7 @@ pub struct TokenVault {
     changes: Arc<Reads>,
     part: Arc<Part>,
     pub(super) claim_attempts: usize,
-    draws: Arc<Draws>,
+    pub(super) draws: Arc<Draws>,
     pub(super) conflicts: metrics::Counter,
     pub(super) selections: metrics::Counter,
 }
@@ -62,7 +58,7 @@ pub(super) fn check_text(what: &str, text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_tokens(tokens: &[Token]) -> Result<(), Refusal> {
+pub(super) fn check_tokens(tokens: &[Token]) -> Result<(), Refusal> {
     for token in tokens {
         token.check()?;
         let kind = &token.kind;
@@ -142,25 +138,6 @@ impl TokenVault {
         }
     }
 
-    pub(super) fn begin_anew(&self, now: i64) {
-        self.clock.stand_back_at(now);
-        self.feed.begin_anew();
-    }
-
-    pub(super) fn set_time(&self, now: i64) {
-        self.clock.stand_at(now);
-    }
-
-    pub(super) fn draw(&self) -> u64 {
-        self.draws.draw()
-    }
-
-    /// A UUID that nobody has and nobody can guess.
-    #[must_use]
-    pub fn new_id(&self) -> u128 {
-        self.draws.uuid()
-    }
-
     pub(super) fn check_request(&self, request: &SelectRequest) -> Result<(), Refusal> {
         check_text("the spender", &request.spender)?;
         let scope = &request.scope;
@@ -217,7 +194,7 @@ impl TokenVault {
         asked.map_err(|error| unread(&error))
     }
 
-    async fn asked<T: Send + 'static>(
+    pub(super) async fn asked<T: Send + 'static>(
         &self,
         mut question: impl FnMut(&mut Store) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Refusal> {
@@ -226,7 +203,7 @@ impl TokenVault {
     }
 
     /// Has something changed, and tells everybody of it.
-    async fn changed<T: Send + 'static>(
+    pub(super) async fn changed<T: Send + 'static>(
         &self,
         mut change: impl FnMut(&mut Store) -> Result<(T, Option<TokenEvent>), Error> + Send + 'static,
     ) -> Result<T, Refusal> {
@@ -245,120 +222,6 @@ impl TokenVault {
         changed.await?.map_err(|error| unread(&error))
     }
 
-    /// Chooses and locks tokens, all or nothing; waits up to `wait_ms` for those that others hold.
-    ///
-    /// # Errors
-    /// With true numbers, if there are none to be had.
-    pub async fn select(&self, request: SelectRequest, wait_ms: i64) -> Result<Selection, Refusal> {
-        self.select_where(request, None, wait_ms).await
-    }
-
-    /// Adds new tokens, all or none.
-    ///
-    /// # Errors
-    /// If one is there already or was consumed.
-    pub async fn issue(&self, tokens: Vec<Token>) -> Result<(), Refusal> {
-        check_tokens(&tokens)?;
-        let told = self.clock.told();
-        let issued = self.changed(move |store| {
-            Ok(match store.issue_tokens(&tokens, told)? {
-                Ok(event) => (Ok(()), Some(event)),
-                Err(refusal) => (Err(refusal), None),
-            })
-        });
-        issued.await?
-    }
-
-    /// Takes over what happened on an outside ledger, in any order. Returns how many tokens came and went.
-    ///
-    /// # Errors
-    /// If a name cannot be, or a transfer holds a consumed token.
-    pub async fn update(
-        &self,
-        consumed: Vec<TokenId>,
-        produced: Vec<Token>,
-    ) -> Result<(usize, usize), Refusal> {
-        for id in &consumed {
-            check_name("a consumed id", id.as_str())?;
-            check_text("a consumed id", id.as_str())?;
-        }
-        check_tokens(&produced)?;
-        let told = self.clock.told();
-        let updated = self.changed(move |store| {
-            let event = match store.update_tokens(&consumed, &produced, told)? {
-                Ok(event) => event,
-                Err(refusal) => return Ok((Err(refusal), None)),
-            };
-            let counts = match &event {
-                Some(TokenEvent::Updated { consumed, produced, .. }) => (produced.len(), consumed.len()),
-                _ => (0, 0),
-            };
-            Ok((Ok(counts), event))
-        });
-        updated.await?
-    }
-
-    /// Moves the end of a live lease to `lease_ms` from now.
-    ///
-    /// # Errors
-    /// If the lease is lost.
-    pub async fn renew(&self, spender: Name, fence: Option<u64>, lease_ms: i64) -> Result<Lease, Refusal> {
-        check_lease(lease_ms)?;
-        check_name("the spender", &spender)?;
-        check_text("the spender", &spender)?;
-        let told = self.clock.told();
-        let renewed = self.changed(move |store| match store.renew_tokens(&spender, fence, lease_ms, told) {
-            Ok((lease, event)) => Ok((Ok((spender.clone(), lease)), event)),
-            Err(HoldError::Refused(refusal)) => Ok((Err(refusal), None)),
-            Err(HoldError::Store(error)) => Err(error),
-        });
-        let (spender, lease) = renewed.await??;
-        let (cache, now) = (self.feed.cache(), self.clock.now());
-        // Where the cache has seen the end already, the next claim on these tokens learns that they are held.
-        drop(cache.selector.apply_renew(&spender, lease.fence, lease.expires_at, now));
-        Ok(lease)
-    }
-
-    /// Frees what a spender has locked; how many tokens that were.
-    ///
-    /// # Errors
-    /// If the fence is of another selection.
-    pub async fn release(&self, spender: Name, fence: Option<u64>) -> Result<usize, Refusal> {
-        check_name("the spender", &spender)?;
-        check_text("the spender", &spender)?;
-        let told = self.clock.told();
-        let released = self.changed(move |store| match store.release_tokens(&spender, fence, told) {
-            Ok((freed, event)) => Ok((Ok(freed), event)),
-            Err(HoldError::Refused(refusal)) => Ok((Err(refusal), None)),
-            Err(HoldError::Store(error)) => Err(error),
-        });
-        released.await?
-    }
-
-    /// What an owner has, and in what pieces.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn holdings(&self, scope: &Scope) -> Result<Holdings, Refusal> {
-        let (scope, told) = (scope.clone(), self.clock.told());
-        self.asked(move |store| store.token_holdings(&scope, told)).await
-    }
-
-    /// The live locks with higher fences than `after`, in their order: of one owner, or of all. With the fence behind which
-    /// there may be more; at most `rows` are read, and at most [`LOCKS_SHOWN`].
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn locks(
-        &self,
-        scope: Option<&Scope>,
-        after: Option<u64>,
-        rows: usize,
-    ) -> Result<(Vec<LockView>, Option<u64>), Refusal> {
-        let (scope, told, rows) = (scope.cloned(), self.clock.told(), rows.min(LOCKS_SHOWN));
-        self.asked(move |store| store.token_lock_views(scope.as_ref(), after, rows, told)).await
-    }
-
     /// How many selects wait at this node.
     #[must_use]
     pub fn waiting(&self) -> usize {
@@ -369,24 +232,5 @@ impl TokenVault {
     #[must_use]
     pub fn now(&self) -> i64 {
         self.clock.now()
-    }
-
-    /// Some of an owner's tokens by rising id, after the one given.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub async fn tokens(
-        &self,
-        scope: &Scope,
-        state: Option<TokenState>,
-        after: Option<&TokenId>,
-        limit: usize,
-    ) -> Result<TokenPage, Refusal> {
-        let (scope, after, told) = (scope.clone(), after.cloned(), self.clock.told());
-        let limit = limit.max(1);
-        let page = self.asked(move |store| store.token_page(&scope, state, after.as_ref(), limit, told));
-        let tokens = page.await?;
-        let next = tokens.last().filter(|_| tokens.len() == limit).map(|(token, _)| token.id.clone());
-        Ok(TokenPage { tokens, next })
     }
 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use holdfast_domain::ids::Millis;
+use holdfast_engine::claims::Pending;
 use holdfast_messages::TokenEvent;
 use holdfast_postgres::tokens::{ClaimVerdict, SpendVerdict, WantedClaim, WantedSpend};
 use holdfast_postgres::{Error, Store};
 use holdfast_tokens::{LockRecord, Refusal, TokenId};
 use tokio::sync::oneshot;
 
-use super::cache::Pending;
+use super::cache::TokenCache;
 use super::clock::TokenClock;
 use super::feed::Feed;
 use super::limits::{
@@ -24,7 +25,7 @@ use crate::settings::NodeSettings;
 /// A claim that waits for its judgement.
 pub(super) struct ClaimJob {
     pub(super) wanted: WantedClaim,
-    pub(super) pending: Pending,
+    pub(super) pending: Pending<TokenCache>,
     pub(super) since: Instant,
     pub(super) answer: oneshot::Sender<Result<ClaimVerdict, Refusal>>,
 }
@@ -355,12 +356,12 @@ impl Worker {
 }
 
 /// Lets the cache see what the database has decided.
-fn settle(pending: &Pending, wanted: &WantedClaim, verdict: ClaimVerdict, now: Millis) {
+fn settle(pending: &Pending<TokenCache>, wanted: &WantedClaim, verdict: ClaimVerdict, now: Millis) {
     let ClaimVerdict::Locked { fence, since, expires_at } = verdict else { return };
     let ids: Arc<[TokenId]> = wanted.tokens.iter().map(|token| token.id.clone()).collect();
     let WantedClaim { spender, body, amount, .. } = wanted.clone();
     let record = LockRecord { spender, fence, since, expires_at, amount, body, ids };
-    pending.cache().lock(&record, now);
+    pending.claims().lock(&record, now);
 }
 
 pub(super) fn refusal_of(error: &Error) -> Refusal {

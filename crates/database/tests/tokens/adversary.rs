@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use holdfast_database::tokens::alone::Alone;
 use holdfast_database::tokens::limits::CHANGES_READ;
+use holdfast_engine::{TokenError, Wallets as _};
 use holdfast_messages::{Message as _, TokenEvent};
 use holdfast_postgres::tokens::{Position, Tidied};
 use holdfast_postgres::{Settings, Source, Store};
 use holdfast_services::PATIENCE;
-use holdfast_tokens::{Output, Owner, Refusal, Scope, SelectRequest, SpendRequest, Token};
+use holdfast_tokens::{Output, Owner, Scope, SelectRequest, SpendRequest, Token};
 
 use crate::world::{World, runtime, settings};
 
@@ -114,7 +115,7 @@ fn an_open_transaction_does_not_blind_the_nodes() {
         }
         here.issue(vec![Token::new("late", "alice", "EUR", 100)]).await.unwrap();
         let found = there.select(SelectRequest::new("t", wallet("alice"), 100), 0).await;
-        (found, there.holdings(&wallet("alice")).await.unwrap().balance)
+        (found, there.holdings(wallet("alice")).await.unwrap().0)
     });
     eprintln!("select: {found:?}; the database counts {balance:?}");
     assert!(found.is_ok(), "{found:?}");
@@ -247,7 +248,7 @@ fn nobody_waits_in_a_cache_that_was_replaced() {
         for task in tasks {
             match tokio::time::timeout_at(until, task).await {
                 Ok(answer) => {
-                    let name = answer.unwrap().err().map_or("selected", |refusal: Refusal| refusal.name());
+                    let name = answer.unwrap().err().map_or("selected", |error: TokenError| error.name());
                     *named.entry(name).or_default() += 1;
                 }
                 Err(_) => hung += 1,
@@ -310,7 +311,7 @@ fn an_impossible_fence_is_a_lost_lease() {
             eprintln!("fence {fence}: {names:?}");
             assert_eq!(names, ["lease-lost"; 3]);
         }
-        assert!(here.locks(None, Some(u64::MAX), 10).await.unwrap().0.is_empty());
+        assert!(here.locks(None, Some(u64::MAX), 10).await.unwrap().locks.is_empty());
     });
 }
 

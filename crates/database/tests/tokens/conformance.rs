@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use holdfast_database::tokens::TokenVault;
 use holdfast_database::tokens::alone::Alone;
+use holdfast_engine::{TokenError, Wallets as _};
 use holdfast_tokens::conformance::{Host, START, run_all, suite};
 use holdfast_tokens::{Balance, LockView, Refusal, Scope, Token};
 use tokio::runtime::Runtime;
@@ -31,13 +32,16 @@ impl InTurn {
         self.world.as_ref().expect("until it is dropped")
     }
 
-    fn call<T>(
+    fn call<T, E: Into<TokenError>>(
         &self,
         now: i64,
-        work: impl AsyncFnOnce(&TokenVault) -> Result<T, Refusal>,
+        work: impl AsyncFnOnce(&TokenVault) -> Result<T, E>,
     ) -> Result<T, Refusal> {
         self.world().at(now);
-        self.runtime.block_on(work(self.world().node()))
+        self.runtime.block_on(work(self.world().node())).map_err(|error| match error.into() {
+            TokenError::Refused(refusal) => refusal,
+            TokenError::Hub(refusal) => panic!("the node took nothing: {refusal}"),
+        })
     }
 }
 
@@ -58,11 +62,11 @@ holdfast_tokens::selector_by_calls!(InTurn {
     }
 
     fn balance(&self, scope: &Scope, now: i64) -> Result<Balance, Refusal> {
-        self.call(now, async |vault| Ok(vault.holdings(scope).await?.balance))
+        self.call(now, async |vault| vault.holdings(scope.clone()).await.map(|(balance, _)| balance))
     }
 
     fn locks(&self, scope: Option<&Scope>, now: i64) -> Result<Vec<LockView>, Refusal> {
-        self.call(now, async |vault| Ok(vault.locks(scope, None, usize::MAX).await?.0))
+        self.call(now, async |vault| vault.locks(scope.cloned(), None, usize::MAX).await.map(|page| page.locks))
     }
 });
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_database::tokens::alone::Alone;
 use holdfast_database::tokens::limits::CHANGES_READ;
+use holdfast_engine::Wallets as _;
 use holdfast_messages::{Message as _, TokenEvent};
 use holdfast_postgres::{Settings, Store};
 use holdfast_services::Database;
@@ -228,7 +229,7 @@ fn what_happens_during_a_load_is_in_the_cache() {
     }
     over.store(true, Ordering::Relaxed);
     let spends = runtime.block_on(spender).unwrap();
-    let stored = runtime.block_on(node.vault().holdings(&carol)).unwrap().balance;
+    let stored = runtime.block_on(node.vault().holdings(carol.clone())).unwrap().0;
     let until = Instant::now() + SOON;
     let cached = loop {
         let cached = node.cached(&carol).expect("loaded");

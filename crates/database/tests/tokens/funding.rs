@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use holdfast_database::tokens::limits::FUNDING_LEASE_MS;
+use holdfast_database::tokens::{Funded, TokenVault};
+use holdfast_engine::Wallets as _;
 use holdfast_tokens::{ConsolidationOptions, Owner, Refusal, Scope, SelectRequest, Token};
 
 use crate::world::{World, runtime};
@@ -11,6 +14,11 @@ const NOW: i64 = 1_800_000_000_000;
 const OPTIONS: ConsolidationOptions =
     ConsolidationOptions { every: Duration::from_secs(1), tokens_min: 20, outputs: 4, inputs_max: 256 };
 
+/// Tokens of `alice` for the transfer.
+async fn fund(vault: &TokenVault, amount: u64) -> Result<Funded, Refusal> {
+    vault.fund_for(FUNDING_LEASE_MS, TRANSFER, "alice".into(), "USD", amount).await
+}
+
 /// A prepare whose first sending came to nothing is sent again shortly before the lock's lease ends: it must not travel with
 /// a lock that ends on its way.
 #[test]
@@ -19,10 +27,10 @@ fn a_repeated_prepare_has_time_to_travel() {
     runtime().block_on(async {
         let node = world.node();
         node.issue(vec![Token::new("a", "alice", "USD", 10)]).await.unwrap();
-        let first = node.fund(TRANSFER, "alice".into(), "USD", 10).await.unwrap();
+        let first = fund(node, 10).await.unwrap();
         assert_eq!(first.selection.expires_at, NOW + 300_000);
         world.at(NOW + 299_999);
-        let again = world.node().fund(TRANSFER, "alice".into(), "USD", 10).await.unwrap();
+        let again = fund(world.node(), 10).await.unwrap();
         assert_eq!((again.selection.fence, again.made), (first.selection.fence, false));
     });
     let ends = "SELECT (extract(epoch FROM expires_at) * 1000)::bigint FROM token_selection";
@@ -38,7 +46,7 @@ fn a_repeat_knows_that_the_tokens_are_anothers() {
         let mut made = Vec::new();
         // At this node and at the other, and again.
         for _ in 0..4 {
-            made.push(world.node().fund(TRANSFER, "alice".into(), "USD", 10).await.unwrap().made);
+            made.push(fund(world.node(), 10).await.unwrap().made);
         }
         assert_eq!(made, [true, false, false, false]);
     });
@@ -58,8 +66,8 @@ fn consolidation_leaves_owners_what_they_have() {
         let request = OPTIONS.request("c", Scope::wallet("pool", "USD"));
         assert!(node.consolidate(request).await.unwrap().is_none(), "none of them is the wallet's alone");
         let of = |owner: &str| Scope::new(Owner::ExternalId(owner.into()), "USD");
-        let (ann, ben) = (node.holdings(&of("ann")).await.unwrap(), node.holdings(&of("ben")).await.unwrap());
-        assert_eq!((ann.balance.total, ben.balance.total), (100, 100));
+        let (ann, ben) = (node.holdings(of("ann")).await.unwrap(), node.holdings(of("ben")).await.unwrap());
+        assert_eq!((ann.0.total, ben.0.total), (100, 100));
     });
 }
 
@@ -76,7 +84,7 @@ fn a_wallet_that_is_brought_together_pays() {
         // The keeper has selected, and dies before it spends.
         let taken = node.select_where(select, predicate.as_ref(), 0).await.unwrap();
         assert_eq!(taken.tokens.len(), 10);
-        node.fund(TRANSFER, "alice".into(), "USD", 40).await.unwrap();
+        fund(node, 40).await.unwrap();
     });
 }
 
@@ -108,7 +116,7 @@ fn long_holds_do_not_keep_others_from_paying() {
     world.at(NOW + 300_001);
     runtime().block_on(async {
         let mut refused = 0;
-        while let Err(refusal) = world.node().fund(TRANSFER, "alice".into(), "USD", 100).await {
+        while let Err(refusal) = fund(world.node(), 100).await {
             assert!(matches!(refusal, Refusal::Contention { .. }), "{refusal}");
             refused += 1;
             assert!(refused < 20);
@@ -127,7 +135,7 @@ fn a_node_that_ends_still_tells_what_others_hold() {
         node.issue(tokens).await.unwrap();
         node.select(SelectRequest::new("other", Scope::wallet("alice", "USD"), 10), 0).await.unwrap();
         world.nodes[0].end_waiting();
-        let refused = node.fund(TRANSFER, "alice".into(), "USD", 10).await.unwrap_err();
+        let refused = fund(node, 10).await.unwrap_err();
         assert_eq!(refused.name(), "funds-locked");
         let refused =
             node.select(SelectRequest::new("late", Scope::wallet("alice", "USD"), 10), 60_000).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use holdfast_engine::Wallets as _;
 use holdfast_tokens::{Output, Scope, SelectRequest, SpendRequest, Token};
 
 use crate::world::{World, runtime};

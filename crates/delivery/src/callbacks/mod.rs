@@ -259,7 +259,7 @@ fn tidy(lanes: &CallbackLanes<HubRequests>, hub: &HubHandle, over: &AtomicBool) 
         let ended = lanes.tidy();
         lanes.source.requests.close_idle();
         if let Some(number) = ended.filter(|_| told.elapsed() >= REMOVE_INTERVAL) {
-            hub.callbacks_ended_below(number);
+            hub.callbacks().ended_below(number);
             told = Instant::now();
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use holdfast_hub::backup::{StoppedBackupError, backup_stopped};
+use holdfast_hub::backup::{BackupError, backup_stopped};
 use holdfast_hub::verify::Verified;
 use holdfast_load::bar::Bar;
 use holdfast_log::RealFs;
@@ -103,7 +103,7 @@ fn stopped(data: &Path, dir: &Path) -> anyhow::Result<(u64, u64, u64)> {
     let bar = Bar::new("copying");
     let made = backup_stopped(Arc::new(RealFs), data, dir, &mut |done, total| bar.show(done, total));
     let made = made.map_err(|error| match error {
-        StoppedBackupError::Open(holdfast_hub::OpenError::InUse { .. }) => anyhow::anyhow!(
+        BackupError::Open(holdfast_hub::OpenError::InUse { .. }) => anyhow::anyhow!(
             "a hub is at work on {}: leave out --data and it is asked for a backup, or stop it",
             data.display()
         ),

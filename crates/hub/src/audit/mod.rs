@@ -26,111 +26,42 @@ use holdfast_store::Store;
 use shop::ShopAudit;
 use tokens::TokenAudit;
 
-/// Something in the books that does not add up.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Finding {
-    /// A change row whose running value does not follow from the one before.
-    #[error(
-        "frame at offset {offset}: account {account} stood at {before}, changed by {change}, and is written as {written}"
-    )]
-    BrokenRow {
-        /// Base offset of the frame.
-        offset: u64,
-        /// The account's number.
-        account: u32,
-        /// The value before, from the rows.
-        before: Balance,
-        /// The row's change.
-        change: Balance,
-        /// The row's value.
-        written: Balance,
-    },
-    /// An account that does not stand where its rows lead.
-    #[error("account {account} stands at {stands}, but its rows lead to {rows}")]
-    WrongBalance {
-        /// The account's number.
-        account: u32,
-        /// What the state says.
-        stands: Balance,
-        /// What the rows say.
-        rows: Balance,
-    },
-    /// Money appeared or went.
-    #[error(
-        "{currency}: positions less open holds plus settlement is {is}, but funds and initial positions make {should_be}"
-    )]
-    NotConserved {
-        /// The currency.
-        currency: Currency,
-        /// The sum of invariant 1.
-        is: Balance,
-        /// What the operator's commands account for.
-        should_be: Balance,
-    },
-    /// A token that came or went twice, or a spend that did something else than it says.
-    #[error("frame at offset {offset}: token {token}: {what}")]
-    BrokenToken {
-        /// Base offset of the frame.
-        offset: u64,
-        /// The token's id, or the transaction's.
-        token: String,
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// The live tokens are not those that the rows lead to.
-    #[error("token {token}: {what}")]
-    WrongToken {
-        /// The token's id.
-        token: String,
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// Credit or stock that went nowhere, or an order that moved as it cannot.
-    #[error("frame at offset {offset}: the shop: {what}")]
-    BrokenShop {
-        /// Base offset of the frame.
-        offset: u64,
-        /// What is wrong.
-        what: String,
-    },
-    /// A row of the shop that the rows of the frames do not lead to.
-    #[error("the shop has {row}, and its rows say otherwise")]
-    WrongShop {
-        /// The row as it is.
-        row: String,
-    },
-    /// A transfer that was reserved more or less than once, or ended more than once.
-    #[error("frame at offset {offset}: transfer number {transfer} moves to {state} from where it cannot")]
-    IllegalMove {
-        /// Base offset of the frame.
-        offset: u64,
-        /// The transfer's number.
-        transfer: u64,
-        /// The state it moved to.
-        state: TransferState,
-    },
-}
-
 /// How many findings are kept; one broken row can have thousands of followers.
-pub const FINDINGS_MAX: usize = 100;
+const FINDINGS_MAX: usize = 100;
+
+/// What in the books does not add up, in words.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Findings(Vec<String>);
+
+impl Findings {
+    fn add(&mut self, finding: String) {
+        if self.0.len() < FINDINGS_MAX {
+            self.0.push(finding);
+        }
+    }
+
+    /// One that shows in the frame with that base offset.
+    fn in_frame(&mut self, offset: u64, what: impl std::fmt::Display) {
+        self.add(format!("frame at offset {offset}: {what}"));
+    }
+}
 
 /// Follows the frames and adds up.
 #[derive(Debug, Default)]
-pub struct Auditor {
+pub(crate) struct Auditor {
     balances: BTreeMap<AccountId, Balance>,
     outside: BTreeMap<Currency, Balance>,
     states: Vec<Option<TransferState>>,
     /// Position change rows seen.
-    pub rows: u64,
-    findings: Vec<Finding>,
+    pub(crate) rows: u64,
+    findings: Findings,
     tokens: TokenAudit,
     shop: ShopAudit,
 }
 
 impl Auditor {
     /// An auditor that begins with the state as it stands: what led there is taken as right.
-    #[must_use]
-    pub fn from(store: &impl Store) -> Auditor {
+    pub(crate) fn from(store: &impl Store) -> Auditor {
         let balances = store.books().accounts().iter().map(|account| (account.id, account.value)).collect();
         let outside = store.conserved_sums().into_iter().collect();
         let count = usize::try_from(store.next_transfer().0).unwrap_or(usize::MAX);
@@ -151,18 +82,12 @@ impl Auditor {
         }
     }
 
-    fn find(&mut self, finding: Finding) {
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(finding);
-        }
-    }
-
     /// Takes in a frame that was just replayed, sub-batch by sub-batch.
-    pub fn frame(&mut self, offset: u64, commands: &[Command], effects: &Effects, store: &impl View) {
+    pub(crate) fn frame(&mut self, offset: u64, commands: &[Command], effects: &Effects, store: &impl View) {
         let mut commands = commands.iter();
         for step in &effects.steps {
-            if let Some(finding) = self.shop.step(offset, commands.as_slice().first(), step) {
-                self.find(finding);
+            if let Err(what) = self.shop.step(commands.as_slice().first(), step) {
+                self.findings.in_frame(offset, format_args!("the shop: {what}"));
             }
             for (outcome, command) in step.outcomes.iter().zip(&mut commands) {
                 if let (Command::Admin(admin), None) = (command, outcome.code) {
@@ -172,7 +97,7 @@ impl Auditor {
             step.funds.iter().for_each(|movement| self.funds(movement, store));
             step.state_changes.iter().for_each(|change| self.moved(offset, change));
             step.position_changes.iter().for_each(|row| self.position(offset, row));
-            self.tokens.step(offset, &step.tokens).into_iter().for_each(|finding| self.find(finding));
+            self.tokens.step(offset, &step.tokens, &mut self.findings);
         }
     }
 
@@ -200,7 +125,9 @@ impl Auditor {
             self.states.resize(at + 1, None);
         }
         if !change.state.may_follow(self.states[at]) {
-            self.find(Finding::IllegalMove { offset, transfer: change.transfer.0, state: change.state });
+            let (transfer, state) = (change.transfer.0, change.state);
+            let what = format_args!("transfer number {transfer} moves to {state} from where it cannot");
+            self.findings.in_frame(offset, what);
         }
         self.states[at] = Some(change.state);
     }
@@ -211,8 +138,11 @@ impl Auditor {
         let before = *balance;
         *balance = before.plus(row.change);
         if *balance != row.value {
-            let (account, change) = (row.account.0, row.change.wide());
-            self.find(Finding::BrokenRow { offset, account, before, change, written: row.value });
+            let (account, change, written) = (row.account.0, row.change.wide(), row.value);
+            let what = format_args!(
+                "account {account} stood at {before}, changed by {change}, and is written as {written}"
+            );
+            self.findings.in_frame(offset, what);
         }
     }
 
@@ -228,25 +158,26 @@ impl Auditor {
     }
 
     /// Compares what was added up with where the accounts stand.
-    #[must_use]
-    pub fn finish(mut self, store: &impl Store) -> Vec<Finding> {
+    pub(crate) fn finish(mut self, store: &impl Store) -> Vec<String> {
         for account in store.books().accounts() {
             let rows = self.balances.get(&account.id).copied().unwrap_or_default();
             if rows != account.value {
                 let (account, stands) = (account.id.0, account.value);
-                self.find(Finding::WrongBalance { account, stands, rows });
+                self.findings
+                    .add(format!("account {account} stands at {stands}, but its rows lead to {rows}"));
             }
         }
         for (currency, is) in store.conserved_sums() {
             let should_be = self.outside.get(&currency).copied().unwrap_or_default();
             if is != should_be {
-                self.find(Finding::NotConserved { currency, is, should_be });
+                self.findings.add(format!(
+                    "{currency}: positions less open holds plus settlement is {is}, but funds and initial positions make \
+                     {should_be}"
+                ));
             }
         }
-        let tokens = std::mem::take(&mut self.tokens);
-        tokens.finish(store).into_iter().for_each(|finding| self.find(finding));
-        let shop = std::mem::take(&mut self.shop);
-        shop.finish(store).into_iter().for_each(|finding| self.find(finding));
-        self.findings
+        self.tokens.finish(store, &mut self.findings);
+        self.shop.finish(store, &mut self.findings);
+        self.findings.0
     }
 }

@@ -13,7 +13,7 @@ use holdfast_domain::tokens::TokenEffect;
 use holdfast_domain::transfers::TransferState;
 use holdfast_store::Store;
 
-use super::Finding;
+use super::Findings;
 
 /// Credit and units.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ struct Open {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct ShopAudit {
+pub(super) struct ShopAudit {
     users: HashMap<UserId, Whole>,
     items: HashMap<ItemId, Whole>,
     orders: HashMap<OrderId, Known>,
@@ -116,7 +116,7 @@ fn may_follow(before: OrderState, after: OrderState) -> bool {
 }
 
 impl ShopAudit {
-    pub(crate) fn from(store: &impl Store) -> ShopAudit {
+    pub(super) fn from(store: &impl Store) -> ShopAudit {
         let mut audit =
             ShopAudit { outside: store.outside(), charging: store.charging(), ..ShopAudit::default() };
         store.users(&mut |row| {
@@ -139,12 +139,11 @@ impl ShopAudit {
     }
 
     /// Takes in one sub-batch; `command` is its first.
-    pub(crate) fn step(&mut self, offset: u64, command: Option<&Command>, step: &Step) -> Option<Finding> {
-        let broken = |what: String| Some(Finding::BrokenShop { offset, what });
+    pub(super) fn step(&mut self, command: Option<&Command>, step: &Step) -> Result<(), String> {
         let is_shop = matches!(command, Some(Command::Shop(_)));
         let settled = if is_shop { settled(step) } else { 0 };
         if step.shop.is_empty() && settled == 0 {
-            return None;
+            return Ok(());
         }
         // Paid orders that transfers or tokens had to be settled for.
         let mut charged = 0;
@@ -161,19 +160,19 @@ impl ShopAudit {
                 ShopEffect::Order(row) => self.put_order(row),
                 ShopEffect::Credit { user, credit } => match self.users.insert(user.clone(), *credit) {
                     Some(before) => left.credit += amount(before) - amount(*credit),
-                    None => return broken(format!("credit of user {user}, who was never made")),
+                    None => return Err(format!("credit of user {user}, who was never made")),
                 },
                 ShopEffect::Stock { item, stock } => match self.items.insert(item.clone(), *stock) {
                     Some(before) => left.units += amount(before) - amount(*stock),
-                    None => return broken(format!("stock of item {item}, which was never made")),
+                    None => return Err(format!("stock of item {item}, which was never made")),
                 },
                 ShopEffect::Moved { order, state, .. } => {
                     let Some(known) = self.orders.get_mut(order) else {
-                        return broken(format!("order {order} moves and is not there or paid"));
+                        return Err(format!("order {order} moves and is not there or paid"));
                     };
                     let before = std::mem::replace(&mut known.state, *state);
                     if !may_follow(before, *state) {
-                        return broken(format!("order {order} moves from {before:?} to {state:?}"));
+                        return Err(format!("order {order} moves from {before:?} to {state:?}"));
                     }
                     if let OrderState::Paid(_) = state {
                         let by_transfer = !self.outside.pay && !self.charging.is_credit();
@@ -197,7 +196,7 @@ impl ShopAudit {
                 ShopEffect::Closed(end) => match self.open.remove(&end.order) {
                     Some(before) => went = went.minus(before.held),
                     None => {
-                        return broken(format!("the checkout of order {} ends and was not open", end.order));
+                        return Err(format!("the checkout of order {} ends and was not open", end.order));
                     }
                 },
                 ShopEffect::Outside(outside) => self.outside = *outside,
@@ -206,22 +205,21 @@ impl ShopAudit {
             }
         }
         if charged != settled {
-            return broken(format!(
+            return Err(format!(
                 "{charged} orders are paid by transfers or tokens and {settled} of those are settled"
             ));
         }
         match from_outside(command) {
             Some(came) if left.plus(came) != went => {
-                broken(format!("{left:?} left the shelves and {went:?} is accounted for"))
+                Err(format!("{left:?} left the shelves and {went:?} is accounted for"))
             }
-            _ => None,
+            _ => Ok(()),
         }
     }
 
     /// Compares with what is there.
-    pub(crate) fn finish(mut self, store: &impl Store) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let mut wrong = |row: String| findings.push(Finding::WrongShop { row });
+    pub(super) fn finish(mut self, store: &impl Store, findings: &mut Findings) {
+        let mut wrong = |row: String| findings.add(format!("the shop has {row}, and its rows say otherwise"));
         store.users(&mut |row| {
             if self.users.remove(&row.id) != Some(row.credit) {
                 wrong(format!("user {} with a credit of {}", row.id, row.credit));
@@ -242,6 +240,5 @@ impl ShopAudit {
         self.users.keys().for_each(|id| wrong(format!("no user {id}")));
         self.items.keys().for_each(|id| wrong(format!("no item {id}")));
         self.orders.keys().for_each(|id| wrong(format!("no order {id} that is not paid")));
-        findings
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use holdfast_domain::tokens::{Name, SpendRow, Token, TokenEffect, TokenId};
 use holdfast_store::Store;
 
-use super::{FINDINGS_MAX, Finding};
+use super::Findings;
 
 /// Quantities of the tokens that should live.
 #[derive(Debug, Default)]
@@ -33,11 +33,9 @@ impl TokenAudit {
 
     /// Takes in what one sub-batch did. Commands about tokens have one each, so nothing of another command is taken
     /// for a spend's doing. Fulfils share one; each of their spends begins with the end of its lock.
-    pub(super) fn step(&mut self, offset: u64, effects: &[TokenEffect]) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let mut broken = |token: &str, what| {
-            findings.push(Finding::BrokenToken { offset, token: token.to_owned(), what });
-        };
+    pub(super) fn step(&mut self, offset: u64, effects: &[TokenEffect], findings: &mut Findings) {
+        let mut broken =
+            |token: &str, what: &str| findings.in_frame(offset, format_args!("token {token}: {what}"));
         let mut exchange: Option<Exchange<'_>> = None;
         for effect in effects {
             match effect {
@@ -73,7 +71,6 @@ impl TokenAudit {
                 TokenEffect::Locked(_) | TokenEffect::Renewed(_) => exchange = None,
             }
         }
-        findings
     }
 
     /// Whether a spend did what its row says; the first thing that is wrong with it.
@@ -98,20 +95,15 @@ impl TokenAudit {
     }
 
     /// Compares with the tokens that live.
-    pub(super) fn finish(mut self, store: &impl Store) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let mut wrong = |token: &TokenId, what| {
-            if findings.len() < FINDINGS_MAX {
-                findings.push(Finding::WrongToken { token: token.as_str().to_owned(), what });
-            }
-        };
+    pub(super) fn finish(mut self, store: &impl Store, findings: &mut Findings) {
+        let mut wrong =
+            |token: &TokenId, what: &str| findings.add(format!("token {}: {what}", token.as_str()));
         store.tokens(&mut |row| match self.live.remove(&row.token.id) {
             Some(quantity) if quantity == row.token.quantity => {}
             Some(_) => wrong(&row.token.id, "it lives with another quantity than its rows say"),
             None => wrong(&row.token.id, "it lives, and no row says so"),
         });
         self.live.keys().for_each(|id| wrong(id, "its rows say that it lives, and it does not"));
-        findings
     }
 }
 
@@ -128,7 +120,7 @@ mod tests {
     use holdfast_domain::{FrameInput, decide};
     use holdfast_store::MemoryStore;
 
-    use super::super::Auditor;
+    use super::super::{Auditor, FINDINGS_MAX};
     use super::*;
 
     const OFFSET: u64 = 7;
@@ -162,20 +154,52 @@ mod tests {
 
     /// An audit that has seen tokens `a` of 10 and `b` of 20 come.
     fn audit() -> TokenAudit {
+        audit_of(&[produced("a", 10), produced("b", 20)])
+    }
+
+    /// An audit that has seen this, and found nothing wrong with it.
+    #[track_caller]
+    fn audit_of(effects: &[TokenEffect]) -> TokenAudit {
         let mut audit = TokenAudit::default();
-        assert_eq!(audit.step(0, &[produced("a", 10), produced("b", 20)]), []);
+        sees(&mut audit, effects, &[]);
         audit
     }
 
+    /// What a step does to the audit, and what is found.
     #[track_caller]
-    fn finds(effects: &[TokenEffect], token: &str, what: &'static str) {
-        let token = token.to_owned();
-        assert_eq!(audit().step(OFFSET, effects), [Finding::BrokenToken { offset: OFFSET, token, what }]);
+    fn sees(audit: &mut TokenAudit, effects: &[TokenEffect], found: &[(&str, &str)]) {
+        let mut findings = Findings::default();
+        audit.step(OFFSET, effects, &mut findings);
+        let found =
+            found.iter().map(|(token, what)| format!("frame at offset {OFFSET}: token {token}: {what}"));
+        assert_eq!(findings.0, found.collect::<Vec<_>>());
+    }
+
+    #[track_caller]
+    fn finds(effects: &[TokenEffect], token: &str, what: &str) {
+        sees(&mut audit(), effects, &[(token, what)]);
     }
 
     #[track_caller]
     fn finds_nothing(effects: &[TokenEffect]) {
-        assert_eq!(audit().step(OFFSET, effects), []);
+        sees(&mut audit(), effects, &[]);
+    }
+
+    /// A spend of `bob` after the end of his lock: what goes and comes, and what its row says of both.
+    fn spend(
+        gone: &[&str],
+        come: &[(&str, u64)],
+        inputs: &[&str],
+        outputs: &[(&str, u64)],
+    ) -> Vec<TokenEffect> {
+        let gone = gone.iter().map(|id| consumed(id));
+        let come = come.iter().map(|(id, quantity)| produced(id, *quantity));
+        [unlocked("bob")].into_iter().chain(gone).chain(come).chain([spent(inputs, outputs)]).collect()
+    }
+
+    /// One that does what its row says.
+    fn plain_spend(inputs: &[&str], outputs: &[(&str, u64)]) -> Vec<TokenEffect> {
+        spend(inputs, outputs, inputs, outputs)
     }
 
     fn store_of(tokens: &[(&str, u64)]) -> MemoryStore {
@@ -185,25 +209,18 @@ mod tests {
     }
 
     #[track_caller]
-    fn ends_with(audit: TokenAudit, store: &[(&str, u64)], found: &[(&str, &'static str)]) {
-        let wrong = |&(token, what): &(&str, _)| Finding::WrongToken { token: token.to_owned(), what };
-        let found: Vec<Finding> = found.iter().map(wrong).collect();
-        assert_eq!(audit.finish(&store_of(store)), found);
+    fn ends_with(audit: TokenAudit, store: &[(&str, u64)], found: &[(&str, &str)]) {
+        let mut findings = Findings::default();
+        audit.finish(&store_of(store), &mut findings);
+        let found = found.iter().map(|(token, what)| format!("token {token}: {what}"));
+        assert_eq!(findings.0, found.collect::<Vec<_>>());
     }
 
     #[test]
     fn a_spend_that_adds_up_is_no_finding() {
-        let spend = [
-            unlocked("bob"),
-            consumed("a"),
-            consumed("b"),
-            produced("tx:0", 25),
-            produced("tx:1", 5),
-            spent(&["a", "b"], &[("tx:0", 25), ("tx:1", 5)]),
-        ];
-        let mut audit = audit();
-        assert_eq!(audit.step(OFFSET, &spend), []);
-        ends_with(audit, &[("tx:0", 25), ("tx:1", 5)], &[]);
+        let (mut audit, outputs) = (audit(), [("tx:0", 25), ("tx:1", 5)]);
+        sees(&mut audit, &plain_spend(&["a", "b"], &outputs), &[]);
+        ends_with(audit, &outputs, &[]);
     }
 
     #[test]
@@ -215,61 +232,42 @@ mod tests {
     #[test]
     fn what_is_spent_has_lived() {
         let what = "it is spent and did not live";
-        let spend =
-            [unlocked("bob"), consumed("ghost"), produced("tx:0", 1), spent(&["ghost"], &[("tx:0", 1)])];
-        finds(&spend, "ghost", what);
+        finds(&plain_spend(&["ghost"], &[("tx:0", 1)]), "ghost", what);
         // An update has taken it away in the same frame.
         let mut audit = audit();
-        assert_eq!(audit.step(OFFSET, &[consumed("a")]), []);
-        let spend = [unlocked("bob"), consumed("a"), produced("tx:0", 10), spent(&["a"], &[("tx:0", 10)])];
-        let token = "a".to_owned();
-        assert_eq!(audit.step(OFFSET, &spend), [Finding::BrokenToken { offset: OFFSET, token, what }]);
+        sees(&mut audit, &[consumed("a")], &[]);
+        sees(&mut audit, &plain_spend(&["a"], &[("tx:0", 10)]), &[("a", what)]);
     }
 
     #[test]
     fn what_is_spent_does_not_live_on() {
-        let spend =
-            [unlocked("bob"), consumed("b"), produced("tx:0", 30), spent(&["a", "b"], &[("tx:0", 30)])];
-        finds(&spend, "a", "it is spent and lives on");
+        let outputs = [("tx:0", 30)];
+        finds(&spend(&["b"], &outputs, &["a", "b"], &outputs), "a", "it is spent and lives on");
     }
 
     #[test]
     fn an_input_counts_once() {
-        let spend =
-            [unlocked("bob"), consumed("a"), produced("tx:0", 20), spent(&["a", "a"], &[("tx:0", 20)])];
-        finds(&spend, "a", "it is spent and did not live");
+        let outputs = [("tx:0", 20)];
+        finds(&spend(&["a"], &outputs, &["a", "a"], &outputs), "a", "it is spent and did not live");
     }
 
     #[test]
     fn a_spend_pays_no_more_than_its_inputs() {
-        let spend = [unlocked("bob"), consumed("a"), produced("tx:0", 11), spent(&["a"], &[("tx:0", 11)])];
-        finds(&spend, "tx", "the spend pays more than its inputs");
+        finds(&plain_spend(&["a"], &[("tx:0", 11)]), "tx", "the spend pays more than its inputs");
         // Less is paid by one that redeems.
-        finds_nothing(&[unlocked("bob"), consumed("a"), produced("tx:0", 9), spent(&["a"], &[("tx:0", 9)])]);
+        finds_nothing(&plain_spend(&["a"], &[("tx:0", 9)]));
         // Sums beyond 64 bits are sums.
-        let mut audit = TokenAudit::default();
-        assert_eq!(audit.step(0, &[produced("x", u64::MAX), produced("y", u64::MAX)]), []);
-        let outputs = [("tx:0", u64::MAX), ("tx:1", u64::MAX)];
-        let spend = [
-            unlocked("bob"),
-            consumed("x"),
-            consumed("y"),
-            produced("tx:0", u64::MAX),
-            produced("tx:1", u64::MAX),
-            spent(&["x", "y"], &outputs),
-        ];
-        assert_eq!(audit.step(OFFSET, &spend), []);
+        let mut audit = audit_of(&[produced("x", u64::MAX), produced("y", u64::MAX)]);
+        sees(&mut audit, &plain_spend(&["x", "y"], &[("tx:0", u64::MAX), ("tx:1", u64::MAX)]), &[]);
     }
 
     #[test]
     fn a_spend_takes_and_gives_what_it_says() {
-        let more = [unlocked("bob"), consumed("a"), consumed("b"), spent(&["a"], &[])];
-        finds(&more, "b", "it goes in a spend that does not name it");
+        finds(&spend(&["a", "b"], &[], &["a"], &[]), "b", "it goes in a spend that does not name it");
         let what = "the spend names other outputs than it makes";
-        finds(&[unlocked("bob"), consumed("a"), produced("tx:0", 10), spent(&["a"], &[])], "tx", what);
-        finds(&[unlocked("bob"), consumed("a"), spent(&["a"], &[("tx:0", 10)])], "tx", what);
-        let other = [unlocked("bob"), consumed("a"), produced("tx:0", 10), spent(&["a"], &[("tx:0", 1)])];
-        finds(&other, "tx", what);
+        finds(&spend(&["a"], &[("tx:0", 10)], &["a"], &[]), "tx", what);
+        finds(&spend(&["a"], &[], &["a"], &[("tx:0", 10)]), "tx", what);
+        finds(&spend(&["a"], &[("tx:0", 10)], &["a"], &[("tx:0", 1)]), "tx", what);
     }
 
     #[test]
@@ -288,10 +286,9 @@ mod tests {
     fn what_an_update_takes_no_spend_can_name() {
         let mut audit = audit();
         // It breaks the lock of bob, who then spends what is gone.
-        assert_eq!(audit.step(OFFSET, &[unlocked("bob"), consumed("a"), produced("c", 99)]), []);
-        let found = audit.step(OFFSET, &[spent(&["a"], &[("c", 99)])]);
+        sees(&mut audit, &[unlocked("bob"), consumed("a"), produced("c", 99)], &[]);
         let what = "the spend does not follow the end of its lock";
-        assert_eq!(found, [Finding::BrokenToken { offset: OFFSET, token: "tx".to_owned(), what }]);
+        sees(&mut audit, &[spent(&["a"], &[("c", 99)])], &[("tx", what)]);
     }
 
     #[test]
@@ -332,7 +329,7 @@ mod tests {
         assert!(matches!(effects.outcome(4).token.as_deref(), Some(TokenOutcome::Spent(_))));
         let mut auditor = Auditor::default();
         auditor.frame(OFFSET, &commands, &effects, &store);
-        assert_eq!(auditor.finish(&store), []);
+        assert_eq!(auditor.finish(&store), Vec::<String>::new());
     }
 
     #[test]
@@ -348,10 +345,10 @@ mod tests {
 
     #[test]
     fn findings_are_bounded() {
-        let mut audit = TokenAudit::default();
         let count = u64::try_from(FINDINGS_MAX).unwrap() + 5;
         let all: Vec<TokenEffect> = (0..count).map(|number| produced(&number.to_string(), 1)).collect();
-        assert_eq!(audit.step(0, &all), []);
-        assert_eq!(audit.finish(&store_of(&[])).len(), FINDINGS_MAX);
+        let mut findings = Findings::default();
+        audit_of(&all).finish(&store_of(&[]), &mut findings);
+        assert_eq!(findings.0.len(), FINDINGS_MAX);
     }
 }

@@ -3,7 +3,6 @@
 
 mod figures;
 mod page;
-mod upkeep;
 
 use std::sync::Arc;
 
@@ -17,7 +16,6 @@ use holdfast_engine::{
     Refusal, Shop, Upkeep, Views, Wallets,
 };
 use holdfast_store::{LocalStore, Roster, Sought, StoreError, Tables};
-use tokio::sync::oneshot;
 
 use crate::core::Core;
 use crate::health::Status;
@@ -41,14 +39,7 @@ impl EmbeddedEngine {
         &self,
         question: impl FnOnce(&Core<LocalStore>) -> R + Send + 'static,
     ) -> Result<R, EngineError> {
-        let (send, receive) = oneshot::channel();
-        self.hub.ask(Box::new(move |core| {
-            // An asker that has gone away needs no answer.
-            if !send.is_closed() {
-                let _: Result<(), R> = send.send(question(core));
-            }
-        }))?;
-        receive.await.map_err(|_| EngineError::Stopped)
+        self.hub.intake.read(question).await?.ok_or(EngineError::Stopped)
     }
 
     /// The transfer of that id, open or ended, and all participants. The disk is read beside the writer.

@@ -130,25 +130,25 @@ impl HubShop {
         let until = Instant::now() + Duration::from_millis(u64::from(wait));
         let deadline_ms = deadline_ms.unwrap_or(self.times.deadline_ms).clamp(1, DEADLINE_MS_MAX);
         // Before it is decided: an end that comes right after it must not be missed.
-        let mut waiter = self.feed.wait_for(&order);
+        let mut waiter = self.feed.ends.wait_for(&order).ok();
         let command = CheckoutOrder { order: order.clone(), deadline_ms, key, chosen: None };
         let answer = self.decide_paid(command, tokens_wait_ms.unwrap_or(wait)).await?;
         let CheckoutAnswer::Open { tr, .. } = answer else { return Ok(answer) };
-        match tokio::time::timeout_at(until, waiter.end_of(tr)).await {
-            Ok(Some(end)) => Ok(end),
-            Ok(None) | Err(_) => {
-                // It may have ended together with the wait.
-                let standing = match self.standing(order, tr).await {
-                    // It was tried: nobody is to read out of a refusal that it was not.
-                    Err(ShopError::Hub(Refusal::Busy)) => None,
-                    Err(ShopError::Hub(refusal)) => {
-                        return Err(Refusal::Unknown(refusal.to_string()).into());
-                    }
-                    standing => standing?,
-                };
-                Ok(waiter.ended(tr).or(standing).unwrap_or(answer))
-            }
+        // On a hub that is ending it is not worth waiting.
+        if let Some(waiter) = &mut waiter
+            && let Ok(Some(end)) = tokio::time::timeout_at(until, waiter.end_of(tr)).await
+        {
+            return Ok(end);
         }
+        // It may have ended together with the wait.
+        let standing = match self.standing(order, tr).await {
+            // It was tried: nobody is to read out of a refusal that it was not.
+            Err(ShopError::Hub(Refusal::Busy)) => None,
+            Err(ShopError::Hub(refusal)) => return Err(Refusal::Unknown(refusal.to_string()).into()),
+            standing => standing?,
+        };
+        let ended = waiter.and_then(|waiter| waiter.ended(tr));
+        Ok(ended.or(standing).unwrap_or(answer))
     }
 }
 

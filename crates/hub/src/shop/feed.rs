@@ -1,16 +1,14 @@
 //! Durable frames followed: callers that wait are woken, listeners are told, meters move.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::shop::{
-    Alarm, CheckoutAnswer, CheckoutEnd, Message, OrderId, OrderState, ShopEffect, ShopMessage, ShopOutcome,
-    Side, Tally, Topic, TrNum,
+    Alarm, CheckoutAnswer, CheckoutEnd, Message, OrderState, ShopEffect, ShopMessage, ShopOutcome, Side,
+    Tally, Topic,
 };
-use metrics::{Counter, counter};
-use tokio::sync::{broadcast, watch};
+use holdfast_engine::{Ends, ShopMeters};
+use tokio::sync::broadcast;
 
 use super::limits::FRAMES_BEHIND_MAX;
 
@@ -117,90 +115,35 @@ impl ShopNews {
     }
 }
 
-/// The last end of a checkout of an order that somebody waits for.
-type Ended = Option<CheckoutAnswer>;
-
-/// Those who wait for one order.
-struct Waited {
-    ended: watch::Sender<Ended>,
-    waiters: usize,
-}
-
-/// All who wait.
-#[derive(Default)]
-struct Waiters {
-    orders: HashMap<OrderId, Waited>,
-    /// The hub is ending, and nobody is to wait any more.
-    is_over: bool,
-}
-
 /// Follows durable frames.
 pub(crate) struct ShopFeed {
-    waiting: Mutex<Waiters>,
+    /// Who waits for the end of a checkout.
+    pub(super) ends: Arc<Ends>,
     /// `None`: the hub is ending.
     events: Mutex<Option<Teller>>,
-    meters: Meters,
-}
-
-/// Counters of what durable frames did.
-struct Meters {
-    paid: Counter,
-    failed: Counter,
-    compensations: Counter,
-    alarms: Counter,
-    contradictions: Counter,
-    repeats: Counter,
+    meters: ShopMeters,
 }
 
 impl Default for ShopFeed {
     fn default() -> ShopFeed {
-        let meters = Meters {
-            paid: counter!("holdfast_checkout_decisions_total", "verdict" => "paid"),
-            failed: counter!("holdfast_checkout_decisions_total", "verdict" => "failed"),
-            compensations: counter!("holdfast_checkout_compensations_total"),
-            alarms: counter!("holdfast_checkout_alarms_total"),
-            contradictions: counter!("holdfast_checkout_contradictions_total"),
-            repeats: counter!("holdfast_checkout_repeats_total"),
-        };
         let (frames, _) = broadcast::channel(FRAMES_BEHIND_MAX);
-        let teller = Teller { frames, ends: 0 };
-        ShopFeed { waiting: Mutex::default(), events: Mutex::new(Some(teller)), meters }
+        let events = Mutex::new(Some(Teller { frames, ends: 0 }));
+        // As many as the edge lets in.
+        ShopFeed { ends: Arc::new(Ends::new(usize::MAX)), events, meters: ShopMeters::default() }
     }
 }
 
 impl ShopFeed {
-    fn waiting(&self) -> MutexGuard<'_, Waiters> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn events(&self) -> MutexGuard<'_, Option<Teller>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn listen(&self) -> ShopEvents {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = self.events();
         let (frames, ends) = events
             .as_ref()
             .map_or_else(|| (broadcast::channel(1).1, 0), |teller| (teller.frames.subscribe(), teller.ends));
         ShopEvents { frames, ends, after_missed: None }
-    }
-
-    /// Ends of this order's open checkouts from now on, until the waiter is dropped.
-    pub(super) fn wait_for(self: &Arc<ShopFeed>, order: &OrderId) -> Waiter {
-        let mut waiting = self.waiting();
-        if waiting.is_over {
-            // Nobody holds the other end: the wait is over at once.
-            let (_, ended) = watch::channel(None);
-            return Waiter { feed: Arc::clone(self), order: order.clone(), ended, is_counted: false };
-        }
-        let ended = match waiting.orders.entry(order.clone()) {
-            Entry::Occupied(mut there) => {
-                there.get_mut().waiters += 1;
-                there.get().ended.subscribe()
-            }
-            Entry::Vacant(free) => {
-                let (sender, receiver) = watch::channel(None);
-                free.insert(Waited { ended: sender, waiters: 1 });
-                receiver
-            }
-        };
-        Waiter { feed: Arc::clone(self), order: order.clone(), ended, is_counted: true }
     }
 
     /// Takes in what a durable frame did.
@@ -211,11 +154,9 @@ impl ShopFeed {
             _ => None,
         });
         for end in closed {
-            if let Some(waited) = self.waiting().orders.get(&end.order) {
-                waited.ended.send_replace(Some(end.answer));
-            }
+            self.ends.tell(&end.order, end.answer);
         }
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events();
         if let Some(teller) = events.as_mut().filter(|teller| teller.frames.receiver_count() > 0) {
             let all: Vec<ShopEvent> = asked(news).chain(ended(news)).collect();
             if !all.is_empty() {
@@ -247,27 +188,16 @@ impl ShopFeed {
     fn count(&self, news: &ShopNews) {
         let mut tally = Tally::default();
         news.messages.iter().for_each(|sent| tally.add(&sent.message.body));
-        self.meters.paid.increment(tally.paid);
-        self.meters.failed.increment(tally.failed);
-        self.meters.compensations.increment(tally.compensations);
+        self.meters.count(&tally, &news.alarms);
         for alarm in &news.alarms {
             tracing::warn!(%alarm, name = alarm.name(), "a checkout needs somebody to look at it");
-            self.meters.alarms.increment(1);
-            self.meters.contradictions.increment(u64::from(matches!(alarm, Alarm::Contradiction { .. })));
         }
     }
 
-    /// Nobody waits any more, now or later: who does is told by its waiter's end.
-    pub(crate) fn end_waiting(&self) {
-        let mut waiting = self.waiting();
-        waiting.is_over = true;
-        waiting.orders.clear();
-    }
-
-    /// Nothing will come any more.
+    /// Nothing will come any more, and nobody waits for it.
     pub(crate) fn end(&self) {
-        self.end_waiting();
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.ends.close();
+        self.events().take();
     }
 }
 
@@ -294,44 +224,10 @@ fn ended(news: &ShopNews) -> impl Iterator<Item = ShopEvent> {
     })
 }
 
-/// Somebody waits for an order's open checkout.
-pub(super) struct Waiter {
-    feed: Arc<ShopFeed>,
-    order: OrderId,
-    ended: watch::Receiver<Ended>,
-    /// It is one of those whom the feed counts.
-    is_counted: bool,
-}
-
-impl Waiter {
-    /// How that try, or a later one, ended; `None`: the hub is ending, and it is not worth waiting.
-    pub(super) async fn end_of(&mut self, tr: TrNum) -> Option<CheckoutAnswer> {
-        let is_it = |ended: &Ended| ended.is_some_and(|answer| answer.tr() >= tr);
-        self.ended.wait_for(is_it).await.ok().and_then(|ended| *ended)
-    }
-
-    /// The same, if it has ended by now.
-    pub(super) fn ended(&self, tr: TrNum) -> Option<CheckoutAnswer> {
-        self.ended.borrow().filter(|answer| answer.tr() >= tr)
-    }
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        let mut waiting = self.feed.waiting();
-        if self.is_counted
-            && let Entry::Occupied(mut there) = waiting.orders.entry(self.order.clone())
-        {
-            there.get_mut().waiters = there.get().waiters.saturating_sub(1);
-            if there.get().waiters == 0 {
-                there.remove();
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use holdfast_domain::shop::TrNum;
+
     use super::*;
 
     fn news(ends: u32) -> ShopNews {

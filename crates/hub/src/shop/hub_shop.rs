@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use holdfast_domain::command::Command;
-use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::Name as ParticipantName;
 use holdfast_domain::records::Sealed;
@@ -14,51 +13,31 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::view::{Participants, ShopSettings, ShopSize};
 use holdfast_engine::clock::Clock;
-use holdfast_engine::{CheckoutTimes, NotedTroubles, OrderView, Refusal, Shop, ShopError};
+use holdfast_engine::{CheckoutTimes, NotedTroubles, OrderView, Shop, ShopError};
 use holdfast_store::{LocalStore, Tables};
 use holdfast_tokens::Draws;
 use metrics::gauge;
-use tokio::sync::oneshot;
 
 use super::feed::{ShopEvents, ShopFeed};
 use crate::core::Core;
-use crate::intake::{Query, Submission};
+use crate::intake::{Intake, stopped};
 use crate::tokens::HubVault;
-
-/// Takes submissions: the intake, without its type.
-pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), Refusal> + Send + Sync>;
-/// Takes questions.
-pub(crate) type Ask = Arc<dyn Fn(Query<LocalStore>) -> Result<(), Refusal> + Send + Sync>;
 
 /// The shop of a hub. Cheap to clone.
 #[derive(Clone)]
 pub struct HubShop {
-    submit: Submit,
-    ask: Ask,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) feed: Arc<ShopFeed>,
-    pub(super) times: CheckoutTimes,
-    pub(super) draws: Arc<Draws>,
-    pub(super) tokens: HubVault,
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) feed: Arc<ShopFeed>,
+    pub(crate) times: CheckoutTimes,
+    pub(crate) draws: Arc<Draws>,
+    pub(crate) tokens: HubVault,
     /// Whether tokens pay, as far as was seen. The log is the judge.
-    pub(super) by_tokens: Arc<AtomicBool>,
-    pub(super) troubles: NotedTroubles,
+    pub(crate) by_tokens: Arc<AtomicBool>,
+    pub(crate) troubles: NotedTroubles,
 }
 
 impl HubShop {
-    pub(crate) fn new(
-        submit: Submit,
-        ask: Ask,
-        clock: Arc<dyn Clock>,
-        feed: Arc<ShopFeed>,
-        times: CheckoutTimes,
-        tokens: HubVault,
-    ) -> HubShop {
-        let by_tokens = Arc::new(AtomicBool::new(false));
-        let troubles = NotedTroubles::default();
-        HubShop { submit, ask, clock, feed, times, draws: Arc::default(), tokens, by_tokens, troubles }
-    }
-
     /// How that try stands, or a later one; `None` if the order was made anew since.
     pub(super) async fn standing(
         &self,
@@ -72,7 +51,7 @@ impl HubShop {
     /// Ends the waits of all callers, and of those who come later: the hub is ending. They are told where their checkouts
     /// stand.
     pub fn end_waiting(&self) {
-        self.feed.end_waiting();
+        self.feed.ends.close();
     }
 
     /// Says which sides are outside from now on. Writes nothing if the log has it so already.
@@ -177,10 +156,7 @@ impl HubShop {
         &self,
         question: impl FnOnce(&Core<LocalStore>) -> T + Send + 'static,
     ) -> Result<T, ShopError> {
-        let (send, receive) = oneshot::channel();
-        // Whoever asked may have gone meanwhile.
-        (self.ask)(Box::new(move |core| drop(send.send(question(core)))))?;
-        receive.await.map_err(|_| stopped())
+        Ok(self.intake.read(question).await?.ok_or_else(stopped)?)
     }
 
     pub(super) async fn decide_checkout(&self, command: ShopCommand) -> Result<CheckoutAnswer, ShopError> {
@@ -197,26 +173,15 @@ impl HubShop {
         keep: impl Send + 'static,
     ) -> Result<ShopOutcome, ShopError> {
         let records = Sealed::of(&[Command::Shop(Box::new(command))]);
-        let (send, receive) = oneshot::channel();
-        let answer = Box::new(move |outcomes: Result<Vec<Outcome>, Refusal>| {
-            drop(keep);
-            let first = outcomes.map(|outcomes| outcomes.into_iter().next().and_then(|first| first.shop));
-            // Whoever asked may have gone meanwhile; it is decided all the same.
-            drop(send.send(first));
-        });
-        (self.submit)(Submission::new(records, answer))?;
-        let outcome = receive.await.map_err(|_| stopped())??.ok_or_else(stopped)?;
+        let outcomes = self.intake.decide(records, keep).await?;
+        let outcome = outcomes.into_iter().next().and_then(|first| first.shop).ok_or_else(stopped)?;
         Ok(Arc::unwrap_or_clone(outcome))
     }
-}
-
-fn stopped() -> ShopError {
-    ShopError::Hub(Refusal::Unknown("the hub stopped".to_owned()))
 }
 
 pub(super) fn unexpected(outcome: &ShopOutcome) -> ShopError {
     match outcome {
         ShopOutcome::Refused(refusal) => ShopError::Refused(refusal.clone()),
-        _ => stopped(),
+        _ => stopped().into(),
     }
 }

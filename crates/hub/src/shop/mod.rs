@@ -18,7 +18,6 @@ mod wallet;
 pub use feed::{Missed, ShopEvent, ShopEvents};
 pub(crate) use feed::{ShopFeed, ShopNews};
 pub use hub_shop::HubShop;
-pub(crate) use hub_shop::{Ask, Submit};
 pub use owed::Owed;
 
 /// The defaults.

@@ -59,7 +59,7 @@ impl HubShop {
         let wait_ms = wait_ms.min(command.deadline_ms).min(TOKENS_WAIT_MS);
         let until = self.now().saturating_add(Millis::from(wait_ms));
         let mut refusal = None;
-        for _ in 0..self.tokens.claim_attempts() {
+        for _ in 0..self.tokens.claim_attempts {
             let (chosen, claim) = self.choose(&command.order, until).await?;
             let command = ShopCommand::Checkout(CheckoutOrder { chosen, ..command.clone() });
             let bytes = command.record_bytes_max();

@@ -4,20 +4,23 @@ use holdfast_domain::tokens::{TokenCommand, TokenOutcome};
 use holdfast_engine::{Funded, Kept, SomeLocks, TokenError, Vaulting, Wallets};
 use holdfast_tokens::{
     Balance, Consolidation, ConsolidationRequest, Fragmentation, Lease, Name, Refusal, Scope, SelectRequest,
-    Selection, SpendRequest, Token, TokenId, TokenPage, TokenState, Transaction, check_lease, check_name,
-    check_spend,
+    Selection, SpendRequest, Token, TokenId, TokenPage, TokenSelector as _, TokenState, Transaction,
+    check_lease, check_name, check_spend,
 };
 
 use super::claims::{Judged, Ready, lock_command};
-use super::hub_vault::{HubVault, chooses_anew, refused, stopped, unexpected};
+use super::hub_vault::{HubVault, chooses_anew, refused, unexpected};
+use crate::intake::stopped;
 
 /// Looks at the index, apart from the threads that serve.
 fn looked<'a, T: Send + 'static>(
     vault: &HubVault,
-    look: impl FnOnce(&HubVault) -> Result<T, TokenError> + Send + 'static,
+    look: impl FnOnce(&HubVault) -> Result<T, Refusal> + Send + 'static,
 ) -> Vaulting<'a, T> {
     let vault = vault.clone();
-    Box::pin(async move { tokio::task::spawn_blocking(move || look(&vault)).await.map_err(|_| stopped())? })
+    Box::pin(
+        async move { Ok(tokio::task::spawn_blocking(move || look(&vault)).await.map_err(|_| stopped())??) },
+    )
 }
 
 impl Wallets for HubVault {
@@ -58,12 +61,12 @@ impl Wallets for HubVault {
         Box::pin(async move {
             check_spend(&request)?;
             // Change comes on top of the outputs. A repeat holds nothing any more and adds nothing.
-            let room = match self.index.selector().held_tokens(&request.spender) {
+            let room = match self.index.selector.held_tokens(&request.spender) {
                 0 => self.index.room_for(0)?,
                 inputs => self.index.room_for((request.outputs.len() + 1).saturating_sub(inputs))?,
             };
-            let spender = request.spender.clone();
-            let outcome = self.decide(self.spend_command(request), room).await?;
+            let (spender, body) = (request.spender.clone(), request.fingerprint());
+            let outcome = self.decide(self.spend_under(request, body), room).await?;
             match &*outcome {
                 TokenOutcome::Spent(row) => Ok(row.transaction.clone()),
                 other => Err(unexpected(&spender, other)),
@@ -120,19 +123,25 @@ impl Wallets for HubVault {
         after: Option<TokenId>,
         limit: usize,
     ) -> Vaulting<'_, TokenPage> {
-        looked(self, move |vault| HubVault::tokens(vault, &scope, state, after.as_ref(), limit))
+        looked(self, move |vault| {
+            vault.index.selector.tokens(&scope, state, after.as_ref(), limit, vault.now())
+        })
     }
 
     fn holdings(&self, scope: Scope) -> Vaulting<'_, (Balance, Fragmentation)> {
-        looked(self, move |vault| Ok((vault.balance(&scope)?, vault.fragmentation(&scope)?)))
+        looked(self, move |vault| {
+            let (selector, now) = (&vault.index.selector, vault.now());
+            Ok((selector.balance(&scope, now)?, selector.fragmentation(&scope, now)?))
+        })
     }
 
     fn locks(&self, scope: Option<Scope>, after: Option<u64>, _: usize) -> Vaulting<'_, SomeLocks> {
         looked(self, move |vault| {
-            let mut locks = HubVault::locks(vault, scope.as_ref())?;
+            let now = vault.now();
+            let mut locks = vault.index.selector.locks(scope.as_ref(), now)?;
             locks.retain(|lock| after.is_none_or(|after| lock.fence > after));
             locks.sort_unstable_by_key(|lock| lock.fence);
-            Ok(SomeLocks { locks, next: None, now: vault.now() })
+            Ok(SomeLocks { locks, next: None, now })
         })
     }
 }
@@ -170,7 +179,7 @@ impl HubVault {
                     return match outcomes.get(1).map(AsRef::as_ref) {
                         Some(TokenOutcome::Spent(row)) => Ok(Some(row.transaction.clone())),
                         Some(other) => Err(unexpected(&request.spender, other)),
-                        None => Err(stopped()),
+                        None => Err(stopped().into()),
                     };
                 }
                 Judged::No(refusal) if chooses_anew(&refusal) => self.learn_from(&refusal).await,

@@ -3,35 +3,19 @@
 use std::sync::Arc;
 
 use holdfast_domain::command::Command;
-use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::records::{RECORD_BYTES_MAX, Sealed};
 use holdfast_domain::tokens::{LockTokens, TokenCommand, TokenOutcome, TokenRefusal};
-use holdfast_engine::{Refusal as EngineRefusal, TokenError};
-use holdfast_tokens::{
-    Claim, ClaimAnswer, Claimed, Predicate, Random, Refusal, SelectRequest, Selecting, Selection, Ticket,
-    TokenId,
-};
-use tokio::sync::oneshot;
+use holdfast_domain::view::{Spenders, Tokens};
+use holdfast_engine::{Refusal as EngineRefusal, TokenError, claims};
+use holdfast_tokens::{Claim, Predicate, Random, Refusal, SelectRequest, TokenId};
 
-use super::hub_vault::{HubVault, stopped};
-use super::index::{Pending, TokenIndex};
-use crate::intake::Submission;
+use super::hub_vault::HubVault;
+use super::index::TokenIndex;
+use crate::intake::stopped;
 
-/// What a claim came to.
-pub(super) enum Ready {
-    New(Pending),
-    Held(Selection),
-}
-
-impl Ready {
-    fn of(claimed: Claimed, index: &Arc<TokenIndex>, now: Millis) -> Ready {
-        match claimed {
-            Claimed::New(claim) => Ready::New(Pending::new(index, claim, now)),
-            Claimed::Held(selection) => Ready::Held(selection),
-        }
-    }
-}
+pub(super) type Ready = claims::Ready<TokenIndex>;
+pub(super) type Pending = claims::Pending<TokenIndex>;
 
 /// What the log said to a claim.
 pub(super) enum Judged {
@@ -49,20 +33,6 @@ impl FundingClaim {
     #[must_use]
     pub fn ids(&self) -> Vec<TokenId> {
         self.0.claim().tokens.iter().map(|token| token.id.clone()).collect()
-    }
-}
-
-/// A request that may wait; called off if its asker goes away before the answer.
-struct WaitingRequest<'a> {
-    vault: &'a HubVault,
-    ticket: Option<Ticket>,
-}
-
-impl Drop for WaitingRequest<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = &self.ticket {
-            self.vault.index.selector().call_off(ticket, self.vault.now());
-        }
     }
 }
 
@@ -109,30 +79,10 @@ impl HubVault {
         predicate: Option<&Predicate>,
         until: Millis,
     ) -> Result<Ready, Refusal> {
-        let now = self.now();
-        let mut receive = None;
-        let later = || -> ClaimAnswer {
-            let (send, answer) = oneshot::channel();
-            receive = Some(answer);
-            let index = Arc::clone(&self.index);
-            Box::new(move |outcome: Result<Claimed, Refusal>| {
-                // If the asker has gone the claim is dropped here, and undone.
-                drop(send.send(outcome.map(|claimed| Ready::of(claimed, &index, now))));
-            })
-        };
-        let random = Random::new(self.draw());
-        let ticket = match self.index.selector().claim_or_wait(request, predicate, until, now, random, later)
-        {
-            Selecting::Answered(outcome) => {
-                return outcome.map(|claimed| Ready::of(claimed, &self.index, now));
-            }
-            Selecting::Waits(ticket) => ticket,
-        };
-        self.timer.look();
-        let mut waiting = WaitingRequest { vault: self, ticket: Some(ticket) };
-        let outcome = receive.expect("who waits has an answer to wait for").await;
-        waiting.ticket = None;
-        outcome.unwrap_or_else(|_| Err(Refusal::StoreUnavailable("the hub is ending".into())))
+        let random = Random::new(self.draws.draw());
+        let ending = || Refusal::StoreUnavailable("the hub is ending".into());
+        let (now, waits) = (|| self.now(), || self.timer.look());
+        claims::claim_once(&self.index, (request, predicate), until, now, random, waits, ending).await
     }
 
     /// Has a claim decided. On a yes the log has made it a lock; else it is undone, also if nobody waits any more.
@@ -147,7 +97,7 @@ impl HubVault {
         match outcomes.first().map(AsRef::as_ref) {
             Some(TokenOutcome::Locked(_)) => Ok(Judged::Yes(claim, outcomes)),
             Some(TokenOutcome::Refused(refusal)) => Ok(Judged::No(refusal.clone())),
-            _ => Err(stopped()),
+            _ => Err(stopped().into()),
         }
     }
 
@@ -159,12 +109,23 @@ impl HubVault {
         }
     }
 
-    /// Has the index take over the lock that a token is under by the log.
+    /// Has the index take over the lock that a token is under by the log. Asked between two frames, when the index has followed all.
     pub(super) async fn look_at(&self, id: Option<&TokenId>) {
-        if let Some(id) = id {
-            // Without an answer the next attempt meets the same lock and asks again.
-            drop((self.look_again)(id.clone()).await);
-        }
+        let Some(id) = id.cloned() else { return };
+        let index = Arc::clone(&self.index);
+        let looked = self.intake.read(move |core| {
+            let (store, time) = (core.store(), core.last_time());
+            let holder = store.token(&id).and_then(|row| row.holder);
+            let Some(lock) = holder.and_then(|holder| store.lock(holder)).filter(|lock| lock.is_live(time))
+            else {
+                return;
+            };
+            if let Err(refusal) = index.adopt(lock, time) {
+                tracing::error!(%refusal, spender = %lock.spender, "the index of tokens cannot take over a lock of the log");
+            }
+        });
+        // Without an answer, also since the intake is full, the next attempt meets the same lock and asks again.
+        drop(looked.await);
     }
 
     /// Has commands decided together, and keeps something until they are, whether anybody still waits or not.
@@ -181,13 +142,7 @@ impl HubVault {
         let commands: Vec<Command> =
             commands.into_iter().map(|command| Command::Token(Box::new(command))).collect();
         let records = if plain { Sealed::of_plain(commands) } else { Sealed::of(&commands) };
-        let (send, receive) = oneshot::channel();
-        let answer = Box::new(move |outcomes: Result<Vec<Outcome>, EngineRefusal>| {
-            drop(keep);
-            drop(send.send(outcomes));
-        });
-        (self.submit)(Submission::new(records, answer))?;
-        let outcomes = receive.await.map_err(|_| stopped())??;
+        let outcomes = self.intake.decide(records, keep).await?;
         Ok(outcomes.into_iter().filter_map(|outcome| outcome.token).collect())
     }
 }

@@ -10,7 +10,7 @@ impl HubVault {
     /// Looks at the wallets from place `from` on and brings some shattered ones together; from where to look next, and how
     /// many it were.
     pub async fn consolidate_some(&self, from: usize, options: &ConsolidationOptions) -> (usize, usize) {
-        let (scopes, next) = self.fragmented(options.tokens_min, from, WALLETS_PER_STEP);
+        let (scopes, next) = self.index.selector.fragmented(options.tokens_min, from, WALLETS_PER_STEP);
         let mut done = 0;
         for scope in scopes {
             let spender = format!("consolidation-{:032x}", self.new_id());

@@ -4,62 +4,35 @@ use std::sync::Arc;
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::{SpendTokens, TokenCommand, TokenOutcome, TokenRefusal};
+use holdfast_engine::TokenError;
 use holdfast_engine::clock::Clock;
-use holdfast_engine::{Refusal as EngineRefusal, TokenError};
 use holdfast_tokens::{
-    Balance, Counters, Draws, Fingerprint, Fragmentation, LockView, Name, Predicate, Refusal, Scope,
-    SelectRequest, Selection, SpendRequest, TokenId, TokenPage, TokenSelector, TokenState, Transaction,
+    Balance, Counters, Draws, Fingerprint, LockView, Name, Predicate, Refusal, Scope, SelectRequest,
+    Selection, SpendRequest, TokenSelector, Transaction,
 };
-use tokio::sync::oneshot;
 
 use super::Timer;
 use super::claims::{FundingClaim, Judged, Ready, lock_command};
 use super::index::TokenIndex;
-use crate::intake::Submission;
-
-/// Takes submissions: the intake, without its type.
-pub(crate) type Submit = Arc<dyn Fn(Submission) -> Result<(), EngineRefusal> + Send + Sync>;
-
-/// Lets the index see again who holds a token by the log, and tells when it has.
-pub(crate) type LookAgain = Arc<dyn Fn(TokenId) -> oneshot::Receiver<()> + Send + Sync>;
+use crate::intake::{Intake, stopped};
 
 /// The vault of a hub. Cheap to clone.
 #[derive(Clone)]
 pub struct HubVault {
-    pub(super) index: Arc<TokenIndex>,
-    pub(super) submit: Submit,
-    clock: Arc<dyn Clock>,
-    pub(super) timer: Arc<Timer>,
-    pub(super) claim_attempts: usize,
-    pub(super) look_again: LookAgain,
-    pub(super) draws: Arc<Draws>,
+    pub(crate) index: Arc<TokenIndex>,
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) timer: Arc<Timer>,
+    /// How often tokens are chosen anew at most.
+    pub(crate) claim_attempts: usize,
+    pub(crate) draws: Arc<Draws>,
 }
 
 impl HubVault {
-    pub(crate) fn new(
-        index: Arc<TokenIndex>,
-        submit: Submit,
-        clock: Arc<dyn Clock>,
-        timer: Arc<Timer>,
-        claim_attempts: usize,
-        look_again: LookAgain,
-    ) -> HubVault {
-        HubVault { index, submit, clock, timer, claim_attempts, look_again, draws: Arc::default() }
-    }
-
     /// The wall clock.
     #[must_use]
     pub fn now(&self) -> Millis {
         self.clock.read().wall
-    }
-
-    /// How often tokens are chosen anew at most.
-    pub(crate) const fn claim_attempts(&self) -> usize {
-        self.claim_attempts
-    }
-
-    pub(super) fn draw(&self) -> u64 {
-        self.draws.draw()
     }
 
     /// Chooses and locks tokens, among those that pass the predicate; waits up to `wait_ms` for those that others hold.
@@ -83,7 +56,7 @@ impl HubVault {
             match self.decide_claim(vec![TokenCommand::Lock(lock)], pending).await? {
                 Judged::Yes(claim, outcomes) => {
                     let Some(TokenOutcome::Locked(row)) = outcomes.first().map(AsRef::as_ref) else {
-                        return Err(stopped());
+                        return Err(stopped().into());
                     };
                     if !row.tokens.iter().eq(claim.tokens.iter().map(|token| &token.id)) {
                         // The log knows the spender's lock from before, and the index had lost sight of it.
@@ -137,15 +110,7 @@ impl HubVault {
     /// # Errors
     /// If the index for that kind of owner cannot be built.
     pub fn balance(&self, scope: &Scope) -> Result<Balance, TokenError> {
-        Ok(self.index.selector().balance(scope, self.now())?)
-    }
-
-    /// How shattered an owner's free tokens are.
-    ///
-    /// # Errors
-    /// As [`HubVault::balance`].
-    pub fn fragmentation(&self, scope: &Scope) -> Result<Fragmentation, TokenError> {
-        Ok(self.index.selector().fragmentation(scope, self.now())?)
+        Ok(self.index.selector.balance(scope, self.now())?)
     }
 
     /// The live locks on an owner's tokens; of everybody without a scope.
@@ -153,7 +118,7 @@ impl HubVault {
     /// # Errors
     /// As [`HubVault::balance`].
     pub fn locks(&self, scope: Option<&Scope>) -> Result<Vec<LockView>, TokenError> {
-        Ok(self.index.selector().locks(scope, self.now())?)
+        Ok(self.index.selector.locks(scope, self.now())?)
     }
 
     /// Answers all who wait: the hub is ending.
@@ -166,34 +131,10 @@ impl HubVault {
         super::meters::publish(&self.index, self.now());
     }
 
-    /// Some of an owner's tokens, after the one given, in an order of the index's own.
-    ///
-    /// # Errors
-    /// As [`HubVault::balance`].
-    pub fn tokens(
-        &self,
-        scope: &Scope,
-        state: Option<TokenState>,
-        after: Option<&TokenId>,
-        limit: usize,
-    ) -> Result<TokenPage, TokenError> {
-        Ok(self.index.selector().tokens(scope, state, after, limit, self.now())?)
-    }
-
     /// What has happened in the index since the start.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.index.selector().counters()
-    }
-
-    /// From place `from` on, up to `max` owners with at least `tokens_min` free tokens; and where to look next.
-    pub(super) fn fragmented(&self, tokens_min: usize, from: usize, max: usize) -> (Vec<Scope>, usize) {
-        self.index.selector().fragmented(tokens_min, from, max)
-    }
-
-    pub(super) fn spend_command(&self, request: SpendRequest) -> TokenCommand {
-        let body = request.fingerprint();
-        self.spend_under(request, body)
+        self.index.selector.counters()
     }
 
     pub(super) fn spend_under(&self, request: SpendRequest, body: Fingerprint) -> TokenCommand {
@@ -222,7 +163,7 @@ impl HubVault {
         keep: impl Send + 'static,
     ) -> Result<Arc<TokenOutcome>, TokenError> {
         let outcomes = self.decide_all(vec![command], keep).await?;
-        outcomes.into_iter().next().ok_or_else(stopped)
+        Ok(outcomes.into_iter().next().ok_or_else(stopped)?)
     }
 }
 
@@ -231,14 +172,10 @@ pub(super) const fn chooses_anew(refusal: &TokenRefusal) -> bool {
     matches!(refusal, TokenRefusal::Taken(_) | TokenRefusal::Consumed(_) | TokenRefusal::Unknown(_))
 }
 
-pub(super) fn stopped() -> TokenError {
-    TokenError::Hub(EngineRefusal::Unknown("the hub stopped".to_owned()))
-}
-
 pub(super) fn unexpected(spender: &str, outcome: &TokenOutcome) -> TokenError {
     match outcome {
         TokenOutcome::Refused(refusal) => refused(spender, refusal),
-        _ => stopped(),
+        _ => stopped().into(),
     }
 }
 

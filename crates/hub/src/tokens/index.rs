@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::{LockRow, TokenEffect, TokenId};
+use holdfast_engine::claims::ClaimsTokens;
 use holdfast_store::Store;
-use holdfast_tokens::{Claim, Config, LockRecord, MemorySelector, Refusal, Token};
+use holdfast_tokens::{Config, LockRecord, MemorySelector, Refusal, Token};
 use tokio::sync::Notify;
 
 use super::TokenOptions;
@@ -16,7 +17,7 @@ const LOAD_PAGE: usize = 4_096;
 
 /// What can be selected: the durable tokens and locks, and claims that are on their way.
 pub struct TokenIndex {
-    selector: MemorySelector,
+    pub(super) selector: MemorySelector,
     max: usize,
     /// Tokens that records on their way may add.
     coming: AtomicUsize,
@@ -50,10 +51,6 @@ impl TokenIndex {
             followed: Notify::new(),
             errors: metrics::counter!("holdfast_token_index_errors_total"),
         })
-    }
-
-    pub(super) const fn selector(&self) -> &MemorySelector {
-        &self.selector
     }
 
     /// Ready when the next frame with tokens is durable.
@@ -145,30 +142,14 @@ impl Drop for Room {
     }
 }
 
-/// A claim that is undone unless the log has taken it over.
-pub(super) struct Pending {
-    index: Arc<TokenIndex>,
-    claim: Option<Claim>,
-    now: Millis,
-}
-
-impl Pending {
-    pub(super) fn new(index: &Arc<TokenIndex>, claim: Claim, now: Millis) -> Pending {
-        Pending { index: Arc::clone(index), claim: Some(claim), now }
+impl ClaimsTokens for TokenIndex {
+    fn selector(&self) -> &MemorySelector {
+        &self.selector
     }
 
-    pub(super) fn claim(&self) -> &Claim {
-        self.claim.as_ref().expect("it is there until the end")
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if let Some(claim) = self.claim.take()
-            && self.index.selector.undo(&claim, self.now)
-        {
-            // Who waited for its outcome chooses for himself now.
-            self.index.followed.notify_waiters();
+    fn claim_ended(&self, undone: bool) {
+        if undone {
+            self.followed.notify_waiters();
         }
     }
 }
@@ -272,12 +253,12 @@ mod tests {
         let row = lock("s", "t", NOW + 10);
         index.follow(&[TokenEffect::Produced(produced), TokenEffect::Locked(Arc::new(row.clone()))], NOW);
         let scope = Scope::wallet("alice", "EUR");
-        assert_eq!(index.selector().balance(&scope, NOW + 11).unwrap().free, 1, "the lease is over");
+        assert_eq!(index.selector.balance(&scope, NOW + 11).unwrap().free, 1, "the lease is over");
         let renewed = LockRow { expires_at: NOW + 1_000, ..row };
         index.follow(&[TokenEffect::Renewed(Arc::new(renewed))], NOW + 9);
-        assert_eq!(index.selector().balance(&scope, NOW + 11).unwrap().locked, 1);
+        assert_eq!(index.selector.balance(&scope, NOW + 11).unwrap().locked, 1);
         let other = SelectRequest::new("other", scope, 1);
-        let refused = index.selector().select(&other, NOW + 12, &mut Random::new(1)).unwrap_err();
+        let refused = index.selector.select(&other, NOW + 12, &mut Random::new(1)).unwrap_err();
         assert_eq!(refused.name(), "funds-locked");
     }
 

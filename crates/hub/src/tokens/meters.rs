@@ -7,7 +7,7 @@ use super::TokenIndex;
 
 #[allow(clippy::cast_precision_loss, reason = "gauges are for the eye")]
 pub(super) fn publish(index: &TokenIndex, now: Millis) {
-    let counters = index.selector().counters();
+    let counters = index.selector.counters();
     for (name, value) in [
         ("holdfast_token_selections_total", counters.selections),
         ("holdfast_token_inputs_total", counters.inputs),
@@ -26,10 +26,10 @@ pub(super) fn publish(index: &TokenIndex, now: Millis) {
     }
     gauge!("holdfast_tokens").set(counters.tokens as f64);
     gauge!("holdfast_token_waiting").set(counters.waiting as f64);
-    let locks = index.selector().lock_summary(now);
+    let locks = index.selector.lock_summary(now);
     gauge!("holdfast_token_locks").set(locks.locks as f64);
     gauge!("holdfast_token_lock_age_max_seconds").set(locks.oldest_ms(now) as f64 / 1_000.0);
-    let (shattered, _) = index.selector().fragmented(FRAGMENTED_TOKENS, 0, FRAGMENTED_SHOWN);
+    let (shattered, _) = index.selector.fragmented(FRAGMENTED_TOKENS, 0, FRAGMENTED_SHOWN);
     gauge!("holdfast_token_fragmented_wallets").set(shattered.len() as f64);
 }
 

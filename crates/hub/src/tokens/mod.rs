@@ -25,7 +25,6 @@ mod timer;
 pub use claims::FundingClaim;
 pub use holdfast_tokens::ConsolidationOptions;
 pub use hub_vault::HubVault;
-pub(crate) use hub_vault::{LookAgain, Submit};
 pub use index::TokenIndex;
 pub(crate) use timer::Timer;
 

@@ -49,7 +49,7 @@ impl Timer {
     fn run(&self, index: &TokenIndex, clock: &dyn Clock) {
         loop {
             let now = clock.read().wall;
-            let wait = index.selector().next_wakeup().map_or(IDLE, |next| {
+            let wait = index.selector.next_wakeup().map_or(IDLE, |next| {
                 Duration::from_millis(u64::try_from(next.saturating_sub(now)).unwrap_or(0)).min(IDLE)
             });
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +61,7 @@ impl Timer {
             }
             state.look = false;
             drop(state);
-            index.selector().tick(clock.read().wall);
+            index.selector.tick(clock.read().wall);
         }
     }
 }

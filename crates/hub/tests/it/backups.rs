@@ -1,24 +1,24 @@
 //! Backups: consistent at one frame, made while the hub goes on, and of no harm to it.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::path::Path;
+use std::sync::Arc;
 
-use holdfast_engine::BackupStatus;
-use holdfast_engine::clock::Clock;
+use holdfast_engine::{BackupStatus, Upkeep as _};
 use holdfast_hub::backup::{BackupError, MANIFEST, backup_stopped};
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::verify::{Places, verify};
-use holdfast_hub::{Hub, HubHandle, Opened, Status};
+use holdfast_hub::{Core, Hub, HubHandle, Status};
 use holdfast_log::{FileSystem, SimFs};
-use holdfast_store::{Tables, files_of};
+use holdfast_store::files_of;
 
-use crate::history::{DATA, checkpoint, files, lived_in, round};
-use crate::support::{LOG_ID, PAYEE, PAYER, START, TestClock, open, prepare, small_segments, submission};
+use crate::history::{checkpoint, files, lived_in, round, sound};
+use crate::support::{self, DATA, PAYEE, PAYER, START, TestClock, TestHub, asked, decided, open, prepare};
 
 fn start(fs: &SimFs) -> Hub {
-    let opened = Opened::open(Arc::new(fs.clone()), Path::new(DATA), small_segments(), LOG_ID).unwrap();
-    let clock: Arc<dyn Clock> = TestClock::new();
-    Hub::start(opened, clock, HubOptions::default()).unwrap()
+    support::start(fs, TestClock::new(), HubOptions::default())
+}
+
+fn reopen(fs: &SimFs) -> TestHub {
+    open(fs, &TestClock::new(), HubOptions::default()).unwrap()
 }
 
 /// Waits for the end of a backup.
@@ -32,20 +32,7 @@ fn ended(hub: &HubHandle) -> BackupStatus {
 }
 
 fn pay(hub: &HubHandle, id: u128) {
-    let (submission, answer) = submission(&[prepare(PAYER, PAYEE, id, 1, START + 3_600_000)]);
-    hub.submit(submission).unwrap();
-    answer.recv().unwrap().unwrap();
-}
-
-/// End of the log, sums and open holds.
-fn state(hub: &HubHandle) -> (u64, String, usize) {
-    let (send, receive) = mpsc::channel();
-    hub.ask(Box::new(move |core| {
-        let store = core.store();
-        send.send((core.end(), format!("{:?}", store.conserved_sums()), store.open_holds())).unwrap();
-    }))
-    .unwrap();
-    receive.recv().unwrap()
+    decided(hub, &[prepare(PAYER, PAYEE, id, 1, START + 3_600_000)]);
 }
 
 /// A file system that has the copy where a hub looks for its data.
@@ -77,24 +64,20 @@ fn a_backup_under_load_leads_to_the_state_at_its_end() {
     };
     assert!(log_end >= offset && offset >= 691, "{log_end} {offset}");
     pay(&handle, 90_000);
-    let (end, ..) = state(&handle);
-    assert!(end > log_end, "the hub went on");
+    assert!(asked(&handle, Core::end) > log_end, "the hub went on");
     assert_eq!(handle.status(), Status::Ready);
     hub.stop();
 
     let copy = elsewhere(&fs, target);
-    let scratch = PathBuf::from("/scratch");
-    let places = Places { fs: Arc::new(copy.clone()), data: Path::new(DATA), scratch: &scratch };
-    let verified = verify(&places, &mut |_, _| {}).unwrap();
-    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
+    let verified = sound(&copy);
     assert_eq!((verified.progress.end, verified.log.torn_tail), (log_end, None));
     assert_eq!(verified.store.checkpoints, [offset]);
 
     // The copy is a data directory: it starts, and knows what had been decided by then, and only that.
-    let restored = open(&copy, &TestClock::new(), HubOptions::default()).unwrap();
+    let restored = reopen(&copy);
     assert_eq!(restored.core().end(), log_end);
     assert!(restored.row(1_005).is_some() && restored.row(90_000).is_none());
-    let original = open(&fs, &TestClock::new(), HubOptions::default()).unwrap();
+    let original = reopen(&fs);
     assert_eq!(restored.row(2_001), original.row(2_001));
 }
 
@@ -150,17 +133,17 @@ fn a_checkpoint_that_is_read_stays_until_it_was() {
         round(&mut hub, first);
         checkpoint(&mut hub);
     }
-    let there = |fs: &SimFs| {
+    let there = || {
         let paths = fs.paths();
         needed.iter().filter(|file| paths.contains(&file.path)).count()
     };
-    assert_eq!(there(&fs), needed.len());
+    assert_eq!(there(), needed.len());
     let checkpoints = files(&fs, "store/checkpoints", ".ckp").len();
     assert_eq!(checkpoints, 3, "the held one and the two that are kept");
     drop(held);
     round(&mut hub, 40_000);
     checkpoint(&mut hub);
-    assert!(there(&fs) < needed.len());
+    assert!(there() < needed.len());
     assert_eq!(files(&fs, "store/checkpoints", ".ckp").len(), 2);
 }
 
@@ -174,8 +157,8 @@ fn a_stopped_directory_is_copied_with_all_that_its_log_leads_to() {
     let made = made.unwrap();
     assert_eq!((made.offset, made.log_end), (end, end), "a checkpoint was made at the end");
     let copy = elsewhere(&fs, Path::new("/copy"));
-    assert_eq!(open(&copy, &TestClock::new(), HubOptions::default()).unwrap().core().end(), end);
-    let _served = open(&fs, &TestClock::new(), HubOptions::default()).unwrap();
+    assert_eq!(reopen(&copy).core().end(), end);
+    let _served = reopen(&fs);
     let refused = backup_stopped(Arc::new(fs), Path::new(DATA), Path::new("/more"), &mut |_, _| {});
     assert!(refused.unwrap_err().to_string().contains("is in use by another process"));
 }

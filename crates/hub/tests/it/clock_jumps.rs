@@ -5,17 +5,14 @@ use holdfast_engine::Refusal;
 use holdfast_engine::clock::Clock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Status, Turn};
-use holdfast_log::SimFs;
 
-use crate::support::{PAYEE, PAYER, START, TestClock, open, prepare};
+use crate::support::{PAYEE, PAYER, START, in_business, open, prepare};
 
 const HOUR: i64 = 3_600_000;
 
 #[test]
 fn a_jump_forward_expires_nothing_until_it_is_confirmed() {
-    let clock = TestClock::new();
-    let mut hub = open(&SimFs::new(1), &clock, HubOptions::default()).unwrap();
-    hub.open_for_business(1_000);
+    let (_, clock, mut hub) = in_business(1_000);
     hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
     clock.set_by(HOUR);
     assert_eq!(hub.turn(), Turn::Idle);
@@ -32,9 +29,7 @@ fn a_jump_forward_expires_nothing_until_it_is_confirmed() {
 
 #[test]
 fn a_clock_that_comes_back_heals_by_itself() {
-    let clock = TestClock::new();
-    let mut hub = open(&SimFs::new(1), &clock, HubOptions::default()).unwrap();
-    hub.open_for_business(1_000);
+    let (_, clock, mut hub) = in_business(1_000);
     clock.set_by(-HOUR);
     assert!(hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).is_err());
     clock.set_by(HOUR);
@@ -44,9 +39,7 @@ fn a_clock_that_comes_back_heals_by_itself() {
 
 #[test]
 fn a_clock_far_behind_the_log_is_refused_at_start() {
-    let (fs, clock) = (SimFs::new(1), TestClock::new());
-    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
-    hub.open_for_business(1_000);
+    let (fs, clock, hub) = in_business(1_000);
     drop(hub);
     clock.set_by(-HOUR);
     let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
@@ -55,9 +48,7 @@ fn a_clock_far_behind_the_log_is_refused_at_start() {
 
 #[test]
 fn a_frame_is_never_stamped_before_the_last() {
-    let clock = TestClock::new();
-    let mut hub = open(&SimFs::new(1), &clock, HubOptions::default()).unwrap();
-    hub.open_for_business(1_000);
+    let (_, clock, mut hub) = in_business(1_000);
     clock.set_by(-5_000);
     hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
     assert_eq!(hub.core().last_time(), START);

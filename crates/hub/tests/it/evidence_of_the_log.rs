@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use holdfast_domain::command::Command;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{OpenError, log_folder, store_folder};
 use holdfast_log::{FileSystem, LogError, SimFs};
 
-use crate::support::{PAYEE, PAYER, START, TestClock, fulfil, open, prepare};
-
-const DATA: &str = "/data";
+use crate::support::{DATA, PAYEE, PAYER, START, TestClock, fulfil, in_business, open, prepare};
 
 fn files(fs: &SimFs, folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let inside = fs.paths().into_iter().filter(|path| path.starts_with(folder));
@@ -24,12 +23,17 @@ fn put_back(fs: &SimFs, folder: &Path, files: &[(PathBuf, Vec<u8>)]) {
 
 /// A hub with one payment under way, ended cleanly.
 fn hub_with_a_payment() -> (SimFs, std::sync::Arc<TestClock>) {
-    let (fs, clock) = (SimFs::new(1), TestClock::new());
-    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
-    hub.open_for_business(1_000);
+    let (fs, clock, mut hub) = in_business(1_000);
     hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
     assert!(hub.writer.end_by_hand());
     (fs, clock)
+}
+
+/// It lives on for one frame, and ends cleanly.
+fn lives_on(fs: &SimFs, clock: &std::sync::Arc<TestClock>, command: Command) {
+    let mut hub = open(fs, clock, HubOptions::default()).unwrap();
+    hub.frame(&[command]).unwrap();
+    assert!(hub.writer.end_by_hand());
 }
 
 #[test]
@@ -54,10 +58,7 @@ fn no_empty_log_is_made_beside_a_store() {
 fn a_log_that_ends_before_a_rotten_checkpoint_is_refused() {
     let (fs, clock) = hub_with_a_payment();
     let short = files(&fs, &log_folder(Path::new(DATA)));
-    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
-    hub.frame(&[fulfil(PAYEE, 1)]).unwrap();
-    assert!(hub.writer.end_by_hand());
-    drop(hub);
+    lives_on(&fs, &clock, fulfil(PAYEE, 1));
     put_back(&fs, &log_folder(Path::new(DATA)), &short);
     let checkpoints =
         fs.paths().into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "ckp"));
@@ -74,17 +75,11 @@ fn the_store_of_a_sibling_is_refused() {
     let (fs, clock) = hub_with_a_payment();
     let (store, log) = (store_folder(Path::new(DATA)), log_folder(Path::new(DATA)));
     let common = (files(&fs, &store), files(&fs, &log));
-    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
-    hub.frame(&[fulfil(PAYEE, 1)]).unwrap();
-    assert!(hub.writer.end_by_hand());
-    drop(hub);
+    lives_on(&fs, &clock, fulfil(PAYEE, 1));
     let of_sibling = files(&fs, &store);
     put_back(&fs, &store, &common.0);
     put_back(&fs, &log, &common.1);
-    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
-    hub.frame(&[prepare(PAYER, PAYEE, 2, 1, START + 60_000)]).unwrap();
-    assert!(hub.writer.end_by_hand());
-    drop(hub);
+    lives_on(&fs, &clock, prepare(PAYER, PAYEE, 2, 1, START + 60_000));
     put_back(&fs, &store, &of_sibling);
     let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
     assert!(matches!(error, OpenError::OtherPast { .. }), "{error}");

@@ -1,6 +1,6 @@
 //! A running hub ends a hold when it runs out, though nobody asks.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_domain::ids::TransferId;
@@ -10,33 +10,26 @@ use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Hub, HubHandle, Opened};
 use holdfast_log::RealFs;
 
-use crate::support::{LOG_ID, PAYEE, PAYER, by_hand, prepare, small_segments, submission};
+use crate::support::{LOG_ID, PAYEE, PAYER, asked, by_hand, decided, prepare, small_segments, submission};
 
 fn state(hub: &HubHandle) -> Option<TransferState> {
-    let (send, receive) = mpsc::channel();
-    let question = move |core: &holdfast_hub::Core<holdfast_store::LocalStore>| {
-        send.send(core.store().seek(TransferId(1)).get().unwrap().map(|row| row.state)).unwrap();
-    };
-    hub.ask(Box::new(question)).unwrap();
-    receive.recv().unwrap()
+    asked(hub, |core| core.store().seek(TransferId(1)).get().unwrap().map(|row| row.state))
 }
 
 #[test]
 fn a_hold_ends_on_time_and_the_stop_is_clean() {
     let folder = tempfile::tempdir().unwrap();
+    let opened = || Opened::open(Arc::new(RealFs), folder.path(), small_segments(), LOG_ID).unwrap();
     {
         // Participants are easiest set up turn by turn; the same directory is then served for real.
-        let opened = Opened::open(Arc::new(RealFs), folder.path(), small_segments(), LOG_ID).unwrap();
         let clock = Arc::new(SystemClock::new());
-        by_hand(opened, clock, HubOptions::default()).open_for_business(1_000);
+        by_hand(opened(), clock, HubOptions::default()).open_for_business(1_000);
     }
-    let opened = Opened::open(Arc::new(RealFs), folder.path(), small_segments(), LOG_ID).unwrap();
     let clock = Arc::new(SystemClock::new());
-    let hub = Hub::start(opened, clock.clone(), HubOptions::default()).unwrap();
+    let hub = Hub::start(opened(), clock.clone(), HubOptions::default()).unwrap();
     let handle = hub.handle();
-    let (pay, answer) = submission(&[prepare(PAYER, PAYEE, 1, 1, clock.read().wall + 100)]);
-    handle.submit(pay).unwrap();
-    assert_eq!(answer.recv().unwrap().unwrap()[0].state, Some(TransferState::Reserved));
+    let paid = decided(&handle, &[prepare(PAYER, PAYEE, 1, 1, clock.read().wall + 100)]);
+    assert_eq!(paid[0].state, Some(TransferState::Reserved));
     assert_eq!(state(&handle), Some(TransferState::Reserved), "a read after the answer sees it");
 
     // The log's own tail tells when the expiry record is durable: no polling.
@@ -50,6 +43,5 @@ fn a_hold_ends_on_time_and_the_stop_is_clean() {
     hub.stop();
     let (late, _answer) = submission(&[prepare(PAYER, PAYEE, 2, 1, clock.read().wall + 100)]);
     assert!(handle.submit(late).is_err(), "a stopped hub takes nothing");
-    let reopened = Opened::open(Arc::new(RealFs), folder.path(), small_segments(), LOG_ID).unwrap();
-    assert_eq!(reopened.report.torn_tail, None, "a clean stop leaves a clean log");
+    assert_eq!(opened().report.torn_tail, None, "a clean stop leaves a clean log");
 }

@@ -9,9 +9,7 @@ use holdfast_hub::limits::HubOptions;
 use holdfast_hub::verify::{Places, Verified, VerifyError, verify};
 use holdfast_log::SimFs;
 
-use crate::support::{PAYEE, PAYER, START, TestClock, TestHub, fulfil, open, prepare};
-
-pub(crate) const DATA: &str = "/data";
+use crate::support::{DATA, PAYEE, PAYER, START, TestClock, TestHub, fulfil, open, prepare};
 
 /// Payments of one round: enough to fill blocks.
 pub(crate) const ROUND: u128 = 120;
@@ -63,11 +61,20 @@ pub(crate) fn lived_in(fs: &SimFs) -> TestHub {
     hub
 }
 
+/// What `verify` says of the directory.
 pub(crate) fn check(fs: &SimFs) -> Result<Verified, VerifyError> {
     // Each time another scratch place: SimFs keeps what was written.
     let scratch = PathBuf::from(format!("/scratch{}", fs.counters().syncs));
     let places = Places { fs: Arc::new(fs.clone()), data: Path::new(DATA), scratch: &scratch };
     verify(&places, &mut |_, _| {})
+}
+
+/// The same, where nothing is wrong.
+#[track_caller]
+pub(crate) fn sound(fs: &SimFs) -> Verified {
+    let verified = check(fs).unwrap();
+    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
+    verified
 }
 
 /// The files of a kind, by the end of their path.

@@ -1,20 +1,16 @@
 //! When the log fails, nothing is acknowledged, nothing more is taken, and nothing undurable is shown.
 
-use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
 use holdfast_engine::Refusal;
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{Hub, Opened, Status, Turn};
-use holdfast_log::SimFs;
+use holdfast_hub::{Status, Turn};
 
-use crate::support::{LOG_ID, PAYEE, PAYER, START, TestClock, open, prepare, small_segments, submission};
+use crate::support::{PAYEE, PAYER, START, in_business, open, prepare, start, submission};
 
 #[test]
 fn a_failed_sync_answers_unknown_and_then_refuses() {
-    let (fs, clock) = (SimFs::new(1), TestClock::new());
-    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
-    hub.open_for_business(1_000);
+    let (fs, clock, mut hub) = in_business(1_000);
     let pay = |id| prepare(PAYER, PAYEE, id, 1, START + 60_000);
     hub.frame(&[pay(1)]).unwrap();
     let waiting = hub.submit(&[pay(2)]).unwrap();
@@ -37,9 +33,7 @@ fn a_failed_sync_answers_unknown_and_then_refuses() {
 
 #[test]
 fn a_question_that_waited_is_not_answered_from_undurable_state() {
-    let (fs, clock) = (SimFs::new(1), TestClock::new());
-    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
-    hub.open_for_business(1_000);
+    let (fs, _, mut hub) = in_business(1_000);
     let waiting = hub.submit(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
     fs.fail_next_write();
     assert_eq!(hub.turn(), Turn::Stopped);
@@ -55,10 +49,9 @@ fn a_question_that_waited_is_not_answered_from_undurable_state() {
 /// the log does not have.
 #[test]
 fn a_failed_log_leaves_no_checkpoint_ahead_of_it() {
-    let (fs, clock) = (SimFs::new(1), TestClock::new());
-    open(&fs, &clock, HubOptions::default()).unwrap().open_for_business(1_000);
-    let opened = Opened::open(Arc::new(fs.clone()), Path::new("/data"), small_segments(), LOG_ID).unwrap();
-    let hub = Hub::start(opened, clock.clone(), HubOptions::default()).unwrap();
+    let (fs, clock, by_hand) = in_business(1_000);
+    drop(by_hand);
+    let hub = start(&fs, clock.clone(), HubOptions::default());
     fs.fail_syncs_of(|path| path.extension().is_some_and(|kind| kind == "seg"));
     let (pay, answer) = submission(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]);
     hub.handle().submit(pay).unwrap();

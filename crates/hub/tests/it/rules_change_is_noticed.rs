@@ -3,19 +3,22 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::{RULES_VERSION, records};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::verify::VerifyError;
 use holdfast_hub::{OpenError, ReplayError, log_folder};
-use holdfast_log::{FrameBuf, FrameHeader, Log, SegmentLog, SimFs};
+use holdfast_log::{FileSystem, FrameBuf, FrameHeader, Log, SegmentLog, SimFs};
 
 use crate::checkpoint_file::{PROGRESS, reseal, rewrite};
-use crate::history::{check, checkpoint, files, lived_in};
-use crate::support::{LOG_ID, PAYEE, PAYER, START, TestClock, open, prepare, small_segments};
+use crate::history::{check, checkpoint, files, lived_in, sound};
+use crate::support::{
+    DATA, LOG_ID, PAYEE, PAYER, START, TestClock, in_business, open, prepare, small_segments,
+};
 
 /// Writes a frame past the hub, as a program with other ideas would.
 fn append(fs: &SimFs, header: impl FnOnce(u64) -> FrameHeader, payload: &[u8]) {
-    let folder = log_folder(Path::new("/data"));
+    let folder = log_folder(Path::new(DATA));
     let (mut log, _) = SegmentLog::open(Arc::new(fs.clone()), &folder, small_segments(), LOG_ID).unwrap();
     let mut frame = FrameBuf::new();
     frame.push(payload);
@@ -23,27 +26,25 @@ fn append(fs: &SimFs, header: impl FnOnce(u64) -> FrameHeader, payload: &[u8]) {
     log.append(&mut frame, &header).unwrap();
 }
 
+/// A frame of one record, of our rules.
+fn of_our_rules(base_offset: u64) -> FrameHeader {
+    FrameHeader { base_offset, count: 1, rules_version: RULES_VERSION, ..FrameHeader::default() }
+}
+
+#[track_caller]
+fn refused(fs: &SimFs) -> OpenError {
+    open(fs, &TestClock::new(), HubOptions::default()).err().expect("refused")
+}
+
 #[test]
 fn another_running_hash_stops_the_replay_with_offset_and_versions() {
-    let (fs, clock) = (SimFs::new(1), TestClock::new());
-    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
-    hub.open_for_business(1_000);
-    let (right, end) = (hub.core().chain(), hub.core().end());
+    let (fs, _, hub) = in_business(1_000);
+    let (mut wrong, end) = (hub.core().chain(), hub.core().end());
     drop(hub);
-    let mut payload = Vec::new();
-    records::write(&prepare(PAYER, PAYEE, 1, 1, START + 60_000), &mut payload);
-    let mut wrong = right;
     wrong[0] ^= 1;
-    let header = |base_offset| FrameHeader {
-        base_offset,
-        count: 1,
-        time_ms: START,
-        options: 0,
-        rules_version: RULES_VERSION,
-        running_hash: wrong,
-    };
-    append(&fs, header, &payload);
-    let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+    let header = |at| FrameHeader { time_ms: START, running_hash: wrong, ..of_our_rules(at) };
+    append(&fs, header, &a_prepare(1));
+    let error = refused(&fs);
     let OpenError::Replay(ReplayError::ChainBroken { offset, written, before }) = error else {
         panic!("{error}")
     };
@@ -52,17 +53,10 @@ fn another_running_hash_stops_the_replay_with_offset_and_versions() {
 
 #[test]
 fn a_record_that_cannot_be_read_names_its_place() {
-    let (fs, clock) = (SimFs::new(1), TestClock::new());
-    let hub = open(&fs, &clock, HubOptions::default()).unwrap();
-    drop(hub);
-    let header = |base_offset| FrameHeader {
-        base_offset,
-        count: 1,
-        rules_version: RULES_VERSION,
-        ..FrameHeader::default()
-    };
-    append(&fs, header, &[200; 64]);
-    let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+    let fs = SimFs::new(1);
+    drop(open(&fs, &TestClock::new(), HubOptions::default()).unwrap());
+    append(&fs, of_our_rules, &[200; 64]);
+    let error = refused(&fs);
     assert!(
         matches!(error, OpenError::Replay(ReplayError::BadRecord { offset: 0, index: 0, .. })),
         "{error}"
@@ -71,20 +65,11 @@ fn a_record_that_cannot_be_read_names_its_place() {
 
 #[test]
 fn a_frame_with_unknown_options_or_a_wrong_count_is_not_decided() {
-    let mut payload = Vec::new();
-    records::write(&prepare(PAYER, PAYEE, 1, 1, START + 60_000), &mut payload);
     for (count, options, says) in [(1, 2, "options"), (2, 0, "number of records")] {
-        let (fs, clock) = (SimFs::new(1), TestClock::new());
-        drop(open(&fs, &clock, HubOptions::default()).unwrap());
-        let header = |base_offset| FrameHeader {
-            base_offset,
-            count,
-            options,
-            rules_version: RULES_VERSION,
-            ..FrameHeader::default()
-        };
-        append(&fs, header, &payload);
-        let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+        let fs = SimFs::new(1);
+        drop(open(&fs, &TestClock::new(), HubOptions::default()).unwrap());
+        append(&fs, |at| FrameHeader { count, options, ..of_our_rules(at) }, &a_prepare(1));
+        let error = refused(&fs);
         assert!(matches!(error, OpenError::Replay(ReplayError::StrangeFrame { offset: 0, .. })), "{error}");
         assert!(error.to_string().contains(says), "{error}");
     }
@@ -92,11 +77,8 @@ fn a_frame_with_unknown_options_or_a_wrong_count_is_not_decided() {
 
 #[test]
 fn a_log_without_its_first_segment_is_not_replayed() {
-    use holdfast_log::FileSystem;
-    let (fs, clock) = (SimFs::new(1), TestClock::new());
-    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
-    hub.open_for_business(1_000);
-    let folder = log_folder(Path::new("/data"));
+    let (fs, _, mut hub) = in_business(1_000);
+    let folder = log_folder(Path::new(DATA));
     let segments = || {
         let mut names = fs.list(&folder).unwrap();
         names.retain(|name| name.ends_with(".seg"));
@@ -110,13 +92,12 @@ fn a_log_without_its_first_segment_is_not_replayed() {
     }
     drop(hub);
     fs.remove(&folder.join(&segments()[0])).unwrap();
-    let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+    let error = refused(&fs);
     assert!(matches!(error, OpenError::NothingToStartFrom { .. }), "{error}");
 }
 
 #[test]
 fn other_options_in_force_do_not_change_old_frames() {
-    use holdfast_domain::positions::PrepareOrder;
     let (fs, clock) = (SimFs::new(1), TestClock::new());
     let smallest = HubOptions { position_order: PrepareOrder::Smallest, ..HubOptions::default() };
     let mut hub = open(&fs, &clock, smallest).unwrap();
@@ -174,13 +155,13 @@ fn after_a_clean_stop_other_rules_take_over_without_a_replay() {
 
 #[test]
 fn after_a_kill_other_rules_refuse_and_name_both_versions() {
-    let (fs, clock) = (stopped_under_other_rules(), TestClock::new());
-    let hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    let fs = stopped_under_other_rules();
+    let hub = open(&fs, &TestClock::new(), HubOptions::default()).unwrap();
     let (chain, end) = (hub.core().chain(), hub.core().end());
     drop(hub);
     // One frame more of the other program. What it decided would show only in the next one's hash.
     append(&fs, |base_offset| of_other_rules(base_offset, chain), &a_prepare(80_000));
-    let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
+    let error = refused(&fs);
     assert!(
         matches!(error, OpenError::Replay(ReplayError::OtherRules { offset, written: 99 }) if offset == end),
         "{error}"
@@ -191,7 +172,7 @@ fn after_a_kill_other_rules_refuse_and_name_both_versions() {
         "{said}"
     );
     // Nothing was made of it: the same again.
-    assert!(open(&fs, &clock, HubOptions::default()).is_err());
+    refused(&fs);
 }
 
 /// The chain agrees as far as it goes, and what other rules decided last would show only in the next frame's hash.
@@ -215,14 +196,11 @@ fn verify_begins_with_the_checkpoint_of_the_upgrade() {
     let fs = SimFs::new(1);
     drop(lived_in(&fs));
     // The last frame of the beginning says that rules 99 decided it, and was decided by them.
-    let (right, clock) = (fs, TestClock::new());
-    let mut hub = open(&right, &clock, HubOptions::default()).unwrap();
-    let chain = hub.core().chain();
+    let mut hub = open(&fs, &TestClock::new(), HubOptions::default()).unwrap();
+    let mut other = hub.core().chain();
     hub.frame(&[prepare(PAYER, PAYEE, 60_000, 1, START + 60_000)]).unwrap();
     let end = hub.core().end();
     drop(hub);
-    let fs = right;
-    let mut other = chain;
     other[0] ^= 1;
     append(&fs, |base_offset| of_other_rules(base_offset, other), &a_prepare(60_001));
     assert!(check(&fs).err().is_some_and(|error| error.to_string().contains("does not lead to a state")));
@@ -238,7 +216,6 @@ fn verify_begins_with_the_checkpoint_of_the_upgrade() {
             payload[8..16].copy_from_slice(&(end + 1).to_le_bytes());
         }
     });
-    let verified = check(&fs).unwrap();
+    let verified = sound(&fs);
     assert_eq!((verified.beginning, verified.began_at), (Beginning::OtherRules(99), end + 1));
-    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
 }

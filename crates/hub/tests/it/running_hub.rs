@@ -1,23 +1,20 @@
 //! The hub with its threads: the clock is watched though nobody asks, and a thread that dies hangs nobody.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use holdfast_domain::records::Sealed;
 use holdfast_engine::Refusal;
-use holdfast_engine::clock::Clock;
 use holdfast_hub::limits::{CLOCK_LOOK_EVERY, HubOptions};
-use holdfast_hub::{Hub, HubHandle, Opened, Status};
+use holdfast_hub::{Hub, HubHandle, Status, Submission};
 use holdfast_log::SimFs;
 
-use crate::support::{LOG_ID, PAYEE, PAYER, START, TestClock, open, prepare, small_segments, submission};
+use crate::support::{self, PAYEE, PAYER, START, TestClock, asked, in_business, prepare, submission};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn start(fs: &SimFs, clock: &Arc<TestClock>) -> Hub {
-    let folder = std::path::Path::new("/data");
-    let opened = Opened::open(Arc::new(fs.clone()), folder, small_segments(), LOG_ID).unwrap();
-    let clock: Arc<dyn Clock> = clock.clone();
-    Hub::start(opened, clock, HubOptions::default()).unwrap()
+    support::start(fs, clock.clone(), HubOptions::default())
 }
 
 fn wait_for(hub: &HubHandle, what: &str, wanted: impl Fn(&Status) -> bool) {
@@ -36,9 +33,7 @@ fn a_jump_on_an_idle_hub_shows_and_heals_without_a_request() {
     wait_for(&handle, "ready", |status| *status == Status::Ready);
     // A turn answers questions before it looks at the clock: with the second answer the first look has been taken.
     for _ in 0..2 {
-        let (send, receive) = mpsc::channel();
-        handle.ask(Box::new(move |_| send.send(()).unwrap())).unwrap();
-        receive.recv().unwrap();
+        asked(&handle, |_| ());
     }
     clock.set_by(3_600_000);
     wait_for(&handle, "suspicious", |status| matches!(status, Status::ClockSuspect(_)));
@@ -49,8 +44,8 @@ fn a_jump_on_an_idle_hub_shows_and_heals_without_a_request() {
 
 #[test]
 fn a_hub_started_behind_its_log_says_so_at_once() {
-    let (fs, clock) = (SimFs::new(1), TestClock::new());
-    open(&fs, &clock, HubOptions::default()).unwrap().open_for_business(1_000);
+    let (fs, clock, by_hand) = in_business(1_000);
+    drop(by_hand);
     clock.set_by(-3_600_000);
     let hub = start(&fs, &clock);
     wait_for(&hub.handle(), "suspicious", |status| matches!(status, Status::ClockSuspect(_)));
@@ -72,9 +67,8 @@ fn a_journal_that_dies_leaves_nobody_waiting() {
     let hub = start(&SimFs::new(1), &TestClock::new());
     let handle = hub.handle();
     // Answers are called on the journal's thread: this one takes it down.
-    let records = holdfast_domain::records::Sealed::of(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]);
-    let dies =
-        holdfast_hub::Submission::new(records, Box::new(|_| panic!("a broken invariant, for this test")));
+    let records = Sealed::of(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]);
+    let dies = Submission::new(records, Box::new(|_| panic!("a broken invariant, for this test")));
     handle.submit(dies).unwrap();
     wait_for(&handle, "stopped", |status| matches!(status, Status::Stopped(_)));
     let (late, answer) = submission(&[prepare(PAYER, PAYEE, 2, 1, START + 60_000)]);

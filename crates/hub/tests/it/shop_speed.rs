@@ -9,19 +9,16 @@ use std::time::{Duration, Instant};
 use holdfast_domain::command::Command;
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::records::Sealed;
-use holdfast_domain::shop::{CheckoutOrder, ShopCommand, Whole};
+use holdfast_domain::shop::{CheckoutOrder, ShopCommand};
 use holdfast_hub::Core;
 use holdfast_log::SimFs;
 use holdfast_store::LocalStore;
 
+use crate::shop::whole;
 use crate::support::{LOG_ID, START};
 
 const ROWS: u64 = 100_000;
 const FRAME: usize = 2_000;
-
-fn whole(number: u64) -> Whole {
-    Whole::new(number).unwrap()
-}
 
 struct Spent {
     load: Duration,

@@ -1,47 +1,29 @@
 //! Checkouts that tokens pay for, through a running hub: each is paid with tokens of its own, whoever comes at the same time.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_domain::shop::{
     ByTokens, Charging, CheckoutAnswer, IdempotencyKey, OrderId, Said, Secret, ShopCommand, ShopRefusal,
-    Side, Sides, TrNum, TryKey, Whole, Why,
+    Side, TrNum, TryKey, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
-use holdfast_engine::clock::SystemClock;
 use holdfast_engine::{CheckoutRequest, Shop as _, ShopError, Wallets as _};
-use holdfast_hub::limits::HubOptions;
-use holdfast_hub::verify::{Places, verify};
-use holdfast_hub::{Hub, HubHandle, Opened};
+use holdfast_hub::HubHandle;
 use holdfast_log::SimFs;
 use holdfast_tokens::{Scope, SelectRequest, Token};
 use tokio::task::JoinSet;
 
-use crate::shop::done;
-use crate::support::{LOG_ID, small_segments, usd};
+use crate::history::sound;
+use crate::shop::{STOCK, done, id, whole};
+use crate::support::{in_time, start_now, usd};
 
-const DATA: &str = "/data";
-const STOCK: Sides = Sides { pay: false, stock: true };
-
-fn start(fs: &SimFs) -> Hub {
-    let opened = Opened::open(Arc::new(fs.clone()), Path::new(DATA), small_segments(), LOG_ID).unwrap();
-    Hub::start(opened, Arc::new(SystemClock::new()), HubOptions::default()).unwrap()
-}
-
-fn in_time(work: impl Future<Output = ()>) {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
-    runtime
-        .block_on(async { tokio::time::timeout(Duration::from_secs(60), work).await.expect("nobody hangs") });
-}
-
-fn whole(number: u64) -> Whole {
-    Whole::new(number).unwrap()
-}
-
-fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
-    text.parse().unwrap()
+/// Lets callers come to a hub on that disk; then it ends, and nothing is wrong with what it leaves.
+#[track_caller]
+fn on(fs: &SimFs, callers: impl AsyncFnOnce(HubHandle)) {
+    let hub = start_now(fs);
+    in_time(callers(hub.handle()));
+    drop(hub);
+    sound(fs);
 }
 
 /// Item `i` of price 1, and so many tokens of 1 in the wallet `alice`.
@@ -64,6 +46,14 @@ async fn order_of(hub: &HubHandle, name: &str, user: &str, quantity: u64) -> Ord
     id(name)
 }
 
+async fn orders_of(hub: &HubHandle, count: usize, user: &str, quantity: u64) -> Vec<OrderId> {
+    let mut orders = Vec::new();
+    for number in 0..count {
+        orders.push(order_of(hub, &format!("o{number}"), user, quantity).await);
+    }
+    orders
+}
+
 fn no_wait(order: OrderId) -> CheckoutRequest {
     CheckoutRequest { wait_ms: Some(0), ..CheckoutRequest::new(order) }
 }
@@ -71,13 +61,6 @@ fn no_wait(order: OrderId) -> CheckoutRequest {
 fn has(hub: &HubHandle, wallet: &str) -> (u64, u64) {
     let balance = hub.tokens().balance(&Scope::wallet(wallet, "USD")).unwrap();
     (u64::try_from(balance.free).unwrap(), u64::try_from(balance.locked).unwrap())
-}
-
-#[track_caller]
-fn nothing_wrong(fs: &SimFs) {
-    let places = Places { fs: Arc::new(fs.clone()), data: Path::new(DATA), scratch: Path::new("/scratch") };
-    let verified = verify(&places, &mut |_, _| {}).unwrap();
-    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
 }
 
 /// Checks all out at once. How many were paid, and how many refused by the payment side.
@@ -102,29 +85,18 @@ async fn all_at_once(hub: &HubHandle, orders: Vec<OrderId>) -> (usize, usize) {
 /// when the wallet is empty.
 #[test]
 fn a_crowd_pays_with_each_token_once() {
-    let fs = SimFs::new(1);
-    let hub = start(&fs);
-    let handle = hub.handle();
-    in_time(async move {
+    on(&SimFs::new(1), async |handle| {
         open_shop(&handle, 300).await;
-        let mut orders = Vec::new();
-        for number in 0..200 {
-            orders.push(order(&handle, &format!("o{number}"), 2).await);
-        }
+        let orders = orders_of(&handle, 200, "alice", 2).await;
         assert_eq!(all_at_once(&handle, orders).await, (150, 50));
         assert_eq!((has(&handle, "alice"), has(&handle, "shop")), ((0, 0), (300, 0)));
     });
-    drop(hub);
-    nothing_wrong(&fs);
 }
 
 /// The shop's own wallet gets no goods for its own money: it would have both.
 #[test]
 fn the_shop_does_not_pay_itself() {
-    let fs = SimFs::new(1);
-    let hub = start(&fs);
-    let handle = hub.handle();
-    in_time(async move {
+    on(&SimFs::new(1), async |handle| {
         open_shop(&handle, 5).await;
         let paid = order(&handle, "paid", 5).await;
         assert_eq!(all_at_once(&handle, vec![paid]).await, (1, 0));
@@ -132,23 +104,15 @@ fn the_shop_does_not_pay_itself() {
         assert_eq!(all_at_once(&handle, vec![own]).await, (0, 1));
         assert_eq!(has(&handle, "shop"), (5, 0));
     });
-    drop(hub);
-    nothing_wrong(&fs);
 }
 
 /// Two hundred orders of two each and a hundred others who select one for themselves, on a wallet with just as many: whatever is
 /// won is won once, and all are served.
 #[test]
 fn a_crowd_pays_beside_others_who_select() {
-    let fs = SimFs::new(7);
-    let hub = start(&fs);
-    let handle = hub.handle();
-    in_time(async move {
+    on(&SimFs::new(7), async |handle| {
         open_shop(&handle, 500).await;
-        let mut orders = Vec::new();
-        for number in 0..200 {
-            orders.push(order(&handle, &format!("o{number}"), 2).await);
-        }
+        let orders = orders_of(&handle, 200, "alice", 2).await;
         let mut others = JoinSet::new();
         for number in 0..100 {
             let hub = handle.clone();
@@ -161,38 +125,25 @@ fn a_crowd_pays_beside_others_who_select() {
         others.join_all().await;
         assert_eq!((has(&handle, "alice"), has(&handle, "shop")), ((0, 100), (400, 0)));
     });
-    drop(hub);
-    nothing_wrong(&fs);
 }
 
 /// Each has to wait for the change of the one before.
 #[test]
 fn orders_on_one_large_token_are_all_paid() {
-    let fs = SimFs::new(4);
-    let hub = start(&fs);
-    let handle = hub.handle();
-    in_time(async move {
+    on(&SimFs::new(4), async |handle| {
         open_shop(&handle, 1).await;
         handle.tokens().issue(vec![Token::new("large", "bob", "USD", 1_000)]).await.unwrap();
-        let mut orders = Vec::new();
-        for number in 0..201 {
-            orders.push(order_of(&handle, &format!("o{number}"), "bob", 5).await);
-        }
+        let orders = orders_of(&handle, 201, "bob", 5).await;
         assert_eq!(all_at_once(&handle, orders).await, (200, 1), "a thousand is two hundred times five");
         assert_eq!((has(&handle, "bob"), has(&handle, "shop")), ((0, 0), (1_000, 0)));
     });
-    drop(hub);
-    nothing_wrong(&fs);
 }
 
 /// Others who select for themselves hold tokens for long. Nobody is refused for that: either there is enough beside, or nothing
 /// was tried, the key is unused, and a later call pays.
 #[test]
 fn what_others_hold_for_long_fails_no_order() {
-    let fs = SimFs::new(5);
-    let hub = start(&fs);
-    let handle = hub.handle();
-    in_time(async move {
+    on(&SimFs::new(5), async |handle| {
         open_shop(&handle, 5).await;
         let select = SelectRequest::new("s", Scope::wallet("alice", "USD"), 3);
         handle.tokens().select(select, 0).await.unwrap();
@@ -219,17 +170,12 @@ fn what_others_hold_for_long_fails_no_order() {
         assert!(matches!(paid, CheckoutAnswer::Paid { tr: TrNum::FIRST }), "{paid:?}");
         assert_eq!((has(&handle, "alice"), has(&handle, "shop")), ((1, 0), (4, 0)));
     });
-    drop(hub);
-    nothing_wrong(&fs);
 }
 
 /// The warehouse does not answer, so the first order holds the only token until its deadline. The second does not wait for that.
 #[test]
 fn a_checkout_that_stays_open_is_not_waited_for_without_end() {
-    let fs = SimFs::new(6);
-    let hub = start(&fs);
-    let handle = hub.handle();
-    in_time(async move {
+    on(&SimFs::new(6), async |handle| {
         open_shop(&handle, 1).await;
         handle.tokens().issue(vec![Token::new("large", "bob", "USD", 1_000)]).await.unwrap();
         handle.shop().set_outside(STOCK).await.unwrap();
@@ -255,16 +201,11 @@ fn a_checkout_that_stays_open_is_not_waited_for_without_end() {
         handle.shop().checkout(short).await.unwrap_err();
         assert!(begun.elapsed() < bound);
     });
-    drop(hub);
-    nothing_wrong(&fs);
 }
 
 #[test]
 fn one_order_asked_for_by_many_at_once_is_paid_once() {
-    let fs = SimFs::new(2);
-    let hub = start(&fs);
-    let handle = hub.handle();
-    in_time(async move {
+    on(&SimFs::new(2), async |handle| {
         // Just enough: a second choice beside the first would find too little.
         open_shop(&handle, 5).await;
         let order = order(&handle, "o", 5).await;
@@ -283,8 +224,6 @@ fn one_order_asked_for_by_many_at_once_is_paid_once() {
         }
         assert_eq!((paid, has(&handle, "alice"), has(&handle, "shop")), (1, (0, 0), (5, 0)));
     });
-    drop(hub);
-    nothing_wrong(&fs);
 }
 
 /// The warehouse has not answered when the hub ends: what is held is held after the start, and goes the way of the answer.
@@ -292,9 +231,7 @@ fn one_order_asked_for_by_many_at_once_is_paid_once() {
 fn what_an_open_checkout_holds_survives_a_restart() {
     for said in [Said::Taken, Said::Refused] {
         let fs = SimFs::new(3);
-        let hub = start(&fs);
-        let handle = hub.handle();
-        in_time(async move {
+        on(&fs, async |handle| {
             open_shop(&handle, 9).await;
             handle.shop().set_outside(STOCK).await.unwrap();
             let order = order(&handle, "o", 4).await;
@@ -302,11 +239,7 @@ fn what_an_open_checkout_holds_survives_a_restart() {
             assert!(matches!(answer, CheckoutAnswer::Open { .. }), "{answer:?}");
             assert_eq!(has(&handle, "alice"), (5, 4));
         });
-        drop(hub);
-        nothing_wrong(&fs);
-        let hub = start(&fs);
-        let handle = hub.handle();
-        in_time(async move {
+        on(&fs, async |handle| {
             assert_eq!(has(&handle, "alice"), (5, 4));
             // A second order cannot have them, and the same order joins its try.
             let second = order(&handle, "p", 6).await;
@@ -325,7 +258,5 @@ fn what_an_open_checkout_holds_survives_a_restart() {
                 assert_eq!(wallets, ((9, 0), (0, 0)));
             }
         });
-        drop(hub);
-        nothing_wrong(&fs);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use holdfast_disk::DirLock;
 use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
@@ -12,15 +13,19 @@ use holdfast_domain::participants::Name;
 use holdfast_domain::records::Sealed;
 use holdfast_domain::transfers::Transfer;
 use holdfast_engine::Refusal;
-use holdfast_engine::clock::{Clock, Reading};
+use holdfast_engine::clock::{Clock, Reading, SystemClock};
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{
-    Core, Health, Intake, Journal, Keeper, OpenError, Opened, Status, Submission, Turn, Writer,
+    Core, Health, Hub, HubHandle, Intake, Journal, Keeper, OpenError, Opened, Status, Submission, Turn,
+    Writer,
 };
 use holdfast_log::{LogId, SegmentOptions, SimFs};
 use holdfast_store::LocalStore;
 use sha2::{Digest, Sha256};
+use tokio::runtime::{Builder, Runtime};
 
+/// Where a hub has its data.
+pub(crate) const DATA: &str = "/data";
 pub(crate) const PAYER: ParticipantId = ParticipantId(1);
 pub(crate) const PAYEE: ParticipantId = ParticipantId(2);
 pub(crate) const LOG_ID: LogId = LogId([7; 16]);
@@ -59,13 +64,62 @@ pub(crate) type Answered = Result<Vec<Outcome>, Refusal>;
 pub(crate) struct TestHub {
     _lock: DirLock,
     pub(crate) writer: Writer,
-    pub(crate) intake: Arc<Intake<LocalStore>>,
+    pub(crate) intake: Arc<Intake>,
     pub(crate) health: Arc<Health>,
 }
 
 pub(crate) fn open(fs: &SimFs, clock: &Arc<TestClock>, options: HubOptions) -> Result<TestHub, OpenError> {
-    let opened = Opened::open(Arc::new(fs.clone()), Path::new("/data"), small_segments(), LOG_ID)?;
-    Ok(by_hand(opened, clock.clone(), options))
+    Ok(by_hand(opened(fs)?, clock.clone(), options))
+}
+
+fn opened(fs: &SimFs) -> Result<Opened, OpenError> {
+    Opened::open(Arc::new(fs.clone()), Path::new(DATA), small_segments(), LOG_ID)
+}
+
+/// A new hub on a disk of its own, with two participants whose payer may owe so much.
+pub(crate) fn in_business(cap: i64) -> (SimFs, Arc<TestClock>, TestHub) {
+    let (fs, clock) = (SimFs::new(1), TestClock::new());
+    let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
+    hub.open_for_business(cap);
+    (fs, clock, hub)
+}
+
+/// A hub with its threads.
+pub(crate) fn start(fs: &SimFs, clock: Arc<dyn Clock>, options: HubOptions) -> Hub {
+    Hub::start(opened(fs).unwrap(), clock, options).unwrap()
+}
+
+/// A hub with its threads and the machine's clock.
+pub(crate) fn start_now(fs: &SimFs) -> Hub {
+    start(fs, Arc::new(SystemClock::new()), HubOptions::default())
+}
+
+/// What a running hub has decided about these.
+pub(crate) fn decided(hub: &HubHandle, commands: &[Command]) -> Vec<Outcome> {
+    let (submission, answer) = submission(commands);
+    hub.submit(submission).unwrap();
+    answer.recv().unwrap().unwrap()
+}
+
+/// What a running hub says to a question between two frames.
+pub(crate) fn asked<R: Send + 'static>(
+    hub: &HubHandle,
+    question: impl FnOnce(&Core<LocalStore>) -> R + Send + 'static,
+) -> R {
+    let (send, receive) = mpsc::channel();
+    hub.ask(Box::new(move |core| send.send(question(core)).unwrap())).unwrap();
+    receive.recv().unwrap()
+}
+
+/// Where callers of a running hub run.
+pub(crate) fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap()
+}
+
+/// Lets callers run, who all get their answers.
+pub(crate) fn in_time(work: impl Future<Output = ()>) {
+    let patience = Duration::from_secs(60);
+    runtime().block_on(async { tokio::time::timeout(patience, work).await.expect("nobody hangs") });
 }
 
 /// A hub without threads.
@@ -119,31 +173,32 @@ impl TestHub {
         self.health.status()
     }
 
-    /// Two participants; the payer may owe `cap` and has funds for it.
+    /// [Two participants](two_participants).
     pub(crate) fn open_for_business(&mut self, cap: i64) {
-        let name = |text| Name::new(text).unwrap();
-        let limit = |participant| Admin::InitialPositionAndLimits {
-            participant,
-            currency: usd(),
-            net_debit_cap: Amount(cap),
-            initial_position: Amount::ZERO,
-        };
-        let commands = [
-            Admin::CreateParticipant { name: name("payer"), currency: usd() },
-            Admin::CreateParticipant { name: name("payee"), currency: usd() },
-            limit(PAYER),
-            limit(PAYEE),
-            Admin::FundsIn {
-                id: TransferId(1 << 100),
-                account: AccountId(2),
-                currency: usd(),
-                amount: Amount(cap),
-            },
-        ]
-        .map(Command::Admin);
-        let outcomes = self.frame(&commands).unwrap();
+        let outcomes = self.frame(&two_participants(cap)).unwrap();
         assert!(outcomes.iter().all(|outcome| outcome.code.is_none()));
     }
+}
+
+/// Two participants; the payer may owe `cap` and has funds for it.
+pub(crate) fn two_participants(cap: i64) -> [Command; 5] {
+    let make = |name| {
+        let name = Name::new(name).unwrap();
+        Command::Admin(Admin::CreateParticipant { name, currency: usd() })
+    };
+    let limit = |participant| {
+        let (currency, net_debit_cap, initial_position) = (usd(), Amount(cap), Amount::ZERO);
+        let limit =
+            Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position };
+        Command::Admin(limit)
+    };
+    [make("payer"), make("payee"), limit(PAYER), limit(PAYEE), funds_in(1, AccountId(2), cap)]
+}
+
+/// Money on a settlement account; `number` tells it from others.
+pub(crate) fn funds_in(number: u128, account: AccountId, amount: i64) -> Command {
+    let (id, amount) = (TransferId(number << 100), Amount(amount));
+    Command::Admin(Admin::FundsIn { id, account, currency: usd(), amount })
 }
 
 pub(crate) fn usd() -> Currency {

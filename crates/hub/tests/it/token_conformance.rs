@@ -1,18 +1,17 @@
 //! The hub's vault keeps the contract of every selector, also over restarts.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use holdfast_engine::clock::{Clock, Reading};
 use holdfast_engine::{TokenError, Wallets as _};
+use holdfast_hub::Hub;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::tokens::HubVault;
-use holdfast_hub::{Hub, Opened};
 use holdfast_log::SimFs;
 use holdfast_tokens::conformance::{Host, START, run_all};
 use holdfast_tokens::{Balance, LockView, Refusal, Scope, Token};
 
-use crate::support::{LOG_ID, small_segments};
+use crate::support::start;
 
 /// Follows the times that the suite brings; never back, as a hub's time does not.
 struct SuiteClock(Mutex<i64>);
@@ -42,9 +41,7 @@ struct HubSelector {
 impl HubSelector {
     fn open(fs: SimFs, now: i64) -> HubSelector {
         let clock = Arc::new(SuiteClock(Mutex::new(now)));
-        let opened =
-            Opened::open(Arc::new(fs.clone()), Path::new("/data"), small_segments(), LOG_ID).unwrap();
-        let hub = Hub::start(opened, clock.clone(), HubOptions::default()).unwrap();
+        let hub = start(&fs, clock.clone(), HubOptions::default());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         HubSelector { fs, clock, hub, runtime }
     }
@@ -74,15 +71,15 @@ impl Host for HubSelector {
 holdfast_tokens::selector_by_calls!(HubSelector {
     fn issue(&self, tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
         // What the edge bounds: the suite issues a large wallet at once.
-        tokens.chunks(5_000).try_for_each(|page| self.call(now, async |desk| desk.issue(page.to_vec()).await))
+        tokens.chunks(5_000).try_for_each(|page| self.call(now, async |vault| vault.issue(page.to_vec()).await))
     }
 
     fn balance(&self, scope: &Scope, now: i64) -> Result<Balance, Refusal> {
-        self.call(now, async |desk| desk.balance(scope))
+        self.call(now, async |vault| vault.balance(scope))
     }
 
     fn locks(&self, scope: Option<&Scope>, now: i64) -> Result<Vec<LockView>, Refusal> {
-        self.call(now, async |desk| desk.locks(scope))
+        self.call(now, async |vault| vault.locks(scope))
     }
 });
 

@@ -1,16 +1,14 @@
-//! Who waits at this node for the end of which checkout.
+//! Who waits at an engine for the end of which checkout.
 //!
-//! Whoever waits is noted before the checkout is asked for, so that an end which comes at once is not missed. The ends of all
-//! checkouts come by the notifications, whichever node has decided them.
+//! Whoever waits is noted before the checkout is asked for, so that an end which comes at once is not missed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, TrNum};
-use holdfast_engine::Refusal;
 use tokio::sync::watch;
 
-use super::limits::CALLERS_MAX;
+use crate::Refusal;
 
 /// One order that is waited for.
 struct Awaited {
@@ -26,28 +24,39 @@ struct EndsState {
 }
 
 /// Those who wait.
-#[derive(Default)]
-pub(crate) struct Ends(Mutex<EndsState>);
+pub struct Ends {
+    callers_max: usize,
+    state: Mutex<EndsState>,
+}
 
 /// A caller that waits; forgotten when dropped.
-pub(crate) struct Waiter {
+pub struct EndWaiter {
     ends: Arc<Ends>,
     order: OrderId,
     end: watch::Receiver<Option<CheckoutAnswer>>,
 }
 
 impl Ends {
+    /// Of so many callers at most.
+    #[must_use]
+    pub fn new(callers_max: usize) -> Ends {
+        Ends { callers_max, state: Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, EndsState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on the ends of that order are heard.
-    pub(crate) fn wait_for(self: &Arc<Ends>, order: &OrderId) -> Result<Waiter, Refusal> {
+    ///
+    /// # Errors
+    /// If too many wait, or the engine ends.
+    pub fn wait_for(self: &Arc<Ends>, order: &OrderId) -> Result<EndWaiter, Refusal> {
         let mut state = self.lock();
         if state.closed {
             return Err(Refusal::Closed("the node is shutting down".to_owned()));
         }
-        if state.callers >= CALLERS_MAX {
+        if state.callers >= self.callers_max {
             return Err(Refusal::Busy);
         }
         state.callers += 1;
@@ -56,38 +65,45 @@ impl Ends {
             .entry(order.clone())
             .or_insert_with(|| Awaited { callers: 0, end: watch::Sender::new(None) });
         awaited.callers += 1;
-        Ok(Waiter { ends: Arc::clone(self), order: order.clone(), end: awaited.end.subscribe() })
+        Ok(EndWaiter { ends: Arc::clone(self), order: order.clone(), end: awaited.end.subscribe() })
     }
 
     /// A checkout of that order has come to its end.
-    pub(crate) fn tell(&self, order: &OrderId, answer: CheckoutAnswer) {
+    pub fn tell(&self, order: &OrderId, answer: CheckoutAnswer) {
         if let Some(awaited) = self.lock().orders.get(order) {
             awaited.end.send_replace(Some(answer));
         }
     }
 
     /// Whether nobody waits: then nothing needs to be read.
-    pub(crate) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.lock().callers == 0
     }
 
-    /// The node ends: whoever waits is told where the checkout stands.
-    pub(crate) fn close(&self) {
+    /// The engine ends: whoever waits is told where the checkout stands, and nobody waits any more.
+    pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         state.orders.clear();
     }
 }
 
-impl Waiter {
-    /// Waits for the end of that try, or of a later one. `None`: the node is ending.
-    pub(crate) async fn end_of(&mut self, tr: TrNum) -> Option<CheckoutAnswer> {
+impl EndWaiter {
+    /// Waits for the end of that try, or of a later one. `None`: the engine is ending.
+    pub async fn end_of(&mut self, tr: TrNum) -> Option<CheckoutAnswer> {
         let is_it = |end: &Option<CheckoutAnswer>| end.is_some_and(|end| end.tr() >= tr);
         self.end.wait_for(is_it).await.ok().and_then(|end| *end)
     }
+
+    /// The same, if it has come by now.
+    #[must_use]
+    pub fn ended(&self, tr: TrNum) -> Option<CheckoutAnswer> {
+        self.end.borrow().filter(|end| end.tr() >= tr)
+    }
 }
 
-impl Drop for Waiter {
+impl Drop for EndWaiter {
     fn drop(&mut self) {
         let mut state = self.ends.lock();
         state.callers -= 1;
@@ -111,11 +127,12 @@ mod tests {
     #[test]
     fn ends_find_those_who_wait_and_nobody_is_forgotten_or_kept() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let ends: Arc<Ends> = Arc::default();
+        let ends = Arc::new(Ends::new(2));
         let order: OrderId = "o1".parse().unwrap();
         assert!(ends.is_empty());
         let mut one = ends.wait_for(&order).unwrap();
         let mut two = ends.wait_for(&order).unwrap();
+        assert!(matches!(ends.wait_for(&order), Err(Refusal::Busy)));
         // An earlier try, another order, then the one.
         ends.tell(&order, CheckoutAnswer::Paid { tr: tr(1) });
         ends.tell(&"o2".parse().unwrap(), CheckoutAnswer::Paid { tr: tr(2) });
