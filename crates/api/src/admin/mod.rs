@@ -31,6 +31,7 @@ use axum::http::StatusCode;
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::{HUB, ParticipantId};
 use holdfast_domain::participants::{HUB_NAME, Name, Participant};
 use holdfast_domain::registry::{Registry, Whose};
 
@@ -45,7 +46,7 @@ use crate::error::ApiError;
 enum Whom<'a> {
     /// The hub itself: always there, without rows of its own.
     Hub,
-    /// Somebody who was created.
+    /// One that was created.
     Participant(&'a Participant),
 }
 
@@ -54,6 +55,13 @@ impl Whom<'_> {
         match self {
             Whom::Hub => HUB_NAME,
             Whom::Participant(row) => row.name.as_str(),
+        }
+    }
+
+    fn id(&self) -> ParticipantId {
+        match self {
+            Whom::Hub => HUB,
+            Whom::Participant(row) => row.id,
         }
     }
 }

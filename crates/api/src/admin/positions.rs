@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use holdfast_domain::participants::{Account, AccountKind};
 use holdfast_wire::Instant;
 use holdfast_wire::admin::{OneOrList, Position, ShownCurrency};
@@ -28,7 +27,7 @@ pub(crate) async fn list(
     State(edge): State<Edge>,
     Place(name): Place<String>,
     filter: Filter,
-) -> Result<Response, ApiError> {
+) -> Result<Json<OneOrList<Position>>, ApiError> {
     let (wanted, amounts) = (filter.currency()?, filter.amounts()?);
     let positions: Vec<Position> = about(&edge, &name, move |store, whom| match whom {
         Whom::Hub => Vec::new(),
@@ -39,6 +38,5 @@ pub(crate) async fn list(
             .collect(),
     })
     .await?;
-    let shown = if wanted.is_some() { OneOrList::one(positions) } else { OneOrList::List(positions) };
-    Ok(Json(shown).into_response())
+    Ok(Json(if wanted.is_some() { OneOrList::one(positions) } else { OneOrList::List(positions) }))
 }

@@ -23,12 +23,13 @@ use holdfast_messages::{Answer, Message, Notice, Notification, Topic, TraceId};
 use holdfast_postgres::{Batch, Claim, Incoming, Settings, Source, Store};
 use holdfast_services::{Database, PATIENCE};
 use http_body_util::BodyExt;
-use metrics_exporter_prometheus::PrometheusBuilder;
 use postgres::{Client, NoTls};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tower::ServiceExt;
+
+use crate::world::metrics;
 
 /// A database of its own. To be used on threads that may wait.
 struct World {
@@ -255,8 +256,7 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
         ClusterCallbackSettings::of(handle.settings(), part, options(), None)
     };
     let callbacks = ClusterCallbacks::start(settings).unwrap();
-    let metrics = PrometheusBuilder::new().build_recorder().handle();
-    let router = router(Edge::new(Arc::new(DatabaseEngine::new(node.handle())), metrics));
+    let router = router(Edge::new(Arc::new(DatabaseEngine::new(node.handle())), metrics()));
 
     // A caller whose time is up hears that it was taken.
     let request = Request::post("/transfers")
