@@ -137,7 +137,7 @@ mod tests {
 
     /// What a caller needs: why, and what to do. Both must survive the cut.
     #[test]
-    fn reasons_of_a_cluster_fit_into_a_description() {
+    fn reasons_of_a_node_fit_into_a_description() {
         let unknown = Refusal::Unknown("Kafka is silent: Connection refused (127.0.0.1:19092)".to_owned());
         let store = EngineError::Unreadable(
             "PostgreSQL at 127.0.0.1:15432: Connection refused; is it running?".to_owned(),

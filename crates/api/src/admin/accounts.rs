@@ -124,9 +124,8 @@ pub(crate) async fn set_active(
 /// The account, if it is that participant's. Whose an account is never changes. 400/3100 for the Hub, whose accounts are
 /// neither paid into nor switched.
 pub(super) async fn owned(edge: &Edge, name: &str, account: AccountId) -> Result<Option<Account>, ApiError> {
-    let found = about(edge, name, move |store, whom| match whom {
-        Whom::Hub => None,
-        Whom::Participant(row) => Some(rows(store, row).find(|row| row.id == account).copied()),
+    let found = about(edge, name, move |store, whom| {
+        whom.participant().map(|row| rows(store, row).find(|row| row.id == account).copied())
     });
     let of_hub = || not_of_the_hub(format!("the Hub has no account {} of its own", account.0));
     found.await?.ok_or_else(of_hub)

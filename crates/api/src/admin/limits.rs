@@ -16,7 +16,7 @@ use holdfast_wire::amount::{Amounts, Decimal, Percent};
 
 use super::body::Body;
 use super::extract::{Filter, Place};
-use super::{Whom, about, change, not_of_the_hub, not_possible};
+use super::{about, change, not_of_the_hub, not_possible};
 use crate::Edge;
 use crate::calls::ask;
 use crate::error::ApiError;
@@ -69,9 +69,8 @@ pub(crate) async fn list(
     filter: Filter,
 ) -> Result<Json<Vec<Limit>>, ApiError> {
     let wanted = Wanted::of(&filter)?;
-    let limits = about(&edge, &name, move |store, whom| match whom {
-        Whom::Participant(row) => wanted.limits_of(store, row).collect(),
-        Whom::Hub => Vec::new(),
+    let limits = about(&edge, &name, move |store, whom| {
+        whom.participant().into_iter().flat_map(|row| wanted.limits_of(store, row)).collect()
     });
     limits.await.map(Json)
 }
@@ -91,9 +90,8 @@ pub(crate) async fn list_all(State(edge): State<Edge>, filter: Filter) -> Result
 
 /// The participant, if it has accounts in that currency; 500/2001 if not, 400/3100 if it is the Hub.
 async fn with_accounts(edge: &Edge, name: &str, currency: Currency) -> Result<ParticipantId, ApiError> {
-    let found = about(edge, name, move |_, whom| match whom {
-        Whom::Participant(row) => Some(row.position_account(currency).map(|_| row.id)),
-        Whom::Hub => None,
+    let found = about(edge, name, move |_, whom| {
+        whom.participant().map(|row| row.position_account(currency).map(|_| row.id))
     });
     let found = found.await?.ok_or_else(|| not_of_the_hub("the Hub has no limits"))?;
     found.ok_or_else(|| not_possible(format!("{name} has no {currency} accounts to set limits on")))

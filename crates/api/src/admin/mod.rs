@@ -50,19 +50,21 @@ enum Whom<'a> {
     Participant(&'a Participant),
 }
 
-impl Whom<'_> {
-    fn name(&self) -> &str {
+impl<'a> Whom<'a> {
+    /// The participant, unless it is the Hub.
+    const fn participant(self) -> Option<&'a Participant> {
         match self {
-            Whom::Hub => HUB_NAME,
-            Whom::Participant(row) => row.name.as_str(),
+            Whom::Hub => None,
+            Whom::Participant(row) => Some(row),
         }
     }
 
-    fn id(&self) -> ParticipantId {
-        match self {
-            Whom::Hub => HUB,
-            Whom::Participant(row) => row.id,
-        }
+    fn name(self) -> &'a str {
+        self.participant().map_or(HUB_NAME, |row| row.name.as_str())
+    }
+
+    fn id(self) -> ParticipantId {
+        self.participant().map_or(HUB, |row| row.id)
     }
 }
 

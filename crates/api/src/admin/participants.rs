@@ -5,7 +5,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command};
-use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::{CURRENCIES_MAX, Name};
 use holdfast_domain::registry::Whose;
 use holdfast_wire::admin::{Activity, NewParticipant, Participant};
@@ -75,12 +74,8 @@ pub(crate) async fn set_active(
     origin: Origin,
     Body(Activity { is_active: active }): Body<Activity>,
 ) -> Result<Json<Participant>, ApiError> {
-    let participant: Option<ParticipantId> = about(&edge, &name, |_, whom| match whom {
-        Whom::Hub => None,
-        Whom::Participant(row) => Some(row.id),
-    })
-    .await?;
-    match participant {
+    let participant = about(&edge, &name, |_, whom| whom.participant().map(|row| row.id));
+    match participant.await? {
         Some(participant) => {
             let command = Admin::SetParticipantActive { participant, active };
             change(&edge, Command::Admin(command), |_| format!("{name} cannot be changed")).await?;

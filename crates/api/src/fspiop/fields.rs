@@ -72,7 +72,7 @@ pub(super) fn written_id(text: &str) -> Result<TransferId, Must> {
 }
 
 /// A text of one character or more, up to so many.
-fn bounded<'t>(text: &'t str, max: usize, must: Must) -> Result<&'t str, Must> {
+fn bounded(text: &str, max: usize, must: Must) -> Result<&str, Must> {
     // Most texts are short: counting stops where it is clear that they are not.
     let within = !text.is_empty() && text.chars().take(max + 1).count() <= max;
     if within { Ok(text) } else { Err(must) }

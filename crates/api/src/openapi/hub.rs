@@ -1,6 +1,5 @@
 //! The hub's own paths.
 
-use axum::http::Method;
 use holdfast_domain::records::batch::MEDIA_TYPE;
 use holdfast_wire::Instant;
 use holdfast_wire::admin::{ParticipantName, Text};

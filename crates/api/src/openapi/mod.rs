@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cluster_has_all_but_what_is_of_one_process() {
+    fn the_database_profile_has_all_but_what_is_of_one_process() {
         let document = document_of(Profile::Database);
         for path in [
             "/participants",

@@ -24,6 +24,9 @@ pub(super) const PUT: Method = Method::PUT;
 
 const JSON: &str = "application/json";
 
+/// An answer, and the media type and shape of its body.
+type Answer = (Value, Option<(&'static str, Shape)>);
+
 /// A verb on a path. Schemas of shapes are made when the document is.
 pub(crate) struct Operation {
     pub(crate) method: Method,
@@ -36,7 +39,7 @@ pub(crate) struct Operation {
     parameters: Vec<(Value, Shape)>,
     /// The media types of its body, and what they carry.
     body: Option<(&'static [&'static str], Shape)>,
-    answers: BTreeMap<u16, (Value, Option<(&'static str, Shape)>)>,
+    answers: BTreeMap<u16, Answer>,
     /// What it speaks of, in the order in which the document names it.
     shapes: Vec<Shape>,
 }
@@ -200,7 +203,7 @@ impl Operation {
 }
 
 /// An answer that other paths give as well, by its name.
-fn common(name: &str) -> (Value, Option<(&'static str, Shape)>) {
+fn common(name: &str) -> Answer {
     (json!({"$ref": format!("#/components/responses/{name}")}), None)
 }
 

@@ -10,7 +10,7 @@ use holdfast_wire::{JsonSchema, Name, PublicKey, Whole};
 
 use super::operation::{GET, Operation, POST, operation};
 use crate::routes::Handled;
-use crate::tokens::{Wallets, holdings, locks, select, spend, supply};
+use crate::tokens::{Wallets, commands, holdings, locks};
 
 /// A path of the vault, with what all of them may refuse.
 fn at<H: Handler<T, Wallets>, T: 'static>(
@@ -42,28 +42,28 @@ impl Operation {
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
-        taking::<Issue>(at(POST, "/tokens/issue", supply::issue, "Issue tokens, all or none"))
+        taking::<Issue>(at(POST, "/tokens/issue", commands::issue, "Issue tokens, all or none"))
             .conflict("`token-exists`, `token-consumed`")
             .details("At most 10,000 tokens. A token without an id gets a UUID; name them to be able to repeat the call.")
             .gives::<Issued>(201, "The tokens with their ids"),
-        taking::<Select>(at(POST, "/tokens/select", select::select, "Choose tokens worth an amount and lock them for a spender"))
+        taking::<Select>(at(POST, "/tokens/select", commands::select, "Choose tokens worth an amount and lock them for a spender"))
             .conflict("`insufficient-funds`: even with every lock gone there is not enough; `funds-locked`: others hold too much now; `no-exact-match`; `spender-in-use`: the same spender with another body")
         .details("All or nothing. The same body again gets the same answer. With `waitMs` the request waits in line for what others hold; if the total can never suffice it is refused at once. An owner that nobody knows has nothing: `insufficient-funds` with zeros.")
         .refuses_with::<Problem>(422, "`too-many-inputs`, `scan-limit`")
         .gives::<Selection>(200, "The locked tokens"),
-        taking::<Spend>(at(POST, "/tokens/spend", spend::spend, "Pay out what a spender has selected"))
+        taking::<Spend>(at(POST, "/tokens/spend", commands::spend, "Pay out what a spender has selected"))
             .conflict("`lease-lost`, `spender-in-use`, `token-consumed`")
             .details("One step: the inputs are consumed and the outputs produced; what is left over returns to the sender, one output per issuer. A repeat gets the stored transaction.")
             .gives::<Transaction>(200, "What was consumed and produced"),
-        taking::<Redeem>(at(POST, "/tokens/redeem", spend::redeem, "Take a quantity of what a spender has selected out of the vault"))
+        taking::<Redeem>(at(POST, "/tokens/redeem", commands::redeem, "Take a quantity of what a spender has selected out of the vault"))
             .conflict("`lease-lost`, `spender-in-use`, `token-consumed`")
             .details("What is left over returns to the sender. A repeat gets the stored transaction.")
             .gives::<Transaction>(200, "What was consumed and what returned"),
-        taking::<Updates>(at(POST, "/tokens/updates", supply::updates, "Take over what another ledger consumed and produced"))
+        taking::<Updates>(at(POST, "/tokens/updates", commands::updates, "Take over what another ledger consumed and produced"))
             .conflict("`token-exists`: there is another one of that id; `spender-in-use`: a transfer or checkout holds it")
             .details("In any order: a token that was consumed before it was produced never comes alive. What is known already is passed over.")
             .gives::<Updated>(200, "How many tokens went and came"),
-        taking::<Consolidate>(at(POST, "/tokens/consolidate", spend::consolidate, "Bring the small tokens of a wallet into few"))
+        taking::<Consolidate>(at(POST, "/tokens/consolidate", commands::consolidate, "Bring the small tokens of a wallet into few"))
             .conflict("`spender-in-use`, `lease-lost`")
             .details("Locks and spends in one step. If it would not leave fewer tokens nothing happens, and `transaction` is null.")
             .gives::<Transaction>(200, "What was consumed and produced"),

@@ -1,4 +1,4 @@
-//! The edge before an engine that is no hub: a node of the cluster as a script.
+//! The edge before an engine that is no hub: a node of the database profile as a script.
 
 use std::sync::{Arc, Mutex};
 
@@ -424,8 +424,8 @@ async fn dead_letters_are_those_of_the_engine() {
     let (status, page) = node.get("/hub/dead-letters?participant=payeefsp&after=4&limit=1").await;
     assert_eq!((status, &page["next"]), (200, &json!("5")));
     let letter = &page["deadLetters"][0];
-    assert_has(&letter, &json!({"number": 5, "participant": "payeefsp"}));
-    assert_has(&letter, &json!({"lastError": "nobody listens", "attempts": 9}));
+    assert_has(letter, &json!({"number": 5, "participant": "payeefsp"}));
+    assert_has(letter, &json!({"lastError": "nobody listens", "attempts": 9}));
     assert_eq!(letter["transferId"], TransferId(7).to_string());
     let post = async |path: &str| {
         let (status, body) = node.send("POST", path, &[], Vec::new()).await;

@@ -136,7 +136,7 @@ async fn locks_are_seen_renewed_and_given_back() {
     let fence = selected["fence"].as_str().unwrap();
     let locks = world.got("/tokens/locks?wallet=l&currency=EUR").await.json(200);
     let lock = &locks["locks"][0];
-    assert_has(&lock, &json!({"holder": "payment/1 ü", "fence": fence}));
+    assert_has(lock, &json!({"holder": "payment/1 ü", "fence": fence}));
     assert!(is_instant(&lock["since"]) && lock["ageMs"].as_i64().unwrap() >= 0, "{lock}");
     assert_eq!((&lock["expiresAt"], ids(&lock["tokens"])), (&selected["expiresAt"], vec!["l-t1"]));
     assert_eq!(locks["next"], Value::Null);
@@ -242,29 +242,15 @@ async fn redeemed_updated_and_consolidated() {
 #[tokio::test]
 async fn what_is_malformed_is_a_problem_that_names_the_field() {
     let world = World::new();
+    let select = |members: &str| format!(r#"{{"spender":"p","currency":"EUR",{members}}}"#);
     for (method, path, body, detail) in [
+        ("POST", "/tokens/select", &*select(r#""amount":"0""#), "amount: must be at least 1"),
+        ("POST", "/tokens/select", &select(r#""amount":"18446744073709551616""#), "amount: must be at most"),
+        ("POST", "/tokens/select", &select(r#""amount":"1","waitMs":60001"#), "waitMs: "),
         (
             "POST",
             "/tokens/select",
-            r#"{"spender":"p","currency":"EUR","amount":"0"}"#,
-            "amount: must be at least 1",
-        ),
-        (
-            "POST",
-            "/tokens/select",
-            r#"{"spender":"p","currency":"EUR","amount":"18446744073709551616"}"#,
-            "amount: must be at most",
-        ),
-        (
-            "POST",
-            "/tokens/select",
-            r#"{"spender":"p","currency":"EUR","amount":"1","waitMs":60001}"#,
-            "waitMs: ",
-        ),
-        (
-            "POST",
-            "/tokens/select",
-            r#"{"spender":"p","currency":"EUR","amount":"1","colour":"red"}"#,
+            &select(r#""amount":"1","colour":"red""#),
             "the body: unknown field `colour`",
         ),
         (
@@ -290,7 +276,7 @@ async fn what_is_malformed_is_a_problem_that_names_the_field() {
         ("GET", "/tokens/balance?wallet=w&currency=EUR&state=free", "", "state is not a parameter here"),
         ("GET", "/tokens/locks?after=x", "", "after: must be a whole number"),
     ] {
-        let answer = world.ask(method.parse().unwrap(), path, body).await;
+        let answer = world.ask(method.parse().unwrap(), path, body.to_owned()).await;
         let problem = answer.problem(400, "invalid");
         let said = problem["detail"].as_str().unwrap();
         assert!(said.starts_with(detail), "{method} {path}: '{said}' instead of '{detail}'");
