@@ -2,16 +2,15 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use holdfast_domain::participants::{Account, AccountKind};
 use holdfast_wire::Instant;
 use holdfast_wire::admin::{OneOrList, Position, ShownCurrency};
 use holdfast_wire::amount::{Amounts, Decimal};
 
+use super::about;
 use super::accounts::is_in_use;
 use super::entity::rows;
 use super::extract::{Filter, Place};
-use super::{Whom, about};
 use crate::Edge;
 use crate::error::ApiError;
 
@@ -28,17 +27,14 @@ pub(crate) async fn list(
     State(edge): State<Edge>,
     Place(name): Place<String>,
     filter: Filter,
-) -> Result<Response, ApiError> {
+) -> Result<Json<OneOrList<Position>>, ApiError> {
     let (wanted, amounts) = (filter.currency()?, filter.amounts()?);
-    let positions: Vec<Position> = about(&edge, &name, move |store, whom| match whom {
-        Whom::Hub => Vec::new(),
-        Whom::Participant(row) => rows(store, row)
-            .filter(|row| row.kind == AccountKind::Position && is_in_use(store, row))
-            .filter(|row| wanted.is_none_or(|currency| currency == row.currency))
-            .map(|row| position(row, amounts))
-            .collect(),
+    let is_shown = move |currency| wanted.is_none_or(|wanted| wanted == currency);
+    let positions: Vec<Position> = about(&edge, &name, move |store, whom| {
+        let accounts = whom.participant().into_iter().flat_map(|row| rows(store, row));
+        let accounts = accounts.filter(|row| row.kind == AccountKind::Position && is_in_use(store, row));
+        accounts.filter(|row| is_shown(row.currency)).map(|row| position(row, amounts)).collect()
     })
     .await?;
-    let shown = if wanted.is_some() { OneOrList::one(positions) } else { OneOrList::List(positions) };
-    Ok(Json(shown).into_response())
+    Ok(Json(if wanted.is_some() { OneOrList::one(positions) } else { OneOrList::List(positions) }))
 }

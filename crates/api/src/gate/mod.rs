@@ -1,7 +1,7 @@
 //! The gate: what every request passes before a handler sees it, and what every answer passes on its way out.
 //!
 //! In order: the request gets an id; its key is taken out of the headers (so that nothing behind the gate can log it
-//! or hand it on) and says who calls; the caller's rate is looked at; then the rule beside the path in `routes`
+//! or hand it on) and says who calls; the caller's rate is looked at; then the rule beside the path in `openapi`
 //! admits the caller or not. The answer carries the id, and one line of trace says what became of the request. What the caller
 //! may see of an outcome stands in `sight`.
 
@@ -16,9 +16,8 @@ pub use rate::RateLimit;
 pub(crate) use sight::Sight;
 pub(crate) use sources::check_sources;
 
-use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -26,7 +25,6 @@ use axum::http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::Name;
 use tracing::Instrument;
 
@@ -75,8 +73,6 @@ pub struct Gate {
     keys: OnceLock<RwLock<Arc<Keyring>>>,
     rate: Option<RateLimit>,
     metrics_open: bool,
-    /// Numbers of participants that hold keys. A name keeps its number for good.
-    numbers: Mutex<HashMap<Name, ParticipantId>>,
 }
 
 impl Gate {

@@ -9,11 +9,6 @@ pub(super) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// JSON content of a schema.
-pub(super) fn json_of(schema: &Value) -> Value {
-    json!({"application/json": {"schema": schema}})
-}
-
 fn text(what: &str) -> Value {
     json!({"type": "string", "description": what})
 }
@@ -125,8 +120,8 @@ fn hub_schemas() -> Value {
 
 /// `components.responses`: what any path may answer.
 pub(super) fn responses() -> Value {
-    let refusal =
-        |what: &str| json!({"description": what, "content": json_of(&reference("ErrorInformation"))});
+    let content = json!({"application/json": {"schema": reference("ErrorInformation")}});
+    let refusal = |what: &str| json!({"description": what, "content": content});
     let later = |what: &str| {
         let mut refusal = refusal(what);
         refusal["headers"] =

@@ -4,21 +4,17 @@
 //! | --- | --- |
 //! | `receive` | a body in memory, within bounds |
 //! | `refusal` | refusals as problems of RFC 9457 |
-//! | `select` | tokens locked for a spender |
-//! | `spend` | what was selected is paid out, redeemed or brought together |
-//! | `supply` | tokens issued, and what another ledger did |
+//! | `commands` | tokens issued, locked for a spender, paid out, redeemed, brought together, and what another ledger did |
 //! | `locks` | who holds what; renewed or given back |
 //! | `holdings` | tokens and balances of an owner |
 //! | `query` | what stands in the query of a path |
 
+pub(crate) mod commands;
 pub(crate) mod holdings;
 pub(crate) mod locks;
 mod query;
 mod receive;
 mod refusal;
-pub(crate) mod select;
-pub(crate) mod spend;
-pub(crate) mod supply;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,11 +6,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::Name;
-use holdfast_domain::registry::Whose;
 use holdfast_domain::transfers::TransferState;
 use holdfast_domain::views::TransferFilter;
 use holdfast_wire::{Rule, views as wire};
@@ -18,7 +15,7 @@ use holdfast_wire::{Rule, views as wire};
 use super::filters::{self, Parameters, filters};
 use super::row;
 use crate::Edge;
-use crate::calls::{ask, read};
+use crate::calls::{number_of, read};
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
 
@@ -33,21 +30,17 @@ pub(crate) async fn transfers(
     let limit = filters::limit(limit.as_deref())?.clamp(1, PAGE_ROWS_MAX);
     let participant = match participant {
         None => None,
-        Some(name) => Some(number_of(&edge, &name).await?),
+        Some(name) => Some(numbered(&edge, &name).await?),
     };
     let page = read(edge.engine.transfers(TransferFilter { state, participant }, after, limit)).await?;
     let transfers = page.transfers.iter().map(row).collect();
     Ok(Json(wire::TransferPage { transfers, next: page.next.into() }))
 }
 
-async fn number_of(edge: &Edge, name: &str) -> Result<ParticipantId, ApiError> {
-    let nobody = || {
-        let detail = format!("participant: there is no {name}");
-        ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::IdNotFound.number(), detail)
-    };
+async fn numbered(edge: &Edge, name: &str) -> Result<ParticipantId, ApiError> {
+    let nobody = || ApiError::no_participant(format!("participant: there is no {name}"));
     let known = Name::new(name).ok_or_else(nobody)?;
-    let found = ask(edge, Whose::Named(known), move |all| all.participant_named(known).map(|row| row.id));
-    found.await?.ok_or_else(nobody)
+    number_of(edge, known).await?.ok_or_else(nobody)
 }
 
 fn read_state(text: &str) -> Result<TransferState, ApiError> {

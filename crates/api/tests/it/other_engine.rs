@@ -1,4 +1,4 @@
-//! The edge before an engine that is no hub: a node of the cluster as a script.
+//! The edge before an engine that is no hub: a node of the database profile as a script.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +25,8 @@ use holdfast_engine::{
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
+
+use crate::world::{assert_has, metrics};
 
 /// Two participants with an account each.
 struct Rows(Vec<Participant>, Vec<Account>);
@@ -249,7 +251,7 @@ impl Node {
 
     fn of(script: Script) -> Node {
         let script = Arc::new(script);
-        Node { router: router(Edge::new(script.clone(), crate::metrics())), script }
+        Node { router: router(Edge::new(script.clone(), metrics())), script }
     }
 
     fn given(&self) -> Vec<Given> {
@@ -333,7 +335,7 @@ async fn what_the_hub_never_has_is_the_callers_mistake() {
         assert_eq!((status.as_u16(), code), (400, &json!("3100")), "{verb} {path}: {answer}");
     }
     let (_, accounts) = node.get("/participants/payerfsp/accounts?amounts=strings").await;
-    assert_eq!((&accounts[0]["value"], &accounts[0]["reservedValue"]), (&json!("0"), &json!("0")));
+    assert_has(&accounts[0], &json!({"value": "0", "reservedValue": "0"}));
 }
 
 #[tokio::test]
@@ -422,8 +424,8 @@ async fn dead_letters_are_those_of_the_engine() {
     let (status, page) = node.get("/hub/dead-letters?participant=payeefsp&after=4&limit=1").await;
     assert_eq!((status, &page["next"]), (200, &json!("5")));
     let letter = &page["deadLetters"][0];
-    assert_eq!((&letter["number"], &letter["participant"]), (&json!(5), &json!("payeefsp")));
-    assert_eq!((&letter["lastError"], &letter["attempts"]), (&json!("nobody listens"), &json!(9)));
+    assert_has(letter, &json!({"number": 5, "participant": "payeefsp"}));
+    assert_has(letter, &json!({"lastError": "nobody listens", "attempts": 9}));
     assert_eq!(letter["transferId"], TransferId(7).to_string());
     let post = async |path: &str| {
         let (status, body) = node.send("POST", path, &[], Vec::new()).await;

@@ -18,10 +18,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::shop::Heard;
-use crate::tokens::World;
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::world::{Heard, PATIENCE, World, assert_has, until};
 
 /// How a participant answers.
 enum Script {
@@ -123,7 +120,7 @@ async fn both_sides_answer_at_once() {
     assert_eq!(paid, json!({"order": order, "tr": 1, "state": "paid", "charged": true}));
     let asked = next(&mut pay_asks).await;
     assert_eq!(asked["key"], json!({"order_id": order, "tr_num": 1}));
-    assert_eq!((&asked["value"]["type"], &asked["value"]["amnt"]), (&json!("pay"), &json!(10)));
+    assert_has(&asked["value"], &json!({"type": "pay", "amnt": 10}));
     assert_eq!(next(&mut stock_asks).await["value"]["items"][0]["amnt"], 2);
     calls.end().await;
     assert!(pay_asks.try_recv().is_err() && stock_asks.try_recv().is_err(), "each was asked once");
@@ -167,8 +164,8 @@ async fn who_does_not_give_back_is_asked_until_it_has() {
     while adds < 30 {
         adds += usize::from(next_type(&mut asks).await == "add");
     }
-    let shown = not_paid(&world, &order).await;
-    assert_eq!((&shown["why"], &shown["tr"]), (&json!("cancelled"), &json!(1)));
+    let shown = world.until_it_is("not_paid", &order).await;
+    assert_has(&shown, &json!({"why": "cancelled", "tr": 1}));
 }
 
 /// Nobody listens at the warehouse's address. Whoever waits sees why, until it answers.
@@ -180,17 +177,12 @@ async fn what_is_wrong_with_a_side_is_shown() {
     drop(listener);
     let mut calls_nobody = calls(&world, None, Some(nobody));
     checkout(&world, &order, "?waitMs=0&deadlineMs=600000").await.json(202);
-    let shown = async {
-        loop {
-            let list = world.got("/hub/checkouts").await.json(200);
-            if list["checkouts"][0]["detail"].as_str().unwrap().contains("(cannot connect") {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, shown).await.expect("it is shown");
-    let one = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
+    until("it is shown", async || {
+        let list = world.got("/hub/checkouts").await.json(200);
+        list["checkouts"][0]["detail"].as_str().unwrap().contains("(cannot connect").then_some(())
+    })
+    .await;
+    let one = world.shown(&order).await;
     assert!(one["detail"].as_str().unwrap().contains("(cannot connect"), "{one}");
     let open = checkout(&world, &order, "?waitMs=1").await.problem(504, "checkout-open");
     assert!(open["detail"].as_str().unwrap().contains("(cannot connect"), "{open}");
@@ -201,23 +193,9 @@ async fn what_is_wrong_with_a_side_is_shown() {
     let _calls = calls(&world, None, Some(stock));
     next(&mut asks).await;
     next(&mut asks).await;
-    let one = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
+    let one = world.shown(&order).await;
     assert!(one["detail"].as_str().unwrap().starts_with("waits for stock since"), "{one}");
     assert!(!one["detail"].as_str().unwrap().contains("cannot connect"), "{one}");
-}
-
-/// The order, once it is decided as failed and all is given back.
-async fn not_paid(world: &World, order: &str) -> Value {
-    let settled = async {
-        loop {
-            let shown = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
-            if shown["state"] == "not_paid" {
-                return shown;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, settled).await.expect("it ends")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -255,8 +233,8 @@ async fn who_takes_too_late_is_asked_to_give_back_and_not_before_it_has_answered
     tell.send(()).unwrap();
     assert_eq!(next_type(&mut asks).await, "add");
     // Whoever checks out now joins the cancelled try, or comes after it and begins another.
-    let shown = not_paid(&world, &order).await;
-    assert_eq!((&shown["why"], &shown["tr"]), (&json!("cancelled"), &json!(1)));
+    let shown = world.until_it_is("not_paid", &order).await;
+    assert_has(&shown, &json!({"why": "cancelled", "tr": 1}));
     assert!(asks.try_recv().is_err(), "it was given back once");
 }
 
@@ -271,7 +249,7 @@ async fn who_hangs_is_asked_to_give_back_at_the_deadline() {
     assert_eq!(next_type(&mut asks).await, "sub");
     // An attempt may take longer than the patience of this test; the deadline comes before.
     assert_eq!(next_type(&mut asks).await, "add");
-    assert_eq!(not_paid(&world, &order).await["why"], "deadline");
+    assert_eq!(world.until_it_is("not_paid", &order).await["why"], "deadline");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,17 +6,22 @@ use std::time::{Duration, Instant};
 
 use holdfast_database::limits::{SCAN_EVERY, TROUBLE_PAUSE};
 use holdfast_database::{Part, Shards};
+use holdfast_domain::callbacks::CallbackMessage;
+use holdfast_domain::ids::Millis;
 use holdfast_engine::clock::{Clock, SystemClock};
 use holdfast_hub::CallbackRow;
-use holdfast_postgres::{Claim, DueCallback, Error, Source, Store};
+use holdfast_postgres::{CallbackFacts, Claim, DueCallback, Error, Source, Store};
 
 use super::super::callback::Callback;
+use super::super::message::Facts;
 use super::super::meters::Meters;
+use super::super::requests::{Written, written};
 use super::hands::{Ends, Held};
 use super::rows::Rows;
-use super::{ClusterCallbackSettings, DEAD_COUNTED_MAX, LOOK_EVERY, writing};
+use super::{DEAD_COUNTED_MAX, DatabaseCallbackSettings, LOOK_EVERY};
 use crate::lanes::Lanes;
 use crate::options::{CallbackOptions, END_WAIT_MAX, LANE_IN_FLIGHT_MAX, SYNC_INTERVAL};
+use crate::request::Failure;
 
 /// Holds shards and has their callbacks delivered.
 pub(super) struct ShardHolder {
@@ -37,8 +42,8 @@ pub(super) struct ShardHolder {
 }
 
 impl ShardHolder {
-    pub(super) fn new(settings: ClusterCallbackSettings, lanes: Arc<Lanes<Rows>>) -> ShardHolder {
-        let ClusterCallbackSettings { connect, node, shards, options, part, .. } = settings;
+    pub(super) fn new(settings: DatabaseCallbackSettings, lanes: Arc<Lanes<Rows>>) -> ShardHolder {
+        let DatabaseCallbackSettings { connect, node, shards, options, part, .. } = settings;
         ShardHolder {
             connect,
             store: None,
@@ -137,9 +142,7 @@ impl ShardHolder {
     }
 
     fn take_out(&self, dropped: Vec<Held>) {
-        for held in dropped {
-            self.lanes.take_out(held);
-        }
+        dropped.into_iter().for_each(|held| drop(self.lanes.take_out(held)));
     }
 
     /// Writes down what became of attempts, shard by shard.
@@ -187,7 +190,7 @@ impl ShardHolder {
             let Some(claim) = self.shards.claim_of(to.0) else { continue };
             let Some(held) = self.lanes.source.hands().take(to, claim, id) else { continue };
             let row = CallbackRow { number: id, offset: 0, time: decided_at, to, transfer, message };
-            let written = Some(Arc::new(writing::write(&row, facts, wall)));
+            let written = Some(Arc::new(write(&row, facts, wall)));
             self.lanes.resume(held, Callback { written, ..Callback::new(row) }, attempts);
         }
         Ok(())
@@ -227,6 +230,24 @@ impl ShardHolder {
             tracing::warn!(%error, "shards of callbacks are not given up; others take them when their leases have ended");
         }
     }
+}
+
+/// Writes one callback of what PostgreSQL knows about it.
+fn write(row: &CallbackRow, known: CallbackFacts, now: Millis) -> Written {
+    let CallbackFacts { receiver, endpoint, payer, payee, transfer, origin, alarmed } = known;
+    let facts = Facts { receiver: receiver.unwrap_or_default(), endpoint, payer, payee, transfer, alarmed };
+    let hands_on = matches!(
+        row.message,
+        CallbackMessage::ForwardPrepare | CallbackMessage::ForwardFulfil | CallbackMessage::ForwardError
+    );
+    let origin = match origin {
+        None if hands_on => {
+            let why = format!("what it hands on is not in the store: transfer {}", row.transfer);
+            Err(Failure::for_good(why))
+        }
+        origin => Ok(origin),
+    };
+    written(row, &facts, origin, now)
 }
 
 /// Writes down ends of one participant. `false`: the claim is no longer the latest, and nothing more happened.
